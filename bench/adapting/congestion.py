@@ -4,7 +4,7 @@ from statistics import mean
 from command import table
 from live import HOLD, quoted, reduced, shape
 
-CHAIN, SEVERITY = "A slow link between replicas, live", "Congestion between replicas, live"
+CHAIN, SEVERITY, CARDS = "A slow link between replicas, live", "Congestion between replicas, live", "A congested card, live"
 STAGES, REPLICAS, OP = 4, 2, 10.0
 HEALTHY = 6
 
@@ -123,19 +123,19 @@ def gradient_bytes(width, context):
     return 4 * (256 * width + context * width + 12 * width * width + 13 * width)
 
 
-def severities(bench):
-    rows, width, context, microbatches = [], 64, 16, 16
-    for stages in (4, 8):
+def congested(bench, where, strategies, shapes):
+    """Rows of a table, and the last run's: what is slow (keys of a fault), by how much a sum over it makes an iteration longer."""
+    rows, width, context, microbatches, run = [], 64, 16, 16, None
+    for stages in shapes:
         gained = []
         for word, factor in SLOWER.items():
             iterations = HEALTHY + 18
             ideal = OP * (3 * microbatches + stages - 1 + 2 * (stages - 1))
             sent = gradient_bytes(width, context)
-            fault = {"iterations": [HEALTHY, iterations], "rank": 0, "replicas": [0, 1],
-                     "bandwidth_gbps": sent * 8 / ((factor - 1) * ideal * 1e6)}
+            fault = {"iterations": [HEALTHY, iterations], **where, "bandwidth_gbps": sent * 8 / ((factor - 1) * ideal * 1e6)}
             run = bench.run(f"figure 15, {stages} stages, {word}",
                             shape(stages, REPLICAS, microbatches, OP, iterations, width=width, context=context, schedule="1f1b",
-                                  adapt=True, faults=[fault], adaptation={"strategies": ["topology"]}))
+                                  adapt=True, faults=[fault], adaptation={"strategies": strategies}))
             at = moved_at(run)
             healthy, slow = run.phase(0, HEALTHY), run.phase(HEALTHY, at or iterations, skip=0)
             end = run.phase(at, iterations) if at else slow
@@ -143,11 +143,31 @@ def severities(bench):
             rows.append([stages, word, f"{fault['bandwidth_gbps'] * 1e3:.2f}", f"{healthy:.0f}", f"{slow:.0f}", f"{end:.0f}",
                          f"{slow / healthy:.2f} -> {end / healthy:.2f}", (at or 0) - HEALTHY, f"{gained[-1]:.1f} %", ""])
         rows[-1][-1] = f"{mean(gained):.1f} %, published {PUBLISHED[stages]:g} %"
+    return table(["stages", "congestion", "Mbit/s", "healthy ms", "slow ms", "moved ms", "slowdown", "after iterations", "slowdown reduced by", "on average"],
+                 rows), run
+
+
+def severities(bench):
+    rows, _ = congested(bench, {"rank": 0, "replicas": [0, 1]}, ["topology"], (4, 8))
     return f"""\
 Falcon's figure 15: congestion of a link between replicas, weak, medium and severe, for 4 and 8 stages on 16 devices (neither rates nor
-slowdowns are published). Here {REPLICAS} replicas, {microbatches} microbatches each, F = I = W = {OP:g} ms, 1F1B, gpt2 of a block a stage of width {width}; the link is
+slowdowns are published). Here {REPLICAS} replicas, 16 microbatches each, F = I = W = {OP:g} ms, 1F1B, gpt2 of a block a stage of width 64; the link is
 that of stage 0, whose sum nothing hides, with the bandwidth in the table; `strategies: [topology]`, a change must last {HOLD} iterations.
 
-{table(["stages", "congestion", "Mbit/s", "healthy ms", "slow ms", "moved ms", "slowdown", "after iterations", "slowdown reduced by", "on average"], rows)}
+{rows}
 The link is left without traffic, which is why nothing of the slowdown is left.
 """
+
+
+def cards(bench):
+    rows, run = congested(bench, {"nic": 0, "replica": 0}, ["schedule", "topology"], (4,))
+    return f"""\
+Falcon's figure 15 with the card of a process instead of a link: that of stage 0 of replica 0, with the bandwidth that makes the sum of its stage
+as slow as above. Its messages to the next stage pass the card, too. Otherwise as there; `strategies: [schedule, topology]`. The process
+keeps its card wherever it sits: what is left is what a slow card costs at the stage where it costs least, and the mean stays below the published
+figure, which does not say what was congested.
+
+{rows}
+decisions.txt of the last run:
+
+{quoted(run.log())}"""

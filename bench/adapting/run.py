@@ -3,7 +3,7 @@
 (Adaptra, figures 15 and 18; Falcon, figures 13 to 17).
 
 Usage: bench/adapting/run.py [BUILD_DIR] [--only NAME ..] [--keep FOLDER] [--write docs/results/adapting.md]
-NAME: delays, chain, one-slow, several-slow, congestion, consolidation, compound. --keep: the folders of the runs stay there. Real
+NAME: delays, chain, one-slow, several-slow, congestion, cards, consolidation, compound. --keep: the folders of the runs stay there. Real
 training of small models on paced devices, up to 16 ranks. All sections: under 15 minutes."""
 import argparse
 import os
@@ -32,6 +32,7 @@ SECTIONS = {"delays": (delays.HEADING, delays.section),
             "one-slow": (microbatches.ONE, microbatches.one_slow),
             "several-slow": (microbatches.SEVERAL, microbatches.several_slow),
             "congestion": (congestion.SEVERITY, congestion.severities),
+            "cards": (congestion.CARDS, congestion.cards),
             "consolidation": (consolidation.HEADING, consolidation.section),
             "compound": (compound.HEADING, lambda bench: compound.section(bench, arguments.write))}
 unknown = set(arguments.only or ()) - set(SECTIONS)

@@ -2,8 +2,9 @@
 """Simulated rows of docs/results/adapting.md, through `slackline campaign`: the published traces and figures that can be set up
 again, beside the published values. Nothing here runs a training job. Prints the sections; --write FILE puts them there.
 
-Usage: bench/campaign/run.py [BUILD_DIR] [--write FILE] [--only PART]   (PART: adaptra, falcon, figures, random, speed)"""
+Usage: bench/campaign/run.py [BUILD_DIR] [--write FILE] [--only PART]   (PART: adaptra, several, falcon, figures, random, speed)"""
 import argparse
+import functools
 import json
 import os
 import random
@@ -61,6 +62,19 @@ MEASURED = ((15, 2675.6), (120, 2512.3), (230, 1899.6), (340, 3832.0), (450, 295
 HEALTHY, RESTART = 1438.0, 87.2
 
 
+def as_cards():
+    """The trace's links as cards: each link becomes the card of its first rank, which slows the rank's other link, too."""
+    events = []
+    with open(os.path.join(here, "adaptra.csv")) as trace:
+        for line in list(trace)[1:]:
+            first, last, links, latency = line.strip().split(",")
+            if latency:
+                events += [inline(at=first, until=int(last) + 1, nic=link.split("-")[0], latency_ms=latency) for link in links.split()]
+            else:
+                events.append(inline(at=first, nic_lost="true"))
+    return "".join(f"  - {event}\n" for event in events)
+
+
 def adaptra():
     problem = pipeline(8, 24, round(HEALTHY / 31 / 3, 4), communication="batched")
     text = f"job: {{iterations: 1200, schedule: zb-h2, static: [1f1b]}}\ncosts: {{restart_s: {RESTART}}}\ntrace: {here}/adaptra.csv\n"
@@ -76,7 +90,12 @@ def adaptra():
                                    ("best in hindsight", "best in hindsight", None)):
         lines.append([label, f"{published} min" if published else "", f"{published / 33.2:.2f}" if published else "", f"{minutes[name]:.1f} min",
                       f"{minutes[name] / best:.2f}", f"{all_rows[name]['slowdown']:.3f}"])
+    cards = {name: row["total_s"] / 60 for name, row in rows(campaign(problem, text[:text.index("trace:")] + "events:\n" + as_cards())[0]).items()}
+    lines = [line[:-1] + [f"{cards[name]:.1f} min", f"{cards[name] / cards['adapt+delegate']:.2f}"] for line, name in
+             zip(lines, ("only 1f1b", "ignore", "adapt+delegate", "delegate", "adapt", "ladder", "best in hindsight"))]
     healthy = 1200 * answer["healthy_ms"] / 6e4
+    slow = [s for s in all_rows["ignore"]["stretches"] if s["iterations"] and s["iteration_ms"] > 1.01 * answer["healthy_ms"]]
+    waited = sum(4 * (s["iteration_ms"] - answer["healthy_ms"]) for s in slow) / 6e4
     if arguments.write:
         picture = os.path.join(os.path.dirname(os.path.abspath(arguments.write)), "campaign.svg")
         subprocess.run([os.path.join(arguments.build, "slackline"), "campaign", "-", "--problem", os.path.join(folder.name, "problem.yaml"),
@@ -89,11 +108,48 @@ batched). The first event does not fit: it is said to be 30 ms and cost them mor
 {events}
 
 The NIC costs a restart ({RESTART} s, as in their run) where there are no delegates. Ratios are to the adapted and delegated row; healthy,
-zb-h2 takes {healthy:.1f} min in all. Times healthy is against that.
+zb-h2 takes {healthy:.1f} min in all. An event must last 3 iterations before anything is done, so 4 pass as slow as they are, which costs {waited:.1f} min. *Cards*: the same with the card of each link's
+first rank as late, which slows the rank's other link, too.
 
-{table(["", "published", "ratio", "here, simulated", "ratio", "times healthy"], lines)}
+{table(["", "published", "ratio", "links, simulated", "ratio", "cards, simulated", "ratio"], lines)}
 
 ![Throughput over time of every strategy](campaign.svg)
+"""
+
+
+# ---- Adaptra, figure 17
+
+# name: (links, cards that slow at least those), all 30 ms later
+SEVERAL = {"adjacent": ((0, 1), (1,)), "skip": ((0, 2), (0, 2)), "first and last": ((0, 6), (0, 7)), "three skip": ((0, 3, 6), (0, 3, 7))}
+
+
+def several_delays(events):
+    text = "job: {iterations: 4000, schedule: zb-h2, static: [1f1b]}\ncosts: {topology_s: 1e6, restart_s: 1e6}\nevents:\n" + \
+           "".join(f"  - {event}\n" for event in events)
+    answer = campaign(pipeline(8, 24, round(HEALTHY / 31 / 3, 4), communication="batched"), text)[0]
+    return [steady(answer, name) for name in ("only 1f1b", "ignore", "delegate", "adapt+delegate")]
+
+
+def figure_17():
+    lines, shares = [], {"links": [], "cards": []}
+    for name, (links, cards) in SEVERAL.items():
+        faults = {"links": [inline(at=1, link=[a, a + 1], latency_ms=30) for a in links],
+                  "cards": [inline(at=1, nic=a, latency_ms=30) for a in cards]}
+        for kind, events in faults.items():
+            times = several_delays(events)
+            shares[kind].append([100 * (1 - times[3] / time) for time in times[:3]])
+            where = ", ".join(f"{a}-{a + 1}" for a in links) if kind == "links" else ", ".join(map(str, cards))
+            lines.append([name, f"{kind} {where}", *(f"{time:,.0f}" for time in times), *(f"{share:.1f} %" for share in shares[kind][-1])])
+    for kind, rows_of in shares.items():
+        lines.append(["mean", kind, "", "", "", "", *(f"**{sum(column) / 4:.1f} %**" for column in zip(*rows_of))])
+    lines.append(["mean, published", "links", "", "", "", "", "51.6 %", "57.5 %", "23.1 %"])
+    return f"""Adaptra's figure 17: delays of 30 ms on several links of 8 pipeline ranks at once, and below each the same with cards: those of ranks that hold
+the same links, whose other links are as late then. Shapes as in its trace above. Milliseconds of an iteration after all that was done;
+less by: the adapted and delegated iteration against the others. The last rank begins after the first microbatch has passed all links, and then has
+24 microbatches to compute: {HEALTHY * 79 / 93:,.0f} ms, and each delay once. Every adapted iteration takes just that, so none can be shorter; the shares are below the
+published ones where the others lose less here than there (forward and backward messages behind each other in NCCL's streams are not simulated).
+
+{table(["delays", "of", "1F1B", "ZB (zb-h2)", "delegated", "adapted and delegated", "less than 1F1B by", "than ZB", "than delegated"], lines)}
 """
 
 
@@ -111,12 +167,24 @@ def falcon_trace(rate, scale):
     return "events:\n" + "\n".join(lines) + "\n"
 
 
+EACH = 60e3 / 17.1
+RING = 0.05 * EACH
+
+
+@functools.lru_cache(maxsize=None)
+def falcon_problem(microbatches):
+    """17.1 iterations a minute of the schedule that is best when nothing is slow, of which the ring over replicas is a twentieth."""
+    op = (EACH - RING) / microbatches / 3
+    for _ in range(4):
+        problem = pipeline(4, microbatches, round(op, 6), data_parallel=inline(reduce_ms=round(RING, 3)))
+        text = "job: {replicas: 16, iterations: 1, schedule: auto, static: []}\nevents:\n  - {at: 0, device: [0, 0], slowdown: 1.000001}\n"
+        op *= (EACH - RING) / (campaign(problem, text)[0]["healthy_ms"] - RING)
+    return problem
+
+
 def falcon(microbatches, rate, topology=5, notice=3, scale=1):
-    """17.1 iterations a minute, of which the ring over replicas is a twentieth."""
-    each = 60e3 / 17.1
-    ring = 0.05 * each
-    problem = pipeline(4, microbatches, round((each - ring) / (microbatches + 3) / 3, 6), data_parallel=inline(reduce_ms=round(ring, 3)))
-    text = f"job: {{replicas: 16, duration_s: {7200 * scale}, schedule: 1f1b, adapt_with: 1f1b, static: [], notice: {notice}}}\n" \
+    problem = falcon_problem(microbatches)
+    text = f"job: {{replicas: 16, duration_s: {7200 * scale}, schedule: auto, static: [], notice: {notice}}}\n" \
            f"costs: {{balance_s: 0.1, topology_s: {topology}, restart_s: 1200}}\n" + falcon_trace(rate, scale)
     return campaign(problem, text)[0]
 
@@ -126,14 +194,15 @@ def per_minute(answer, name):
 
 
 def table_7():
-    low, high = 1.0, 64.0
-    for _ in range(20):  # how slow the links are follows from the throughput that Falcon had without mitigation
-        rate = (low + high) / 2
-        low, high = (low, rate) if per_minute(falcon(FALCON_MICROBATCHES, rate), "ignore") < 14.8 else (rate, high)
+    rate, other, before = 4.5, 3.5, per_minute(falcon(FALCON_MICROBATCHES, 3.5), "ignore")
+    for _ in range(2):  # how slow the links are follows from the throughput that Falcon had without mitigation
+        now = per_minute(falcon(FALCON_MICROBATCHES, rate), "ignore")
+        rate, other, before = rate + (14.8 - now) * (other - rate) / (before - now), rate, now
+    rate = round(rate, 2)
     names = ("balance", "topology", "restart", "ladder", "best in hindsight")
     lines = [["Falcon, published", "17.1", "14.8", "16.2", "", "", "", "", "60.1 %", ""]]
     for microbatches, topology, notice, scale in ((16, 5, 3, 1), (32, 5, 3, 1), (64, 5, 3, 1), (128, 5, 3, 1), (32, 30, 3, 1), (64, 30, 3, 1), (64, 5, 3, 0.5),
-                                                  (64, 5, 3, 2), (32, 5, 0, 1), (64, 5, 0, 1), (1024, 5, 3, 1), (1024, 0.05, 0, 1)):
+                                                  (64, 5, 3, 2), (32, 5, 0, 1), (64, 5, 0, 1), (256, 5, 3, 1), (256, 0.05, 0, 1)):
         answer = falcon(microbatches, rate, topology, notice, scale)
         times = "" if scale == 1 else f"; all in {'half' if scale < 1 else 'twice'} the time"
         lines.append([f"{microbatches}; {topology} s; {notice}{times}"] +
@@ -143,7 +212,7 @@ def table_7():
     events = "; ".join(f"{x} from {a:,} to {b:,} s" for a, b, _, _, x in DEVICES)
     ladder = rows(answer)["ladder"]
     applied = ", ".join(f"{name} {count}" for name, count in ladder["applied"].items() if count)
-    return f"""Falcon's table 7: 16 replicas of 4 ranks, two slow links and eight slow devices; theirs are not published. Ours, in two hours, one device
+    return f"""Falcon's table 7: 16 replicas of 4 ranks, whose schedule is the best found (`schedule: auto`), two slow links and eight slow devices; theirs are not published. Ours, in two hours, one device
 of another replica each, ops times as long: {events}. Two links of rings over replicas are {rate:.1f} times as slow from 1,200 to 2,640 and
 from 4,200 to 5,640 s (10 and 24 minutes, as such events last in table 1), partly together with devices, which makes 14.8 of 17.1 iterations a minute where nothing is done, as in the table. The ring is a
 twentieth of a healthy iteration. An event, or its end, is believed after 3 iterations (10 s). Another split costs 0.1 s, a restart 20 min; another
@@ -154,7 +223,7 @@ minute, so two rows count 30 s. Iterations a minute, and the share of the slowdo
 
 With {FALCON_MICROBATCHES} microbatches the ladder did: {applied}, undone {ladder["undone"]}; it paid {ladder["costs_s"]:.1f} s. Microbatches are not published (some
 32 would fit 13 billion parameters and 3.5 s), and the trace is ours: with events half as long less is recovered. What limits it, as the other rows show: splits are whole
-microbatches, so some replica takes a whole one more where its share of what the slow one cannot do is less (1024: no such limit); 10 s until an
+microbatches, so some replica takes a whole one more where its share of what the slow one cannot do is less (256: little of it); 10 s until an
 event, or its end, is believed; 5 s lost before 5 s are spent on an arrangement; and a slow device is capacity that is gone (at 1.3 times 1.4 % of 16
 replicas, or 5 % of what it costs): the last row has that alone.
 """
@@ -168,13 +237,14 @@ def steady(answer, name):
     return rows(answer)[name]["stretches"][-1]["iteration_ms"]
 
 
-def run_steady(replicas, ranks, microbatches, events, name, reduce_ms=0.0):
+def run_steady(replicas, ranks, microbatches, events, *names, reduce_ms=0.0):
+    """Of an iteration, in healthy ones: where nothing is done, and with each strategy."""
     problem = pipeline(ranks, microbatches, 20, data_parallel=inline(reduce_ms=reduce_ms))
     text = f"job: {{replicas: {replicas}, iterations: 4000, adapt_with: 1f1b, static: []}}\ncosts: {{topology_s: 30, restart_s: 1e6}}\nevents:\n" + \
            "".join(f"  - {event}\n" for event in events)
     answer, _ = campaign(problem, text)
     healthy = answer["healthy_ms"]
-    return steady(answer, "ignore") / healthy, steady(answer, name) / healthy
+    return [steady(answer, name) / healthy for name in ("ignore", *names)]
 
 
 def reduced(before, after):
@@ -214,17 +284,20 @@ def congestion(pairs, replicas, kind, rate):
 def figure_15():
     lines = []
     for ranks, published in ((4, 53.7), (8, 24.8)):
-        for kind, what in (("link", "the link between two of a ring"), ("nic", "all that two devices of a ring send")):
+        for kind, what in (("link", "the link between two of a ring"), ("nic", "the cards of two devices of a ring")):
             cells, shares = [], []
             for target in (1.2, 1.6, 2.0):
-                healthy = 60 * (16 + ranks - 1)
-                ring = 0.05 * healthy / 0.95
-                rate = 1 + (target - 1) / 0.05
-                before, after = run_steady(16 // ranks, ranks, 16, congestion(1, 16 // ranks, kind, rate), "topology", ring)
-                cells.append(f"{before:.2f} -> {after:.2f}")
-                shares.append(reduced(before, after))
-            lines.append([ranks, what, *cells, f"{published} %", f"**{sum(shares) / 3:.1f} %**"])
-    return table(["ranks", "congested", "weak", "medium", "severe", "published: slowdown less by", "here"], lines)
+                healthy = 60 * (16 + ranks - 1) / 0.95
+                ring, rate = 0.05 * healthy, 1 + (target - 1) / 0.05
+                before, moved, after = run_steady(16 // ranks, ranks, 16, congestion(1, 16 // ranks, kind, rate), "topology", "ladder",
+                                                  reduce_ms=ring)
+                least = (16 * 60 + rate * ring) / healthy
+                cells.append(f"{before:.2f} -> {moved:.2f} -> {after:.2f}")
+                shares.append([reduced(before, one) for one in (moved, after, least)])
+            means = [f"**{sum(column) / 3:.1f} %**" for column in zip(*shares)]
+            lines.append([ranks, what, *cells, f"{published} %", *means[:2], means[2] if kind == "nic" else ""])
+    return table(["ranks", "congested", "weak: before -> moved -> ladder", "medium", "severe", "published: slowdown less by", "moved", "the ladder",
+                  "at most"], lines)
 
 
 def figure_16():
@@ -233,10 +306,11 @@ def figure_16():
     for pairs, published in ((1, "1.6 -> 1.3"), (2, "1.7 -> 1.3"), (3, "1.9 -> 1.7")):
         cells = []
         for kind in ("link", "nic"):
-            before, after = run_steady(4, 4, 16, congestion(pairs, 4, kind, 1 + 0.6 / 0.05) if pairs < 4 else [], "topology", ring)
-            cells.append(f"{before:.2f} -> {after:.2f}")
+            before, moved, after = run_steady(4, 4, 16, congestion(pairs, 4, kind, 1 + 0.6 / 0.05), "topology", "ladder", reduce_ms=ring)
+            cells.append(f"{before:.2f} -> {moved:.2f} -> {after:.2f}")
         lines.append([pairs, published, *cells])
-    return table(["congested links", "published", "here: the links alone", "here: all that the devices at them send"], lines)
+    return table(["congested links", "published", "here: the links alone, before -> moved -> ladder", "here: the cards of the devices at them"],
+                 lines)
 
 
 def figures():
@@ -249,10 +323,15 @@ Figure 14, four replicas of 2 ranks and 32 microbatches, each slow one at 1.9 ti
 
 {figure_14()}
 
-Figure 15, 16 devices in replicas of 4 or 8 ranks, another arrangement; the ring over replicas is a twentieth of a healthy iteration, and so slow that it
-makes 1.2, 1.6 and 2.0 of it. Where only the link between the two devices is congested, it can lie where nothing is sent. Where all that they send
-is slow, the arrangement hides it in the stage whose ring begins first, or puts both ends into one replica's pipeline, where the messages here take no time;
-a gain of less than 5 % of what is lost is left alone. What Falcon congested is not said; for 4 ranks the second kind stays below its figure:
+Figure 15, 16 devices in replicas of 4 or 8 ranks of 1F1B; the ring over replicas is a twentieth of a healthy iteration, and so slow that it
+makes 1.2, 1.6 and 2.0 of it. *Moved*: another arrangement, as in Falcon; *the ladder* has all strategies. Which link or which cards it is, the
+look at the network tells: a card where all connections of a device are slow. What Falcon congested is not said. Where only the
+link between two devices is slow, it can lie where nothing is sent, and nothing is lost any more. Slow cards cannot be left: wherever a device sits, it first
+computes for all its microbatches, then its stage's ring waits for its card. The sum of the two is what *at most* stands for: no arrangement and no
+schedule leaves less. That bound is below Falcon's figure for 4 ranks, so no strategy that keeps the device reaches it with cards of
+these severities (one that leaves its host does). Moving brings both cards to the stage whose ring begins first; another schedule ends the slow stage
+earlier, and brings more. More than 100 % can go, since other schedules than 1F1B are shorter in any case. A gain of less than 5 % of
+what is lost is left alone, which is why severe cards of 4 ranks stay where they are:
 
 {figure_15()}
 
@@ -329,7 +408,7 @@ def speed():
 """
 
 
-PARTS = (("adaptra", "Campaign: Adaptra's trace", adaptra), ("falcon", "Campaign: Falcon's table 7", table_7),
+PARTS = (("adaptra", "Campaign: Adaptra's trace", adaptra), ("several", "Campaign: Adaptra's figure 17", figure_17), ("falcon", "Campaign: Falcon's table 7", table_7),
          ("figures", "Campaign: Falcon's figures", figures), ("random", "Campaign: random faults", random_faults),
          ("speed", "Campaign: speed", speed))
 for part, heading, make in PARTS:

@@ -134,7 +134,7 @@ def what_it_says(system, arguments, transcripts):
     rows, counts, sentences = [], {}, readme_text.sentences(text)
     for sentence in sentences:
         shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence).replace("|", "\\|") # links hold from the README, not from the page
-        for kind, *said in dict(readme.SENTENCES).get(sentence, []):
+        for kind, *said in readme_text.tries_of(sentence, readme.SENTENCES):
             todo = [(f"test `{name}`", *(("`tools/test` above, ", *before[name]) if name in before and name not in names else ("run here, alone, after it had failed beside others, " if name in again else "run here, ", *results.get(name, (False, 0)))))
                     for name in said[0]] if kind in ("quick", "here") else []
             done = [(by, f"{how}{seconds:.1f} s", "passed" if good else "", good) for by, how, good, seconds in todo]

@@ -66,15 +66,20 @@ def ctest(build, *options):
     return set(re.findall(r"^ *Test +#\d+: (\S+)", said, re.M))
 
 
+def tries_of(sentence, listed):
+    """What tries a sentence: of every entry whose facts it states."""
+    return [each for facts, tries in listed if re.search(facts, sentence) for each in tries]
+
+
 def complaints(text, listed, source, tests, fast):
-    """What is wrong with the list of a page's sentences. `tests`: all there are; `fast`: those of tools/test."""
+    """What is wrong with the list of a page's statements. `tests`: all there are; `fast`: those of tools/test."""
     there = sentences(text)
-    entries = [sentence for sentence, _ in listed]
-    found = [f"no entry: {sentence}" for sentence in there if sentence not in entries]
-    found += [f"no longer a sentence: {sentence}" for sentence in entries if sentence not in there]
-    found += [f"twice: {sentence}" for sentence in set(entries) if entries.count(sentence) > 1]
-    for sentence, tries in listed:
-        short = sentence[:40]
+    entries = [facts for facts, _ in listed]
+    found = [f"no entry: {sentence}" for sentence in there if not tries_of(sentence, listed)]
+    found += [f"no sentence states: {facts}" for facts in entries if not any(re.search(facts, sentence) for sentence in there)]
+    found += [f"twice: {facts}" for facts in set(entries) if entries.count(facts) > 1]
+    for facts, tries in listed:
+        short = facts[:40]
         if not tries:
             found.append(f"not tried: {short}")
         for kind, *said in tries:

@@ -154,9 +154,10 @@ static void hand_over(rank0 *r, double per_ns, sl_time begin, uint32_t most) {
 
 static void one_op(rank0 *r, int microbatch) {
     sl_time start = now();
-    must(sl_model_forward(r->stage, microbatch, NULL, NULL, r->input, r->output));
-    must(sl_model_input_grad(r->stage, microbatch, r->output, r->input));
-    must(sl_model_weight_grad(r->stage, microbatch));
+    const sl_part whole = {.index = 0, .count = 1};
+    must(sl_model_forward_part(r->stage, microbatch, whole, NULL, NULL, r->input, r->output));
+    must(sl_model_input_grad_part(r->stage, microbatch, whole, r->output, r->input));
+    must(sl_model_weight_grad_part(r->stage, microbatch, whole));
     if (r->ops < r->op_capacity)
         r->op[r->ops++] = now() - start;
 }

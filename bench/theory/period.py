@@ -1,9 +1,9 @@
-"""What one more microbatch costs when a link is slow: simulated, and foretold from the order by the loop through that link.
+"""What one more microbatch costs when a link is slow: simulated, and predicted from the order by the loop through that link.
 
 Usage: python3 bench/theory/period.py SCHEDULE [--set KEY=VALUE]... [--delays C,C,..] [--problem FILE] [--link N]
 
 The order is planned for a healthy link, for 24 and for 48 microbatches, and stays as it is while the link between ranks N and
-N + 1 gains latency. Foretold: follow a gradient that arrives at rank N, the next forward there, its activation's way to rank
+N + 1 gains latency. Prediction: follow a gradient that arrives at rank N, the next forward there, its activation's way to rank
 N + 1, the next gradient made there and its way back; the work and the delays on the way, divided by the microbatches that the
 way advances, are the least period of the order (docs/theory.md). A rank's own work is the other bound. slackline is taken
 from PATH."""
@@ -87,7 +87,7 @@ def own_period(order, time):
 
 
 def measure(schedule, problem, pairs, link, delays):
-    """{delay: (simulated, foretold)}, ms that a microbatch costs more than without the delay; slack by warm-up, Adaptra's tolerance."""
+    """{delay: (simulated, predicted)}, ms that extra ms per microbatch than without the delay; slack by warm-up, Adaptra's tolerance."""
     with tempfile.TemporaryDirectory() as folder:
         orders, found = {}, {}
         for count in (FEW, MANY):
@@ -122,8 +122,8 @@ def main():
     found, slack, published, tolerance, middle = measure(a.schedule, a.problem, a.set, a.link, [float(d) for d in a.delays.split(",")])
     print(f"{a.schedule}: slack by warm-up {slack}, in the middle {middle:g}; tolerance by warm-up {published:g} ms, by the loop {tolerance:g} ms")
     print("delay (ms)             " + "".join(f"{delay:8g}" for delay in found))
-    print("a microbatch costs more" + "".join(f"{cost:8.2f}" for cost, _ in found.values()))
-    print("foretold by the loop   " + "".join(f"{cost:8.2f}" for _, cost in found.values()))
+    print("extra ms per microbatch" + "".join(f"{cost:8.2f}" for cost, _ in found.values()))
+    print("predicted by the loop  " + "".join(f"{cost:8.2f}" for _, cost in found.values()))
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def gemm(threads, kind):
 
 # ---- where the time goes: samples of `perf record`, by what the function does; the rest of a run (initial weights, hash) is not a step
 
-PARTS = [("matrix products (oneDNN)", ("[JIT]", "dnnl")), ("attention", ("sl_cpu_attention",)), ("AdamW", ("step_range",)),
+PARTS = [("matrix products (oneDNN)", ("[JIT]", "dnnl")), ("attention", ("sl_cpu_attention", "forward_group", "backward_group")), ("AdamW", ("step_range",)),
          ("gradient norm", ("sl_norm",)), ("packing of weights", ("sl_cpu_pack",)), ("bf16 copies", ("sl_cpu_to_bf16",)),
          ("loss", ("entropy",)), ("GELU", ("gelu",)), ("layer norms", ("layernorm", "rmsnorm")),
          ("sums of biases", ("bias_grad",)), ("embeddings", ("embed", "positions", "add_head")),

@@ -47,7 +47,15 @@ typedef enum slackline_strategy {
 /* Bits of slackline_job.can. */
 #define SLACKLINE_CAN(strategy) (1u << (strategy))
 
-/* A job's shape. Everything is copied. */
+/* A job's shape. Everything is copied.
+ *
+ * Of a program whose pipeline nobody knows `problem` and `first` are NULL. Then `replicas` counts processes
+ * that do the same (of data parallelism, with 1 rank and 1 tensor rank, all of them), `split` their
+ * microbatches, equal in the beginning (NULL: one each), and `can` holds what needs no pipeline:
+ * SLACKLINE_BALANCE, SLACKLINE_TOPOLOGY, SLACKLINE_RESTART. Iteration times tell when something is slow, and
+ * reports what (slackline_orchestrator_report), until they are over. Ops and messages are refused, and so is
+ * a save; plans, forecasts and questions are SLACKLINE_NO_ANSWER. A SLACKLINE_DO_LAYOUT has the split where
+ * each process is a replica, else nothing. */
 typedef struct slackline_job {
     int replicas, ranks;                     /* pipelines, and ranks of each */
     int tensor;                              /* processes of a rank */
@@ -66,9 +74,9 @@ typedef struct slackline_job {
 
 typedef struct slackline_orchestrator_options {
     const char *schedule; /* of new plans: a family's name or "auto" (the best family) */
-    int hold;             /* iterations that a change must last; if half as much again is lost, 3 suffice */
-    int dwell;            /* least iterations between two plans of a replica */
-    double gain;          /* least share of an iteration that a new plan must gain, 0 to 1 */
+    int hold;    /* iterations that a change must last, 1 to 32; if half as much again is lost, 3 suffice */
+    int dwell;   /* least iterations between two plans of a replica */
+    double gain; /* least share of an iteration that a new plan must gain, 0 to 1 */
     /* of each strategy, of the job's time, until one has been carried out, which replaces the estimate */
     int64_t cost_ns[SLACKLINE_STRATEGIES], undo_cost_ns[SLACKLINE_STRATEGIES];
     int64_t at_once_ns; /* what costs no more is done at once; 0: two healthy iterations, at least 100 ms */
@@ -296,7 +304,7 @@ slackline_status slackline_orchestrator_skip(slackline_orchestrator *orchestrato
 slackline_status slackline_orchestrator_save(const slackline_orchestrator *orchestrator, char **text,
                                              size_t *size);
 /** Into one that was just opened with the same job. SLACKLINE_INVALID: the text is damaged, or of another
- * job. */
+ * job; nothing of it was taken. */
 slackline_status slackline_orchestrator_load(slackline_orchestrator *orchestrator, const char *text);
 
 #ifdef __cplusplus

@@ -191,12 +191,15 @@ class _IncidentStruct(Structure):
 class Orchestrator:
     """The orchestrator of a job of one or several replicas of a pipeline.
 
-    problem         what a replica is like when nothing is slow, or one for each replica
+    problem         what a replica is like when nothing is slow, or one for each replica; None: nobody knows the program's pipeline.
+                    Then iteration times tell when something is slow and `report` what, `can` is any of "balance", "topology" and
+                    "restart" (the default), `replicas` counts processes that do the same, and `split` their microbatches
+    ranks           of a replica, where the problem does not tell it
     first           the plan that each begins with, or one for each; None: the best family's
     replicas, tensor  copies of the pipeline, and processes of a rank
     split           microbatches of each replica; None: those of the problems
     hosts           name of each process's host, by (rank * replicas + replica) * tensor + tensor rank; None: each has its own
-    can             which of STRATEGIES the program can carry out
+    can             which of STRATEGIES the program can carry out; None: another schedule
     looks           whether it can measure the network when asked (an action "network")
     delegates       that carry the messages in the beginning
     message_bytes   of an activation between stages; sum_bytes: of the gradients of each stage; ring: sums go round a ring
@@ -215,9 +218,9 @@ class Orchestrator:
     arguments, also of its methods, and OutOfMemory.
     """
 
-    def __init__(self, problem: Union[ProblemLike, Sequence[ProblemLike]], first: Union[Plan, Sequence[Plan], None] = None, *,
-                 replicas: int = 1, tensor: int = 1, split: Optional[Sequence[int]] = None,
-                 hosts: Optional[Sequence[str]] = None, can: Sequence[str] = ("schedule",), looks: bool = False, delegates: int = 0,
+    def __init__(self, problem: Union[ProblemLike, Sequence[ProblemLike], None], first: Union[Plan, Sequence[Plan], None] = None, *,
+                 replicas: int = 1, ranks: int = 1, tensor: int = 1, split: Optional[Sequence[int]] = None,
+                 hosts: Optional[Sequence[str]] = None, can: Optional[Sequence[str]] = None, looks: bool = False, delegates: int = 0,
                  message_bytes: float = 0.0, sum_bytes: Optional[Sequence[float]] = None, ring: bool = True, paced: bool = False,
                  schedule: str = "auto", hold: Optional[int] = None, dwell: Optional[int] = None, gain: Optional[float] = None,
                  cost_ms: Optional[Mapping[str, float]] = None, undo_cost_ms: Optional[Mapping[str, float]] = None,
@@ -225,21 +228,28 @@ class Orchestrator:
                  effort: float = 1.0, seed: int = 1, frozen: bool = False) -> None:
         self._lock = threading.RLock()
         self._replicas = _whole(replicas, 32, "replicas")
-        self._problems, plans = _pipelines(problem, first, self._replicas, split)
+        self._problems: List[Problem] = []
         job, options = _JobStruct(), _OptionsStruct()
         _library.function("orchestrator_defaults")(ctypes.byref(options))
         job.replicas, job.tensor = self._replicas, _whole(tensor, 32, "tensor")
-        job.ranks = self._problems[0].ranks
+        if problem is not None:
+            self._problems, plans = _pipelines(problem, first, self._replicas, split)
+            job.ranks = self._problems[0].ranks
+            job.problem = (c_void_p * self._replicas)(*[one._handle for one in self._problems])
+            job.first = (c_void_p * self._replicas)(*[one._handle for one in plans])
+        elif first is not None or sum_bytes is not None:
+            raise InvalidRequest("a first plan or sum_bytes without a problem")
+        else:
+            job.ranks = _whole(ranks, 32, "ranks")
         self._processes = job.replicas * job.ranks * job.tensor
-        job.problem = (c_void_p * self._replicas)(*[one._handle for one in self._problems])
-        job.first = (c_void_p * self._replicas)(*[one._handle for one in plans])
         if split is not None:
             job.split = _array(c_int, [_whole(n, 32, "a number of microbatches") for n in split], self._replicas, "split")
         if hosts is not None:
             job.host = _array(c_char_p, [_library.encoded(host, "a host") for host in hosts], self._processes, "hosts")
         if sum_bytes is not None:
             job.sum_bytes = _array(c_double, [float(n) for n in sum_bytes], self._problems[0].stages, "sum_bytes")
-        job.can = sum({1 << _strategy(name) for name in can})
+        default = ("schedule",) if problem is not None else ("balance", "topology", "restart")
+        job.can = sum({1 << _strategy(name) for name in (can if can is not None else default)})
         job.looks, job.delegates, job.message_bytes = bool(looks), _whole(delegates, 32, "delegates"), float(message_bytes)
         job.ring, job.paced = bool(ring), bool(paced)
         options.schedule = _library.encoded(schedule, "a schedule's name")
@@ -282,6 +292,8 @@ class Orchestrator:
         given.slow.a, given.slow.host = _whole(slow.a, 32, "a"), bool(slow.host)
         given.slow.b = _whole(slow.b, 32, "b") if slow.part == "link" else -1
         given.slow.slowdown = float(slow.slowdown)
+        if len(slow.latency_ms) != 2 or len(slow.ns_per_byte) != 2:
+            raise InvalidRequest("latency_ms and ns_per_byte are pairs: there, and back")
         for way in (0, 1):
             given.slow.latency_ns[way], given.slow.ns_per_byte[way] = slow.latency_ms[way] * 1e6, slow.ns_per_byte[way]
         self._call("report", _ns(now_ms, "now_ms"), ctypes.byref(given))
@@ -305,6 +317,8 @@ class Orchestrator:
         if not isinstance(plan, Plan):
             raise TypeError(f"a plan must be a Plan, not {type(plan).__name__}")
         replica = self._replica(replica)
+        if not self._problems:
+            raise NoAnswer("the program's pipeline is not known")
         held = _held(plan, self._problems[replica])
         self._call("offer", replica, held._handle)
 

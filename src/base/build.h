@@ -5,8 +5,7 @@
  *
  * A started program gets "VERSION PATH" as its last argument, after SL_BUILD_OPTION. That must stay so in
  * every version, or a difference could not be reported. */
-#ifndef SL_BASE_BUILD_H
-#define SL_BASE_BUILD_H
+#pragma once
 
 #include "base/status.h"
 
@@ -24,5 +23,3 @@ sl_status sl_build_check(const char *starter);
 
 /** SL_ENONE if the words of rank 0 and of `rank` are of different versions. */
 sl_status sl_build_compare(const char *first, int rank, const char *other);
-
-#endif

@@ -2,13 +2,13 @@
  *
  * Real: CLOCK_MONOTONIC; waits sleep in the kernel (futex, clock_nanosleep), never spin.
  * Virtual: time stands still while any participating thread runs, and jumps to the earliest deadline when all
- * of them wait, so a test of the engine is exact to the nanosecond and takes no time. Threads that use a
- * virtual clock bracket their life with sl_clock_join / sl_clock_leave; on the real clock both do nothing.
+ * of them wait, so a test of the engine is exact to the nanosecond and takes no time; tests bring it along.
+ * Threads that use a virtual clock bracket their life with sl_clock_join / sl_clock_leave; on the real clock
+ * both do nothing.
  *
  * A wait is on a 32-bit word, as with a futex: the thread that changes the word calls sl_clock_wake
  * afterwards. Words may lie in memory shared between processes (real clock only). */
-#ifndef SL_BASE_CLOCK_H
-#define SL_BASE_CLOCK_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -17,13 +17,22 @@
 
 typedef struct sl_clock sl_clock;
 
+/* How a virtual clock does it (tests/virtual_clock.h). */
+typedef struct sl_clock_kind {
+    void (*join)(sl_clock *clock, int participants); /* 1, or -1: one ends */
+    sl_time (*now)(sl_clock *clock);
+    void (*wait)(sl_clock *clock, _Atomic uint32_t *word, uint32_t value,
+                 sl_time deadline); /* word NULL: none */
+    void (*wake)(sl_clock *clock, _Atomic uint32_t *word);
+    int (*stuck)(sl_clock *clock);
+} sl_clock_kind;
+
+struct sl_clock {
+    const sl_clock_kind *kind; /* NULL: real */
+};
+
 /** The process-wide real clock. Never fails, never freed. */
 sl_clock *sl_clock_real(void);
-
-/** A virtual clock at time 0 with `participants` threads, counted as running from now on, before they have
- * even started, so that time cannot run ahead of a slow start. Close it after all of them left. */
-sl_status sl_clock_open_virtual(int participants, sl_clock **clock);
-void sl_clock_close(sl_clock *clock);
 
 /** One more participant (counted as running at once), for threads made later by a participant. */
 void sl_clock_join(sl_clock *clock);
@@ -58,5 +67,3 @@ typedef struct sl_limit {
 } sl_limit;
 
 int sl_limit_is_over(const sl_limit *limit);
-
-#endif

@@ -1,7 +1,6 @@
 /* Config tables: one table of keys (name, type, default, where it goes, help) reads a map of a file, refuses
  * what it does not know, and writes docs/reference/. A new key is one line in a table. */
-#ifndef SL_BASE_CONFIG_H
-#define SL_BASE_CONFIG_H
+#pragma once
 
 #include "base/yaml.h"
 #include <stddef.h>
@@ -44,5 +43,3 @@ void sl_config_free(const sl_key *table, void *object);
 
 /** Writes the table as Markdown rows: key, type, default, help. */
 void sl_config_document(const sl_key *table, const char *prefix, FILE *out);
-
-#endif

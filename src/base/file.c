@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static sl_status read_all(int file, const char *path, size_t most, char **content, size_t *size) {

@@ -1,7 +1,6 @@
 /* Files: whole reads, and writes that appear complete or not at all (temporary name beside it, fsync,
  * rename). */
-#ifndef SL_BASE_FILE_H
-#define SL_BASE_FILE_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -34,5 +33,3 @@ sl_status sl_directory_make(const char *path);
 
 /** Removes a file or a whole directory tree; absent is not an error. Does not follow links. */
 sl_status sl_path_remove(const char *path);
-
-#endif

@@ -20,8 +20,7 @@
  * In a user namespace (containers without privileges) ids from outside show as one number, and root is among
  * them: there it counts as root. Programs that are not slackline's (mpirun, redis-server, hooks) are the
  * system's or the user's: they come from PATH as a shell would take them, without the check of owners. */
-#ifndef SL_BASE_FIND_H
-#define SL_BASE_FIND_H
+#pragma once
 
 #include "base/status.h"
 #include <limits.h>
@@ -53,5 +52,3 @@ typedef enum sl_find_entries {
 /** The program `name`: itself if it has a slash, else from the first of the `entries` of PATH where it can be
  * run. Returns 1, or 0 with the reason in errno (ENOENT: it is nowhere). */
 int sl_find_program(const char *name, sl_find_entries entries, char path[PATH_MAX]);
-
-#endif

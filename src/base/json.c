@@ -38,3 +38,7 @@ const char *sl_json_text(const json_t *object, const char *key, const char *othe
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : otherwise;
 }
+
+json_t *sl_json_finite(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}

@@ -1,7 +1,6 @@
 /* Fields of JSON objects that other programs wrote: what is absent or of another kind is a value, no error.
  * An object that is NULL has no fields. */
-#ifndef SL_BASE_JSON_H
-#define SL_BASE_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -22,7 +21,8 @@ int sl_json_within(const json_t *object, const char *key, int64_t least, int64_t
 /** An integer from 0 to INT_MAX - 1; `otherwise` when there is none. */
 int sl_json_count(const json_t *object, const char *key, int otherwise);
 
+/** To write: a number, null where it is not finite. */
+json_t *sl_json_finite(double value);
+
 /** `otherwise` when there is none. */
 const char *sl_json_text(const json_t *object, const char *key, const char *otherwise);
-
-#endif

@@ -2,8 +2,7 @@
  * appear later, be cut off, replaced or started over: `anew` says that the lines delivered before no longer
  * count. A file that was started over and has already grown past our position is recognized by its first
  * bytes and by those before our position. */
-#ifndef SL_BASE_LINES_H
-#define SL_BASE_LINES_H
+#pragma once
 
 #include "base/status.h"
 #include <stdint.h>
@@ -46,5 +45,3 @@ sl_status sl_lines_end(sl_lines *lines, sl_lines_taker take, void *context);
 
 /** After sl_lines_end: what is missing or damaged as a sentence, without a path; "": nothing. */
 void sl_lines_trouble(const sl_lines *lines, char *text, size_t size);
-
-#endif

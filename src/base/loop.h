@@ -5,8 +5,7 @@
  * Callbacks run one after the other on the thread in sl_loop_run; they may watch, unwatch (themselves too),
  * set timers and stop the loop. A callback's failure ends sl_loop_run with its status. Not for use by several
  * threads. */
-#ifndef SL_BASE_LOOP_H
-#define SL_BASE_LOOP_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -50,5 +49,3 @@ sl_status sl_loop_signals(sl_loop *loop, const sigset_t *set, sl_loop_signal_cal
 sl_status sl_loop_run(sl_loop *loop);
 /** sl_loop_run returns SL_OK after the current callback. */
 void sl_loop_stop(sl_loop *loop);
-
-#endif

@@ -1,6 +1,5 @@
 /* The median: what plans and reports take from measurements, because a few late wake-ups must not count. */
-#ifndef SL_BASE_MEDIAN_H
-#define SL_BASE_MEDIAN_H
+#pragma once
 
 #include "base/time.h"
 
@@ -16,5 +15,3 @@ double sl_median_of_numbers(double *values, int count);
 
 /** The least value that `percentile` (0 to 100) of 100 values do not exceed, 0 for none. Sorts `values`. */
 sl_time sl_percentile(sl_time *values, int count, double percentile);
-
-#endif

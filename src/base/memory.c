@@ -17,9 +17,9 @@ void sl_alloc_fail_at(long n) {
 sl_status sl_alloc(void *pointer, size_t count, size_t size) {
     void *memory =
         fault_due() ? NULL : calloc(count ? count : 1, size ? size : 1); /* calloc checks the product */
+    memcpy(pointer, &memory, sizeof memory);
     if (!memory)
         return sl_error(SL_ENOMEM, "out of memory: %zu objects of %zu bytes", count, size);
-    memcpy(pointer, &memory, sizeof memory);
     return SL_OK;
 }
 

@@ -231,9 +231,9 @@ sl_status sl_options_take(sl_options *o, void *asked) {
             return refuse(o, table, o->argv[at], value == ':');
         if (value == -1)
             break;
-        if ((o->help = value == 'h')) {
-            fputs(o->usage ? o->usage : "", stdout);
-            return SL_OK;
+        if (value == 'h') {
+            fputs(o->usage, stdout);
+            return SL_DONE;
         }
         if (value == 1) { /* a word */
             SL_TRY(take_word(o, optarg, asked));

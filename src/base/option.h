@@ -3,8 +3,7 @@
  * and a row whose letter is 'o' may also be said as -o. Names may be shortened as long as they stay clear,
  * options and other words may stand in any order, and behind `--` there are only words, whatever
  * POSIXLY_CORRECT says. What is refused is refused in one line, with a guess at what was meant. */
-#ifndef SL_BASE_OPTION_H
-#define SL_BASE_OPTION_H
+#pragma once
 
 #include "base/status.h"
 
@@ -64,17 +63,17 @@ struct sl_options {
     const sl_option *table;
     int argc;
     char **argv;       /* argv[0] is not looked at */
-    const char *usage; /* NULL: the caller prints its help */
+    const char *usage; /* what --help prints */
     int stops;         /* ends at the first word: what begins there (argv[next]) is somebody else's */
     /* what has come */
     const sl_option *row; /* of the table */
     const char *value;    /* of the option, NULL where it takes none; or the word */
     int next;             /* of argv */
-    int help;             /* --help: `usage` was printed, nothing behind it was looked at */
 };
 
 /** Reads all options and words into the fields of `asked`. SL_EINVAL: there is no such option, its value is
- * missing or wrong, or it takes none; or a word for a command that takes none. SL_ENOMEM. */
+ * missing or wrong, or it takes none; or a word for a command that takes none. SL_ENOMEM. SL_DONE: --help,
+ * `usage` was printed, nothing behind it was looked at. */
 sl_status sl_options_take(sl_options *options, void *asked);
 
 /* For SL_TAKES_OWN: */
@@ -93,5 +92,3 @@ sl_status sl_option_choice(const sl_options *options, const char *const *names, 
 /** A value that no list of processes should show: as it is, or the first word of FILE for @FILE. It goes into
  * text[size]. SL_EINVAL: the file cannot be read, the value is empty or too long; the text never shows it. */
 sl_status sl_option_secret(const sl_options *options, char *text, size_t size);
-
-#endif

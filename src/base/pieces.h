@@ -1,7 +1,6 @@
 /* A line made of pieces that is drawn again and again in its place: where it does not fit the terminal, what
  * matters less goes first. */
-#ifndef SL_BASE_PIECES_H
-#define SL_BASE_PIECES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ typedef struct sl_piece {
 /** The pieces in their order in at most `width` characters, escapes not counted, without the end of a line;
  * colour 0: no escapes. Changes the pieces. Returns its characters without escapes. */
 int sl_pieces_line(sl_piece *piece, int count, int width, int colour, char *text, size_t size);
-
-#endif

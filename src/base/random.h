@@ -1,6 +1,5 @@
 /* Random bits that are a pure function of what they are for: no state that a caller could forget. */
-#ifndef SL_BASE_RANDOM_H
-#define SL_BASE_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ static inline uint64_t sl_random_mix(uint64_t z) {
 static inline double sl_random_unit(uint64_t bits) {
     return ((double)(bits >> 11) + 0.5) * 0x1p-53;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Memory that several processes map: all of it there from the beginning. A hole would be a SIGBUS on the
  * first touch where memory has run out, and the first touch of a page costs up to 10 us on a virtual machine:
  * the first messages of a path would take many times their time. */
-#ifndef SL_BASE_SHARED_H
-#define SL_BASE_SHARED_H
+#pragma once
 
 #include "base/status.h"
 
@@ -14,5 +13,3 @@ sl_status sl_shared_reserve(int file, size_t bytes, const char *what);
 /** *memory (a pointer to a pointer) becomes the first `bytes` of `file`, readable and writable, shared, every
  * page of it mapped (where the kernel is older than 5.14: on first touch). Give back with munmap. SL_ESYS. */
 sl_status sl_shared_map(int file, size_t bytes, const char *what, void *memory);
-
-#endif

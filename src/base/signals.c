@@ -1,6 +1,5 @@
 #include "base/signals.h"
 
-#include <pthread.h>
 #include <stddef.h>
 
 /* Of the process; written by sl_signals_begin alone, before there are threads. */

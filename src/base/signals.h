@@ -2,8 +2,7 @@
  * with what its parent happened to have: one that inherits an ignored SIGCHLD never hears of the end of its
  * children. So every program of ours sets what it needs, first of all, and keeps what it found for those who
  * come after it: a program that it runs for the user sees the signals as if the user had started it. */
-#ifndef SL_BASE_SIGNALS_H
-#define SL_BASE_SIGNALS_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -23,5 +22,3 @@ void sl_signals_give_back(void);
 /** Starts a thread that hears no signals: they are for the program's other threads. pthread_create's error.
  */
 int sl_thread_start(pthread_t *thread, void *(*work)(void *object), void *object);
-
-#endif

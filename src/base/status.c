@@ -56,5 +56,5 @@ const char *sl_error_text(void) {
 }
 
 int sl_exit_code(sl_status status) {
-    return status == SL_OK ? 0 : status == SL_EINVAL ? 2 : 1;
+    return status == SL_OK || status == SL_DONE ? 0 : status == SL_EINVAL ? 2 : 1;
 }

@@ -3,12 +3,7 @@
  * The place that knows the reason formats it once with sl_error(); callers pass it on with SL_TRY, or say
  * more in front of it: sl_error(status, "%s: %s", file, sl_error_text()). The text is thread-local, so the
  * library never writes to standard error: the command prints sl_error_text() at its end. */
-#ifndef SL_BASE_STATUS_H
-#define SL_BASE_STATUS_H
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#pragma once
 
 typedef enum sl_status {
     SL_OK = 0,
@@ -16,7 +11,8 @@ typedef enum sl_status {
     SL_ENONE,  /* a valid request that has no answer, such as a limit that no schedule meets (exit 1) */
     SL_ENOMEM, /* out of memory, or over a hard limit of the device arena (exit 1) */
     SL_ESYS,   /* a system call or library failed (exit 1) */
-    SL_EPEER   /* another process of the run is gone or misbehaves (exit 1) */
+    SL_EPEER,  /* another process of the run is gone or misbehaves (exit 1) */
+    SL_DONE    /* no failure: help was asked for and printed, and nothing else is to be done (exit 0) */
 } sl_status;
 
 /** Formats the reason of a failure into the thread's error text and returns `status`. */
@@ -46,8 +42,3 @@ int sl_exit_code(sl_status status);
         if ((status) == SL_OK)                                                                               \
             (status) = (__VA_ARGS__);                                                                        \
     } while (0)
-
-#ifdef __cplusplus
-}
-#endif
-#endif

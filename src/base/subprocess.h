@@ -5,8 +5,7 @@
  * functions below reap it. Ending goes by steps, each with a limit: a signal that asks, SIGKILL, and then
  * giving up. A process in an uninterruptible sleep, or a dead one that a debugger holds, never makes the
  * caller wait for ever. */
-#ifndef SL_BASE_SUBPROCESS_H
-#define SL_BASE_SUBPROCESS_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -49,5 +48,3 @@ typedef struct sl_subprocess_ending {
 /** Ends and reaps `count` children; entries without one are skipped. All are none afterwards. status[count]
  * (NULL: unwanted) as of sl_subprocess_wait. SL_ESYS: some are left behind; the text says which. */
 sl_status sl_subprocess_end(sl_subprocess *child, int count, const sl_subprocess_ending *ending, int *status);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The offer names the terminal's device, so that a rank of the same host sees its width as it is now; a rank
  * elsewhere knows the width at the start. */
-#ifndef SL_BASE_TERMINAL_H
-#define SL_BASE_TERMINAL_H
+#pragma once
 
 #include <stdio.h>
 
@@ -35,5 +34,3 @@ int sl_terminal_columns(const sl_terminal *terminal);
 /** Where `out` is a terminal that knows escapes: takes away what stands on its last line, so that a message
  * after a progress line is not written into it. */
 void sl_terminal_clear_line(FILE *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Texts of events, suspects and messages have a fixed size. What does not fit is cut between two words and
  * ends with "...", so that a reader sees that there was more and reads no half of a number or name. */
-#ifndef SL_BASE_TEXT_H
-#define SL_BASE_TEXT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ size_t sl_text_format(char *to, size_t size, const char *format, ...) __attribut
 
 /** Adds `piece` to the text in to[size], behind `between` where there is some. One that is cut stays so. */
 void sl_text_add(char *to, size_t size, const char *between, const char *piece);
-
-#endif

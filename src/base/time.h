@@ -1,6 +1,5 @@
 /* Times are int64 nanoseconds inside and milliseconds (with the unit in the name) outside. */
-#ifndef SL_BASE_TIME_H
-#define SL_BASE_TIME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,4 +18,9 @@ static inline sl_time sl_from_ms(double ms) {
     return (sl_time)(ms * 1e6 + (ms < 0 ? -0.5 : 0.5));
 }
 
-#endif
+static inline sl_time sl_later(sl_time a, sl_time b) {
+    return a > b ? a : b;
+}
+static inline sl_time sl_sooner(sl_time a, sl_time b) {
+    return a < b ? a : b;
+}

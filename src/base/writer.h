@@ -8,8 +8,7 @@
  * is kept for the caller to say, once.
  *
  * Order is kept within a file. Put and trouble are for any thread, open and close for one. */
-#ifndef SL_BASE_WRITER_H
-#define SL_BASE_WRITER_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -46,5 +45,3 @@ int sl_writer_flush(sl_writer *writer, sl_time patience);
 /** Ends the thread. What still waits is lost; a thread that hangs in a file stays behind, with its memory.
  * NULL is fine. */
 void sl_writer_close(sl_writer *writer);
-
-#endif

@@ -1,7 +1,6 @@
 /* A YAML document as a tree of nodes that know their line, so that every complaint names file, line and key.
  * Parsing is libyaml's; aliases and anchors, tags, several documents and duplicate keys are refused. */
-#ifndef SL_BASE_YAML_H
-#define SL_BASE_YAML_H
+#pragma once
 
 #include "base/status.h"
 #include <stdint.h>
@@ -49,5 +48,3 @@ sl_status sl_node_real(const sl_node *node, double minimum, double maximum, doub
 sl_status sl_node_int(const sl_node *node, int64_t minimum, int64_t maximum, int64_t *value);
 sl_status sl_node_bool(const sl_node *node, int *value);
 sl_status sl_node_text(const sl_node *node, const char **value);
-
-#endif

@@ -1,14 +1,222 @@
 /* slackline balance: how many microbatches each replica takes. */
-#include "cli/balance.h"
-#include "cli/command.h"
-#include "cli/planning.h"
-
 #include "adapt/balance/balance.h"
 #include "adapt/balance/pipelines.h"
+#include "base/file.h"
 #include "base/memory.h"
+#include "cli/command.h"
+#include "cli/planning.h"
+#include "plan/pipeline/problem.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef struct asked {
+    int microbatches, replicas;
+    double *time;        /* [replicas] ms; NULL: the problems say it */
+    double *fill;        /* [replicas] microbatches; NULL: none */
+    int *limit;          /* [replicas] 0: none; NULL: none */
+    sl_problem *problem; /* [problems] 0: none; 1: of all replicas; else one a replica */
+    int problems;
+    const char *schedule;
+    int is_text;
+} asked;
+
+#define MOST_BYTES ((size_t)1 << 30) /* of a list in a file */
+
+/* The options as they were given. */
+typedef struct given {
+    int microbatches, is_text;
+    const char *times, *fill, *limits, *schedule;
+    sl_texts problem, set;
+} given;
+
+static const char *const forms[] = {"json", "text", NULL};
+static const sl_option options[] = {
+    SL_OPTION("microbatches", INT, given, microbatches, .least = 1, .most = INT_MAX),
+    SL_OPTION("times", TEXT, given, times),
+    SL_OPTION("fill", TEXT, given, fill),
+    SL_OPTION("limits", TEXT, given, limits),
+    SL_OPTION("problem", TEXTS, given, problem),
+    SL_OPTION("schedule", TEXT, given, schedule),
+    SL_OPTION("set", TEXTS, given, set),
+    SL_OPTION("format", CHOICE, given, is_text, .names = forms),
+    SL_OPTIONS_END};
+
+/* ---- lists ---- */
+
+/* What an option's list becomes, word by word. */
+typedef struct list {
+    const char *option; /* its name */
+    double least, most;
+    int is_limit; /* whole numbers, or none */
+    double *value;
+    size_t count, room;
+} list;
+
+static sl_status add(list *l, const char *word) {
+    const sl_option row = {.name = l->option};
+    const sl_options o = {.command = "balance", .row = &row, .value = word};
+    double value = 0;
+    int count;
+    if (!l->is_limit) {
+        SL_TRY(sl_option_real(&o, "numbers", l->least, l->most, &value));
+    } else if (strcmp(word, "none") != 0) {
+        SL_TRY(sl_option_int(&o, 1, INT_MAX, &count));
+        value = count;
+    }
+    if (l->count == SL_MAX_REPLICAS)
+        return sl_error(SL_EINVAL, "balance: --%s has more than %d numbers", l->option, SL_MAX_REPLICAS);
+    SL_TRY(sl_grow(&l->value, &l->room, l->count + 1, sizeof *l->value));
+    l->value[l->count++] = value;
+    return SL_OK;
+}
+
+static int is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Words between commas; blanks and ends of lines may stand about them or part them. Changes `text`. */
+static sl_status add_all(list *l, char *text) {
+    int is_open = 0; /* behind a comma, or at the beginning: a number must follow */
+    while (is_blank(*text))
+        text++;
+    while (*text || is_open) {
+        char *word = text;
+        while (*text && *text != ',' && !is_blank(*text))
+            text++;
+        char *end = text;
+        while (is_blank(*text))
+            text++;
+        is_open = *text == ',';
+        text += is_open;
+        *end = 0;
+        while (is_blank(*text))
+            text++;
+        if (!*word)
+            return sl_error(SL_EINVAL, "balance: --%s lacks a number behind %zu of them", l->option,
+                            l->count);
+        SL_TRY(add(l, word));
+    }
+    return l->count > 0 ? SL_OK : sl_error(SL_EINVAL, "balance: --%s has no numbers", l->option);
+}
+
+/* The list itself, or @FILE (@- is standard input). */
+static sl_status read_list(const char *text, list *l) {
+    char *copy;
+    size_t size = 0;
+    if (*text == '@')
+        SL_TRY(sl_file_read_most(text + 1, MOST_BYTES, &copy, &size));
+    else
+        SL_TRY(sl_copy_text(&copy, text));
+    sl_status status = size > 0 && strlen(copy) != size
+                           ? sl_error(SL_EINVAL, "balance: --%s has a zero byte", text + 1)
+                           : add_all(l, copy);
+    sl_free(copy);
+    return status;
+}
+
+/* ---- the request ---- */
+
+static sl_status check(const given *g) {
+    if (g->microbatches == 0)
+        return sl_error(SL_EINVAL, "balance: no --microbatches; see slackline balance --help");
+    if (!g->times && g->problem.count == 0)
+        return sl_error(SL_EINVAL, "balance: no --times and no --problem; see slackline balance --help");
+    if (g->times && g->problem.count > 1)
+        return sl_error(SL_EINVAL,
+                        "balance: several --problem are a replica each as they are: no --times then");
+    if (g->fill && g->problem.count > 0)
+        return sl_error(SL_EINVAL, "balance: --problem says how a pipeline fills: no --fill then");
+    if ((g->schedule || g->set.count > 0) && g->problem.count == 0)
+        return sl_error(SL_EINVAL, "balance: %s needs --problem", g->schedule ? "--schedule" : "--set");
+    return SL_OK;
+}
+
+/* One number for all, or one a replica. */
+static sl_status spread(const asked *r, list *l) {
+    if (l->count != 1 && l->count != (size_t)r->replicas)
+        return sl_error(SL_EINVAL, "balance: --%s has %zu numbers for %d replicas", l->option, l->count,
+                        r->replicas);
+    SL_TRY(sl_grow(&l->value, &l->room, (size_t)r->replicas, sizeof *l->value));
+    while (l->count < (size_t)r->replicas)
+        l->value[l->count++] = l->value[0];
+    return SL_OK;
+}
+
+static sl_status read_times(asked *r, const given *g) {
+    list l = {.option = "times", .least = SL_BALANCE_LEAST, .most = SL_BALANCE_MOST};
+    r->replicas = g->problem.count;
+    if (!g->times)
+        return SL_OK;
+    sl_status status = read_list(g->times, &l);
+    r->time = l.value;
+    r->replicas = (int)l.count;
+    return status;
+}
+
+static sl_status read_fill(asked *r, const given *g) {
+    list l = {.option = "fill", .most = SL_BALANCE_FILL};
+    if (!g->fill)
+        return SL_OK;
+    sl_status status = read_list(g->fill, &l);
+    SL_THEN(status, spread(r, &l));
+    r->fill = l.value;
+    return status;
+}
+
+static sl_status read_limits(asked *r, const given *g) {
+    list l = {.option = "limits", .is_limit = 1};
+    if (!g->limits)
+        return SL_OK;
+    sl_status status = read_list(g->limits, &l);
+    SL_THEN(status, spread(r, &l));
+    SL_THEN(status, sl_alloc(&r->limit, l.count, sizeof *r->limit));
+    for (size_t i = 0; i < l.count && status == SL_OK; i++)
+        r->limit[i] = (int)l.value[i];
+    sl_free(l.value);
+    return status;
+}
+
+static sl_status read_problem(const char *file, const given *g, sl_problem *problem) {
+    sl_document document = {0};
+    sl_status status = sl_document_read(file, &document);
+    SL_THEN(status, sl_document_set_all(&document, g->set.text, g->set.count));
+    SL_THEN(status, sl_problem_read(&document, problem));
+    sl_document_close(&document);
+    return status;
+}
+
+static sl_status read_all(asked *r, const given *g) {
+    SL_TRY(check(g));
+    r->microbatches = g->microbatches;
+    r->is_text = g->is_text;
+    r->schedule = g->schedule ? g->schedule : "auto";
+    SL_TRY(read_times(r, g));
+    SL_TRY(read_fill(r, g));
+    SL_TRY(read_limits(r, g));
+    SL_TRY(sl_alloc(&r->problem, (size_t)g->problem.count, sizeof *r->problem));
+    for (; r->problems < g->problem.count; r->problems++)
+        SL_TRY(read_problem(g->problem.text[r->problems], g, &r->problem[r->problems]));
+    return SL_OK;
+}
+
+/* Reads options (--help: printed, SL_DONE), lists and problem files. SL_EINVAL. Close with
+ * close_request, also on error. */
+static sl_status read_request(int argc, char **argv, asked *request) {
+    given g = {0};
+    *request = (asked){0};
+    sl_status status = sl_subcommand_options(argc, argv, options, &g);
+    SL_THEN(status, read_all(request, &g));
+    SL_FREE(g.problem.text, g.set.text);
+    return status;
+}
+
+static void close_request(asked *r) {
+    for (int i = 0; i < r->problems; i++)
+        sl_problem_free(&r->problem[i]);
+    SL_FREE(r->problem, r->time, r->fill, r->limit);
+}
 
 typedef struct answer {
     int *split;      /* [replicas] */
@@ -18,40 +226,14 @@ typedef struct answer {
     int slowest;     /* replica */
 } answer;
 
-static const char usage[] =
-    "Usage: slackline balance --microbatches M --times T0,T1,.. [--fill P] [--limits L]\n"
-    "                         [--format json|text]\n"
-    "       slackline balance --microbatches M --problem FILE [--times T0,T1,..] [--limits L]\n"
-    "                         [--schedule NAME] [--set KEY=VALUE]... [--format json|text]\n\n"
-    "Divides M microbatches among replicas, at least one each, so that the slowest replica is done as\n"
-    "early as can be: the exact minimum of the largest iteration time. Of equally good splits it takes\n"
-    "the one whose second-largest time is least, and so on; then the lower replica takes more.\n\n"
-    "  --microbatches M  of one iteration, over all replicas\n"
-    "  --times LIST      ms of a microbatch on each replica's slowest rank, one number a replica\n"
-    "  --fill LIST       microbatches that filling and draining a pipeline cost, so that m take\n"
-    "                    T * (m + P): ranks - 1 for an even pipeline; default 0\n"
-    "  --limits LIST     most microbatches that a replica's memory takes, or none\n"
-    "  --problem FILE    the replicas' pipeline: iteration times are planned and replayed for every\n"
-    "                    number that is looked at, links, collectives and memory limit included; its\n"
-    "                    op times are multiplied so that F, I and W of a microbatch take the busiest\n"
-    "                    rank T. Given several times: a replica each, as they are, without --times\n"
-    "  --schedule NAME   of --problem: a family, or auto (default), the best family\n"
-    "  --set KEY=VALUE   change a key of --problem, by its dotted path\n"
-    "  --format FORM     json (default): {\"microbatches\",\"makespan_ms\",\"times_ms\",\"slowest\",\n"
-    "                    \"even_ms\"}; or text\n\n"
-    "A LIST has commas or blanks between its numbers, or is @FILE (@-: standard input); of --fill and\n"
-    "--limits one number stands for all. `train` takes the split as batch.split and weights gradients by "
-    "it.\n\n"
-    "Example: slackline balance --microbatches 20 --times 30,45 --fill 1\n";
-
 /* ---- answers ---- */
 
-static sl_status make_room(const sl_balance_request *r, answer *a) {
+static sl_status make_room(const asked *r, answer *a) {
     SL_TRY(sl_alloc(&a->split, (size_t)r->replicas, sizeof *a->split));
     return sl_alloc(&a->time, (size_t)r->replicas, sizeof *a->time);
 }
 
-static int even_fits(const sl_balance_request *r, const int *even) {
+static int even_fits(const asked *r, const int *even) {
     for (int i = 0; i < r->replicas && r->limit; i++)
         if (r->limit[i] > 0 && even[i] > r->limit[i])
             return 0;
@@ -66,14 +248,14 @@ static double largest(const double *time, int count, int *place) {
 }
 
 /* The largest of `split`, by formula; *time of each. */
-static double formula_times(const sl_balance_request *r, const sl_replica *replica, const int *split,
-                            double *time, int *place) {
+static double formula_times(const asked *r, const sl_replica *replica, const int *split, double *time,
+                            int *place) {
     for (int i = 0; i < r->replicas; i++)
         time[i] = sl_replica_time(&replica[i], split[i]);
     return largest(time, r->replicas, place);
 }
 
-static sl_status by_formula(const sl_balance_request *r, sl_replica *replica, int *even, answer *a) {
+static sl_status by_formula(const asked *r, sl_replica *replica, int *even, answer *a) {
     int place;
     for (int i = 0; i < r->replicas; i++)
         replica[i] = (sl_replica){
@@ -85,15 +267,14 @@ static sl_status by_formula(const sl_balance_request *r, sl_replica *replica, in
     return SL_OK;
 }
 
-static sl_status add_replicas(const sl_balance_request *r, sl_pipelines *pipelines) {
+static sl_status add_replicas(const asked *r, sl_pipelines *pipelines) {
     for (int i = 0; i < r->replicas; i++)
         SL_TRY(sl_pipelines_add(pipelines, &r->problem[r->problems > 1 ? i : 0],
                                 r->time ? 1e6 * r->time[i] : 0));
     return SL_OK;
 }
 
-static sl_status by_pipelines(const sl_balance_request *r, sl_pipelines *pipelines, sl_time *time, int *even,
-                              answer *a) {
+static sl_status by_pipelines(const asked *r, sl_pipelines *pipelines, sl_time *time, int *even, answer *a) {
     SL_TRY(add_replicas(r, pipelines));
     SL_TRY(sl_pipelines_balance(pipelines, r->microbatches, r->limit, a->split, time));
     for (int i = 0; i < r->replicas; i++)
@@ -115,7 +296,7 @@ static sl_status by_pipelines(const sl_balance_request *r, sl_pipelines *pipelin
 }
 
 /* Before anything is planned for it. */
-static sl_status check_shares(const sl_balance_request *r, int *room, int *most) {
+static sl_status check_shares(const asked *r, int *room, int *most) {
     *most = 1;
     for (int i = 0; i < r->replicas; i++)
         room[i] = r->limit ? r->limit[i] : 0;
@@ -125,7 +306,7 @@ static sl_status check_shares(const sl_balance_request *r, int *room, int *most)
     return SL_OK;
 }
 
-static sl_status plan_pipelines(const sl_balance_request *r, int *even, answer *a) {
+static sl_status plan_pipelines(const asked *r, int *even, answer *a) {
     sl_pipelines *pipelines = NULL;
     sl_time *time = NULL;
     int most;
@@ -138,7 +319,7 @@ static sl_status plan_pipelines(const sl_balance_request *r, int *even, answer *
     return status;
 }
 
-static sl_status balance(const sl_balance_request *r, answer *a) {
+static sl_status balance(const asked *r, answer *a) {
     sl_replica *replica = NULL;
     int *even = NULL;
     SL_TRY(make_room(r, a));
@@ -167,7 +348,7 @@ static const char *shortest(double value, char text[32]) {
     return text;
 }
 
-static void print_json(const sl_balance_request *r, const answer *a) {
+static void print_json(const asked *r, const answer *a) {
     char number[32];
     printf("{\"microbatches\":[");
     for (int i = 0; i < r->replicas; i++)
@@ -179,7 +360,7 @@ static void print_json(const sl_balance_request *r, const answer *a) {
            a->even < 0 ? "null" : shortest(a->even, number));
 }
 
-static void print_text(const sl_balance_request *r, const answer *a) {
+static void print_text(const asked *r, const answer *a) {
     printf("replica  microbatches        time ms\n");
     for (int i = 0; i < r->replicas; i++)
         printf("%7d  %12d  %13.6g%s\n", i, a->split[i], a->time[i], i == a->slowest ? "  slowest" : "");
@@ -191,14 +372,13 @@ static void print_text(const sl_balance_request *r, const answer *a) {
 }
 
 int sl_command_balance(int argc, char **argv) {
-    sl_balance_request request;
+    asked request;
     answer a = {0};
-    sl_status status = sl_balance_request_read(argc, argv, usage, &request);
-    if (status == SL_OK && !request.help)
-        status = balance(&request, &a);
-    if (status == SL_OK && !request.help)
+    sl_status status = read_request(argc, argv, &request);
+    SL_THEN(status, balance(&request, &a));
+    if (status == SL_OK)
         (request.is_text ? print_text : print_json)(&request, &a);
     SL_FREE(a.split, a.time);
-    sl_balance_request_close(&request);
+    close_request(&request);
     return sl_planning_end(status);
 }

@@ -1,13 +1,43 @@
-/* The subcommands: one table in main.c, one file each. A subcommand prints its results to standard output and
+/* The subcommands: one table, one file each. A subcommand prints its results to standard output and
  * everything else to standard error, and returns the exit code (0 done, 1 no answer or failed, 2 wrong
  * request). */
-#ifndef SL_CLI_COMMAND_H
-#define SL_CLI_COMMAND_H
+#pragma once
+
+#include "base/option.h"
+
+/* In the order of the help: the name, and what it does (NULL: not listed). `plan` is sl_command_plan in
+ * plan.c, and help/plan.txt is what its --help prints. */
+#define SL_SUBCOMMANDS(X)                                                                                    \
+    X(plan, "plan a pipeline schedule for a problem file")                                                   \
+    X(simulate, "time anybody's order on a problem file")                                                    \
+    X(compare, "compare schedules, also over the values of a key")                                           \
+    X(profile, "turn a trace of a pipeline into a problem file")                                             \
+    X(balance, "divide microbatches among replicas of different speed")                                      \
+    X(train, "train a model on pipeline ranks, adapting to slow links")                                      \
+    X(detect, "change points of a series, or of a recorded call log")                                        \
+    X(watch, "find what makes an unchanged MPI or NCCL program slow")                                        \
+    X(validate, "find slow devices and links, each tested on its own")                                       \
+    X(topology, "which host should sit where, given slow links and devices")                                 \
+    X(campaign, "simulate a long job with faults under several strategies")                                  \
+    X(report, "a run's folder as one page: pictures, events, what was gained")                               \
+    X(draw, "plans and runs as pictures for papers: Gantt, memory, links, gains")                            \
+    X(dashboard, "a run or a watched job as a live page, and for Prometheus")                                \
+    X(doctor, "what is present here, what is missing, and what that means")                                  \
+    X(completion, "completion of commands and options for bash, zsh and fish")                               \
+    X(man, "manual pages, made from what --help says")                                                       \
+    X(formats, NULL) /* the key tables as Markdown, for docs/reference */
+
+#define SL_DECLARE_SUBCOMMAND(name, words)                                                                   \
+    int sl_command_##name(int argc, char **argv); /* argv[0] is the name */                                  \
+    extern const char sl_help_##name[];
+SL_SUBCOMMANDS(SL_DECLARE_SUBCOMMAND)
+#undef SL_DECLARE_SUBCOMMAND
 
 typedef struct sl_subcommand {
     const char *name;
-    int (*run)(int argc, char **argv); /* argv[0] is the name */
-    const char *help;                  /* one line; NULL: not listed */
+    int (*run)(int argc, char **argv);
+    const char *help; /* one line; NULL: not listed */
+    const char *text; /* of --help */
 } sl_subcommand;
 
 /** In the order of the help; ended by a name NULL. */
@@ -19,23 +49,6 @@ const sl_subcommand *sl_subcommand_find(const char *name);
 /** Says on standard error that `word` is none, and which one may be meant; the exit code. */
 int sl_subcommand_refuse(const char *word);
 
-int sl_command_plan(int argc, char **argv);
-int sl_command_simulate(int argc, char **argv);
-int sl_command_compare(int argc, char **argv);
-int sl_command_train(int argc, char **argv);
-int sl_command_balance(int argc, char **argv);
-int sl_command_detect(int argc, char **argv);
-int sl_command_watch(int argc, char **argv);
-int sl_command_validate(int argc, char **argv);
-int sl_command_topology(int argc, char **argv);
-int sl_command_campaign(int argc, char **argv);
-int sl_command_draw(int argc, char **argv);
-int sl_command_report(int argc, char **argv);
-int sl_command_dashboard(int argc, char **argv);
-int sl_command_profile(int argc, char **argv);
-int sl_command_doctor(int argc, char **argv);
-int sl_command_completion(int argc, char **argv);
-int sl_command_man(int argc, char **argv);
-int sl_command_formats(int argc, char **argv); /* the key tables as Markdown, for docs/reference */
-
-#endif
+/** Reads the options of the subcommand argv[0] into the fields of `asked`. As sl_options_take; its help goes
+ * to standard output. */
+sl_status sl_subcommand_options(int argc, char **argv, const sl_option *table, void *asked);

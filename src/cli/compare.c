@@ -12,25 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void print_help(void) {
-    printf("Usage: slackline compare PROBLEM [--schedules A,B,..] [--sweep KEY=FROM:TO:STEP]\n"
-           "                         [--format text|json|csv|svg] [-o FILE] [--set KEY=VALUE]...\n"
-           "                         [--time-limit S] [--seed N]\n\n"
-           "Plans several schedules for the problem file PROBLEM and says which takes how long.\n\n"
-           "  --schedules LIST  names as of plan --schedule, each with @linear, @loop, @wave or "
-           "@bidirectional\n"
-           "                    for the same work under that placement; default: all families of the "
-           "file's, and auto\n"
-           "  --sweep KEY=FROM:TO:STEP   all of that for each value of a key of PROBLEM; also KEY=A,B,..\n"
-           "  --format FORM     text (a table, the default), json, csv, svg (a chart)\n"
-           "  -o, --output FILE  write there, completely or not at all\n"
-           "  --set KEY=VALUE   change a key of PROBLEM, by its dotted path\n"
-           "  --time-limit S    seconds for each search of auto and optimal; default 1\n"
-           "  --seed N          of the searches; default 1\n\n"
-           "Example: slackline compare examples/four-ranks.yaml --schedules 1f1b,zb-h2,adaptra \\\n"
-           "             --sweep pipeline.links.list.0.latency_ms=0:60:10\n");
-}
-
 /* ---- progress: one line on a terminal ---- */
 
 static int shows_progress(void) {
@@ -269,16 +250,10 @@ static sl_status print(const sl_planning *planning, const sl_comparison *c) {
 int sl_command_compare(int argc, char **argv) {
     sl_planning planning;
     sl_comparison comparison = {0};
-    int help = 0;
-    sl_status status = sl_planning_open("compare", argc, argv, &planning, &help);
-    if (status == SL_OK && help)
-        print_help();
-    if (status == SL_OK && !help)
-        status = check_form(&planning);
-    if (status == SL_OK && !help)
-        status = sl_comparison_make(&planning, &comparison);
-    if (status == SL_OK && !help)
-        status = print(&planning, &comparison);
+    sl_status status = sl_planning_open(argc, argv, &planning);
+    SL_THEN(status, check_form(&planning));
+    SL_THEN(status, sl_comparison_make(&planning, &comparison));
+    SL_THEN(status, print(&planning, &comparison));
     sl_comparison_close(&comparison);
     sl_planning_close(&planning);
     return sl_planning_end(status);

@@ -1,7 +1,6 @@
 /* What `compare` is asked and what it finds: schedules against the values of a sweep, a cell for each pair.
  * The request (sweep.c) is read and checked whole before the first plan is made. */
-#ifndef SL_CLI_COMPARISON_H
-#define SL_CLI_COMPARISON_H
+#pragma once
 
 #include "cli/planning.h"
 #include "plan/draw/style.h"
@@ -54,18 +53,7 @@ void sl_sweep_close(sl_sweep *sweep);
 sl_status sl_comparison_make(sl_planning *planning, sl_comparison *comparison);
 void sl_comparison_close(sl_comparison *comparison);
 
-/** (makespan - bound) / bound, as sl_plan_gap. */
-double sl_cell_gap(const sl_cell *cell);
-/** Whether no other schedule is shorter at the same value. */
-int sl_cell_is_best(const sl_comparison *comparison, int value, int schedule);
-
-/** What found the plan where its name does not say so: the family that auto took, or "search"; else NULL. */
-const char *sl_cell_found_by(const sl_comparison *comparison, int value, int schedule);
-
 /** All cells in one of the forms text, json, csv, svg; `width` columns for text. */
 sl_status sl_comparison_print(const sl_comparison *comparison, const char *format, int width, FILE *out);
-/** The text and the svg of it; `style` may be NULL. */
-sl_status sl_comparison_text(const sl_comparison *comparison, int width, FILE *out);
+/** The svg of it; `style` may be NULL. */
 sl_status sl_comparison_svg(const sl_comparison *comparison, const sl_draw_style *style, FILE *out);
-
-#endif

@@ -13,36 +13,6 @@
 
 enum { PORT = 9465 };
 
-static const char usage[] =
-    "Usage: slackline dashboard DIR [--listen HOST:PORT] [--token TOKEN]\n"
-    "       slackline dashboard --redis URL [--job NAME] [--listen HOST:PORT] [--token TOKEN]\n"
-    "\n"
-    "Shows a run while it goes on, as a page for the browser: the state of every rank and link, iteration "
-    "time,\n"
-    "schedule, suspects, and decisions as they are made. DIR is the folder of a run or of a watch, there "
-    "already\n"
-    "or not; with --redis it is a job that slackline watch watches. The page needs nothing else, changes "
-    "nothing,\n"
-    "and stays when the run has ended. Beside it are /metrics for Prometheus and /state.json. Prints its "
-    "address;\n"
-    "Ctrl-C ends it.\n"
-    "\n"
-    "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH;\n"
-    "                      @FILE reads it from a file, which keeps a password out of the list of processes\n"
-    "  --job NAME          of several jobs on that server (default: the first by name)\n"
-    "  --listen HOST:PORT  numeric address; port 0: any free one (default 127.0.0.1:9465). Only this "
-    "machine\n"
-    "                      reaches a loopback address; on others a token is asked for\n"
-    "  --token TOKEN       what visitors must say, 8 to 128 of letters, digits, - . _ ~ (default: none on a\n"
-    "                      loopback address, elsewhere one is made and stands in the printed address); "
-    "@FILE\n"
-    "                      reads it from a file\n"
-    "\n"
-    "Exit code: 0 when ended by Ctrl-C or SIGTERM; 1 when the address cannot be listened on; 2 for a wrong\n"
-    "request.\n"
-    "\n"
-    "Example: slackline dashboard runs/slow-link\n";
-
 typedef struct asked {
     sl_dashboard_request request;
     char host[64];
@@ -104,11 +74,8 @@ static sl_status check(asked *a) {
 int sl_command_dashboard(int argc, char **argv) {
     asked a = {.request.port = PORT, .host = "127.0.0.1"};
     a.request.host = a.host;
-    sl_options o = {.command = "dashboard", .table = options, .argc = argc, .argv = argv, .usage = usage};
-    sl_status status = sl_options_take(&o, &a);
-    if (status == SL_OK && !o.help)
-        status = check(&a);
-    if (status == SL_OK && !o.help)
-        status = sl_dashboard_run(&a.request, stdout);
+    sl_status status = sl_subcommand_options(argc, argv, options, &a);
+    SL_THEN(status, check(&a));
+    SL_THEN(status, sl_dashboard_run(&a.request, stdout));
     return sl_planning_end(status);
 }

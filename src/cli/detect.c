@@ -26,24 +26,6 @@ static const char *const algorithms[] = {"bocd-v", "window", "bocd", NULL};
 static const char *const formats[] = {"text", "json", NULL};
 static const char *const kinds[] = {"onset", "relief", "change"};
 
-static const char usage[] =
-    "Usage: slackline detect FILE [--algorithm NAME] [--column NAME] [--format text|json]\n\n"
-    "Finds where the samples of FILE change their level: iteration times that become slow (onset) and\n"
-    "recover (relief). FILE is a CSV, JSON lines such as a run's metrics.jsonl, or a recorded call log,\n"
-    "whose iterations are found first; - is standard input, and changes are printed as they are "
-    "found.\n\n"
-    "  --algorithm NAME  one of the following; default bocd-v\n"
-    "      bocd-v           online, changes of at least 10 % that last\n"
-    "      window           sliding medians, for comparison\n"
-    "      bocd             Bayesian change points of the whole series, without the 10 % check\n"
-    "  --column NAME     of FILE; default time_ms, else the last numeric one\n"
-    "  --format FORM     text (default) or json: "
-    "{\"change_points\":[{\"index\",\"kind\",\"before\",\"after\"}],"
-    "\"period\"}\n"
-    "                    index is the 0-based data row (call log: iteration) where the new level "
-    "begins\n\n"
-    "Example: slackline detect runs/slow-link/metrics.jsonl\n";
-
 static const sl_option options[] = {SL_OPTION("algorithm", CHOICE, detection, algorithm, .names = algorithms),
                                     SL_OPTION("column", TEXT, detection, column),
                                     SL_OPTION("format", CHOICE, detection, is_json, .names = formats),
@@ -191,10 +173,8 @@ static sl_status detect(detection *d, sl_series *series) {
 int sl_command_detect(int argc, char **argv) {
     detection d = {.algorithm = SL_CHANGE_BOCD_V};
     sl_series series = {0};
-    sl_options o = {.command = "detect", .table = options, .argc = argc, .argv = argv, .usage = usage};
-    sl_status status = sl_options_take(&o, &d);
-    if (status == SL_OK && !o.help)
-        status = detect(&d, &series);
+    sl_status status = sl_subcommand_options(argc, argv, options, &d);
+    SL_THEN(status, detect(&d, &series));
     sl_series_close(&series);
     sl_detector_close(d.detector);
     SL_FREE(d.sample, d.change);

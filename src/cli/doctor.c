@@ -8,23 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: slackline doctor [--format text|json]\n"
-    "\n"
-    "Looks at what slackline needs or can use here, and tries it: the planner, its programs, two ranks "
-    "under\n"
-    "mpirun, a Redis server, the exact solver, instruction sets, devices, permissions, limits. Each is\n"
-    "present, limited (works, but worse), absent (with what that means and how to get it), or broken. It\n"
-    "takes some seconds and leaves nothing behind.\n"
-    "\n"
-    "  --format FORM  text (default) or json: "
-    "{\"version\",\"commit\",\"findings\":[{\"group\",\"name\",\"state\",\n"
-    "                 \"found\",\"means\",\"remedy\"}],\"absent\",\"limited\",\"broken\"}\n"
-    "\n"
-    "Exit code: 0 nothing is broken, whatever is absent; 1 something is there and fails; 2 a wrong request.\n"
-    "\n"
-    "Example: slackline doctor\n";
-
 static const char *const forms[] = {"text", "json", NULL};
 static const sl_option options[] = {{.name = "format", .kind = SL_TAKES_CHOICE, .names = forms},
                                     SL_OPTIONS_END};
@@ -75,9 +58,8 @@ static sl_status print_json(const sl_findings *findings) {
 
 int sl_command_doctor(int argc, char **argv) {
     int is_json = 0;
-    sl_options o = {.command = "doctor", .table = options, .argc = argc, .argv = argv, .usage = usage};
-    sl_status status = sl_options_take(&o, &is_json);
-    if (status != SL_OK || o.help)
+    sl_status status = sl_subcommand_options(argc, argv, options, &is_json);
+    if (status != SL_OK)
         return sl_planning_end(status);
     sl_doctor doctor;
     int broken = 0;

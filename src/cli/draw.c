@@ -9,62 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: slackline draw INPUT... [--what LIST] [--schedule LIST] [--order FILE] [--set KEY=VALUE]...\n"
-    "                     [--iteration N] [--replica N] [--title TEXT]... [--sweep KEY=FROM:TO:STEP]\n"
-    "                     [--map WHAT=PATTERN]... [--microbatches N]\n"
-    "                     [--time-limit S] [--seed N] [--width SIZE] [--font-size SIZE] [--grey]\n"
-    "                     [--labels on|off] [--legend on|off] [--messages on|off] [--critical on|off]\n"
-    "                     [--from X] [--to X] [-o FILE]\n"
-    "\n"
-    "Draws plans and runs as one SVG picture for a paper. An INPUT is a problem file, which is planned; a\n"
-    "plan (plan --format json); a run's folder, or its timeline.json; or a trace that profile reads.\n"
-    "Several stand below each other on one axis; traces behind each other are the ranks of one run, unless "
-    "each\n"
-    "holds all of its ranks or an option stands between them. Options of an input stand behind it: "
-    "--schedule, --order,\n"
-    "--set, --iteration, --replica, --title; in front of the first input they are for all.\n"
-    "\n"
-    "  --what LIST       what is drawn, with commas between; the first is the default:\n"
-    "      gantt             ops over the time of an iteration; of a run predicted above measured\n"
-    "      memory            what each rank holds over that time, its peak and limit\n"
-    "      links             messages over that time, a lane a link; alone, of a run: links over its "
-    "iterations\n"
-    "      iterations        time of a run's iterations, with what happened\n"
-    "      loss              training and validation loss over them\n"
-    "      gains             iterations before each change of a run, and behind it\n"
-    "      devices           what each rank takes for a microbatch, over recorded iterations\n"
-    "      compare           makespans of the schedules of a problem, also over the values of --sweep\n"
-    "  --schedule LIST   schedules to plan with, as plan and compare name them; a chart each; default auto\n"
-    "  --order FILE      an order (CSV) to time on the problem, instead of a plan; may be repeated\n"
-    "  --set KEY=VALUE   change a key of the problem, by its dotted path\n"
-    "  --iteration N     the recorded iteration; default: the slowest one\n"
-    "  --replica N       the replica; default: the one that ends last\n"
-    "  --map WHAT=PAT    of traces: what their names mean, as of profile\n"
-    "  --microbatches N  of traces: how many an iteration has, as of profile\n"
-    "  --title TEXT      instead of the chart's own title, of one chart after the other; empty: none\n"
-    "  --sweep KEY=FROM:TO:STEP   of compare: for each value of a key; also KEY=A,B,..\n"
-    "  --time-limit S    seconds for each plan, as plan and compare take it\n"
-    "  --seed N          of searches; default 1\n"
-    "  --width SIZE      of the picture: 85mm, 3.3in, 240pt, 600px\n"
-    "  --font-size SIZE  of its letters, in pt unless another unit is given\n"
-    "  --grey            patterns and greys, for print without colour\n"
-    "  --labels WORD     on (the default) or off: numbers in boxes, beside bars and above marks\n"
-    "  --legend WORD     on (the default) or off\n"
-    "  --messages WORD   on (the default) or off: lines from rank to rank\n"
-    "  --critical WORD   on (the default) or off: the outline of the critical path\n"
-    "  --from X          where the axis begins: ms of an iteration, or the number of one\n"
-    "  --to X            where it ends\n"
-    "  -o, --output FILE  write there, completely or not at all; default: standard output\n"
-    "\n"
-    "Example: slackline draw examples/four-ranks.yaml --schedule 1f1b,zb-h2 --width 85mm --font-size 7 \\\n"
-    "             -o schedules.svg\n"
-    "         slackline draw --what gantt,memory --schedule auto examples/four-ranks.yaml \\\n"
-    "             examples/four-ranks.yaml --set pipeline.links.list.0.latency_ms=60 -o before-after.svg\n"
-    "         slackline draw runs/slow-link --iteration 30 --grey --from 0 --to 200 -o iteration.svg\n"
-    "         slackline draw runs/slow-link --what iterations,gains -o run.svg\n"
-    "         slackline draw traces/rank*.json --what gantt,memory -o traced.svg\n";
-
 /* ---- values of options ---- */
 
 static const struct {
@@ -276,15 +220,11 @@ static sl_status write_picture(const sl_drawing *d) {
 
 int sl_command_draw(int argc, char **argv) {
     sl_drawing d = {.common = no_options, .given = no_options, .time_limit = -1, .seed = 1};
-    sl_options o = {.command = "draw", .table = options, .argc = argc, .argv = argv, .usage = usage};
-    sl_status status = sl_options_take(&o, &d);
+    sl_status status = sl_subcommand_options(argc, argv, options, &d);
     assign_given(&d);
-    if (status == SL_OK && !o.help)
-        status = check(&d);
-    if (status == SL_OK && !o.help)
-        status = look_at_inputs(&d);
-    if (status == SL_OK && !o.help)
-        status = write_picture(&d);
+    SL_THEN(status, check(&d));
+    SL_THEN(status, look_at_inputs(&d));
+    SL_THEN(status, write_picture(&d));
     close_drawing(&d);
     return sl_planning_end(status);
 }

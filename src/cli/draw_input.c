@@ -2,7 +2,7 @@
  * timelines read back, iterations of runs looked at again. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "cli/drawn.h"
+#include "cli/drawing.h"
 #include "plan/pipeline/csv.h"
 #include "plan/search/plan_read.h"
 
@@ -14,14 +14,6 @@
 #define MOST_BYTES (1 << 30) /* of a plan */
 
 /* ---- what a file is ---- */
-
-static int contains(const char *text, size_t size, const char *word) {
-    const size_t length = strlen(word);
-    for (size_t i = 0; i + length <= size; i++)
-        if (memcmp(text + i, word, length) == 0)
-            return 1;
-    return 0;
-}
 
 static sl_status read_head(const char *file, char *head, size_t *size) {
     FILE *in = fopen(file, "re");
@@ -57,9 +49,9 @@ sl_status sl_input_find(const char *file, sl_input_kind *kind) {
         at++;
     const char first = at < size ? head[at] : 0;
     const int is_packed = size > 1 && (unsigned char)head[0] == 0x1f && (unsigned char)head[1] == 0x8b;
-    if (first == '{' && contains(head, size, "\"slackline-plan-"))
+    if (first == '{' && memmem(head, size, "\"slackline-plan-", 16))
         *kind = SL_INPUT_PLAN;
-    else if (is_packed || first == '[' || (first == '{' && contains(head, size, "\"traceEvents\"")))
+    else if (is_packed || first == '[' || (first == '{' && memmem(head, size, "\"traceEvents\"", 13)))
         *kind = SL_INPUT_TIMELINE;
     else if (status == SL_OK && ends_with(file, ".csv"))
         status =

@@ -1,9 +1,9 @@
 /* Iterations that were measured, as charts: of a run's folder, of its timeline alone, of another program's
  * trace. */
 #include "base/memory.h"
-#include "cli/drawn.h"
+#include "cli/drawing.h"
 #include "cli/trace_file.h"
-#include "report/chosen.h"
+#include "report/recorded.h"
 
 #include <string.h>
 

@@ -18,9 +18,7 @@ static const char heading[] = "| key | type | default | meaning |\n|---|---|---|
 int sl_command_formats(int argc, char **argv) {
     if (argc > 1) {
         int help = strcmp(argv[1], "--help") == 0;
-        fprintf(help ? stdout : stderr,
-                "Usage: slackline formats\n\nPrints the tables of docs/reference/ that describe files.\n\n"
-                "Example: slackline formats\n");
+        fputs(sl_help_formats, help ? stdout : stderr);
         return help ? 0 : 2;
     }
     printf("### Keys of a problem file\n%s", heading);

@@ -1,5 +1,5 @@
-/* The help text of a subcommand as data: what --help prints is the one source, and manual pages (man.c) and
- * completions (completion.c) are made from it.
+/* The help of a subcommand, help/NAME.txt, as data: what --help prints is the one source, and manual pages
+ * (man.c) and completions (completion.c) are made from it.
  *
  * The text has this form, which tests/cli/test_help.py holds every subcommand to:
  *
@@ -18,11 +18,9 @@
  * An argument's values are its list of values, or in the usage: `--format text|json`. What stands in capitals
  * there is a name: FILE, PROBLEM, RUN... a file, DIR a folder, COMMAND a subcommand, and behind `--` a
  * program. */
-#ifndef SL_CLI_HELP_H
-#define SL_CLI_HELP_H
+#pragma once
 
 #include "base/status.h"
-#include "cli/command.h"
 
 #include <stddef.h>
 
@@ -67,17 +65,12 @@ typedef struct sl_help_option {
     int block;
 } sl_help_option;
 
-/** What `slackline NAME --help` prints, as blocks. SL_ESYS when it cannot be had. Free with sl_help_free,
- * also on error. */
-sl_status sl_help_read(const sl_subcommand *command, sl_help *help);
-
-/** The same from a text, which is copied. */
+/** What --help of a subcommand prints, as blocks. SL_ENOMEM. Free with sl_help_free, also on error. */
 sl_status sl_help_parse(const char *text, sl_help *help);
 void sl_help_free(sl_help *help);
 
-/** Prints the help of `command` to a terminal, lines that are too long for it broken at blanks. 0: standard
- * output is no terminal, or that failed; nothing was printed then. */
-int sl_help_narrow(const sl_subcommand *command);
+/** Prints a help to standard output; on a terminal, lines that are too long for it are broken at blanks. */
+void sl_help_print(const char *text);
 
 /** The next option behind block *at (begin with -1), which moves there. Nonzero when there is one. */
 int sl_help_next_option(const sl_help *help, int *at, sl_help_option *option);
@@ -91,5 +84,3 @@ size_t sl_help_head(const sl_help *help, int block, const char **head);
 
 /** What stands in the usage beside options; `values` as in sl_help_option. */
 sl_help_argument sl_help_place(const sl_help *help, char *values, size_t size);
-
-#endif

@@ -1,37 +1,16 @@
 /* slackline: the command. */
 #include "base/signals.h"
-#include "base/status.h"
 #include "base/suggest.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/version.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-const sl_subcommand sl_subcommands[] = {
-    {"plan", sl_command_plan, "plan a pipeline schedule for a problem file"},
-    {"simulate", sl_command_simulate, "time anybody's order on a problem file"},
-    {"compare", sl_command_compare, "compare schedules, also over the values of a key"},
-    {"profile", sl_command_profile, "turn a trace of a pipeline into a problem file"},
-    {"balance", sl_command_balance, "divide microbatches among replicas of different speed"},
-    {"train", sl_command_train, "train a model on pipeline ranks, adapting to slow links"},
-    {"detect", sl_command_detect, "change points of a series, or of a recorded call log"},
-    {"watch", sl_command_watch, "find what makes an unchanged MPI or NCCL program slow"},
-    {"validate", sl_command_validate, "find slow devices and links, each tested on its own"},
-    {"topology", sl_command_topology, "which host should sit where, given slow links and devices"},
-    {"campaign", sl_command_campaign, "simulate a long job with faults under several strategies"},
-    {"report", sl_command_report, "a run's folder as one page: pictures, events, what was gained"},
-    {"draw", sl_command_draw, "plans and runs as pictures for papers: Gantt, memory, links, gains"},
-    {"dashboard", sl_command_dashboard, "a run or a watched job as a live page, and for Prometheus"},
-    {"doctor", sl_command_doctor, "what is present here, what is missing, and what that means"},
-    {"completion", sl_command_completion, "completion of commands and options for bash, zsh and fish"},
-    {"man", sl_command_man, "manual pages, made from what --help says"},
-    {"formats", sl_command_formats, NULL},
-    {NULL, NULL, NULL},
-};
+#define ROW(name, words) {#name, sl_command_##name, words, sl_help_##name},
+const sl_subcommand sl_subcommands[] = {SL_SUBCOMMANDS(ROW){NULL, NULL, NULL, NULL}};
 
 #define COMMANDS (sizeof sl_subcommands / sizeof sl_subcommands[0] - 1)
 
@@ -74,15 +53,24 @@ int sl_subcommand_refuse(const char *word) {
     return 2;
 }
 
+sl_status sl_subcommand_options(int argc, char **argv, const sl_option *table, void *asked) {
+    const char *help = sl_subcommand_find(argv[0])->text;
+    sl_options o = {.command = argv[0], .table = table, .argc = argc, .argv = argv, .usage = help};
+    return sl_options_take(&o, asked);
+}
+
 static int refuse_more(const char *word) {
     (void)sl_error(SL_EINVAL, "'%.200s' is too much; see slackline --help", word);
     fprintf(stderr, "slackline: %s\n", sl_error_text());
     return 2;
 }
 
-static int help_of(const sl_subcommand *command) {
-    char option[] = "--help", *words[] = {(char *)(uintptr_t)command->name, option, NULL};
-    return sl_help_narrow(command) ? 0 : command->run(2, words);
+static int print_help(const char *name) {
+    const sl_subcommand *command = sl_subcommand_find(name);
+    if (!command)
+        return sl_subcommand_refuse(name);
+    sl_help_print(command->text);
+    return 0;
 }
 
 /* `help COMMAND` is `COMMAND --help`. */
@@ -93,8 +81,7 @@ static int run_help(int argc, char **argv) {
         print_usage(stdout);
         return 0;
     }
-    const sl_subcommand *command = sl_subcommand_find(argv[2]);
-    return command ? help_of(command) : sl_subcommand_refuse(argv[2]);
+    return print_help(argv[2]);
 }
 
 static int run(int argc, char **argv) {
@@ -110,9 +97,9 @@ static int run(int argc, char **argv) {
         sl_version_print(stdout);
         return 0;
     }
+    if (argc == 3 && argv[2][0] == '-' && is_help(argv[2]))
+        return print_help(argv[1]);
     const sl_subcommand *command = sl_subcommand_find(argv[1]);
-    if (command && argc == 3 && argv[2][0] == '-' && is_help(argv[2]))
-        return help_of(command);
     return command ? command->run(argc - 1, argv + 1) : sl_subcommand_refuse(argv[1]);
 }
 

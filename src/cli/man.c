@@ -4,24 +4,16 @@
 #include "cli/help.h"
 #include "cli/planning.h"
 #include "cli/version.h"
+#include "plan/draw/fill.h"
 
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WORDS = 4096 }; /* of a paragraph */
 
-static const char usage[] =
-    "Usage: slackline man [COMMAND] [--out DIR]\n"
-    "\n"
-    "Prints the manual page of slackline or of one of its commands, as roff; it says what COMMAND --help\n"
-    "says. An installation has them all: man slackline-plan.\n"
-    "\n"
-    "  --out DIR  write all pages there: slackline.1, slackline-plan.1, ...\n"
-    "\n"
-    "Example: slackline man plan | man -l -\n";
+extern const char sl_man_page[]; /* slackline.1, made by the build */
 
 /* ---- roff ---- */
 
@@ -244,7 +236,7 @@ static void put_see_also(FILE *out, const char *name) {
 
 static sl_status write_page(const sl_subcommand *command, FILE *out) {
     sl_help help;
-    sl_status status = sl_help_read(command, &help);
+    sl_status status = sl_help_parse(command->text, &help);
     if (status == SL_OK) {
         int last = last_option(&help), first = first_option(&help);
         put_title(out, command->name);
@@ -264,16 +256,14 @@ static sl_status write_page(const sl_subcommand *command, FILE *out) {
     return status;
 }
 
-static void write_first_page(FILE *out) {
+static sl_status put_first_title(const void *context, FILE *out) {
+    (void)context;
     put_title(out, "");
-    fputs(
-        ".SH NAME\nslackline \\- keeps pipeline\\-parallel training fast when links turn slow\n"
-        ".SH SYNOPSIS\n.SY slackline\n\\fICOMMAND\\fR ...\n.YS\n.SY slackline\nhelp [\\fICOMMAND\\fR]\n.YS\n"
-        ".SY slackline\n\\-\\-version\n.YS\n"
-        ".SH DESCRIPTION\nslackline plans pipeline schedules that leave slack where it is needed, trains "
-        "with them, notices slow links and devices, also in programs that know nothing of it, and adapts "
-        "between two iterations.\n.PP\nEach command has a page of its own.\n.SH COMMANDS\n",
-        out);
+    return SL_OK;
+}
+
+static sl_status put_commands(const void *context, FILE *out) {
+    (void)context;
     for (const sl_subcommand *c = sl_subcommands; c->name; c++)
         if (c->help) {
             fputs(".TP\n\\fB", out);
@@ -281,56 +271,34 @@ static void write_first_page(FILE *out) {
             fputs("\\fR\n", out);
             put_text(out, c->help);
         }
-    fputs(".SH OPTIONS\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nthe commands in short\n"
-          ".TP\n\\fB\\-\\-version\\fR\nthe version, and how the command was built\n"
-          ".SH EXIT STATUS\n0 done, 1 a valid request without an answer or a run that failed, 2 a wrong "
-          "request. Results go to standard output, everything else to standard error.\n"
-          ".SH EXAMPLES\n.nf\nslackline plan examples/four\\-ranks.yaml\n.fi\n",
-          out);
-    put_see_also(out, "");
-}
-
-/* `command` NULL: the first page. Free with free. */
-static sl_status make_page(const sl_subcommand *command, char **text, size_t *size) {
-    FILE *out = open_memstream(text, size);
-    sl_status status = SL_OK;
-    if (!out)
-        return sl_error(SL_ENOMEM, "out of memory for a page");
-    if (command)
-        status = write_page(command, out);
-    else
-        write_first_page(out);
-    return fclose(out) == 0 || status != SL_OK ? status : sl_error(SL_ENOMEM, "out of memory for a page");
-}
-
-static sl_status write_file(const sl_subcommand *command, const char *folder) {
-    char path[PATH_MAX], *text = NULL;
-    size_t size = 0;
-    snprintf(path, sizeof path, "%.3900s/slackline%s%s.1", folder, command ? "-" : "",
-             command ? command->name : "");
-    sl_status status = make_page(command, &text, &size);
-    SL_THEN(status, sl_file_write(path, text, size));
-    free(text);
-    return status;
-}
-
-static sl_status write_all(const char *folder) {
-    SL_TRY(sl_directory_make(folder));
-    SL_TRY(write_file(NULL, folder));
-    for (const sl_subcommand *c = sl_subcommands; c->name; c++)
-        if (c->help)
-            SL_TRY(write_file(c, folder));
     return SL_OK;
 }
 
-static sl_status print(const sl_subcommand *command) {
-    char *text = NULL;
-    size_t size = 0;
-    sl_status status = make_page(command, &text, &size);
-    if (status == SL_OK)
-        fwrite(text, 1, size, stdout); /* main looks whether it has arrived */
-    free(text);
-    return status;
+static sl_status write_first_page(FILE *out) {
+    static const sl_page_mark marks[] = {{"@TITLE@", put_first_title}, {"@COMMANDS@", put_commands}};
+    SL_TRY(sl_page_fill(sl_man_page, marks, sizeof marks / sizeof *marks, NULL, out));
+    put_see_also(out, "");
+    return SL_OK;
+}
+
+/* `command` NULL: the first page; `path` NULL: to standard output. */
+static sl_status make_page(const sl_subcommand *command, const char *path) {
+    sl_leaving page;
+    SL_TRY(sl_leaving_open(path, &page));
+    return sl_leaving_close(&page, command ? write_page(command, page.out) : write_first_page(page.out));
+}
+
+static sl_status write_all(const char *folder) {
+    char path[PATH_MAX];
+    SL_TRY(sl_directory_make(folder));
+    snprintf(path, sizeof path, "%.3900s/slackline.1", folder);
+    SL_TRY(make_page(NULL, path));
+    for (const sl_subcommand *c = sl_subcommands; c->name; c++) {
+        snprintf(path, sizeof path, "%.3900s/slackline-%s.1", folder, c->name);
+        if (c->help)
+            SL_TRY(make_page(c, path));
+    }
+    return SL_OK;
 }
 
 typedef struct asked {
@@ -343,9 +311,8 @@ static const sl_option options[] = {SL_OPTION("out", TEXT, asked, folder),
 
 int sl_command_man(int argc, char **argv) {
     asked a = {0};
-    sl_options o = {.command = "man", .table = options, .argc = argc, .argv = argv, .usage = usage};
-    sl_status status = sl_options_take(&o, &a);
-    if (status != SL_OK || o.help)
+    sl_status status = sl_subcommand_options(argc, argv, options, &a);
+    if (status != SL_OK)
         return sl_planning_end(status);
     const char *folder = a.folder, *name = a.name;
     const sl_subcommand *command = name ? sl_subcommand_find(name) : NULL;
@@ -356,5 +323,5 @@ int sl_command_man(int argc, char **argv) {
         return sl_planning_end(sl_error(SL_EINVAL, "man: --out writes all pages; no COMMAND then"));
     if (name && !command)
         return sl_subcommand_refuse(name);
-    return sl_planning_end(folder ? write_all(folder) : print(command));
+    return sl_planning_end(folder ? write_all(folder) : make_page(command, NULL));
 }

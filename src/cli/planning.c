@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "cli/command.h"
 #include "plan/draw/html.h"
 #include "plan/draw/svg.h"
 #include "plan/draw/text.h"
@@ -23,7 +24,6 @@
 typedef struct form {
     const char *name;
     sl_status (*print)(const sl_planning *planning, const sl_plan *plan, FILE *out);
-    const char *help;
 } form;
 
 static const form *find_form(const char *name);
@@ -57,15 +57,15 @@ static const sl_option *options_of(const char *command) {
                                              : plan_options;
 }
 
-static sl_status check(const sl_options *o, const sl_planning *p) {
-    int simulates = strcmp(o->command, "simulate") == 0;
+static sl_status check(const char *command, const sl_planning *p) {
+    int simulates = strcmp(command, "simulate") == 0;
     if (!p->problem_file)
-        return sl_error(SL_EINVAL, "%s: no problem file; see slackline %s --help", o->command, o->command);
+        return sl_error(SL_EINVAL, "%s: no problem file; see slackline %s --help", command, command);
     if (simulates && !p->order_file)
         return sl_error(SL_EINVAL, "simulate: no --order FILE; see slackline simulate --help");
     if (simulates && strcmp(p->problem_file, "-") == 0 && strcmp(p->order_file, "-") == 0)
         return sl_error(SL_EINVAL, "simulate: problem and order cannot both come from standard input");
-    if (strcmp(o->command, "compare") == 0)
+    if (strcmp(command, "compare") == 0)
         return SL_OK; /* its forms are its own */
     int examines = p->draws > 0 || p->explain;
     if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
@@ -73,14 +73,11 @@ static sl_status check(const sl_options *o, const sl_planning *p) {
     return find_form(p->format) ? SL_OK : refuse_form(p->format);
 }
 
-sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *p, int *help) {
-    sl_options o = {.command = command, .table = options_of(command), .argc = argc, .argv = argv};
+sl_status sl_planning_open(int argc, char **argv, sl_planning *p) {
+    const char *command = argv[0];
     *p = (sl_planning){.schedule = "auto", .format = "text", .time_limit = -1, .seed = 1};
-    SL_TRY(sl_options_take(&o, p));
-    *help = o.help;
-    if (o.help)
-        return SL_OK;
-    SL_TRY(check(&o, p));
+    SL_TRY(sl_subcommand_options(argc, argv, options_of(command), p));
+    SL_TRY(check(command, p));
     SL_TRY(sl_document_read(p->problem_file, &p->document));
     SL_TRY(sl_document_set_all(&p->document, p->set.text, p->set.count));
     return strcmp(command, "compare") == 0 ? SL_OK : sl_problem_read(&p->document, &p->problem);
@@ -245,21 +242,16 @@ static sl_status print_trace(const sl_planning *planning, const sl_plan *plan, F
 
 /* clang-format off */
 static const form forms[] = {
-    {"text", print_text, "a chart for the terminal (the default)"},
-    {"json", print_json, "all about the plan"},
-    {"csv", print_csv, "the order, as PyTorch's pipelining reads it"},
-    {"csv-comms", print_csv_comms, "the same with its messages"},
-    {"trace", print_trace, "for Perfetto or chrome://tracing"},
-    {"svg", print_svg, "a picture"},
-    {"html", print_html, "a page with a chart to zoom in and ask what each op waits for"},
-    {NULL, NULL, NULL},
+    {"text", print_text},
+    {"json", print_json},
+    {"csv", print_csv},
+    {"csv-comms", print_csv_comms},
+    {"trace", print_trace},
+    {"svg", print_svg},
+    {"html", print_html},
+    {NULL, NULL},
 };
 /* clang-format on */
-
-void sl_planning_print_forms(FILE *out) {
-    for (const form *f = forms; f->name; f++)
-        fprintf(out, "      %-16s  %s\n", f->name, f->help);
-}
 
 static const form *find_form(const char *name) {
     for (const form *f = forms; f->name; f++)
@@ -322,7 +314,8 @@ sl_status sl_planning_print(const sl_planning *planning, const sl_plan *plan) {
 }
 
 int sl_planning_end(sl_status status) {
-    if (status != SL_OK)
+    int code = sl_exit_code(status);
+    if (code != 0)
         fprintf(stderr, "slackline: %s\n", sl_error_text());
-    return sl_exit_code(status);
+    return code;
 }

@@ -1,6 +1,5 @@
 /* What plan, simulate and compare share: their options, and how results leave. */
-#ifndef SL_CLI_PLANNING_H
-#define SL_CLI_PLANNING_H
+#pragma once
 
 #include "base/option.h"
 #include "plan/search/plan.h"
@@ -16,10 +15,10 @@ typedef struct sl_planning {
     sl_problem problem;
 } sl_planning;
 
-/** Parses the options of `command` ("plan", "simulate" or "compare") and reads the problem with --set applied
- * (compare: only the document, because each value of a sweep makes another problem). *help is
- * set when only help was asked for. SL_EINVAL. Close with sl_planning_close, also on error. */
-sl_status sl_planning_open(const char *command, int argc, char **argv, sl_planning *planning, int *help);
+/** Parses the options of argv[0] ("plan", "simulate" or "compare") and reads the problem with --set applied
+ * (compare: only the document, because each value of a sweep makes another problem). SL_EINVAL;
+ * SL_DONE when only help was asked for. Close with sl_planning_close, also on error. */
+sl_status sl_planning_open(int argc, char **argv, sl_planning *planning);
 void sl_planning_close(sl_planning *planning);
 
 /** The plan that `schedule`, `time_limit` and `seed` ask for, of `problem`, which gets its cut of layers. */
@@ -56,10 +55,5 @@ sl_status sl_leaving_close(sl_leaving *leaving, sl_status status);
 /** Columns of the terminal, or of COLUMNS; 100 where neither is known. */
 int sl_planning_width(const sl_planning *planning);
 
-/** The forms that --format takes, a line each, for the help of a command. */
-void sl_planning_print_forms(FILE *out);
-
-/** Prints the error text and gives the exit code of `status`. */
+/** Prints the error text of a failure and gives the exit code of `status`. */
 int sl_planning_end(sl_status status);
-
-#endif

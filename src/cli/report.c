@@ -11,27 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: slackline report DIR [-o FILE] [--iteration N] [--svg FOLDER]\n"
-    "\n"
-    "Draws the run whose folder is DIR as one HTML file, DIR/report.html: iteration time with events and "
-    "decisions,\n"
-    "what each change gained, loss, the Gantt chart of any recorded iteration (predicted above measured), "
-    "links and\n"
-    "devices over the run, configuration. The file needs nothing else, prints, and reads without colour. Of "
-    "a run that\n"
-    "goes on or was killed it shows what is there, and says what is missing or damaged. A folder of "
-    "slackline "
-    "watch gives\n"
-    "iteration time, phases with suspects and verdicts, events, advice, ranks and links of the watched "
-    "program.\n"
-    "\n"
-    "  -o, --output FILE  another file; - is standard output\n"
-    "  --iteration N      the recorded iteration that is shown first (default: the slowest)\n"
-    "  --svg FOLDER       the pictures as SVG files into FOLDER, for papers, instead of the page\n"
-    "\n"
-    "Example: slackline report runs/slow-link\n";
-
 typedef struct asked {
     const char *folder, *file, *pictures;
     int iteration;
@@ -86,7 +65,6 @@ static sl_status report(const asked *a) {
 
 int sl_command_report(int argc, char **argv) {
     asked a = {.iteration = SL_REPORT_SLOWEST};
-    sl_options o = {.command = "report", .table = options, .argc = argc, .argv = argv, .usage = usage};
-    sl_status status = sl_options_take(&o, &a);
-    return sl_planning_end(status == SL_OK && !o.help ? report(&a) : status);
+    sl_status status = sl_subcommand_options(argc, argv, options, &a);
+    return sl_planning_end(status == SL_OK ? report(&a) : status);
 }

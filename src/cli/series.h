@@ -1,8 +1,7 @@
 /* Reads what `detect` is given, a line at a time, so that standard input may go on for days: CSV with or
  * without a header, JSON lines (metrics.jsonl), or a recorded call log, which is a CSV with the columns call,
  * communicator, peer, bytes, start_ns and (where several ranks are in it) rank. */
-#ifndef SL_CLI_SERIES_H
-#define SL_CLI_SERIES_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/detect/period.h"
@@ -43,5 +42,3 @@ sl_status sl_series_next_call(sl_series *series, sl_series_call *call, int *end)
 
 /** SL_EINVAL that names file, line, column and the cell last read. */
 sl_status sl_series_refuse(const sl_series *series, const char *why);
-
-#endif

@@ -26,21 +26,6 @@ typedef struct asked {
     double seconds;
 } asked;
 
-static const char usage[] =
-    "Usage: slackline topology CLUSTER [--profile FILE] [--seed N] [--effort X] [--set KEY=VALUE]..\n"
-    "                          [--format text|json]\n\n"
-    "Says which host should sit at which (tensor, data, pipeline) position, given the speed of devices "
-    "and\n"
-    "what is left of links: congested links go from heavy traffic to light, slow hosts into few stages.\n"
-    "CLUSTER is a file as examples/cluster.yaml (docs/formats.md); - is standard input.\n\n"
-    "  --profile FILE    op times from a run's profile.yaml, as its first replica measured them\n"
-    "  --seed N          of the search (default 1): the same seed, the same answer\n"
-    "  --effort X        how much is looked at, 0.01 to 1000 (default 1: about a second for 1,024 "
-    "hosts)\n"
-    "  --set KEY=VALUE   as if it stood in the file: links.list.0.bandwidth_gbps=10\n"
-    "  --format FORM     text (default) or json\n\n"
-    "Example: slackline topology examples/cluster.yaml\n";
-
 static const char *const forms[] = {"text", "json", NULL};
 static const sl_option options[] = {
     SL_OPTION("profile", TEXT, asked, profile),
@@ -226,10 +211,8 @@ static sl_status answer(asked *a) {
 
 int sl_command_topology(int argc, char **argv) {
     asked a = {.options = {.seed = 1, .effort = 1}};
-    sl_options o = {.command = "topology", .table = options, .argc = argc, .argv = argv, .usage = usage};
-    sl_status status = sl_options_take(&o, &a);
-    if (status == SL_OK && !o.help)
-        status = answer(&a);
+    sl_status status = sl_subcommand_options(argc, argv, options, &a);
+    SL_THEN(status, answer(&a));
     for (int i = 0; i < a.whys; i++)
         sl_free(a.why[i]);
     sl_free(a.why);

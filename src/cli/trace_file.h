@@ -1,10 +1,7 @@
 /* Trace files as they lie on disks: plain or packed by gzip. */
-#ifndef SL_CLI_TRACE_FILE_H
-#define SL_CLI_TRACE_FILE_H
+#pragma once
 
 #include "plan/trace/collect.h"
 
 /** Adds a file ("-": standard input) to `traced`, piece by piece. SL_EINVAL names the file. */
 sl_status sl_trace_file_read(const char *path, sl_traced *traced);
-
-#endif

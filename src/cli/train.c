@@ -1,6 +1,7 @@
 /* slackline train: checks the request, then starts the run's processes (or becomes one inside an allocation).
  */
 #include "cli/command.h"
+#include "cli/planning.h"
 
 #include "base/build.h"
 #include "base/memory.h"
@@ -18,33 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char usage[] =
-    "Usage: slackline train RUN [--set KEY=VALUE]... [--out DIR] [--resume | --overwrite] [--hosts "
-    "LIST|FILE]\n"
-    "\n"
-    "Trains the model of the run file RUN (YAML) on its ranks, adapts the schedule to slow links and writes\n"
-    "metrics, events, checkpoints, timeline and summary into DIR (default: runs/<name of RUN>,\n"
-    "or runs/<name of RUN>-2, -3, ... if that holds a finished run).\n"
-    "Starts mpirun itself; inside mpirun or srun it is one of the ranks.\n"
-    "\n"
-    "  --set KEY=VALUE    changes a key of RUN, by its dotted path\n"
-    "  -o, --out DIR      the run's folder\n"
-    "  --resume           goes on from the newest whole checkpoint in DIR, or starts anew where there is "
-    "none\n"
-    "  --overwrite        replaces a finished run in DIR; without it, such a DIR is refused\n"
-    "  --hosts LIST|FILE  where ranks run: a:4,b:4, or a hostfile (lines: host slots=4); key hosts of RUN\n"
-    "\n"
-    "When a rank is killed, or a host or a link is lost, the ranks are started again from the newest "
-    "checkpoint, at\n"
-    "most `restarts` times (default 3 where the run file has `checkpoint`, else 0); hosts that then fail a "
-    "test\n"
-    "are left out. Interrupted (Ctrl-C) it ends at once. On SIGTERM or SIGUSR1, a scheduler's warning, a run "
-    "that\n"
-    "writes checkpoints finishes its iteration, writes one and ends; a second signal ends it at once.\n"
-    "Exit code: 0 trained, 1 failed or ended by a signal, 2 a wrong request.\n"
-    "\n"
-    "Example: slackline train examples/slow-link.yaml --set iterations=40 --out /tmp/run\n";
 
 /* A scheduler kills long before; this only ends a run that hangs. */
 #define WARNING (300 * SL_SECOND)
@@ -284,15 +258,13 @@ int sl_command_train(int argc, char **argv) {
     train_request request = {0};
     train_shape shape = {0};
     int exit_code = 0;
-    sl_options o = {.command = "train", .table = options, .argc = argc, .argv = argv, .usage = usage};
-    sl_status status = sl_options_take(&o, &request);
-    if (status == SL_OK && !o.help)
-        status = train(&request, &shape, &exit_code);
+    sl_status status = sl_subcommand_options(argc, argv, options, &request);
+    SL_THEN(status, train(&request, &shape, &exit_code));
     SL_FREE(request.set.text, shape.hosts);
     if (status != SL_OK) {
         sl_terminal_clear_line(stderr);
-        fprintf(stderr, "slackline: %s\n", sl_error_text());
-        return exit_code ? exit_code : sl_exit_code(status);
+        const int code = sl_planning_end(status);
+        return exit_code ? exit_code : code;
     }
     return exit_code;
 }

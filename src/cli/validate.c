@@ -1,6 +1,7 @@
 /* slackline validate: checks the request, then starts the validating processes (or becomes one, inside an
  * allocation or beside a rank of a program that is held). */
 #include "cli/command.h"
+#include "cli/planning.h"
 
 #include "base/build.h"
 #include "base/file.h"
@@ -106,10 +107,8 @@ int sl_command_validate(int argc, char **argv) {
     char *worker = NULL;
     int exit_code = 0;
     sl_status status = sl_validate_request_read(argc, argv, &request);
-    if (status == SL_OK && request.help) {
-        fputs(sl_validate_usage, stdout);
-        return 0;
-    }
+    if (status == SL_DONE)
+        fputs(sl_help_validate, stdout);
     int inside = status == SL_OK && !request.join[0] && sl_launch_inside();
     if (status == SL_OK && inside && request.ranks)
         status = sl_error(SL_EINVAL, "validate: inside mpirun or srun the ranks are there; --ranks is for "
@@ -120,8 +119,8 @@ int sl_command_validate(int argc, char **argv) {
                                               : launch(&request, worker, argc, argv, &exit_code));
     sl_free(worker);
     if (status != SL_OK) {
-        fprintf(stderr, "slackline: %s\n", sl_error_text());
-        return exit_code ? exit_code : sl_exit_code(status);
+        const int code = sl_planning_end(status);
+        return exit_code ? exit_code : code;
     }
     return exit_code;
 }

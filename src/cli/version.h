@@ -1,7 +1,6 @@
 /* What `slackline --version` says: the version, the commit where it is known, and how this command was built.
  */
-#ifndef SL_CLI_VERSION_H
-#define SL_CLI_VERSION_H
+#pragma once
 
 #include <stdio.h>
 
@@ -12,5 +11,3 @@ void sl_version_print(FILE *out);
 const char *sl_version_commit(void);
 /** Of that commit, "2026-11-22"; "": not known. */
 const char *sl_version_date(void);
-
-#endif

@@ -21,56 +21,6 @@ typedef struct asked {
     char host[64], redis[SL_STORE_URL], key[SL_STORE_KEY], token[SL_TOKEN_ROOM];
 } asked;
 
-static const char usage[] =
-    "Usage: slackline watch [OPTION]... -- COMMAND [ARGUMENT]...\n"
-    "\n"
-    "Runs COMMAND, an unchanged MPI or NCCL program or its launcher, and finds when its iterations become\n"
-    "slow, which group of ranks, and which device or link it is. Input, output and exit code are COMMAND's.\n"
-    "Shows a live line on a terminal; writes events.jsonl, report.txt and report.json into DIR.\n"
-    "\n"
-    "  -o, --out DIR       results (default: runs/watch-<program>, or runs/watch-<program>-2, -3, ... if\n"
-    "                      that holds a finished run); one that all nodes share\n"
-    "  --overwrite         replaces a finished run in DIR; without it, such a DIR is refused\n"
-    "  --record            a log of each rank's calls in DIR/calls, for slackline detect\n"
-    "  --redis URL         redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH;\n"
-    "                      @FILE reads it from a file, which keeps a password out of the list of processes\n"
-    "                      (default: a private server is started)\n"
-    "  --key KEY           seals what the watches of one job tell each other: 16 to 256 characters without\n"
-    "                      blanks; @FILE reads it from a file (default: SLACKLINE_KEY, or one that the "
-    "first\n"
-    "                      rank makes and leaves in DIR for the others)\n"
-    "  --http [HOST:]PORT  where /metrics (Prometheus) and /status.json are served (default 127.0.0.1:9464,\n"
-    "                      or the next free port); off: not at all. On an address that others reach a token\n"
-    "                      is asked for\n"
-    "  --token TOKEN       what visitors must present, 8 to 128 of letters, digits, - . _ ~ (default: none "
-    "on a\n"
-    "                      loopback address, elsewhere one is made and printed with the address); @FILE "
-    "reads\n"
-    "                      it from a file\n"
-    "  --no-hold           the program is never held: verdicts rest on its own calls\n"
-    "  --no-validate       suspects are named and not tested\n"
-    "  --on-event CMD      a program that is run for each onset, verdict and relief, and to carry an advice "
-    "out;\n"
-    "                      the event comes as JSON on its standard input (docs/watching.md)\n"
-    "  --on-event-limit S  seconds that a run of it may take (default 60)\n"
-    "  --cost NAME=S,...   seconds of the job's time that balance, topology and restart cost until one has\n"
-    "                      been carried out (default balance=5,topology=60,restart=1800); off: never "
-    "advised\n"
-    "  --microbatches N    of a rank and iteration, for the advice to balance (default 8)\n"
-    "  --spares N          hosts that could take another's place, for the advice (default 0)\n"
-    "\n"
-    "PyTorch over Gloo is seen when Python starts the watch: python -m slackline watch -- torchrun ...\n"
-    "(docs/python.md).\n"
-    "\n"
-    "On one node: slackline watch -- mpirun -np 4 PROGRAM. On several: mpirun ... slackline watch -- "
-    "PROGRAM,\n"
-    "or srun in place of mpirun.\n"
-    "\n"
-    "Exit code: COMMAND's; 128 + N when signal N killed it; 1 when watching could not begin, 2 for a wrong\n"
-    "request (COMMAND has not run then).\n"
-    "\n"
-    "Example: slackline watch -- mpirun -np 4 hpcc\n";
-
 /* [HOST:]PORT or off. IPv6 as [::1]:PORT. */
 static sl_status take_http(const sl_options *o, void *argument) {
     asked *a = argument;
@@ -195,13 +145,10 @@ int sl_command_watch(int argc, char **argv) {
     a.request.host = a.host;
     int code = 0;
     sl_options o = {
-        .command = "watch", .table = options, .argc = argc, .argv = argv, .stops = 1, .usage = usage};
+        .command = "watch", .table = options, .argc = argc, .argv = argv, .stops = 1, .usage = sl_help_watch};
     sl_status status = sl_options_take(&o, &a);
-    if (status == SL_OK && !o.help)
-        status = check(&a, argv + o.next);
-    if (status == SL_OK && !o.help)
-        status = look_at_limits(&a.request);
-    if (status == SL_OK && !o.help)
-        status = sl_watch_run(&a.request, &code);
+    SL_THEN(status, check(&a, argv + o.next));
+    SL_THEN(status, look_at_limits(&a.request));
+    SL_THEN(status, sl_watch_run(&a.request, &code));
     return status == SL_OK ? code : sl_planning_end(status);
 }

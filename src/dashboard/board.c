@@ -1,4 +1,5 @@
 #include "dashboard/board.h"
+#include "base/median.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ const char *sl_board_state_name(sl_board_state state) {
 }
 
 const char *sl_board_health_name(sl_board_health health) {
-    static const char *const names[SL_BOARD_HEALTHS] = {"unknown", "ok", "slower", "suspect", "slow", "gone"};
+    static const char *const names[SL_BOARD_HEALTHS] = {"unknown", "ok", "", "suspect", "slow", "gone"};
     return names[health];
 }
 
@@ -152,16 +153,11 @@ static sl_status find_link(sl_board *b, int from, int to, int replica, size_t gu
 
 /* ---- values ---- */
 
-static int by_value(const void *a, const void *b) {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 static float median(const float *value, int count) {
-    float sorted[32];
-    memcpy(sorted, value, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+    double copy[32];
+    for (int i = 0; i < count; i++)
+        copy[i] = (double)value[i];
+    return (float)sl_median_of_numbers(copy, count);
 }
 
 /* What is usual is learnt only while nothing is slow. Whether it is worth telling: a hundredth. */
@@ -192,7 +188,7 @@ void sl_board_rank_time(sl_board *b, size_t rank, double ms) {
         return;
     sl_board_rank *r = &b->rank[rank];
     r->changed |= take_value(&r->time, ms, is_calm(b));
-    r->changed |= (int)sl_board_rank_health(b, r) != r->told_health;
+    r->changed |= (int)sl_board_rank_health(r) != r->told_health;
 }
 
 static void take_link_time(sl_board *b, sl_board_link *link, double ms) {
@@ -218,24 +214,18 @@ sl_status sl_board_traffic(sl_board *b, int from, int to, size_t guess, int64_t 
     return SL_OK;
 }
 
-sl_board_health sl_board_rank_health(const sl_board *b, const sl_board_rank *r) {
+sl_board_health sl_board_rank_health(const sl_board_rank *r) {
     if (r->gone)
         return SL_BOARD_GONE;
     if (r->blamed)
         return (sl_board_health)r->blamed;
-    if (!isfinite(r->time.now))
-        return r->host >= 0 ? SL_BOARD_OK : SL_BOARD_UNKNOWN;
-    /* ranks of a job wait for each other: their iterations say nothing about one of them */
-    return !b->is_cluster && r->time.now > 1.3f * r->time.usual ? SL_BOARD_SLOWER : SL_BOARD_OK;
+    return isfinite(r->time.now) || r->host >= 0 ? SL_BOARD_OK : SL_BOARD_UNKNOWN;
 }
 
 sl_board_health sl_board_link_health(const sl_board_link *l) {
     if (l->blamed)
         return (sl_board_health)l->blamed;
-    if (!isfinite(l->time.now))
-        return l->messages > 0 ? SL_BOARD_OK : SL_BOARD_UNKNOWN;
-    return l->time.now > 1.2f * l->time.usual && l->time.now > l->time.usual + 1 ? SL_BOARD_SLOWER
-                                                                                 : SL_BOARD_OK;
+    return isfinite(l->time.now) || l->messages > 0 ? SL_BOARD_OK : SL_BOARD_UNKNOWN;
 }
 
 /* ---- iterations ---- */
@@ -405,7 +395,7 @@ static sl_status apply_blames(sl_board *b) {
             blame_link(b, who->to, who->from, who->replica, how);
     }
     for (size_t i = 0; i < b->ranks; i++)
-        b->rank[i].changed |= (int)sl_board_rank_health(b, &b->rank[i]) != b->rank[i].told_health;
+        b->rank[i].changed |= (int)sl_board_rank_health(&b->rank[i]) != b->rank[i].told_health;
     for (size_t i = 0; i < b->links; i++)
         b->link[i].changed |= (int)sl_board_link_health(&b->link[i]) != b->link[i].told_health;
     return SL_OK;

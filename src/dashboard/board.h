@@ -4,8 +4,7 @@
  *
  * Times in ms; NaN: not known. What has changed since the page was told last is marked, so that telling it
  * costs as much as has changed. Not for several threads: who shares it has a lock (dashboard.c). */
-#ifndef SL_DASHBOARD_BOARD_H
-#define SL_DASHBOARD_BOARD_H
+#pragma once
 
 #include "folder/row.h"
 
@@ -26,10 +25,9 @@ const char *sl_board_state_name(sl_board_state state);
 typedef enum sl_board_health {
     SL_BOARD_UNKNOWN, /* not measured yet */
     SL_BOARD_OK,
-    SL_BOARD_SLOWER,  /* than in its own first iterations; nobody has named it */
-    SL_BOARD_SUSPECT, /* named, not sure */
-    SL_BOARD_SLOW,    /* a verdict names it */
-    SL_BOARD_GONE,    /* its node says nothing */
+    SL_BOARD_SUSPECT = 3, /* pages know the numbers; there is no 2 any more; named, not sure */
+    SL_BOARD_SLOW,        /* a verdict names it */
+    SL_BOARD_GONE,        /* its node says nothing */
     SL_BOARD_HEALTHS
 } sl_board_health;
 
@@ -162,9 +160,6 @@ sl_status sl_board_add_row(sl_board *board, const sl_board_row *row);
 /** Who is named from now on, all at once (the board's own: those again): marks ranks and links. SL_ENOMEM. */
 sl_status sl_board_set_blames(sl_board *board, const sl_board_blame *blame, size_t count);
 
-/** How a rank or a link is. Of a run a rank is slower when its ops take 30 % more than usual, a link when its
- * messages take 1 ms and a fifth more. */
-sl_board_health sl_board_rank_health(const sl_board *board, const sl_board_rank *rank);
+/** How a rank or a link is, by what the run or the controller says of it. */
+sl_board_health sl_board_rank_health(const sl_board_rank *rank);
 sl_board_health sl_board_link_health(const sl_board_link *link);
-
-#endif

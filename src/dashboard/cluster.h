@@ -1,8 +1,7 @@
 /* A watched job, followed through its Redis server: what its agents say (heartbeats, iterations, the calls of
  * profiles; notice/message/messages.h), and what the watch in charge tells (notice/watch/told.h). Nothing is
  * written there. A server that does not answer is waited for. */
-#ifndef SL_DASHBOARD_CLUSTER_H
-#define SL_DASHBOARD_CLUSTER_H
+#pragma once
 
 #include "dashboard/board.h"
 
@@ -20,5 +19,3 @@ sl_status sl_cluster_name(const char *url, char *text, size_t size);
 
 /** Reads what has come; waits for the server at most about a second. SL_ENOMEM. */
 sl_status sl_cluster_step(sl_cluster *cluster, sl_board *board, pthread_mutex_t *lock, int *more);
-
-#endif

@@ -3,8 +3,7 @@
  * Two threads. One follows (folder.h, cluster.h) and writes the board; it may wait for a disk or a server.
  * The other serves HTTP from an event loop and reads the board; a lock is between them. Four times a second
  * what has changed becomes one message for all readers of the page (http/stream.h). */
-#ifndef SL_DASHBOARD_DASHBOARD_H
-#define SL_DASHBOARD_DASHBOARD_H
+#pragma once
 
 #include "base/status.h"
 
@@ -22,5 +21,3 @@ typedef struct sl_dashboard_request {
 /** Serves until SIGINT or SIGTERM; says the address on `out` first, in one line. SL_EINVAL (URL, address, no
  * folder), SL_ENONE (the port is in use), SL_ESYS, SL_ENOMEM. From a process without other threads. */
 sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out);
-
-#endif

@@ -67,15 +67,13 @@ static void forget(void *context, sl_folder_file file) {
 
 static int number_at(const sl_node *map, const char *section, const char *key, int otherwise) {
     int64_t number;
-    const sl_node *at = section && map ? sl_node_find(map, section) : map;
-    const sl_node *node = at && at->kind == SL_NODE_MAP ? sl_node_find(at, key) : NULL;
+    const sl_node *node = sl_node_find(section ? sl_node_find(map, section) : map, key);
     return node && sl_node_int(node, 0, 1 << 30, &number) == SL_OK ? (int)number : otherwise;
 }
 
 static void text_at(const sl_node *map, const char *section, const char *key, char *text, size_t size) {
     const char *said;
-    const sl_node *at = section && map ? sl_node_find(map, section) : map;
-    const sl_node *node = at && at->kind == SL_NODE_MAP ? sl_node_find(at, key) : NULL;
+    const sl_node *node = sl_node_find(section ? sl_node_find(map, section) : map, key);
     snprintf(text, size, "%s", node && sl_node_text(node, &said) == SL_OK ? said : "");
 }
 

@@ -1,6 +1,5 @@
 /* A run's folder on the board: what folder/follow.h hands out is written there, and how the run stands. */
-#ifndef SL_DASHBOARD_FOLLOWER_H
-#define SL_DASHBOARD_FOLLOWER_H
+#pragma once
 
 #include "dashboard/board.h"
 
@@ -15,5 +14,3 @@ void sl_follower_close(sl_follower *follower);
 
 /** Reads what has come, some megabytes at most; *more: there is more at once. SL_ENOMEM. */
 sl_status sl_follower_step(sl_follower *follower, int *more);
-
-#endif

@@ -84,14 +84,17 @@ static void put_blames(FILE *out, const sl_board *b, const char *name, int verdi
 static void put_healths(FILE *out, const sl_board *b) {
     int64_t ranks[SL_BOARD_HEALTHS] = {0}, links[SL_BOARD_HEALTHS] = {0};
     for (size_t i = 0; i < b->ranks; i++)
-        ranks[sl_board_rank_health(b, &b->rank[i])]++;
+        ranks[sl_board_rank_health(&b->rank[i])]++;
     for (size_t i = 0; i < b->links; i++)
         links[sl_board_link_health(&b->link[i])]++;
     for (int which = RANK_HEALTH; which <= LINK_HEALTH; which++) {
         sl_metrics_begin(out, &own[which]);
-        for (int h = 0; h < SL_BOARD_HEALTHS; h++)
-            fprintf(out, "%s{health=\"%s\"} %" PRId64 "\n", own[which].name,
-                    sl_board_health_name((sl_board_health)h), which == RANK_HEALTH ? ranks[h] : links[h]);
+        for (int h = 0; h < SL_BOARD_HEALTHS; h++) {
+            const char *name = sl_board_health_name((sl_board_health)h);
+            if (*name)
+                fprintf(out, "%s{health=\"%s\"} %" PRId64 "\n", own[which].name, name,
+                        which == RANK_HEALTH ? ranks[h] : links[h]);
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 /* The newest iteration that a run recorded op by op, as a picture: timeline.json is whole after each. Of a
  * large file the begin and the newest part are read; a picture is made when somebody asks, and kept until the
  * file is another. Making them takes a tenth of the time at most, however many ask. */
-#ifndef SL_DASHBOARD_NEWEST_H
-#define SL_DASHBOARD_NEWEST_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -23,5 +22,3 @@ void sl_newest_close(sl_newest *newest);
 
 /** Writes the picture, SVG; where there is none, one that says why. */
 void sl_newest_put(sl_newest *newest, FILE *out);
-
-#endif

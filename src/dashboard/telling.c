@@ -2,252 +2,193 @@
 #include "base/memory.h"
 #include "report/thin.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static void put_number(FILE *out, double value) {
-    if (isfinite(value))
-        fprintf(out, "%.6g", value);
-    else
-        fputs("null", out);
+/* ---- values ---- */
+
+/* Six digits of a number; null: not known. */
+static json_t *number(double value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", value);
+    return isfinite(value) ? json_real(strtod(text, NULL)) : json_null();
 }
 
 /* Bytes that are no UTF-8 become question marks: the text may come from any file. */
-static void put_text(FILE *out, const char *text) {
+static json_t *words(const char *text) {
     json_t *string = json_string(text);
-    if (!string) {
-        char *copy = strdup(text);
-        for (char *c = copy; c && *c; c++)
-            if ((unsigned char)*c >= 0x80)
-                *c = '?';
-        string = copy ? json_string(copy) : NULL;
-        free(copy);
-    }
-    char *said = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
-    fputs(said ? said : "\"\"", out);
-    free(said);
-    json_decref(string);
+    char *copy = string ? NULL : strdup(text);
+    for (char *c = copy; c && *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    if (copy)
+        string = json_string(copy);
+    free(copy);
+    return string;
 }
 
-static void put_texts(FILE *out, const char *key, char *const *text, size_t first, size_t count) {
-    fprintf(out, ",\"%s\":[", key);
-    for (size_t i = first; i < count; i++) {
-        fputs(i > first ? "," : "", out);
-        put_text(out, text[i]);
-    }
-    fputc(']', out);
-}
-
-/* ---- scalars ---- */
-
-static void put_field(FILE *out, const char *key, double value) {
-    fprintf(out, ",\"%s\":", key);
-    put_number(out, value);
-}
-
-static void put_word(FILE *out, const char *key, const char *text) {
-    fprintf(out, ",\"%s\":", key);
-    put_text(out, text);
+static json_t *list_of_words(char *const *text, size_t first, size_t count) {
+    json_t *list = json_array();
+    for (size_t i = first; i < count; i++)
+        json_array_append_new(list, words(text[i]));
+    return list;
 }
 
 static const char *name_of(const sl_board *b, int index) {
     return index >= 0 ? b->name[index] : "";
 }
 
-static void put_setup(FILE *out, const sl_board *b) {
-    fprintf(out,
-            ",\"setup\":{\"pipeline\":%d,\"data\":%d,\"tensor\":%d,\"microbatches\":%d,\"iterations\":%d,"
-            "\"adapt\":%d",
-            b->pipeline, b->data, b->tensor, b->microbatches, b->iterations, b->adapt);
-    put_word(out, "placement", b->placement);
-    put_word(out, "model", b->model);
-    put_word(out, "program", b->program);
-    fputc('}', out);
+/* ---- scalars ---- */
+
+static json_t *setup_of(const sl_board *b) {
+    return json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:o,s:o,s:o}", "pipeline", b->pipeline, "data", b->data,
+                     "tensor", b->tensor, "microbatches", b->microbatches, "iterations", b->iterations,
+                     "adapt", b->adapt, "placement", words(b->placement), "model", words(b->model), "program",
+                     words(b->program));
 }
 
-static void put_head(FILE *out, const sl_board *b) {
-    fprintf(out, ",\"head\":{\"iteration\":%" PRId64 ",\"delegates\":%d,\"late\":%d,\"slow\":%d",
-            b->iteration, b->delegates, b->late, b->slow);
-    put_field(out, "time", b->time);
-    put_field(out, "predicted", b->predicted);
-    put_field(out, "healthy", b->healthy);
-    put_field(out, "level", b->level);
-    put_field(out, "loss", b->loss);
-    put_field(out, "validation", b->validation);
-    put_field(out, "tokens", b->tokens);
-    put_field(out, "caught", b->caught);
-    put_word(out, "schedule", name_of(b, b->schedule));
-    put_word(out, "phase", name_of(b, b->phase));
-    put_word(out, "unread", b->unread);
-    fprintf(out,
-            ",\"since\":%" PRId64 ",\"onset\":%" PRId64 ",\"onsets\":%" PRId64 ",\"reliefs\":%" PRId64
-            ",\"swaps\":%" PRId64 ",\"restarts\":%" PRId64 ",\"nodes\":%d,\"period\":%d,\"connected\":%d,"
-            "\"calls\":%" PRId64 ",\"lost\":%" PRId64 ",\"holds\":%d,\"damaged\":%" PRId64 "}",
-            b->schedule_since, b->onset, b->onsets, b->reliefs, b->swaps, b->restarts, b->nodes, b->period,
-            b->connected, b->calls, b->lost, b->holds, b->damaged);
+static json_t *head_of(const sl_board *b) {
+    json_t *head = json_pack("{s:I,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "iteration",
+                             (json_int_t)b->iteration, "delegates", b->delegates, "late", b->late, "slow",
+                             b->slow, "time", number(b->time), "predicted", number(b->predicted), "healthy",
+                             number(b->healthy), "level", number(b->level), "loss", number(b->loss),
+                             "validation", number(b->validation), "tokens", number(b->tokens), "caught",
+                             number(b->caught), "schedule", words(name_of(b, b->schedule)), "phase",
+                             words(name_of(b, b->phase)), "unread", words(b->unread));
+    json_object_update_new(head, json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:i,s:i,s:i,s:I,s:I,s:i,s:I}", "since",
+                                           (json_int_t)b->schedule_since, "onset", (json_int_t)b->onset,
+                                           "onsets", (json_int_t)b->onsets, "reliefs", (json_int_t)b->reliefs,
+                                           "swaps", (json_int_t)b->swaps, "restarts", (json_int_t)b->restarts,
+                                           "nodes", b->nodes, "period", b->period, "connected", b->connected,
+                                           "calls", (json_int_t)b->calls, "lost", (json_int_t)b->lost,
+                                           "holds", b->holds, "damaged", (json_int_t)b->damaged));
+    return head;
 }
 
-static void put_blames(FILE *out, const sl_board *b) {
-    fputs(",\"suspects\":[", out);
+static json_t *suspects_of(const sl_board *b) {
+    json_t *list = json_array();
     for (size_t i = 0; i < b->blames; i++) {
         const sl_board_blame *w = &b->blame[i];
-        fprintf(out,
-                "%s{\"verdict\":%d,\"rank\":%d,\"from\":%d,\"to\":%d,\"both\":%d,\"replica\":%d,"
-                "\"iteration\":%" PRId64,
-                i ? "," : "", w->verdict, w->rank, w->from, w->to, w->both, w->replica, w->iteration);
-        put_word(out, "component", w->component);
-        put_word(out, "text", w->text);
-        fputc('}', out);
+        json_array_append_new(list, json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:I,s:o,s:o}", "verdict", w->verdict,
+                                              "rank", w->rank, "from", w->from, "to", w->to, "both", w->both,
+                                              "replica", w->replica, "iteration", (json_int_t)w->iteration,
+                                              "component", words(w->component), "text", words(w->text)));
     }
-    fputc(']', out);
+    return list;
 }
 
-static void put_scalars(FILE *out, const sl_board *b) {
+static json_t *scalars_of(const sl_board *b) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    fprintf(out, "{\"at\":%" PRId64 ",\"state\":\"%s\"", (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
-            sl_board_state_name(b->state));
-    put_word(out, "why", b->why);
-    put_head(out, b);
-    put_blames(out, b);
+    return json_pack("{s:I,s:s,s:o,s:o,s:o}", "at", (json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
+                     "state", sl_board_state_name(b->state), "why", words(b->why), "head", head_of(b),
+                     "suspects", suspects_of(b));
 }
 
 /* ---- lists ---- */
 
-static void put_row(FILE *out, const sl_board_row *r) {
-    fprintf(out, "[%" PRId64 ",", r->iteration);
-    put_number(out, (double)r->time);
-    fputc(',', out);
-    put_number(out, (double)r->predicted);
-    fputc(',', out);
-    put_number(out, r->loss);
-    fprintf(out, ",%d,%d,%d]", r->schedule, r->phase, r->late);
-}
-
-static void put_rows(FILE *out, const sl_board *b, size_t first, const size_t *index, size_t count) {
-    fputs(",\"rows\":[", out);
+static json_t *rows_of(const sl_board *b, size_t first, const size_t *index, size_t count) {
+    json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
-        fputs(i ? "," : "", out);
-        put_row(out, &b->row[index ? index[i] : first + i]);
+        const sl_board_row *r = &b->row[index ? index[i] : first + i];
+        json_array_append_new(list, json_pack("[I,o,o,o,i,i,i]", (json_int_t)r->iteration,
+                                              number((double)r->time), number((double)r->predicted),
+                                              number(r->loss), r->schedule, r->phase, r->late));
     }
-    fputc(']', out);
+    return list;
 }
 
 /* Of many, those that show all peaks; without memory for that the last ones. */
-static void put_drawn_rows(FILE *out, const sl_board *b) {
+static json_t *drawn_rows(const sl_board *b) {
     double *time = NULL;
     size_t *index = NULL;
+    json_t *list;
     if (b->rows > SL_TELLING_ROWS && sl_alloc(&time, b->rows, sizeof *time) == SL_OK &&
         sl_alloc(&index, b->rows, sizeof *index) == SL_OK) {
         for (size_t i = 0; i < b->rows; i++)
             time[i] = (double)b->row[i].time;
-        put_rows(out, b, 0, index, sl_thin(time, b->rows, SL_TELLING_ROWS, index));
+        list = rows_of(b, 0, index, sl_thin(time, b->rows, SL_TELLING_ROWS, index));
     } else {
         size_t first = b->rows > SL_TELLING_ROWS ? b->rows - SL_TELLING_ROWS : 0;
-        put_rows(out, b, first, NULL, b->rows - first);
+        list = rows_of(b, first, NULL, b->rows - first);
     }
     SL_FREE(time, index);
+    return list;
 }
 
-static void put_events(FILE *out, const sl_board *b, size_t first) {
-    fputs(",\"events\":[", out);
+static json_t *events_of(const sl_board *b, size_t first) {
+    json_t *list = json_array();
     for (size_t i = first; i < b->events; i++)
-        fprintf(out, "%s%s", i > first ? "," : "", b->event[i]); /* is JSON */
-    fputc(']', out);
+        json_array_append_new(list, json_loads(b->event[i], 0, NULL));
+    return list;
 }
 
-static void put_rank(FILE *out, const sl_board *b, size_t i) {
-    const sl_board_rank *r = &b->rank[i];
-    fprintf(out, "[%zu,", i);
-    put_number(out, (double)r->time.now);
-    fputc(',', out);
-    put_number(out, (double)r->time.usual);
-    fprintf(out, ",%d,%d,%d]", (int)sl_board_rank_health(b, r), r->host, r->pid);
+static json_t *ranks_of(const sl_board *b, int all) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < b->ranks; i++) {
+        const sl_board_rank *r = &b->rank[i];
+        if (all || r->changed)
+            json_array_append_new(list, json_pack("[I,o,o,i,i,i]", (json_int_t)i, number((double)r->time.now),
+                                                  number((double)r->time.usual),
+                                                  (int)sl_board_rank_health(r), r->host, r->pid));
+    }
+    return list;
 }
 
-static void put_link(FILE *out, const sl_board *b, size_t i) {
-    const sl_board_link *l = &b->link[i];
-    fprintf(out, "[%zu,%d,%d,%d,", i, l->from, l->to, l->replica);
-    put_number(out, (double)l->latency);
-    fputc(',', out);
-    put_number(out, (double)l->transfer);
-    fputc(',', out);
-    put_number(out, (double)l->time.now);
-    fputc(',', out);
-    put_number(out, (double)l->time.usual);
-    fprintf(out, ",%d,%" PRId64 ",%" PRId64 "]", (int)sl_board_link_health(l), l->messages, l->bytes);
-}
-
-static void put_ranks(FILE *out, const sl_board *b, int all) {
-    int some = 0;
-    fputs(",\"ranks\":[", out);
-    for (size_t i = 0; i < b->ranks; i++)
-        if (all || b->rank[i].changed) {
-            fputs(some++ ? "," : "", out);
-            put_rank(out, b, i);
-        }
-    fputc(']', out);
-}
-
-static void put_links(FILE *out, const sl_board *b, int all) {
-    int some = 0;
-    fputs(",\"links\":[", out);
-    for (size_t i = 0; i < b->links; i++)
-        if (all || b->link[i].changed) {
-            fputs(some++ ? "," : "", out);
-            put_link(out, b, i);
-        }
-    fputc(']', out);
+static json_t *links_of(const sl_board *b, int all) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < b->links; i++) {
+        const sl_board_link *l = &b->link[i];
+        if (all || l->changed)
+            json_array_append_new(list, json_pack("[I,i,i,i,o,o,o,o,i,I,I]", (json_int_t)i, l->from, l->to,
+                                                  l->replica, number((double)l->latency),
+                                                  number((double)l->transfer), number((double)l->time.now),
+                                                  number((double)l->time.usual), (int)sl_board_link_health(l),
+                                                  (json_int_t)l->messages, (json_int_t)l->bytes));
+    }
+    return list;
 }
 
 /* ---- all of it ---- */
 
-static char *finish(FILE *out, char **text) {
-    fputc('}', out);
-    if (fclose(out) == 0)
-        return *text;
-    free(*text);
-    return NULL;
+/* The scalars and `more`, which is released, as text. */
+static char *finish(const sl_board *b, json_t *more) {
+    json_t *all = scalars_of(b);
+    const int failed = json_object_update_new(all, more) != 0;
+    char *text = failed ? NULL : json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(all);
+    return text;
+}
+
+/* The last `most` of them. */
+static size_t last(size_t count, size_t most) {
+    return count > most ? count - most : 0;
 }
 
 char *sl_telling_whole(const sl_board *b) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return NULL;
-    put_scalars(out, b);
-    fprintf(out, ",\"version\":\"%s\",\"cluster\":%d", SL_VERSION, b->is_cluster);
-    put_word(out, "source", b->source);
-    put_setup(out, b);
-    put_texts(out, "names", b->name, 0, b->names);
-    put_texts(out, "hosts", b->host, 0, b->hosts);
-    put_drawn_rows(out, b);
-    put_events(out, b, b->events > SL_TELLING_EVENTS ? b->events - SL_TELLING_EVENTS : 0);
-    put_texts(out, "lines", b->line, b->lines > SL_TELLING_LINES ? b->lines - SL_TELLING_LINES : 0, b->lines);
-    put_ranks(out, b, 1);
-    put_links(out, b, 1);
-    return finish(out, &text);
+    return finish(b,
+                  json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "version", SL_VERSION, "cluster",
+                            b->is_cluster, "source", words(b->source), "setup", setup_of(b), "names",
+                            list_of_words(b->name, 0, b->names), "hosts", list_of_words(b->host, 0, b->hosts),
+                            "rows", drawn_rows(b), "events", events_of(b, last(b->events, SL_TELLING_EVENTS)),
+                            "lines", list_of_words(b->line, last(b->lines, SL_TELLING_LINES), b->lines),
+                            "ranks", ranks_of(b, 1), "links", links_of(b, 1)));
 }
 
-static int mark_told(sl_board *b) {
-    int some = 0;
+static void mark_told(sl_board *b) {
     for (size_t i = 0; i < b->ranks; i++) {
         sl_board_rank *r = &b->rank[i];
-        some |= r->changed;
         if (r->changed) {
             r->time.told = r->time.now;
-            r->told_health = (int)sl_board_rank_health(b, r);
+            r->told_health = (int)sl_board_rank_health(r);
         }
         r->changed = 0;
     }
     for (size_t i = 0; i < b->links; i++) {
         sl_board_link *l = &b->link[i];
-        some |= l->changed;
         if (l->changed) {
             l->time.told = l->time.now;
             l->told_health = (int)sl_board_link_health(l);
@@ -257,7 +198,6 @@ static int mark_told(sl_board *b) {
     b->row_told = b->rows;
     b->event_told = b->events;
     b->line_told = b->lines;
-    return some;
 }
 
 static int anything(const sl_board *b, int64_t version) {
@@ -273,28 +213,19 @@ static int anything(const sl_board *b, int64_t version) {
 }
 
 char *sl_telling_change(sl_board *b, int64_t *version, int *renewed) {
-    char *text = NULL;
-    size_t size = 0;
     *renewed = b->renewed || b->rows - b->row_told > SL_TELLING_ROWS;
-    if (*renewed) {
-        b->renewed = 0;
-        *version = b->version;
-        mark_told(b);
-        return NULL;
-    }
-    if (!anything(b, *version))
+    if (!*renewed && !anything(b, *version))
         return NULL;
     *version = b->version;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return NULL;
-    put_scalars(out, b);
-    put_texts(out, "names", b->name, 0, b->names);
-    put_rows(out, b, b->row_told, NULL, b->rows - b->row_told);
-    put_events(out, b, b->event_told);
-    put_texts(out, "lines", b->line, b->line_told, b->lines);
-    put_ranks(out, b, 0);
-    put_links(out, b, 0);
+    char *text = NULL;
+    if (*renewed)
+        b->renewed = 0;
+    else
+        text = finish(b, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "names", list_of_words(b->name, 0, b->names),
+                                   "rows", rows_of(b, b->row_told, NULL, b->rows - b->row_told), "events",
+                                   events_of(b, b->event_told), "lines",
+                                   list_of_words(b->line, b->line_told, b->lines), "ranks", ranks_of(b, 0),
+                                   "links", links_of(b, 0)));
     mark_told(b);
-    return finish(out, &text);
+    return text;
 }

@@ -1,7 +1,6 @@
 /* What the page is told, as JSON in one line (docs/dashboard.md lists the fields): everything, or what has
  * changed since it was told last. The texts are the caller's (free). */
-#ifndef SL_DASHBOARD_TELLING_H
-#define SL_DASHBOARD_TELLING_H
+#pragma once
 
 #include "dashboard/board.h"
 
@@ -14,5 +13,3 @@ char *sl_telling_whole(const sl_board *board);
 /** What has changed; NULL: nothing has, or no memory. Marks it as told. `version` is the board's when it was
  * told last, and moves on. *renewed: readers need everything instead. */
 char *sl_telling_change(sl_board *board, int64_t *version, int *renewed);
-
-#endif

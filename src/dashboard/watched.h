@@ -1,7 +1,6 @@
 /* A watched job on the board: the status that the watch in charge tells, in its store (cluster.h) or in its
  * folder, and watch.json, where the folder has the ranks, links and iterations as well (docs/watching.md). */
-#ifndef SL_DASHBOARD_WATCHED_H
-#define SL_DASHBOARD_WATCHED_H
+#pragma once
 
 #include "dashboard/board.h"
 
@@ -17,5 +16,3 @@ sl_status sl_watched_take(sl_board *board, const json_t *watch);
 
 /** report.json, which a watch leaves at its end. */
 void sl_watched_outcome(sl_board *board, const json_t *outcome);
-
-#endif

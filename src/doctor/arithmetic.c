@@ -16,7 +16,7 @@ static void look_at_processor(sl_doctor *d) {
     }
     if (file)
         fclose(file);
-    sl_finding_add(&d->findings, "processor", SL_PRESENT, "%s",
+    sl_finding_add(d, "processor", SL_PRESENT, "%s",
                    *name ? name + strspn(name, " ") : "of a name that the system does not tell");
 }
 
@@ -26,41 +26,39 @@ static void look_at_onednn(sl_doctor *d) {
     sl_child_line(&d->about, "isa: ", isa, sizeof isa);
     sl_child_line(&d->about, "bf16: ", bf16, sizeof bf16);
     int has_bf16 = strcmp(bf16, "yes") == 0;
-    sl_finding_add(&d->findings, "oneDNN", SL_PRESENT, "%s, computes with %s", version, isa);
-    sl_finding *f = sl_finding_add(&d->findings, "bf16", has_bf16 ? SL_PRESENT : SL_ABSENT, "%s",
-                                   has_bf16 ? "AVX512_BF16" : "this processor has no AVX512_BF16");
-    if (!has_bf16)
-        sl_finding_explain(f, "device.precision: bf16 is refused; f32 works",
-                           "a processor with AVX512_BF16 (Intel since Cooper Lake, AMD since Zen 4)");
+    sl_finding_add(d, "oneDNN", SL_PRESENT, "%s, computes with %s", version, isa);
+    sl_finding_tell(d, "bf16", has_bf16 ? SL_PRESENT : SL_ABSENT,
+                    !has_bf16 ? "device.precision: bf16 is refused; f32 works" : "",
+                    !has_bf16 ? "a processor with AVX512_BF16 (Intel since Cooper Lake, AMD since Zen 4)"
+                              : "",
+                    "%s", has_bf16 ? "AVX512_BF16" : "this processor has no AVX512_BF16");
 }
 
 static void look_at_ucx(sl_doctor *d) {
     static const char means[] = "no rails ucx:INTERFACE in network.rails; TCP works";
     char said[256] = "";
     if (sl_child_line(&d->about, "UCX fails: ", said, sizeof said))
-        sl_finding_explain(sl_finding_add(&d->findings, "UCX", SL_BROKEN, "%s", said), means,
-                           "Debian: apt install libucx0");
+        sl_finding_tell(d, "UCX", SL_BROKEN, means, "Debian: apt install libucx0", "%s", said);
     else if (sl_child_line(&d->about, "UCX: ", said, sizeof said))
-        sl_finding_add(&d->findings, "UCX", SL_PRESENT, "%s", said);
+        sl_finding_add(d, "UCX", SL_PRESENT, "%s", said);
     else if (sl_child_line(&d->about, "UCX is not there: ", said, sizeof said))
-        sl_finding_explain(sl_finding_add(&d->findings, "UCX", SL_ABSENT, "%s", said), means,
-                           "Debian: apt install libucx0");
+        sl_finding_tell(d, "UCX", SL_ABSENT, means, "Debian: apt install libucx0", "%s", said);
     else
-        sl_finding_explain(sl_finding_add(&d->findings, "UCX", SL_ABSENT, "built without it"), means,
-                           "Debian: apt install libucx-dev, and build again");
+        sl_finding_tell(d, "UCX", SL_ABSENT, means, "Debian: apt install libucx-dev, and build again",
+                        "built without it");
 }
 
 static void look_at_library(sl_doctor *d, const char *name) {
     char title[32], version[64];
     snprintf(title, sizeof title, "%s: ", name);
     if (sl_child_line(&d->about, title, version, sizeof version))
-        sl_finding_add(&d->findings, name, SL_PRESENT, "%s", version);
+        sl_finding_add(d, name, SL_PRESENT, "%s", version);
 }
 
 void sl_doctor_arithmetic(sl_doctor *d) {
     look_at_processor(d);
     if (!*d->worker) {
-        sl_finding_add(&d->findings, "oneDNN", SL_ABSENT, "not known without slackline-worker");
+        sl_finding_add(d, "oneDNN", SL_ABSENT, "not known without slackline-worker");
         return;
     }
     look_at_onednn(d);

@@ -1,8 +1,7 @@
 /* Something tried in a child of its own, with a time limit: a program, or a function. The child leads a
  * process group, which is killed at the limit and after its end, so that nothing of it stays. Standard output
  * and standard error of both come back as one text. */
-#ifndef SL_DOCTOR_CHILD_H
-#define SL_DOCTOR_CHILD_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -29,5 +28,3 @@ void sl_child_reason(const sl_child *child, char *text, size_t size);
 
 /** The first line behind `title` ("isa: avx512" behind "isa: "), in text[size]. Nonzero when there is one. */
 int sl_child_line(const sl_child *child, const char *title, char *text, size_t size);
-
-#endif

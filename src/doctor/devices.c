@@ -25,14 +25,12 @@ static void ask(sl_doctor *d, int devices) {
     char why[400];
     if (sl_child_run(argv, NULL, LIMIT, &child) == SL_OK && child.exit_code == 0) {
         int length = (int)strcspn(child.text, "\n");
-        sl_finding_explain(
-            sl_finding_add(&d->findings, "GPU", SL_PRESENT, "%d: %.*s", devices, length, child.text), means,
-            "");
+        sl_finding_tell(d, "GPU", SL_PRESENT, means, "", "%d: %.*s", devices, length, child.text);
         return;
     }
     sl_child_reason(&child, why, sizeof why);
-    sl_finding_explain(sl_finding_add(&d->findings, "GPU", SL_BROKEN, "nvidia-smi: %s", why), means,
-                       "the driver and its tools must be of one version");
+    sl_finding_tell(d, "GPU", SL_BROKEN, means, "the driver and its tools must be of one version",
+                    "nvidia-smi: %s", why);
 }
 
 void sl_doctor_devices(sl_doctor *d) {
@@ -42,12 +40,10 @@ void sl_doctor_devices(sl_doctor *d) {
     if (nvidia > 0 && has_tool)
         ask(d, nvidia);
     else if (nvidia > 0 || amd > 0)
-        sl_finding_explain(sl_finding_add(&d->findings, "GPU", SL_PRESENT, "%d device file%s in /dev",
-                                          nvidia + amd, nvidia + amd > 1 ? "s" : ""),
-                           means, "");
+        sl_finding_tell(d, "GPU", SL_PRESENT, means, "", "%d device file%s in /dev", nvidia + amd,
+                        nvidia + amd > 1 ? "s" : "");
     else
-        sl_finding_explain(sl_finding_add(&d->findings, "GPU", SL_ABSENT, "no device file%s",
-                                          has_tool ? ", though nvidia-smi is there" : ""),
-                           "nothing is lost: slackline trains on processors, there is no CUDA device yet",
-                           "");
+        sl_finding_tell(d, "GPU", SL_ABSENT,
+                        "nothing is lost: slackline trains on processors, there is no CUDA device yet", "",
+                        "no device file%s", has_tool ? ", though nvidia-smi is there" : "");
 }

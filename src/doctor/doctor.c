@@ -1,5 +1,7 @@
 #include "doctor/doctor.h"
+#include "base/memory.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@ sl_status sl_doctor_place(size_t longest, char *folder, size_t size) {
 }
 
 void sl_doctor_not_tried(sl_doctor *d, const char *name) {
-    sl_finding_add(&d->findings, name, SL_ABSENT, "not tried: no file can be written (temporary files)");
+    sl_finding_add(d, name, SL_ABSENT, "not tried: no file can be written (temporary files)");
 }
 
 sl_status sl_doctor_look(sl_doctor *doctor) {
@@ -34,4 +36,45 @@ sl_status sl_doctor_look(sl_doctor *doctor) {
         parts[i].look(doctor);
     }
     return doctor->findings.status == SL_OK ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the findings");
+}
+
+const char *const sl_finding_state_names[SL_FINDING_STATES] = {"present", "limited", "absent", "broken"};
+
+/* One line, whatever a program has said. */
+static void flatten(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ')
+            *text = ' ';
+}
+
+void sl_finding_tell(sl_doctor *doctor, const char *name, sl_finding_state state, const char *means,
+                     const char *remedy, const char *found, ...) {
+    sl_findings *all = &doctor->findings;
+    sl_status status = sl_grow(&all->list, &all->room, (size_t)all->count + 1, sizeof *all->list);
+    if (status != SL_OK) {
+        all->status = status;
+        return;
+    }
+    sl_finding *one = &all->list[all->count++];
+    *one = (sl_finding){.state = state, .group = all->group, .name = name};
+    va_list values;
+    va_start(values, found);
+    vsnprintf(one->found, sizeof one->found, found, values);
+    va_end(values);
+    snprintf(one->means, sizeof one->means, "%s", means);
+    snprintf(one->remedy, sizeof one->remedy, "%s", remedy);
+    flatten(one->found);
+    flatten(one->means);
+}
+
+int sl_findings_count(const sl_findings *findings, sl_finding_state state) {
+    int count = 0;
+    for (int i = 0; i < findings->count; i++)
+        count += findings->list[i].state == state;
+    return count;
+}
+
+void sl_findings_free(sl_findings *findings) {
+    sl_free(findings->list);
+    *findings = (sl_findings){0};
 }

@@ -1,12 +1,44 @@
 /* All that `slackline doctor` looks at, in order; README.md has the table. Each part adds its findings and
  * never fails: what cannot be tried is a finding. */
-#ifndef SL_DOCTOR_DOCTOR_H
-#define SL_DOCTOR_DOCTOR_H
+#pragma once
 
+#include "base/status.h"
 #include "doctor/child.h"
-#include "doctor/finding.h"
 
 #include <limits.h>
+#include <stddef.h>
+
+/* What `slackline doctor` found: one thing after the other, each with its state, what is there, what that
+ * means for the user and how to change it. Texts are cut to their room, in one line. */
+
+typedef enum sl_finding_state {
+    SL_PRESENT,
+    SL_LIMITED, /* works, and something is worse for it */
+    SL_ABSENT,
+    SL_BROKEN, /* is there, and fails */
+    SL_FINDING_STATES
+} sl_finding_state;
+
+extern const char *const sl_finding_state_names[SL_FINDING_STATES];
+
+typedef struct sl_finding {
+    sl_finding_state state;
+    const char *group, *name; /* constants */
+    char found[384];          /* "Open MPI 4.1.4, /usr/bin/mpirun" */
+    char means[320];          /* what the user cannot do, or what is worse; "" where nothing is to say */
+    char remedy[256];         /* how to change that; "" */
+} sl_finding;
+
+typedef struct sl_findings {
+    sl_finding *list;
+    int count;
+    size_t room;
+    const char *group; /* of those that come */
+    sl_status status;  /* the first that failed: no memory */
+} sl_findings;
+
+int sl_findings_count(const sl_findings *findings, sl_finding_state state);
+void sl_findings_free(sl_findings *findings);
 
 /* What the parts tell each other. */
 typedef struct sl_doctor {
@@ -14,6 +46,13 @@ typedef struct sl_doctor {
     char worker[PATH_MAX]; /* slackline-worker; "": it is not there, or does not run */
     sl_child about;        /* what it says of itself */
 } sl_doctor;
+
+/** Adds one in the present group: what is there (`found`, a format), what that means and how to change it,
+ * either of which may be "". */
+void sl_finding_tell(sl_doctor *doctor, const char *name, sl_finding_state state, const char *means,
+                     const char *remedy, const char *found, ...) __attribute__((format(printf, 6, 7)));
+/* One that needs no explanation. */
+#define sl_finding_add(doctor, name, state, ...) sl_finding_tell(doctor, name, state, "", "", __VA_ARGS__)
 
 /** Fills doctor->findings; takes some seconds. Call it from a process without other threads. SL_ENOMEM. Free
  * the findings with sl_findings_free, also on error. */
@@ -33,5 +72,3 @@ void sl_doctor_arithmetic(sl_doctor *doctor);
 void sl_doctor_devices(sl_doctor *doctor);
 void sl_doctor_rights(sl_doctor *doctor);
 void sl_doctor_room(sl_doctor *doctor);
-
-#endif

@@ -37,24 +37,23 @@ static int look_at_mpirun(sl_doctor *d) {
     char path[PATH_MAX], name[128], why[400];
     sl_child said;
     if (!sl_find_program("mpirun", SL_FIND_ABSOLUTE, path)) {
-        sl_finding_explain(sl_finding_add(&d->findings, "mpirun", SL_ABSENT, "not in PATH"), no_training,
-                           get_it);
+        sl_finding_tell(d, "mpirun", SL_ABSENT, no_training, get_it, "not in PATH");
         return 0;
     }
     const char *const argv[] = {path, "--version", NULL};
     if (sl_child_run(argv, NULL, VERSION_LIMIT, &said) != SL_OK || said.exit_code != 0) {
         sl_child_reason(&said, why, sizeof why);
-        sl_finding_explain(sl_finding_add(&d->findings, "mpirun", SL_BROKEN, "%.200s: %s", path, why),
-                           no_training, get_it);
+        sl_finding_tell(d, "mpirun", SL_BROKEN, no_training, get_it, "%.200s: %s", path, why);
         return 0;
     }
     if (!read_version(&said, name, sizeof name)) {
-        sl_finding_explain(sl_finding_add(&d->findings, "mpirun", SL_LIMITED, "%s, %.200s", name, path),
-                           "train and validate start ranks by Open MPI's mpirun; watch works with any",
-                           "put Open MPI's mpirun first in PATH (Debian: apt install openmpi-bin)");
+        sl_finding_tell(d, "mpirun", SL_LIMITED,
+                        "train and validate start ranks by Open MPI's mpirun; watch works with any",
+                        "put Open MPI's mpirun first in PATH (Debian: apt install openmpi-bin)", "%s, %.200s",
+                        name, path);
         return 0;
     }
-    sl_finding_add(&d->findings, "mpirun", SL_PRESENT, "%s, %.200s", name, path);
+    sl_finding_add(d, "mpirun", SL_PRESENT, "%s, %.200s", name, path);
     return 1;
 }
 
@@ -86,14 +85,15 @@ static void judge(sl_doctor *d, const sl_child *child) {
     int well = child->exit_code == 0 && strstr(child->text, "exchange: 2 ranks\n") != NULL;
     sl_child_line(child, "library: ", library, sizeof library);
     if (well) {
-        sl_finding_add(&d->findings, "two ranks", SL_PRESENT, "exchanged messages, by %s", library);
+        sl_finding_add(d, "two ranks", SL_PRESENT, "exchanged messages, by %s", library);
         return;
     }
     if (!sl_child_line(child, "!", why, sizeof why))
         sl_child_reason(child, why, sizeof why);
-    sl_finding_explain(sl_finding_add(&d->findings, "two ranks", SL_BROKEN, "%s", why), no_training,
-                       "mpirun and the library of slackline-worker must be of one Open MPI; rebuild "
-                       "slackline if it has changed");
+    sl_finding_tell(d, "two ranks", SL_BROKEN, no_training,
+                    "mpirun and the library of slackline-worker must be of one Open MPI; rebuild "
+                    "slackline if it has changed",
+                    "%s", why);
 }
 
 static void try_ranks(sl_doctor *d) {
@@ -110,7 +110,7 @@ static void try_ranks(sl_doctor *d) {
     if (status == SL_OK)
         judge(d, &child);
     else
-        sl_finding_add(&d->findings, "two ranks", SL_BROKEN, "%s", sl_error_text());
+        sl_finding_add(d, "two ranks", SL_BROKEN, "%s", sl_error_text());
     sl_launch_folder_close(&folder);
     sl_path_remove(place);
 }
@@ -118,10 +118,10 @@ static void try_ranks(sl_doctor *d) {
 void sl_doctor_mpi(sl_doctor *d) {
     int can_start = look_at_mpirun(d);
     if (!can_start || !*d->worker)
-        sl_finding_add(&d->findings, "two ranks", SL_ABSENT, "not tried, because %s",
+        sl_finding_add(d, "two ranks", SL_ABSENT, "not tried, because %s",
                        can_start ? "slackline-worker is not there" : "Open MPI's mpirun is not there");
     else if (sl_launch_inside())
-        sl_finding_add(&d->findings, "two ranks", SL_ABSENT,
+        sl_finding_add(d, "two ranks", SL_ABSENT,
                        "not tried: this is a rank itself, which mpirun or srun has started");
     else
         try_ranks(d);

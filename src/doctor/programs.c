@@ -36,13 +36,12 @@ static sl_status plan_once(sl_time *makespan, sl_time *bound) {
 static void look_at_planner(sl_doctor *d) {
     sl_time makespan = 0, bound = 0;
     if (plan_once(&makespan, &bound) != SL_OK)
-        sl_finding_add(&d->findings, "planner", SL_BROKEN, "fails: %s", sl_error_text());
+        sl_finding_add(d, "planner", SL_BROKEN, "fails: %s", sl_error_text());
     else if (makespan != PROBLEM_TIME || bound != PROBLEM_TIME)
-        sl_finding_add(&d->findings, "planner", SL_BROKEN, "plans %.3f ms, bound %.3f, where 390 is right",
+        sl_finding_add(d, "planner", SL_BROKEN, "plans %.3f ms, bound %.3f, where 390 is right",
                        (double)makespan / 1e6, (double)bound / 1e6);
     else
-        sl_finding_add(&d->findings, "planner", SL_PRESENT,
-                       "plans 390 ms for a problem whose optimum that is");
+        sl_finding_add(d, "planner", SL_PRESENT, "plans 390 ms for a problem whose optimum that is");
 }
 
 /* What says of itself "NAME VERSION", or "version: VERSION". */
@@ -52,23 +51,22 @@ static void judge_version(sl_doctor *d, const char *name, const char *path, cons
     char version[64] = "", why[400];
     if (child->exit_code != 0) {
         sl_child_reason(child, why, sizeof why);
-        sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s does not run: %s", path, why),
-                           "", again);
+        sl_finding_tell(d, name, SL_BROKEN, "", again, "%s does not run: %s", path, why);
     } else if (!sl_child_line(child, title, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
-        sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s is of version %s, not %s", path,
-                                          *version ? version : "unknown", SL_VERSION),
-                           "programs of different versions do not understand each other", again);
+        sl_finding_tell(d, name, SL_BROKEN, "programs of different versions do not understand each other",
+                        again, "%s is of version %s, not %s", path, *version ? version : "unknown",
+                        SL_VERSION);
     } else {
-        sl_finding_add(&d->findings, name, SL_PRESENT, "%s, %s", version, path);
+        sl_finding_add(d, name, SL_PRESENT, "%s, %s", version, path);
     }
 }
 
 /* Nonzero, with a finding, if it is there but others could replace it. */
 static int is_refused(sl_doctor *d, const char *name, sl_status status) {
     if (status == SL_ESYS)
-        sl_finding_explain(
-            sl_finding_add(&d->findings, name, SL_BROKEN, "%s", sl_error_text()), "",
-            "chmod or chown what is named, or install slackline where only you or root may write");
+        sl_finding_tell(d, name, SL_BROKEN, "",
+                        "chmod or chown what is named, or install slackline where only you or root may write",
+                        "%s", sl_error_text());
     return status == SL_ESYS;
 }
 
@@ -78,18 +76,19 @@ static void look_at_worker(sl_doctor *d) {
     if (is_refused(d, "slackline-worker", found))
         return;
     if (found != SL_OK) {
-        sl_finding_explain(
-            sl_finding_add(&d->findings, "slackline-worker", SL_ABSENT, "not beside slackline"),
+        sl_finding_tell(
+            d, "slackline-worker", SL_ABSENT,
             "no train and no validate, and watch names suspects without testing them; plan, simulate, "
             "compare, "
             "campaign, topology, balance and detect work",
             "tools/install build installs Open MPI, oneDNN, xxHash and hwloc; then "
-            "build again");
+            "build again",
+            "not beside slackline");
         return;
     }
     const char *const argv[] = {path, "--about", NULL};
     if (sl_child_run(argv, NULL, LIMIT, &d->about) != SL_OK) {
-        sl_finding_add(&d->findings, "slackline-worker", SL_BROKEN, "%s", sl_error_text());
+        sl_finding_add(d, "slackline-worker", SL_BROKEN, "%s", sl_error_text());
     } else {
         judge_version(d, "slackline-worker", path, &d->about, "version: ");
         if (d->about.exit_code == 0)
@@ -106,8 +105,7 @@ static void look_at_program(sl_doctor *d, const char *name, const char *means, c
     if (is_refused(d, name, found))
         return;
     if (found != SL_OK) {
-        sl_finding_explain(sl_finding_add(&d->findings, name, SL_ABSENT, "not beside slackline"), means,
-                           remedy);
+        sl_finding_tell(d, name, SL_ABSENT, means, remedy, "not beside slackline");
         return;
     }
     const char *const argv[] = {path, "--version", NULL};
@@ -115,7 +113,7 @@ static void look_at_program(sl_doctor *d, const char *name, const char *means, c
     if (sl_child_run(argv, NULL, LIMIT, &child) == SL_OK)
         judge_version(d, name, path, &child, title);
     else
-        sl_finding_add(&d->findings, name, SL_BROKEN, "%s", sl_error_text());
+        sl_finding_add(d, name, SL_BROKEN, "%s", sl_error_text());
     sl_free(path);
 }
 
@@ -160,11 +158,10 @@ static int can_preload(const char *probe, const char *folder, char *why, size_t 
 static void judge_preload(sl_doctor *d, const char *name, const char *path, const char *version,
                           const char *why) {
     if (why)
-        sl_finding_explain(
-            sl_finding_add(&d->findings, name, SL_BROKEN, "%s cannot be preloaded: %s", path, why),
-            "watch cannot see what a program calls", "build or install all of slackline again");
+        sl_finding_tell(d, name, SL_BROKEN, "watch cannot see what a program calls",
+                        "build or install all of slackline again", "%s cannot be preloaded: %s", path, why);
     else
-        sl_finding_add(&d->findings, name, SL_PRESENT, "%s, %s", version, path);
+        sl_finding_add(d, name, SL_PRESENT, "%s, %s", version, path);
 }
 
 static void look_at_probe(sl_doctor *d) {
@@ -174,15 +171,13 @@ static void look_at_probe(sl_doctor *d) {
     if (is_refused(d, name, found))
         return;
     if (found != SL_OK) {
-        sl_finding_explain(
-            sl_finding_add(&d->findings, name, SL_ABSENT, "neither beside slackline nor in ../lib of it"),
-            "watch cannot see what a program calls", again);
+        sl_finding_tell(d, name, SL_ABSENT, "watch cannot see what a program calls", again,
+                        "neither beside slackline nor in ../lib of it");
         return;
     }
     if (!version_of_probe(path, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
-        sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s is of version %s, not %s", path,
-                                          *version ? version : "unknown", SL_VERSION),
-                           "watch would not understand what it records", again);
+        sl_finding_tell(d, name, SL_BROKEN, "watch would not understand what it records", again,
+                        "%s is of version %s, not %s", path, *version ? version : "unknown", SL_VERSION);
     } else if (sl_doctor_place(PATH_MAX, folder, sizeof folder) != SL_OK) {
         sl_doctor_not_tried(d, name);
     } else {
@@ -196,10 +191,10 @@ static void look_at_probe(sl_doctor *d) {
 /* Said only when it is missing: programs are found by it, and much of what follows is not known then. */
 static void look_at_proc(sl_doctor *d) {
     if (access("/proc/self/exe", F_OK) != 0)
-        sl_finding_explain(sl_finding_add(&d->findings, "/proc", SL_ABSENT, "not mounted"),
-                           "slackline's own programs are not found, memory and quotas are not known: only "
-                           "planning works",
-                           "mount -t proc proc /proc");
+        sl_finding_tell(d, "/proc", SL_ABSENT,
+                        "slackline's own programs are not found, memory and quotas are not known: only "
+                        "planning works",
+                        "mount -t proc proc /proc", "not mounted");
 }
 
 void sl_doctor_programs(sl_doctor *d) {

@@ -14,16 +14,15 @@ static void look_at_scheduling(sl_doctor *d) {
     if (!sl_child_line(&d->about, "scheduling: ", class, sizeof class))
         return;
     if (strcmp(class, "normal") != 0) {
-        sl_finding_add(&d->findings, "scheduling", SL_PRESENT, "threads that must wake on time get %s",
-                       class);
+        sl_finding_add(d, "scheduling", SL_PRESENT, "threads that must wake on time get %s", class);
         return;
     }
-    sl_finding_explain(
-        sl_finding_add(&d->findings, "scheduling", SL_LIMITED,
-                       "neither SCHED_FIFO nor a short slice is permitted"),
+    sl_finding_tell(
+        d, "scheduling", SL_LIMITED,
         "threads that carry messages wake late where there are more threads than processors: emulated links "
         "take longer than asked for; results stay the same",
-        "as root, with CAP_SYS_NICE or `ulimit -r 10`; short slices need Linux 6.12");
+        "as root, with CAP_SYS_NICE or `ulimit -r 10`; short slices need Linux 6.12",
+        "neither SCHED_FIFO nor a short slice is permitted");
 }
 
 static int leave_network(void *argument) {
@@ -34,18 +33,18 @@ static int leave_network(void *argument) {
 static void look_at_namespaces(sl_doctor *d) {
     sl_child child;
     if (sl_child_call(leave_network, NULL, LIMIT, &child) == SL_OK && child.exit_code == 0) {
-        sl_finding_add(&d->findings, "network spaces", SL_PRESENT, "can be made");
+        sl_finding_add(d, "network spaces", SL_PRESENT, "can be made");
         return;
     }
-    sl_finding_explain(sl_finding_add(&d->findings, "network spaces", SL_ABSENT, "cannot be made: %s",
-                                      strerror(child.exit_code > 0 ? child.exit_code : EPERM)),
-                       "tests and benchmarks of several hosts on one machine are skipped; nothing else needs "
-                       "them",
-                       "as root, or with CAP_SYS_ADMIN");
+    sl_finding_tell(d, "network spaces", SL_ABSENT,
+                    "tests and benchmarks of several hosts on one machine are skipped; nothing else needs "
+                    "them",
+                    "as root, or with CAP_SYS_ADMIN", "cannot be made: %s",
+                    strerror(child.exit_code > 0 ? child.exit_code : EPERM));
 }
 
 void sl_doctor_rights(sl_doctor *d) {
-    sl_finding_add(&d->findings, "user", SL_PRESENT, "%s",
+    sl_finding_add(d, "user", SL_PRESENT, "%s",
                    geteuid() == 0 ? "root (mpirun is told so)" : "an ordinary one");
     look_at_scheduling(d);
     look_at_namespaces(d);

@@ -85,14 +85,13 @@ static void look_at_processors(sl_doctor *d) {
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     double quota = limit_by("cpu", cpu_of);
     if (quota > 0 && quota < usable)
-        sl_finding_explain(
-            sl_finding_add(&d->findings, "processors", SL_LIMITED,
-                           "%d of %ld, %.3g of their time (control group)", usable, all, quota),
-            "when the share is used up all threads stop for the rest of each period: "
-            "iterations jitter and links look slow",
-            "raise the group's cpu.max (containers: --cpus), or start fewer ranks and threads");
+        sl_finding_tell(d, "processors", SL_LIMITED,
+                        "when the share is used up all threads stop for the rest of each period: "
+                        "iterations jitter and links look slow",
+                        "raise the group's cpu.max (containers: --cpus), or start fewer ranks and threads",
+                        "%d of %ld, %.3g of their time (control group)", usable, all, quota);
     else
-        sl_finding_add(&d->findings, "processors", SL_PRESENT, "%d of %ld, no quota", usable, all);
+        sl_finding_add(d, "processors", SL_PRESENT, "%d of %ld, no quota", usable, all);
 }
 
 /* MiB of a line of /proc/meminfo. */
@@ -107,19 +106,18 @@ static void look_at_memory(sl_doctor *d) {
     double all = memory_line(text, "MemTotal:"), free_now = memory_line(text, "MemAvailable:");
     double limit = limit_by("memory", memory_of);
     if (all <= 0) {
-        sl_finding_add(&d->findings, "memory", SL_PRESENT, "how much is not known");
+        sl_finding_add(d, "memory", SL_PRESENT, "how much is not known");
         return;
     }
     if (limit > 0 && limit < all)
         snprintf(more, sizeof more, ", limit of the control group %.0f MiB", limit);
     int little = free_now < LEAST_MEMORY || (limit > 0 && limit < LEAST_MEMORY);
-    sl_finding *f = sl_finding_add(&d->findings, "memory", little ? SL_LIMITED : SL_PRESENT,
-                                   "%.0f MiB, %.0f available%s", all, free_now, more);
-    if (little)
-        sl_finding_explain(f,
-                           "ranks may be killed for lack of memory: the examples of train take up to 300 "
-                           "MiB, other models more",
-                           "raise the limit (containers: --memory)");
+    sl_finding_tell(d, "memory", little ? SL_LIMITED : SL_PRESENT,
+                    little ? "ranks may be killed for lack of memory: the examples of train take up to 300 "
+                             "MiB, other models more"
+                           : "",
+                    little ? "raise the limit (containers: --memory)" : "", "%.0f MiB, %.0f available%s", all,
+                    free_now, more);
 }
 
 static void look_at_shared_memory(sl_doctor *d) {
@@ -129,18 +127,16 @@ static void look_at_shared_memory(sl_doctor *d) {
         "on a disk";
     struct statvfs found;
     if (access(folder, W_OK | X_OK) != 0 || statvfs(folder, &found) != 0) {
-        sl_finding_explain(
-            sl_finding_add(&d->findings, folder, SL_LIMITED, "cannot be written: %s", strerror(errno)), means,
-            "mount a tmpfs there that this user may write");
+        sl_finding_tell(d, folder, SL_LIMITED, means, "mount a tmpfs there that this user may write",
+                        "cannot be written: %s", strerror(errno));
         return;
     }
     double free_now = (double)found.f_bavail * (double)found.f_frsize / MIB,
            all = (double)found.f_blocks * (double)found.f_frsize / MIB;
     int little = free_now < LEAST_SHARED;
-    sl_finding *f = sl_finding_add(&d->findings, folder, little ? SL_LIMITED : SL_PRESENT,
-                                   "%.0f MiB, %.0f free", all, free_now);
-    if (little)
-        sl_finding_explain(f, means, "at least 32 MiB must be free (containers: --shm-size=1g)");
+    sl_finding_tell(d, folder, little ? SL_LIMITED : SL_PRESENT, little ? means : "",
+                    little ? "at least 32 MiB must be free (containers: --shm-size=1g)" : "",
+                    "%.0f MiB, %.0f free", all, free_now);
 }
 
 static void look_at_temporary(sl_doctor *d) {
@@ -150,16 +146,14 @@ static void look_at_temporary(sl_doctor *d) {
     const char *said = getenv("TMPDIR");
     char folder[PATH_MAX];
     if (sl_doctor_place(PATH_MAX, folder, sizeof folder) != SL_OK) {
-        sl_finding_explain(sl_finding_add(&d->findings, name, SL_BROKEN, "%s", sl_error_text()), means,
-                           remedy);
+        sl_finding_tell(d, name, SL_BROKEN, means, remedy, "%s", sl_error_text());
         return;
     }
     if (said && strncmp(folder, said, strlen(said)) != 0)
-        sl_finding_explain(sl_finding_add(&d->findings, name, SL_LIMITED,
-                                          "TMPDIR is %.200s, where no folder can be made", said),
-                           means, remedy);
+        sl_finding_tell(d, name, SL_LIMITED, means, remedy, "TMPDIR is %.200s, where no folder can be made",
+                        said);
     else
-        sl_finding_add(&d->findings, name, SL_PRESENT, "%.*s", (int)(strrchr(folder, '/') - folder), folder);
+        sl_finding_add(d, name, SL_PRESENT, "%.*s", (int)(strrchr(folder, '/') - folder), folder);
     sl_path_remove(folder);
 }
 
@@ -178,27 +172,25 @@ static void look_at_own_limits(sl_doctor *d) {
         int little = files.rlim_cur != RLIM_INFINITY && files.rlim_cur < LEAST_FILES;
         print_limit(files.rlim_cur, 1, soft, sizeof soft);
         print_limit(files.rlim_max, 1, hard, sizeof hard);
-        sl_finding *f = sl_finding_add(&d->findings, "open files", little ? SL_LIMITED : SL_PRESENT,
-                                       "%s a process, may be raised to %s", soft, hard);
-        if (little)
-            sl_finding_explain(
-                f,
-                "a run needs 48 and 4 for each rank of this host in each process: the limit "
-                "is raised by itself "
-                "where it may be, and a run that needs more is refused",
-                "ulimit -n with 48 + 4 for each rank before the command (LimitNOFILE in a service)");
+        sl_finding_tell(
+            d, "open files", little ? SL_LIMITED : SL_PRESENT,
+            little ? "a run needs 48 and 4 for each rank of this host in each process: the limit "
+                     "is raised by itself "
+                     "where it may be, and a run that needs more is refused"
+                   : "",
+            little ? "ulimit -n with 48 + 4 for each rank before the command (LimitNOFILE in a service)" : "",
+            "%s a process, may be raised to %s", soft, hard);
     }
     if (getrlimit(RLIMIT_AS, &space) == 0) {
         int little = space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur / MIB < LEAST_SPACE;
         print_limit(space.rlim_cur, MIB, soft, sizeof soft);
-        sl_finding *f = sl_finding_add(&d->findings, "address space", little ? SL_LIMITED : SL_PRESENT,
-                                       "%s%s", soft, space.rlim_cur == RLIM_INFINITY ? "" : " MiB a process");
-        if (little)
-            sl_finding_explain(
-                f,
-                "ranks map more than they use: MPI, oneDNN's kernels and a stack for each thread; "
-                "training may fail for lack of memory that is there",
-                "ulimit -v unlimited before the command");
+        sl_finding_tell(
+            d, "address space", little ? SL_LIMITED : SL_PRESENT,
+            little ? "ranks map more than they use: MPI, oneDNN's kernels and a stack for each thread; "
+                     "training may fail for lack of memory that is there"
+                   : "",
+            little ? "ulimit -v unlimited before the command" : "", "%s%s", soft,
+            space.rlim_cur == RLIM_INFINITY ? "" : " MiB a process");
     }
 }
 

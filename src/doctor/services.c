@@ -41,8 +41,7 @@ static void look_at_redis(sl_doctor *d) {
                                                                              "the URL of one with --redis";
     char version[64], folder[256];
     if (sl_redis_find() != SL_OK) {
-        sl_finding_explain(sl_finding_add(&d->findings, "redis-server", SL_ABSENT, "not in PATH"), means,
-                           get);
+        sl_finding_tell(d, "redis-server", SL_ABSENT, means, get, "not in PATH");
         return;
     }
     version_of_redis(version, sizeof version);
@@ -51,20 +50,18 @@ static void look_at_redis(sl_doctor *d) {
         return;
     }
     if (try_redis(folder) == SL_OK)
-        sl_finding_add(&d->findings, "redis-server", SL_PRESENT, "%s, starts and answers", version);
+        sl_finding_add(d, "redis-server", SL_PRESENT, "%s, starts and answers", version);
     else
-        sl_finding_explain(sl_finding_add(&d->findings, "redis-server", SL_BROKEN, "%s", sl_error_text()),
-                           means, get);
+        sl_finding_tell(d, "redis-server", SL_BROKEN, means, get, "%s", sl_error_text());
     sl_path_remove(folder);
 }
 
 static void look_at_hiredis(sl_doctor *d) {
     int has_tls = SL_BUILD_HIREDIS_TLS;
-    sl_finding *f = sl_finding_add(&d->findings, "hiredis", has_tls ? SL_PRESENT : SL_LIMITED, "%s, %s TLS",
-                                   SL_BUILD_HIREDIS_VERSION, has_tls ? "with" : "without");
-    if (!has_tls)
-        sl_finding_explain(f, "watch --redis takes no rediss:// URL",
-                           "install hiredis 1.0 or newer with hiredis_ssl and build again");
+    sl_finding_tell(d, "hiredis", has_tls ? SL_PRESENT : SL_LIMITED,
+                    !has_tls ? "watch --redis takes no rediss:// URL" : "",
+                    !has_tls ? "install hiredis 1.0 or newer with hiredis_ssl and build again" : "",
+                    "%s, %s TLS", SL_BUILD_HIREDIS_VERSION, has_tls ? "with" : "without");
 }
 
 /* A wheel says its version in the folder beside its own: ortools-9.15.6755.dist-info. */
@@ -98,17 +95,14 @@ static void look_at_solver(sl_doctor *d) {
     char version[64];
     sl_status found = sl_solver_find(&solver);
     if (found == SL_ESYS) {
-        sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_BROKEN, "%s", sl_error_text()), means,
-                           mend);
+        sl_finding_tell(d, "OR-tools", SL_BROKEN, means, mend, "%s", sl_error_text());
     } else if (found != SL_OK) {
-        sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_ABSENT, "%s", sl_error_text()), means,
-                           get);
+        sl_finding_tell(d, "OR-tools", SL_ABSENT, means, get, "%s", sl_error_text());
     } else if (sl_solver_run(&solver, &nothing, &nothing, 20, NULL, &response) != SL_OK) {
-        sl_finding_explain(sl_finding_add(&d->findings, "OR-tools", SL_BROKEN, "%s", sl_error_text()), means,
-                           get);
+        sl_finding_tell(d, "OR-tools", SL_BROKEN, means, get, "%s", sl_error_text());
     } else {
         version_of_solver(solver.library, version, sizeof version);
-        sl_finding_add(&d->findings, "OR-tools", SL_PRESENT, "%s, %s", version, solver.library);
+        sl_finding_add(d, "OR-tools", SL_PRESENT, "%s, %s", version, solver.library);
     }
     sl_free(response.bytes);
     sl_solver_free(&solver);
@@ -117,6 +111,6 @@ static void look_at_solver(sl_doctor *d) {
 void sl_doctor_services(sl_doctor *d) {
     look_at_redis(d);
     look_at_hiredis(d);
-    sl_finding_add(&d->findings, "libmicrohttpd", SL_PRESENT, "%s", MHD_get_version());
+    sl_finding_add(d, "libmicrohttpd", SL_PRESENT, "%s", MHD_get_version());
     look_at_solver(d);
 }

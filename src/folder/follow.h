@@ -4,8 +4,7 @@
  * and reading on (the dashboard) are the same code and give the same rows, whatever happens to the files
  * meanwhile: what is absent, damaged, cut off or started over is no error. Nothing is written there, ever;
  * the lock of a living run (launch/folder.h) is only tried, for an instant and shared. */
-#ifndef SL_FOLDER_FOLLOW_H
-#define SL_FOLDER_FOLLOW_H
+#pragma once
 
 #include "base/lines.h"
 #include "base/time.h"
@@ -97,5 +96,3 @@ int sl_folder_is_unread(const sl_folder *folder, sl_folder_file file);
 
 /** "metrics.jsonl", ... */
 const char *sl_folder_file_name(sl_folder_file file);
-
-#endif

@@ -1,8 +1,7 @@
 /* What a line of a run's files says, parsed once for every reader: an iteration of metrics.jsonl (or of a
  * watch's watch.json), an event of events.jsonl. Times in ms unless named; NaN and -1: not known. Texts
  * belong to `object` and are never NULL. */
-#ifndef SL_FOLDER_ROW_H
-#define SL_FOLDER_ROW_H
+#pragma once
 
 #include "base/json.h"
 #include "base/status.h"
@@ -45,5 +44,3 @@ typedef struct sl_row_event {
 
 /** As sl_row_iteration_read. */
 sl_status sl_row_event_read(const char *line, size_t length, sl_row_event *row);
-
-#endif

@@ -2,17 +2,123 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "http/stream.h"
-#include "http/visitors.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* Who is connected to a server, and since when: whoever takes too long to say what he wants, or to take an
+ * answer, is let go, so that a few bytes now and then do not keep a place for ever. libmicrohttpd itself ends
+ * connections on which nothing moves at all. A socket holds a bounded part of what is to be sent, and a peer
+ * who takes nothing of it is given up by the kernel. On the server's thread. */
+
+typedef struct sl_visitor sl_visitor;
+
+/* All zero is empty. */
+typedef struct sl_visitors {
+    sl_visitor *first;
+    int count;
+} sl_visitors;
+
+#define ASKS (20 * SL_SECOND)  /* from the connection, or the last answer's end, to a whole request */
+#define TAKES (60 * SL_SECOND) /* an answer that has an end */
+enum { KERNEL_BYTES = 256 << 10, UNTAKEN_MS = 10000 };
+
+struct sl_visitor {
+    sl_visitor *before, *next;
+    int socket;
+    sl_time until; /* SL_TIME_NEVER: a stream */
+};
+
+/* What he does not take waits in the kernel: not without bound, and not for ever. */
+static void bound(int socket) {
+    int bytes = KERNEL_BYTES;
+    unsigned untaken = UNTAKEN_MS;
+    setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &untaken, sizeof untaken);
+}
+
+static void come(sl_visitors *all, struct MHD_Connection *connection, void **mine) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    sl_visitor *v;
+    if (!info)
+        return;
+    bound(info->connect_fd);
+    if (sl_alloc(&v, 1, sizeof *v) != SL_OK) { /* whom nobody would watch does not stay */
+        shutdown(info->connect_fd, SHUT_RDWR);
+        return;
+    }
+    *v = (sl_visitor){.next = all->first, .socket = info->connect_fd, .until = sl_now() + ASKS};
+    if (v->next)
+        v->next->before = v;
+    all->first = v;
+    all->count++;
+    *mine = v;
+}
+
+static void go(sl_visitors *all, void **mine) {
+    sl_visitor *v = *mine;
+    if (!v)
+        return;
+    if (v->next)
+        v->next->before = v->before;
+    if (v->before)
+        v->before->next = v->next;
+    else
+        all->first = v->next;
+    all->count--;
+    sl_free(v);
+    *mine = NULL;
+}
+
+/* For MHD_OPTION_NOTIFY_CONNECTION and MHD_OPTION_NOTIFY_COMPLETED; their context is the sl_visitors. */
+static void notify(void *visitors, struct MHD_Connection *connection, void **mine,
+                               enum MHD_ConnectionNotificationCode code) {
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        come(visitors, connection, mine);
+    else
+        go(visitors, mine);
+}
+
+static sl_visitor *visitor_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+/* His request is whole, and its answer begins now. `endless`: it is a stream, which has no end. */
+static void asked(struct MHD_Connection *connection, int endless) {
+    sl_visitor *v = visitor_of(connection);
+    if (v)
+        v->until = endless ? SL_TIME_NEVER : sl_now() + TAKES;
+}
+
+static void completed(void *visitors, struct MHD_Connection *connection, void **mine,
+                                  enum MHD_RequestTerminationCode code) {
+    (void)visitors, (void)mine, (void)code;
+    sl_visitor *v = visitor_of(connection);
+    if (v)
+        v->until = sl_now() + ASKS;
+}
+
+/* Ends the connections of those who have taken too long. */
+static void tick_visitors(sl_visitors *all) {
+    sl_time time = sl_now();
+    for (sl_visitor *v = all->first; v; v = v->next)
+        if (time > v->until) {
+            shutdown(v->socket, SHUT_RDWR); /* which libmicrohttpd sees */
+            v->until = time + ASKS;
+        }
+}
 
 enum { IDLE_S = 10, BACKLOG = 64, TURNS = 64, COOKIE = 48 };
 
@@ -152,7 +258,7 @@ static enum MHD_Result begin_stream(const sl_server *s, struct MHD_Connection *c
     struct MHD_Response *response = sl_stream_answer(page->stream, connection, last, &busy);
     if (busy)
         return say(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many readers; come back later\n");
-    sl_visitors_asked(connection, response != NULL);
+    asked(connection, response != NULL);
     return response ? queue(s, connection, MHD_HTTP_OK, page, 0, response) : MHD_NO;
 }
 
@@ -184,7 +290,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         *size = 0;
         return MHD_YES;
     }
-    sl_visitors_asked(connection, 0);
+    asked(connection, 0);
     if (!may_ask(s, connection, &tell))
         return s->config.token
                    ? say(s, connection, MHD_HTTP_UNAUTHORIZED,
@@ -302,7 +408,7 @@ static sl_status start(sl_server *s) {
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, (uint16_t)s->port, NULL, NULL, on_request, s,
         MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_CONNECTION_LIMIT, (unsigned)c->connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, most_of_one(c->connections), MHD_OPTION_NOTIFY_CONNECTION,
-        sl_visitors_notify, &s->visitors, MHD_OPTION_NOTIFY_COMPLETED, sl_visitors_completed, &s->visitors,
+        notify, &s->visitors, MHD_OPTION_NOTIFY_COMPLETED, completed, &s->visitors,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
     if (!s->daemon) {
         close(listening);
@@ -366,7 +472,7 @@ void sl_server_url(const sl_server *s, char *text, size_t size) {
 }
 
 void sl_server_tick(sl_server *s) {
-    sl_visitors_tick(&s->visitors);
+    tick_visitors(&s->visitors);
     wake(s);
     (void)turn(s); /* its only failure is that no timer could be set; the next tick goes on */
 }

@@ -6,8 +6,7 @@
  * that an answer to the latter sets, so that the page's address need not keep it). Without a token, on a
  * loopback address, only requests whose Host is an address or localhost: a page of elsewhere that lets a name
  * of its own point here is refused. */
-#ifndef SL_HTTP_SERVER_H
-#define SL_HTTP_SERVER_H
+#pragma once
 
 #include "base/loop.h"
 #include <stddef.h>
@@ -56,5 +55,3 @@ int sl_server_is_loopback(const char *host);
 
 /** Whether two texts are alike, in a time that depends on the length of `given` alone. */
 int sl_server_same_secret(const char *secret, const char *given);
-
-#endif

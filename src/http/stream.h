@@ -4,8 +4,7 @@
  * is now (event `state`, made by `whole`) and goes on from there; one who comes back and says where he was
  * (Last-Event-ID) goes on from there where that is still kept. So a slow reader costs one text at most, and
  * holds nobody. Readers who hear nothing for 10 s get a comment, so that both sides see a lost connection. */
-#ifndef SL_HTTP_STREAM_H
-#define SL_HTTP_STREAM_H
+#pragma once
 
 #include "base/status.h"
 #include "http/server.h"
@@ -39,5 +38,3 @@ struct MHD_Response *sl_stream_answer(sl_stream *stream, struct MHD_Connection *
 int sl_stream_wake(sl_stream *stream);
 /** For the server that ends: the stream is over for everybody, and nobody is left waiting. */
 void sl_stream_release(sl_stream *stream);
-
-#endif

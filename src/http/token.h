@@ -1,6 +1,5 @@
 /* Tokens: what a visitor must present on an address that others reach (server.h says how). */
-#ifndef SL_HTTP_TOKEN_H
-#define SL_HTTP_TOKEN_H
+#pragma once
 
 #include "base/option.h"
 
@@ -14,5 +13,3 @@ sl_status sl_token_take(const sl_options *options, void *token);
  * one in `made`; *token is NULL if none is asked for. SL_ESYS. */
 sl_status sl_token_choose(const char *command, const char *host, const char *given, char made[SL_TOKEN_MADE],
                           const char **token);
-
-#endif

@@ -1,7 +1,6 @@
 /* One attempt of a run: reaper, mpirun and workers from their start to the last one's end, and why they
  * ended. */
-#ifndef SL_LAUNCH_ATTEMPT_H
-#define SL_LAUNCH_ATTEMPT_H
+#pragma once
 
 #include "launch/folder.h"
 #include "launch/launch.h"
@@ -37,5 +36,3 @@ typedef struct sl_attempt {
  * no temporary file of them. `folder` is open. On failure the error text is the one line with the cause. */
 sl_status sl_launch_attempt(const sl_launch_config *config, const sl_launch_folder *folder,
                             sl_attempt *attempt);
-
-#endif

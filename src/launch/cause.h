@@ -1,8 +1,7 @@
 /* Why a run failed, in one line. The cause is not always what is seen first: when a rank dies, its neighbours
  * complain about a lost peer. A worker's own words come before mpirun's, a cause (bad data, a signal) before
  * its consequence (SL_EPEER), and what is earlier before what is later. */
-#ifndef SL_LAUNCH_CAUSE_H
-#define SL_LAUNCH_CAUSE_H
+#pragma once
 
 #include "launch/mpirun.h"
 
@@ -23,5 +22,3 @@ void sl_launch_cause_exit(const char *temporary, int rank, int exit_code);
  * ended. SL_OK with no text when it ended well. `log`: where mpirun's words are. */
 sl_status sl_launch_cause(const char *temporary, const char *log, const sl_mpirun_report *report, int pid,
                           int wait_status, int *exit_code);
-
-#endif

@@ -2,8 +2,7 @@
  * children of the trainer, started by posix_spawn (safe in an MPI process: nothing of it runs in the child),
  * with the files that they are given and no other, and without the environment by which Open MPI or Slurm
  * would take them for ranks. They name the run in SLACKLINE_RUN, so the reaper finds them too. */
-#ifndef SL_LAUNCH_DELEGATE_H
-#define SL_LAUNCH_DELEGATE_H
+#pragma once
 
 #include "base/time.h"
 #include "run/transport/starter.h"
@@ -27,5 +26,3 @@ void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_subprocess
 
 /** Both as the table that a transport wants; `delegates` must outlive it. */
 sl_transport_starter sl_launch_delegate_starter(sl_launch_delegates *delegates);
-
-#endif

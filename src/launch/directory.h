@@ -6,8 +6,7 @@
  * start takes the lock of every directory of this user that it finds; where that succeeds nobody is left, and
  * it ends the processes that still name the directory in SLACKLINE_RUN and removes it. The lock works across
  * process namespaces, where process ids do not. */
-#ifndef SL_LAUNCH_DIRECTORY_H
-#define SL_LAUNCH_DIRECTORY_H
+#pragma once
 
 #include "base/status.h"
 
@@ -44,5 +43,3 @@ void sl_launch_directory_leave(sl_launch_directory *directory);
 
 /** Clears what dead runs of this user left: below /dev/shm, and `durable`/tmp (NULL: none). */
 void sl_launch_directory_clear(const char *durable);
-
-#endif

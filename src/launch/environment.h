@@ -1,12 +1,9 @@
 /* The environment of a program that is started beside a job: this process's own, without what would make Open
  * MPI, PMI or PRRTE take it for one of the job's ranks. */
-#ifndef SL_LAUNCH_ENVIRONMENT_H
-#define SL_LAUNCH_ENVIRONMENT_H
+#pragma once
 
 #include "base/status.h"
 
 /** The environment with `lines[count]` ("NAME=VALUE", the caller's, to outlive it) in place of variables of
  * the same names. Ends with NULL; free with sl_free. SL_ENOMEM. */
 sl_status sl_launch_environment(const char *const *lines, int count, char ***environment);
-
-#endif

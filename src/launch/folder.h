@@ -1,8 +1,7 @@
 /* The durable part of a run: the folder that the user named. It is locked while the run lives, so that no
  * second run writes the same files: by the supervisor and its reaper over all attempts (the kernel gives the
  * lock back when both are gone, however they ended), or by rank 0 where there is no supervisor. */
-#ifndef SL_LAUNCH_FOLDER_H
-#define SL_LAUNCH_FOLDER_H
+#pragma once
 
 #include "base/event.h"
 #include "base/status.h"
@@ -44,5 +43,3 @@ sl_launch_reached sl_launch_folder_reached(const sl_launch_folder *folder);
 
 /** Adds an event to events.jsonl, behind its last whole line. Only while no rank writes there. */
 sl_status sl_launch_folder_event(const sl_launch_folder *folder, const sl_event *event);
-
-#endif

@@ -9,8 +9,7 @@
  * Nobody waits for it: the caller watches sl_hook_file and calls sl_hook_step. What a run does, or that there
  * is no such program, is told by `ended` and never an error. The run dies with the thread that called the
  * step that started it. SIGCHLD may be blocked; only the hook's own process ids are waited for. */
-#ifndef SL_LAUNCH_HOOK_H
-#define SL_LAUNCH_HOOK_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -66,5 +65,3 @@ int sl_hook_pending(const sl_hook *hook);
 
 /** Whether it could be started now, as far as can be seen: SL_ENONE says why not. */
 sl_status sl_hook_look(const char *program);
-
-#endif

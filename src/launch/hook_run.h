@@ -1,6 +1,5 @@
 /* One run of a hook's process: found, started with its input and its mark, its files closed. */
-#ifndef SL_LAUNCH_HOOK_RUN_H
-#define SL_LAUNCH_HOOK_RUN_H
+#pragma once
 
 #include "base/status.h"
 #include "base/subprocess.h"
@@ -25,5 +24,3 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
                             unsigned number, sl_hook_run *run);
 /** Closes the files; the process has been waited for. */
 void sl_hook_run_close(sl_hook_run *run);
-
-#endif

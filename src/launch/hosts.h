@@ -4,8 +4,7 @@
  * A test starts `slackline-worker --self-test SEED` on the host through mpirun, the way a run's ranks are
  * started, and compares what it computed with what this host computes from the same seed (selftest.h). All
  * hosts are tested at once; one that does not answer within the limit has failed. */
-#ifndef SL_LAUNCH_HOSTS_H
-#define SL_LAUNCH_HOSTS_H
+#pragma once
 
 #include "launch/attempt.h"
 #include "run/file/roster.h"
@@ -32,5 +31,3 @@ typedef enum sl_launch_which {
 sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, sl_launch_which which, char *program,
                                const sl_launch_folder *folder, const sl_launch_signals *signals,
                                sl_time limit, int *signal);
-
-#endif

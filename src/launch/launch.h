@@ -15,8 +15,7 @@
  *
  * Failure is reported once: sl_launch_run returns the cause as its error text; banners of mpirun go to
  * DIR/mpirun.log, what workers write to stderr passes through. */
-#ifndef SL_LAUNCH_LAUNCH_H
-#define SL_LAUNCH_LAUNCH_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -55,5 +54,3 @@ int sl_launch_inside(void);
 /** The path of a program that is installed beside the running one (`name` such as "slackline-worker").
  *  Free with sl_free. SL_ENONE when it is not there, SL_ESYS when others could replace it (base/find.h). */
 sl_status sl_launch_program(const char *name, char **path);
-
-#endif

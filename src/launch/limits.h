@@ -6,8 +6,7 @@
  * 27 + 4 for each rank of this host; a rank 21, with delegates 34 and 7 for each link more; redis-server
  * refuses less than 33. Threads of one user (which root is not limited in): the supervisor's reaper 1, mpirun
  * 4, a rank 5 and 1 for a link. tests/launch/test_limits.py starts runs at just these limits. */
-#ifndef SL_LAUNCH_LIMITS_H
-#define SL_LAUNCH_LIMITS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -22,5 +21,3 @@ sl_status sl_limits_processes(int ranks, const char *what);
 /** Ranks that a command line asks mpirun (or mpiexec, orterun) for; 0: it is another program, or does not
  * say. */
 int sl_limits_ranks_of(char *const *command);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * A host that was left stays out for the rest of the run, also when the command is given again with --resume,
  * unless too few slots are left: a slow host is better than none. */
-#ifndef SL_LAUNCH_LIVING_H
-#define SL_LAUNCH_LIVING_H
+#pragma once
 
 #include "launch/hosts.h"
 
@@ -44,5 +43,3 @@ void sl_living_forget(sl_living *living);
 
 /** Adds an event of the supervisor; says it where that fails: a full disk is no reason to give up. */
 void sl_living_tell(const sl_living *living, const sl_event *event);
-
-#endif

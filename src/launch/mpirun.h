@@ -4,8 +4,7 @@
  * made when there is something to write, by a thread of its own (base/writer.h); every other line is a
  * worker's and passes through to this standard error, but for the words that a failed worker on another host
  * has for the supervisor (cause.h). */
-#ifndef SL_LAUNCH_MPIRUN_H
-#define SL_LAUNCH_MPIRUN_H
+#pragma once
 
 #include "base/status.h"
 #include "base/writer.h"
@@ -48,5 +47,3 @@ void sl_mpirun_report_start(sl_mpirun_report *report, const char *log_path, int 
 void sl_mpirun_report_add(sl_mpirun_report *report, const char *text, size_t size);
 /** No more comes: a last line without end is taken, the log is closed. */
 void sl_mpirun_report_end(sl_mpirun_report *report);
-
-#endif

@@ -16,7 +16,7 @@
 
 typedef struct sl_process {
     pid_t pid, parent;
-    int descends;
+    int marked; /* to be signalled */
 } sl_process;
 
 /* The parent of a living process; 0 when it has ended (or is a zombie), or cannot be read. */
@@ -53,15 +53,6 @@ static int has_variable(pid_t pid, const char *line) {
     return found;
 }
 
-static int open_process(pid_t pid) {
-    return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-static void send_signal(int process, int signal) {
-    if (signal)
-        syscall(SYS_pidfd_send_signal, process, signal, NULL, 0);
-}
-
 /* Every process id in /proc. */
 static int list(sl_process **processes) {
     DIR *all = opendir("/proc");
@@ -85,59 +76,64 @@ static void mark_descendants(sl_process *processes, int count, pid_t ancestor) {
     for (int changed = 1; changed;) {
         changed = 0;
         for (int i = 0; i < count; i++) {
-            if (processes[i].descends || processes[i].parent == 0)
+            if (processes[i].marked || processes[i].parent == 0)
                 continue;
             int descends = processes[i].parent == ancestor;
             for (int j = 0; j < count && !descends; j++)
-                descends = processes[j].descends && processes[j].pid == processes[i].parent;
-            processes[i].descends = descends;
+                descends = processes[j].marked && processes[j].pid == processes[i].parent;
+            processes[i].marked = descends;
             changed |= descends;
         }
     }
 }
 
+/* Whether a process is meant still, once a pidfd holds it: its number may have been used again, and a
+ * descendant may have been inherited meanwhile. */
+static int is_meant(const sl_process *process, pid_t ancestor, const char *line) {
+    const pid_t parent = parent_of(process->pid);
+    return line ? parent && has_variable(process->pid, line)
+                : parent == process->parent || parent == ancestor;
+}
+
+/* Those of the list that are marked. */
+static int signal_all(const sl_process *processes, int count, pid_t ancestor, const char *line, int signal) {
+    int living = 0;
+    for (int i = 0; i < count; i++) {
+        int process = processes[i].marked ? (int)syscall(SYS_pidfd_open, processes[i].pid, 0) : -1;
+        if (process < 0)
+            continue;
+        const int meant = is_meant(&processes[i], ancestor, line);
+        if (meant && signal)
+            syscall(SYS_pidfd_send_signal, process, signal, NULL, 0);
+        living += meant;
+        close(process);
+    }
+    return living;
+}
+
 int sl_process_signal_descendants(pid_t ancestor, pid_t except, int signal) {
     sl_process *processes;
-    int count = list(&processes), living = 0;
+    int count = list(&processes);
     if (count < 0)
         return -1;
     for (int i = 0; i < count; i++)
         processes[i].parent = parent_of(processes[i].pid);
     mark_descendants(processes, count, ancestor);
-    for (int i = 0; i < count; i++) {
-        if (!processes[i].descends || processes[i].pid == except)
-            continue;
-        int process = open_process(processes[i].pid);
-        if (process < 0)
-            continue;
-        pid_t parent = parent_of(processes[i].pid); /* it may have been inherited meanwhile */
-        if (parent == processes[i].parent || parent == ancestor) {
-            send_signal(process, signal);
-            living++;
-        }
-        close(process);
-    }
+    for (int i = 0; i < count; i++)
+        processes[i].marked &= processes[i].pid != except;
+    int living = signal_all(processes, count, ancestor, NULL, signal);
     sl_free(processes);
     return living;
 }
 
 int sl_process_signal_marked(const char *line, int signal) {
     sl_process *processes;
-    int count = list(&processes), living = 0;
+    int count = list(&processes);
     if (count < 0)
         return -1;
-    for (int i = 0; i < count; i++) {
-        if (processes[i].pid == getpid() || !has_variable(processes[i].pid, line))
-            continue;
-        int process = open_process(processes[i].pid);
-        if (process < 0)
-            continue;
-        if (parent_of(processes[i].pid) && has_variable(processes[i].pid, line)) {
-            send_signal(process, signal);
-            living++;
-        }
-        close(process);
-    }
+    for (int i = 0; i < count; i++)
+        processes[i].marked = processes[i].pid != getpid() && has_variable(processes[i].pid, line);
+    int living = signal_all(processes, count, 0, line, signal);
     sl_free(processes);
     return living;
 }

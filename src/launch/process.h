@@ -1,7 +1,6 @@
 /* Finding and signalling processes of a run through /proc. Each signal goes through a pidfd that is opened
  * before the check, so a process id that was reused in between is never hit. */
-#ifndef SL_LAUNCH_PROCESS_H
-#define SL_LAUNCH_PROCESS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -17,5 +16,3 @@ int sl_process_signal_run(const char *directory, int signal);
 
 /** Sends SIGKILL to all processes of the run `directory` until none is left, at most for 5 s. */
 void sl_process_end_run(const char *directory);
-
-#endif

@@ -4,8 +4,7 @@
  * kill; the reaper says how mpirun ended once no process of the run is left. When the supervisor's end
  * closes, in good time or because it was killed, it ends what is left, removes the temporary part and exits.
  */
-#ifndef SL_LAUNCH_REAPER_H
-#define SL_LAUNCH_REAPER_H
+#pragma once
 
 #include "base/time.h"
 #include "launch/directory.h"
@@ -40,5 +39,3 @@ typedef struct sl_reaper_order {
 
 /** What the forked reaper does, until all is gone. SIGCHLD, SIGINT, SIGTERM and SIGHUP are blocked. */
 _Noreturn void sl_reaper_main(const sl_reaper_order *order);
-
-#endif

@@ -2,8 +2,7 @@
  * its process id or, whatever happens, with the thread that started it (PR_SET_PDEATHSIG). Its configuration,
  * with the password, goes through its standard input, so that no list of processes shows it. Clients may do
  * what the store does (notice/store) to keys that begin with "slackline:", and nothing else. */
-#ifndef SL_LAUNCH_REDIS_H
-#define SL_LAUNCH_REDIS_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -41,5 +40,3 @@ void sl_redis_url(const sl_redis *redis, const char *host, char *text, size_t si
 /** Ends and reaps it; what lies in its folder is the caller's. Never fails; pid 0 is fine. Standard error has
  * a line about one that SIGKILL does not end. */
 void sl_redis_stop(sl_redis *redis);
-
-#endif

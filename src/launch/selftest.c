@@ -1,5 +1,6 @@
 #include "launch/selftest.h"
 #include "base/memory.h"
+#include "base/random.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,12 +8,8 @@
 
 enum { WORDS = 8 << 20, SIDE = 96 };
 
-/* splitmix64 (Steele, Lea, Flood 2014) */
 static uint64_t mix(uint64_t x) {
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
+    return sl_random_mix(x + SL_RANDOM_STEP);
 }
 
 /* Writes upwards, compares downwards, so that caches do not hide the memory. 0: a word has changed. */

@@ -1,8 +1,7 @@
 /* A small test of a host's arithmetic and memory, whose result two hosts must agree on: a pattern goes
  * through 64 MiB of memory and back, and products of matrices of small integers, which are exact in f32 and
  * f64 however they are added, are folded into the result. */
-#ifndef SL_LAUNCH_SELFTEST_H
-#define SL_LAUNCH_SELFTEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ uint64_t sl_self_test(uint64_t seed);
 /** The line that says it, which begins with this. */
 #define SL_SELF_TEST_WORDS "slackline self-test "
 void sl_self_test_words(uint64_t seed, uint64_t result, char *words, size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  * Under a supervisor the temporary part is the supervisor's. Started by a bare mpirun or srun, the ranks of a
  * host share one named after the job: each holds a shared lock on it, the last to end removes it, and what a
  * killed job left is cleared at the next start (directory.h). */
-#ifndef SL_LAUNCH_WORKER_H
-#define SL_LAUNCH_WORKER_H
+#pragma once
 
 #include "base/status.h"
 
@@ -42,5 +41,3 @@ void sl_launch_worker_end(sl_launch_worker *worker);
  * `rank`: -1 when not yet known. An SL_EPEER is the consequence of another rank's end, so it gives that 1 s
  * to be noticed first. */
 _Noreturn void sl_launch_worker_fail(sl_launch_worker *worker, int rank, sl_status status);
-
-#endif

@@ -7,8 +7,7 @@ static sl_status by_formula(const slackline_replica *replica, int replicas, int 
                             double *makespan) {
     sl_replica *copy;
     double ignored;
-    if (replicas < 1 || replicas > SL_MAX_REPLICAS)
-        return sl_error(SL_EINVAL, "replicas must be from 1 to %d, got %d", SL_MAX_REPLICAS, replicas);
+    SL_TRY(sl_library_between("replicas", replicas, 1, SL_MAX_REPLICAS));
     if (microbatches < 0)
         return sl_error(SL_EINVAL, "microbatches must be at least 1, got %d", microbatches);
     SL_TRY(sl_alloc(&copy, (size_t)replicas, sizeof *copy));
@@ -47,15 +46,13 @@ static sl_status by_pipelines(const slackline_problem *const *problem, int repli
     sl_pipelines *pipelines = NULL;
     int64_t *own = NULL;
     int most;
-    if (replicas < 1 || replicas > SL_MAX_REPLICAS)
-        return sl_error(SL_EINVAL, "replicas must be from 1 to %d, got %d", SL_MAX_REPLICAS, replicas);
+    SL_TRY(sl_library_between("replicas", replicas, 1, SL_MAX_REPLICAS));
     if (microbatches < 0)
         return sl_error(SL_EINVAL, "microbatches must be at least 1, got %d", microbatches);
     SL_TRY(most_of(replicas, microbatches, limit, split, &most));
     SL_TRY(sl_pipelines_open(schedule, most, &pipelines));
     sl_status status = time ? SL_OK : sl_alloc(&own, (size_t)replicas, sizeof *own);
-    if (status == SL_OK)
-        status = divide(problem, replicas, microbatches, limit, pipelines, split, time ? time : own);
+    SL_THEN(status, divide(problem, replicas, microbatches, limit, pipelines, split, time ? time : own));
     sl_free(own);
     sl_pipelines_close(pipelines);
     return status;

@@ -2,9 +2,6 @@
 #include "base/memory.h"
 #include "library/handles.h"
 
-#include <math.h>
-#include <string.h>
-
 static sl_status check_index(const char *what, int index, int count) {
     return index >= 0 && index < count
                ? SL_OK
@@ -16,12 +13,6 @@ static sl_status check_time(const char *what, int64_t time, int64_t most_ms) {
                ? SL_OK
                : sl_error(SL_EINVAL, "%s must be from 0 to %lld ns, got %lld", what,
                           (long long)(most_ms * SL_MS), (long long)time);
-}
-
-static sl_status check_memory(const char *what, double memory, double least, double most) {
-    return memory >= least && memory <= most
-               ? SL_OK
-               : sl_error(SL_EINVAL, "%s must be from %g to %g, got %g", what, least, most, memory);
 }
 
 /* ---- stages ---- */
@@ -58,33 +49,31 @@ static void with_recompute(sl_problem *p, int stage, double input) {
     p->delta[SL_F][stage] = input;
 }
 
-static sl_status set_time(slackline_problem *problem, int stage, slackline_kind kind, int64_t time) {
+SL_PUBLIC slackline_status slackline_problem_set_time(slackline_problem *problem, int stage,
+                                                      slackline_kind kind, int64_t time_ns) {
     sl_problem *p = &problem->problem;
     double input;
-    SL_TRY(check_op(p, stage, kind));
-    SL_TRY(check_time(sl_op_name((int)kind), time, (int64_t)SL_MAX_OP_MS * (kind == SLACKLINE_B ? 2 : 1)));
+    SL_LIBRARY_TRY(check_op(p, stage, kind));
+    SL_LIBRARY_TRY(
+        check_time(sl_op_name((int)kind), time_ns, (int64_t)SL_MAX_OP_MS * (kind == SLACKLINE_B ? 2 : 1)));
     without_recompute(p, stage, &input);
-    p->time[kind][stage] = time;
+    p->time[kind][stage] = time_ns;
     if (kind == SLACKLINE_B)
-        problem->full_time[stage] = time != p->time[SL_I][stage] + p->time[SL_W][stage];
+        problem->full_time[stage] = time_ns != p->time[SL_I][stage] + p->time[SL_W][stage];
     if (!problem->full_time[stage])
         p->time[SL_B][stage] = p->time[SL_I][stage] + p->time[SL_W][stage];
     sl_time both = p->time[SL_F][stage] + p->time[SL_B][stage];
     p->saved[stage] = p->saved[stage] < both ? p->saved[stage] : both;
     with_recompute(p, stage, input);
-    return SL_OK;
+    return SLACKLINE_OK;
 }
 
-SL_PUBLIC slackline_status slackline_problem_set_time(slackline_problem *problem, int stage,
-                                                      slackline_kind kind, int64_t time_ns) {
-    return sl_library_status(set_time(problem, stage, kind, time_ns));
-}
-
-static sl_status set_memory(slackline_problem *problem, int stage, slackline_kind kind, double delta) {
+SL_PUBLIC slackline_status slackline_problem_set_memory(slackline_problem *problem, int stage,
+                                                        slackline_kind kind, double delta) {
     sl_problem *p = &problem->problem;
     double most = kind == SLACKLINE_B ? 2 * SL_MAX_MEMORY : SL_MAX_MEMORY, input;
-    SL_TRY(check_op(p, stage, kind));
-    SL_TRY(check_memory("a change of memory", delta, -most, most));
+    SL_LIBRARY_TRY(check_op(p, stage, kind));
+    SL_LIBRARY_TRY(sl_library_number("a change of memory", delta, -most, most));
     without_recompute(p, stage, &input);
     p->delta[kind][stage] = delta;
     if (kind == SLACKLINE_B)
@@ -92,135 +81,103 @@ static sl_status set_memory(slackline_problem *problem, int stage, slackline_kin
     if (!problem->full_memory[stage])
         p->delta[SL_B][stage] = p->delta[SL_I][stage] + p->delta[SL_W][stage];
     with_recompute(p, stage, input);
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_problem_set_memory(slackline_problem *problem, int stage,
-                                                        slackline_kind kind, double delta) {
-    return sl_library_status(set_memory(problem, stage, kind, delta));
-}
-
-static sl_status set_recompute(sl_problem *p, int stage, int wanted, double input) {
-    double before;
-    SL_TRY(check_stage(p, stage));
-    SL_TRY(check_memory("the memory of a stage's input", input, 0, SL_MAX_MEMORY));
-    without_recompute(p, stage, &before);
-    p->recompute[stage] = wanted != 0;
-    with_recompute(p, stage, input);
-    return SL_OK;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_recompute(slackline_problem *problem, int stage, int wanted,
                                                            double input) {
-    return sl_library_status(set_recompute(&problem->problem, stage, wanted, input));
-}
-
-static sl_status set_overlapped(sl_problem *p, int stage, int64_t time) {
-    double input;
-    SL_TRY(check_stage(p, stage));
-    SL_TRY(check_time("F and B together", time, 3 * (int64_t)SL_MAX_OP_MS));
-    without_recompute(p, stage, &input);
-    p->saved[stage] = p->time[SL_F][stage] + p->time[SL_B][stage] - time;
+    sl_problem *p = &problem->problem;
+    double before;
+    SL_LIBRARY_TRY(check_stage(p, stage));
+    SL_LIBRARY_TRY(sl_library_number("the memory of a stage's input", input, 0, SL_MAX_MEMORY));
+    without_recompute(p, stage, &before);
+    p->recompute[stage] = wanted != 0;
     with_recompute(p, stage, input);
-    return SL_OK;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_overlapped(slackline_problem *problem, int stage,
                                                             int64_t time_ns) {
-    return sl_library_status(set_overlapped(&problem->problem, stage, time_ns));
-}
-
-static sl_status set_collectives(sl_problem *p, int stage, int64_t gather, int64_t reduce) {
-    SL_TRY(check_index("stage", stage, p->stages));
-    SL_TRY(check_time("gather", gather, (int64_t)SL_MAX_OP_MS));
-    SL_TRY(check_time("reduce", reduce, (int64_t)SL_MAX_OP_MS));
-    p->gather[stage] = gather;
-    p->reduce[stage] = reduce;
-    return SL_OK;
+    sl_problem *p = &problem->problem;
+    double input;
+    SL_LIBRARY_TRY(check_stage(p, stage));
+    SL_LIBRARY_TRY(check_time("F and B together", time_ns, 3 * (int64_t)SL_MAX_OP_MS));
+    without_recompute(p, stage, &input);
+    p->saved[stage] = p->time[SL_F][stage] + p->time[SL_B][stage] - time_ns;
+    with_recompute(p, stage, input);
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_collectives(slackline_problem *problem, int stage,
                                                              int64_t gather_ns, int64_t reduce_ns) {
-    return sl_library_status(set_collectives(&problem->problem, stage, gather_ns, reduce_ns));
+    sl_problem *p = &problem->problem;
+    SL_LIBRARY_TRY(check_index("stage", stage, p->stages));
+    SL_LIBRARY_TRY(check_time("gather", gather_ns, (int64_t)SL_MAX_OP_MS));
+    SL_LIBRARY_TRY(check_time("reduce", reduce_ns, (int64_t)SL_MAX_OP_MS));
+    p->gather[stage] = gather_ns;
+    p->reduce[stage] = reduce_ns;
+    return SLACKLINE_OK;
 }
 
 /* ---- ranks, and all of the problem ---- */
 
 /* Once one rank has a limit, the others have the largest that there is, as in a file. */
-static sl_status set_limit(sl_problem *p, int rank, double limit) {
-    SL_TRY(check_index("rank", rank, p->ranks));
-    SL_TRY(check_memory("a memory limit", limit, 0, SL_MAX_MEMORY));
+SL_PUBLIC slackline_status slackline_problem_set_limit(slackline_problem *problem, int rank, double limit) {
+    sl_problem *p = &problem->problem;
+    SL_LIBRARY_TRY(check_index("rank", rank, p->ranks));
+    SL_LIBRARY_TRY(sl_library_number("a memory limit", limit, 0, SL_MAX_MEMORY));
     if (p->layers)
-        return sl_error(SL_EINVAL, "the stages of this problem are cut from layers");
+        return sl_library_status(sl_error(SL_EINVAL, "the stages of this problem are cut from layers"));
     if (!p->limit) {
-        SL_TRY(sl_alloc(&p->limit, (size_t)p->ranks, sizeof *p->limit));
+        SL_LIBRARY_TRY(sl_alloc(&p->limit, (size_t)p->ranks, sizeof *p->limit));
         for (int r = 0; r < p->ranks; r++)
             p->limit[r] = SL_MAX_MEMORY;
     }
     p->limit[rank] = limit;
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_problem_set_limit(slackline_problem *problem, int rank, double limit) {
-    return sl_library_status(set_limit(&problem->problem, rank, limit));
-}
-
-static sl_status set_host(sl_problem *p, int rank, int activations) {
-    SL_TRY(check_index("rank", rank, p->ranks));
-    if (activations < 0 || activations > SL_MAX_HOST)
-        return sl_error(SL_EINVAL, "activations in host memory must be from 0 to %d, got %d", SL_MAX_HOST,
-                        activations);
-    if (!p->host_limit && activations == 0)
-        return SL_OK;
-    if (!p->host_limit)
-        SL_TRY(sl_alloc(&p->host_limit, (size_t)p->ranks, sizeof *p->host_limit));
-    p->host_limit[rank] = activations;
-    return SL_OK;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_host(slackline_problem *problem, int rank, int activations) {
-    return sl_library_status(set_host(&problem->problem, rank, activations));
-}
-
-static sl_status set_offload(sl_problem *p, int stage, int64_t time) {
-    SL_TRY(check_index("stage", stage, p->stages));
-    SL_TRY(check_time("a move to host memory", time, (int64_t)SL_MAX_OP_MS));
-    p->offload[stage] = time;
-    return SL_OK;
+    sl_problem *p = &problem->problem;
+    SL_LIBRARY_TRY(check_index("rank", rank, p->ranks));
+    SL_LIBRARY_TRY(sl_library_between("activations in host memory", activations, 0, SL_MAX_HOST));
+    if (!p->host_limit && activations == 0)
+        return SLACKLINE_OK;
+    if (!p->host_limit)
+        SL_LIBRARY_TRY(sl_alloc(&p->host_limit, (size_t)p->ranks, sizeof *p->host_limit));
+    p->host_limit[rank] = activations;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_offload(slackline_problem *problem, int stage,
                                                          int64_t time_ns) {
-    return sl_library_status(set_offload(&problem->problem, stage, time_ns));
-}
-
-static sl_status set_parts(sl_problem *p, int parts) {
-    if (parts < 1 || parts > SL_MAX_PARTS)
-        return sl_error(SL_EINVAL, "parts must be from 1 to %d, got %d", SL_MAX_PARTS, parts);
-    if ((int64_t)p->stages * p->microbatches * 3 * parts > SL_MAX_OPS)
-        return sl_error(SL_EINVAL, "%d stages and %d microbatches in %d parts make more than %d ops",
-                        p->stages, p->microbatches, parts, SL_MAX_OPS);
-    p->parts = parts;
-    return SL_OK;
+    sl_problem *p = &problem->problem;
+    SL_LIBRARY_TRY(check_index("stage", stage, p->stages));
+    SL_LIBRARY_TRY(check_time("a move to host memory", time_ns, (int64_t)SL_MAX_OP_MS));
+    p->offload[stage] = time_ns;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_parts(slackline_problem *problem, int parts) {
-    return sl_library_status(set_parts(&problem->problem, parts));
-}
-
-static sl_status set_regime(sl_problem *p, slackline_regime regime, int queue) {
-    if ((int)regime < SL_DECOUPLED || (int)regime > SL_BATCHED)
-        return sl_error(SL_EINVAL, "there is no communication regime %d", (int)regime);
-    if (queue < 1 || queue > 65536)
-        return sl_error(SL_EINVAL, "queue must be from 1 to 65536, got %d", queue);
-    p->communication = (sl_regime)regime;
-    p->queue = queue;
-    return SL_OK;
+    sl_problem *p = &problem->problem;
+    SL_LIBRARY_TRY(sl_library_between("parts", parts, 1, SL_MAX_PARTS));
+    if ((int64_t)p->stages * p->microbatches * 3 * parts > SL_MAX_OPS)
+        return sl_library_status(sl_error(SL_EINVAL,
+                                          "%d stages and %d microbatches in %d parts make more than %d ops",
+                                          p->stages, p->microbatches, parts, SL_MAX_OPS));
+    p->parts = parts;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_regime(slackline_problem *problem, slackline_regime regime,
                                                         int queue) {
-    return sl_library_status(set_regime(&problem->problem, regime, queue));
+    sl_problem *p = &problem->problem;
+    if ((int)regime < SL_DECOUPLED || (int)regime > SL_BATCHED)
+        return sl_library_status(sl_error(SL_EINVAL, "there is no communication regime %d", (int)regime));
+    SL_LIBRARY_TRY(sl_library_between("queue", queue, 1, 65536));
+    p->communication = (sl_regime)regime;
+    p->queue = queue;
+    return SLACKLINE_OK;
 }
 
 /* ---- links ---- */
@@ -233,17 +190,14 @@ static sl_status check_link(const sl_problem *p, int from, int to) {
                : sl_error(SL_EINVAL, "a link joins two different ranks, not rank %d with itself", from);
 }
 
-static sl_status set_link(sl_problem *p, int from, int to, int64_t latency, int64_t transfer) {
-    SL_TRY(check_link(p, from, to));
-    SL_TRY(check_time("latency", latency, (int64_t)SL_MAX_OP_MS));
-    SL_TRY(check_time("transfer", transfer, (int64_t)SL_MAX_OP_MS));
-    p->link[from * p->ranks + to] = (sl_link){.latency = latency, .transfer = transfer};
-    return SL_OK;
-}
-
 SL_PUBLIC slackline_status slackline_problem_set_link(slackline_problem *problem, int from, int to,
                                                       int64_t latency_ns, int64_t transfer_ns) {
-    return sl_library_status(set_link(&problem->problem, from, to, latency_ns, transfer_ns));
+    sl_problem *p = &problem->problem;
+    SL_LIBRARY_TRY(check_link(p, from, to));
+    SL_LIBRARY_TRY(check_time("latency", latency_ns, (int64_t)SL_MAX_OP_MS));
+    SL_LIBRARY_TRY(check_time("transfer", transfer_ns, (int64_t)SL_MAX_OP_MS));
+    p->link[from * p->ranks + to] = (sl_link){.latency = latency_ns, .transfer = transfer_ns};
+    return SLACKLINE_OK;
 }
 
 /* A link's latency holds what plans count on: its least one and the percentile of its jitter. */
@@ -258,33 +212,26 @@ static sl_status jittering(const sl_link *link, double before, double percentile
     return SL_OK;
 }
 
-static sl_status set_jitter(sl_problem *p, int from, int to, int64_t mean) {
-    SL_TRY(check_link(p, from, to));
-    SL_TRY(check_time("jitter", mean, (int64_t)SL_MAX_OP_MS));
-    sl_link *link = &p->link[from * p->ranks + to];
-    return jittering(link, p->percentile, p->percentile, mean, link);
-}
-
 SL_PUBLIC slackline_status slackline_problem_set_jitter(slackline_problem *problem, int from, int to,
                                                         int64_t mean_ns) {
-    return sl_library_status(set_jitter(&problem->problem, from, to, mean_ns));
-}
-
-static sl_status set_percentile(sl_problem *p, double percentile) {
-    sl_link changed;
-    int links = p->ranks * p->ranks;
-    if (!(percentile >= 0 && percentile <= 99.999))
-        return sl_error(SL_EINVAL, "percentile must be from 0 to 99.999, got %g", percentile);
-    for (int i = 0; i < links; i++)
-        SL_TRY(jittering(&p->link[i], p->percentile, percentile, p->link[i].jitter, &changed));
-    for (int i = 0; i < links; i++)
-        SL_TRY(jittering(&p->link[i], p->percentile, percentile, p->link[i].jitter, &p->link[i]));
-    p->percentile = percentile;
-    return SL_OK;
+    sl_problem *p = &problem->problem;
+    SL_LIBRARY_TRY(check_link(p, from, to));
+    SL_LIBRARY_TRY(check_time("jitter", mean_ns, (int64_t)SL_MAX_OP_MS));
+    sl_link *link = &p->link[from * p->ranks + to];
+    return sl_library_status(jittering(link, p->percentile, p->percentile, mean_ns, link));
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_percentile(slackline_problem *problem, double percentile) {
-    return sl_library_status(set_percentile(&problem->problem, percentile));
+    sl_problem *p = &problem->problem;
+    sl_link changed;
+    int links = p->ranks * p->ranks;
+    SL_LIBRARY_TRY(sl_library_number("percentile", percentile, 0, 99.999));
+    for (int i = 0; i < links; i++)
+        SL_LIBRARY_TRY(jittering(&p->link[i], p->percentile, percentile, p->link[i].jitter, &changed));
+    for (int i = 0; i < links; i++)
+        SL_LIBRARY_TRY(jittering(&p->link[i], p->percentile, percentile, p->link[i].jitter, &p->link[i]));
+    p->percentile = percentile;
+    return SLACKLINE_OK;
 }
 
 /* Wires of several links are numbered in pairs, one per direction, from ranks * ranks on; the others by their

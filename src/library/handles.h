@@ -1,7 +1,6 @@
 /* What the opaque handles of include/slackline hold, and how their functions fail. Each wraps one of the
  * project's own types; nothing here plans. */
-#ifndef SL_LIBRARY_HANDLES_H
-#define SL_LIBRARY_HANDLES_H
+#pragma once
 
 #include "plan/search/plan.h"
 #include <locale.h>
@@ -42,6 +41,19 @@ struct slackline_plan {
 /** The public status of one of ours; the error text is the same. */
 slackline_status sl_library_status(sl_status status);
 
+/* As SL_TRY, in a public function. */
+#define SL_LIBRARY_TRY(call)                                                                                 \
+    do {                                                                                                     \
+        const sl_status sl_try_status_ = (call);                                                             \
+        if (sl_try_status_ != SL_OK)                                                                         \
+            return sl_library_status(sl_try_status_);                                                        \
+    } while (0)
+
+/* SL_EINVAL with a sentence that names `what` unless it is there, or within bounds. */
+sl_status sl_library_need(const void *pointer, const char *what);
+sl_status sl_library_between(const char *what, int64_t value, int64_t least, int64_t most);
+sl_status sl_library_number(const char *what, double value, double least, double most);
+
 /** Marks the stages of a problem that has just been read or copied. */
 sl_status sl_library_mark(slackline_problem *problem);
 
@@ -59,5 +71,3 @@ sl_status sl_library_timeline(const sl_problem *problem, const slackline_measure
 /** A plan of `order` for a copy of `problem`, with the best bound. */
 slackline_status sl_library_plan_of(const sl_problem *problem, const sl_order *order, const char *name,
                                     slackline_plan **plan);
-
-#endif

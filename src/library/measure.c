@@ -143,8 +143,7 @@ static sl_status profile(slackline_problem *measured, const slackline_measuremen
     if (p->layers)
         return sl_error(SL_EINVAL, "the stages of this problem are cut from layers");
     sl_status status = sl_library_timeline(p, from, &timeline, &work);
-    if (status == SL_OK)
-        status = sl_profile(&timeline, p);
+    SL_THEN(status, sl_profile(&timeline, p));
     sl_timeline_free(&timeline);
     sl_free(work);
     for (int stage = 0; stage < p->stages && status == SL_OK; stage++)

@@ -1,31 +1,19 @@
+#include "adapt/orchestrator/history.h"
+#include "adapt/orchestrator/unknown.h"
 #include "base/memory.h"
 #include "library/orchestrator_inside.h"
 #include "plan/family/family.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_PROCESSES 1000000
 #define SEARCH 700000 /* ops replayed; some 5 ms */
 
-sl_status sl_library_need(const void *pointer, const char *what) {
-    return pointer ? SL_OK : sl_error(SL_EINVAL, "%s is NULL", what);
-}
-
-sl_status sl_library_between(const char *what, int64_t value, int64_t least, int64_t most) {
-    return value >= least && value <= most
-               ? SL_OK
-               : sl_error(SL_EINVAL, "%s must be from %lld to %lld, got %lld", what, (long long)least,
-                          (long long)most, (long long)value);
-}
-
-sl_status sl_library_number(const char *what, double value, double least, double most) {
-    return value >= least && value <= most
-               ? SL_OK
-               : sl_error(SL_EINVAL, "%s must be from %g to %g, got %g", what, least, most, value);
-}
-
 sl_status sl_library_replica(const slackline_orchestrator *o, int replica) {
     SL_TRY(sl_library_need(o, "orchestrator"));
+    if (!o->expected)
+        return sl_error(SL_ENONE, "the program's pipeline is not known");
     return sl_library_between("replica", replica, 0, o->replicas - 1);
 }
 
@@ -57,7 +45,7 @@ static sl_status check_options(const slackline_orchestrator_options *o) {
     SL_TRY(sl_library_need(o->schedule, "options->schedule"));
     if (!sl_family_find(o->schedule) && strcmp(o->schedule, "auto") != 0)
         return sl_error(SL_EINVAL, "'%s' is not a family of schedules, nor auto", o->schedule);
-    SL_TRY(sl_library_between("hold", o->hold, 1, 1000));
+    SL_TRY(sl_library_between("hold", o->hold, 1, SL_HEALTHY_ROWS));
     SL_TRY(sl_library_between("dwell", o->dwell, 1, 100000));
     SL_TRY(sl_library_number("gain", o->gain, 0, 1));
     for (int s = 0; s < SLACKLINE_STRATEGIES; s++) {
@@ -101,6 +89,19 @@ static sl_status check_pipeline(const slackline_job *job, int replica, int micro
                           (double)SL_MAX_TOTAL_MS);
 }
 
+/* Nobody knows its pipeline: microbatches are those of a process, for a balance. */
+static sl_status check_program(const slackline_job *job) {
+    const unsigned pipeline = SLACKLINE_CAN(SLACKLINE_SCHEDULE) | SLACKLINE_CAN(SLACKLINE_DELEGATE);
+    if (job->can & pipeline || job->delegates)
+        return sl_error(SL_EINVAL, "schedules and delegates need a pipeline: job->problem is NULL");
+    for (int r = 0; job->split && r < job->replicas; r++) {
+        SL_TRY(sl_library_between("microbatches of a replica", job->split[r], 1, SL_MAX_MICROBATCHES));
+        if (job->split[r] != job->split[0])
+            return sl_error(SL_EINVAL, "replicas of a program begin with equal numbers of microbatches");
+    }
+    return SL_OK;
+}
+
 static sl_status check_job(const slackline_job *job, const char *schedule) {
     SL_TRY(sl_library_between("replicas", job->replicas, 1, MOST_PROCESSES));
     SL_TRY(sl_library_between("ranks", job->ranks, 1, SL_MAX_RANKS));
@@ -113,6 +114,8 @@ static sl_status check_job(const slackline_job *job, const char *schedule) {
     SL_TRY(sl_library_number("message_bytes", job->message_bytes, 0, 1e15));
     for (int64_t p = 0; job->host && p < ranks * job->tensor; p++)
         SL_TRY(sl_library_need(job->host[p], "a host of the job"));
+    if (!job->problem && !job->first)
+        return check_program(job);
     SL_TRY(sl_library_need(job->problem, "job->problem"));
     SL_TRY(sl_library_need(job->first, "job->first"));
     for (int r = 0; r < job->replicas; r++) {
@@ -140,9 +143,33 @@ static sl_status expect(slackline_orchestrator *o, const slackline_job *job) {
     return SL_OK;
 }
 
+static int by_name(const void *left, const void *right) {
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static sl_status count_hosts(const slackline_job *job, int processes, int *hosts) {
+    const char **name;
+    *hosts = processes;
+    if (!job->host)
+        return SL_OK;
+    SL_TRY(sl_alloc(&name, (size_t)processes, sizeof *name));
+    memcpy(name, job->host, (size_t)processes * sizeof *name);
+    qsort(name, (size_t)processes, sizeof *name, by_name);
+    for (int p = 1; p < processes; p++)
+        *hosts -= strcmp(name[p - 1], name[p]) == 0;
+    sl_free(name);
+    return SL_OK;
+}
+
+/* problem, first: [replicas] to be filled in; NULL: the pipeline is not known. */
 static sl_status open_with(slackline_orchestrator *o, const slackline_job *job,
                            const slackline_orchestrator_options *options, const sl_problem **problem,
                            const sl_plan **first) {
+    sl_unknown_job program = {.ranks = o->processes,
+                              .replicas = job->replicas,
+                              .microbatches = job->split ? job->split[0] : 1,
+                              .lightest = -1};
+    SL_TRY(count_hosts(job, o->processes, &program.nodes));
     sl_orchestrator_config c = sl_orchestrator_defaults();
     c.job = (sl_job){.replicas = job->replicas,
                      .ranks = job->ranks,
@@ -153,13 +180,14 @@ static sl_status open_with(slackline_orchestrator *o, const slackline_job *job,
                      .schedule = options->schedule,
                      .effort = options->effort,
                      .seed = options->seed};
-    for (int r = 0; r < o->replicas; r++) {
+    for (int r = 0; problem && r < o->replicas; r++) {
         problem[r] = &o->expected[r]->problem;
         first[r] = &job->first[r]->plan;
     }
     c.split = job->split;
     c.problem = problem;
     c.first = first;
+    c.unknown = problem ? NULL : &program;
     c.host = job->host;
     c.can = job->can;
     memcpy(c.cost, options->cost_ns, sizeof c.cost);
@@ -185,38 +213,15 @@ static sl_status make(const slackline_job *job, const slackline_orchestrator_opt
     size_t replicas = (size_t)job->replicas;
     o->replicas = job->replicas;
     o->processes = job->replicas * job->ranks * job->tensor;
+    if (!job->problem)
+        return open_with(o, job, options, NULL, NULL);
     sl_status status = sl_alloc(&o->expected, replicas, sizeof *o->expected);
-    if (status == SL_OK)
-        status = sl_alloc(&o->last, replicas, sizeof *o->last);
-    if (status == SL_OK)
-        status = expect(o, job);
-    if (status == SL_OK)
-        status = sl_alloc(&problem, replicas, sizeof *problem);
-    if (status == SL_OK)
-        status = sl_alloc(&first, replicas, sizeof *first);
-    if (status == SL_OK)
-        status = open_with(o, job, options, problem, first);
-    sl_free(first);
-    sl_free(problem);
-    return status;
-}
-
-static sl_status open(const slackline_job *job, const slackline_orchestrator_options *options,
-                      slackline_orchestrator **orchestrator) {
-    slackline_orchestrator_options standard;
-    SL_TRY(sl_library_need(orchestrator, "orchestrator"));
-    *orchestrator = NULL;
-    slackline_orchestrator_defaults(&standard);
-    options = options ? options : &standard;
-    SL_TRY(sl_library_need(job, "job"));
-    SL_TRY(check_options(options));
-    SL_TRY(check_job(job, options->schedule));
-    SL_TRY(sl_alloc(orchestrator, 1, sizeof **orchestrator));
-    sl_status status = make(job, options, *orchestrator);
-    if (status != SL_OK) {
-        slackline_orchestrator_close(*orchestrator);
-        *orchestrator = NULL;
-    }
+    SL_THEN(status, sl_alloc(&o->last, replicas, sizeof *o->last));
+    SL_THEN(status, expect(o, job));
+    SL_THEN(status, sl_alloc(&problem, replicas, sizeof *problem));
+    SL_THEN(status, sl_alloc(&first, replicas, sizeof *first));
+    SL_THEN(status, open_with(o, job, options, problem, first));
+    SL_FREE(first, problem);
     return status;
 }
 
@@ -224,7 +229,21 @@ SL_PUBLIC slackline_status slackline_orchestrator_open(const slackline_job *job,
                                                        const slackline_orchestrator_options *options,
                                                        slackline_orchestrator **orchestrator) {
     SL_PLAIN_NUMBERS;
-    return sl_library_status(open(job, options, orchestrator));
+    slackline_orchestrator_options standard;
+    SL_LIBRARY_TRY(sl_library_need(orchestrator, "orchestrator"));
+    *orchestrator = NULL;
+    slackline_orchestrator_defaults(&standard);
+    options = options ? options : &standard;
+    SL_LIBRARY_TRY(sl_library_need(job, "job"));
+    SL_LIBRARY_TRY(check_options(options));
+    SL_LIBRARY_TRY(check_job(job, options->schedule));
+    SL_LIBRARY_TRY(sl_alloc(orchestrator, 1, sizeof **orchestrator));
+    sl_status status = make(job, options, *orchestrator);
+    if (status != SL_OK) {
+        slackline_orchestrator_close(*orchestrator);
+        *orchestrator = NULL;
+    }
+    return sl_library_status(status);
 }
 
 void sl_library_forget(slackline_orchestrator *o) {
@@ -241,7 +260,5 @@ SL_PUBLIC void slackline_orchestrator_close(slackline_orchestrator *o) {
     sl_library_forget(o);
     for (int r = 0; o->expected && r < o->replicas; r++)
         sl_measured_drop(o->expected[r]);
-    sl_free(o->last);
-    sl_free(o->expected);
-    sl_free(o);
+    SL_FREE(o->last, o->expected, o);
 }

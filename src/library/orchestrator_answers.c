@@ -60,26 +60,21 @@ SL_PUBLIC int slackline_orchestrator_action(slackline_orchestrator *o, slackline
     return 1;
 }
 
-static sl_status carried_out(slackline_orchestrator *o, int id, int64_t now, slackline_outcome outcome,
-                             int64_t took) {
-    SL_TRY(sl_library_need(o, "orchestrator"));
-    SL_TRY(sl_library_between("now_ns", now, -SL_LIBRARY_LATEST, SL_LIBRARY_LATEST));
-    SL_TRY(sl_library_between("outcome", outcome, SLACKLINE_DONE, SLACKLINE_ADVISED));
-    SL_TRY(sl_library_between("took_ns", took, 0, SL_LIBRARY_DURATION));
-    if (o->under_way.what == SL_DO_NOTHING || o->under_way.id != id)
-        return sl_error(SL_EINVAL, "action %d is not under way", id);
-    SL_TRY(sl_orchestrator_carried_out(o->inner, id, now, (sl_outcome)outcome, took));
-    if (o->under_way.what == SL_DO_LAYOUT && outcome == SLACKLINE_DONE)
-        sl_library_forget(o);
-    o->under_way.what = SL_DO_NOTHING;
-    return SL_OK;
-}
-
-SL_PUBLIC slackline_status slackline_orchestrator_carried_out(slackline_orchestrator *orchestrator, int id,
+SL_PUBLIC slackline_status slackline_orchestrator_carried_out(slackline_orchestrator *o, int id,
                                                               int64_t now_ns, slackline_outcome outcome,
                                                               int64_t took_ns) {
     SL_PLAIN_NUMBERS;
-    return sl_library_status(carried_out(orchestrator, id, now_ns, outcome, took_ns));
+    SL_LIBRARY_TRY(sl_library_need(o, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_between("now_ns", now_ns, -SL_LIBRARY_LATEST, SL_LIBRARY_LATEST));
+    SL_LIBRARY_TRY(sl_library_between("outcome", outcome, SLACKLINE_DONE, SLACKLINE_ADVISED));
+    SL_LIBRARY_TRY(sl_library_between("took_ns", took_ns, 0, SL_LIBRARY_DURATION));
+    if (o->under_way.what == SL_DO_NOTHING || o->under_way.id != id)
+        return sl_library_status(sl_error(SL_EINVAL, "action %d is not under way", id));
+    SL_LIBRARY_TRY(sl_orchestrator_carried_out(o->inner, id, now_ns, (sl_outcome)outcome, took_ns));
+    if (o->under_way.what == SL_DO_LAYOUT && outcome == SLACKLINE_DONE)
+        sl_library_forget(o);
+    o->under_way.what = SL_DO_NOTHING;
+    return SLACKLINE_OK;
 }
 
 /* ---- questions ---- */
@@ -95,46 +90,43 @@ static slackline_status plan_of(const slackline_orchestrator *o, int replica, sl
 SL_PUBLIC slackline_status slackline_orchestrator_plan(const slackline_orchestrator *orchestrator,
                                                        int replica, slackline_plan **plan) {
     SL_PLAIN_NUMBERS;
-    sl_status status = sl_library_need(plan, "plan");
-    if (status == SL_OK) {
-        *plan = NULL;
-        status = sl_library_replica(orchestrator, replica);
-    }
-    return status == SL_OK ? plan_of(orchestrator, replica, plan) : sl_library_status(status);
+    SL_LIBRARY_TRY(sl_library_need(plan, "plan"));
+    *plan = NULL;
+    SL_LIBRARY_TRY(sl_library_replica(orchestrator, replica));
+    return plan_of(orchestrator, replica, plan);
 }
 
 SL_PUBLIC int slackline_orchestrator_adapted(const slackline_orchestrator *orchestrator, int replica) {
-    return sl_library_replica(orchestrator, replica) == SL_OK
-               ? sl_orchestrator_adapted(orchestrator->inner, replica)
-               : -1;
+    sl_status status = sl_library_replica(orchestrator, replica);
+    return status == SL_ENONE ? 0 /* what it runs nobody knows */
+           : status == SL_OK  ? sl_orchestrator_adapted(orchestrator->inner, replica)
+                              : -1;
 }
 
 SL_PUBLIC slackline_status slackline_orchestrator_layout(const slackline_orchestrator *orchestrator,
                                                          slackline_layout *layout) {
-    sl_status status = sl_library_need(orchestrator, "orchestrator");
-    if (status == SL_OK)
-        status = sl_library_need(layout, "layout");
-    if (status == SL_OK)
-        *layout = public_layout(sl_orchestrator_layout(orchestrator->inner));
-    return sl_library_status(status);
+    SL_LIBRARY_TRY(sl_library_need(orchestrator, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_need(layout, "layout"));
+    *layout = public_layout(sl_orchestrator_layout(orchestrator->inner));
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_orchestrator_forecast(slackline_orchestrator *orchestrator, int replica,
                                                            int64_t *time_ns) {
     SL_PLAIN_NUMBERS;
-    sl_status status = sl_library_replica(orchestrator, replica);
-    if (status == SL_OK)
-        status = sl_library_need(time_ns, "time_ns");
-    return sl_library_status(status == SL_OK ? sl_orchestrator_forecast(orchestrator->inner, replica, time_ns)
-                                             : status);
+    SL_LIBRARY_TRY(sl_library_replica(orchestrator, replica));
+    SL_LIBRARY_TRY(sl_library_need(time_ns, "time_ns"));
+    return sl_library_status(sl_orchestrator_forecast(orchestrator->inner, replica, time_ns));
 }
 
-static sl_status question(slackline_orchestrator *o, int replica, slackline_problem **problem) {
-    SL_TRY(sl_library_need(problem, "problem"));
+SL_PUBLIC slackline_status slackline_orchestrator_question(slackline_orchestrator *orchestrator, int replica,
+                                                           slackline_problem **problem) {
+    SL_PLAIN_NUMBERS;
+    SL_LIBRARY_TRY(sl_library_need(problem, "problem"));
     *problem = NULL;
-    SL_TRY(sl_library_replica(o, replica));
-    SL_TRY(sl_alloc(problem, 1, sizeof **problem));
-    sl_status status = sl_orchestrator_question(o->inner, replica, &(*problem)->problem);
+    SL_LIBRARY_TRY(sl_library_replica(orchestrator, replica));
+    SL_LIBRARY_TRY(sl_alloc(problem, 1, sizeof **problem));
+    sl_status status = sl_orchestrator_question(orchestrator->inner, replica, &(*problem)->problem);
     if (status == SL_OK)
         status = sl_library_mark(*problem);
     else
@@ -143,13 +135,7 @@ static sl_status question(slackline_orchestrator *o, int replica, slackline_prob
         slackline_problem_free(*problem);
         *problem = NULL;
     }
-    return status;
-}
-
-SL_PUBLIC slackline_status slackline_orchestrator_question(slackline_orchestrator *orchestrator, int replica,
-                                                           slackline_problem **problem) {
-    SL_PLAIN_NUMBERS;
-    return sl_library_status(question(orchestrator, replica, problem));
+    return sl_library_status(status);
 }
 
 static slackline_incident public_incident(const sl_incident_view *i) {
@@ -205,39 +191,31 @@ SL_PUBLIC int slackline_orchestrator_idle(const slackline_orchestrator *orchestr
     return sl_orchestrator_idle(orchestrator->inner, each_ns);
 }
 
-static sl_status skip(slackline_orchestrator *o, int iterations, int64_t now) {
-    SL_TRY(sl_library_need(o, "orchestrator"));
-    SL_TRY(sl_library_between("iterations", iterations, 0, INT32_MAX));
-    SL_TRY(sl_library_between("now_ns", now, -SL_LIBRARY_LATEST, SL_LIBRARY_LATEST));
-    return sl_orchestrator_skip(o->inner, iterations, now);
-}
-
-SL_PUBLIC slackline_status slackline_orchestrator_skip(slackline_orchestrator *orchestrator, int iterations,
+SL_PUBLIC slackline_status slackline_orchestrator_skip(slackline_orchestrator *o, int iterations,
                                                        int64_t now_ns) {
     SL_PLAIN_NUMBERS;
-    return sl_library_status(skip(orchestrator, iterations, now_ns));
+    SL_LIBRARY_TRY(sl_library_need(o, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_between("iterations", iterations, 0, INT32_MAX));
+    SL_LIBRARY_TRY(sl_library_between("now_ns", now_ns, -SL_LIBRARY_LATEST, SL_LIBRARY_LATEST));
+    return sl_library_status(sl_orchestrator_skip(o->inner, iterations, now_ns));
 }
 
 SL_PUBLIC slackline_status slackline_orchestrator_save(const slackline_orchestrator *orchestrator,
                                                        char **text, size_t *size) {
     SL_PLAIN_NUMBERS;
-    sl_status status = sl_library_need(text, "text");
-    if (status == SL_OK) {
-        *text = NULL;
-        status = sl_library_need(orchestrator, "orchestrator");
-    }
-    if (status == SL_OK)
-        status = sl_orchestrator_save(orchestrator->inner, text);
-    if (status == SL_OK && size)
+    SL_LIBRARY_TRY(sl_library_need(text, "text"));
+    *text = NULL;
+    SL_LIBRARY_TRY(sl_library_need(orchestrator, "orchestrator"));
+    SL_LIBRARY_TRY(sl_orchestrator_save(orchestrator->inner, text));
+    if (size)
         *size = strlen(*text);
-    return sl_library_status(status);
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_orchestrator_load(slackline_orchestrator *orchestrator,
                                                        const char *text) {
     SL_PLAIN_NUMBERS;
-    sl_status status = sl_library_need(orchestrator, "orchestrator");
-    if (status == SL_OK)
-        status = sl_library_need(text, "text");
-    return sl_library_status(status == SL_OK ? sl_orchestrator_load(orchestrator->inner, text) : status);
+    SL_LIBRARY_TRY(sl_library_need(orchestrator, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_need(text, "text"));
+    return sl_library_status(sl_orchestrator_load(orchestrator->inner, text));
 }

@@ -30,8 +30,7 @@ static sl_status measure(const slackline_orchestrator *o, int replica, const sla
     sl_timeline timeline = {0};
     double *work = NULL;
     sl_status status = sl_library_timeline(&expected, from, &timeline, &work);
-    if (status == SL_OK)
-        status = sl_measured_make(&expected, &timeline, work, from->transfer_work, measured);
+    SL_THEN(status, sl_measured_make(&expected, &timeline, work, from->transfer_work, measured));
     if (status == SL_OK)
         take_sums(&timeline, replica, sums);
     sl_timeline_free(&timeline);
@@ -89,41 +88,48 @@ static sl_status check_iteration(const slackline_iteration *i) {
     return sl_library_number("work", i->work, 0, 1e300);
 }
 
-static sl_status observe(slackline_orchestrator *o, const slackline_iteration *i) {
-    sl_measured **measured = NULL;
-    stage_sum *sums = NULL;
-    SL_TRY(sl_library_need(o, "orchestrator"));
-    SL_TRY(check_iteration(i));
-    SL_TRY(sl_alloc(&measured, (size_t)o->replicas, sizeof *measured));
-    sl_status status = SL_OK;
-    if (i->replica)
-        status = sl_alloc(&sums, (size_t)o->expected[0]->problem.stages, sizeof *sums);
-    if (status == SL_OK && sums)
-        status = measure_all(o, i->replica, sums, measured);
-    if (status == SL_OK)
-        status =
-            sl_orchestrator_observe(o->inner, &(sl_orchestrator_iteration){.iteration = i->iteration,
-                                                                           .now = i->now_ns,
-                                                                           .time = i->time_ns,
-                                                                           .work = i->work,
-                                                                           .clock_error = i->clock_error_ns,
-                                                                           .replica = measured});
-    for (int r = 0; r < o->replicas; r++) {
-        if (status == SL_OK && measured[r] && measured[r] != o->last[r]) {
-            sl_measured_drop(o->last[r]);
-            o->last[r] = sl_measured_keep(measured[r]);
-        }
-        sl_measured_drop(measured[r]);
-    }
-    sl_free(sums);
-    sl_free(measured);
-    return status;
+/* Without a pipeline nothing but its times can be measured of an iteration. */
+static sl_status observe_program(slackline_orchestrator *o, const slackline_iteration *i) {
+    for (int r = 0; i->replica && r < o->replicas; r++)
+        if (i->replica[r].spans || i->replica[r].transfers)
+            return sl_error(SL_EINVAL, "ops and messages were measured, but the job's problem is not known");
+    return sl_orchestrator_observe(
+        o->inner, &(sl_orchestrator_iteration){
+                      .iteration = i->iteration, .now = i->now_ns, .time = i->time_ns, .work = i->work});
 }
 
 SL_PUBLIC slackline_status slackline_orchestrator_observe(slackline_orchestrator *orchestrator,
                                                           const slackline_iteration *iteration) {
     SL_PLAIN_NUMBERS;
-    return sl_library_status(observe(orchestrator, iteration));
+    sl_measured **measured = NULL;
+    stage_sum *sums = NULL;
+    SL_LIBRARY_TRY(sl_library_need(orchestrator, "orchestrator"));
+    SL_LIBRARY_TRY(check_iteration(iteration));
+    if (!orchestrator->expected)
+        return sl_library_status(observe_program(orchestrator, iteration));
+    SL_LIBRARY_TRY(sl_alloc(&measured, (size_t)orchestrator->replicas, sizeof *measured));
+    sl_status status = SL_OK;
+    if (iteration->replica)
+        status = sl_alloc(&sums, (size_t)orchestrator->expected[0]->problem.stages, sizeof *sums);
+    if (status == SL_OK && sums)
+        status = measure_all(orchestrator, iteration->replica, sums, measured);
+    if (status == SL_OK)
+        status = sl_orchestrator_observe(
+            orchestrator->inner, &(sl_orchestrator_iteration){.iteration = iteration->iteration,
+                                                              .now = iteration->now_ns,
+                                                              .time = iteration->time_ns,
+                                                              .work = iteration->work,
+                                                              .clock_error = iteration->clock_error_ns,
+                                                              .replica = measured});
+    for (int r = 0; r < orchestrator->replicas; r++) {
+        if (status == SL_OK && measured[r] && measured[r] != orchestrator->last[r]) {
+            sl_measured_drop(orchestrator->last[r]);
+            orchestrator->last[r] = sl_measured_keep(measured[r]);
+        }
+        sl_measured_drop(measured[r]);
+    }
+    SL_FREE(sums, measured);
+    return sl_library_status(status);
 }
 
 /* ---- what else is known ---- */
@@ -150,14 +156,16 @@ static sl_status check_slow(const slackline_orchestrator *o, const slackline_slo
     return SL_OK;
 }
 
-static sl_status report(slackline_orchestrator *o, int64_t now, const slackline_report *r) {
-    SL_TRY(sl_library_need(o, "orchestrator"));
-    SL_TRY(sl_library_need(r, "report"));
-    SL_TRY(sl_library_between("now_ns", now, -SL_LIBRARY_LATEST, SL_LIBRARY_LATEST));
-    SL_TRY(sl_library_between("report->id", r->id, 0, INT32_MAX));
+SL_PUBLIC slackline_status slackline_orchestrator_report(slackline_orchestrator *o, int64_t now_ns,
+                                                         const slackline_report *r) {
+    SL_PLAIN_NUMBERS;
+    SL_LIBRARY_TRY(sl_library_need(o, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_need(r, "report"));
+    SL_LIBRARY_TRY(sl_library_between("now_ns", now_ns, -SL_LIBRARY_LATEST, SL_LIBRARY_LATEST));
+    SL_LIBRARY_TRY(sl_library_between("report->id", r->id, 0, INT32_MAX));
     if (!r->over) {
-        SL_TRY(check_slow(o, &r->slow));
-        SL_TRY(sl_library_number("report->loss", r->loss, -1, 1));
+        SL_LIBRARY_TRY(check_slow(o, &r->slow));
+        SL_LIBRARY_TRY(sl_library_number("report->loss", r->loss, -1, 1));
     }
     const slackline_slow *s = &r->slow;
     sl_orchestrator_report told = {.id = r->id,
@@ -171,87 +179,66 @@ static sl_status report(slackline_orchestrator *o, int64_t now, const slackline_
                                    .host = s->host != 0,
                                    .loss = r->loss};
     snprintf(told.seen, sizeof told.seen, "%s", r->seen ? r->seen : "");
-    return sl_orchestrator_report_slow(o->inner, now, &told);
+    return sl_library_status(sl_orchestrator_report_slow(o->inner, now_ns, &told));
 }
 
-SL_PUBLIC slackline_status slackline_orchestrator_report(slackline_orchestrator *orchestrator, int64_t now_ns,
-                                                         const slackline_report *reported) {
+SL_PUBLIC slackline_status slackline_orchestrator_network(slackline_orchestrator *o, int64_t now_ns,
+                                                          const slackline_network *pair, size_t pairs) {
     SL_PLAIN_NUMBERS;
-    return sl_library_status(report(orchestrator, now_ns, reported));
-}
-
-static sl_status network(slackline_orchestrator *o, int64_t now, const slackline_network *pair,
-                         size_t pairs) {
     sl_network_measure *measure;
-    SL_TRY(sl_library_need(o, "orchestrator"));
-    SL_TRY(sl_library_between("now_ns", now, -SL_LIBRARY_LATEST, SL_LIBRARY_LATEST));
+    SL_LIBRARY_TRY(sl_library_need(o, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_between("now_ns", now_ns, -SL_LIBRARY_LATEST, SL_LIBRARY_LATEST));
     if (pairs > SL_MAX_OPS)
-        return sl_error(SL_EINVAL, "more than %d pairs", SL_MAX_OPS);
+        return sl_library_status(sl_error(SL_EINVAL, "more than %d pairs", SL_MAX_OPS));
     if (pairs)
-        SL_TRY(sl_library_need(pair, "pair"));
+        SL_LIBRARY_TRY(sl_library_need(pair, "pair"));
     for (size_t i = 0; i < pairs; i++) {
-        SL_TRY(sl_library_between("from", pair[i].from, 0, o->processes - 1));
-        SL_TRY(sl_library_between("to", pair[i].to, 0, o->processes - 1));
+        SL_LIBRARY_TRY(sl_library_between("from", pair[i].from, 0, o->processes - 1));
+        SL_LIBRARY_TRY(sl_library_between("to", pair[i].to, 0, o->processes - 1));
         if (pair[i].from == pair[i].to)
-            return sl_error(SL_EINVAL, "pair %zu: from process %d to itself", i, pair[i].from);
-        SL_TRY(sl_library_number("latency_ns", pair[i].latency_ns, 0, 1e12));
-        SL_TRY(sl_library_number("ns_per_byte", pair[i].ns_per_byte, 0, 1e6));
+            return sl_library_status(
+                sl_error(SL_EINVAL, "pair %zu: from process %d to itself", i, pair[i].from));
+        SL_LIBRARY_TRY(sl_library_number("latency_ns", pair[i].latency_ns, 0, 1e12));
+        SL_LIBRARY_TRY(sl_library_number("ns_per_byte", pair[i].ns_per_byte, 0, 1e6));
     }
-    SL_TRY(sl_alloc(&measure, pairs, sizeof *measure));
+    SL_LIBRARY_TRY(sl_alloc(&measure, pairs, sizeof *measure));
     for (size_t i = 0; i < pairs; i++)
         measure[i] = (sl_network_measure){.from = pair[i].from,
                                           .to = pair[i].to,
                                           .latency = pair[i].latency_ns,
                                           .pace = pair[i].ns_per_byte};
-    sl_status status = sl_orchestrator_network(o->inner, now, measure, (int)pairs);
+    sl_status status = sl_orchestrator_network(o->inner, now_ns, measure, (int)pairs);
     sl_free(measure);
-    return status;
+    return sl_library_status(status);
 }
 
-SL_PUBLIC slackline_status slackline_orchestrator_network(slackline_orchestrator *orchestrator,
-                                                          int64_t now_ns, const slackline_network *pair,
-                                                          size_t pairs) {
-    SL_PLAIN_NUMBERS;
-    return sl_library_status(network(orchestrator, now_ns, pair, pairs));
-}
-
-static sl_status estimate(slackline_orchestrator *o, slackline_strategy strategy, int64_t cost) {
-    SL_TRY(sl_library_need(o, "orchestrator"));
-    SL_TRY(sl_library_between("strategy", strategy, 0, SLACKLINE_STRATEGIES - 1));
-    SL_TRY(sl_library_between("cost_ns", cost, 0, SL_LIBRARY_DURATION));
-    return sl_orchestrator_estimate(o->inner, (sl_strategy_kind)strategy, cost);
-}
-
-SL_PUBLIC slackline_status slackline_orchestrator_estimate(slackline_orchestrator *orchestrator,
+SL_PUBLIC slackline_status slackline_orchestrator_estimate(slackline_orchestrator *o,
                                                            slackline_strategy strategy, int64_t cost_ns) {
     SL_PLAIN_NUMBERS;
-    return sl_library_status(estimate(orchestrator, strategy, cost_ns));
+    SL_LIBRARY_TRY(sl_library_need(o, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_between("strategy", strategy, 0, SLACKLINE_STRATEGIES - 1));
+    SL_LIBRARY_TRY(sl_library_between("cost_ns", cost_ns, 0, SL_LIBRARY_DURATION));
+    return sl_library_status(sl_orchestrator_estimate(o->inner, (sl_strategy_kind)strategy, cost_ns));
 }
 
 SL_PUBLIC slackline_status slackline_orchestrator_may_leave(slackline_orchestrator *orchestrator,
                                                             const char *host, int may) {
     SL_PLAIN_NUMBERS;
-    sl_status status = sl_library_need(orchestrator, "orchestrator");
-    if (status == SL_OK)
-        status = sl_library_need(host, "host");
-    return sl_library_status(status == SL_OK ? sl_orchestrator_may_leave(orchestrator->inner, host, may != 0)
-                                             : status);
+    SL_LIBRARY_TRY(sl_library_need(orchestrator, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_need(host, "host"));
+    return sl_library_status(sl_orchestrator_may_leave(orchestrator->inner, host, may != 0));
 }
 
-static sl_status offer(slackline_orchestrator *o, int replica, const slackline_plan *plan) {
-    SL_TRY(sl_library_replica(o, replica));
-    SL_TRY(sl_library_need(plan, "plan"));
+SL_PUBLIC slackline_status slackline_orchestrator_offer(slackline_orchestrator *o, int replica,
+                                                        const slackline_plan *plan) {
+    SL_PLAIN_NUMBERS;
+    SL_LIBRARY_TRY(sl_library_replica(o, replica));
+    SL_LIBRARY_TRY(sl_library_need(plan, "plan"));
     const sl_problem expected = sl_library_shape(o, replica, o->expected[replica]), *p = &plan->problem;
     if (p->ranks != expected.ranks || p->stages != expected.stages || p->placement != expected.placement ||
         p->parts != expected.parts || p->microbatches != expected.microbatches)
-        return sl_error(SL_EINVAL, "the plan is not for replica %d: %d ranks, %d stages, %d microbatches, %s",
-                        replica, expected.ranks, expected.stages, expected.microbatches,
-                        sl_placement_name(expected.placement));
-    return sl_orchestrator_offer(o->inner, replica, &plan->plan);
-}
-
-SL_PUBLIC slackline_status slackline_orchestrator_offer(slackline_orchestrator *orchestrator, int replica,
-                                                        const slackline_plan *plan) {
-    SL_PLAIN_NUMBERS;
-    return sl_library_status(offer(orchestrator, replica, plan));
+        return sl_library_status(sl_error(
+            SL_EINVAL, "the plan is not for replica %d: %d ranks, %d stages, %d microbatches, %s", replica,
+            expected.ranks, expected.stages, expected.microbatches, sl_placement_name(expected.placement)));
+    return sl_library_status(sl_orchestrator_offer(o->inner, replica, &plan->plan));
 }

@@ -3,8 +3,7 @@
  *   orchestrator.c          opening, and what all of it checks
  *   orchestrator_given.c    measurements and reports
  *   orchestrator_answers.c  events, actions, questions, a resume */
-#ifndef SL_LIBRARY_ORCHESTRATOR_INSIDE_H
-#define SL_LIBRARY_ORCHESTRATOR_INSIDE_H
+#pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
 #include "library/handles.h"
@@ -20,10 +19,6 @@ struct slackline_orchestrator {
     sl_orchestrator_action under_way; /* SL_DO_NOTHING: none */
 };
 
-/* SL_EINVAL with a sentence that names `what` unless it is there, or within bounds. */
-sl_status sl_library_need(const void *pointer, const char *what);
-sl_status sl_library_between(const char *what, int64_t value, int64_t least, int64_t most);
-sl_status sl_library_number(const char *what, double value, double least, double most);
 /** There is such a replica. */
 sl_status sl_library_replica(const slackline_orchestrator *orchestrator, int replica);
 
@@ -32,5 +27,3 @@ sl_status sl_library_replica(const slackline_orchestrator *orchestrator, int rep
 sl_problem sl_library_shape(const slackline_orchestrator *orchestrator, int replica, const sl_measured *like);
 /** Nothing was measured in this layout. */
 void sl_library_forget(slackline_orchestrator *orchestrator);
-
-#endif

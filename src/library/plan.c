@@ -76,9 +76,7 @@ static int earlier(const void *left, const void *right) {
 SL_PUBLIC slackline_status slackline_plan_start_order(const slackline_plan *plan, size_t *index) {
     size_t count = slackline_plan_spans(plan);
     start *starts;
-    sl_status status = sl_alloc(&starts, count, sizeof *starts);
-    if (status != SL_OK)
-        return sl_library_status(status);
+    SL_LIBRARY_TRY(sl_alloc(&starts, count, sizeof *starts));
     for (size_t i = 0; i < count; i++) {
         slackline_span span = slackline_plan_span(plan, i);
         starts[i] = (start){.time = span.start_ns, .rank = span.rank, .index = i};
@@ -141,9 +139,7 @@ SL_PUBLIC int64_t slackline_plan_tolerance(const slackline_plan *plan, int link)
 
 SL_PUBLIC slackline_status slackline_plan_jitter(slackline_plan *plan, int draws, uint64_t seed,
                                                  slackline_jitter *jitter) {
-    sl_status status = sl_plan_add_jitter(&plan->problem, &plan->plan, draws, seed);
-    if (status != SL_OK)
-        return sl_library_status(status);
+    SL_LIBRARY_TRY(sl_plan_add_jitter(&plan->problem, &plan->plan, draws, seed));
     const sl_jitter *j = plan->plan.jitter;
     *jitter = (slackline_jitter){.draws = j->draws,
                                  .mean_ns = j->mean,
@@ -157,9 +153,7 @@ SL_PUBLIC slackline_status slackline_plan_jitter(slackline_plan *plan, int draws
 }
 
 SL_PUBLIC slackline_status slackline_plan_explain(slackline_plan *plan, slackline_losses *losses) {
-    sl_status status = sl_plan_add_attribution(&plan->problem, &plan->plan);
-    if (status != SL_OK)
-        return sl_library_status(status);
+    SL_LIBRARY_TRY(sl_plan_add_attribution(&plan->problem, &plan->plan));
     const sl_attribution *a = plan->plan.attribution;
     *losses = (slackline_losses){.work_ns = a->work,
                                  .imbalance_ns = a->imbalance,

@@ -18,10 +18,9 @@ SL_PUBLIC const char *slackline_schedule_name(int index) {
 }
 
 SL_PUBLIC slackline_status slackline_planner_make(slackline_planner **planner) {
-    sl_status status = sl_alloc(planner, 1, sizeof **planner);
-    if (status == SL_OK)
-        **planner = (slackline_planner){.schedule = "auto", .time_limit = -1, .seed = 1, .exact = 1};
-    return sl_library_status(status);
+    SL_LIBRARY_TRY(sl_alloc(planner, 1, sizeof **planner));
+    **planner = (slackline_planner){.schedule = "auto", .time_limit = -1, .seed = 1, .exact = 1};
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC void slackline_planner_free(slackline_planner *planner) {
@@ -100,8 +99,7 @@ SL_PUBLIC slackline_status slackline_planner_plan(const slackline_planner *plann
                                .exact = planner->exact,
                                .stop = &planner->stop};
     sl_status status = begin(&problem->problem, plan);
-    if (status == SL_OK)
-        status = sl_plan_problem(&(*plan)->problem, &options, &(*plan)->plan);
+    SL_THEN(status, sl_plan_problem(&(*plan)->problem, &options, &(*plan)->plan));
     return end(status, plan);
 }
 
@@ -113,8 +111,7 @@ static sl_status time_order(const sl_order *order, const char *name, slackline_p
 slackline_status sl_library_plan_of(const sl_problem *problem, const sl_order *order, const char *name,
                                     slackline_plan **plan) {
     sl_status status = begin(problem, plan);
-    if (status == SL_OK)
-        status = time_order(order, name, *plan);
+    SL_THEN(status, time_order(order, name, *plan));
     return end(status, plan);
 }
 
@@ -147,10 +144,8 @@ SL_PUBLIC slackline_status slackline_simulate(const slackline_problem *problem,
     SL_PLAIN_NUMBERS;
     sl_order order = {0};
     sl_status status = begin(&problem->problem, plan);
-    if (status == SL_OK)
-        status = copy_ops(ops, count, problem->problem.ranks, &order);
-    if (status == SL_OK)
-        status = time_order(&order, "given", *plan);
+    SL_THEN(status, copy_ops(ops, count, problem->problem.ranks, &order));
+    SL_THEN(status, time_order(&order, "given", *plan));
     sl_order_free(&order);
     return end(status, plan);
 }
@@ -160,10 +155,8 @@ SL_PUBLIC slackline_status slackline_simulate_csv(const slackline_problem *probl
     SL_PLAIN_NUMBERS;
     sl_order order = {0};
     sl_status status = begin(&problem->problem, plan);
-    if (status == SL_OK)
-        status = sl_order_read_csv(file, &(*plan)->problem, &order);
-    if (status == SL_OK)
-        status = time_order(&order, "given", *plan);
+    SL_THEN(status, sl_order_read_csv(file, &(*plan)->problem, &order));
+    SL_THEN(status, time_order(&order, "given", *plan));
     sl_order_free(&order);
     return end(status, plan);
 }
@@ -173,10 +166,8 @@ SL_PUBLIC slackline_status slackline_simulate_csv_text(const slackline_problem *
     SL_PLAIN_NUMBERS;
     sl_order order = {0};
     sl_status status = begin(&problem->problem, plan);
-    if (status == SL_OK)
-        status = sl_order_parse_csv(name, csv, size, &(*plan)->problem, &order);
-    if (status == SL_OK)
-        status = time_order(&order, "given", *plan);
+    SL_THEN(status, sl_order_parse_csv(name, csv, size, &(*plan)->problem, &order));
+    SL_THEN(status, time_order(&order, "given", *plan));
     sl_order_free(&order);
     return end(status, plan);
 }

@@ -1,15 +1,15 @@
 #include "base/memory.h"
 #include "library/handles.h"
 
-#include <stdlib.h>
-
 /* ---- making ---- */
 
-static sl_status wrap(slackline_problem **problem) {
-    slackline_problem *made;
-    SL_TRY(sl_alloc(&made, 1, sizeof *made));
-    *problem = made;
-    return SL_OK;
+/* Gives away what `status` says was made. */
+static slackline_status give(sl_status status, slackline_problem *made, slackline_problem **problem) {
+    if (status == SL_OK)
+        *problem = made;
+    else
+        slackline_problem_free(made);
+    return sl_library_status(status);
 }
 
 /* B of a problem that was read counts as set where it is not I + W. */
@@ -38,16 +38,10 @@ static slackline_status from_document(sl_status status, sl_document *document, c
                                       int sets, slackline_problem **problem) {
     slackline_problem *made = NULL;
     *problem = NULL;
-    if (status == SL_OK)
-        status = wrap(&made);
-    if (status == SL_OK)
-        status = read_document(document, set, sets, made);
+    SL_THEN(status, sl_alloc(&made, 1, sizeof *made));
+    SL_THEN(status, read_document(document, set, sets, made));
     sl_document_close(document);
-    if (status == SL_OK)
-        *problem = made;
-    else
-        slackline_problem_free(made);
-    return sl_library_status(status);
+    return give(status, made, problem);
 }
 
 SL_PUBLIC slackline_status slackline_problem_read(const char *file, const char *const *set, int sets,
@@ -68,11 +62,8 @@ static sl_status check_shape(slackline_placement placement, int ranks, int stage
     int twice = placement == SLACKLINE_LINEAR ? 1 : 2;
     if (placement < SLACKLINE_LINEAR || placement > SLACKLINE_BIDIRECTIONAL)
         return sl_error(SL_EINVAL, "there is no placement %d", (int)placement);
-    if (ranks < 1 || ranks > SL_MAX_RANKS)
-        return sl_error(SL_EINVAL, "ranks must be from 1 to %d, got %d", SL_MAX_RANKS, ranks);
-    if (microbatches < 1 || microbatches > SL_MAX_MICROBATCHES)
-        return sl_error(SL_EINVAL, "microbatches must be from 1 to %d, got %d", SL_MAX_MICROBATCHES,
-                        microbatches);
+    SL_TRY(sl_library_between("ranks", ranks, 1, SL_MAX_RANKS));
+    SL_TRY(sl_library_between("microbatches", microbatches, 1, SL_MAX_MICROBATCHES));
     if (stages < 1 || stages > SL_MAX_STAGES || stages % ranks != 0)
         return sl_error(SL_EINVAL, "stages must be a multiple of ranks (%d), at most %d, got %d", ranks,
                         SL_MAX_STAGES, stages);
@@ -88,10 +79,9 @@ static sl_status check_shape(slackline_placement placement, int ranks, int stage
 static sl_status make(slackline_placement placement, int ranks, int stages, int microbatches,
                       slackline_problem **problem) {
     SL_TRY(check_shape(placement, ranks, stages, microbatches));
-    SL_TRY(wrap(problem));
+    SL_TRY(sl_alloc(problem, 1, sizeof **problem));
     sl_status status = sl_problem_make(ranks, stages, microbatches, &(*problem)->problem);
-    if (status == SL_OK)
-        status = sl_library_mark(*problem);
+    SL_THEN(status, sl_library_mark(*problem));
     if (status == SL_OK)
         (*problem)->problem.placement = (sl_placement)placement;
     return status;
@@ -105,40 +95,28 @@ SL_PUBLIC slackline_status slackline_problem_make(slackline_placement placement,
     if (stages == 0 && ranks > 0 && ranks <= SL_MAX_RANKS)
         stages = each * ranks;
     sl_status status = make(placement, ranks, stages, microbatches, &made);
-    if (status == SL_OK)
-        *problem = made;
-    else
-        slackline_problem_free(made);
-    return sl_library_status(status);
+    return give(status, made, problem);
 }
 
 SL_PUBLIC slackline_status slackline_problem_copy(const slackline_problem *problem,
                                                   slackline_problem **copy) {
     *copy = NULL;
     slackline_problem *made = NULL;
-    sl_status status = wrap(&made);
-    if (status == SL_OK)
-        status = sl_problem_copy(&problem->problem, &made->problem);
-    if (status == SL_OK)
-        status = sl_library_mark(made);
+    sl_status status = sl_alloc(&made, 1, sizeof *made);
+    SL_THEN(status, sl_problem_copy(&problem->problem, &made->problem));
+    SL_THEN(status, sl_library_mark(made));
     for (int s = 0; s < problem->problem.stages && status == SL_OK; s++) {
         made->full_time[s] = problem->full_time[s];
         made->full_memory[s] = problem->full_memory[s];
     }
-    if (status == SL_OK)
-        *copy = made;
-    else
-        slackline_problem_free(made);
-    return sl_library_status(status);
+    return give(status, made, copy);
 }
 
 SL_PUBLIC void slackline_problem_free(slackline_problem *problem) {
     if (!problem)
         return;
     sl_problem_free(&problem->problem);
-    sl_free(problem->full_time);
-    sl_free(problem->full_memory);
-    sl_free(problem);
+    SL_FREE(problem->full_time, problem->full_memory, problem);
 }
 
 /* ---- asking ---- */

@@ -47,3 +47,20 @@ slackline_status sl_library_status(sl_status status) {
         return SLACKLINE_SYSTEM;
     }
 }
+
+sl_status sl_library_need(const void *pointer, const char *what) {
+    return pointer ? SL_OK : sl_error(SL_EINVAL, "%s is NULL", what);
+}
+
+sl_status sl_library_between(const char *what, int64_t value, int64_t least, int64_t most) {
+    return value >= least && value <= most
+               ? SL_OK
+               : sl_error(SL_EINVAL, "%s must be from %lld to %lld, got %lld", what, (long long)least,
+                          (long long)most, (long long)value);
+}
+
+sl_status sl_library_number(const char *what, double value, double least, double most) {
+    return value >= least && value <= most
+               ? SL_OK
+               : sl_error(SL_EINVAL, "%s must be from %g to %g, got %g", what, least, most, value);
+}

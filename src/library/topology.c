@@ -20,14 +20,12 @@ SL_PUBLIC void slackline_cluster_free(slackline_cluster *cluster) {
     if (!cluster)
         return;
     sl_cluster_free(&cluster->cluster);
-    sl_free(cluster->full);
-    sl_free(cluster);
+    SL_FREE(cluster->full, cluster);
 }
 
 /* Takes what `status` says was made. */
 static slackline_status give(sl_status status, slackline_cluster *made, slackline_cluster **cluster) {
-    if (status == SL_OK)
-        status = sl_alloc(&made->full, (size_t)made->cluster.pipeline, 1);
+    SL_THEN(status, sl_alloc(&made->full, (size_t)made->cluster.pipeline, 1));
     for (int stage = 0; status == SL_OK && stage < made->cluster.pipeline; stage++) {
         sl_time *const *time = made->cluster.time;
         made->full[stage] = time[SL_B][stage] != time[SL_I][stage] + time[SL_W][stage];
@@ -42,18 +40,15 @@ SL_PUBLIC slackline_status slackline_cluster_make(int tensor, int data, int pipe
                                                   slackline_cluster **cluster) {
     slackline_cluster *made = NULL;
     sl_status status = sl_alloc(&made, 1, sizeof *made);
-    if (status == SL_OK)
-        status = sl_cluster_make(tensor, data, pipeline, microbatches, &made->cluster);
+    SL_THEN(status, sl_cluster_make(tensor, data, pipeline, microbatches, &made->cluster));
     return give(status, made, cluster);
 }
 
 static slackline_status from_document(sl_status status, sl_document *document,
                                       const slackline_problem *profile, slackline_cluster **cluster) {
     slackline_cluster *made = NULL;
-    if (status == SL_OK)
-        status = sl_alloc(&made, 1, sizeof *made);
-    if (status == SL_OK)
-        status = sl_cluster_read(document, profile ? &profile->problem : NULL, &made->cluster);
+    SL_THEN(status, sl_alloc(&made, 1, sizeof *made));
+    SL_THEN(status, sl_cluster_read(document, profile ? &profile->problem : NULL, &made->cluster));
     sl_document_close(document);
     return give(status, made, cluster);
 }
@@ -100,95 +95,74 @@ static sl_status check_index(const char *what, int index, int count) {
                : sl_error(SL_EINVAL, "there is no %s %d; they count from 0 to %d", what, index, count - 1);
 }
 
-static sl_status check_number(const char *what, double value, double least, double most) {
-    return value >= least && value <= most
-               ? SL_OK
-               : sl_error(SL_EINVAL, "%s must be from %g to %g, got %g", what, least, most, value);
-}
-
-static sl_status set_speed(sl_cluster *c, int host, double speed) {
-    SL_TRY(check_index("host", host, c->hosts));
-    SL_TRY(check_number("a speed", speed, 1e-3, 1e3));
-    c->speed[host] = speed;
-    return SL_OK;
-}
-
 SL_PUBLIC slackline_status slackline_cluster_set_speed(slackline_cluster *cluster, int host, double speed) {
-    return sl_library_status(set_speed(&cluster->cluster, host, speed));
-}
-
-static sl_status set_link(sl_cluster *c, int from, int to, double latency, double pace) {
-    SL_TRY(check_index("host", from, c->hosts));
-    SL_TRY(check_index("host", to, c->hosts));
-    if (from == to)
-        return sl_error(SL_EINVAL, "a link of host %d to itself", from);
-    SL_TRY(check_number("the latency of a link", latency, 0, LONGEST));
-    SL_TRY(check_number("ns_per_byte", pace, 0, 1e6));
-    size_t link = (size_t)from * (size_t)c->hosts + (size_t)to;
-    c->latency[link] = latency;
-    c->pace[link] = pace;
-    return SL_OK;
+    sl_cluster *c = &cluster->cluster;
+    SL_LIBRARY_TRY(check_index("host", host, c->hosts));
+    SL_LIBRARY_TRY(sl_library_number("a speed", speed, 1e-3, 1e3));
+    c->speed[host] = speed;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_cluster_set_link(slackline_cluster *cluster, int from, int to,
                                                       double latency_ns, double ns_per_byte) {
-    return sl_library_status(set_link(&cluster->cluster, from, to, latency_ns, ns_per_byte));
-}
-
-static sl_status set_time(slackline_cluster *cluster, int stage, slackline_kind kind, int64_t time) {
     sl_cluster *c = &cluster->cluster;
-    SL_TRY(check_index("stage", stage, c->pipeline));
-    if (kind < SLACKLINE_F || kind > SLACKLINE_B)
-        return sl_error(SL_EINVAL, "ops of a cluster are F, I, W and B");
-    SL_TRY(check_number("the time of an op", (double)time, 0, kind == SLACKLINE_B ? 2 * LONGEST : LONGEST));
-    sl_op_kind own = kind == SLACKLINE_F   ? SL_F
-                     : kind == SLACKLINE_I ? SL_I
-                     : kind == SLACKLINE_W ? SL_W
-                                           : SL_B;
-    c->time[own][stage] = time;
-    if (own == SL_B)
-        cluster->full[stage] = 1;
-    else if (!cluster->full[stage])
-        c->time[SL_B][stage] = c->time[SL_I][stage] + c->time[SL_W][stage];
-    return SL_OK;
+    SL_LIBRARY_TRY(check_index("host", from, c->hosts));
+    SL_LIBRARY_TRY(check_index("host", to, c->hosts));
+    if (from == to)
+        return sl_library_status(sl_error(SL_EINVAL, "a link of host %d to itself", from));
+    SL_LIBRARY_TRY(sl_library_number("the latency of a link", latency_ns, 0, LONGEST));
+    SL_LIBRARY_TRY(sl_library_number("ns_per_byte", ns_per_byte, 0, 1e6));
+    size_t link = (size_t)from * (size_t)c->hosts + (size_t)to;
+    c->latency[link] = latency_ns;
+    c->pace[link] = ns_per_byte;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_cluster_set_time(slackline_cluster *cluster, int stage,
                                                       slackline_kind kind, int64_t time_ns) {
-    return sl_library_status(set_time(cluster, stage, kind, time_ns));
+    sl_cluster *c = &cluster->cluster;
+    SL_LIBRARY_TRY(check_index("stage", stage, c->pipeline));
+    if (kind < SLACKLINE_F || kind > SLACKLINE_B)
+        return sl_library_status(sl_error(SL_EINVAL, "ops of a cluster are F, I, W and B"));
+    SL_LIBRARY_TRY(sl_library_number("the time of an op", (double)time_ns, 0,
+                                     kind == SLACKLINE_B ? 2 * LONGEST : LONGEST));
+    sl_op_kind own = kind == SLACKLINE_F   ? SL_F
+                     : kind == SLACKLINE_I ? SL_I
+                     : kind == SLACKLINE_W ? SL_W
+                                           : SL_B;
+    c->time[own][stage] = time_ns;
+    if (own == SL_B)
+        cluster->full[stage] = 1;
+    else if (!cluster->full[stage])
+        c->time[SL_B][stage] = c->time[SL_I][stage] + c->time[SL_W][stage];
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_cluster_set_activation(slackline_cluster *cluster, double bytes) {
-    sl_status status = check_number("the bytes of a message", bytes, 0, LARGEST);
-    if (status == SL_OK)
-        cluster->cluster.activation = bytes;
-    return sl_library_status(status);
+    SL_LIBRARY_TRY(sl_library_number("the bytes of a message", bytes, 0, LARGEST));
+    cluster->cluster.activation = bytes;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_cluster_set_gradient(slackline_cluster *cluster, int stage,
                                                           double bytes) {
-    sl_status status = check_index("stage", stage, cluster->cluster.pipeline);
-    if (status == SL_OK)
-        status = check_number("the bytes of gradients", bytes, 0, LARGEST);
-    if (status == SL_OK)
-        cluster->cluster.gradient[stage] = bytes;
-    return sl_library_status(status);
-}
-
-static sl_status set_sums(sl_cluster *c, int stage, slackline_kind kind, double count, double bytes) {
-    SL_TRY(check_index("stage", stage, c->pipeline));
-    if (kind != SLACKLINE_F && kind != SLACKLINE_I)
-        return sl_error(SL_EINVAL, "sums over tensor ranks are in F and in I");
-    SL_TRY(check_number("the number of sums", count, 0, 1e6));
-    SL_TRY(check_number("the bytes of a sum", bytes, 0, LARGEST));
-    c->sums[kind == SLACKLINE_I][stage] = count;
-    c->sum = bytes;
-    return SL_OK;
+    SL_LIBRARY_TRY(check_index("stage", stage, cluster->cluster.pipeline));
+    SL_LIBRARY_TRY(sl_library_number("the bytes of gradients", bytes, 0, LARGEST));
+    cluster->cluster.gradient[stage] = bytes;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_cluster_set_sums(slackline_cluster *cluster, int stage,
                                                       slackline_kind kind, double count, double bytes) {
-    return sl_library_status(set_sums(&cluster->cluster, stage, kind, count, bytes));
+    sl_cluster *c = &cluster->cluster;
+    SL_LIBRARY_TRY(check_index("stage", stage, c->pipeline));
+    if (kind != SLACKLINE_F && kind != SLACKLINE_I)
+        return sl_library_status(sl_error(SL_EINVAL, "sums over tensor ranks are in F and in I"));
+    SL_LIBRARY_TRY(sl_library_number("the number of sums", count, 0, 1e6));
+    SL_LIBRARY_TRY(sl_library_number("the bytes of a sum", bytes, 0, LARGEST));
+    c->sums[kind == SLACKLINE_I][stage] = count;
+    c->sum = bytes;
+    return SLACKLINE_OK;
 }
 
 SL_PUBLIC slackline_status slackline_cluster_set_schedule(slackline_cluster *cluster, const char *schedule) {
@@ -226,8 +200,7 @@ SL_PUBLIC slackline_status slackline_topology_time(const slackline_cluster *clus
                                                    int64_t *time_ns) {
     const sl_cluster *c = &cluster->cluster;
     sl_status status = sl_cluster_check(c, "the cluster");
-    if (status == SL_OK)
-        status = sl_topology_time(c, host ? host : c->present, time_ns);
+    SL_THEN(status, sl_topology_time(c, host ? host : c->present, time_ns));
     return sl_library_status(status);
 }
 
@@ -238,8 +211,7 @@ static sl_status say_why(const sl_cluster *c, const sl_topology *r, char **why) 
     sl_status status = sl_topology_why(c, r, &lines, &count);
     for (int i = 0; i < count; i++)
         size += lines[i] ? strlen(lines[i]) + 1 : 0; /* without memory the last one is none */
-    if (status == SL_OK)
-        status = sl_alloc(why, size, 1);
+    SL_THEN(status, sl_alloc(why, size, 1));
     for (int i = 0; i < count; i++) {
         if (status == SL_OK)
             used += (size_t)snprintf(*why + used, size - used, "%s\n", lines[i]);
@@ -253,7 +225,7 @@ static sl_status search(const sl_cluster *c, uint64_t seed, double effort, int *
                         slackline_topology *result, char **why) {
     sl_topology found = {0};
     sl_topology_options options = {.seed = seed, .effort = effort};
-    SL_TRY(check_number("effort", effort, 0.01, 1000));
+    SL_TRY(sl_library_number("effort", effort, 0.01, 1000));
     SL_TRY(sl_cluster_check(c, "the cluster"));
     sl_status status = sl_topology_search(c, &options, &found);
     if (status == SL_OK && why)

@@ -7,7 +7,6 @@
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static sl_status write_text(const slackline_plan *plan, FILE *out) {
@@ -34,8 +33,7 @@ static sl_status write_svg(const slackline_plan *plan, FILE *out) {
              sl_to_ms(p->bound));
     sl_status status = sl_highlight_make(&plan->problem, &p->program, &p->timeline, &highlight);
     sl_svg_chart chart = {.timeline = &p->timeline, .title = title, .highlight = &highlight};
-    if (status == SL_OK)
-        status = sl_draw_svg_charts(&chart, 1, NULL, out);
+    SL_THEN(status, sl_draw_svg_charts(&chart, 1, NULL, out));
     sl_highlight_free(&highlight);
     return status;
 }

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "plan/bound/bound.h"
 #include "plan/draw/svg.h"
-#include "report/chosen.h"
 #include "report/retrace.h"
 
 #include <limits.h>

@@ -1,7 +1,6 @@
 /* What adapting was worth: an iteration before trouble, one during it and one after the change that saved
  * most, as one picture with the cost and the gain written on it. */
-#ifndef SL_REPORT_ADAPTATION_H
-#define SL_REPORT_ADAPTATION_H
+#pragma once
 
 #include "report/gain.h"
 #include "report/recorded.h"
@@ -35,5 +34,3 @@ sl_status sl_adaptation_find(const sl_told *told, const sl_recorded *recorded, c
  * The bound is that of the problem which the last part ran, as measured. SL_ENOMEM, SL_ESYS. */
 sl_status sl_adaptation_draw(const sl_told *told, const sl_recorded *recorded,
                              const sl_adaptation *adaptation, FILE *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* The courses of a run: iteration time, loss, links and devices, each as a chart over the iterations with
  * what happened marked on it, thinned where the run is long. */
-#ifndef SL_REPORT_COURSES_H
-#define SL_REPORT_COURSES_H
+#pragma once
 
 #include "plan/draw/chart.h"
 #include "report/recorded.h"
@@ -54,5 +53,3 @@ sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_d
 sl_status sl_course_devices(const sl_recorded *recorded, const sl_marks *marks, const sl_draw_style *style,
                             FILE *out, sl_courses *courses);
 void sl_courses_free(sl_courses *courses);
-
-#endif

@@ -1,8 +1,7 @@
 /* What each change of a run brought: the iterations before it beside those behind it, as long as nothing else
  * changed.
  */
-#ifndef SL_REPORT_GAIN_H
-#define SL_REPORT_GAIN_H
+#pragma once
 
 #include "plan/draw/style.h"
 #include "report/read_back.h"
@@ -33,5 +32,3 @@ sl_status sl_gain_make(const sl_told *told, sl_gain **gain, size_t *count);
  * is none. SL_ENOMEM, SL_ESYS. */
 sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count, const sl_draw_style *style,
                           FILE *out);
-
-#endif

@@ -2,9 +2,9 @@
 #include "base/memory.h"
 #include "plan/draw/escape.h"
 #include "plan/draw/html.h"
-#include "report/chosen.h"
-#include "report/gantt.h"
+#include "report/recorded.h"
 #include "report/report_inside.h"
+#include "report/retrace.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,7 @@
 /* All that a folder says, read once to its end (folder/follow.h) and kept: a run's metrics, events,
  * decisions, profile, summary; or what `slackline watch` wrote of a program. Whatever is missing, cut off or
  * damaged is left out and said in `notes`; only a folder of which nothing can be read is an error. */
-#ifndef SL_REPORT_READ_BACK_H
-#define SL_REPORT_READ_BACK_H
+#pragma once
 
 #include "folder/follow.h"
 #include "plan/pipeline/problem.h"
@@ -71,5 +70,3 @@ long sl_told_find(const sl_told *told, int iteration);
 
 /** The first sample of a row or behind it. */
 size_t sl_told_samples_from(const sl_told *told, size_t row);
-
-#endif

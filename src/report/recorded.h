@@ -1,7 +1,6 @@
 /* The iterations that a run recorded op by op: timeline.json read back, an event at a time, so that a file
  * that was cut off or is large gives what it has. */
-#ifndef SL_REPORT_RECORDED_H
-#define SL_REPORT_RECORDED_H
+#pragma once
 
 #include "plan/timing/timeline.h"
 #include "report/read_back.h"
@@ -44,4 +43,17 @@ long sl_recorded_find(const sl_recorded *recorded, int iteration, int replica);
 /** Its timeline from its earliest event on; messages as they lie there, their time all latency. SL_ENOMEM. */
 sl_status sl_recorded_timeline(const sl_recorded *recorded, size_t index, sl_timeline *timeline);
 
-#endif
+/* Which recorded iteration is shown, and what it is called. */
+
+#define SL_CHOSEN_SLOWEST (-1)
+
+/** The index of iteration `wanted`, of its replicas the one that ends last; or of the slowest one after the
+ * first, which is cold. kept[recorded->iterations] says which may be chosen; NULL: all. SL_ENONE: it was not
+ * recorded. */
+sl_status sl_chosen_find(const sl_told *told, const sl_recorded *recorded, int wanted,
+                         const unsigned char *kept, size_t *index);
+
+/** "iteration 7, replica 1"; the replica where there are several. Returns as snprintf. */
+int sl_chosen_name(const sl_recorded *recorded, size_t index, char *text, size_t size);
+/** "iteration 7, replica 1: zb-h2, 210 ms (predicted 200 ms)", as far as it is known. */
+void sl_chosen_title(const sl_told *told, const sl_recorded *recorded, size_t index, char *text, size_t size);

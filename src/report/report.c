@@ -5,7 +5,6 @@
 #include "plan/draw/fill.h"
 #include "report/report_inside.h"
 #include "report/tables.h"
-#include "report/watched.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,7 @@
  * change gained, events, decisions, loss, the Gantt chart of any recorded iteration, links, devices,
  * configuration. Without script still pictures take the place of the chart that is zoomed in; print takes
  * them, too. */
-#ifndef SL_REPORT_REPORT_H
-#define SL_REPORT_REPORT_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -23,5 +22,3 @@ sl_status sl_report_draw(const char *folder, int iteration, const char *pictures
 
 /** What a run leaves in its own folder when it has ended: report.html and iterations.svg. Errors as above. */
 sl_status sl_report_leave(const char *folder);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the files of the page share: report.c reads the folder and puts sections in their order, sections.c
  * writes them, iterations.c those of single iterations, watched.c those of a watched job. */
-#ifndef SL_REPORT_REPORT_INSIDE_H
-#define SL_REPORT_REPORT_INSIDE_H
+#pragma once
 
 #include "report/adaptation.h"
 #include "report/courses.h"
@@ -57,6 +56,11 @@ sl_status sl_report_put_time(const sl_report_page *page, FILE *out);
 sl_status sl_report_put_events(const sl_report_page *page, FILE *out);
 sl_status sl_report_put_decisions(const sl_report_page *page, FILE *out);
 
+/* ---- watched.c ---- */
+
+/** The headline of a watched program. */
+void sl_watched_figures(const sl_told *told, FILE *out);
+
 /* ---- iterations.c ---- */
 
 /** Which recorded iterations the page carries, and which stand still; `wanted` as for sl_report_make. */
@@ -70,5 +74,3 @@ typedef struct sl_report_still {
 } sl_report_still;
 
 sl_status sl_report_draw_still(const sl_report_page *page, FILE *out, void *still); /* sl_report_still */
-
-#endif

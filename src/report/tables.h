@@ -1,7 +1,6 @@
 /* The parts of the page that are tables and texts. All of them write HTML to `out` and escape what comes from
  * the folder; errors show in ferror. */
-#ifndef SL_REPORT_TABLES_H
-#define SL_REPORT_TABLES_H
+#pragma once
 
 #include "report/courses.h"
 #include "report/gain.h"
@@ -20,4 +19,14 @@ void sl_table_decisions(const sl_told *told, FILE *out);
 void sl_table_courses(const sl_courses *courses, const char *what, FILE *out);
 void sl_table_setup(const sl_told *told, FILE *out);
 
-#endif
+/* Single cells and rows of the page's tables. Texts are escaped; errors show in ferror. */
+
+void sl_cell_text(FILE *out, const char *text);
+/** `format` has one %g or %f; a dash where the value is not finite. */
+void sl_cell_number(FILE *out, const char *format, double value);
+
+/** A value with its name, of the headline. */
+void sl_cell_figure(FILE *out, const char *name, const char *value);
+
+/** A row of two: prefix and key as its head, and the value. */
+void sl_cell_row(FILE *out, const char *prefix, const char *key, const char *value);

@@ -1,6 +1,5 @@
 /* Which points of a long series are drawn: few, but all its peaks and dips. */
-#ifndef SL_REPORT_THIN_H
-#define SL_REPORT_THIN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -8,5 +7,3 @@
  * them where they are no more; else of each piece of the series the first point, the lowest and the highest,
  * and the very last. NaN counts as no value. Never fails. */
 size_t sl_thin(const double *y, size_t count, size_t most, size_t *index);
-
-#endif

@@ -1,8 +1,10 @@
-#include "report/watched.h"
+/* The tables of a watched program: how it stands or ended, its phases with suspects and verdicts, its ranks
+ * and links, what was watched. From watch.json, which a living watch writes too, and report.json, which it
+ * writes at its end (docs/watching.md); fields that are not there are left out. */
 #include "notice/detect/suspect.h"
 #include "plan/draw/escape.h"
-#include "report/cells.h"
 #include "report/report_inside.h"
+#include "report/tables.h"
 
 #include <math.h>
 #include <string.h>

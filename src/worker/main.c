@@ -1,7 +1,7 @@
 /* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
  * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: what a host computes
- * (launch/selftest.h); no rank of anything. slackline-worker --validate ...: validate.h;
- * --about, --exchange: about.h. Each but --about ends with what started it and its version (base/build.h). */
+ * (launch/selftest.h); no rank of anything. slackline-worker --validate ..., --about, --exchange: worker.h. Each
+ * but --about ends with what started it and its version (base/build.h). */
 #include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -12,10 +12,8 @@
 #include "launch/worker.h"
 #include "run/collective/group.h"
 #include "run/train/cores.h"
-#include "run/train/fired.h"
 #include "run/train/trainer.h"
-#include "worker/about.h"
-#include "worker/validate.h"
+#include "worker/worker.h"
 
 #include <inttypes.h>
 #include <stdint.h>

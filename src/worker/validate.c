@@ -1,4 +1,3 @@
-#include "worker/validate.h"
 #include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -6,6 +5,7 @@
 #include "notice/validate/reference.h"
 #include "notice/validate/report.h"
 #include "run/collective/group.h"
+#include "worker/worker.h"
 
 #include <signal.h>
 #include <stdint.h>

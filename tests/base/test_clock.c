@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "base/clock.h"
+#include "virtual_clock.h"
 #include <pthread.h>
 
 typedef struct pair {

@@ -159,7 +159,7 @@ for name in ("a problem.yaml", "order.csv"):
 def complete(*words):
     """What Tab behind these words offers."""
     code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _slackline; ((${#COMPREPLY[@]} == 0)) || printf "%s\\n" "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "--norc", "-c", code, "bash", script, "slackline", *words], capture_output=True, text=True, cwd=work)
+    done = subprocess.run(["bash", "--norc", "-c", code, "bash", script, command, *words], capture_output=True, text=True, cwd=work)
     expect(done.returncode == 0 and done.stderr == "", f"{words}: {done.stderr}")
     return done.stdout.splitlines()
 
@@ -215,14 +215,11 @@ expect(set(complete("man", "")) == set(names) == set(complete("help", "")), "com
 
 # ---- completion: zsh and fish ----
 for shell, check in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])):
-    text = run("completion", shell).stdout
     path = os.path.join(folder, f"completion.{shell}")
-    open(path, "w").write(text)
+    open(path, "w").write(run("completion", shell).stdout)
     for name in names:
-        for option in options_of(helps[name]):
-            written = f"-l {option} " if shell == "fish" else f"'*--{option}"
-            short = f"-s {option} " if shell == "fish" else f"'*-{option}["
-            expect((written if len(option) > 1 else short) in text, f"{shell}: {name} --{option}")
+        offered = {line.split("\t")[0].lstrip("-") for line in run("completion", shell, "--", name, "-").stdout.splitlines()}
+        expect(offered == {*options_of(helps[name]), "help"}, f"{shell}: {name}: offered {sorted(offered ^ {*options_of(helps[name]), 'help'})} more or less")
     if not shutil.which(shell):
         print(f"not tried: {shell} is not installed")
         continue
@@ -234,7 +231,9 @@ if shutil.which("fish"):
                               env={**os.environ, "PATH": os.path.dirname(command) + ":" + os.environ["PATH"], "HOME": folder})
         return {answer.split("\t")[0] for answer in done.stdout.splitlines()}
     expect(set(names) <= fish("slackline "), "fish: commands")
-    expect({"--schedule", "--format"} <= fish("slackline plan --"), "fish: options")
+    for name in names:
+        offered = {word.lstrip("-") for word in fish(f"slackline {name} -")}
+        expect(offered == {*options_of(helps[name]), "help"}, f"fish: {name}: offered {sorted(offered ^ {*options_of(helps[name]), 'help'})} more or less")
     expect(fish("slackline plan --schedule zb") == {"zb-h1", "zb-h2", "zb-v"}, "fish: values")
     expect("order.csv" in fish("slackline plan o"), "fish: files")
     expect(fish("slackline train --set model.k") == {"model.kind=gpt2", "model.kind=llama", "model.kv_heads="}, f"fish: keys: {fish('slackline train --set model.k')}")

@@ -56,7 +56,7 @@ def check_followed():
         state = d.until(lambda s: s["head"]["iteration"] == 15 and s["suspects"], "trouble is seen")
         healths = {(link[1], link[2]): link[8] for link in state["links"]}
         expect(healths[1, 2] == 3 and healths[2, 1] == 3 and healths[0, 1] == 1, f"links {healths}: 3 is suspect")
-        expect(state["ranks"][3][3] == 2 and state["ranks"][0][3] == 1, f"a rank that takes half longer is slower: {state['ranks']}")
+        expect(state["ranks"][3][1] > 1.3 * state["ranks"][3][2] and state["ranks"][3][3] == 1, f"a rank that takes half longer is shown so, and nobody is named by the page: {state['ranks']}")
         expect(state["head"]["slow"] == 1 and 380 < state["head"]["healthy"] < 420, "healthy stays what it was")
         run.event("verdict", link=[1, 2], decided="link 1 <-> 2 x 3.00", seen="iterations take 460 ms")
         run.event("swap", link=[1, 2], decided="schedule adaptra", why="it pays")

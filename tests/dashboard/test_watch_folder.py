@@ -24,9 +24,9 @@ def check_shown(state, when):
     expect(state["cluster"] == 1 and len(state["ranks"]) == 3, f"{when}: ranks {state['ranks']}")
     expect(all(r[3] == 1 and 15 < r[1] < 500 and r[5] > 0 for r in state["ranks"]) and len(state["hosts"]) == 1, f"{when}: each with its iteration, host and process: {state['ranks']}")
     expect({(link[1], link[2]) for link in state["links"]} == {(0, 1), (1, 2), (2, 0)}, f"{when}: who sends to whom: {state['links']}")
-    expect(all(link[9] > 0 and link[10] == 8 * link[9] and link[6] > 0 and link[8] in (1, 2) for link in state["links"]), f"{when}: messages of 8 bytes: {state['links']}")
+    expect(all(link[9] > 0 and link[10] == 8 * link[9] and link[6] > 0 and link[8] == 1 for link in state["links"]), f"{when}: messages of 8 bytes: {state['links']}")
     numbers = [row[0] for row in state["rows"]]
-    expect(numbers == sorted(set(numbers)) and len(numbers) > 20 and all(row[1] > 15 for row in state["rows"]), f"{when}: iterations {state['rows'][:5]}")
+    expect(numbers == sorted(set(numbers)) and len(numbers) > 20 and all(row[1] is None or row[1] > 15 for row in state["rows"]), f"{when}: iterations, those that were held without a time: {state['rows'][:5]}")
     expect(state["head"]["period"] == 2 and state["head"]["nodes"] == 1 and "loop" in state["setup"]["program"], f"{when}: head {state['head']} {state['setup']}")
 
 
@@ -112,7 +112,7 @@ def check_thousand():
         expect(state["ranks"][13][3] == 4, f"a verdict's rank is slow: {state['ranks'][13]}")
         expect(state["ranks"][500][3] == 5, f"a rank that no living node has is gone: {state['ranks'][500]}")
         healths = {(link[1], link[2]): link[8] for link in state["links"]}
-        expect(healths[40, 41] == 3 and healths[41, 40] == 3 and healths[70, 71] == 2 and healths[71, 72] == 1, "links: suspect, slower than usual, healthy")
+        expect(healths[40, 41] == 3 and healths[41, 40] == 3 and healths[70, 71] == 1 and healths[71, 72] == 1, "links: suspect, or nobody has named them")
         write('{"status": {"state"')
         state = d.until(lambda s: s["head"]["unread"] == "watch.json", "a file that cannot be read is said")
         expect(len(state["ranks"]) == 1000 and state["head"]["iteration"] == 30, "and what it said stays")

@@ -1,5 +1,5 @@
-"""docs/reference/ is what the program itself says: its tables of keys, events and metrics, and the help of its commands.
-Usage: test_reference.py BUILD SOURCE [--write]; --write makes the pages anew."""
+"""docs/reference/ is generated from the program: its tables of keys, events and metrics, and the help of its commands.
+Usage: test_reference.py BUILD SOURCE [--write]; --write generates the pages again."""
 import os
 import re
 import subprocess
@@ -49,7 +49,7 @@ def names():
 
 
 def commands():
-    text = ["# Commands\n", MADE, "What `slackline COMMAND --help` says, and `slackline man COMMAND` as a manual page.\n"]
+    text = ["# Commands\n", MADE, "The output of `slackline COMMAND --help`. `slackline man COMMAND` shows the same as a manual page.\n"]
     for line in re.findall(r"^  (\w+ +\S.*)$", said("--help"), re.M):
         name, meaning = line.split(maxsplit=1)
         text.append(f"- [{name}](#{name}): {meaning}")
@@ -67,8 +67,7 @@ def codes():
     for name in names():
         match = re.search(r"^Exit code: (.*?)\n\n", said(name, "--help"), re.M | re.S)
         rows.append(f"| `{name}` | {' '.join(match[1].split()) if match else '0 done, 1 no answer or a failure, 2 a wrong request'} |")
-    return (f"# Exit codes\n\n{MADE}\nWhat 0, 1 and 2 mean everywhere: [Exit codes](../formats.md#exit-codes). Where a command gives them more meaning, it stands "
-            "in its help.\n\n" + "\n".join(rows) + "\n")  # fmt: skip
+    return (f"# Exit codes\n\n{MADE}\n[Exit codes](../formats.md#exit-codes) explains 0, 1, and 2. The help of a command describes any further meaning.\n\n" + "\n".join(rows) + "\n")  # fmt: skip
 
 
 def keys(title, table, words):
@@ -77,22 +76,22 @@ def keys(title, table, words):
 
 def pages():
     table = tables()
-    change = "`--set KEY=VALUE` changes any of them by this path."
+    change = "`--set KEY=VALUE` changes any key by this path."
     return {
         "commands.md": commands(),
         "problem-keys.md": keys("Keys of a problem file", table["Keys of a problem file"],
-                                f"What `plan`, `simulate` and `compare` read; how it is meant: [Problem](../formats.md#problem). {change}"),
+                                f"Input of `plan`, `simulate`, and `compare`, explained in [Problem](../formats.md#problem). {change}"),
         "run-keys.md": keys("Keys of a run file", table["Keys of a run file"],
-                            f"What `train` reads; what it leaves behind: [The folder of a run](../formats.md#the-folder-of-a-run). {change}"),
+                            f"Input of `train`. [The folder of a run](../formats.md#the-folder-of-a-run) describes its output. {change}"),
         "cluster-keys.md": keys("Keys of a cluster file", table["Keys of a cluster file"],
-                                "What `topology` reads; how it is meant: [Cluster and arrangement](../formats.md#cluster-and-arrangement)."),
+                                "Input of `topology`, explained in [Cluster and arrangement](../formats.md#cluster-and-arrangement)."),
         "campaign-keys.md": keys("Keys of a campaign file", table["Keys of a campaign file"],
-                                 "What `campaign` reads; how it is meant: [Campaign](../formats.md#campaign)."),
+                                 "Input of `campaign`, explained in [Campaign](../formats.md#campaign)."),
         "events.md": keys("Kinds of events", table["Kinds of events"],
-                          "In `events.jsonl` of a run ([The folder of a run](../formats.md#the-folder-of-a-run)) and of `watch` ([What it says](../watching.md#what-it-says))."),
+                          "In `events.jsonl` of a run ([The folder of a run](../formats.md#the-folder-of-a-run)) and of `watch` ([Output](../watching.md#output))."),
         "metrics.md": keys("Metrics", table["Metrics of watch"],
-                           "What `watch` serves to Prometheus, with its labels in [HTTP](../watching.md#http). What `train` writes for each iteration, `metrics.jsonl`, is described "
-                           "in [The folder of a run](../formats.md#the-folder-of-a-run)."),
+                           "`watch` serves these metrics to Prometheus; [HTTP](../watching.md#http) lists their labels. [The folder of a run](../formats.md#the-folder-of-a-run) "
+                           "describes `metrics.jsonl`, the metrics that `train` writes for each iteration."),
         "exit-codes.md": codes(),
     }  # fmt: skip
 

@@ -91,7 +91,7 @@ static void wrong_options_are_refused(void **state) {
     WRONG(x.schedule = "1f1", "'1f1' is not a family");
     WRONG(x.schedule = "optimal", "'optimal' is not a family");
     WRONG(x.schedule = "zb-v", "placement");
-    WRONG(x.hold = 0, "hold must be from 1 to 1000, got 0");
+    WRONG(x.hold = 0, "hold must be from 1 to 32, got 0");
     WRONG(x.dwell = -1, "dwell");
     WRONG(x.gain = NAN, "gain");
     WRONG(x.cost_ns[3] = -1, "cost_ns");
@@ -274,8 +274,41 @@ static void a_damaged_or_foreign_save_is_refused(void **state) {
         assert_int_equal(slackline_orchestrator_load(two.orchestrator, part), SLACKLINE_INVALID);
         free(part);
     }
+    char *incident = strdup(text), *at = strstr(incident, "\"incidents\":["); /* all before it is good */
+    assert_non_null(at);
+    char *end = strchr(at, ']'), *broken = malloc(strlen(text) + 32);
+    sprintf(broken, "%.*s[7]%s", (int)(at + strlen("\"incidents\":[") - incident), incident, end);
+    slackline_orchestrator *fresh;
+    char *before, *after;
+    works(slackline_orchestrator_open(&j.shape, NULL, &fresh));
+    works(slackline_orchestrator_save(fresh, &before, NULL));
+    refuses(slackline_orchestrator_load(fresh, broken), "an incident");
+    works(slackline_orchestrator_save(fresh, &after, NULL));
+    assert_string_equal(before, after);
+    works(slackline_orchestrator_load(fresh, text));
+    slackline_free(after);
+    works(slackline_orchestrator_save(fresh, &after, NULL));
+    assert_string_equal(after, text);
+    slackline_orchestrator_close(fresh);
+    slackline_free(before);
+    slackline_free(after);
+    free(broken);
+    free(incident);
     slackline_free(text);
     close_job(&two);
+    close_job(&j);
+}
+
+/* A report that is refused does not move the clock. */
+static void what_is_refused_leaves_the_time_as_it_was(void **state) {
+    (void)state;
+    simulated_job j;
+    open_job(&j, 1, ALL, NULL);
+    observe_iteration(&j, 0);
+    slackline_report over = {.id = 7, .over = 1};
+    refuses(slackline_orchestrator_report(j.orchestrator, j.now + 1000000 * ms, &over),
+            "report 7 is not open");
+    observe_iteration(&j, 1);
     close_job(&j);
 }
 
@@ -362,6 +395,7 @@ int main(void) {
         cmocka_unit_test(wrong_iterations_are_refused_and_change_nothing),
         cmocka_unit_test(wrong_reports_and_answers_are_refused),
         cmocka_unit_test(a_damaged_or_foreign_save_is_refused),
+        cmocka_unit_test(what_is_refused_leaves_the_time_as_it_was),
         cmocka_unit_test(every_failed_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,6 +155,46 @@ with Orchestrator(pair, twice, can=()) as job:
         job.observe(i, 1000.0 * (i + 1), twice.makespan_ms, twice)
         expect(not list(job.events()), "pairs are as fast as the problem says")
 
+# ---- parts of a measurement: forwards of one rank, another rank in each iteration, iteration times alone ----------------------
+
+def slow_rank(i, _):
+    times = [10, 10, 15 if i >= 20 else 10, 10]
+    return {f"pipeline.times_ms.{kind}": times for kind in "FIW"}
+
+
+for what, part in (("forwards of a rank", lambda i, op: op.op == "F" and op.rank == 2), ("ranks in turn", lambda i, op: op.rank == i % 4)):
+    with Orchestrator(FOUR, FIRST, can=()) as job:
+        events, _, _, _ = run(job, [FIRST], slow_rank, 45, lambda ran, i, r: Measurements([op for op in ran.ops if part(i, op)]))
+        verdicts = [event for event in events if event.kind == "verdict"]
+        expect(verdicts and verdicts[-1].rank == 2 and [(one.slow.part, one.slow.a) for one in job.incidents()] == [("device", 2)], f"{what}: {events}")
+with Orchestrator(FOUR, FIRST, can=()) as job:
+    events, _, _, now = run(job, [FIRST], slow_rank, 40, lambda ran, i, r: None)
+    expect([event.kind for event in events] == ["onset", "suspect", "verdict"] and events[-1].decided == "cannot tell", f"times alone: {events}")
+    expect(job.troubled and not job.incidents(), "times alone: something is slow")
+    events, _, _, _ = run(job, [FIRST], lambda i, r: {}, 20, lambda ran, i, r: None, begin=40, now=now)
+    expect([event.kind for event in events] == ["relief"] and not job.troubled, f"times alone: {events}")
+
+# ---- a program whose pipeline nobody knows: what is reported is balanced --------------------------------------------------------
+
+with Orchestrator(None, replicas=4, hosts=["a", "a", "b", "b"], split=[8] * 4, can=["balance"]) as job:
+    expect(job.layout.split == (8, 8, 8, 8) and job.layout.process == (0, 1, 2, 3), f"{job.layout}")
+    now, kinds = 0.0, []
+    for i in range(80):
+        time = 200.0 if i >= 30 else 100.0
+        now += time
+        job.observe(i, now, time)
+        if i == 40:
+            job.report(now, 0, Slow("device", 2, slowdown=2), seen="device 2 at half its clock")
+        kinds += [event.kind for event in job.events()]
+        for action in job.actions():
+            expect((action.what, action.strategy, action.plan) == ("layout", "balance", None) and action.layout.process == (), f"{action}")
+            expect(sum(action.layout.split) == 32 and action.layout.split[2] <= 5, f"{action}")
+            job.carried_out(action, now, 1)
+    expect(kinds[:3] == ["onset", "suspect", "verdict"] and kinds.count("onset") == 2, f"{kinds}")
+    expect(sum(job.layout.split) == 32 and job.layout.split[2] <= 5, f"{job.layout}")
+    raises(slackline.NoAnswer, job.plan, "pipeline is not known")
+    raises(slackline.NoAnswer, lambda: job.offer(FIRST), "pipeline is not known")
+
 # ---- mistakes ------------------------------------------------------------------------------------------------------------------
 
 wrong = slackline.InvalidRequest
@@ -188,7 +228,14 @@ raises(wrong, lambda: Orchestrator(FOUR, FIRST, hosts=["a"]), "hosts has 1 value
 raises(wrong, lambda: Orchestrator(FOUR, FIRST, schedule="1f1"), "'1f1'")
 raises(wrong, lambda: Orchestrator(FOUR, FIRST, hold=0), "hold")
 raises(wrong, lambda: Orchestrator(FOUR, FIRST, cost_ms={"balance": -1}), "cost_ns")
-raises(TypeError, lambda: Orchestrator(None, FIRST), "a problem is a dict")
+raises(wrong, lambda: Orchestrator(None, FIRST), "a first plan or sum_bytes without a problem")
+raises(TypeError, lambda: Orchestrator(7, FIRST), "a problem is a dict")
+raises(wrong, lambda: Orchestrator(None, can=["schedule"]), "need a pipeline")
+raises(wrong, lambda: Orchestrator(None, replicas=2, hosts=["a"]), "hosts has 1 values, not 2")
+raises(wrong, lambda: job.report(2000.0, 0, Slow("link", 0, 1, latency_ms=(1,))), "are pairs")
+raises(wrong, lambda: job.report(2000.0, 0, Slow("device", 1, slowdown=float("nan"))), "slow.slowdown")
+raises(wrong, lambda: job.observe(6, 2000.0, -1.0), "time_ns")
+raises(wrong, lambda: job.observe(6, 2000.0, 1.0, Measurements(ran.ops, (), [float("nan")] * len(ran.ops))), "not a finite number")
 raises(wrong, lambda: Orchestrator([], FIRST), "0 problems for 1 replicas")
 action = slackline.Action("plan", 77, False, "schedule", 0, FIRST, None, None, 0, 0, 0, ())
 raises(wrong, lambda: job.carried_out(action, 2000.0), "action 77 is not under way")

@@ -32,7 +32,8 @@ def only_replica_1_swaps(out, result, expected):
     assert result.bits == expected.bits, f"{result.bits} is not {expected.bits}"
     swaps = [event for event in result.events if event["kind"] in ("onset", "swap", "return")]
     assert {event["kind"] for event in swaps} == {"onset", "swap", "return"}, swaps
-    assert {event["replica"] for event in swaps} == {1}, "replica 0 was healthy all the time"
+    # a sum over replicas, which a busy machine may slow, is of none
+    assert {event["replica"] for event in swaps if "replica" in event} == {1}, f"replica 0 was healthy all the time: {swaps}"
     schedules = [line["schedule"] for line in result.metrics]
     assert schedules[0] == schedules[-1] == "adaptra", schedules
     assert "adaptra | adaptra (adapted)" in schedules, schedules

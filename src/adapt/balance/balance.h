@@ -9,8 +9,7 @@
  *
  * Among splits with the least maximum it takes the one whose second-largest time is least, then the third,
  * and so on; of replicas that are alike in all that the lower index takes more. */
-#ifndef SL_ADAPT_BALANCE_H
-#define SL_ADAPT_BALANCE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -56,5 +55,3 @@ sl_status sl_balance_curve(const sl_replica_curve *curve, int replicas, int micr
 /** What both begin with: room[replicas] comes with the limits (0: none) and leaves with the most that each
  * replica may take. SL_EINVAL, SL_ENONE as sl_balance. */
 sl_status sl_balance_room(int replicas, int microbatches, int *room);
-
-#endif

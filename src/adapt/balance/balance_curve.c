@@ -194,8 +194,7 @@ sl_status sl_balance_curve(const sl_replica_curve *curve, int replicas, int micr
     SL_TRY(sl_balance_room(replicas, microbatches, split));
     SL_TRY(sl_alloc(&s.window, (size_t)replicas, sizeof *s.window));
     sl_status status = divide(&s, split);
-    if (status == SL_OK)
-        status = largest(&s, split, makespan);
+    SL_THEN(status, largest(&s, split, makespan));
     sl_free(s.window);
     return status;
 }

@@ -40,8 +40,7 @@ sl_status sl_pipelines_open(const char *schedule, int most, sl_pipelines **pipel
 
 static void free_kind(kind *k) {
     sl_problem_free(&k->problem);
-    sl_free(k->time);
-    sl_free(k->planned);
+    SL_FREE(k->time, k->planned);
 }
 
 void sl_pipelines_close(sl_pipelines *p) {
@@ -49,9 +48,7 @@ void sl_pipelines_close(sl_pipelines *p) {
         return;
     for (size_t i = 0; i < p->kinds; i++)
         free_kind(&p->kind[i]);
-    sl_free(p->kind);
-    sl_free(p->of);
-    sl_free(p);
+    SL_FREE(p->kind, p->of, p);
 }
 
 sl_time sl_pipelines_busiest(const sl_problem *problem) {

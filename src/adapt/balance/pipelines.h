@@ -2,8 +2,7 @@
  * its pipeline is planned for every number that is asked for, and the plan's replay (plan/timing) is the
  * answer. Fill, links, collectives and the memory limit are in it: a number that no schedule fits takes
  * forever. Answers are kept, and replicas that are alike share them. */
-#ifndef SL_ADAPT_PIPELINES_H
-#define SL_ADAPT_PIPELINES_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 
@@ -36,5 +35,3 @@ sl_status sl_pipelines_planned(sl_pipelines *pipelines, int replica, int microba
 
 /** Plans made so far. Never fails. */
 int sl_pipelines_plans(const sl_pipelines *pipelines);
-
-#endif

@@ -27,8 +27,7 @@ sl_status sl_campaign_make(const sl_problem *problem, sl_campaign *c) {
 
 void sl_campaign_free(sl_campaign *c) {
     sl_problem_free(&c->problem);
-    sl_free(c->schedule);
-    sl_free(c->adapt_with);
+    SL_FREE(c->schedule, c->adapt_with);
     for (int i = 0; i < c->families; i++)
         sl_free(c->family[i]);
     sl_free(c->fault);
@@ -214,16 +213,14 @@ sl_status sl_campaign_run(const sl_campaign *campaign, int log, sl_campaign_resu
     sl_world w = {0};
     *result = (sl_campaign_result){0};
     sl_status status = sl_world_open(&c, &w);
-    if (status == SL_OK)
-        status = run(&w, &c, log, result);
+    SL_THEN(status, run(&w, &c, log, result));
     sl_world_close(&w);
     return status;
 }
 
 void sl_campaign_result_free(sl_campaign_result *result) {
     for (int i = 0; i < result->rows; i++) {
-        sl_free(result->row[i].stretch);
-        sl_free(result->row[i].log);
+        SL_FREE(result->row[i].stretch, result->row[i].log);
     }
     sl_free(result->row);
     *result = (sl_campaign_result){0};

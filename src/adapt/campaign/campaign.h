@@ -9,8 +9,7 @@
  * campaign says is what a run would do. Nothing here reads a clock: the same inputs give the same result.
  *
  * What is modelled, and what is not, stands in src/adapt/README.md. */
-#ifndef SL_ADAPT_CAMPAIGN_H
-#define SL_ADAPT_CAMPAIGN_H
+#pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
 
@@ -124,5 +123,3 @@ void sl_campaign_result_free(sl_campaign_result *result);
 /** Share of the slowdown of the row "ignore" that `row` does not have: 1 as if healthy, 0 as if ignored. 0
  * where nothing was lost. Never fails. */
 double sl_campaign_recovered(const sl_campaign_result *result, const sl_campaign_row *row);
-
-#endif

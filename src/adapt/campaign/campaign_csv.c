@@ -3,10 +3,8 @@
  * replica (of the links, the first where it is empty; of device and nic, all), and every and for (iterations,
  * for spells). A line without last_iteration whose `links` say that a NIC is lost is that. */
 #include "adapt/campaign/campaign.h"
-#include "base/memory.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -57,21 +57,17 @@ static int at_most(double unit_number, int count) {
 /* A host of several positions, or one position: of compute, CPU contention (4 of 6) slows a host, else one
  * device does. */
 static void place(const sl_campaign *c, uint64_t purpose, uint64_t i, sl_campaign_fault *f) {
-    int positions = c->replicas * c->problem.ranks, devices = positions * c->tensor;
+    int positions = c->replicas * c->problem.ranks;
     f->a = f->b = at_most(unit(c->seed, purpose + 2, i), positions);
     if (f->kind != SL_FAULT_DEVICE || unit(c->seed, purpose + 3, i) > 4.0 / 6)
         return;
-    int host = f->a * c->tensor / c->host_devices;
-    int last = (host + 1) * c->host_devices - 1;
-    last = last < devices ? last : devices - 1;
-    f->a = host * c->host_devices / c->tensor;
-    f->b = last / c->tensor;
+    sl_campaign_host_range(c, f->a * c->tensor / c->host_devices, &f->a, &f->b);
 }
 
 static sl_status draw_kind(const sl_node *node, const kind_of_draw *k, sl_campaign_fault_kind kind,
                            sl_time length, sl_campaign *c) {
     uint64_t purpose = 16 * (uint64_t)kind;
-    double hosts = ceil((double)c->replicas * c->problem.ranks * c->tensor / c->host_devices);
+    double hosts = sl_campaign_hosts(c);
     double gap = 3600e9 / (k->per_hour * hosts), now = 0; /* ns */
     if (k->per_hour == 0)
         return SL_OK;

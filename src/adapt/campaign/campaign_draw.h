@@ -1,8 +1,7 @@
 /* Faults drawn from published rates (Falcon, table 1). Arrivals of each kind are a Poisson process over all
  * hosts of the job, durations are exponential, places and severities uniform; every number is a pure function
  * of the seed. */
-#ifndef SL_ADAPT_CAMPAIGN_DRAW_H
-#define SL_ADAPT_CAMPAIGN_DRAW_H
+#pragma once
 
 #include "adapt/campaign/campaign.h"
 #include "base/config.h"
@@ -12,5 +11,3 @@ extern const sl_key sl_draw_keys[];
 /** `draw:` of a campaign file: adds its faults to `campaign`, whose shape and duration are known; `length` in
  * ns of the job's time. SL_EINVAL names file, line and key. */
 sl_status sl_campaign_draw(const sl_node *node, sl_time length, sl_campaign *campaign);
-
-#endif

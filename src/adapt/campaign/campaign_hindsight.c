@@ -70,8 +70,7 @@ typedef struct hindsight {
 
 static void free_place(place *p) {
     sl_job_layout_free(&p->layout);
-    sl_free(p->plan);
-    sl_free(p->cured);
+    SL_FREE(p->plan, p->cured);
     *p = (place){0};
 }
 
@@ -85,10 +84,8 @@ static sl_status copy_ints(const int *from, int count, int **to) {
 static sl_status copy_place(const hindsight *h, const place *from, place *to) {
     *to = (place){.cures = from->cures};
     sl_status status = sl_job_layout_copy(&h->w->job, &from->layout, &to->layout);
-    if (status == SL_OK)
-        status = copy_ints(from->plan, h->c->replicas, &to->plan);
-    if (status == SL_OK)
-        status = copy_ints(from->cured, from->cures, &to->cured);
+    SL_THEN(status, copy_ints(from->plan, h->c->replicas, &to->plan));
+    SL_THEN(status, copy_ints(from->cured, from->cures, &to->cured));
     if (status != SL_OK)
         free_place(to);
     return status;
@@ -352,8 +349,7 @@ static sl_status go_on(hindsight *h, int from) {
     SL_TRY(begin_again(h, here, 1, &p));
     SL_TRY(offer(h, from, &p));
     sl_status status = begin_again(h, here, 0, &p);
-    if (status == SL_OK)
-        status = find_fresh(h, &p);
+    SL_THEN(status, find_fresh(h, &p));
     free_place(&p);
     for (size_t i = 0; i < SETS && status == SL_OK; i++)
         if (h->fresh[i].plan)
@@ -457,9 +453,6 @@ sl_status sl_campaign_hindsight(sl_world *w, const sl_campaign_row *others, int 
         free_place(&h.fresh[i]);
     free_place(&h.base);
     free_place(&h.home);
-    sl_free(h.edge);
-    sl_free(h.fault);
-    sl_free(h.active);
-    sl_free(h.node);
+    SL_FREE(h.edge, h.fault, h.active, h.node);
     return status;
 }

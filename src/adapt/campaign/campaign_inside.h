@@ -8,8 +8,7 @@
  * carries the messages, which plan each replica runs, which faults last. A *case* is a replica in it: its
  * share, its path and what is slow in it, whoever it is. Cases, plans and replays are numbers of sl_keys;
  * what is alike is replayed once, for all strategies. */
-#ifndef SL_ADAPT_CAMPAIGN_INSIDE_H
-#define SL_ADAPT_CAMPAIGN_INSIDE_H
+#pragma once
 
 #include "adapt/campaign/campaign.h"
 #include "adapt/campaign/campaign_keys.h"
@@ -93,5 +92,3 @@ sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *fau
 
 /* ---- campaign_hindsight.c */
 sl_status sl_campaign_hindsight(sl_world *w, const sl_campaign_row *others, int count, sl_campaign_row *row);
-
-#endif

@@ -76,9 +76,7 @@ sl_status sl_keys_number(sl_keys *k, const void *key, size_t size, int *number, 
 }
 
 void sl_keys_free(sl_keys *k) {
-    sl_free(k->bytes);
-    sl_free(k->end);
-    sl_free(k->slot);
+    SL_FREE(k->bytes, k->end, k->slot);
     *k = (sl_keys){0};
 }
 

@@ -2,8 +2,7 @@
  * arrangement of the job), each under a number: bytes in, the number out, the same number for the same bytes.
  * What is known of a number stands in an array beside. Keys are hashed byte by byte: structs that become keys
  * have no gaps. */
-#ifndef SL_ADAPT_CAMPAIGN_KEYS_H
-#define SL_ADAPT_CAMPAIGN_KEYS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -29,5 +28,3 @@ void sl_keys_free(sl_keys *keys);
 /** 128 bits that stand for bytes of which there are too many to keep: those of `size` more into sum[2]. Never
  * fails. */
 void sl_keys_digest(uint64_t sum[2], const void *bytes, size_t size);
-
-#endif

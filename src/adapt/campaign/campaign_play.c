@@ -88,10 +88,8 @@ static sl_status open_orchestrator(play *p) {
     const sl_plan **first = NULL;
     configure(p, &config);
     sl_status status = sl_alloc(&name, (size_t)positions, sizeof *name);
-    if (status == SL_OK)
-        status = sl_alloc(&host, (size_t)positions, sizeof *host);
-    if (status == SL_OK)
-        status = sl_alloc(&first, (size_t)p->c->replicas, sizeof *first);
+    SL_THEN(status, sl_alloc(&host, (size_t)positions, sizeof *host));
+    SL_THEN(status, sl_alloc(&first, (size_t)p->c->replicas, sizeof *first));
     for (int i = 0; i < positions && status == SL_OK; i++) {
         long long device = (long long)i * p->c->tensor;
         snprintf(name[i], sizeof name[i], "host%lld", device / p->c->host_devices);
@@ -101,11 +99,8 @@ static sl_status open_orchestrator(play *p) {
         first[d] = &p->w->first;
     config.host = host;
     config.first = first;
-    if (status == SL_OK)
-        status = sl_orchestrator_open(&config, &p->o);
-    sl_free(name);
-    sl_free(host);
-    sl_free(first);
+    SL_THEN(status, sl_orchestrator_open(&config, &p->o));
+    SL_FREE(name, host, first);
     return status;
 }
 
@@ -179,8 +174,7 @@ static sl_status read_layout(play *p) {
         const sl_plan *plan = sl_orchestrator_plan(p->o, d);
         if (plan != last) {
             status = sl_keys_number(&pointers, &plan, sizeof plan, &number, &is_new);
-            if (status == SL_OK)
-                status = sl_grow(&known, &room, pointers.count, sizeof *known);
+            SL_THEN(status, sl_grow(&known, &room, pointers.count, sizeof *known));
             if (status == SL_OK && is_new)
                 status = sl_world_number(p->w, plan, p->layout->split[d], &known[number]);
             last = plan;
@@ -245,16 +239,15 @@ static sl_status look(play *p) {
         status = sl_grow(&measure, &room, count + 4, sizeof *measure);
         for (int k = 0; k < 4 && status == SL_OK; k++) {
             int other = k < 2 ? sl_job_position(job, below, d, 0) : sl_job_position(job, rank, beside, 0);
-            double latency = k < 2 ? (double)p->c->problem.link[rank * job->ranks + below].latency : ring;
+            int link = k % 2 ? below * job->ranks + rank : rank * job->ranks + below;
+            double latency = k < 2 ? (double)p->c->problem.link[link].latency : ring;
             int from = p->layout->process[k % 2 ? other : i], to = p->layout->process[k % 2 ? i : other];
             if (from != to && chosen[beside])
                 measure[count++] = measure_link(p->w, from, to, latency);
         }
     }
-    if (status == SL_OK)
-        status = sl_orchestrator_network(p->o, p->now, measure, (int)count);
-    sl_free(measure);
-    sl_free(chosen);
+    SL_THEN(status, sl_orchestrator_network(p->o, p->now, measure, (int)count));
+    SL_FREE(measure, chosen);
     return status;
 }
 
@@ -407,8 +400,7 @@ sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan
     if (log && can && !(p.log = open_memstream(&text, &size)))
         return sl_error(SL_ENOMEM, "out of memory for the log");
     sl_status status = open_play(&p, plan);
-    if (status == SL_OK)
-        status = play_all(&p);
+    SL_THEN(status, play_all(&p));
     if (p.log && fclose(p.log) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the log");
     if (status == SL_OK && text)
@@ -416,7 +408,6 @@ sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan
     free(text);
     sl_orchestrator_close(p.o);
     sl_job_layout_free(&p.home);
-    sl_free(p.plan);
-    sl_free(p.live);
+    SL_FREE(p.plan, p.live);
     return status;
 }

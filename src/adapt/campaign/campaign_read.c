@@ -436,8 +436,7 @@ sl_status sl_campaign_read(const sl_document *document, const sl_problem *proble
                            sl_campaign *c) {
     request r = {.trace = NULL};
     sl_status status = sl_campaign_make(problem, &r.job);
-    if (status == SL_OK)
-        status = read_all(document, csv, &r);
+    SL_THEN(status, read_all(document, csv, &r));
     *c = r.job;
     sl_free(r.trace);
     return status;

@@ -52,6 +52,7 @@ static sl_status begin(sl_world *w) {
     sl_layers_free(w->healthy.layers); /* stages stay as they are cut */
     w->healthy.layers = NULL;
     SL_TRY(make_job(w));
+    SL_TRY(sl_model_answers_open(&w->job.answers));
     SL_TRY(sl_alloc(&w->replica, replicas, sizeof *w->replica));
     SL_TRY(sl_alloc(&w->like, replicas, sizeof *w->like));
     SL_TRY(sl_alloc(&w->of, replicas, sizeof *w->of));
@@ -75,6 +76,7 @@ void sl_world_close(sl_world *w) {
     for (size_t i = 0; i < w->run_keys.count && i < w->run_room; i++)
         sl_measured_drop(w->run[i].measured);
     sl_model_close(w->model);
+    sl_model_answers_close(w->job.answers);
     sl_plan_free(&w->first);
     sl_problem_free(&w->healthy);
     sl_keys *keys[] = {&w->situation_keys, &w->plan_keys, &w->run_keys, &w->scene_keys};

@@ -22,8 +22,7 @@
  * From t_j to t_(j+1) that pays at most best(t_(j+1)) = 2^(j+1); all before, 2^j + 2^(j-1) + ... = 2^(j+1);
  * and best(T) >= 2^j: 4, whatever the number of rungs (no rule has less than 3.618 for every ladder:
  * Damaschke 2003). This chain is taken where the subsets give more than 4, so that 4 always holds. */
-#ifndef SL_ADAPT_CHAIN_H
-#define SL_ADAPT_CHAIN_H
+#pragma once
 
 #include "adapt/ladder/strategy.h"
 
@@ -59,5 +58,3 @@ void sl_chain_doubling(double loss, const sl_rung *rungs, int count, double firs
 
 /** Falcon's algorithm 1: every rung in the order of cost, each when the time lost has reached its cost. */
 void sl_chain_falcon(double loss, const sl_rung *rungs, int count, sl_chain *chain);
-
-#endif

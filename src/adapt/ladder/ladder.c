@@ -34,10 +34,7 @@ sl_status sl_ladder_open(const sl_ladder_config *config, const sl_strategy *stra
 void sl_ladder_close(sl_ladder *l) {
     if (!l)
         return;
-    sl_free(l->cases);
-    sl_free(l->ids);
-    sl_free(l->log);
-    sl_free(l);
+    SL_FREE(l->cases, l->ids, l->log, l);
 }
 
 sl_time sl_ladder_cost(const sl_ladder *l, int strategy) {
@@ -65,6 +62,7 @@ int sl_ladder_in_effect(const sl_ladder *l, int strategy) {
 static sl_status advance(sl_ladder *l, sl_time now) {
     if (now < l->now)
         return sl_error(SL_EINVAL, "the ladder's time goes back by %.3f ms", sl_to_ms(l->now - now));
+    SL_TRY(sl_ladder_reserve(l));
     if (l->under_way == SL_ACTION_NONE)
         sl_ladder_pass(l, (double)(now - l->now));
     l->now = now;
@@ -298,14 +296,6 @@ sl_status sl_ladder_next(sl_ladder *l, sl_time now, sl_action *action) {
         action->kind = SL_ACTION_PROFILE;
     }
     return SL_OK;
-}
-
-sl_status sl_ladder_carry_out(const sl_ladder *l, const sl_action *action) {
-    if (action->kind != SL_ACTION_APPLY && action->kind != SL_ACTION_UNDO)
-        return SL_OK;
-    const sl_strategy *s = &l->rung[action->strategy].strategy;
-    sl_status (*carry)(void *, const int *, int) = action->kind == SL_ACTION_APPLY ? s->apply : s->undo;
-    return carry ? carry(s->user, action->incidents, action->count) : SL_OK;
 }
 
 /* ---- ends ---- */

@@ -18,13 +18,11 @@
  *
  * Not thread-safe. Times are ns of the caller's clock and never go back; every call first lets time pass to
  * `now`. */
-#ifndef SL_ADAPT_LADDER_H
-#define SL_ADAPT_LADDER_H
+#pragma once
 
 #include "adapt/ladder/strategy.h"
 
 #include <stddef.h>
-#include <stdio.h>
 
 typedef struct sl_ladder sl_ladder;
 
@@ -46,7 +44,12 @@ sl_status sl_ladder_open(const sl_ladder_config *config, const sl_strategy *stra
                          sl_ladder **ladder);
 void sl_ladder_close(sl_ladder *ladder);
 
-/* ---- what is told to it. All: SL_ENOMEM; SL_EINVAL when time goes back or the id or loss makes no sense */
+/** Room for the next call, which then cannot fail for want of memory, unless an incident begins. SL_ENOMEM.
+ */
+sl_status sl_ladder_reserve(sl_ladder *ladder);
+
+/* ---- what is told to it. All: SL_ENOMEM, and nothing has changed; SL_EINVAL when time goes back or the id
+ * or loss makes no sense */
 
 /** An incident begins, or comes again (the same id). Its loss is what is measured, with all that is in
  * effect. */
@@ -85,9 +88,6 @@ sl_status sl_ladder_next(sl_ladder *ladder, sl_time now, sl_action *action);
 
 /** When sl_ladder_next will have an action if nothing is told to it until then. SL_TIME_NEVER: not so. */
 sl_time sl_ladder_due(const sl_ladder *ladder);
-
-/** Calls the strategy's apply or undo (SL_OK without one). */
-sl_status sl_ladder_carry_out(const sl_ladder *ladder, const sl_action *action);
 
 /** What applying a strategy is estimated to cost now, where that changes although it has not been applied:
  * counts from the next news on. SL_EINVAL: negative. */
@@ -149,8 +149,3 @@ void sl_ladder_clear_log(sl_ladder *ladder);
 
 /** One entry as a sentence without end of line, for a person. */
 void sl_ladder_entry_text(const sl_ladder *ladder, const sl_ladder_entry *entry, char *text, size_t size);
-
-/** The whole log, a line an entry: seconds and sentence. */
-void sl_ladder_log_print(const sl_ladder *ladder, FILE *out);
-
-#endif

@@ -4,8 +4,7 @@
  *   ladder_time time passes: what is lost meanwhile, and when the next action is due
  *   ladder_plan what would help an incident, and at how much lost time
  *   ladder_log  why, in entries and sentences */
-#ifndef SL_ADAPT_LADDER_INSIDE_H
-#define SL_ADAPT_LADDER_INSIDE_H
+#pragma once
 
 #include "adapt/ladder/ladder.h"
 
@@ -73,5 +72,3 @@ sl_status sl_ladder_plan(sl_ladder *l, sl_ladder_case *c, int news);
 /** One more entry at the ladder's time, about `c` (or NULL) and a strategy (or -1). */
 sl_status sl_ladder_note(sl_ladder *l, sl_ladder_entry_kind kind, const sl_ladder_case *c, int strategy,
                          sl_ladder_entry **entry);
-
-#endif

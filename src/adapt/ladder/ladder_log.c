@@ -2,7 +2,14 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+/* A call writes an entry of its own, and then plans each incident once at most. */
+sl_status sl_ladder_reserve(sl_ladder *l) {
+    size_t most = 2 + (l->case_count + 1) * (size_t)l->rungs;
+    return sl_grow(&l->log, &l->log_capacity, l->log_count + most, sizeof *l->log);
+}
 
 sl_status sl_ladder_note(sl_ladder *l, sl_ladder_entry_kind kind, const sl_ladder_case *c, int strategy,
                          sl_ladder_entry **entry) {
@@ -137,13 +144,5 @@ void sl_ladder_entry_text(const sl_ladder *l, const sl_ladder_entry *e, char *te
     case SL_LADDER_PROFILE:
         snprintf(text, size, "profile the network: it is time");
         break;
-    }
-}
-
-void sl_ladder_log_print(const sl_ladder *l, FILE *out) {
-    char text[256];
-    for (size_t i = 0; i < l->log_count; i++) {
-        sl_ladder_entry_text(l, &l->log[i], text, sizeof text);
-        fprintf(out, "%10.3f s  %s\n", seconds(l->log[i].time), text);
     }
 }

@@ -3,11 +3,9 @@
  * bad host. To ignore it is what is left when none of them is applied.
  *
  * A strategy says which causes it answers, what it costs once, and, from the timing model, how much time
- * would still be lost with it. ladder.h decides from that when which one is applied; apply and undo are
- * carried out by whoever uses the ladder: a run between two iterations, a simulation by its clock, a program
- * through a hook. */
-#ifndef SL_ADAPT_STRATEGY_H
-#define SL_ADAPT_STRATEGY_H
+ * would still be lost with it. ladder.h decides from that when which one is applied; whoever uses the ladder
+ * carries that out: a run between two iterations, a simulation by its clock, a program through a hook. */
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -47,10 +45,5 @@ typedef struct sl_strategy {
     /* Time lost a second where it stays in effect after relief; NULL: none. Asked when an incident begins or
      * is over. */
     double (*keeping)(void *user, const sl_incident *incident);
-    /* Carry it out for `count` incidents, or begin to. NULL: the caller acts on sl_action by itself. */
-    sl_status (*apply)(void *user, const int *incidents, int count);
-    sl_status (*undo)(void *user, const int *incidents, int count);
     void *user;
 } sl_strategy;
-
-#endif

@@ -1,7 +1,6 @@
 /* Which replicas of a layout are alike, for whoever asks about many layouts and keeps what he knows of each
  * replica. */
-#ifndef SL_ADAPT_MODEL_ALIKE_H
-#define SL_ADAPT_MODEL_ALIKE_H
+#pragma once
 
 #include "adapt/model/model.h"
 
@@ -13,7 +12,8 @@ typedef struct sl_likeness {
     int32_t microbatches, delegated;
 } sl_likeness;
 
+/** 128 bits that stand for a problem with its microbatches. Never fails. */
+void sl_model_digest(const sl_problem *problem, uint64_t word[2]);
+
 /** What each replica is like in a layout: like[replicas]. SL_ENOMEM. */
 sl_status sl_model_alike(sl_model *model, const sl_job_layout *layout, sl_likeness *like);
-
-#endif

@@ -13,10 +13,13 @@
  *   model      opening, what is slow, problems of replicas, times of layouts
  *   divide     microbatches over replicas
  *   places     processes over positions: topology search, slow devices gathered, exchanges of two */
-#ifndef SL_ADAPT_MODEL_H
-#define SL_ADAPT_MODEL_H
+#pragma once
 
 #include "plan/search/plan.h"
+
+/* What models have found out, by what was asked: several of one job may share it (a simulation that plays the
+ * job several times), one thread at a time. */
+typedef struct sl_model_answers sl_model_answers;
 
 /* A job's shape. A position is (rank, replica, tensor rank); its number is sl_job_position. Positions are as
  * many as processes; process p sat at position p in the beginning. */
@@ -29,6 +32,7 @@ typedef struct sl_job {
     const char *schedule; /* of new plans: a family's name or "auto" */
     double effort;        /* of the topology search, s (adapt/topology/topology.h) */
     uint64_t seed;
+    sl_model_answers *answers; /* shared with other models of this job; NULL: a model has its own */
 } sl_job;
 
 static inline int sl_job_processes(const sl_job *job) {
@@ -78,6 +82,10 @@ typedef struct sl_slow_part {
 
 typedef struct sl_model sl_model;
 
+/** SL_ENOMEM. Close after all models that share them. */
+sl_status sl_model_answers_open(sl_model_answers **answers);
+void sl_model_answers_close(sl_model_answers *answers);
+
 /** `healthy[replicas]`: what each replica is like when nothing is slow; the pointers are kept, several may be
  * the same (their number of microbatches does not count). `job` is copied (its arrays and texts too).
  * SL_ENOMEM, SL_EINVAL. Close with sl_model_close. */
@@ -109,5 +117,3 @@ sl_status sl_model_divide(sl_model *model, sl_job_layout *layout, double *time);
  * something slow concerns and a few healthy ones. */
 sl_status sl_model_places(sl_model *model, const sl_job_layout *from, int divides, sl_job_layout *to,
                           double *time, int *moved);
-
-#endif

@@ -13,3 +13,9 @@ sl_status sl_model_alike(sl_model *m, const sl_job_layout *layout, sl_likeness *
     }
     return SL_OK;
 }
+
+void sl_model_digest(const sl_problem *problem, uint64_t word[2]) {
+    sl_fingerprint f = sl_model_base(problem);
+    sl_fingerprint_add(&f, (uint64_t)problem->microbatches);
+    memcpy(word, f.word, sizeof f.word);
+}

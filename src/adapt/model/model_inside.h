@@ -1,6 +1,7 @@
 /* What the files of the model share.
  *
  *   model_open     opening, what is slow, layouts
+ *   model_answers  what was found out once
  *   model_replica  what a replica is like in the layout at hand; what it takes, asked once
  *   model_divide   replicas that are alike as groups; microbatches over groups
  *   model_gather   the replicas that are looked at; slow devices in few of them
@@ -10,8 +11,7 @@
  * A fingerprint is 128 bits that stand for a replica's healthy problem and all that is slow in it. Answers
  * are kept by fingerprint, so that they outlive layouts and slow parts, and are as good when the same comes
  * again. */
-#ifndef SL_ADAPT_MODEL_MODEL_INSIDE_H
-#define SL_ADAPT_MODEL_MODEL_INSIDE_H
+#pragma once
 
 #include "adapt/model/model.h"
 #include "base/random.h"
@@ -54,6 +54,19 @@ typedef struct sl_answer {
     double time;          /* ns; INFINITY: no plan fits */
 } sl_answer;
 
+/* Which of the hosts that were asked about sits at each place. */
+typedef struct sl_arrangement {
+    sl_fingerprint asked;
+    int *host; /* NULL: as they did */
+} sl_arrangement;
+
+struct sl_model_answers {
+    sl_answer *answer; /* [slots] */
+    size_t slots, answers;
+    sl_arrangement *arrangement; /* as a ring, of so many */
+    long long arrangements;      /* so far */
+};
+
 struct sl_model {
     sl_placement placement;
     sl_job job;
@@ -86,10 +99,20 @@ struct sl_model {
     const char
         *rule; /* what plans are made with: the job's schedule, or a quick one while places are looked for */
     const char *quick;
-    long long allowed; /* answers that may be looked up; an op planned counts as ten */
-    sl_answer *answer; /* [slots] */
-    size_t slots, answers;
+    long long allowed;         /* answers that may be looked up; an op planned counts as ten */
+    sl_model_answers *answers; /* the job's, or its own */
 };
+
+/* ---- model_answers.c */
+/** The answer to what is asked; not `asked`: there is none yet, and here it belongs. SL_ENOMEM. */
+sl_status sl_model_answer(sl_model_answers *answers, const sl_fingerprint *asked, sl_answer **answer);
+void sl_model_answered(sl_model_answers *answers, const sl_fingerprint *asked, double time,
+                       sl_answer *answer);
+/** Whether a search of places was answered; *host: which of the hosts asked about sits at each place. NULL:
+ * as they did. */
+int sl_model_arrangement(const sl_model_answers *answers, const sl_fingerprint *asked, const int **host);
+/** Takes *host over. SL_ENOMEM: it does not. */
+sl_status sl_model_arranged(sl_model_answers *answers, const sl_fingerprint *asked, int **host);
 
 /* ---- model_open.c */
 /** What follows is about this layout. */
@@ -140,5 +163,3 @@ sl_status sl_model_excerpt(sl_model *model, const int *split, sl_excerpt *excerp
 int sl_model_gather(sl_model *model, const sl_excerpt *excerpt, sl_job_layout *layout);
 /** layout->process: the best that exchanges lead to. */
 sl_status sl_model_exchange(sl_model *model, const sl_excerpt *excerpt, int divides, sl_job_layout *layout);
-
-#endif

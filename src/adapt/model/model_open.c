@@ -168,6 +168,9 @@ static sl_status begin(sl_model *m, const sl_job *job, const sl_problem *const *
     m->processes = sl_job_processes(job);
     m->allowed = LLONG_MAX;
     SL_TRY(copy_job(m, job, p->stages));
+    m->answers = job->answers;
+    if (!m->answers)
+        SL_TRY(sl_model_answers_open(&m->answers));
     SL_TRY(open_arrays(m));
     if (strcmp(job->schedule, "auto") == 0 && sl_family_fits(sl_family_find(QUICK), p))
         m->quick = QUICK;
@@ -194,6 +197,8 @@ sl_status sl_model_open(const sl_job *job, const sl_problem *const *healthy, sl_
 void sl_model_close(sl_model *m) {
     if (!m)
         return;
+    if (!m->job.answers)
+        sl_model_answers_close(m->answers);
     void *arrays[] = {(void *)m->job.schedule,
                       (void *)m->job.sum,
                       m->healthy,
@@ -210,7 +215,6 @@ void sl_model_close(sl_model *m) {
                       m->excess,
                       m->group,
                       m->of,
-                      m->answer,
                       m};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         sl_free(arrays[i]);

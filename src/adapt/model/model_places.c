@@ -92,9 +92,47 @@ static void fill_cluster(const sl_model *m, const int *host, sl_cluster *c) {
     }
 }
 
-static sl_status search(const sl_model *m, const sl_excerpt *e, int microbatches, const int *host,
-                        sl_topology *found) {
+/* Of all that the search goes by and that another cluster of this job may have otherwise. */
+static sl_fingerprint fingerprint_of(const sl_cluster *c) {
+    sl_fingerprint f = {{0}};
+    const int shape[] = {c->tensor, c->data, c->pipeline, c->microbatches};
+    for (int i = 0; i < 4; i++)
+        sl_fingerprint_add(&f, (uint64_t)shape[i]);
+    for (int stage = 0; stage < c->pipeline; stage++) {
+        sl_fingerprint_add_real(&f, c->gradient[stage]);
+        for (int kind = 0; kind < SL_OP_KINDS; kind++)
+            sl_fingerprint_add(&f, (uint64_t)c->time[kind][stage]);
+    }
+    for (int i = 0; i < c->hosts; i++)
+        sl_fingerprint_add_real(&f, c->speed[i]);
+    for (int i = 0; i < c->hosts * c->hosts; i++) {
+        sl_fingerprint_add_real(&f, c->latency[i]);
+        sl_fingerprint_add_real(&f, c->pace[i]);
+    }
+    return f;
+}
+
+/* *host: at each position; NULL: as they sit. */
+static sl_status search(sl_model *m, const sl_cluster *cluster, const int **host) {
+    sl_topology found = {0};
+    sl_fingerprint asked = fingerprint_of(cluster);
+    if (sl_model_arrangement(m->answers, &asked, host))
+        return SL_OK;
+    sl_status status = sl_topology_search(
+        cluster, &(sl_topology_options){.seed = m->job.seed, .effort = m->job.effort}, &found);
+    int *none = NULL;
+    SL_THEN(status, sl_model_arranged(m->answers, &asked, found.moved ? &found.host : &none));
+    if (status == SL_OK)
+        (void)sl_model_arrangement(m->answers, &asked, host);
+    sl_topology_free(&found);
+    return status;
+}
+
+/* Among the processes of the excerpt. */
+static sl_status find_arrangement(sl_model *m, const sl_excerpt *e, int microbatches, const int *process,
+                                  const int **host) {
     sl_cluster cluster;
+    *host = NULL;
     sl_status status = sl_cluster_make(m->job.tensor, e->count, m->job.ranks, microbatches, &cluster);
     if (status == SL_OK) {
         sl_free(cluster.schedule);
@@ -103,34 +141,31 @@ static sl_status search(const sl_model *m, const sl_excerpt *e, int microbatches
     }
     if (status == SL_OK) {
         cluster.direct = !m->job.ring;
-        fill_cluster(m, host, &cluster);
+        fill_cluster(m, process, &cluster);
         status = sl_cluster_check(&cluster, "the job");
     }
-    if (status == SL_OK)
-        status = sl_topology_search(
-            &cluster, &(sl_topology_options){.seed = m->job.seed, .effort = m->job.effort}, found);
+    SL_THEN(status, search(m, &cluster, host));
     sl_cluster_free(&cluster);
     return status == SL_EINVAL || status == SL_ENONE ? SL_OK : status; /* it has no answer */
 }
 
 /* Into layout->process. */
 static sl_status ask_topology(sl_model *m, const sl_excerpt *e, sl_job_layout *layout) {
-    int hosts = e->count * m->job.ranks * m->job.tensor, *host;
-    sl_topology found = {0};
+    int hosts = e->count * m->job.ranks * m->job.tensor, *process;
+    const int *host;
     if (!is_searchable(m, hosts))
         return SL_OK;
-    SL_TRY(sl_alloc(&host, 2 * (size_t)hosts, sizeof *host));
-    int *position = host + hosts;
+    SL_TRY(sl_alloc(&process, 2 * (size_t)hosts, sizeof *process));
+    int *position = process + hosts;
     for (int i = 0; i < hosts; i++) {
         int place = i / m->job.tensor, rank = place / e->count, replica = e->replica[place % e->count];
         position[i] = sl_job_position(&m->job, rank, replica, i % m->job.tensor);
-        host[i] = layout->process[position[i]];
+        process[i] = layout->process[position[i]];
     }
-    sl_status status = search(m, e, layout->split[e->replica[0]], host, &found);
-    for (int i = 0; i < hosts && status == SL_OK && found.moved; i++)
-        layout->process[position[i]] = host[found.host[i]];
-    sl_topology_free(&found);
-    sl_free(host);
+    sl_status status = find_arrangement(m, e, layout->split[e->replica[0]], process, &host);
+    for (int i = 0; i < hosts && status == SL_OK && host; i++)
+        layout->process[position[i]] = process[host[i]];
+    sl_free(process);
     return status;
 }
 

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define MAX_ANSWERS 65536 /* then all are forgotten */
-
 /* ---- what is slow at a process, between two, at a place, in a sum ---- */
 
 static void worsen(double more[2], double latency, double pace) {
@@ -207,15 +205,25 @@ sl_status sl_model_problem(sl_model *m, const sl_job_layout *layout, int replica
     return build(m, replica, layout->split[replica], problem);
 }
 
+/* Many words, each by two multiplications alone; the end of sl_model_base mixes what came of them. */
+static void add_words(sl_fingerprint *f, const void *words, int count) {
+    for (int i = 0; i < count; i++) {
+        uint64_t word;
+        memcpy(&word, (const unsigned char *)words + 8 * i, sizeof word);
+        f->word[0] = (f->word[0] ^ word) * SL_RANDOM_STEP;
+        f->word[0] ^= f->word[0] >> 32;
+        f->word[1] = (f->word[1] + word) * 0xd1b54a32d192ed03u;
+        f->word[1] ^= f->word[1] >> 29;
+    }
+}
+
 static void add_times(sl_fingerprint *f, const sl_time *time, int count) {
-    for (int i = 0; i < count; i++)
-        sl_fingerprint_add(f, (uint64_t)time[i]);
+    add_words(f, time, count);
 }
 
 static void add_reals(sl_fingerprint *f, const double *value, int count) {
     sl_fingerprint_add(f, value != NULL);
-    for (int i = 0; value && i < count; i++)
-        sl_fingerprint_add_real(f, value[i]);
+    add_words(f, value, value ? count : 0);
 }
 
 sl_fingerprint sl_model_base(const sl_problem *p) {
@@ -244,6 +252,7 @@ sl_fingerprint sl_model_base(const sl_problem *p) {
         const sl_time link[] = {l->latency, l->transfer, l->jitter, l->lanes, p->wire ? p->wire[i] : -1};
         add_times(&f, link, 5);
     }
+    sl_fingerprint_add(&f, 0);
     return f;
 }
 
@@ -251,46 +260,17 @@ sl_fingerprint sl_model_base(const sl_problem *p) {
 
 static sl_status plan(sl_model *m, int replica, int microbatches, double *time) {
     sl_problem problem = {0};
-    sl_plan made = {0};
+    sl_time makespan = 0;
     sl_fingerprint like;
     SL_TRY(sl_model_look(m, replica, &like));
     sl_status status = build(m, replica, microbatches, &problem);
     if (status == SL_OK && sl_problem_total_ms(&problem) > SL_MAX_TOTAL_MS)
         status = sl_error(SL_ENONE, "an iteration would take longer than anything that is timed");
     if (status == SL_OK)
-        status = sl_plan_make(&problem, m->rule, &made);
-    *time = status == SL_OK ? (double)made.makespan : INFINITY;
-    sl_plan_free(&made);
+        status = sl_plan_time(&problem, m->rule, &makespan);
+    *time = status == SL_OK ? (double)makespan : INFINITY;
     sl_problem_free(&problem);
     return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status; /* the family takes no such number */
-}
-
-static sl_answer *slot_of(sl_answer *answer, size_t slots, const sl_fingerprint *asked) {
-    size_t i = (size_t)asked->word[0] & (slots - 1);
-    while ((answer[i].asked.word[0] | answer[i].asked.word[1]) &&
-           memcmp(&answer[i].asked, asked, sizeof *asked) != 0)
-        i = (i + 1) & (slots - 1);
-    return &answer[i];
-}
-
-/* Room for one more answer. */
-static sl_status widen(sl_model *m) {
-    size_t slots = m->slots ? 2 * m->slots : 256;
-    sl_answer *wider;
-    if (m->answers >= MAX_ANSWERS) {
-        memset(m->answer, 0, m->slots * sizeof *m->answer);
-        m->answers = 0;
-    }
-    if (2 * m->answers < m->slots)
-        return SL_OK;
-    SL_TRY(sl_alloc(&wider, slots, sizeof *wider));
-    for (size_t i = 0; i < m->slots; i++)
-        if (m->answer[i].asked.word[0] | m->answer[i].asked.word[1])
-            *slot_of(wider, slots, &m->answer[i].asked) = m->answer[i];
-    sl_free(m->answer);
-    m->answer = wider;
-    m->slots = slots;
-    return SL_OK;
 }
 
 sl_status sl_model_ask(sl_model *m, const sl_alike *group, int microbatches, double *time) {
@@ -304,16 +284,16 @@ sl_status sl_model_ask(sl_model *m, const sl_alike *group, int microbatches, dou
     m->allowed--;
     if (microbatches < 1 || microbatches > SL_MAX_MICROBATCHES || ops > SL_MAX_OPS)
         return SL_OK;
-    SL_TRY(widen(m));
-    sl_answer *answer = slot_of(m->answer, m->slots, &asked);
-    if (!(answer->asked.word[0] | answer->asked.word[1])) {
-        if (m->allowed <= 0)
-            return SL_OK;
-        m->allowed -= 10 * ops;
-        SL_TRY(plan(m, group->replica, microbatches, &answer->time));
-        answer->asked = asked;
-        m->answers++;
+    sl_answer *answer;
+    SL_TRY(sl_model_answer(m->answers, &asked, &answer));
+    if (answer->asked.word[0] | answer->asked.word[1]) {
+        *time = answer->time;
+        return SL_OK;
     }
-    *time = answer->time;
+    if (m->allowed <= 0)
+        return SL_OK;
+    m->allowed -= 10 * ops;
+    SL_TRY(plan(m, group->replica, microbatches, time));
+    sl_model_answered(m->answers, &asked, *time, answer);
     return SL_OK;
 }

@@ -2,9 +2,8 @@
  * other replicas is late, too, and no link of them could be another card's as well. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 
+#include <limits.h>
 #include <math.h>
-
-#define ALIKE 0.25 /* delays of one card */
 
 static int touches(const sl_case *c, int process) {
     return c->seen && !c->reported && c->view.part.kind == SL_PART_LINK &&
@@ -30,23 +29,90 @@ static int pairs_of(const sl_problem *p, int rank) {
     return pairs;
 }
 
-/* All links of the process within its pipeline are slow and as late as each other, two at least. */
-static int is_card(const sl_orchestrator *o, int process, double *least, double *most) {
-    const sl_job *job = &o->config.job;
-    int position = sl_job_layout_position(job, &o->layout, process), links = 0;
-    *least = INFINITY;
-    *most = 0;
+static int is_card_already(const sl_orchestrator *o, int process) {
+    const sl_case *c = sl_cases_find(o, (sl_component_key){SL_PART_CARD, process, -1});
+    return c && c->card && c->told >= 0;
+}
+
+/* The slow links of a process within its pipeline: how many, their delays, since how many iterations. */
+typedef struct slow_links {
+    int count, first, last;
+    double least, most;
+} slow_links;
+
+static slow_links look_at_links(const sl_orchestrator *o, int process) {
+    slow_links l = {.last = INT_MAX, .least = INFINITY};
     for (int i = 0; i < o->case_count; i++) {
         const sl_case *c = &o->cases[i];
         if (!touches(c, process) || c->cause != SL_CAUSE_LINK)
             continue;
-        double delay = delay_of(&c->view.part, job->message);
-        links++;
-        *least = fmin(*least, delay);
-        *most = fmax(*most, delay);
+        double delay = delay_of(&c->view.part, o->config.job.message);
+        l.count++;
+        l.first = c->streak > l.first ? c->streak : l.first;
+        l.last = c->streak < l.last ? c->streak : l.last;
+        l.least = fmin(l.least, delay);
+        l.most = fmax(l.most, delay);
     }
+    return l;
+}
+
+/* Links as late as that were slow as well, and nobody uses them since processes have changed places. */
+static int has_left_another(const sl_orchestrator *o, int process, double delay) {
+    for (size_t i = 0; i < o->memories; i++) {
+        const sl_slow_part *part = &o->memory[i].part;
+        double then = delay_of(part, o->config.job.message);
+        if ((part->a == process || part->b == process) &&
+            fmin(then, delay) > SL_AS_LATE * fmax(then, delay) &&
+            !sl_job_layout_talk(&o->config.job, &o->layout, sl_healthy_of(o, 0), part->a, part->b))
+            return 1;
+    }
+    return 0;
+}
+
+/* All of them are slow and as late as each other, two at least with one that was left; and since about the
+ * same iteration. */
+static int is_card(const sl_orchestrator *o, int process, double *most) {
+    const sl_job *job = &o->config.job;
+    int position = sl_job_layout_position(job, &o->layout, process);
+    slow_links l = look_at_links(o, process);
     const sl_problem *p = sl_healthy_of(o, sl_job_replica(job, position));
-    return links > 1 && links == pairs_of(p, sl_job_rank(job, position)) && *least > (1 - ALIKE) * *most;
+    *most = l.most;
+    if (l.first > l.last + o->config.hold && !is_card_already(o, process))
+        return 0;
+    return l.count > 0 && l.count == pairs_of(p, sl_job_rank(job, position)) &&
+           l.least > SL_AS_LATE * l.most && (l.count > 1 || has_left_another(o, process, l.most));
+}
+
+static int has_slow_sum(const sl_orchestrator *o, int process) {
+    int position = sl_job_layout_position(&o->config.job, &o->layout, process);
+    const sl_problem *p = sl_healthy_of(o, sl_job_replica(&o->config.job, position));
+    for (size_t i = 0; i < o->lately.count; i++)
+        if (o->lately.slow[i].kind == SL_SLOW_SUM &&
+            sl_problem_rank(p, o->lately.slow[i].stage) == sl_job_rank(&o->config.job, position))
+            return 1;
+    return 0;
+}
+
+int sl_cards_known(const sl_orchestrator *o, int process, sl_slow_part *part) {
+    if (process < 0 || (o->pairs && !sl_pairs_card(o, process)) || !has_slow_sum(o, process))
+        return 0;
+    const sl_case *c = sl_cases_find(o, (sl_component_key){SL_PART_CARD, process, -1});
+    if (!o->pairs && is_card_already(o, process) && c->view.part.kind == SL_PART_CARD) {
+        *part = c->view.part;
+        return 1;
+    }
+    *part = (sl_slow_part){.kind = SL_PART_CARD, .a = process, .b = -1};
+    return sl_pairs_card(o, process) && sl_pairs_split(o, part, 0) && sl_pairs_split(o, part, 1);
+}
+
+/* Its sums and the network show it, and its links are as late. */
+static int is_card_of_sums(const sl_orchestrator *o, int process, sl_slow_part *part, double *most) {
+    if (!sl_cards_known(o, process, part))
+        return 0;
+    slow_links l = look_at_links(o, process);
+    double delay = delay_of(part, o->config.job.message);
+    *most = fmax(l.most, delay);
+    return l.count > 0 && fmin(l.least, delay) > SL_AS_LATE * *most;
 }
 
 /* A card carries what its process sums with those of other replicas, too. */
@@ -55,22 +121,19 @@ static int sums_agree(const sl_orchestrator *o, int process) {
     int rank = sl_job_rank(&o->config.job, position), replica = sl_job_replica(&o->config.job, position),
         known = 0;
     const sl_problem *p = sl_healthy_of(o, replica);
-    for (size_t i = 0; i < o->lately.count; i++)
-        if (o->lately.slow[i].kind == SL_SLOW_SUM && sl_problem_rank(p, o->lately.slow[i].stage) == rank)
-            return 1;
     for (int stage = 0; stage < p->stages && o->config.job.replicas > 1; stage++)
         for (int i = sl_history_oldest(&o->series); i < o->series.rows && sl_problem_rank(p, stage) == rank;
              i++) {
             const sl_measured *m = o->series.row[i % SL_ROWS].replica[replica];
             known |= m && m->summed[stage];
         }
-    return !known;
+    return has_slow_sum(o, process) || !known;
 }
 
-static sl_status merge_card(sl_orchestrator *o, int process, double most) {
+static sl_status merge_card(sl_orchestrator *o, sl_slow_part part, double most) {
     const sl_job *job = &o->config.job;
-    sl_slow_part part = {.kind = SL_PART_CARD, .a = process, .b = -1};
     sl_case *card, kept = {0};
+    int id, process = part.a;
     double excess_now = 0;
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
@@ -88,12 +151,13 @@ static sl_status merge_card(sl_orchestrator *o, int process, double most) {
         c->seen = 0;
         c->merged = 1; /* it is the card's */
     }
-    int id; /* the costliest of its links goes on as the card */
+    /* the costliest of its links goes on as the card */
     SL_TRY(sl_cases_number(o, (sl_component_key){SL_PART_CARD, process, -1}, kept.view.id, &id));
     SL_TRY(sl_cases_see(o, (sl_component_key){SL_PART_CARD, process, -1}, &card));
     if (!card)
         return SL_OK;
     card->merged = 0;
+    card->card = 1;
     card->cause = SL_CAUSE_HOST;
     card->replica = kept.replica;
     card->rank = sl_job_rank(job, sl_job_layout_position(job, &o->layout, process));
@@ -105,37 +169,41 @@ static sl_status merge_card(sl_orchestrator *o, int process, double most) {
     return SL_OK;
 }
 
-static int is_card_already(sl_orchestrator *o, int process) {
-    const sl_case *c = sl_cases_find(o, (sl_component_key){SL_PART_CARD, process, -1});
-    return c && c->view.part.kind == SL_PART_CARD && c->told >= 0;
-}
-
 /* A link that the cards of both its ends would explain tells of neither. */
 static int shares_a_link(const sl_orchestrator *o, int process) {
-    double least, most;
+    double most;
     for (int i = 0; i < o->case_count; i++) {
         const sl_slow_part *part = &o->cases[i].view.part;
         if (touches(&o->cases[i], process) && o->cases[i].cause == SL_CAUSE_LINK &&
-            is_card(o, part->a == process ? part->b : part->a, &least, &most))
+            is_card(o, part->a == process ? part->b : part->a, &most))
             return 1;
     }
     return 0;
 }
 
+static sl_status look_at_process(sl_orchestrator *o, int process, int already) {
+    double most;
+    sl_slow_part part;
+    if (is_card_of_sums(o, process, &part, &most))
+        return merge_card(o, part, most);
+    part = (sl_slow_part){.kind = SL_PART_CARD, .a = process, .b = -1};
+    if (is_card(o, process, &most) &&
+        (already ? is_card_already(o, process) : sums_agree(o, process) && !shares_a_link(o, process)))
+        return merge_card(o, part, most);
+    return SL_OK;
+}
+
 /* Those that are cards already come first. */
 sl_status sl_cards_find(sl_orchestrator *o) {
-    double least, most;
     for (int already = 1; already >= 0; already--)
         for (int i = 0, count = o->case_count; i < count; i++)
             for (int end = 0; end < 2; end++) {
-                const sl_slow_part *part = &o->cases[i].view.part;
-                int process = end ? part->b : part->a;
-                if (!o->cases[i].seen || o->cases[i].cause != SL_CAUSE_LINK || process < 0 ||
-                    !touches(&o->cases[i], process) || !is_card(o, process, &least, &most))
-                    continue;
-                if (already ? is_card_already(o, process)
-                            : sums_agree(o, process) && !shares_a_link(o, process))
-                    SL_TRY(merge_card(o, process, most));
+                const sl_case *c = &o->cases[i];
+                int process = end ? c->view.part.b : c->view.part.a;
+                if (process >= 0 && c->cause == SL_CAUSE_LINK && touches(c, process))
+                    SL_TRY(look_at_process(o, process, already));
             }
+    for (int i = 0; i < o->case_count; i++)
+        o->cases[i].card &= !o->cases[i].seen || o->cases[i].view.part.kind == SL_PART_CARD;
     return SL_OK;
 }

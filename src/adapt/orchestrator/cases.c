@@ -32,16 +32,23 @@ int sl_cases_process(const sl_orchestrator *o, int rank, int replica) {
     return least;
 }
 
-sl_case *sl_cases_by_id(sl_orchestrator *o, int id) {
+sl_case *sl_cases_by_id(const sl_orchestrator *o, int id) {
     for (int i = 0; i < o->case_count; i++)
         if (o->cases[i].view.id == id)
             return &o->cases[i];
     return NULL;
 }
 
-sl_case *sl_cases_find(sl_orchestrator *o, sl_component_key key) {
+sl_case *sl_cases_find(const sl_orchestrator *o, sl_component_key key) {
     const sl_known_component *known = find_key(o, key);
     return known ? sl_cases_by_id(o, known->id) : NULL;
+}
+
+int sl_cases_any_seen(const sl_orchestrator *o) {
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].seen)
+            return 1;
+    return 0;
 }
 
 sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found) {
@@ -68,19 +75,22 @@ sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found
 /* ---- components of this iteration ---- */
 
 /* Tensor ranks of a place are measured as one: who is known to be slow there is named; of several the first
- * goes on. */
+ * goes on. Or who sat with one that was named and sits elsewhere now. */
 static int slow_process(sl_orchestrator *o, int rank, int replica) {
     const sl_job *job = &o->config.job;
-    int found = -1;
+    int found = -1, left = -1;
     for (int t = 0; t < job->tensor; t++) {
         int process = o->layout.process[sl_job_position(job, rank, replica, t)];
         sl_case *c = sl_cases_find(o, (sl_component_key){SL_PART_DEVICE, process, -1});
+        const sl_case *shared = sl_cases_by_id(o, o->shares[process] - 1);
         if (c && found >= 0)
             c->merged = 1;
         else if (c)
             found = process;
+        if (left < 0 && shared && shared->apart)
+            left = process;
     }
-    return found >= 0 ? found : sl_cases_process(o, rank, replica);
+    return found >= 0 ? found : left >= 0 ? left : sl_cases_process(o, rank, replica);
 }
 
 static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
@@ -89,14 +99,17 @@ static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
     SL_TRY(sl_cases_see(o, (sl_component_key){SL_PART_DEVICE, a, -1}, &c));
     if (!c || c->reported)
         return SL_OK;
+    for (int t = 0; t < o->config.job.tensor && !c->apart; t++)
+        o->shares[o->layout.process[sl_job_position(&o->config.job, s->rank, s->replica, t)]] =
+            c->view.id + 1;
     c->cause = SL_CAUSE_DEVICE;
     c->replica = s->replica;
     c->rank = s->rank;
     c->from = c->to = -1;
     c->now = s->now;
     c->healthy = s->healthy;
-    c->view.part = (sl_slow_part){.kind = SL_PART_DEVICE, .a = a, .b = -1, .slowdown = s->now / s->healthy};
-    c->view.growth = s->now / s->healthy;
+    c->view.growth = fmax(1, s->now / s->healthy); /* the level may be well before the last row is */
+    c->view.part = (sl_slow_part){.kind = SL_PART_DEVICE, .a = a, .b = -1, .slowdown = c->view.growth};
     return SL_OK;
 }
 
@@ -125,7 +138,7 @@ static sl_status see_link(sl_orchestrator *o, const sl_slow *s) {
     sl_case *c;
     int a = sl_cases_process(o, s->from, s->replica), b = sl_cases_process(o, s->to, s->replica);
     int turned = a > b, low = turned ? b : a, high = turned ? a : b;
-    double grown = s->now - s->healthy;
+    double grown = fmax(0, s->now - s->healthy); /* the level may be well before the last row is */
     SL_TRY(sl_cases_see(o, (sl_component_key){SL_PART_LINK, low, high}, &c));
     if (!c || c->reported)
         return SL_OK;
@@ -148,114 +161,81 @@ static sl_status see_link(sl_orchestrator *o, const sl_slow *s) {
                          &c->view.part.pace[turned]);
 }
 
-/* What a message of so many bytes takes longer between two processes than on the best connection that was
- * measured; -1: it was not. */
-static double pair_time(const sl_orchestrator *o, int from, int to, double bytes) {
-    double least = INFINITY, time = -1;
-    for (int i = 0; i < o->networks; i++) {
-        const sl_network_measure *m = &o->network[i];
-        double takes = m->latency + m->pace * bytes;
-        if (sl_job_replica(&o->config.job, sl_job_layout_position(&o->config.job, &o->layout, m->from)) ==
-            sl_job_replica(&o->config.job, sl_job_layout_position(&o->config.job, &o->layout, m->to)))
-            continue;
-        least = fmin(least, takes);
-        time = m->from == from && m->to == to ? takes : time;
-    }
-    return time < 0 ? -1 : time - least;
-}
-
-/* The pair of a stage's replicas whose connection was found slowest; of two replicas there is one. */
-static int slowest_pair(const sl_orchestrator *o, int rank, int *a, int *b) {
-    int replicas = o->config.job.replicas;
-    double worst = -1;
-    *a = sl_cases_process(o, rank, 0);
-    *b = sl_cases_process(o, rank, 1);
-    if (replicas == 2)
-        return 1;
-    for (int i = 0; i < o->networks; i++) {
-        const sl_network_measure *m = &o->network[i];
-        int from = sl_job_layout_position(&o->config.job, &o->layout, m->from),
-            to = sl_job_layout_position(&o->config.job, &o->layout, m->to);
-        if (sl_job_rank(&o->config.job, from) != rank || sl_job_rank(&o->config.job, to) != rank)
-            continue;
-        double time = pair_time(o, m->from, m->to, 1e6);
-        if (time > worst) {
-            worst = time;
-            *a = m->from;
-            *b = m->to;
-        }
-    }
-    return worst > 0;
-}
-
 /* Replicas exchange their shares at once, there and back: a sum waits twice for the slowest pair's latency
  * and share; a ring as often as it has steps. Of which the growth consists the network tells; without it all
  * of it is bandwidth. */
-static void split_growth(const sl_orchestrator *o, int stage, int a, int b, double grown,
-                         sl_slow_part *part) {
+static void split_growth(const sl_orchestrator *o, int stage, double grown, sl_slow_part *part) {
     const sl_job *job = &o->config.job;
     double steps = job->ring ? 2.0 * (job->replicas - 1) : 2;
     double share = job->sum ? job->sum[stage] / job->replicas : 0;
     for (int way = 0; way < 2; way++) {
-        int from = way ? b : a, to = way ? a : b;
-        double latency = pair_time(o, from, to, 0), more = pair_time(o, from, to, 1e6);
-        if (latency < 0) {
-            latency = share > 0 ? 0 : grown / steps;
-            more = latency + (share > 0 ? grown / steps / share * 1e6 : 0);
-        }
-        part->latency[way] = latency;
-        part->pace[way] = fmax(0, (more - latency) / 1e6);
+        if (sl_pairs_split(o, part, way))
+            continue;
+        part->latency[way] = share > 0 ? 0 : grown / steps;
+        part->pace[way] = share > 0 ? grown / steps / share : 0;
     }
 }
 
-static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
+static sl_status see_sum_at(sl_orchestrator *o, const sl_slow *s, sl_component_key key,
+                            const sl_slow_part *part) {
     sl_case *c;
-    int id, a = -1, b = -1, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
-    int known = slowest_pair(o, rank, &a, &b);
-    int low = a < b ? a : b, high = a < b ? b : a;
-    /* several stages of a rank go over the same connection; which pair's it is may be known only later */
-    const sl_case *unnamed = sl_cases_find(o, (sl_component_key){SL_KEY_SUM, -1 - rank, -1});
-    if (known && unnamed)
-        SL_TRY(sl_cases_number(o, (sl_component_key){SL_KEY_SUM, low, high}, unnamed->view.id, &id));
-    SL_TRY(sl_cases_see(
-        o, known ? (sl_component_key){SL_KEY_SUM, low, high} : (sl_component_key){SL_KEY_SUM, -1 - rank, -1},
-        &c));
+    SL_TRY(sl_cases_see(o, key, &c));
     if (!c || c->reported || (c->back && s->now - s->healthy <= c->now - c->healthy))
         return SL_OK;
     c->back = 1;
     c->cause = SL_CAUSE_REPLICA_LINK;
     c->replica = -1;
-    c->rank = rank;
+    c->rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
     c->from = c->to = -1;
     c->now = s->now;
     c->healthy = s->healthy;
     c->view.stage = s->stage;
     c->view.growth = s->now - s->healthy;
-    c->view.part = (sl_slow_part){.kind = SL_PART_LINK, .a = known ? low : -1, .b = known ? high : -1};
-    if (known)
-        split_growth(o, s->stage, low, high, s->now - s->healthy, &c->view.part);
+    c->view.part = *part;
+    if (part->a >= 0 && part->kind == SL_PART_LINK)
+        split_growth(o, s->stage, s->now - s->healthy, &c->view.part);
     return SL_OK;
 }
 
+/* The cards that hold up a sum. *found of them. What was seen of the sum so far goes on as the first one's.
+ */
+static sl_status see_cards(sl_orchestrator *o, const sl_slow *s, int before, int *found) {
+    int id, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
+    sl_slow_part part;
+    *found = 0;
+    for (int replica = 0; replica < o->config.job.replicas; replica++) {
+        int process = sl_cases_process(o, rank, replica);
+        sl_component_key key = {SL_PART_CARD, process, -1};
+        if (!sl_cards_known(o, process, &part))
+            continue;
+        const sl_case *c = sl_cases_find(o, key);
+        if (++*found == 1 && before >= 0)
+            SL_TRY(sl_cases_number(o, key, before, &id));
+        if (!c || !c->seen || c->cause == SL_CAUSE_REPLICA_LINK) /* its links have not shown it */
+            SL_TRY(see_sum_at(o, s, key, &part));
+    }
+    return SL_OK;
+}
+
+/* Several stages of a rank go over the same connection; which pair's it is may be known only later. */
+static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
+    sl_slow_part part;
+    int id, cards, pair[2] = {-1, -1}, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
+    int known = sl_pairs_slowest(o, rank, pair);
+    sl_component_key unnamed = {SL_KEY_SUM, -1 - rank, -1}, named = {SL_KEY_SUM, pair[0], pair[1]};
+    const sl_case *before = sl_cases_find(o, unnamed);
+    if (known && !before)
+        before = sl_cases_find(o, named);
+    SL_TRY(see_cards(o, s, before ? before->view.id : -1, &cards));
+    if (cards && (!known || sl_cards_known(o, pair[0], &part) || sl_cards_known(o, pair[1], &part)))
+        return SL_OK;
+    if (known && before)
+        SL_TRY(sl_cases_number(o, named, before->view.id, &id));
+    return see_sum_at(o, s, known ? named : unnamed,
+                      &(sl_slow_part){.kind = SL_PART_LINK, .a = pair[0], .b = pair[1]});
+}
+
 /* ---- what is not measured ---- */
-
-static int has_forward(const sl_measured *m, int rank) {
-    for (int stage = 0; m && stage < m->problem.stages; stage++)
-        if (m->op[stage].count > 0 && (rank < 0 || sl_problem_rank(&m->problem, stage) == rank))
-            return 1;
-    return 0;
-}
-
-/* By its F, and by another's, without which nobody can tell load from a slow device: another rank's, or where
- * there is one in each replica, another replica's. */
-static int is_device_measured(const sl_orchestrator *o, const sl_case *c, const sl_row *row) {
-    int others = 0, ranks = o->config.job.ranks, replicas = o->config.job.replicas;
-    for (int rank = 0; rank < ranks; rank++)
-        others |= rank != c->rank && has_forward(row->replica[c->replica], rank);
-    for (int r = 0; r < replicas && ranks == 1; r++)
-        others |= (r != c->replica || replicas == 1) && has_forward(row->replica[r], -1);
-    return others && has_forward(row->replica[c->replica], c->rank);
-}
 
 static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, int replica) {
     const sl_measured *m = row->replica[replica];
@@ -264,8 +244,6 @@ static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, 
         return 0;
     if (c->cause == SL_CAUSE_REPLICA_LINK)
         return m->summed[c->view.stage];
-    if (c->cause == SL_CAUSE_DEVICE)
-        return is_device_measured(o, c, row);
     if (c->cause == SL_CAUSE_LINK)
         return m->link[c->from * ranks + c->to].count > 0;
     for (int other = 0; other < ranks; other++)
@@ -275,9 +253,10 @@ static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, 
 
 /* Whether enough was measured of a component lately to say that it is well: of a sum by one of the replicas.
  */
-static int is_measured(const sl_orchestrator *o, const sl_case *c) {
-    int rows[SL_ROWS], most = 0, least = o->config.hold < 3 ? o->config.hold : 3;
-    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, 2 * o->config.hold, 0, rows);
+static int is_measured(const sl_orchestrator *o, const sl_case *c, const int *rows, int count) {
+    int most = 0, least = o->config.hold < 3 ? o->config.hold : 3;
+    if (c->cause == SL_CAUSE_DEVICE)
+        return o->lately.known && o->lately.known[c->replica * o->config.job.ranks + c->rank];
     int first = c->replica < 0 ? 0 : c->replica,
         last = c->replica < 0 ? o->config.job.replicas - 1 : c->replica;
     for (int r = first; r <= last; r++) {
@@ -318,8 +297,7 @@ static int are_links_measured(const sl_orchestrator *o, const sl_case *c) {
     return 1;
 }
 
-/* Cases that nobody knows of and that are seen no more. */
-static void drop_unknown(sl_orchestrator *o) {
+void sl_cases_drop_unknown(sl_orchestrator *o) {
     int kept = 0;
     for (int i = 0; i < o->case_count; i++)
         if (o->cases[i].seen || o->cases[i].told >= 0)
@@ -329,27 +307,31 @@ static void drop_unknown(sl_orchestrator *o) {
 
 sl_status sl_cases_compare(sl_orchestrator *o) {
     int rows[SL_ROWS];
-    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, 2 * o->config.hold, 0, rows);
+    int count = sl_history_latest(&o->series, o->series.since, o->series.rows, 2 * o->config.hold, rows);
     for (int i = 0; i < o->case_count; i++)
         o->cases[i].seen = o->cases[i].reported;
     SL_TRY(sl_compare(&o->series, rows, count, o->config.hold, &o->lately));
+    int uneven = 0;
     for (size_t i = 0; i < o->lately.count; i++) {
         const sl_slow *s = &o->lately.slow[i];
+        uneven |= s->kind == SL_SLOW_STAGE;
         if (s->kind == SL_SLOW_DEVICE)
             SL_TRY(see_device(o, s));
         else if (s->kind == SL_SLOW_LINK)
             SL_TRY(see_link(o, s));
-        else if (s->kind == SL_SLOW_SUM)
-            SL_TRY(see_sum(o, s));
     }
+    o->uneven = uneven ? o->uneven + 1 : 0;
     SL_TRY(sl_cards_find(o));
+    for (size_t i = 0; i < o->lately.count; i++)
+        if (o->lately.slow[i].kind == SL_SLOW_SUM)
+            SL_TRY(see_sum(o, &o->lately.slow[i]));
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         if (!c->seen && c->told >= 0 && !c->merged &&
-            !(sl_cases_is_unused(o, c) ? are_links_measured(o, c) : is_measured(o, c)))
+            !(sl_cases_is_unused(o, c) ? are_links_measured(o, c) : is_measured(o, c, rows, count)))
             c->seen = 1; /* nothing says that it is well */
     }
-    drop_unknown(o);
+    sl_cases_drop_unknown(o);
     return SL_OK;
 }
 

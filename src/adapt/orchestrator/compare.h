@@ -1,21 +1,26 @@
-/* Which components are slow: the levels of some rows against what is healthy, everything with itself, by one
- * set of thresholds. So uneven stages and shares of the batch are no fault, and a rank that waits is none: an
- * op begins when its input is there, and counts alone.
+/* Which components are slow: the levels of some rows against what is healthy, each component against itself,
+ * by one set of thresholds. Uneven stages and shares of the batch are therefore no fault. A rank that waits
+ * is none either: an op begins when its input is there, and counts alone.
  *
- *   device  its ops take over 1.1 times as long, one of each kind together, and longer than they usually
- * vary. What all devices of the job have in common is load, and taken off first. link    its messages are
- * later by over a tenth of a typical op, which is the least that can cost a pipeline a tenth of its time, and
- * by more than clocks may be apart, and over 1.1 times their time sum     of a stage over the replicas:
- * likewise; from when its last replica has come stage   is no fault: its ops have more work than they had,
- * against those of other ranks, and take as long as that says */
-#ifndef SL_ADAPT_COMPARE_H
-#define SL_ADAPT_COMPARE_H
+ * - device: its ops take over 1.1 times as long, one of each kind together, and exceed their usual variation.
+ *   Load is taken off first: what all devices of the job have in common. For a device that is measured alone
+ *   it is what the known work of iterations explains.
+ *
+ * - link: its messages are later by over a tenth of a typical op, which is the least that can cost a pipeline
+ *   a tenth of its time, by more than clocks may differ, and by over a tenth of their own time.
+ *
+ * - sum of a stage over the replicas: likewise, from the moment at which its last replica arrives.
+ *
+ * - stage: no fault. Its ops have more work than they had, against those of other ranks, and take as long as
+ *   that work explains. */
+#pragma once
 
 #include "adapt/orchestrator/history.h"
 
 #define SL_SLOW_LEAST 1.1
 #define SL_STILL_SLOW                                                                                        \
     0.6 /* of a threshold: what is an incident already is slow as long as it exceeds so much of it */
+#define SL_AS_LATE 0.75         /* of the longest: delays above may have one cause, a card */
 #define SL_ITERATION_LEAST 0.10 /* iterations are slow from so much on */
 
 typedef enum sl_slow_kind { SL_SLOW_DEVICE, SL_SLOW_LINK, SL_SLOW_SUM, SL_SLOW_STAGE } sl_slow_kind;
@@ -33,10 +38,11 @@ typedef struct sl_slow {
 typedef struct sl_comparison {
     sl_slow *slow; /* devices, then links, then sums, then stages; each by replica and number */
     size_t count, room;
+    unsigned char *known; /* [replicas * ranks] of devices: enough was measured to compare them */
+    size_t known_room;
     int devices, slow_devices, links, slow_links; /* of those that could be compared */
     double common;                                /* times as long as all devices take; 1: not all do */
-    double load; /* the same by known work alone, which `common` does not count; 0: no work is known */
-    double op;   /* a typical op, ns */
+    double op;                                    /* a typical op, ns */
 } sl_comparison;
 
 /** Rows `rows[count]`. `lately`: of each component so many of the latest rows in which it was measured, and
@@ -46,6 +52,3 @@ sl_status sl_compare(sl_history *series, const int *rows, int count, int lately,
 void sl_comparison_free(sl_comparison *comparison);
 
 const sl_slow *sl_comparison_device(const sl_comparison *comparison, int replica, int rank);
-const sl_slow *sl_comparison_link(const sl_comparison *comparison, int replica, int from, int to);
-
-#endif

@@ -8,6 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#define EVENTS 64      /* of a call, and of those that answer it */
+#define SENTENCES 8192 /* bytes */
+
+sl_status sl_events_reserve(sl_orchestrator *o) {
+    sl_told_text *d = &o->decisions;
+    SL_TRY(sl_grow(&o->events, &o->event_room, o->event_count + EVENTS, sizeof *o->events));
+    SL_TRY(sl_grow(&d->text, &d->room, d->used + SENTENCES, 1));
+    return o->ladder ? sl_ladder_reserve(o->ladder) : SL_OK;
+}
+
 sl_event *sl_events_add(sl_orchestrator *o, sl_event_kind kind) {
     if (o->event_first == o->event_count)
         o->event_first = o->event_count = 0;
@@ -134,12 +144,26 @@ static void mark_verdict(sl_orchestrator *o, const sl_named *named) {
     }
 }
 
+/* Iteration times alone tell that something is slow, or that it is over. */
+static void say_iterations(sl_orchestrator *o, const sl_naming_result *r, sl_event_kind kind) {
+    sl_event *e = sl_events_add(o, kind);
+    if (e && kind == SL_EVENT_RELIEF)
+        sl_text_format(e->seen, sizeof e->seen, "iterations take %.1f ms again", r->over);
+    else if (e)
+        sl_text_format(e->seen, sizeof e->seen,
+                       "iterations take %.1f ms since iteration %d, %.1f ms when healthy", r->after, r->first,
+                       r->before);
+}
+
 void sl_events_naming(sl_orchestrator *o, const sl_naming_result *r) {
-    for (int i = 0; i < r->count && r->kind != SL_NAMING_NOTHING; i++) {
+    if (r->begins)
+        say_iterations(o, r, SL_EVENT_ONSET);
+    for (int i = 0; i < r->count && r->kind != SL_NAMING_NOTHING; i++)
         say_named(o, r, &r->named[i]);
-        if (r->kind == SL_NAMING_VERDICT)
-            mark_verdict(o, &r->named[i]);
-    }
+    for (int i = 0; i < o->naming.told.count; i++) /* its incident may begin later */
+        mark_verdict(o, &o->naming.told.named[i]);
+    if (r->over > 0)
+        say_iterations(o, r, SL_EVENT_RELIEF);
 }
 
 static void explain(sl_event *e, const sl_side *side) {
@@ -237,7 +261,7 @@ void sl_events_path(sl_orchestrator *o, int delegates) {
 
 /* ---- decisions ---- */
 
-static void put(sl_orchestrator *o, const char *text) {
+void sl_events_write(sl_orchestrator *o, const char *text) {
     sl_told_text *d = &o->decisions;
     size_t length = strlen(text);
     sl_status status = sl_grow(&d->text, &d->room, d->used + length + 1, 1);
@@ -256,7 +280,7 @@ void sl_events_decision(sl_orchestrator *o, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     snprintf(line, sizeof line, "%9.3f s  iteration %4d  %s\n", sl_to_ms(o->now) / 1e3, o->iteration, text);
-    put(o, line);
+    sl_events_write(o, line);
 }
 
 /* What is considered about an incident is one line: each strategy that could help, and what others lack. */
@@ -312,6 +336,15 @@ static int is_event(sl_ladder_entry_kind kind) {
            kind == SL_LADDER_FAILED;
 }
 
+void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *e, const char *text) {
+    sl_event *event = is_event(e->kind) ? sl_events_add(o, SL_EVENT_DECISION) : NULL;
+    if (!event)
+        return;
+    sl_text_format(event->seen, sizeof event->seen, "%s", e->seen);
+    sl_text_fit(event->decided, sizeof event->decided, text);
+    sl_text_format(event->why, sizeof event->why, "%s", strlen(text) >= sizeof event->decided ? text : "");
+}
+
 void sl_events_ladder(sl_orchestrator *o) {
     size_t count;
     considered so_far = {0};
@@ -332,13 +365,7 @@ void sl_events_ladder(sl_orchestrator *o) {
             o->said[0] = 0;
         sl_ladder_entry_text(o->ladder, e, text, sizeof text);
         sl_events_decision(o, "%s", text);
-        sl_event *event = is_event(e->kind) ? sl_events_add(o, SL_EVENT_DECISION) : NULL;
-        if (!event)
-            continue;
-        sl_text_format(event->seen, sizeof event->seen, "%s", e->seen);
-        sl_text_fit(event->decided, sizeof event->decided, text);
-        sl_text_format(event->why, sizeof event->why, "%s",
-                       strlen(text) >= sizeof event->decided ? text : "");
+        sl_events_decided(o, e, text);
     }
     end_considering(o, &so_far);
     sl_ladder_clear_log(o->ladder);

@@ -7,9 +7,9 @@
  * what an op should take; every time is put in terms of the usual work before it is compared with anything.
  *
  * A replica of which always the same measurement was given (a simulation) costs a comparison of pointers. */
-#ifndef SL_ADAPT_HISTORY_H
-#define SL_ADAPT_HISTORY_H
+#pragma once
 
+#include "adapt/orchestrator/loads.h"
 #include "adapt/orchestrator/orchestrator.h"
 
 enum { SL_ROWS = 48, SL_HEALTHY_ROWS = 32, SL_ROWS_HEALTHY_LEAST = 3 };
@@ -32,18 +32,26 @@ typedef struct sl_baseline {
 
 typedef struct sl_row {
     int iteration, slow; /* slow: no measure of health */
+    int version;         /* rows of the same version were given the same of every replica */
+    int complete;        /* every replica was measured */
     sl_time time, clock_error;
     double work;
     sl_measured **replica; /* [replicas] */
+    double *common; /* [replicas] times as long as all devices take (compare.h); negative: as in rows before;
+                       0: nobody knows */
 } sl_row;
 
 typedef struct sl_history {
     int replicas, hold;
     sl_row row[SL_ROWS]; /* by number modulo SL_ROWS */
-    int rows;            /* all so far */
+    sl_loads loads;      /* by the same numbers */
+    int rows, versions;  /* all so far */
     int since;           /* first row of the present layout */
-    int quiet; /* first row of the present plans and path: iteration times before it are not compared */
+    int quiet;   /* first row of the present plans and path: iteration times before it are not compared */
+    int settled; /* healthy is known from so many rows that it changes little any more */
+    int renewed; /* what was load is healthy now, and the losses do not know it yet */
     int learnt, learns;   /* learns: how often something was learnt */
+    int assumed;          /* what is healthy was said */
     sl_baseline *healthy; /* [replicas] */
     sl_norm iteration;
     float *suspected; /* [replicas * ranks] how many times as long ops take there, as is known; 0: it is no
@@ -63,6 +71,8 @@ sl_status sl_history_assume(sl_history *series, const sl_problem *const *healthy
 void sl_history_close(sl_history *series);
 /** One more row. */
 sl_status sl_history_add(sl_history *series, const sl_orchestrator_iteration *iteration);
+/** What iterations took is not known of any row. */
+void sl_history_untimed(sl_history *series);
 /** A row that is still remembered. */
 static inline sl_row *sl_history_row(sl_history *series, int row) {
     return &series->row[row % SL_ROWS];
@@ -74,11 +84,18 @@ static inline int sl_history_oldest(const sl_history *series) {
 static inline const sl_baseline *sl_history_baseline(const sl_history *series, int replica) {
     return &series->healthy[series->healthy[replica].as];
 }
+/** Of these rows one of each version, into distinct[SL_ROWS], in their order; how many. */
+int sl_history_distinct(const sl_history *series, const int *rows, int count, int *distinct);
+/** Whether the last `count` rows were given the same of every replica, and all were measured. */
+int sl_history_repeats(const sl_history *series, int count);
 /** Whether two replicas were given the same measurements in these rows. */
 int sl_history_alike(const sl_history *series, const int *rows, int count, int replica, int other);
 /** Numbers of rows [first, last) that are remembered, at most the last `most`, ascending; `healthy`: only
  * such. */
 int sl_history_collect(const sl_history *series, int first, int last, int most, int healthy, int *rows);
+/** Numbers of rows [first, last) in which some replica was measured, at most the last `most`, ascending.
+ * rows[SL_ROWS]. */
+int sl_history_latest(const sl_history *series, int first, int last, int most, int *rows);
 /** Learns what is healthy again from the rows that are; nothing where they are too few. */
 sl_status sl_history_learn(sl_history *series);
 /** What has taken much less than healthy for `hold` rows was slow when healthy was learnt: that is healthy
@@ -90,8 +107,8 @@ void sl_history_clear(sl_history *series, int replica, int as);
 sl_status sl_baseline_make_room(const sl_problem *shape, sl_baseline *baseline);
 /** From the next row on everybody may sit elsewhere: healthy stays what it is. */
 void sl_history_moved(sl_history *series);
-/** What is healthy is forgotten, but for `keep` last rows. */
-void sl_history_forget(sl_history *series, int keep);
+/** The last `keep` rows are what is healthy now, and none before them. */
+sl_status sl_history_renew(sl_history *series, int keep);
 
 /** A time in terms of usual work. */
 double sl_norm_time(const sl_norm *norm, double time, double work);
@@ -100,12 +117,14 @@ double sl_norm_time(const sl_norm *norm, double time, double work);
 sl_status sl_history_typical(sl_history *series, int replica, int count, sl_problem *problem);
 /** Rows of this layout in which the replica was measured, at most `most`. */
 int sl_history_measured(const sl_history *series, int replica, int most);
+/** Whether an op was measured in the last `count` of these. */
+int sl_history_saw(const sl_history *series, int replica, int count, int kind, int stage);
 /** The problem of a replica when nothing is slow; NULL: not learnt. */
 const sl_problem *sl_history_healthy(const sl_history *series, int replica);
 /** Median time of an iteration over the last rows since `quiet`, at most `hold`; what is half as long again
  * or shorter in two of the last three is believed. 0: fewer than three (or `hold`). */
 double sl_history_time(sl_history *series);
+/** Standard error of the difference of that and of what is healthy. */
+double sl_history_time_error(sl_history *series);
 /** Of the last three alone; 0: fewer. */
 double sl_history_recent_time(sl_history *series);
-
-#endif

@@ -126,10 +126,15 @@ static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
         !(c->view.loss >= SL_LOSS_LEAST || alone >= SL_ITERATION_LEAST))
         return SL_OK;
     sl_text_fit(incident.seen, sizeof incident.seen, c->view.seen);
-    c->told = c->view.loss;
+    c->told = c->view.loss; /* the strategies that are asked see it */
+    sl_status status = sl_ladder_begins(o->ladder, o->now, &incident);
+    if (status != SL_OK) {
+        c->told = -1;
+        return status;
+    }
     c->view.since = o->iteration - c->streak + 1;
     sl_events_onset(o, c);
-    return sl_ladder_begins(o->ladder, o->now, &incident);
+    return SL_OK;
 }
 
 /* A loss that varies a little is no news; what an application brought is told once, whatever it is. */
@@ -148,23 +153,23 @@ static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
  * `dwell` is over. */
 static int asks_the_same(const sl_orchestrator *o) {
     const sl_history *s = &o->series;
+    int rows = o->config.hold + 1;
+    if (s->rows - rows < s->quiet || !sl_history_repeats(s, rows))
+        return 0;
     for (int r = 0; r < s->replicas; r++) {
         int apart = o->iteration - o->side[r].last_swap - o->config.dwell;
         if ((apart >= 0 && apart <= o->config.hold) || o->side[r].news)
             return 0;
-        for (int i = s->rows - o->config.hold - 1; i < s->rows; i++)
-            if (i < s->quiet || !s->row[i % SL_ROWS].replica[r] ||
-                s->row[i % SL_ROWS].replica[r] != s->row[(s->rows - 1) % SL_ROWS].replica[r])
-                return 0;
     }
     return 1;
 }
 
 static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
-    if (c->told < 0 || !c->seen || ++c->waits < o->config.hold || c->streak < o->config.hold)
+    if (c->told < 0 || !c->seen ||
+        (!o->asks_again && (++c->waits < o->config.hold || c->streak < o->config.hold)))
         return SL_OK;
     c->waits = 0;
-    if (c->streak > 2 * o->config.hold && asks_the_same(o))
+    if (c->streak > 2 * o->config.hold && asks_the_same(o) && !o->asks_again)
         return SL_OK;
     SL_TRY(sl_ladder_reconsider(o->ladder, o->now, c->view.id));
     c->keeps |= c->streak < 2 * o->config.hold;
@@ -172,18 +177,16 @@ static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
 }
 
 sl_status sl_incidents_tell(sl_orchestrator *o) {
-    int kept = 0;
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
-        if (c->seen || c->told < 0) {
-            o->cases[kept++] = *c;
+        if (c->seen || c->told < 0)
             continue;
-        }
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
+        c->told = -1;
         if (!c->merged && !c->apart && !sl_cases_is_unused(o, c)) /* else nothing says that it is well */
             sl_events_relief(o, c);
     }
-    o->case_count = kept;
+    sl_cases_drop_unknown(o);
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         if (c->seen)
@@ -191,6 +194,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
     }
     for (int i = 0; i < o->case_count; i++)
         SL_TRY(reconsider(o, &o->cases[i]));
+    o->asks_again = 0;
     o->fresh &= sl_history_time(&o->series) <= 0;
     return SL_OK;
 }
@@ -228,6 +232,19 @@ int sl_incidents_wants_network(sl_orchestrator *o) {
 
 /* ---- from outside ---- */
 
+/* Times as long; or, where only that is told of a link or card, ns more. */
+static double growth_of(const sl_slow_part *part) {
+    double later = fmax(part->latency[0], part->latency[1]);
+    return part->kind == SL_PART_DEVICE || !(later > 0) ? part->slowdown : later;
+}
+
+void sl_incidents_note(const sl_orchestrator_report *report, sl_incident_view *view) {
+    view->part = report->part;
+    view->host = report->host;
+    view->growth = growth_of(&report->part);
+    sl_text_fit(view->seen, sizeof view->seen, report->seen);
+}
+
 sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *r) {
     sl_case *c;
     const sl_job *job = &o->config.job;
@@ -248,9 +265,7 @@ sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *
     c->replica = sl_job_replica(job, position);
     c->rank = sl_job_rank(job, position);
     c->from = c->to = -1;
-    c->view.part = r->part;
-    c->view.host = r->host;
-    c->view.growth = r->part.slowdown;
+    sl_incidents_note(r, &c->view);
     c->cause = r->host || r->part.kind == SL_PART_CARD ? SL_CAUSE_HOST
                : r->part.kind == SL_PART_DEVICE        ? SL_CAUSE_DEVICE
                                                        : SL_CAUSE_LINK;
@@ -263,7 +278,6 @@ sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *
         c->rank = -1;
         c->view.stage = c->cause == SL_CAUSE_REPLICA_LINK ? c->from : -1;
     }
-    sl_text_fit(c->view.seen, sizeof c->view.seen, r->seen);
     return SL_OK;
 }
 
@@ -272,11 +286,15 @@ static int costliest_first(const void *left, const void *right) {
     return a->loss != b->loss ? (a->loss < b->loss ? 1 : -1) : (a->id > b->id) - (a->id < b->id);
 }
 
+void sl_incidents_sort(sl_incident_view *view, int count) {
+    if (count > 1)
+        qsort(view, (size_t)count, sizeof *view, costliest_first);
+}
+
 void sl_incidents_view(sl_orchestrator *o) {
     o->views = 0;
     for (int i = 0; i < o->case_count; i++)
         if (o->cases[i].told >= 0)
             o->view[o->views++] = o->cases[i].view;
-    if (o->views > 1)
-        qsort(o->view, (size_t)o->views, sizeof *o->view, costliest_first);
+    sl_incidents_sort(o->view, o->views);
 }

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#define ERRORS 3.0      /* standard errors by which an iteration may be longer than measured */
 #define MOST_BLAMED 2.0 /* times what a component costs alone */
 
 /* ---- what the model sees ---- */
@@ -67,12 +68,26 @@ static sl_status show_model(sl_orchestrator *o) {
 
 /* ---- losses ---- */
 
+/* Sums of all stages of a rank go over the same connection. */
+static void spoil_sums(const sl_orchestrator *o, const sl_case *c, sl_problem *p) {
+    int found = 0;
+    for (size_t i = 0; i < o->lately.count && !c->reported; i++) {
+        const sl_slow *s = &o->lately.slow[i];
+        if (s->kind != SL_SLOW_SUM || sl_problem_rank(p, s->stage) != c->rank)
+            continue;
+        p->reduce[s->stage] += (sl_time)(s->now - s->healthy);
+        found = 1;
+    }
+    if (!found && c->cause == SL_CAUSE_REPLICA_LINK) /* as it was measured last */
+        p->reduce[c->view.stage] += (sl_time)c->view.growth;
+}
+
 /* The replica's healthy problem with that component alone as it is. */
 static void spoil(const sl_orchestrator *o, const sl_case *c, sl_problem *p) {
     const sl_slow_part *part = &c->view.part;
     double bytes = o->config.job.message;
-    if (c->cause == SL_CAUSE_REPLICA_LINK)
-        p->reduce[c->view.stage] += (sl_time)c->view.growth;
+    if (c->cause == SL_CAUSE_REPLICA_LINK || part->kind == SL_PART_CARD)
+        spoil_sums(o, c, p);
     for (int stage = 0; part->kind == SL_PART_DEVICE && stage < p->stages; stage++)
         for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(p, stage) == c->rank; kind++)
             p->time[kind][stage] = (sl_time)((double)p->time[kind][stage] * part->slowdown);
@@ -120,8 +135,8 @@ static sl_status believe(sl_orchestrator *o) {
     SL_TRY(sl_plans_running(o, &running));
     double now = fmax(sl_history_time(&o->series), sl_history_recent_time(&o->series));
     o->believed = o->healthy_time * (double)running / o->healthy_model;
-    if (now > 0)
-        o->believed = fmin(now, o->believed);
+    if (now > 0 && !o->replayed)
+        o->believed = fmin(now + ERRORS * sl_history_time_error(&o->series), o->believed);
     return SL_OK;
 }
 
@@ -166,33 +181,54 @@ static sl_status learn_healthy(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* What was slow from the beginning is not any more: an iteration takes less when nothing is slow. */
-static sl_status lower_healthy(sl_orchestrator *o) {
+/* What was slow from the beginning is not any more, or load is how it is now: an iteration takes another time
+ * when nothing is slow. */
+static sl_status follow_healthy(sl_orchestrator *o) {
     sl_time healthy;
-    if (!sl_history_lower(&o->series))
+    int lower = sl_history_lower(&o->series), renewed = o->series.renewed && o->series.learnt;
+    if (!lower && !renewed)
         return SL_OK;
     SL_TRY(sl_plans_healthy(o, &healthy));
     double share = (double)healthy / o->healthy_model;
-    if (share > 0 && share < 1) {
+    if (share > 0 && (share < 1 || renewed)) {
         o->healthy_time *= share;
         o->healthy_model *= share;
+    }
+    if (share > 0 && share < 1 && !renewed) {
         o->series.iteration.time *= share;
         o->series.iteration.usual *= share;
     }
+    o->series.renewed = 0;
     return sl_losses_renew(o);
 }
 
+/* The first iterations may have been slow ones: as long as healthy is not settled, less is learnt again. */
+static int may_be_less(const sl_orchestrator *o) {
+    return o->case_count == 0 && !o->series.settled && o->series.quiet == 0;
+}
+
 sl_status sl_losses_learn(sl_orchestrator *o) {
-    return o->healthy_time > 0 ? lower_healthy(o) : learn_healthy(o);
+    SL_TRY(o->healthy_time > 0 ? follow_healthy(o) : SL_OK);
+    double time = o->healthy_time, model = o->healthy_model;
+    if (time > 0 && !may_be_less(o))
+        return SL_OK;
+    SL_TRY(learn_healthy(o));
+    if (time > 0 && o->healthy_time >= time) {
+        o->healthy_time = time;
+        o->healthy_model = model;
+    }
+    return SL_OK;
 }
 
 sl_status sl_losses_renew(sl_orchestrator *o) {
     if (o->model && o->renewed == o->series.learns)
         return SL_OK;
-    o->renewed = o->series.learns;
     for (int r = 0; r < o->config.job.replicas; r++)
         o->healthy[r] = sl_healthy_of(o, r);
-    return o->model ? sl_model_renew(o->model, o->healthy) : SL_OK;
+    if (o->model)
+        SL_TRY(sl_model_renew(o->model, o->healthy));
+    o->renewed = o->series.learns;
+    return SL_OK;
 }
 
 sl_status sl_losses_open_model(sl_orchestrator *o) {

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "plan/timing/profile.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +15,9 @@ static sl_status make(const sl_problem *problem, sl_measured **measured) {
     SL_TRY(sl_alloc(&m, 1, sizeof *m));
     m->references = 1;
     sl_status status = sl_problem_copy(problem, &m->problem);
-    if (status == SL_OK)
-        status = sl_alloc(&m->op, SL_OP_KINDS * stages, sizeof *m->op);
-    if (status == SL_OK)
-        status = sl_alloc(&m->link, ranks * ranks, sizeof *m->link);
-    if (status == SL_OK)
-        status = sl_alloc(&m->summed, stages, 1);
+    SL_THEN(status, sl_alloc(&m->op, SL_OP_KINDS * stages, sizeof *m->op));
+    SL_THEN(status, sl_alloc(&m->link, ranks * ranks, sizeof *m->link));
+    SL_THEN(status, sl_alloc(&m->summed, stages, 1));
     *measured = m;
     return status;
 }
@@ -97,18 +95,16 @@ static double middle_of(const sample *s, int count) {
     return count % 2 ? s[count / 2].time : (s[count / 2 - 1].time + s[count / 2].time) / 2;
 }
 
-static int by_work(const void *left, const void *right) {
-    const sample *a = left, *b = right;
-    return a->work < b->work ? -1 : a->work > b->work;
-}
-
+/* Of mean work, by the median around the line. */
 static sl_level link_level(sample *s, int count) {
     sl_level level = {.count = count, .time = middle_of(s, count)};
     add_work(s, count, &level);
-    if (level.worked == count) {
-        qsort(s, (size_t)count, sizeof *s, by_work);
-        level.work = count % 2 ? s[count / 2].work : (s[count / 2 - 1].work + s[count / 2].work) / 2;
-    }
+    if (level.worked < count || !(level.span > 0))
+        return level;
+    for (int i = 0; i < count; i++)
+        s[i].time -= fmax(0, level.slope / level.span) * (s[i].work - level.work);
+    qsort(s, (size_t)count, sizeof *s, by_place_and_time);
+    level.time = middle_of(s, count);
     return level;
 }
 
@@ -162,10 +158,8 @@ sl_status sl_measured_make(const sl_problem *expected, const sl_timeline *timeli
     sl_measured *m = NULL;
     *measured = NULL;
     sl_status status = make(expected, &m);
-    if (status == SL_OK)
-        status = sl_profile(timeline, &m->problem);
-    if (status == SL_OK)
-        status = fill_levels(expected, timeline, op_work, message_work, m);
+    SL_THEN(status, sl_profile(timeline, &m->problem));
+    SL_THEN(status, fill_levels(expected, timeline, op_work, message_work, m));
     if (status == SL_OK)
         *measured = m;
     else

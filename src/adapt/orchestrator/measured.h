@@ -4,8 +4,7 @@
  *
  * An op's time may follow its work (tokens, or bytes of its messages): variable sequence lengths, experts.
  * What is kept of the ops of a stage and kind is enough for a line through them by least squares. */
-#ifndef SL_ADAPT_MEASURED_H
-#define SL_ADAPT_MEASURED_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 #include "plan/timing/timeline.h"
@@ -15,8 +14,8 @@ typedef struct sl_level {
     int32_t count;  /* 0: none was seen */
     int32_t worked; /* of them, with known work */
     double time;    /* ns: ops a mean (of four and more without the longest), messages a median from start to
-                       arrival */
-    double work;    /* the mean, or of messages the median; 0: not known */
+                       arrival; where work is known, of mean work */
+    double work;    /* the mean; 0: not known */
     double span;    /* sum of (work - mean)^2 */
     double slope;   /* sum of (work - mean)(time - mean time) */
 } sl_level;
@@ -38,8 +37,13 @@ sl_status sl_measured_make(const sl_problem *expected, const sl_timeline *timeli
                            const double *message_work, sl_measured **measured);
 /** From a problem alone: everything counts as seen `microbatches` times, without work. Copied. */
 sl_status sl_measured_of_problem(const sl_problem *problem, sl_measured **measured);
+/** Whether an op's time was measured: B by I and W, too, and these by B. */
+static inline int sl_measured_saw(const sl_measured *m, int kind, int stage) {
+    const sl_level *of = m->op + stage;
+    int stages = m->problem.stages,
+        parts = kind == SL_B && of[SL_I * stages].count && of[SL_W * stages].count;
+    return of[kind * stages].count > 0 || parts || (kind != SL_F && of[SL_B * stages].count > 0);
+}
 sl_measured *sl_measured_keep(sl_measured *measured);
 /** One reference less; the last one frees it. NULL is fine. */
 void sl_measured_drop(sl_measured *measured);
-
-#endif

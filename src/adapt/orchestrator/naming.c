@@ -14,9 +14,7 @@ enum {
 };
 enum { FINE, SUSPECTED, TOLD };
 
-#define ALIKE 0.25    /* delays that may have one cause */
 #define ERRORS 6.0    /* standard errors by which iterations must be longer where nothing is named */
-#define MOSTLY 0.85   /* share of healthy iterations that load must exceed in every row */
 enum { UNNAMED = 5 }; /* rows that must be so then */
 
 sl_status sl_naming_open(sl_naming *n) {
@@ -38,8 +36,10 @@ void sl_naming_changed(sl_naming *n, const sl_history *s) {
 
 typedef struct saying {
     const sl_comparison *c;
-    const sl_row *last; /* of the rows at hand */
-    int replicas;
+    const sl_row *last;  /* of the rows at hand */
+    const sl_slow *link; /* [links] the slow ones of the replica at hand */
+    int links;
+    double load; /* how many times its work an iteration has; 0: it has not grown, or nobody knows */
     sl_naming_result *out;
 } saying;
 
@@ -67,9 +67,15 @@ static double growth_of(const sl_slow *slow) {
     return slow ? slow->now - slow->healthy : 0;
 }
 
-static double delay_of(const saying *s, int replica, int a, int b) {
-    return fmax(growth_of(sl_comparison_link(s->c, replica, a, b)),
-                growth_of(sl_comparison_link(s->c, replica, b, a)));
+static const sl_slow *slow_link(const saying *s, int from, int to) {
+    for (int i = 0; i < s->links; i++)
+        if (s->link[i].from == from && s->link[i].to == to)
+            return &s->link[i];
+    return NULL;
+}
+
+static double delay_of(const saying *s, int a, int b) {
+    return fmax(growth_of(slow_link(s, a, b)), growth_of(slow_link(s, b, a)));
 }
 
 static int has_link(const saying *s, int replica, int a, int b) {
@@ -92,7 +98,7 @@ static around look_around(const saying *s, int replica, int rank) {
     for (int o = 0; o < ranks_of(s, replica); o++) {
         if (o == rank || !has_link(s, replica, rank, o))
             continue;
-        double delay = delay_of(s, replica, rank, o);
+        double delay = delay_of(s, rank, o);
         a.pairs++;
         a.slow += delay > 0;
         a.least = delay > 0 && (a.least <= 0 || delay < a.least) ? delay : a.least;
@@ -118,12 +124,11 @@ static void say_devices(saying *s) {
 static int explained(const saying *s, int replica, int rank) {
     around a = look_around(s, replica, rank);
     return sl_comparison_device(s->c, replica, rank) && a.pairs > 1 && a.slow == a.pairs &&
-           a.least > (1 - ALIKE) * a.most;
+           a.least > SL_AS_LATE * a.most;
 }
 
 static void say_link(saying *s, int replica, int a, int b) {
-    const sl_slow *there = sl_comparison_link(s->c, replica, a, b),
-                  *back = sl_comparison_link(s->c, replica, b, a);
+    const sl_slow *there = slow_link(s, a, b), *back = slow_link(s, b, a);
     const sl_slow *worse = there && (!back || there->now >= back->now) ? there : back;
     sl_suspect *suspect = say(s, SL_COMPONENT_LINK, replica, worse->now, worse->healthy);
     if (!suspect)
@@ -140,14 +145,14 @@ static void say_link(saying *s, int replica, int a, int b) {
 static int common_rank(const saying *s, int replica, int pairs) {
     for (int rank = 0; rank < ranks_of(s, replica); rank++) {
         around a = look_around(s, replica, rank);
-        if (a.slow == pairs && a.pairs == pairs && pairs > 1 && a.least > (1 - ALIKE) * a.most)
+        if (a.slow == pairs && a.pairs == pairs && pairs > 1 && a.least > SL_AS_LATE * a.most)
             return rank;
     }
     return -1;
 }
 
 static int is_open(const saying *s, int replica, int a, int b) {
-    return delay_of(s, replica, a, b) > 0 && !explained(s, replica, a) && !explained(s, replica, b);
+    return delay_of(s, a, b) > 0 && !explained(s, replica, a) && !explained(s, replica, b);
 }
 
 /* Sums over replicas of one rank's stages are slow, and of no other: its card carries them as well. */
@@ -190,6 +195,22 @@ static void say_links(saying *s, int replica) {
         for (int k = i + 1; k < ranks; k++)
             if (is_open(s, replica, i, k))
                 say_link(s, replica, i, k);
+}
+
+/* Slow links of a replica stand together; of one without any there is nothing to say. */
+static void say_all_links(saying *s) {
+    const sl_slow *slow = s->c->slow;
+    for (size_t i = 0, next; i < s->c->count; i = next) {
+        for (next = i;
+             next < s->c->count && slow[next].kind == SL_SLOW_LINK && slow[next].replica == slow[i].replica;)
+            next++;
+        s->link = slow + i;
+        s->links = (int)(next - i);
+        if (s->links)
+            say_links(s, slow[i].replica);
+        else
+            next++;
+    }
 }
 
 /* Most of what there is: then it is something that they share. */
@@ -260,13 +281,12 @@ static int say_load(saying *s) {
                  "their work says",
                  suspect->measured, suspect->expected);
     }
-    double grown = fmax(c->load, c->common);
-    if (s->out->count || grown < SL_SLOW_LEAST)
+    if (s->out->count || fmax(s->load, c->common) < SL_SLOW_LEAST)
         return s->out->count > 0;
     sl_suspect *suspect = say(s, SL_COMPONENT_LOAD, -1, 0, 0);
-    if (suspect && c->load >= c->common)
+    if (suspect && s->load >= c->common)
         snprintf(suspect->why, sizeof suspect->why, "the work of an iteration is %.2f times what it was",
-                 c->load);
+                 s->load);
     else if (suspect)
         snprintf(suspect->why, sizeof suspect->why,
                  "all %d devices take %.2f times as long: the work grew, or they share what became slow",
@@ -295,7 +315,9 @@ static double median_ms(const sl_history *s, const int *rows, int count, int adj
 /* Rows `first` to the last but `quiet` ones against what is healthy. */
 static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_naming_result *out,
                       double *lost) {
-    int rows[SL_ROWS], count = sl_history_collect(s, first, s->rows - quiet, RECENT, 0, rows);
+    int rows[SL_ROWS], count = sl_history_latest(s, first, s->rows - quiet, RECENT, rows);
+    if (count < 2) /* too little was measured: iteration times tell, if anything does */
+        count = sl_history_collect(s, first, s->rows - quiet, RECENT, 0, rows);
     *out = (sl_naming_result){.kind = SL_NAMING_NOTHING, .before = s->iteration.time / SL_MS};
     *lost = 0;
     if (!count || !s->learnt)
@@ -303,13 +325,11 @@ static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_nami
     out->after = median_ms(s, rows, count, 0);
     *lost = (median_ms(s, rows, count, 1) - out->before) * SL_MS;
     SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
-    saying words = {
-        .c = &n->comparison, .last = sl_history_row(s, rows[count - 1]), .replicas = s->replicas, .out = out};
+    saying words = {.c = &n->comparison, .last = sl_history_row(s, rows[count - 1]), .out = out};
     if (say_shared(&words))
         return SL_OK;
     say_devices(&words);
-    for (int replica = 0; replica < s->replicas; replica++)
-        say_links(&words, replica);
+    say_all_links(&words);
     doubt(&words, *lost);
     if (out->count == 0)
         say_sums(&words, *lost);
@@ -323,39 +343,47 @@ static int is_certain(const sl_history *s, int first, double lost) {
     int usual = 0;
     for (int i = first; i < s->rows; i++)
         usual += time_of(s, i) <= s->iteration.usual;
-    return rows >= UNNAMED && before > 0 && usual == 0 && lost > SL_ITERATION_LEAST * s->iteration.time &&
-           lost * lost > ERRORS * ERRORS * variance;
+    return rows >= UNNAMED && before > 1 && usual == 0 && lost > SL_ITERATION_LEAST * s->iteration.time &&
+           sl_errors_of_student(lost / sqrt(variance), before - 1) > ERRORS;
 }
 
-/* All of the last rows took longer than most healthy ones did, and it is their work that asks for it. */
-static int is_loaded(const sl_history *s) {
-    double time[SL_ROWS];
-    int rows[SL_ROWS], found = 0, last = s->rows - VERDICT, longer = 0;
-    int count = last > 0 ? sl_history_collect(s, 0, last, SL_HEALTHY_ROWS, 1, rows) : 0;
-    for (int i = 0; i < count; i++)
-        if (s->row[rows[i] % SL_ROWS].time > 0)
-            time[found++] = (double)s->row[rows[i] % SL_ROWS].time;
-    if (found < VERDICT || !s->learnt || last < s->since)
-        return 0;
-    double middle = sl_median_of_numbers(time, found),
-           least = fmax(time[(int)(MOSTLY * (found - 1))], (1 + SL_ITERATION_LEAST) * middle);
-    for (int i = last; i < s->rows; i++)
-        longer += (double)s->row[i % SL_ROWS].time > least;
-    return longer == VERDICT;
+/* The last rows have more work than those before, so much that they take longer. Where nobody tells of work,
+ * they take longer. */
+static sl_growth growth_of_load(const sl_history *s) {
+    const sl_norm *n = &s->iteration;
+    sl_growth g = {0};
+    if (s->learnt && s->rows - VERDICT >= s->since)
+        g = sl_loads_grown(&s->loads, s->quiet, 1 + SL_ITERATION_LEAST);
+    if (!g.rows || !g.told || !(n->work > 0) || n->slope < 0)
+        return g;
+    double time = n->time + n->slope * (g.before - n->work), more = n->slope * g.before * (g.times - 1);
+    return more > SL_ITERATION_LEAST * time ? g : (sl_growth){0};
 }
 
-static void say_nothing(sl_naming *n, const sl_history *s, int replicas, sl_naming_result *out) {
-    saying words = {.c = &n->comparison, .replicas = replicas, .out = out};
+static int is_measured(const sl_history *s, int first) {
+    int rows[SL_ROWS];
+    return sl_history_latest(s, first, s->rows, 1, rows) > 0;
+}
+
+static void say_nothing(sl_naming *n, const sl_history *s, int first, sl_naming_result *out) {
+    saying words = {.c = &n->comparison, .out = out};
     char why[192];
     if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_LEAST)
         snprintf(why, sizeof why, "only %d healthy iterations came before: nothing to compare with",
                  s->iteration.rows);
-    else if (n->comparison.common > SL_SLOW_LEAST && say_load(&words))
+    else if (say_load(&words))
         return;
     else
         snprintf(why, sizeof why,
-                 "no op and no message of a rank takes more than %.1f times its healthy time", SL_SLOW_LEAST);
+                 is_measured(s, first)
+                     ? "no op and no message of a rank takes more than %.1f times its healthy time"
+                     : "no op and no message was measured",
+                 SL_SLOW_LEAST);
     say_unknown(&words, -1, why);
+}
+
+static int is_unknown(const sl_naming_result *r) {
+    return r->count == 0 || r->named[0].suspect.component == SL_COMPONENT_UNKNOWN;
 }
 
 static int is_load(const sl_naming_result *r) {
@@ -363,21 +391,32 @@ static int is_load(const sl_naming_result *r) {
     return c == SL_COMPONENT_LOAD || c == SL_COMPONENT_STAGES;
 }
 
-/* Load is said once; from then on that is how it is. */
-static sl_status tell_load(sl_naming *n, sl_history *s, sl_naming_result *out) {
-    int rows[SL_ROWS], count = sl_history_collect(s, s->rows - VERDICT, s->rows, VERDICT, 0, rows);
+/* The last rows, at least `hold`, that took about as long as each other. */
+static int steady_rows(const sl_history *s) {
+    int least = s->hold < SL_ROWS_HEALTHY_LEAST ? SL_ROWS_HEALTHY_LEAST : s->hold, rows[SL_ROWS], steady = 0;
+    double level =
+        median_ms(s, rows, sl_history_collect(s, s->rows - least, s->rows, least, 0, rows), 1) * SL_MS;
+    for (int i = s->rows - 1; i >= s->rows - VERDICT && fabs(time_of(s, i) - level) < 0.1 * level; i--)
+        steady++;
+    return steady > least ? steady : least;
+}
+
+/* Load is said once; from then on that is how it is. By the last `count` rows. */
+static sl_status tell_load(sl_naming *n, sl_history *s, int count, const sl_growth *grown,
+                           sl_naming_result *out) {
+    int rows[SL_ROWS];
+    count = sl_history_collect(s, s->rows - count, s->rows, RECENT, 0, rows);
     sl_naming_result found = {.kind = SL_NAMING_VERDICT,
-                              .first = sl_history_row(s, s->rows - VERDICT)->iteration,
+                              .first = sl_history_row(s, rows[0])->iteration,
                               .before = s->iteration.time / SL_MS,
                               .after = median_ms(s, rows, count, 0)};
     SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
-    saying words = {.c = &n->comparison, .replicas = s->replicas, .out = &found};
+    saying words = {.c = &n->comparison, .load = grown->told ? grown->times : 0, .out = &found};
     if (n->comparison.slow_devices || n->comparison.slow_links || !say_load(&words))
         return SL_OK;
     *out = found;
     n->state = FINE;
-    sl_history_forget(s, VERDICT);
-    return sl_history_learn(s);
+    return sl_history_renew(s, grown->told ? count : steady_rows(s));
 }
 
 static void mark_slow(sl_history *s, int first, int slow) {
@@ -400,6 +439,7 @@ static int rising_since(const sl_history *s) {
 
 static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_naming_result *out) {
     double lost;
+    n->open = first; /* until it is told */
     mark_slow(s, first, 1);
     SL_TRY(sl_history_learn(s));
     SL_TRY(look(n, s, first, 0, out, &lost));
@@ -413,12 +453,14 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_n
         return SL_OK;
     }
     if (out->count == 0)
-        say_nothing(n, s, s->replicas, out);
+        say_nothing(n, s, first, out);
     out->kind = SL_NAMING_SUSPECT;
     out->first = sl_history_row(s, first)->iteration;
     n->since = first;
     n->state = SUSPECTED;
+    n->told.count = 0;
     n->open = -1;
+    n->alone = out->begins = !is_load(out) && !is_measured(s, first);
     if (is_load(out)) /* it is said once, with enough evidence */
         *out = (sl_naming_result){0};
     return SL_OK;
@@ -443,10 +485,25 @@ static sl_status tell_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_
     double lost;
     SL_TRY(look(n, s, n->since, quiet, out, &lost));
     if (out->count == 0)
-        say_nothing(n, s, s->replicas, out);
+        say_nothing(n, s, n->since, out);
     out->kind = SL_NAMING_VERDICT;
     out->first = n->since >= sl_history_oldest(s) ? sl_history_row(s, n->since)->iteration : 0;
     n->state = TOLD;
+    n->told = *out;
+    return SL_OK;
+}
+
+/* What nobody could tell, more measurements may. */
+static sl_status tell_at_last(sl_naming *n, sl_history *s, sl_naming_result *out) {
+    sl_naming_result now;
+    double lost;
+    SL_TRY(look(n, s, n->since, 0, &now, &lost));
+    if (is_unknown(&now))
+        return SL_OK;
+    *out = now;
+    out->kind = SL_NAMING_VERDICT;
+    out->first = n->since >= sl_history_oldest(s) ? sl_history_row(s, n->since)->iteration : 0;
+    n->told = *out;
     return SL_OK;
 }
 
@@ -459,13 +516,18 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
         SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since + 1 ? LATEST : 0, out));
     int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
-    if (load) /* that is how it is now */
-        sl_history_forget(s, VERDICT);
     if (over && !load && !trouble)
         mark_slow(s, s->rows - LATEST, 0);
-    if (over || load)
+    if (n->state == TOLD && is_unknown(&n->told) && trouble && !over && out->kind == SL_NAMING_NOTHING)
+        SL_TRY(tell_at_last(n, s, out));
+    if (over || load) {
+        int rows[SL_ROWS], count = sl_history_collect(s, s->rows - LATEST, s->rows, LATEST, 0, rows);
         n->state = FINE;
-    return load ? sl_history_learn(s) : SL_OK;
+        n->told.count = 0;
+        out->over = n->alone ? median_ms(s, rows, count, 0) : 0;
+        n->alone = 0;
+    }
+    return load ? sl_history_renew(s, steady_rows(s)) : SL_OK; /* that is how it is now */
 }
 
 /* An onset while another is known is news when something else is slow now. */
@@ -475,7 +537,7 @@ static sl_status again(sl_naming *n, sl_history *s, int first, sl_naming_result 
         return SL_OK;
     sl_naming_result now;
     SL_TRY(look(n, s, first, 0, &now, &lost));
-    if (now.count == 0 || now.named[0].suspect.component == SL_COMPONENT_UNKNOWN)
+    if (is_unknown(&now))
         return SL_OK;
     *out = now;
     out->kind = SL_NAMING_SUSPECT;
@@ -485,7 +547,8 @@ static sl_status again(sl_naming *n, sl_history *s, int first, sl_naming_result 
     return SL_OK;
 }
 
-sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, sl_naming_result *out) {
+sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, int uneven,
+                         sl_naming_result *out) {
     sl_change change = {0};
     int onset = 0, first = s->rows, rising = s->rows;
     *out = (sl_naming_result){0};
@@ -517,7 +580,10 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, s
         return begin(n, s, first, trouble, out);
     if (n->state != FINE)
         SL_TRY(follow(n, s, trouble, out));
-    if (n->state == FINE && out->kind == SL_NAMING_NOTHING && !trouble && is_loaded(s))
-        return tell_load(n, s, out);
+    if (n->state == FINE && out->kind == SL_NAMING_NOTHING && !trouble) {
+        sl_growth grown = growth_of_load(s);
+        if (uneven >= VERDICT || (grown.rows && !uneven)) /* it may be a stage's alone */
+            return tell_load(n, s, uneven ? uneven : grown.rows, &grown, out);
+    }
     return onset && out->kind == SL_NAMING_NOTHING && n->state == TOLD ? again(n, s, first, out) : SL_OK;
 }

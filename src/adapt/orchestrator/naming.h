@@ -11,8 +11,7 @@
  * Nobody is named where evidence does not single him out: two slow links of a rank may be its card or each of
  * them; what most devices have in common is something that they share, or load; and what is named must
  * explain half of what an iteration lost. */
-#ifndef SL_ADAPT_NAMING_H
-#define SL_ADAPT_NAMING_H
+#pragma once
 
 #include "adapt/orchestrator/compare.h"
 #include "notice/detect/change.h"
@@ -31,16 +30,20 @@ typedef struct sl_naming_result {
     sl_naming_kind kind;
     int first;            /* the first slow iteration */
     double before, after; /* ms of an iteration, medians */
+    int begins;           /* nothing but iteration times tells of it; */
+    double over;          /* that this is over: ms of an iteration now; 0: it is not */
     int count;            /* at least one, maybe SL_COMPONENT_UNKNOWN with the reason in `why` */
     sl_named named[SL_NAMED_MOST];
 } sl_naming_result;
 
 typedef struct sl_naming {
     sl_detector *detector;
-    int state;   /* 0: iterations are as usual; 1: an onset was told; 2: its verdict, too */
-    int since;   /* row of the onset */
-    int changed; /* row of the last change of schedule, path or layout; -1 */
-    int open;    /* row of an onset that the detector has told and that was not certain yet; -1 */
+    int state;             /* 0: iterations are as usual; 1: an onset was told; 2: its verdict, too */
+    int since;             /* row of the onset */
+    int changed;           /* row of the last change of schedule, path or layout; -1 */
+    int open;              /* row of an onset that the detector has told and that was not certain yet; -1 */
+    int alone;             /* nothing but iteration times has told of the onset */
+    sl_naming_result told; /* the last verdict, while iterations are slow */
     int altered; /* iterations take another time than at first because of what was done: their length alone
                     says nothing */
     sl_comparison comparison;
@@ -51,12 +54,11 @@ void sl_naming_close(sl_naming *naming);
 /** From the next row on another order, path or layout runs. */
 void sl_naming_changed(sl_naming *naming, const sl_history *series);
 /** The last row of the series has come. `trouble`: components are known to be slow; `costly`: for `costly`
- * rows they have cost a tenth of an iteration. SL_ENOMEM. */
-sl_status sl_naming_step(sl_naming *naming, sl_history *series, int trouble, int costly,
+ * rows they have cost a tenth of an iteration. `uneven`: for so many some stage has had more work against
+ * others than it had. SL_ENOMEM. */
+sl_status sl_naming_step(sl_naming *naming, sl_history *series, int trouble, int costly, int uneven,
                          sl_naming_result *result);
 /** Iterations are slow. */
 static inline int sl_naming_is_slow(const sl_naming *naming) {
     return naming->state != 0;
 }
-
-#endif

@@ -16,20 +16,24 @@
  * for byte.
  *
  * Inside (each with one file):
+ *   steps      one iteration: a row, incidents, actions, and how these went
  *   history    measured problems of the last iterations, and what is healthy: the one store, the one baseline
  *   compare    history against healthy: which components are slow, by one set of thresholds
+ *   common     load that two devices have in common, told by what changes
+ *   loads      whether the work of iterations has grown
  *   naming     onsets and verdicts: which components are named, and when nobody can tell
  *   cases      what is slow now, by process; cards: links of a process that are as late as each other
+ *   pairs      what the last look at the network says of two processes, and of one's card
  *   losses     what an iteration loses, divided among cases
  *   incidents  cases that are told: to the ladder, to people
- *   plans      each replica's running and first plan, and what a new one would take
+ *   asked      questions about plans that come again, and their answers
+ *   plans      what each replica runs, and what waits; plans_new: what it might run instead
  *   strategies schedule, delegates, balance, topology, restart as rungs of one ladder (adapt/ladder)
  *   events     sentences
  *   recording  what was given to it, as text, and the same again from the text
  *
  * One thread at a time. Times are ns of the body's clock, which never goes back. */
-#ifndef SL_ADAPT_ORCHESTRATOR_H
-#define SL_ADAPT_ORCHESTRATOR_H
+#pragma once
 
 #include "adapt/ladder/ladder.h"
 #include "adapt/model/model.h"
@@ -258,5 +262,3 @@ const char *sl_orchestrator_decisions(sl_orchestrator *o);
 sl_status sl_orchestrator_save(const sl_orchestrator *o, char **text);
 /** Into one that was just opened with the same shape; SL_EINVAL: it is not of this shape, or damaged. */
 sl_status sl_orchestrator_load(sl_orchestrator *o, const char *text);
-
-#endif

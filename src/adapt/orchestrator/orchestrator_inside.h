@@ -1,8 +1,8 @@
 /* What the files of the orchestrator share. */
-#ifndef SL_ADAPT_ORCHESTRATOR_INSIDE_H
-#define SL_ADAPT_ORCHESTRATOR_INSIDE_H
+#pragma once
 
 #include "adapt/ladder/ladder.h"
+#include "adapt/orchestrator/asked.h"
 #include "adapt/orchestrator/naming.h"
 #include "adapt/orchestrator/orchestrator.h"
 #include "adapt/orchestrator/recording.h"
@@ -18,7 +18,7 @@ enum {
 
 /* A plan that several replicas may run. */
 typedef struct sl_shared_plan {
-    int references;
+    int references, number; /* number: from 1 on, of no other plan of the orchestrator */
     sl_plan plan;
 } sl_shared_plan;
 
@@ -51,11 +51,20 @@ typedef struct sl_case {
     int streak;   /* iterations in which it has been seen, one after the other */
     int waits;    /* strategies that wait for `hold` have been asked since */
     int merged;   /* it goes on as another's: a card's, or a device's of the same place */
+    int card;     /* it was a card's when it was seen last */
     int apart;  /* it was named with others at its place, which sit elsewhere now: it may have been theirs */
     int keeps;  /* it has lasted, and the reason for doing nothing is due */
     int seen;   /* in this iteration */
     int costly; /* iterations, one after the other, in which it cost a tenth */
 } sl_case;
+
+/* A direction between two processes, as it was measured: ns more than the best connection of its kind takes.
+ */
+typedef struct sl_pair {
+    int from, to;
+    int between;          /* of two replicas; 0: within a pipeline */
+    double latency, late; /* without a message; of one of a megabyte */
+} sl_pair;
 
 /* What a replica runs. */
 /* origin: of the very beginning. first: of the present layout. */
@@ -70,6 +79,13 @@ typedef struct sl_side {
     sl_time predicted, best; /* of the running order and the candidate, when last asked */
     double gain;             /* share of an iteration that the candidate gains */
     sl_time cost;            /* of a swap */
+    struct {
+        sl_measured *measured; /* kept; NULL: several, or nobody has asked */
+        int plan;              /* number */
+        sl_regime regime;
+        double slowdown; /* of what nobody has measured */
+        sl_time time;
+    } ran; /* what the running order takes where all rows lately are the same */
 } sl_side;
 
 /* A queue of texts or events that grows. */
@@ -79,9 +95,9 @@ typedef struct sl_told_text {
 } sl_told_text;
 
 struct sl_orchestrator {
-    sl_unknown *unknown;     /* a program without a pipeline that is known; then nothing below is used. NULL:
-                                there is one */
-    sl_recording *recording; /* NULL: nobody asked for it */
+    sl_unknown *unknown; /* a program without a pipeline that is known; then nothing of plans, cases and the
+                            model is used. NULL: there is one */
+    sl_recording *recording;       /* NULL: nobody asked for it */
     sl_orchestrator_config config; /* arrays and texts are not kept but below */
     char schedule[64];
     char **host;      /* [processes] */
@@ -94,6 +110,8 @@ struct sl_orchestrator {
     sl_history series;
     sl_naming naming;
     sl_comparison lately, last;
+    int uneven; /* iterations, one after the other, in which a stage had more work against others than it had
+                 */
     sl_model *model;            /* NULL: what is healthy is not known yet */
     int renewed;                /* the model has what was learnt so often */
     const sl_problem **healthy; /* [replicas] that the model has */
@@ -101,12 +119,15 @@ struct sl_orchestrator {
         placed;    /* as it is; that an action asks for; scratch; answers */
     int *even;     /* [replicas] the split of the beginning */
     sl_side *side; /* [replicas] */
+    sl_asked *asked;
+    int numbered; /* shared plans so far */
     sl_known_component *key;
     size_t keys, key_room;
     int next_number;
     sl_case *cases; /* [case_count] the costliest first */
     int case_count;
     int ids[SL_CASES_MOST]; /* of an action */
+    int *shares; /* [processes] the device's incident that was named last at its place, + 1; 0: none was */
     sl_incident_view *view; /* [views] of those that the ladder knows */
     int views;
     sl_slow_part *part; /* [SL_CASES_MOST + remembered] for the model */
@@ -115,8 +136,9 @@ struct sl_orchestrator {
         int left;
     } * memory; /* links that nobody uses now */
     size_t memories, memory_room;
-    sl_network_measure *network;
-    int networks;
+    sl_pair *pair;       /* [pairs] that were measured last */
+    unsigned char *card; /* [processes] by them it is a card that is slow */
+    int pairs;
     double *looked; /* [stages] what sums had grown by at the last look at the network, ns */
 
     sl_ladder *ladder; /* NULL: what is healthy is not known yet */
@@ -137,10 +159,13 @@ struct sl_orchestrator {
     const sl_plan **plans;         /* [replicas] of a layout that is given out */
     int last_path, last_layout;    /* iterations of the last changes */
     int given, undoes, strategy;   /* of it; strategy -1: not the ladder's */
+    int unended;                   /* the ladder waits for the end of an action that could not be given out */
+    int asks_again;                /* the answer to a question of the ladder's was lost */
     int next_id;
     int next_replica; /* plans are given out one replica after the other */
     int iteration, observed;
-    int sudden; /* nothing is an incident yet, but a link was slow in the last iteration */
+    int timed, replayed; /* somebody has told what an iteration takes; nobody has, and it was replayed */
+    int sudden;          /* nothing is an incident yet, but a link was slow in the last iteration */
     sl_time now;
     sl_event *events;
     size_t event_first, event_count, event_room;
@@ -156,15 +181,20 @@ static inline const sl_problem *sl_healthy_of(const sl_orchestrator *o, int repl
 }
 
 /* ---- cases.c */
-/** The number of a component; the same for the same. One that is not known yet gets `as`; negative: one of its own. */
+/** The number of a component; the same for the same. One that is not known yet gets `as`; negative: one of
+ * its own. */
 sl_status sl_cases_number(sl_orchestrator *o, sl_component_key key, int as, int *number);
 /** NULL: there is none. */
-sl_case *sl_cases_by_id(sl_orchestrator *o, int id);
-sl_case *sl_cases_find(sl_orchestrator *o, sl_component_key key);
+sl_case *sl_cases_by_id(const sl_orchestrator *o, int id);
+sl_case *sl_cases_find(const sl_orchestrator *o, sl_component_key key);
 /** The case of a component, seen in this iteration; NULL: there are too many. */
 sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found);
 /** Cases as the last rows show them; those that nobody was told of are dropped when they are seen no more. */
 sl_status sl_cases_compare(sl_orchestrator *o);
+/** Something is slow in this iteration. */
+int sl_cases_any_seen(const sl_orchestrator *o);
+/** Cases that nobody knows of and that are seen no more. */
+void sl_cases_drop_unknown(sl_orchestrator *o);
 /** Its processes do not talk any more: nothing can be measured of it. */
 int sl_cases_is_unused(const sl_orchestrator *o, const sl_case *c);
 /** Processes change places to those of `next`. */
@@ -172,12 +202,27 @@ void sl_cases_move(sl_orchestrator *o, const sl_job_layout *next);
 /** The process at a place: of tensor ranks, which are measured as one, the lowest. */
 int sl_cases_process(const sl_orchestrator *o, int rank, int replica);
 
+/* ---- pairs.c */
+/** Of a look at the network, in the present layout. SL_ENOMEM. */
+sl_status sl_pairs_take(sl_orchestrator *o, const sl_network_measure *measure, int count);
+/** The pair of processes at a rank whose connection between two replicas was found slowest, the lower one
+ * first; of two replicas there is one. 0: it is not known, both are -1. */
+int sl_pairs_slowest(const sl_orchestrator *o, int rank, int pair[2]);
+/** Whether all connections of a process that were measured are as slow as each other: its card. */
+int sl_pairs_card(const sl_orchestrator *o, int process);
+/** Latency and pace of a part in one direction, as far as it was measured. 0: it was not. */
+int sl_pairs_split(const sl_orchestrator *o, sl_slow_part *part, int way);
+
 /* ---- cards.c */
+/** Whether a process's card holds up a sum of its rank, as the network shows, or before it was measured, as
+ * was known; *part: what is slow. */
+int sl_cards_known(const sl_orchestrator *o, int process, sl_slow_part *part);
 /** Links that are seen become cards. */
 sl_status sl_cards_find(sl_orchestrator *o);
 
 /* ---- losses.c */
-/** What an iteration takes when nothing is slow, once it is known; less, where something was slow from the beginning. */
+/** What an iteration takes when nothing is slow, once it is known; less, where something was slow from the
+ * beginning. */
 sl_status sl_losses_learn(sl_orchestrator *o);
 /** The model sees what is slow, and each case's loss is what it costs. */
 sl_status sl_losses_divide(sl_orchestrator *o);
@@ -196,18 +241,45 @@ sl_status sl_incidents_tell(sl_orchestrator *o);
 /** What has lasted and nothing is done about: the reason, once. */
 sl_status sl_incidents_keep(sl_orchestrator *o);
 sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *report);
+/** What a report says of its incident. */
+void sl_incidents_note(const sl_orchestrator_report *report, sl_incident_view *view);
 /** Fills the views, the costliest first. */
 void sl_incidents_view(sl_orchestrator *o);
+void sl_incidents_sort(sl_incident_view *view, int count);
 void sl_incident_name(const sl_orchestrator *o, const sl_case *c, char *text, size_t size);
 /** Whether a sum has grown so much that the network should be looked at. */
 int sl_incidents_wants_network(sl_orchestrator *o);
 
-/* ---- plans.c */
+/* ---- steps.c */
+/** The end of a call: what was decided without memory fails it, and is asked again. */
+sl_status sl_steps_result(sl_orchestrator *o, sl_status status);
+
+/* ---- plans.c, plans_new.c */
 sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config);
 void sl_plans_close(sl_orchestrator *o);
 sl_shared_plan *sl_plans_keep(sl_shared_plan *plan);
 void sl_plans_drop(sl_shared_plan **plan);
-/** What an order takes on a problem in the path that is taken now. */
+/** *plan, which is emptied, for several to share. SL_ENOMEM. */
+sl_status sl_plans_share(sl_orchestrator *o, sl_plan *plan, sl_shared_plan **shared);
+void sl_plans_replace(sl_shared_plan **place, sl_shared_plan *with);
+/* The versions of the rows that say what replicas take lately. */
+typedef struct sl_plans_window {
+    int rows[SL_ROWS], count;
+} sl_plans_window;
+sl_plans_window sl_plans_window_of(const sl_orchestrator *o);
+/** Replicas of a simulation that are alike are asked once. */
+int sl_plans_as_before(const sl_orchestrator *o, const sl_plans_window *w, int replica);
+/** Medians of the window, but what has become half as long again or more, or that much shorter, in two of the
+ * last three measurements is as there. Free with sl_problem_free. */
+sl_status sl_plans_lately(sl_orchestrator *o, int replica, sl_problem *usual);
+/** The last swap was less than `dwell` iterations ago. */
+static inline int sl_plans_dwell(const sl_orchestrator *o, const sl_side *side) {
+    return o->iteration - side->last_swap < o->config.dwell;
+}
+/** What an order takes on a problem. */
+sl_status sl_plans_time_in(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem,
+                           sl_regime regime, sl_time *time);
+/** ... in the path that is taken now. */
 sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem,
                         sl_time *time);
 /** The slowest replica's running order on what was measured lately. */
@@ -241,15 +313,19 @@ sl_status sl_plans_delegates(sl_orchestrator *o, int *count);
 int sl_plans_exceed(sl_orchestrator *o);
 
 /* ---- strategies.c */
+/** Nobody has said that it cannot. */
+int sl_orchestrator_can_leave(const sl_orchestrator *o, const char *host);
 sl_status sl_strategies_open(sl_orchestrator *o);
 /** Answers are about what was before. */
 void sl_strategies_forget(sl_orchestrator *o);
+/** What the ladder has just said, with the numbers that it wrote down. */
+sl_orchestrator_action sl_strategies_action(sl_orchestrator *o, const sl_action *said);
 /** The action for what the ladder says; o->action. */
 sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *action);
-/** Its layout is what is now best for what is still slow. */
-sl_status sl_strategies_take_back(sl_orchestrator *o);
 
 /* ---- events.c */
+/** Room for what a call tells. SL_ENOMEM. */
+sl_status sl_events_reserve(sl_orchestrator *o);
 /** One more event of this iteration, to be filled in; NULL: no memory (o->failed). */
 sl_event *sl_events_add(sl_orchestrator *o, sl_event_kind kind);
 void sl_events_onset(sl_orchestrator *o, const sl_case *c);
@@ -260,6 +336,8 @@ void sl_events_keep(sl_orchestrator *o, const sl_case *c);
 void sl_events_path(sl_orchestrator *o, int delegates);
 /** The ladder's log since the last time: sentences into decisions, what matters as events. */
 void sl_events_ladder(sl_orchestrator *o);
+/** What the ladder has written, as an event, if people should hear of it. */
+void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *entry, const char *text);
+/** One more line of decisions, with its end. */
+void sl_events_write(sl_orchestrator *o, const char *line);
 void sl_events_decision(sl_orchestrator *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -1,8 +1,7 @@
 /* How many delegates a link and direction needs (Adaptra, section 5.2): as many as carry messages away as
  * fast as the ops make them. A delegate that needs c for a message while one is made every p keeps up when
  * there are ceil(c / p) of them. */
-#ifndef SL_ADAPT_QUEUES_H
-#define SL_ADAPT_QUEUES_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 
@@ -17,5 +16,3 @@ int sl_queues_for(sl_time production, sl_time consumption);
  * stages, at the pace of warm-up and cool-down, when nothing else is between. *from, *to: that link; -1: all
  * need one. */
 int sl_queues_needed(const sl_problem *measured, int *from, int *to);
-
-#endif

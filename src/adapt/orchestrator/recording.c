@@ -10,15 +10,31 @@ struct sl_recording {
     sl_field_shape shape;
     sl_measured **slot; /* [slots] measurements that somebody else holds, too; NULL: free */
     size_t slots, room;
+    int good; /* there has been memory for all of the line */
 };
 
-/* ---- pieces: NULL is no memory ---- */
+/* ---- pieces: where there is no memory the line is not good, and the rest of it does not matter ---- */
 
-static json_t *call(const char *name) {
-    return json_pack("{s:s}", "call", name);
+static void add(sl_recording *rec, json_t *to, const char *key, json_t *value) {
+    rec->good &= json_object_set_new(to, key, value) == 0;
 }
 
-static json_t *orders(const sl_order *order) {
+static void append(sl_recording *rec, json_t *list, json_t *value) {
+    rec->good &= json_array_append_new(list, value) == 0;
+}
+
+static void add_members(sl_recording *rec, json_t *to, const sl_field *field, const void *object,
+                        const void *base) {
+    rec->good &= to && sl_fields_put(to, field, &rec->shape, object, base);
+}
+
+static json_t *members(sl_recording *rec, const sl_field *field, const void *object) {
+    json_t *all = json_object();
+    add_members(rec, all, field, object, NULL);
+    return all;
+}
+
+static json_t *order_of(sl_recording *rec, const sl_order *order) {
     json_t *ranks = json_array();
     for (int rank = 0; rank < order->ranks; rank++) {
         json_t *ops = json_array();
@@ -26,88 +42,59 @@ static json_t *orders(const sl_order *order) {
             const sl_op *op = &order->ops[rank][i];
             const int all[SL_RECORDED_OP] = {op->kind, op->stage, op->microbatch, op->part, op->paired};
             for (int k = 0; k < SL_RECORDED_OP; k++)
-                if (json_array_append_new(ops, json_integer(all[k])) != 0) {
-                    json_decref(ops);
-                    json_decref(ranks);
-                    return NULL;
-                }
+                append(rec, ops, json_integer(all[k]));
         }
-        if (json_array_append_new(ranks, ops) != 0) {
-            json_decref(ranks);
-            return NULL;
-        }
+        append(rec, ranks, ops);
     }
     return ranks;
 }
 
-static json_t *plan_of(const sl_plan *plan) {
-    return json_pack("{s:s, s:o}", "schedule", plan->schedule, "order", orders(&plan->order));
+static json_t *plan_of(sl_recording *rec, const sl_plan *plan) {
+    return json_pack("{s:s, s:o}", "schedule", plan->schedule, "order", order_of(rec, &plan->order));
 }
 
 /* The same pointer again is null. */
-static json_t *plans_of(const sl_plan *const *plan, int replicas) {
+static json_t *plans_of(sl_recording *rec, const sl_plan *const *plan) {
     json_t *list = json_array();
-    for (int r = 0; r < replicas; r++)
-        if (json_array_append_new(list, r > 0 && plan[r] == plan[r - 1] ? json_null() : plan_of(plan[r])) !=
-            0) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t r = 0; r < rec->shape.many[SL_MANY_REPLICAS]; r++)
+        append(rec, list, r > 0 && plan[r] == plan[r - 1] ? json_null() : plan_of(rec, plan[r]));
     return list;
 }
 
-static json_t *problem_of(const sl_recording *rec, const sl_problem *p) {
+static json_t *problem_of(sl_recording *rec, const sl_problem *p) {
     sl_problem base;
     json_t *object =
         json_pack("{s:i, s:i, s:i}", "ranks", p->ranks, "stages", p->stages, "microbatches", p->microbatches);
-    if (!object || sl_problem_make(p->ranks, p->stages, p->microbatches, &base) != SL_OK) {
-        json_decref(object);
-        return NULL;
-    }
-    int good = sl_fields_put(object, sl_fields_problem, &rec->shape, p, &base);
-    sl_problem_free(&base);
-    if (good)
+    if (sl_problem_make(p->ranks, p->stages, p->microbatches, &base) != SL_OK) {
+        rec->good = 0;
         return object;
-    json_decref(object);
-    return NULL;
+    }
+    add_members(rec, object, sl_fields_problem, p, &base);
+    sl_problem_free(&base);
+    return object;
 }
 
-static json_t *problems_of(const sl_recording *rec, const sl_problem *const *problem, int replicas) {
+static json_t *problems_of(sl_recording *rec, const sl_problem *const *problem) {
     json_t *list = json_array();
-    for (int r = 0; r < replicas; r++)
-        if (json_array_append_new(list, r > 0 && problem[r] == problem[r - 1]
-                                            ? json_null()
-                                            : problem_of(rec, problem[r])) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t r = 0; r < rec->shape.many[SL_MANY_REPLICAS]; r++)
+        append(rec, list, r > 0 && problem[r] == problem[r - 1] ? json_null() : problem_of(rec, problem[r]));
     return list;
 }
 
-static json_t *texts_of(const char *const *text, size_t count) {
+static json_t *texts_of(sl_recording *rec, const char *const *text, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, json_string(text[i])) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        append(rec, list, json_string(text[i]));
     return list;
 }
 
-static json_t *members(const sl_recording *rec, const sl_field *field, const void *object) {
-    json_t *all = json_object();
-    if (all && sl_fields_put(all, field, &rec->shape, object, NULL))
-        return all;
-    json_decref(all);
-    return NULL;
+static json_t *begin(sl_recording *rec, sl_recorded_call call) {
+    rec->good = 1;
+    return json_pack("{s:s}", "call", sl_recorded_forms[call].name);
 }
 
-static int add(json_t *to, const char *key, json_t *value) {
-    return json_object_set_new(to, key, value) == 0;
-}
-
-static sl_status finish(sl_recording *rec, json_t *line, int good) {
-    size_t size = line && good ? json_dumpb(line, NULL, 0, JSON_COMPACT) : 0;
+static sl_status finish(sl_recording *rec, json_t *line) {
+    size_t size = line && rec->good ? json_dumpb(line, NULL, 0, JSON_COMPACT) : 0;
     char *text = NULL;
     sl_status status = size ? sl_alloc(&text, size + 2, 1)
                             : sl_error(SL_ENOMEM, "out of memory for a line of the recording");
@@ -121,27 +108,23 @@ static sl_status finish(sl_recording *rec, json_t *line, int good) {
     return status;
 }
 
-static sl_status write(sl_recording *rec, json_t *line) {
-    return finish(rec, line, 1);
-}
-
 /* ---- calls ---- */
 
 static sl_status write_open(sl_recording *rec, const sl_orchestrator_config *c) {
-    int replicas = c->job.replicas;
-    json_t *line = call("open");
-    int good = line && add(line, "format", json_string(SL_RECORDING_FORMAT)) &&
-               add(line, "schedule", json_string(c->job.schedule ? c->job.schedule : "auto")) &&
-               sl_fields_put(line, sl_fields_config, &rec->shape, c, NULL);
-    if (good && c->problem)
-        good = add(line, "problem", problems_of(rec, c->problem, replicas)) &&
-               add(line, "first", plans_of(c->first, replicas)) &&
-               sl_fields_put(line, sl_fields_config_arrays, &rec->shape, c, NULL);
-    if (good && c->problem && c->host)
-        good = add(line, "host", texts_of(c->host, rec->shape.many[SL_MANY_PROCESSES]));
-    if (good && c->unknown)
-        good = add(line, "unknown", members(rec, sl_fields_unknown, c->unknown));
-    return finish(rec, line, good);
+    json_t *line = begin(rec, SL_CALL_OPEN);
+    add(rec, line, "format", json_string(SL_RECORDING_FORMAT));
+    add(rec, line, "schedule", json_string(c->job.schedule ? c->job.schedule : "auto"));
+    add_members(rec, line, sl_fields_config, c, NULL);
+    if (c->problem) {
+        add(rec, line, "problem", problems_of(rec, c->problem));
+        add(rec, line, "first", plans_of(rec, c->first));
+        add_members(rec, line, sl_fields_config_arrays, c, NULL);
+    }
+    if (c->problem && c->host)
+        add(rec, line, "host", texts_of(rec, c->host, rec->shape.many[SL_MANY_PROCESSES]));
+    if (c->unknown)
+        add(rec, line, "unknown", members(rec, sl_fields_unknown, c->unknown));
+    return finish(rec, line);
 }
 
 sl_status sl_recording_open(const sl_orchestrator_config *config, sl_recording **recording) {
@@ -185,98 +168,78 @@ static json_t *measured_of(sl_recording *rec, const sl_problem *planned, sl_meas
     if (slot < rec->slots)
         return json_integer((json_int_t)slot);
     json_t *object = json_pack("{s:I}", "slot", (json_int_t)free);
-    if (object && sl_fields_put(object, sl_fields_problem, &rec->shape, &m->problem, planned) &&
-        sl_fields_put(object, sl_fields_measured, &rec->shape, m, NULL) &&
-        sl_grow(&rec->slot, &rec->room, free + 1, sizeof(sl_measured *)) == SL_OK) {
+    add_members(rec, object, sl_fields_problem, &m->problem, planned);
+    add_members(rec, object, sl_fields_measured, m, NULL);
+    rec->good = rec->good && sl_grow(&rec->slot, &rec->room, free + 1, sizeof(sl_measured *)) == SL_OK;
+    if (rec->good) {
         rec->slot[free] = sl_measured_keep(m);
         rec->slots += free == rec->slots;
-        return object;
     }
-    json_decref(object);
-    return NULL;
+    return object;
 }
 
 sl_status sl_recording_observe(sl_recording *rec, const sl_problem *const *planned,
                                const sl_orchestrator_iteration *it) {
     if (!rec)
         return SL_OK;
-    json_t *line = call("observe"), *list = planned && it->replica ? json_array() : NULL;
-    int good = line && sl_fields_put(line, sl_fields_iteration, &rec->shape, it, NULL);
+    json_t *line = begin(rec, SL_CALL_OBSERVE), *list = planned && it->replica ? json_array() : NULL;
+    add_members(rec, line, sl_fields_iteration, it, NULL);
     free_slots(rec);
-    for (size_t r = 0; r < rec->shape.many[SL_MANY_REPLICAS] && list && good; r++)
-        good = json_array_append_new(list, measured_of(rec, planned[r], it->replica[r])) == 0;
-    if (good && list)
-        good = json_object_set(line, "replica", list) == 0;
-    json_decref(list);
-    if (good && it->unknown)
-        good = add(line, "unknown", members(rec, sl_fields_unknown, it->unknown));
-    return finish(rec, line, good);
+    for (size_t r = 0; r < rec->shape.many[SL_MANY_REPLICAS] && list; r++)
+        append(rec, list, measured_of(rec, planned[r], it->replica[r]));
+    if (planned && it->replica)
+        add(rec, line, "replica", list);
+    if (it->unknown)
+        add(rec, line, "unknown", members(rec, sl_fields_unknown, it->unknown));
+    return finish(rec, line);
 }
 
 sl_status sl_recording_report(sl_recording *rec, sl_time now, const sl_orchestrator_report *report) {
     if (!rec)
         return SL_OK;
-    json_t *line = call("report");
-    return finish(rec, line,
-                  line && add(line, "now", json_integer(now)) &&
-                      sl_fields_put(line, sl_fields_report, &rec->shape, report, NULL) &&
-                      add(line, "seen", json_string(report->seen)));
+    json_t *line = begin(rec, SL_CALL_REPORT);
+    add(rec, line, "now", json_integer(now));
+    add_members(rec, line, sl_fields_report, report, NULL);
+    add(rec, line, "seen", json_string(report->seen));
+    return finish(rec, line);
 }
 
 sl_status sl_recording_network(sl_recording *rec, sl_time now, const sl_network_measure *measure, int count) {
     if (!rec)
         return SL_OK;
-    json_t *line = call("network"), *list = json_array();
-    int good = line && add(line, "now", json_integer(now));
-    for (int i = 0; i < count && good; i++)
-        good = json_array_append_new(list, members(rec, sl_fields_network, &measure[i])) == 0;
-    return finish(rec, line, line && add(line, "link", list) && good);
+    json_t *line = begin(rec, SL_CALL_NETWORK), *list = json_array();
+    add(rec, line, "now", json_integer(now));
+    for (int i = 0; i < count; i++)
+        append(rec, list, members(rec, sl_fields_network, &measure[i]));
+    add(rec, line, "link", list);
+    return finish(rec, line);
 }
 
 sl_status sl_recording_moved(sl_recording *rec, const sl_job_layout *layout, const sl_plan *const *plan) {
     if (!rec)
         return SL_OK;
-    json_t *line = call("moved");
-    return finish(rec, line,
-                  line && sl_fields_put(line, sl_fields_layout, &rec->shape, layout, NULL) &&
-                      add(line, "plan", plans_of(plan, (int)rec->shape.many[SL_MANY_REPLICAS])));
+    json_t *line = begin(rec, SL_CALL_MOVED);
+    add_members(rec, line, sl_fields_layout, layout, NULL);
+    add(rec, line, "plan", plans_of(rec, plan));
+    return finish(rec, line);
 }
 
 sl_status sl_recording_offer(sl_recording *rec, int replica, const sl_plan *plan) {
-    return rec ? write(rec, json_pack("{s:s, s:i, s:o}", "call", "offer", "replica", replica, "plan",
-                                      plan_of(plan)))
-               : SL_OK;
+    if (!rec)
+        return SL_OK;
+    json_t *line = begin(rec, SL_CALL_OFFER);
+    add(rec, line, "replica", json_integer(replica));
+    add(rec, line, "plan", plan_of(rec, plan));
+    return finish(rec, line);
 }
 
-sl_status sl_recording_estimate(sl_recording *rec, sl_strategy_kind strategy, sl_time cost) {
-    return rec ? write(rec, json_pack("{s:s, s:i, s:I}", "call", "estimate", "strategy", (int)strategy,
-                                      "cost", (json_int_t)cost))
-               : SL_OK;
-}
-
-sl_status sl_recording_may_leave(sl_recording *rec, const char *host, int may) {
-    return rec ? write(rec, json_pack("{s:s, s:s, s:i}", "call", "may_leave", "host", host, "may", may))
-               : SL_OK;
-}
-
-sl_status sl_recording_skip(sl_recording *rec, int iterations, sl_time now) {
-    return rec ? write(rec, json_pack("{s:s, s:i, s:I}", "call", "skip", "iterations", iterations, "now",
-                                      (json_int_t)now))
-               : SL_OK;
-}
-
-sl_status sl_recording_load(sl_recording *rec, const char *text) {
-    return rec ? write(rec, json_pack("{s:s, s:s}", "call", "load", "text", text)) : SL_OK;
-}
-
-sl_status sl_recording_next(sl_recording *rec, const sl_orchestrator_action *action) {
-    return rec ? write(rec, json_pack("{s:s, s:i, s:i}", "call", "next", "id", action->id, "what",
-                                      (int)action->what))
-               : SL_OK;
-}
-
-sl_status sl_recording_carried_out(sl_recording *rec, int id, sl_time now, sl_outcome outcome, sl_time took) {
-    return rec ? write(rec, json_pack("{s:s, s:i, s:I, s:i, s:I}", "call", "carried_out", "id", id, "now",
-                                      (json_int_t)now, "outcome", (int)outcome, "took", (json_int_t)took))
-               : SL_OK;
+sl_status sl_recording_call(sl_recording *rec, sl_recorded_call call, sl_recorded_values given) {
+    const sl_recorded_form *form = &sl_recorded_forms[call];
+    if (!rec)
+        return SL_OK;
+    json_t *line = begin(rec, call);
+    if (form->text)
+        add(rec, line, form->text, json_string(given.text));
+    add_members(rec, line, form->numbers, &given, NULL);
+    return finish(rec, line);
 }

@@ -14,8 +14,7 @@
  * it asked for something: id and kind, which a player compares carried_out
  *
  * An `open` after others begins again, as a job does that is started anew. */
-#ifndef SL_ADAPT_RECORDING_H
-#define SL_ADAPT_RECORDING_H
+#pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
 
@@ -28,6 +27,29 @@ enum { SL_RECORDED_OP = 5 }; /* numbers of an op of an order: kind, stage, micro
  * SL_ENOMEM. */
 
 typedef struct sl_recording sl_recording;
+
+typedef enum sl_recorded_call {
+    SL_CALL_OPEN,
+    SL_CALL_OBSERVE,
+    SL_CALL_REPORT,
+    SL_CALL_NETWORK,
+    SL_CALL_MOVED,
+    SL_CALL_OFFER,
+    SL_CALL_SKIP,
+    SL_CALL_ESTIMATE,
+    SL_CALL_MAY_LEAVE,
+    SL_CALL_LOAD,
+    SL_CALL_NEXT,
+    SL_CALL_CARRIED_OUT,
+    SL_RECORDED_CALLS
+} sl_recorded_call;
+
+/* Numbers and the text of a call, but for those that have a struct. */
+typedef struct sl_recorded_values {
+    int id, outcome, strategy, iterations, may, replica, what;
+    sl_time now, took, cost;
+    const char *text;
+} sl_recorded_values;
 
 /** Writes `open`; *recording is NULL where nobody asked for it. */
 sl_status sl_recording_open(const sl_orchestrator_config *config, sl_recording **recording);
@@ -42,13 +64,8 @@ sl_status sl_recording_network(sl_recording *recording, sl_time now, const sl_ne
 sl_status sl_recording_moved(sl_recording *recording, const sl_job_layout *layout,
                              const sl_plan *const *plan);
 sl_status sl_recording_offer(sl_recording *recording, int replica, const sl_plan *plan);
-sl_status sl_recording_estimate(sl_recording *recording, sl_strategy_kind strategy, sl_time cost);
-sl_status sl_recording_may_leave(sl_recording *recording, const char *host, int may);
-sl_status sl_recording_skip(sl_recording *recording, int iterations, sl_time now);
-sl_status sl_recording_load(sl_recording *recording, const char *text);
-sl_status sl_recording_next(sl_recording *recording, const sl_orchestrator_action *action);
-sl_status sl_recording_carried_out(sl_recording *recording, int id, sl_time now, sl_outcome outcome,
-                                   sl_time took);
+/** All others. */
+sl_status sl_recording_call(sl_recording *recording, sl_recorded_call call, sl_recorded_values given);
 
 /* ---- playing ---- */
 
@@ -67,5 +84,3 @@ sl_status sl_player_line(sl_player *player, const char *text, size_t size, sl_or
 /** The orchestrator that plays, for its events and decisions; it changes with `open`. NULL before the first.
  */
 sl_orchestrator *sl_player_orchestrator(sl_player *player);
-
-#endif

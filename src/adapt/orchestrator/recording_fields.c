@@ -158,6 +158,34 @@ const sl_field sl_fields_network[] = {SCALAR(INT, sl_network_measure, from, -1, 
                                       SCALAR(REAL, sl_network_measure, pace, -1e15, 1e15),
                                       {0}};
 
+#define TIME(member) SCALAR(LONG, sl_recorded_values, member, -LONG_MOST, LONG_MOST)
+#define NUMBER(member, low, high) SCALAR(INT, sl_recorded_values, member, low, high)
+
+static const sl_field nothing[] = {{0}}, now[] = {TIME(now), {0}},
+                      offer[] = {NUMBER(replica, 0, COUNT_MOST), {0}}, may_leave[] = {NUMBER(may, 0, 1), {0}},
+                      estimate[] = {NUMBER(strategy, 0, SL_STRATEGY_KINDS - 1), TIME(cost), {0}},
+                      skip[] = {NUMBER(iterations, 0, 1e9), TIME(now), {0}},
+                      next[] = {NUMBER(id, 1, INT_MAX), NUMBER(what, 0, SL_DO_NETWORK), {0}},
+                      carried_out[] = {NUMBER(id, 0, INT_MAX),
+                                       TIME(now),
+                                       NUMBER(outcome, 0, SL_OUTCOME_ADVISED),
+                                       TIME(took),
+                                       {0}};
+
+const sl_recorded_form sl_recorded_forms[SL_RECORDED_CALLS] = {
+    [SL_CALL_OPEN] = {"open", nothing, "format"},
+    [SL_CALL_OBSERVE] = {"observe", nothing, NULL},
+    [SL_CALL_REPORT] = {"report", now, "seen"},
+    [SL_CALL_NETWORK] = {"network", now, NULL},
+    [SL_CALL_MOVED] = {"moved", nothing, NULL},
+    [SL_CALL_OFFER] = {"offer", offer, NULL},
+    [SL_CALL_SKIP] = {"skip", skip, NULL},
+    [SL_CALL_ESTIMATE] = {"estimate", estimate, NULL},
+    [SL_CALL_MAY_LEAVE] = {"may_leave", may_leave, "host"},
+    [SL_CALL_LOAD] = {"load", nothing, "text"},
+    [SL_CALL_NEXT] = {"next", next, NULL},
+    [SL_CALL_CARRIED_OUT] = {"carried_out", carried_out, NULL}};
+
 sl_field_shape sl_field_shape_of(int replicas, int ranks, int stages, int tensor) {
     return (sl_field_shape){
         .many = {[SL_MANY_STAGES] = (size_t)stages,

@@ -3,10 +3,9 @@
  *
  * A scalar is a value. Of an array only the elements that differ from a base are written, as {"index":
  * value}; where there is no base they differ from 0. So a measured problem costs what was measured of it. */
-#ifndef SL_ADAPT_RECORDING_FIELDS_H
-#define SL_ADAPT_RECORDING_FIELDS_H
+#pragma once
 
-#include "base/status.h"
+#include "adapt/orchestrator/recording.h"
 
 #include <jansson.h>
 
@@ -45,6 +44,15 @@ extern const sl_field sl_fields_config[], sl_fields_config_arrays[], sl_fields_p
     sl_fields_iteration[], sl_fields_unknown[], sl_fields_layout[], sl_fields_report[], sl_fields_network[];
 /* clang-format on */
 
+/* What a call is named, its numbers, and the key of its text (NULL: there is none). */
+typedef struct sl_recorded_form {
+    const char *name;
+    const sl_field *numbers;
+    const char *text;
+} sl_recorded_form;
+
+extern const sl_recorded_form sl_recorded_forms[SL_RECORDED_CALLS];
+
 /** Adds the members of *object to `to`; those that are as in *base are left out. base NULL: all scalars are
  * written. 0: no memory. */
 int sl_fields_put(json_t *to, const sl_field *field, const sl_field_shape *shape, const void *object,
@@ -54,5 +62,3 @@ int sl_fields_put(json_t *to, const sl_field *field, const sl_field_shape *shape
  * there. `all`: no scalar may be missing. SL_EINVAL names the member. */
 sl_status sl_fields_get(json_t *from, const sl_field *field, const sl_field_shape *shape, int all,
                         void *object);
-
-#endif

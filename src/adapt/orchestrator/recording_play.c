@@ -19,37 +19,18 @@ struct sl_player {
     sl_orchestrator_action *action; /* of the caller */
 };
 
-/* Numbers and the text of a call, but for those that have a struct. */
-typedef struct given {
-    int id, outcome, strategy, iterations, may, replica, what;
-    sl_time now, took, cost;
-    const char *text;
-} given;
-
-#define NUMBER(kind, member, low, high)                                                                      \
-    {                                                                                                        \
-        .name = #member, .type = SL_FIELD_##kind, .count = 1, .offset = offsetof(given, member),             \
-        .least = low, .most = high                                                                           \
-    }
-#define TIME(member) NUMBER(LONG, member, -4e18, 4e18)
-
-static const sl_field of_nothing[] = {{0}}, of_now[] = {TIME(now), {0}},
-                      of_offer[] = {NUMBER(INT, replica, 0, TOO_MANY), {0}},
-                      of_may_leave[] = {NUMBER(INT, may, 0, 1), {0}},
-                      of_estimate[] = {NUMBER(INT, strategy, 0, SL_STRATEGY_KINDS - 1), TIME(cost), {0}},
-                      of_skip[] = {NUMBER(INT, iterations, 0, 1e9), TIME(now), {0}},
-                      of_next[] = {NUMBER(INT, id, 1, INT_MAX), NUMBER(INT, what, 0, SL_DO_NETWORK), {0}},
-                      of_carried_out[] = {NUMBER(INT, id, 0, INT_MAX),
-                                          TIME(now),
-                                          NUMBER(INT, outcome, 0, SL_OUTCOME_ADVISED),
-                                          TIME(took),
-                                          {0}};
-
 /* What nobody has taken out is unknown. */
 static sl_status end_of(json_t *object) {
     return json_object_size(object) == 0
                ? SL_OK
                : sl_error(SL_EINVAL, "'%s' is unknown here", json_object_iter_key(json_object_iter(object)));
+}
+
+/* The caller's, out of the object; NULL: it is not there. */
+static json_t *take(json_t *object, const char *key) {
+    json_t *value = json_incref(json_object_get(object, key));
+    json_object_del(object, key);
+    return value;
 }
 
 static sl_status take_text(json_t *line, const char *key, char *text, size_t size) {
@@ -79,31 +60,20 @@ static sl_status check_problem(const sl_problem *p) {
     return SL_OK;
 }
 
-typedef struct shape {
-    int ranks, stages, microbatches;
-} shape;
-
+#define SHAPE(member, high)                                                                                  \
+    { .name = #member, .count = 1, .offset = offsetof(sl_problem, member), .least = 1, .most = high }
 static const sl_field shape_fields[] = {
-    {.name = "ranks", .count = 1, .offset = offsetof(shape, ranks), .least = 1, .most = SL_MAX_RANKS},
-    {.name = "stages", .count = 1, .offset = offsetof(shape, stages), .least = 1, .most = SL_MAX_STAGES},
-    {.name = "microbatches",
-     .count = 1,
-     .offset = offsetof(shape, microbatches),
-     .least = 1,
-     .most = SL_MAX_MICROBATCHES},
-    {0}};
+    SHAPE(ranks, SL_MAX_RANKS), SHAPE(stages, SL_MAX_STAGES), SHAPE(microbatches, SL_MAX_MICROBATCHES), {0}};
 
 /* Free with sl_problem_free where SL_OK. */
 static sl_status read_problem(json_t *object, sl_problem *p) {
-    shape s;
+    sl_problem s;
     SL_TRY(sl_fields_get(object, shape_fields, NULL, 1, &s));
     const sl_field_shape many = sl_field_shape_of(1, s.ranks, s.stages, 1);
     SL_TRY(sl_problem_make(s.ranks, s.stages, s.microbatches, p));
     sl_status status = sl_fields_get(object, sl_fields_problem, &many, 0, p);
-    if (status == SL_OK)
-        status = end_of(object);
-    if (status == SL_OK)
-        status = check_problem(p);
+    SL_THEN(status, end_of(object));
+    SL_THEN(status, check_problem(p));
     if (status != SL_OK)
         sl_problem_free(p);
     return status;
@@ -113,7 +83,8 @@ static sl_status read_problem(json_t *object, sl_problem *p) {
 static sl_status read_measured(sl_player *player, int replica, json_t *object) {
     const json_t *number = json_object_get(object, "slot");
     size_t slot = (size_t)json_integer_value(number);
-    sl_measured *m;
+    const size_t *many = player->shape.many;
+    sl_measured *m = NULL;
     sl_problem own;
     if (!json_is_integer(number) || slot > player->slots)
         return sl_error(SL_EINVAL, "'slot' must be at most %zu", player->slots);
@@ -123,20 +94,16 @@ static sl_status read_measured(sl_player *player, int replica, json_t *object) {
     sl_status status = sl_fields_get(object, sl_fields_problem, &player->shape, 0, &own);
     if (status == SL_OK && own.placement != placement)
         status = sl_error(SL_EINVAL, "'placement' is another than the job's");
-    if (status == SL_OK)
-        status = check_problem(&own);
-    if (status == SL_OK)
-        status = sl_measured_of_problem(&own, &m);
+    SL_THEN(status, check_problem(&own));
+    SL_THEN(status, sl_measured_of_problem(&own, &m));
     sl_problem_free(&own);
     SL_TRY(status);
-    memset(m->op, 0, player->shape.many[SL_MANY_OPS] * sizeof *m->op);
-    memset(m->link, 0, player->shape.many[SL_MANY_LINKS] * sizeof *m->link);
-    memset(m->summed, 0, player->shape.many[SL_MANY_STAGES]);
+    memset(m->op, 0, many[SL_MANY_OPS] * sizeof *m->op);
+    memset(m->link, 0, many[SL_MANY_LINKS] * sizeof *m->link);
+    memset(m->summed, 0, many[SL_MANY_STAGES]);
     status = sl_fields_get(object, sl_fields_measured, &player->shape, 0, m);
-    if (status == SL_OK)
-        status = end_of(object);
-    if (status == SL_OK)
-        status = sl_grow(&player->slot, &player->room, slot + 1, sizeof(sl_measured *));
+    SL_THEN(status, end_of(object));
+    SL_THEN(status, sl_grow(&player->slot, &player->room, slot + 1, sizeof(sl_measured *)));
     if (status != SL_OK) {
         sl_measured_drop(m);
         return status;
@@ -248,20 +215,18 @@ typedef struct opening {
 } opening;
 
 static sl_status read_hosts(json_t *line, opening *in, size_t processes) {
-    json_t *hosts = json_object_get(line, "host");
-    if (!hosts)
+    in->hosts = take(line, "host");
+    if (!in->hosts)
         return SL_OK;
-    if (json_array_size(hosts) != processes)
+    if (json_array_size(in->hosts) != processes)
         return sl_error(SL_EINVAL, "'host' must be a list of %zu", processes);
     SL_TRY(sl_alloc(&in->host, processes, sizeof(char *)));
     for (size_t p = 0; p < processes; p++) {
-        in->host[p] = json_string_value(json_array_get(hosts, p));
+        in->host[p] = json_string_value(json_array_get(in->hosts, p));
         if (!in->host[p])
             return sl_error(SL_EINVAL, "'host' must hold names");
     }
-    in->hosts = json_incref(hosts);
     in->config.host = in->host;
-    json_object_del(line, "host");
     return SL_OK;
 }
 
@@ -281,8 +246,19 @@ static sl_status read_pipelines(json_t *line, opening *in, sl_field_shape *many)
     return read_hosts(line, in, many->many[SL_MANY_PROCESSES]);
 }
 
+/* *has: there is one. */
+static sl_status read_unknown(json_t *line, sl_unknown_job *job, int *has) {
+    json_t *unknown = take(line, "unknown");
+    *has = unknown != NULL;
+    sl_status status = unknown ? sl_fields_get(unknown, sl_fields_unknown, NULL, 1, job) : SL_OK;
+    if (unknown)
+        SL_THEN(status, end_of(unknown));
+    json_decref(unknown);
+    return status;
+}
+
 static sl_status read_opening(json_t *line, opening *in, sl_field_shape *many) {
-    json_t *unknown = json_object_get(line, "unknown");
+    int unknown;
     sl_orchestrator_config *c = &in->config;
     SL_TRY(take_text(line, "schedule", in->schedule, sizeof in->schedule));
     SL_TRY(sl_fields_get(line, sl_fields_config, NULL, 1, c));
@@ -290,41 +266,38 @@ static sl_status read_opening(json_t *line, opening *in, sl_field_shape *many) {
     if ((double)c->job.replicas * c->job.ranks * c->job.tensor > TOO_MANY)
         return sl_error(SL_EINVAL, "more than %d processes", TOO_MANY);
     *many = sl_field_shape_of(c->job.replicas, c->job.ranks, 0, c->job.tensor);
-    if (unknown) {
-        SL_TRY(sl_fields_get(unknown, sl_fields_unknown, NULL, 1, &in->unknown));
-        SL_TRY(end_of(unknown));
-        c->unknown = &in->unknown;
-        json_object_del(line, "unknown");
-    }
-    if (!c->unknown || json_object_get(line, "problem"))
+    SL_TRY(read_unknown(line, &in->unknown, &unknown));
+    c->unknown = unknown ? &in->unknown : NULL;
+    if (!unknown || json_object_get(line, "problem"))
         SL_TRY(read_pipelines(line, in, many));
     return end_of(line);
 }
 
-static sl_status play_open(sl_player *player, const given *g, json_t *line) {
+static void free_slots(sl_player *player) {
+    for (size_t i = 0; i < player->slots; i++) {
+        sl_measured_drop(player->slot[i]);
+        player->slot[i] = NULL;
+    }
+    player->slots = 0;
+}
+
+static sl_status play_open(sl_player *player, const sl_recorded_values *g, json_t *line) {
     opening in = {.config = {.job = {.replicas = 0}}};
     sl_field_shape many;
     sl_orchestrator *o = NULL;
     if (strcmp(g->text, SL_RECORDING_FORMAT) != 0)
         return sl_error(SL_EINVAL, "'format' is '%s', not " SL_RECORDING_FORMAT, g->text);
     sl_status status = read_opening(line, &in, &many);
-    if (status == SL_OK)
-        status = sl_orchestrator_open(&in.config, &o);
+    SL_THEN(status, sl_orchestrator_open(&in.config, &o));
     free_replicas(&in.problem);
     free_replicas(&in.first);
-    sl_free((void *)in.config.split);
-    sl_free((void *)in.config.job.sum);
-    sl_free(in.host);
+    SL_FREE((void *)in.config.split, (void *)in.config.job.sum, in.host);
     json_decref(in.hosts);
     SL_TRY(status);
     sl_orchestrator_close(player->o);
     player->o = o;
     player->shape = many;
-    for (size_t i = 0; i < player->slots; i++) {
-        sl_measured_drop(player->slot[i]);
-        player->slot[i] = NULL;
-    }
-    player->slots = 0;
+    free_slots(player);
     return SL_OK;
 }
 
@@ -348,38 +321,35 @@ static sl_status read_slots(sl_player *player, json_t *list, sl_measured **measu
     return SL_OK;
 }
 
-static sl_status play_observe(sl_player *player, const given *g, json_t *line) {
+static sl_status play_observe(sl_player *player, const sl_recorded_values *g, json_t *line) {
     sl_orchestrator_iteration it = {.iteration = 0};
     (void)g;
     sl_unknown_job job;
     sl_measured **measured = NULL;
-    json_t *list = json_object_get(line, "replica"), *unknown = json_object_get(line, "unknown");
+    int unknown;
     size_t replicas = player->shape.many[SL_MANY_REPLICAS];
     SL_TRY(sl_fields_get(line, sl_fields_iteration, NULL, 1, &it));
-    if (unknown) {
-        SL_TRY(sl_fields_get(unknown, sl_fields_unknown, NULL, 1, &job));
-        SL_TRY(end_of(unknown));
-        it.unknown = &job;
-        json_object_del(line, "unknown");
+    SL_TRY(read_unknown(line, &job, &unknown));
+    it.unknown = unknown ? &job : NULL;
+    json_t *list = take(line, "replica");
+    sl_status status = list && player->o->unknown
+                           ? sl_error(SL_EINVAL, "replicas of a program whose pipeline nobody knows")
+                           : SL_OK;
+    if (list) {
+        SL_THEN(status, sl_alloc(&measured, replicas, sizeof(sl_measured *)));
+        SL_THEN(status, read_slots(player, list, measured));
     }
-    if (list && player->o->unknown)
-        return sl_error(SL_EINVAL, "replicas of a program whose pipeline nobody knows");
-    if (list)
-        SL_TRY(sl_alloc(&measured, replicas, sizeof(sl_measured *)));
-    sl_status status = list ? read_slots(player, list, measured) : SL_OK;
-    json_object_del(line, "replica");
-    if (status == SL_OK)
-        status = end_of(line);
+    json_decref(list);
     it.replica = measured;
-    if (status == SL_OK)
-        status = sl_orchestrator_observe(player->o, &it);
+    SL_THEN(status, end_of(line));
+    SL_THEN(status, sl_orchestrator_observe(player->o, &it));
     for (size_t r = 0; r < replicas && measured; r++)
         sl_measured_drop(measured[r]);
     sl_free(measured);
     return status;
 }
 
-static sl_status play_report(sl_player *player, const given *g, json_t *line) {
+static sl_status play_report(sl_player *player, const sl_recorded_values *g, json_t *line) {
     sl_orchestrator_report report = {.id = 0};
     SL_TRY(sl_fields_get(line, sl_fields_report, NULL, 1, &report));
     SL_TRY(end_of(line));
@@ -389,25 +359,18 @@ static sl_status play_report(sl_player *player, const given *g, json_t *line) {
     return sl_orchestrator_report_slow(player->o, g->now, &report);
 }
 
-static sl_status play_network(sl_player *player, const given *g, json_t *line) {
-    json_t *list = json_object_get(line, "link"), *one;
+static sl_status play_network(sl_player *player, const sl_recorded_values *g, json_t *line) {
+    json_t *list = take(line, "link"), *one;
     size_t count = json_array_size(list), i;
-    sl_network_measure *measure;
-    if (!json_is_array(list))
-        return sl_error(SL_EINVAL, "'link' must be a list");
-    SL_TRY(sl_alloc(&measure, count, sizeof *measure));
-    sl_status status = SL_OK;
+    sl_network_measure *measure = NULL;
+    sl_status status = json_is_array(list) ? end_of(line) : sl_error(SL_EINVAL, "'link' must be a list");
+    SL_THEN(status, sl_alloc(&measure, count, sizeof *measure));
     json_array_foreach(list, i, one) {
-        if (status == SL_OK)
-            status = sl_fields_get(one, sl_fields_network, NULL, 1, &measure[i]);
-        if (status == SL_OK)
-            status = end_of(one);
+        SL_THEN(status, sl_fields_get(one, sl_fields_network, NULL, 1, &measure[i]));
+        SL_THEN(status, end_of(one));
     }
-    json_object_del(line, "link");
-    if (status == SL_OK)
-        status = end_of(line);
-    if (status == SL_OK)
-        status = sl_orchestrator_network(player->o, g->now, measure, (int)count);
+    SL_THEN(status, sl_orchestrator_network(player->o, g->now, measure, (int)count));
+    json_decref(list);
     sl_free(measure);
     return status;
 }
@@ -431,7 +394,7 @@ static sl_status check_layout(const sl_job_layout *layout, size_t processes, siz
                            "'process' must name each process once, and 'split' leave out no replica");
 }
 
-static sl_status play_moved(sl_player *player, const given *g, json_t *line) {
+static sl_status play_moved(sl_player *player, const sl_recorded_values *g, json_t *line) {
     sl_job_layout layout;
     const size_t *many = player->shape.many;
     per_replica plans = {.count = (int)many[SL_MANY_REPLICAS]};
@@ -442,58 +405,29 @@ static sl_status play_moved(sl_player *player, const given *g, json_t *line) {
     memset(layout.process, 0, many[SL_MANY_PROCESSES] * sizeof *layout.process);
     memset(layout.split, 0, many[SL_MANY_REPLICAS] * sizeof *layout.split);
     sl_status status = sl_fields_get(line, sl_fields_layout, &player->shape, 1, &layout);
-    if (status == SL_OK)
-        status = check_layout(&layout, many[SL_MANY_PROCESSES], many[SL_MANY_REPLICAS]);
-    if (status == SL_OK)
-        status = read_replicas(line, "plan", (int)many[SL_MANY_RANKS], &plans);
-    if (status == SL_OK)
-        status = end_of(line);
-    if (status == SL_OK)
-        status =
-            sl_orchestrator_moved(player->o, &layout, (const sl_plan *const *)(const void *)plans.pointer);
+    SL_THEN(status, check_layout(&layout, many[SL_MANY_PROCESSES], many[SL_MANY_REPLICAS]));
+    SL_THEN(status, read_replicas(line, "plan", (int)many[SL_MANY_RANKS], &plans));
+    SL_THEN(status, end_of(line));
+    SL_THEN(status,
+            sl_orchestrator_moved(player->o, &layout, (const sl_plan *const *)(const void *)plans.pointer));
     free_replicas(&plans);
     sl_job_layout_free(&layout);
     return status;
 }
 
-static sl_status play_offer(sl_player *player, const given *g, json_t *line) {
+static sl_status play_offer(sl_player *player, const sl_recorded_values *g, json_t *line) {
     sl_plan plan = {.makespan = 0};
-    sl_status status =
-        read_plan(json_object_get(line, "plan"), (int)player->shape.many[SL_MANY_RANKS], &plan);
-    json_object_del(line, "plan");
-    if (status == SL_OK)
-        status = end_of(line);
-    if (status == SL_OK)
-        status = sl_orchestrator_offer(player->o, g->replica, &plan);
+    json_t *object = take(line, "plan");
+    sl_status status = read_plan(object, (int)player->shape.many[SL_MANY_RANKS], &plan);
+    SL_THEN(status, end_of(line));
+    SL_THEN(status, sl_orchestrator_offer(player->o, g->replica, &plan));
     sl_order_free(&plan.order);
+    json_decref(object);
     return status;
 }
 
-static sl_status play_estimate(sl_player *player, const given *g, json_t *line) {
-    SL_TRY(end_of(line));
-    return sl_orchestrator_estimate(player->o, (sl_strategy_kind)g->strategy, g->cost);
-}
-
-static sl_status play_may_leave(sl_player *player, const given *g, json_t *line) {
-    SL_TRY(end_of(line));
-    return sl_orchestrator_may_leave(player->o, g->text, g->may);
-}
-
-static sl_status play_skip(sl_player *player, const given *g, json_t *line) {
-    SL_TRY(end_of(line));
-    if (player->o->unknown)
-        return sl_error(SL_EINVAL, "iterations of a program whose pipeline nobody knows are not skipped");
-    return sl_orchestrator_skip(player->o, g->iterations, g->now);
-}
-
-static sl_status play_load(sl_player *player, const given *g, json_t *line) {
-    SL_TRY(end_of(line));
-    return sl_orchestrator_load(player->o, g->text);
-}
-
-static sl_status play_next(sl_player *player, const given *g, json_t *line) {
+static sl_status play_next(sl_player *player, const sl_recorded_values *g) {
     sl_orchestrator_action a = {.what = SL_DO_NOTHING};
-    SL_TRY(end_of(line));
     if (!sl_orchestrator_next(player->o, &a) || a.id != g->id || (int)a.what != g->what)
         return sl_error(SL_EINVAL,
                         "the orchestrator asks for action %d of kind %d, and asked for action %d of kind %d",
@@ -502,50 +436,51 @@ static sl_status play_next(sl_player *player, const given *g, json_t *line) {
     return SL_OK;
 }
 
-static sl_status play_carried_out(sl_player *player, const given *g, json_t *line) {
-    SL_TRY(end_of(line));
-    return sl_orchestrator_carried_out(player->o, g->id, g->now, (sl_outcome)g->outcome, g->took);
+/* Calls that have nothing but numbers and a text. */
+static sl_status play_plain(sl_player *player, sl_recorded_call call, const sl_recorded_values *g) {
+    switch (call) {
+    case SL_CALL_SKIP:
+        if (player->o->unknown)
+            return sl_error(SL_EINVAL, "iterations of a program whose pipeline nobody knows are not skipped");
+        return sl_orchestrator_skip(player->o, g->iterations, g->now);
+    case SL_CALL_ESTIMATE:
+        return sl_orchestrator_estimate(player->o, (sl_strategy_kind)g->strategy, g->cost);
+    case SL_CALL_MAY_LEAVE:
+        return sl_orchestrator_may_leave(player->o, g->text, g->may);
+    case SL_CALL_LOAD:
+        return sl_orchestrator_load(player->o, g->text);
+    case SL_CALL_NEXT:
+        return play_next(player, g);
+    default:
+        return sl_orchestrator_carried_out(player->o, g->id, g->now, (sl_outcome)g->outcome, g->took);
+    }
 }
 
-static const struct {
-    const char *name;
-    const sl_field *numbers;
-    const char *text; /* its key; NULL: there is none */
-    sl_status (*play)(sl_player *player, const given *given, json_t *line);
-} calls[] = {{"open", of_nothing, "format", play_open},
-             {"observe", of_nothing, NULL, play_observe},
-             {"report", of_now, "seen", play_report},
-             {"network", of_now, NULL, play_network},
-             {"moved", of_nothing, NULL, play_moved},
-             {"offer", of_offer, NULL, play_offer},
-             {"skip", of_skip, NULL, play_skip},
-             {"estimate", of_estimate, NULL, play_estimate},
-             {"may_leave", of_may_leave, "host", play_may_leave},
-             {"load", of_nothing, "text", play_load},
-             {"next", of_next, NULL, play_next},
-             {"carried_out", of_carried_out, NULL, play_carried_out}};
+static sl_status (*const plays[SL_RECORDED_CALLS])(sl_player *, const sl_recorded_values *, json_t *) = {
+    [SL_CALL_OPEN] = play_open,       [SL_CALL_OBSERVE] = play_observe, [SL_CALL_REPORT] = play_report,
+    [SL_CALL_NETWORK] = play_network, [SL_CALL_MOVED] = play_moved,     [SL_CALL_OFFER] = play_offer};
 
 /* ---- the player ---- */
 
 static sl_status play(sl_player *player, json_t *line) {
     char name[32];
-    given g = {.text = ""};
-    size_t i = 0, count = sizeof calls / sizeof *calls;
+    sl_recorded_values g = {.text = ""};
+    sl_recorded_call call = 0;
     SL_TRY(take_text(line, "call", name, sizeof name));
-    while (i < count && strcmp(calls[i].name, name) != 0)
-        i++;
-    if (i == count)
+    while (call < SL_RECORDED_CALLS && strcmp(sl_recorded_forms[call].name, name) != 0)
+        call++;
+    if (call == SL_RECORDED_CALLS)
         return sl_error(SL_EINVAL, "'%s' is no call", name);
-    if (!player->o && calls[i].play != play_open)
+    if (!player->o && call != SL_CALL_OPEN)
         return sl_error(SL_EINVAL, "'%s' comes before 'open'", name);
-    SL_TRY(sl_fields_get(line, calls[i].numbers, NULL, 1, &g));
-    if (!calls[i].text)
-        return calls[i].play(player, &g, line);
-    json_t *text = json_incref(json_object_get(line, calls[i].text));
-    json_object_del(line, calls[i].text);
+    const sl_recorded_form *form = &sl_recorded_forms[call];
+    SL_TRY(sl_fields_get(line, form->numbers, NULL, 1, &g));
+    json_t *text = form->text ? take(line, form->text) : NULL;
     g.text = json_string_value(text);
-    sl_status status =
-        g.text ? calls[i].play(player, &g, line) : sl_error(SL_EINVAL, "'%s' must be a text", calls[i].text);
+    sl_status status = form->text && !g.text ? sl_error(SL_EINVAL, "'%s' must be a text", form->text) : SL_OK;
+    if (!plays[call])
+        SL_THEN(status, end_of(line));
+    SL_THEN(status, plays[call] ? plays[call](player, &g, line) : play_plain(player, call, &g));
     json_decref(text);
     return status;
 }
@@ -558,8 +493,7 @@ void sl_player_close(sl_player *player) {
     if (!player)
         return;
     sl_orchestrator_close(player->o);
-    for (size_t i = 0; i < player->slots; i++)
-        sl_measured_drop(player->slot[i]);
+    free_slots(player);
     sl_free(player->slot);
     sl_free(player);
 }

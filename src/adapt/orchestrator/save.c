@@ -177,7 +177,8 @@ static sl_status load_case(sl_orchestrator *o, const json_t *saved) {
                                      .latency = {v[16], v[17]},
                                      .pace = {v[18], v[19]}}}};
     sl_text_fit(c->view.seen, sizeof c->view.seen, seen);
-    int sum = c->cause == SL_CAUSE_REPLICA_LINK;
+    c->card = c->view.part.kind == SL_PART_CARD;
+    int sum = c->cause == SL_CAUSE_REPLICA_LINK && !c->card;
     sl_component_key key = {sum ? SL_KEY_SUM : (int)c->view.part.kind, c->view.part.a, c->view.part.b};
     if (sum && c->view.part.a < 0)
         key.a = -1 - c->rank;
@@ -289,16 +290,35 @@ static sl_status load_all(sl_orchestrator *o, const json_t *all) {
     return SL_OK;
 }
 
+/* As it was opened. */
+static sl_status unload(sl_orchestrator *o, const sl_time *cost) {
+    for (int r = 0; r < o->config.job.replicas; r++)
+        sl_history_clear(&o->series, r, r);
+    o->series.iteration = (sl_norm){0};
+    o->series.learnt = o->series.learns = o->renewed = 0;
+    o->healthy_time = o->healthy_model = 0;
+    memcpy(o->config.cost, cost, sizeof o->config.cost);
+    sl_model_close(o->model);
+    sl_ladder_close(o->ladder);
+    o->model = NULL;
+    o->ladder = NULL;
+    o->case_count = o->views = o->next_number = 0;
+    o->keys = 0;
+    return o->config.paced ? sl_history_assume(&o->series, o->problem) : SL_OK;
+}
+
 sl_status sl_orchestrator_load(sl_orchestrator *o, const char *text) {
     json_error_t error;
-    SL_TRY(sl_recording_load(o->recording, text));
     if (o->unknown || o->observed)
         return sl_error(SL_EINVAL,
                         "only an orchestrator that was just opened for a known pipeline can be loaded");
+    SL_TRY(sl_recording_call(o->recording, SL_CALL_LOAD, (sl_recorded_values){.text = text}));
     json_t *all = json_loads(text, 0, &error);
     if (!all)
         return sl_error(SL_EINVAL, "what was saved of the orchestrator, line %d: %s", error.line, error.text);
+    sl_time cost[SL_STRATEGY_KINDS];
+    memcpy(cost, o->config.cost, sizeof cost);
     sl_status status = load_all(o, all);
     json_decref(all);
-    return status;
+    return status == SL_OK ? SL_OK : unload(o, cost) == SL_OK ? status : SL_ENOMEM;
 }

@@ -102,7 +102,7 @@ static sl_status ask_topology(sl_orchestrator *o, double *time) {
     return moved ? beside_schedule(o, best, time) : SL_OK;
 }
 
-static int may_leave(const sl_orchestrator *o, const char *host) {
+int sl_orchestrator_can_leave(const sl_orchestrator *o, const char *host) {
     for (size_t i = 0; i < o->kept_hosts; i++)
         if (strcmp(o->kept_host[i], host) == 0)
             return 0;
@@ -124,7 +124,7 @@ static sl_status ask_restart(sl_orchestrator *o, double *time) {
             const sl_slow_part *part = &o->cases[i].view.part;
             int process = end ? (part->kind == SL_PART_LINK ? part->b : -1) : part->a;
             double sum = 0;
-            if (process < 0 || !o->cases[i].seen || !may_leave(o, o->host[process]))
+            if (process < 0 || !o->cases[i].seen || !sl_orchestrator_can_leave(o, o->host[process]))
                 continue;
             for (int k = 0; k < o->case_count; k++)
                 sum += is_on(o, &o->cases[k], o->host[process]) ? o->cases[k].view.loss : 0;
@@ -256,8 +256,8 @@ static int possible(const sl_orchestrator *o, sl_strategy_kind strategy) {
             all += o->layout.split[r];
         return job->replicas > 1 && all > job->replicas && o->problem[0]->placement != SL_BIDIRECTIONAL;
     }
-    case SL_STRATEGY_TOPOLOGY: /* the search knows one stage per rank */
-        return o->processes > 1 && o->problem[0]->placement == SL_LINEAR;
+    case SL_STRATEGY_TOPOLOGY:
+        return o->processes > 1;
     default:
         return 1;
     }
@@ -272,6 +272,7 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     static const int order[SL_STRATEGY_KINDS] = {SL_STRATEGY_DELEGATE, SL_STRATEGY_SCHEDULE,
                                                  SL_STRATEGY_BALANCE, SL_STRATEGY_TOPOLOGY,
                                                  SL_STRATEGY_RESTART};
+    o->rungs = 0;
     for (int i = 0; i < SL_STRATEGY_KINDS; i++) {
         int s = order[i];
         o->rung[s] = -1;
@@ -311,7 +312,7 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
 
 /* What is taken back is the split; places cost nothing. Other trouble may have come meanwhile, so it becomes
  * the one that is best now. */
-sl_status sl_strategies_take_back(sl_orchestrator *o) {
+static sl_status take_back(sl_orchestrator *o) {
     double time;
     copy_layout(o, &o->layout, &o->next);
     if (o->rung[SL_STRATEGY_BALANCE] < 0)
@@ -324,23 +325,29 @@ sl_status sl_strategies_take_back(sl_orchestrator *o) {
     return SL_OK;
 }
 
+sl_orchestrator_action sl_strategies_action(sl_orchestrator *o, const sl_action *said) {
+    size_t count;
+    const sl_ladder_entry *log = sl_ladder_log(o->ladder, &count), *entry = &log[count - 1];
+    int undo = said->kind == SL_ACTION_UNDO;
+    return (sl_orchestrator_action){.id = ++o->next_id,
+                                    .undo = undo,
+                                    .strategy = (sl_strategy_kind)o->kind[said->strategy],
+                                    .replica = -1,
+                                    .cost = entry->cost,
+                                    .loss = undo ? 0 : entry->loss,
+                                    .expected = undo ? 0 : entry->expected,
+                                    .lost = entry->lost,
+                                    .incidents = said->incidents,
+                                    .count = said->count};
+}
+
 sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     sl_strategy_kind strategy = (sl_strategy_kind)o->kind[said->strategy];
     sl_orchestrator_action *a = &o->action;
     int count = 0, undo = said->kind == SL_ACTION_UNDO;
-    *a = (sl_orchestrator_action){.id = ++o->next_id,
-                                  .undo = undo,
-                                  .strategy = strategy,
-                                  .replica = -1,
-                                  .cost = sl_ladder_cost(o->ladder, said->strategy),
-                                  .incidents = said->incidents,
-                                  .count = said->count};
-    size_t count_log;
-    const sl_ladder_entry *log = sl_ladder_log(o->ladder, &count_log), *entry = &log[count_log - 1];
-    a->loss = undo ? 0 : entry->loss;
-    a->expected = undo ? 0 : entry->expected;
-    a->lost = entry->lost;
-    if (!undo && a->expected >= a->loss) /* what it was wanted for has gone meanwhile */
+    *a = sl_strategies_action(o, said);
+    a->cost = sl_ladder_cost(o->ladder, said->strategy); /* of one that has failed, too */
+    if (!undo && a->expected >= a->loss)                 /* what it was wanted for has gone meanwhile */
         return sl_error(SL_ENONE, "%s would bring nothing any more", sl_strategy_words[strategy]);
     copy_layout(o, &o->layout, &o->next);
     switch (strategy) {
@@ -361,7 +368,7 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     default:
         a->what = SL_DO_LAYOUT;
         if (undo)
-            SL_TRY(sl_strategies_take_back(o));
+            SL_TRY(take_back(o));
         else
             copy_layout(o, strategy == SL_STRATEGY_TOPOLOGY ? &o->placed : &o->divided, &o->next);
         return sl_plans_layout(o, &o->next);

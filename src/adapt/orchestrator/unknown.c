@@ -128,9 +128,13 @@ static sl_status balanced(const sl_unknown_view *v, const devices *d, int *split
 static void balance(const sl_unknown_view *v, const devices *d, double *longest, double *most) {
     int *split = NULL, largest = 0;
     *longest = *most = INFINITY;
-    if (v->job->replicas < 2 || sl_alloc(&split, (size_t)v->job->replicas, sizeof *split) != SL_OK)
+    if (v->job->replicas < 2)
         return;
-    if (balanced(v, d, split, longest) == SL_OK) {
+    sl_status status = sl_alloc(&split, (size_t)v->job->replicas, sizeof *split);
+    SL_THEN(status, balanced(v, d, split, longest));
+    if (status == SL_ENOMEM && v->failed)
+        *v->failed = status;
+    if (status == SL_OK) {
         for (int i = 0; i < v->job->replicas; i++)
             largest = split[i] > largest ? split[i] : largest;
         *most = largest / (double)v->job->microbatches;

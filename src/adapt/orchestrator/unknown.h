@@ -15,8 +15,7 @@
  * slow at any other place. restart   healthy again without the host, on one that the scheduler gives.
  *
  * Pure. */
-#ifndef SL_ADAPT_UNKNOWN_H
-#define SL_ADAPT_UNKNOWN_H
+#pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
 
@@ -49,6 +48,8 @@ typedef struct sl_unknown_view {
     const sl_unknown_part *part;
     int parts;
     unsigned refused; /* bits of sl_strategy_kind that nobody can carry out */
+    sl_status
+        *failed; /* becomes SL_ENOMEM where an answer lacked memory, and is that nothing helps; or NULL */
 } sl_unknown_view;
 
 /** The cause of an incident of this part (adapt/ladder/strategy.h). */
@@ -71,5 +72,3 @@ sl_status sl_unknown_split(const sl_unknown_view *view, int *split);
 /** Whether the level shows what a change has brought that was made so long ago: a new level needs some
  * iterations until it is seen. `changed`: the level has changed since. */
 int sl_unknown_settled(int iterations, sl_time passed, int changed);
-
-#endif

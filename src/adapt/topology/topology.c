@@ -28,30 +28,20 @@ static sl_status check(const sl_cluster *c, const int *host) {
     return status;
 }
 
-static sl_status time_of(const sl_cluster *c, const int *host, int replay, sl_time *time) {
+sl_status sl_topology_time(const sl_cluster *c, const int *host, sl_time *time) {
     sl_best best = {0};
     sl_frame frame = {0};
     sl_seating seating = {0};
     SL_TRY(check(c, host));
     sl_status status = sl_best_make(c, &best);
-    if (status == SL_OK)
-        status = sl_frame_make(c, &frame);
-    if (status == SL_OK)
-        status = sl_seating_make(c, &best, &frame, host, replay, &seating);
+    SL_THEN(status, sl_frame_make(c, &frame));
+    SL_THEN(status, sl_seating_make(c, &best, &frame, host, 1, &seating));
     if (status == SL_OK)
         *time = sl_seating_time(&seating, NULL, NULL);
     sl_seating_free(&seating);
     sl_frame_free(&frame);
     sl_best_free(&best);
     return status;
-}
-
-sl_status sl_topology_time(const sl_cluster *cluster, const int *host, sl_time *time) {
-    return time_of(cluster, host, 1, time);
-}
-
-sl_status sl_topology_estimate(const sl_cluster *cluster, const int *host, sl_time *time) {
-    return time_of(cluster, host, 0, time);
 }
 
 /* Takes an arrangement over where it is shorter by the replay. */
@@ -186,19 +176,13 @@ sl_status sl_topology_search(const sl_cluster *c, const sl_topology_options *opt
     *r = (sl_topology){0};
     SL_TRY(check(c, c->present));
     sl_status status = sl_best_make(c, &t.best);
-    if (status == SL_OK)
-        status = sl_frame_make(c, &t.frame);
-    if (status == SL_OK)
-        status = sl_seating_make(c, &t.best, &t.frame, c->present, 0, &t.bounded);
-    if (status == SL_OK)
-        status = sl_seating_make(c, &t.best, &t.frame, c->present, 1, &t.replayed);
-    if (status == SL_OK)
-        status = sl_alloc(&r->host, (size_t)c->hosts, sizeof *r->host);
-    if (status == SL_OK)
-        status = sl_alloc(&t.trial, (size_t)c->hosts, sizeof *t.trial);
+    SL_THEN(status, sl_frame_make(c, &t.frame));
+    SL_THEN(status, sl_seating_make(c, &t.best, &t.frame, c->present, 0, &t.bounded));
+    SL_THEN(status, sl_seating_make(c, &t.best, &t.frame, c->present, 1, &t.replayed));
+    SL_THEN(status, sl_alloc(&r->host, (size_t)c->hosts, sizeof *r->host));
+    SL_THEN(status, sl_alloc(&t.trial, (size_t)c->hosts, sizeof *t.trial));
     t.host = r->host;
-    if (status == SL_OK)
-        status = search(&t, r);
+    SL_THEN(status, search(&t, r));
     if (status == SL_OK)
         count_moves(c, r);
     sl_free(t.trial);

@@ -10,8 +10,7 @@
  * of what it finds. Small cases, and large ones with few kinds of hosts, are decided by branch and bound on
  * the replay; for the others there is a proven bound. The same cluster, options and seed give the same
  * answer. */
-#ifndef SL_ADAPT_TOPOLOGY_H
-#define SL_ADAPT_TOPOLOGY_H
+#pragma once
 
 #include "base/yaml.h"
 #include "plan/pipeline/problem.h"
@@ -74,11 +73,6 @@ void sl_cluster_document(FILE *out);
 /** Time of an iteration, ns, by the timing model: host[position] is an arrangement. SL_EINVAL: it is none, or
  * the schedule does not fit. */
 sl_status sl_topology_time(const sl_cluster *cluster, const int *host, sl_time *time);
-/** The bound of it that the search goes by: never more than sl_topology_time. */
-sl_status sl_topology_estimate(const sl_cluster *cluster, const int *host, sl_time *time);
-/** No arrangement of the cluster is shorter, ns: for every host the best position that it can have, with the
- * best of all others around it. */
-sl_status sl_topology_bound(const sl_cluster *cluster, sl_time *bound);
 
 typedef struct sl_topology_options {
     uint64_t seed;
@@ -107,5 +101,3 @@ void sl_topology_free(sl_topology *result);
  * arrangement, what held the present one up and what holds the new one up. lines[*count] to be freed one by
  * one and together with sl_free. */
 sl_status sl_topology_why(const sl_cluster *cluster, const sl_topology *result, char ***lines, int *count);
-
-#endif

@@ -115,29 +115,13 @@ sl_status sl_bound_of(const sl_cluster *c, const sl_best *best, sl_frame *frame,
     sl_seating bounded, replayed = {0};
     *bound = 0;
     sl_status status = sl_seating_make(c, best, frame, NULL, 0, &bounded);
-    if (status == SL_OK)
-        status = sl_seating_make(c, best, frame, NULL, 1, &replayed);
-    if (status == SL_OK)
-        status = bound_speeds(&bounded, bound);
-    if (status == SL_OK)
-        status = bound_hosts(&bounded, &replayed, bound);
+    SL_THEN(status, sl_seating_make(c, best, frame, NULL, 1, &replayed));
+    SL_THEN(status, bound_speeds(&bounded, bound));
+    SL_THEN(status, bound_hosts(&bounded, &replayed, bound));
     if (status == SL_OK) /* each cut replays each stage twice */
         status =
             sl_bound_cuts(c->pipeline * sl_frame_ops(frame) < REPLAYED / 16 ? &replayed : &bounded, bound);
     sl_seating_free(&bounded);
     sl_seating_free(&replayed);
-    return status;
-}
-
-sl_status sl_topology_bound(const sl_cluster *c, sl_time *bound) {
-    sl_best best;
-    sl_frame frame = {0};
-    sl_status status = sl_best_make(c, &best);
-    if (status == SL_OK)
-        status = sl_frame_make(c, &frame);
-    if (status == SL_OK)
-        status = sl_bound_of(c, &best, &frame, bound);
-    sl_frame_free(&frame);
-    sl_best_free(&best);
     return status;
 }

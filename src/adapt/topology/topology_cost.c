@@ -32,8 +32,7 @@ sl_status sl_best_make(const sl_cluster *c, sl_best *b) {
 }
 
 void sl_best_free(sl_best *best) {
-    sl_free(best->out_latency);
-    sl_free(best->class_of);
+    SL_FREE(best->out_latency, best->class_of);
     *best = (sl_best){0};
 }
 

@@ -4,6 +4,7 @@
  * for the T hosts of a cell; and in any case something crosses: a ring, a cell or a hop. The least of what
  * can, bounds the iteration. */
 #include "adapt/topology/topology_inside.h"
+#include "base/median.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -70,18 +71,13 @@ static sl_time with_ring(const cut *k, int stage) {
     return time;
 }
 
-static int ascending(const void *a, const void *b) {
-    sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
-    return (x > y) - (x < y);
-}
-
 /* Rings of so many stages cross: best those that end first. */
 static sl_time with_rings(const cut *k, int stages) {
     sl_time time[SL_MAX_RANKS];
     int all = k->s->cluster->pipeline;
     for (int p = 0; p < all; p++)
         time[p] = with_ring(k, p);
-    qsort(time, (size_t)all, sizeof *time, ascending);
+    qsort(time, (size_t)all, sizeof *time, sl_ascending_times);
     return time[stages - 1];
 }
 
@@ -137,10 +133,6 @@ static sl_time least(const cut *k, sl_time (*with)(const cut *, int), int stages
     return time;
 }
 
-static sl_time smaller(sl_time a, sl_time b) {
-    return a < b ? a : b;
-}
-
 static void raise(sl_time *bound, sl_time to) {
     if (to != SL_TIME_NEVER && to > *bound)
         *bound = to;
@@ -154,16 +146,16 @@ static void bound_cut(cut *k, sl_time *bound) {
     sl_time ring = c->data > 1 ? least(k, with_ring, c->pipeline) : SL_TIME_NEVER;
     sl_time cell = c->tensor > 1 ? least(k, with_cell, c->pipeline) : SL_TIME_NEVER;
     sl_time hop = c->pipeline > 1 ? least(k, with_hop, c->pipeline - 1) : SL_TIME_NEVER;
-    raise(bound, smaller(ring, smaller(cell, hop)));
+    raise(bound, sl_sooner(ring, sl_sooner(cell, hop)));
     int whole = room(k, c->data) / c->tensor; /* stages at most, none of whose rings cross */
     if (c->data > 1 && whole < c->pipeline)
         raise(bound, with_rings(k, c->pipeline - whole));
     if (room(k, c->tensor) < c->data * c->pipeline)
         raise(bound, cell);
     if (room(k, c->data * c->tensor) < c->pipeline)
-        raise(bound, smaller(ring, cell));
+        raise(bound, sl_sooner(ring, cell));
     if (room(k, c->tensor * c->pipeline) < c->data)
-        raise(bound, smaller(cell, hop));
+        raise(bound, sl_sooner(cell, hop));
 }
 
 /* Kinds of links, by latency and pace; returns how many, at most MOST_KINDS. */

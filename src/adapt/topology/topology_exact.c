@@ -124,8 +124,7 @@ sl_status sl_topology_exact(const sl_cluster *c, const sl_best *best, sl_frame *
     int *room = NULL;
     *finished = 0;
     sl_status status = sl_seating_make(c, best, frame, NULL, 0, &e.bound);
-    if (status == SL_OK)
-        status = sl_alloc(&room, 3 * n + 1, sizeof *room);
+    SL_THEN(status, sl_alloc(&room, 3 * n + 1, sizeof *room));
     if (status == SL_OK) {
         e.left = room;
         e.member = room + n;

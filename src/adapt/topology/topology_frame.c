@@ -11,10 +11,6 @@
 
 #include <string.h>
 
-static sl_time larger(sl_time a, sl_time b) {
-    return a > b ? a : b;
-}
-
 /* Whether F, and the backwards, of a rank come in the order of the microbatches; *most: in flight at once. */
 static int ascending(const sl_op *op, int ops, int *most) {
     int next[2] = {0, 0};
@@ -88,7 +84,7 @@ void sl_frame_replay(sl_frame *f, const sl_cell *cell, const sl_hop *hop, sl_tim
     }
     for (int i = 0; i < timeline->spans; i++) {
         const sl_span *span = &timeline->span[i];
-        end[span->rank] = larger(end[span->rank], span->end);
+        end[span->rank] = sl_later(end[span->rank], span->end);
     }
     f->replayed += timeline->spans;
 }
@@ -122,8 +118,8 @@ void sl_frame_bound(const sl_frame *f, const sl_cell *cell, const sl_hop *hop, s
     for (int p = 1; p < stages; p++) {
         sl_time there = cell[p - 1].time[SL_F] + across(&hop[p - 1], 0);
         head[p] = head[p - 1] + there;
-        last[p] = larger(head[p] + (m - 1) * larger(cell[p].time[SL_F], hop[p - 1].transfer[0]),
-                         last[p - 1] + there);
+        last[p] = sl_later(head[p] + (m - 1) * sl_later(cell[p].time[SL_F], hop[p - 1].transfer[0]),
+                           last[p - 1] + there);
     }
     trip[stages - 1] = cell[stages - 1].time[SL_F] + backward(f, &cell[stages - 1]);
     for (int p = stages - 2; p >= 0; p--)
@@ -134,16 +130,17 @@ void sl_frame_bound(const sl_frame *f, const sl_cell *cell, const sl_hop *hop, s
         sl_time own = backward(f, &cell[p]), work = 0;
         sl_time done = head[p] + m * (cell[p].time[SL_F] + own);
         if (f->flight[p] > 0) {
-            done = larger(done, head[p] + ((m - 1) / f->flight[p] + 1) * trip[p]);
-            done = larger(done, last[p] + trip[p]);
+            done = sl_later(done, head[p] + ((m - 1) / f->flight[p] + 1) * trip[p]);
+            done = sl_later(done, last[p] + trip[p]);
         }
         if (p + 1 < stages) {
-            done = larger(done, behind + across(&hop[p], 1) + own);
-            done = larger(done, head[p + 1] + trip[p + 1] + m * hop[p].transfer[1] + hop[p].latency[1] + own);
+            done = sl_later(done, behind + across(&hop[p], 1) + own);
+            done =
+                sl_later(done, head[p + 1] + trip[p + 1] + m * hop[p].transfer[1] + hop[p].latency[1] + own);
         }
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             work += f->ops[kind][p] * cell[p].time[kind];
-        end[p] = larger(head[p] + work, done + (f->full == 0 ? cell[p].time[SL_W] : 0));
+        end[p] = sl_later(head[p] + work, done + (f->full == 0 ? cell[p].time[SL_W] : 0));
         behind = done;
     }
 }

@@ -11,8 +11,7 @@
  * An empty place stands for the best that any host can be: the fastest, each of its links the best there is.
  * So what a seating with empty places takes is a bound for all ways to fill them: in a fixed order of ops the
  * replay is a longest path, and never shorter where a part is longer. */
-#ifndef SL_ADAPT_TOPOLOGY_INSIDE_H
-#define SL_ADAPT_TOPOLOGY_INSIDE_H
+#pragma once
 
 #include "adapt/topology/topology.h"
 #include "plan/search/plan.h"
@@ -125,11 +124,10 @@ sl_status sl_topology_exact(const sl_cluster *cluster, const sl_best *best, sl_f
  * present (topology_class.c). */
 sl_status sl_topology_settle(const sl_cluster *cluster, const sl_best *best, int *host);
 
-/** The bound of sl_topology_bound, with what is there already. */
+/** No arrangement of the cluster is shorter, ns: for every host the best position that it can have, with the
+ * best of all others around it. */
 sl_status sl_bound_of(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, sl_time *bound);
 
 /** Raises it by what must cross between parts of the cluster (topology_cut.c); `empty` has all places empty.
  */
 sl_status sl_bound_cuts(sl_seating *empty, sl_time *bound);
-
-#endif

@@ -184,8 +184,7 @@ sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves)
         }
         sl_seating_set(seating, l.best);
     }
-    sl_free(l.stage);
-    sl_free(room);
+    SL_FREE(l.stage, room);
     return status;
 }
 

@@ -1,15 +1,194 @@
 /* The cluster file (docs/formats.md) through config tables. */
-#include "adapt/topology/topology_names.h"
+#include "adapt/topology/topology.h"
 #include "adapt/topology/topology_volume.h"
 #include "base/config.h"
 #include "base/memory.h"
 #include "plan/pipeline/kind.h"
 #include "plan/pipeline/problem_read.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Hosts of a cluster file by name: a name, or several at once as prefix[first-last]suffix. */
+/* Names of hosts, and ranges of them. */
+
+#define LONGEST 200
+
+/* The host of this name, or -1. */
+static int sl_names_find(const sl_cluster *c, const char *name) {
+    for (int i = 0; i < c->hosts; i++)
+        if (c->name[i] && strcmp(c->name[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static int digits(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (!isdigit((unsigned char)text[i]))
+            return 0;
+    return length > 0 && length < 9;
+}
+
+/* Calls `each` for every name that `node` (a scalar) writes, in order; at most SL_MAX_CLUSTER. SL_EINVAL
+ * names file, line and key of `where`. */
+static sl_status sl_names_expand(const sl_node *where, const sl_node *node,
+                                 sl_status (*each)(const sl_node *, const char *, void *), void *object) {
+    const char *text;
+    if (node->kind != SL_NODE_SCALAR)
+        return sl_node_error(where, "must be a name of a host, such as node3 or node[0-7]");
+    text = node->text;
+    if (strlen(text) == 0 || strlen(text) > LONGEST)
+        return sl_node_error(where, "has a name of %zu characters; 1 to %d", strlen(text), LONGEST);
+    const char *open = strchr(text, '['), *dash = open ? strchr(open, '-') : NULL,
+               *close = open ? strchr(open, ']') : NULL;
+    if (!open && !strchr(text, ']'))
+        return each(where, text, object);
+    if (!open || !dash || !close || close < dash || strchr(close, '[') || strchr(close + 1, ']') ||
+        !digits(open + 1, (size_t)(dash - open - 1)) || !digits(dash + 1, (size_t)(close - dash - 1)))
+        return sl_node_error(where, "has '%.60s'; a range of hosts is written node[0-7]", text);
+    int width = open[1] == '0' ? (int)(dash - open - 1) : 1; /* node[00-15] */
+    long first = strtol(open + 1, NULL, 10), last = strtol(dash + 1, NULL, 10);
+    if (last < first || last - first >= SL_MAX_CLUSTER)
+        return sl_node_error(where, "has '%.60s'; a range goes up, by at most %d hosts", text,
+                             SL_MAX_CLUSTER);
+    for (long i = first; i <= last; i++) {
+        char name[LONGEST + 32];
+        snprintf(name, sizeof name, "%.*s%0*ld%s", (int)(open - text), text, width, i, close + 1);
+        SL_TRY(each(where, name, object));
+    }
+    return SL_OK;
+}
+
+typedef struct collection {
+    const sl_cluster *cluster;
+    int *host, *count;
+    unsigned char seen[SL_MAX_CLUSTER];
+} collection;
+
+static sl_status collect(const sl_node *where, const char *name, void *object) {
+    collection *c = object;
+    int host = sl_names_find(c->cluster, name);
+    if (host < 0)
+        return sl_node_error(where, "names '%.60s', which is not among the hosts", name);
+    if (c->seen[host])
+        return sl_node_error(where, "names '%.60s' twice", name);
+    c->seen[host] = 1;
+    c->host[(*c->count)++] = host;
+    return SL_OK;
+}
+
+/* A list of names, or one: their hosts into host[capacity], *count of them. `all` ("*") allowed: every host.
+ * SL_EINVAL: unknown, twice, too many. */
+static sl_status sl_names_hosts(const sl_cluster *c, const sl_node *where, const sl_node *node, int *host,
+                                int *count) {
+    collection all = {.cluster = c, .host = host, .count = count};
+    *count = 0;
+    if (node->kind == SL_NODE_MAP)
+        return sl_node_error(where, "must be a host or a list of hosts");
+    if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "*") == 0) {
+        for (int i = 0; i < c->hosts; i++)
+            host[(*count)++] = i;
+        return SL_OK;
+    }
+    if (node->kind == SL_NODE_SCALAR)
+        return sl_names_expand(where, node, collect, &all);
+    for (int i = 0; i < node->children; i++)
+        SL_TRY(sl_names_expand(where, node->child[i], collect, &all));
+    return *count > 0 ? SL_OK : sl_node_error(where, "has no hosts");
+}
+
+/* A cluster as such: made, freed. */
+
+static sl_status check_shape(int tensor, int data, int pipeline, int microbatches) {
+    if (tensor < 1 || data < 1 || pipeline < 1 || tensor > SL_MAX_CLUSTER || data > SL_MAX_CLUSTER ||
+        pipeline > SL_MAX_RANKS || (long long)tensor * data > SL_MAX_CLUSTER ||
+        (long long)tensor * data * pipeline > SL_MAX_CLUSTER)
+        return sl_error(SL_EINVAL, "tensor %d x data %d x pipeline %d: 1 to %d positions, %d stages at most",
+                        tensor, data, pipeline, SL_MAX_CLUSTER, SL_MAX_RANKS);
+    if (microbatches < 1 || microbatches > SL_MAX_MICROBATCHES || 3LL * microbatches * pipeline > SL_MAX_OPS)
+        return sl_error(SL_EINVAL, "%d microbatches of %d stages are out of 1 to %d ops", microbatches,
+                        pipeline, SL_MAX_OPS);
+    return SL_OK;
+}
+
+static sl_status make_arrays(sl_cluster *c) {
+    size_t n = (size_t)c->hosts, stages = (size_t)c->pipeline;
+    SL_TRY(sl_alloc(&c->name, n, sizeof *c->name));
+    SL_TRY(sl_alloc(&c->speed, n, sizeof *c->speed));
+    SL_TRY(sl_alloc(&c->latency, n * n, sizeof *c->latency));
+    SL_TRY(sl_alloc(&c->pace, n * n, sizeof *c->pace));
+    SL_TRY(sl_alloc(&c->present, n, sizeof *c->present));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        SL_TRY(sl_alloc(&c->time[kind], stages, sizeof *c->time[kind]));
+    SL_TRY(sl_alloc(&c->gradient, stages, sizeof *c->gradient));
+    SL_TRY(sl_alloc(&c->sums[0], stages, sizeof *c->sums[0]));
+    SL_TRY(sl_alloc(&c->sums[1], stages, sizeof *c->sums[1]));
+    return sl_copy_text(&c->schedule, "1f1b");
+}
+
+sl_status sl_cluster_make(int tensor, int data, int pipeline, int microbatches, sl_cluster *c) {
+    *c = (sl_cluster){0};
+    SL_TRY(check_shape(tensor, data, pipeline, microbatches));
+    c->tensor = tensor;
+    c->data = data;
+    c->pipeline = pipeline;
+    c->hosts = tensor * data * pipeline;
+    c->microbatches = microbatches;
+    SL_TRY(make_arrays(c));
+    for (int i = 0; i < c->hosts; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "node%d", i);
+        SL_TRY(sl_copy_text(&c->name[i], name));
+        c->speed[i] = 1;
+        c->present[i] = i;
+    }
+    return SL_OK;
+}
+
+void sl_cluster_free(sl_cluster *c) {
+    for (int i = 0; i < c->hosts && c->name; i++)
+        sl_free(c->name[i]);
+    SL_FREE(c->name, c->speed, c->latency, c->pace, c->present);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        sl_free(c->time[kind]);
+    SL_FREE(c->gradient, c->sums[0], c->sums[1], c->schedule);
+    *c = (sl_cluster){0};
+}
+
+sl_status sl_cluster_check(const sl_cluster *c, const char *where) {
+    double speed = 1e3, latency = 0, pace = 0, gradient = 0, total = 0;
+    for (int i = 0; i < c->hosts; i++)
+        speed = fmin(speed, c->speed[i]);
+    for (size_t i = 0; i < (size_t)c->hosts * (size_t)c->hosts; i++) {
+        latency = fmax(latency, c->latency[i]);
+        pace = fmax(pace, c->pace[i]);
+    }
+    double sum = 2.0 * (c->tensor - 1) * (latency + c->sum / c->tensor * pace),
+           hop = latency + c->activation * pace;
+    double longest = hop;
+    for (int p = 0; p < c->pipeline; p++) {
+        gradient = fmax(gradient, c->gradient[p]);
+        for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+            double op = (double)c->time[kind][p] / speed +
+                        (kind == SL_W ? 0 : c->sums[kind != SL_F][p]) * (c->tensor > 1 ? sum : 0);
+            longest = fmax(longest, op);
+            total += c->microbatches * (op + hop);
+        }
+    }
+    double ring = sl_sum_steps(c) * (latency + gradient / c->data * pace);
+    longest = fmax(longest, ring);
+    if (longest > 2 * SL_MAX_OP_MS * 1e6)
+        return sl_error(SL_EINVAL, "%s has an op, message or ring that may take %.3g ms; at most %g", where,
+                        longest / 1e6, 2 * SL_MAX_OP_MS);
+    if (total + ring > SL_MAX_TOTAL_MS * 1e6 / 2)
+        return sl_error(SL_EINVAL, "%s may take %.3g ms for an iteration; at most %g", where,
+                        (total + ring) / 1e6, SL_MAX_TOTAL_MS / 2);
+    return SL_OK;
+}
 
 typedef struct request {
     int tensor, data, pipeline, microbatches, size;
@@ -270,8 +449,7 @@ sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile
     *c = (sl_cluster){0};
     SL_TRY(refuse_problem(root));
     sl_status status = sl_file_kind_check(root, SL_FILE_CLUSTER);
-    if (status == SL_OK)
-        status = sl_config_read(root, "cluster", cluster_keys, &r);
+    SL_THEN(status, sl_config_read(root, "cluster", cluster_keys, &r));
     if (status == SL_OK && (sl_cluster_make(r.tensor, r.data, r.pipeline, r.microbatches, c)) != SL_OK) {
         char text[256];
         snprintf(text, sizeof text, "%s", sl_error_text());

@@ -74,13 +74,7 @@ sl_status sl_seating_make(const sl_cluster *c, const sl_best *best, sl_frame *fr
 }
 
 void sl_seating_free(sl_seating *s) {
-    sl_free(s->host);
-    sl_free(s->cell);
-    sl_free(s->hop);
-    sl_free(s->ring);
-    sl_free(s->ring_sum);
-    sl_free(s->end);
-    sl_free(s->scratch);
+    SL_FREE(s->host, s->cell, s->hop, s->ring, s->ring_sum, s->end, s->scratch);
     *s = (sl_seating){0};
 }
 

@@ -1,6 +1,5 @@
 /* What a training job sends, from a model or as numbers (Falcon, appendix 9.2, in bytes). */
-#ifndef SL_ADAPT_TOPOLOGY_VOLUME_H
-#define SL_ADAPT_TOPOLOGY_VOLUME_H
+#pragma once
 
 #include "adapt/topology/topology.h"
 #include "base/config.h"
@@ -17,5 +16,3 @@ sl_status sl_volume_read(const sl_node *root, int size, sl_cluster *cluster);
 double sl_volume_pipeline(const sl_cluster *cluster);
 double sl_volume_data(const sl_cluster *cluster, int stage);
 double sl_volume_tensor(const sl_cluster *cluster, int stage);
-
-#endif

@@ -177,18 +177,13 @@ static sl_status tell_all(telling *t) {
     sl_seating seating = {0};
     int better = t->r->time < t->r->present;
     sl_status status = sl_best_make(c, &best);
-    if (status == SL_OK)
-        status = sl_frame_make(c, &frame);
-    if (status == SL_OK)
-        status = sl_seating_make(c, &best, &frame, c->present, 1, &seating);
-    if (status == SL_OK)
-        status = tell_late(t, &seating, "present", c->present);
+    SL_THEN(status, sl_frame_make(c, &frame));
+    SL_THEN(status, sl_seating_make(c, &best, &frame, c->present, 1, &seating));
+    SL_THEN(status, tell_late(t, &seating, "present", c->present));
     if (status == SL_OK && better)
         status = tell_late(t, &seating, "proposed", t->r->host);
-    if (status == SL_OK)
-        status = tell_slow(t);
-    if (status == SL_OK)
-        status = tell_links(t);
+    SL_THEN(status, tell_slow(t));
+    SL_THEN(status, tell_links(t));
     if (status == SL_OK && !better)
         status = tell(t, t->r->proven ? "no arrangement is shorter than the present one"
                                       : "none that is shorter than the present one was found");

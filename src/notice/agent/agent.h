@@ -4,8 +4,7 @@
  *
  * It is stepped by its caller (`slackline watch`), which sleeps in between; a step does what is due and never
  * waits for anybody but the store. Nothing that happens here can stop the program that is watched. */
-#ifndef SL_NOTICE_AGENT_AGENT_H
-#define SL_NOTICE_AGENT_AGENT_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -38,5 +37,3 @@ int sl_agent_saw_calls(const sl_agent *agent);
 
 /** Why calls of the program cannot be read (another version of the probe makes them); "" while they can. */
 const char *sl_agent_trouble(const sl_agent *agent);
-
-#endif

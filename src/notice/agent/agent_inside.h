@@ -1,7 +1,6 @@
 /* The agent's state, shared by its files: agent.c reads the rings and says what it finds, obeying.c does what
  * the controller orders. */
-#ifndef SL_NOTICE_AGENT_AGENT_INSIDE_H
-#define SL_NOTICE_AGENT_AGENT_INSIDE_H
+#pragma once
 
 #include "notice/agent/agent.h"
 #include "notice/agent/call_log.h"
@@ -24,7 +23,7 @@ typedef struct sl_watched_process {
     size_t calls, capacity, sent;
     int passed;                  /* a call behind the window was seen */
     int told;                    /* the last part is sent */
-    sl_time starved, starved_at; /* when the profile was ordered (starved.h), and when that was */
+    sl_time starved, starved_at; /* when the profile was ordered (obeying.c), and when that was */
 } sl_watched_process;
 
 struct sl_agent {
@@ -69,5 +68,3 @@ sl_status sl_agent_send_profiles(sl_agent *agent, sl_time now);
 
 /** Reads the orders and does them. SL_ENOMEM. */
 sl_status sl_agent_obey(sl_agent *agent, sl_time now);
-
-#endif

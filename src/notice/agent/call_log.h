@@ -1,6 +1,5 @@
 /* The call logs of `watch --record`: one CSV a thread of a rank, which `slackline detect` reads. */
-#ifndef SL_NOTICE_AGENT_CALL_LOG_H
-#define SL_NOTICE_AGENT_CALL_LOG_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/agent/rings.h"
@@ -22,5 +21,3 @@ void sl_call_log_end(sl_call_log *log, uint64_t process);
 
 /** Files are whole up to now. */
 void sl_call_log_flush(sl_call_log *log);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The deadline is in the gates: whatever becomes of agent, controller and store, each rank goes on at it by
  * its own clock. A gate is a file PID-ID.gate that the probe makes with the first call of a process. */
-#ifndef SL_NOTICE_AGENT_HOLDS_H
-#define SL_NOTICE_AGENT_HOLDS_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/message/messages.h"
@@ -41,5 +40,3 @@ void sl_holds_end(sl_holds *holds);
 
 /** Ends it and frees what it used. */
 void sl_holds_close(sl_holds *holds);
-
-#endif

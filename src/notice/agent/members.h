@@ -2,8 +2,7 @@
  * its node that takes part in a round. They are this process's children and end with their round, or with it.
  * The store's URL may have a password, and the job's key is nobody else's business: they go to them in files
  * in memory (--join @/dev/fd/3 --key @/dev/fd/4). */
-#ifndef SL_NOTICE_AGENT_MEMBERS_H
-#define SL_NOTICE_AGENT_MEMBERS_H
+#pragma once
 
 #include "base/status.h"
 #include "base/subprocess.h"
@@ -40,5 +39,3 @@ void sl_members_look(sl_members *members, sl_time now);
 /** Ends all of them. Those that do not end are told on the log and left behind. */
 void sl_members_end(sl_members *members);
 void sl_members_close(sl_members *members);
-
-#endif

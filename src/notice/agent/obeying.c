@@ -1,9 +1,43 @@
-#include "notice/agent/agent_inside.h"
-
 #include "base/memory.h"
-#include "notice/agent/starved.h"
+#include "base/time.h"
+#include "notice/agent/agent_inside.h"
 #include "notice/message/clocks.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+/* How long a process wanted a processor and had none, as the system says (/proc/PID/task/TID/schedstat): what
+ * co-located load or a quota took from it, but neither waiting for others nor computing slowly. */
+
+static sl_time starved_thread(int pid, const char *thread) {
+    char path[320];
+    int64_t ran, waited = -1;
+    snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", pid, thread);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -1;
+    if (fscanf(file, "%" SCNd64 " %" SCNd64, &ran, &waited) != 2 || waited < 0)
+        waited = -1;
+    fclose(file);
+    return waited;
+}
+
+/* Of the thread of process `pid` that starved longest since it began, ns; -1: the system does not say. */
+static sl_time sl_starved(int pid) {
+    char path[64];
+    sl_time most = -1;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *entry; threads && (entry = readdir(threads));) {
+        sl_time waited = entry->d_name[0] == '.' ? -1 : starved_thread(pid, entry->d_name);
+        most = waited > most ? waited : most;
+    }
+    if (threads)
+        closedir(threads);
+    return most;
+}
 
 #define PROFILE_MOST (1 << 17) /* records of one rank in a profile */
 #define PROFILE_LATE SL_SECOND /* after its window a profile is sent as it is */

@@ -5,8 +5,7 @@
  * A ring whose process has ended is forgotten once it has been read to its end: its file is removed, and with
  * the last ring of a process its gate. So what a long watch keeps depends on how many processes there are, not
  * on how many there were. */
-#ifndef SL_NOTICE_AGENT_RINGS_H
-#define SL_NOTICE_AGENT_RINGS_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/record/call.h"
@@ -43,5 +42,3 @@ double sl_rings_fullest(sl_rings *rings);
 
 /** Why the calls of some process cannot be read: its probe is of another version. "" while there is none. */
 const char *sl_rings_trouble(const sl_rings *rings);
-
-#endif

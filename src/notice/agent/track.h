@@ -9,8 +9,7 @@
  * Iterations shorter than 50 ms are joined: a block is one iteration, or as many as it takes to fill that
  * time, so that what a scheduler does to one iteration and not to the next is averaged.
  */
-#ifndef SL_NOTICE_AGENT_TRACK_H
-#define SL_NOTICE_AGENT_TRACK_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -42,5 +41,3 @@ int sl_track_take(sl_track *track, sl_track_block *block);
 
 /** Calls in an iteration; 0: not known yet. */
 int sl_track_period(const sl_track *track);
-
-#endif

@@ -7,8 +7,7 @@
  * whatever the library's algorithm is. A direction that now does worse than that has become slow, unless
  * calls of the slow iterations still do better than the tests: then they go another way than tests do (other
  * cards, RDMA). */
-#ifndef SL_NOTICE_CONTROL_CARRIED_H
-#define SL_NOTICE_CONTROL_CARRIED_H
+#pragma once
 
 #include "notice/detect/call_profile.h"
 
@@ -26,5 +25,3 @@ typedef struct sl_tested_direction {
 int sl_carried_compare(const sl_call_profile *healthy, const sl_call_profile *slow, int64_t clock_error,
                        const sl_tested_direction *tested, int count, const int *node_of, int ranks,
                        sl_suspect *found);
-
-#endif

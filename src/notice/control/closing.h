@@ -1,8 +1,7 @@
 /* The controller's side of a hold: collects the views of all gates, a look after the other, runs the cut
  * (cut.h), and says what is to be raised. The first look only tells that every gate is held; the cut sees the
  * looks that follow. */
-#ifndef SL_NOTICE_CONTROL_CLOSING_H
-#define SL_NOTICE_CONTROL_CLOSING_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/control/cut.h"
@@ -30,5 +29,3 @@ int sl_closing_ready(const sl_closing *closing);
 /** The look is over: the verdict, and the raises for the next one as agents read them (new reference). The
  * number of the look goes up. SL_ENOMEM. */
 sl_status sl_closing_step(sl_closing *closing, sl_time now, sl_cut_verdict *verdict, json_t **raises);
-
-#endif

@@ -1,6 +1,5 @@
 /* The calls of all ranks for one profile, as they come in from the agents, on the job's clock. */
-#ifndef SL_NOTICE_CONTROL_COLLECTION_H
-#define SL_NOTICE_CONTROL_COLLECTION_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/control/nodes.h"
@@ -43,5 +42,3 @@ void sl_collection_settle(sl_collection *collection);
 
 /** Whether every rank has told all. */
 int sl_collection_whole(const sl_collection *collection);
-
-#endif

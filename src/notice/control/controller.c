@@ -5,7 +5,6 @@
 #include "base/random.h"
 #include "notice/message/clocks.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,7 +92,6 @@ const sl_nodes *sl_controller_nodes(const sl_controller *c) {
 
 /* ---- inputs ---- */
 
-/* One input, and those that doing what it asks for brings about. */
 void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number) {
     sl_phase_actions actions;
     sl_phases_step(&c->phases, input, number, c->now, &actions);

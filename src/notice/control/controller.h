@@ -4,8 +4,7 @@
  * and at an onset asks for a profile, names suspects, holds the job at a consistent cut (cut.h), has the
  * suspects validated, releases, and says its verdict. Where no cut closes, the verdict rests on the profile.
  * Stepped by its caller like the agent. */
-#ifndef SL_NOTICE_CONTROL_CONTROLLER_H
-#define SL_NOTICE_CONTROL_CONTROLLER_H
+#pragma once
 
 #include "base/event.h"
 #include "base/status.h"
@@ -47,5 +46,3 @@ const sl_nodes *sl_controller_nodes(const sl_controller *controller);
 
 /** The program has ended: reads what is left in the store, says the last events. */
 void sl_controller_finish(sl_controller *controller);
-
-#endif

@@ -1,8 +1,7 @@
 /* The controller's state, shared by its files: controller.c reads who is there, levels.c their
  * iterations, answering.c what agents answer, all as inputs of the phases; acting.c does what the phases ask
  * for, concluding.c comes to verdicts, telling.c says it. */
-#ifndef SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
-#define SL_NOTICE_CONTROL_CONTROLLER_INSIDE_H
+#pragma once
 
 #include "notice/control/closing.h"
 #include "notice/control/collection.h"
@@ -156,5 +155,3 @@ void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_
 
 /** The suspects in a line. */
 void sl_suspects_text(const sl_suspect *suspect, int count, char *text, size_t size);
-
-#endif

@@ -83,14 +83,9 @@ static size_t key_slot(const sl_channel_key *key, size_t slots) {
     return (size_t)(h >> 32) & (slots - 1);
 }
 
-static int key_same(const sl_channel_key *a, const sl_channel_key *b) {
-    return a->communicator == b->communicator && a->source == b->source && a->destination == b->destination &&
-           a->tag == b->tag && a->kind == b->kind;
-}
-
 static size_t find_slot(const sl_cut *cut, const sl_channel_key *key) {
     size_t at = key_slot(key, cut->slots);
-    while (cut->slot[at] && !key_same(&cut->channel[cut->slot[at] - 1].key, key))
+    while (cut->slot[at] && !sl_channel_key_same(&cut->channel[cut->slot[at] - 1].key, key))
         at = (at + 1) & (cut->slots - 1);
     return at;
 }

@@ -7,8 +7,7 @@
  * (The maximum of the counters alone is not a cut where communicators overlap; the closure is the idea of the
  * topological sort in MANA's checkpoints, arXiv 1904.12595.) The rules, what each is for and why nothing can
  * deadlock: notice/probe/README.gate.md. */
-#ifndef SL_NOTICE_CONTROL_CUT_H
-#define SL_NOTICE_CONTROL_CUT_H
+#pragma once
 
 #include "notice/message/gate_view.h"
 
@@ -46,5 +45,3 @@ sl_status sl_cut_step(sl_cut *cut, const sl_gate_view *const *views, int64_t now
 
 /** Why the last step said what it said: one line, "" when closed. Owned by the cut. */
 const char *sl_cut_reason(const sl_cut *cut);
-
-#endif

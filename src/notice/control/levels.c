@@ -166,7 +166,6 @@ void sl_controller_read_iterations(sl_controller *c) {
     } while (count == MOST && !c->failed);
 }
 
-/* A controller that has taken over a job which is slow goes on from its onset. */
 void sl_controller_resume(sl_controller *c) {
     if (!c->taken_over || c->sample == 0)
         return;

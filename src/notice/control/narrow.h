@@ -12,8 +12,7 @@
  *
  * Fewer than three links of a kind judge nobody: of two nodes, the tests can only say that one direction is
  * slower than the other. Where the profile says the same of that direction, it is named. */
-#ifndef SL_NOTICE_CONTROL_NARROW_H
-#define SL_NOTICE_CONTROL_NARROW_H
+#pragma once
 
 #include "notice/detect/suspect.h"
 
@@ -23,5 +22,3 @@
 int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect,
                       const double *taken, int suspects, const double *starved, const int *node_of,
                       int ranks);
-
-#endif

@@ -1,7 +1,6 @@
 /* The nodes of a job as the controller knows them: who is there, with which ranks, and how their clocks stand
  * to its own. Fed with heartbeats; a node that is silent for long is lost, until it speaks again. */
-#ifndef SL_NOTICE_CONTROL_NODES_H
-#define SL_NOTICE_CONTROL_NODES_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/message/messages.h"
@@ -66,5 +65,3 @@ int64_t sl_nodes_clock_error(const sl_nodes *nodes);
 
 /** {"NODE": time on its own clock, ...}; new reference, NULL without memory. */
 json_t *sl_nodes_times(const sl_nodes *nodes, sl_time time);
-
-#endif

@@ -7,8 +7,7 @@
  * promises hold whatever comes in: a job that was held is told to go on before the phase is tracking or
  * ended, and each onset that is not relieved or replaced by another ends in a verdict: one, or a second where
  * the job could not be held again yet and was later. */
-#ifndef SL_NOTICE_CONTROL_PHASES_H
-#define SL_NOTICE_CONTROL_PHASES_H
+#pragma once
 
 #include "base/time.h"
 #include "notice/control/status.h"
@@ -93,5 +92,3 @@ void sl_phases_step(sl_phases *phases, sl_phase_input input, int64_t number, sl_
 
 /** When a tick is wanted; SL_TIME_NEVER: not at all. */
 sl_time sl_phases_next(const sl_phases *phases);
-
-#endif

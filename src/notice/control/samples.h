@@ -6,8 +6,7 @@
  * the median over ranks of the time of one iteration. A rank that is missing is waited for, but not for long.
  * Ranks that go round faster than the slowest by a half and more follow a loop inside the iteration, and are
  * left out. Pure: blocks in, samples out; times of one clock. */
-#ifndef SL_NOTICE_CONTROL_SAMPLES_H
-#define SL_NOTICE_CONTROL_SAMPLES_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -41,5 +40,3 @@ void sl_samples_lost(sl_samples *samples, int rank);
 
 /** The next sample, each once; 0 when none is complete. */
 int sl_samples_take(sl_samples *samples, sl_time now, sl_sample *sample);
-
-#endif

@@ -1,7 +1,6 @@
 /* Who controls the job: the process that holds the key `controller`, which goes when its holder no longer
  * renews it; then whoever asks first has it. */
-#ifndef SL_NOTICE_CONTROL_SEAT_H
-#define SL_NOTICE_CONTROL_SEAT_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -23,5 +22,3 @@ sl_status sl_seat_step(sl_seat *seat, sl_store *store, sl_time now);
 
 /** Gives it up. */
 void sl_seat_leave(sl_seat *seat, sl_store *store);
-
-#endif

@@ -1,8 +1,7 @@
 /* How a job stands, for those who look on: what the last iteration of each rank took, the job's iterations
  * from its beginning, and who sends to whom. Of the iterations a bounded number is kept: when there are too
  * many, of each four of the older half the shortest and the longest stay that were not held. */
-#ifndef SL_NOTICE_CONTROL_STANDING_H
-#define SL_NOTICE_CONTROL_STANDING_H
+#pragma once
 
 #include "notice/control/nodes.h"
 #include "notice/control/traffic.h"
@@ -40,5 +39,3 @@ sl_status sl_standing_places(sl_standing *standing, const sl_nodes *nodes);
 
 /** An iteration of the job is over; in their order (samples.h). SL_ENOMEM. */
 sl_status sl_standing_iteration(sl_standing *standing, int64_t iteration, double ms, int held);
-
-#endif

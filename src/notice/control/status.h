@@ -1,7 +1,6 @@
 /* What the controller knows about the job, as one plain value: the live view, the metrics over HTTP and the
  * report read it and nothing else. */
-#ifndef SL_NOTICE_CONTROL_STATUS_H
-#define SL_NOTICE_CONTROL_STATUS_H
+#pragma once
 
 #include "notice/detect/suspect.h"
 #include <stdint.h>
@@ -47,5 +46,3 @@ typedef struct sl_status_view {
     int connected;   /* to the store */
     int64_t refused; /* messages there that were ignored (notice/store/store.h) */
 } sl_status_view;
-
-#endif

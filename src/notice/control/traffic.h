@@ -6,8 +6,7 @@
  * known from the calls that those ranks make on it themselves, which may come later; such links wait for
  * that. Timed are blocking sends by themselves, posted ones by their completion, NCCL's by the device (where
  * it is asked). */
-#ifndef SL_NOTICE_CONTROL_TRAFFIC_H
-#define SL_NOTICE_CONTROL_TRAFFIC_H
+#pragma once
 
 #include "notice/message/messages.h"
 
@@ -44,5 +43,3 @@ void sl_traffic_close(sl_traffic *traffic);
 /** A message of the log of profiles; another round begins counts anew. `calm`: nothing is slow, so that what
  * is seen is usual. Calls and ranks that make no sense are passed over. SL_ENOMEM. */
 sl_status sl_traffic_take(sl_traffic *traffic, const sl_message_head *head, const sl_call *calls, int calm);
-
-#endif

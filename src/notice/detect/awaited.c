@@ -1,5 +1,6 @@
 #include "notice/detect/awaited.h"
 #include "base/memory.h"
+#include "base/time.h"
 #include "notice/detect/call_role.h"
 
 #include <stdlib.h>
@@ -13,15 +14,11 @@ typedef struct waiter {
     int64_t movable;
 } waiter;
 
-static int64_t later(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* When all members of a collective had come, and none computed any more. */
 static int64_t all_came(const sl_part *part, int size) {
     int64_t latest = part[0].start;
     for (int m = 0; m < size; m++)
-        latest = later(latest, part[m].polled ? part[m].start : part[m].waiting);
+        latest = sl_later(latest, part[m].polled ? part[m].start : part[m].waiting);
     return latest;
 }
 
@@ -82,14 +79,14 @@ static int64_t computed(const sl_call *sorted, size_t calls, const sl_part *send
             return 0;
         if (c->start - last >= least && c->start > last)
             sum += c->start - last;
-        last = later(last, c->end);
+        last = sl_later(last, c->end);
         inside = c->end >= to;
     }
     return inside ? sum : 0;
 }
 
 static void weigh_message(sl_meeting *meeting, sl_part *part, const sl_call *sorted, size_t calls) {
-    int64_t from = later(later(part[0].start, part[1].waiting), part[1].others);
+    int64_t from = sl_later(sl_later(part[0].start, part[1].waiting), part[1].others);
     int64_t to = part[0].end < part[1].end ? part[0].end
                                            : part[1].end; /* what has been sent needs the sender no more */
     if (meeting->message && meeting->bytes >= EAGER && !part[1].polled && to > from)
@@ -103,7 +100,7 @@ static void weigh_wait(waiter *first, size_t count, int32_t wait, const sl_call 
     int64_t second = INT64_MIN;
     for (size_t i = 1; i < count; i++) {
         int later_one = first[i].movable > first[last].movable;
-        second = later(second, later_one ? first[last].movable : first[i].movable);
+        second = sl_later(second, later_one ? first[last].movable : first[i].movable);
         last = later_one ? i : last;
     }
     for (size_t i = 0; i < count; i++) {
@@ -144,18 +141,18 @@ int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, i
     for (int m = 0; m < meeting->size; m++) {
         if (part[m].device >= 0 && (device < 0 || part[m].device < device))
             device = part[m].device;
-        latest = meeting->message ? latest : later(latest, part[m].start);
+        latest = meeting->message ? latest : sl_later(latest, part[m].start);
     }
     if (device >= 0)
         return device;
     int64_t moves = meeting->message ? latest : all_came(part, meeting->size);
     for (int m = receiver; m < meeting->size; m++) {
-        int64_t from = later(later(part[m].waiting, moves), part[m].others);
+        int64_t from = sl_later(sl_later(part[m].waiting, moves), part[m].others);
         if (part[m].blind)
             return -1;
         *whole &=
             part[m].waiting <= latest && part[m].others <= latest && part[0].outside == 0 && !part[m].polled;
-        most = later(most, part[m].end - from);
+        most = sl_later(most, part[m].end - from);
     }
     return most > part[0].outside ? most - part[0].outside : 0;
 }

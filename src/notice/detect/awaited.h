@@ -10,12 +10,9 @@
  *
  * What is left after that is the time of one of the transfers that the call waited for; which one, several
  * waits together tell (call_compare.c). Internal to meeting.c and awaited.c. */
-#ifndef SL_NOTICE_DETECT_AWAITED_H
-#define SL_NOTICE_DETECT_AWAITED_H
+#pragma once
 
 #include "notice/detect/meeting.h"
 
 /** Fills wait, others, outside and blind of all parts; sorted[calls] by rank, then end. SL_ENOMEM. */
 sl_status sl_meetings_weigh_waits(sl_meetings *meetings, const sl_call *sorted, size_t calls);
-
-#endif

@@ -1,7 +1,6 @@
 /* What is slow in a profile, before anybody is suspected: ranks by their computing, groups by their
  * transfers. Internal to call_measure.c and call_compare.c. */
-#ifndef SL_NOTICE_DETECT_CALL_MEASURE_H
-#define SL_NOTICE_DETECT_CALL_MEASURE_H
+#pragma once
 
 #include "notice/detect/call_profile.h"
 
@@ -24,5 +23,3 @@ typedef struct sl_call_comparison {
 
 /** Fills rank and group, which the caller frees, also on error; the rest is set. SL_ENOMEM. */
 sl_status sl_call_measure_all(sl_call_comparison *comparison);
-
-#endif

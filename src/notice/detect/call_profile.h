@@ -10,8 +10,7 @@
  *
  * What follows the work is no fault: uneven stages were as uneven in the healthy profile; calls that carry
  * more bytes, as with longer sequences, may compute longer in proportion. */
-#ifndef SL_NOTICE_DETECT_CALL_PROFILE_H
-#define SL_NOTICE_DETECT_CALL_PROFILE_H
+#pragma once
 
 #include "notice/detect/groups.h"
 #include "notice/detect/suspect.h"
@@ -44,5 +43,3 @@ double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *
 sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL,
                                   int64_t clock_error, sl_suspect *suspect, size_t most, size_t *count,
                                   char *reason, size_t reason_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the calls of a communication library do, as far as matching them between ranks needs it. */
-#ifndef SL_NOTICE_DETECT_CALL_ROLE_H
-#define SL_NOTICE_DETECT_CALL_ROLE_H
+#pragma once
 
 #include "notice/record/call.h"
 
@@ -22,5 +21,3 @@ int sl_call_is_exchange(int call);
 
 /** Whether it only posts: what it does is told by a record of kind completion. */
 int sl_call_only_posts(int call);
-
-#endif

@@ -9,8 +9,7 @@
  * deviation, Student-t with prior (0, 1, 1, 1), hazard 1/100, best segmentation (the default configuration of
  * van den Burg and Williams 2020). window is Falcon's baseline: the median of the last samples against the
  * median of the level. */
-#ifndef SL_NOTICE_DETECT_CHANGE_H
-#define SL_NOTICE_DETECT_CHANGE_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -49,5 +48,3 @@ double sl_detector_level(const sl_detector *detector);
 /** bocd over the whole series: the changes in order, *changes of them, free with sl_free. Exact up to 5,000
  * samples, above with run lengths known to 1/64. SL_ENOMEM. */
 sl_status sl_change_bocd(const double *sample, size_t samples, sl_change **change, size_t *changes);
-
-#endif

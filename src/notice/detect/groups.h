@@ -5,8 +5,7 @@
  * whatever communicator; for messages a directed pair. Its transfer time counts from when its last member
  * came (meeting.h), so a group that only waited for somebody is as fast as ever. A rank's computing is the
  * time outside of calls, by the two calls it lies between, so that two windows compare like with like. */
-#ifndef SL_NOTICE_DETECT_GROUPS_H
-#define SL_NOTICE_DETECT_GROUPS_H
+#pragma once
 
 #include "notice/detect/meeting.h"
 
@@ -77,5 +76,3 @@ typedef struct sl_call_profile {
 const sl_call_group *sl_call_group_find(const sl_call_profile *in, const sl_call_group *group);
 
 int sl_call_group_has(const sl_call_group *group, int rank);
-
-#endif

@@ -6,8 +6,7 @@
  * has come, nothing is received before it was sent, and ends lie closest together.
  *
  * A receive from any source is matched with nothing. */
-#ifndef SL_NOTICE_DETECT_MEETING_H
-#define SL_NOTICE_DETECT_MEETING_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/record/call.h"
@@ -62,5 +61,3 @@ void sl_meetings_close(sl_meetings *meetings);
  * nonblocking call), or the wait may have been for something else in the same call (sl_part.wait).
  * -1: nothing is known, because that call waited for something that was not matched. */
 int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, int *whole);
-
-#endif

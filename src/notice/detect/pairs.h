@@ -6,8 +6,7 @@
  * A pair whose waits are all explained by others is their shadow. Two that explain the same waits cannot be
  * told apart. Where no single link explains nearly all, but the links of one rank do, and of no other, the
  * rank's host is slow. Internal to call_compare.c. */
-#ifndef SL_NOTICE_DETECT_PAIRS_H
-#define SL_NOTICE_DETECT_PAIRS_H
+#pragma once
 
 #include "notice/detect/call_measure.h"
 
@@ -39,5 +38,3 @@ sl_status sl_call_pairs_cover(const sl_call_comparison *comparison, sl_call_pair
 
 int sl_call_pair_is_slow(const sl_call_pair *pair);
 double sl_call_pair_excess(const sl_call_pair *pair);
-
-#endif

@@ -1,8 +1,83 @@
 #include "notice/detect/period.h"
-
 #include "base/memory.h"
-#include "notice/detect/symbols.h"
+#include "base/random.h"
+
 #include <string.h>
+
+/* Symbols of a call sequence as small numbers, by exact comparison, with when each was seen. */
+
+typedef struct sl_seen {
+    sl_symbol symbol;
+    uint64_t last;   /* position of its last call */
+    uint64_t widest; /* largest distance between two of its calls that follow each other */
+    uint64_t count;
+} sl_seen;
+
+typedef struct sl_symbols {
+    sl_seen *seen; /* [symbols] */
+    size_t symbols, capacity;
+    uint32_t *slot; /* open addressing: number + 1, 0: free */
+    size_t slots;   /* a power of two */
+} sl_symbols;
+
+/* More different symbols than that are not kept: the caller starts anew. */
+#define SL_SYMBOLS_MOST 65536
+
+static size_t place_of(const sl_symbol *symbol) {
+    uint64_t mixed = sl_random_mix(symbol->communicator + SL_RANDOM_STEP);
+    mixed = sl_random_mix(mixed ^ symbol->bytes);
+    return (size_t)sl_random_mix(mixed ^ ((uint64_t)(uint32_t)symbol->peer << 32 | symbol->call));
+}
+
+static int same(const sl_symbol *a, const sl_symbol *b) {
+    return a->communicator == b->communicator && a->bytes == b->bytes && a->peer == b->peer &&
+           a->call == b->call;
+}
+
+/* The slot that holds `symbol`, or the free one where it belongs. */
+static size_t find(const sl_symbols *symbols, const sl_symbol *symbol) {
+    size_t at = place_of(symbol) & (symbols->slots - 1);
+    while (symbols->slot[at] && !same(&symbols->seen[symbols->slot[at] - 1].symbol, symbol))
+        at = (at + 1) & (symbols->slots - 1);
+    return at;
+}
+
+static sl_status widen(sl_symbols *symbols) {
+    size_t slots = symbols->slots ? 2 * symbols->slots : 256;
+    uint32_t *slot;
+    SL_TRY(sl_alloc(&slot, slots, sizeof *slot));
+    sl_free(symbols->slot);
+    symbols->slot = slot;
+    symbols->slots = slots;
+    for (size_t i = 0; i < symbols->symbols; i++)
+        symbols->slot[find(symbols, &symbols->seen[i].symbol)] = (uint32_t)i + 1;
+    return SL_OK;
+}
+
+/* The number of `symbol`, called at `position`; new ones get the next number. SL_ENOMEM. */
+static sl_status sl_symbols_note(sl_symbols *symbols, const sl_symbol *symbol, uint64_t position,
+                                 uint32_t *number) {
+    if (2 * (symbols->symbols + 1) > symbols->slots)
+        SL_TRY(widen(symbols));
+    size_t at = find(symbols, symbol);
+    if (!symbols->slot[at]) {
+        SL_TRY(sl_grow(&symbols->seen, &symbols->capacity, symbols->symbols + 1, sizeof *symbols->seen));
+        symbols->seen[symbols->symbols] = (sl_seen){.symbol = *symbol, .last = position};
+        symbols->slot[at] = (uint32_t)++symbols->symbols;
+    }
+    *number = symbols->slot[at] - 1;
+    sl_seen *seen = &symbols->seen[*number];
+    if (position - seen->last > seen->widest)
+        seen->widest = position - seen->last;
+    seen->last = position;
+    seen->count++;
+    return SL_OK;
+}
+
+static void sl_symbols_close(sl_symbols *symbols) {
+    SL_FREE(symbols->seen, symbols->slot);
+    *symbols = (sl_symbols){0};
+}
 
 #define HISTORY 65536
 #define FIRST_SEARCH 8 /* calls before the first search */

@@ -18,8 +18,7 @@
  * which looks like an iteration itself. After 6 such visits without a longer period it counts as a phase in
  * between.
  */
-#ifndef SL_NOTICE_DETECT_PERIOD_H
-#define SL_NOTICE_DETECT_PERIOD_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -56,5 +55,3 @@ int sl_period_take(sl_period *period, sl_iteration *iteration);
 
 /** Calls in an iteration; 0: not known yet. */
 int sl_period_calls(const sl_period *period);
-
-#endif

@@ -10,8 +10,7 @@
  * Exact, the recursion keeps every run, n for n samples. With `spacing` s > 0 runs that are older than 8
  * samples and whose ages differ by less than s relative are merged: their probabilities add up, the better
  * one stays. So an old run length is known to s relative, and 1 / s * log(n) runs are left of n. */
-#ifndef SL_NOTICE_DETECT_RUN_LENGTH_H
-#define SL_NOTICE_DETECT_RUN_LENGTH_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -57,5 +56,3 @@ void sl_run_lengths_reset(sl_run_lengths *lengths);
 /** One sample, finite. Never fails, never allocates. Returns where the last segment began in the best
  * segmentation of the samples before this one, -1 for the first sample. */
 int64_t sl_run_lengths_add(sl_run_lengths *lengths, double sample);
-
-#endif

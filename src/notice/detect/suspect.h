@@ -1,7 +1,6 @@
 /* A suspect: a component of the job that the evidence points at. Named by ranks of the program's world (or of
  * the run). The words of every part that names one: localisation, validation, events, the live view. */
-#ifndef SL_NOTICE_DETECT_SUSPECT_H
-#define SL_NOTICE_DETECT_SUSPECT_H
+#pragma once
 
 #include "base/status.h"
 #include <jansson.h>
@@ -43,5 +42,3 @@ void sl_suspect_text(const sl_suspect *suspect, char *text, size_t size);
 json_t *sl_suspect_to_json(const sl_suspect *suspect);
 /** From outside: texts that are too long are cut. SL_EINVAL. */
 sl_status sl_suspect_from_json(const json_t *json, sl_suspect *suspect);
-
-#endif

@@ -4,8 +4,7 @@
  * namespaces they live in: their clocks have one identity, and the offset is 0 without an error. Otherwise
  * the controller asks and the agent answers, a few times in a row, both waiting at the store meanwhile, and
  * the shortest round trip bounds the error (notice/record/offset.h). */
-#ifndef SL_NOTICE_MESSAGE_CLOCKS_H
-#define SL_NOTICE_MESSAGE_CLOCKS_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -26,5 +25,3 @@ sl_status sl_clock_answer(sl_store *store, const char *node, int64_t round);
 /** The controller's side, after the agent was told to answer: adds round trips to the estimate (their clock -
  * ours). SL_EPEER. */
 sl_status sl_clock_ask(sl_store *store, const char *node, int64_t round, sl_offset *estimate);
-
-#endif

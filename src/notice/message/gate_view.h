@@ -1,7 +1,6 @@
 /* A look at a gate (notice/probe/gate.h) in plain values, as the controller gets it from each rank's agent.
  * It is taken while the rank runs on: a thread that moved during the look is reported as moving. */
-#ifndef SL_NOTICE_MESSAGE_GATE_VIEW_H
-#define SL_NOTICE_MESSAGE_GATE_VIEW_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/probe/gate.h"
@@ -41,5 +40,3 @@ typedef struct sl_gate_view {
 
 /** Fills `view` from `gate`; the gate may be in use. Values from outside are clamped to the view's limits. */
 void sl_gate_look(const sl_gate *gate, sl_gate_view *view);
-
-#endif

@@ -11,8 +11,7 @@
  * of the job, once. It is checked all the same, against the limits below; a reader counts what is beyond them
  * (sl_store_refuse) and goes on. An order that is repeated later than its time does nothing: orders name
  * until when they hold, or the round that is under way. */
-#ifndef SL_NOTICE_MESSAGE_MESSAGES_H
-#define SL_NOTICE_MESSAGE_MESSAGES_H
+#pragma once
 
 #include "base/json.h"
 #include "base/status.h"
@@ -91,5 +90,3 @@ sl_status sl_json_append(sl_store *store, const char *log, json_t *object, size_
 /** Whether a heartbeat is one, within the limits: node and clock, and for each rank its number, process,
  * world and period. */
 int sl_beat_is(const json_t *beat);
-
-#endif

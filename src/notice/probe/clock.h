@@ -2,8 +2,7 @@
  * counter runs at a constant rate (the processor says so) a thread asks at most every 10 ms and counts ticks
  * in between, at the rate of the last two answers. A thread's times never go back. Elsewhere the system is
  * asked each time. */
-#ifndef SL_NOTICE_PROBE_CLOCK_H
-#define SL_NOTICE_PROBE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ static inline int64_t sl_probe_clock_now(sl_probe_clock *clock) {
 #endif
     return sl_probe_clock_ask(clock);
 }
-
-#endif

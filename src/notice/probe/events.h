@@ -1,8 +1,7 @@
 /* Device time of NCCL calls: an event before and one after on the call's stream, looked at later, when they
  * are done; nothing ever waits for a device. The functions come from the CUDA runtime that the program has
  * loaded. Not while a stream is captured, where an event would become part of the program's graph. */
-#ifndef SL_NOTICE_PROBE_EVENTS_H
-#define SL_NOTICE_PROBE_EVENTS_H
+#pragma once
 
 #include "notice/record/call.h"
 
@@ -38,5 +37,3 @@ int sl_events_drained(void);
 
 /** Whether calls on `stream` become part of a graph instead of being enqueued. */
 int sl_events_capturing(void *stream);
-
-#endif

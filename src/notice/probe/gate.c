@@ -83,11 +83,6 @@ static uint32_t key_hash(const sl_channel_key *key) {
     return (uint32_t)(h >> 32);
 }
 
-static int key_same(const sl_channel_key *a, const sl_channel_key *b) {
-    return a->communicator == b->communicator && a->source == b->source && a->destination == b->destination &&
-           a->tag == b->tag && a->kind == b->kind;
-}
-
 /* Takes a place of channel[] and fills its key; the place becomes the channel only when the hash index says
  * so. */
 static uint32_t channel_new(sl_gate *gate, const sl_channel_key *key) {
@@ -116,7 +111,7 @@ sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
         }
         if (found > SL_GATE_CHANNELS) /* whoever shares the memory wrote that */
             break;
-        if (key_same(&gate->channel[found - 1].key, key))
+        if (sl_channel_key_same(&gate->channel[found - 1].key, key))
             return &gate->channel[found - 1];
     }
     sl_gate_refuse(gate, SL_GATE_FULL);

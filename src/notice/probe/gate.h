@@ -10,8 +10,7 @@
  * word. The add is a locked one, or, on a channel that one thread at a time counts on (`plain`), an ordinary
  * one: then sl_gate_hold has the kernel put a barrier into every thread (membarrier), so that the rare side
  * pays for the order of the two. */
-#ifndef SL_NOTICE_PROBE_GATE_H
-#define SL_NOTICE_PROBE_GATE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -50,6 +49,11 @@ typedef struct sl_channel_key {
     int32_t source, destination, tag;
     uint32_t kind; /* sl_channel_kind */
 } sl_channel_key;
+
+static inline int sl_channel_key_same(const sl_channel_key *a, const sl_channel_key *b) {
+    return a->communicator == b->communicator && a->source == b->source && a->destination == b->destination &&
+           a->tag == b->tag && a->kind == b->kind;
+}
 
 typedef struct sl_gate_channel {
     sl_channel_key key;     /* written once, before `ready` */
@@ -253,5 +257,3 @@ void sl_gate_wake(sl_gate *gate);
 
 /** Ends the hold. */
 void sl_gate_release(sl_gate *gate);
-
-#endif

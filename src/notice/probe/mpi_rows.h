@@ -10,15 +10,7 @@
 #define SL_NAMED(x) SL_NAMED_(x)
 #define SL_NAMED_(x) #x
 
-/* `real`: found once; whoever finds it finds the same. */
-#define SL_REAL(prefix, name, params)                                                                        \
-    static _Atomic(void *) found;                                                                            \
-    void *address = atomic_load_explicit(&found, memory_order_relaxed);                                      \
-    if (!address) {                                                                                          \
-        address = sl_probe_real_or_error(SL_NAMED(SL_EXPORTED(prefix, name)));                               \
-        atomic_store_explicit(&found, address, memory_order_relaxed);                                        \
-    }                                                                                                        \
-    int(*real) params = (int(*) params)(uintptr_t)address;
+#define SL_REAL(prefix, name, params) SL_PROBE_REAL(SL_NAMED(SL_EXPORTED(prefix, name)), params)
 
 /* What wrappers begin with: `place`, `members`, and `call` that says what is called. */
 #define SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
@@ -36,9 +28,9 @@
             return real args;                                                                                \
         SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
         passage p = pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                           \
-        begin(&call);                                                                                        \
+        sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
-        after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
+        sl_probe_after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                         \
         leave(&p);                                                                                           \
         mind_message(&p, SL_CALL_MPI_##name, result);                                                        \
         sl_probe_leave();                                                                                    \
@@ -56,9 +48,9 @@
         few_statuses own;                                                                                    \
         passage p = pass_;                                                                                   \
         status = status_for(&p, status, own.bytes);                                                          \
-        begin(&call);                                                                                        \
+        sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
-        after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                                  \
+        sl_probe_after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                         \
         also;                                                                                                \
         if (p.wild)                                                                                          \
             matched(p.channel, place, (takes) && result == 0 ? status : NULL);                               \
@@ -87,12 +79,12 @@
         SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
         passage p = (persistent) ? name_start(&call, place, way_of(SL_CALL_MPI_##name))                      \
                                  : pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_POST);             \
-        begin(&call);                                                                                        \
+        sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
         if (result == 0)                                                                                     \
             posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0, &p, place);                     \
         else {                                                                                               \
-            after(&call, 0);                                                                                 \
+            sl_probe_after(&call, 0);                                                                        \
             if (p.wild && !(persistent))                                                                     \
                 matched(p.channel, place, NULL);                                                             \
         }                                                                                                    \
@@ -111,9 +103,9 @@
         SL_BEGIN(name, parent_, SL_NO_RANK, SL_NO_TAG)                                                       \
         uint64_t numbered = (key_) == SL_NUMBERED ? next_child(place) : 0;                                   \
         passage p = pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                           \
-        begin(&call);                                                                                        \
+        sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
-        after(&call, 0);                                                                                     \
+        sl_probe_after(&call, 0);                                                                            \
         if (result == 0)                                                                                     \
             created_communicator(*(created_), key_, numbered);                                               \
         leave(&p);                                                                                           \

@@ -24,12 +24,12 @@ static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM
     uint64_t name = next_child(place);
     before(&call, SL_CALL_MPI_Comm_idup, place, SL_NO_RANK, SL_NO_TAG);
     passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_POST);
-    begin(&call);
+    sl_probe_begin(&call);
     int result = real(comm, created, request);
     if (result == 0)
         posted(&call, 0, *request, 0, created, name, &p, place);
     else
-        after(&call, 0);
+        sl_probe_after(&call, 0);
     leave(&p);
     return result;
 }

@@ -264,17 +264,6 @@ static inline void before(sl_call *call, int number, const sl_place *place, int 
     call->sequence = 0;
 }
 
-static inline void begin(sl_call *call) {
-    call->start = sl_probe_now();
-}
-
-/* After it. */
-static inline void after(sl_call *call, uint64_t bytes) {
-    call->end = call->start ? sl_probe_now() : 0;
-    call->bytes = bytes;
-    sl_probe_write(call);
-}
-
 /* What a Sendrecv has received, beside what it has sent. */
 static void received_too(sl_call call, const sl_place *place, int source, int tag, int done, uint64_t room) {
     if (!done || source == SL_PROC_NULL)
@@ -305,7 +294,7 @@ static void complete(sl_request *request, int64_t end, const void *status, int r
 /* After a call that posted: keeps it until it is complete. */
 static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persistent, void *created,
                    uint64_t name, const passage *p, sl_place *place) {
-    after(call, bytes);
+    sl_probe_after(call, bytes);
     sl_request request = {.call = *call,
                           .persistent = persistent,
                           .created = created,

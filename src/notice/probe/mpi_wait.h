@@ -17,13 +17,13 @@ static inline void test_begins(sl_call *call, int number) {
 static void waited(sl_call *call, int completed) {
     if (call->kind == 0) { /* a test */
         before(call, call->call, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-        begin(call);
+        sl_probe_begin(call);
     }
     if (call->start ==
         0) /* a test, which takes no time: only one that completes something looks at the clock */
-        begin(call);
+        sl_probe_begin(call);
     call->tag = completed;
-    after(call, 0);
+    sl_probe_after(call, 0);
 }
 
 /* Room for the statuses of a few requests. */
@@ -79,7 +79,7 @@ static void started(sl_gate_caller *caller, SL_REQUEST handle, int number, int64
     call.kind = SL_RECORD_CALL;
     call.call = (uint8_t)number;
     call.start = start;
-    after(&call, result == 0 ? call.bytes : 0);
+    sl_probe_after(&call, result == 0 ? call.bytes : 0);
 }
 
 static int start_one(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
@@ -130,7 +130,7 @@ static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void
         return real(request, status);
     before(&call, SL_CALL_MPI_Wait, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
     passage p = pass_wait(1, request, SL_GATE_BLOCK);
-    begin(&call);
+    sl_probe_begin(&call);
     int nothing = *request == library.no_request;
     int known = !nothing && sl_request_complete(SL_KEY(*request), &done);
     void *used = known && (done.wild || done.cancelled) ? statuses_for(1, status, few.bytes) : status;
@@ -168,7 +168,7 @@ static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUES
     if (count > SL_FEW && !(done = malloc((size_t)count * sizeof *done)))
         return real(count, requests, statuses);
     passage p = pass_wait(count, requests, SL_GATE_BLOCK);
-    begin(&call);
+    sl_probe_begin(&call);
     void *used = statuses_for(count, statuses, own.bytes);
     int completed = take_all(count, requests, done);
     int result = real(count, requests, used);
@@ -245,7 +245,7 @@ static inline void several_begin(several *s, int number, int count, const SL_REQ
     s->given = statuses;
     s->used = statuses_for(asked, statuses, s->own.bytes);
     if (mode == SL_GATE_BLOCK)
-        begin(&s->call);
+        sl_probe_begin(&s->call);
 }
 
 static inline void several_end(several *s) {
@@ -368,8 +368,8 @@ static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, in
     passage p = pass_look(&call, place);
     int result = real(peer, tag, comm, flag, status);
     if (result == 0 && *flag) {
-        begin(&call);
-        after(&call, 0);
+        sl_probe_begin(&call);
+        sl_probe_after(&call, 0);
     }
     leave(&p);
     return result;
@@ -383,11 +383,11 @@ static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *,
     sl_place *place = place_of(comm);
     before(&call, SL_CALL_MPI_Improbe, place, peer, tag);
     passage p = pass_look(&call, place);
-    begin(&call);
+    sl_probe_begin(&call);
     void *used = p.caller && status == SL_IGNORE ? few.bytes : status;
     int result = real(peer, tag, comm, flag, message, used);
     if (result == 0 && *flag) {
-        after(&call, 0);
+        sl_probe_after(&call, 0);
         if (p.caller) {
             sl_gate_wild_posted(p.caller->gate);
             matched(NULL, place, used);

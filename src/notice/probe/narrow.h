@@ -1,7 +1,6 @@
 /* Arrays of large counts as arrays of int, for a library that has no calls with large counts. They belong to
  * the thread until the call has returned, and those of a posted call to its request. */
-#ifndef SL_NOTICE_PROBE_NARROW_H
-#define SL_NOTICE_PROBE_NARROW_H
+#pragma once
 
 /** A copy of `counts` (`count` values of 64 bits; NULL: NULL), kept by the thread. Values that do not fit are
  * -1. */
@@ -11,5 +10,3 @@ const int *sl_narrowed(const void *counts, int count);
 void *sl_narrowed_take(void);
 
 void sl_narrowed_free(void *copies);
-
-#endif

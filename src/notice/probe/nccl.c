@@ -117,16 +117,6 @@ static void before(sl_call *call, int number, const sl_place *place, int peer) {
                       .device = -1};
 }
 
-static void begin(sl_call *call) {
-    call->start = sl_probe_now();
-}
-
-static void after(sl_call *call, uint64_t bytes) {
-    call->end = call->start ? sl_probe_now() : 0;
-    call->bytes = bytes;
-    sl_probe_write(call);
-}
-
 /* ---- the gate ---- */
 
 static sl_gate_caller *enter_gate(sl_gate_channel *channel, sl_gate_mode mode) {
@@ -194,9 +184,9 @@ static int group_start(int (*real)(void)) {
     if (caller)
         sl_gate_forbid(caller, local);
     sl_probe_self.in_nccl = 0;
-    begin(&call);
+    sl_probe_begin(&call);
     int result = real();
-    after(&call, 0);
+    sl_probe_after(&call, 0);
     if (result == 0 && group.depth++ == 0) {
         group.calls = 0;
         group.bytes = 0;
@@ -222,9 +212,9 @@ static int group_end(int (*real)(void)) {
     sl_call call;
     before(&call, SL_CALL_ncclGroupEnd, &sl_nowhere, SL_PEER_NONE);
     int timed = group.depth == 1 && group.calls > 0, place = timed ? sl_events_before(group.stream) : -1;
-    begin(&call);
+    sl_probe_begin(&call);
     int result = real();
-    after(&call, 0);
+    sl_probe_after(&call, 0);
     if (group.depth > 0) {
         group.depth--;
         leave_group(group.depth == 0 ? group.calls : 0);
@@ -256,7 +246,7 @@ static void made(sl_call *call, int result, SL_NCCL_COMM comm, uint64_t name, in
         call->communicator = name;
         call->rank = rank;
     }
-    after(call, 0);
+    sl_probe_after(call, 0);
 }
 
 static int init_rank(int (*real)(SL_NCCL_COMM *, int, SL_UNIQUE_ID, int), SL_NCCL_COMM *comm, int size,
@@ -264,7 +254,7 @@ static int init_rank(int (*real)(SL_NCCL_COMM *, int, SL_UNIQUE_ID, int), SL_NCC
     sl_call call;
     before(&call, SL_CALL_ncclCommInitRank, &sl_nowhere, SL_PEER_NONE);
     sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
-    begin(&call);
+    sl_probe_begin(&call);
     int result = real(comm, size, id, rank);
     made(&call, result, result == 0 ? *comm : NULL, name_of_ids(&id, 1), rank, size);
     leave_gate(caller);
@@ -278,7 +268,7 @@ static int init_rank_config(int (*real)(SL_NCCL_COMM *, int, SL_UNIQUE_ID, int, 
     sl_call call;
     before(&call, SL_CALL_ncclCommInitRankConfig, &sl_nowhere, SL_PEER_NONE);
     sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
-    begin(&call);
+    sl_probe_begin(&call);
     int result = real(comm, size, id, rank, config);
     int good = result == 0 || result == IN_PROGRESS;
     made(&call, good ? 0 : result, good ? *comm : NULL, name_of_ids(&id, 1), rank, size);
@@ -292,7 +282,7 @@ static int init_rank_scalable(int (*real)(SL_NCCL_COMM *, int, int, int, SL_UNIQ
     sl_call call;
     before(&call, SL_CALL_ncclCommInitRankScalable, &sl_nowhere, SL_PEER_NONE);
     sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
-    begin(&call);
+    sl_probe_begin(&call);
     int result = real(comm, size, rank, ids, id, config);
     int good = result == 0 || result == IN_PROGRESS;
     made(&call, good ? 0 : result, good ? *comm : NULL, good ? name_of_ids(id, ids) : 0, rank, size);
@@ -305,13 +295,13 @@ static int init_all(int (*real)(SL_NCCL_COMM *, int, const int *), SL_NCCL_COMM 
     sl_call call;
     before(&call, SL_CALL_ncclCommInitAll, &sl_nowhere, SL_PEER_NONE);
     sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
-    begin(&call);
+    sl_probe_begin(&call);
     int result = real(comms, devices, device);
     uint64_t name = sl_name_mix(sl_name_text("ncclCommInitAll"), sl_name_repeat(2));
     for (int i = 0; result == 0 && i < devices; i++) /* all members are this process's own */
         enter(comms[i], name, i, devices, 1)->channel = NULL;
     call.communicator = result == 0 ? name : 0;
-    after(&call, 0);
+    sl_probe_after(&call, 0);
     leave_gate(caller);
     return result;
 }
@@ -323,9 +313,9 @@ static int split(int (*real)(SL_NCCL_COMM, int, int, SL_NCCL_COMM *, SL_NCCL_CON
     uint64_t number = 1 + atomic_fetch_add_explicit(&place->children, 1, memory_order_relaxed);
     before(&call, SL_CALL_ncclCommSplit, place, SL_PEER_NONE);
     sl_gate_caller *caller = enter_gate(place->channel, SL_GATE_BLOCK);
-    begin(&call);
+    sl_probe_begin(&call);
     int result = real(comm, color, key, created, config);
-    after(&call, 0);
+    sl_probe_after(&call, 0);
     if ((result == 0 || result == IN_PROGRESS) && color != SL_NO_COLOR && *created)
         enter(*created, sl_name_mix(sl_name_mix(place->name, number), (uint64_t)color), -1, 0, 1);
     leave_gate(caller);
@@ -336,13 +326,13 @@ static int end_communicator(int number, int (*real)(SL_NCCL_COMM), SL_NCCL_COMM 
     sl_call call;
     before(&call, number, place_of(comm), SL_PEER_NONE);
     sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
-    begin(&call);
+    sl_probe_begin(&call);
     if (gone) {
         sl_place_remove((uint64_t)(uintptr_t)comm);
         sl_events_forget(comm);
     }
     int result = real(comm);
-    after(&call, 0);
+    sl_probe_after(&call, 0);
     leave_gate(caller);
     return result;
 }
@@ -361,19 +351,10 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
 
 /* ---- the wrappers, from the table; pnccl... names are the library's own ---- */
 
-#define SL_REAL(name, params)                                                                                \
-    static _Atomic(void *) found;                                                                            \
-    void *address = atomic_load_explicit(&found, memory_order_relaxed);                                      \
-    if (!address) {                                                                                          \
-        address = sl_probe_real_or_error(#name);                                                             \
-        atomic_store_explicit(&found, address, memory_order_relaxed);                                        \
-    }                                                                                                        \
-    int(*real) params = (int(*) params)(uintptr_t)address;
-
 #define SL_NCCL(name, as, params, args, peer_, bytes_)                                                       \
     int name params;                                                                                         \
     int name params {                                                                                        \
-        SL_REAL(name, params)                                                                                \
+        SL_PROBE_REAL(#name, params)                                                                         \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         sl_events_collect();                                                                                 \
@@ -383,9 +364,9 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
         before(&call, SL_CALL_##as, place, peer_);                                                           \
         sl_gate_caller *caller = pass_enqueued(&call, place, stream);                                        \
         int timed = group.depth == 0 ? sl_events_before(stream) : -1;                                        \
-        begin(&call);                                                                                        \
+        sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
-        after(&call, result == 0 || result == IN_PROGRESS ? (bytes_) : 0);                                   \
+        sl_probe_after(&call, result == 0 || result == IN_PROGRESS ? (bytes_) : 0);                          \
         if (group.depth > 0)                                                                                 \
             in_group(&call, stream);                                                                         \
         sl_events_after(timed, stream, &call);                                                               \
@@ -399,7 +380,7 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
 #define SL_NCCL_WRAP(name, params, args, made_by)                                                            \
     int name params;                                                                                         \
     int name params {                                                                                        \
-        SL_REAL(name, params)                                                                                \
+        SL_PROBE_REAL(#name, params)                                                                         \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         sl_events_collect();                                                                                 \

@@ -1,8 +1,7 @@
 /* Communicators: what the wrappers know of each, by its handle. Names are made of the parent's name, the
  * number of the creation on it and the members, which is what distinguishes the colours of a split; so all
  * members say the same name and no handle or address is part of it. */
-#ifndef SL_NOTICE_PROBE_PLACE_H
-#define SL_NOTICE_PROBE_PLACE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ uint64_t sl_name_text(const char *text);
 /** How often this key was asked for before (0, 1, ...): tells apart creations that no common parent counts.
  */
 uint32_t sl_name_repeat(uint64_t key);
-
-#endif

@@ -8,8 +8,7 @@
  *   sl_probe_leave();
  * Calls that a library makes of itself while a wrapper is entered are not recorded: they are part of that
  * call. */
-#ifndef SL_NOTICE_PROBE_PROBE_H
-#define SL_NOTICE_PROBE_PROBE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -88,6 +87,17 @@ static inline void sl_probe_write(sl_call *call) {
     sl_call_write(sl_probe_self.ring, sl_probe_self.capacity, call);
 }
 
+/** Around the call that a record is of: its time begins, and ends with `bytes` and the record written. */
+static inline void sl_probe_begin(sl_call *call) {
+    call->start = sl_probe_now();
+}
+
+static inline void sl_probe_after(sl_call *call, uint64_t bytes) {
+    call->end = call->start ? sl_probe_now() : 0;
+    call->bytes = bytes;
+    sl_probe_write(call);
+}
+
 /** Rank and size in MPI_COMM_WORLD, for the heads of all rings of this process. */
 void sl_probe_world(int rank, int size, int family);
 
@@ -108,10 +118,19 @@ void *sl_probe_variable(const char *name);
 /** The function again; where there is none a function that returns an error and does nothing else. */
 void *sl_probe_real_or_error(const char *name);
 
+/** Declares `address` and `real`, the function `name` (text) of these parameters: found once; whoever finds it
+ * finds the same. */
+#define SL_PROBE_REAL(name, params)                                                                          \
+    static _Atomic(void *) found;                                                                            \
+    void *address = atomic_load_explicit(&found, memory_order_relaxed);                                      \
+    if (!address) {                                                                                          \
+        address = sl_probe_real_or_error(name);                                                              \
+        atomic_store_explicit(&found, address, memory_order_relaxed);                                        \
+    }                                                                                                        \
+    int(*real) params = (int(*) params)(uintptr_t)address;
+
 /** Whether an address is that function. */
 int sl_probe_is_error(const void *function);
 
 /** Whether the folder is named and can be used: otherwise wrappers step aside for good. */
 int sl_probe_on(void);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A library may give several calls the same handle when they are complete at once (small sends). The second
  * of them is recognised by that and counts as complete when it is posted. */
-#ifndef SL_NOTICE_PROBE_REQUEST_H
-#define SL_NOTICE_PROBE_REQUEST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ int sl_request_start(uint64_t handle, int64_t start, sl_call *call);
 
 /** Takes it out whatever it is. */
 void sl_request_remove(uint64_t handle);
-
-#endif

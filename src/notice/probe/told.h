@@ -11,8 +11,7 @@
  * Numbers of calls are asked for by name (sl_told_call), so a caller holds no copy of them. Nothing here
  * fails: what cannot be recorded or held is not, and the call is made as it would be. Any thread; begin and
  * end on the same one. */
-#ifndef SL_NOTICE_PROBE_TOLD_H
-#define SL_NOTICE_PROBE_TOLD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ void sl_told_waited(void *request, int done, int peer);
 
 /** The request will not be waited for any more. NULL does nothing. */
 void sl_told_forget(void *request);
-
-#endif

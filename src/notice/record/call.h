@@ -9,8 +9,7 @@
  *
  * A ring lies in a file of its own after an sl_ring_file; `control` in the same folder is asked by every
  * writer on the node (folder.h says how such files are made). libc only. */
-#ifndef SL_NOTICE_RECORD_CALL_H
-#define SL_NOTICE_RECORD_CALL_H
+#pragma once
 
 #include "notice/record/folder.h"
 #include "notice/record/record.h"
@@ -125,5 +124,3 @@ _Static_assert(sizeof(sl_ring_file) == 192, "the layout is part of the version")
 #define SL_FILE_NAME 64
 void sl_ring_name(const sl_process *process, int thread, char name[SL_FILE_NAME]);
 void sl_gate_name(const sl_process *process, char name[SL_FILE_NAME]);
-
-#endif

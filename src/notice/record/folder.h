@@ -10,8 +10,7 @@
  *
  * Every file begins with the same head, so that a reader of another version can say whose file it is. libc only.
  */
-#ifndef SL_NOTICE_RECORD_FOLDER_H
-#define SL_NOTICE_RECORD_FOLDER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ void *sl_folder_map(const char *folder, const char *name, int writable, size_t l
 /** Whether somebody holds the lock on the file: 1, 0 (nobody, or the file is gone), -1: it cannot be found out.
  */
 int sl_folder_held(const char *folder, const char *name);
-
-#endif

@@ -2,8 +2,7 @@
  * offset and error bound out). The true offset lies within offset +- error whatever the two directions took,
  * because a reply cannot leave before the request arrived; the shortest round trip bounds it best (Cristian's
  * method). */
-#ifndef SL_NOTICE_RECORD_OFFSET_H
-#define SL_NOTICE_RECORD_OFFSET_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ void sl_offset_add(sl_offset *estimate, int64_t sent, int64_t replied, int64_t r
 
 /** Whether two one-way delays, seen through clocks with this error bound, certainly differ in direction. */
 int sl_offset_direction_certain(int64_t delay, int64_t opposite, int64_t error);
-
-#endif

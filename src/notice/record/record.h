@@ -3,8 +3,7 @@
  * One writer thread a ring, one reader. The engine writes ops and transfers, the probe writes calls;
  * detection reads both, so watching and training have one input. The writer never waits: a reader that is too
  * slow loses the oldest records and learns how many (sequence numbers are dense). libc only. */
-#ifndef SL_NOTICE_RECORD_RECORD_H
-#define SL_NOTICE_RECORD_RECORD_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ void sl_record_write(sl_record_ring *ring, uint32_t capacity, const sl_record *r
  * before they were read. Returns how many. Torn records are never returned. */
 size_t sl_record_read(const sl_record_ring *ring, uint32_t capacity, uint64_t *position, sl_record *records,
                       size_t most, uint64_t *lost);
-
-#endif

@@ -1,7 +1,6 @@
 /* Where a Redis server is, as its URL says: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], and
  * rediss:// for the same over TLS. User and password may hold %XX; HOST may be [IPv6]. */
-#ifndef SL_NOTICE_STORE_ADDRESS_H
-#define SL_NOTICE_STORE_ADDRESS_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -22,5 +21,3 @@ sl_status sl_store_address_read(const char *url, sl_store_address *address);
 
 /** The address as a person may read it (without the password), in text[size]. */
 void sl_store_address_show(const sl_store_address *address, char *text, size_t size);
-
-#endif

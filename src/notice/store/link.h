@@ -2,8 +2,7 @@
  * anew when it was lost: at once where the loss is seen before a request is sent, otherwise the request fails
  * (whether it was done cannot be known) and the next one connects. After a failure to connect, nothing is
  * tried for a second. */
-#ifndef SL_NOTICE_STORE_LINK_H
-#define SL_NOTICE_STORE_LINK_H
+#pragma once
 
 #include "base/time.h"
 #include "notice/store/address.h"
@@ -28,5 +27,3 @@ void sl_link_close(sl_link *link);
  * SL_EPEER too, with its words. */
 sl_status sl_link_ask(sl_link *link, int count, const char **words, const size_t *sizes, sl_time patience,
                       redisReply **reply);
-
-#endif

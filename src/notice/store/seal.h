@@ -1,8 +1,7 @@
 /* The seal of a message or value in the store: who wrote it, with which version, and that it was somebody who
  * has the job's key (HMAC-SHA256). Whoever shares the server can read what is sealed, but cannot change it,
  * move it to another name or another job, or write something of its own. */
-#ifndef SL_NOTICE_STORE_SEAL_H
-#define SL_NOTICE_STORE_SEAL_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -34,5 +33,3 @@ void sl_seal_version_text(const char *version, const char *host, char *text, siz
 
 /** Whether these bytes have the form of a seal, with printable texts. */
 int sl_seal_is(const void *bytes, size_t size);
-
-#endif

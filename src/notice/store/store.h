@@ -10,8 +10,7 @@
  * writes and gives its caller only what somebody with the key wrote, once, with this version (seal.h);
  * everything else is counted and looks as if it were not there. A store without the key reads everything: for
  * those who only look on. */
-#ifndef SL_NOTICE_STORE_STORE_H
-#define SL_NOTICE_STORE_STORE_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -92,5 +91,3 @@ typedef struct sl_store_entry {
  * not at all). *entries is the store's, until the next call. SL_EPEER. */
 sl_status sl_store_read(sl_store *store, const char *log, sl_store_position *position, size_t most,
                         sl_time wait, const sl_store_entry **entries, size_t *count);
-
-#endif

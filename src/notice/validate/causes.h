@@ -3,8 +3,7 @@
  * Evidence is taken around the products that test a device (evidence.h) and around the tests of the links.
  * Waiting for a processor is told from a processor that is slow: the products' own processor time says which.
  * Shares are of the time that the products took. */
-#ifndef SL_NOTICE_VALIDATE_CAUSES_H
-#define SL_NOTICE_VALIDATE_CAUSES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ void sl_cause_of_link(const sl_link_evidence *from, const sl_link_evidence *to, 
 
 /** The figures in a few words, for the line that says why; "" when there is nothing to say. */
 void sl_evidence_words(const sl_evidence *evidence, char *words, size_t size);
-
-#endif

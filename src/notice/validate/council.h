@@ -4,8 +4,7 @@
  *
  * Members are numbered from 0. All take the same steps in the same order. A member that does not come to a
  * step within the patience is absent from then on, and all others agree on that. */
-#ifndef SL_NOTICE_VALIDATE_COUNCIL_H
-#define SL_NOTICE_VALIDATE_COUNCIL_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -44,5 +43,3 @@ sl_status sl_gathered_put(sl_gathered *gathered, int member, const void *bytes, 
  * is not heard. No member is needed for that, so none can take it away with it. SL_ENOMEM. */
 sl_status sl_council_open_store(sl_store *store, const char *round, int members, int self,
                                 sl_council *council);
-
-#endif

@@ -1,8 +1,7 @@
 /* Evidence: what the system says around the products that test a device, and where they run: in the control
  * groups and on the processors of the rank of the program that is held, so that they meet what it meets.
  * Reads /proc and /sys (readings.h); what is not there, or not permitted, is "not known" and no error. */
-#ifndef SL_NOTICE_VALIDATE_EVIDENCE_H
-#define SL_NOTICE_VALIDATE_EVIDENCE_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/validate/causes.h"
@@ -41,5 +40,3 @@ sl_status sl_watch_cpu_end(sl_watch_cpu *watch);
 
 /** Over all runs so far. */
 void sl_watch_cpu_evidence(const sl_watch_cpu *watch, sl_evidence *evidence);
-
-#endif

@@ -17,7 +17,6 @@ int sl_judge_kind(const sl_measured_link *link) {
 
 /* ---- what is expected of a kind ---- */
 
-/* Of an even number the better of the two in the middle. */
 double sl_judge_median(double *value, int count, int larger_is_better) {
     if (count == 0)
         return 0;

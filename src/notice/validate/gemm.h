@@ -1,8 +1,7 @@
 /* The test of a device: products of f32 matrices of 512 x 512 through run/device, as many as fit into a
  * window of time. The window is longer than the period of a control group's quota and than a scheduler's
  * slice, so that the rate is what a rank gets, not what the processor does in between. */
-#ifndef SL_NOTICE_VALIDATE_GEMM_H
-#define SL_NOTICE_VALIDATE_GEMM_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -19,5 +18,3 @@ void sl_gemm_close(sl_gemm *gemm);
  * when a product is wrong. */
 sl_status sl_gemm_warm(sl_gemm *gemm);
 sl_status sl_gemm_run(sl_gemm *gemm, sl_time window, double *gflops);
-
-#endif

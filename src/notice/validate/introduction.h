@@ -1,8 +1,7 @@
 /* What a validating process says of itself first, and what all of them then know alike: who is there, on
  * which host, which links are tested in which pass and which devices in which wave. Every process derives
  * that from the same words, so nobody has to be told. */
-#ifndef SL_NOTICE_VALIDATE_INTRODUCTION_H
-#define SL_NOTICE_VALIDATE_INTRODUCTION_H
+#pragma once
 
 #include "notice/validate/council.h"
 #include "notice/validate/passes.h"
@@ -54,5 +53,3 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_pl
  * sl_company_free, also on error. */
 sl_status sl_company_open(const sl_gathered *words, sl_company *company);
 void sl_company_free(sl_company *company);
-
-#endif

@@ -2,8 +2,7 @@
  * other. A block is timed where it arrives, between two of its bytes, so that a direction needs no agreement
  * of clocks: the first quarter is left out, because a token bucket or a socket's buffer may take it at once.
  * Blocks grow until one takes long enough to be measured, or the time for it is over. */
-#ifndef SL_NOTICE_VALIDATE_LINK_H
-#define SL_NOTICE_VALIDATE_LINK_H
+#pragma once
 
 #include "base/time.h"
 #include "notice/validate/causes.h"
@@ -27,5 +26,3 @@ void sl_link_test(int *file, int first, sl_time limit, sl_link_sample *sample);
  * twice gives the difference. */
 void sl_link_evidence_begin(int file, sl_link_evidence *before);
 void sl_link_evidence_end(int file, const sl_link_evidence *before, sl_link_evidence *evidence);
-
-#endif

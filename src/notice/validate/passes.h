@@ -5,8 +5,7 @@
  * (Falcon, section 4.3, figure 9). Links that are given take few passes: a greedy edge colouring that turns
  * over an alternating path of two colours before it takes a new one; as few as the busiest member has links
  * where the links join two camps (a bipartite graph), seldom more than one above that elsewhere. Pure. */
-#ifndef SL_NOTICE_VALIDATE_PASSES_H
-#define SL_NOTICE_VALIDATE_PASSES_H
+#pragma once
 
 #include "base/status.h"
 
@@ -36,5 +35,3 @@ sl_status sl_passes_all(int members, sl_passes *passes);
 sl_status sl_passes_given(int members, const sl_pair *pair, int count, sl_passes *passes);
 
 void sl_passes_free(sl_passes *passes);
-
-#endif

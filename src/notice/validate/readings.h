@@ -2,8 +2,7 @@
  * numbers out, for version 1 and version 2 of control groups; what a text does not say is told apart from 0.
  * Formats: Linux, Documentation/admin-guide/cgroup-v1, cgroup-v2.rst, Documentation/accounting/psi.rst,
  * proc(5). */
-#ifndef SL_NOTICE_VALIDATE_READINGS_H
-#define SL_NOTICE_VALIDATE_READINGS_H
+#pragma once
 
 #include "base/time.h"
 #include <stddef.h>
@@ -63,5 +62,3 @@ double sl_read_cpuinfo(const char *text, const sl_cores *cores);
  * the part that is the mount point (the walk upwards ends there). Nonzero when there is one. */
 int sl_read_group(const char *cgroup, const char *mounts, const char *controller, char *folder, size_t size,
                   size_t *mount);
-
-#endif

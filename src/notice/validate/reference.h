@@ -1,6 +1,5 @@
 /* An earlier report as the healthy reference of a later validation, and the names that reports use. */
-#ifndef SL_NOTICE_VALIDATE_REFERENCE_H
-#define SL_NOTICE_VALIDATE_REFERENCE_H
+#pragma once
 
 #include "notice/validate/verdict.h"
 
@@ -9,5 +8,3 @@ extern const char *const sl_link_kind_name[SL_LINK_KINDS];
 
 /** The medians of an earlier report (its `kinds`). SL_EINVAL names the file. */
 sl_status sl_reference_read(const char *path, sl_reference *reference);
-
-#endif

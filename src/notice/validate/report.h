@@ -1,10 +1,7 @@
 /* The report of a validation: a table for people, JSON for programs. */
-#ifndef SL_NOTICE_VALIDATE_REPORT_H
-#define SL_NOTICE_VALIDATE_REPORT_H
+#pragma once
 
 #include "notice/validate/round.h"
 
 /** The report as text, or JSON with a newline behind it; free *text with free. SL_ENOMEM. */
 sl_status sl_report(const sl_round_result *result, const sl_verdicts *verdicts, int json, char **text);
-
-#endif

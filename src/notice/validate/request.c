@@ -8,47 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const char sl_validate_usage[] =
-    "Usage: slackline validate [--ranks N] [--topology ring|tree|all] [--only devices|links] [--repeat N]\n"
-    "                          [--expect FILE] [--format text|json]\n"
-    "\n"
-    "Tests devices (matrix products) and links (TCP between the processes: latency, and bandwidth in each\n"
-    "direction) and names what is slow, with the cause where the system shows it. Inside mpirun or srun "
-    "each\n"
-    "rank is one of its processes; elsewhere it starts them itself, on this host.\n"
-    "\n"
-    "  --ranks N          processes to start (default: one a processor, at least 4)\n"
-    "  --topology T       links that are tested: ring (default), tree, or all\n"
-    "  --links LIST|FILE  these links instead: 0-1,1-2 or a file of such pairs\n"
-    "  --only KIND        devices or links alone\n"
-    "  --repeat N         repeats (default 5); how much they vary is in the report\n"
-    "  --window MS        products of one repeat run so long (default 100)\n"
-    "  --threads N        threads of a device (default 1)\n"
-    "  --expect FILE      compare with an earlier result (JSON), not with the median of the same kind\n"
-    "  --deadline MS      no new repeat when it could end behind this\n"
-    "  --address ADDRESS  where this process is reached (default: any address of its host)\n"
-    "  --format F         text (default) or json\n"
-    "\n"
-    "Beside a program that is held (started by slackline watch):\n"
-    "  --join URL         the store of that job; @FILE reads it from a file\n"
-    "  --key KEY          the key of that job, 16 to 256 characters; @FILE reads it from a file\n"
-    "  --job JOB          its name\n"
-    "  --round NAME       of the members that test together; the first that is there puts the JSON report\n"
-    "                     under the key validation:NAME of the job\n"
-    "  --member I         this one's number, from 0\n"
-    "  --members N        of the round\n"
-    "  --rank RANK        of the job, beside which this one runs\n"
-    "  --pid PID          of its process, whose surroundings are looked at\n"
-    "  --gemm             its device is suspect: test it, too\n"
-    "\n"
-    "With --join the deadline is 3000 ms unless --deadline says otherwise.\n"
-    "\n"
-    "Exit code: 0 nothing is slow, 1 something is slow or cannot be told, or the validation failed, 2 a "
-    "wrong\n"
-    "request.\n"
-    "\n"
-    "Example: slackline validate --ranks 4 --format json > healthy.json\n";
-
 /* A program is held meanwhile, usually for 5 s. */
 #define HELD (3 * SL_SECOND)
 
@@ -134,11 +93,8 @@ static sl_status check_member(sl_validate_request *r) {
 sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request) {
     *request = (sl_validate_request){
         .repeat = 5, .threads = 1, .devices = 1, .wires = 1, .window = 100 * SL_MS, .member = -1, .rank = -1};
-    sl_options o = {.command = "validate", .table = options, .argc = argc, .argv = argv};
+    sl_options o = {.command = "validate", .table = options, .argc = argc, .argv = argv, .usage = ""};
     SL_TRY(sl_options_take(&o, request));
-    request->help = o.help;
-    if (o.help)
-        return SL_OK;
     if (request->links && request->topology_said)
         return sl_error(SL_EINVAL, "validate: give --links or --topology, not both");
     return check_member(request);

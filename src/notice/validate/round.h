@@ -1,8 +1,7 @@
 /* A round of validation, as every member runs it: introductions; wires; then, so often as asked, devices in
  * waves and links in passes, each begun together; and everybody's samples to all, from which each can say the
  * verdict. A member that is lost is named and the others go on. */
-#ifndef SL_NOTICE_VALIDATE_ROUND_H
-#define SL_NOTICE_VALIDATE_ROUND_H
+#pragma once
 
 #include "notice/validate/introduction.h"
 #include "notice/validate/verdict.h"
@@ -21,5 +20,3 @@ typedef struct sl_round_result {
 sl_status sl_round(const sl_validate_request *request, const sl_council *council, int rank,
                    sl_round_result *result);
 void sl_round_result_free(sl_round_result *result);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a member has measured, on its way to the others, and all of that as one picture. */
-#ifndef SL_NOTICE_VALIDATE_SAMPLES_H
-#define SL_NOTICE_VALIDATE_SAMPLES_H
+#pragma once
 
 #include "notice/validate/link.h"
 #include "notice/validate/round.h"
@@ -34,5 +33,3 @@ sl_status sl_samples_pack(const sl_samples *samples, void **bytes, size_t *size)
 /** Everybody's bytes into result->measured and what it points at; who brought none is missing. SL_EPEER: they
  * make no sense. SL_ENOMEM. */
 sl_status sl_samples_join(const sl_gathered *all, sl_round_result *result);
-
-#endif

@@ -11,8 +11,7 @@
  * judges nobody: it says "cannot tell" where its members disagree, and nothing where they agree. A device
  * whose control group was stopped for more than 10 % of the time is slow whatever the others do. Suspects are
  * named by ranks of the program. */
-#ifndef SL_NOTICE_VALIDATE_VERDICT_H
-#define SL_NOTICE_VALIDATE_VERDICT_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/detect/suspect.h"
@@ -104,5 +103,3 @@ void sl_verdicts_free(sl_verdicts *verdicts);
 /** Median and coefficient of variation (standard deviation over mean, n - 1) of `value[count]`, which are
  * sorted; both 0 for none. */
 void sl_spread(double *value, int count, double *median, double *cv);
-
-#endif

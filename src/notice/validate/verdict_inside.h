@@ -1,7 +1,6 @@
 /* The verdict from inside: what is expected and who is worse (expect.c), who is named (accuse.c), and what
  * cannot be told (doubt.c). */
-#ifndef SL_NOTICE_VALIDATE_VERDICT_INSIDE_H
-#define SL_NOTICE_VALIDATE_VERDICT_INSIDE_H
+#pragma once
 
 #include "notice/validate/verdict.h"
 
@@ -37,5 +36,3 @@ int sl_judge_by_rate(const sl_judge *j, const sl_measured_link *link);
 sl_status sl_judge_accuse(sl_judge *j);
 /** Says what cannot be told. SL_ENOMEM. */
 sl_status sl_judge_doubt(sl_judge *j);
-
-#endif

@@ -2,8 +2,7 @@
  * processors must not press on each other, or the test would find its own load; a wave holds those that can
  * have processors to themselves. As many waves as members come on a processor, however many machines there
  * are. Pure. */
-#ifndef SL_NOTICE_VALIDATE_WAVES_H
-#define SL_NOTICE_VALIDATE_WAVES_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/validate/readings.h"
@@ -16,5 +15,3 @@ typedef struct sl_wave_member {
 
 /** wave[members]: the wave of each, -1 for those that are not tested; *waves of them. SL_ENOMEM. */
 sl_status sl_waves(const sl_wave_member *member, int members, int *wave, int *waves);
-
-#endif

@@ -4,8 +4,7 @@
  * connects, to addresses of a common subnet first and to loopback where both are on one host; the other one
  * is found at its door. A first message names the link and the round's token, so that a stranger's connection
  * is nobody's. */
-#ifndef SL_NOTICE_VALIDATE_WIRE_H
-#define SL_NOTICE_VALIDATE_WIRE_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -44,5 +43,3 @@ int sl_wire_accept(int door, uint64_t token, sl_time deadline, int *link);
 /** Whole messages, at most until `deadline`. 0: done; -1: closed, failed or too late. */
 int sl_wire_send(int file, const void *bytes, size_t size, sl_time deadline);
 int sl_wire_receive(int file, void *bytes, size_t size, sl_time deadline);
-
-#endif

@@ -1,7 +1,6 @@
 /* The addresses of this host at which other nodes of the job reach it: where a server for them has to listen,
  * and nowhere else. */
-#ifndef SL_NOTICE_WATCH_ADDRESSES_H
-#define SL_NOTICE_WATCH_ADDRESSES_H
+#pragma once
 
 #include <netinet/in.h>
 
@@ -13,5 +12,3 @@ typedef struct sl_addresses {
 /** Where the launcher's environment has numeric addresses of the host that started the job, those from which
  * this host reaches them; otherwise all of this host, IPv4 first. Resolves no name, never waits. */
 void sl_addresses_find(sl_addresses *addresses);
-
-#endif

@@ -6,8 +6,7 @@
  * An action is handed to `act`: whoever carries it out says how it ended (sl_advice_ended). Where nobody
  * does, it stays an advice. An advice is told once, and again when another strategy is recommended or the
  * trouble comes again after healthy iterations; its numbers alone may change without a word. */
-#ifndef SL_NOTICE_WATCH_ADVICE_H
-#define SL_NOTICE_WATCH_ADVICE_H
+#pragma once
 
 #include "adapt/orchestrator/unknown.h"
 #include "base/event.h"
@@ -61,5 +60,3 @@ json_t *sl_advice_incident_json(const sl_advice *advice, int id);
 json_t *sl_advice_split_json(const sl_advice *advice);
 /** The decision log, with what it rests on, to be freed with free(); NULL: nothing was decided. SL_ENOMEM. */
 sl_status sl_advice_text(const sl_advice *advice, char **text);
-
-#endif

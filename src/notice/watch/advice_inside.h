@@ -2,8 +2,7 @@
  *
  *   advice       verdicts are reported, actions are followed
  *   advice_words what is said: events, the live line, JSON, the decision log */
-#ifndef SL_NOTICE_WATCH_ADVICE_INSIDE_H
-#define SL_NOTICE_WATCH_ADVICE_INSIDE_H
+#pragma once
 
 #include "notice/watch/advice.h"
 
@@ -40,5 +39,3 @@ int sl_advice_next(const sl_advice *advice, int id);
 void sl_advice_plan_event(const sl_advice *advice, const sl_incident_view *incident, sl_event *event);
 /** The event of an action that is due. */
 void sl_advice_action_event(const sl_advice *advice, const sl_orchestrator_action *action, sl_event *event);
-
-#endif

@@ -3,7 +3,6 @@
 #include "notice/watch/advice_inside.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LEFT_OUT "adapt the schedule, delegate: left out, the program's pipeline is not known"

@@ -1,8 +1,7 @@
 /* The advice of a watched job beside its other business: the ladder's time is the real clock's, actions go to
  * the program of --on-event where there is one, and what becomes of them comes back. On the caller's thread,
  * which never waits for that program. */
-#ifndef SL_NOTICE_WATCH_ADVISING_H
-#define SL_NOTICE_WATCH_ADVISING_H
+#pragma once
 
 #include "base/loop.h"
 #include "notice/watch/advice.h"
@@ -35,10 +34,5 @@ void sl_advising_tick(sl_advising *advising);
 /** Calls that go on or wait. */
 int sl_advising_pending(sl_advising *advising);
 
-/** As sl_advice_line and sl_advice_json. */
-void sl_advising_line(const sl_advising *advising, char *text, size_t size);
-json_t *sl_advising_json(const sl_advising *advising);
-/** The decision log, to be freed with free(); NULL where there is nothing in it. SL_ENOMEM. */
-sl_status sl_advising_text(const sl_advising *advising, char **text);
-
-#endif
+/** What is advised, to be told. */
+const sl_advice *sl_advising_advice(const sl_advising *advising);

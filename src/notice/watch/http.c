@@ -3,11 +3,9 @@
 #include "notice/watch/metrics.h"
 #include "notice/watch/words.h"
 
-#include "http/server.h"
 #include "http/token.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { TRIES = 100, CONNECTIONS = 32 };
 
@@ -93,12 +91,8 @@ void sl_http_close(sl_http *http) {
     sl_free(http);
 }
 
-int sl_http_port(const sl_http *http) {
-    return sl_server_port(http->server);
-}
-
-void sl_http_url(const sl_http *http, char *text, size_t size) {
-    sl_server_url(http->server, text, size);
+sl_server *sl_http_server(sl_http *http) {
+    return http->server;
 }
 
 void sl_http_set(sl_http *http, const sl_status_view *view) {
@@ -108,8 +102,4 @@ void sl_http_set(sl_http *http, const sl_status_view *view) {
 void sl_http_advise(sl_http *http, json_t *advice) {
     json_decref(http->advice);
     http->advice = advice;
-}
-
-void sl_http_tick(sl_http *http) {
-    sl_server_tick(http->server);
 }

@@ -1,9 +1,8 @@
 /* What is known over HTTP: /metrics for Prometheus, /status.json, and / as a short text. Served on the
  * caller's thread from its event loop (http/server.h), with the value that it set last. */
-#ifndef SL_NOTICE_WATCH_HTTP_H
-#define SL_NOTICE_WATCH_HTTP_H
+#pragma once
 
-#include "base/loop.h"
+#include "http/server.h"
 #include "notice/control/status.h"
 
 #include <jansson.h>
@@ -16,19 +15,11 @@ typedef struct sl_http sl_http;
 sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *token, sl_http **http);
 void sl_http_close(sl_http *http);
 
-/** The port that it has. */
-int sl_http_port(const sl_http *http);
-
-/** The address to open, with the token. */
-void sl_http_url(const sl_http *http, char *text, size_t size);
+/** Its port, its address with the token, its ticks: http/server.h. */
+sl_server *sl_http_server(sl_http *http);
 
 /** What is told from now on; copied. */
 void sl_http_set(sl_http *http, const sl_status_view *view);
 
 /** What is advised from now on, the object `advice` of /status.json; taken over, NULL: none. */
 void sl_http_advise(sl_http *http, json_t *advice);
-
-/** To be called now and then (each half second): ends connections that say nothing. */
-void sl_http_tick(sl_http *http);
-
-#endif

@@ -1,7 +1,6 @@
 /* What is known as Prometheus reads it (text format 0.0.4). Every name is in one table, which
  * docs/watching.md repeats. */
-#ifndef SL_NOTICE_WATCH_METRICS_H
-#define SL_NOTICE_WATCH_METRICS_H
+#pragma once
 
 #include "notice/control/status.h"
 
@@ -27,5 +26,3 @@ void sl_metrics_label(FILE *out, const char *text);
 
 /** Writes HELP, TYPE and samples of each; times that are not known have no sample. */
 void sl_metrics_write(FILE *out, const sl_status_view *view);
-
-#endif

@@ -1,17 +1,77 @@
 #include "notice/watch/noticing.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "notice/agent/agent.h"
 #include "notice/control/controller.h"
-#include "notice/watch/standing_text.h"
 #include "notice/watch/told.h"
+#include "notice/watch/words.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+/* watch.json: how a watched job stands, for those who look at the folder (src/dashboard), while it runs and
+ * afterwards. One object: `job`, `program`, `status` as in /status.json, and lists of short lists, because
+ * jobs may be large (docs/watching.md). */
+
+static json_t *hosts_of(const sl_nodes *nodes) {
+    json_t *hosts = json_array();
+    for (size_t i = 0; i < nodes->count; i++)
+        json_array_append_new(hosts, json_string(nodes->node[i].name));
+    return hosts;
+}
+
+/* [ms, host, process, gone] */
+static json_t *ranks_of(const sl_standing *standing) {
+    json_t *ranks = json_array();
+    for (size_t i = 0; i < standing->ranks; i++) {
+        const sl_standing_rank *r = &standing->rank[i];
+        json_array_append_new(
+            ranks, json_pack("[o,i,i,i]", sl_json_finite((double)r->ms), r->node, r->pid, r->gone));
+    }
+    return ranks;
+}
+
+static json_t *links_of(const sl_traffic *traffic) {
+    json_t *links = json_array();
+    for (size_t i = 0; i < traffic->links; i++) {
+        const sl_traffic_link *l = &traffic->link[i];
+        double ms = l->timed > 0 ? l->busy_ms / (double)l->timed : NAN;
+        json_array_append_new(links, json_pack("[i,i,I,I,o,o]", l->from, l->to, (json_int_t)l->messages,
+                                               (json_int_t)l->bytes, sl_json_finite(ms),
+                                               sl_json_finite(l->usual_ms)));
+    }
+    return links;
+}
+
+static json_t *iterations_of(const sl_standing *standing) {
+    json_t *points = json_array();
+    for (int i = 0; i < standing->points; i++) {
+        const sl_standing_point *p = &standing->point[i];
+        json_t *one = json_pack("[I,o]", (json_int_t)p->iteration, sl_json_finite(p->ms));
+        if (p->held)
+            json_array_append_new(one, json_integer(1));
+        json_array_append_new(points, one);
+    }
+    return points;
+}
+
+/* A line; free(). NULL: no memory. */
+static char *sl_standing_text(const sl_controller *controller, const char *job, const char *program) {
+    const sl_standing *standing = sl_controller_standing(controller);
+    json_t *all = json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:o}", "job", job, "program", program ? program : "",
+                            "status", sl_words_status_json(sl_controller_status(controller)), "hosts",
+                            hosts_of(sl_controller_nodes(controller)), "ranks", ranks_of(standing), "links",
+                            links_of(&standing->traffic), "iterations", iterations_of(standing));
+    char *text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(all);
+    return text;
+}
 
 #define REPORTED_LASTS (60 * SL_SECOND)
 #define MEET_LIMIT (30 * SL_SECOND)

@@ -3,8 +3,7 @@
  *
  * What it finds goes to the first thread as notes in their order; a file becomes readable when there are
  * some. What waits is bounded: a newer view takes the place of an older one, and events have so much room. */
-#ifndef SL_NOTICE_WATCH_NOTICING_H
-#define SL_NOTICE_WATCH_NOTICING_H
+#pragma once
 
 #include "base/event.h"
 #include "notice/control/status.h"
@@ -61,5 +60,3 @@ void sl_noticing_ended(sl_noticing *noticing, int exit_code);
 void sl_noticing_stop(sl_noticing *noticing);
 /** Waits for its end. NULL is fine. */
 void sl_noticing_close(sl_noticing *noticing);
-
-#endif

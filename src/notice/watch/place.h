@@ -3,8 +3,7 @@
  * `slackline watch -- mpirun ...` stands outside: one process, one node, whatever it starts is its own.
  * `mpirun ... slackline watch -- PROGRAM`, srun and torchrun start one a rank: inside. Then the ranks of a
  * node share a folder, and one of them is the node's agent. */
-#ifndef SL_NOTICE_WATCH_PLACE_H
-#define SL_NOTICE_WATCH_PLACE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ void sl_place_find(const char *directory, sl_place *place);
 
 /** Name of the node's folder, as sl_launch_directory_join wants it, in text[size]. */
 void sl_place_folder(const sl_place *place, char *text, size_t size);
-
-#endif

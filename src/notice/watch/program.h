@@ -1,6 +1,5 @@
 /* The program to be watched: looked at before it is started, and started. */
-#ifndef SL_NOTICE_WATCH_PROGRAM_H
-#define SL_NOTICE_WATCH_PROGRAM_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -31,5 +30,3 @@ sl_status sl_program_start(char *const *command, const char *probe, const char *
 
 /** The exit code of a wait status: the program's, or 128 + signal. */
 int sl_program_exit_code(int wait_status);
-
-#endif

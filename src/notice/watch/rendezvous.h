@@ -8,8 +8,7 @@
  * the key, and URLs (TCP: one for each address), which the agents of other nodes try in turn. The key never
  * goes through the server. A node may be a network namespace of the same host: it reaches the socket by its
  * path. */
-#ifndef SL_NOTICE_WATCH_RENDEZVOUS_H
-#define SL_NOTICE_WATCH_RENDEZVOUS_H
+#pragma once
 
 #include "base/time.h"
 #include "launch/redis.h"
@@ -39,5 +38,3 @@ void sl_rendezvous_close(sl_rendezvous *r);
 /** Waits until the server answers and URL and key are known, at most `limit`, or until *stop is set. SL_ESYS,
  * SL_EPEER, also where the first process is of another version. From any one thread. */
 sl_status sl_rendezvous_wait(sl_rendezvous *r, sl_time limit, _Atomic uint32_t *stop);
-
-#endif

@@ -1,8 +1,7 @@
 /* What was found in the whole run, at its end: report.txt for people, report.json for programs. Healthy and
  * slow phases come from the events onset and relief; suspects and verdicts are those that were known in a
  * phase; what could not be told is said as well. */
-#ifndef SL_NOTICE_WATCH_REPORT_H
-#define SL_NOTICE_WATCH_REPORT_H
+#pragma once
 
 #include "base/event.h"
 #include "notice/control/status.h"
@@ -47,5 +46,3 @@ int sl_report_is_of(const char *directory, const char *job);
  * or "". SL_ENOMEM. */
 sl_status sl_report_texts(sl_report *report, int exit_code, sl_time lasted, const char *untold, char **text,
                           char **json);
-
-#endif

@@ -1,6 +1,5 @@
 /* The folder that a watch writes its results to. */
-#ifndef SL_NOTICE_WATCH_RESULTS_H
-#define SL_NOTICE_WATCH_RESULTS_H
+#pragma once
 
 #include "notice/watch/place.h"
 #include "notice/watch/watch.h"
@@ -10,5 +9,3 @@
  * launcher names none. SL_EINVAL: a finished run in a folder that was asked for, or is to be shared with
  * others. */
 sl_status sl_results_choose(const sl_watch_request *request, sl_place *place, char *directory, size_t size);
-
-#endif

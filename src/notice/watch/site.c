@@ -1,5 +1,4 @@
 #include "notice/watch/site.h"
-#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,16 +79,4 @@ int sl_site_alone(const sl_site *site) {
     if (file >= 0)
         close(file);
     return alone;
-}
-
-sl_status sl_site_probe(const sl_site *site, char **probe) {
-    char path[sizeof site->directory.path + 32];
-    if (!strpbrk(*probe, " :"))
-        return SL_OK;
-    snprintf(path, sizeof path, "%s/libslackline_probe.so", site->directory.path);
-    if (symlink(*probe, path) != 0 && errno != EEXIST)
-        return sl_error_errno(SL_ESYS, "%s: cannot be made", path);
-    sl_free(*probe);
-    *probe = NULL;
-    return sl_copy_text(probe, path);
 }

@@ -3,8 +3,7 @@
  * left is cleared by the next start. The agent is the first to take the lock on its file `agent.lock`: the
  * rank with the lowest number tries at once, the others a little later, for a launcher's host may be several
  * nodes (network namespaces). */
-#ifndef SL_NOTICE_WATCH_SITE_H
-#define SL_NOTICE_WATCH_SITE_H
+#pragma once
 
 #include "launch/directory.h"
 #include "notice/watch/place.h"
@@ -25,9 +24,3 @@ int sl_site_claim(sl_site *site);
 
 /** For the agent: no other rank of the node is watched any more. */
 int sl_site_alone(const sl_site *site);
-
-/** Where the probe's path has a character that LD_PRELOAD takes for a separator, *probe becomes a link in the
- * folder. SL_ESYS, SL_ENOMEM. */
-sl_status sl_site_probe(const sl_site *site, char **probe);
-
-#endif

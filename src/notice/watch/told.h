@@ -2,8 +2,7 @@
  * the logs of agents (notice/message/messages.h) the key `status`, the log `events`, and for a minute behind
  * the job's end the key `reported`. All are JSON, as in /status.json and events.jsonl. Losing any of it harms
  * nobody. */
-#ifndef SL_NOTICE_WATCH_TOLD_H
-#define SL_NOTICE_WATCH_TOLD_H
+#pragma once
 
 #include "base/event.h"
 #include "notice/control/status.h"
@@ -21,5 +20,3 @@ void sl_told_event_put(sl_store *store, const sl_event *event);
 
 /** After sl_store_forget: {"exit_code": N}, empty where it is not known (-1). */
 void sl_told_end_put(sl_store *store, int exit_code, sl_time lasts);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the program's own layers have found of its calls that cannot be seen (python/slackline/seen): a file
  * PID-ID.unseen beside the rings, a line for each. From outside: read with limits, and as words only. */
-#ifndef SL_NOTICE_WATCH_UNSEEN_H
-#define SL_NOTICE_WATCH_UNSEEN_H
+#pragma once
 
 enum { SL_UNSEEN_LINES = 6 };
 
@@ -13,5 +12,3 @@ typedef struct sl_unseen {
 
 /** Reads what lies in `folder`; nothing where it cannot be read. */
 void sl_unseen_read(const char *folder, sl_unseen *unseen);
-
-#endif

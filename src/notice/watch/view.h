@@ -2,8 +2,7 @@
  * against the healthy level, state, suspects), and lines for what happens, which stay; elsewhere those lines
  * alone. The program writes to the same terminal whenever it likes: the cursor waits at the line's begin, so
  * that what it writes covers the line. */
-#ifndef SL_NOTICE_WATCH_VIEW_H
-#define SL_NOTICE_WATCH_VIEW_H
+#pragma once
 
 #include "base/event.h"
 #include "base/terminal.h"
@@ -40,5 +39,3 @@ void sl_view_say(sl_view *view, const char *format, ...) __attribute__((format(p
 
 /** Takes the line away. */
 void sl_view_close(sl_view *view);
-
-#endif

@@ -112,8 +112,8 @@ static void open_http(watching *w) {
         return;
     }
     char url[320];
-    sl_http_url(w->http, url, sizeof url);
-    if (sl_http_port(w->http) != r->port)
+    sl_server_url(sl_http_server(w->http), url, sizeof url);
+    if (sl_server_port(sl_http_server(w->http)) != r->port)
         sl_view_say(&w->view, "%s (port %d is in use); results in %s", url, r->port, w->directory);
     else
         sl_view_say(&w->view, "%s; results in %s", url, w->directory);
@@ -204,7 +204,7 @@ static void leave_seat(watching *w) {
 static void keep_decisions(watching *w) {
     char *text = NULL;
     put(w, "decisions.txt", SL_WRITER_REMOVE, ""); /* what an earlier watch has decided */
-    if (w->advising && sl_advising_text(w->advising, &text) != SL_OK)
+    if (w->advising && sl_advice_text(sl_advising_advice(w->advising), &text) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
     if (text)
         put(w, "decisions.txt", SL_WRITER_WHOLE, text);
@@ -251,10 +251,10 @@ static sl_status conclude(void *context) {
 /* What is advised now is told wherever the view is. */
 static void show_advice(watching *w) {
     char text[128];
-    sl_advising_line(w->advising, text, sizeof text);
+    sl_advice_line(sl_advising_advice(w->advising), text, sizeof text);
     sl_view_advise(&w->view, text);
     if (w->http)
-        sl_http_advise(w->http, sl_advising_json(w->advising));
+        sl_http_advise(w->http, sl_advice_json(sl_advising_advice(w->advising)));
 }
 
 static void take_event(watching *w, const sl_event *event) {
@@ -393,7 +393,7 @@ static void see_to_server(watching *w) {
 static sl_status tick(void *context) {
     watching *w = context;
     if (w->http)
-        sl_http_tick(w->http);
+        sl_server_tick(sl_http_server(w->http));
     if (w->advising && !w->concluded)
         sl_advising_tick(w->advising);
     see_to_server(w);
@@ -481,7 +481,6 @@ static sl_status start(watching *w) {
     if (status == SL_OK && w->site.is_agent)
         status = prepare_agent(w);
     SL_THEN(status, sl_report_open(&w->report, w->request->command, w->place.job));
-    SL_THEN(status, sl_site_probe(&w->site, &probe));
     if (status == SL_OK) {
         pid_t pid = 0;
         status = sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);

@@ -5,8 +5,7 @@
  * serves HTTP; it never waits for Redis. The second (noticing.h) has everything that does. The program is
  * started with all that was inherited, and nothing that happens here can stop it. README.md has who does what
  * when several of these run in a job, and what stays behind when one is killed. */
-#ifndef SL_NOTICE_WATCH_WATCH_H
-#define SL_NOTICE_WATCH_WATCH_H
+#pragma once
 
 #include "base/status.h"
 #include "notice/watch/advice.h"
@@ -32,5 +31,3 @@ typedef struct sl_watch_request {
  * (wrong URL, a folder that holds a finished run), SL_ENONE (no redis-server, no probe), SL_ESYS. From a
  * process without other threads. */
 sl_status sl_watch_run(const sl_watch_request *request, int *exit_code);
-
-#endif

@@ -1,11 +1,5 @@
 #include "notice/watch/words.h"
-
-#include <math.h>
-
-/* JSON has no infinity. */
-static json_t *number(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
+#include "base/json.h"
 
 json_t *sl_words_suspects_json(const sl_suspect *suspect, int count) {
     json_t *list = json_array();
@@ -19,7 +13,7 @@ json_t *sl_words_suspects_json(const sl_suspect *suspect, int count) {
 
 /* Times that are not known yet are null. */
 static json_t *time_of(double ms) {
-    return ms > 0 ? number(ms) : json_null();
+    return ms > 0 ? sl_json_finite(ms) : json_null();
 }
 
 static json_t *iteration_of(int64_t iteration) {
@@ -36,9 +30,9 @@ json_t *sl_words_status_json(const sl_status_view *v) {
         "healthy_ms", time_of(v->healthy_ms), "onset_iteration", iteration_of(v->onset), "suspects",
         sl_words_suspects_json(v->suspect, v->suspects), "verdicts",
         sl_words_suspects_json(v->verdict, v->verdicts), "calls", (json_int_t)v->calls, "records_lost",
-        (json_int_t)v->lost, "holds", v->holds, "holds_closed", v->closed, "held_ms", number(v->held_ms),
-        "onsets", v->onsets, "reliefs", v->reliefs, "store_connected", v->connected, "messages_refused",
-        (json_int_t)v->refused);
+        (json_int_t)v->lost, "holds", v->holds, "holds_closed", v->closed, "held_ms",
+        sl_json_finite(v->held_ms), "onsets", v->onsets, "reliefs", v->reliefs, "store_connected",
+        v->connected, "messages_refused", (json_int_t)v->refused);
 }
 
 int sl_words_same(const sl_suspect *a, const sl_suspect *b) {

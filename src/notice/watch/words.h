@@ -1,6 +1,5 @@
 /* What is known, as JSON: the report and /status.json say it alike. */
-#ifndef SL_NOTICE_WATCH_WORDS_H
-#define SL_NOTICE_WATCH_WORDS_H
+#pragma once
 
 #include "notice/control/status.h"
 
@@ -14,5 +13,3 @@ json_t *sl_words_status_json(const sl_status_view *view);
 
 /** Whether it is the same component, whatever the evidence. */
 int sl_words_same(const sl_suspect *a, const sl_suspect *b);
-
-#endif

@@ -9,10 +9,6 @@ typedef struct job_chain {
     sl_time left; /* of the first one */
 } job_chain;
 
-static sl_time larger(sl_time a, sl_time b) {
-    return a > b ? a : b;
-}
-
 static sl_time head_of(const job_chain *c) {
     return c->head[c->next] + c->before;
 }
@@ -51,7 +47,7 @@ static sl_time preemptive_bound(job_chain *chains, int count) {
             continue;
         }
         now += best->left;
-        bound = larger(bound, now + tail_of(best));
+        bound = sl_later(bound, now + tail_of(best));
         best->next++;
         best->left = best->time;
     }
@@ -112,11 +108,11 @@ sl_status sl_relaxation_bound(const sl_relaxation *r, sl_time *bound) {
     SL_TRY(sl_alloc(&chains, 3 * (size_t)r->problem->stages, sizeof *chains));
     *bound = 0;
     for (int rank = 0; rank < r->problem->ranks; rank++)
-        *bound = larger(*bound, rank_bound(r, rank, chains));
+        *bound = sl_later(*bound, rank_bound(r, rank, chains));
     for (int i = 0; i < 2 * r->problem->stages; i++)
-        *bound = larger(*bound, wire_bound(r, i, chains));
+        *bound = sl_later(*bound, wire_bound(r, i, chains));
     sl_free(chains);
-    *bound = larger(*bound - r->excess, 0);
+    *bound = sl_later(*bound - r->excess, 0);
     return SL_OK;
 }
 
@@ -136,6 +132,6 @@ sl_status sl_lower_bound(const sl_problem *p, int deep, sl_time *bound) {
     SL_TRY(sl_relaxation_make(&free_ranks, deep, &r));
     sl_status status = sl_relaxation_bound(&r, bound);
     sl_relaxation_free(&r);
-    *bound = larger(*bound, held);
+    *bound = sl_later(*bound, held);
     return status;
 }

@@ -1,8 +1,7 @@
 /* Lower bounds on the makespan of every schedule of a problem, whatever its order, in every regime: heads and
  * tails of the relaxation (plan/bound/relaxation.h) and on each rank and wire the preemptive one-machine
  * bound between them (Jackson). */
-#ifndef SL_PLAN_BOUND_BOUND_H
-#define SL_PLAN_BOUND_BOUND_H
+#pragma once
 
 #include "plan/bound/relaxation.h"
 #include "plan/pipeline/problem.h"
@@ -12,5 +11,3 @@ sl_status sl_lower_bound(const sl_problem *problem, int deep, sl_time *bound);
 
 /** The same from a relaxation that is there. */
 sl_status sl_relaxation_bound(const sl_relaxation *relaxation, sl_time *bound);
-
-#endif

@@ -9,27 +9,15 @@ typedef struct stage_memory {
         backward; /* F's; what I' may release (<= 0); what I' and W' release together (<= 0) */
 } stage_memory;
 
-static sl_time smaller(sl_time a, sl_time b) {
-    return a < b ? a : b;
-}
-
-static sl_time larger(sl_time a, sl_time b) {
-    return a > b ? a : b;
-}
-
-static double least(double a, double b) {
-    return a < b ? a : b;
-}
-
 /* A pair saves half of what its stages save, F and B each a quarter of both: so F and B are shortened. */
 static void relax_times(sl_relaxation *r) {
     const sl_problem *p = r->problem;
     for (int s = 0; s < p->stages; s++) {
         sl_time half = p->saved[s] > 0 ? (p->saved[s] + 1) / 2 : 0;
-        sl_time full = larger(p->time[SL_B][s] - half, 0), input = smaller(p->time[SL_I][s], full);
-        r->time[SL_F][s] = larger(p->time[SL_F][s] - half, 0);
+        sl_time full = sl_later(p->time[SL_B][s] - half, 0), input = sl_sooner(p->time[SL_I][s], full);
+        r->time[SL_F][s] = sl_later(p->time[SL_F][s] - half, 0);
         r->time[SL_I][s] = input;
-        r->time[SL_W][s] = smaller(p->time[SL_I][s] + p->time[SL_W][s], full) - input;
+        r->time[SL_W][s] = sl_sooner(p->time[SL_I][s] + p->time[SL_W][s], full) - input;
     }
 }
 
@@ -38,8 +26,8 @@ static stage_memory relax_memory(const sl_problem *p, int s) {
     double input = p->delta[SL_I][s] + p->early[s], both = input + p->delta[SL_W][s],
            full = p->delta[SL_B][s] + p->early[s];
     return (stage_memory){.forward = p->delta[SL_F][s],
-                          .input = least(0, input),
-                          .backward = least(0, least(least(input, both), full))};
+                          .input = fmin(0, input),
+                          .backward = fmin(0, fmin(fmin(input, both), full))};
 }
 
 /* Where a stage's messages of a kind go; -1: nowhere, or to the same rank. */
@@ -71,7 +59,7 @@ static void hold_ranks(sl_relaxation *r) {
         for (int kind = SL_F; kind <= SL_I; kind++)
             if (r->held[2 * sl_problem_rank(p, s) + kind]) {
                 r->time[kind][s] += delay_of(p, s, kind);
-                r->excess = kind == SL_I ? larger(r->excess, delay_of(p, s, kind)) : r->excess;
+                r->excess = kind == SL_I ? sl_later(r->excess, delay_of(p, s, kind)) : r->excess;
             }
 }
 
@@ -171,7 +159,7 @@ static sl_time completion(chain *chains, int count, sl_time work) {
         if (!next || next->value[next->at] + work <= best)
             return best;
         done += next->time;
-        best = larger(best, next->value[next->at] + done);
+        best = sl_later(best, next->value[next->at] + done);
         next->at += next->step;
         next->left--;
     }
@@ -251,20 +239,20 @@ static sl_time chain_end(const sl_relaxation *r, int stage, int kind, int k) {
 static sl_time arrival(pass *p, int from, int to, int kind, int k) {
     sl_link link = sl_relaxation_link(p->r, from, to, kind);
     sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
-    *left = larger(*left, chain_end(p->r, from, kind, k)) + link.transfer;
+    *left = sl_later(*left, chain_end(p->r, from, kind, k)) + link.transfer;
     return *left + link.latency;
 }
 
 static void set_head(pass *p, int stage, int kind, int k, sl_time head) {
     if (p->deep)
-        head = larger(head, machine_head(p, stage, kind, k));
+        head = sl_later(head, machine_head(p, stage, kind, k));
     p->r->head[sl_relaxation_node(p->r, stage, kind, k)] = head;
 }
 
 /* A first F of a stage waits for its gather; time counts from the first F of stage 0, which waits for its
  * own. Two pipelines may begin at either end, so there gathers are left out. */
 static sl_time gather_head(const sl_problem *p, int stage) {
-    return p->placement == SL_BIDIRECTIONAL ? 0 : larger(0, p->gather[stage] - p->gather[0]);
+    return p->placement == SL_BIDIRECTIONAL ? 0 : sl_later(0, p->gather[stage] - p->gather[0]);
 }
 
 static void forward_heads(pass *p, int k) {
@@ -274,11 +262,11 @@ static void forward_heads(pass *p, int k) {
         int base = r->first[s] / 3, before = sl_problem_previous(problem, s);
         if (k >= r->count[s])
             continue;
-        sl_time head = larger(chain_end(r, s, SL_F, k - 1), k == 0 ? gather_head(problem, s) : 0);
-        head = larger(head, chain_end(r, s, SL_I, r->needs_i[base + k] - 1));
-        head = larger(head, chain_end(r, s, SL_W, r->needs_w[base + k] - 1));
+        sl_time head = sl_later(chain_end(r, s, SL_F, k - 1), k == 0 ? gather_head(problem, s) : 0);
+        head = sl_later(head, chain_end(r, s, SL_I, r->needs_i[base + k] - 1));
+        head = sl_later(head, chain_end(r, s, SL_W, r->needs_w[base + k] - 1));
         if (before >= 0)
-            head = larger(head, arrival(p, before, s, SL_F, k));
+            head = sl_later(head, arrival(p, before, s, SL_F, k));
         set_head(p, s, SL_F, k, head);
     }
 }
@@ -290,11 +278,11 @@ static void backward_heads(pass *p, int k) {
         int after = sl_problem_next(problem, s);
         if (k >= r->count[s])
             continue;
-        sl_time head = larger(chain_end(r, s, SL_I, k - 1), chain_end(r, s, SL_F, k));
+        sl_time head = sl_later(chain_end(r, s, SL_I, k - 1), chain_end(r, s, SL_F, k));
         if (after >= 0)
-            head = larger(head, arrival(p, after, s, SL_I, k));
+            head = sl_later(head, arrival(p, after, s, SL_I, k));
         set_head(p, s, SL_I, k, head);
-        set_head(p, s, SL_W, k, larger(chain_end(r, s, SL_W, k - 1), chain_end(r, s, SL_I, k)));
+        set_head(p, s, SL_W, k, sl_later(chain_end(r, s, SL_W, k - 1), chain_end(r, s, SL_I, k)));
     }
 }
 
@@ -307,13 +295,13 @@ static sl_time chain_tail(const sl_relaxation *r, int stage, int kind, int k) {
 static sl_time message_tail(pass *p, int from, int to, int kind, int k) {
     sl_link link = sl_relaxation_link(p->r, from, to, kind);
     sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
-    *left = link.transfer + larger(*left, link.latency + chain_tail(p->r, to, kind, k));
+    *left = link.transfer + sl_later(*left, link.latency + chain_tail(p->r, to, kind, k));
     return *left;
 }
 
 static void set_tail(pass *p, int stage, int kind, int k, sl_time tail) {
     if (p->deep)
-        tail = larger(tail, machine_tail(p, stage, kind, k));
+        tail = sl_later(tail, machine_tail(p, stage, kind, k));
     p->r->tail[sl_relaxation_node(p->r, stage, kind, k)] = tail;
 }
 
@@ -324,12 +312,12 @@ static void backward_tails(pass *p, int k) {
         int base = r->first[s] / 3, before = sl_problem_previous(problem, s), n = r->count[s];
         if (k >= n)
             continue;
-        sl_time tail = larger(chain_tail(r, s, SL_W, k + 1), k == n - 1 ? problem->reduce[s] : 0);
-        set_tail(p, s, SL_W, k, larger(tail, chain_tail(r, s, SL_F, r->frees_w[base + k])));
-        tail = larger(chain_tail(r, s, SL_I, k + 1), chain_tail(r, s, SL_W, k));
-        tail = larger(tail, chain_tail(r, s, SL_F, r->frees_i[base + k]));
+        sl_time tail = sl_later(chain_tail(r, s, SL_W, k + 1), k == n - 1 ? problem->reduce[s] : 0);
+        set_tail(p, s, SL_W, k, sl_later(tail, chain_tail(r, s, SL_F, r->frees_w[base + k])));
+        tail = sl_later(chain_tail(r, s, SL_I, k + 1), chain_tail(r, s, SL_W, k));
+        tail = sl_later(tail, chain_tail(r, s, SL_F, r->frees_i[base + k]));
         if (before >= 0)
-            tail = larger(tail, message_tail(p, s, before, SL_I, k));
+            tail = sl_later(tail, message_tail(p, s, before, SL_I, k));
         set_tail(p, s, SL_I, k, tail);
     }
 }
@@ -340,9 +328,9 @@ static void forward_tails(pass *p, int k) {
         int after = sl_problem_next(r->problem, s);
         if (k >= r->count[s])
             continue;
-        sl_time tail = larger(chain_tail(r, s, SL_F, k + 1), chain_tail(r, s, SL_I, k));
+        sl_time tail = sl_later(chain_tail(r, s, SL_F, k + 1), chain_tail(r, s, SL_I, k));
         if (after >= 0)
-            tail = larger(tail, message_tail(p, s, after, SL_F, k));
+            tail = sl_later(tail, message_tail(p, s, after, SL_F, k));
         set_tail(p, s, SL_F, k, tail);
     }
 }

@@ -7,8 +7,7 @@
  * it sends until that has arrived; with one place in order, a link carries one message at a time until it has
  * arrived. What the limit of memory implies is an edge: before F_k starts, so
  * many I and W of its stage must have ended. */
-#ifndef SL_PLAN_BOUND_RELAXATION_H
-#define SL_PLAN_BOUND_RELAXATION_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 
@@ -43,5 +42,3 @@ sl_link sl_relaxation_link(const sl_relaxation *relaxation, int from, int to, in
 static inline int sl_relaxation_node(const sl_relaxation *r, int stage, int kind, int k) {
     return r->first[stage] + kind * r->count[stage] + k;
 }
-
-#endif

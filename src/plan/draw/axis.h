@@ -1,6 +1,5 @@
 /* The axis of a chart: a range of numbers in steps of 1, 2 or 5 times a power of ten. */
-#ifndef SL_PLAN_DRAW_AXIS_H
-#define SL_PLAN_DRAW_AXIS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ void sl_axis_label(const sl_axis *axis, int i, char *text, size_t size);
 
 /** Where a value lies on the axis: 0 at low, 1 at high. */
 double sl_axis_place(const sl_axis *axis, double value);
-
-#endif

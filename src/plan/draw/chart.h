@@ -1,8 +1,7 @@
 /* Charts as SVG, without scripts or anything from elsewhere. Series are told apart by colour, dash pattern
  * and marker, so a chart reads in grey print too; each is named at the end of its own line instead of in a
  * legend apart. Axes begin and end at round numbers. All text is escaped. */
-#ifndef SL_PLAN_DRAW_CHART_H
-#define SL_PLAN_DRAW_CHART_H
+#pragma once
 
 #include "base/status.h"
 #include "plan/draw/style.h"
@@ -54,5 +53,3 @@ typedef struct sl_bars {
 
 /** Bars from 0 to the right. SL_EINVAL: too narrow; SL_ESYS. */
 sl_status sl_draw_bars(const sl_bars *bars, FILE *out);
-
-#endif

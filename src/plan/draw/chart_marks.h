@@ -1,7 +1,6 @@
 /* Marks of a chart: a line across the plot for each, a symbol at its head, and its sign above that, in as few
  * rows as are needed. Where there is no room for all signs, those of changes come first. */
-#ifndef SL_PLAN_DRAW_CHART_MARKS_H
-#define SL_PLAN_DRAW_CHART_MARKS_H
+#pragma once
 
 #include "plan/draw/axis.h"
 #include "plan/draw/chart.h"
@@ -27,5 +26,3 @@ void sl_chart_signs_free(sl_chart_signs *signs);
 double sl_chart_signs_height(const sl_chart_signs *signs);
 void sl_chart_signs_draw(const sl_chart *chart, const sl_chart_signs *signs, double top, double height,
                          FILE *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which of its rank's stages a stage is: charts shade or letter them apart where a rank holds several. */
-#ifndef SL_PLAN_DRAW_CHUNK_H
-#define SL_PLAN_DRAW_CHUNK_H
+#pragma once
 
 #include "plan/timing/timeline.h"
 
@@ -13,5 +12,3 @@ typedef struct sl_chunks {
 /** SL_ENOMEM. Free with sl_chunks_free. */
 sl_status sl_chunks_make(const sl_timeline *timeline, sl_chunks *chunks);
 void sl_chunks_free(sl_chunks *chunks);
-
-#endif

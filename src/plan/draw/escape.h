@@ -1,6 +1,5 @@
 /* Text inside XML, HTML and JSON: whatever it holds, the document stays well-formed. */
-#ifndef SL_PLAN_DRAW_ESCAPE_H
-#define SL_PLAN_DRAW_ESCAPE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -11,5 +10,3 @@ void sl_put_escaped(FILE *out, const char *text);
 /** The same as a JSON string with its quotes, control characters escaped. It may stand within an HTML script
  * element: no `<`, `>` or `&` is left in it. */
 void sl_put_json(FILE *out, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* Pages that are compiled in as text (sl_embed) with @MARKS@ where something belongs that a program writes.
  */
-#ifndef SL_PLAN_DRAW_FILL_H
-#define SL_PLAN_DRAW_FILL_H
+#pragma once
 
 #include "base/status.h"
 #include <stdio.h>
@@ -15,5 +14,3 @@ typedef struct sl_page_mark {
  * stays. Gives the first error of a function; those of `out` show in ferror. */
 sl_status sl_page_fill(const char *page, const sl_page_mark *marks, int count, const void *context,
                        FILE *out);
-
-#endif

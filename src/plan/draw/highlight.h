@@ -1,6 +1,5 @@
 /* What a chart marks: the critical path of a plan, looked up by op and message. */
-#ifndef SL_PLAN_DRAW_HIGHLIGHT_H
-#define SL_PLAN_DRAW_HIGHLIGHT_H
+#pragma once
 
 #include "plan/timing/critical.h"
 
@@ -18,5 +17,3 @@ void sl_highlight_free(sl_highlight *highlight);
 /** When the path goes on from its entry `index`: that entry's end, or, of a message that only held its wire,
  * earlier than its arrival. */
 sl_time sl_highlight_until(const sl_timeline *timeline, const sl_highlight *highlight, int index);
-
-#endif

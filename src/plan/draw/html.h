@@ -1,8 +1,7 @@
 /* A plan as a page of its own: a Gantt chart to zoom and move in, drawn on a canvas by the page's script from
  * the plan's numbers, which the page carries as JSON. Nothing is loaded from elsewhere. The page is
  * plan/draw/gantt.html, compiled in; its @MARKS@ are filled here. */
-#ifndef SL_PLAN_DRAW_HTML_H
-#define SL_PLAN_DRAW_HTML_H
+#pragma once
 
 #include "plan/search/plan.h"
 
@@ -13,5 +12,3 @@ sl_status sl_draw_html(const sl_problem *problem, const sl_plan *plan, const cha
  * sl_draw_html writes its data may have `rows`, the names of rows where they are not ranks, and `lanes`, 1
  * for each row that is a link, whose `ops` are the messages of the ops that they name. */
 extern const char sl_gantt_html[];
-
-#endif

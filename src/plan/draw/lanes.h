@@ -1,7 +1,6 @@
 /* The messages of a timeline as lanes: a row for each link that carries any, more where messages of one link
  * are under way at the same time. */
-#ifndef SL_PLAN_DRAW_LANES_H
-#define SL_PLAN_DRAW_LANES_H
+#pragma once
 
 #include "plan/timing/timeline.h"
 
@@ -19,5 +18,3 @@ typedef struct sl_lanes {
 /** SL_ENOMEM. The timeline must outlive it. Free with sl_lanes_free, also on error. */
 sl_status sl_lanes_make(const sl_timeline *timeline, sl_lanes *lanes);
 void sl_lanes_free(sl_lanes *lanes);
-
-#endif

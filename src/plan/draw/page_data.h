@@ -1,8 +1,7 @@
 /* The numbers that the script of plan/draw/gantt.html draws: one timeline, or two with the same ranks, as
  * JSON. A table is an object of columns; times in ns; null: none. With names, rows are called by them, and
  * links are lanes below the ranks, on which messages are entries of their own. */
-#ifndef SL_PLAN_DRAW_PAGE_DATA_H
-#define SL_PLAN_DRAW_PAGE_DATA_H
+#pragma once
 
 #include "plan/draw/highlight.h"
 #include "plan/lower/program.h"
@@ -28,5 +27,3 @@ typedef struct sl_page_data {
 
 /** May stand in a script element. SL_ENOMEM. */
 sl_status sl_page_data_write(const sl_page_data *data, FILE *out);
-
-#endif

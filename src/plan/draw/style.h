@@ -1,8 +1,7 @@
 /* How a picture is meant to look on paper: its width, the size of its letters, in grey or in colour. All
  * pictures are laid out in units in which their letters have one size; a width and a size of letters on paper
  * say how many units there are across. A style that is all zeros is that of the screen. */
-#ifndef SL_PLAN_DRAW_STYLE_H
-#define SL_PLAN_DRAW_STYLE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -40,5 +39,3 @@ int sl_style_lines(const char *text, double x, double y, double room, FILE *out)
 
 /** px of a unit, "mm" and so on; 0: there is no such unit. */
 double sl_style_unit(const char *unit);
-
-#endif

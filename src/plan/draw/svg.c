@@ -86,16 +86,12 @@ static void draw_rank(FILE *out, const frame *f, int rank) {
             box_top(f, rank) + BOX / 2, sl_svg_across(f, f->to) - LEFT, BOX);
 }
 
-static int is_paired(const sl_timeline *t, int i) {
-    return t->span[i].op.paired || (i > 0 && t->span[i - 1].op.paired);
-}
-
 /* Where an op's box lies: the two of a pair share its height. */
 static void box_of(const frame *f, int i, double *y, double *height) {
     const sl_span *span = &f->t->span[i];
     *y = box_top(f, span->rank);
     *height = BOX;
-    if (!is_paired(f->t, i))
+    if (!sl_timeline_is_paired(f->t, i))
         return;
     *height = BOX / 2;
     *y += span->op.paired ? 0 : BOX / 2;

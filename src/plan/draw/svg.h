@@ -1,7 +1,6 @@
 /* Timelines as an SVG picture: charts, one below the other on one time axis. A chart has rows of ops (a Gantt
  * chart), of messages (a lane a link) and of memory, whichever are asked for. */
-#ifndef SL_PLAN_DRAW_SVG_H
-#define SL_PLAN_DRAW_SVG_H
+#pragma once
 
 #include "plan/draw/highlight.h"
 #include "plan/draw/style.h"
@@ -49,5 +48,3 @@ sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_dra
 
 /** The same of `count` timelines with their titles, without critical paths: measured ones. */
 sl_status sl_draw_svg(const sl_timeline *const *timelines, const char *const *titles, int count, FILE *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of plan/draw/svg.h: where things lie on a picture, and what fills boxes. */
-#ifndef SL_PLAN_DRAW_SVG_FRAME_H
-#define SL_PLAN_DRAW_SVG_FRAME_H
+#pragma once
 
 #include "plan/draw/chunk.h"
 #include "plan/draw/lanes.h"
@@ -80,5 +79,3 @@ void sl_svg_draw_callouts(const sl_svg_frame *f, FILE *out);
 
 double sl_svg_legend_height(const sl_svg_content *content);
 void sl_svg_draw_legend(const sl_svg_content *content, double top, FILE *out);
-
-#endif

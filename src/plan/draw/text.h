@@ -1,6 +1,5 @@
 /* A timeline as a Gantt chart for the terminal. */
-#ifndef SL_PLAN_DRAW_TEXT_H
-#define SL_PLAN_DRAW_TEXT_H
+#pragma once
 
 #include "plan/timing/timeline.h"
 #include <stdio.h>
@@ -16,5 +15,3 @@ typedef struct sl_text_options {
  * have signs of their own, which lines below the axis explain where they occur. No line is longer than
  * `width` (at most 500). SL_ENOMEM; SL_ESYS when `out` cannot be written. */
 sl_status sl_draw_text(const sl_timeline *timeline, const sl_text_options *options, FILE *out);
-
-#endif

@@ -6,8 +6,7 @@
  * A plan's trace shows more: besides a thread of ops each rank has one of collectives; arrows
  * lead from the op that makes a message to the one that waits for it; what is on the critical path carries
  * the category `critical`, and the path itself is one more process. */
-#ifndef SL_PLAN_DRAW_TRACE_H
-#define SL_PLAN_DRAW_TRACE_H
+#pragma once
 
 #include "plan/draw/highlight.h"
 #include <stdio.h>
@@ -23,5 +22,3 @@ sl_status sl_trace_end(FILE *out);
  * written. */
 sl_status sl_trace_plan(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,
                         FILE *out);
-
-#endif

@@ -156,10 +156,9 @@ static sl_status ask(const sl_solver *solver, const sl_exact_model *model, doubl
     sl_blob response = {0};
     set_parameters(time_limit_s, threads, seed, &parameters);
     sl_status status = parameters.status;
-    if (status == SL_OK)
-        status = sl_solver_run(solver, &(sl_blob){model->proto.bytes, model->proto.size},
-                               &(sl_blob){parameters.bytes, parameters.size}, time_limit_s + GRACE_S, stop,
-                               &response);
+    SL_THEN(status, sl_solver_run(solver, &(sl_blob){model->proto.bytes, model->proto.size},
+                                  &(sl_blob){parameters.bytes, parameters.size}, time_limit_s + GRACE_S, stop,
+                                  &response));
     SL_THEN(status, read_answer(&response, a));
     sl_free(response.bytes);
     sl_protobuf_free(&parameters);

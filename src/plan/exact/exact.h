@@ -6,8 +6,7 @@
  * which only delay, its bound holds as well, but it gives no order. Messages take a shared wire in the order
  * that suits the makespan; a replay serves first come, first served, and may take longer. Microbatches ascend
  * in every kind of op of a stage, which loses nothing: they are all alike. */
-#ifndef SL_PLAN_EXACT_EXACT_H
-#define SL_PLAN_EXACT_EXACT_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 #include <stdatomic.h>
@@ -34,5 +33,3 @@ int sl_exact_available(void);
  * no exact integers, nothing is proven beyond `known_bound`. */
 sl_status sl_exact_solve(const sl_problem *problem, const sl_order *hint, double time_limit_s, int threads,
                          uint64_t seed, sl_time known_bound, const atomic_int *stop, sl_exact_result *result);
-
-#endif

@@ -1,8 +1,7 @@
 /* The parts that the exact solver's model is built from: variables, constraints, and the times of ops as they
  * stand in the model. Functions remember the first failure in the builder's `status`. Internal to
  * plan/exact/exact_*.c. */
-#ifndef SL_PLAN_EXACT_EXACT_BUILD_H
-#define SL_PLAN_EXACT_EXACT_BUILD_H
+#pragma once
 
 #include "plan/exact/exact_memory.h"
 #include "plan/exact/exact_model.h"
@@ -123,5 +122,3 @@ int sl_build_flow_of(const sl_builder *b, int stage, int kind, sl_flow *f);
 void sl_build_messages(sl_builder *b);
 /** The problem has limits. */
 void sl_build_memory(sl_builder *b, int rank);
-
-#endif

@@ -1,6 +1,5 @@
 /* Memory of a problem in integers, as the exact solver wants it. */
-#ifndef SL_PLAN_EXACT_EXACT_MEMORY_H
-#define SL_PLAN_EXACT_EXACT_MEMORY_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 
@@ -18,5 +17,3 @@ typedef struct sl_exact_memory {
  * with sl_exact_memory_free, also on error. */
 sl_status sl_exact_memory_make(const sl_problem *problem, sl_exact_memory *memory);
 void sl_exact_memory_free(sl_exact_memory *memory);
-
-#endif

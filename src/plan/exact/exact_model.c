@@ -1,4 +1,5 @@
 #include "plan/exact/exact_model.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "plan/exact/exact_build.h"
 
@@ -180,11 +181,6 @@ static double total(const sl_builder *b) {
     return sum;
 }
 
-static int ascending(const void *a, const void *b) {
-    const sl_time *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
-
 /* The hint's starts of each kind and stage, in ascending order for ascending microbatches: a schedule stays
  * one when microbatches, which are alike, change names. */
 static sl_status sort_hint(sl_builder *b) {
@@ -201,7 +197,7 @@ static sl_status sort_hint(sl_builder *b) {
             for (int m = 0; m < p->microbatches; m++)
                 if (sl_problem_runs(p, stage, m))
                     starts[count++] = b->hint_start[sl_build_place(p, stage, m, kind)];
-            qsort(starts, count, sizeof *starts, ascending);
+            qsort(starts, count, sizeof *starts, sl_ascending_times);
             for (int m = 0; m < p->microbatches; m++)
                 if (sl_problem_runs(p, stage, m))
                     b->hint_start[sl_build_place(p, stage, m, kind)] = starts[next++];

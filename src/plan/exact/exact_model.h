@@ -1,6 +1,5 @@
 /* The problem as CpModelProto (ortools/sat/cp_model.proto), whole and with a known solution as hint. */
-#ifndef SL_PLAN_EXACT_EXACT_MODEL_H
-#define SL_PLAN_EXACT_EXACT_MODEL_H
+#pragma once
 
 #include "plan/exact/protobuf.h"
 #include "plan/pipeline/problem.h"
@@ -22,5 +21,3 @@ typedef struct sl_exact_model {
 sl_status sl_exact_model_make(const sl_problem *problem, const sl_timeline *hint, sl_time known_bound,
                               sl_exact_model *model);
 void sl_exact_model_free(sl_exact_model *model);
-
-#endif

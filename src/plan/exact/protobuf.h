@@ -1,8 +1,7 @@
 /* The little of the protobuf wire format that CP-SAT's model, parameters and response need: varints, packed
  * lists of them, doubles and nested messages. The encoder remembers its first failure, so callers look once
  * at the end. The decoder walks the fields of a message and checks every length against what is there. */
-#ifndef SL_PLAN_EXACT_PROTOBUF_H
-#define SL_PLAN_EXACT_PROTOBUF_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -37,5 +36,3 @@ typedef struct sl_protobuf_field {
 int sl_protobuf_next(const unsigned char **bytes, size_t *size, sl_protobuf_field *field);
 /** Takes a varint off the front. 0 when there is none. */
 int sl_protobuf_varint(const unsigned char **bytes, size_t *size, uint64_t *value);
-
-#endif

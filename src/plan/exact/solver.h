@@ -5,8 +5,7 @@
  *
  * The caller's side of a socket carries two blobs (model, parameters) there and one back, each with a header
  * of SL_SOLVER_HEADER bytes: a letter and the length. */
-#ifndef SL_PLAN_EXACT_SOLVER_H
-#define SL_PLAN_EXACT_SOLVER_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -49,5 +48,3 @@ typedef struct sl_blob {
  * it. *response is the CpSolverResponse; free its bytes with sl_free. */
 sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_blob *parameters,
                         double limit_s, const atomic_int *stop, sl_blob *response);
-
-#endif

@@ -1,6 +1,5 @@
 /* Adaptra's schedule (its section 4): warm-up from slack, then a list schedule with I before F before W. */
-#ifndef SL_PLAN_FAMILY_ADAPTRA_H
-#define SL_PLAN_FAMILY_ADAPTRA_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
@@ -10,5 +9,3 @@
  * ranks that wait a little for an F or I that is under way instead of beginning a W: the shortest of these.
  * SL_ENONE: no schedule fits into the memory limit. */
 sl_status sl_family_adaptra(const sl_problem *problem, sl_order *order);
-
-#endif

@@ -1,13 +1,10 @@
 /* cross-ud-sub: the greedy of CrossPipe (section 4.2) for a line of ranks with slow links and a memory limit,
  * with W in the problem's parts. The paper leaves open what a rank prefers where several ops could start, so
  * a few rules are tried (plan/family/phases.h) and the timing model judges them. */
-#ifndef SL_PLAN_FAMILY_CROSS_UD_SUB_H
-#define SL_PLAN_FAMILY_CROSS_UD_SUB_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
 /** The best order within the memory limit, in the problem's parts; all parts of F and I side by side.
  * SL_ENONE: no schedule fits. O(rules * ops * log ranks). Free with sl_order_free. */
 sl_status sl_cross_ud_sub(const sl_problem *problem, sl_order *order);
-
-#endif

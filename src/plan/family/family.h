@@ -1,6 +1,5 @@
 /* Schedule families: a family is a name and a rule that gives an order for a problem. */
-#ifndef SL_PLAN_FAMILY_FAMILY_H
-#define SL_PLAN_FAMILY_FAMILY_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
@@ -33,5 +32,3 @@ sl_status sl_family_build(const sl_family *family, const sl_problem *problem, sl
 
 /** NULL when unknown. */
 const sl_family *sl_family_find(const char *name);
-
-#endif

@@ -6,8 +6,7 @@
  * microbatches. An F starts only when memory and the caps on microbatches in flight allow and room is left
  * for the later stages of the rank; else a W comes first, or the rank waits. Ops become ready by the same
  * rules as in the timing model: links with latency and occupancy, first come, first served. */
-#ifndef SL_PLAN_FAMILY_LIST_H
-#define SL_PLAN_FAMILY_LIST_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
@@ -32,5 +31,3 @@ typedef struct sl_list_rule {
 /** The order that the rule gives with F, I and W of `problem`. SL_ENONE when the ranks get stuck (the quota
  * does not fit into memory). O(ops * (log ranks + stages a rank)). Free with sl_order_free. */
 sl_status sl_list_schedule(const sl_problem *problem, const sl_list_rule *rule, sl_order *order);
-
-#endif

@@ -1,7 +1,6 @@
 /* The moments at which ranks may have something new to decide, earliest first: the clock of schedulers that
  * jump from event to event. A binary heap by time, then rank. */
-#ifndef SL_PLAN_FAMILY_MOMENTS_H
-#define SL_PLAN_FAMILY_MOMENTS_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -22,5 +21,3 @@ sl_status sl_moments_add(sl_moments *moments, sl_time time, int rank);
 /** The earliest, removed; count must not be 0. O(log count). */
 sl_moment sl_moments_take(sl_moments *moments);
 void sl_moments_free(sl_moments *moments);
-
-#endif

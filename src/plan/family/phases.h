@@ -5,8 +5,7 @@
  * What a rank takes depends on its phase. Warm-up: F. Steady: F and I in turn, or as the rule says.
  * Tear-down, with all F done: I before W. A part of a W comes when memory keeps F from starting, and in a
  * bubble. Messages take the earliest window of their wire that is long enough (plan/family/windows.h). */
-#ifndef SL_PLAN_FAMILY_PHASES_H
-#define SL_PLAN_FAMILY_PHASES_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
@@ -24,5 +23,3 @@ typedef struct sl_phase_rule {
 /** The order that the rule gives within the memory limit. The problem's placement must be linear. SL_ENONE
  * when the ranks get stuck: the limit is too low. O(ops * log ranks). Free with sl_order_free. */
 sl_status sl_phases_order(const sl_problem *problem, const sl_phase_rule *rule, sl_order *order);
-
-#endif

@@ -1,8 +1,7 @@
 /* Slack and warm-up (Adaptra, section 4). x_r is the number of forwards that rank r runs before its first
  * backward; slack of link r is x_r - x_(r+1); a link absorbs a one-way delay c without a growing bubble while
  * tF[r] + tI[r] + 2c <= slack * (tF[r+1] + tI[r+1])   (eq. 1). */
-#ifndef SL_PLAN_FAMILY_SLACK_H
-#define SL_PLAN_FAMILY_SLACK_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 
@@ -16,5 +15,3 @@ void sl_warmup_balanced(int ranks, int x0, int *warmup);
 /** Algorithm 2 with the clip of design.md (Facts): warm-up from the op times and delays of the problem.
  *  The delay of a link is latency + transfer, the larger direction. */
 void sl_warmup_adapted(const sl_problem *problem, int *warmup);
-
-#endif

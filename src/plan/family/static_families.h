@@ -2,8 +2,7 @@
  * the problem (ranks, stages, microbatches) and not at its times: entries of the table in family.c. Where a
  * recipe needs more microbatches than there are, it is followed for as many as it needs and the surplus left
  * out, which keeps every dependency: an op depends on ops of its own microbatch alone. */
-#ifndef SL_PLAN_FAMILY_STATIC_FAMILIES_H
-#define SL_PLAN_FAMILY_STATIC_FAMILIES_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
@@ -21,5 +20,3 @@ sl_status sl_family_dualpipe_v(const sl_problem *problem, sl_order *order);
 
 /** Chimera with direct concatenation (Li and Hoefler, SC 2021); bidirectional. */
 sl_status sl_family_chimera(const sl_problem *problem, sl_order *order);
-
-#endif

@@ -1,7 +1,6 @@
 /* When a wire is taken: the range-based occupancy model of CrossPipe (section 4.2.3). A message goes into the
  * earliest window that is long enough, which may lie before one that was booked earlier. */
-#ifndef SL_PLAN_FAMILY_WINDOWS_H
-#define SL_PLAN_FAMILY_WINDOWS_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -20,5 +19,3 @@ typedef struct sl_windows { /* all zero: the wire is free */
  * booking will ask for a window that starts before it. SL_ENOMEM. */
 sl_status sl_windows_book(sl_windows *windows, sl_time now, sl_time ready, sl_time length, sl_time *end);
 void sl_windows_free(sl_windows *windows);
-
-#endif

@@ -8,8 +8,7 @@
  * added to the other rank's row. So both ranks see the messages between them, in both directions, in one
  * sequence: PyTorch tells them apart by nothing else, and nothing waits for something that comes behind it.
  */
-#ifndef SL_PLAN_LOWER_COMMS_CSV_H
-#define SL_PLAN_LOWER_COMMS_CSV_H
+#pragma once
 
 #include "plan/lower/program.h"
 
@@ -19,5 +18,3 @@
  * sl_order_check_csv; SL_ENOMEM; SL_ESYS when `out` cannot be written. */
 sl_status sl_program_write_csv(const sl_problem *problem, const sl_order *order, const sl_program *program,
                                FILE *out);
-
-#endif

@@ -7,8 +7,7 @@
  *   sent      from the first part that writes it until the message has arrived, which only the run knows
  * Received and local ones are numbered here, each number used again once it is free; there are as many as are
  * open at once, and no step ever waits for one. */
-#ifndef SL_PLAN_LOWER_FLOW_H
-#define SL_PLAN_LOWER_FLOW_H
+#pragma once
 
 #include "plan/lower/program.h"
 
@@ -39,5 +38,3 @@ typedef struct sl_flow {
  * receives before the first step. SL_ENOMEM. Free with sl_flow_free, also on error. */
 sl_status sl_flow_make(const sl_program *program, int rank, const int32_t *post, sl_flow *flow);
 void sl_flow_free(sl_flow *flow);
-
-#endif

@@ -85,10 +85,6 @@ static sl_time time_of(const pass *p, int32_t index) {
     return p->problem->offload[stage_of(p, index)];
 }
 
-static sl_time larger(sl_time a, sl_time b) {
-    return a > b ? a : b;
-}
-
 /* ---- moves ---- */
 
 static void add_move(pass *p, int32_t index, int kind, int32_t after, int32_t before, sl_time earliest) {
@@ -100,7 +96,7 @@ static void add_move(pass *p, int32_t index, int kind, int32_t after, int32_t be
                                  .half = index % 2,
                                  .after = after,
                                  .before = before};
-    p->copied = p->state->end[m] = larger(p->copied, earliest) + p->problem->offload[op->stage];
+    p->copied = p->state->end[m] = sl_later(p->copied, earliest) + p->problem->offload[op->stage];
     p->used += kind == SL_FETCH ? size_of(p, index) : -size_of(p, index);
     p->hosted += kind == SL_OFFLOAD;
     p->hosted -= kind == SL_FETCH;
@@ -115,8 +111,8 @@ static int make_room(pass *p, int32_t bound) {
         return 0;
     for (int i = p->held - 1; i >= 0 && least > 0 && at(p, p->state->held[i])->until > bound; i--) {
         int32_t index = p->state->held[i];
-        sl_time end = larger(p->copied, at(p, index)->begin) + time_of(p, index),
-                late = larger(end - p->now, 0);
+        sl_time end = sl_later(p->copied, at(p, index)->begin) + time_of(p, index),
+                late = sl_later(end - p->now, 0);
         if (size_of(p, index) > 0 && late < least) {
             best = i;
             least = late;
@@ -204,7 +200,7 @@ static void wait_for(pass *p, int32_t i, int32_t move) {
     p->mine->awaited[i] = p->settled = move;
     if (p->mine->move[move].kind == SL_OFFLOAD)
         p->mine->move[move].before = i;
-    sl_time late = larger(p->state->end[move] - p->now, 0);
+    sl_time late = sl_later(p->state->end[move] - p->now, 0);
     p->lag += late;
     p->now += late;
 }

@@ -16,8 +16,7 @@
  * ranks wait for: memory is counted by what steps and moves wait for, not by when they are expected. Where an
  * order needs more than device and host have, the pass lets it go over the device's limit, never over the
  * host's, and the memory check of the plan says so. */
-#ifndef SL_PLAN_LOWER_OFFLOAD_H
-#define SL_PLAN_LOWER_OFFLOAD_H
+#pragma once
 
 #include "plan/lower/program.h"
 
@@ -31,5 +30,3 @@ sl_status sl_offload_make(const sl_problem *problem, sl_program *program);
 int sl_offload_rank(const sl_problem *problem, sl_program *program, int rank);
 
 void sl_offload_free(sl_rank_program *program);
-
-#endif

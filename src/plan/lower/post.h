@@ -11,8 +11,7 @@
  * sends hold their rank: every wait, of a step for the one before, of a send for its receive, of a receive
  * for the step that posts it, is for something that lies before it in the prediction, so no waits form a
  * ring. */
-#ifndef SL_PLAN_LOWER_POST_H
-#define SL_PLAN_LOWER_POST_H
+#pragma once
 
 #include "plan/lower/program.h"
 
@@ -22,5 +21,3 @@
  * SL_ENOMEM. */
 sl_status sl_program_post(const sl_program *program, const sl_time *start, const sl_time *sent,
                           sl_time margin, int32_t *post);
-
-#endif

@@ -6,8 +6,7 @@
  * rank on the ring), receives in the order in which the peer sends; the lifetime of every buffer as a
  * pair of steps; and, where the problem has host memory, the moves that keep the rank within its limit.
  */
-#ifndef SL_PLAN_LOWER_PROGRAM_H
-#define SL_PLAN_LOWER_PROGRAM_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
@@ -85,5 +84,3 @@ void sl_program_free(sl_program *program);
 
 /** The queue of its sender that a message goes by: all messages from one rank to another share one. */
 sl_queue_kind sl_message_send_queue(const sl_program *program, const sl_message *message);
-
-#endif

@@ -2,8 +2,7 @@
  * as 0F7, 1I3, 2W5, 3B0, or (0F7;7B3)OVERLAP_F_B for a pair; empty cells are idle. Both of its forms are
  * read: compute_only, and compute_comms with SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD cells, which are
  * checked against the ops and dropped (lowering makes its own; plan/lower/comms_csv.h writes that form). */
-#ifndef SL_PLAN_PIPELINE_CSV_H
-#define SL_PLAN_PIPELINE_CSV_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
@@ -26,5 +25,3 @@ sl_status sl_order_check_csv(const sl_problem *problem, const sl_order *order);
 
 /** The cell of one op; of a pair both, `op` is its F and the B stands behind it. */
 void sl_op_write_csv(const sl_op *op, FILE *out);
-
-#endif

@@ -2,8 +2,7 @@
  * puts between them; csv_comms.c compares sends and receives with the ops and with each other, and looks at
  * the sharding cells; csv_deadlock.c runs the rows against each other. Every finding names the file's line
  * and column, and the cell. */
-#ifndef SL_PLAN_PIPELINE_CSV_READ_H
-#define SL_PLAN_PIPELINE_CSV_READ_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 
@@ -71,5 +70,3 @@ sl_status sl_csv_check_shards(const sl_csv_reader *reader);
 /** Runs all rows against each other: an op waits for its message, which leaves with its SEND cell or, where
  * there is none, with the op that makes it. Receives do not wait. */
 sl_status sl_csv_check_deadlock(const sl_csv_reader *reader);
-
-#endif

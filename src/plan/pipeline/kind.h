@@ -1,7 +1,6 @@
 /* Which kind of file somebody has given: problems, runs, clusters and campaigns are all YAML, and the
  * examples of all of them lie in one folder. */
-#ifndef SL_PLAN_PIPELINE_KIND_H
-#define SL_PLAN_PIPELINE_KIND_H
+#pragma once
 
 #include "base/yaml.h"
 
@@ -10,5 +9,3 @@ typedef enum sl_file_kind { SL_FILE_PROBLEM, SL_FILE_RUN, SL_FILE_CLUSTER, SL_FI
 /** SL_EINVAL, with the line: `root` has the key that marks another kind and not that of `wanted`. Else SL_OK,
  * whatever is wrong with it. */
 sl_status sl_file_kind_check(const sl_node *root, sl_file_kind wanted);
-
-#endif

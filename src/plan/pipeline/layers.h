@@ -1,7 +1,6 @@
 /* Layers: what stages are cut from when the problem gives costs of layers instead of times of stages. A cut
  * says at which layer each stage begins; setting it fills the problem's times, deltas and limits. */
-#ifndef SL_PLAN_PIPELINE_LAYERS_H
-#define SL_PLAN_PIPELINE_LAYERS_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 
@@ -23,5 +22,3 @@ void sl_layers_free(sl_layers *layers);
  * and limits of `problem` (its layers' `memory` less the weights that the rank holds; 0 where nothing is
  * left). Bidirectional: the stages of the second pipeline are cut like those of the first. */
 void sl_problem_cut(sl_problem *problem, const int *first);
-
-#endif

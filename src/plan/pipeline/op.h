@@ -1,6 +1,5 @@
 /* One operation of a pipeline: F, I, W or B of one stage for one microbatch (design.md, Words). */
-#ifndef SL_PLAN_PIPELINE_OP_H
-#define SL_PLAN_PIPELINE_OP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ typedef struct sl_op {
 
 /** "F", "I", "W", "B", "gather", "reduce", "offload", "fetch". */
 const char *sl_op_name(int kind);
-
-#endif

@@ -1,8 +1,7 @@
 /* An order: for every rank the sequence of its ops. It comes from a schedule family, from a file that anybody
  * wrote, or from a running job, so nothing about it is taken for granted: sl_order_check (and lowering) tell
  * whether it is a schedule of a problem. */
-#ifndef SL_PLAN_PIPELINE_ORDER_H
-#define SL_PLAN_PIPELINE_ORDER_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 
@@ -39,5 +38,3 @@ void sl_order_warmup(const sl_order *order, int *warmup);
 
 /** Same ops in the same sequence on every rank. */
 int sl_order_equal(const sl_order *a, const sl_order *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* The same work under another placement, so that placements can be compared on one problem file. */
-#ifndef SL_PLAN_PIPELINE_PLACE_H
-#define SL_PLAN_PIPELINE_PLACE_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 
@@ -21,5 +20,3 @@ int sl_placement_find(const char *name);
  * SL_EINVAL: too many ops, a total beyond SL_MAX_TOTAL_MS, or fewer layers than stages. Free with
  * sl_problem_free, also on error. */
 sl_status sl_problem_place(const sl_problem *problem, sl_placement placement, sl_problem *placed);
-
-#endif

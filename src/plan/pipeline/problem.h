@@ -5,8 +5,7 @@
  * Per-stage arrays have `stages` entries; `link` has ranks*ranks, index from*ranks+to, one per direction. All
  * arrays but `limit`, `fixed`, `host_limit`, `wire` and `layers` are there, zero where the file says nothing.
  */
-#ifndef SL_PLAN_PIPELINE_PROBLEM_H
-#define SL_PLAN_PIPELINE_PROBLEM_H
+#pragma once
 
 #include "base/time.h"
 #include "base/yaml.h"
@@ -148,5 +147,3 @@ static inline double sl_problem_fixed(const sl_problem *problem, int rank) {
 
 /** The config tables of the problem file, as Markdown, for docs/reference. */
 void sl_problem_document(FILE *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the readers of a problem file's parts share. */
-#ifndef SL_PLAN_PIPELINE_PROBLEM_READ_H
-#define SL_PLAN_PIPELINE_PROBLEM_READ_H
+#pragma once
 
 #include "base/config.h"
 #include "plan/pipeline/problem.h"
@@ -45,5 +44,3 @@ sl_status sl_check_total(const sl_node *pipeline, const sl_problem *problem);
 /** `data_parallel:` into gather and reduce. */
 sl_status sl_read_data_parallel(const sl_node *map, sl_problem *problem);
 extern const sl_key sl_data_parallel_keys[];
-
-#endif

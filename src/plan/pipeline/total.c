@@ -2,12 +2,10 @@
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem_read.h"
 
+#include <math.h>
+
 /* No exponential delay that a generator of 53 bits draws is longer than 37 times the mean. */
 #define LONGEST_DRAW 40
-
-static double larger(double a, double b) {
-    return a > b ? a : b;
-}
 
 /* The message from one stage to another, for one microbatch. */
 static double message_ms(const sl_problem *p, int from_stage, int to_stage) {
@@ -22,7 +20,7 @@ static double message_ms(const sl_problem *p, int from_stage, int to_stage) {
 static double ops_ms(const sl_problem *p, int stage) {
     double f = sl_to_ms(p->time[SL_F][stage]), b = sl_to_ms(p->time[SL_B][stage]),
            split = sl_to_ms(p->time[SL_I][stage]) + sl_to_ms(p->time[SL_W][stage]);
-    return f + larger(b, split) + larger(-sl_to_ms(p->saved[stage]), 0);
+    return f + fmax(b, split) + fmax(-sl_to_ms(p->saved[stage]), 0);
 }
 
 /* All layers for one microbatch, however they are cut: on the slowest rank. */
@@ -30,11 +28,11 @@ static double layers_ms(const sl_problem *p) {
     const sl_layers *l = p->layers;
     double sum = 0, slowest = 0;
     for (int rank = 0; rank < p->ranks; rank++)
-        slowest = larger(slowest, 1 / l->speed[rank]);
+        slowest = fmax(slowest, 1 / l->speed[rank]);
     for (int layer = 0; layer < l->count; layer++)
         sum += sl_to_ms(l->time[SL_F][layer]) +
-               larger(sl_to_ms(l->time[SL_B][layer]),
-                      sl_to_ms(l->time[SL_I][layer]) + sl_to_ms(l->time[SL_W][layer]));
+               fmax(sl_to_ms(l->time[SL_B][layer]),
+                    sl_to_ms(l->time[SL_I][layer]) + sl_to_ms(l->time[SL_W][layer]));
     return sum * slowest;
 }
 

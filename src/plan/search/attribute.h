@@ -4,8 +4,7 @@
  * than that; what its order leaves idle on free links; collectives; the links' delays (dependency); ranks
  * that are held by their messages (blocking). The costs are differences of two replays of the same order: how
  * much longer the iteration takes when each message of a link, or each op of a stage, takes 1 ms more. */
-#ifndef SL_PLAN_SEARCH_ATTRIBUTE_H
-#define SL_PLAN_SEARCH_ATTRIBUTE_H
+#pragma once
 
 #include "plan/search/plan.h"
 
@@ -34,5 +33,3 @@ typedef struct sl_attribution {
  * Free with sl_attribution_free, also on error. */
 sl_status sl_attribute(const sl_problem *problem, const sl_plan *plan, sl_attribution *attribution);
 void sl_attribution_free(sl_attribution *attribution);
-
-#endif

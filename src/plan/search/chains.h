@@ -1,8 +1,7 @@
 /* Chain after chain of annealing (plan/search/improve.h), each longer than the one before: the first ones
  * from a share of the starting orders, the later ones from the best so far. Full backwards are joined where
  * they pay (plan/search/regroup.h). */
-#ifndef SL_PLAN_SEARCH_CHAINS_H
-#define SL_PLAN_SEARCH_CHAINS_H
+#pragma once
 
 #include "base/clock.h"
 #include "plan/search/starts.h"
@@ -22,5 +21,3 @@ typedef struct sl_chains {
 /** A function of starts, index, threads, work and seed, unless `until` ends it before. SL_ENOMEM, SL_EINVAL.
  */
 sl_status sl_chains_run(sl_chains *chains);
-
-#endif

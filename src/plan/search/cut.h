@@ -2,8 +2,7 @@
  * slowest rank is fastest, boundaries are moved one by one as long as the shortest quick schedule (families
  * and portfolio) gets shorter; each cut is judged by its schedule, not by its balance alone, so links, memory
  * and the ends of the pipeline count. */
-#ifndef SL_PLAN_SEARCH_CUT_H
-#define SL_PLAN_SEARCH_CUT_H
+#pragma once
 
 #include "base/clock.h"
 #include "plan/pipeline/layers.h"
@@ -15,5 +14,3 @@ sl_status sl_cut_choose(sl_problem *problem, sl_limit until);
 /** A lower bound over all cuts, ns: where there are few, the least of their bounds; else what the slowest
  * rank of the most balanced cut must do. SL_ENOMEM. */
 sl_status sl_cut_bound(const sl_problem *problem, sl_time *bound);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * A chain of moves is a function of its seed and its work; how far it comes depends on the limit. Weight
  * gradients stay in ascending microbatches on every stage. */
-#ifndef SL_PLAN_SEARCH_IMPROVE_H
-#define SL_PLAN_SEARCH_IMPROVE_H
+#pragma once
 
 #include "base/clock.h"
 #include "plan/pipeline/order.h"
@@ -29,5 +28,3 @@ typedef struct sl_improve_result {
 /** Replaces `order`, a valid one within the memory limit, by the best found. SL_ENOMEM, SL_EINVAL. */
 sl_status sl_improve(const sl_problem *problem, const sl_improve_options *options, sl_order *order,
                      sl_improve_result *result);
-
-#endif

@@ -1,6 +1,5 @@
 /* What an order takes, and nothing else about it: for searches that look at many. */
-#ifndef SL_PLAN_SEARCH_MEASURE_H
-#define SL_PLAN_SEARCH_MEASURE_H
+#pragma once
 
 #include "base/time.h"
 #include "plan/pipeline/order.h"
@@ -12,5 +11,3 @@
 /** The order's makespan; SL_TIME_NEVER where it passes the memory limit. *memory (may be NULL): of the rank
  * that needs most. SL_EINVAL: it is no schedule; SL_ENOMEM. */
 sl_status sl_measure(const sl_problem *problem, const sl_order *order, sl_time *makespan, double *memory);
-
-#endif

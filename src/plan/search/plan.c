@@ -72,8 +72,8 @@ static sl_status bound_of(const sl_problem *p, int deep, sl_time *bound) {
     return p->layers ? sl_cut_bound(p, bound) : sl_lower_bound(p, deep, bound);
 }
 
-/* Everything about a plan whose order is set. */
-static sl_status fill(const sl_problem *p, sl_plan *plan) {
+/* How a plan whose order is set runs. */
+static sl_status run_through(const sl_problem *p, sl_plan *plan) {
     SL_TRY(sl_lower(p, &plan->order, &plan->program));
     SL_TRY(sl_replay(p, &plan->program, p->communication, p->queue, &plan->timeline));
     SL_TRY(measure_memory(p, plan));
@@ -85,6 +85,11 @@ static sl_status fill(const sl_problem *p, sl_plan *plan) {
         sl_time work = rank_work(p, &plan->order, rank);
         plan->ideal = work > plan->ideal ? work : plan->ideal;
     }
+    return SL_OK;
+}
+
+/* How good that is. */
+static sl_status judge(const sl_problem *p, sl_plan *plan) {
     SL_TRY(bound_of(p, 0, &plan->bound));
     return measure_losses(p, plan);
 }
@@ -101,7 +106,8 @@ sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, con
     *plan = (sl_plan){0};
     name_plan(plan, name);
     SL_TRY(sl_order_copy(order, &plan->order));
-    SL_TRY(fill(problem, plan));
+    SL_TRY(run_through(problem, plan));
+    SL_TRY(judge(problem, plan));
     plan->solve = sl_now() - begin;
     return SL_OK;
 }
@@ -154,7 +160,7 @@ sl_time sl_plan_tolerance(const sl_problem *p, const sl_plan *plan, int link) {
 static sl_status make_family(const sl_problem *p, const sl_family *family, sl_plan *plan) {
     name_plan(plan, family->name);
     SL_TRY(sl_family_build(family, p, &plan->order));
-    SL_TRY(fill(p, plan));
+    SL_TRY(run_through(p, plan));
     if (plan->memory_ok)
         return SL_OK;
     for (int rank = 0; rank < p->ranks; rank++) {
@@ -179,12 +185,27 @@ static int is_better(const sl_problem *p, const sl_plan *a, const sl_plan *b) {
     return most_memory(p, a) < most_memory(p, b);
 }
 
+/* No family need do much for what cannot be better. */
+static sl_status is_proven(const sl_problem *p, const sl_plan *plan, sl_time *bound, int *proven) {
+    *proven = 0;
+    if (!plan->schedule[0])
+        return SL_OK;
+    if (*bound < 0)
+        SL_TRY(bound_of(p, 0, bound));
+    *proven = plan->makespan <= *bound;
+    return SL_OK;
+}
+
 static sl_status make_best(const sl_problem *p, sl_plan *plan) {
-    int fits = 0;
+    int fits = 0, proven = 0;
+    sl_time bound = -1;
     for (const sl_family *family = sl_families; family->name; family++) {
         sl_plan candidate = {0};
-        if (!sl_family_fits(family, p) ||
-            (family->placements & SL_LABORIOUS && plan->schedule[0] && plan->makespan <= plan->bound))
+        if (!sl_family_fits(family, p))
+            continue;
+        if (family->placements & SL_LABORIOUS)
+            SL_TRY(is_proven(p, plan, &bound, &proven));
+        if (family->placements & SL_LABORIOUS && proven)
             continue;
         fits = 1;
         sl_status status = make_family(p, family, &candidate);
@@ -221,17 +242,30 @@ static sl_status refuse_name(const char *schedule) {
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", known);
 }
 
+static sl_status make(const sl_problem *problem, const char *schedule, sl_plan *plan) {
+    const sl_family *family = sl_family_find(schedule);
+    if (!family && strcmp(schedule, "auto") != 0)
+        return refuse_name(schedule);
+    return family ? make_family(problem, family, plan) : make_best(problem, plan);
+}
+
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan) {
     sl_time begin = sl_now();
     *plan = (sl_plan){0};
-    const sl_family *family = sl_family_find(schedule);
     if (strcmp(schedule, "optimal") == 0)
         return sl_plan_search(
             problem, &(sl_plan_options){.schedule = schedule, .time_limit = 1, .seed = 1, .threads = 1},
             plan);
-    if (!family && strcmp(schedule, "auto") != 0)
-        return refuse_name(schedule);
-    SL_TRY(family ? make_family(problem, family, plan) : make_best(problem, plan));
+    SL_TRY(make(problem, schedule, plan));
+    SL_TRY(judge(problem, plan));
     plan->solve = sl_now() - begin;
     return SL_OK;
+}
+
+sl_status sl_plan_time(const sl_problem *problem, const char *schedule, sl_time *time) {
+    sl_plan plan = {0};
+    sl_status status = make(problem, schedule, &plan);
+    *time = plan.makespan;
+    sl_plan_free(&plan);
+    return status;
 }

@@ -1,7 +1,6 @@
 /* A plan: a schedule for a problem with its timing and a proof of how good it is. `plan`, `simulate`, the
  * trainer and the adaptation all make plans here. */
-#ifndef SL_PLAN_SEARCH_PLAN_H
-#define SL_PLAN_SEARCH_PLAN_H
+#pragma once
 
 #include "plan/lower/program.h"
 #include "plan/timing/timeline.h"
@@ -33,6 +32,8 @@ typedef struct sl_plan {
  * name (with the known ones); SL_ENONE: no schedule within the memory limit. Free with sl_plan_free, also on
  * error. */
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan);
+/** The makespan alone of a family's plan, or auto's: in half of the time. Errors as sl_plan_make. */
+sl_status sl_plan_time(const sl_problem *problem, const char *schedule, sl_time *time);
 
 typedef struct sl_plan_options {
     const char *schedule;   /* a family's name, "auto" or "optimal" (search, whatever the families say) */
@@ -72,5 +73,3 @@ sl_status sl_plan_add_attribution(const sl_problem *problem, sl_plan *plan);
 
 /** One JSON object, format slackline-plan-1 (design.md, Plan), with what was added. */
 sl_status sl_plan_write_json(const sl_problem *problem, const sl_plan *plan, FILE *out);
-
-#endif

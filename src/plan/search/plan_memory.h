@@ -1,7 +1,6 @@
 /* What each rank holds over a plan's time, what lies there all the time counted: what a plan's JSON says, and
  * what a picture of memory shows. */
-#ifndef SL_PLAN_SEARCH_PLAN_MEMORY_H
-#define SL_PLAN_SEARCH_PLAN_MEMORY_H
+#pragma once
 
 #include "plan/timing/replay.h"
 
@@ -16,5 +15,3 @@ typedef struct sl_plan_memory {
 sl_status sl_plan_memory_make(const sl_problem *problem, const sl_timeline *timeline, sl_plan_memory *memory);
 /** Also of one that is all zero. */
 void sl_plan_memory_free(sl_plan_memory *memory);
-
-#endif

@@ -1,7 +1,6 @@
 /* A plan that was written as JSON (format slackline-plan-1) read back as a timeline: for pictures of plans
  * whose problem is not at hand. */
-#ifndef SL_PLAN_SEARCH_PLAN_READ_H
-#define SL_PLAN_SEARCH_PLAN_READ_H
+#pragma once
 
 #include "plan/search/plan_memory.h"
 #include <stddef.h>
@@ -14,5 +13,3 @@
  * sl_timeline_free and sl_plan_memory_free, also on error. */
 sl_status sl_plan_read_json(const char *file, const char *text, size_t size, sl_timeline *timeline,
                             sl_plan_memory *memory, char schedule[SL_PLAN_NAME]);
-
-#endif

@@ -1,8 +1,7 @@
 /* The portfolio: schedules for any placement under several rules, from which a search starts. Rules that
  * found the best order of random problems with slow links and devices most often, and then those that added
  * most to them, come first. */
-#ifndef SL_PLAN_SEARCH_PORTFOLIO_H
-#define SL_PLAN_SEARCH_PORTFOLIO_H
+#pragma once
 
 #include "plan/bound/relaxation.h"
 #include "plan/pipeline/order.h"
@@ -24,5 +23,3 @@ int sl_portfolio_suits(const sl_problem *problem, int index);
 /** The order of rule `index`, within the memory limit, in the problem's parts. SL_ENONE: the rule gets stuck
  * there, or is for another placement. Free with sl_order_free. */
 sl_status sl_portfolio_order(const sl_relaxation *relaxation, int index, sl_order *order);
-
-#endif

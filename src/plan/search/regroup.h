@@ -1,7 +1,6 @@
 /* Full backwards where they pay: I and W of one microbatch, run as one B, may take less time (PyTorch, stage
  * 0) but let the gradient go later. */
-#ifndef SL_PLAN_SEARCH_REGROUP_H
-#define SL_PLAN_SEARCH_REGROUP_H
+#pragma once
 
 #include "base/clock.h"
 #include "plan/pipeline/order.h"
@@ -11,5 +10,3 @@
  * of `order`, and becomes the new one. Orders in parts or with pairs stay as they are. */
 sl_status sl_regroup(const sl_problem *problem, const sl_limit *until, int64_t *work, sl_order *order,
                      sl_time *makespan);
-
-#endif

@@ -6,8 +6,7 @@
  * processor: 9 to 15 ns per op replayed, growing from 4 to 32 ranks. With SL_REPLAN_WORK a plan takes up to 6
  * ms for 16 ranks and 64 microbatches, and 12 ms for 32 and 128, most of which are families; it is less if
  * the bound is met. Problems with host memory take longer, as their families do (plan/family/hosted.h). */
-#ifndef SL_PLAN_SEARCH_REPLAN_H
-#define SL_PLAN_SEARCH_REPLAN_H
+#pragma once
 
 #include "plan/search/plan.h"
 
@@ -31,5 +30,3 @@ typedef struct sl_replan_options {
  * nothing else fits or there is no search. SL_ENONE: nothing fits into the memory limit. SL_ENOMEM. Free with
  * sl_plan_free, also on error. */
 sl_status sl_replan(const sl_problem *problem, const sl_replan_options *options, sl_plan *plan);
-
-#endif

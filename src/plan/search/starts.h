@@ -1,7 +1,6 @@
 /* What a search starts from: orders of families, of the portfolio and given ones, the best first, and what is
  * proven of the problem. */
-#ifndef SL_PLAN_SEARCH_STARTS_H
-#define SL_PLAN_SEARCH_STARTS_H
+#pragma once
 
 #include "base/clock.h"
 #include "plan/bound/relaxation.h"
@@ -51,5 +50,3 @@ sl_status sl_starts_relax(sl_starts *starts, int deep);
 sl_status sl_starts_add_portfolio(sl_starts *starts, const sl_limit *until, int64_t *work);
 
 void sl_starts_free(sl_starts *starts);
-
-#endif

@@ -1,8 +1,7 @@
 /* The critical path: the chain of ops, transfers and collectives that decides a predicted makespan. Each link
  * of the chain ends when the next one can begin: the op before on the same rank, the message that an op
  * needs, the message before on the same wire, the send that held a rank, the latency of a link. */
-#ifndef SL_PLAN_TIMING_CRITICAL_H
-#define SL_PLAN_TIMING_CRITICAL_H
+#pragma once
 
 #include "plan/lower/program.h"
 #include "plan/timing/timeline.h"
@@ -22,5 +21,3 @@ int sl_critical_path(const sl_problem *problem, const sl_program *program, const
  * SL_NO_CAUSE where nothing held it. */
 int32_t sl_critical_cause(const sl_problem *problem, const sl_program *program, const sl_timeline *timeline,
                           int32_t entry);
-
-#endif

@@ -4,8 +4,7 @@
  * each on its own, so one may overtake another; the ranks keep to their order. The delay is a function of
  * seed, draw and what the message carries, so two orders of one problem meet the same delays and can be
  * compared draw by draw. */
-#ifndef SL_PLAN_TIMING_JITTER_H
-#define SL_PLAN_TIMING_JITTER_H
+#pragma once
 
 #include "plan/lower/program.h"
 
@@ -23,5 +22,3 @@ typedef struct sl_jitter {
  * or a deadlock. O(draws * ops). */
 sl_status sl_jitter_replay(const sl_problem *problem, const sl_program *program, int draws, uint64_t seed,
                            sl_jitter *jitter);
-
-#endif

@@ -3,7 +3,6 @@
 #include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Values are collected by key (counting sort), then each key's median is taken. */
 typedef struct samples {
@@ -38,11 +37,6 @@ static void samples_begin(samples *s, int keys) {
         s->start[key + 2] += s->start[key + 1];
 }
 
-/* A span of a pair: F has the mark, its B lies behind it. */
-static int in_pair(const sl_timeline *measured, int i) {
-    return measured->span[i].op.paired || (i > 0 && measured->span[i - 1].op.paired);
-}
-
 /* whole[i]: what the op took in all its parts, at the span of the last one; -1: at the others, and in pairs.
  * Spans of whole ops come from outside too (src/library), from several iterations and of any microbatch. */
 static sl_status whole_times(const sl_timeline *measured, const sl_problem *problem, sl_time *whole) {
@@ -52,7 +46,7 @@ static sl_status whole_times(const sl_timeline *measured, const sl_problem *prob
     for (int i = 0; i < measured->spans; i++) {
         const sl_span *span = &measured->span[i];
         const sl_op *op = &span->op;
-        whole[i] = in_pair(measured, i) ? -1 : span->end - span->start;
+        whole[i] = sl_timeline_is_paired(measured, i) ? -1 : span->end - span->start;
         if (problem->parts == 1)
             continue;
         size_t cell = ((size_t)op->kind * stages + (size_t)op->stage) * microbatches + (size_t)op->microbatch;
@@ -99,7 +93,7 @@ static sl_status median_saved(const sl_timeline *measured, sl_problem *problem) 
     samples s;
     SL_TRY(samples_make(problem->stages, measured->spans, &s));
     for (int i = 0; i < measured->spans; i++)
-        if (in_pair(measured, i))
+        if (sl_timeline_is_paired(measured, i))
             s.start[measured->span[i].op.stage + 2]++;
     samples_begin(&s, problem->stages);
     for (int i = 0; i + 1 < measured->spans; i++) {

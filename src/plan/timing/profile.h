@@ -1,6 +1,5 @@
 /* Profile: a measured timeline back into a problem, so that the planner works on what really happened. */
-#ifndef SL_PLAN_TIMING_PROFILE_H
-#define SL_PLAN_TIMING_PROFILE_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 #include "plan/timing/timeline.h"
@@ -14,5 +13,3 @@
  *  a flow each) is told as one that carries one at a time, n times as fast, with what is missing added to its
  *  latency, and its lanes are n (else 0). SL_ENOMEM. */
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem);
-
-#endif

@@ -477,16 +477,6 @@ sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_t
     return status;
 }
 
-sl_status sl_replay_delays(const sl_problem *problem, const sl_program *program, const sl_time *latency,
-                           sl_timeline *timeline) {
-    return replay(&(sl_replayer){.problem = problem,
-                                 .program = program,
-                                 .regime = problem->communication,
-                                 .queue = problem->queue,
-                                 .latency = latency},
-                  timeline);
-}
-
 sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program, sl_replayer **replayer) {
     SL_TRY(sl_alloc(replayer, 1, sizeof **replayer));
     **replayer = (sl_replayer){

@@ -6,8 +6,7 @@
  * op sends and what the next one receives complete together, so the next op starts when all has arrived.
  * In all of them the moves of a program (plan/lower/offload.h) run one after the other on the rank's copy
  * engine beside its ops, each as long as the problem's offload time of its stage. */
-#ifndef SL_PLAN_TIMING_REPLAY_H
-#define SL_PLAN_TIMING_REPLAY_H
+#pragma once
 
 #include "plan/lower/program.h"
 #include "plan/timing/timeline.h"
@@ -20,10 +19,6 @@ sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_reg
 
 /** The makespan of an order, lowered and replayed in the problem's own regime. Errors as both. */
 sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_time *makespan);
-
-/** As sl_replay with a latency of its own for every message, [program->messages], instead of its link's. */
-sl_status sl_replay_delays(const sl_problem *problem, const sl_program *program, const sl_time *latency,
-                           sl_timeline *timeline);
 
 /* Replays again and again without making anything anew, for searches that change the program's order of
  * steps in place (sl_program_swap) or the problem's times. */
@@ -61,5 +56,3 @@ sl_status sl_memory_course(const sl_problem *problem, const sl_timeline *timelin
 /** Most activations of each rank in host memory at once: from an offload's start to its fetch's end.
  * peak[ranks]. Never fails. */
 void sl_peak_host(const sl_timeline *timeline, int *peak);
-
-#endif

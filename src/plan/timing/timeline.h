@@ -1,8 +1,7 @@
 /* The one timeline type: when each op and each transfer began and ended, predicted by the replay or measured
  * by the engine. Everything that draws, compares or learns from a run reads this. Times in ns from the
  * iteration's start. */
-#ifndef SL_PLAN_TIMING_TIMELINE_H
-#define SL_PLAN_TIMING_TIMELINE_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -31,6 +30,11 @@ typedef struct sl_timeline {
                               between F and I or B, 1 between I and W */
 } sl_timeline;
 
+/** Whether a span is one of two that run as a pair. */
+static inline int sl_timeline_is_paired(const sl_timeline *timeline, int span) {
+    return timeline->span[span].op.paired || (span > 0 && timeline->span[span - 1].op.paired);
+}
+
 /** No collectives. */
 sl_status sl_timeline_make(int ranks, int spans, int transfers, sl_timeline *timeline);
 void sl_timeline_free(sl_timeline *timeline);
@@ -46,5 +50,3 @@ double sl_timeline_bubble(const sl_timeline *timeline);
 sl_time sl_timeline_work(const sl_timeline *timeline, int rank);
 /** The same for all at once, into work[ranks]. */
 void sl_timeline_works(const sl_timeline *timeline, sl_time *work);
-
-#endif

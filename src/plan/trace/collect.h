@@ -5,8 +5,7 @@
  * held, until the file's end: computation (PyTorch's cpu_op) on the op's thread, because a label may begin
  * with a wait for the op's input; and what runs on a GPU, because there the label only covers the launch. An
  * op whose thread launched kernels takes from the first to the last of them (NCCL's left out). */
-#ifndef SL_PLAN_TRACE_COLLECT_H
-#define SL_PLAN_TRACE_COLLECT_H
+#pragma once
 
 #include "base/time.h"
 #include "plan/trace/label.h"
@@ -82,5 +81,3 @@ const char *sl_traced_file(const sl_traced *traced, int process);
 #define SL_SOURCES 300
 /** All files, for errors about what they are together: "a.json", "a.json and 3 more". Returns `text`. */
 const char *sl_traced_sources(const sl_traced *traced, char text[SL_SOURCES]);
-
-#endif

@@ -1,7 +1,6 @@
 /* What collect.c (events) and collect_file.c (the end of a file) share: what is held of one file while it is
  * read. */
-#ifndef SL_PLAN_TRACE_COLLECT_PARTS_H
-#define SL_PLAN_TRACE_COLLECT_PARTS_H
+#pragma once
 
 #include "plan/trace/collect.h"
 #include "plan/trace/scan.h"
@@ -91,5 +90,3 @@ void sl_file_sort_stack(sl_traced *traced, const sl_file *file);
 
 /** Counts a name that means nothing. */
 sl_status sl_name_count(sl_traced *traced, const char *name);
-
-#endif

@@ -1,8 +1,7 @@
 /* Intervals of many keys (threads, processes), asked which of them hold an instant: sorted by key and start,
  * with a tree of the latest and the earliest end above them, so that each question takes the logarithm of
  * their number however they overlap. A trace of some minutes has a million of them. */
-#ifndef SL_PLAN_TRACE_INTERVAL_H
-#define SL_PLAN_TRACE_INTERVAL_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -36,5 +35,3 @@ long sl_intervals_behind(const sl_intervals *all, uint64_t key, sl_time at);
 void sl_intervals_remove(sl_intervals *all, size_t place);
 
 void sl_intervals_free(sl_intervals *all);
-
-#endif

@@ -6,8 +6,7 @@
  * microbatches in order. There are patterns for what is known (sl_label_print lists them); those that
  * somebody gives for ops stand instead of the known ones for ops, those for messages instead of those for
  * messages. */
-#ifndef SL_PLAN_TRACE_LABEL_H
-#define SL_PLAN_TRACE_LABEL_H
+#pragma once
 
 #include "base/status.h"
 #include "plan/pipeline/op.h"
@@ -53,5 +52,3 @@ sl_label sl_label_read(const sl_label_map *map, const char *name);
 
 /** The known patterns, a line for each word. */
 void sl_label_print(FILE *out, const char *indent);
-
-#endif

@@ -160,10 +160,6 @@ static void time_pairs(sl_recovery *r) {
     }
 }
 
-static int in_pair(const sl_timeline *t, int i) {
-    return t->span[i].op.paired || (i > 0 && t->span[i - 1].op.paired);
-}
-
 /* Means instead of medians, of what ran by itself. */
 static sl_status average(sl_recovery *r) {
     const sl_timeline *t = &r->result->timeline;
@@ -176,8 +172,8 @@ static sl_status average(sl_recovery *r) {
     for (int i = 0; status == SL_OK && i < t->spans; i++) {
         const sl_op *op = &t->span[i].op;
         size_t cell = (size_t)op->kind * (size_t)r->stages + (size_t)op->stage;
-        sum[cell] += in_pair(t, i) ? 0 : t->span[i].end - t->span[i].start;
-        count[cell] += !in_pair(t, i);
+        sum[cell] += sl_timeline_is_paired(t, i) ? 0 : t->span[i].end - t->span[i].start;
+        count[cell] += !sl_timeline_is_paired(t, i);
     }
     for (int stage = 0; status == SL_OK && stage < r->stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++) {

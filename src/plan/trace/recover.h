@@ -11,8 +11,7 @@
  *    is latency.
  * 4. Op times are medians over microbatches (plan/timing/profile.h), or means: where ops are held up now and
  *    then (several ranks on a core), only means add up to what a rank was busy. */
-#ifndef SL_PLAN_TRACE_RECOVER_H
-#define SL_PLAN_TRACE_RECOVER_H
+#pragma once
 
 #include "plan/pipeline/order.h"
 #include "plan/timing/timeline.h"
@@ -60,5 +59,3 @@ typedef struct sl_recovered {
  * `traced` is changed (its ops are sorted and numbered). Free with sl_recovered_free, also on error. */
 sl_status sl_recover(sl_traced *traced, const sl_recover_options *options, sl_recovered *recovered);
 void sl_recovered_free(sl_recovered *recovered);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the steps of recover.c share. */
-#ifndef SL_PLAN_TRACE_RECOVER_PARTS_H
-#define SL_PLAN_TRACE_RECOVER_PARTS_H
+#pragma once
 
 #include "plan/trace/recover.h"
 
@@ -74,5 +73,3 @@ sl_status sl_recover_links(sl_recovery *r, sl_carried *carried, size_t count);
  * contradicted when each takes `delay` by itself: what queues arrives that long behind what was ready before
  * it. 0 where no positive one can be; SL_QUEUE_MOST where nothing bounds it. n log n. SL_ENOMEM. */
 sl_status sl_queue_bound(const sl_carried *c, int count, sl_time delay, sl_time *transfer);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Both forms are read: an object whose `traceEvents` is the list, and the bare list, which may lack its end
  * (a program that was killed leaves that). */
-#ifndef SL_PLAN_TRACE_SCAN_H
-#define SL_PLAN_TRACE_SCAN_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -30,5 +29,3 @@ sl_status sl_scan_feed(sl_scanner *scanner, const char *bytes, size_t size);
 /** The end of the file: SL_EINVAL when it ends in the middle. */
 sl_status sl_scan_end(sl_scanner *scanner);
 void sl_scan_close(sl_scanner *scanner);
-
-#endif

@@ -184,9 +184,8 @@ static void list_hosts(const char *const *hosts, int count, char *text, size_t s
 
 static sl_status write_event(const sl_trainer *t, sl_event_kind kind, int iteration, const char *seen,
                              const char *decided, const char *why) {
-    sl_event event = sl_event_of(kind, sl_clock_now(t->clock) - t->started, iteration);
-    sl_event_say(&event, seen, decided, why);
-    return sl_journal_event(t->journal, &event);
+    return sl_journal_tell(t->journal, kind, sl_clock_now(t->clock) - t->started, iteration, seen, decided,
+                           why);
 }
 
 static sl_status refuse(const sl_trainer *t, int done, const char *names, const char *reason) {

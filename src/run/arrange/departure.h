@@ -8,8 +8,7 @@
  *
  * Nothing is lost and no bit changes: the next attempt begins with the iteration that would have come next.
  */
-#ifndef SL_RUN_ARRANGE_DEPARTURE_H
-#define SL_RUN_ARRANGE_DEPARTURE_H
+#pragma once
 
 #include "run/arrange/state.h"
 #include "run/file/roster.h"
@@ -53,5 +52,3 @@ sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int 
 /** Collective, before iteration `next`: carries out what the run file says about it (arrangements with
  * `without`), and writes down what the last departure took once that is known. */
 sl_status sl_departure_step(sl_trainer *t, int next);
-
-#endif

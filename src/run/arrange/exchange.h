@@ -1,6 +1,5 @@
 /* What ranks tell each other besides messages of the pipeline: orders and clocks. Collective calls. */
-#ifndef SL_RUN_ARRANGE_EXCHANGE_H
-#define SL_RUN_ARRANGE_EXCHANGE_H
+#pragma once
 
 #include "base/clock.h"
 #include "notice/record/offset.h"
@@ -16,5 +15,3 @@ sl_status sl_exchange_order(sl_group *group, int from, const sl_problem *shape, 
  * on one host. */
 sl_status sl_exchange_clocks(sl_group *group, int from, sl_clock *clock, const int *remote, int suspect,
                              sl_offset *clocks);
-
-#endif

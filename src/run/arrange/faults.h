@@ -14,8 +14,7 @@
  *
  * Emulation happens at the sender (run/transport, run/collective), so each process looks after what it sends
  * itself. So what several hosts send to one card shares its wire host by host only (wires.h). */
-#ifndef SL_RUN_ARRANGE_FAULTS_H
-#define SL_RUN_ARRANGE_FAULTS_H
+#pragma once
 
 #include "run/arrange/state.h"
 
@@ -40,5 +39,3 @@ void sl_faults_apply(sl_trainer *t, int iteration);
 /** The leader, before `iteration`: an event for each fault, or spell of it, that begins or ends with it.
  * SL_ESYS. */
 sl_status sl_faults_write(sl_trainer *t, int iteration);
-
-#endif

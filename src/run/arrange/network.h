@@ -12,8 +12,7 @@
  *
  * It happens between two iterations and is part of none: `period` of the iteration before does not count it,
  * and no op, message or sum of an iteration is under way. */
-#ifndef SL_RUN_ARRANGE_NETWORK_H
-#define SL_RUN_ARRANGE_NETWORK_H
+#pragma once
 
 #include "run/file/run.h"
 #include "run/journal/ping.h"
@@ -53,5 +52,3 @@ sl_status sl_network_profile(struct sl_trainer *t, int iteration);
 int sl_network_due(const struct sl_trainer *t);
 
 void sl_network_free(sl_network *network);
-
-#endif

@@ -1,7 +1,6 @@
 /* Who carries the messages of a run: the ranks themselves or delegates, changed between two iterations; and
  * what happens to their rails, as events. */
-#ifndef SL_RUN_ARRANGE_PATH_H
-#define SL_RUN_ARRANGE_PATH_H
+#pragma once
 
 #include "run/arrange/state.h"
 
@@ -12,5 +11,3 @@ sl_status sl_path_change(sl_trainer *t, int delegates);
 /** The rank that leads writes down what couriers and delegates of all ranks had to say since the last call.
  * Collective. */
 sl_status sl_path_news(sl_trainer *t, int iteration);
-
-#endif

@@ -1,6 +1,5 @@
 /* Where a run takes place: its folders, and what whoever started the ranks does for them. */
-#ifndef SL_RUN_ARRANGE_PLACE_H
-#define SL_RUN_ARRANGE_PLACE_H
+#pragma once
 
 #include "run/transport/starter.h"
 
@@ -15,5 +14,3 @@ typedef struct sl_place {
                             (departure.h) */
     int *left;           /* becomes 1 + the iterations done when a warning ended the run early */
 } sl_place;
-
-#endif

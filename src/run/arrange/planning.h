@@ -1,7 +1,6 @@
 /* What is planned before ranks take their seats, once for each arrangement: how much memory a seat takes, the
  * planner's question and the first order of each replica, made by the rank that leads and known to all. */
-#ifndef SL_RUN_ARRANGE_PLANNING_H
-#define SL_RUN_ARRANGE_PLANNING_H
+#pragma once
 
 #include "run/arrange/state.h"
 
@@ -21,5 +20,3 @@ void sl_planning_free(const sl_trainer *t, sl_replica *replica);
 sl_status sl_planning_in_flight(const sl_trainer *t, int *in_flight);
 /** Of those, most in host memory; 0: none. */
 int sl_planning_hosted(const sl_trainer *t);
-
-#endif

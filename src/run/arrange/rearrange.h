@@ -18,8 +18,7 @@
  * The process whose home is world rank 0 leads on, wherever it sits (t->leader). After a restart everybody
  * sits at home again, until somebody asks for more. A process that dies on the way ends the attempt like at
  * any other time. */
-#ifndef SL_RUN_ARRANGE_REARRANGE_H
-#define SL_RUN_ARRANGE_REARRANGE_H
+#pragma once
 
 #include "run/arrange/state.h"
 
@@ -42,5 +41,3 @@ typedef struct sl_rearranged {
  * microbatches; SL_ENONE: a split does not fit into device.memory_mb; SL_EPEER, SL_ENOMEM, SL_ESYS. After an
  * error the run cannot go on. */
 sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next, sl_rearranged *took);
-
-#endif

@@ -1,8 +1,7 @@
 /* What a rank has in its seat besides its binding: connections, records, the engine and its program, and of
  * the rank that leads what it knows of every replica. Made when a run opens and anew for each arrangement
  * (rearrange.h), from what was planned (planning.h). */
-#ifndef SL_RUN_ARRANGE_SEATED_H
-#define SL_RUN_ARRANGE_SEATED_H
+#pragma once
 
 #include "run/arrange/state.h"
 
@@ -12,5 +11,3 @@ sl_status sl_seated_open(sl_trainer *t);
 /** Also of a part of it. Everything of the seat but binding, plans and groups; t->problem and t->first, too.
  */
 void sl_seated_close(sl_trainer *t);
-
-#endif

@@ -2,7 +2,7 @@
  * Internal to these two.
  *
  *   planning   before ranks take their seats: sizes, problems, first orders
- *   seated     what a rank has in its seat: connections (connect), records, engine, programs
+ *   seated     what a rank has in its seat: connections, records, engine, programs
  *   rearrange  who sits where and how many microbatches replicas take, changed between two iterations
  *   departure  leaving a slow host: restart without it
  *   path       who carries the messages
@@ -10,8 +10,7 @@
  *   network    every link measured, from time to time
  *   faults     the laboratory's trouble
  *   telling    events, and the pending line of the journal */
-#ifndef SL_RUN_ARRANGE_STATE_H
-#define SL_RUN_ARRANGE_STATE_H
+#pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
 #include "run/arrange/network.h"
@@ -147,5 +146,3 @@ static inline sl_seat sl_trainer_home(const sl_trainer *t, int world_rank) {
 
 /** Lowers an order and runs it from the next iteration on. */
 sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a run says between two iterations, through the journal and the progress line; on the rank that leads.
  */
-#ifndef SL_RUN_ARRANGE_TELLING_H
-#define SL_RUN_ARRANGE_TELLING_H
+#pragma once
 
 #include "run/arrange/state.h"
 
@@ -14,5 +13,3 @@ sl_status sl_telling_flush(sl_trainer *t, sl_time next_begin);
 
 /** t->schedule, the name of what runs: replica 0's schedule, or all where they differ. */
 void sl_telling_name_schedule(sl_trainer *t);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Which stages a rank holds changes no bit: whatever is summed, hashed or compared over the model goes stage
  * by stage, which is the canonical order of its parameters. */
-#ifndef SL_RUN_BINDING_BINDING_H
-#define SL_RUN_BINDING_BINDING_H
+#pragma once
 
 #include "run/binding/groups.h"
 #include "run/binding/reducer.h"
@@ -140,4 +139,11 @@ size_t sl_binding_host_peak(const sl_binding *binding);
 /** Name of the instruction set that the kernels use. */
 const char *sl_binding_isa(const sl_binding *binding);
 
-#endif
+/* The gradients of an iteration as files, to compare layouts with each other and with other programs:
+ * gradients/iteration-000000.f32 holds all tensors one after the other in canonical order (little-endian
+ * f32), of the whole batch, before clipping; gradients/tensors.json says name, shape and offset in bytes of
+ * each. */
+
+/** Collective, between sl_binding_join and sl_binding_clip; rank 0 of the world writes below `folder`,
+ * which exists. SL_ESYS names the file. */
+sl_status sl_gradients_write(sl_binding *binding, int leads, const char *folder, int iteration);

@@ -7,8 +7,7 @@
  *   plot     where the blocks of all stages are: shares over replicas, slices over tensor ranks
  *   move     other seats: what is handed over, what goes from memory to memory
  *   whole    what concerns the whole model: validation, hash; full tensors from their slices and back */
-#ifndef SL_RUN_BINDING_BINDING_INSIDE_H
-#define SL_RUN_BINDING_BINDING_INSIDE_H
+#pragma once
 
 #include "run/binding/binding.h"
 #include "run/binding/data.h"
@@ -114,8 +113,6 @@ void sl_binding_close_stages(sl_binding *b);
 
 /** A W of a held stage has ended, or will at `end`; its `left` counts it. */
 sl_status sl_binding_weights_added(sl_held *held, sl_time end);
-/** The sums over replicas of held stage `index`, for the reducer. */
-sl_status sl_binding_sum_stage(void *binding, int index);
 /** Sums of squares of a stage whose gradients are whole, once an iteration; those of a tied embedding, which
  * is joined later, are left to sl_binding_clip. */
 void sl_binding_take_squares(sl_binding *b, sl_held *held, int threads);
@@ -126,5 +123,3 @@ sl_status sl_binding_open_sums(sl_binding *b);
 void sl_binding_close_sums(sl_binding *b);
 sl_status sl_binding_open_clip(sl_binding *b);
 void sl_binding_close_clip(sl_binding *b);
-
-#endif

@@ -2,8 +2,7 @@
  * for validation, and which window of it a sequence sees as a pure function of (seed, iteration, microbatch,
  * sequence), so that neither ranks nor restarts nor schedules change what is learnt. The text lies in host
  * memory, once per process. */
-#ifndef SL_RUN_BINDING_DATA_H
-#define SL_RUN_BINDING_DATA_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -57,5 +56,3 @@ uint64_t sl_data_checksum(const sl_data *data);
 /** Entropy of single tokens of the whole text, in nats a token (divide by log 2 for bits): what a model
  * without context reaches at best. */
 double sl_data_entropy(const sl_data *data);
-
-#endif

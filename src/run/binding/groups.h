@@ -6,8 +6,7 @@
  *   tensor    the ranks that share this one's layers, by tensor rank
  *
  * Data is used beside the ops by a thread of its own (reducer.h), tensor inside of them. */
-#ifndef SL_RUN_BINDING_GROUPS_H
-#define SL_RUN_BINDING_GROUPS_H
+#pragma once
 
 #include "run/collective/group.h"
 #include "run/file/run.h"
@@ -30,5 +29,3 @@ sl_status sl_groups_end(sl_groups *groups);
 static inline int sl_groups_lead(const sl_groups *groups) {
     return sl_group_rank(groups->world) == groups->leader;
 }
-
-#endif

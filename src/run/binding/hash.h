@@ -1,7 +1,6 @@
 /* The weights' hash: xxh64 (seed 0) over the f32 bytes of all parameters in canonical order, little-endian,
  * without padding. Streaming: pieces may be cut anywhere. */
-#ifndef SL_RUN_BINDING_HASH_H
-#define SL_RUN_BINDING_HASH_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -15,5 +14,3 @@ void sl_hash_add(sl_hash *hash, const float *weight, size_t count);
 /** The hash of what was added so far. */
 uint64_t sl_hash_value(const sl_hash *hash);
 void sl_hash_close(sl_hash *hash);
-
-#endif

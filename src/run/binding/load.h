@@ -1,8 +1,7 @@
 /* Fills the stages that a rank holds from files: a checkpoint of this project, or weights by Hugging Face's
  * names. Each rank reads what it holds (of matrices that tensor ranks cut by columns, all rows); the layout
  * that wrote the files does not matter. */
-#ifndef SL_RUN_BINDING_LOAD_H
-#define SL_RUN_BINDING_LOAD_H
+#pragma once
 
 #include "run/binding/binding.h"
 
@@ -16,5 +15,3 @@ sl_status sl_load_checkpoint(const char *path, uint64_t seal, int stages, sl_bin
  * GPT-2 keeps beside its weights (attn.bias, attn.masked_bias) are passed over, and a head that is tied to
  * the embedding. */
 sl_status sl_load_weights(const char *path, int stages, sl_binding *binding);
-
-#endif

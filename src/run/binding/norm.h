@@ -2,8 +2,7 @@
  * elements in index order, the squares of a block are summed in f64 by whoever holds it, and the block sums,
  * gathered in canonical order of parameters, are added one after the other. ZeRO may cut parameters at block
  * boundaries only. */
-#ifndef SL_RUN_BINDING_NORM_H
-#define SL_RUN_BINDING_NORM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ double sl_norm_total(const double *squares, size_t blocks);
 
 /** What gradients are multiplied by so that their norm is at most `limit` (0: no limit): 1 when it is. */
 float sl_norm_clip(double norm, double limit);
-
-#endif

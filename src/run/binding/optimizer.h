@@ -2,8 +2,7 @@
  * cosine learning rate with linear warm-up. The state is the two moments of each element and nothing else:
  * the iteration gives the rest. Each element goes through the same f32 operations wherever it lies, so
  * cutting a parameter changes no bit. */
-#ifndef SL_RUN_BINDING_OPTIMIZER_H
-#define SL_RUN_BINDING_OPTIMIZER_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -33,5 +32,3 @@ double sl_optimizer_rate(const sl_optimizer *optimizer, int iteration);
  * (clipping) first; `matrix` says whether the weights decay. */
 void sl_optimizer_step(const sl_optimizer *optimizer, int iteration, float factor, int matrix, size_t count,
                        const float *gradient, float *weight, float *moment1, float *moment2);
-
-#endif

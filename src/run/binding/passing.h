@@ -1,8 +1,7 @@
 /* One message between two ranks of a group, under way beside the ops: a thread of its own sees it through, so
  * that MPI makes progress while the rank computes. Only where several threads may use MPI
  * (sl_group_threads). */
-#ifndef SL_RUN_BINDING_PASSING_H
-#define SL_RUN_BINDING_PASSING_H
+#pragma once
 
 #include "run/collective/group.h"
 
@@ -29,5 +28,3 @@ sl_status sl_passing_finish(sl_passing *passing);
 /** 0: after a failure its thread waits for a rank that may never come, so it is left to the process' end, and
  * what it works on must stay. */
 int sl_passing_close(sl_passing *passing);
-
-#endif

@@ -8,8 +8,7 @@
  * ended[]), `done` those that are summed (the thread writes, behind it begun[] and over[]), stored with
  * release and loaded with acquire. Where MPI lets one thread in only, the sums are made when the rank asks
  * for the end. Real clock only. */
-#ifndef SL_RUN_BINDING_REDUCER_H
-#define SL_RUN_BINDING_REDUCER_H
+#pragma once
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -35,5 +34,3 @@ void sl_reducer_begin(sl_reducer *reducer);
 void sl_reducer_ready(sl_reducer *reducer, int index, sl_time end);
 /** Sleeps until all are summed; times[stages]. The error of one that failed. */
 sl_status sl_reducer_finish(sl_reducer *reducer, sl_reduction *times);
-
-#endif

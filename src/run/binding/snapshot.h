@@ -2,8 +2,7 @@
  * memory that is taken and touched once when the run opens, laid out as the files of a checkpoint: from it
  * the files are written while training goes on. Replica 0 and of it the first tensor rank have one; the
  * others give what they hold. */
-#ifndef SL_RUN_BINDING_SNAPSHOT_H
-#define SL_RUN_BINDING_SNAPSHOT_H
+#pragma once
 
 #include "run/binding/binding.h"
 #include "run/checkpoint/safetensors.h"
@@ -27,5 +26,3 @@ void sl_snapshot_free(sl_snapshot *snapshot);
 
 /** Copies the weights and moments of now. Collective. SL_ENOMEM, SL_EPEER. */
 sl_status sl_snapshot_take(sl_snapshot *snapshot, sl_binding *binding);
-
-#endif

@@ -5,30 +5,6 @@
 
 #include <string.h>
 
-sl_status sl_binding_open_sums(sl_binding *b) {
-    sl_group *data = b->groups->data;
-    int replicas = b->run->parallel.data;
-    sl_model_stage *first = sl_binding_model_of(b, 0);
-    if (b->config.tied && first && !sl_binding_model_of(b, b->stages - 1))
-        SL_TRY(sl_alloc(&b->head, sl_model_embedding(first)->count, sizeof(float)));
-    b->passes = b->config.tied && sl_binding_rank_of(b, 0) != sl_binding_rank_of(b, b->stages - 1);
-    for (int h = 0; h < b->helds && replicas > 1; h++)
-        if (b->held[h].tied)
-            SL_TRY(sl_shares_make(b->held[h].tied, 1, replicas, &b->held[h].head));
-    SL_TRY(sl_reduce_open(data, &b->reduce));
-    if (replicas == 1 && b->helds == 1)
-        return SL_OK; /* there is nothing to do beside the ops */
-    int threaded = replicas == 1 || sl_group_threads(data);
-    return sl_reducer_open(b->helds, threaded, sl_binding_sum_stage, b, &b->reducer);
-}
-
-void sl_binding_close_sums(sl_binding *b) {
-    for (int h = 0; h < b->helds; h++)
-        sl_shares_free(&b->held[h].head);
-    sl_reduce_close(&b->reduce);
-    sl_free(b->head);
-}
-
 /* ---- the head's accumulator on its way to the first stage ---- */
 
 static int passes_beside(const sl_binding *b) {
@@ -76,7 +52,8 @@ static sl_status sum_replicas(sl_binding *b, const sl_held *h) {
     return sl_reduce_gradients(&b->reduce, sl_binding_cut(b, h->stage), h->list, !b->run->parallel.zero);
 }
 
-sl_status sl_binding_sum_stage(void *binding, int index) {
+/* Of a held stage, for the reducer. */
+static sl_status sum_stage(void *binding, int index) {
     sl_binding *b = binding;
     sl_held *h = &b->held[index];
     if (b->run->parallel.data > 1)
@@ -84,6 +61,30 @@ sl_status sl_binding_sum_stage(void *binding, int index) {
     if (index > 0) /* the last one's are for the rank, which waits for it and has more threads */
         sl_binding_take_squares(b, h, 1);
     return SL_OK;
+}
+
+sl_status sl_binding_open_sums(sl_binding *b) {
+    sl_group *data = b->groups->data;
+    int replicas = b->run->parallel.data;
+    sl_model_stage *first = sl_binding_model_of(b, 0);
+    if (b->config.tied && first && !sl_binding_model_of(b, b->stages - 1))
+        SL_TRY(sl_alloc(&b->head, sl_model_embedding(first)->count, sizeof(float)));
+    b->passes = b->config.tied && sl_binding_rank_of(b, 0) != sl_binding_rank_of(b, b->stages - 1);
+    for (int h = 0; h < b->helds && replicas > 1; h++)
+        if (b->held[h].tied)
+            SL_TRY(sl_shares_make(b->held[h].tied, 1, replicas, &b->held[h].head));
+    SL_TRY(sl_reduce_open(data, &b->reduce));
+    if (replicas == 1 && b->helds == 1)
+        return SL_OK; /* there is nothing to do beside the ops */
+    int threaded = replicas == 1 || sl_group_threads(data);
+    return sl_reducer_open(b->helds, threaded, sum_stage, b, &b->reducer);
+}
+
+void sl_binding_close_sums(sl_binding *b) {
+    for (int h = 0; h < b->helds; h++)
+        sl_shares_free(&b->held[h].head);
+    sl_reduce_close(&b->reduce);
+    sl_free(b->head);
 }
 
 sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {

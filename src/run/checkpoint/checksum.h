@@ -1,6 +1,5 @@
 /* xxh64 of bytes as they pass by: what state.json says of every file of a checkpoint. */
-#ifndef SL_RUN_CHECKPOINT_CHECKSUM_H
-#define SL_RUN_CHECKPOINT_CHECKSUM_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -19,5 +18,3 @@ void sl_checksum_close(sl_checksum_stream *stream);
 
 /** Reads a regular file to its end: its bytes and their checksum. SL_EINVAL when it cannot be read. */
 sl_status sl_checksum_file(const char *path, uint64_t *size, uint64_t *checksum);
-
-#endif

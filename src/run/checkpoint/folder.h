@@ -2,8 +2,7 @@
  * name step-000020.part and renamed when every byte of it is on the disk, so that it is whole or absent
  * whoever dies when; it is removed the other way round. Those that are found are checked byte by byte before
  * they are used. */
-#ifndef SL_RUN_CHECKPOINT_FOLDER_H
-#define SL_RUN_CHECKPOINT_FOLDER_H
+#pragma once
 
 #include "run/checkpoint/state.h"
 #include <stddef.h>
@@ -52,5 +51,3 @@ typedef struct sl_checkpoint_found {
  */
 sl_status sl_checkpoint_find(const char *folder, sl_checkpoint_found *found);
 void sl_checkpoint_found_free(sl_checkpoint_found *found);
-
-#endif

@@ -1,6 +1,5 @@
 /* Sixteen-bit floats as f32; every value of them is one, so nothing is rounded. */
-#ifndef SL_RUN_CHECKPOINT_HALF_H
-#define SL_RUN_CHECKPOINT_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -27,5 +26,3 @@ static inline float sl_float_of_f16(uint16_t bits) {
     const float small = (float)fraction * 0x1p-24f; /* zero or subnormal: exact */
     return sign ? -small : small;
 }
-
-#endif

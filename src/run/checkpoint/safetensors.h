@@ -10,8 +10,7 @@
  * A file that is written here states the xxh64 of each tensor in __metadata__, as "xxh64.NAME": what is read
  * of such a tensor is checked against it, byte for byte what the caller gets. Other readers pass that over.
  */
-#ifndef SL_RUN_CHECKPOINT_SAFETENSORS_H
-#define SL_RUN_CHECKPOINT_SAFETENSORS_H
+#pragma once
 
 #include "base/status.h"
 #include <stdatomic.h>
@@ -78,5 +77,3 @@ typedef struct sl_file_seal {
  * data alone. */
 sl_status sl_safetensors_write(const char *path, const sl_tensor_source *tensors, int count,
                                const atomic_int *stop, sl_file_seal *seal);
-
-#endif

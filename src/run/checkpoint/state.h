@@ -1,8 +1,7 @@
 /* state.json: what a checkpoint is of, and size and checksum of every other file in its folder. The file
  * seals itself: `seal` is the xxh64 of its own text with sixteen zeros in that place, so that no byte of a
  * checkpoint can change unnoticed. */
-#ifndef SL_RUN_CHECKPOINT_STATE_H
-#define SL_RUN_CHECKPOINT_STATE_H
+#pragma once
 
 #include "base/status.h"
 #include <stdint.h>
@@ -47,5 +46,3 @@ sl_status sl_checkpoint_state_read(const char *path, sl_checkpoint_state *state)
  * `now` cannot go on from a checkpoint of `then`, which `name` names. */
 sl_status sl_checkpoint_compare(const char *name, const sl_checkpoint_state *then,
                                 const sl_checkpoint_key *now, int keys);
-
-#endif

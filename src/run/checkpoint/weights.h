@@ -1,8 +1,7 @@
 /* Several safetensors files as one set of tensors by name: the shards of a checkpoint, or weights from
  * elsewhere (one file model.safetensors, or shards with model.safetensors.index.json). Slices are read, never
  * more. */
-#ifndef SL_RUN_CHECKPOINT_WEIGHTS_H
-#define SL_RUN_CHECKPOINT_WEIGHTS_H
+#pragma once
 
 #include "run/checkpoint/safetensors.h"
 #include "run/checkpoint/state.h"
@@ -48,5 +47,3 @@ int sl_weights_has(const sl_weights *weights, const char *name);
  * shape. SL_EINVAL. */
 sl_status sl_weights_read(const sl_weights *weights, const char *name, int rows, int columns, size_t first,
                           size_t count, float *out);
-
-#endif

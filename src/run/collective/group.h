@@ -12,8 +12,7 @@
  * A group is all ranks, or a part of another group. Different groups may be used by different threads at the
  * same time where sl_group_threads says so; one group by one thread at a time. Counts are size_t everywhere:
  * what exceeds MPI's ints, or a modest piece of memory, goes in pieces, which changes no bit of a sum. */
-#ifndef SL_RUN_COLLECTIVE_GROUP_H
-#define SL_RUN_COLLECTIVE_GROUP_H
+#pragma once
 
 #include "base/status.h"
 #include "run/transport/transport.h"
@@ -75,11 +74,7 @@ size_t sl_group_scratch(const sl_group *group, size_t count);
  */
 sl_status sl_group_max(sl_group *group, float *values, size_t count, float *scratch);
 
-/** The first half of a sum (reduce-scatter): of values[size][count] each rank gets the sum of everybody's
- * part of its own number into out[count], with the bits that sl_group_sum gives. `scratch`: size * count
- * floats. */
-sl_status sl_group_sum_shares(sl_group *group, const float *values, size_t count, float *out, float *scratch);
-/** The second half: everybody's part[count] one after the other into all[size][count]. */
+/** The second half of a sum: everybody's part[count] one after the other into all[size][count]. */
 sl_status sl_group_gather_shares(sl_group *group, const float *part, size_t count, float *all);
 
 /* ---- halves of sums under way ----
@@ -93,8 +88,9 @@ typedef struct sl_group_flight sl_group_flight;
 sl_status sl_group_flight_open(sl_group *group, sl_group_flight **flight);
 void sl_group_flight_close(sl_group_flight *flight);
 
-/** As sl_group_sum_shares: starts, returns at once. values and scratch[size][count] stay untouched until it
- * is finished, which gives the sum. */
+/** The first half of a sum (reduce-scatter): of values[size][count] each rank gets the sum of everybody's
+ * part of its own number, with the bits that sl_group_sum gives. Starts, returns at once. values and
+ * scratch[size][count] stay untouched until it is finished, which gives the sum. */
 sl_status sl_group_start_sum(sl_group_flight *flight, const float *values, size_t count, float *scratch);
 /** `out` may be this rank's own part of the scratch. */
 sl_status sl_group_finish_sum(sl_group_flight *flight, float *out);
@@ -135,5 +131,3 @@ sl_status sl_group_barrier(sl_group *group);
  * no bit changes. per_queue means nothing here: a group has no queues. Wires of the emulation are shared with
  * whoever else takes them, messages between stages among them. */
 void sl_group_emulate(sl_group *group, int peer, sl_link_emulation emulation);
-
-#endif

@@ -3,8 +3,7 @@
  *   group.c   opening, bytes, gathering, waiting
  *   sum.c     sums and maxima, as halves that fly
  *   flight.c  messages between pairs of ranks, held back where their link is emulated */
-#ifndef SL_RUN_COLLECTIVE_GROUP_INSIDE_H
-#define SL_RUN_COLLECTIVE_GROUP_INSIDE_H
+#pragma once
 
 #include "run/collective/group.h"
 #include "run/transport/calendar.h"
@@ -64,5 +63,3 @@ sl_time sl_group_due(sl_group *group, int peer, sl_time ready, size_t bytes);
 sl_status sl_flight_receive(sl_group_flight *flight, float *into, size_t count, int peer, int tag);
 sl_status sl_flight_send(sl_group_flight *flight, const float *data, size_t count, int peer, int tag);
 sl_status sl_flight_finish(sl_group_flight *flight);
-
-#endif

@@ -70,12 +70,6 @@ sl_status sl_group_finish_gather(sl_group_flight *f) {
     return sl_flight_finish(f);
 }
 
-sl_status sl_group_sum_shares(sl_group *group, const float *values, size_t count, float *out,
-                              float *scratch) {
-    SL_TRY(sl_group_start_sum(group->own, values, count, scratch));
-    return sl_group_finish_sum(group->own, out);
-}
-
 sl_status sl_group_gather_shares(sl_group *group, const float *part, size_t count, float *all) {
     SL_TRY(sl_group_start_gather(group->own, part, count, all));
     return sl_group_finish_gather(group->own);

@@ -18,8 +18,7 @@
  * up last and still has a rail: what a dead receiver left in a socket does no harm.
  *
  * One thread. Times only order and space out resends. */
-#ifndef SL_RUN_TRANSPORT_CONDUIT_H
-#define SL_RUN_TRANSPORT_CONDUIT_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -127,5 +126,3 @@ void sl_receiver_published(sl_receiver *receiver);
 void sl_receiver_allow(sl_receiver *receiver, uint64_t limit);
 /** What to tell the sender; `epoch` is the caller's. */
 sl_conduit_state sl_receiver_state(const sl_receiver *receiver, uint64_t epoch);
-
-#endif

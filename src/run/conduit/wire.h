@@ -20,8 +20,7 @@
  *   88      checksum of bytes 0 to 87
  *
  * What a kind does not use is 0. */
-#ifndef SL_RUN_TRANSPORT_WIRE_H
-#define SL_RUN_TRANSPORT_WIRE_H
+#pragma once
 
 #include "run/conduit/conduit.h"
 
@@ -65,5 +64,3 @@ void sl_wire_encode(const sl_wire *frame, uint8_t bytes[SL_WIRE_BYTES]);
  * message, or a state that contradicts itself. *frame is then all zero. Whether a chunk fits this conduit is
  * for sl_receiver_begin to say; `chunk.bytes` is at most what a caller with a bound of its own accepts. */
 sl_status sl_wire_decode(const uint8_t bytes[SL_WIRE_BYTES], sl_wire *frame);
-
-#endif

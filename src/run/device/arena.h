@@ -6,8 +6,7 @@
  * each other's gaps exactly, so such a mix never fragments. Which address a block gets never changes a result
  * (design.md, rule 2). The number of blocks is small (a few per microbatch in flight), so a gap is found by
  * walking them. Blocks may be taken and given by several threads. */
-#ifndef SL_RUN_DEVICE_ARENA_H
-#define SL_RUN_DEVICE_ARENA_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -49,5 +48,3 @@ size_t sl_arena_limit(const sl_arena *arena);
 int sl_arena_extend(sl_arena *arena, size_t limit, size_t room);
 /** The peak counts from now on. */
 void sl_arena_restart_peak(sl_arena *arena);
-
-#endif

@@ -4,8 +4,7 @@
  * them give the same bits: contraction is off, each element goes through the same operations, and a sum over
  * a row is kept in 16 lanes that are added in one fixed tree, whatever the width of the machine's registers.
  */
-#ifndef SL_RUN_DEVICE_CPU_H
-#define SL_RUN_DEVICE_CPU_H
+#pragma once
 
 #include "run/device/device.h"
 
@@ -86,5 +85,3 @@ void sl_cpu_rope(int rows, int first, int context, int heads, int size, int stri
                  const float *table, float *x);
 void sl_cpu_swiglu(size_t count, const float *gate, const float *up, float *y);
 void sl_cpu_swiglu_input_grad(size_t count, float *gate_then_grad, float *up_then_grad, float *dy_then_y);
-
-#endif

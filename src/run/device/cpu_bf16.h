@@ -1,8 +1,7 @@
 /* From f32 to bf16, rounded to nearest, ties to even, as the instruction set's own conversion does for normal
  * numbers; a NaN stays one. Written as integer arithmetic, so that every instruction set gives the same bits.
  * And weights packed as oneDNN's products want them. */
-#ifndef SL_RUN_DEVICE_CPU_BF16_H
-#define SL_RUN_DEVICE_CPU_BF16_H
+#pragma once
 
 #include "run/device/cpu.h"
 #include <string.h>
@@ -36,5 +35,3 @@ size_t sl_packing_bytes(const sl_packing *packing);
 
 /** The share of a thread. */
 void sl_cpu_pack(const sl_packing *packing, int thread, int threads, const float *b, void *packed);
-
-#endif

@@ -9,251 +9,203 @@
 #define UNIT 16               /* columns and elements go in whole vectors */
 #define MOST_ROWS 512         /* losses that are added up at a time */
 
-/* What a kernel is given; each uses some of it. */
-typedef struct call {
+/* Rows, columns or elements [first, first + count) of what a kernel is given. */
+typedef struct call call;
+typedef void part_of(const call *c, size_t first, size_t count);
+
+/* What a kernel is given, of which each uses some; and how it is divided. */
+struct call {
     int rows, width, context, heads, size, stride, first, count, backward;
-    size_t elements;
     float number;
     const uint16_t *token;
     const float *in[5];
     float *out[3];
     double *loss;
-} call;
+    part_of *part;
+    size_t items, unit;
+};
 
-typedef void share_of(void *call, int thread, int threads);
+static void share(void *object, int thread, int threads) {
+    const call *c = object;
+    size_t first, end;
+    sl_threads_share(c->items, c->unit, thread, threads, &first, &end);
+    c->part(c, first, end - first);
+}
 
-static void divide(const sl_device *device, share_of *share, size_t elements, call *c) {
+static void divide(const sl_device *device, part_of *part, size_t items, size_t unit, size_t elements,
+                   call *c) {
+    c->part = part;
+    c->items = items;
+    c->unit = unit;
     sl_threads_run(elements < LEAST ? 1 : device->threads, share, c);
 }
 
-static size_t area(int rows, int width) {
-    return (size_t)rows * (size_t)width;
+static void by_rows(const sl_device *device, part_of *part, call *c) {
+    divide(device, part, (size_t)c->rows, 1, (size_t)c->rows * (size_t)c->width, c);
 }
 
-/* A thread's rows [*first, *first + *rows), or columns. */
-static void rows_of(const call *c, int thread, int threads, size_t *first, int *rows) {
-    size_t end;
-    sl_threads_share((size_t)c->rows, 1, thread, threads, first, &end);
-    *rows = (int)(end - *first);
+static void by_columns(const sl_device *device, part_of *part, call *c) {
+    divide(device, part, (size_t)c->width, UNIT, (size_t)c->rows * (size_t)c->width, c);
 }
 
-static void columns_of(const call *c, int thread, int threads, size_t *first, int *columns) {
-    size_t end;
-    sl_threads_share((size_t)c->width, UNIT, thread, threads, first, &end);
-    *columns = (int)(end - *first);
+static void by_elements(const sl_device *device, part_of *part, size_t elements, call *c) {
+    divide(device, part, elements, UNIT, elements, c);
 }
 
 /* ---- normalisations ---- */
 
-static void layernorm_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
+static void layernorm_part(const call *c, size_t r, size_t rows) {
     const size_t at = r * (size_t)c->width;
-    sl_cpu_layernorm(rows, c->width, c->in[0] + at, c->in[1], c->in[2], c->out[0] + at, c->out[1] + r,
+    sl_cpu_layernorm((int)rows, c->width, c->in[0] + at, c->in[1], c->in[2], c->out[0] + at, c->out[1] + r,
                      c->out[2] + at);
 }
 
 static void layernorm(sl_device *d, int rows, int width, const float *x, const float *gain, const float *bias,
                       float *normal, float *scale, float *y) {
     call c = {.rows = rows, .width = width, .in = {x, gain, bias}, .out = {normal, scale, y}};
-    divide(d, layernorm_share, area(rows, width), &c);
+    by_rows(d, layernorm_part, &c);
 }
 
-static void layernorm_apply_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
+static void layernorm_apply_part(const call *c, size_t r, size_t rows) {
     const size_t at = r * (size_t)c->width;
-    sl_cpu_layernorm_apply(rows, c->width, c->in[0] + at, c->in[1], c->in[2], c->out[0] + at);
+    sl_cpu_layernorm_apply((int)rows, c->width, c->in[0] + at, c->in[1], c->in[2], c->out[0] + at);
 }
 
 static void layernorm_apply(sl_device *d, int rows, int width, const float *normal, const float *gain,
                             const float *bias, float *y) {
     call c = {.rows = rows, .width = width, .in = {normal, gain, bias}, .out = {y}};
-    divide(d, layernorm_apply_share, area(rows, width), &c);
+    by_rows(d, layernorm_apply_part, &c);
 }
 
 static const float *moved(const float *x, size_t by) {
     return x ? x + by : NULL;
 }
 
-static void layernorm_input_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
+static void layernorm_input_part(const call *c, size_t r, size_t rows) {
     const size_t at = r * (size_t)c->width;
-    sl_cpu_layernorm_input_grad(rows, c->width, c->in[0] + at, c->in[1], c->in[2] + at, c->in[4] + r,
+    sl_cpu_layernorm_input_grad((int)rows, c->width, c->in[0] + at, c->in[1], c->in[2] + at, c->in[4] + r,
                                 moved(c->in[3], at), c->out[0] + at);
 }
 
 static void layernorm_input_grad(sl_device *d, int rows, int width, const float *dy, const float *gain,
                                  const float *normal, const float *scale, const float *residual, float *dx) {
     call c = {.rows = rows, .width = width, .in = {dy, gain, normal, residual, scale}, .out = {dx}};
-    divide(d, layernorm_input_share, area(rows, width), &c);
+    by_rows(d, layernorm_input_part, &c);
 }
 
-static void layernorm_weight_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at;
-    int columns;
-    columns_of(c, thread, threads, &at, &columns);
-    sl_cpu_layernorm_weight_grad(c->rows, columns, c->width, c->in[0] + at, c->in[1] + at, c->out[0] + at,
-                                 c->out[0] + c->width + at, c->out[1] + at, c->out[2] + at);
+static void layernorm_weight_part(const call *c, size_t at, size_t columns) {
+    sl_cpu_layernorm_weight_grad(c->rows, (int)columns, c->width, c->in[0] + at, c->in[1] + at,
+                                 c->out[0] + at, c->out[0] + c->width + at, c->out[1] + at, c->out[2] + at);
 }
 
 static void layernorm_weight_grad(sl_device *d, int rows, int width, const float *dy, const float *normal,
                                   float *scratch, float *gain_grad, float *bias_grad) {
     call c = {.rows = rows, .width = width, .in = {dy, normal}, .out = {scratch, gain_grad, bias_grad}};
-    divide(d, layernorm_weight_share, area(rows, width), &c);
+    by_columns(d, layernorm_weight_part, &c);
 }
 
-static void rmsnorm_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
+static void rmsnorm_part(const call *c, size_t r, size_t rows) {
     const size_t at = r * (size_t)c->width;
-    sl_cpu_rmsnorm(rows, c->width, c->number, c->in[0] + at, c->in[1], c->out[0] + at, c->out[1] + r,
+    sl_cpu_rmsnorm((int)rows, c->width, c->number, c->in[0] + at, c->in[1], c->out[0] + at, c->out[1] + r,
                    c->out[2] + at);
 }
 
 static void rmsnorm(sl_device *d, int rows, int width, float epsilon, const float *x, const float *gain,
                     float *normal, float *scale, float *y) {
     call c = {.rows = rows, .width = width, .number = epsilon, .in = {x, gain}, .out = {normal, scale, y}};
-    divide(d, rmsnorm_share, area(rows, width), &c);
+    by_rows(d, rmsnorm_part, &c);
 }
 
-static void rmsnorm_apply_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
+static void rmsnorm_apply_part(const call *c, size_t r, size_t rows) {
     const size_t at = r * (size_t)c->width;
-    sl_cpu_rmsnorm_apply(rows, c->width, c->in[0] + at, c->in[1], c->out[0] + at);
+    sl_cpu_rmsnorm_apply((int)rows, c->width, c->in[0] + at, c->in[1], c->out[0] + at);
 }
 
 static void rmsnorm_apply(sl_device *d, int rows, int width, const float *normal, const float *gain,
                           float *y) {
     call c = {.rows = rows, .width = width, .in = {normal, gain}, .out = {y}};
-    divide(d, rmsnorm_apply_share, area(rows, width), &c);
+    by_rows(d, rmsnorm_apply_part, &c);
 }
 
-static void rmsnorm_input_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
+static void rmsnorm_input_part(const call *c, size_t r, size_t rows) {
     const size_t at = r * (size_t)c->width;
-    sl_cpu_rmsnorm_input_grad(rows, c->width, c->in[0] + at, c->in[1], c->in[2] + at, c->in[4] + r,
+    sl_cpu_rmsnorm_input_grad((int)rows, c->width, c->in[0] + at, c->in[1], c->in[2] + at, c->in[4] + r,
                               moved(c->in[3], at), c->out[0] + at);
 }
 
 static void rmsnorm_input_grad(sl_device *d, int rows, int width, const float *dy, const float *gain,
                                const float *normal, const float *scale, const float *residual, float *dx) {
     call c = {.rows = rows, .width = width, .in = {dy, gain, normal, residual, scale}, .out = {dx}};
-    divide(d, rmsnorm_input_share, area(rows, width), &c);
+    by_rows(d, rmsnorm_input_part, &c);
 }
 
-static void rmsnorm_weight_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at;
-    int columns;
-    columns_of(c, thread, threads, &at, &columns);
-    sl_cpu_rmsnorm_weight_grad(c->rows, columns, c->width, c->in[0] + at, c->in[1] + at, c->out[0] + at,
+static void rmsnorm_weight_part(const call *c, size_t at, size_t columns) {
+    sl_cpu_rmsnorm_weight_grad(c->rows, (int)columns, c->width, c->in[0] + at, c->in[1] + at, c->out[0] + at,
                                c->out[1] + at);
 }
 
 static void rmsnorm_weight_grad(sl_device *d, int rows, int width, const float *dy, const float *normal,
                                 float *scratch, float *gain_grad) {
     call c = {.rows = rows, .width = width, .in = {dy, normal}, .out = {scratch, gain_grad}};
-    divide(d, rmsnorm_weight_share, area(rows, width), &c);
+    by_columns(d, rmsnorm_weight_part, &c);
 }
 
 /* ---- element by element ---- */
 
-static void bias_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at;
-    int columns;
-    columns_of(c, thread, threads, &at, &columns);
-    sl_cpu_bias_grad(c->rows, columns, c->width, c->in[0] + at, c->out[0] + at, c->out[1] + at);
+static void bias_part(const call *c, size_t at, size_t columns) {
+    sl_cpu_bias_grad(c->rows, (int)columns, c->width, c->in[0] + at, c->out[0] + at, c->out[1] + at);
 }
 
 static void bias_grad(sl_device *d, int rows, int width, const float *dy, float *scratch, float *grad) {
     call c = {.rows = rows, .width = width, .in = {dy}, .out = {scratch, grad}};
-    divide(d, bias_share, area(rows, width), &c);
+    by_columns(d, bias_part, &c);
 }
 
-static void elements_of(const call *c, int thread, int threads, size_t *first, size_t *count) {
-    size_t end;
-    sl_threads_share(c->elements, UNIT, thread, threads, first, &end);
-    *count = end - *first;
-}
-
-static void gelu_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at, count;
-    elements_of(c, thread, threads, &at, &count);
+static void gelu_part(const call *c, size_t at, size_t count) {
     sl_cpu_gelu(count, c->in[0] + at, c->out[0] + at);
 }
 
 static void gelu(sl_device *d, size_t count, const float *x, float *y) {
-    call c = {.elements = count, .in = {x}, .out = {y}};
-    divide(d, gelu_share, count, &c);
+    call c = {.in = {x}, .out = {y}};
+    by_elements(d, gelu_part, count, &c);
 }
 
-static void gelu_input_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at, count;
-    elements_of(c, thread, threads, &at, &count);
+static void gelu_input_part(const call *c, size_t at, size_t count) {
     sl_cpu_gelu_input_grad(count, c->out[0] + at, c->out[1] + at);
 }
 
 static void gelu_input_grad(sl_device *d, size_t count, float *x, float *dy) {
-    call c = {.elements = count, .out = {x, dy}};
-    divide(d, gelu_input_share, count, &c);
+    call c = {.out = {x, dy}};
+    by_elements(d, gelu_input_part, count, &c);
 }
 
-static void swiglu_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at, count;
-    elements_of(c, thread, threads, &at, &count);
+static void swiglu_part(const call *c, size_t at, size_t count) {
     sl_cpu_swiglu(count, c->in[0] + at, c->in[1] + at, c->out[0] + at);
 }
 
 static void swiglu(sl_device *d, size_t count, const float *gate, const float *up, float *y) {
-    call c = {.elements = count, .in = {gate, up}, .out = {y}};
-    divide(d, swiglu_share, count, &c);
+    call c = {.in = {gate, up}, .out = {y}};
+    by_elements(d, swiglu_part, count, &c);
 }
 
-static void swiglu_input_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at, count;
-    elements_of(c, thread, threads, &at, &count);
+static void swiglu_input_part(const call *c, size_t at, size_t count) {
     sl_cpu_swiglu_input_grad(count, c->out[0] + at, c->out[1] + at, c->out[2] + at);
 }
 
 static void swiglu_input_grad(sl_device *d, size_t count, float *gate, float *up, float *dy) {
-    call c = {.elements = count, .out = {gate, up, dy}};
-    divide(d, swiglu_input_share, count, &c);
+    call c = {.out = {gate, up, dy}};
+    by_elements(d, swiglu_input_part, count, &c);
 }
 
-static void rope_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
-    sl_cpu_rope(rows, (int)r, c->context, c->heads, c->size, c->stride, c->backward, c->in[0],
+static void rope_part(const call *c, size_t r, size_t rows) {
+    sl_cpu_rope((int)rows, (int)r, c->context, c->heads, c->size, c->stride, c->backward, c->in[0],
                 c->out[0] + r * (size_t)c->stride);
 }
 
 static void rope(sl_device *d, int rows, int context, int heads, int size, int stride, int backward,
                  const float *table, float *x) {
     call c = {.rows = rows,
+              .width = heads * size,
               .context = context,
               .heads = heads,
               .size = size,
@@ -261,17 +213,13 @@ static void rope(sl_device *d, int rows, int context, int heads, int size, int s
               .backward = backward,
               .in = {table},
               .out = {x}};
-    divide(d, rope_share, area(rows, heads * size), &c);
+    by_rows(d, rope_part, &c);
 }
 
 /* ---- embeddings ---- */
 
-static void embed_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
-    sl_cpu_embed(rows, c->width, c->first, c->count, c->token + r, c->in[0],
+static void embed_part(const call *c, size_t r, size_t rows) {
+    sl_cpu_embed((int)rows, c->width, c->first, c->count, c->token + r, c->in[0],
                  c->out[0] + r * (size_t)c->width);
 }
 
@@ -284,15 +232,11 @@ static void embed(sl_device *d, int rows, int width, int first, int count, const
               .token = token,
               .in = {table},
               .out = {x}};
-    divide(d, embed_share, area(rows, width), &c);
+    by_rows(d, embed_part, &c);
 }
 
-static void embed_weight_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at;
-    int columns;
-    columns_of(c, thread, threads, &at, &columns);
-    sl_cpu_embed_weight_grad(c->rows, columns, c->width, c->first, c->count, c->token, c->in[0] + at,
+static void embed_weight_part(const call *c, size_t at, size_t columns) {
+    sl_cpu_embed_weight_grad(c->rows, (int)columns, c->width, c->first, c->count, c->token, c->in[0] + at,
                              c->out[0] + at);
 }
 
@@ -305,53 +249,41 @@ static void embed_weight_grad(sl_device *d, int rows, int width, int first, int 
               .token = token,
               .in = {dx},
               .out = {grad}};
-    divide(d, embed_weight_share, area(rows, width), &c);
+    by_columns(d, embed_weight_part, &c);
 }
 
-static void positions_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
-    sl_cpu_add_positions(rows, (int)r, c->width, c->context, c->in[0], c->out[0] + r * (size_t)c->width);
+static void positions_part(const call *c, size_t r, size_t rows) {
+    sl_cpu_add_positions((int)rows, (int)r, c->width, c->context, c->in[0], c->out[0] + r * (size_t)c->width);
 }
 
 static void add_positions(sl_device *d, int rows, int width, int context, const float *table, float *x) {
     call c = {.rows = rows, .width = width, .context = context, .in = {table}, .out = {x}};
-    divide(d, positions_share, area(rows, width), &c);
+    by_rows(d, positions_part, &c);
 }
 
-static void positions_weight_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t at;
-    int columns;
-    columns_of(c, thread, threads, &at, &columns);
-    sl_cpu_positions_weight_grad(c->rows, columns, c->width, c->context, c->in[0] + at, c->out[0] + at);
+static void positions_weight_part(const call *c, size_t at, size_t columns) {
+    sl_cpu_positions_weight_grad(c->rows, (int)columns, c->width, c->context, c->in[0] + at, c->out[0] + at);
 }
 
 static void positions_weight_grad(sl_device *d, int rows, int width, int context, const float *dx,
                                   float *grad) {
     call c = {.rows = rows, .width = width, .context = context, .in = {dx}, .out = {grad}};
-    divide(d, positions_weight_share, area(rows, width), &c);
+    by_columns(d, positions_weight_part, &c);
 }
 
-static void add_rows_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
+static void add_rows_part(const call *c, size_t r, size_t rows) {
     const size_t at = r * (size_t)c->width;
-    sl_cpu_add_rows(rows, c->width, c->in[0] + at, c->in[1], c->out[0] + at);
+    sl_cpu_add_rows((int)rows, c->width, c->in[0] + at, c->in[1], c->out[0] + at);
 }
 
 static void add_rows(sl_device *d, int rows, int width, const float *y, const float *bias, float *x) {
     call c = {.rows = rows, .width = width, .in = {y, bias}, .out = {x}};
-    divide(d, add_rows_share, area(rows, width), &c);
+    by_rows(d, add_rows_part, &c);
 }
 
 /* ---- the loss: rows are computed by any thread and added up by one, in ascending order ---- */
 
-static double divide_losses(const sl_device *d, share_of *share, const call *all) {
+static double divide_losses(const sl_device *d, part_of *part, const call *all) {
     double loss[MOST_ROWS], sum = 0;
     for (int row = 0; row < all->rows; row += MOST_ROWS) {
         const size_t r = (size_t)row;
@@ -362,47 +294,35 @@ static double divide_losses(const sl_device *d, share_of *share, const call *all
         c.out[0] = all->out[0] + r * (size_t)all->width;
         for (int i = 0; i < 2; i++)
             c.in[i] = moved(all->in[i], r);
-        divide(d, share, area(c.rows, c.width), &c);
+        by_rows(d, part, &c);
         for (int i = 0; i < c.rows; i++)
             sum += loss[i];
     }
     return sum;
 }
 
-static void cross_entropy_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
-    sl_cpu_cross_entropy(rows, c->width, c->out[0] + r * (size_t)c->width, c->token + r, c->number,
+static void cross_entropy_part(const call *c, size_t r, size_t rows) {
+    sl_cpu_cross_entropy((int)rows, c->width, c->out[0] + r * (size_t)c->width, c->token + r, c->number,
                          c->loss + r);
 }
 
 static double cross_entropy(sl_device *d, int rows, int vocabulary, float *logits, const uint16_t *target,
                             float grad_scale) {
     call c = {.rows = rows, .width = vocabulary, .token = target, .number = grad_scale, .out = {logits}};
-    return divide_losses(d, cross_entropy_share, &c);
+    return divide_losses(d, cross_entropy_part, &c);
 }
 
-static void entropy_top_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
-    sl_cpu_entropy_top(rows, c->width, c->in[0] + r * (size_t)c->width, c->out[0] + r);
+static void entropy_top_part(const call *c, size_t r, size_t rows) {
+    sl_cpu_entropy_top((int)rows, c->width, c->in[0] + r * (size_t)c->width, c->out[0] + r);
 }
 
 static void entropy_top(sl_device *d, int rows, int columns, const float *logits, float *top) {
     call c = {.rows = rows, .width = columns, .in = {logits}, .out = {top}};
-    divide(d, entropy_top_share, area(rows, columns), &c);
+    by_rows(d, entropy_top_part, &c);
 }
 
-static void entropy_sums_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
-    sl_cpu_entropy_sums(rows, c->width, c->first, c->out[0] + r * (size_t)c->width, c->token + r,
+static void entropy_sums_part(const call *c, size_t r, size_t rows) {
+    sl_cpu_entropy_sums((int)rows, c->width, c->first, c->out[0] + r * (size_t)c->width, c->token + r,
                         c->in[0] + r, c->out[1] + r, c->out[1] + c->rows + r);
 }
 
@@ -410,15 +330,11 @@ static void entropy_sums(sl_device *d, int rows, int columns, int first, float *
                          const uint16_t *target, const float *top, float *sums) {
     call c = {
         .rows = rows, .width = columns, .first = first, .token = target, .in = {top}, .out = {logits, sums}};
-    divide(d, entropy_sums_share, area(rows, columns), &c);
+    by_rows(d, entropy_sums_part, &c);
 }
 
-static void entropy_grad_share(void *object, int thread, int threads) {
-    const call *c = object;
-    size_t r;
-    int rows;
-    rows_of(c, thread, threads, &r, &rows);
-    sl_cpu_entropy_grad(rows, c->width, c->first, c->out[0] + r * (size_t)c->width, c->token + r,
+static void entropy_grad_part(const call *c, size_t r, size_t rows) {
+    sl_cpu_entropy_grad((int)rows, c->width, c->first, c->out[0] + r * (size_t)c->width, c->token + r,
                         c->in[0] + r, c->in[1] + r, c->number, c->loss + r);
 }
 
@@ -431,7 +347,7 @@ static double entropy_grad(sl_device *d, int rows, int columns, int first, float
               .number = grad_scale,
               .in = {sums, sums + rows},
               .out = {logits}};
-    return divide_losses(d, entropy_grad_share, &c);
+    return divide_losses(d, entropy_grad_part, &c);
 }
 
 void sl_cpu_fill_divided(sl_device *d) {

@@ -1,8 +1,7 @@
 /* Sums over a row in 16 lanes: lane l holds elements l, l + 16, ... and the lanes are added as a fixed tree,
  * so the value is a function of the row alone. And exp, as a polynomial that every instruction set evaluates
  * alike. */
-#ifndef SL_RUN_DEVICE_CPU_LANES_H
-#define SL_RUN_DEVICE_CPU_LANES_H
+#pragma once
 
 #include "run/device/cpu.h"
 #include <string.h>
@@ -130,5 +129,3 @@ SL_INLINE float sl_exp(float x) {
     memcpy(&power, &bits, sizeof power);
     return p * power;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * values of a row with the number of rows.) A product is divided by rows of its result; each thread runs a
  * primitive of one thread on its rows, so that no bit depends on their number. f32 strictly, or bf16 copies
  * of both operands summed in f32. Scratch from the caller. */
-#ifndef SL_RUN_DEVICE_CPU_MATMUL_H
-#define SL_RUN_DEVICE_CPU_MATMUL_H
+#pragma once
 
 #include "run/device/cpu.h"
 #include <oneapi/dnnl/dnnl.h>
@@ -16,5 +15,3 @@ struct sl_cpu {
 
 /** Frees the products and the engine. */
 void sl_cpu_matmul_close(sl_cpu *cpu);
-
-#endif

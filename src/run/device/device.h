@@ -5,8 +5,7 @@
  * What every implementation keeps (design.md, rules 1 and 2): the result of a row never depends on how many
  * rows there are or how they are aligned; the threads are what was configured, whoever calls; sums run in one
  * fixed order. A device is used by one thread at a time. */
-#ifndef SL_RUN_DEVICE_DEVICE_H
-#define SL_RUN_DEVICE_DEVICE_H
+#pragma once
 
 #include "base/status.h"
 #include <stddef.h>
@@ -157,5 +156,3 @@ struct sl_device {
 /** The cpu with that many threads (>= 1). Frees everything in device->close. SL_EINVAL,
  * SL_ESYS. */
 sl_status sl_device_open_cpu(int threads, sl_device **device);
-
-#endif

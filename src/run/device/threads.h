@@ -3,8 +3,7 @@
  *
  * A result never depends on the number of threads: what is divided are rows, blocks of fixed size or heads,
  * and each of them is computed by one thread in one order. */
-#ifndef SL_RUN_DEVICE_THREADS_H
-#define SL_RUN_DEVICE_THREADS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ void sl_threads_run(int threads, void (*work)(void *object, int thread, int thre
 
 /** Items [*first, *end) of `items` that belong to a thread: as even as can be, in multiples of `unit`. */
 void sl_threads_share(size_t items, size_t unit, int thread, int threads, size_t *first, size_t *end);
-
-#endif

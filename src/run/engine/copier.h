@@ -6,8 +6,7 @@
  * this, each written by one thread: `steps` (the rank; behind it ended[], all of its steps so far) and
  * `moves` (the copier; behind it begun[] and done[]), stored with release and loaded with acquire. On a
  * virtual clock the copier is a participant. */
-#ifndef SL_RUN_ENGINE_COPIER_H
-#define SL_RUN_ENGINE_COPIER_H
+#pragma once
 
 #include "base/clock.h"
 #include "plan/lower/program.h"
@@ -47,5 +46,3 @@ sl_status sl_copier_wait(sl_copier *copier, int32_t move, sl_time *start);
 sl_status sl_copier_end(sl_copier *copier);
 /** Frees all; after sl_copier_end. */
 void sl_copier_free(sl_copier *copier);
-
-#endif

@@ -27,8 +27,7 @@
  * Buffers (README.md): receives and handovers inside the rank use as many as lowering counts, each again and
  * again; a send's buffer is free when the message has arrived, and there are as many as were ever under way.
  */
-#ifndef SL_RUN_ENGINE_ENGINE_H
-#define SL_RUN_ENGINE_ENGINE_H
+#pragma once
 
 #include "base/clock.h"
 #include "notice/record/record.h"
@@ -86,5 +85,3 @@ void sl_engine_arrange(sl_engine *engine, sl_regime regime, int queue);
 /** One iteration; no op starts before `begin` (absolute). Returns when the last op has ended and every
  * message of this rank has arrived. */
 sl_status sl_engine_run(sl_engine *engine, uint32_t iteration, sl_time begin, sl_engine_result *result);
-
-#endif

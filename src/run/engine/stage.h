@@ -1,7 +1,6 @@
 /* What the engine runs: the ops of one stage behind a table of functions, so that the engine knows nothing of
  * models and a test can bind empty paced ops. A rank that holds several stages has a table for each. */
-#ifndef SL_RUN_ENGINE_STAGE_H
-#define SL_RUN_ENGINE_STAGE_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -34,5 +33,3 @@ typedef struct sl_stage {
     sl_status (*offload)(void *object, int microbatch);
     sl_status (*fetch)(void *object, int microbatch);
 } sl_stage;
-
-#endif

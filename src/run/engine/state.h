@@ -1,6 +1,5 @@
 /* The engine's own state: what its files share. Internal. */
-#ifndef SL_RUN_ENGINE_STATE_H
-#define SL_RUN_ENGINE_STATE_H
+#pragma once
 
 #include "plan/lower/flow.h"
 #include "run/engine/copier.h"
@@ -61,5 +60,3 @@ sl_status sl_sends_finish(sl_engine *engine);
 sl_status sl_block_run(sl_engine *engine, int32_t i, int steps, sl_engine_result *result);
 /** Posts what falls due before step `i`. */
 sl_status sl_block_post(sl_engine *engine, int32_t i);
-
-#endif

@@ -9,8 +9,7 @@
  * One writes at a time: the supervisor only while no rank lives, of the ranks the leader alone. The file is
  * whole or absent. Times are of the calendar, because the two may be on different hosts; these agree on it to
  * some milliseconds, and no duration is taken for negative. */
-#ifndef SL_RUN_FILE_ROSTER_H
-#define SL_RUN_FILE_ROSTER_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -80,5 +79,3 @@ int sl_roster_here(const sl_roster *roster, const char *self);
 
 /** The calendar's time, ns since 1970. */
 sl_time sl_roster_now(void);
-
-#endif

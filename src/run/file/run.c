@@ -1,9 +1,7 @@
 #include "base/memory.h"
 #include "plan/pipeline/kind.h"
 #include "plan/pipeline/problem_read.h"
-#include "run/file/run_arrange.h"
-#include "run/file/run_faults.h"
-#include "run/file/run_shape.h"
+#include "run/file/run_inside.h"
 
 #include <string.h>
 
@@ -258,15 +256,11 @@ static sl_status parse_split(const sl_node *node, void *object) {
 
 /* ---- the whole ---- */
 
-/* A key of `model` that is there and should not be so. */
-static sl_status refuse_model(const sl_document *document, const char *key, const char *why) {
-    return sl_run_refuse(document, "model", key, why);
-}
-
 static sl_status check_divided(const sl_document *document, const char *key, int value, int ranks) {
-    char why[192];
-    snprintf(why, sizeof why, "of %d cannot be divided evenly over parallel.tensor of %d", value, ranks);
-    return value % ranks == 0 ? SL_OK : refuse_model(document, key, why);
+    return value % ranks == 0
+               ? SL_OK
+               : sl_run_refuse(document, "model", key,
+                               "of %d cannot be divided evenly over parallel.tensor of %d", value, ranks);
 }
 
 /* Tensor ranks share heads and the MLP evenly, the vocabulary as it comes. */
@@ -282,28 +276,26 @@ static sl_status check_tensor(const sl_document *document, const sl_run *run, in
 }
 
 static sl_status check_model(const sl_document *document, sl_run *run) {
-    char why[192];
     const sl_node *model = sl_node_find(document->root, "model");
-    const int llama = run->model.kind == 1, heads = run->model.heads,
+    const int llama = run->model.kind == 1, width = run->model.width, heads = run->model.heads,
               kv_heads = run->model.kv_heads ? run->model.kv_heads : heads;
-    if (run->model.width % heads != 0) {
-        snprintf(why, sizeof why, "of %d does not divide the width of %d", heads, run->model.width);
-        return refuse_model(document, "heads", why);
-    }
-    snprintf(why, sizeof why, "of %d does not divide the %d heads", kv_heads, heads);
+    if (width % heads != 0)
+        return sl_run_refuse(document, "model", "heads", "of %d does not divide the width of %d", heads,
+                             width);
     if (heads % kv_heads != 0)
-        return refuse_model(document, "kv_heads", why);
+        return sl_run_refuse(document, "model", "kv_heads", "of %d does not divide the %d heads", kv_heads,
+                             heads);
     if (!llama && kv_heads != heads)
-        return refuse_model(document, "kv_heads", "needs kind llama; gpt2 has as many as heads");
+        return sl_run_refuse(document, "model", "kv_heads", "needs kind llama; gpt2 has as many as heads");
     if (!llama && sl_node_find(model, "tied") && !run->model.tied)
-        return refuse_model(document, "tied", "of false needs kind llama; gpt2's head is its embedding");
+        return sl_run_refuse(document, "model", "tied",
+                             "of false needs kind llama; gpt2's head is its embedding");
     if (!llama && (sl_node_find(model, "rope_base") || sl_node_find(model, "norm_eps")))
-        return refuse_model(document, sl_node_find(model, "rope_base") ? "rope_base" : "norm_eps",
-                            "belongs to kind llama");
-    snprintf(why, sizeof why, "makes heads of %d; rotary positions need an even size",
-             run->model.width / heads);
-    if (llama && run->model.width / heads % 2)
-        return refuse_model(document, "heads", why);
+        return sl_run_refuse(document, "model", sl_node_find(model, "rope_base") ? "rope_base" : "norm_eps",
+                             "belongs to kind llama");
+    if (llama && width / heads % 2)
+        return sl_run_refuse(document, "model", "heads",
+                             "makes heads of %d; rotary positions need an even size", width / heads);
     return check_tensor(document, run, kv_heads);
 }
 

@@ -1,7 +1,6 @@
 /* The run file: what `train` is given (design.md, Files). Read and checked before any process starts, so that
  * a wrong request costs nothing. Part of the command, too: it knows neither MPI nor the model. */
-#ifndef SL_RUN_FILE_RUN_H
-#define SL_RUN_FILE_RUN_H
+#pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
 #include "base/config.h"
@@ -148,6 +147,8 @@ int sl_fault_is_active(const sl_fault *fault, int iteration);
 
 /** Whether ranks `from` and `to` exchange messages in some schedule of this run. */
 int sl_run_has_link(const sl_run *run, int from, int to);
+/** The same of a problem: messages go between neighbouring stages. */
+int sl_shape_has_link(const sl_problem *shape, int from, int to);
 
 /** Whether this run starts delegates, or may: `transport` asks for them and there is somebody to send to. */
 int sl_run_may_delegate(const sl_run *run);
@@ -170,5 +171,3 @@ sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *f
                                  sl_problem *problem);
 
 void sl_run_document(FILE *out);
-
-#endif

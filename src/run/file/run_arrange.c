@@ -1,6 +1,6 @@
-#include "run/file/run_arrange.h"
 #include "base/memory.h"
 #include "plan/family/family.h"
+#include "run/file/run_inside.h"
 
 #define AT(field) offsetof(reading, field)
 

@@ -1,6 +1,6 @@
-#include "run/file/run_faults.h"
 #include "base/memory.h"
 #include "run/file/roster.h"
+#include "run/file/run_inside.h"
 
 #include <string.h>
 #include <unistd.h>

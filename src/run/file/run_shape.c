@@ -1,16 +1,24 @@
-#include "run/file/run_shape.h"
 #include "base/memory.h"
 #include "plan/family/family.h"
 #include "plan/pipeline/problem_read.h"
+#include "run/file/run_inside.h"
 
+#include <stdarg.h>
 #include <string.h>
 
-sl_status sl_run_refuse(const sl_document *document, const char *section, const char *key, const char *why) {
-    const sl_node *map = section ? sl_node_find(document->root, section) : document->root;
-    const sl_node *node = key ? sl_node_find(map, key) : map;
-    if (!node)
-        node = map ? map : document->root;
-    return sl_node_error(node, "%s", why);
+static const sl_node *find(const sl_document *document, const char *section, const char *key) {
+    return sl_node_find(sl_node_find(document->root, section), key);
+}
+
+sl_status sl_run_refuse(const sl_document *document, const char *section, const char *key, const char *format,
+                        ...) {
+    char why[256];
+    const sl_node *map = sl_node_find(document->root, section), *node = key ? sl_node_find(map, key) : map;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    return sl_node_error(node ? node : map ? map : document->root, "%s", why);
 }
 
 /* ---- shape ---- */
@@ -54,9 +62,13 @@ int sl_run_may_delegate(const sl_run *run) {
 }
 
 int sl_run_has_link(const sl_run *run, int from, int to) {
-    sl_problem shape = sl_run_shape(run);
-    for (int stage = 0; stage + 1 < shape.stages && from != to; stage++) {
-        int a = sl_problem_rank(&shape, stage), b = sl_problem_rank(&shape, stage + 1);
+    const sl_problem shape = sl_run_shape(run);
+    return sl_shape_has_link(&shape, from, to);
+}
+
+int sl_shape_has_link(const sl_problem *shape, int from, int to) {
+    for (int stage = 0; stage + 1 < shape->stages && from != to; stage++) {
+        int a = sl_problem_rank(shape, stage), b = sl_problem_rank(shape, stage + 1);
         if ((a == from && b == to) || (a == to && b == from))
             return 1;
     }
@@ -67,15 +79,10 @@ static int is_file(const sl_run *run) {
     return strcmp(run->schedule, "auto") != 0 && !sl_family_find(run->schedule);
 }
 
-static const sl_node *parallel_key(const sl_document *document, const char *key) {
-    const sl_node *parallel = sl_node_find(document->root, "parallel");
-    return parallel ? sl_node_find(parallel, key) : NULL;
-}
-
 /* The first placement that the schedule's family is defined for; linear for those that take any. */
 static void choose_placement(const sl_document *document, sl_run *run) {
     const sl_family *family = sl_family_find(run->schedule);
-    if (parallel_key(document, "placement") || !family)
+    if (find(document, "parallel", "placement") || !family)
         return;
     for (int placement = SL_PLACEMENTS - 1; placement >= 0; placement--)
         if (family->placements & 1u << placement)
@@ -86,70 +93,62 @@ static sl_status check_placement(const sl_document *document, sl_run *run) {
     choose_placement(document, run);
     if (run->parallel.placement != SL_BIDIRECTIONAL)
         return SL_OK;
-    if (parallel_key(document, "placement"))
+    if (find(document, "parallel", "placement"))
         return sl_run_refuse(
             document, "parallel", "placement",
             "of bidirectional keeps two copies of the weights, which training does not have; use "
             "linear, loop or wave");
-    char why[192];
-    snprintf(
-        why, sizeof why,
-        "%s needs placement bidirectional, which keeps two copies of the weights; training does not have "
-        "them",
-        run->schedule);
-    return sl_run_refuse(document, "schedule", NULL, why);
+    return sl_run_refuse(document, "schedule", NULL,
+                         "%s needs placement bidirectional, which keeps two copies of the weights; training "
+                         "does not have them",
+                         run->schedule);
 }
 
 static sl_status check_stages(const sl_document *document, sl_run *run) {
-    char why[192];
-    int ranks = run->parallel.pipeline, linear = run->parallel.placement == SL_LINEAR;
+    const int ranks = run->parallel.pipeline, layers = run->model.layers,
+              linear = run->parallel.placement == SL_LINEAR;
     const char *placement = sl_placement_name((sl_placement)run->parallel.placement);
-    int stated = parallel_key(document, "stages") != NULL;
+    const sl_node *stated = find(document, "parallel", "stages"),
+                  *pipeline = find(document, "parallel", "pipeline");
     if (!stated)
         run->parallel.stages = linear ? ranks : 2 * ranks;
-    int stages = run->parallel.stages;
-    snprintf(why, sizeof why, "must be %s (%d) with placement %s, got %d",
-             linear ? "as many as ranks" : "a multiple of the ranks", ranks, placement, stages);
+    const int stages = run->parallel.stages;
     if (stages < 1 || (linear ? stages != ranks : stages % ranks != 0))
-        return sl_run_refuse(document, "parallel", "stages", why);
-    if (stated || !linear)
-        snprintf(why, sizeof why, "of %d (placement %s) is more than the model's %d layers", stages,
-                 placement, run->model.layers);
-    else
-        snprintf(why, sizeof why, "of %d ranks is more stages than the model's %d layers", ranks,
-                 run->model.layers);
-    if (stages > run->model.layers && !stated && !linear)
-        return sl_node_error(parallel_key(document, "pipeline") ? parallel_key(document, "pipeline")
-                                                                : sl_node_find(document->root, "schedule"),
-                             "makes %d stages with placement %s, more than the model's %d layers", stages,
-                             placement, run->model.layers);
-    return stages > run->model.layers
-               ? sl_run_refuse(document, "parallel", stated ? "stages" : "pipeline", why)
-               : SL_OK;
+        return sl_run_refuse(document, "parallel", "stages", "must be %s (%d) with placement %s, got %d",
+                             linear ? "as many as ranks" : "a multiple of the ranks", ranks, placement,
+                             stages);
+    if (stages <= layers)
+        return SL_OK;
+    if (stated)
+        return sl_node_error(stated, "of %d (placement %s) is more than the model's %d layers", stages,
+                             placement, layers);
+    if (linear)
+        return sl_run_refuse(document, "parallel", "pipeline",
+                             "of %d ranks is more stages than the model's %d layers", ranks, layers);
+    return sl_node_error(pipeline ? pipeline : sl_node_find(document->root, "schedule"),
+                         "makes %d stages with placement %s, more than the model's %d layers", stages,
+                         placement, layers);
 }
 
 /* As even as can be where the file says nothing. */
 static sl_status choose_split(const sl_document *document, sl_run *run) {
-    char why[192];
-    const sl_node *batch = sl_node_find(document->root, "batch"), *split = sl_node_find(batch, "split");
+    const sl_node *split = find(document, "batch", "split");
     int replicas = run->parallel.data, all = run->batch.microbatches, sum = 0;
-    if (split && split->children != replicas) {
-        snprintf(why, sizeof why, "must have a number for each of %d replicas, has %d", replicas,
-                 split->children);
-        return sl_run_refuse(document, "batch", "split", why);
-    }
-    if (!split && all < replicas) {
-        snprintf(why, sizeof why, "of %d is less than one for each of %d replicas", all, replicas);
-        return sl_run_refuse(document, "batch", "microbatches", why);
-    }
+    if (split && split->children != replicas)
+        return sl_run_refuse(document, "batch", "split", "must have a number for each of %d replicas, has %d",
+                             replicas, split->children);
+    if (!split && all < replicas)
+        return sl_run_refuse(document, "batch", "microbatches",
+                             "of %d is less than one for each of %d replicas", all, replicas);
     if (!split)
         SL_TRY(sl_alloc(&run->batch.split, (size_t)replicas, sizeof *run->batch.split));
     for (int r = 0; r < replicas && !split; r++)
         run->batch.split[r] = all / replicas + (r < all % replicas);
     for (int r = 0; r < replicas; r++)
         sum += run->batch.split[r] <= all ? run->batch.split[r] : all;
-    snprintf(why, sizeof why, "must be batch.microbatches (%d) in sum", all);
-    return sum == all ? SL_OK : sl_run_refuse(document, "batch", "split", why);
+    return sum == all
+               ? SL_OK
+               : sl_run_refuse(document, "batch", "split", "must be batch.microbatches (%d) in sum", all);
 }
 
 static sl_status check_schedule(const sl_document *document, const sl_run *run, int replica) {
@@ -163,11 +162,9 @@ static sl_status check_schedule(const sl_document *document, const sl_run *run, 
                              "times the stages and parts is more than the planner takes");
     if (!family || sl_family_check(family, &shape) == SL_OK)
         return SL_OK;
-    char why[256];
-    snprintf(why, sizeof why, "%s", sl_error_text());
     if (run->parallel.data > 1)
-        snprintf(why, sizeof why, "in replica %d: %.200s", replica, sl_error_text());
-    return sl_run_refuse(document, "schedule", NULL, why);
+        return sl_run_refuse(document, "schedule", NULL, "in replica %d: %.200s", replica, sl_error_text());
+    return sl_run_refuse(document, "schedule", NULL, "%s", sl_error_text());
 }
 
 sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
@@ -181,11 +178,6 @@ sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
 
 /* ---- lists of a value for each stage ---- */
 
-static const sl_node *find_in(const sl_document *document, const char *section, const char *key) {
-    const sl_node *map = sl_node_find(document->root, section);
-    return map ? sl_node_find(map, key) : NULL;
-}
-
 static sl_status check_length(const sl_node *node, int stages) {
     if (node->kind != SL_NODE_LIST || node->children != stages)
         return sl_node_error(node, "must be a list of one value for each of the %d stages", stages);
@@ -193,7 +185,7 @@ static sl_status check_length(const sl_node *node, int stages) {
 }
 
 sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
-    const sl_node *node = find_in(document, "parallel", "cut");
+    const sl_node *node = find(document, "parallel", "cut");
     int64_t blocks, sum = 0;
     if (!node)
         return SL_OK;
@@ -212,7 +204,7 @@ sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
 }
 
 sl_status sl_run_read_recompute(const sl_document *document, sl_run *run) {
-    const sl_node *node = find_in(document, "device", "recompute");
+    const sl_node *node = find(document, "device", "recompute");
     int list = node && node->kind == SL_NODE_LIST;
     if (!node)
         return SL_OK;
@@ -234,8 +226,7 @@ static sl_status read_pace_list(const sl_node *map, const char *key, int stages,
 
 /* As times_ms of a problem, but no time may be 0: that would mean as long as the arithmetic takes. */
 sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
-    const sl_node *device = sl_node_find(document->root, "device"),
-                  *map = device ? sl_node_find(device, "pace_ms") : NULL;
+    const sl_node *map = find(document, "device", "pace_ms");
     int stages = run->parallel.stages;
     if (!map)
         return SL_OK;

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/writer.h"
 #include "plan/pipeline/csv.h"
-#include "run/journal/forecast.h"
+#include "run/file/run.h"
 #include "run/journal/journal_cut.h"
 #include "run/journal/tracing.h"
 
@@ -116,10 +116,7 @@ void sl_journal_close(sl_journal *j) {
     }
     for (int r = 0; r < j->layout.data && j->profiler; r++)
         sl_profiler_close(j->profiler[r]);
-    sl_free(j->profiler);
-    sl_free(j->ping);
-    sl_free(j->rows);
-    sl_free(j);
+    SL_FREE(j->profiler, j->ping, j->rows, j);
 }
 
 /* Further attempts find it as they would write it: one that is killed meanwhile leaves nothing unfinished. */
@@ -143,6 +140,13 @@ sl_status sl_journal_event(sl_journal *j, const sl_event *event) {
     return SL_OK;
 }
 
+sl_status sl_journal_tell(sl_journal *j, sl_event_kind kind, sl_time time, int iteration, const char *seen,
+                          const char *decided, const char *why) {
+    sl_event event = sl_event_of(kind, time, iteration);
+    sl_event_say(&event, seen, decided, why);
+    return sl_journal_event(j, &event);
+}
+
 void sl_journal_decision(sl_journal *j, const char *line) {
     put(j, "decisions.txt", SL_WRITER_APPEND, line);
 }
@@ -153,21 +157,11 @@ void sl_journal_measurement(sl_journal *j, const char *line) {
 
 /* ---- iterations ---- */
 
-/* Whether messages go from one rank to the other: neighbouring stages lie there. */
-static int has_link(const sl_problem *p, int from, int to) {
-    for (int stage = 0; stage + 1 < p->stages && from != to; stage++) {
-        int a = sl_problem_rank(p, stage), b = sl_problem_rank(p, stage + 1);
-        if ((a == from && b == to) || (a == to && b == from))
-            return 1;
-    }
-    return 0;
-}
-
 /* With several replicas each link says whose it is. */
 static void add_links(const sl_problem *measured, int replica, json_t *links) {
     for (int from = 0; from < measured->ranks; from++)
         for (int to = 0; to < measured->ranks; to++)
-            if (has_link(measured, from, to)) {
+            if (sl_shape_has_link(measured, from, to)) {
                 const sl_link *link = &measured->link[from * measured->ranks + to];
                 json_t *one = json_pack("{s:i, s:i, s:f, s:f}", "from", from, "to", to, "latency_ms",
                                         sl_to_ms(link->latency), "transfer_ms", sl_to_ms(link->transfer));
@@ -424,22 +418,26 @@ static json_t *ping_json(const sl_journal *j) {
     return links;
 }
 
-static sl_status write_summary(const sl_journal *j, const medians *m, const sl_summary *s,
-                               const sl_forecast *f) {
-    char hash[32];
+static int count_late(const sl_journal *j) {
     int late = 0;
     for (size_t i = 0; i < j->row_count; i++)
         late += j->rows[i].late;
+    return late;
+}
+
+static sl_status write_summary(const sl_journal *j, const medians *m, const sl_summary *s,
+                               const sl_forecast *f) {
+    char hash[32];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->weights_hash);
-    json_t *o =
-        json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}",
-                  "format", "slackline-summary-1", "weights_hash", hash, "iterations",
-                  (int)j->row_count + (j->first > 0 ? j->first : 0), "ranks",
-                  j->layout.pipeline * j->layout.data * j->layout.tensor, "phases", phases_json(j, m),
-                  "scheduling", s->scheduling, "instruction_set", s->isa, "communication", s->regime,
-                  "late_iterations", late, "ops", (json_int_t)s->ops, "overruns", (json_int_t)s->overruns,
-                  "swaps", s->swaps, "memory_peak_bytes", (json_int_t)s->memory_peak, "host_peak_bytes",
-                  (json_int_t)s->host_peak, "moves", (json_int_t)s->moves, "seconds", s->seconds);
+    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:o, s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:I, s:I, s:I, s:f}",
+                          "format", "slackline-summary-1", "weights_hash", hash, "iterations",
+                          (int)j->row_count + (j->first > 0 ? j->first : 0), "ranks",
+                          j->layout.pipeline * j->layout.data * j->layout.tensor, "phases", phases_json(j, m),
+                          "scheduling", s->scheduling, "instruction_set", s->isa, "communication", s->regime,
+                          "late_iterations", count_late(j), "ops", (json_int_t)s->ops, "overruns",
+                          (json_int_t)s->overruns, "swaps", s->swaps, "memory_peak_bytes",
+                          (json_int_t)s->memory_peak, "host_peak_bytes", (json_int_t)s->host_peak, "moves",
+                          (json_int_t)s->moves, "seconds", s->seconds);
     if (!o)
         return sl_error(SL_ENOMEM, "out of memory for the summary");
     json_object_set_new(o, "version", json_string(SL_VERSION));
@@ -471,53 +469,46 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
     return SL_OK;
 }
 
-typedef sl_status (*stream_writer)(const sl_journal *j, FILE *out);
+/* Of the profile that is told. */
+static sl_status make_problem(const sl_journal *j, sl_problem *problem) {
+    return sl_profiler_problem(j->profiler[sl_journal_slowest(j)], problem);
+}
 
-static sl_status write_profile(const sl_journal *j, FILE *out) {
+static sl_status write_profile(const sl_journal *j, const sl_program *program, FILE *out) {
+    (void)program;
     sl_problem problem;
-    SL_TRY(sl_profiler_problem(j->profiler[sl_journal_slowest(j)], &problem));
+    SL_TRY(make_problem(j, &problem));
     sl_status status = sl_problem_write(&problem, out);
     sl_problem_free(&problem);
     return status;
 }
 
 /* What ran last, as a file: with profile.yaml `simulate` times it. A plan with parts has no CSV. */
-static sl_status write_order(const sl_journal *j, const sl_program *program) {
+static sl_status write_order(const sl_journal *j, const sl_program *program, FILE *out) {
     sl_problem problem;
     sl_order order = {0};
-    char *text = NULL;
-    size_t size = 0;
     int most = 0;
     for (int r = 0; r < program->ranks; r++)
         most = program->rank[r].steps > most ? program->rank[r].steps : most;
-    SL_TRY(sl_profiler_problem(j->profiler[sl_journal_slowest(j)], &problem));
+    SL_TRY(make_problem(j, &problem));
     sl_status status = sl_order_make(program->ranks, most, &order);
     for (int r = 0; r < program->ranks && status == SL_OK; r++)
         for (int i = 0; i < program->rank[r].steps; i++)
             order.ops[r][order.count[r]++] = program->rank[r].step[i].op;
-    FILE *out = status == SL_OK ? open_memstream(&text, &size) : NULL;
-    if (status == SL_OK && !out)
-        status = sl_error(SL_ENOMEM, "out of memory for order.csv");
-    if (out) {
-        status = sl_order_write_csv(&problem, &order, out);
-        if (fclose(out) != 0 && status == SL_OK)
-            status = sl_error(SL_ENOMEM, "out of memory for order.csv");
-    }
-    if (status == SL_OK)
-        put(j, "order.csv", SL_WRITER_WHOLE, text);
-    free(text);
+    SL_THEN(status, sl_order_write_csv(&problem, &order, out));
     sl_order_free(&order);
     sl_problem_free(&problem);
     return status;
 }
 
-static sl_status write_stream(const sl_journal *j, const char *name, stream_writer writer) {
+static sl_status write_file(const sl_journal *j, const char *name, const sl_program *program,
+                            sl_status (*write)(const sl_journal *, const sl_program *, FILE *)) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for %s", name);
-    sl_status status = writer(j, out);
+    sl_status status = write(j, program, out);
     if (fclose(out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for %s", name);
     if (status == SL_OK)
@@ -537,9 +528,9 @@ static void print_profile(const sl_forecast *f, FILE *out) {
 
 /* A resumed run may have had nothing left to do: then there is none of this. */
 static sl_status write_measured(sl_journal *j, const sl_summary *s, sl_forecast *f) {
-    SL_TRY(write_stream(j, "profile.yaml", write_profile));
+    SL_TRY(write_file(j, "profile.yaml", NULL, write_profile));
     if (s->program && s->program->parts == 1)
-        SL_TRY(write_order(j, s->program));
+        SL_TRY(write_file(j, "order.csv", s->program, write_order));
     return sl_forecast_make(j->profiler[sl_journal_slowest(j)], s->program, s->schedule, f);
 }
 
@@ -549,22 +540,18 @@ sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {
         SL_TRY(phase_medians(j, phase, &m[phase]));
     sl_forecast f = {.predicted = -1, .planned = -1, .measured = -1, .update = -1};
     sl_status status = j->row_count > 0 ? write_measured(j, s, &f) : SL_OK;
-    if (status == SL_OK)
-        status = write_summary(j, m, s, &f);
+    SL_THEN(status, write_summary(j, m, s, &f));
     if (status == SL_OK) {
         print_table(j, m, out);
         print_profile(&f, out);
     }
     SL_TRY(status);
     sl_journal_flush(j);
-    int late = 0;
-    for (size_t i = 0; i < j->row_count; i++)
-        late += j->rows[i].late;
     fprintf(out,
             "%d of %zu iterations had an arrival over 1 ms late; arrival error p50 %.0f us, p99 %.0f us "
             "(%s); %ld of "
             "%ld ops overran their pace.\n",
-            late, j->row_count, sl_arrivals_percentile(s->arrivals, 0.5),
+            count_late(j), j->row_count, sl_arrivals_percentile(s->arrivals, 0.5),
             sl_arrivals_percentile(s->arrivals, 0.99), s->scheduling, s->overruns, s->ops);
     if (!isnan(s->validation))
         fprintf(out, "Validation loss %.4f; entropy of single bytes of the same text %.4f (nats a byte).\n",

@@ -5,8 +5,7 @@
  *
  * None of it is what the job is for: a file that cannot be written, or a file system that hangs, is said
  * once, as a warning, and training neither waits nor ends (base/writer.h). */
-#ifndef SL_RUN_JOURNAL_JOURNAL_H
-#define SL_RUN_JOURNAL_JOURNAL_H
+#pragma once
 
 #include "base/event.h"
 #include "plan/pipeline/problem.h"
@@ -65,6 +64,9 @@ sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, doub
  * of it, its shape, its ops and its links, for those of several together are nobody's. */
 int sl_journal_slowest(const sl_journal *journal);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
+/** An event of no link or rank, by its texts. */
+sl_status sl_journal_tell(sl_journal *journal, sl_event_kind kind, sl_time time, int iteration,
+                          const char *seen, const char *decided, const char *why);
 /** Waits until all that was told is in its file, or cannot be. */
 void sl_journal_flush(sl_journal *journal);
 /** A line of decisions.txt, with its end. */
@@ -102,5 +104,3 @@ typedef struct sl_summary {
 sl_status sl_journal_finish(sl_journal *journal, const sl_summary *summary, FILE *out);
 /** Closes; without finish what was written so far stays (whole lines) and nothing else. */
 void sl_journal_close(sl_journal *journal);
-
-#endif

@@ -1,11 +1,8 @@
 /* The metrics of an earlier attempt, made ready to be continued. */
-#ifndef SL_RUN_JOURNAL_JOURNAL_CUT_H
-#define SL_RUN_JOURNAL_JOURNAL_CUT_H
+#pragma once
 
 #include "base/status.h"
 
 /** metrics.jsonl: keeps the whole lines of iterations before `first`. One line is in memory at a time, and
  * the file takes no room that it did not have. Absent: stays so. SL_ESYS. */
 sl_status sl_journal_cut_metrics(const char *path, int first);
-
-#endif

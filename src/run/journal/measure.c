@@ -171,8 +171,7 @@ sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *record
         timeline->measured = 1;
         fill(records, count, iteration, begin, clock, next, timeline);
         status = check_complete(problem, timeline);
-        if (status == SL_OK)
-            status = add_collectives(records, count, iteration, begin, clock, timeline);
+        SL_THEN(status, add_collectives(records, count, iteration, begin, clock, timeline));
     }
     sl_free(next);
     return status;

@@ -1,7 +1,6 @@
 /* From the records that the ranks wrote during one iteration to a measured timeline and to statistics of
  * arrivals. */
-#ifndef SL_RUN_JOURNAL_MEASURE_H
-#define SL_RUN_JOURNAL_MEASURE_H
+#pragma once
 
 #include "adapt/orchestrator/measured.h"
 #include "notice/record/offset.h"
@@ -45,5 +44,3 @@ sl_status sl_arrivals_add(sl_arrivals *arrivals, const sl_record *records, int c
 /** The error in us that a share of the arrivals (0.5, 0.99) does not exceed; 0 without arrivals. Sorts. */
 double sl_arrivals_percentile(sl_arrivals *arrivals, double share);
 void sl_arrivals_free(sl_arrivals *arrivals);
-
-#endif

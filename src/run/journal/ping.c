@@ -260,14 +260,12 @@ static sl_status fit_pipeline(const pinging *p, int pipeline, int halves, const 
         p->clock[rank] =
             offsets[sl_run_world_rank(p->run, (sl_seat){rank, pipeline / tensors, pipeline % tensors})];
     sl_status status = sl_alloc(&found, (size_t)ranks * (size_t)ranks, sizeof *found);
-    if (status == SL_OK)
-        status = sl_ping_fit(own, mine, p->pairs, p->count, p->clock, ranks, found);
+    SL_THEN(status, sl_ping_fit(own, mine, p->pairs, p->count, p->clock, ranks, found));
     for (int at = 0; at < ranks * ranks && status == SL_OK; at++)
         if (found[at].rounds > 0 &&
             (link[at].rounds == 0 || sl_ping_time(&found[at], bytes) > sl_ping_time(&link[at], bytes)))
             link[at] = found[at];
-    sl_free(found);
-    sl_free(own);
+    SL_FREE(found, own);
     return status;
 }
 
@@ -304,11 +302,6 @@ sl_status sl_ping_all(const sl_run *run, const sl_groups *groups, sl_transport *
         p.count = sl_ping_pairs(&shape, p.pairs, p.round);
         status = ping_all(&p, transport, clock, bytes, offsets, link);
     }
-    sl_free(p.round);
-    sl_free(p.clock);
-    sl_free(p.sizes);
-    sl_free(p.all);
-    sl_free(p.half);
-    sl_free(p.pairs);
+    SL_FREE(p.round, p.clock, p.sizes, p.all, p.half, p.pairs);
     return status;
 }

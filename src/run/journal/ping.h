@@ -10,8 +10,7 @@
  * Plans are not made from it: the first plan follows from the run file alone, so that a run starts the same
  * way everywhere, and it is the plan that relief returns to. What is slow from the start shows in the first
  * iterations like any other trouble. */
-#ifndef SL_RUN_JOURNAL_PING_H
-#define SL_RUN_JOURNAL_PING_H
+#pragma once
 
 #include "notice/record/offset.h"
 #include "run/binding/groups.h"
@@ -98,5 +97,3 @@ sl_status sl_ping_all(const sl_run *run, const sl_groups *groups, sl_transport *
 static inline sl_time sl_ping_time(const sl_ping_link *link, double bytes) {
     return link->latency + (sl_time)(link->per_byte * bytes);
 }
-
-#endif

@@ -1,6 +1,8 @@
 #include "run/journal/profile.h"
 #include "base/median.h"
 #include "base/memory.h"
+#include "plan/family/family.h"
+#include "plan/search/plan.h"
 #include "plan/timing/replay.h"
 
 #include <string.h>
@@ -46,8 +48,7 @@ void sl_profiler_close(sl_profiler *p) {
     if (!p)
         return;
     forget(p);
-    sl_free(p->ping);
-    sl_free(p);
+    SL_FREE(p->ping, p);
 }
 
 static int same_shape(const sl_problem *a, const sl_problem *b) {
@@ -219,17 +220,13 @@ void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, in
     }
 }
 
-static int in_pair(const sl_timeline *measured, int i) {
-    return measured->span[i].op.paired || (i > 0 && measured->span[i - 1].op.paired);
-}
-
 /* In all its parts; -1: it did not run by itself. */
 static sl_time mean_of(const sl_timeline *measured, int kind, int stage) {
     sl_time sum = 0;
     int count = 0;
     for (int i = 0; i < measured->spans; i++) {
         const sl_span *span = &measured->span[i];
-        if (span->op.kind != kind || span->op.stage != stage || in_pair(measured, i))
+        if (span->op.kind != kind || span->op.stage != stage || sl_timeline_is_paired(measured, i))
             continue;
         sum += span->end - span->start;
         count += span->op.part == 0;
@@ -254,4 +251,32 @@ void sl_profile_average(const sl_timeline *measured, sl_problem *p) {
             p->time[SL_W][stage] = b - p->time[SL_I][stage];
         }
     }
+}
+
+static sl_status foretell(const sl_problem *profile, const sl_program *program, sl_forecast *f) {
+    sl_plan plan = {0};
+    if (program)
+        SL_TRY(sl_profile_predict(profile, program, &f->predicted, NULL));
+    if (!sl_family_find(f->schedule))
+        return SL_OK;
+    sl_status status = sl_plan_make(profile, f->schedule, &plan);
+    if (status == SL_OK)
+        f->planned = plan.makespan;
+    sl_plan_free(&plan);
+    return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status;
+}
+
+sl_status sl_forecast_make(const sl_profiler *profiler, const sl_program *program, const char *schedule,
+                           sl_forecast *f) {
+    sl_problem profile;
+    SL_TRY(sl_profiler_problem(profiler, &profile));
+    *f = (sl_forecast){.predicted = -1,
+                       .planned = -1,
+                       .iterations = sl_profiler_count(profiler),
+                       .measured = sl_profiler_makespan(profiler),
+                       .update = sl_profiler_update(profiler)};
+    snprintf(f->schedule, sizeof f->schedule, "%.*s", (int)strcspn(schedule, " "), schedule);
+    sl_status status = foretell(&profile, program, f);
+    sl_problem_free(&profile);
+    return status;
 }

@@ -2,8 +2,7 @@
  * iterations that ran under the same conditions, because one iteration has late wake-ups in it and the first
  * one a cold machine; and the links' latency and bandwidth, which one size of messages alone cannot tell
  * apart, from the ping test. */
-#ifndef SL_RUN_JOURNAL_PROFILE_H
-#define SL_RUN_JOURNAL_PROFILE_H
+#pragma once
 
 #include "plan/lower/program.h"
 #include "plan/timing/timeline.h"
@@ -56,4 +55,19 @@ void sl_profile_average(const sl_timeline *measured, sl_problem *problem);
  * does, for there a full backward may take less than its two halves. */
 void sl_profile_divide(const sl_timeline *measured, const sl_problem *before, int paced, sl_problem *problem);
 
-#endif
+/* What profile.yaml foretells of the run that it comes from, beside what was measured in the same iterations.
+ */
+
+typedef struct sl_forecast {
+    char schedule[64]; /* the family's name, without what was added to it */
+    int iterations;    /* that the profile comes from */
+    sl_time predicted; /* makespan of the program that ran last; -1: none */
+    sl_time
+        planned; /* of a new plan of the profile by that schedule's name; -1: it is no family, or none fits */
+    sl_time measured; /* makespan, median */
+    sl_time update;   /* what came behind it, median */
+} sl_forecast;
+
+/** `program` NULL: none ran. `schedule`: as the run calls it. SL_EINVAL: nothing was measured. */
+sl_status sl_forecast_make(const sl_profiler *profiler, const sl_program *program, const char *schedule,
+                           sl_forecast *forecast);

@@ -6,14 +6,21 @@
  * Written by rank 0, whose standard output is a pipe to mpirun even where a terminal is at its end; the
  * command that started the run has told of it (base/terminal.h). The line is cut to the terminal's width,
  * asked each time: what matters less goes first. */
-#ifndef SL_RUN_JOURNAL_PROGRESS_H
-#define SL_RUN_JOURNAL_PROGRESS_H
+#pragma once
 
+#include "adapt/orchestrator/orchestrator.h"
 #include "base/clock.h"
 #include "base/terminal.h"
-#include "run/journal/health.h"
 
 #include <stdarg.h>
+
+/* How links and ranks are, in a few words for one line: the incidents that last. */
+
+/** "links ok; ranks ok"; "links 1-2 +58 ms; ranks ok"; of several the costliest first, in at most `width`
+ * characters: "links 17-18 +58 ms, 4 more slow; rank 3 x1.5". `incidents[count]`, the costliest first; ranks
+ * are those of pipelines. Returns whether something is slow. */
+int sl_health_words(const sl_job *job, const sl_incident_view *incidents, int count, int width, char *text,
+                    size_t size);
 
 /* What a line tells. */
 typedef struct sl_progress_view {
@@ -52,5 +59,3 @@ void sl_progress_say(sl_progress *progress, const char *format, ...) __attribute
 /** The live line becomes a line that stays; from now on others may write to `out`. */
 void sl_progress_end(sl_progress *progress);
 void sl_progress_close(sl_progress *progress);
-
-#endif

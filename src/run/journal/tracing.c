@@ -9,8 +9,7 @@ static sl_status put_ended(sl_tracing *t, sl_writer_how how, FILE *out, char **t
                            sl_status status) {
     fflush(out);
     const size_t added = *size;
-    if (status == SL_OK)
-        status = sl_trace_end(out);
+    SL_THEN(status, sl_trace_end(out));
     if (fclose(out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the timeline");
     if (status == SL_OK)

@@ -1,8 +1,7 @@
 /* timeline.json while a run goes on: after each recorded iteration the file is whole again, so that a run
  * that lives, was killed or was told to end can be looked at op by op. What is added takes the place of the
  * file's last line. */
-#ifndef SL_RUN_JOURNAL_TRACING_H
-#define SL_RUN_JOURNAL_TRACING_H
+#pragma once
 
 #include "base/writer.h"
 #include "plan/timing/timeline.h"
@@ -18,5 +17,3 @@ sl_status sl_tracing_open(sl_tracing *t, sl_writer *writer, const char *folder, 
 /** Adds an iteration: a timeline for each replica, shifted by `begin` ns. */
 sl_status sl_tracing_add(sl_tracing *t, const sl_timeline *timeline, int replicas, sl_time begin,
                          int iteration);
-
-#endif

@@ -5,8 +5,7 @@
  * with one to three incoming linear layers, a core (attention, GELU, SwiGLU) and one outgoing layer. What the
  * halves of an architecture consist of and how their weights are named, shaped and cut over tensor ranks
  * stands in one table each; the arithmetic (block.c) knows forms only. */
-#ifndef SL_RUN_MODEL_ARCHITECTURE_H
-#define SL_RUN_MODEL_ARCHITECTURE_H
+#pragma once
 
 #include "run/model/parameter.h"
 
@@ -67,5 +66,3 @@ typedef struct sl_architecture {
 } sl_architecture;
 
 const sl_architecture *sl_architecture_of(sl_model_kind kind);
-
-#endif

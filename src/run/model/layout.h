@@ -1,8 +1,7 @@
 /* Where things lie: what is kept of a microbatch and what is scratch, as offsets in floats, each 64-byte
  * aligned. n = batch * context rows, w = width; widths of heads, MLP and vocabulary are this tensor rank's
  * slices. */
-#ifndef SL_RUN_MODEL_LAYOUT_H
-#define SL_RUN_MODEL_LAYOUT_H
+#pragma once
 
 #include "run/model/model.h"
 
@@ -57,5 +56,3 @@ void sl_layout_make(const sl_model_config *config, int stage, int stages, size_t
 
 /** This tensor rank's part of an extent. */
 int sl_layout_extent(const sl_model_config *config, sl_extent extent);
-
-#endif

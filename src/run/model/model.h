@@ -23,8 +23,7 @@
  * the MLP, I once before each; the embedding (F), the head (I) and the loss (F: two numbers a row) sum too.
  * W sums nothing.
  */
-#ifndef SL_RUN_MODEL_MODEL_H
-#define SL_RUN_MODEL_MODEL_H
+#pragma once
 
 #include "run/device/arena.h"
 #include "run/device/device.h"
@@ -132,27 +131,20 @@ typedef struct sl_part {
     int index, count;
 } sl_part;
 
-/** F of a microbatch, 0 <= microbatch < microbatches, once an iteration. tokens[batch][context]: read on the
- * first stage only; targets, the same one byte later: on the last only; else NULL. input and output
+/** F of a microbatch, 0 <= microbatch < microbatches, once an iteration, or a part of it, 1 <= part.count <=
+ * SL_MAX_PARTS. tokens[batch][context]: read on the first stage only, by the first part; targets, the same
+ * one byte later: on the last only, by the last part; else NULL. input (first part) and output (last part)
  * [batch][context][width]: NULL on the first and the last stage. Nothing passed is needed after the call.
  *  SL_EINVAL: out of turn, or a token outside the vocabulary; SL_ENOMEM: over the arena's limit. */
-sl_status sl_model_forward(sl_model_stage *stage, int microbatch, const uint16_t *tokens,
-                           const uint16_t *targets, const float *input, float *output);
-
-/** I: gradient of the stage's output in (NULL on the last: it starts from the loss), of its input out (NULL
- * on the first). */
-sl_status sl_model_input_grad(sl_model_stage *stage, int microbatch, const float *output_grad,
-                              float *input_grad);
-
-/** W: microbatches in ascending order, or SL_EINVAL. */
-sl_status sl_model_weight_grad(sl_model_stage *stage, int microbatch);
-
-/** A part of them, 1 <= count <= SL_MAX_PARTS: what comes in (tokens, input; output_grad) is needed in the
- * first part, what goes out and `targets` in the last; W in ascending microbatches part by part. */
 sl_status sl_model_forward_part(sl_model_stage *stage, int microbatch, sl_part part, const uint16_t *tokens,
                                 const uint16_t *targets, const float *input, float *output);
+
+/** I: gradient of the stage's output in (NULL on the last: it starts from the loss), for the first part, of
+ * its input out (NULL on the first), by the last part. */
 sl_status sl_model_input_grad_part(sl_model_stage *stage, int microbatch, sl_part part,
                                    const float *output_grad, float *input_grad);
+
+/** W: microbatches in ascending order, part by part, or SL_EINVAL. */
 sl_status sl_model_weight_grad_part(sl_model_stage *stage, int microbatch, sl_part part);
 
 /** Where sl_model_offload moves things: `host` (the caller's, must outlive the stage) is host memory with a
@@ -210,5 +202,3 @@ sl_status sl_model_add_head(sl_model_stage *stage, const float *head_gradient);
  * touches only the rows of tokens that came. From here to the next sl_model_begin the embedding's gradient
  * lies where the head's accumulator was, and the other way round. SL_EINVAL. */
 sl_status sl_model_add_own_head(sl_model_stage *stage);
-
-#endif

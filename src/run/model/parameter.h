@@ -5,8 +5,7 @@
  * pieces, it has its share of every piece (c_attn's columns are q, k and v: three pieces). Element `i` of a
  * piece of length L belongs to rank r with L * r / ranks <= i < L * (r + 1) / ranks, rounded down. The others
  * are whole on every tensor rank, with the same bits. */
-#ifndef SL_RUN_MODEL_PARAMETER_H
-#define SL_RUN_MODEL_PARAMETER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ void sl_parameter_initialise(const sl_parameter *parameter, uint64_t seed, int l
 
 /** Of `length` elements, those of a rank: [*first, *end). */
 void sl_slice_range(int length, int rank, int ranks, int *first, int *end);
-
-#endif

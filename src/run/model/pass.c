@@ -255,19 +255,3 @@ sl_status sl_model_weight_grad_part(sl_model_stage *s, int microbatch, sl_part p
     sl_stage_drop(s, k);
     return SL_OK;
 }
-
-/* ---- whole ops ---- */
-
-sl_status sl_model_forward(sl_model_stage *s, int microbatch, const uint16_t *tokens, const uint16_t *targets,
-                           const float *input, float *output) {
-    return sl_model_forward_part(s, microbatch, whole_op, tokens, targets, input, output);
-}
-
-sl_status sl_model_input_grad(sl_model_stage *s, int microbatch, const float *output_grad,
-                              float *input_grad) {
-    return sl_model_input_grad_part(s, microbatch, whole_op, output_grad, input_grad);
-}
-
-sl_status sl_model_weight_grad(sl_model_stage *s, int microbatch) {
-    return sl_model_weight_grad_part(s, microbatch, whole_op);
-}

@@ -1,7 +1,6 @@
 /* The matrix products of the model: three of every linear layer and of the head. A stage prepares all of them
  * once, so that no op pays for making one. */
-#ifndef SL_RUN_MODEL_PRODUCTS_H
-#define SL_RUN_MODEL_PRODUCTS_H
+#pragma once
 
 #include "run/model/layout.h"
 
@@ -30,5 +29,3 @@ typedef struct sl_products {
 /** Prepares those of a stage with that many blocks; the config is complete. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
 sl_status sl_products_prepare(const sl_model_config *config, sl_device *device, int blocks, int is_last,
                               sl_products *products);
-
-#endif

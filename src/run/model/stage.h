@@ -1,6 +1,5 @@
 /* A stage from inside: shared by the files of its three computations. */
-#ifndef SL_RUN_MODEL_STAGE_H
-#define SL_RUN_MODEL_STAGE_H
+#pragma once
 
 #include "plan/pipeline/problem.h"
 #include "run/model/products.h"
@@ -119,5 +118,3 @@ sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept,
 /** Gradient of the final norm's input to `out`. */
 sl_status sl_stage_loss_input_grad(sl_model_stage *s, const float *kept, float *added, float *out);
 sl_status sl_stage_loss_weight_grad(sl_model_stage *s, int first, const float *kept, const float *added);
-
-#endif

@@ -9,8 +9,7 @@
  * was silent for `silence`; link events of the kernel (netlink) and TCP_USER_TIMEOUT close it sooner. A
  * closed rail is tried again until the courier ends. When no rail has been up for `outage`, the conduit is
  * lost: the queue's reader is told why, in words that name the link. */
-#ifndef SL_RUN_TRANSPORT_COURIER_H
-#define SL_RUN_TRANSPORT_COURIER_H
+#pragma once
 
 #include "base/loop.h"
 #include "run/conduit/conduit.h"
@@ -79,5 +78,3 @@ int sl_courier_rails_up(const sl_courier *courier);
 /** Opens a socket that listens at `rail` (port 0: any; the one obtained is filled in). A unix socket's file
  * is made with mode 0600. SL_EINVAL, SL_ESYS. */
 sl_status sl_rail_listen(sl_rail_address *rail, int *socket);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * After each event sl_courier_turn moves on what can move and sets the timer to the next time at which
  * something is to be done. */
-#ifndef SL_RUN_TRANSPORT_COURIER_INSIDE_H
-#define SL_RUN_TRANSPORT_COURIER_INSIDE_H
+#pragma once
 
 #include "run/conduit/wire.h"
 #include "run/rail/courier.h"
@@ -158,5 +157,3 @@ void sl_courier_publish(sl_courier *c, sl_time now);
 void sl_courier_allow(sl_courier *c);
 /** Says the state on a rail, with the times that it has not been told. 0: no room. */
 int sl_courier_say_state(sl_courier *c, int rail);
-
-#endif

@@ -6,11 +6,69 @@
  * and told, at most one line a second. Who is not yet proven sits in a table of fixed size in which the
  * oldest makes room, and for 2 s at most: strangers cannot keep a peer out, who tries again. Connections that
  * are proven do not notice. */
-#ifndef SL_RUN_TRANSPORT_DOOR_H
-#define SL_RUN_TRANSPORT_DOOR_H
+#pragma once
 
 #include "base/loop.h"
-#include "run/rail/greeting.h"
+#include "run/conduit/conduit.h"
+
+/* How the two ends of a rail recognise each other: both say who they are and prove that they know the run's
+ * key without sending it, as a state machine that never waits.
+ *
+ *   initiator -> acceptor   hello
+ *   acceptor -> initiator   hello
+ *   initiator -> acceptor   HMAC-SHA256(key, "initiator" | both hellos)         (32 bytes)
+ *   acceptor -> initiator   HMAC-SHA256(key, "acceptor" | both hellos)          (32 bytes)
+ *
+ * Each hello carries a fresh nonce, so a recorded one proves nothing; the label refuses a proof that is sent
+ * back to its maker. What follows on the connection has checksums but no authentication frame by frame: the
+ * network between the hosts of a run is trusted not to forge packets, as that of MPI or NCCL is.
+ *
+ * The sending courier initiates. The hello also says which conduit and rail it is about, which boot of which
+ * kernel is speaking (equal: both ends have the same monotonic clock), and where its end of the conduit
+ * stands: the receiver its sl_conduit_state, the sender in `published` what it knows as published. */
+
+#define SL_GREETING_HELLO 112u /* bytes */
+#define SL_GREETING_PROOF 32u
+#define SL_GREETING_WHOLE (SL_GREETING_HELLO + SL_GREETING_PROOF)
+#define SL_BOOT_BYTES 16u
+
+typedef struct sl_hello {
+    int from, to, number, rail;
+    uint32_t chunk_bytes, slots;
+    uint8_t boot[SL_BOOT_BYTES];
+    sl_conduit_state state;
+} sl_hello;
+
+/** The acceptor's side of the hello for who says `said`: NULL, and *own is filled; or why it is refused. */
+typedef const char *(*sl_greeting_answer)(void *object, const sl_hello *said, sl_hello *own);
+
+typedef enum sl_greeting_result { SL_GREETING_ON, SL_GREETING_DONE, SL_GREETING_WRONG } sl_greeting_result;
+
+typedef struct sl_greeting {
+    int initiator;
+    uint8_t key[32];
+    sl_greeting_answer answer; /* acceptor */
+    void *object;
+    sl_hello own, other;
+    uint8_t in[SL_GREETING_WHOLE], out[SL_GREETING_WHOLE];
+    size_t got, put, ready; /* read; written; made so far */
+    int left;               /* the other closed the connection, after a whole hello of this protocol */
+} sl_greeting;
+
+/** SL_ESYS: no random numbers. */
+sl_status sl_greeting_initiate(sl_greeting *greeting, const uint8_t key[32], const sl_hello *own);
+
+/** Reads and writes what is possible on the nonblocking connected `socket`. DONE: `other` is proven, and
+ * nothing behind the greeting has been read. WRONG: *why. */
+sl_greeting_result sl_greeting_move(sl_greeting *greeting, int socket, const char **why);
+/** It has something to write that the socket did not take. */
+int sl_greeting_writes(const sl_greeting *greeting);
+
+/** This kernel's boot id and this process's time namespace, which has a monotonic clock of its own; zero
+ * (never equal to another) when they cannot be read. */
+void sl_greeting_boot(uint8_t boot[SL_BOOT_BYTES]);
+/** Both ends run on one kernel, so their monotonic clocks are one. */
+int sl_greeting_shares_clock(const sl_greeting *greeting);
 
 typedef struct sl_door sl_door;
 
@@ -37,5 +95,3 @@ void sl_door_dismiss(sl_door *door, const sl_door_guest *guest);
 
 /** Dropped so far. Any thread. */
 uint64_t sl_door_strangers(const sl_door *door);
-
-#endif

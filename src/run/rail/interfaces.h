@@ -1,8 +1,7 @@
 /* News of the host's network interfaces (netlink): one that goes down or loses its carrier or an address is
  * told at once, long before anybody misses its packets, and so is one that comes up again. Where the system
  * gives no netlink socket there are no news; silence then says it later. */
-#ifndef SL_RUN_TRANSPORT_INTERFACES_H
-#define SL_RUN_TRANSPORT_INTERFACES_H
+#pragma once
 
 #include "base/loop.h"
 
@@ -15,5 +14,3 @@ typedef void (*sl_interfaces_tell)(void *object, unsigned index, int up);
 sl_status sl_interfaces_open(sl_loop *loop, sl_interfaces_tell tell, void *object,
                              sl_interfaces **interfaces);
 void sl_interfaces_close(sl_interfaces *interfaces);
-
-#endif

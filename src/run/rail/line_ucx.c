@@ -6,6 +6,8 @@
  *   OPEN    by UCX: frames; by the socket: PARTING before the last words, and its end */
 #include "run/rail/rail_line.h"
 
+#include <unistd.h>
+
 #ifdef SL_UCX
 #include "base/clock.h"
 #include "base/memory.h"
@@ -16,7 +18,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <unistd.h>
 
 #define WORD "SLUCX001" /* 8 bytes */
 #define WORD_BYTES 8u
@@ -485,8 +486,6 @@ sl_status sl_line_check(sl_rail_kind kind) {
 }
 
 #else /* built without */
-
-#include <unistd.h>
 
 sl_status sl_line_check(sl_rail_kind kind) {
     if (kind != SL_RAIL_UCX)

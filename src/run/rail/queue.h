@@ -14,8 +14,7 @@
  * may take messages in another order than they came: `done` moves over a run of finished places).
  *
  * When the courier's process dies, put and done say exactly where its successor goes on. */
-#ifndef SL_RUN_TRANSPORT_QUEUE_H
-#define SL_RUN_TRANSPORT_QUEUE_H
+#pragma once
 
 #include "base/status.h"
 #include <stdatomic.h>
@@ -83,5 +82,3 @@ void sl_queue_put(sl_queue_view *view);
 void sl_queue_done(sl_queue_view *view);
 /** Courier: gives up, with words for the other side. */
 void sl_queue_lose(sl_queue_view *view, const char *reason);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Nothing here waits, but sl_line_part and sl_line_close of UCX, and they not for long (below). Of one loop's
  * thread. */
-#ifndef SL_RUN_TRANSPORT_RAIL_LINE_H
-#define SL_RUN_TRANSPORT_RAIL_LINE_H
+#pragma once
 
 #include "run/rail/courier.h"
 #include <sys/types.h>
@@ -69,5 +68,3 @@ void sl_line_part(sl_line *line);
 void sl_line_close(sl_line *line);
 /** Why the call before failed. */
 const char *sl_line_why(const sl_line *line);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sockets of rails: how an address becomes a socket, which options a rail's connection has, and which of the
  * host's interfaces carries it. Nothing here waits. */
-#ifndef SL_RUN_TRANSPORT_RAIL_SOCKET_H
-#define SL_RUN_TRANSPORT_RAIL_SOCKET_H
+#pragma once
 
 #include "run/rail/courier.h"
 #include <sys/socket.h>
@@ -23,5 +22,3 @@ const char *sl_rail_name(const sl_rail_address *rail);
 
 /** Index of the interface that has the connection's own address; 0: none (a unix socket). */
 unsigned sl_rail_interface(int socket);
-
-#endif

@@ -1,8 +1,7 @@
 /* UCX as this program has it: libucp, loaded when the first rail asks for it, so that programs without such
  * rails carry nothing of it (it starts threads and handles signals); and its contexts, one per network
  * interface, shared by all lines of the process. Only where built with UCX (SL_UCX). */
-#ifndef SL_RUN_TRANSPORT_UCX_H
-#define SL_RUN_TRANSPORT_UCX_H
+#pragma once
 
 #include "base/status.h"
 #include <ucp/api/ucp.h>
@@ -39,5 +38,3 @@ sl_status sl_ucx_load(const sl_ucx **ucx);
  * if set, count instead. Any thread; sl_ucx_release gives it back. */
 sl_status sl_ucx_obtain(unsigned interface, sl_ucx_context **context);
 void sl_ucx_release(sl_ucx_context *context);
-
-#endif

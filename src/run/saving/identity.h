@@ -1,11 +1,29 @@
 /* What a run must share with the checkpoint from which it goes on: model, data, batch and optimizer, by the
  * keys of the run file. The layout, the devices and the number of iterations may change. */
-#ifndef SL_RUN_SAVING_IDENTITY_H
-#define SL_RUN_SAVING_IDENTITY_H
+#pragma once
 
 #include "run/binding/binding.h"
-#include "run/checkpoint/describe.h"
+#include "run/checkpoint/safetensors.h"
 #include "run/checkpoint/state.h"
+
+/* The two small files by which other tools load a checkpoint: config.json, as Hugging Face's transformers
+ * write it for GPT-2 and Llama, and model.safetensors.index.json, which says which tensor lies in which file.
+ */
+
+typedef enum sl_describe_kind { SL_DESCRIBE_GPT2, SL_DESCRIBE_LLAMA } sl_describe_kind;
+
+typedef struct sl_model_description {
+    sl_describe_kind kind;
+    int layers, width, heads, kv_heads, hidden, context, vocabulary, tied;
+    double rope_base, epsilon;
+} sl_model_description;
+
+/** Writes config.json. SL_ESYS, SL_ENOMEM. */
+sl_status sl_describe_model(const char *path, const sl_model_description *model, sl_file_seal *seal);
+
+/** Writes FOLDER/model.safetensors.index.json over the files `names`[count] of the folder, whose headers it
+ * reads (and so checks). SL_EINVAL, SL_ESYS, SL_ENOMEM. */
+sl_status sl_describe_index(const char *folder, const char *const *names, int count, sl_file_seal *seal);
 
 /** Fills key[SL_CHECKPOINT_KEYS]; returns how many. The text that is trained on counts, not the names of its
  * files. */
@@ -13,5 +31,3 @@ int sl_identity_keys(const sl_run *run, const sl_binding *binding, sl_checkpoint
 
 /** The model, for config.json. */
 sl_model_description sl_identity_model(const sl_binding *binding);
-
-#endif

@@ -70,13 +70,6 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
 
 /* ---- saying it ---- */
 
-static sl_status write_event(sl_journal *journal, sl_event_kind kind, int iteration, const char *seen,
-                             const char *decided, const char *why) {
-    sl_event event = sl_event_of(kind, 0, iteration);
-    sl_event_say(&event, seen, decided, why);
-    return sl_journal_event(journal, &event);
-}
-
 sl_status sl_resume_report(const sl_resume *resume, sl_journal *journal) {
     const sl_checkpoint_found *found = &resume->found;
     if (resume->moved[0]) {
@@ -85,16 +78,17 @@ sl_status sl_resume_report(const sl_resume *resume, sl_journal *journal) {
         fflush(stdout);
     }
     for (int i = 0; i < found->refusals; i++)
-        SL_TRY(write_event(journal, SL_EVENT_CHECKPOINT_REFUSED, resume->first, found->refused[i].name,
-                           "not used", found->refused[i].why));
+        SL_TRY(sl_journal_tell(journal, SL_EVENT_CHECKPOINT_REFUSED, 0, resume->first, found->refused[i].name,
+                               "not used", found->refused[i].why));
     if (!resume->asked)
         return SL_OK;
     if (!found->found) {
         printf("slackline: there is no checkpoint to go on from: the run starts anew\n");
         fflush(stdout);
-        return write_event(journal, SL_EVENT_RESUMED, 0, "no checkpoint", "starts anew", "");
+        return sl_journal_tell(journal, SL_EVENT_RESUMED, 0, 0, "no checkpoint", "starts anew", "");
     }
     printf("slackline: goes on from %s: %d of the iterations are done\n", found->name, resume->first);
     fflush(stdout);
-    return write_event(journal, SL_EVENT_RESUMED, resume->first, found->name, "goes on from there", "");
+    return sl_journal_tell(journal, SL_EVENT_RESUMED, 0, resume->first, found->name, "goes on from there",
+                           "");
 }

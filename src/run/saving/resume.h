@@ -2,8 +2,7 @@
  * or anew. Rank 0 looks, checks every byte and refuses what is damaged or of another run; then each rank
  * reads what it holds, and checks that itself: its host may have another copy, and a byte may have changed
  * since. */
-#ifndef SL_RUN_SAVING_RESUME_H
-#define SL_RUN_SAVING_RESUME_H
+#pragma once
 
 #include "run/binding/binding.h"
 #include "run/checkpoint/folder.h"
@@ -27,5 +26,3 @@ void sl_resume_close(sl_resume *resume);
 
 /** Rank 0: says what was found as events, on standard output and, of damage, on standard error. */
 sl_status sl_resume_report(const sl_resume *resume, sl_journal *journal);
-
-#endif

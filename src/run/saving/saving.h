@@ -9,8 +9,7 @@
  * only while a checkpoint is under way, so that all take the same steps. One at a time: when the next is due
  * before, it begins when this one is done. What cannot be written (a full disk, no permission) is removed, an
  * event and a warning, and training goes on. */
-#ifndef SL_RUN_SAVING_SAVING_H
-#define SL_RUN_SAVING_SAVING_H
+#pragma once
 
 #include "run/binding/binding.h"
 #include "run/journal/journal.h"
@@ -45,5 +44,3 @@ sl_status sl_saving_finish(sl_saving *saving, int done, sl_journal *journal, sl_
 int sl_saving_whole(const sl_saving *saving);
 /** What the last whole one took, from the copy to its name; 0: there was none yet. */
 sl_time sl_saving_took(const sl_saving *saving);
-
-#endif

@@ -1,6 +1,5 @@
 /* Checkpoints from inside: what the main thread (saving.c) and the writing thread (saving_write.c) share. */
-#ifndef SL_RUN_SAVING_SAVING_INSIDE_H
-#define SL_RUN_SAVING_SAVING_INSIDE_H
+#pragma once
 
 #include "run/binding/snapshot.h"
 #include "run/checkpoint/folder.h"
@@ -53,5 +52,3 @@ struct sl_saving {
 
 /** The thread: waits for work, does it, says so. */
 void *sl_saving_thread(void *saving);
-
-#endif

@@ -29,6 +29,8 @@ static unsigned can(const sl_trainer *t) {
         bits &= ~(1u << SL_STRATEGY_DELEGATE);
     if (t->departure->never[0])
         bits &= ~(1u << SL_STRATEGY_RESTART);
+    if (t->problem.placement != SL_LINEAR) /* ranks of several stages do not change places */
+        bits &= ~(1u << SL_STRATEGY_TOPOLOGY);
     return bits;
 }
 
@@ -103,12 +105,10 @@ sl_status sl_body_open(sl_trainer *t) {
     double *sum = NULL;
     SL_TRY(sl_alloc(&pointers, 2 * replicas + world, sizeof(void *)));
     sl_status status = sl_alloc(&sum, (size_t)t->problem.stages, sizeof *sum);
-    if (status == SL_OK)
-        status = open_job(t, (const sl_problem **)(void *)pointers,
-                          (const sl_plan **)(void *)(pointers + replicas),
-                          (const char **)(void *)(pointers + 2 * replicas), sum);
-    sl_free(sum);
-    sl_free(pointers);
+    SL_THEN(status, open_job(t, (const sl_problem **)(void *)pointers,
+                             (const sl_plan **)(void *)(pointers + replicas),
+                             (const char **)(void *)(pointers + 2 * replicas), sum));
+    SL_FREE(sum, pointers);
     t->searched = -SEARCH_EVERY;
     return status == SL_OK ? sl_searcher_open(&t->searcher) : status;
 }
@@ -211,8 +211,7 @@ static sl_status run_plan(sl_trainer *t, int replica, const sl_plan *plan) {
     sl_problem shape = sl_run_replica_shape(t->run, replica);
     sl_order next = {0};
     sl_status status = plan ? sl_order_copy(&plan->order, &next) : SL_OK;
-    if (status == SL_OK)
-        status = sl_exchange_order(t->groups.world, t->leader, &shape, &next);
+    SL_THEN(status, sl_exchange_order(t->groups.world, t->leader, &shape, &next));
     if (status == SL_OK && replica == t->groups.seat.replica)
         status = sl_trainer_run_order(t, &next);
     sl_order_free(&next);

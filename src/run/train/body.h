@@ -3,13 +3,13 @@
  *
  *   plan      another order for a replica's engines; changes no bit
  *   path      delegates carry the messages, or ranks do; changes no bit
- *   layout    processes change places (changes no bit), replicas get other numbers of microbatches (losses
- * then differ by rounding): run/arrange/rearrange.h leave     a restart from a checkpoint without a host:
- * run/arrange/departure.h network   every link measured: run/arrange/network.h
+ *   layout    processes change places (changes no bit), replicas get other numbers of microbatches (their
+ *             losses then differ by rounding): run/arrange/rearrange.h
+ *   leave     a restart from a checkpoint without a host: run/arrange/departure.h
+ *   network   every link measured: run/arrange/network.h
  *
  * decisions.txt in the run's folder has what was considered and done, events.jsonl its events. */
-#ifndef SL_RUN_TRAIN_BODY_H
-#define SL_RUN_TRAIN_BODY_H
+#pragma once
 
 #include "run/arrange/state.h"
 
@@ -24,5 +24,3 @@ sl_status sl_body_act(sl_trainer *t, int iteration);
 sl_status sl_body_moved(sl_trainer *t);
 /** Collective: the network is measured before `iteration`, and the orchestrator knows. */
 sl_status sl_body_look(sl_trainer *t, int iteration);
-
-#endif

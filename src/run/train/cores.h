@@ -4,8 +4,7 @@
  *
  * Binding a rank to a slice of its own keeps its memory near on a host with several memory nodes; on a host
  * with one it only takes freedom from the scheduler. */
-#ifndef SL_RUN_TRAIN_CORES_H
-#define SL_RUN_TRAIN_CORES_H
+#pragma once
 
 #include "run/collective/group.h"
 #include "run/file/run.h"
@@ -39,5 +38,3 @@ sl_cores_share sl_cores_divide(const sl_cores *all, int ranks, int rank, int thr
 /** Fills run->device.threads where it is 0 (auto), and binds the process. Collective; before the first thread
  * that should inherit the binding. SL_ESYS, SL_EPEER, SL_ENOMEM. */
 sl_status sl_cores_claim(sl_group *world, sl_run *run);
-
-#endif

@@ -77,8 +77,7 @@ static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_t
     SL_TRY(make_clocks(t, replica, &clock));
     sl_status status =
         sl_measure_timeline(&r->problem, t->gathered.replica, count, iteration, begin, clock, timeline);
-    if (status == SL_OK)
-        status = sl_measured_make(&r->problem, timeline, NULL, NULL, measured);
+    SL_THEN(status, sl_measured_make(&r->problem, timeline, NULL, NULL, measured));
     if (status == SL_OK)
         sl_profile_divide(timeline, &r->problem, t->run->device.pace_ms[SL_F] != NULL, &(*measured)->problem);
     if (status == SL_OK)

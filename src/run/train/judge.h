@@ -1,12 +1,9 @@
 /* The rank that leads, behind each iteration: from the records of all ranks to each replica's timeline and
  * measurements, to what the orchestrator makes of them (body.h), and to the lines of the journal. */
-#ifndef SL_RUN_TRAIN_JUDGE_H
-#define SL_RUN_TRAIN_JUDGE_H
+#pragma once
 
 #include "run/arrange/state.h"
 
 /** From what was gathered of an iteration that began at `begin` to measurements, events and the
  * pending line of the journal. */
 sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin);
-
-#endif

@@ -72,8 +72,7 @@ sl_status sl_searcher_ask(sl_searcher *s, int replica, const sl_problem *problem
         return SL_OK;
     s->replica = replica;
     sl_status status = sl_problem_copy(problem, &s->problem);
-    if (status == SL_OK)
-        status = sl_order_copy(known, &s->known);
+    SL_THEN(status, sl_order_copy(known, &s->known));
     if (status == SL_OK && pthread_create(&s->thread, NULL, search, s) != 0)
         status = sl_error(SL_ESYS, "no thread for the search of a plan");
     s->asked = status == SL_OK;

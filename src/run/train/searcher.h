@@ -1,8 +1,7 @@
 /* A longer search for a plan than fits between two iterations: on a thread of its own, which runs when
  * nothing else wants its processor (SCHED_IDLE), beside training. One question at a time; it talks to nobody.
  */
-#ifndef SL_RUN_TRAIN_SEARCHER_H
-#define SL_RUN_TRAIN_SEARCHER_H
+#pragma once
 
 #include "plan/search/plan.h"
 
@@ -21,5 +20,3 @@ sl_status sl_searcher_ask(sl_searcher *searcher, int replica, const sl_problem *
 int sl_searcher_is_idle(const sl_searcher *searcher);
 /** The answer, once: 1, and the caller's plan (sl_plan_free); 0: there is none (yet). */
 int sl_searcher_take(sl_searcher *searcher, int *replica, sl_plan *plan);
-
-#endif

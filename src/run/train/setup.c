@@ -115,8 +115,7 @@ static void close_leader(sl_trainer *t) {
     sl_network_free(&t->network);
     sl_arrivals_free(&t->arrivals);
     sl_planning_free(t, t->replica);
-    sl_free(t->measured);
-    sl_free(t->pending_timeline);
+    SL_FREE(t->measured, t->pending_timeline);
 }
 
 void sl_trainer_close(sl_trainer *t) {
@@ -134,6 +133,5 @@ void sl_trainer_close(sl_trainer *t) {
     sl_group *world = t->groups.world == t->origin ? NULL : t->groups.world;
     sl_groups_close(&t->groups);
     sl_group_close(world);
-    sl_free(t->home);
-    sl_free(t->own.batch.split);
+    SL_FREE(t->home, t->own.batch.split);
 }

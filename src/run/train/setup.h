@@ -1,7 +1,6 @@
 /* What is made once when a run opens. What belongs to seats is planned (run/arrange/planning.h) and made
  * (run/arrange/seated.h) anew for each arrangement. */
-#ifndef SL_RUN_TRAIN_SETUP_H
-#define SL_RUN_TRAIN_SETUP_H
+#pragma once
 
 #include "run/arrange/state.h"
 
@@ -12,5 +11,3 @@ sl_status sl_trainer_take_run(sl_trainer *t, const sl_run *run);
  * `t` holds run, groups, place and clock, of the rest nothing. */
 sl_status sl_trainer_open(sl_trainer *t);
 void sl_trainer_close(sl_trainer *t);
-
-#endif

@@ -1,5 +1,6 @@
 #include "run/train/trainer.h"
-
+#include "base/json.h"
+#include "base/lines.h"
 #include "base/median.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -9,12 +10,13 @@
 #include "run/arrange/path.h"
 #include "run/arrange/rearrange.h"
 #include "run/arrange/telling.h"
-#include "run/binding/gradients.h"
+#include "run/binding/binding.h"
 #include "run/train/body.h"
 #include "run/train/judge.h"
 #include "run/train/setup.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LEAD (2 * SL_MS) /* from the broadcast of an iteration's begin to that begin */
@@ -268,8 +270,7 @@ static sl_status finish(sl_trainer *t) {
                       .to = -1,
                       .rank = -1};
     status = sl_journal_event(t->journal, &event);
-    if (status == SL_OK)
-        status = sl_journal_finish(t->journal, &s, stdout);
+    SL_THEN(status, sl_journal_finish(t->journal, &s, stdout));
     sl_free(s.peak);
     return status;
 }
@@ -333,20 +334,15 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
                     .clock = sl_clock_real()};
     const sl_time begin = sl_clock_now(t.clock);
     sl_status status = sl_trainer_take_run(&t, run);
-    if (status == SL_OK)
-        status = sl_groups_open(t.run, world, t.leader, &t.groups);
-    if (status == SL_OK)
-        status = sl_departure_open(&t);
-    if (status == SL_OK)
-        status = sl_trainer_open(&t);
+    SL_THEN(status, sl_groups_open(t.run, world, t.leader, &t.groups));
+    SL_THEN(status, sl_departure_open(&t));
+    SL_THEN(status, sl_trainer_open(&t));
     t.opened = sl_clock_now(t.clock) - begin;
     if (status == SL_OK && sl_trainer_leads(&t))
         status = sl_body_open(&t);
-    if (status == SL_OK)
-        status = ping(&t, t.resume.first);
+    SL_THEN(status, ping(&t, t.resume.first));
     t.started = sl_clock_now(t.clock);
-    if (status == SL_OK)
-        status = write_start(&t);
+    SL_THEN(status, write_start(&t));
     int iteration = t.resume.first;
     if (status == SL_OK && run->adaptation.profile_every_s > 0 && iteration < run->iterations)
         status = sl_body_look(&t, iteration);
@@ -354,15 +350,57 @@ sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
         status = sl_departure_step(&t, iteration);
         if (t.departed)
             break;
-        if (status == SL_OK)
-            status = arrange(&t, iteration);
-        if (status == SL_OK)
-            status = one_iteration(&t, iteration);
+        SL_THEN(status, arrange(&t, iteration));
+        SL_THEN(status, one_iteration(&t, iteration));
     }
     if (status == SL_OK && !t.departed)
         status = t.leaves ? leave(&t, iteration - 1) : finish(&t);
     status = name_place(&t, status);
     sl_departure_close(&t);
     sl_trainer_close(&t);
+    return status;
+}
+
+typedef struct deaths {
+    const sl_run *run;
+    char *fired; /* [faults] */
+} deaths;
+
+static sl_status mark(void *context, const char *line, size_t length) {
+    const deaths *d = context;
+    json_t *event = sl_json_object(line, length);
+    const int is_death = strcmp(sl_json_text(event, "kind", ""), "fault") == 0 &&
+                         strcmp(sl_json_text(event, "decided", ""), "injected") == 0;
+    const int rank = sl_json_count(event, "rank", -1), iteration = sl_json_count(event, "iteration", -1);
+    for (int i = 0; i < d->run->faults && is_death; i++) {
+        const sl_fault *fault = &d->run->fault[i];
+        d->fired[i] |= fault->kill >= 0 && fault->kill == rank && fault->first == iteration;
+    }
+    json_decref(event);
+    return SL_OK;
+}
+
+static void read_events(const sl_run *run, const char *folder, char *fired) {
+    char path[4096];
+    sl_lines lines;
+    deaths d = {run, fired};
+    snprintf(path, sizeof path, "%s/events.jsonl", folder);
+    if (sl_lines_open(path, &lines) == SL_OK)
+        (void)sl_lines_step(&lines, SIZE_MAX, mark, NULL, &d);
+    sl_lines_close(&lines);
+}
+
+sl_status sl_fired_forget(sl_run *run, const char *folder, sl_group *group) {
+    char *fired;
+    if (run->faults == 0)
+        return SL_OK;
+    SL_TRY(sl_alloc(&fired, (size_t)run->faults, 1));
+    if (sl_group_rank(group) == 0)
+        read_events(run, folder, fired);
+    sl_status status = sl_group_broadcast(group, 0, fired, (size_t)run->faults);
+    for (int i = 0; i < run->faults && status == SL_OK; i++)
+        if (fired[i])
+            run->fault[i].kill = run->fault[i].first = run->fault[i].end = -1;
+    sl_free(fired);
     return status;
 }

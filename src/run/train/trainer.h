@@ -1,7 +1,6 @@
 /* The training loop of one rank, and the whole path of a run: plan, iterate, measure, adapt, write down.
  * Collective: all ranks of the world call it with the same run. */
-#ifndef SL_RUN_TRAIN_TRAINER_H
-#define SL_RUN_TRAIN_TRAINER_H
+#pragma once
 
 #include "run/arrange/place.h"
 #include "run/collective/group.h"
@@ -11,4 +10,9 @@
  * checkpoint. Rank 0 prints progress and the table to standard output. The error text names the cause. */
 sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world);
 
-#endif
+/* Ranks that the run file kills (faults with `kill`) die once: a run that continues does not repeat a death
+ * that events.jsonl tells of, or it would never come past it. */
+
+/** Takes those faults out of `run`. Collective; rank 0 reads `folder`. What cannot be read has not happened.
+ */
+sl_status sl_fired_forget(sl_run *run, const char *folder, sl_group *group);

@@ -15,8 +15,7 @@
  * occupies each of them for bytes / its bandwidth, on each from when it has started on the one before and
  * that wire is free (cut-through), and has left the link when it has left all of them. So a wire never
  * carries more than its bandwidth, and a message alone takes as long as on the slowest of them. */
-#ifndef SL_RUN_TRANSPORT_CALENDAR_H
-#define SL_RUN_TRANSPORT_CALENDAR_H
+#pragma once
 
 #include "run/transport/transport.h"
 
@@ -35,5 +34,3 @@ sl_time sl_calendar_transfer(uint64_t bytes, double bytes_per_second);
  * `end` less the longest of its transfers, so that end - start is what the message takes without others. */
 void sl_calendar_enter(sl_calendar *calendar, sl_time ready, uint64_t bytes, sl_link_emulation emulation,
                        sl_sent *times);
-
-#endif

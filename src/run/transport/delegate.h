@@ -10,8 +10,7 @@
  * It ends when its trainer does (death signal and pidfd), on SIGHUP, or when its courier fails; a new one
  * with the same files goes on where it stopped, by the counts of the queue. It says nothing on stderr: its
  * news go through a ring in the order. */
-#ifndef SL_RUN_TRANSPORT_DELEGATE_H
-#define SL_RUN_TRANSPORT_DELEGATE_H
+#pragma once
 
 #include "run/rail/courier.h"
 
@@ -70,5 +69,3 @@ void sl_delegate_signals(sigset_t *heard);
  * process's exit code: 0 asked to end or trainer gone, 1 failed (the reason is in the queue), 2 not started as
  * described above (the reason is the error text). A starter of another version is a failure. */
 int sl_delegate_run(const char *starter);
-
-#endif

@@ -157,10 +157,6 @@ sl_status sl_transport_use(sl_transport *t, sl_transport_path path) {
     return SL_OK;
 }
 
-sl_transport_path sl_transport_in_use(const sl_transport *t) {
-    return t->path;
-}
-
 sl_status sl_transport_stop_delegates(sl_transport *t) {
     if (t->path == SL_PATH_DELEGATED)
         return sl_error(SL_EINVAL, "rank %d: the delegates are in use", t->rank);
@@ -173,8 +169,4 @@ int sl_transport_next_news(sl_transport *t, sl_transport_news *news) {
     if (t->network && sl_network_next_news(t->network, news))
         return 1;
     return t->delegates ? sl_delegates_next_news(t->delegates, news) : 0;
-}
-
-int sl_transport_delegates(sl_transport *t, pid_t *pids, int most) {
-    return t->delegates ? sl_delegates_list(t->delegates, pids, most) : 0;
 }

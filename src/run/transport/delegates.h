@@ -4,8 +4,7 @@
  * What a delegate needs belongs to the trainer and outlives any number of delegates: the shared memory (a
  * memfd), the doorbell, the listening sockets. Only the watcher thread starts and ends processes, so they get
  * their death signal when the trainer ends and not when some other thread does. */
-#ifndef SL_RUN_TRANSPORT_DELEGATES_H
-#define SL_RUN_TRANSPORT_DELEGATES_H
+#pragma once
 
 #include "run/transport/delegate.h"
 #include "run/transport/transport.h"
@@ -60,6 +59,3 @@ _Atomic uint32_t *sl_delegates_settled(sl_delegates *delegates);
 void sl_delegates_ring(sl_delegates *delegates, const sl_stream *stream);
 
 int sl_delegates_next_news(sl_delegates *delegates, sl_transport_news *news);
-int sl_delegates_list(sl_delegates *delegates, pid_t *pids, int most);
-
-#endif

@@ -14,8 +14,7 @@
  * Every field says who writes it, who reads it, in which order, and why that is enough. "Sender" is the
  * transport that owns the region (its compute side claims and fills, its communication thread publishes); for
  * a rail (TCP) the network thread of the receiving process plays the sender. */
-#ifndef SL_RUN_TRANSPORT_LANE_H
-#define SL_RUN_TRANSPORT_LANE_H
+#pragma once
 
 #include "base/status.h"
 #include "base/time.h"
@@ -137,5 +136,3 @@ sl_status sl_lane_drain(sl_lane_view *view);
 int sl_lane_find(const sl_lane_view *view, uint32_t iteration, uint32_t index);
 /** Receiver: gives the slot at this position back. 1: the sender wants to be rung. */
 int sl_lane_free(sl_lane_view *view, int position);
-
-#endif

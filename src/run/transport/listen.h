@@ -1,6 +1,5 @@
 /* Which address of this host others can reach. */
-#ifndef SL_RUN_TRANSPORT_LISTEN_H
-#define SL_RUN_TRANSPORT_LISTEN_H
+#pragma once
 
 #include "base/status.h"
 #include "run/rail/courier.h"
@@ -11,5 +10,3 @@ sl_status sl_address_choose(const char *interface, char number[64]);
 /** What a rail named so goes over, and the interface or address in the name: "ucx:eth1" is SL_RAIL_UCX and
  * "eth1", any other name SL_RAIL_TCP and itself. */
 const char *sl_rail_parse(const char *name, sl_rail_kind *kind);
-
-#endif

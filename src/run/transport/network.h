@@ -8,8 +8,7 @@
  * A peer is lost when a courier gives its conduit up: no rail for `outage`, nobody who listens for 1 s (its
  * process is gone), or a peer that breaks the protocol again and again; or when it has said goodbye in both
  * directions. Then every wait on it ends with SL_EPEER and the reason. */
-#ifndef SL_RUN_TRANSPORT_NETWORK_H
-#define SL_RUN_TRANSPORT_NETWORK_H
+#pragma once
 
 #include "run/transport/peer.h"
 
@@ -36,5 +35,3 @@ int sl_network_next_news(sl_network *network, sl_transport_news *news);
 const char *sl_network_scheduling(const sl_network *network);
 /** Connections dropped so far. Any thread. */
 int sl_network_strangers(const sl_network *network);
-
-#endif

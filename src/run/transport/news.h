@@ -1,7 +1,6 @@
 /* News of the direct path on their way from the network thread to the compute side: a ring, one writer, one
  * reader, no lock. When it is full, the new ones are dropped: a line less in a log. */
-#ifndef SL_RUN_TRANSPORT_NEWS_H
-#define SL_RUN_TRANSPORT_NEWS_H
+#pragma once
 
 #include "run/transport/transport.h"
 #include <stdatomic.h>
@@ -17,5 +16,3 @@ typedef struct sl_news {
 void sl_news_put(sl_news *news, sl_transport_news_kind kind, int from, int to, int rail, const char *text);
 /** Compute side: 0: there are none. */
 int sl_news_take(sl_news *news, sl_transport_news *one);
-
-#endif

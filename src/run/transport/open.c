@@ -1,8 +1,8 @@
 /* Opening and closing: lanes to the peers on this host, rails to the others, then the threads. */
 #include "base/memory.h"
-#include "run/transport/hub.h"
 #include "run/transport/network.h"
 #include "run/transport/peer.h"
+#include "run/transport/wires.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -274,8 +274,4 @@ void sl_transport_close(sl_transport *t) {
 
 const char *sl_transport_scheduling(const sl_transport *t) {
     return t->obtained ? t->obtained : t->network ? sl_network_scheduling(t->network) : "none";
-}
-
-int sl_transport_strangers(const sl_transport *t) {
-    return t->network ? sl_network_strangers(t->network) : 0;
 }

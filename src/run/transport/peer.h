@@ -4,8 +4,7 @@
  * outgoing messages and hands their numbers over through a ring; the thread that publishes for a peer (the
  * communication thread for peers that share memory, the network thread for peers on other hosts) owns that
  * peer's lane and says "done" in the record; anyone may abort. Each field names its writer and reader. */
-#ifndef SL_RUN_TRANSPORT_PEER_H
-#define SL_RUN_TRANSPORT_PEER_H
+#pragma once
 
 #include "run/transport/calendar.h"
 #include "run/transport/delegates.h"
@@ -130,5 +129,3 @@ sl_status sl_delegated_wait(sl_transport *t, sl_peer *peer, const sl_posted *pos
 /** Starts the communication thread / ends it. */
 sl_status sl_communication_start(sl_transport *t);
 void sl_communication_end(sl_transport *t);
-
-#endif

@@ -1,8 +1,7 @@
 /* The scheduling class of a thread that must wake on time. Waking late is what makes an emulated link arrive
  * late; on a machine with more threads than cores a class above the ordinary one, or a short slice, is what
  * helps. */
-#ifndef SL_RUN_TRANSPORT_SCHEDULING_H
-#define SL_RUN_TRANSPORT_SCHEDULING_H
+#pragma once
 
 #include "run/rail/courier.h"
 #include "run/transport/transport.h"
@@ -15,5 +14,3 @@ const char *sl_scheduling_obtain(sl_transport_class wanted);
  * UCX spins until threads of its own, which are not, have let go: a real-time thread would keep them from
  * running. */
 sl_transport_class sl_scheduling_for(sl_transport_class wanted, const sl_rail_address *rail, int rails);
-
-#endif

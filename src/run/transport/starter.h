@@ -1,7 +1,6 @@
 /* How a transport starts and ends the processes of its delegates: functions that the program brings along,
  * because processes are the business of src/launch, which stands below. */
-#ifndef SL_RUN_TRANSPORT_STARTER_H
-#define SL_RUN_TRANSPORT_STARTER_H
+#pragma once
 
 #include "base/status.h"
 #include "base/subprocess.h"
@@ -15,5 +14,3 @@ typedef struct sl_transport_starter {
     void (*stop)(void *object, sl_subprocess *started, int count);
     void *object;
 } sl_transport_starter;
-
-#endif

@@ -17,8 +17,7 @@
  * section at the end starts, and which a slow or dying network cannot block (README, Delegates).
  *
  * Per directed pair a message is named by (iteration, index), unique while it is under way. */
-#ifndef SL_RUN_TRANSPORT_TRANSPORT_H
-#define SL_RUN_TRANSPORT_TRANSPORT_H
+#pragma once
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -110,10 +109,6 @@ typedef struct sl_sent {
     sl_time due;        /* when the emulation wanted it there; arrive - due is the arrival error */
 } sl_sent;
 
-/** A hub for `ranks` threads of this process. */
-sl_status sl_transport_hub_open(int ranks, size_t message_bytes, int slots, sl_transport_hub **hub);
-void sl_transport_hub_close(sl_transport_hub *hub);
-
 /** Opens the listening socket for peers on other hosts and fills `address` (host name, numeric address,
  * port). `interface_address`: a numeric IPv4 or IPv6 address of this host, the name of one of its interfaces,
  * or NULL: its first address that others can reach, else the loopback one. The addresses of all ranks are
@@ -191,9 +186,6 @@ void sl_transport_abort(sl_transport *transport);
 /** "SCHED_FIFO 10", "slice 100 us" or "normal": the class that the communication thread obtained. */
 const char *sl_transport_scheduling(const sl_transport *transport);
 
-/** Connections dropped while the peers were awaited: a wrong key, garbage, silence. */
-int sl_transport_strangers(const sl_transport *transport);
-
 /* ---- the delegated path ----
  *
  * Per peer and direction `count` delegates, each with its own queue in shared memory; message n of a link
@@ -220,7 +212,6 @@ sl_status sl_transport_start_delegates(sl_transport *transport, const void *bloc
 /** Send, receive and wait take this path from now on. SL_EINVAL: something is posted or under way, or there
  * are no delegates. */
 sl_status sl_transport_use(sl_transport *transport, sl_transport_path path);
-sl_transport_path sl_transport_in_use(const sl_transport *transport);
 
 /** Ends the delegates; the path has to be direct. Collective: all ranks have waited for what they sent, or a
  * peer's last acknowledgement may be lost. Nothing to do without any. */
@@ -246,8 +237,3 @@ typedef struct sl_transport_news {
 /** Takes the next of the news of this rank's delegates and of its direct path to other hosts (number -1; from
  * -1 for a stranger); 0: there are none. Not sorted by time. */
 int sl_transport_next_news(sl_transport *transport, sl_transport_news *news);
-
-/** Process ids of the living delegates, at most `most`; returns how many. For tests and the curious. */
-int sl_transport_delegates(sl_transport *transport, pid_t *pids, int most);
-
-#endif

@@ -39,16 +39,6 @@ int sl_watcher_next_news(sl_delegates *d, sl_transport_news *news) {
     return some;
 }
 
-int sl_delegates_list(sl_delegates *d, pid_t *pids, int most) {
-    int count = 0;
-    pthread_mutex_lock(&d->mutex);
-    for (int i = 0; i < d->delegates && count < most; i++)
-        if (d->delegate[i].started.pid)
-            pids[count++] = d->delegate[i].started.pid;
-    pthread_mutex_unlock(&d->mutex);
-    return count;
-}
-
 /* The delegate is dead and stays so. */
 static void give_up(sl_delegate *e, const char *reason) {
     sl_queue_lose(&e->stream.queue, reason);

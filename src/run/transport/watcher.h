@@ -1,8 +1,7 @@
 /* The watcher: the thread of a trainer that starts its delegates, sleeps on their pidfds and replaces the
  * ones that die, with the same queue, doorbell and sockets. Too many deaths are an error: the queue of the
  * last one is lost, and every wait on it says so. */
-#ifndef SL_RUN_TRANSPORT_WATCHER_H
-#define SL_RUN_TRANSPORT_WATCHER_H
+#pragma once
 
 #include "base/loop.h"
 #include "run/transport/delegates.h"
@@ -54,5 +53,3 @@ sl_status sl_watcher_start(sl_delegates *delegates);
 /** Ends the delegates, then the thread. */
 void sl_watcher_end(sl_delegates *delegates);
 int sl_watcher_next_news(sl_delegates *delegates, sl_transport_news *news);
-
-#endif

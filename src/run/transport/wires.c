@@ -1,5 +1,4 @@
 #include "run/transport/wires.h"
-
 #include "base/shared.h"
 
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* Wires that emulated links of several ranks share: one word each, the time from which on it is free
  * (calendar.h), in a file of a directory that all ranks of a host map, or in the hub. Ranks of different
  * hosts cannot share one: each host then has a wire of its own. */
-#ifndef SL_RUN_TRANSPORT_WIRES_H
-#define SL_RUN_TRANSPORT_WIRES_H
+#pragma once
 
+#include "run/transport/lane.h"
 #include "run/transport/transport.h"
 
 #include <stdatomic.h>
@@ -21,4 +21,11 @@ size_t sl_wires_count(int ranks);
 sl_status sl_wires_open(const char *directory, const char *name, size_t count, sl_wires *wires);
 void sl_wires_close(sl_wires *wires);
 
-#endif
+/* A hub: regions of several ranks in one process, so that threads can be ranks. */
+
+struct sl_transport_hub {
+    int ranks, slots;
+    size_t message_bytes;
+    sl_wires wires;
+    sl_region **region; /* [ranks], each with a lane towards every other rank; pages untouched cost nothing */
+};

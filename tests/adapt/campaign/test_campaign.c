@@ -236,6 +236,39 @@ static void a_slow_link_of_a_ring_is_moved_to_where_it_matters_less(void **state
     sl_campaign_free(&c);
 }
 
+/* Falcon's figure 15 with cards: all that devices 0 and 1 of the ring of stage 1 send is 5 times as slow,
+ * whose ring of 30 ms then takes 150. 4 ranks, 16 microbatches of 30 ms: stage 0 ends after 19 x 30 ms, stage
+ * 3 before: after 3 F and 16 microbatches. There it costs least, and no layout has fewer slow rings than one.
+ */
+static void two_slow_cards_of_a_ring_are_moved_to_the_stage_that_ends_first(void **state) {
+    (void)state;
+    sl_campaign c;
+    sl_campaign_result r;
+    open_campaign(4, 16, 4, 400, "1f1b", &c);
+    for (int stage = 0; stage < 4; stage++)
+        c.problem.reduce[stage] = 30 * SL_MS;
+    c.cost[SL_STRATEGY_TOPOLOGY] = SL_SECOND;
+    sl_campaign_fault f = {.kind = SL_FAULT_NIC,
+                           .first = 10,
+                           .until = SL_FAULT_LASTS,
+                           .a = 4, /* replicas 0 and 1 of rank 1 */
+                           .b = 5,
+                           .slowdown = 5,
+                           .latency = -1,
+                           .stop = -1};
+    assert_ok(sl_campaign_add(&c, &f));
+    assert_ok(sl_campaign_run(&c, 1, &r));
+    const sl_campaign_row *row = row_named(&r, "topology");
+    assert_int_equal(r.healthy, (19 * 30 + 30) * SL_MS);
+    assert_int_equal(row_named(&r, "ignore")->worst, (19 * 30 - 20 + 150) * SL_MS);
+    assert_int_equal(row->applied[SL_STRATEGY_TOPOLOGY], 1);
+    assert_int_equal(row->stretch[row->stretches - 1].each, (3 * 10 + 16 * 30 + 150) * SL_MS);
+    assert_non_null(strstr(row->log, "card of rank 1 of replica 0: sum of stage 1 150 ms, healthy 30"));
+    assert_non_null(strstr(row->log, "card of rank 1 of replica 1: sum of stage 1 150 ms, healthy 30"));
+    sl_campaign_result_free(&r);
+    sl_campaign_free(&c);
+}
+
 static void a_lost_nic_stops_only_who_has_no_delegates(void **state) {
     (void)state;
     sl_campaign c;
@@ -282,6 +315,7 @@ int main(void) {
         cmocka_unit_test(a_restart_comes_when_as_much_is_lost_as_it_costs),
         cmocka_unit_test(rings_wait_for_their_slowest_link),
         cmocka_unit_test(a_slow_link_of_a_ring_is_moved_to_where_it_matters_less),
+        cmocka_unit_test(two_slow_cards_of_a_ring_are_moved_to_the_stage_that_ends_first),
         cmocka_unit_test(a_lost_nic_stops_only_who_has_no_delegates),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };

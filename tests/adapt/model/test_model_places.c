@@ -354,18 +354,18 @@ static void a_job_of_100000_replicas_asks_for_few_plans(void **state) {
     };
     double healthy = time_of(&s, &s.home);
     printf("opened %.3f s\n", now() - begin);
-    assert_int_equal(s.model->answers, 1);
+    assert_int_equal(s.model->answers->answers, 1);
     assert_ok(sl_model_see(s.model, part, 4));
     double slow = time_of(&s, &s.home);
     printf("time %.3f s\n", now() - begin);
     assert_true(slow > healthy + 2.0 * 99999 * 5e6);
-    assert_true(s.model->answers <= 5); /* healthy before and now, and with each of three */
+    assert_true(s.model->answers->answers <= 5); /* healthy before and now, and with each of three */
     sl_job_layout split;
     assert_ok(sl_job_layout_copy(&s.job, &s.home, &split));
     assert_ok(sl_model_divide(s.model, &split, &divided));
     printf("divide %.3f s\n", now() - begin);
     assert_true(divided < slow);
-    assert_true(s.model->answers < 60);
+    assert_true(s.model->answers->answers < 60);
     check_layout(&s, &split);
     for (int divides = 0; divides < 2; divides++) {
         assert_ok(sl_model_places(s.model, &s.home, divides, &to, &time, &moved));
@@ -387,7 +387,7 @@ static void what_is_remembered_is_bounded(void **state) {
         sl_slow_part part = device(1, 1 + (i + 1) * 1e-6);
         assert_ok(sl_model_see(s.model, &part, 1));
         assert_near(time_of(&s, &s.home), 30e6 + (i + 1) * 30, 3);
-        assert_true(s.model->slots <= 1 << 17);
+        assert_true(s.model->answers->slots <= 1 << 17);
     }
     tear_down(&s);
 }

@@ -160,9 +160,12 @@ int drive_tells_of_work(const driver *d, const sl_event *e) {
     return grown && (strstr(e->seen, "work") || strstr(e->decided, "work") || strstr(e->why, "work"));
 }
 
-/* A card that is named because all its links are slow stands for each of them. */
+/* A card that is named because all its links are slow stands for each of them, whatever slows it. */
 int drive_covers(const driver *d, const job_fault *f, const sl_incident_view *v) {
-    return v->part.kind == SL_PART_CARD && f->kind == JOB_LINK &&
-           (drive_met(d, f->a, v->part.a) || drive_met(d, f->b, v->part.a)) &&
-           drive_all_links_slow(d, v->part.a);
+    const sl_job_layout *layout = sl_orchestrator_layout(d->o);
+    int slows = 0;
+    for (int p = 0; p < drive_processes(d) && v->part.kind == SL_PART_CARD; p++)
+        slows |= !drive_met(d, p, v->part.a) && touches(d, f, v->part.a, p) &&
+                 sl_job_layout_talk(&d->j.config.job, layout, d->j.problem[0], v->part.a, p);
+    return slows && drive_all_links_slow(d, v->part.a);
 }

@@ -227,8 +227,9 @@ void job_draw_loads(uint64_t *seed, job *j) {
         int replica = shape->replicas > 1 && draw(seed, 3) == 0 ? draw(seed, shape->replicas) : -1;
         int first = j->config.hold + 6 + draw(seed, j->iterations - 30);
         j->load[i] = (job_load){first, first + 5 + draw(seed, 50), replica, -1, between(seed, 1.1, 1.6)};
-        /* a process alone that takes longer with unknown work looks slow, whatever the cause */
-        if (shape->ranks == 1)
+        /* a process alone that takes longer with unknown work looks slow, whatever the cause, and so does one
+         * whose ops are held to their times */
+        if (shape->ranks == 1 || j->config.paced)
             j->tells_ops = 1;
     }
 }

@@ -2,12 +2,13 @@
  * By hand: 4 ranks, 100 ms healthy, 200 ms slow: half of the time is lost. */
 #include "check.h"
 
-#include "adapt/orchestrator/unknown_program.h"
+#include "adapt/orchestrator/orchestrator.h"
+#include "adapt/orchestrator/unknown.h"
 
 #include <string.h>
 
 typedef struct world {
-    sl_unknown *unknown;
+    sl_orchestrator *o;
     sl_unknown_job job;
     int iteration;
     sl_time now;
@@ -23,30 +24,33 @@ static void open_world(world *w) {
                          .healthy = 100e6,
                          .level = 200e6,
                          .slow = 1}};
-    sl_orchestrator_config config = {
-        .unknown = &w->job,
-        .can = 1u << SL_STRATEGY_BALANCE | 1u << SL_STRATEGY_RESTART,
-        .cost = {[SL_STRATEGY_BALANCE] = 5 * SL_SECOND, [SL_STRATEGY_RESTART] = 1800 * SL_SECOND}};
-    assert_ok(sl_unknown_open(&config, &w->unknown));
+    sl_orchestrator_config config = sl_orchestrator_defaults();
+    config.unknown = &w->job;
+    config.can = 1u << SL_STRATEGY_BALANCE | 1u << SL_STRATEGY_RESTART;
+    for (int s = 0; s < SL_STRATEGY_KINDS; s++)
+        config.cost[s] = config.undo[s] = 0;
+    config.cost[SL_STRATEGY_BALANCE] = 5 * SL_SECOND;
+    config.cost[SL_STRATEGY_RESTART] = 1800 * SL_SECOND;
+    assert_ok(sl_orchestrator_open(&config, &w->o));
 }
 
 static void close_world(world *w) {
-    sl_unknown_close(w->unknown);
+    sl_orchestrator_close(w->o);
 }
 
 static void report(world *w, int id, sl_part_kind kind, int a, int b, double times) {
     sl_orchestrator_report slow = {
         .id = id, .part = {.kind = kind, .a = a, .b = b, .slowdown = times}, .loss = -1};
-    assert_ok(sl_unknown_report(w->unknown, &slow));
+    assert_ok(sl_orchestrator_report_slow(w->o, w->now, &slow));
 }
 
 static void over(world *w, int id) {
     sl_orchestrator_report slow = {.id = id, .over = 1};
-    assert_ok(sl_unknown_report(w->unknown, &slow));
+    assert_ok(sl_orchestrator_report_slow(w->o, w->now, &slow));
 }
 
 static void read_decisions(world *w) {
-    const char *text = sl_unknown_decisions(w->unknown);
+    const char *text = sl_orchestrator_decisions(w->o);
     if (text)
         strncat(w->decisions, text, sizeof w->decisions - strlen(w->decisions) - 1);
 }
@@ -56,7 +60,7 @@ static void follow(world *w, int iterations) {
     w->iteration += iterations;
     w->now += (sl_time)(iterations * w->job.level);
     sl_orchestrator_iteration seen = {.iteration = w->iteration, .now = w->now, .unknown = &w->job};
-    assert_ok(sl_unknown_observe(w->unknown, &seen));
+    assert_ok(sl_orchestrator_observe(w->o, &seen));
     read_decisions(w);
 }
 
@@ -69,7 +73,7 @@ static void become_healthy(world *w) {
 /* The incident; NULL: it does not last. */
 static const sl_incident_view *lasting(const world *w, int id) {
     int count;
-    const sl_incident_view *list = sl_unknown_incidents(w->unknown, &count);
+    const sl_incident_view *list = sl_orchestrator_incidents(w->o, &count);
     for (int i = 0; i < count; i++)
         if (list[i].id == id)
             return &list[i];
@@ -85,10 +89,10 @@ static const sl_incident_view *incident(const world *w, int id) {
 /* What is wanted next must be to balance, for one second. */
 static void carry_out(world *w, sl_outcome outcome) {
     sl_orchestrator_action action;
-    assert_true(sl_unknown_next(w->unknown, &action));
+    assert_true(sl_orchestrator_next(w->o, &action));
     assert_int_equal(action.strategy, SL_STRATEGY_BALANCE);
     assert_false(action.undo);
-    assert_ok(sl_unknown_carried_out(w->unknown, action.id, w->now, outcome, SL_SECOND));
+    assert_ok(sl_orchestrator_carried_out(w->o, action.id, w->now, outcome, SL_SECOND));
     read_decisions(w);
 }
 
@@ -120,7 +124,7 @@ static void a_loss_is_divided_among_all_that_is_reported(void **state) {
     follow(&w, 10); /* nothing is new */
     assert_int_equal(noted(&w, " lost where it was "), 1);
     sl_orchestrator_report wrong = {.id = -1};
-    assert_fails(sl_unknown_report(w.unknown, &wrong), SL_EINVAL, "negative");
+    assert_fails(sl_orchestrator_report_slow(w.o, w.now, &wrong), SL_EINVAL, "negative");
     close_world(&w);
 }
 
@@ -214,12 +218,12 @@ static void what_is_refused_is_not_asked_for_again(void **state) {
     follow(&w, 1);
     follow(&w, 51);
     carry_out(&w, SL_OUTCOME_REFUSED);
-    assert_true(sl_unknown_considered(w.unknown, 0, SL_STRATEGY_BALANCE, &balance));
+    assert_true(sl_orchestrator_considered(w.o, 0, SL_STRATEGY_BALANCE, &balance));
     assert_int_equal(balance.reason, SL_REASON_CANNOT_HELP);
     assert_string_equal(balance.why, "nobody here can carry it out");
     for (int i = 0; i < 1000; i++) {
         follow(&w, 1);
-        assert_false(sl_unknown_next(w.unknown, &action));
+        assert_false(sl_orchestrator_next(w.o, &action));
     }
     close_world(&w);
 }
@@ -232,9 +236,9 @@ static void an_action_says_what_it_costs_and_brings(void **state) {
     open_world(&w);
     report(&w, 5, SL_PART_DEVICE, 2, -1, 2);
     follow(&w, 1);
-    assert_false(sl_unknown_next(w.unknown, &action));
+    assert_false(sl_orchestrator_next(w.o, &action));
     follow(&w, 51); /* of 200 ms */
-    assert_true(sl_unknown_next(w.unknown, &action));
+    assert_true(sl_orchestrator_next(w.o, &action));
     assert_int_equal(action.what, SL_DO_LAYOUT);
     assert_int_equal(action.count, 1);
     assert_int_equal(action.incidents[0], 5);
@@ -242,15 +246,15 @@ static void an_action_says_what_it_costs_and_brings(void **state) {
     assert_near(action.expected, 0.2, 1e-12); /* test_unknown.c */
     assert_int_equal(action.cost, 5 * SL_SECOND);
     assert_int_equal(action.lost, 5 * SL_SECOND); /* counted up to what it costs */
-    assert_false(sl_unknown_next(w.unknown, &more));
-    assert_ok(sl_unknown_carried_out(w.unknown, action.id + 1, w.now, SL_OUTCOME_DONE, 0)); /* another one */
-    assert_false(sl_unknown_next(w.unknown, &more));
+    assert_false(sl_orchestrator_next(w.o, &more));
+    assert_ok(sl_orchestrator_carried_out(w.o, action.id + 1, w.now, SL_OUTCOME_DONE, 0)); /* another one */
+    assert_false(sl_orchestrator_next(w.o, &more));
     /* healthy while it is under way: neither before nor after it */
     become_healthy(&w);
     follow(&w, 1);
     assert_near(incident(&w, 5)->loss, 0.5, 1e-12);
-    assert_ok(sl_unknown_carried_out(w.unknown, action.id, w.now, SL_OUTCOME_DONE, 2 * SL_SECOND));
-    assert_true(sl_unknown_considered(w.unknown, 5, SL_STRATEGY_BALANCE, &balance));
+    assert_ok(sl_orchestrator_carried_out(w.o, action.id, w.now, SL_OUTCOME_DONE, 2 * SL_SECOND));
+    assert_true(sl_orchestrator_considered(w.o, 5, SL_STRATEGY_BALANCE, &balance));
     assert_true(balance.in_effect);
     assert_int_equal(balance.reason, SL_REASON_IN_EFFECT);
     follow(&w, 1);
@@ -267,10 +271,10 @@ static void an_advice_that_nobody_carries_out_is_given_three_times(void **state)
     report(&w, 0, SL_PART_DEVICE, 2, -1, 2);
     for (int i = 0; i < 1000; i++) {
         follow(&w, 1);
-        if (!sl_unknown_next(w.unknown, &action))
+        if (!sl_orchestrator_next(w.o, &action))
             continue;
         given++;
-        assert_ok(sl_unknown_carried_out(w.unknown, action.id, w.now, SL_OUTCOME_ADVISED, 0));
+        assert_ok(sl_orchestrator_carried_out(w.o, action.id, w.now, SL_OUTCOME_ADVISED, 0));
     }
     assert_int_equal(given, 3);
     assert_int_equal(noted(&w, "nobody carries it out"), 3);
@@ -286,9 +290,9 @@ static void time_does_not_go_back(void **state) {
     follow(&w, 10);
     follow(&w, 0); /* the same again is fine */
     sl_orchestrator_iteration back = {.iteration = w.iteration, .now = w.now - 1};
-    assert_fails(sl_unknown_observe(w.unknown, &back), SL_EINVAL, "comes after");
+    assert_fails(sl_orchestrator_observe(w.o, &back), SL_EINVAL, "comes after");
     back = (sl_orchestrator_iteration){.iteration = w.iteration - 1, .now = w.now};
-    assert_fails(sl_unknown_observe(w.unknown, &back), SL_EINVAL, "comes after");
+    assert_fails(sl_orchestrator_observe(w.o, &back), SL_EINVAL, "comes after");
     close_world(&w);
 }
 

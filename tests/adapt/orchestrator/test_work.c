@@ -1,5 +1,3 @@
-/* labels: slow */
-/* Not all of this holds yet (docs/results/trust.md), so it is no part of the usual set. */
 /* Work that varies is no fault: microbatches of log-normal lengths, where an op takes a + b * tokens (+ c *
  * tokens^2 of attention). Told the work of every op, or only that of iterations, the orchestrator raises no
  * false alarm; with the work of ops it still finds slow devices and links, and tells them from more work, of
@@ -8,8 +6,9 @@
 
 #include "adapt/orchestrator/unknown.h"
 
+/* Ten times as many as faults and changes of work of each kind. */
 #ifndef SERIES
-#define SERIES 500
+#define SERIES 60
 #endif
 
 static double between(uint64_t *seed, double least, double most) {

@@ -274,24 +274,27 @@ static void make_random(sl_problem *p) {
 /* With the program's moves, on links of any latency. Returns whether all ranks fit, as the pass says. */
 static int check_program(const sl_problem *p, sl_program *program) {
     int fits = 1;
-    sl_timeline t;
+    sl_replayer *replayer;
+    const sl_timeline *t;
     sl_time *latency = calloc((size_t)program->messages + 1, sizeof *latency);
     for (int round = 0; round < 3; round++) {
         for (int m = 0; m < program->messages; m++)
             latency[m] = round == 0
                              ? p->link[program->message[m].from * p->ranks + program->message[m].to].latency
                              : draw(2) * draw(100) * SL_MS;
-        assert_ok(sl_replay_delays(p, program, latency, &t));
-        check_sequence(p, program, &t);
+        assert_ok(sl_replayer_open(p, program, &replayer));
+        sl_replayer_delay(replayer, latency);
+        assert_true(sl_replayer_run(replayer, &t) != SL_TIME_NEVER);
+        check_sequence(p, program, t);
         for (int rank = 0; rank < p->ranks; rank++) {
             int host, fit = sl_offload_rank(p, program, rank);
-            double most = walk(p, &t, rank, &host);
+            double most = walk(p, t, rank, &host);
             fits &= fit;
             assert_true(host <= p->host_limit[rank]);
             if (fit && most > p->limit[rank] * (1 + 1e-9))
                 fail_msg("rank %d holds %g of %g", rank, most, p->limit[rank]);
         }
-        sl_timeline_free(&t);
+        sl_replayer_close(replayer);
     }
     free(latency);
     return fits;

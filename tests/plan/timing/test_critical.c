@@ -354,14 +354,17 @@ static void check_that_it_holds(const example *e, int entry) {
     times_of(&e->t, e->path[entry + 1], &next, &unused, &unused);
     if (e->path[entry] >= 0 || next != arrive || left == arrive || e->problem.wire)
         return;
-    sl_timeline later;
+    sl_replayer *replayer;
+    const sl_timeline *later;
     assert_ok(sl_alloc(&latency, (size_t)e->program.messages, sizeof *latency));
     for (int i = 0; i < e->program.messages; i++)
         latency[i] = e->t.transfer[i].arrive - e->t.transfer[i].end;
     latency[-1 - e->path[entry]] += late;
-    assert_ok(sl_replay_delays(&e->problem, &e->program, latency, &later));
-    assert_true(last_end(&later) >= last_end(&e->t) + late);
-    sl_timeline_free(&later);
+    assert_ok(sl_replayer_open(&e->problem, &e->program, &replayer));
+    sl_replayer_delay(replayer, latency);
+    assert_true(sl_replayer_run(replayer, &later) != SL_TIME_NEVER);
+    assert_true(last_end(later) >= last_end(&e->t) + late);
+    sl_replayer_close(replayer);
     sl_free(latency);
 }
 

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "run/model/parameter.h"
 #include "run/binding/norm.h"
-#include "run/binding/share.h"
+#include "run/binding/reduce.h"
 
 enum { MOST = 12 };
 

@@ -124,6 +124,15 @@ static float expected_sum(int size, size_t i) {
     return expected;
 }
 
+static sl_status sum_shares(sl_group *group, const float *values, size_t count, float *out, float *scratch) {
+    sl_group_flight *flight;
+    SL_TRY(sl_group_flight_open(group, &flight));
+    sl_status status = sl_group_start_sum(flight, values, count, scratch);
+    SL_THEN(status, sl_group_finish_sum(flight, out));
+    sl_group_flight_close(flight);
+    return status;
+}
+
 /* The two halves of a sum by themselves. */
 static int check_shares(sl_group *group, size_t count) {
     int rank = sl_group_rank(group), wrong = 0;
@@ -132,7 +141,7 @@ static int check_shares(sl_group *group, size_t count) {
     float *mine = calloc(count + 1, sizeof *mine), *scratch = calloc(size * count + 1, sizeof *scratch);
     for (size_t i = 0; i < size * count; i++)
         values[i] = value(rank, i);
-    wrong |= sl_group_sum_shares(group, values, count, mine, scratch) != SL_OK;
+    wrong |= sum_shares(group, values, count, mine, scratch) != SL_OK;
     for (size_t i = 0; i < count; i++) {
         float expected = expected_sum((int)size, (size_t)rank * count + i);
         wrong |= memcmp(&expected, &mine[i], sizeof expected) != 0;
@@ -278,7 +287,7 @@ static int check_slow_sum(sl_group *group) {
     slow(group, LATENCY, RATE);
     sl_time begin = now();
     sl_group_barrier(group);
-    wrong |= sl_group_sum_shares(group, values, share, mine, scratch) != SL_OK;
+    wrong |= sum_shares(group, values, share, mine, scratch) != SL_OK;
     wrong |= rank == 1 && now() - begin < least;
     for (size_t i = 0; i < share; i++) {
         float expected = expected_sum((int)size, (size_t)rank * share + i);

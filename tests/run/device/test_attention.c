@@ -7,19 +7,10 @@
 
 /* The kernels once more, without clones. */
 #define SL_VECTORISED
-#define sl_tile_strip plain_tile_strip
-#define sl_tile_turn plain_tile_turn
-#define sl_attention_size plain_attention_size
-#define sl_cpu_attention_group plain_attention_group
-#define sl_cpu_attention_grad_group plain_attention_grad_group
-#define sl_attention_forward_scratch plain_forward_scratch
-#define sl_attention_backward_scratch plain_backward_scratch
 #define sl_cpu_attention_scratch plain_attention_scratch
 #define sl_cpu_attention plain_attention
 #define sl_cpu_attention_grad plain_attention_grad
 #include "run/device/cpu_attention.c"
-#include "run/device/cpu_attention_grad.c"
-#include "run/device/cpu_tile.c"
 
 static int seed(void **state) {
     (void)state;

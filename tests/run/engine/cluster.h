@@ -10,6 +10,8 @@
 #include "plan/lower/post.h"
 #include "plan/timing/replay.h"
 #include "run/engine/engine.h"
+#include "run/transport/hub.h"
+#include "virtual_clock.h"
 #include <pthread.h>
 
 enum {

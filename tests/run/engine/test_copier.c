@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "run/engine/copier.h"
+#include "virtual_clock.h"
 
 enum { STEPS = 4, MOVES = 3 };
 

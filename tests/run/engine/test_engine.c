@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "random_problem.h"
+#include "virtual_clock.h"
 
 /* ---- comparing ---- */
 

@@ -3,6 +3,8 @@
 #include "check.h"
 
 #include "run/journal/ping.h"
+#include "run/transport/hub.h"
+#include "virtual_clock.h"
 
 #include <pthread.h>
 

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "run/journal/progress.h"
+#include "virtual_clock.h"
 
 static const sl_progress_view usual = {.iteration = 11,
                                        .iterations = 60,

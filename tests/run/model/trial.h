@@ -8,6 +8,24 @@
 #include "run/model/model.h"
 #include <math.h>
 
+/* ---- whole ops ---- */
+
+static const sl_part whole_op = {.index = 0, .count = 1};
+
+static inline sl_status sl_model_forward(sl_model_stage *s, int microbatch, const uint16_t *tokens,
+                                         const uint16_t *targets, const float *input, float *output) {
+    return sl_model_forward_part(s, microbatch, whole_op, tokens, targets, input, output);
+}
+
+static inline sl_status sl_model_input_grad(sl_model_stage *s, int microbatch, const float *output_grad,
+                                            float *input_grad) {
+    return sl_model_input_grad_part(s, microbatch, whole_op, output_grad, input_grad);
+}
+
+static inline sl_status sl_model_weight_grad(sl_model_stage *s, int microbatch) {
+    return sl_model_weight_grad_part(s, microbatch, whole_op);
+}
+
 enum { TRIAL_STAGES = 8 };
 
 /* Orders of ops that keep W ascending. */

@@ -8,6 +8,8 @@
 #include "run/engine/engine.h"
 #include "run/binding/hash.h"
 #include "run/binding/norm.h"
+#include "run/transport/hub.h"
+#include "virtual_clock.h"
 #include <pthread.h>
 
 enum { MOST_RANKS = 4, MOST_STAGES = 9, RECORDS = 4096, MICROBATCHES = 6 };

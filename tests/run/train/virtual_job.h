@@ -13,6 +13,8 @@
 #include "plan/search/plan.h"
 #include "run/engine/engine.h"
 #include "run/journal/measure.h"
+#include "run/transport/hub.h"
+#include "virtual_clock.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

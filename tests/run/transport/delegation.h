@@ -8,7 +8,8 @@
 
 #include "base/file.h"
 #include "launch/delegate.h"
-#include "run/transport/transport.h"
+#include "run/transport/peer.h"
+#include "run/transport/watcher.h"
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
@@ -118,6 +119,20 @@ static inline sl_transport *open_transport(const trial *w, int rank, const sl_tr
     return t;
 }
 
+/* Process ids of the living ones, at most `most`; returns how many. */
+static inline int living_delegates(sl_transport *t, pid_t *pids, int most) {
+    sl_delegates *d = t->delegates;
+    int count = 0;
+    if (!d)
+        return 0;
+    pthread_mutex_lock(&d->mutex);
+    for (int i = 0; i < d->delegates && count < most; i++)
+        if (d->delegate[i].started.pid)
+            pids[count++] = d->delegate[i].started.pid;
+    pthread_mutex_unlock(&d->mutex);
+    return count;
+}
+
 /* Collective: the delegates of all ranks, ready to be used. */
 static inline sl_status start_delegates(const trial *w, int rank, sl_transport *t, int barrier,
                                         sl_time timeout) {
@@ -127,7 +142,7 @@ static inline sl_status start_delegates(const trial *w, int rank, sl_transport *
     meet(w, barrier);
     sl_status status = sl_transport_start_delegates(t, w->met->block, timeout);
     pid_t pids[PIDS_MOST];
-    int count = sl_transport_delegates(t, pids, PIDS_MOST);
+    int count = living_delegates(t, pids, PIDS_MOST);
     for (int i = 0; i < PIDS_MOST; i++)
         atomic_store(&w->met->pid[rank][i], i < count ? pids[i] : 0);
     return status;
@@ -217,7 +232,7 @@ static inline void *kill_delegates(void *object) {
         pid_t pids[PIDS_MOST];
         sl_time now = sl_clock_now(sl_clock_real());
         sl_clock_sleep_until(sl_clock_real(), now + (sl_time)(random_next(&random) % 20000000));
-        int count = sl_transport_delegates(k->t, pids, PIDS_MOST);
+        int count = living_delegates(k->t, pids, PIDS_MOST);
         if (count == 0)
             continue;
         sl_time killed = sl_clock_now(sl_clock_real());
@@ -261,8 +276,8 @@ static inline void run_rank(const trial *w, int rank) {
             if (peer != rank)
                 sl_transport_emulate(t, peer, (sl_link_emulation){.latency = (sl_time)(k % 3) * SL_MS});
         if (w->swaps && random_next(&random) % 3 == 0)
-            MUST(sl_transport_use(t, sl_transport_in_use(t) == SL_PATH_DIRECT ? SL_PATH_DELEGATED
-                                                                              : SL_PATH_DIRECT) == SL_OK);
+            MUST(sl_transport_use(t, t->path == SL_PATH_DIRECT ? SL_PATH_DELEGATED : SL_PATH_DIRECT) ==
+                 SL_OK);
         exchange(w, rank, t, k, in, out);
     }
     if (w->kills) {

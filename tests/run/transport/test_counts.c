@@ -4,6 +4,8 @@
 
 #include "base/memory.h"
 #include "run/transport/peer.h"
+#include "run/transport/hub.h"
+#include "virtual_clock.h"
 
 enum { SLOTS = 3 };
 static const uint64_t near_wrap = UINT32_MAX - 1; /* three messages later it has been passed */

@@ -4,6 +4,8 @@
 
 #include "base/memory.h"
 #include "run/transport/transport.h"
+#include "run/transport/hub.h"
+#include "virtual_clock.h"
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>

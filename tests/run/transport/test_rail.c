@@ -4,7 +4,8 @@
 #include "run/message.h"
 #include "run/rail/proxy.h"
 
-#include "run/transport/transport.h"
+#include "run/transport/network.h"
+#include "run/transport/peer.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -195,7 +196,7 @@ static void strangers_are_dropped_and_do_not_keep_the_peer_out(void **state) {
     sl_transport *t;
     int out = 1234;
     assert_ok(sl_transport_open(&config, p.socket[0], 20 * SL_SECOND, &t));
-    assert_true(sl_transport_strangers(t) >=
+    assert_true(sl_network_strangers(t->network) >=
                 STRANGERS / 2); /* all the talkative ones, and silent ones for want of room */
     assert_ok(sl_transport_send(t, 1, 0, 0, &out, sizeof out, 0));
     assert_ok(sl_transport_wait_sent(t, 1, 0, 0, sl_clock_now(config.clock) + 20 * SL_SECOND, NULL));

@@ -1,0 +1,262 @@
+/* Load that nobody has told of: what all devices take longer, by which nobody is named. */
+#include "adapt/orchestrator/common.h"
+#include "adapt/orchestrator/compare_inside.h"
+#include "base/median.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_LESS 0.95 /* of healthy: what all take less is noise */
+#define NO_LOAD 1.2  /* times what known work explains: time need not follow work in proportion */
+
+static double known_of(const sl_comparing *c, int at) {
+    return c->s->suspected[at] > 1 ? (double)c->s->suspected[at] : 1;
+}
+
+static double middle_of(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, sl_ascending_numbers);
+    return values[(count - 1) / 2];
+}
+
+/* Load spares nobody: where one device takes what it takes when healthy, there is none. */
+static int is_spared(const sl_comparing *c, const double *value, int devices, int first) {
+    for (int i = 0; i < devices && c->s->settled && c->ranks > 2; i++)
+        if (value[i] > NO_LESS && value[i] < 1 / NO_LESS && known_of(c, first + i) <= 1)
+            return 1;
+    return 0;
+}
+
+/* Load that was taken for healthy has ended: of two devices at least nothing is known, and all of these take
+ * less. */
+static int can_be_less(const sl_comparing *c, const double *value, int devices, int first) {
+    int well = 0;
+    for (int i = 0; i < devices; i++) {
+        int counts = value[i] > 0 && known_of(c, first + i) <= 1;
+        if (counts && value[i] > NO_LESS)
+            return 0;
+        well += counts;
+    }
+    return c->s->settled && well > 1;
+}
+
+/* What devices have in common in a row, beyond what is known of each: load that nobody has told of. Within a
+ * replica, which all microbatches of it pass through, what half of them show; of replicas of one rank what
+ * all show. A row may be from before a device became slow or after: what is known of it counts where that is
+ * nearer to the others. 1: nothing; 0: too few were measured. Values of one row, by device: 0 where it was
+ * not. */
+static double common_of(const sl_comparing *c, const double *value, int devices, int first, double *room) {
+    int count = 0, well = 0;
+    for (int i = 0; i < devices; i++) {
+        count += value[i] > 0;
+        if (value[i] > 0 && known_of(c, first + i) <= 1)
+            room[well++] = value[i];
+    }
+    if (count < 2)
+        return devices < 2 ? 1 : 0;
+    if (is_spared(c, value, devices, first))
+        return 1;
+    for (int i = 0, all = !well; i < devices && all; i++)
+        if (value[i] > 0)
+            room[well++] = value[i] / known_of(c, first + i);
+    double others = middle_of(room, well);
+    count = 0;
+    for (int i = 0; i < devices; i++)
+        if (value[i] > 0) {
+            double less = value[i] / known_of(c, first + i);
+            room[count++] = fabs(log(less / others)) <= fabs(log(value[i] / others)) ? less : value[i];
+        }
+    double common = middle_of(room, count);
+    return c->ranks == 1                           ? fmax(1, room[0])
+           : can_be_less(c, value, devices, first) ? common
+                                                   : fmax(1, common);
+}
+
+/* How many times its usual work all ops of a replica had in a row; 0: not known of each. */
+static double work_of(const sl_comparing *c, int replica, int row) {
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
+    const sl_measured *m = sl_history_row(c->s, row)->replica[replica];
+    double work = 0, usual = 0;
+    for (int at = 0; m && b->op && at < SL_OP_KINDS * m->problem.stages; at++) {
+        const sl_norm *n = &b->op[at];
+        if (!m->op[at].count || n->rows < sl_comparing_rows_needed(c))
+            continue;
+        if (m->op[at].worked < m->op[at].count || !(n->work > 0))
+            return 0;
+        work += m->op[at].work;
+        usual += n->work;
+    }
+    return usual > 0 ? work / usual : 0;
+}
+
+static int tells_work(const sl_comparing *c, int replica, int row) {
+    const sl_measured *m = sl_history_row(c->s, row)->replica[replica];
+    int tells = 0;
+    for (int at = 0; m && at < SL_OP_KINDS * m->problem.stages; at++)
+        tells |= m->op[at].worked > 0;
+    return tells;
+}
+
+/* Time need not follow work along a line (attention): whether the latest rows take longer than known work
+ * explains by more than healthy rows do. */
+static int is_beyond_line(const sl_comparing *c, int kind) {
+    sl_sums before = {0}, since = {0};
+    int replica = c->first[kind], lately = c->rows[sl_comparing_latest(c)];
+    for (int i = sl_history_oldest(c->s); i < c->s->rows; i++) {
+        const sl_row *row = sl_history_row(c->s, i);
+        if (row->common[replica] > 0 && (i >= lately || !row->slow))
+            sl_sums_add(i < lately ? &before : &since, log(row->common[replica]));
+    }
+    return !(before.count > 0) || sl_sums_errors(&before, &since) > SL_LOADS_ERRORS;
+}
+
+/* Where work is known, what all devices take longer is load only as far as work has grown; beyond, they are
+ * slow. Where what ops take was said, and no work, it is none. */
+static void limit_common(const sl_comparing *c) {
+    for (int k = 0; k < c->kinds; k++)
+        for (int i = 0, known = 0, beyond = 0; i < c->count; i++) {
+            double *common = &c->common[k * c->count + i];
+            double work = *common > 1 ? work_of(c, c->first[k], c->rows[i]) : 0;
+            if (c->s->assumed && *common > 1 && !tells_work(c, c->first[k], c->rows[i]))
+                *common = 1;
+            if (!(work > 0) || *common <= NO_LOAD * fmax(1, work))
+                continue;
+            beyond = known ? beyond : is_beyond_line(c, k);
+            known = 1;
+            *common = beyond ? 1 : *common;
+        }
+}
+
+/* Replicas of one rank, by row. */
+static void find_common_of_all(const sl_comparing *c, const double *value, double *room) {
+    double *all = room + c->s->replicas;
+    for (int i = 0; i < c->count; i++) {
+        for (int r = 0; r < c->s->replicas; r++)
+            all[r] = c->kind[r] >= 0                              ? value[c->kind[r] * c->count + i]
+                     : sl_history_baseline(c->s, r)->same != NULL ? 1
+                                                                  : 0;
+        double common = common_of(c, all, c->s->replicas, 0, room);
+        for (int k = 0; k < c->kinds; k++)
+            c->common[k * c->count + i] = common;
+    }
+}
+
+static double last_common(const sl_history *s, int before, int replica) {
+    double common = 0;
+    for (int i = before - 1; i >= sl_history_oldest(s) && common <= 0; i--)
+        common = s->row[i % SL_ROWS].common[replica];
+    return common;
+}
+
+/* How many times as long each took on its own in the rows before: the less of two, for one may be a spike. */
+static void own_times(const sl_comparing *c, const double *value, int kind, const int *before, double *own) {
+    for (int d = 0; d < 2; d++) {
+        own[d] = INFINITY;
+        for (int k = 0; k < 2 && before[k] >= 0; k++)
+            own[d] = fmin(own[d], value[2 * (kind * c->count + before[k]) + d] /
+                                      c->common[kind * c->count + before[k]]);
+    }
+}
+
+/* Pipelines of two ranks: each row after those before in which both were measured. */
+static void find_common_of_pair(const sl_comparing *c, const double *value, int kind, double *room) {
+    int replica = c->first[kind], before[2] = {-1, -1};
+    for (int i = 0; i < c->count; i++) {
+        const double *now = value + 2 * (kind * c->count + i);
+        double *common = &sl_history_row(c->s, c->rows[i])->common[replica], own[2];
+        double last = last_common(c->s, before[0] < 0 ? c->rows[i] : c->rows[before[0]] + 1, replica);
+        c->common[kind * c->count + i] = 0;
+        if (!(now[0] > 0 && now[1] > 0)) {
+            *common = *common > 0 ? *common : -last;
+            continue;
+        }
+        own_times(c, value, kind, before, own);
+        int told =
+            work_of(c, replica, c->rows[i]) > 0; /* then load is no reason to follow it from row to row */
+        if (*common <= 0 && told)
+            *common = fmax(1, common_of(c, now, 2, 2 * replica, room));
+        else if (*common <= 0 && before[0] >= 0)
+            *common = sl_common_of_pair(last, (double[]){own[0] * last, own[1] * last}, now);
+        else if (*common <= 0) /* of what came before other devices are known, or the same in other places */
+            *common = fmax(last > 0 ? sl_common_of_pair(last, now, now) : 1,
+                           common_of(c, now, 2, 2 * replica, room));
+        *common = c->s->settled ? *common : fmax(1, *common);
+        c->common[kind * c->count + i] = *common;
+        before[1] = before[0];
+        before[0] = i;
+    }
+}
+
+/* Devices of which no row shows two: they are measured in turn, and each is as it was last, or one alone is,
+ * and load is what the known work of iterations says. `row`, `one`: strides of value; common [count]. */
+static void find_common_in_turn(const sl_comparing *c, const double *value, int row, int one, int devices,
+                                int replica, double *common, double *last, double *room) {
+    int measured = 0;
+    for (int i = 0; i < c->count; i++)
+        if (common[i] > 0)
+            return;
+    for (int d = 0; d < devices; d++) {
+        last[d] = 0;
+        for (int i = 0; i < c->count && last[d] <= 0; i++)
+            last[d] = value[i * row + d * one];
+        measured += last[d] > 0;
+    }
+    for (int i = 0; i < c->count && measured; i++) {
+        const sl_row *r = sl_history_row(c->s, c->rows[i]);
+        double usual = c->s->iteration.work;
+        for (int d = 0; d < devices; d++)
+            if (value[i * row + d * one] > 0)
+                last[d] = value[i * row + d * one];
+        if (measured > 1)
+            common[i] = common_of(c, last, devices, replica * c->ranks, room);
+        else if (c->ranks > 1 && r->common[replica]) /* as it was when others were measured, too */
+            common[i] = fabs(r->common[replica]);
+        else
+            common[i] = work_of(c, replica, c->rows[i]) > 0 || !(usual > 0) ? 1 : fmax(1, r->work / usual);
+    }
+}
+
+/* Where no row shows two devices. */
+static void find_other_common(const sl_comparing *c, const double *value, double *room) {
+    double *last = room + 2 * c->s->replicas + c->ranks;
+    for (int k = 0; k < c->kinds && c->ranks > 1; k++)
+        find_common_in_turn(c, value + k * c->count * c->ranks, c->ranks, 1, c->ranks, c->first[k],
+                            c->common + k * c->count, last, room);
+    if (c->ranks > 1 || c->kinds == 0)
+        return;
+    find_common_in_turn(c, value, 1, c->count, c->kinds, c->first[0], c->common, last, room);
+    for (int k = 1; k < c->kinds; k++)
+        memcpy(c->common + k * c->count, c->common, (size_t)c->count * sizeof *c->common);
+}
+
+void sl_comparing_common(const sl_comparing *c, const double *value, double *room) {
+    int ranks = c->ranks;
+    for (int i = 0; i < c->kinds * c->count && ranks > 2; i++) {
+        int row = c->rows[i % c->count], replica = c->first[i / c->count];
+        c->common[i] = common_of(c, value + i * ranks, ranks, replica * ranks, room);
+        sl_history_row(c->s, row)->common[replica] =
+            c->common[i] > 0 ? c->common[i] : -last_common(c->s, row, replica);
+    }
+    for (int kind = 0; kind < c->kinds && ranks == 2; kind++)
+        find_common_of_pair(c, value, kind, room);
+    if (ranks == 1)
+        find_common_of_all(c, value, room);
+    find_other_common(c, value, room);
+    limit_common(c);
+}
+
+double sl_comparing_common_of_job(const sl_comparing *c) {
+    double values[SL_ROWS];
+    int found = 0;
+    if (c->well)
+        return 1;
+    for (int i = sl_comparing_latest(c); i < c->count; i++) {
+        double least = INFINITY;
+        for (int k = 0; k < c->kinds; k++)
+            if (c->common[k * c->count + i] > 0)
+                least = fmin(least, c->common[k * c->count + i]);
+        if (isfinite(least))
+            values[found++] = least;
+    }
+    return found ? sl_median_of_numbers(values, found) : 1;
+}

@@ -1,0 +1,367 @@
+/* What each replica might run instead of its running order: a new plan for what was measured lately. It must
+ * gain more than a swap costs, and more than the running order itself varied by. */
+#include "adapt/orchestrator/orchestrator_inside.h"
+#include "base/median.h"
+#include "plan/family/family.h"
+#include "plan/search/replan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WORTH_A_REFIT 0.05 /* least share of an iteration that it must gain */
+enum { LOOKS = 3 };        /* in the beginning, whether the plan is for what is measured */
+#define OTHER_TIMES 0.25   /* times that are off by more than this were not what the plan was made for */
+
+/* How much the running order's time varied over the window: a gain below that may be noise. */
+static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
+    int rows[SL_ROWS],
+        count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
+    const sl_measured *last = NULL;
+    sl_time least = SL_TIME_NEVER, most = 0, takes = 0;
+    for (int i = 0; i < count; i++) {
+        const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
+        if (!m || m->problem.microbatches != o->layout.split[replica])
+            continue;
+        if (m != last)
+            SL_TRY(sl_plans_time(o, o->side[replica].running, &m->problem, &takes));
+        last = m;
+        least = takes < least ? takes : least;
+        most = takes > most ? takes : most;
+    }
+    *spread = most > least ? most - least : 0;
+    return SL_OK;
+}
+
+/* Each link's latency and transfer are `percentile` of the last measurements, at least the typical ones, so
+ * that a small spike finds slack. */
+static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typical, sl_problem *problem) {
+    sl_time latency[SL_ROWS], transfer[SL_ROWS];
+    int rows[SL_ROWS],
+        count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    SL_TRY(sl_problem_copy(typical, problem));
+    for (int at = 0; at < problem->ranks * problem->ranks; at++) {
+        sl_link *l = &problem->link[at];
+        int found = 0;
+        for (int i = 0; i < count; i++) {
+            const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
+            if (!m)
+                continue;
+            latency[found] = m->problem.link[at].latency;
+            transfer[found++] = m->problem.link[at].transfer;
+        }
+        sl_time late = sl_percentile(latency, found, problem->percentile);
+        sl_time busy = sl_percentile(transfer, found, problem->percentile);
+        l->latency = late > l->latency ? late : l->latency;
+        l->transfer = busy > l->transfer ? busy : l->transfer;
+    }
+    return SL_OK;
+}
+
+/* ---- new plans ---- */
+
+/* What a swap gains must pay its cost back within the iterations that it lasts at least, and be worth it. */
+static int pays(const sl_orchestrator *o, const sl_side *side, sl_time running, sl_time candidate) {
+    sl_time gain = running - candidate;
+    return (double)gain > o->config.gain * (double)running && gain * o->config.dwell > side->cost;
+}
+
+/* A rank map or split that is new has no order to begin with. */
+static sl_status make_plan(const sl_orchestrator *o, const sl_side *side, const sl_problem *problem,
+                           sl_plan *plan) {
+    if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE)) /* only the job's own kind of schedule */
+        return sl_plan_make(problem, o->schedule, plan);
+    const sl_order *known[3];
+    int knowns = 0;
+    const sl_shared_plan *const all[] = {side->first, side->running, side->offered};
+    for (int i = 0; i < 3; i++)
+        if (all[i])
+            known[knowns++] = &all[i]->plan.order;
+    sl_replan_options options = {.schedule = o->schedule,
+                                 .known = known,
+                                 .knowns = knowns,
+                                 .work = o->config.work,
+                                 .seed = o->config.job.seed};
+    SL_TRY(sl_replan(problem, &options, plan));
+    if (strcmp(plan->schedule, "known") == 0) /* one of these again: by its own name */
+        snprintf(plan->schedule, sizeof plan->schedule, "%s",
+                 (side->first ? side->first : side->offered)->plan.schedule);
+    return SL_OK;
+}
+
+static sl_status new_plan(sl_orchestrator *o, const sl_side *side, const sl_problem *problem,
+                          sl_shared_plan **made) {
+    const sl_shared_plan *const all[] = {side->first, side->running, side->offered};
+    sl_question question = sl_question_about(problem);
+    sl_plan plan = {0};
+    for (int i = 0; i < 3; i++)
+        sl_question_add(&question, all[i] ? (uint64_t)all[i]->number : 0);
+    *made = sl_plans_keep(sl_asked_plan(o->asked, &question));
+    if (*made)
+        return SL_OK;
+    sl_status status = make_plan(o, side, problem, &plan);
+    SL_THEN(status, sl_plans_share(o, &plan, made));
+    if (status == SL_OK)
+        sl_asked_keep_plan(o->asked, &question, *made);
+    sl_plan_free(&plan);
+    return status;
+}
+
+/* For delays that vary, and what it takes on the typical ones; where being careful costs the gain, the plan
+ * for those. */
+static sl_status make_candidate(sl_orchestrator *o, int replica, const sl_problem *typical, sl_time running,
+                                sl_shared_plan **plan, sl_time *time) {
+    sl_side *side = &o->side[replica];
+    sl_problem careful;
+    SL_TRY(cautious(o, replica, typical, &careful));
+    sl_status status = new_plan(o, side, &careful, plan);
+    sl_problem_free(&careful);
+    SL_THEN(status, sl_plans_time_in(o, *plan, typical, typical->communication, time));
+    if (status != SL_OK || pays(o, side, running, *time))
+        return status;
+    sl_plans_drop(plan);
+    SL_TRY(new_plan(o, side, typical, plan));
+    *time = (*plan)->plan.makespan;
+    return SL_OK;
+}
+
+/* The candidate, and whether it is worth a swap; candidates that are the first plan's order again are the
+ * first plan. */
+static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, sl_time *best) {
+    sl_side *side = &o->side[replica];
+    sl_problem usual;
+    sl_shared_plan *plan = NULL;
+    sl_time first = 0, candidate = 0, spread = 0;
+    sl_plans_drop(&side->candidate);
+    SL_TRY(sl_plans_lately(o, replica, &usual));
+    usual.microbatches = o->layout.split[replica];
+    sl_status status = sl_plans_time(o, side->running, &usual, running);
+    SL_THEN(status, sl_plans_time(o, side->first, &usual, &first));
+    SL_THEN(status, make_candidate(o, replica, &usual, *running, &plan, &candidate));
+    SL_THEN(status, spread_of(o, replica, &spread));
+    sl_problem_free(&usual);
+    if (status == SL_OK && first <= candidate) {
+        candidate = first;
+        sl_plans_replace(&plan, side->first);
+    }
+    if (status != SL_OK) {
+        sl_plans_drop(&plan);
+        return status;
+    }
+    side->candidate = plan;
+    side->news = 0;
+    side->predicted = *running;
+    side->best = candidate;
+    int worth = pays(o, side, *running, candidate) && *running - candidate > spread &&
+                side->candidate != side->running;
+    if (!worth || sl_plans_dwell(o, side))
+        sl_plans_drop(&side->candidate);
+    if (worth && !sl_plans_dwell(o, side))
+        side->gain = 1 - (double)candidate / (double)*running;
+    *best = worth && !sl_plans_dwell(o, side) ? candidate : *running;
+    return SL_OK;
+}
+
+/* What would be gained where nothing is slow is nobody's loss. */
+static sl_status keep_replica(sl_orchestrator *o, int replica, sl_time *running, sl_time *best) {
+    sl_side *side = &o->side[replica];
+    sl_problem usual;
+    sl_plans_drop(&side->candidate);
+    SL_TRY(sl_plans_lately(o, replica, &usual));
+    sl_status status = sl_plans_time(o, side->running, &usual, running);
+    sl_problem_free(&usual);
+    side->predicted = side->best = *best = *running;
+    return status;
+}
+
+sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
+    const sl_plans_window w = sl_plans_window_of(o);
+    *running = *best = 0;
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_side *side = &o->side[r];
+        sl_time now = 0, then = 0;
+        if (!sl_history_measured(&o->series, r, 1))
+            continue;
+        if (sl_plans_as_before(o, &w, r)) {
+            sl_plans_replace(&side->candidate, o->side[r - 1].candidate);
+            side->predicted = o->side[r - 1].predicted;
+            side->best = o->side[r - 1].best;
+            continue;
+        }
+        sl_status status =
+            sl_plans_is_slow(o, r) ? ask_replica(o, r, &now, &then) : keep_replica(o, r, &now, &then);
+        if (status == SL_ENONE) { /* no plan: it stays as it is */
+            then = now;
+            status = SL_OK;
+        }
+        SL_TRY(status);
+        *running = now > *running ? now : *running;
+        *best = then > *best ? then : *best;
+    }
+    return SL_OK;
+}
+
+/* Relief: the first plan; where something else is slow, if it is no worse now. */
+static sl_status return_replica(sl_orchestrator *o, int replica) {
+    sl_side *side = &o->side[replica];
+    sl_problem usual;
+    sl_time running = 0, first = 0;
+    SL_TRY(sl_plans_lately(o, replica, &usual));
+    sl_status status = sl_plans_time(o, side->running, &usual, &running);
+    SL_THEN(status, sl_plans_time(o, side->first, &usual, &first));
+    sl_problem_free(&usual);
+    side->predicted = running;
+    side->best = first;
+    if (status == SL_OK && (!sl_plans_is_slow(o, replica) || (double)first <= 1.005 * (double)running))
+        side->wanted = sl_plans_keep(side->first);
+    return status;
+}
+
+sl_status sl_plans_return(sl_orchestrator *o) {
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_side *side = &o->side[r];
+        sl_plans_drop(&side->wanted);
+        if (side->running != side->first && sl_history_measured(&o->series, r, 1))
+            SL_TRY(return_replica(o, r));
+    }
+    return SL_OK;
+}
+
+/* ---- another layout ---- */
+
+static int are_alike(const sl_problem *a, const sl_problem *b) {
+    size_t times = (size_t)a->stages * sizeof *a->reduce;
+    int same = a->microbatches == b->microbatches && memcmp(a->reduce, b->reduce, times) == 0;
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        same &= memcmp(a->time[kind], b->time[kind], times) == 0;
+    for (int link = 0; link < a->ranks * a->ranks && same; link++)
+        same = a->link[link].latency == b->link[link].latency &&
+               a->link[link].transfer == b->link[link].transfer;
+    return same;
+}
+
+/* The plan that a replica will want; `before`: the problem of the replica before it. */
+static sl_status plan_replica(sl_orchestrator *o, const sl_job_layout *layout, int replica, int slow,
+                              const sl_problem *before, const sl_problem *problem) {
+    sl_side *side = &o->side[replica];
+    sl_shared_plan *shared = NULL;
+    const sl_side none = {0};
+    if (!slow && layout->split[replica] == o->even[replica]) {
+        sl_plans_replace(&side->wanted, side->origin);
+        return SL_OK;
+    }
+    if (before->ranks && are_alike(before, problem)) {
+        sl_plans_replace(&side->wanted, o->side[replica - 1].wanted);
+        return SL_OK;
+    }
+    int keeps = problem->microbatches == o->layout.split[replica];
+    SL_TRY(new_plan(o, keeps ? side : &none, problem, &shared));
+    sl_plans_drop(&side->wanted);
+    side->wanted = shared;
+    return SL_OK;
+}
+
+/* For what is slow where it will run; replicas that are alike get the same. */
+sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
+    sl_problem before = {0}, problem;
+    sl_status status = SL_OK;
+    int slow = 0;
+    for (int i = 0; i < o->case_count; i++)
+        slow |= o->cases[i].seen && o->cases[i].told >= 0;
+    for (int r = 0; r < o->config.job.replicas && status == SL_OK; r++) {
+        status = sl_model_problem(o->model, layout, r, &problem);
+        if (status != SL_OK)
+            break;
+        status = plan_replica(o, layout, r, slow, &before, &problem);
+        sl_problem_free(&before);
+        before = problem;
+    }
+    sl_problem_free(&before);
+    return status;
+}
+
+/* ---- a plan that was made for other times ---- */
+
+static int off(double a, double b, double least) {
+    double more = fmax(a, b), less = fmin(a, b);
+    return more - less > least && more > (1 + OTHER_TIMES) * less;
+}
+
+/* Half of all ops, links or sums: a few that are slow from the beginning are no wrong plan. */
+static int other_times(const sl_problem *planned, const sl_problem *now, double least) {
+    int ops = 0, op = 0, sum = 0, links = 0, link = 0;
+    for (int stage = 0; stage < now->stages; stage++) {
+        for (int kind = 0; kind < SL_OP_KINDS; kind++, ops++)
+            op += off((double)planned->time[kind][stage], (double)now->time[kind][stage], least);
+        sum += off((double)planned->reduce[stage], (double)now->reduce[stage], least);
+        int next = sl_problem_next(now, stage), a = sl_problem_rank(now, stage);
+        int b = next < 0 ? a : sl_problem_rank(now, next);
+        for (int way = 0; way < 2 && a != b; way++, links++) {
+            int at = way ? b * now->ranks + a : a * now->ranks + b;
+            link += off((double)(planned->link[at].latency + planned->link[at].transfer),
+                        (double)(now->link[at].latency + now->link[at].transfer), least);
+        }
+    }
+    return 2 * op >= ops || 2 * sum >= now->stages || (links > 0 && 2 * link >= links);
+}
+
+/* The first plan's own kind of schedule for what is measured, where that is not what it was planned for. */
+static sl_status refit(sl_orchestrator *o, int replica) {
+    sl_side *side = &o->side[replica];
+    double clocks = 2 * (double)sl_history_row(&o->series, o->series.rows - 1)->clock_error;
+    sl_problem usual;
+    sl_plan plan = {0};
+    sl_time running = 0, spread = 0;
+    SL_TRY(sl_plans_lately(o, replica, &usual));
+    sl_status status = SL_OK;
+    if (other_times(o->problem[replica], &usual, fmax(0.3 * SL_MS, clocks))) {
+        status = sl_plans_time(o, side->running, &usual, &running);
+        SL_THEN(status, sl_plan_make(&usual, side->first->plan.schedule, &plan));
+        SL_THEN(status, spread_of(o, replica, &spread));
+    }
+    sl_problem_free(&usual);
+    side->predicted = running;
+    side->best = plan.makespan;
+    if (status == SL_OK && running > 0 && pays(o, side, running, plan.makespan) &&
+        running - plan.makespan > spread &&
+        (double)(running - plan.makespan) > WORTH_A_REFIT * (double)running && ++side->better > 1) {
+        sl_plans_drop(&side->wanted);
+        status = sl_plans_share(o, &plan, &side->wanted);
+        if (status == SL_OK)
+            sl_plans_replace(&side->first, side->wanted);
+        side->refits = status == SL_OK;
+    }
+    sl_plan_free(&plan);
+    return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status; /* of its kind there is none */
+}
+
+/* Asked in the beginning, once nothing is slow; later times are compared with what was healthy then. */
+static sl_status consider_refit(sl_orchestrator *o, const sl_plans_window *w, int replica) {
+    sl_side *side = &o->side[replica];
+    if (side->fits >= LOOKS || sl_history_measured(&o->series, replica, o->config.hold) < o->config.hold ||
+        o->iteration % o->config.hold)
+        return SL_OK;
+    side->fits++;
+    if (!sl_plans_as_before(o, w, replica))
+        return refit(o, replica);
+    if (o->side[replica - 1].wanted) {
+        sl_plans_replace(&side->wanted, o->side[replica - 1].wanted);
+        sl_plans_replace(&side->first, side->wanted);
+        side->refits = 1;
+    }
+    return SL_OK;
+}
+
+sl_status sl_plans_rest(sl_orchestrator *o) {
+    const sl_plans_window w = sl_plans_window_of(o);
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_side *side = &o->side[r];
+        if (side->wanted || sl_plans_dwell(o, side) || !sl_history_measured(&o->series, r, 1))
+            continue;
+        if (side->running == side->first)
+            SL_TRY(consider_refit(o, &w, r));
+        else if (o->iteration % o->config.hold == 0)
+            SL_TRY(return_replica(o, r));
+    }
+    return SL_OK;
+}
