@@ -1,4 +1,4 @@
-# labels: long
+# labels: long alone
 """A campaign decides as the run that it simulates: the same pipeline, faults, strategies and costs give the same sequence of
 incidents, actions and what they were expected to bring. What really measuring adds: an iteration or two until something is
 seen, up to 4 points of a percentage, and incidents of what no fault concerns that cost little and that nothing is done about."""

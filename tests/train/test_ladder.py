@@ -1,4 +1,4 @@
-# labels: long
+# labels: long alone
 """The ladder in a run: slow devices lead to fewer microbatches or to other places, are told as sentences, and on relief what was
 done is taken back. Paced devices; what is checked is what is done and the results, not how long it takes."""
 import os
