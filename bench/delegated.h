@@ -4,7 +4,7 @@
 #define SL_BENCH_DELEGATED_H
 
 #include "base/clock.h"
-#include "launch/delegate.h"
+#include "launch/delegate_launch.h"
 #include "run/transport/transport.h"
 
 #include <stdatomic.h>

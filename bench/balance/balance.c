@@ -24,10 +24,10 @@ static double microseconds(void) {
     return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
-static void draw(uint64_t *state, int replicas, sl_replica *replica) {
+static void draw(uint64_t *state, int replicas, sl_replica_rate *replica) {
     for (int i = 0; i < replicas; i++) {
         double slow = unit(state) < 0.1 ? 1 + 3 * unit(state) : 1;
-        replica[i] = (sl_replica){.time = 10 * slow * (0.98 + 0.04 * unit(state))};
+        replica[i] = (sl_replica_rate){.time = 10 * slow * (0.98 + 0.04 * unit(state))};
     }
 }
 
@@ -56,7 +56,7 @@ static void sink(next *heap, int count, int at) {
     }
 }
 
-static int give_by_heap(const sl_replica *replica, int replicas, int microbatches, int *split) {
+static int give_by_heap(const sl_replica_rate *replica, int replicas, int microbatches, int *split) {
     next *heap = malloc((size_t)replicas * sizeof *heap);
     if (!heap)
         return 0;
@@ -88,7 +88,7 @@ static void print_times(double *took) {
 
 static int measure(int replicas) {
     static double ours[ROUNDS], heaps[ROUNDS];
-    sl_replica *replica = calloc((size_t)replicas, sizeof *replica);
+    sl_replica_rate *replica = calloc((size_t)replicas, sizeof *replica);
     int *split = calloc((size_t)replicas, sizeof *split), *other = calloc((size_t)replicas, sizeof *other);
     uint64_t state = (uint64_t)replicas;
     int works = replica && split && other, differ = 0;
@@ -118,7 +118,7 @@ static int measure(int replicas) {
 
 /* The times of one round, for other programs: with `print REPLICAS`. */
 static int print_instance(int replicas) {
-    sl_replica *replica = calloc((size_t)replicas, sizeof *replica);
+    sl_replica_rate *replica = calloc((size_t)replicas, sizeof *replica);
     uint64_t state = (uint64_t)replicas;
     if (!replica)
         return 0;

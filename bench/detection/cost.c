@@ -72,7 +72,7 @@ int main(void) {
                                 .call = i % 100 < 96 ? (uint32_t)(i % 4) : (uint32_t)(i % 100)};
             if (sl_period_add(period, &symbol, 1000 * (int64_t)i) != SL_OK)
                 return 1;
-            sl_iteration iteration;
+            sl_period_iteration iteration;
             while (sl_period_take(period, &iteration))
                 ;
         }

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "delegated.h"
-#include "run/model/model.h"
+#include "run/model/transformer.h"
 #include "run/transport/transport.h"
 
 #include <sched.h>
@@ -154,7 +154,7 @@ static void hand_over(rank0 *r, double per_ns, sl_time begin, uint32_t most) {
 
 static void one_op(rank0 *r, int microbatch) {
     sl_time start = now();
-    const sl_part whole = {.index = 0, .count = 1};
+    const sl_op_part whole = {.index = 0, .count = 1};
     must(sl_model_forward_part(r->stage, microbatch, whole, NULL, NULL, r->input, r->output));
     must(sl_model_input_grad_part(r->stage, microbatch, whole, r->output, r->input));
     must(sl_model_weight_grad_part(r->stage, microbatch, whole));

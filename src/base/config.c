@@ -30,7 +30,7 @@ static int find_within(const sl_key *table, const char *name, int depth, char pa
     return 0;
 }
 
-static sl_status refuse_unknown(const sl_node *child, const sl_key *table) {
+static sl_status refuse_unknown(const sl_yaml_node *child, const sl_key *table) {
     const char *names[MOST_NAMES + 1] = {NULL};
     char path[PATH];
     for (int i = 0; i < MOST_NAMES && table[i].name; i++)
@@ -43,7 +43,7 @@ static sl_status refuse_unknown(const sl_node *child, const sl_key *table) {
     return sl_node_error(child, "is not a known key");
 }
 
-static sl_status read_choice(const sl_node *node, const sl_key *key, int *field) {
+static sl_status read_choice(const sl_yaml_node *node, const sl_key *key, int *field) {
     const char *text;
     SL_TRY(sl_node_text(node, &text));
     char known[256] = "";
@@ -58,7 +58,7 @@ static sl_status read_choice(const sl_node *node, const sl_key *key, int *field)
     return sl_node_error(node, "must be one of %s; got '%.60s'", known, text);
 }
 
-static sl_status read_int(const sl_node *node, const sl_key *key, int64_t least, int64_t most,
+static sl_status read_int(const sl_yaml_node *node, const sl_key *key, int64_t least, int64_t most,
                           int64_t *value) {
     if (key->minimum != 0 || key->maximum != 0) {
         least = (int64_t)key->minimum;
@@ -67,7 +67,7 @@ static sl_status read_int(const sl_node *node, const sl_key *key, int64_t least,
     return sl_node_int(node, least, most, value);
 }
 
-static sl_status read_field(const sl_node *node, const sl_key *key, void *object) {
+static sl_status read_field(const sl_yaml_node *node, const sl_key *key, void *object) {
     void *field = (char *)object + key->offset;
     int64_t whole;
     switch (key->type) {
@@ -114,18 +114,18 @@ static sl_status read_default(const sl_key *key, void *object) {
     char name[64], text[256];
     snprintf(name, sizeof name, "%s", key->name);
     snprintf(text, sizeof text, "%s", key->standard);
-    const sl_node node = {.kind = SL_NODE_SCALAR, .file = "default", .key = name, .text = text};
+    const sl_yaml_node node = {.kind = SL_NODE_SCALAR, .file = "default", .key = name, .text = text};
     return read_field(&node, key, object);
 }
 
-sl_status sl_config_read(const sl_node *map, const char *where, const sl_key *table, void *object) {
+sl_status sl_config_read(const sl_yaml_node *map, const char *where, const sl_key *table, void *object) {
     if (map && map->kind != SL_NODE_MAP)
         return sl_node_error(map, "must be a map of keys");
     for (int i = 0; map && i < map->children; i++)
         if (!find_key(table, map->child[i]->key))
             return refuse_unknown(map->child[i], table);
     for (const sl_key *key = table; key->name; key++) {
-        const sl_node *child = sl_node_find(map, key->name);
+        const sl_yaml_node *child = sl_node_find(map, key->name);
         if (child) {
             SL_TRY(read_field(child, key, object));
         } else if (key->required) {

@@ -16,7 +16,7 @@
 #define MOST_NODES 10000000          /* of a file */
 #define MOST_BYTES ((size_t)1 << 28) /* of a file */
 
-static void node_free(sl_node *node) {
+static void node_free(sl_yaml_node *node) {
     if (!node)
         return;
     for (int i = 0; i < node->children; i++)
@@ -24,7 +24,7 @@ static void node_free(sl_node *node) {
     SL_FREE(node->child, node->key, node->text, node);
 }
 
-static sl_status node_make(sl_node_kind kind, const char *file, int line, sl_node **node) {
+static sl_status node_make(sl_node_kind kind, const char *file, int line, sl_yaml_node **node) {
     SL_TRY(sl_alloc(node, 1, sizeof **node));
     (*node)->kind = kind;
     (*node)->file = file;
@@ -33,7 +33,7 @@ static sl_status node_make(sl_node_kind kind, const char *file, int line, sl_nod
 }
 
 /* Takes the child over, also on failure. */
-static sl_status node_append(sl_node *parent, sl_node *child) {
+static sl_status node_append(sl_yaml_node *parent, sl_yaml_node *child) {
     size_t capacity = (size_t)parent->children;
     if ((parent->children & (parent->children - 1)) == 0 ||
         parent->children < 8) { /* full at powers of two */
@@ -48,7 +48,7 @@ static sl_status node_append(sl_node *parent, sl_node *child) {
     return SL_OK;
 }
 
-const sl_node *sl_node_find(const sl_node *map, const char *key) {
+const sl_yaml_node *sl_node_find(const sl_yaml_node *map, const char *key) {
     for (int i = 0; map && map->kind == SL_NODE_MAP && i < map->children; i++)
         if (strcmp(map->child[i]->key, key) == 0)
             return map->child[i];
@@ -57,7 +57,7 @@ const sl_node *sl_node_find(const sl_node *map, const char *key) {
 
 /* ---- from libyaml's events to nodes ---- */
 
-typedef struct reader {
+typedef struct yaml_reader {
     yaml_parser_t parser;
     yaml_event_t event;
     int has_event;
@@ -65,10 +65,10 @@ typedef struct reader {
     const char *text; /* what is parsed */
     size_t size;
     int nodes;
-} reader;
+} yaml_reader;
 
 /* A fault of the encoding has an offset only. */
-static size_t error_line(const reader *r) {
+static size_t error_line(const yaml_reader *r) {
     size_t line = 1, end = r->parser.problem_offset < r->size ? r->parser.problem_offset : r->size;
     if (r->parser.error != YAML_READER_ERROR)
         return r->parser.problem_mark.line + 1;
@@ -77,7 +77,7 @@ static size_t error_line(const reader *r) {
     return line;
 }
 
-static sl_status next_event(reader *r) {
+static sl_status next_event(yaml_reader *r) {
     if (r->has_event)
         yaml_event_delete(&r->event);
     r->has_event = 0;
@@ -89,14 +89,14 @@ static sl_status next_event(reader *r) {
     return SL_OK;
 }
 
-static int event_line(const reader *r) {
+static int event_line(const yaml_reader *r) {
     return (int)r->event.start_mark.line + 1;
 }
 
-static sl_status read_node(reader *r, int depth, sl_node **out);
+static sl_status read_node(yaml_reader *r, int depth, sl_yaml_node **out);
 
 /* A tag would change what a value is, an anchor is there for an alias. */
-static sl_status refuse_decoration(const reader *r) {
+static sl_status refuse_decoration(const yaml_reader *r) {
     const yaml_char_t *tag = NULL, *anchor = NULL;
     if (r->event.type == YAML_SCALAR_EVENT) {
         tag = r->event.data.scalar.tag;
@@ -116,7 +116,7 @@ static sl_status refuse_decoration(const reader *r) {
                     tag ? "tags" : "anchors", (const char *)(tag ? tag : anchor));
 }
 
-static sl_status read_scalar(reader *r, sl_node *node) {
+static sl_status read_scalar(yaml_reader *r, sl_yaml_node *node) {
     size_t length = r->event.data.scalar.length;
     if (memchr(r->event.data.scalar.value, 0, length))
         return sl_error(SL_EINVAL, "%s:%d: a text must not hold a zero byte", r->file, node->line);
@@ -124,7 +124,7 @@ static sl_status read_scalar(reader *r, sl_node *node) {
     return sl_copy_text(&node->text, (const char *)r->event.data.scalar.value);
 }
 
-static sl_status read_pair(reader *r, int depth, sl_node *map) {
+static sl_status read_pair(yaml_reader *r, int depth, sl_yaml_node *map) {
     SL_TRY(refuse_decoration(r));
     if (r->event.type != YAML_SCALAR_EVENT)
         return sl_error(SL_EINVAL, "%s:%d: a key must be a plain text", r->file, event_line(r));
@@ -139,7 +139,7 @@ static sl_status read_pair(reader *r, int depth, sl_node *map) {
     int line = event_line(r);
     char *key;
     SL_TRY(sl_copy_text(&key, name));
-    sl_node *child = NULL;
+    sl_yaml_node *child = NULL;
     sl_status status = next_event(r);
     SL_THEN(status, read_node(r, depth + 1, &child));
     if (status != SL_OK) {
@@ -152,7 +152,7 @@ static sl_status read_pair(reader *r, int depth, sl_node *map) {
     return node_append(map, child);
 }
 
-static sl_status read_children(reader *r, int depth, sl_node *node) {
+static sl_status read_children(yaml_reader *r, int depth, sl_yaml_node *node) {
     yaml_event_type_t end = node->kind == SL_NODE_MAP ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT;
     for (;;) {
         SL_TRY(next_event(r));
@@ -161,7 +161,7 @@ static sl_status read_children(reader *r, int depth, sl_node *node) {
         if (node->kind == SL_NODE_MAP) {
             SL_TRY(read_pair(r, depth, node));
         } else {
-            sl_node *child = NULL;
+            sl_yaml_node *child = NULL;
             sl_status status = read_node(r, depth + 1, &child);
             if (status != SL_OK) {
                 node_free(child);
@@ -172,7 +172,7 @@ static sl_status read_children(reader *r, int depth, sl_node *node) {
     }
 }
 
-static sl_status read_node(reader *r, int depth, sl_node **out) {
+static sl_status read_node(yaml_reader *r, int depth, sl_yaml_node **out) {
     if (depth > DEEPEST)
         return sl_error(SL_EINVAL, "%s:%d: nested deeper than %d", r->file, event_line(r), DEEPEST);
     SL_TRY(refuse_decoration(r));
@@ -192,7 +192,7 @@ static sl_status read_node(reader *r, int depth, sl_node **out) {
     }
 }
 
-static sl_status read_stream(reader *r, sl_node **root) {
+static sl_status read_stream(yaml_reader *r, sl_yaml_node **root) {
     SL_TRY(next_event(r)); /* stream start */
     SL_TRY(next_event(r));
     if (r->event.type == YAML_STREAM_END_EVENT)
@@ -206,8 +206,8 @@ static sl_status read_stream(reader *r, sl_node **root) {
     return SL_OK;
 }
 
-static sl_status parse(const char *file, const char *text, size_t size, sl_node **root) {
-    reader r = {.file = file, .text = text, .size = size};
+static sl_status parse(const char *file, const char *text, size_t size, sl_yaml_node **root) {
+    yaml_reader r = {.file = file, .text = text, .size = size};
     *root = NULL;
     if (!yaml_parser_initialize(&r.parser))
         return sl_error(SL_ENOMEM, "out of memory");
@@ -256,8 +256,8 @@ void sl_document_close(sl_document *document) {
 /* ---- --set ---- */
 
 /* The place in `parent` that `step` names, made (as an empty map) when it may be. */
-static sl_status descend(sl_document *document, const char *assignment, sl_node *parent, const char *step,
-                         sl_node ***place) {
+static sl_status descend(sl_document *document, const char *assignment, sl_yaml_node *parent,
+                         const char *step, sl_yaml_node ***place) {
     if (parent->kind == SL_NODE_LIST) {
         char *end;
         errno = 0;
@@ -266,7 +266,7 @@ static sl_status descend(sl_document *document, const char *assignment, sl_node 
             return sl_error(SL_EINVAL, "--set %s: '%s' is no index of a list of %d", assignment, step,
                             parent->children);
         if (index == parent->children) {
-            sl_node *made;
+            sl_yaml_node *made;
             SL_TRY(node_make(SL_NODE_MAP, document->file, 0, &made));
             SL_TRY(node_append(parent, made));
         }
@@ -280,7 +280,7 @@ static sl_status descend(sl_document *document, const char *assignment, sl_node 
             *place = &parent->child[i];
             return SL_OK;
         }
-    sl_node *made;
+    sl_yaml_node *made;
     SL_TRY(node_make(SL_NODE_MAP, document->file, 0, &made));
     sl_status status = sl_copy_text(&made->key, step);
     if (status != SL_OK) {
@@ -292,8 +292,8 @@ static sl_status descend(sl_document *document, const char *assignment, sl_node 
     return SL_OK;
 }
 
-static sl_status set_path(sl_document *document, const char *assignment, char *path, sl_node *value) {
-    sl_node *parent = document->root;
+static sl_status set_path(sl_document *document, const char *assignment, char *path, sl_yaml_node *value) {
+    sl_yaml_node *parent = document->root;
     int depth = 0;
     for (char *step = path;; depth++) {
         char *dot = strchr(step, '.');
@@ -303,7 +303,7 @@ static sl_status set_path(sl_document *document, const char *assignment, char *p
             *dot = 0;
         if (!*step)
             return sl_error(SL_EINVAL, "--set %s: an empty part in the key", assignment);
-        sl_node **place = NULL;
+        sl_yaml_node **place = NULL;
         SL_TRY(descend(document, assignment, parent, step, &place));
         if (!dot) {
             value->key = (*place)->key;
@@ -317,7 +317,7 @@ static sl_status set_path(sl_document *document, const char *assignment, char *p
     }
 }
 
-static void mark_as_set(sl_node *node, const char *file) {
+static void mark_as_set(sl_yaml_node *node, const char *file) {
     node->line = 0;
     node->file = file;
     for (int i = 0; i < node->children; i++)
@@ -333,7 +333,7 @@ sl_status sl_document_set(sl_document *document, const char *assignment) {
     char *path;
     SL_TRY(sl_copy_text(&path, assignment));
     path[equals - assignment] = 0;
-    sl_node *value = NULL;
+    sl_yaml_node *value = NULL;
     sl_status status = parse("--set", equals + 1, strlen(equals + 1), &value);
     if (status == SL_EINVAL)
         status = sl_error(status, "--set %s: the value is no YAML", assignment);
@@ -355,7 +355,7 @@ sl_status sl_document_set_all(sl_document *document, const char *const *assignme
 
 /* ---- scalars ---- */
 
-sl_status sl_node_error(const sl_node *node, const char *format, ...) {
+sl_status sl_node_error(const sl_yaml_node *node, const char *format, ...) {
     char text[512], place[384];
     size_t name = strlen(node->file), most = sizeof place - 32; /* of a long path the end, with the name */
     const char *file = name > most ? node->file + (name - most) : node->file;
@@ -381,7 +381,7 @@ static int is_decimal(const char *text) {
     return *text && strspn(text, "0123456789+-.eE") == strlen(text) && !has_leading_zero(text);
 }
 
-sl_status sl_node_real(const sl_node *node, double minimum, double maximum, double *value) {
+sl_status sl_node_real(const sl_yaml_node *node, double minimum, double maximum, double *value) {
     if (node->kind != SL_NODE_SCALAR)
         return sl_node_error(node, "must be a number");
     char *end = node->text;
@@ -396,7 +396,7 @@ sl_status sl_node_real(const sl_node *node, double minimum, double maximum, doub
     return SL_OK;
 }
 
-sl_status sl_node_int(const sl_node *node, int64_t minimum, int64_t maximum, int64_t *value) {
+sl_status sl_node_int(const sl_yaml_node *node, int64_t minimum, int64_t maximum, int64_t *value) {
     if (node->kind != SL_NODE_SCALAR)
         return sl_node_error(node, "must be a whole number");
     char *end = node->text;
@@ -412,7 +412,7 @@ sl_status sl_node_int(const sl_node *node, int64_t minimum, int64_t maximum, int
     return SL_OK;
 }
 
-sl_status sl_node_bool(const sl_node *node, int *value) {
+sl_status sl_node_bool(const sl_yaml_node *node, int *value) {
     if (node->kind == SL_NODE_SCALAR && !node->quoted && strcmp(node->text, "true") == 0)
         *value = 1;
     else if (node->kind == SL_NODE_SCALAR && !node->quoted && strcmp(node->text, "false") == 0)
@@ -424,7 +424,7 @@ sl_status sl_node_bool(const sl_node *node, int *value) {
     return SL_OK;
 }
 
-sl_status sl_node_text(const sl_node *node, const char **value) {
+sl_status sl_node_text(const sl_yaml_node *node, const char **value) {
     if (node->kind != SL_NODE_SCALAR)
         return sl_node_error(node, "must be a text");
     *value = node->text;

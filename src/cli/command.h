@@ -6,7 +6,7 @@
 #include "base/option.h"
 
 /* In the order of the help: the name, and what it does (NULL: not listed). `plan` is sl_command_plan in
- * plan.c, and help/plan.txt is what its --help prints. */
+ * cmd_plan.c, and help/plan.txt is what its --help prints. */
 #define SL_SUBCOMMANDS(X)                                                                                    \
     X(plan, "plan a pipeline schedule for a problem file")                                                   \
     X(simulate, "time anybody's order on a problem file")                                                    \

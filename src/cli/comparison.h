@@ -1,8 +1,8 @@
 /* What `compare` is asked and what it finds: schedules against the values of a sweep, a cell for each pair.
- * The request (sweep.c) is read and checked whole before the first plan is made. */
+ * The request (cmd_sweep.c) is read and checked whole before the first plan is made. */
 #pragma once
 
-#include "cli/planning.h"
+#include "cli/plan_request.h"
 #include "plan/draw/style.h"
 
 #define SL_MAX_VALUES 1000
@@ -22,19 +22,19 @@ typedef struct sl_sweep {
     int values, is_numeric; /* all values are numbers; then `number` holds them */
 } sl_sweep;
 
-typedef struct sl_cell {
+typedef struct sl_comparison_cell {
     char *error; /* why there is no plan; NULL: there is one */
     char planned[32];
     sl_placement placement;
     sl_time makespan, span, bound;
     double bubble, peak_memory; /* of the rank that needs most */
-} sl_cell;
+} sl_comparison_cell;
 
 typedef struct sl_comparison {
     sl_compared *schedule;
     int schedules;
     sl_sweep sweep;
-    sl_cell *cell;     /* [value * schedules + schedule] */
+    sl_comparison_cell *cell; /* [value * schedules + schedule] */
     const char *file;  /* of the problem, for titles */
     const char *title; /* of the picture; NULL: says the file */
 } sl_comparison;
@@ -50,7 +50,7 @@ void sl_sweep_close(sl_sweep *sweep);
 
 /** Plans all that `planning` asks for (document, schedules, sweep, time limit and seed), with progress on a
  * terminal. SL_EINVAL, SL_ENONE: no schedule anywhere. Close with sl_comparison_close, also on error. */
-sl_status sl_comparison_make(sl_planning *planning, sl_comparison *comparison);
+sl_status sl_comparison_make(sl_plan_request *planning, sl_comparison *comparison);
 void sl_comparison_close(sl_comparison *comparison);
 
 /** All cells in one of the forms text, json, csv, svg; `width` columns for text. */

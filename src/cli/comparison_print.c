@@ -9,13 +9,13 @@
 #include <string.h>
 
 /* (makespan - bound) / bound, as sl_plan_gap. */
-static double gap_of(const sl_cell *cell) {
+static double gap_of(const sl_comparison_cell *cell) {
     return cell->bound > 0 ? (double)(cell->makespan - cell->bound) / (double)cell->bound : 0;
 }
 
 /* Whether no other schedule is shorter at the same value. */
 static int is_best(const sl_comparison *c, int value, int schedule) {
-    const sl_cell *cells = &c->cell[value * c->schedules], *cell = &cells[schedule];
+    const sl_comparison_cell *cells = &c->cell[value * c->schedules], *cell = &cells[schedule];
     for (int k = 0; k < c->schedules; k++)
         if (!cells[k].error && cells[k].makespan < cell->makespan)
             return 0;
@@ -24,7 +24,7 @@ static int is_best(const sl_comparison *c, int value, int schedule) {
 
 /* What found the plan where its name does not say so: the family that auto took, or "search"; else NULL. */
 static const char *found_by(const sl_comparison *c, int value, int schedule) {
-    const sl_cell *cell = &c->cell[value * c->schedules + schedule];
+    const sl_comparison_cell *cell = &c->cell[value * c->schedules + schedule];
     if (cell->error || strcmp(cell->planned, c->schedule[schedule].name) == 0)
         return NULL;
     return strcmp(cell->planned, "optimal") == 0 ? "search" : cell->planned;
@@ -43,12 +43,12 @@ static json_t *value_json(const sl_sweep *sweep, int value) {
 }
 
 /* A cell without a plan has null for every number. */
-static json_t *number(const sl_cell *cell, double value) {
+static json_t *number(const sl_comparison_cell *cell, double value) {
     return cell->error ? json_null() : json_real(value);
 }
 
 static json_t *row_json(const sl_comparison *c, int value, int schedule) {
-    const sl_cell *cell = &c->cell[value * c->schedules + schedule];
+    const sl_comparison_cell *cell = &c->cell[value * c->schedules + schedule];
     return json_pack(
         "{s:s, s:o, s:o, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:s?}", "schedule", c->schedule[schedule].text,
         "value", value_json(&c->sweep, value), "makespan_ms", number(cell, sl_to_ms(cell->makespan)),
@@ -91,7 +91,7 @@ static sl_status print_csv(const sl_comparison *c, FILE *out) {
         "schedule,value,makespan_ms,bubble,peak_memory,placement,planned,span_ms,lower_bound_ms,gap,error\n",
         out);
     for (int i = 0; i < c->sweep.values * c->schedules; i++) {
-        const sl_cell *cell = &c->cell[i];
+        const sl_comparison_cell *cell = &c->cell[i];
         put_field(out, c->schedule[i % c->schedules].text);
         fputc(',', out);
         put_field(out, c->sweep.key ? c->sweep.value[i / c->schedules] : "");
@@ -110,7 +110,7 @@ static sl_status print_csv(const sl_comparison *c, FILE *out) {
 
 /* Cells as a picture: lines over the swept value, or a bar for each schedule. */
 
-static double makespan_ms(const sl_cell *cell) {
+static double makespan_ms(const sl_comparison_cell *cell) {
     return cell->error ? NAN : sl_to_ms(cell->makespan);
 }
 
@@ -118,7 +118,7 @@ static double makespan_ms(const sl_cell *cell) {
 static double common_bound_ms(const sl_comparison *c, int value) {
     double bound = NAN;
     for (int k = 0; k < c->schedules; k++) {
-        const sl_cell *cell = &c->cell[value * c->schedules + k];
+        const sl_comparison_cell *cell = &c->cell[value * c->schedules + k];
         if (cell->placement != c->cell[value * c->schedules].placement)
             return NAN;
         if (!cell->error)
@@ -146,10 +146,10 @@ static void write_title(const sl_comparison *c, char *title, size_t size) {
 /* ---- lines ---- */
 
 /* y: [schedules + 1][values], the bound last. */
-static int fill_series(const sl_comparison *c, double *y, sl_series *series) {
+static int fill_series(const sl_comparison *c, double *y, sl_chart_line *series) {
     int values = c->sweep.values, bound = 0;
     for (int k = 0; k < c->schedules; k++) {
-        series[k] = (sl_series){.name = c->schedule[k].text, .y = &y[k * values]};
+        series[k] = (sl_chart_line){.name = c->schedule[k].text, .y = &y[k * values]};
         for (int value = 0; value < values; value++)
             y[k * values + value] = makespan_ms(&c->cell[value * c->schedules + k]);
     }
@@ -159,14 +159,14 @@ static int fill_series(const sl_comparison *c, double *y, sl_series *series) {
         bound |= isfinite(ms);
     }
     series[c->schedules] =
-        (sl_series){.name = "lower bound", .y = &y[c->schedules * values], .is_reference = 1};
+        (sl_chart_line){.name = "lower bound", .y = &y[c->schedules * values], .is_reference = 1};
     return c->schedules + bound;
 }
 
 static sl_status draw_lines(const sl_comparison *c, const sl_draw_style *style, FILE *out) {
     char title[512], label[512];
     double *y;
-    sl_series *series;
+    sl_chart_line *series;
     size_t rows = (size_t)c->schedules + 1;
     write_title(c, title, sizeof title);
     snprintf(label, sizeof label, "%s%s", c->sweep.key, unit_of(c->sweep.key));
@@ -206,7 +206,7 @@ static sl_status draw_bars(const sl_comparison *c, const sl_draw_style *style, F
     write_title(c, title, sizeof title);
     SL_TRY(sl_alloc(&bar, (size_t)c->schedules, sizeof *bar));
     for (int k = 0; k < c->schedules; k++) {
-        const sl_cell *cell = &c->cell[k];
+        const sl_comparison_cell *cell = &c->cell[k];
         bar[k] = (sl_bar){.name = c->schedule[k].text,
                           .note = cell->error ? cell->error : found_by(c, 0, k),
                           .value = makespan_ms(cell)};
@@ -259,7 +259,7 @@ static int name_width(const sl_comparison *c) {
 }
 
 static void print_cell(const sl_comparison *c, int value, int k, int width, int decimals, FILE *out) {
-    const sl_cell *cell = &c->cell[value * c->schedules + k];
+    const sl_comparison_cell *cell = &c->cell[value * c->schedules + k];
     if (cell->error)
         fprintf(out, "  %*s ", width - 1, "-");
     else
@@ -328,13 +328,13 @@ static void print_sweep(const sl_comparison *c, int width, FILE *out) {
 
 /* ---- without: a line for each schedule, the shortest first ---- */
 
-typedef struct line {
-    const sl_cell *cell;
+typedef struct table_line {
+    const sl_comparison_cell *cell;
     int schedule;
-} line;
+} table_line;
 
 static int compare_lines(const void *a, const void *b) {
-    const line *x = a, *y = b;
+    const table_line *x = a, *y = b;
     if (!x->cell->error != !y->cell->error)
         return x->cell->error ? 1 : -1;
     if (!x->cell->error && x->cell->makespan != y->cell->makespan)
@@ -342,9 +342,9 @@ static int compare_lines(const void *a, const void *b) {
     return x->schedule - y->schedule;
 }
 
-static void print_line(const sl_comparison *c, const line *l, int names, int decimals, FILE *out) {
+static void print_line(const sl_comparison *c, const table_line *l, int names, int decimals, FILE *out) {
     const sl_compared *schedule = &c->schedule[l->schedule];
-    const sl_cell *cell = l->cell;
+    const sl_comparison_cell *cell = l->cell;
     fprintf(out, "%-*s", names, schedule->text);
     print_cell(c, 0, l->schedule, 13, decimals, out);
     if (cell->error) {
@@ -358,10 +358,10 @@ static void print_line(const sl_comparison *c, const line *l, int names, int dec
 
 static sl_status print_lines(const sl_comparison *c, FILE *out) {
     int names = name_width(c), decimals = decimals_of(c);
-    line *lines;
+    table_line *lines;
     SL_TRY(sl_alloc(&lines, (size_t)c->schedules, sizeof *lines));
     for (int k = 0; k < c->schedules; k++)
-        lines[k] = (line){.cell = &c->cell[k], .schedule = k};
+        lines[k] = (table_line){.cell = &c->cell[k], .schedule = k};
     qsort(lines, (size_t)c->schedules, sizeof *lines, compare_lines);
     fprintf(out, "%-*s   makespan ms   bubble %%  peak memory    gap %%\n", names, "schedule");
     for (int k = 0; k < c->schedules; k++)

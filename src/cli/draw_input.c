@@ -71,7 +71,7 @@ static void free_drawn(sl_drawn *one) {
     sl_retraced_free(&one->retraced);
     sl_recovered_free(&one->recovered);
     sl_traced_free(&one->traced);
-    sl_planning_close(&one->planning);
+    sl_plan_request_close(&one->planning);
 }
 
 static void show_memory(sl_drawn_memory *m, sl_svg_chart *chart) {
@@ -101,8 +101,8 @@ static void say_sets(const sl_input_options *o, char *title, size_t size) {
 }
 
 static sl_status open_problem(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
-    sl_planning *p = &one->planning;
-    *p = (sl_planning){.problem_file = input->file, .time_limit = d->time_limit, .seed = d->seed};
+    sl_plan_request *p = &one->planning;
+    *p = (sl_plan_request){.problem_file = input->file, .time_limit = d->time_limit, .seed = d->seed};
     SL_TRY(sl_document_read(input->file, &p->document));
     SL_TRY(sl_document_set_all(&p->document, d->common.set.text, d->common.set.count));
     SL_TRY(sl_document_set_all(&p->document, input->options.set.text, input->options.set.count));
@@ -110,11 +110,11 @@ static sl_status open_problem(const sl_drawing *d, const sl_input *input, sl_dra
 }
 
 static sl_status plan_problem(sl_drawn *one, const char *schedule, const char *order_file) {
-    sl_planning *p = &one->planning;
+    sl_plan_request *p = &one->planning;
     sl_order order;
     if (!order_file) {
         p->schedule = schedule;
-        return sl_planning_make(p, &one->plan);
+        return sl_plan_request_make(p, &one->plan);
     }
     SL_TRY(sl_order_read_csv(order_file, &p->problem, &order));
     sl_status status = sl_plan_of_order(&p->problem, &order, "file", &one->plan);
@@ -167,11 +167,11 @@ static sl_status draw_plan(const sl_drawing *d, const sl_input *input, sl_drawn 
 
 /* ---- all of them ---- */
 
-typedef struct picture {
+typedef struct input_picture {
     sl_drawn **one; /* [count] */
     int count, charts;
     size_t room, shown;
-} picture;
+} input_picture;
 
 /* The chart's own title, or what --title says of it. */
 static void choose_title(const sl_drawing *d, const sl_input *input, int within, int of_all,
@@ -184,7 +184,7 @@ static void choose_title(const sl_drawing *d, const sl_input *input, int within,
 
 /* `files`: how many inputs it is made of, those before `input` among them. */
 static sl_status add_one(const sl_drawing *d, const sl_input *input, int files, const char *schedule,
-                         const char *order_file, picture *p, int *within) {
+                         const char *order_file, input_picture *p, int *within) {
     sl_drawn *one;
     SL_TRY(sl_grow(&p->one, &p->room, (size_t)p->count + 1, sizeof(sl_drawn *)));
     SL_TRY(sl_alloc(&one, 1, sizeof *one));
@@ -212,7 +212,7 @@ static sl_status add_one(const sl_drawing *d, const sl_input *input, int files, 
 }
 
 /* A chart for each schedule that is named, and for each order; one of auto where neither is. */
-static sl_status add_problem(const sl_drawing *d, const sl_input *input, picture *p, int *within) {
+static sl_status add_problem(const sl_drawing *d, const sl_input *input, input_picture *p, int *within) {
     const sl_input_options *o = &input->options;
     const char *list = o->schedules ? o->schedules : d->common.schedules;
     const sl_texts *order = o->order.count > 0 ? &o->order : &d->common.order;
@@ -232,9 +232,9 @@ static sl_status add_problem(const sl_drawing *d, const sl_input *input, picture
 
 /* Traces behind each other: the ranks of one run where that is a pipeline; else each by itself, where all of
  * them can be, as traces that hold all ranks. */
-static sl_status add_traces(const sl_drawing *d, int first, int count, picture *p, int *within) {
+static sl_status add_traces(const sl_drawing *d, int first, int count, input_picture *p, int *within) {
     char why[1024];
-    const picture before = *p;
+    const input_picture before = *p;
     sl_status status = add_one(d, &d->input[first + count - 1], count, NULL, NULL, p, within);
     if (status == SL_OK || count == 1)
         return status;
@@ -274,7 +274,7 @@ static sl_status check_titles(const char *whose, int titles, int charts) {
 }
 
 sl_status sl_draw_over_time(const sl_drawing *d, FILE *out) {
-    picture p = {0};
+    input_picture p = {0};
     sl_svg_chart *charts = NULL;
     sl_status status = SL_OK;
     for (int i = 0, count; i < d->inputs && status == SL_OK; i += count) {

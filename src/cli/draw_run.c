@@ -8,30 +8,30 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct run {
+typedef struct drawn_run {
     sl_told told;
     sl_recorded recorded;
     sl_marks marks;
     sl_gain *gain;
     size_t gains;
-} run;
+} drawn_run;
 
-static sl_status read_run(const char *folder, run *r) {
-    *r = (run){0};
+static sl_status read_run(const char *folder, drawn_run *r) {
+    *r = (drawn_run){0};
     SL_TRY(sl_told_read(folder, &r->told));
     SL_TRY(sl_recorded_read(&r->told, &r->recorded));
     SL_TRY(sl_marks_make(&r->told, &r->marks));
     return sl_gain_make(&r->told, &r->gain, &r->gains);
 }
 
-static void close_run(run *r) {
+static void close_run(drawn_run *r) {
     sl_free(r->gain);
     sl_marks_free(&r->marks);
     sl_recorded_free(&r->recorded);
     sl_told_free(&r->told);
 }
 
-static sl_status draw_one(const run *r, int what, const sl_draw_style *style, FILE *out) {
+static sl_status draw_one(const drawn_run *r, int what, const sl_draw_style *style, FILE *out) {
     size_t drawn;
     sl_courses courses = {0};
     sl_status status = SL_OK;
@@ -60,7 +60,7 @@ static const struct {
 enum { MOST = sizeof order / sizeof order[0] };
 
 /* The charts of a run as texts of their own. */
-static sl_status draw_charts(const sl_drawing *d, int i, const run *r, const sl_draw_style *style,
+static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, const sl_draw_style *style,
                              char **text, int *count) {
     const sl_input_options *o = &d->input[i].options;
     int titles = 0;
@@ -94,7 +94,7 @@ static sl_status draw_charts(const sl_drawing *d, int i, const run *r, const sl_
 }
 
 /* From the first to the last iteration of any run, unless that was asked for. */
-static void find_axis(const run *r, int runs, sl_draw_style *style) {
+static void find_axis(const drawn_run *r, int runs, sl_draw_style *style) {
     double first = INFINITY, last = 0;
     for (int i = 0; i < runs; i++)
         if (r[i].told.iterations > 0) {
@@ -110,7 +110,7 @@ static void find_axis(const run *r, int runs, sl_draw_style *style) {
 
 sl_status sl_draw_over_run(const sl_drawing *d, FILE *out) {
     sl_draw_style style = d->style;
-    run *runs;
+    drawn_run *runs;
     char **text = NULL;
     int read = 0, count = 0, charts = 0;
     for (int k = 0; k < MOST; k++)

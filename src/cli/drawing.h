@@ -1,8 +1,8 @@
 /* What `draw` is asked: inputs, each with the options that stand behind it, and how the picture should look.
- * Read by draw.c; draw_input.c makes charts over time of the inputs, draw_run.c those over iterations. */
+ * Read by cmd_draw.c; draw_input.c makes charts over time of the inputs, draw_run.c those over iterations. */
 #pragma once
 
-#include "cli/planning.h"
+#include "cli/plan_request.h"
 #include "plan/draw/style.h"
 #include "plan/draw/svg.h"
 #include "plan/search/plan_memory.h"
@@ -78,7 +78,7 @@ typedef struct sl_drawn_memory {
 
 /* One input, or one schedule of it: what its charts point to, and the charts. */
 typedef struct sl_drawn {
-    sl_planning planning;
+    sl_plan_request planning;
     sl_plan plan;
     sl_timeline timeline;
     sl_traced traced;

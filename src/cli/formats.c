@@ -6,7 +6,7 @@
 #include "adapt/campaign/campaign.h"
 #include "adapt/topology/topology.h"
 #include "base/event.h"
-#include "notice/watch/metrics.h"
+#include "notice/watch/watch_metrics.h"
 #include "plan/pipeline/problem.h"
 #include "run/file/run.h"
 

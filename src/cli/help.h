@@ -1,5 +1,5 @@
 /* The help of a subcommand, help/NAME.txt, as data: what --help prints is the one source, and manual pages
- * (man.c) and completions (completion.c) are made from it.
+ * (cmd_man.c) and completions (cmd_completion.c) are made from it.
  *
  * The text has this form, which tests/cli/test_help.py holds every subcommand to:
  *

@@ -24,7 +24,7 @@ static int parse_real(const char *text, double *value) {
 #define LONGEST_LINE (16 << 20) /* bytes; a device, or a file that is none of text, never ends its line */
 
 /* As getline, up to the first zero byte or LONGEST_LINE; the bytes, or -1 at the end. *refused: neither. */
-static ssize_t get_line(sl_series *s, const char **refused) {
+static ssize_t get_line(sl_series_reader *s, const char **refused) {
     size_t used = 0;
     int c = 0;
     *refused = NULL;
@@ -44,7 +44,7 @@ static ssize_t get_line(sl_series *s, const char **refused) {
 }
 
 /* Reads a line without its end; 0 bytes are refused because nothing behind them would be seen. */
-static sl_status read_line(sl_series *s, int *end) {
+static sl_status read_line(sl_series_reader *s, int *end) {
     for (;;) {
         errno = 0;
         const char *refused;
@@ -86,7 +86,7 @@ static char *cut_cell(char *text, char **cell, int *wrong) {
     return next;
 }
 
-static sl_status split(sl_series *s) {
+static sl_status split(sl_series_reader *s) {
     char *text = s->line;
     for (s->cells = 0; text; s->cells++) {
         int wrong;
@@ -99,14 +99,14 @@ static sl_status split(sl_series *s) {
     return SL_OK;
 }
 
-static int column_named(const sl_series *s, const char *name) {
+static int column_named(const sl_series_reader *s, const char *name) {
     for (size_t i = 0; i < s->columns; i++)
         if (strcmp(s->header[i], name) == 0)
             return (int)i;
     return -1;
 }
 
-static void find_call_columns(sl_series *s) {
+static void find_call_columns(sl_series_reader *s) {
     s->is_calls = !s->wanted;
     for (int i = 0; i < 6; i++) {
         s->call_column[i] = column_named(s, call_names[i]);
@@ -116,7 +116,7 @@ static void find_call_columns(sl_series *s) {
 }
 
 /* The first line is a header unless every cell of it is a number. */
-static sl_status read_header(sl_series *s) {
+static sl_status read_header(sl_series_reader *s) {
     double value;
     SL_TRY(split(s));
     s->columns = s->cells;
@@ -144,9 +144,9 @@ static sl_status read_header(sl_series *s) {
     return SL_OK;
 }
 
-sl_status sl_series_open(const char *path, const char *column, sl_series *s) {
+sl_status sl_series_reader_open(const char *path, const char *column, sl_series_reader *s) {
     int end = 0, is_input = strcmp(path, "-") == 0;
-    *s = (sl_series){.name = is_input ? "standard input" : path, .wanted = column, .column = -1};
+    *s = (sl_series_reader){.name = is_input ? "standard input" : path, .wanted = column, .column = -1};
     s->file = is_input ? stdin : fopen(path, "r");
     if (!s->file)
         return sl_error(SL_EINVAL, "%s: cannot be read: %s", path, strerror(errno));
@@ -158,16 +158,16 @@ sl_status sl_series_open(const char *path, const char *column, sl_series *s) {
     return s->is_json ? SL_OK : read_header(s);
 }
 
-void sl_series_close(sl_series *s) {
+void sl_series_reader_close(sl_series_reader *s) {
     if (s->file && s->file != stdin)
         fclose(s->file);
     for (size_t i = 0; s->header && i < s->columns && i < s->header_room; i++)
         sl_free(s->header[i]);
     SL_FREE(s->header, s->cell, s->key, s->line);
-    *s = (sl_series){0};
+    *s = (sl_series_reader){0};
 }
 
-sl_status sl_series_refuse(const sl_series *s, const char *why) {
+sl_status sl_series_reader_refuse(const sl_series_reader *s, const char *why) {
     if (s->is_json)
         return sl_error(SL_EINVAL, "%s:%ld: '%s' %s", s->name, s->line_number, s->key, why);
     const char *name = s->header ? s->header[s->column] : "", *cell = s->cell[s->column];
@@ -176,7 +176,7 @@ sl_status sl_series_refuse(const sl_series *s, const char *why) {
 }
 
 /* time_ms, else the last numeric value of the first object. */
-static sl_status choose_key(sl_series *s, const json_t *object) {
+static sl_status choose_key(sl_series_reader *s, const json_t *object) {
     const char *key, *chosen = s->wanted;
     json_t *value;
     if (!chosen && json_object_get(object, "time_ms"))
@@ -188,7 +188,7 @@ static sl_status choose_key(sl_series *s, const json_t *object) {
     return sl_copy_text(&s->key, chosen);
 }
 
-static sl_status parse_json(sl_series *s, double *sample) {
+static sl_status parse_json(sl_series_reader *s, double *sample) {
     json_error_t error;
     json_t *object = json_loads(s->line, JSON_REJECT_DUPLICATES, &error);
     if (!object || !json_is_object(object)) {
@@ -199,31 +199,31 @@ static sl_status parse_json(sl_series *s, double *sample) {
     sl_status status = s->key ? SL_OK : choose_key(s, object);
     const json_t *value = status == SL_OK ? json_object_get(object, s->key) : NULL;
     if (status == SL_OK && !json_is_number(value))
-        status = sl_series_refuse(s, value ? "is not a number" : "is missing");
+        status = sl_series_reader_refuse(s, value ? "is not a number" : "is missing");
     if (status == SL_OK)
         *sample = json_number_value(value);
     json_decref(object);
     return status;
 }
 
-static sl_status check_width(const sl_series *s) {
+static sl_status check_width(const sl_series_reader *s) {
     if (s->cells != s->columns)
         return sl_error(SL_EINVAL, "%s:%ld: has %zu columns, the first line has %zu", s->name, s->line_number,
                         s->cells, s->columns);
     return SL_OK;
 }
 
-static sl_status parse_cell(sl_series *s, double *sample) {
+static sl_status parse_cell(sl_series_reader *s, double *sample) {
     SL_TRY(check_width(s));
     for (int i = (int)s->cells - 1; s->column < 0 && i >= 0; i--)
         if (parse_real(s->cell[i], sample))
             s->column = i;
     if (s->column < 0)
         return sl_error(SL_EINVAL, "%s:%ld: no column is a number", s->name, s->line_number);
-    return parse_real(s->cell[s->column], sample) ? SL_OK : sl_series_refuse(s, "is not a number");
+    return parse_real(s->cell[s->column], sample) ? SL_OK : sl_series_reader_refuse(s, "is not a number");
 }
 
-static sl_status next_line(sl_series *s, int *end) {
+static sl_status next_line(sl_series_reader *s, int *end) {
     *end = 0;
     if (s->first_pending) {
         s->first_pending = 0;
@@ -233,7 +233,7 @@ static sl_status next_line(sl_series *s, int *end) {
     return *end || s->is_json ? SL_OK : split(s);
 }
 
-sl_status sl_series_next(sl_series *s, double *sample, int *end) {
+sl_status sl_series_reader_next(sl_series_reader *s, double *sample, int *end) {
     SL_TRY(next_line(s, end));
     if (*end)
         return SL_OK;
@@ -241,7 +241,7 @@ sl_status sl_series_next(sl_series *s, double *sample, int *end) {
 }
 
 /* Numbers as they are; names (a communicator may have one) by their letters. */
-static sl_status parse_word(sl_series *s, int column, int64_t least, int is_name, int64_t *value) {
+static sl_status parse_word(sl_series_reader *s, int column, int64_t least, int is_name, int64_t *value) {
     const char *text = s->cell[s->column = column];
     char *end;
     errno = 0;
@@ -249,7 +249,7 @@ static sl_status parse_word(sl_series *s, int column, int64_t least, int is_name
     if (*text && !*end && !errno && (is_name || *value >= least))
         return SL_OK;
     if (!is_name || !*text)
-        return sl_series_refuse(s, "is not a whole number that fits");
+        return sl_series_reader_refuse(s, "is not a whole number that fits");
     uint64_t mixed = SL_RANDOM_STEP;
     for (; *text; text++)
         mixed = sl_random_mix(mixed ^ (unsigned char)*text);
@@ -257,7 +257,7 @@ static sl_status parse_word(sl_series *s, int column, int64_t least, int is_name
     return SL_OK;
 }
 
-sl_status sl_series_next_call(sl_series *s, sl_series_call *call, int *end) {
+sl_status sl_series_reader_next_call(sl_series_reader *s, sl_series_call *call, int *end) {
     int64_t name, communicator, peer, bytes;
     SL_TRY(next_line(s, end));
     if (*end)

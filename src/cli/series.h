@@ -7,7 +7,7 @@
 #include "notice/detect/period.h"
 #include <stdio.h>
 
-typedef struct sl_series {
+typedef struct sl_series_reader {
     const char *name; /* of the file, for messages */
     FILE *file;
     const char *wanted; /* --column; NULL: time_ms, else the last numeric one */
@@ -22,7 +22,7 @@ typedef struct sl_series {
     int column;         /* of a CSV; -1: not chosen yet */
     char *key;          /* the same of JSON */
     int call_column[6]; /* call, communicator, peer, bytes, start_ns, rank (-1: none) */
-} sl_series;
+} sl_series_reader;
 
 typedef struct sl_series_call {
     sl_symbol symbol;
@@ -31,14 +31,14 @@ typedef struct sl_series_call {
 
 /** Opens `path` ("-": standard input) and reads its first line: is_calls is known then. SL_EINVAL. Close also
  * on error. */
-sl_status sl_series_open(const char *path, const char *column, sl_series *series);
-void sl_series_close(sl_series *series);
+sl_status sl_series_reader_open(const char *path, const char *column, sl_series_reader *series);
+void sl_series_reader_close(sl_series_reader *series);
 
 /** The next sample; *end is 1 when there is none. SL_EINVAL with file, line and column. */
-sl_status sl_series_next(sl_series *series, double *sample, int *end);
+sl_status sl_series_reader_next(sl_series_reader *series, double *sample, int *end);
 
 /** The next call of a call log. */
-sl_status sl_series_next_call(sl_series *series, sl_series_call *call, int *end);
+sl_status sl_series_reader_next_call(sl_series_reader *series, sl_series_call *call, int *end);
 
 /** SL_EINVAL that names file, line, column and the cell last read. */
-sl_status sl_series_refuse(const sl_series *series, const char *why);
+sl_status sl_series_reader_refuse(const sl_series_reader *series, const char *why);

@@ -1,6 +1,6 @@
 /* What a live page shows of a run or a watched job, as one plain value: whoever follows writes it, the page's
- * texts (telling.h) and the metrics (metrics.h) are made from it. It has a bound whatever it is told: old
- * iterations, events and lines go.
+ * texts (page_updates.h) and the metrics (dashboard_metrics.h) are made from it. It has a bound whatever it
+ * is told: old iterations, events and lines go.
  *
  * Times in ms; NaN: not known. What has changed since the page was told last is marked, so that telling it
  * costs as much as has changed. Not for several threads: who shares it has a lock (dashboard.c). */

@@ -1,11 +1,11 @@
 #include "dashboard/cluster.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "dashboard/watched.h"
+#include "dashboard/dashboard_watch.h"
 #include "notice/control/standing.h"
 #include "notice/message/messages.h"
 #include "notice/store/address.h"
-#include "notice/watch/told.h"
+#include "notice/watch/published.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define LOOK_EVERY (SL_SECOND)         /* for jobs */
 enum { MOST = 512, RANK_LIMIT = SL_MOST_RANKS };
 
-struct sl_cluster {
+struct sl_watched_cluster {
     char *url, *wanted; /* wanted: the job's name; NULL: any */
     char shown[400];    /* the server */
     char job[256];      /* that is followed; "": none yet */
@@ -42,8 +42,8 @@ sl_status sl_cluster_name(const char *url, char *text, size_t size) {
     return SL_OK;
 }
 
-sl_status sl_cluster_open(const char *url, const char *job, sl_cluster **result) {
-    sl_cluster *c;
+sl_status sl_cluster_open(const char *url, const char *job, sl_watched_cluster **result) {
+    sl_watched_cluster *c;
     sl_store *store = NULL;
     SL_TRY(sl_store_open(url, job ? job : "", 0, &store)); /* what this build cannot connect to is refused */
     sl_store_close(store);
@@ -61,7 +61,7 @@ sl_status sl_cluster_open(const char *url, const char *job, sl_cluster **result)
     return SL_OK;
 }
 
-void sl_cluster_close(sl_cluster *c) {
+void sl_cluster_close(sl_watched_cluster *c) {
     if (!c)
         return;
     sl_store_close(c->store);
@@ -72,7 +72,7 @@ void sl_cluster_close(sl_cluster *c) {
 
 /* ---- which job ---- */
 
-static sl_status forget(sl_cluster *c) {
+static sl_status forget(sl_watched_cluster *c) {
     sl_board *b = c->board;
     char source[700];
     snprintf(source, sizeof source, "%s, job %s", c->shown, c->job);
@@ -94,7 +94,7 @@ static sl_status forget(sl_cluster *c) {
     return status;
 }
 
-static sl_status follow(sl_cluster *c, const char *job) {
+static sl_status follow(sl_watched_cluster *c, const char *job) {
     sl_store *store;
     SL_TRY(sl_store_open(c->url, job, PATIENCE, &store));
     sl_store_close(c->store);
@@ -105,7 +105,7 @@ static sl_status follow(sl_cluster *c, const char *job) {
 }
 
 /* Looks for a job where none is followed, or the one that was has ended. */
-static sl_status choose(sl_cluster *c, sl_time now) {
+static sl_status choose(sl_watched_cluster *c, sl_time now) {
     char **job;
     size_t count;
     if (now < c->look)
@@ -128,8 +128,8 @@ static sl_status choose(sl_cluster *c, sl_time now) {
 
 /* ---- heartbeats ---- */
 
-static sl_status take_beat(sl_cluster *c, const sl_store_entry *entry) {
-    sl_node *node;
+static sl_status take_beat(sl_watched_cluster *c, const sl_store_entry *entry) {
+    sl_job_node *node;
     int news;
     json_t *beat = json_loadb(entry->bytes, entry->size, 0, NULL);
     sl_status status = sl_nodes_hear(&c->nodes, beat, sl_now(), &node, &news);
@@ -141,7 +141,7 @@ static sl_status take_beat(sl_cluster *c, const sl_store_entry *entry) {
 }
 
 /* Where the ranks are, after news of the nodes. Those of a job that has ended are not gone. */
-static sl_status show_ranks(sl_cluster *c, sl_time now) {
+static sl_status show_ranks(sl_watched_cluster *c, sl_time now) {
     sl_board *b = c->board;
     const size_t known = b->hosts;
     while (sl_nodes_expired(&c->nodes, now))
@@ -169,7 +169,7 @@ static sl_status show_ranks(sl_cluster *c, sl_time now) {
 
 /* ---- iterations ---- */
 
-static sl_status take_block(sl_cluster *c, const sl_message_block *block) {
+static sl_status take_block(sl_watched_cluster *c, const sl_message_block *block) {
     sl_board *b = c->board;
     if (block->rank < 0 || block->rank >= RANK_LIMIT || block->count < 1 || block->time < 0 ||
         block->number < 0 || block->number > MOST_NUMBER)
@@ -200,7 +200,7 @@ static sl_status take_block(sl_cluster *c, const sl_message_block *block) {
     return sl_board_add_row(b, &row);
 }
 
-static sl_status take_blocks(sl_cluster *c, const sl_store_entry *entry) {
+static sl_status take_blocks(sl_watched_cluster *c, const sl_store_entry *entry) {
     const void *body;
     const sl_message_head *head = sl_message_read(entry, SL_MESSAGE_ITERATIONS, &body);
     c->board->damaged += !head;
@@ -214,7 +214,7 @@ static sl_status take_blocks(sl_cluster *c, const sl_store_entry *entry) {
 /* ---- links: who sends to whom, as the last profile shows ---- */
 
 /* What is told of a rank's links once its part of a profile is whole. */
-static sl_status take_profile(sl_cluster *c, const sl_message_head *head, const sl_call *calls) {
+static sl_status take_profile(sl_watched_cluster *c, const sl_message_head *head, const sl_call *calls) {
     sl_traffic *t = &c->standing.traffic;
     const uint64_t seen = t->number;
     SL_TRY(sl_traffic_take(t, head, calls, !c->board->slow));
@@ -227,7 +227,7 @@ static sl_status take_profile(sl_cluster *c, const sl_message_head *head, const 
     return SL_OK;
 }
 
-static sl_status take_calls(sl_cluster *c, const sl_store_entry *entry) {
+static sl_status take_calls(sl_watched_cluster *c, const sl_store_entry *entry) {
     const void *body;
     const sl_message_head *head = sl_message_read(entry, SL_MESSAGE_CALLS, &body);
     c->board->damaged += !head;
@@ -236,7 +236,7 @@ static sl_status take_calls(sl_cluster *c, const sl_store_entry *entry) {
 
 /* ---- what the watch in charge tells ---- */
 
-static sl_status take_event(sl_cluster *c, const sl_store_entry *entry) {
+static sl_status take_event(sl_watched_cluster *c, const sl_store_entry *entry) {
     sl_row_event row;
     sl_status status = sl_row_event_read(entry->bytes, entry->size, &row);
     c->board->damaged += status == SL_EINVAL;
@@ -246,8 +246,8 @@ static sl_status take_event(sl_cluster *c, const sl_store_entry *entry) {
 }
 
 /* What has come to a log since the last time, `most` entries of it; *more: there is more at once. */
-static sl_status read_log(sl_cluster *c, const char *log, sl_store_position *at, size_t most,
-                          sl_status (*take)(sl_cluster *c, const sl_store_entry *entry), int *more) {
+static sl_status read_log(sl_watched_cluster *c, const char *log, sl_store_position *at, size_t most,
+                          sl_status (*take)(sl_watched_cluster *c, const sl_store_entry *entry), int *more) {
     const sl_store_entry *entry;
     size_t count;
     SL_TRY(sl_store_read(c->store, log, at, most, 0, &entry, &count));
@@ -261,7 +261,7 @@ static sl_status read_log(sl_cluster *c, const char *log, sl_store_position *at,
 }
 
 /* *is_there: something is, which may be no JSON. */
-static sl_status read_object(sl_cluster *c, const char *key, json_t **object, int *is_there) {
+static sl_status read_object(sl_watched_cluster *c, const char *key, json_t **object, int *is_there) {
     void *bytes;
     size_t size;
     *object = NULL;
@@ -273,7 +273,7 @@ static sl_status read_object(sl_cluster *c, const char *key, json_t **object, in
     return SL_OK;
 }
 
-static sl_status read_told(sl_cluster *c, int *exit_code, int *is_over) {
+static sl_status read_told(sl_watched_cluster *c, int *exit_code, int *is_over) {
     json_t *status, *end;
     int is_there;
     SL_TRY(read_object(c, SL_TOLD_STATUS, &status, &is_there));
@@ -295,7 +295,7 @@ static sl_status read_told(sl_cluster *c, int *exit_code, int *is_over) {
 
 /* ---- how it stands ---- */
 
-static void set_state(sl_cluster *c, int is_over, int exit_code, int alive) {
+static void set_state(sl_watched_cluster *c, int is_over, int exit_code, int alive) {
     sl_board *b = c->board;
     char version[300];
     sl_store_version_text(c->store, version, sizeof version);
@@ -325,7 +325,7 @@ static void set_state(sl_cluster *c, int is_over, int exit_code, int alive) {
         sl_board_set_state(b, SL_BOARD_RUNNING, "%s", "");
 }
 
-static sl_status read_all(sl_cluster *c, int *more) {
+static sl_status read_all(sl_watched_cluster *c, int *more) {
     int exit_code = -1, is_over = 0;
     sl_time now = sl_now();
     c->beats = 0;
@@ -344,7 +344,7 @@ static sl_status read_all(sl_cluster *c, int *more) {
     return status;
 }
 
-static void say_silent(sl_cluster *c) {
+static void say_silent(sl_watched_cluster *c) {
     char why[300];
     snprintf(why, sizeof why, "%s", sl_error_text());
     pthread_mutex_lock(c->lock);
@@ -360,7 +360,7 @@ static void say_silent(sl_cluster *c) {
     pthread_mutex_unlock(c->lock);
 }
 
-sl_status sl_cluster_step(sl_cluster *c, sl_board *board, pthread_mutex_t *lock, int *more) {
+sl_status sl_cluster_step(sl_watched_cluster *c, sl_board *board, pthread_mutex_t *lock, int *more) {
     c->board = board;
     c->lock = lock;
     *more = 0;

@@ -3,10 +3,10 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "dashboard/cluster.h"
+#include "dashboard/dashboard_metrics.h"
 #include "dashboard/follower.h"
-#include "dashboard/metrics.h"
 #include "dashboard/newest.h"
-#include "dashboard/telling.h"
+#include "dashboard/page_updates.h"
 #include "http/server.h"
 #include "http/stream.h"
 #include "http/token.h"
@@ -26,7 +26,7 @@ typedef struct dashboard {
     const sl_dashboard_request *request;
     sl_loop *loop;
     sl_server *server;
-    sl_stream *stream;
+    sl_event_stream *stream;
     sl_server_page page[5];
     sl_newest newest; /* of a run's folder; the loop's thread alone */
     char token[SL_TOKEN_MADE];
@@ -39,7 +39,7 @@ typedef struct dashboard {
     int following;
     _Atomic uint32_t stop;
     sl_follower *folder; /* the thread's; one of the two */
-    sl_cluster *cluster;
+    sl_watched_cluster *cluster;
 } dashboard;
 
 /* ---- the thread that follows ---- */
@@ -108,9 +108,9 @@ static void tell(dashboard *d, char **all) {
         *all = sl_telling_whole(&d->board);
     pthread_mutex_unlock(&d->lock);
     if (text)
-        sl_stream_send(d->stream, text);
+        sl_event_stream_send(d->stream, text);
     else if (renewed)
-        sl_stream_renew(d->stream);
+        sl_event_stream_renew(d->stream);
     free(text);
 }
 
@@ -158,7 +158,7 @@ static sl_status open_server(dashboard *d) {
     sl_stream_config stream = {.whole = whole_for_stream, .context = d, .most = KEPT, .readers = READERS};
     const char *token;
     SL_TRY(sl_token_choose("dashboard", d->request->host, d->request->token, d->token, &token));
-    SL_TRY(sl_stream_open(&stream, &d->stream));
+    SL_TRY(sl_event_stream_open(&stream, &d->stream));
     d->page[0] =
         (sl_server_page){.path = "/", .type = "text/html; charset=utf-8", .put = put_page, .policy = policy};
     d->page[1] = (sl_server_page){.path = "/events", .type = "text/event-stream", .stream = d->stream};
@@ -225,7 +225,7 @@ sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out) {
     if (d->following)
         pthread_join(d->thread, NULL);
     sl_server_close(d->server);
-    sl_stream_close(d->stream);
+    sl_event_stream_close(d->stream);
     sl_newest_close(&d->newest);
     sl_follower_close(d->folder);
     sl_cluster_close(d->cluster);

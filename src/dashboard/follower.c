@@ -1,7 +1,7 @@
 #include "dashboard/follower.h"
 #include "base/memory.h"
 #include "base/yaml.h"
-#include "dashboard/watched.h"
+#include "dashboard/dashboard_watch.h"
 #include "folder/follow.h"
 
 #include <math.h>
@@ -65,21 +65,21 @@ static void forget(void *context, sl_folder_file file) {
 
 /* ---- run.yaml, watch.json, report.json ---- */
 
-static int number_at(const sl_node *map, const char *section, const char *key, int otherwise) {
+static int number_at(const sl_yaml_node *map, const char *section, const char *key, int otherwise) {
     int64_t number;
-    const sl_node *node = sl_node_find(section ? sl_node_find(map, section) : map, key);
+    const sl_yaml_node *node = sl_node_find(section ? sl_node_find(map, section) : map, key);
     return node && sl_node_int(node, 0, 1 << 30, &number) == SL_OK ? (int)number : otherwise;
 }
 
-static void text_at(const sl_node *map, const char *section, const char *key, char *text, size_t size) {
+static void text_at(const sl_yaml_node *map, const char *section, const char *key, char *text, size_t size) {
     const char *said;
-    const sl_node *node = sl_node_find(section ? sl_node_find(map, section) : map, key);
+    const sl_yaml_node *node = sl_node_find(section ? sl_node_find(map, section) : map, key);
     snprintf(text, size, "%s", node && sl_node_text(node, &said) == SL_OK ? said : "");
 }
 
-static sl_status take_run(sl_board *b, const sl_node *root) {
+static sl_status take_run(sl_board *b, const sl_yaml_node *root) {
     int on;
-    const sl_node *adapt = sl_node_find(root, "adapt");
+    const sl_yaml_node *adapt = sl_node_find(root, "adapt");
     b->pipeline = number_at(root, "parallel", "pipeline", 0);
     b->data = number_at(root, "parallel", "data", 1);
     b->tensor = number_at(root, "parallel", "tensor", 1);

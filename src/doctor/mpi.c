@@ -71,7 +71,7 @@ static int exchange(void *argument) {
     snprintf(log, sizeof log, "%s/mpirun.log", r->folder->path);
     sl_launch_signals signals;
     sl_launch_config config = {.directory = r->folder->path, .ranks = 2, .worker = argv, .grace = SL_SECOND};
-    sl_attempt attempt = {.signals = &signals, .log = log, .limit = TEST_LIMIT};
+    sl_attempt_result attempt = {.signals = &signals, .log = log, .limit = TEST_LIMIT};
     sl_launch_signals_block(&signals);
     sl_status status = sl_launch_attempt(&config, r->folder, &attempt);
     sl_launch_signals_restore(&signals);

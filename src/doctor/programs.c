@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/launch.h"
-#include "notice/watch/program.h"
+#include "notice/watch/watched_program.h"
 #include "plan/search/plan.h"
 
 #include <stdio.h>

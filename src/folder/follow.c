@@ -3,7 +3,7 @@
 #include "base/event.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "launch/folder.h"
+#include "launch/run_folder.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * and whether a run is at work there. A follower is handed parsed rows. Reading once to the end (the report)
  * and reading on (the dashboard) are the same code and give the same rows, whatever happens to the files
  * meanwhile: what is absent, damaged, cut off or started over is no error. Nothing is written there, ever;
- * the lock of a living run (launch/folder.h) is only tried, for an instant and shared. */
+ * the lock of a living run (launch/run_folder.h) is only tried, for an instant and shared. */
 #pragma once
 
 #include "base/lines.h"

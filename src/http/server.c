@@ -255,7 +255,7 @@ static enum MHD_Result begin_stream(const sl_server *s, struct MHD_Connection *c
         return response ? queue(s, connection, MHD_HTTP_OK, page, 0, response) : MHD_NO;
     }
     const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
-    struct MHD_Response *response = sl_stream_answer(page->stream, connection, last, &busy);
+    struct MHD_Response *response = sl_event_stream_answer(page->stream, connection, last, &busy);
     if (busy)
         return say(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many readers; come back later\n");
     asked(connection, response != NULL);
@@ -440,7 +440,7 @@ static int wake(sl_server *s) {
     int woken = 0;
     for (int i = 0; i < s->config.pages; i++)
         if (s->config.page[i].stream)
-            woken |= sl_stream_wake(s->config.page[i].stream);
+            woken |= sl_event_stream_wake(s->config.page[i].stream);
     return woken;
 }
 
@@ -453,7 +453,7 @@ void sl_server_close(sl_server *s) {
         sl_loop_forget(s->config.loop, s->timer);
     for (int i = 0; i < s->config.pages && s->daemon; i++)
         if (s->config.page[i].stream)
-            sl_stream_release(s->config.page[i].stream);
+            sl_event_stream_release(s->config.page[i].stream);
     for (int i = 0; i < TURNS && s->daemon; i++) /* streams end as they should */
         MHD_run(s->daemon);
     if (s->daemon)

@@ -13,13 +13,13 @@
 #include <stdio.h>
 
 typedef struct sl_server sl_server;
-typedef struct sl_stream sl_stream;
+typedef struct sl_event_stream sl_event_stream;
 
 /* What is found at a path: a text that `put` writes, or a stream. */
 typedef struct sl_server_page {
     const char *path, *type;
     void (*put)(FILE *out, void *context); /* NULL: `stream` */
-    sl_stream *stream;
+    sl_event_stream *stream;
     const char *policy; /* Content-Security-Policy; NULL: none */
 } sl_server_page;
 

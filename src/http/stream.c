@@ -19,9 +19,9 @@ typedef struct said {
     char text[];
 } said;
 
-typedef struct reader {
-    sl_stream *stream;
-    struct reader *next;
+typedef struct stream_client {
+    sl_event_stream *stream;
+    struct stream_client *next;
     struct MHD_Connection *connection;
     uint64_t heard; /* number of the last message that he was given; 0: none */
     int begun;      /* he has had everything, or came back in time */
@@ -29,16 +29,16 @@ typedef struct reader {
     size_t taken;   /* bytes of it */
     int asleep;     /* suspended */
     sl_time beat;   /* when he was given something last */
-} reader;
+} stream_client;
 
-struct sl_stream {
+struct sl_event_stream {
     sl_stream_config config;
     unsigned epoch; /* so that numbers of an earlier server are not taken for ours */
     uint64_t last;  /* number of the newest message */
     said **kept;    /* the newest messages, ascending, without gaps */
     size_t count, room, bytes;
     said *whole; /* everything as of message `number`; NULL: not made */
-    reader *first;
+    stream_client *first;
     int readers;
     int ending; /* whoever is left is told that there is no more */
 };
@@ -48,7 +48,7 @@ static void let_go(said *one) {
         free(one);
 }
 
-static said *make(const sl_stream *s, const char *event, const char *text, uint64_t number) {
+static said *make(const sl_event_stream *s, const char *event, const char *text, uint64_t number) {
     size_t size = strlen(text) + 96;
     said *one = malloc(sizeof *one + size);
     if (!one)
@@ -61,7 +61,7 @@ static said *make(const sl_stream *s, const char *event, const char *text, uint6
     return one;
 }
 
-sl_status sl_stream_open(const sl_stream_config *config, sl_stream **stream) {
+sl_status sl_event_stream_open(const sl_stream_config *config, sl_event_stream **stream) {
     SL_TRY(sl_alloc(stream, 1, sizeof **stream));
     (*stream)->config = *config;
     if (getrandom(&(*stream)->epoch, sizeof(*stream)->epoch, 0) != (ssize_t)sizeof(*stream)->epoch)
@@ -69,7 +69,7 @@ sl_status sl_stream_open(const sl_stream_config *config, sl_stream **stream) {
     return SL_OK;
 }
 
-static void drop_oldest(sl_stream *s, size_t count) {
+static void drop_oldest(sl_event_stream *s, size_t count) {
     for (size_t i = 0; i < count; i++) {
         s->bytes -= s->kept[i]->size;
         let_go(s->kept[i]);
@@ -79,7 +79,7 @@ static void drop_oldest(sl_stream *s, size_t count) {
         memmove(s->kept, s->kept + count, s->count * sizeof *s->kept);
 }
 
-void sl_stream_close(sl_stream *s) {
+void sl_event_stream_close(sl_event_stream *s) {
     if (!s)
         return;
     drop_oldest(s, s->count);
@@ -87,7 +87,7 @@ void sl_stream_close(sl_stream *s) {
     SL_FREE(s->kept, s);
 }
 
-void sl_stream_send(sl_stream *s, const char *text) {
+void sl_event_stream_send(sl_event_stream *s, const char *text) {
     s->last++;
     said *one = make(s, "change", text, s->last);
     if (!one || sl_grow(&s->kept, &s->room, s->count + 1, sizeof(said *)) != SL_OK) {
@@ -103,7 +103,7 @@ void sl_stream_send(sl_stream *s, const char *text) {
     drop_oldest(s, old);
 }
 
-void sl_stream_renew(sl_stream *s) {
+void sl_event_stream_renew(sl_event_stream *s) {
     s->last++;
     drop_oldest(s, s->count);
 }
@@ -111,12 +111,12 @@ void sl_stream_renew(sl_stream *s) {
 /* ---- a reader ---- */
 
 /* The message of that number; NULL: no longer kept, or not yet there. */
-static said *find(const sl_stream *s, uint64_t number) {
+static said *find(const sl_event_stream *s, uint64_t number) {
     uint64_t first = s->last - s->count + 1;
     return s->count && number >= first && number <= s->last ? s->kept[number - first] : NULL;
 }
 
-static said *everything(sl_stream *s) {
+static said *everything(sl_event_stream *s) {
     if (!s->whole || s->whole->number != s->last) {
         char *text = s->config.whole(s->config.context);
         let_go(s->whole);
@@ -127,8 +127,8 @@ static said *everything(sl_stream *s) {
 }
 
 /* The next text for him; NULL: nothing now. */
-static said *next_of(reader *r) {
-    sl_stream *s = r->stream;
+static said *next_of(stream_client *r) {
+    sl_event_stream *s = r->stream;
     if (r->begun && r->heard == s->last)
         return NULL;
     said *one = r->begun ? find(s, r->heard + 1) : NULL;
@@ -143,7 +143,7 @@ static said *next_of(reader *r) {
 }
 
 static ssize_t read_more(void *context, uint64_t position, char *buffer, size_t most) {
-    reader *r = context;
+    stream_client *r = context;
     static const char beat[] = ":\n\n";
     (void)position;
     if (r->stream->ending)
@@ -174,8 +174,8 @@ static ssize_t read_more(void *context, uint64_t position, char *buffer, size_t 
 }
 
 static void on_gone(void *context) {
-    reader *r = context;
-    for (reader **at = &r->stream->first; *at; at = &(*at)->next)
+    stream_client *r = context;
+    for (stream_client **at = &r->stream->first; *at; at = &(*at)->next)
         if (*at == r) {
             *at = r->next;
             break;
@@ -186,10 +186,10 @@ static void on_gone(void *context) {
 }
 
 /* He was here before and knows everything up to a message that we still know. */
-static void resume(reader *r, const char *last) {
+static void resume(stream_client *r, const char *last) {
     unsigned epoch;
     uint64_t number;
-    const sl_stream *s = r->stream;
+    const sl_event_stream *s = r->stream;
     if (!last || sscanf(last, "%8x-%" SCNu64, &epoch, &number) != 2 || epoch != s->epoch ||
         number > s->last || number + s->count < s->last)
         return;
@@ -197,13 +197,13 @@ static void resume(reader *r, const char *last) {
     r->heard = number;
 }
 
-struct MHD_Response *sl_stream_answer(sl_stream *s, struct MHD_Connection *connection, const char *last,
-                                      int *busy) {
-    reader *r;
+struct MHD_Response *sl_event_stream_answer(sl_event_stream *s, struct MHD_Connection *connection,
+                                            const char *last, int *busy) {
+    stream_client *r;
     *busy = s->readers >= s->config.readers;
     if (*busy || sl_alloc(&r, 1, sizeof *r) != SL_OK)
         return NULL;
-    *r = (reader){.stream = s, .connection = connection, .beat = sl_now()};
+    *r = (stream_client){.stream = s, .connection = connection, .beat = sl_now()};
     resume(r, last);
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_more, r, on_gone);
@@ -217,10 +217,10 @@ struct MHD_Response *sl_stream_answer(sl_stream *s, struct MHD_Connection *conne
     return response;
 }
 
-int sl_stream_wake(sl_stream *s) {
+int sl_event_stream_wake(sl_event_stream *s) {
     int woken = 0;
     sl_time time = sl_now();
-    for (reader *r = s->first; r; r = r->next)
+    for (stream_client *r = s->first; r; r = r->next)
         if (r->asleep && (!r->begun || r->heard != s->last || time - r->beat >= BEAT)) {
             r->asleep = 0;
             MHD_resume_connection(r->connection);
@@ -229,9 +229,9 @@ int sl_stream_wake(sl_stream *s) {
     return woken;
 }
 
-void sl_stream_release(sl_stream *s) {
+void sl_event_stream_release(sl_event_stream *s) {
     s->ending = 1;
-    for (reader *r = s->first; r; r = r->next)
+    for (stream_client *r = s->first; r; r = r->next)
         if (r->asleep) {
             r->asleep = 0;
             MHD_resume_connection(r->connection);

@@ -18,23 +18,23 @@ typedef struct sl_stream_config {
     int readers; /* most at a time; more are told to come later (503) */
 } sl_stream_config;
 
-sl_status sl_stream_open(const sl_stream_config *config, sl_stream **stream);
+sl_status sl_event_stream_open(const sl_stream_config *config, sl_event_stream **stream);
 /** After its server. NULL does nothing. */
-void sl_stream_close(sl_stream *stream);
+void sl_event_stream_close(sl_event_stream *stream);
 
 /** Says `text` (without line ends) as event `change` to all readers. Where there is no memory for it, readers
  * get everything instead. */
-void sl_stream_send(sl_stream *stream, const char *text);
+void sl_event_stream_send(sl_event_stream *stream, const char *text);
 
 /** What was said before no longer holds: all readers get everything. */
-void sl_stream_renew(sl_stream *stream);
+void sl_event_stream_renew(sl_event_stream *stream);
 
 struct MHD_Connection;
 /** For the server: a response for the next reader; NULL with *busy 1 when there are too many. `last`: his
  * Last-Event-ID or NULL. */
-struct MHD_Response *sl_stream_answer(sl_stream *stream, struct MHD_Connection *connection, const char *last,
-                                      int *busy);
+struct MHD_Response *sl_event_stream_answer(sl_event_stream *stream, struct MHD_Connection *connection,
+                                            const char *last, int *busy);
 /** For the server: wakes readers who have something to take; nonzero when there are such. */
-int sl_stream_wake(sl_stream *stream);
+int sl_event_stream_wake(sl_event_stream *stream);
 /** For the server that ends: the stream is over for everybody, and nobody is left waiting. */
-void sl_stream_release(sl_stream *stream);
+void sl_event_stream_release(sl_event_stream *stream);

@@ -27,7 +27,7 @@
 
 typedef struct sl_supervisor {
     const sl_launch_config *config;
-    sl_attempt *attempt;
+    sl_attempt_result *attempt;
     sl_launch_directory directory;
     char mpirun[PATH_MAX];
     char **argv;
@@ -91,7 +91,7 @@ static void tell_reaper(const sl_supervisor *supervisor, sl_reaper_word word) {
 
 static sl_status hear_signal(void *context, const siginfo_t *signal) {
     sl_supervisor *supervisor = context;
-    sl_attempt *attempt = supervisor->attempt;
+    sl_attempt_result *attempt = supervisor->attempt;
     if (sl_launch_is_warning(supervisor->config, signal->si_signo) && !attempt->warned &&
         !attempt->interrupted) {
         attempt->warned = 1;
@@ -195,7 +195,7 @@ static int ended_by_themselves(const sl_supervisor *supervisor) {
 }
 
 static sl_status conclude(sl_supervisor *supervisor) {
-    sl_attempt *attempt = supervisor->attempt;
+    sl_attempt_result *attempt = supervisor->attempt;
     sl_status status = SL_OK;
     attempt->exit_code = 1;
     sl_mpirun_report_end(&supervisor->report);
@@ -247,7 +247,7 @@ static sl_status run(sl_supervisor *supervisor, const sl_launch_folder *folder) 
 }
 
 sl_status sl_launch_attempt(const sl_launch_config *config, const sl_launch_folder *folder,
-                            sl_attempt *attempt) {
+                            sl_attempt_result *attempt) {
     sl_supervisor *supervisor;
     attempt->exit_code = 1;
     attempt->interrupted = attempt->warned = attempt->left = 0;

@@ -2,8 +2,8 @@
  * ended. */
 #pragma once
 
-#include "launch/folder.h"
 #include "launch/launch.h"
+#include "launch/run_folder.h"
 
 #include <signal.h>
 
@@ -21,7 +21,7 @@ void sl_launch_signals_restore(const sl_launch_signals *signals);
 int sl_launch_is_warning(const sl_launch_config *config, int signal);
 
 /* How an attempt ended, beside its status. */
-typedef struct sl_attempt {
+typedef struct sl_attempt_result {
     const sl_launch_signals *signals;
     const char *log; /* what mpirun says goes there, when it says something */
     sl_time limit;   /* after this long all is killed: SL_ENONE; 0: never */
@@ -30,9 +30,9 @@ typedef struct sl_attempt {
     int interrupted; /* by a signal that ends the run at once */
     int warned;      /* by one that lets it end by itself */
     int left;        /* the workers ended by themselves after the warning (SL_LAUNCH_LEFT) */
-} sl_attempt;
+} sl_attempt_result;
 
 /** Runs `config`'s workers once (what stands there about restarts is not looked at) and leaves no process and
  * no temporary file of them. `folder` is open. On failure the error text is the one line with the cause. */
 sl_status sl_launch_attempt(const sl_launch_config *config, const sl_launch_folder *folder,
-                            sl_attempt *attempt);
+                            sl_attempt_result *attempt);

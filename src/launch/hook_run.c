@@ -38,15 +38,15 @@ static int open_input(const char *input) {
     return file;
 }
 
-typedef struct child {
+typedef struct hook_child {
     const char *path;
     char *const *argv, *const *environment;
     int input, output, tell;
     pid_t parent;
-} child;
+} hook_child;
 
 /* In the child: only calls that are safe after fork of a process with threads. */
-_Noreturn static void become(const child *c) {
+_Noreturn static void become(const hook_child *c) {
     sigset_t none;
     struct sigaction standard = {.sa_handler = SIG_DFL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -64,7 +64,7 @@ _Noreturn static void become(const child *c) {
 }
 
 /* Forks; the child says over a pipe why it could not become the program. */
-static sl_status launch(child *c, pid_t *pid) {
+static sl_status launch(hook_child *c, pid_t *pid) {
     int tell[2], error = 0;
     ssize_t got = 0;
     if (pipe2(tell, O_CLOEXEC) != 0)
@@ -91,7 +91,7 @@ static sl_status launch(child *c, pid_t *pid) {
     return sl_error_errno(SL_ENONE, "%s cannot be run", c->path);
 }
 
-static sl_status start(child *c, sl_hook_run *run) {
+static sl_status start(hook_child *c, sl_hook_run *run) {
     int output[2];
     if (pipe2(output, O_CLOEXEC) != 0)
         return sl_error_errno(SL_ESYS, "%s cannot be run", c->path);
@@ -123,7 +123,7 @@ sl_status sl_hook_run_start(const char *program, const char *input, const char *
         lines[i + 1] = variables[i];
     sl_status status = sl_launch_environment(lines, count + 1, &environment);
     char *argv[] = {path, NULL};
-    child c = {.path = path, .argv = argv, .environment = environment, .input = -1};
+    hook_child c = {.path = path, .argv = argv, .environment = environment, .input = -1};
     if (status == SL_OK && (c.input = open_input(input)) < 0)
         status = sl_error_errno(SL_ESYS, "no file for the input of %s", path);
     SL_THEN(status, start(&c, run));

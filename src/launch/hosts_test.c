@@ -38,7 +38,7 @@ static _Noreturn void test_host(const sl_launch_host *host, char *program, uint6
     char *const argv[] = {program, option, number, started, build, NULL};
     sl_launch_config config = {
         .directory = folder->path, .ranks = 1, .worker = argv, .hosts = where, .grace = SL_SECOND};
-    sl_attempt attempt = {.signals = signals, .log = log, .limit = limit};
+    sl_attempt_result attempt = {.signals = signals, .log = log, .limit = limit};
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* its reaper then ends what runs */
     dup2(words, STDOUT_FILENO);
     dup2(words, STDERR_FILENO); /* what ssh says */

@@ -21,7 +21,7 @@ static const sl_time first_pause = SL_SECOND / 2, longest_pause = 10 * SL_SECOND
 /* An error of a worker's own that came so often without a new iteration in between will come again. */
 enum { FRUITLESS_MOST = 2 };
 
-typedef struct run {
+typedef struct launched_run {
     const sl_launch_config *config;
     sl_launch_folder folder;
     sl_launch_signals signals;
@@ -34,11 +34,11 @@ typedef struct run {
     int written;                       /* metrics.jsonl is of this run */
     int attempts, restarts, fruitless; /* restarts: those of the attempts that followed a failure */
     int departed;                      /* the ranks of the last attempt have ended to leave a host */
-} run;
+} launched_run;
 
 /* ---- what an attempt has reached, and whether another makes sense ---- */
 
-static void take_stock(run *r) {
+static void take_stock(launched_run *r) {
     sl_launch_reached now = sl_launch_folder_reached(&r->folder);
     r->written |= sl_file_differs(&now.file, &r->before.file);
     if (r->written || r->config->resumed)
@@ -47,7 +47,7 @@ static void take_stock(run *r) {
     r->best = r->reached > r->best ? r->reached : r->best;
 }
 
-static int may_restart(const run *r, sl_status status, const sl_attempt *attempt) {
+static int may_restart(const launched_run *r, sl_status status, const sl_attempt_result *attempt) {
     if (attempt->interrupted || attempt->warned || r->restarts >= r->config->restarts)
         return 0;
     if (attempt->exit_code == 2 || status == SL_EINVAL || status == SL_ENONE)
@@ -56,7 +56,7 @@ static int may_restart(const run *r, sl_status status, const sl_attempt *attempt
            r->fruitless < FRUITLESS_MOST; /* a killed rank says nothing about the next one */
 }
 
-static void announce_restart(const run *r, const char *cause, sl_time pause) {
+static void announce_restart(const launched_run *r, const char *cause, sl_time pause) {
     sl_event event = sl_event_of(SL_EVENT_RESTART, sl_now() - r->started, r->reached + 1);
     sl_text_format(event.decided, sizeof event.decided, "restart %d of %d", r->restarts, r->config->restarts);
     sl_text_fit(event.why, sizeof event.why, cause);
@@ -68,7 +68,7 @@ static void announce_restart(const run *r, const char *cause, sl_time pause) {
 
 /* Behind what the ranks have written, so that who reads the folder later sees how it ended. The error text
  * stays. */
-static void announce_failure(const run *r, sl_status status) {
+static void announce_failure(const launched_run *r, sl_status status) {
     char cause[1024];
     snprintf(cause, sizeof cause, "%s", sl_error_text());
     sl_event event = sl_event_of(SL_EVENT_FAILED, sl_now() - r->started, r->reached + 1);
@@ -77,7 +77,7 @@ static void announce_failure(const run *r, sl_status status) {
     (void)sl_error(status, "%s", cause);
 }
 
-static sl_time pause_of(const run *r) {
+static sl_time pause_of(const launched_run *r) {
     sl_time pause = first_pause;
     for (int i = 0; i < r->fruitless && pause < longest_pause; i++)
         pause *= 2;
@@ -86,7 +86,7 @@ static sl_time pause_of(const run *r) {
 
 /* ---- ends ---- */
 
-static sl_status say_continued(const run *r) {
+static sl_status say_continued(const launched_run *r) {
     char after[64] = "before its first iteration";
     if (r->reached >= 0)
         snprintf(after, sizeof after, "after iteration %d", r->reached);
@@ -101,11 +101,11 @@ static sl_status say_not_saved(const char *cause) {
     return sl_error(SL_ENONE, "ended by SIGTERM, without a checkpoint for it: %s", text);
 }
 
-static sl_status interrupted(const run *r, int signal) {
+static sl_status interrupted(const launched_run *r, int signal) {
     return sl_launch_is_warning(r->config, signal) ? say_continued(r) : sl_error(SL_ENONE, "interrupted");
 }
 
-static sl_status give_up(const run *r, sl_status status, const sl_attempt *attempt) {
+static sl_status give_up(const launched_run *r, sl_status status, const sl_attempt_result *attempt) {
     char cause[900];
     snprintf(cause, sizeof cause, "%s", sl_error_text());
     if (attempt->interrupted || (r->restarts == 0 && !attempt->warned))
@@ -122,7 +122,7 @@ static sl_status give_up(const run *r, sl_status status, const sl_attempt *attem
 /* ---- between two attempts ---- */
 
 /* The signal that ended the pause; 0: none. */
-static int rest(const run *r, sl_time pause) {
+static int rest(const launched_run *r, sl_time pause) {
     struct timespec time = {.tv_sec = pause / SL_SECOND, .tv_nsec = pause % SL_SECOND};
     int signal = sigtimedwait(&r->signals.heard, NULL, &time);
     return signal > 0 ? signal : 0;
@@ -130,13 +130,13 @@ static int rest(const run *r, sl_time pause) {
 
 /* ---- the run ---- */
 
-static sl_status try_once(run *r, sl_attempt *attempt) {
+static sl_status try_once(launched_run *r, sl_attempt_result *attempt) {
     sl_launch_config config = *r->config;
     if (r->attempts > 0 && config.again && (config.resumed || r->written))
         config.worker = config.again;
     if (r->living.text)
         config.hosts = r->living.text;
-    *attempt = (sl_attempt){.signals = &r->signals, .log = r->log};
+    *attempt = (sl_attempt_result){.signals = &r->signals, .log = r->log};
     sl_living_begin(&r->living);
     sl_status status = sl_launch_attempt(&config, &r->folder, attempt);
     char text[1024];
@@ -149,13 +149,13 @@ static sl_status try_once(run *r, sl_attempt *attempt) {
 
 /* The ranks have saved themselves and ended to leave a host: the next attempt follows at once, and nothing
  * has failed. *signal: of one that came meanwhile. */
-static void follow(run *r, int *signal) {
+static void follow(launched_run *r, int *signal) {
     r->fruitless = 0;
     *signal = rest(r, 0);
 }
 
 /* After a failure: whether there is another attempt, and on which hosts. */
-static sl_status recover(run *r, sl_status status, const sl_attempt *attempt, int *signal) {
+static sl_status recover(launched_run *r, sl_status status, const sl_attempt_result *attempt, int *signal) {
     if (!may_restart(r, status, attempt))
         return give_up(r, status, attempt);
     char cause[900];
@@ -167,9 +167,9 @@ static sl_status recover(run *r, sl_status status, const sl_attempt *attempt, in
     return *signal == 0 ? sl_living_test(&r->living, &r->signals, r->reached + 1, signal) : SL_OK;
 }
 
-static sl_status try_until_done(run *r, int *exit_code) {
+static sl_status try_until_done(launched_run *r, int *exit_code) {
     for (;;) {
-        sl_attempt attempt;
+        sl_attempt_result attempt;
         int signal = 0;
         sl_status status = try_once(r, &attempt);
         *exit_code = attempt.exit_code;
@@ -201,7 +201,7 @@ static sl_status look_at_limits(const sl_launch_config *config) {
     return sl_limits_processes(ranks, what);
 }
 
-static sl_status open_run(run *r) {
+static sl_status open_run(launched_run *r) {
     const sl_launch_config *config = r->config;
     char mpirun[PATH_MAX];
     SL_TRY(sl_mpirun_find(mpirun));
@@ -216,7 +216,7 @@ static sl_status open_run(run *r) {
 }
 
 sl_status sl_launch_run(const sl_launch_config *config, int *exit_code) {
-    run *r;
+    launched_run *r;
     *exit_code = 1;
     SL_TRY(sl_alloc(&r, 1, sizeof *r));
     r->config = config;

@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef struct sl_process {
+typedef struct living_process {
     pid_t pid, parent;
     int marked; /* to be signalled */
-} sl_process;
+} living_process;
 
 /* The parent of a living process; 0 when it has ended (or is a zombie), or cannot be read. */
 static pid_t parent_of(pid_t pid) {
@@ -54,7 +54,7 @@ static int has_variable(pid_t pid, const char *line) {
 }
 
 /* Every process id in /proc. */
-static int list(sl_process **processes) {
+static int list(living_process **processes) {
     DIR *all = opendir("/proc");
     if (!all)
         return -1;
@@ -66,13 +66,13 @@ static int list(sl_process **processes) {
             continue;
         if (sl_grow(processes, &capacity, (size_t)count + 1, sizeof **processes) != SL_OK)
             break; /* the callers come back until none is left */
-        (*processes)[count++] = (sl_process){.pid = (pid_t)atoi(entry->d_name)};
+        (*processes)[count++] = (living_process){.pid = (pid_t)atoi(entry->d_name)};
     }
     closedir(all);
     return count;
 }
 
-static void mark_descendants(sl_process *processes, int count, pid_t ancestor) {
+static void mark_descendants(living_process *processes, int count, pid_t ancestor) {
     for (int changed = 1; changed;) {
         changed = 0;
         for (int i = 0; i < count; i++) {
@@ -89,14 +89,15 @@ static void mark_descendants(sl_process *processes, int count, pid_t ancestor) {
 
 /* Whether a process is meant still, once a pidfd holds it: its number may have been used again, and a
  * descendant may have been inherited meanwhile. */
-static int is_meant(const sl_process *process, pid_t ancestor, const char *line) {
+static int is_meant(const living_process *process, pid_t ancestor, const char *line) {
     const pid_t parent = parent_of(process->pid);
     return line ? parent && has_variable(process->pid, line)
                 : parent == process->parent || parent == ancestor;
 }
 
 /* Those of the list that are marked. */
-static int signal_all(const sl_process *processes, int count, pid_t ancestor, const char *line, int signal) {
+static int signal_all(const living_process *processes, int count, pid_t ancestor, const char *line,
+                      int signal) {
     int living = 0;
     for (int i = 0; i < count; i++) {
         int process = processes[i].marked ? (int)syscall(SYS_pidfd_open, processes[i].pid, 0) : -1;
@@ -112,7 +113,7 @@ static int signal_all(const sl_process *processes, int count, pid_t ancestor, co
 }
 
 int sl_process_signal_descendants(pid_t ancestor, pid_t except, int signal) {
-    sl_process *processes;
+    living_process *processes;
     int count = list(&processes);
     if (count < 0)
         return -1;
@@ -127,7 +128,7 @@ int sl_process_signal_descendants(pid_t ancestor, pid_t except, int signal) {
 }
 
 int sl_process_signal_marked(const char *line, int signal) {
-    sl_process *processes;
+    living_process *processes;
     int count = list(&processes);
     if (count < 0)
         return -1;

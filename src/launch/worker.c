@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "launch/cause.h"
 #include "launch/directory.h"
-#include "launch/folder.h"
+#include "launch/run_folder.h"
 
 #include <errno.h>
 #include <poll.h>

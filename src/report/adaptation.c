@@ -25,7 +25,7 @@ static int is_phase(const sl_told *t, size_t row, const char *const *phases) {
 static const char *const healthy[] = {"healthy", NULL}, *const unanswered[] = {"slow", NULL},
                          *const troubled[] = {"slow", "delegated", "adapted", NULL};
 
-static sl_status measure(const sl_told *t, sl_stretch *s) {
+static sl_status measure(const sl_told *t, sl_report_stretch *s) {
     double *times;
     int count = 0;
     SL_TRY(sl_alloc(&times, s->end - s->first, sizeof *times));
@@ -44,8 +44,8 @@ static size_t row_at(const sl_told *t, int iteration) {
     return row;
 }
 
-static sl_status rows_of(const sl_told *t, int from, int until, sl_stretch *s) {
-    *s = (sl_stretch){.first = row_at(t, from), .end = row_at(t, until)};
+static sl_status rows_of(const sl_told *t, int from, int until, sl_report_stretch *s) {
+    *s = (sl_report_stretch){.first = row_at(t, from), .end = row_at(t, until)};
     return measure(t, s);
 }
 
@@ -63,7 +63,7 @@ static size_t end_of_chain(const sl_told *t, const sl_gain *gain, size_t gains, 
 #define RELIEF 3 /* iterations until relief is seen */
 
 /* Whether what was saved may be due to a fault that went, which is seen only later. */
-static int is_doubtful(const sl_gain *first, const sl_gain *last, const sl_stretch *after) {
+static int is_doubtful(const sl_gain *first, const sl_gain *last, const sl_report_stretch *after) {
     return first->is_mixed || last->is_mixed ||
            (last->until < INT_MAX && after->end - after->first <= RELIEF);
 }
@@ -71,7 +71,7 @@ static int is_doubtful(const sl_gain *first, const sl_gain *last, const sl_stret
 static sl_status find_changes(const sl_told *t, const sl_gain *gain, size_t gains, sl_adaptation *a) {
     double most = -INFINITY;
     for (size_t i = 0, end; i < gains; i = end) {
-        sl_stretch during, after;
+        sl_report_stretch during, after;
         end = end_of_chain(t, gain, gains, i);
         SL_TRY(rows_of(t, gain[i].since, gain[i].first, &during));
         SL_TRY(rows_of(t, gain[end - 1].first, gain[end - 1].until, &after));
@@ -89,9 +89,9 @@ static sl_status find_changes(const sl_told *t, const sl_gain *gain, size_t gain
 }
 
 /* The worst time of trouble that was not answered. */
-static sl_status find_trouble(const sl_told *t, sl_stretch *worst) {
+static sl_status find_trouble(const sl_told *t, sl_report_stretch *worst) {
     for (size_t i = 0; i < t->iterations;) {
-        sl_stretch s = {.first = i, .end = i};
+        sl_report_stretch s = {.first = i, .end = i};
         while (s.end < t->iterations && is_phase(t, s.end, unanswered))
             s.end++;
         i = s.end + 1;
@@ -103,14 +103,14 @@ static sl_status find_trouble(const sl_told *t, sl_stretch *worst) {
 }
 
 /* Up to the first iteration that is not healthy; of a run whose file says no phases, all of it. */
-static sl_status find_healthy(const sl_told *t, sl_stretch *s) {
+static sl_status find_healthy(const sl_told *t, sl_report_stretch *s) {
     while (s->end < t->iterations && (t->iteration[s->end].phase < 0 || is_phase(t, s->end, healthy)))
         s->end++;
     return measure(t, s);
 }
 
 /* Not a stretch's first iteration, where there are others: what came before it belongs to another. */
-static sl_status find_recorded(const sl_told *t, const sl_recorded *recorded, sl_stretch *s) {
+static sl_status find_recorded(const sl_told *t, const sl_recorded *recorded, sl_report_stretch *s) {
     double nearest = INFINITY;
     int iteration = -1;
     s->recorded = -1;
@@ -136,7 +136,7 @@ sl_status sl_adaptation_find(const sl_told *t, const sl_recorded *recorded, cons
                              sl_adaptation *a) {
     *a = (sl_adaptation){0};
     for (int k = 0; k < SL_ADAPTATION_PARTS; k++)
-        a->part[k] = (sl_stretch){.time = NAN, .recorded = -1};
+        a->part[k] = (sl_report_stretch){.time = NAN, .recorded = -1};
     SL_TRY(find_healthy(t, &a->part[SL_ADAPTATION_BEFORE]));
     SL_TRY(find_changes(t, gain, gains, a));
     if (!a->change)
@@ -178,7 +178,7 @@ static void call_out(panel *p, sl_time from, sl_time to, int is_loss) {
 /* What was seen when the schedule or the path was changed, else when the trouble began; NULL: nothing is
  * written. Of processes that moved `seen` says how long that took. */
 static const char *find_cause(const sl_told *t, const sl_adaptation *a) {
-    const sl_stretch *s = &a->part[SL_ADAPTATION_DURING];
+    const sl_report_stretch *s = &a->part[SL_ADAPTATION_DURING];
     const char *cause = NULL;
     if (a->change && strcmp(a->change->kind, "arrange") != 0 && a->change->seen[0])
         return a->change->seen;
@@ -208,7 +208,7 @@ static void add(panel *p, const char *format, ...) {
 static void describe(const sl_told *t, const sl_recorded *recorded, const sl_adaptation *a,
                      sl_adaptation_part part, panel *p) {
     static const char *const names[] = {"Before: ", "During: ", "After: "};
-    const sl_stretch *s = &a->part[part];
+    const sl_report_stretch *s = &a->part[part];
     const sl_told_iteration *row = &t->iteration[s->end - 1];
     const int alone = isnan(a->part[SL_ADAPTATION_DURING].time);
     const char *cause = part == SL_ADAPTATION_DURING ? find_cause(t, a) : NULL;

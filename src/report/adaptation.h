@@ -6,11 +6,11 @@
 #include "report/recorded.h"
 
 /* Iterations alike: rows first..end-1 of the metrics. */
-typedef struct sl_stretch {
+typedef struct sl_report_stretch {
     size_t first, end;
     double time;   /* ms, the median; NaN: there is none */
     long recorded; /* the recorded iteration that took about as long; -1: none */
-} sl_stretch;
+} sl_report_stretch;
 
 typedef enum sl_adaptation_part {
     SL_ADAPTATION_BEFORE,
@@ -22,7 +22,7 @@ typedef enum sl_adaptation_part {
 /* The change that saved most. Changes that follow each other with no fault or relief in between count as one.
  * A run in which nothing was changed has no `after`, one without trouble only a `before`. */
 typedef struct sl_adaptation {
-    sl_stretch part[SL_ADAPTATION_PARTS];
+    sl_report_stretch part[SL_ADAPTATION_PARTS];
     const sl_told_event *change, *last; /* the first and the last of the changes; NULL: nothing was changed */
 } sl_adaptation;
 

@@ -136,10 +136,10 @@ static sl_status draw(const table *t, const sl_marks *marks, const sl_draw_style
     SL_THEN(status, sl_alloc(&text, kept, sizeof *text));
     SL_THEN(status, sl_alloc(&labels, kept, sizeof *labels));
     if (status == SL_OK) {
-        sl_series series[SL_COURSE_LINES];
+        sl_chart_line series[SL_COURSE_LINES];
         take(t, index, kept, x, y, text, labels);
         for (int k = 0; k < t->columns; k++)
-            series[k] = (sl_series){.name = t->name[k], .y = y + (size_t)k * kept};
+            series[k] = (sl_chart_line){.name = t->name[k], .y = y + (size_t)k * kept};
         sl_chart chart = {.title = t->title,
                           .x_label = "iteration",
                           .y_label = t->y_label,

@@ -27,7 +27,7 @@ sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count
         labels[i] = text[i];
     }
     if (status == SL_OK) {
-        const sl_series series[2] = {{.name = "before", .y = y}, {.name = "behind it", .y = y + count}};
+        const sl_chart_line series[2] = {{.name = "before", .y = y}, {.name = "behind it", .y = y + count}};
         sl_chart chart = {.title = "What each change gained",
                           .x_label = count <= MOST_LONG ? "from iteration: change, gained in all"
                                                         : "from iteration: change",

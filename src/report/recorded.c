@@ -12,14 +12,14 @@
 #define LONGEST_US (2e3 * SL_MAX_OP_MS) /* as long as a problem's op may be, so that no sum overflows */
 
 /* What the lines of the file have said so far; a message's `to` is still its thread. */
-typedef struct reader {
+typedef struct record_reader {
     sl_recorded *r;
     size_t room;
     int named; /* processes have names, so ranks and replicas are known */
-} reader;
+} record_reader;
 
 /* "rank R" or "replica D, rank R". */
-static void take_name(reader *rd, const json_t *event) {
+static void take_name(record_reader *rd, const json_t *event) {
     const char *name = sl_json_text(json_object_get(event, "args"), "name", NULL);
     int replica = 0, rank = -1;
     if (!name || (sscanf(name, "replica %5d, rank %5d", &replica, &rank) != 2 &&
@@ -57,7 +57,7 @@ static int time_of(const json_t *event, const char *key, double least, double mo
     return 1;
 }
 
-static sl_status take_slice(reader *rd, const json_t *event) {
+static sl_status take_slice(record_reader *rd, const json_t *event) {
     const json_t *about = json_object_get(event, "args");
     const char *name = sl_json_text(event, "name", NULL), *category = sl_json_text(event, "cat", NULL);
     sl_recorded_event e = {0};
@@ -80,7 +80,7 @@ static sl_status take_slice(reader *rd, const json_t *event) {
     return SL_OK;
 }
 
-static sl_status take_trace_event(reader *rd, const json_t *event) {
+static sl_status take_trace_event(record_reader *rd, const json_t *event) {
     const char *phase = sl_json_text(event, "ph", NULL), *name = sl_json_text(event, "name", NULL);
     if (!phase || !name)
         return SL_EINVAL;
@@ -90,7 +90,7 @@ static sl_status take_trace_event(reader *rd, const json_t *event) {
 }
 
 /* A whole file on one line, as some tools write it again. */
-static sl_status take_list(reader *rd, const json_t *events) {
+static sl_status take_list(record_reader *rd, const json_t *events) {
     sl_status worst = SL_OK;
     size_t i;
     json_t *event;
@@ -104,7 +104,7 @@ static sl_status take_list(reader *rd, const json_t *events) {
 }
 
 static sl_status take_line(void *context, const char *line, size_t length) {
-    reader *rd = context;
+    record_reader *rd = context;
     while (length > 0 && strchr(" \t\r\n,", line[length - 1]) && line[length - 1])
         length--;
     size_t skipped = strspn(line, " ,");
@@ -167,7 +167,7 @@ static sl_status divide(sl_recorded *r) {
 }
 
 sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *r) {
-    reader rd = {.r = r};
+    record_reader rd = {.r = r};
     char path[4200], text[1024];
     sl_lines lines;
     *r = (sl_recorded){0};
@@ -185,7 +185,7 @@ sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *r)
 }
 
 sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *r) {
-    reader rd = {.r = r};
+    record_reader rd = {.r = r};
     *r = (sl_recorded){0};
     for (char *line = text, *end; line < text + size; line = end + 1) {
         end = memchr(line, '\n', (size_t)(text + size - line));

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "plan/draw/escape.h"
-#include "plan/draw/fill.h"
+#include "plan/draw/page_fill.h"
 #include "report/report_inside.h"
 #include "report/tables.h"
 

@@ -1,5 +1,5 @@
 /* What the files of the page share: report.c reads the folder and puts sections in their order, sections.c
- * writes them, iterations.c those of single iterations, watched.c those of a watched job. */
+ * writes them, iterations.c those of single iterations, watch_tables.c those of a watched job. */
 #pragma once
 
 #include "report/adaptation.h"
@@ -56,7 +56,7 @@ sl_status sl_report_put_time(const sl_report_page *page, FILE *out);
 sl_status sl_report_put_events(const sl_report_page *page, FILE *out);
 sl_status sl_report_put_decisions(const sl_report_page *page, FILE *out);
 
-/* ---- watched.c ---- */
+/* ---- watch_tables.c ---- */
 
 /** The headline of a watched program. */
 void sl_watched_figures(const sl_told *told, FILE *out);

@@ -12,7 +12,7 @@ from slackline import expect, finish, run, source  # noqa: E402
 HIDDEN = {("validate", "result")}  # between the command and the processes that it starts
 
 tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join(source, "src", "cli")) if f.endswith(".c")]
-tables += [os.path.join(source, "src", "notice", "validate", "request.c")]
+tables += [os.path.join(source, "src", "notice", "validate", "validate_request.c")]
 known, flags = set(), set()
 for path in tables:
     rows = re.findall(r'(?:SL_OPTION\(|SL_OPTION_OWN\(|\.name = )"([a-z-]+)", (?:\.kind = SL_TAKES_)?(\w+)', open(path).read())

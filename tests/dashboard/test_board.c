@@ -2,7 +2,7 @@
  * and has a bound. */
 #include "check.h"
 #include "dashboard/board.h"
-#include "dashboard/telling.h"
+#include "dashboard/page_updates.h"
 
 #include <math.h>
 

@@ -408,7 +408,7 @@ def check_board(types):
     """The example board for Grafana asks for metrics that are told, all of them by a run or by a watch, and for labels that they have."""
     with open(os.path.join(source, "examples", "grafana-dashboard.json")) as file:
         board = json.load(file)
-    with open(os.path.join(source, "src", "notice", "watch", "metrics.c")) as file:
+    with open(os.path.join(source, "src", "notice", "watch", "watch_metrics.c")) as file:
         watched = set(re.findall(r'"(slackline_\w+)", "(?:gauge|counter)"', file.read()))
     asked = [t["expr"] for p in board["panels"] for t in p.get("targets", [])]
     names = set(re.findall(r"slackline_\w+", " ".join(asked)))

@@ -15,8 +15,8 @@
 #include "plan/pipeline/csv.h"
 #include "plan/search/plan.h"
 #include "plan/trace/recover.h"
+#include "run/checkpoint/checkpoint_state.h"
 #include "run/checkpoint/safetensors.h"
-#include "run/checkpoint/state.h"
 #include "run/file/run.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "held.h"
-#include "launch/delegate.h"
+#include "launch/delegate_launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  */
 #include "base/file.h"
 #include "base/memory.h"
-#include "launch/folder.h"
+#include "launch/run_folder.h"
 
 #include <setjmp.h>
 #include <signal.h>

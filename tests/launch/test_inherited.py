@@ -153,7 +153,7 @@ else:
 
 # ---- every program begins so ----
 for main in ("cli", "worker", "delegate", "solver"):
-    with open(os.path.join(source, "src", main, "main.c")) as file:
+    with open(os.path.join(source, "src", main, f"{main}_main.c")) as file:
         body = re.search(r"^int main\(.*?\{(.*?)^\}", file.read(), re.S | re.M).group(1)
     first = [line.strip() for line in body.splitlines() if re.match(r"    [a-z_]+\(|    (if|return|switch)", line)][0]
     expect(first.startswith(("sl_signals_begin(", "sl_delegate_signals(")) and "sl_signals_begin(" in body,

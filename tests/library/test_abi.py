@@ -165,7 +165,7 @@ def broken(folder, *changes, symbols=None, more=""):
     with open(os.path.join(code, "symbols.map"), "w") as file:
         file.write(symbols or read(source, "src/library/symbols.map"))
     made = os.path.join(folder, library)
-    # handles.h of the copy is found first; other headers of the project in src
+    # library_handles.h of the copy is found first; other headers of the project in src
     run("cc", "-shared", "-fPIC", "-g", "-O0", "-std=c11", "-D_GNU_SOURCE", '-DSL_VERSION="0"', "-I", include, "-I", code, "-I", os.path.join(source, "src"),
         *sorted(glob.glob(f"{code}/*.c")), "-o", made, f"-Wl,--version-script={code}/symbols.map", f"-Wl,-soname,{soname(present[library])}",
         "-Wl,--start-group", *parts, "-Wl,--end-group", *run("pkg-config", "--libs", "yaml-0.1", "jansson").stdout.split(), "-lm", "-lpthread")

@@ -67,7 +67,7 @@ def write_tree(root, files):
 def check_itself():
     right = {
         "base/a.h": "", "base/a.c": '#include "base/a.h"\n#include <stdio.h>\n',
-        "plan/search/b.c": '#include "base/a.h"\n', "worker/main.c": '#include "base/a.h"\n#include <mpi.h>\n',
+        "plan/search/b.c": '#include "base/a.h"\n', "worker/worker_main.c": '#include "base/a.h"\n#include <mpi.h>\n',
         "notice/record/r.h": "", "notice/probe/p.c": '#include "notice/record/r.h"\n#include <mpi.h>\n',
     }
     wrong = {

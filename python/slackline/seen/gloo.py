@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
 """Makes a script's calls over Gloo seen by `slackline watch`: torch.distributed's process groups tell each to the preloaded
-probe (src/notice/probe/told.h), which writes it into its ring and can hold the rank before it, as it does with MPI's calls.
+probe (src/notice/probe/reported_calls.h), which writes it into its ring and can hold the rank before it, as it does with MPI's calls.
 
 Wrapped are the methods of ProcessGroup, to which all of torch.distributed's Python functions come in the end; a function that
 waits itself (send, all_reduce without async_op, ...) is told as one blocking call, else the call is told when it is posted

@@ -14,28 +14,28 @@ typedef struct exact {
 } exact;
 
 /* A replica whose count is still open: it has at least `low` and at most `high`. */
-typedef struct row {
+typedef struct split_row {
     double time, fill, rate; /* rate: 1 / time */
     int replica, low, high, count;
-} row;
+} split_row;
 
 /* A microbatch that may be the last one given: it ends at `time`, the one before it at `before`. */
-typedef struct candidate {
+typedef struct split_candidate {
     exact time, before;
-} candidate;
+} split_candidate;
 
-typedef struct search {
-    row *row;
+typedef struct split_search {
+    split_row *row;
     int rows;
     int64_t wanted;        /* microbatches for the open rows */
     int64_t below, above;  /* sums of low and of high: below < wanted <= above */
     double floor, ceiling; /* thresholds that gave them */
     double at, slope;      /* the last threshold, and microbatches per unit of time there */
     int64_t reached;       /* counted there */
-} search;
+} split_search;
 
 /* Counts plus fill stay below 2^32, so 20 bits behind the point leave them exact. */
-static double fill_of(const sl_replica *replica) {
+static double fill_of(const sl_replica_rate *replica) {
     return nearbyint(replica->fill * 0x1p20) * 0x1p-20;
 }
 
@@ -51,14 +51,14 @@ static int compare(exact a, exact b) {
     return (a.low > b.low) - (a.low < b.low);
 }
 
-static int is_within(const row *r, int count, double threshold) {
+static int is_within(const split_row *r, int count, double threshold) {
     double high = r->time * (count + r->fill);
     return high < threshold || (high == threshold && fma(r->time, count + r->fill, -high) <= 0);
 }
 
 /* Most microbatches, from low to high, whose time is within `threshold`: the quotient is off by one at most.
  */
-static int count_within(const row *r, double threshold) {
+static int count_within(const split_row *r, double threshold) {
     double quotient = threshold * r->rate - r->fill;
     if (!(quotient < r->high + 1.0))
         return r->high;
@@ -72,11 +72,11 @@ static int count_within(const row *r, double threshold) {
 
 /* ---- thresholds ---- */
 
-static void count_all(search *s, double threshold) {
+static void count_all(split_search *s, double threshold) {
     int64_t reached = 0;
     double slope = 0;
     for (int i = 0; i < s->rows; i++) {
-        row *r = &s->row[i];
+        split_row *r = &s->row[i];
         r->count = count_within(r, threshold);
         reached += r->count;
         double quotient = threshold * r->rate - r->fill;
@@ -89,12 +89,12 @@ static void count_all(search *s, double threshold) {
 }
 
 /* What the last threshold says about each row; rows without a choice leave. */
-static void close_in(search *s, int *split) {
+static void close_in(split_search *s, int *split) {
     int enough = s->reached >= s->wanted, kept = 0;
     *(enough ? &s->ceiling : &s->floor) = s->at;
     s->below = s->above = 0;
     for (int i = 0; i < s->rows; i++) {
-        row r = s->row[i];
+        split_row r = s->row[i];
         *(enough ? &r.high : &r.low) = r.count;
         if (r.low == r.high) {
             split[r.replica] = r.low;
@@ -123,7 +123,7 @@ static double middle(double low, double high) {
 /* Newton's step first; then twice as far as the sum misses, so that it brackets; and where it came out on the
  * same side again, by one more a row: what rounding down to whole counts may hide at most. Every fourth is a
  * bisection, once there are two sides. */
-static double next_threshold(const search *s, int pass, int same_side) {
+static double next_threshold(const split_search *s, int pass, int same_side) {
     double missing = (double)(s->wanted - s->reached), sign = missing > 0 ? 1 : -1;
     double more = pass == 1 ? 0 : same_side ? sign * s->rows : missing + sign;
     double step = s->at + (missing + more) / s->slope;
@@ -132,7 +132,7 @@ static double next_threshold(const search *s, int pass, int same_side) {
     return isinf(s->ceiling) ? 2 * s->at : middle(s->floor, s->ceiling);
 }
 
-static double first_threshold(const search *s) {
+static double first_threshold(const split_search *s) {
     double slope = 0, fill = 0;
     for (int i = 0; i < s->rows; i++) {
         slope += s->row[i].rate;
@@ -144,7 +144,7 @@ static double first_threshold(const search *s) {
 
 /* Until few microbatches end between floor and ceiling, or a row has about one and another threshold parts
  * them no more (they end together, or nearly), or no double lies between. */
-static void narrow(search *s, int *split) {
+static void narrow(split_search *s, int *split) {
     double threshold = first_threshold(s);
     int side = 0;
     for (int pass = 1; threshold > s->floor; pass++) {
@@ -164,22 +164,22 @@ static void narrow(search *s, int *split) {
 
 /* Which microbatch is given first: the one that ends earlier; of two that end together the one that lifts its
  * replica less. */
-static int by_order(const candidate *a, const candidate *b) {
+static int by_order(const split_candidate *a, const split_candidate *b) {
     int order = compare(a->time, b->time);
     return order ? order : compare(b->before, a->before);
 }
 
-static void swap(candidate *a, candidate *b) {
-    candidate kept = *a;
+static void swap(split_candidate *a, split_candidate *b) {
+    split_candidate kept = *a;
     *a = *b;
     *b = kept;
 }
 
 /* The last of the `wanted` first ones, and how many of those are as it is: quickselect, its pivots drawn so
  * that no input is a bad one. */
-static candidate find_last(candidate *c, int64_t count, int64_t wanted, int64_t *alike) {
+static split_candidate find_last(split_candidate *c, int64_t count, int64_t wanted, int64_t *alike) {
     for (uint64_t state = 0;;) {
-        candidate pivot = c[sl_random_mix(state += SL_RANDOM_STEP) % (uint64_t)count];
+        split_candidate pivot = c[sl_random_mix(state += SL_RANDOM_STEP) % (uint64_t)count];
         int64_t before = 0, behind = count;
         for (int64_t i = 0; i < behind;) {
             int order = by_order(&c[i], &pivot);
@@ -204,24 +204,24 @@ static candidate find_last(candidate *c, int64_t count, int64_t wanted, int64_t 
     }
 }
 
-static candidate candidate_of(const row *r, int count) {
-    return (candidate){.time = product(r->time, count + r->fill),
-                       .before = product(r->time, count - 1 + r->fill)};
+static split_candidate candidate_of(const split_row *r, int count) {
+    return (split_candidate){.time = product(r->time, count + r->fill),
+                             .before = product(r->time, count - 1 + r->fill)};
 }
 
-static void list(const search *s, candidate *c) {
+static void list(const split_search *s, split_candidate *c) {
     for (int i = 0; i < s->rows; i++)
         for (int count = s->row[i].low + 1; count <= s->row[i].high; count++)
             *c++ = candidate_of(&s->row[i], count);
 }
 
 /* All before `last` are given, and of those like it the first in the order of replicas. */
-static void give(const search *s, const candidate *last, int64_t alike, int *split) {
+static void give(const split_search *s, const split_candidate *last, int64_t alike, int *split) {
     for (int i = 0; i < s->rows; i++) {
-        const row *r = &s->row[i];
+        const split_row *r = &s->row[i];
         int count = r->low;
         for (int order = -1; count < r->high && order < 0; count += order < 0) {
-            candidate c = candidate_of(r, count + 1);
+            split_candidate c = candidate_of(r, count + 1);
             order = by_order(&c, last);
             if (order == 0 && alike > 0) {
                 alike--;
@@ -232,12 +232,12 @@ static void give(const search *s, const candidate *last, int64_t alike, int *spl
     }
 }
 
-static sl_status choose(search *s, int *split) {
-    candidate *c;
+static sl_status choose(split_search *s, int *split) {
+    split_candidate *c;
     int64_t alike;
     SL_TRY(sl_alloc(&c, (size_t)(s->above - s->below), sizeof *c));
     list(s, c);
-    candidate last = find_last(c, s->above - s->below, s->wanted - s->below, &alike);
+    split_candidate last = find_last(c, s->above - s->below, s->wanted - s->below, &alike);
     give(s, &last, alike, split);
     sl_free(c);
     return SL_OK;
@@ -245,9 +245,9 @@ static sl_status choose(search *s, int *split) {
 
 /* ---- the whole ---- */
 
-static sl_status check(const sl_replica *replica, int replicas) {
+static sl_status check(const sl_replica_rate *replica, int replicas) {
     for (int i = 0; i < replicas; i++) {
-        const sl_replica *r = &replica[i];
+        const sl_replica_rate *r = &replica[i];
         if (!(r->time >= SL_BALANCE_LEAST && r->time <= SL_BALANCE_MOST))
             return sl_error(SL_EINVAL, "the time of replica %d must be from %g to %g, got %g", i,
                             SL_BALANCE_LEAST, SL_BALANCE_MOST, r->time);
@@ -280,8 +280,9 @@ sl_status sl_balance_room(int replicas, int microbatches, int *room) {
 
 /* Everybody has one microbatch at threshold 0 and all that it may have at infinity. `split` comes with the
  * room of each. */
-static sl_status divide(const sl_replica *replica, int replicas, int microbatches, row *rows, int *split) {
-    search s = {.row = rows, .wanted = microbatches, .ceiling = INFINITY};
+static sl_status divide(const sl_replica_rate *replica, int replicas, int microbatches, split_row *rows,
+                        int *split) {
+    split_search s = {.row = rows, .wanted = microbatches, .ceiling = INFINITY};
     for (int i = 0; i < replicas; i++) {
         int room = split[i];
         split[i] = 1;
@@ -289,12 +290,12 @@ static sl_status divide(const sl_replica *replica, int replicas, int microbatche
             s.wanted--;
             continue;
         }
-        rows[s.rows++] = (row){.time = replica[i].time,
-                               .fill = fill_of(&replica[i]),
-                               .rate = 1 / replica[i].time,
-                               .replica = i,
-                               .low = 1,
-                               .high = room};
+        rows[s.rows++] = (split_row){.time = replica[i].time,
+                                     .fill = fill_of(&replica[i]),
+                                     .rate = 1 / replica[i].time,
+                                     .replica = i,
+                                     .low = 1,
+                                     .high = room};
         s.below += 1;
         s.above += room;
     }
@@ -305,20 +306,20 @@ static sl_status divide(const sl_replica *replica, int replicas, int microbatche
     return choose(&s, split);
 }
 
-double sl_replica_time(const sl_replica *replica, int microbatches) {
+double sl_replica_time(const sl_replica_rate *replica, int microbatches) {
     return replica->time * (microbatches + fill_of(replica));
 }
 
-static double largest(const sl_replica *replica, int replicas, const int *split) {
+static double largest(const sl_replica_rate *replica, int replicas, const int *split) {
     double most = 0;
     for (int i = 0; i < replicas; i++)
         most = fmax(most, sl_replica_time(&replica[i], split[i]));
     return most;
 }
 
-sl_status sl_balance(const sl_replica *replica, int replicas, int microbatches, int *split,
+sl_status sl_balance(const sl_replica_rate *replica, int replicas, int microbatches, int *split,
                      double *makespan) {
-    row *rows;
+    split_row *rows;
     if (replicas < 1 || replicas > SL_MAX_REPLICAS)
         return sl_error(SL_EINVAL, "replicas must be from 1 to %d, got %d", SL_MAX_REPLICAS, replicas);
     SL_TRY(check(replica, replicas));

@@ -19,20 +19,21 @@
 #define SL_BALANCE_FILL 1e9
 
 /* A replica whose iteration of m microbatches takes time * (m + fill). */
-typedef struct sl_replica {
+typedef struct sl_replica_rate {
     double time; /* of a microbatch on its slowest rank, SL_BALANCE_LEAST to SL_BALANCE_MOST */
     double fill; /* microbatches that filling and draining cost: ranks - 1 of an even pipeline; 0 to
                     SL_BALANCE_FILL, counted to 2^-20 */
     int limit;   /* most microbatches that its memory takes; 0: no limit */
-} sl_replica;
+} sl_replica_rate;
 
 /** split[replicas], and *makespan: the largest time, rounded once. Expected O(replicas), whatever
  * `microbatches` is. SL_EINVAL: a number out of its range; SL_ENONE: fewer microbatches than replicas, or
  * more than the limits take. */
-sl_status sl_balance(const sl_replica *replica, int replicas, int microbatches, int *split, double *makespan);
+sl_status sl_balance(const sl_replica_rate *replica, int replicas, int microbatches, int *split,
+                     double *makespan);
 
 /** Iteration time of one replica with `microbatches`, rounded once. Never fails. */
-double sl_replica_time(const sl_replica *replica, int microbatches);
+double sl_replica_time(const sl_replica_rate *replica, int microbatches);
 
 /** As even as can be, the first replicas one more, as `train` divides. Never fails. */
 void sl_split_evenly(int replicas, int microbatches, int *split);

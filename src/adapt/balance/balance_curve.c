@@ -15,15 +15,15 @@ typedef struct window {
     int near;        /* where the next search begins */
 } window;
 
-typedef struct search {
+typedef struct curve_search {
     const sl_replica_curve *curve;
     int replicas, wanted;
     int has_floor, has_ceiling; /* a threshold was too low, too high */
     int step;                   /* from the one, until there is the other */
     window *window;
-} search;
+} curve_search;
 
-static sl_status time_of(const search *s, int replica, int count, double *time) {
+static sl_status time_of(const curve_search *s, int replica, int count, double *time) {
     SL_TRY(s->curve->time(s->curve->context, replica, count, time));
     if (!(*time >= 0))
         return sl_error(SL_EINVAL, "the time of replica %d with %d microbatches must be at least 0, got %g",
@@ -31,7 +31,8 @@ static sl_status time_of(const search *s, int replica, int count, double *time) 
     return SL_OK;
 }
 
-static sl_status is_within(const search *s, int replica, int count, double threshold, int within, int *is) {
+static sl_status is_within(const curve_search *s, int replica, int count, double threshold, int within,
+                           int *is) {
     double time;
     SL_TRY(time_of(s, replica, count, &time));
     *is = time < threshold || (within && time == threshold);
@@ -40,8 +41,8 @@ static sl_status is_within(const search *s, int replica, int count, double thres
 
 /* Most microbatches, from `low` to `high`, whose time is below `threshold`, or within it: in steps that
  * double away from `near`, then by halves. */
-static sl_status count_within(const search *s, int replica, int low, int high, int near, double threshold,
-                              int within, int *count) {
+static sl_status count_within(const curve_search *s, int replica, int low, int high, int near,
+                              double threshold, int within, int *count) {
     int is = 1, step = 1, try = near < low ? low : near > high ? high : near;
     while (low < high) {
         if (try > low)
@@ -58,7 +59,7 @@ static sl_status count_within(const search *s, int replica, int low, int high, i
     return SL_OK;
 }
 
-static int widest(const search *s) {
+static int widest(const curve_search *s) {
     int most = 0;
     for (int i = 1; i < s->replicas; i++)
         if (s->window[i].high - s->window[i].low > s->window[most].high - s->window[most].low)
@@ -67,7 +68,7 @@ static int widest(const search *s) {
 }
 
 /* Splits every window at `threshold` and sums up both counts. */
-static sl_status count_all(const search *s, double threshold, int64_t *under, int64_t *upto) {
+static sl_status count_all(const curve_search *s, double threshold, int64_t *under, int64_t *upto) {
     *under = *upto = 0;
     for (int i = 0; i < s->replicas; i++) {
         window *w = &s->window[i];
@@ -81,7 +82,7 @@ static sl_status count_all(const search *s, double threshold, int64_t *under, in
 }
 
 /* The open count of a window whose time is the next threshold: it is above low, so either half is smaller. */
-static int pivot(search *s, const window *w) {
+static int pivot(curve_search *s, const window *w) {
     int half = w->low + (w->high - w->low + 1) / 2, at = half;
     if (!s->has_floor && !s->has_ceiling)
         at = w->near > w->low ? w->near : w->low + 1;
@@ -95,7 +96,7 @@ static int pivot(search *s, const window *w) {
 
 /* The threshold that the last microbatch ends at; each window then says what is below it and what ends there.
  */
-static sl_status find_threshold(search *s, double *threshold) {
+static sl_status find_threshold(curve_search *s, double *threshold) {
     for (;;) {
         int64_t under, upto;
         int replica = widest(s);
@@ -128,7 +129,7 @@ static int by_lift(const void *a, const void *b) {
     return (x->replica > y->replica) - (x->replica < y->replica);
 }
 
-static sl_status hand_out(const search *s, lift *l, int *split) {
+static sl_status hand_out(const curve_search *s, lift *l, int *split) {
     int64_t left = s->wanted;
     int lifts = 0;
     for (int i = 0; i < s->replicas; i++) {
@@ -149,7 +150,7 @@ static sl_status hand_out(const search *s, lift *l, int *split) {
     return SL_OK;
 }
 
-static sl_status choose(search *s, int *split) {
+static sl_status choose(curve_search *s, int *split) {
     double threshold;
     lift *l;
     SL_TRY(find_threshold(s, &threshold));
@@ -161,7 +162,7 @@ static sl_status choose(search *s, int *split) {
     return status;
 }
 
-static sl_status divide(search *s, int *split) {
+static sl_status divide(curve_search *s, int *split) {
     for (int i = 0; i < s->replicas; i++) {
         int near = s->curve->guess ? s->curve->guess[i] : s->wanted / s->replicas;
         near = near > split[i] ? split[i] : near;
@@ -171,7 +172,7 @@ static sl_status divide(search *s, int *split) {
     return s->wanted > s->replicas ? choose(s, split) : SL_OK;
 }
 
-static sl_status largest(const search *s, const int *split, double *makespan) {
+static sl_status largest(const curve_search *s, const int *split, double *makespan) {
     double time;
     *makespan = 0;
     for (int i = 0; i < s->replicas; i++) {
@@ -186,7 +187,7 @@ static sl_status largest(const search *s, const int *split, double *makespan) {
 
 sl_status sl_balance_curve(const sl_replica_curve *curve, int replicas, int microbatches, int *split,
                            double *makespan) {
-    search s = {.curve = curve, .replicas = replicas, .wanted = microbatches, .step = 1};
+    curve_search s = {.curve = curve, .replicas = replicas, .wanted = microbatches, .step = 1};
     if (replicas < 1 || replicas > SL_MAX_REPLICAS)
         return sl_error(SL_EINVAL, "replicas must be from 1 to %d, got %d", SL_MAX_REPLICAS, replicas);
     for (int i = 0; i < replicas; i++)

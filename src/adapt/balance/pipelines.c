@@ -9,19 +9,19 @@
 #include <string.h>
 
 /* Replicas that are alike. */
-typedef struct kind {
+typedef struct pipeline_kind {
     const sl_problem *source; /* of the caller; compared, never read */
     double asked;             /* time of a microbatch, or 0 */
     sl_problem problem;       /* ours, its times multiplied */
     int most;                 /* microbatches that a problem may have */
     double *time;             /* [most + 1] by microbatches, never falling; 0: not asked for */
     sl_time *planned;         /* [most + 1] as planned */
-} kind;
+} pipeline_kind;
 
 struct sl_pipelines {
     char schedule[32];
     int most, plans;
-    kind *kind;
+    pipeline_kind *kind;
     size_t kinds, kind_room;
     int *of; /* [replicas] kind of a replica */
     size_t replicas, replica_room;
@@ -38,7 +38,7 @@ sl_status sl_pipelines_open(const char *schedule, int most, sl_pipelines **pipel
     return SL_OK;
 }
 
-static void free_kind(kind *k) {
+static void free_kind(pipeline_kind *k) {
     sl_problem_free(&k->problem);
     SL_FREE(k->time, k->planned);
 }
@@ -97,7 +97,7 @@ static int most_microbatches(const sl_problem *p, int wanted) {
     return wanted < most ? wanted : most;
 }
 
-static sl_status fill_kind(const sl_pipelines *p, const sl_problem *problem, double time, kind *k) {
+static sl_status fill_kind(const sl_pipelines *p, const sl_problem *problem, double time, pipeline_kind *k) {
     SL_TRY(check(problem));
     SL_TRY(sl_problem_copy(problem, &k->problem));
     if (time > 0)
@@ -117,7 +117,7 @@ static sl_status fill_kind(const sl_pipelines *p, const sl_problem *problem, dou
 
 /* ---- asking ---- */
 
-static sl_status plan_makespan(sl_pipelines *p, kind *k, int microbatches) {
+static sl_status plan_makespan(sl_pipelines *p, pipeline_kind *k, int microbatches) {
     sl_problem problem = k->problem;
     sl_plan plan;
     problem.microbatches = microbatches;
@@ -130,7 +130,7 @@ static sl_status plan_makespan(sl_pipelines *p, kind *k, int microbatches) {
 }
 
 /* Rules of thumb may make a shorter plan for one microbatch more; the search needs times that never fall. */
-static void keep(kind *k, int microbatches, double time) {
+static void keep(pipeline_kind *k, int microbatches, double time) {
     for (int m = microbatches - 1; m > 0; m--)
         if (k->time[m] > 0) {
             time = fmax(time, k->time[m]);
@@ -147,7 +147,7 @@ static void keep(kind *k, int microbatches, double time) {
 /* The form of sl_replica_curve. */
 static sl_status time_of(void *pipelines, int replica, int microbatches, double *time) {
     sl_pipelines *p = pipelines;
-    kind *k = &p->kind[p->of[replica]];
+    pipeline_kind *k = &p->kind[p->of[replica]];
     if (!(k->time[microbatches] > 0)) {
         sl_status status = plan_makespan(p, k, microbatches);
         if (status != SL_OK && status != SL_ENONE)
@@ -158,7 +158,7 @@ static sl_status time_of(void *pipelines, int replica, int microbatches, double 
     return SL_OK;
 }
 
-static sl_status begin_kind(sl_pipelines *p, const sl_problem *problem, double time, kind *k) {
+static sl_status begin_kind(sl_pipelines *p, const sl_problem *problem, double time, pipeline_kind *k) {
     SL_TRY(fill_kind(p, problem, time, k));
     SL_TRY(plan_makespan(p, k, 1)); /* not even one: the planner says why */
     keep(k, 1, (double)k->planned[1]);
@@ -167,8 +167,8 @@ static sl_status begin_kind(sl_pipelines *p, const sl_problem *problem, double t
 
 static sl_status add_kind(sl_pipelines *p, const sl_problem *problem, double time) {
     SL_TRY(sl_grow(&p->kind, &p->kind_room, p->kinds + 1, sizeof *p->kind));
-    kind *k = &p->kind[p->kinds];
-    *k = (kind){.source = problem, .asked = time};
+    pipeline_kind *k = &p->kind[p->kinds];
+    *k = (pipeline_kind){.source = problem, .asked = time};
     sl_status status = begin_kind(p, problem, time, k);
     if (status == SL_OK)
         p->kinds++;
@@ -192,13 +192,13 @@ sl_status sl_pipelines_add(sl_pipelines *p, const sl_problem *problem, double ti
 
 /* What a formula suggests: the time of the busiest rank, and a fill of ranks - 1. */
 static sl_status suggest(const sl_pipelines *p, int microbatches, int *guess) {
-    sl_replica *replica;
+    sl_replica_rate *replica;
     double makespan;
     SL_TRY(sl_alloc(&replica, p->replicas, sizeof *replica));
     for (size_t i = 0; i < p->replicas; i++) {
         const sl_problem *problem = &p->kind[p->of[i]].problem;
-        replica[i] =
-            (sl_replica){.time = fmax(1, (double)sl_pipelines_busiest(problem)), .fill = problem->ranks - 1};
+        replica[i] = (sl_replica_rate){.time = fmax(1, (double)sl_pipelines_busiest(problem)),
+                                       .fill = problem->ranks - 1};
     }
     sl_status status = sl_balance(replica, (int)p->replicas, microbatches, guess, &makespan);
     sl_free(replica);
@@ -236,7 +236,7 @@ sl_status sl_pipelines_balance(sl_pipelines *p, int microbatches, const int *lim
 }
 
 sl_status sl_pipelines_planned(sl_pipelines *p, int replica, int microbatches, sl_time *time) {
-    const kind *k = &p->kind[p->of[replica]];
+    const pipeline_kind *k = &p->kind[p->of[replica]];
     double ignored;
     if (microbatches > k->most)
         return sl_error(SL_ENONE, "a problem has at most %d microbatches, not %d", k->most, microbatches);

@@ -92,17 +92,17 @@ void sl_campaign_document(FILE *out);
 
 /* ---- the result */
 
-typedef struct sl_stretch {
+typedef struct sl_campaign_stretch {
     int iteration, count; /* count 0: the job stands still */
     sl_time start, each;  /* of an iteration; of the stop */
-} sl_stretch;
+} sl_campaign_stretch;
 
 typedef struct sl_campaign_row {
     char name[48];
     sl_time total, paid; /* paid: what strategies and stops cost, in `total` */
     sl_time worst;       /* longest iteration */
     int applied[SL_STRATEGY_KINDS], undone, stops;
-    sl_stretch *stretch;
+    sl_campaign_stretch *stretch;
     size_t stretches, stretch_room;
     char *log; /* the orchestrator's decisions; NULL: there is none, or they were not asked for */
 } sl_campaign_row;

@@ -15,17 +15,17 @@ static const char *const names[COLUMNS] = {
     "first_iteration", "last_iteration", "links",    "device", "nic", "host",
     "latency_ms",      "replica",        "slowdown", "every",  "for"};
 
-typedef struct line {
+typedef struct csv_line {
     const char *file;
     int number;
     char *cell[COLUMNS]; /* NULL: no such column */
-} line;
+} csv_line;
 
-static int has(const line *l, int column) {
+static int has(const csv_line *l, int column) {
     return l->cell[column] && l->cell[column][0];
 }
 
-static sl_status refuse(const line *l, int column, const char *why) {
+static sl_status refuse(const csv_line *l, int column, const char *why) {
     return sl_error(SL_EINVAL, "%s:%d: '%s' %s, got '%.60s'", l->file, l->number, names[column], why,
                     l->cell[column] ? l->cell[column] : "");
 }
@@ -38,7 +38,7 @@ static char *trim(char *text) {
     return text;
 }
 
-static sl_status read_whole(const line *l, int column, int64_t *value) {
+static sl_status read_whole(const csv_line *l, int column, int64_t *value) {
     char *end;
     const char *text = l->cell[column];
     errno = 0;
@@ -49,7 +49,7 @@ static sl_status read_whole(const line *l, int column, int64_t *value) {
     return SL_OK;
 }
 
-static sl_status read_real(const line *l, int column, double least, double most, double *value) {
+static sl_status read_real(const csv_line *l, int column, double least, double most, double *value) {
     char *end;
     const char *text = l->cell[column];
     errno = 0;
@@ -60,7 +60,7 @@ static sl_status read_real(const line *l, int column, double least, double most,
 }
 
 /* Cells in order of the header; COLUMNS where a column is not ours. */
-static sl_status read_header(const line *l, char *text, int *column, int *columns) {
+static sl_status read_header(const csv_line *l, char *text, int *column, int *columns) {
     int seen[COLUMNS] = {0};
     for (*columns = 0; text; (*columns)++) {
         char *name = strsep(&text, ",");
@@ -87,7 +87,7 @@ static sl_status read_header(const line *l, char *text, int *column, int *column
     return SL_OK;
 }
 
-static sl_status split_line(line *l, char *text, const int *column, int columns) {
+static sl_status split_line(csv_line *l, char *text, const int *column, int columns) {
     for (int i = 0; i < columns; i++) {
         if (!text)
             return sl_error(SL_EINVAL, "%s:%d: has %d cells where the header has %d", l->file, l->number, i,
@@ -104,7 +104,7 @@ static int is_lost_nic(const char *text) {
 }
 
 /* With its spells, and the line in front of what is wrong. */
-static sl_status add(const line *l, sl_campaign *c, const sl_campaign_fault *fault) {
+static sl_status add(const csv_line *l, sl_campaign *c, const sl_campaign_fault *fault) {
     char why[256];
     int64_t every = 0, lasts = 0;
     if (has(l, EVERY))
@@ -119,7 +119,7 @@ static sl_status add(const line *l, sl_campaign *c, const sl_campaign_fault *fau
     return sl_error(SL_EINVAL, "%s:%d: %s", l->file, l->number, why);
 }
 
-static sl_status read_links(const line *l, int replica, sl_campaign_fault fault, sl_campaign *c) {
+static sl_status read_links(const csv_line *l, int replica, sl_campaign_fault fault, sl_campaign *c) {
     int count = 0;
     for (const char *text = l->cell[LINKS]; *text; count++) {
         char *end;
@@ -142,7 +142,7 @@ static sl_status read_links(const line *l, int replica, sl_campaign_fault fault,
 }
 
 /* device, nic: a rank, of every replica where none is given. */
-static sl_status read_devices(const line *l, int column, int64_t replica, sl_campaign_fault fault,
+static sl_status read_devices(const csv_line *l, int column, int64_t replica, sl_campaign_fault fault,
                               sl_campaign *c) {
     const int first = has(l, REPLICA) ? (int)replica : 0, end = has(l, REPLICA) ? first + 1 : c->replicas;
     int64_t rank;
@@ -158,7 +158,7 @@ static sl_status read_devices(const line *l, int column, int64_t replica, sl_cam
 }
 
 /* Its network card where a latency is given, else its devices. */
-static sl_status read_host(const line *l, sl_campaign_fault fault, sl_campaign *c) {
+static sl_status read_host(const csv_line *l, sl_campaign_fault fault, sl_campaign *c) {
     int64_t host;
     SL_TRY(read_whole(l, HOST, &host));
     if (host >= sl_campaign_hosts(c))
@@ -168,7 +168,7 @@ static sl_status read_host(const line *l, sl_campaign_fault fault, sl_campaign *
     return add(l, c, &fault);
 }
 
-static sl_status read_event(const line *l, sl_campaign *c) {
+static sl_status read_event(const csv_line *l, sl_campaign *c) {
     sl_campaign_fault fault = {.kind = SL_FAULT_LINK, .slowdown = 1, .latency = -1, .stop = -1};
     int64_t last = 0, replica = 0;
     double ms;
@@ -210,7 +210,7 @@ static sl_status read_event(const line *l, sl_campaign *c) {
 }
 
 sl_status sl_campaign_read_csv(const char *name, char *text, sl_campaign *c) {
-    line l = {.file = name};
+    csv_line l = {.file = name};
     int column[32], columns = 0;
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3;

@@ -64,7 +64,7 @@ static void place(const sl_campaign *c, uint64_t purpose, uint64_t i, sl_campaig
     sl_campaign_host_range(c, f->a * c->tensor / c->host_devices, &f->a, &f->b);
 }
 
-static sl_status draw_kind(const sl_node *node, const kind_of_draw *k, sl_campaign_fault_kind kind,
+static sl_status draw_kind(const sl_yaml_node *node, const kind_of_draw *k, sl_campaign_fault_kind kind,
                            sl_time length, sl_campaign *c) {
     uint64_t purpose = 16 * (uint64_t)kind;
     double hosts = sl_campaign_hosts(c);
@@ -91,7 +91,7 @@ static sl_status draw_kind(const sl_node *node, const kind_of_draw *k, sl_campai
     }
 }
 
-sl_status sl_campaign_draw(const sl_node *node, sl_time length, sl_campaign *c) {
+sl_status sl_campaign_draw(const sl_yaml_node *node, sl_time length, sl_campaign *c) {
     draw d = published(0);
     SL_TRY(sl_config_read(node, "draw", sl_draw_keys, &d));
     if (d.rates) { /* what the file says replaces what is published for the rates that it chose */

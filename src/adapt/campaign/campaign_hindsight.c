@@ -29,12 +29,12 @@ static const unsigned sets[] = {0,
 enum { SETS = sizeof sets / sizeof *sets };
 
 /* What has been made of the job. */
-typedef struct place {
+typedef struct hindsight_layout {
     sl_job_layout layout;
     int *plan;  /* [replicas] numbers of the world's */
     int *cured; /* [cures] faults that restarts have left behind */
     int cures;
-} place;
+} hindsight_layout;
 
 /* A place to be at the end of a phase; `place` of the one itself is in the beam. */
 typedef struct node {
@@ -47,7 +47,7 @@ typedef struct node {
 
 typedef struct beam {
     int node[BEAM], count;
-    place place[BEAM];
+    hindsight_layout place[BEAM];
 } beam;
 
 typedef struct hindsight {
@@ -57,9 +57,9 @@ typedef struct hindsight {
     size_t edges, phase;
     node *node;
     size_t nodes, node_room;
-    place home;
+    hindsight_layout home;
     beam now, next;
-    place base, fresh[SETS]; /* what all sets make of it in `fresh_phase` */
+    hindsight_layout base, fresh[SETS]; /* what all sets make of it in `fresh_phase` */
     int fresh_phase;
     int *fault, faults; /* that last in the phase at hand */
     int *active;        /* scratch: of them, those that are not cured */
@@ -68,10 +68,10 @@ typedef struct hindsight {
 
 /* ---- places ---- */
 
-static void free_place(place *p) {
+static void free_place(hindsight_layout *p) {
     sl_job_layout_free(&p->layout);
     SL_FREE(p->plan, p->cured);
-    *p = (place){0};
+    *p = (hindsight_layout){0};
 }
 
 static sl_status copy_ints(const int *from, int count, int **to) {
@@ -81,8 +81,8 @@ static sl_status copy_ints(const int *from, int count, int **to) {
     return SL_OK;
 }
 
-static sl_status copy_place(const hindsight *h, const place *from, place *to) {
-    *to = (place){.cures = from->cures};
+static sl_status copy_place(const hindsight *h, const hindsight_layout *from, hindsight_layout *to) {
+    *to = (hindsight_layout){.cures = from->cures};
     sl_status status = sl_job_layout_copy(&h->w->job, &from->layout, &to->layout);
     SL_THEN(status, copy_ints(from->plan, h->c->replicas, &to->plan));
     SL_THEN(status, copy_ints(from->cured, from->cures, &to->cured));
@@ -95,14 +95,14 @@ static int differ(const int *a, const int *b, int count) {
     return memcmp(a, b, (size_t)count * sizeof *a) != 0;
 }
 
-static int is_cured(const place *p, int fault) {
+static int is_cured(const hindsight_layout *p, int fault) {
     for (int i = 0; i < p->cures; i++)
         if (p->cured[i] == fault)
             return 1;
     return 0;
 }
 
-static int is_alike(const hindsight *h, const place *a, const place *b) {
+static int is_alike(const hindsight *h, const hindsight_layout *a, const hindsight_layout *b) {
     return a->layout.delegates == b->layout.delegates && a->cures == b->cures &&
            !differ(a->cured, b->cured, a->cures) && !differ(a->plan, b->plan, h->c->replicas) &&
            !differ(a->layout.split, b->layout.split, h->c->replicas) &&
@@ -110,7 +110,7 @@ static int is_alike(const hindsight *h, const place *a, const place *b) {
 }
 
 /* What comes with it: the faults that last and are not cured. */
-static sl_scene scene_of(hindsight *h, const place *p) {
+static sl_scene scene_of(hindsight *h, const hindsight_layout *p) {
     int count = 0;
     for (int i = 0; i < h->faults; i++)
         if (!is_cured(p, h->fault[i]))
@@ -120,7 +120,7 @@ static sl_scene scene_of(hindsight *h, const place *p) {
 
 /* What changes, applied or taken back. Plans that come with another split or other places cost nothing more,
  * as those that come with a restart. */
-static sl_time distance(const hindsight *h, const place *from, const place *to) {
+static sl_time distance(const hindsight *h, const hindsight_layout *from, const hindsight_layout *to) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
     int cures_more = 0;
@@ -181,7 +181,7 @@ static void find_faults(hindsight *h) {
 }
 
 /* What the stops at the phase's begin cost, where delegates may be there or be started. */
-static sl_time stops_of(const hindsight *h, const place *p) {
+static sl_time stops_of(const hindsight *h, const hindsight_layout *p) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
     for (size_t i = 0; i < c->faults && c->fault[i].first <= h->edge[h->phase]; i++)
@@ -219,7 +219,7 @@ static sl_status add_node(hindsight *h, const node *made, int *number) {
 }
 
 /* Keeps the best places of the phase; finished ones apart. Takes the place over. */
-static sl_status keep(hindsight *h, const node *made, place *p) {
+static sl_status keep(hindsight *h, const node *made, hindsight_layout *p) {
     beam *b = &h->next;
     int at = b->count, most = h->edges > LARGE ? BEAM_OF_LARGE : BEAM, number;
     if (made->done >= h->c->iterations) {
@@ -242,12 +242,12 @@ static sl_status keep(hindsight *h, const node *made, place *p) {
     b->count += at == b->count;
     b->node[at] = number;
     b->place[at] = *p;
-    *p = (place){0};
+    *p = (hindsight_layout){0};
     return SL_OK;
 }
 
 /* Being at `p` in this phase, after place `from` of the beam; -1: the beginning. Frees it. */
-static sl_status offer(hindsight *h, int from, place *p) {
+static sl_status offer(hindsight *h, int from, hindsight_layout *p) {
     node start = {.cost = 0}, to = {.before = from < 0 ? -1 : h->now.node[from]};
     if (from >= 0)
         start = h->node[to.before];
@@ -262,12 +262,12 @@ static sl_status offer(hindsight *h, int from, place *p) {
     return status;
 }
 
-static sl_status adapt(hindsight *h, place *p) {
+static sl_status adapt(hindsight *h, hindsight_layout *p) {
     sl_scene scene = scene_of(h, p);
     return sl_world_adapt(h->w, &scene, p->plan);
 }
 
-static sl_status move(hindsight *h, int divides, place *p) {
+static sl_status move(hindsight *h, int divides, hindsight_layout *p) {
     sl_job_layout moved = {0};
     double time;
     int moves;
@@ -279,7 +279,7 @@ static sl_status move(hindsight *h, int divides, place *p) {
 
 /* `p` with strategies of a bit set applied now; delegates that are there go. Plans come with other places and
  * splits. */
-static sl_status apply(hindsight *h, unsigned strategies, place *p) {
+static sl_status apply(hindsight *h, unsigned strategies, hindsight_layout *p) {
     double time;
     sl_scene scene = scene_of(h, p);
     if (strategies & BIT(DELEGATE))
@@ -293,7 +293,7 @@ static sl_status apply(hindsight *h, unsigned strategies, place *p) {
 }
 
 /* As at first, but for what restarts have left behind and lasts; `restarts`: all that is slow now too. */
-static sl_status begin_again(hindsight *h, const place *from, int restarts, place *p) {
+static sl_status begin_again(hindsight *h, const hindsight_layout *from, int restarts, hindsight_layout *p) {
     SL_TRY(copy_place(h, &h->home, p));
     sl_free(p->cured);
     SL_TRY(sl_alloc(&p->cured, (size_t)h->faults, sizeof *p->cured));
@@ -313,7 +313,8 @@ static int is_tried(const hindsight *h, unsigned strategies, int from_home) {
 }
 
 /* `base` with one of the sets; without plans where it fits no memory. */
-static sl_status make_place(hindsight *h, const place *base, unsigned strategies, place *p) {
+static sl_status make_place(hindsight *h, const hindsight_layout *base, unsigned strategies,
+                            hindsight_layout *p) {
     SL_TRY(copy_place(h, base, p));
     sl_status status = apply(h, strategies, p);
     if (status != SL_OK)
@@ -322,13 +323,13 @@ static sl_status make_place(hindsight *h, const place *base, unsigned strategies
 }
 
 /* Those from the beginning are the same for all places with the same cures. */
-static sl_status find_fresh(hindsight *h, place *base) {
+static sl_status find_fresh(hindsight *h, hindsight_layout *base) {
     if (h->fresh_phase == (int)h->phase && is_alike(h, base, &h->base))
         return SL_OK;
     h->fresh_phase = (int)h->phase;
     free_place(&h->base);
     h->base = *base;
-    *base = (place){0};
+    *base = (hindsight_layout){0};
     for (size_t i = 0; i < SETS; i++) {
         free_place(&h->fresh[i]);
         if (is_tried(h, sets[i], 1))
@@ -337,15 +338,15 @@ static sl_status find_fresh(hindsight *h, place *base) {
     return SL_OK;
 }
 
-static sl_status offer_copy(hindsight *h, int from, const place *made) {
-    place p;
+static sl_status offer_copy(hindsight *h, int from, const hindsight_layout *made) {
+    hindsight_layout p;
     SL_TRY(copy_place(h, made, &p));
     return offer(h, from, &p);
 }
 
 static sl_status go_on(hindsight *h, int from) {
-    place p;
-    const place *here = from < 0 ? &h->home : &h->now.place[from];
+    hindsight_layout p;
+    const hindsight_layout *here = from < 0 ? &h->home : &h->now.place[from];
     SL_TRY(begin_again(h, here, 1, &p));
     SL_TRY(offer(h, from, &p));
     sl_status status = begin_again(h, here, 0, &p);

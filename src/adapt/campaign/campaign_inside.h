@@ -30,10 +30,10 @@ typedef struct sl_situation {
     int made;     /* the plan that was made for what is slow in it; -1: none */
 } sl_situation;
 
-typedef struct sl_run {
+typedef struct sl_replica_run {
     sl_time time;          /* of the replica's iteration */
     sl_measured *measured; /* NULL: not asked for, or dropped since */
-} sl_run;
+} sl_replica_run;
 
 typedef struct sl_world {
     const sl_campaign *campaign;
@@ -55,7 +55,7 @@ typedef struct sl_world {
     size_t plan_room;
     int *first_plan; /* by microbatches: plan number + 1 */
     size_t first_room;
-    sl_run *run;            /* by run number */
+    sl_replica_run *run;    /* by run number */
     size_t run_room, held;  /* held: runs with measurements */
     sl_likeness *like;      /* [replicas] of the scene at hand */
     int *of;                /* [replicas] case of each in the scene at hand */

@@ -35,14 +35,14 @@ typedef struct play {
 /* ---- the row ---- */
 
 sl_status sl_row_add(sl_campaign_row *row, int iteration, int count, sl_time start, sl_time each) {
-    sl_stretch *last = row->stretches ? &row->stretch[row->stretches - 1] : NULL;
+    sl_campaign_stretch *last = row->stretches ? &row->stretch[row->stretches - 1] : NULL;
     if (last && count && last->count && last->each == each) {
         last->count += count;
         return SL_OK;
     }
     SL_TRY(sl_grow(&row->stretch, &row->stretch_room, row->stretches + 1, sizeof *row->stretch));
     row->stretch[row->stretches++] =
-        (sl_stretch){.iteration = iteration, .count = count, .start = start, .each = each};
+        (sl_campaign_stretch){.iteration = iteration, .count = count, .start = start, .each = each};
     return SL_OK;
 }
 

@@ -13,14 +13,14 @@
 #include <string.h>
 
 /* What the file says, in its units. */
-typedef struct request {
+typedef struct campaign_request {
     double duration_s, gradient_mb, ring_latency_ms, ring_gbps, other_ms, delegated_ms;
     double cost_s[SL_STRATEGY_KINDS], profile_s;
     double at_once_s, calm_s, profile_every_s;
     int64_t seed;
     char *trace;
     sl_campaign job; /* what needs no other unit goes there as it is */
-} request;
+} campaign_request;
 
 /* One of `events`; what is not given is negative. */
 typedef struct event {
@@ -29,8 +29,8 @@ typedef struct event {
     int replica, host, is_network, stop, nic_lost;
 } event;
 
-#define AT(field) offsetof(request, field)
-#define OF(field) offsetof(request, job.field)
+#define AT(field) offsetof(campaign_request, field)
+#define OF(field) offsetof(campaign_request, job.field)
 #define EVENT(field) offsetof(event, field)
 /* clang-format off */
 static const sl_key job_keys[] = {
@@ -106,14 +106,14 @@ void sl_campaign_document(FILE *out) {
 
 /* ---- the job ---- */
 
-static sl_status check_family(const sl_node *node, const char *name, int may_be_auto) {
+static sl_status check_family(const sl_yaml_node *node, const char *name, int may_be_auto) {
     if (sl_family_find(name) || (may_be_auto && strcmp(name, "auto") == 0))
         return SL_OK;
     return sl_node_error(node, "must be a family of schedules%s, got '%.40s'", may_be_auto ? " or auto" : "",
                          name);
 }
 
-static sl_status read_static(const sl_node *list, sl_campaign *c) {
+static sl_status read_static(const sl_yaml_node *list, sl_campaign *c) {
     if (!list) {
         c->families_may_fail = 1;
         c->families = 1;
@@ -131,11 +131,11 @@ static sl_status read_static(const sl_node *list, sl_campaign *c) {
     return SL_OK;
 }
 
-static sl_status read_job(const sl_node *job, const request *r, sl_campaign *c) {
-    const sl_node *none = NULL;
-    const sl_node *gradient = job ? sl_node_find(job, "gradient_mb") : none;
-    const sl_node *schedule = job ? sl_node_find(job, "schedule") : none;
-    const sl_node *adapt = job ? sl_node_find(job, "adapt_with") : none;
+static sl_status read_job(const sl_yaml_node *job, const campaign_request *r, sl_campaign *c) {
+    const sl_yaml_node *none = NULL;
+    const sl_yaml_node *gradient = job ? sl_node_find(job, "gradient_mb") : none;
+    const sl_yaml_node *schedule = job ? sl_node_find(job, "schedule") : none;
+    const sl_yaml_node *adapt = job ? sl_node_find(job, "adapt_with") : none;
     SL_TRY(check_family(schedule, c->schedule, 1));
     SL_TRY(check_family(adapt, c->adapt_with, 1));
     SL_TRY(read_static(job ? sl_node_find(job, "static") : none, c));
@@ -159,7 +159,7 @@ static sl_time from_s(double s) {
     return (sl_time)llround(s * 1e9);
 }
 
-static void read_costs(const request *r, sl_campaign *c) {
+static void read_costs(const campaign_request *r, sl_campaign *c) {
     for (int i = 0; i < SL_STRATEGY_KINDS; i++)
         c->cost[i] = c->undo[i] = from_s(r->cost_s[i]);
     c->undo[SL_STRATEGY_RESTART] = 0;
@@ -172,13 +172,13 @@ static void read_costs(const request *r, sl_campaign *c) {
 
 /* ---- events ---- */
 
-static sl_status read_numbers(const sl_node *node, const char *form, int count, const int *below,
+static sl_status read_numbers(const sl_yaml_node *node, const char *form, int count, const int *below,
                               int *number) {
     int64_t value;
     if (node->kind != SL_NODE_LIST || node->children != count)
         return sl_node_error(node, "must be %s", form);
     for (int i = 0; i < count; i++) {
-        sl_node item = *node->child[i]; /* under the list's name, so that the complaint has one */
+        sl_yaml_node item = *node->child[i]; /* under the list's name, so that the complaint has one */
         item.key = node->key;
         SL_TRY(sl_node_int(&item, 0, below[i] - 1, &value));
         number[i] = (int)value;
@@ -186,7 +186,8 @@ static sl_status read_numbers(const sl_node *node, const char *form, int count, 
     return SL_OK;
 }
 
-static sl_status read_host(const sl_node *node, const event *e, const sl_campaign *c, sl_campaign_fault *f) {
+static sl_status read_host(const sl_yaml_node *node, const event *e, const sl_campaign *c,
+                           sl_campaign_fault *f) {
     int hosts = sl_campaign_hosts(c);
     if (e->host >= hosts)
         return sl_node_error(node, "must be from 0 to %d: %d devices, %d a host", hosts - 1,
@@ -199,8 +200,8 @@ static sl_status read_host(const sl_node *node, const event *e, const sl_campaig
 }
 
 /* [replica, rank], or a rank: of `replica`, or of every one, *replicas from f->a on. */
-static sl_status read_device(const sl_node *node, const event *e, const sl_campaign *c, sl_campaign_fault *f,
-                             int *replicas) {
+static sl_status read_device(const sl_yaml_node *node, const event *e, const sl_campaign *c,
+                             sl_campaign_fault *f, int *replicas) {
     int at[2] = {e->replica < 0 ? 0 : e->replica, 0};
     int64_t rank;
     if (node->kind == SL_NODE_SCALAR) {
@@ -218,11 +219,11 @@ static sl_status read_device(const sl_node *node, const event *e, const sl_campa
 }
 
 /* *count: of as many replicas, from that of `f` on. */
-static sl_status read_place(const sl_node *item, const event *e, const sl_campaign *c, sl_campaign_fault *f,
-                            int *count) {
+static sl_status read_place(const sl_yaml_node *item, const event *e, const sl_campaign *c,
+                            sl_campaign_fault *f, int *count) {
     static const char *const places[] = {"link", "replica_link", "device", "nic", "host", "stop", "nic_lost"};
     int replicas = c->replicas, ranks = c->problem.ranks, at[3], given = 0;
-    const sl_node *node = NULL;
+    const sl_yaml_node *node = NULL;
     *count = 1;
     for (int i = 0; i < 7; i++)
         if (sl_node_find(item, places[i])) {
@@ -258,9 +259,9 @@ static sl_status read_place(const sl_node *item, const event *e, const sl_campai
     return SL_OK;
 }
 
-static sl_status read_severity(const sl_node *item, const event *e, const sl_campaign *c,
+static sl_status read_severity(const sl_yaml_node *item, const event *e, const sl_campaign *c,
                                sl_campaign_fault *f) {
-    const sl_node *bandwidth = sl_node_find(item, "bandwidth_gbps");
+    const sl_yaml_node *bandwidth = sl_node_find(item, "bandwidth_gbps");
     f->slowdown = e->slowdown < 0 ? 1 : e->slowdown;
     f->latency = e->latency_ms < 0 ? -1 : sl_from_ms(e->latency_ms);
     f->stop = e->cost_s < 0 ? -1 : from_s(e->cost_s);
@@ -284,7 +285,7 @@ static sl_status read_severity(const sl_node *item, const event *e, const sl_cam
 }
 
 /* All events in one unit; the first says which. */
-static sl_status read_span(const sl_node *item, const event *e, sl_campaign *c, sl_campaign_fault *f) {
+static sl_status read_span(const sl_yaml_node *item, const event *e, sl_campaign *c, sl_campaign_fault *f) {
     int by_time = e->at_s >= 0,
         is_mixed = (e->at >= 0) == by_time || (by_time ? e->until >= 0 : e->until_s >= 0);
     if (is_mixed)
@@ -304,7 +305,7 @@ static sl_status read_span(const sl_node *item, const event *e, sl_campaign *c, 
 }
 
 /* In the unit of the event's span; *every 0: it is there all the time. */
-static sl_status read_spells(const sl_node *item, const event *e, const sl_campaign *c, int64_t *every,
+static sl_status read_spells(const sl_yaml_node *item, const event *e, const sl_campaign *c, int64_t *every,
                              int64_t *lasts) {
     const int in_s = e->every_s >= 0 || e->lasts_s >= 0, in_iterations = e->every >= 0 || e->lasts >= 0;
     *every = *lasts = 0;
@@ -319,7 +320,7 @@ static sl_status read_spells(const sl_node *item, const event *e, const sl_campa
 }
 
 /* With the line in front of what is wrong. */
-static sl_status add(const sl_node *item, const sl_campaign_fault *f, int64_t every, int64_t lasts,
+static sl_status add(const sl_yaml_node *item, const sl_campaign_fault *f, int64_t every, int64_t lasts,
                      sl_campaign *c) {
     char why[256];
     sl_status status = every ? sl_campaign_add_spells(c, f, every, lasts) : sl_campaign_add(c, f);
@@ -329,7 +330,7 @@ static sl_status add(const sl_node *item, const sl_campaign_fault *f, int64_t ev
     return sl_node_error(item, "%s", why);
 }
 
-static sl_status read_event(const sl_node *item, sl_campaign *c) {
+static sl_status read_event(const sl_yaml_node *item, sl_campaign *c) {
     event e = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 0};
     sl_campaign_fault f = {.kind = SL_FAULT_LINK};
     int64_t every, lasts;
@@ -353,7 +354,7 @@ static sl_status read_event(const sl_node *item, sl_campaign *c) {
     return SL_OK;
 }
 
-static sl_status read_events(const sl_node *list, sl_campaign *c) {
+static sl_status read_events(const sl_yaml_node *list, sl_campaign *c) {
     if (!list)
         return SL_OK;
     if (list->kind != SL_NODE_LIST)
@@ -403,7 +404,7 @@ static void choose_length(sl_campaign *c) {
                 : 100;
 }
 
-static sl_status read_draw(const sl_node *draw, sl_campaign *c) {
+static sl_status read_draw(const sl_yaml_node *draw, sl_campaign *c) {
     if (!draw)
         return SL_OK;
     if (!c->duration)
@@ -415,8 +416,8 @@ static sl_status read_draw(const sl_node *draw, sl_campaign *c) {
     return sl_campaign_draw(draw, c->duration > INT64_MAX / 8 ? c->duration : 4 * c->duration, c);
 }
 
-static sl_status read_all(const sl_document *document, const char *csv, request *r) {
-    const sl_node *root = document->root;
+static sl_status read_all(const sl_document *document, const char *csv, campaign_request *r) {
+    const sl_yaml_node *root = document->root;
     sl_campaign *c = &r->job;
     SL_TRY(sl_file_kind_check(root, SL_FILE_CAMPAIGN));
     SL_TRY(sl_config_read(root, document->file, campaign_keys, r));
@@ -434,7 +435,7 @@ static sl_status read_all(const sl_document *document, const char *csv, request 
 
 sl_status sl_campaign_read(const sl_document *document, const sl_problem *problem, const char *csv,
                            sl_campaign *c) {
-    request r = {.trace = NULL};
+    campaign_request r = {.trace = NULL};
     sl_status status = sl_campaign_make(problem, &r.job);
     SL_THEN(status, read_all(document, csv, &r));
     *c = r.job;

@@ -226,7 +226,8 @@ static sl_status measure(const sl_world *w, const sl_problem *problem, const sl_
     return SL_OK;
 }
 
-static sl_status replay(sl_world *w, const sl_scene *s, int replica, int plan, int measures, sl_run *run) {
+static sl_status replay(sl_world *w, const sl_scene *s, int replica, int plan, int measures,
+                        sl_replica_run *run) {
     sl_problem problem;
     sl_timeline timeline = {0};
     SL_TRY(true_problem(w, s, replica, &problem));
@@ -247,7 +248,7 @@ static sl_status find_run(sl_world *w, const sl_scene *s, int replica, int plan,
     int key[2] = {w->of[replica], plan}, is_new;
     SL_TRY(sl_keys_number(&w->run_keys, key, sizeof key, number, &is_new));
     SL_TRY(sl_grow(&w->run, &w->run_room, w->run_keys.count, sizeof *w->run));
-    sl_run *run = &w->run[*number];
+    sl_replica_run *run = &w->run[*number];
     if (run->time && (run->measured || !measures))
         return SL_OK;
     SL_TRY(replay(w, s, replica, plan, measures, run));
@@ -274,7 +275,7 @@ sl_status sl_world_time(sl_world *w, const sl_scene *s, int measures, sl_time *t
             w->at[d] = w->at[d - 1];
         else
             SL_TRY(find_run(w, s, d, s->plan[d], measures, &w->at[d]));
-        const sl_run *run = &w->run[w->at[d]];
+        const sl_replica_run *run = &w->run[w->at[d]];
         *time = run->time > *time ? run->time : *time;
         w->measured[d] = run->measured;
     }

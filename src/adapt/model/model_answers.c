@@ -75,9 +75,9 @@ int sl_model_arrangement(const sl_model_answers *a, const sl_fingerprint *asked,
 sl_status sl_model_arranged(sl_model_answers *a, const sl_fingerprint *asked, int **host) {
     if (!a->arrangement)
         SL_TRY(sl_alloc(&a->arrangement, MAX_ARRANGEMENTS, sizeof *a->arrangement));
-    sl_arrangement *oldest = &a->arrangement[a->arrangements++ % MAX_ARRANGEMENTS];
+    sl_host_arrangement *oldest = &a->arrangement[a->arrangements++ % MAX_ARRANGEMENTS];
     sl_free(oldest->host);
-    *oldest = (sl_arrangement){.asked = *asked, .host = *host};
+    *oldest = (sl_host_arrangement){.asked = *asked, .host = *host};
     *host = NULL;
     return SL_OK;
 }

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-typedef struct search {
+typedef struct exchange_search {
     sl_model *m;
     sl_job_layout *layout;
     const sl_excerpt *excerpt;
@@ -17,7 +17,7 @@ typedef struct search {
     size_t others;
     int *position; /* [positions] of the excerpt */
     int positions;
-} search;
+} exchange_search;
 
 /* An iteration's time, and of layouts where that is the same what all replicas take together: of two links
  * that are as slow as each other one is left first. */
@@ -30,7 +30,7 @@ static int is_less(const score *a, const score *b) {
 }
 
 /* The layout at hand, with replicas of the excerpt looked at again. */
-static sl_status measure(search *s, score *result) {
+static sl_status measure(exchange_search *s, score *result) {
     sl_model *m = s->m;
     double time;
     sl_model_sums(m);
@@ -53,7 +53,7 @@ static sl_status measure(search *s, score *result) {
 }
 
 /* The best exchange; *best is what it leads to. *found 0: none is better. */
-static sl_status best_exchange(search *s, score *best, int *found) {
+static sl_status best_exchange(exchange_search *s, score *best, int *found) {
     const sl_model *m = s->m;
     int at[2] = {0, 0};
     *found = 0;
@@ -80,7 +80,7 @@ static sl_status best_exchange(search *s, score *best, int *found) {
 }
 
 /* Exchanges that made no iteration shorter are left out at the end. */
-static sl_status climb(search *s) {
+static sl_status climb(exchange_search *s) {
     size_t size = (size_t)s->m->processes * sizeof *s->layout->process;
     score best;
     double least;
@@ -100,7 +100,7 @@ static sl_status climb(search *s) {
     return status;
 }
 
-static sl_status list_positions(search *s) {
+static sl_status list_positions(exchange_search *s) {
     const sl_job *job = &s->m->job;
     SL_TRY(sl_alloc(&s->position, (size_t)s->excerpt->count * (size_t)(job->ranks * job->tensor),
                     sizeof *s->position));
@@ -112,7 +112,7 @@ static sl_status list_positions(search *s) {
 }
 
 /* What is beside the excerpt stays as it is. */
-static sl_status set_aside(search *s) {
+static sl_status set_aside(exchange_search *s) {
     sl_model *m = s->m;
     unsigned char *skip;
     SL_TRY(sl_alloc(&skip, (size_t)m->job.replicas, 1));
@@ -129,7 +129,7 @@ static sl_status set_aside(search *s) {
 }
 
 sl_status sl_model_exchange(sl_model *m, const sl_excerpt *excerpt, int divides, sl_job_layout *layout) {
-    search s = {.m = m, .layout = layout, .excerpt = excerpt, .divides = divides};
+    exchange_search s = {.m = m, .layout = layout, .excerpt = excerpt, .divides = divides};
     for (int r = 0; r < m->job.replicas; r++)
         s.microbatches += layout->split[r];
     sl_model_take(m, layout);

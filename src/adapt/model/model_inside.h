@@ -55,15 +55,15 @@ typedef struct sl_answer {
 } sl_answer;
 
 /* Which of the hosts that were asked about sits at each place. */
-typedef struct sl_arrangement {
+typedef struct sl_host_arrangement {
     sl_fingerprint asked;
     int *host; /* NULL: as they did */
-} sl_arrangement;
+} sl_host_arrangement;
 
 struct sl_model_answers {
     sl_answer *answer; /* [slots] */
     size_t slots, answers;
-    sl_arrangement *arrangement; /* as a ring, of so many */
+    sl_host_arrangement *arrangement; /* as a ring, of so many */
     long long arrangements;      /* so far */
 };
 

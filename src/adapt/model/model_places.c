@@ -171,10 +171,10 @@ static sl_status ask_topology(sl_model *m, const sl_excerpt *e, sl_job_layout *l
 
 /* ---- all ---- */
 
-typedef enum way { TOPOLOGY, GATHERED, FROM_PRESENT, FROM_GATHERED, FROM_HOME, WAYS } way;
+typedef enum exchange_way { TOPOLOGY, GATHERED, FROM_PRESENT, FROM_GATHERED, FROM_HOME, WAYS } exchange_way;
 
 /* What leads nowhere else leaves the layout as it was. */
-static sl_status find(sl_model *m, way w, int divides, sl_job_layout *layout) {
+static sl_status find(sl_model *m, exchange_way w, int divides, sl_job_layout *layout) {
     sl_excerpt excerpt;
     int moved = w == FROM_PRESENT;
     for (int i = 0; i < m->processes && w == FROM_HOME; i++) {
@@ -209,7 +209,7 @@ static sl_status try_all(sl_model *m, best *b) {
     for (int w = 0; w < WAYS && m->parts; w++) {
         sl_job_layout layout;
         SL_TRY(sl_job_layout_copy(&m->job, b->from, &layout));
-        status = find(m, (way)w, b->divides, &layout);
+        status = find(m, (exchange_way)w, b->divides, &layout);
         if (status != SL_OK) {
             sl_job_layout_free(&layout);
             return status;

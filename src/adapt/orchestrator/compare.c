@@ -7,20 +7,20 @@
 
 #define ERRORS 4.0 /* standard errors of the difference that a growth must exceed */
 
-void sl_comparison_free(sl_comparison *c) {
+void sl_comparison_free(sl_slowness *c) {
     sl_free(c->slow);
     sl_free(c->known);
-    *c = (sl_comparison){0};
+    *c = (sl_slowness){0};
 }
 
-sl_norm sl_comparing_norm(const sl_norm *norm, const sl_baseline *b, const sl_level *same) {
+sl_usual sl_comparing_norm(const sl_usual *norm, const sl_baseline *b, const sl_level *same) {
     if (!b->same)
         return *norm;
-    return (sl_norm){.rows = same->count ? SL_HEALTHY_ROWS : 0,
-                     .time = same->time,
-                     .usual = same->time,
-                     .work = same->work,
-                     .slope = -1};
+    return (sl_usual){.rows = same->count ? SL_HEALTHY_ROWS : 0,
+                      .time = same->time,
+                      .usual = same->time,
+                      .work = same->work,
+                      .slope = -1};
 }
 
 /* Values that are no two measurements of one level. */
@@ -55,7 +55,7 @@ int sl_comparing_rows_wanted(const sl_comparing *c) {
     return c->lately ? few : c->count < 2 ? 1 : 2;
 }
 
-double sl_norm_variance(const sl_norm *n, int count) {
+double sl_norm_variance(const sl_usual *n, int count) {
     return 1.57 * n->spread * n->spread * (1.0 / count + 1.0 / n->rows);
 }
 
@@ -72,7 +72,7 @@ int sl_beyond_noise(double growth, double variance) {
 }
 
 sl_status sl_comparing_add(const sl_comparing *c, sl_slow slow) {
-    sl_comparison *out = c->out;
+    sl_slowness *out = c->out;
     SL_TRY(sl_grow(&out->slow, &out->room, out->count + 1, sizeof *out->slow));
     out->slow[out->count++] = slow;
     return SL_OK;
@@ -134,7 +134,7 @@ int sl_comparing_latest(const sl_comparing *c) {
 
 /* What is known of devices of replicas that do not differ. */
 static sl_status know_well(sl_comparing *c) {
-    sl_comparison *out = c->out;
+    sl_slowness *out = c->out;
     size_t ranks = (size_t)c->ranks;
     out->devices = c->well * c->ranks;
     SL_TRY(sl_grow(&out->known, &out->known_room, (size_t)c->s->replicas * ranks, 1));
@@ -175,16 +175,16 @@ static sl_status compare_kinds(sl_comparing *c, int stages) {
     return status;
 }
 
-sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_comparison *out) {
+sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_slowness *out) {
     sl_comparing c = {
         .s = s, .rows = rows, .count = count, .lately = lately, .most = lately ? lately : count, .out = out};
     const sl_problem *shape = NULL;
     size_t replicas = (size_t)s->replicas;
-    *out = (sl_comparison){.slow = out->slow,
-                           .room = out->room,
-                           .known = out->known,
-                           .known_room = out->known_room,
-                           .common = 1};
+    *out = (sl_slowness){.slow = out->slow,
+                         .room = out->room,
+                         .known = out->known,
+                         .known_room = out->known_room,
+                         .common = 1};
     if (out->known_room)
         memset(out->known, 0, out->known_room);
     for (int r = 0; r < s->replicas && !shape; r++)
@@ -203,7 +203,7 @@ sl_status sl_compare(sl_history *s, const int *rows, int count, int lately, sl_c
     return status;
 }
 
-const sl_slow *sl_comparison_device(const sl_comparison *c, int replica, int rank) {
+const sl_slow *sl_comparison_device(const sl_slowness *c, int replica, int rank) {
     for (size_t i = 0; i < c->count; i++)
         if (c->slow[i].kind == SL_SLOW_DEVICE && c->slow[i].replica == replica && c->slow[i].rank == rank)
             return &c->slow[i];

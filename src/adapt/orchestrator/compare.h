@@ -35,7 +35,7 @@ typedef struct sl_slow {
     double excess;       /* ns of all its ops or messages of an iteration */
 } sl_slow;
 
-typedef struct sl_comparison {
+typedef struct sl_slowness {
     sl_slow *slow; /* devices, then links, then sums, then stages; each by replica and number */
     size_t count, room;
     unsigned char *known; /* [replicas * ranks] of devices: enough was measured to compare them */
@@ -43,12 +43,12 @@ typedef struct sl_comparison {
     int devices, slow_devices, links, slow_links; /* of those that could be compared */
     double common;                                /* times as long as all devices take; 1: not all do */
     double op;                                    /* a typical op, ns */
-} sl_comparison;
+} sl_slowness;
 
 /** Rows `rows[count]`. `lately`: of each component so many of the latest rows in which it was measured, and
  * what is half as long again or shorter in two of the last three is believed before the median is; 0: all
  * rows. Fills *comparison, whose array is used again. SL_ENOMEM. */
-sl_status sl_compare(sl_history *series, const int *rows, int count, int lately, sl_comparison *comparison);
-void sl_comparison_free(sl_comparison *comparison);
+sl_status sl_compare(sl_history *series, const int *rows, int count, int lately, sl_slowness *comparison);
+void sl_comparison_free(sl_slowness *comparison);
 
-const sl_slow *sl_comparison_device(const sl_comparison *comparison, int replica, int rank);
+const sl_slow *sl_comparison_device(const sl_slowness *comparison, int replica, int rank);

@@ -78,7 +78,7 @@ static double work_of(const sl_comparing *c, int replica, int row) {
     const sl_measured *m = sl_history_row(c->s, row)->replica[replica];
     double work = 0, usual = 0;
     for (int at = 0; m && b->op && at < SL_OP_KINDS * m->problem.stages; at++) {
-        const sl_norm *n = &b->op[at];
+        const sl_usual *n = &b->op[at];
         if (!m->op[at].count || n->rows < sl_comparing_rows_needed(c))
             continue;
         if (m->op[at].worked < m->op[at].count || !(n->work > 0))
@@ -209,7 +209,7 @@ static void find_common_in_turn(const sl_comparing *c, const double *value, int 
                 last[d] = value[i * row + d * one];
         if (measured > 1)
             common[i] = common_of(c, last, devices, replica * c->ranks, room);
-        else if (c->ranks > 1 && r->common[replica]) /* as it was when others were measured, too */
+        else if (c->ranks > 1 && r->common[replica] != 0) /* as it was when others were measured, too */
             common[i] = fabs(r->common[replica]);
         else
             common[i] = work_of(c, replica, c->rows[i]) > 0 || !(usual > 0) ? 1 : fmax(1, r->work / usual);

@@ -15,7 +15,7 @@ static void read_row(const sl_comparing *c, int replica, int row, double *value,
     for (int stage = 0; m && stage < m->problem.stages; stage++)
         for (int kind = 0, rank = sl_problem_rank(&m->problem, stage); kind < SL_OP_KINDS; kind++) {
             int at = kind * m->problem.stages + stage;
-            sl_norm n = sl_comparing_norm(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
+            sl_usual n = sl_comparing_norm(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
             if (!m->op[at].count || n.rows < sl_comparing_rows_needed(c) || !(n.time > 0))
                 continue;
             value[rank] += sl_norm_time(&n, m->op[at].time, m->op[at].work);
@@ -47,7 +47,7 @@ static void describe_device(const sl_comparing *c, int replica, int rank, int va
     for (int stage = 0; stage < shape->stages; stage++)
         for (int kind = 0; kind < SL_OP_KINDS && sl_problem_rank(shape, stage) == rank; kind++) {
             int at = kind * shape->stages + stage, seen = 0;
-            sl_norm n = sl_comparing_norm(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
+            sl_usual n = sl_comparing_norm(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
             for (int i = c->count - 1; i >= 0 && !seen; i--) {
                 const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
                 seen = m ? m->op[at].count : 0;
@@ -104,7 +104,7 @@ static int is_same_version(const sl_comparing *c, int row, int other) {
 
 sl_status sl_comparing_devices(sl_comparing *c, sl_compared_device *devices, double *value, double *raw,
                                double *room) {
-    sl_comparison *out = c->out;
+    sl_slowness *out = c->out;
     double sum = 0;
     int ops = 0, ranks = c->ranks;
     for (int i = 0; i < c->kinds * c->count; i++) {

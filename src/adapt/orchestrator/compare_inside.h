@@ -9,7 +9,7 @@ typedef struct sl_comparing {
     sl_history *s;
     const int *rows;
     int count, lately, most, ranks; /* most: values of a component, the latest */
-    sl_comparison *out;
+    sl_slowness *out;
     double clock_error;
     int *kind;  /* [replicas] which of the replicas that differ from what is healthy it is like; -1: it does
                    not differ */
@@ -37,7 +37,7 @@ typedef struct sl_compared_device {
 } sl_compared_device;
 
 /* ---- compare.c */
-sl_norm sl_comparing_norm(const sl_norm *norm, const sl_baseline *b, const sl_level *same);
+sl_usual sl_comparing_norm(const sl_usual *norm, const sl_baseline *b, const sl_level *same);
 /** The level over `values`, in the order of rows: the median, or what it has become in the last three; of two
  * that differ the higher one, since no row took their mean. Where all rows are looked at, the least of a few,
  * for one may be a spike. */
@@ -47,7 +47,7 @@ int sl_comparing_rows_needed(const sl_comparing *c);
 /** Rows that say what it is lately. */
 int sl_comparing_rows_wanted(const sl_comparing *c);
 /** Of the difference of the medians of so many rows and of healthy ones. */
-double sl_norm_variance(const sl_norm *n, int count);
+double sl_norm_variance(const sl_usual *n, int count);
 /** Rows come the last one first. 0: these are enough. */
 int sl_latest_take(sl_latest *l, int is_last, double value, double raw);
 int sl_beyond_noise(double growth, double variance);

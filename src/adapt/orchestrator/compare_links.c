@@ -7,16 +7,16 @@
 #define LEAST (0.2 * SL_MS) /* what threads that wake late add to a message */
 
 /* Of one entry: over the rows at hand, and when healthy. */
-typedef struct pair {
+typedef struct link_pair {
     int known;
     double now, healthy, usual, variance; /* of usual work; variance of the difference */
     double count;                         /* of the last row in which it was measured */
     double last;                          /* of the last row of all; 0: it was not measured there */
-} pair;
+} link_pair;
 
 /* A message's time in a row, of usual work: where nobody knows its own, longer microbatches have longer
  * messages. */
-static double message_time(const sl_comparing *c, const sl_norm *n, const sl_level *message, int replica,
+static double message_time(const sl_comparing *c, const sl_usual *n, const sl_level *message, int replica,
                            int i) {
     double common = c->common[c->kind[replica] * c->count + i];
     if (n->work > 0 && message->work > 0)
@@ -24,21 +24,21 @@ static double message_time(const sl_comparing *c, const sl_norm *n, const sl_lev
     return common > 1 ? message->time / common : message->time;
 }
 
-static pair finish(const sl_comparing *c, const sl_norm *n, sl_latest *l, double last) {
+static link_pair finish(const sl_comparing *c, const sl_usual *n, sl_latest *l, double last) {
     if (l->count < sl_comparing_rows_wanted(c) || n->rows < sl_comparing_rows_needed(c))
-        return (pair){0};
-    return (pair){.known = 1,
-                  .now = sl_comparing_level(c, l->value + SL_ROWS - l->count, l->count, SL_OPS_LEAST),
-                  .healthy = n->time,
-                  .usual = n->usual,
-                  .variance = sl_norm_variance(n, l->count),
-                  .count = last,
-                  .last = c->lately ? l->last : l->value[SL_ROWS - 1]};
+        return (link_pair){0};
+    return (link_pair){.known = 1,
+                       .now = sl_comparing_level(c, l->value + SL_ROWS - l->count, l->count, SL_OPS_LEAST),
+                       .healthy = n->time,
+                       .usual = n->usual,
+                       .variance = sl_norm_variance(n, l->count),
+                       .count = last,
+                       .last = c->lately ? l->last : l->value[SL_ROWS - 1]};
 }
 
-static pair compare_link(const sl_comparing *c, int replica, int at) {
+static link_pair compare_link(const sl_comparing *c, int replica, int at) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
-    sl_norm n = sl_comparing_norm(b->link ? &b->link[at] : NULL, b, b->same ? &b->same->link[at] : NULL);
+    sl_usual n = sl_comparing_norm(b->link ? &b->link[at] : NULL, b, b->same ? &b->same->link[at] : NULL);
     sl_latest l = {.most = c->most};
     double last = 0;
     for (int i = c->count - 1, more = 1; i >= 0 && more; i--) {
@@ -53,10 +53,10 @@ static pair compare_link(const sl_comparing *c, int replica, int at) {
 }
 
 /* There and back in the same row: clocks that differ do not change it. */
-static pair compare_round(const sl_comparing *c, int replica, int there, int back) {
+static link_pair compare_round(const sl_comparing *c, int replica, int there, int back) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
     const int ways[2] = {there, back};
-    sl_norm n[2], round = {.rows = SL_HEALTHY_ROWS};
+    sl_usual n[2], round = {.rows = SL_HEALTHY_ROWS};
     sl_latest l = {.most = c->most};
     for (int way = 0; way < 2; way++) {
         n[way] = sl_comparing_norm(b->link ? &b->link[ways[way]] : NULL, b,
@@ -78,11 +78,11 @@ static pair compare_round(const sl_comparing *c, int replica, int there, int bac
     return finish(c, &round, &l, 0);
 }
 
-static pair compare_sum(const sl_comparing *c, int replica, int stage) {
+static link_pair compare_sum(const sl_comparing *c, int replica, int stage) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
     sl_level same = {.count = b->same ? b->same->summed[stage] : 0,
                      .time = b->same ? (double)b->same->problem.reduce[stage] : 0};
-    sl_norm n = sl_comparing_norm(b->sum ? &b->sum[stage] : NULL, b, &same);
+    sl_usual n = sl_comparing_norm(b->sum ? &b->sum[stage] : NULL, b, &same);
     sl_latest l = {.most = c->most};
     for (int i = c->count - 1, more = 1; i >= 0 && more; i--) {
         const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
@@ -116,7 +116,7 @@ static int is_later(double now, double healthy, double least, double share) {
     return growth > least && growth > share * (SL_SLOW_LEAST - 1) * healthy;
 }
 
-static int shows_delay(const sl_comparing *c, const pair *l, int suspected, double least) {
+static int shows_delay(const sl_comparing *c, const link_pair *l, int suspected, double least) {
     double share = suspected ? SL_STILL_SLOW : 1;
     return sl_comparing_both_show(c, suspected, is_later(l->now, l->healthy, least, share),
                                   is_later(l->last, l->healthy, least, share)) &&
@@ -125,7 +125,7 @@ static int shows_delay(const sl_comparing *c, const pair *l, int suspected, doub
 
 /* A direction is slow by itself; or clocks may differ by more than it grew, and there and back together are.
  */
-static int is_link_slow(const sl_comparing *c, int replica, int ranks, int at, const pair *l) {
+static int is_link_slow(const sl_comparing *c, int replica, int ranks, int at, const link_pair *l) {
     int from = at / ranks, to = at % ranks, suspected = is_suspected(c->s, replica, from, to);
     double share = suspected ? SL_STILL_SLOW : 1, growth = l->now - l->healthy;
     if (!l->known)
@@ -133,7 +133,7 @@ static int is_link_slow(const sl_comparing *c, int replica, int ranks, int at, c
     int slow = shows_delay(c, l, suspected, share * least_delay(c));
     if (growth > 2 * c->clock_error || !(c->clock_error > 0))
         return slow;
-    pair round = compare_round(c, replica, at, to * ranks + from);
+    link_pair round = compare_round(c, replica, at, to * ranks + from);
     double least = 2 * least_noticed(c);
     if (!round.known)
         return slow;
@@ -151,13 +151,13 @@ static int carries_messages(const sl_comparing *c, int replica, int at) {
 }
 
 static sl_status find_links_of(sl_comparing *c, int replica) {
-    sl_comparison *out = c->out;
+    sl_slowness *out = c->out;
     const sl_problem *p = sl_comparing_shape(c, replica);
     int ranks = c->ranks;
     for (int at = 0; at < ranks * ranks; at++) {
         if (!carries_messages(c, replica, at))
             continue;
-        pair l = compare_link(c, replica, at);
+        link_pair l = compare_link(c, replica, at);
         out->links += l.known;
         if (!is_link_slow(c, replica, ranks, at, &l))
             continue;
@@ -178,7 +178,7 @@ static sl_status find_links_of(sl_comparing *c, int replica) {
 
 /* Of replicas that are alike, and none of whose links is slow, one is looked at. */
 sl_status sl_comparing_links(sl_comparing *c) {
-    sl_comparison *out = c->out;
+    sl_slowness *out = c->out;
     int known = 0, slow = 0;
     out->links = c->well * 2 * (c->ranks - 1);
     for (int i = 0; i < c->differing; i++) {
@@ -199,9 +199,9 @@ sl_status sl_comparing_links(sl_comparing *c) {
 /* All replicas of a sum wait for the same; the one that shows most of it tells. */
 sl_status sl_comparing_sums(sl_comparing *c, int stages) {
     for (int stage = 0; stage < stages; stage++) {
-        pair worst = {0};
+        link_pair worst = {0};
         for (int k = 0; k < c->kinds; k++) {
-            pair sum = compare_sum(c, c->first[k], stage);
+            link_pair sum = compare_sum(c, c->first[k], stage);
             if (sum.known && (!worst.known || sum.now - sum.healthy > worst.now - worst.healthy))
                 worst = sum;
         }

@@ -111,7 +111,7 @@ int sl_history_collect(const sl_history *s, int first, int last, int most, int h
 void sl_history_untimed(sl_history *s) {
     for (int i = 0; i < SL_ROWS; i++)
         s->row[i].time = 0;
-    s->iteration = (sl_norm){0};
+    s->iteration = (sl_usual){0};
 }
 
 static int is_measured(const sl_history *s, int row) {

@@ -15,19 +15,19 @@
 enum { SL_ROWS = 48, SL_HEALTHY_ROWS = 32, SL_ROWS_HEALTHY_LEAST = 3 };
 
 /* What a level is when nothing is slow. */
-typedef struct sl_norm {
+typedef struct sl_usual {
     int rows;                 /* it is the median of so many; 0: not known */
     double time, usual;       /* ns, of usual work; what most rows stay below */
     double spread;            /* of rows around the median, robust standard deviation */
     double work, slope;       /* usual work, 0: not known; ns per unit of work, negative: not known */
     double first, first_work; /* time as it was learnt at first, and the work that it was for */
-} sl_norm;
+} sl_usual;
 
 typedef struct sl_baseline {
     int as; /* the replica whose baseline it is, measured alike in all rows: itself or one before it */
     sl_measured *same; /* all rows were this one; norms are absent and `problem` is empty */
     sl_problem problem;
-    sl_norm *op, *link, *sum; /* as in sl_measured; sum [stages] */
+    sl_usual *op, *link, *sum; /* as in sl_measured; sum [stages] */
 } sl_baseline;
 
 typedef struct sl_row {
@@ -53,7 +53,7 @@ typedef struct sl_history {
     int learnt, learns;   /* learns: how often something was learnt */
     int assumed;          /* what is healthy was said */
     sl_baseline *healthy; /* [replicas] */
-    sl_norm iteration;
+    sl_usual iteration;
     float *suspected; /* [replicas * ranks] how many times as long ops take there, as is known; 0: it is no
                          incident */
     struct sl_suspected_link {
@@ -111,7 +111,7 @@ void sl_history_moved(sl_history *series);
 sl_status sl_history_renew(sl_history *series, int keep);
 
 /** A time in terms of usual work. */
-double sl_norm_time(const sl_norm *norm, double time, double work);
+double sl_norm_time(const sl_usual *norm, double time, double work);
 /** Medians of the last `count` rows of this layout in which the replica was measured. SL_ENONE: there is
  * none. Free with sl_problem_free. */
 sl_status sl_history_typical(sl_history *series, int replica, int count, sl_problem *problem);

@@ -17,11 +17,11 @@
 /* ---- norms ---- */
 
 /* Sums for a line through the levels of several rows, which may be lines of ops themselves. */
-typedef struct line {
+typedef struct fitted_line {
     double count, work, time, span, slope;
-} line;
+} fitted_line;
 
-static void line_add(line *l, double count, double work, double time, double span, double slope) {
+static void line_add(fitted_line *l, double count, double work, double time, double span, double slope) {
     double whole = l->count + count, apart = work - l->work, later = time - l->time;
     if (!(count > 0))
         return;
@@ -33,14 +33,14 @@ static void line_add(line *l, double count, double work, double time, double spa
 }
 
 /* Slope, not steeper than in proportion to work and not falling; -1: work hardly varied. */
-static double line_slope(const line *l) {
+static double line_slope(const fitted_line *l) {
     if (!(l->work > 0) || l->span / l->count < TOLD_WORK * l->work * l->work)
         return -1;
     return sl_history_clamp(l->slope / l->span, 0, l->time / l->work);
 }
 
 /* From values[count] in terms of usual work. */
-static void settle(sl_norm *n, double *values, int count, const sl_norm *before) {
+static void settle(sl_usual *n, double *values, int count, const sl_usual *before) {
     n->rows = count;
     n->time = sl_history_median(values, count);
     n->usual = values[(int)(USUAL * (count - 1))];
@@ -89,9 +89,9 @@ static double most_leverage(sl_history *s, const int *rows, int count, int repli
 
 /* The line through rows, without those that `value`, in terms of usual work, shows far from the median: what
  * a fault or an interruption took is no measure of work. NULL: through all. */
-static line fit(sl_history *s, const int *rows, int count, int replica, int at, sl_history_level level,
-                const double *value) {
-    line l = {0};
+static fitted_line fit(sl_history *s, const int *rows, int count, int replica, int at, sl_history_level level,
+                       const double *value) {
+    fitted_line l = {0};
     int found = 0;
     double middle = 0, off = INFINITY, sorted[SL_ROWS], work = 0;
     double most = most_leverage(s, rows, count, replica, at, level, &work);
@@ -120,7 +120,7 @@ static line fit(sl_history *s, const int *rows, int count, int replica, int at, 
 
 /* The work that all times are in terms of: as at first, and the same for all replicas unless theirs differs
  * by more than chance explains. */
-static double reference_work(const line *l, const sl_norm *before, const sl_norm *like) {
+static double reference_work(const fitted_line *l, const sl_usual *before, const sl_usual *like) {
     if (before->first_work > 0)
         return before->first_work;
     double apart = like ? like->first_work - l->work : 0, variance = 2 * l->span / (l->count * l->count);
@@ -130,10 +130,10 @@ static double reference_work(const line *l, const sl_norm *before, const sl_norm
 
 /* `like`: the same of another replica; NULL. */
 static void learn_norm(sl_history *s, const int *rows, int count, int replica, int at, sl_history_level level,
-                       const sl_norm *like, sl_norm *n) {
+                       const sl_usual *like, sl_usual *n) {
     int found = 0, worked = 0;
     sl_level room;
-    const sl_norm before = *n;
+    const sl_usual before = *n;
     double *value = s->room, *work = s->room + SL_ROWS, plain[SL_ROWS];
     for (int i = 0; i < count; i++) {
         const sl_level *v = level(sl_history_row(s, rows[i]), replica, at, &room);
@@ -145,12 +145,12 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
     }
     if (found < SL_ROWS_HEALTHY_LEAST && found < before.rows) /* rows grow old while something is slow */
         return;
-    *n = (sl_norm){.slope = -1, .first = before.first, .first_work = before.first_work};
+    *n = (sl_usual){.slope = -1, .first = before.first, .first_work = before.first_work};
     if (!found)
         return;
     for (int pass = 0; pass < 2 && worked == found; pass++) {
-        line l = fit(s, rows, count, replica, at, level, pass ? plain : NULL);
-        sl_norm reference = {.time = l.time, .work = l.work, .slope = line_slope(&l)};
+        fitted_line l = fit(s, rows, count, replica, at, level, pass ? plain : NULL);
+        sl_usual reference = {.time = l.time, .work = l.work, .slope = line_slope(&l)};
         if (reference.slope < 0 && before.slope > 0) /* work varied before */
             reference.slope = before.slope;
         if (reference.slope >= 0) {
@@ -197,7 +197,7 @@ static sl_status make_room(const sl_measured *shape, sl_baseline *b) {
 }
 
 /* What it took at first, in terms of the work that is usual now. */
-static double first_time(const sl_norm *n) {
+static double first_time(const sl_usual *n) {
     if (!(n->work > 0) || !(n->first_work > 0))
         return n->first;
     double more = n->work - n->first_work;
@@ -208,7 +208,7 @@ static double first_time(const sl_norm *n) {
 static void limit_drift(sl_baseline *b, int replica_rows) {
     for (int kind = 0; kind < SL_OP_KINDS && replica_rows; kind++)
         for (int stage = 0; stage < b->problem.stages; stage++) {
-            sl_norm *n = &b->op[kind * b->problem.stages + stage];
+            sl_usual *n = &b->op[kind * b->problem.stages + stage];
             double most = DRIFT * first_time(n);
             if (!(n->time > most) || !(n->first > 0))
                 continue;
@@ -305,8 +305,8 @@ static void divide_common(sl_history *s, int replica, double share) {
         s->row[i].common[replica] /= share;
 }
 
-static sl_norm slope_alone(const sl_norm *n) {
-    return (sl_norm){.slope = n->rows ? n->slope : -1};
+static sl_usual slope_alone(const sl_usual *n) {
+    return (sl_usual){.slope = n->rows ? n->slope : -1};
 }
 
 /* How time follows work stays known. */
@@ -345,7 +345,7 @@ sl_status sl_history_renew(sl_history *s, int keep) {
 
 /* What lately is, where that is well below what was taken for healthy; 0: it is not. */
 static double fallen_to(sl_history *s, const int *rows, int count, int replica, int at,
-                        sl_history_level level, double least, const sl_norm *n) {
+                        sl_history_level level, double least, const sl_usual *n) {
     sl_level room;
     int found = 0;
     for (int i = 0; i < count; i++) {
@@ -360,7 +360,7 @@ static double fallen_to(sl_history *s, const int *rows, int count, int replica, 
     return found >= SL_ROWS_HEALTHY_LEAST ? sl_history_median(s->room, found) : 0;
 }
 
-static double lower(sl_norm *n, double time) {
+static double lower(sl_usual *n, double time) {
     double share = n->time > 0 ? time / n->time : 1;
     n->time = time;
     n->usual *= share;

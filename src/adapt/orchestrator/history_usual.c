@@ -7,7 +7,7 @@
 
 /* Where nobody knows how time follows work, anything between not at all and in proportion is as it should be.
  */
-double sl_norm_time(const sl_norm *n, double time, double work) {
+double sl_norm_time(const sl_usual *n, double time, double work) {
     if (!(n->work > 0) || !(work > 0) || !(n->time > 0))
         return time;
     double expected = n->slope >= 0 ? n->time + n->slope * (work - n->work)
@@ -68,7 +68,7 @@ void sl_history_medians(sl_history *s, const int *rows, int count, int replica, 
 
 /* The median over the rows in terms of usual work; 0: that is not known. */
 static double usual_time(sl_history *s, const int *rows, int count, int replica, int at,
-                         sl_history_level level, const sl_norm *n) {
+                         sl_history_level level, const sl_usual *n) {
     sl_level room;
     int found = 0;
     for (int i = 0; i < count && n->work > 0; i++) {
@@ -81,7 +81,7 @@ static double usual_time(sl_history *s, const int *rows, int count, int replica,
 
 /* Where the work of ops is known, medians become what usual work takes. B follows I and W where it was not
  * measured itself, and they follow it. */
-static void ops_in_usual_work(sl_history *s, const int *rows, int count, int replica, const sl_norm *op,
+static void ops_in_usual_work(sl_history *s, const int *rows, int count, int replica, const sl_usual *op,
                               sl_problem *p) {
     for (int stage = 0; stage < p->stages; stage++) {
         double share[SL_OP_KINDS] = {0};
@@ -152,7 +152,7 @@ double sl_history_time(sl_history *s) {
 
 double sl_history_time_error(sl_history *s) {
     int rows[SL_ROWS], count = sl_history_collect(s, s->quiet, s->rows, s->hold, 0, rows);
-    const sl_norm *n = &s->iteration;
+    const sl_usual *n = &s->iteration;
     return count && n->rows ? n->spread * sqrt(MEDIAN_VARIANCE * (1.0 / count + 1.0 / n->rows)) : 0;
 }
 

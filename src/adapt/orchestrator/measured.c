@@ -41,20 +41,20 @@ void sl_measured_drop(sl_measured *m) {
 /* ---- from records ---- */
 
 /* One op or message. */
-typedef struct sample {
+typedef struct level_sample {
     int at, part;
     double time, work;
-} sample;
+} level_sample;
 
 static int by_place_and_time(const void *left, const void *right) {
-    const sample *a = left, *b = right;
+    const level_sample *a = left, *b = right;
     if (a->at != b->at)
         return a->at < b->at ? -1 : 1;
     return a->time < b->time ? -1 : a->time > b->time;
 }
 
 /* The line through time and work, as sums around the means. */
-static void add_work(const sample *s, int count, sl_level *level) {
+static void add_work(const level_sample *s, int count, sl_level *level) {
     double work = 0, time = 0;
     for (int i = 0; i < count; i++)
         if (s[i].work > 0) {
@@ -75,7 +75,7 @@ static void add_work(const sample *s, int count, sl_level *level) {
 }
 
 /* Sorted samples of ops: parts of one op count together. */
-static sl_level op_level(const sample *s, int count) {
+static sl_level op_level(const level_sample *s, int count) {
     sl_level level = {0};
     double sum = 0;
     for (int i = 0; i < count; i++) {
@@ -91,12 +91,12 @@ static sl_level op_level(const sample *s, int count) {
     return level;
 }
 
-static double middle_of(const sample *s, int count) {
+static double middle_of(const level_sample *s, int count) {
     return count % 2 ? s[count / 2].time : (s[count / 2 - 1].time + s[count / 2].time) / 2;
 }
 
 /* Of mean work, by the median around the line. */
-static sl_level link_level(sample *s, int count) {
+static sl_level link_level(level_sample *s, int count) {
     sl_level level = {.count = count, .time = middle_of(s, count)};
     add_work(s, count, &level);
     if (level.worked < count || !(level.span > 0))
@@ -108,7 +108,7 @@ static sl_level link_level(sample *s, int count) {
     return level;
 }
 
-static void fill(sample *s, int count, sl_level *level, int links) {
+static void fill(level_sample *s, int count, sl_level *level, int links) {
     if (count > 1)
         qsort(s, (size_t)count, sizeof *s, by_place_and_time);
     for (int first = 0, last; first < count; first = last) {
@@ -132,21 +132,21 @@ static double alone(const sl_problem *expected, const sl_timeline *t, int i) {
 
 static sl_status fill_levels(const sl_problem *expected, const sl_timeline *t, const double *op_work,
                              const double *message_work, sl_measured *m) {
-    sample *s;
+    level_sample *s;
     int most = t->spans > t->transfers ? t->spans : t->transfers;
     SL_TRY(sl_alloc(&s, (size_t)most, sizeof *s));
     for (int i = 0; i < t->spans; i++)
-        s[i] = (sample){.at = t->span[i].op.kind * expected->stages + t->span[i].op.stage,
-                        .part = t->span[i].op.part,
-                        .time = alone(expected, t, i),
-                        .work = op_work ? op_work[i] : 0};
+        s[i] = (level_sample){.at = t->span[i].op.kind * expected->stages + t->span[i].op.stage,
+                              .part = t->span[i].op.part,
+                              .time = alone(expected, t, i),
+                              .work = op_work ? op_work[i] : 0};
     fill(s, t->spans, m->op, 0);
     for (int i = 0; i < t->transfers; i++) {
         const sl_transfer *message = &t->transfer[i];
         sl_time time = message->arrive - message->start;
-        s[i] = (sample){.at = message->from * expected->ranks + message->to,
-                        .time = time > 0 ? (double)time : 0,
-                        .work = message_work ? message_work[i] : 0};
+        s[i] = (level_sample){.at = message->from * expected->ranks + message->to,
+                              .time = time > 0 ? (double)time : 0,
+                              .work = message_work ? message_work[i] : 0};
     }
     fill(s, t->transfers, m->link, 1);
     sl_free(s);

@@ -35,7 +35,7 @@ void sl_naming_changed(sl_naming *n, const sl_history *s) {
 /* ---- who ---- */
 
 typedef struct saying {
-    const sl_comparison *c;
+    const sl_slowness *c;
     const sl_row *last;  /* of the rows at hand */
     const sl_slow *link; /* [links] the slow ones of the replica at hand */
     int links;
@@ -215,7 +215,7 @@ static void say_all_links(saying *s) {
 
 /* Most of what there is: then it is something that they share. */
 static int say_shared(saying *s) {
-    const sl_comparison *c = s->c;
+    const sl_slowness *c = s->c;
     char why[192];
     if (c->slow_devices > 2 && 2 * c->slow_devices >= c->devices)
         snprintf(why, sizeof why, "%d of %d devices are slow: they share what became slow, or the work grew",
@@ -267,7 +267,7 @@ static void say_sums(saying *s, double lost) {
 
 /* Load that is no fault: some stages have more work than they had, or all have. */
 static int say_load(saying *s) {
-    const sl_comparison *c = s->c;
+    const sl_slowness *c = s->c;
     for (size_t i = 0; i < c->count; i++) {
         const sl_slow *stage = &c->slow[i];
         sl_suspect *suspect = stage->kind == SL_SLOW_STAGE
@@ -350,7 +350,7 @@ static int is_certain(const sl_history *s, int first, double lost) {
 /* The last rows have more work than those before, so much that they take longer. Where nobody tells of work,
  * they take longer. */
 static sl_growth growth_of_load(const sl_history *s) {
-    const sl_norm *n = &s->iteration;
+    const sl_usual *n = &s->iteration;
     sl_growth g = {0};
     if (s->learnt && s->rows - VERDICT >= s->since)
         g = sl_loads_grown(&s->loads, s->quiet, 1 + SL_ITERATION_LEAST);

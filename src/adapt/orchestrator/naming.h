@@ -46,7 +46,7 @@ typedef struct sl_naming {
     sl_naming_result told; /* the last verdict, while iterations are slow */
     int altered; /* iterations take another time than at first because of what was done: their length alone
                     says nothing */
-    sl_comparison comparison;
+    sl_slowness comparison;
 } sl_naming;
 
 sl_status sl_naming_open(sl_naming *naming);

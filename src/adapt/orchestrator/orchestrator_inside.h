@@ -60,11 +60,11 @@ typedef struct sl_case {
 
 /* A direction between two processes, as it was measured: ns more than the best connection of its kind takes.
  */
-typedef struct sl_pair {
+typedef struct sl_process_pair {
     int from, to;
     int between;          /* of two replicas; 0: within a pipeline */
     double latency, late; /* without a message; of one of a megabyte */
-} sl_pair;
+} sl_process_pair;
 
 /* What a replica runs. */
 /* origin: of the very beginning. first: of the present layout. */
@@ -109,7 +109,7 @@ struct sl_orchestrator {
     int kinds;
     sl_history series;
     sl_naming naming;
-    sl_comparison lately, last;
+    sl_slowness lately, last;
     int uneven; /* iterations, one after the other, in which a stage had more work against others than it had
                  */
     sl_model *model;            /* NULL: what is healthy is not known yet */
@@ -136,7 +136,7 @@ struct sl_orchestrator {
         int left;
     } * memory; /* links that nobody uses now */
     size_t memories, memory_room;
-    sl_pair *pair;       /* [pairs] that were measured last */
+    sl_process_pair *pair; /* [pairs] that were measured last */
     unsigned char *card; /* [processes] by them it is a card that is slow */
     int pairs;
     double *looked; /* [stages] what sums had grown by at the last look at the network, ns */
@@ -202,7 +202,7 @@ void sl_cases_move(sl_orchestrator *o, const sl_job_layout *next);
 /** The process at a place: of tensor ranks, which are measured as one, the lowest. */
 int sl_cases_process(const sl_orchestrator *o, int rank, int replica);
 
-/* ---- pairs.c */
+/* ---- process_pairs.c */
 /** Of a look at the network, in the present layout. SL_ENOMEM. */
 sl_status sl_pairs_take(sl_orchestrator *o, const sl_network_measure *measure, int count);
 /** The pair of processes at a rank whose connection between two replicas was found slowest, the lower one
@@ -323,7 +323,7 @@ sl_orchestrator_action sl_strategies_action(sl_orchestrator *o, const sl_action 
 /** The action for what the ladder says; o->action. */
 sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *action);
 
-/* ---- events.c */
+/* ---- wording.c */
 /** Room for what a call tells. SL_ENOMEM. */
 sl_status sl_events_reserve(sl_orchestrator *o);
 /** One more event of this iteration, to be filled in; NULL: no memory (o->failed). */

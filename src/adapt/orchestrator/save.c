@@ -56,26 +56,26 @@ static sl_time *time_at(sl_problem *p, size_t at) {
     return at % 2 ? &p->link[at / 2].transfer : &p->link[at / 2].latency;
 }
 
-static sl_norm *norm_at(const sl_baseline *b, const sl_problem *p, size_t at) {
+static sl_usual *norm_at(const sl_baseline *b, const sl_problem *p, size_t at) {
     size_t ops = SL_OP_KINDS * (size_t)p->stages, links = (size_t)p->ranks * (size_t)p->ranks;
     return at < ops ? &b->op[at] : at < ops + links ? &b->link[at - ops] : &b->sum[at - ops - links];
 }
 
-static void put_norm(const sl_norm *n, double *to) {
+static void put_norm(const sl_usual *n, double *to) {
     const double all[NORM] = {n->rows, n->time,  n->usual, n->spread,
                               n->work, n->slope, n->first, n->first_work};
     memcpy(to, all, sizeof all);
 }
 
-static sl_norm get_norm(const double *from) {
-    return (sl_norm){.rows = from[0] > 0 && from[0] <= SL_HEALTHY_ROWS ? (int)from[0] : 0,
-                     .time = from[1],
-                     .usual = from[2],
-                     .spread = from[3],
-                     .work = from[4],
-                     .slope = from[5],
-                     .first = from[6],
-                     .first_work = from[7]};
+static sl_usual get_norm(const double *from) {
+    return (sl_usual){.rows = from[0] > 0 && from[0] <= SL_HEALTHY_ROWS ? (int)from[0] : 0,
+                      .time = from[1],
+                      .usual = from[2],
+                      .spread = from[3],
+                      .work = from[4],
+                      .slope = from[5],
+                      .first = from[6],
+                      .first_work = from[7]};
 }
 
 static json_t *save_baseline(const sl_baseline *b) {
@@ -294,7 +294,7 @@ static sl_status load_all(sl_orchestrator *o, const json_t *all) {
 static sl_status unload(sl_orchestrator *o, const sl_time *cost) {
     for (int r = 0; r < o->config.job.replicas; r++)
         sl_history_clear(&o->series, r, r);
-    o->series.iteration = (sl_norm){0};
+    o->series.iteration = (sl_usual){0};
     o->series.learnt = o->series.learns = o->renewed = 0;
     o->healthy_time = o->healthy_model = 0;
     memcpy(o->config.cost, cost, sizeof o->config.cost);

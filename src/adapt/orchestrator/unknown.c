@@ -91,11 +91,11 @@ static int replicas_of_host(const sl_unknown_job *job) {
 
 /* Times of a microbatch, healthy ones 1. If all ranks are replicas a slow device is its rank; otherwise, and
  * on a slow host, only how many are slow counts. */
-static void speeds(const sl_unknown_view *v, const devices *d, sl_replica *replica) {
+static void speeds(const sl_unknown_view *v, const devices *d, sl_replica_rate *replica) {
     const sl_unknown_job *job = v->job;
     int next = 0, all = job->replicas == job->ranks;
     for (int i = 0; i < job->replicas; i++)
-        replica[i] = (sl_replica){.time = 1};
+        replica[i] = (sl_replica_rate){.time = 1};
     for (int i = 0; i < v->parts; i++) {
         const sl_unknown_part *p = &v->part[i];
         double time = isfinite(d->scale) ? 1 + (factor(p) - 1) * d->scale : d->slowest;
@@ -111,7 +111,7 @@ static void speeds(const sl_unknown_view *v, const devices *d, sl_replica *repli
 /* The best split[replicas], and the longest replica's time over that of a healthy one with its even share.
  * SL_ENONE: there is nothing to balance. */
 static sl_status balanced(const sl_unknown_view *v, const devices *d, int *split, double *longest) {
-    sl_replica *replica;
+    sl_replica_rate *replica;
     long long all = (long long)v->job->replicas * v->job->microbatches;
     if (v->job->replicas < 2 || d->cost <= 0 || all > INT32_MAX)
         return sl_error(SL_ENONE, "there is no slow device to balance");

@@ -18,15 +18,15 @@ typedef struct incident {
     int strategy; /* the last that was carried out while it lasts; -1 */
 } incident;
 
-typedef struct asked {
+typedef struct program_question {
     const sl_orchestrator *o;
     sl_strategy_kind kind;
-} asked;
+} program_question;
 
 struct sl_unknown {
     sl_unknown_job job;
     sl_unknown_view view; /* of job and part */
-    asked ask[SL_STRATEGY_KINDS];
+    program_question ask[SL_STRATEGY_KINDS];
     incident *incident;
     size_t count, capacity;
     sl_unknown_part *part; /* what was slow when the program was last; room as for incidents */
@@ -57,7 +57,7 @@ static const char *host_of(const sl_orchestrator *o, const incident *i) {
 }
 
 static double remaining(void *user, const sl_incident *told) {
-    const asked *ask = user;
+    const program_question *ask = user;
     const sl_unknown_view *view = &ask->o->unknown->view;
     const incident *i = find(ask->o->unknown, told->id);
     double loss = i && i->place >= 0 ? sl_unknown_loss(view, i->place) : 0;
@@ -68,7 +68,7 @@ static double remaining(void *user, const sl_incident *told) {
 }
 
 static double keeping(void *user, const sl_incident *told) {
-    const asked *ask = user;
+    const program_question *ask = user;
     (void)told;
     return sl_unknown_keeping(&ask->o->unknown->view, ask->kind);
 }
@@ -80,8 +80,8 @@ static sl_status open_ladder(sl_orchestrator *o, const sl_orchestrator_config *c
         o->rung[s] = -1;
         if (s < SL_STRATEGY_BALANCE || !(c->can & (1u << s)))
             continue;
-        asked *ask = &o->unknown->ask[s];
-        *ask = (asked){.o = o, .kind = (sl_strategy_kind)s};
+        program_question *ask = &o->unknown->ask[s];
+        *ask = (program_question){.o = o, .kind = (sl_strategy_kind)s};
         strategy[o->rungs] = (sl_strategy){
             .name = sl_strategy_words[s],
             .causes = s == SL_STRATEGY_BALANCE ? SL_CAUSE_DEVICE | SL_CAUSE_HOST : SL_CAUSES_ANY,

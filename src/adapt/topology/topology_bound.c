@@ -62,11 +62,11 @@ static int by_speed(const void *a, const void *b) {
 /* The least that a replica takes of which `slow` stages have a host of this speed: its busiest stage does all
  * its ops behind a forward through the stages before it, and even the lightest stages become so much slower.
  */
-static sl_time bound_slow(const sl_seating *s, const sl_cell *cell, double speed, int slow) {
+static sl_time bound_slow(const sl_seating *s, const sl_stage_times *cell, double speed, int slow) {
     const sl_cluster *c = s->cluster;
     sl_time least = SL_TIME_NEVER;
     unsigned subsets = 1u << c->pipeline;
-    sl_cell mine[12];
+    sl_stage_times mine[12];
     sl_time end[12], scratch[4 * 13];
     for (unsigned chosen = 0; chosen < subsets; chosen++) {
         if (__builtin_popcount(chosen) != slow)

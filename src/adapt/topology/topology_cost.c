@@ -72,7 +72,7 @@ static double tensor_sum(const sl_seating *s, int replica, int stage) {
     return 2.0 * (c->tensor - 1) * slowest;
 }
 
-sl_cell sl_cell_cost(const sl_seating *s, int replica, int stage) {
+sl_stage_times sl_cell_cost(const sl_seating *s, int replica, int stage) {
     const sl_cluster *c = s->cluster;
     const int *host = &s->host[sl_position(c, 0, replica, stage)];
     double speed = s->best->speed, sum = 0;
@@ -81,7 +81,7 @@ sl_cell sl_cell_cost(const sl_seating *s, int replica, int stage) {
             speed = fmin(speed, c->speed[host[t]]);
     if (c->tensor > 1)
         sum = tensor_sum(s, replica, stage);
-    sl_cell cell;
+    sl_stage_times cell;
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         double sums = kind == SL_F ? c->sums[0][stage] : kind == SL_W ? 0 : c->sums[1][stage];
         cell.time[kind] = whole((double)c->time[kind][stage] / speed + sums * sum);

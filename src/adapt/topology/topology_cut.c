@@ -98,7 +98,7 @@ static sl_time changed(sl_seating *s) {
 static sl_time with_cell(const cut *k, int stage) {
     sl_seating *s = k->s;
     const sl_cluster *c = s->cluster;
-    sl_cell before = s->cell[stage];
+    sl_stage_times before = s->cell[stage];
     double sum = 2.0 * (c->tensor - 1) * (k->latency + c->sum / c->tensor * k->pace);
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         double sums = kind == SL_F ? c->sums[0][stage] : kind == SL_W ? 0 : c->sums[1][stage];

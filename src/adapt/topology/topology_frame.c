@@ -64,7 +64,7 @@ void sl_frame_free(sl_frame *f) {
     *f = (sl_frame){0};
 }
 
-void sl_frame_replay(sl_frame *f, const sl_cell *cell, const sl_hop *hop, sl_time *end) {
+void sl_frame_replay(sl_frame *f, const sl_stage_times *cell, const sl_hop *hop, sl_time *end) {
     sl_problem *p = &f->problem;
     for (int stage = 0; stage < p->stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
@@ -97,7 +97,7 @@ long long sl_frame_ops(const sl_frame *f) {
 }
 
 /* Time of the op that sends a gradient back, and of what is left to do behind it. */
-static sl_time backward(const sl_frame *f, const sl_cell *cell) {
+static sl_time backward(const sl_frame *f, const sl_stage_times *cell) {
     if (f->full > 0)
         return cell->time[SL_B];
     if (f->full < 0 && cell->time[SL_B] < cell->time[SL_I])
@@ -109,7 +109,7 @@ static sl_time across(const sl_hop *hop, int back) {
     return hop->latency[back] + hop->transfer[back];
 }
 
-void sl_frame_bound(const sl_frame *f, const sl_cell *cell, const sl_hop *hop, sl_time *scratch,
+void sl_frame_bound(const sl_frame *f, const sl_stage_times *cell, const sl_hop *hop, sl_time *scratch,
                     sl_time *end) {
     int stages = f->problem.stages;
     sl_time m = f->problem.microbatches, *head = scratch, *last = head + stages, *trip = last + stages;

@@ -28,9 +28,9 @@ typedef struct sl_best {
     int classes;
 } sl_best;
 
-typedef struct sl_cell {
+typedef struct sl_stage_times {
     sl_time time[SL_OP_KINDS];
-} sl_cell;
+} sl_stage_times;
 
 typedef struct sl_hop {
     sl_time latency[2], transfer[2]; /* 0: activations forwards, 1: gradients back */
@@ -53,7 +53,7 @@ typedef struct sl_seating {
     sl_frame *frame;
     int replay;         /* ends come from the replay; else they are bounded */
     int *host;          /* [positions] */
-    sl_cell *cell;      /* [replica * pipeline + stage] */
+    sl_stage_times *cell; /* [replica * pipeline + stage] */
     sl_hop *hop;        /* the same, to the next stage; the last stage's is not used */
     sl_time *ring;      /* [stage] */
     double *ring_sum;   /* [stage] what its rings would take on their mean link */
@@ -65,7 +65,7 @@ typedef struct sl_seating {
 /* ---- topology_cost.c ---- */
 sl_status sl_best_make(const sl_cluster *cluster, sl_best *best);
 void sl_best_free(sl_best *best);
-sl_cell sl_cell_cost(const sl_seating *s, int replica, int stage);
+sl_stage_times sl_cell_cost(const sl_seating *s, int replica, int stage);
 sl_hop sl_hop_cost(const sl_seating *s, int replica, int stage);
 /** *sum: on the mean link instead of the slowest. */
 sl_time sl_ring_cost(const sl_seating *s, int stage, double *sum);
@@ -74,11 +74,11 @@ sl_time sl_ring_cost(const sl_seating *s, int stage, double *sum);
 sl_status sl_frame_make(const sl_cluster *cluster, sl_frame *frame);
 void sl_frame_free(sl_frame *frame);
 /** When each stage of a replica has done its last op, by the replay; end[pipeline]. */
-void sl_frame_replay(sl_frame *frame, const sl_cell *cell, const sl_hop *hop, sl_time *end);
+void sl_frame_replay(sl_frame *frame, const sl_stage_times *cell, const sl_hop *hop, sl_time *end);
 /** Ops of a replay. */
 long long sl_frame_ops(const sl_frame *frame);
 /** A lower bound of it in O(pipeline); scratch[4 * (pipeline + 1)]. */
-void sl_frame_bound(const sl_frame *frame, const sl_cell *cell, const sl_hop *hop, sl_time *scratch,
+void sl_frame_bound(const sl_frame *frame, const sl_stage_times *cell, const sl_hop *hop, sl_time *scratch,
                     sl_time *end);
 
 /* ---- topology_seating.c ---- */

@@ -35,8 +35,9 @@ static int digits(const char *text, size_t length) {
 
 /* Calls `each` for every name that `node` (a scalar) writes, in order; at most SL_MAX_CLUSTER. SL_EINVAL
  * names file, line and key of `where`. */
-static sl_status sl_names_expand(const sl_node *where, const sl_node *node,
-                                 sl_status (*each)(const sl_node *, const char *, void *), void *object) {
+static sl_status sl_names_expand(const sl_yaml_node *where, const sl_yaml_node *node,
+                                 sl_status (*each)(const sl_yaml_node *, const char *, void *),
+                                 void *object) {
     const char *text;
     if (node->kind != SL_NODE_SCALAR)
         return sl_node_error(where, "must be a name of a host, such as node3 or node[0-7]");
@@ -69,7 +70,7 @@ typedef struct collection {
     unsigned char seen[SL_MAX_CLUSTER];
 } collection;
 
-static sl_status collect(const sl_node *where, const char *name, void *object) {
+static sl_status collect(const sl_yaml_node *where, const char *name, void *object) {
     collection *c = object;
     int host = sl_names_find(c->cluster, name);
     if (host < 0)
@@ -83,8 +84,8 @@ static sl_status collect(const sl_node *where, const char *name, void *object) {
 
 /* A list of names, or one: their hosts into host[capacity], *count of them. `all` ("*") allowed: every host.
  * SL_EINVAL: unknown, twice, too many. */
-static sl_status sl_names_hosts(const sl_cluster *c, const sl_node *where, const sl_node *node, int *host,
-                                int *count) {
+static sl_status sl_names_hosts(const sl_cluster *c, const sl_yaml_node *where, const sl_yaml_node *node,
+                                int *host, int *count) {
     collection all = {.cluster = c, .host = host, .count = count};
     *count = 0;
     if (node->kind == SL_NODE_MAP)
@@ -190,22 +191,22 @@ sl_status sl_cluster_check(const sl_cluster *c, const char *where) {
     return SL_OK;
 }
 
-typedef struct request {
+typedef struct topology_request {
     int tensor, data, pipeline, microbatches, size;
     char *schedule;
-} request;
+} topology_request;
 
-typedef struct link_item {
+typedef struct cluster_link_item {
     double latency_ms, bandwidth_gbps;
     int one_way;
-} link_item;
+} cluster_link_item;
 
 typedef struct host_item {
     double speed;
 } host_item;
 
-#define AT(field) offsetof(request, field)
-#define LINK(field) offsetof(link_item, field)
+#define AT(field) offsetof(topology_request, field)
+#define LINK(field) offsetof(cluster_link_item, field)
 /* clang-format off */
 static const sl_key parallel_keys[] = {
     {.name = "tensor", .type = SL_KEY_INT, .standard = "1", .offset = AT(tensor), .minimum = 1, .maximum = SL_MAX_CLUSTER, .help = "tensor ranks of a stage, each on a host of its own; 1 where they share one"},
@@ -259,7 +260,7 @@ typedef struct naming {
     int count;
 } naming;
 
-static sl_status add_host(const sl_node *where, const char *name, void *object) {
+static sl_status add_host(const sl_yaml_node *where, const char *name, void *object) {
     naming *n = object;
     if (n->count == n->cluster->hosts)
         return sl_node_error(where, "has more hosts than the %d positions of 'parallel'", n->cluster->hosts);
@@ -275,17 +276,17 @@ static sl_status add_host(const sl_node *where, const char *name, void *object) 
     return SL_OK;
 }
 
-static sl_status read_hosts(const sl_node *list, sl_cluster *c) {
+static sl_status read_hosts(const sl_yaml_node *list, sl_cluster *c) {
     naming n = {.cluster = c};
     if (list->kind != SL_NODE_LIST)
         return sl_node_error(list, "must be a list of names or of {name, speed}");
     for (int i = 0; i < list->children; i++) {
-        const sl_node *item = list->child[i];
+        const sl_yaml_node *item = list->child[i];
         host_item host = {.speed = 1};
         if (item->kind == SL_NODE_MAP)
             SL_TRY(sl_config_read(item, "hosts", host_keys, &host));
         n.speed = host.speed;
-        const sl_node *name = item->kind == SL_NODE_MAP ? sl_node_find(item, "name") : item;
+        const sl_yaml_node *name = item->kind == SL_NODE_MAP ? sl_node_find(item, "name") : item;
         SL_TRY(sl_names_expand(name->key ? name : list, name, add_host, &n));
     }
     if (n.count < c->hosts)
@@ -293,7 +294,7 @@ static sl_status read_hosts(const sl_node *list, sl_cluster *c) {
     return SL_OK;
 }
 
-static void set_link(sl_cluster *c, int from, int to, const link_item *link) {
+static void set_link(sl_cluster *c, int from, int to, const cluster_link_item *link) {
     size_t i = (size_t)from * (size_t)c->hosts + (size_t)to;
     if (from == to)
         return;
@@ -301,11 +302,11 @@ static void set_link(sl_cluster *c, int from, int to, const link_item *link) {
     c->pace[i] = 8 / link->bandwidth_gbps; /* bits a byte / bits a ns */
 }
 
-static sl_status read_group(const sl_node *item, sl_cluster *c, int *host) {
-    link_item link = {0};
+static sl_status read_group(const sl_yaml_node *item, sl_cluster *c, int *host) {
+    cluster_link_item link = {0};
     int count;
     SL_TRY(sl_config_read(item, "groups", group_keys, &link));
-    const sl_node *hosts = sl_node_find(item, "hosts");
+    const sl_yaml_node *hosts = sl_node_find(item, "hosts");
     SL_TRY(sl_names_hosts(c, hosts, hosts, host, &count));
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count; k++)
@@ -313,11 +314,11 @@ static sl_status read_group(const sl_node *item, sl_cluster *c, int *host) {
     return SL_OK;
 }
 
-static sl_status read_pair(const sl_node *item, sl_cluster *c, int *host) {
-    link_item link = {0};
+static sl_status read_pair(const sl_yaml_node *item, sl_cluster *c, int *host) {
+    cluster_link_item link = {0};
     int count[2], *end[2] = {host, host + c->hosts};
     SL_TRY(sl_config_read(item, "list", list_keys, &link));
-    const sl_node *between = sl_node_find(item, "between");
+    const sl_yaml_node *between = sl_node_find(item, "between");
     if (between->kind != SL_NODE_LIST || between->children != 2)
         return sl_node_error(between, "must be [a, b]: two hosts, or two lists of hosts");
     for (int i = 0; i < 2; i++)
@@ -333,8 +334,8 @@ static sl_status read_pair(const sl_node *item, sl_cluster *c, int *host) {
     return SL_OK;
 }
 
-static sl_status read_items(const sl_node *list, sl_cluster *c,
-                            sl_status (*read)(const sl_node *, sl_cluster *, int *)) {
+static sl_status read_items(const sl_yaml_node *list, sl_cluster *c,
+                            sl_status (*read)(const sl_yaml_node *, sl_cluster *, int *)) {
     int *host;
     if (!list)
         return SL_OK;
@@ -349,10 +350,10 @@ static sl_status read_items(const sl_node *list, sl_cluster *c,
     return status;
 }
 
-static sl_status read_links(const sl_node *map, sl_cluster *c) {
-    link_item link = {0};
+static sl_status read_links(const sl_yaml_node *map, sl_cluster *c) {
+    cluster_link_item link = {0};
     SL_TRY(sl_config_read(map, "links", links_keys, &link));
-    const sl_node *standard = sl_node_find(map, "default");
+    const sl_yaml_node *standard = sl_node_find(map, "default");
     if (!standard && c->hosts > 1)
         return sl_node_error(map, "lacks 'default', the links that are not named");
     if (standard) {
@@ -365,7 +366,7 @@ static sl_status read_links(const sl_node *map, sl_cluster *c) {
     return read_items(sl_node_find(map, "list"), c, read_pair);
 }
 
-static sl_status read_present(const sl_node *node, sl_cluster *c) {
+static sl_status read_present(const sl_yaml_node *node, sl_cluster *c) {
     int count;
     if (node->kind != SL_NODE_LIST)
         return sl_node_error(node, "must be a list of the hosts' names by position");
@@ -375,7 +376,7 @@ static sl_status read_present(const sl_node *node, sl_cluster *c) {
                : sl_node_error(node, "must name each of the %d hosts once, got %d", c->hosts, count);
 }
 
-static sl_status read_times(const sl_node *root, const sl_node *map, sl_cluster *c) {
+static sl_status read_times(const sl_yaml_node *root, const sl_yaml_node *map, sl_cluster *c) {
     if (!map)
         return sl_error(SL_EINVAL,
                         "%s:%d: 'times_ms' is missing in 'cluster' (or give a profile with --profile)",
@@ -388,7 +389,7 @@ static sl_status read_times(const sl_node *root, const sl_node *map, sl_cluster 
 }
 
 /* What the first replica measured, at the speed of the hosts that it ran on. */
-static sl_status take_profile(const sl_node *root, const sl_problem *profile, sl_cluster *c) {
+static sl_status take_profile(const sl_yaml_node *root, const sl_problem *profile, sl_cluster *c) {
     if (sl_node_find(root, "times_ms"))
         return sl_node_error(sl_node_find(root, "times_ms"),
                              "is given by the profile, too; leave one of them out");
@@ -413,13 +414,14 @@ static sl_status take_profile(const sl_node *root, const sl_problem *profile, sl
     return SL_OK;
 }
 
-static sl_status check_extremes(const sl_node *root, const sl_cluster *c) {
+static sl_status check_extremes(const sl_yaml_node *root, const sl_cluster *c) {
     char where[512];
     snprintf(where, sizeof where, "%s:%d: 'cluster'", root->file, root->line);
     return sl_cluster_check(c, where);
 }
 
-static sl_status read_rest(const sl_node *root, const sl_problem *profile, const request *r, sl_cluster *c) {
+static sl_status read_rest(const sl_yaml_node *root, const sl_problem *profile, const topology_request *r,
+                           sl_cluster *c) {
     SL_TRY(read_hosts(sl_node_find(root, "hosts"), c));
     SL_TRY(read_links(sl_node_find(root, "links"), c));
     if (sl_node_find(root, "present"))
@@ -433,8 +435,8 @@ static sl_status read_rest(const sl_node *root, const sl_problem *profile, const
 }
 
 /* A problem file has the pipeline of one replica, and that is not enough. */
-static sl_status refuse_problem(const sl_node *root) {
-    const sl_node *pipeline = root->kind == SL_NODE_MAP ? sl_node_find(root, "pipeline") : NULL;
+static sl_status refuse_problem(const sl_yaml_node *root) {
+    const sl_yaml_node *pipeline = root->kind == SL_NODE_MAP ? sl_node_find(root, "pipeline") : NULL;
     if (!pipeline)
         return SL_OK;
     return sl_node_error(
@@ -444,8 +446,8 @@ static sl_status refuse_problem(const sl_node *root) {
 }
 
 sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile, sl_cluster *c) {
-    request r = {0};
-    const sl_node *root = document->root;
+    topology_request r = {0};
+    const sl_yaml_node *root = document->root;
     *c = (sl_cluster){0};
     SL_TRY(refuse_problem(root));
     sl_status status = sl_file_kind_check(root, SL_FILE_CLUSTER);

@@ -130,7 +130,7 @@ sl_time sl_seating_spread(const sl_seating *s) {
     for (int p = 0; p < c->pipeline; p++) {
         sl_time most = 0;
         for (int d = 0; d < c->data; d++) {
-            const sl_cell *cell = &s->cell[d * c->pipeline + p];
+            const sl_stage_times *cell = &s->cell[d * c->pipeline + p];
             sl_time work = 0;
             for (int kind = 0; kind < SL_OP_KINDS; kind++)
                 work += s->frame->ops[kind][p] * cell->time[kind];

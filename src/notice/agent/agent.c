@@ -79,8 +79,8 @@ static void find_control(sl_agent *a) {
     sl_control *control = sl_folder_map(a->config.folder, "control", 1, 8, &bytes);
     if (!control)
         return;
-    sl_file_kind kind = sl_file_head_read(&control->head, bytes, SL_CONTROL_MAGIC, SL_PROBE_LAYOUT, versions,
-                                          sizeof versions);
+    sl_probe_file kind = sl_file_head_read(&control->head, bytes, SL_CONTROL_MAGIC, SL_PROBE_LAYOUT, versions,
+                                           sizeof versions);
     if (kind == SL_FILE_OURS && bytes >= sizeof *control) {
         a->control = control;
         return;

@@ -13,7 +13,7 @@
 #define SL_AGENT_PART 2048 /* records of a message */
 
 typedef struct sl_watched_process {
-    sl_process process;
+    sl_process_id process;
     int pid; /* here; -1: not known */
     int rank, size;
     int ended;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct sheet {
-    sl_process process;
+    sl_process_id process;
     int thread;
     FILE *file; /* NULL: could not be written */
 } sheet;

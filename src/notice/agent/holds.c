@@ -5,12 +5,12 @@
 #include <sys/mman.h>
 
 /* The gate of exactly this process; NULL: `trouble` says why not. */
-static sl_gate *map(const char *folder, const sl_process *process, char *trouble, size_t trouble_size) {
+static sl_gate *map(const char *folder, const sl_process_id *process, char *trouble, size_t trouble_size) {
     char name[SL_FILE_NAME], versions[160];
     size_t bytes;
     sl_gate_name(process, name);
     sl_gate *gate = sl_folder_map(folder, name, 1, sizeof gate->head, &bytes);
-    sl_file_kind kind = gate ? sl_gate_read(gate, bytes, versions, sizeof versions) : SL_FILE_FOREIGN;
+    sl_probe_file kind = gate ? sl_gate_read(gate, bytes, versions, sizeof versions) : SL_FILE_FOREIGN;
     if (kind == SL_FILE_OURS && gate->head.process.id == process->id)
         return gate;
     if (kind == SL_FILE_OTHER)
@@ -22,7 +22,7 @@ static sl_gate *map(const char *folder, const sl_process *process, char *trouble
     return NULL;
 }
 
-sl_status sl_holds_begin(sl_holds *h, int64_t round, const sl_process *process, size_t processes,
+sl_status sl_holds_begin(sl_holds *h, int64_t round, const sl_process_id *process, size_t processes,
                          sl_time deadline, char *trouble, size_t trouble_size) {
     sl_holds_end(h);
     trouble[0] = 0;

@@ -24,7 +24,7 @@ typedef struct sl_holds {
 
 /** Maps the gates of these processes and holds them until `deadline` (this node's CLOCK_MONOTONIC). *trouble
  * is "" or says why one of them cannot be held (then none is). SL_ENOMEM. */
-sl_status sl_holds_begin(sl_holds *holds, int64_t round, const sl_process *process, size_t processes,
+sl_status sl_holds_begin(sl_holds *holds, int64_t round, const sl_process_id *process, size_t processes,
                          sl_time deadline, char *trouble, size_t trouble_size);
 
 /** Raises targets: an array of [rank, communicator, source, destination, tag, kind, target]; those of other

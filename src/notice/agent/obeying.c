@@ -162,7 +162,7 @@ static sl_status order_profile(sl_agent *a, const json_t *order, sl_time now) {
 
 static sl_status order_hold(sl_agent *a, const json_t *order, sl_time now) {
     sl_time until;
-    sl_process *process;
+    sl_process_id *process;
     size_t processes = 0;
     sl_message_head head = {
         .kind = SL_MESSAGE_VIEW, .round = sl_json_int(order, "round", 0), .rank = -1, .look = 0};

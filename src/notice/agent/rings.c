@@ -18,9 +18,9 @@
         */
 #define STALE_NEW 10 /* s after which a file that was never finished is nobody's */
 
-typedef struct ring {
+typedef struct call_ring {
     char name[SL_FILE_NAME];
-    sl_process process; /* as its head said when it was mapped */
+    sl_process_id process; /* as its head said when it was mapped */
     int pid, thread;
     const sl_ring_file *file; /* NULL: no ring, or of another version; kept so that it is looked at once */
     size_t bytes;
@@ -28,11 +28,11 @@ typedef struct ring {
     uint64_t position;
     uint64_t looked; /* head at the last look: whoever writes is there */
     int gone;        /* its process has ended */
-} ring;
+} call_ring;
 
 struct sl_rings {
     char *folder;
-    ring *ring; /* [count] */
+    call_ring *ring; /* [count] */
     size_t count, capacity, turn;
     uint32_t *index; /* [indexed] open addressing: 1 + place in ring[], while the folder is scanned */
     size_t indexed, index_room;
@@ -49,7 +49,7 @@ struct sl_rings {
 
 sl_status sl_rings_open(const char *folder, sl_rings **rings) {
     sl_rings *r;
-    sl_process self;
+    sl_process_id self;
     *rings = NULL;
     SL_TRY(sl_alloc(&r, 1, sizeof *r));
     sl_process_find(&self);
@@ -65,7 +65,7 @@ sl_status sl_rings_open(const char *folder, sl_rings **rings) {
     return SL_OK;
 }
 
-static void unmap(ring *one) {
+static void unmap(call_ring *one) {
     if (one->file)
         munmap((void *)(uintptr_t)one->file, one->bytes);
     one->file = NULL;
@@ -79,15 +79,15 @@ void sl_rings_close(sl_rings *rings) {
     SL_FREE(rings->ring, rings->index, rings->ended, rings->folder, rings->records, rings);
 }
 
-static const sl_record_ring *ring_of(const ring *one) {
+static const sl_record_ring *ring_of(const call_ring *one) {
     return (const sl_record_ring *)(const void *)(one->file + 1);
 }
 
-static uint64_t head_of(const ring *one) {
+static uint64_t head_of(const call_ring *one) {
     return one->file ? atomic_load_explicit(&ring_of(one)->head, memory_order_acquire) : 0;
 }
 
-static int unread(const ring *one) {
+static int unread(const call_ring *one) {
     return one->file && one->position < head_of(one);
 }
 
@@ -131,8 +131,8 @@ static uint64_t start_of(int pid) {
 
 /* Where the file system has no locks, a process of our own namespace is asked for by its number and start.
  * One of another namespace cannot be asked for: what it leaves stays until the watch ends. */
-static int is_there(const sl_rings *rings, const ring *one) {
-    const sl_process *p = &one->process;
+static int is_there(const sl_rings *rings, const call_ring *one) {
+    const sl_process_id *p = &one->process;
     if (p->locked)
         return sl_folder_held(rings->folder, one->name) != 0;
     if (p->space != rings->space)
@@ -144,14 +144,14 @@ static int is_there(const sl_rings *rings, const ring *one) {
 /* ---- files that come ---- */
 
 /* 0 when the file cannot be opened now: it is tried again. */
-static int map(sl_rings *rings, ring *one) {
+static int map(sl_rings *rings, call_ring *one) {
     char versions[160] = "";
     const sl_ring_file *file = sl_folder_map(rings->folder, one->name, 0, 8, &one->bytes);
     if (!file)
         return 0;
     one->file = file;
-    sl_file_kind kind = sl_file_head_read(&file->head, one->bytes, SL_RING_FILE_MAGIC, SL_PROBE_LAYOUT,
-                                          versions, sizeof versions);
+    sl_probe_file kind = sl_file_head_read(&file->head, one->bytes, SL_RING_FILE_MAGIC, SL_PROBE_LAYOUT,
+                                           versions, sizeof versions);
     if (kind == SL_FILE_OTHER && !rings->trouble[0])
         snprintf(rings->trouble, sizeof rings->trouble, "calls of the program are not read: its probe is %s",
                  versions);
@@ -228,8 +228,8 @@ static sl_status found(sl_rings *rings, const char *name) {
     if (!ends_with(name, ".ring") || strlen(name) >= sizeof rings->ring->name || is_known(rings, name))
         return SL_OK;
     SL_TRY(sl_grow(&rings->ring, &rings->capacity, rings->count + 1, sizeof *rings->ring));
-    ring *one = &rings->ring[rings->count];
-    *one = (ring){.pid = -1};
+    call_ring *one = &rings->ring[rings->count];
+    *one = (call_ring){.pid = -1};
     memcpy(one->name, name, strlen(name) + 1); /* it fits: see above */
     if (!map(rings, one))
         return SL_OK;
@@ -266,7 +266,7 @@ static sl_status scan(sl_rings *rings) {
 
 /* Read to its end, and nobody writes it any more. The last of a process takes its gate along. */
 static sl_status forget(sl_rings *rings, size_t which) {
-    ring gone = rings->ring[which];
+    call_ring gone = rings->ring[which];
     char gate[SL_FILE_NAME];
     drop_file(rings, gone.name);
     unmap(&gone);
@@ -283,7 +283,7 @@ static sl_status forget(sl_rings *rings, size_t which) {
 
 sl_status sl_rings_look(sl_rings *rings) {
     for (size_t i = rings->count; i-- > 0;) {
-        ring *one = &rings->ring[i];
+        call_ring *one = &rings->ring[i];
         uint64_t head = head_of(one);
         if (one->file && !one->gone && head == one->looked)
             one->gone = !is_there(rings, one);
@@ -305,7 +305,7 @@ int sl_rings_ended(sl_rings *rings, uint64_t *process) {
 
 size_t sl_rings_read(sl_rings *rings, size_t most, sl_ring_source *source, const sl_call **calls) {
     for (size_t tried = 0; tried < rings->count; tried++) {
-        ring *one = &rings->ring[rings->turn++ % rings->count];
+        call_ring *one = &rings->ring[rings->turn++ % rings->count];
         if (!unread(one))
             continue;
         uint64_t waiting = head_of(one) - one->position;

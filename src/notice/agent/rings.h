@@ -13,7 +13,7 @@
 typedef struct sl_rings sl_rings;
 
 typedef struct sl_ring_source {
-    sl_process process; /* whose ring it is */
+    sl_process_id process; /* whose ring it is */
     int pid;            /* its process id here, in the agent's namespace; -1: it has none, or it is not known */
     int thread;
     int rank, size; /* in the program's world; -1: not known yet */

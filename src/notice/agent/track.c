@@ -81,7 +81,7 @@ static sl_status flush(sl_track *t) {
     return SL_OK;
 }
 
-static sl_status join(sl_track *t, const sl_iteration *iteration, uint64_t bytes) {
+static sl_status join(sl_track *t, const sl_period_iteration *iteration, uint64_t bytes) {
     if (iteration->period != t->period) { /* what was taken for iterations were none */
         t->open = (sl_track_block){0};
         t->period = iteration->period;
@@ -129,7 +129,7 @@ static sl_status choose(sl_track *t) {
 
 static sl_status take(sl_track *t, size_t i) {
     follower *f = &t->follower[i];
-    sl_iteration iteration;
+    sl_period_iteration iteration;
     while (sl_period_take(f->period, &iteration)) {
         f->explained += (uint64_t)iteration.period;
         f->calls = iteration.period;

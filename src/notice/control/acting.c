@@ -315,7 +315,7 @@ static json_t *choose_members(sl_controller *c) {
     int world = sl_nodes_world(&c->nodes), others = 0, gemm = devices_concerned(c);
     for (int rank = 0; members && rank < world; rank++) {
         int pid;
-        const sl_node *node = sl_nodes_of_rank(&c->nodes, rank, &pid);
+        const sl_job_node *node = sl_nodes_of_rank(&c->nodes, rank, &pid);
         if (!node || !node->validate ||
             (world > ALL_TESTED && !concerned(c, rank) && others++ >= ALL_TESTED / 2))
             continue;

@@ -1,10 +1,10 @@
 /* The controller's side of a hold: collects the views of all gates, a look after the other, runs the cut
- * (cut.h), and says what is to be raised. The first look only tells that every gate is held; the cut sees the
- * looks that follow. */
+ * (hold_cut.h), and says what is to be raised. The first look only tells that every gate is held; the cut
+ * sees the looks that follow. */
 #pragma once
 
 #include "base/status.h"
-#include "notice/control/cut.h"
+#include "notice/control/hold_cut.h"
 #include "notice/message/messages.h"
 
 typedef struct sl_closing {

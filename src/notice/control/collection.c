@@ -68,7 +68,7 @@ void sl_collection_settle(sl_collection *c) {
 
 sl_status sl_collection_add(sl_collection *c, const sl_nodes *nodes, const sl_message_head *head,
                             const sl_call *calls) {
-    const sl_node *node = sl_nodes_find(nodes, head->node);
+    const sl_job_node *node = sl_nodes_find(nodes, head->node);
     if (!c->round || head->round != c->round || !node || head->rank < 0 || head->rank >= c->ranks)
         return SL_OK;
     if (c->calls + head->count <= SL_COLLECTION_MOST) {

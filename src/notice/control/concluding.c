@@ -161,7 +161,7 @@ static void narrow(sl_controller *c) {
         return;
     }
     for (int rank = 0; rank < world; rank++) {
-        const sl_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
+        const sl_job_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
         node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
     }
     c->view.verdicts =

@@ -37,7 +37,7 @@ sl_status sl_controller_open(const sl_controller_config *config, sl_controller *
     c->round = first_round();
     c->connected = 1;
     c->begun = c->now = sl_now();
-    sl_seat_open(&c->seat);
+    sl_leadership_open(&c->seat);
     sl_clock_identity(c->nodes.clock, sizeof c->nodes.clock);
     sl_phases_open(&c->phases,
                    (sl_phase_limits){.hold = config->hold,
@@ -47,7 +47,7 @@ sl_status sl_controller_open(const sl_controller_config *config, sl_controller *
                                      .validation = VALIDATION,
                                      .again = AGAIN});
     c->view = (sl_status_view){.iteration = -1, .onset = -1, .connected = 1};
-    sl_status status = sl_samples_open(&c->samples);
+    sl_status status = sl_iteration_samples_open(&c->samples);
     SL_THEN(status, sl_detector_open(SL_CHANGE_BOCD_V, &c->detector));
     if (status != SL_OK) {
         sl_controller_close(c);
@@ -62,12 +62,12 @@ void sl_controller_close(sl_controller *c) {
         return;
     if (c->hold.round) /* not ended properly: the job is let go all the same */
         sl_controller_order(c, "release", c->hold.round, json_object());
-    sl_seat_leave(&c->seat, c->config.store);
+    sl_leadership_leave(&c->seat, c->config.store);
     sl_closing_end(&c->hold.closing);
     sl_collection_end(&c->profile.collection);
     sl_controller_drop_reference(c);
     json_decref(c->validation.result);
-    sl_samples_close(c->samples);
+    sl_iteration_samples_close(c->samples);
     sl_detector_close(c->detector);
     sl_nodes_close(&c->nodes);
     sl_standing_close(&c->standing);
@@ -128,7 +128,7 @@ int sl_controller_answered(sl_controller *c, sl_status status) {
 
 /* ---- nodes ---- */
 
-static void tell_node(sl_controller *c, const sl_node *node, const char *what) {
+static void tell_node(sl_controller *c, const sl_job_node *node, const char *what) {
     char seen[256], text[160] = "";
     for (size_t i = 0; i < node->ranks && strlen(text) + 16 < sizeof text; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? "," : "", node->rank[i].rank);
@@ -145,13 +145,13 @@ static void drop_ranks(sl_controller *c) {
     int world = sl_nodes_world(&c->nodes);
     for (int rank = 0; rank < world; rank++)
         if (!sl_nodes_of_rank(&c->nodes, rank, NULL))
-            sl_samples_lost(c->samples, rank);
+            sl_iteration_samples_lost(c->samples, rank);
     if (sl_standing_places(&c->standing, &c->nodes) != SL_OK)
         c->failed = SL_ENOMEM;
 }
 
 static void hear(sl_controller *c, const json_t *beat) {
-    sl_node *node;
+    sl_job_node *node;
     int news;
     if (sl_nodes_hear(&c->nodes, beat, c->now, &node, &news) != SL_OK) {
         c->failed = SL_ENOMEM;
@@ -189,7 +189,7 @@ static void read_nodes(sl_controller *c) {
         json_array_foreach(beats, i, beat) hear(c, beat);
         json_decref(beats);
     } while (count == MOST);
-    for (sl_node *node; (node = sl_nodes_expired(&c->nodes, c->now));) {
+    for (sl_job_node *node; (node = sl_nodes_expired(&c->nodes, c->now));) {
         tell_node(c, node, "is silent");
         drop_ranks(c);
         snprintf(c->reason, sizeof c->reason, "node %.60s is lost", node->name);
@@ -200,7 +200,7 @@ static void read_nodes(sl_controller *c) {
 /* Offsets of nodes with a clock of their own; not while the job is held. */
 static void ask_clocks(sl_controller *c) {
     for (size_t i = 0; i < c->nodes.count && c->connected; i++) {
-        sl_node *node = &c->nodes.node[i];
+        sl_job_node *node = &c->nodes.node[i];
         sl_time again = node->offset.trips ? CLOCK_AGAIN : CLOCK_RETRY;
         if (!node->alive || node->same_clock || c->hold.round ||
             (node->asked && c->now < node->asked + again))
@@ -223,7 +223,7 @@ static void fill_view(sl_controller *c) {
     c->view.ranks = 0;
     c->view.calls = c->view.lost = 0;
     for (size_t i = 0; i < c->nodes.count; i++) {
-        const sl_node *node = &c->nodes.node[i];
+        const sl_job_node *node = &c->nodes.node[i];
         c->view.ranks += node->alive ? (int)node->ranks : 0;
         c->view.calls += node->calls;
         c->view.lost += node->lost;
@@ -253,7 +253,7 @@ static int take_seat(sl_controller *c) {
     int before = c->seat.mine;
     if (c->now < c->seat.next) /* nobody is asked, so nothing is learned about the store */
         return c->connected && before;
-    if (!sl_controller_answered(c, sl_seat_step(&c->seat, c->config.store, c->now)))
+    if (!sl_controller_answered(c, sl_leadership_step(&c->seat, c->config.store, c->now)))
         return 0;
     if (c->seat.mine && !before)
         take_over(c);

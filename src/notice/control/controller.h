@@ -1,7 +1,7 @@
 /* The controller of a job: moves all nodes through tracking, profiling and validation.
  *
  * It reads what the agents put into the store, runs the change-point detector on the job's iteration times,
- * and at an onset asks for a profile, names suspects, holds the job at a consistent cut (cut.h), has the
+ * and at an onset asks for a profile, names suspects, holds the job at a consistent cut (hold_cut.h), has the
  * suspects validated, releases, and says its verdict. Where no cut closes, the verdict rests on the profile.
  * Stepped by its caller like the agent. */
 #pragma once
@@ -9,9 +9,9 @@
 #include "base/event.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "notice/control/job_status.h"
 #include "notice/control/nodes.h"
 #include "notice/control/standing.h"
-#include "notice/control/status.h"
 #include "notice/store/store.h"
 
 typedef struct sl_controller sl_controller;

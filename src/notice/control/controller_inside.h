@@ -1,14 +1,14 @@
 /* The controller's state, shared by its files: controller.c reads who is there, levels.c their
  * iterations, answering.c what agents answer, all as inputs of the phases; acting.c does what the phases ask
- * for, concluding.c comes to verdicts, telling.c says it. */
+ * for, concluding.c comes to verdicts, control_events.c says it. */
 #pragma once
 
 #include "notice/control/closing.h"
 #include "notice/control/collection.h"
 #include "notice/control/controller.h"
+#include "notice/control/iteration_samples.h"
 #include "notice/control/nodes.h"
 #include "notice/control/phases.h"
-#include "notice/control/samples.h"
 #include "notice/control/seat.h"
 #include "notice/control/standing.h"
 #include "notice/detect/call_profile.h"
@@ -29,12 +29,12 @@ typedef struct sl_interruption {
 struct sl_controller {
     sl_controller_config config;
     sl_time deadline; /* of a hold, ns */
-    sl_seat seat;
+    sl_leadership seat;
     int was_mine, connected;
     int64_t round; /* number of the last order that has one */
     sl_store_position at_nodes, at_iterations, at_profiles, at_views;
     sl_nodes nodes;
-    sl_samples *samples;
+    sl_iteration_samples *samples;
     sl_detector *detector;
     int64_t sample; /* given to the detector since it was opened */
     int64_t since;  /* of them, since the last change */
@@ -139,7 +139,7 @@ void sl_controller_validated(sl_controller *c);
 void sl_controller_verdict_by_profile(sl_controller *c);
 void sl_controller_verdict_by_validation(sl_controller *c);
 
-/* ---- telling.c ---- */
+/* ---- control_events.c ---- */
 
 /** An event of now. `seen`, `decided`, `why` may be NULL. */
 void sl_controller_tell(sl_controller *c, sl_event_kind kind, const char *seen, const char *decided,

@@ -148,20 +148,20 @@ void sl_controller_read_iterations(sl_controller *c) {
             const sl_message_head *head = sl_message_read(&entry[i], SL_MESSAGE_ITERATIONS, &body);
             if (!head)
                 sl_store_refuse(c->config.store);
-            const sl_node *node = head ? sl_nodes_find(&c->nodes, head->node) : NULL;
+            const sl_job_node *node = head ? sl_nodes_find(&c->nodes, head->node) : NULL;
             if (!node || (!node->same_clock && node->offset.trips == 0))
                 continue; /* times that nobody understands */
             for (uint32_t j = 0; j < head->count; j++) {
                 sl_message_block block = ((const sl_message_block *)body)[j];
                 block.start = sl_node_time(node, block.start);
                 block.end = sl_node_time(node, block.end);
-                if (sl_samples_add(c->samples, &block, c->now) != SL_OK ||
+                if (sl_iteration_samples_add(c->samples, &block, c->now) != SL_OK ||
                     sl_standing_block(&c->standing, &block) != SL_OK)
                     c->failed = SL_ENOMEM;
             }
         }
         sl_sample sample; /* entries are no longer needed: what follows talks to the store */
-        while (!c->failed && sl_samples_take(c->samples, c->now, &sample))
+        while (!c->failed && sl_iteration_samples_take(c->samples, c->now, &sample))
             take_sample(c, &sample);
     } while (count == MOST && !c->failed);
 }

@@ -1,6 +1,6 @@
 #include "notice/control/narrow.h"
 
-#include "notice/control/status.h"
+#include "notice/control/job_status.h"
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

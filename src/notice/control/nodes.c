@@ -12,22 +12,22 @@ void sl_nodes_close(sl_nodes *nodes) {
     nodes->count = nodes->capacity = 0;
 }
 
-sl_node *sl_nodes_find(const sl_nodes *nodes, const char *name) {
+sl_job_node *sl_nodes_find(const sl_nodes *nodes, const char *name) {
     for (size_t i = 0; i < nodes->count; i++)
         if (strcmp(nodes->node[i].name, name) == 0)
             return &nodes->node[i];
     return NULL;
 }
 
-static sl_status make(sl_nodes *nodes, const char *name, sl_node **node) {
+static sl_status make(sl_nodes *nodes, const char *name, sl_job_node **node) {
     SL_TRY(sl_grow(&nodes->node, &nodes->capacity, nodes->count + 1, sizeof *nodes->node));
     *node = &nodes->node[nodes->count++];
-    **node = (sl_node){.name = ""};
+    **node = (sl_job_node){.name = ""};
     snprintf((*node)->name, sizeof(*node)->name, "%s", name);
     return SL_OK;
 }
 
-static sl_status read_ranks(sl_node *node, const json_t *ranks, int *changed) {
+static sl_status read_ranks(sl_job_node *node, const json_t *ranks, int *changed) {
     size_t count = json_array_size(ranks), i;
     const json_t *row;
     *changed = count != node->ranks;
@@ -46,14 +46,14 @@ static sl_status read_ranks(sl_node *node, const json_t *ranks, int *changed) {
     return SL_OK;
 }
 
-sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_node **node, int *news) {
+sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job_node **node, int *news) {
     int changed = 0;
     *node = NULL;
     *news = 0;
     if (!sl_beat_is(beat))
         return SL_OK;
     const char *name = sl_json_text(beat, "node", ""), *clock = sl_json_text(beat, "clock", "");
-    sl_node *n = sl_nodes_find(nodes, name);
+    sl_job_node *n = sl_nodes_find(nodes, name);
     if (!n && nodes->count >= SL_MOST_RANKS)
         return SL_OK;
     if (!n)
@@ -78,9 +78,9 @@ sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_nod
     return SL_OK;
 }
 
-sl_node *sl_nodes_expired(sl_nodes *nodes, sl_time now) {
+sl_job_node *sl_nodes_expired(sl_nodes *nodes, sl_time now) {
     for (size_t i = 0; i < nodes->count; i++) {
-        sl_node *n = &nodes->node[i];
+        sl_job_node *n = &nodes->node[i];
         if (n->alive && now - n->heard > SL_NODE_LASTS) {
             n->alive = 0;
             return n;
@@ -126,7 +126,7 @@ int sl_nodes_timed(const sl_nodes *nodes) {
     return 1;
 }
 
-const sl_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid) {
+const sl_job_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid) {
     for (size_t i = 0; i < nodes->count; i++)
         for (size_t j = 0; nodes->node[i].alive && j < nodes->node[i].ranks; j++)
             if (nodes->node[i].rank[j].rank == rank) {
@@ -137,14 +137,14 @@ const sl_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid) {
     return NULL;
 }
 
-int64_t sl_node_time(const sl_node *node, int64_t theirs) {
+int64_t sl_node_time(const sl_job_node *node, int64_t theirs) {
     return node->same_clock ? theirs : theirs - node->offset.offset;
 }
 
 int64_t sl_nodes_clock_error(const sl_nodes *nodes) {
     int64_t first = 0, second = 0; /* the two largest: two nodes may be wrong in opposite directions */
     for (size_t i = 0; i < nodes->count; i++) {
-        const sl_node *n = &nodes->node[i];
+        const sl_job_node *n = &nodes->node[i];
         int64_t error = n->alive && !n->same_clock ? n->offset.error : 0;
         if (error > first) {
             second = first;
@@ -159,7 +159,7 @@ int64_t sl_nodes_clock_error(const sl_nodes *nodes) {
 json_t *sl_nodes_times(const sl_nodes *nodes, sl_time time) {
     json_t *times = json_object();
     for (size_t i = 0; times && i < nodes->count; i++) {
-        const sl_node *n = &nodes->node[i];
+        const sl_job_node *n = &nodes->node[i];
         if (n->alive)
             json_object_set_new(times, n->name,
                                 json_integer((json_int_t)(time + (n->same_clock ? 0 : n->offset.offset))));

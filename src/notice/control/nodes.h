@@ -10,7 +10,7 @@ typedef struct sl_node_rank {
     int rank, pid, period;
 } sl_node_rank;
 
-typedef struct sl_node {
+typedef struct sl_job_node {
     char name[SL_NODE_NAME];
     char clock[SL_CLOCK_NAME]; /* identity */
     int same_clock;            /* as the controller's: offset 0, no error */
@@ -24,10 +24,10 @@ typedef struct sl_node {
     int size; /* of the world, as its processes say */
     sl_node_rank *rank;
     size_t ranks, capacity;
-} sl_node;
+} sl_job_node;
 
 typedef struct sl_nodes {
-    sl_node *node;
+    sl_job_node *node;
     size_t count, capacity;
     char clock[SL_CLOCK_NAME]; /* identity of the controller's own */
 } sl_nodes;
@@ -36,13 +36,13 @@ void sl_nodes_close(sl_nodes *nodes);
 
 /** A heartbeat. *node is who sent it; *news: 1 the node is new or back, 2 its processes changed, else 0.
  * Something else than a heartbeat, or of one node too many: *node is NULL. SL_ENOMEM. */
-sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_node **node, int *news);
+sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job_node **node, int *news);
 
 /** The node of that name; NULL. */
-sl_node *sl_nodes_find(const sl_nodes *nodes, const char *name);
+sl_job_node *sl_nodes_find(const sl_nodes *nodes, const char *name);
 
 /** A node that has been silent for too long, once each; NULL: none. */
-sl_node *sl_nodes_expired(sl_nodes *nodes, sl_time now);
+sl_job_node *sl_nodes_expired(sl_nodes *nodes, sl_time now);
 
 /** All of them count as heard now (after a time without a store). */
 void sl_nodes_forgive(sl_nodes *nodes, sl_time now);
@@ -55,10 +55,10 @@ int sl_nodes_whole(const sl_nodes *nodes);
 int sl_nodes_timed(const sl_nodes *nodes);
 
 /** Where a rank is; NULL: nowhere. *pid may be NULL. */
-const sl_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid);
+const sl_job_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid);
 
 /** A time of a node on the controller's clock. */
-int64_t sl_node_time(const sl_node *node, int64_t theirs);
+int64_t sl_node_time(const sl_job_node *node, int64_t theirs);
 
 /** Bound of the difference of any two nodes' clocks, ns. */
 int64_t sl_nodes_clock_error(const sl_nodes *nodes);

@@ -15,7 +15,7 @@ static void ask(sl_phase_actions *actions, sl_phase_action action) {
     actions->action[actions->count++] = action;
 }
 
-static void enter(sl_phases *p, sl_phase phase, sl_time until) {
+static void enter(sl_phases *p, sl_watch_phase phase, sl_time until) {
     p->phase = phase;
     p->until = until;
 }

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/time.h"
-#include "notice/control/status.h"
+#include "notice/control/job_status.h"
 
 typedef enum sl_phase_input {
     SL_IN_TICK,           /* time has passed */
@@ -61,7 +61,7 @@ typedef struct sl_phase_limits {
 } sl_phase_limits;
 
 typedef struct sl_phases {
-    sl_phase phase;
+    sl_watch_phase phase;
     sl_phase_limits limits;
     int slow;      /* between an onset and its relief */
     int reference; /* there is one */

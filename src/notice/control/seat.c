@@ -8,16 +8,16 @@
 
 #define KEY "controller"
 
-void sl_seat_open(sl_seat *seat) {
+void sl_leadership_open(sl_leadership *seat) {
     char host[64] = "";
-    *seat = (sl_seat){.mine = 0};
+    *seat = (sl_leadership){.mine = 0};
     if (gethostname(host, sizeof host - 1) != 0)
         host[0] = 0;
     snprintf(seat->name, sizeof seat->name, "%s.%d.%lld.%p", host, (int)getpid(), (long long)sl_now(),
              (void *)seat); /* two in one process differ as well */
 }
 
-static sl_status whose(const sl_seat *seat, sl_store *store, int *taken, int *mine) {
+static sl_status whose(const sl_leadership *seat, sl_store *store, int *taken, int *mine) {
     void *bytes;
     size_t size;
     SL_TRY(sl_store_get(store, KEY, &bytes, &size));
@@ -29,7 +29,7 @@ static sl_status whose(const sl_seat *seat, sl_store *store, int *taken, int *mi
 
 /* Between looking and renewing, another may take a seat that has just expired; it then sees itself replaced
  * at its next look, and one of the two remains. What both order meanwhile has different rounds. */
-sl_status sl_seat_step(sl_seat *seat, sl_store *store, sl_time now) {
+sl_status sl_leadership_step(sl_leadership *seat, sl_store *store, sl_time now) {
     int taken = 0, mine = 0;
     if (now < seat->next)
         return SL_OK;
@@ -43,7 +43,7 @@ sl_status sl_seat_step(sl_seat *seat, sl_store *store, sl_time now) {
     return mine ? sl_store_set(store, KEY, seat->name, strlen(seat->name), SL_SEAT_LASTS) : SL_OK;
 }
 
-void sl_seat_leave(sl_seat *seat, sl_store *store) {
+void sl_leadership_leave(sl_leadership *seat, sl_store *store) {
     int taken, mine = 0;
     if (seat->mine && whose(seat, store, &taken, &mine) == SL_OK && mine)
         sl_store_remove(store, KEY);

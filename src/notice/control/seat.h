@@ -8,17 +8,17 @@
 
 #define SL_SEAT_LASTS (3 * SL_SECOND)
 
-typedef struct sl_seat {
+typedef struct sl_leadership {
     char name[96]; /* of who asks, unlike any other */
     int mine;
     sl_time next; /* time to ask, or to renew */
-} sl_seat;
+} sl_leadership;
 
-void sl_seat_open(sl_seat *seat);
+void sl_leadership_open(sl_leadership *seat);
 
 /** Asks for the seat or renews it, where it is time. *mine as it was when the store answers nothing.
  * SL_EPEER, SL_ENOMEM. */
-sl_status sl_seat_step(sl_seat *seat, sl_store *store, sl_time now);
+sl_status sl_leadership_step(sl_leadership *seat, sl_store *store, sl_time now);
 
 /** Gives it up. */
-void sl_seat_leave(sl_seat *seat, sl_store *store);
+void sl_leadership_leave(sl_leadership *seat, sl_store *store);

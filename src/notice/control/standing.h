@@ -37,5 +37,5 @@ sl_status sl_standing_block(sl_standing *standing, const sl_message_block *block
 /** Where the ranks are now. SL_ENOMEM. */
 sl_status sl_standing_places(sl_standing *standing, const sl_nodes *nodes);
 
-/** An iteration of the job is over; in their order (samples.h). SL_ENOMEM. */
+/** An iteration of the job is over; in their order (iteration_samples.h). SL_ENOMEM. */
 sl_status sl_standing_iteration(sl_standing *standing, int64_t iteration, double ms, int held);

@@ -10,12 +10,12 @@ enum { EAGER = 4096 }; /* bytes; what is less leaves with its call in every libr
 
 /* A part, with when its transfer could move as far as its partners are concerned. */
 typedef struct waiter {
-    sl_part *part;
+    sl_meeting_part *part;
     int64_t movable;
 } waiter;
 
 /* When all members of a collective had come, and none computed any more. */
-static int64_t all_came(const sl_part *part, int size) {
+static int64_t all_came(const sl_meeting_part *part, int size) {
     int64_t latest = part[0].start;
     for (int m = 0; m < size; m++)
         latest = sl_later(latest, part[m].polled ? part[m].start : part[m].waiting);
@@ -23,7 +23,7 @@ static int64_t all_came(const sl_part *part, int size) {
 }
 
 /* When the transfer of a meeting could move, for the wait of member `m`. */
-static int64_t movable_for(const sl_meeting *meeting, const sl_part *part, int m) {
+static int64_t movable_for(const sl_meeting *meeting, const sl_meeting_part *part, int m) {
     if (!meeting->message)
         return all_came(part, meeting->size);
     if (m == 1)
@@ -33,7 +33,7 @@ static int64_t movable_for(const sl_meeting *meeting, const sl_part *part, int m
 }
 
 static int order_waiters(const void *a, const void *b) {
-    const sl_part *x = ((const waiter *)a)->part, *y = ((const waiter *)b)->part;
+    const sl_meeting_part *x = ((const waiter *)a)->part, *y = ((const waiter *)b)->part;
     if (x->rank != y->rank)
         return x->rank < y->rank ? -1 : 1;
     if (x->thread != y->thread)
@@ -57,7 +57,7 @@ static size_t first_from(const sl_call *sorted, size_t calls, int rank, int64_t 
 }
 
 /* How many transfers a call waited for, by the records: they carry its end. */
-static size_t completed(const sl_call *sorted, size_t calls, const sl_part *part) {
+static size_t completed(const sl_call *sorted, size_t calls, const sl_meeting_part *part) {
     size_t count = 0;
     for (size_t i = first_from(sorted, calls, part->rank, part->end);
          i < calls && sorted[i].rank == part->rank && sorted[i].end == part->end; i++)
@@ -67,7 +67,7 @@ static size_t completed(const sl_call *sorted, size_t calls, const sl_part *part
 }
 
 /* ns that the thread of a sender computed between `from` and `to`; 0 when it did at `to`. */
-static int64_t computed(const sl_call *sorted, size_t calls, const sl_part *sender, int64_t from,
+static int64_t computed(const sl_call *sorted, size_t calls, const sl_meeting_part *sender, int64_t from,
                         int64_t to) {
     int64_t least = (int64_t)(SMALL_GAP * (double)(to - from)), sum = 0, last = from, inside = 0;
     for (size_t i = first_from(sorted, calls, sender->rank, from);
@@ -85,7 +85,7 @@ static int64_t computed(const sl_call *sorted, size_t calls, const sl_part *send
     return inside ? sum : 0;
 }
 
-static void weigh_message(sl_meeting *meeting, sl_part *part, const sl_call *sorted, size_t calls) {
+static void weigh_message(sl_meeting *meeting, sl_meeting_part *part, const sl_call *sorted, size_t calls) {
     int64_t from = sl_later(sl_later(part[0].start, part[1].waiting), part[1].others);
     int64_t to = part[0].end < part[1].end ? part[0].end
                                            : part[1].end; /* what has been sent needs the sender no more */
@@ -117,7 +117,7 @@ sl_status sl_meetings_weigh_waits(sl_meetings *all, const sl_call *sorted, size_
     SL_TRY(sl_alloc(&waiters, all->parts, sizeof *waiters));
     for (size_t i = 0; i < all->meetings; i++)
         for (int m = 0; m < all->meeting[i].size; m++) {
-            sl_part *part = &all->part[all->meeting[i].part];
+            sl_meeting_part *part = &all->part[all->meeting[i].part];
             waiters[count++] = (waiter){&part[m], movable_for(&all->meeting[i], part, m)};
         }
     qsort(waiters, count, sizeof *waiters, order_waiters);
@@ -134,7 +134,7 @@ sl_status sl_meetings_weigh_waits(sl_meetings *all, const sl_call *sorted, size_
 }
 
 int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, int *whole) {
-    const sl_part *part = &all->part[meeting->part];
+    const sl_meeting_part *part = &all->part[meeting->part];
     int64_t latest = part[0].start, most = 0, device = -1;
     int receiver = meeting->message ? 1 : 0; /* a sender waits for nothing */
     *whole = 1;

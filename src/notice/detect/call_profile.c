@@ -80,7 +80,7 @@ static sl_status add_waits(sl_call_group *group, const sl_call_wait *wait, size_
 
 /* One meeting as a group of its own. */
 static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call_group *group) {
-    const sl_part *part = &all->part[m->part];
+    const sl_meeting_part *part = &all->part[m->part];
     int latest = 0;
     int64_t end = part->end;
     *group = (sl_call_group){.communicator = m->communicator,
@@ -151,7 +151,7 @@ static sl_status make_groups(const sl_meetings *all, sl_call_profile *p) {
 static void note_members(const sl_meetings *all, sl_call_profile *p) {
     for (size_t i = 0; i < all->meetings; i++)
         for (int m = 0; m < all->meeting[i].size; m++) {
-            const sl_part *part = &all->part[all->meeting[i].part + (size_t)m];
+            const sl_meeting_part *part = &all->part[all->meeting[i].part + (size_t)m];
             p->rank[part->rank].messages |= all->meeting[i].message;
         }
 }

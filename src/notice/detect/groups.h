@@ -20,7 +20,7 @@ double sl_spread_mean(const sl_spread *spread);
 /** Of that mean: its standard error squared. */
 double sl_spread_error2(const sl_spread *spread);
 
-/* The calls that received a message and that waited until it was sent (sl_part.wait). */
+/* The calls that received a message and that waited until it was sent (sl_meeting_part.wait). */
 typedef struct sl_call_wait {
     int32_t received, sent;
 } sl_call_wait;

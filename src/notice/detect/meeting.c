@@ -13,7 +13,7 @@ enum { SAMPLE = 128, REACH = 128 }; /* pairs that judge a shift; shifts to each 
 typedef struct piece {
     uint64_t communicator, bytes;
     int32_t call, role, peer, tag;
-    sl_part part;
+    sl_meeting_part part;
 } piece;
 
 typedef struct pieces {
@@ -183,7 +183,8 @@ static int lay_over(const piece *a, size_t as, const piece *b, size_t bs, double
 
 /* ---- meetings ---- */
 
-static sl_status add_meeting(sl_meetings *all, const piece *of, int size, int message, sl_part **part) {
+static sl_status add_meeting(sl_meetings *all, const piece *of, int size, int message,
+                             sl_meeting_part **part) {
     SL_TRY(sl_grow(&all->meeting, &all->meetings_capacity, all->meetings + 1, sizeof *all->meeting));
     SL_TRY(sl_grow(&all->part, &all->parts_capacity, all->parts + (size_t)size, sizeof *all->part));
     all->meeting[all->meetings++] = (sl_meeting){.communicator = of->communicator,
@@ -199,7 +200,7 @@ static sl_status add_meeting(sl_meetings *all, const piece *of, int size, int me
 }
 
 static sl_status add_message(sl_meetings *all, const piece *send, const piece *receive) {
-    sl_part *part;
+    sl_meeting_part *part;
     SL_TRY(add_meeting(all, send, 2, 1, &part));
     part[0] = send->part;
     part[1] = receive->part;
@@ -282,7 +283,7 @@ static sl_status find_members(const piece *p, size_t count, int ranks, size_t **
 static sl_status meet_at(const piece *p, const size_t *first, const long *shift, int members, int longest,
                          size_t i, sl_meetings *all) {
     const piece *of = &p[first[longest] + i];
-    sl_part *part;
+    sl_meeting_part *part;
     for (int m = 0; m < members; m++) {
         long j = (long)i + shift[m];
         if (j < 0 || j >= (long)(first[m + 1] - first[m]) || p[first[m] + (size_t)j].call != of->call)

@@ -12,7 +12,7 @@
 #include "notice/record/call.h"
 #include <stddef.h>
 
-typedef struct sl_part {
+typedef struct sl_meeting_part {
     int32_t rank;
     int32_t polled;  /* its end was seen by a Test: when it began to wait is not known */
     int64_t start;   /* it gave its part: the call's beginning, or when it was posted */
@@ -27,7 +27,7 @@ typedef struct sl_part {
                        else */
     int64_t outside; /* of a message's sender, ns: computing while the receiver waited for its progress */
     int32_t blind;   /* the call also waited for something that was not matched */
-} sl_part;
+} sl_meeting_part;
 
 typedef struct sl_meeting {
     uint64_t communicator, bytes;
@@ -40,9 +40,9 @@ typedef struct sl_meeting {
 
 typedef struct sl_meetings {
     sl_meeting *meeting;
-    sl_part *part;
+    sl_meeting_part *part;
     size_t meetings, parts;
-    size_t waits; /* calls that waited for a part: sl_part.wait counts them */
+    size_t waits; /* calls that waited for a part: sl_meeting_part.wait counts them */
     size_t meetings_capacity, parts_capacity;
 } sl_meetings;
 
@@ -58,6 +58,6 @@ void sl_meetings_close(sl_meetings *meetings);
  * else that the same call waited for could move, to its end, without the time in which a sender computed that
  * had to take part. With device times: the shortest of the members', who waited for nobody.
  * *whole: this is all of the transfer. Otherwise part of it may have happened before (an eager message, a
- * nonblocking call), or the wait may have been for something else in the same call (sl_part.wait).
+ * nonblocking call), or the wait may have been for something else in the same call (sl_meeting_part.wait).
  * -1: nothing is known, because that call waited for something that was not matched. */
 int64_t sl_meeting_transfer(const sl_meetings *all, const sl_meeting *meeting, int *whole);

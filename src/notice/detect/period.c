@@ -105,7 +105,7 @@ struct sl_period {
     uint32_t *reversed; /* for a search: [history] each */
     uint32_t *match, *room, *mark;
     size_t marks;
-    sl_iteration *queue;
+    sl_period_iteration *queue;
     size_t queued, taken, queue_capacity;
 };
 
@@ -163,10 +163,10 @@ static sl_status finish(sl_period *p, uint64_t first, uint64_t next) {
     if (p->taken == p->queued)
         p->taken = p->queued = 0;
     SL_TRY(sl_grow(&p->queue, &p->queue_capacity, p->queued + 1, sizeof *p->queue));
-    p->queue[p->queued++] = (sl_iteration){.start = start_at(p, first),
-                                           .time = start_at(p, next) - start_at(p, first),
-                                           .first = first,
-                                           .period = p->period};
+    p->queue[p->queued++] = (sl_period_iteration){.start = start_at(p, first),
+                                                  .time = start_at(p, next) - start_at(p, first),
+                                                  .first = first,
+                                                  .period = p->period};
     return SL_OK;
 }
 
@@ -389,7 +389,7 @@ sl_status sl_period_end(sl_period *p) {
     return p->calls > p->begin && (!p->period || p->lost) ? search(p) : SL_OK;
 }
 
-int sl_period_take(sl_period *p, sl_iteration *iteration) {
+int sl_period_take(sl_period *p, sl_period_iteration *iteration) {
     if (p->taken == p->queued)
         return 0;
     *iteration = p->queue[p->taken++];

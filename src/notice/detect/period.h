@@ -30,11 +30,11 @@ typedef struct sl_symbol {
     uint32_t call;
 } sl_symbol;
 
-typedef struct sl_iteration {
+typedef struct sl_period_iteration {
     int64_t start, time; /* ns */
     uint64_t first;      /* its first call, counted from 0 */
     int period;          /* calls */
-} sl_iteration;
+} sl_period_iteration;
 
 typedef struct sl_period sl_period;
 
@@ -51,7 +51,7 @@ sl_status sl_period_end(sl_period *period);
 
 /** The next finished iteration, each once, in order; 0 when there is none. When its `period` is not that of
  * the one before, those were no iterations but rounds of a loop inside, or of a phase that is over. */
-int sl_period_take(sl_period *period, sl_iteration *iteration);
+int sl_period_take(sl_period *period, sl_period_iteration *iteration);
 
 /** Calls in an iteration; 0: not known yet. */
 int sl_period_calls(const sl_period *period);

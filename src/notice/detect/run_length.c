@@ -49,12 +49,12 @@ void sl_run_lengths_close(sl_run_lengths *lengths) {
 
 static void begin_run(sl_run_lengths *lengths, double weight, double score) {
     assert(lengths->runs < lengths->capacity);
-    lengths->run[lengths->runs++] = (sl_run){.start = lengths->samples,
-                                             .weight = weight,
-                                             .score = score,
-                                             .mean = lengths->prior.mean,
-                                             .rate = lengths->prior.rate,
-                                             .log_rate = log(lengths->prior.rate)};
+    lengths->run[lengths->runs++] = (sl_run_length){.start = lengths->samples,
+                                                    .weight = weight,
+                                                    .score = score,
+                                                    .mean = lengths->prior.mean,
+                                                    .rate = lengths->prior.rate,
+                                                    .log_rate = log(lengths->prior.rate)};
 }
 
 void sl_run_lengths_reset(sl_run_lengths *lengths) {
@@ -74,7 +74,7 @@ static double log1p_of(double d) {
 
 /* The sample's log density in this run, and the run's posterior with it: Student-t, written as the ratio of
  * marginal likelihoods. */
-static double extend(const sl_run_lengths *lengths, sl_run *run, double sample) {
+static double extend(const sl_run_lengths *lengths, sl_run_length *run, double sample) {
     int64_t length = lengths->samples - run->start;
     double strength = lengths->prior.strength + (double)length;
     double shape = lengths->prior.shape + 0.5 * (double)length, step = sample - run->mean;
@@ -94,7 +94,7 @@ static double add_logs(double a, double b) {
 static void merge(sl_run_lengths *lengths) {
     size_t kept = 0;
     for (size_t i = 0; i < lengths->runs; i++) {
-        sl_run *run = &lengths->run[i], *last = kept ? &lengths->run[kept - 1] : NULL;
+        sl_run_length *run = &lengths->run[i], *last = kept ? &lengths->run[kept - 1] : NULL;
         double age = (double)(lengths->samples - run->start);
         int negligible = age > 1 && run->weight < NEGLIGIBLE && run->score < NEGLIGIBLE;
         int near = last && age > YOUNG && (double)(run->start - last->start) <= lengths->prior.spacing * age;
@@ -115,7 +115,7 @@ int64_t sl_run_lengths_add(sl_run_lengths *lengths, double sample) {
     double most = -INFINITY, best = -INFINITY, sum = 0;
     int64_t previous = lengths->samples > 0 ? lengths->best : -1;
     for (size_t i = 0; i < lengths->runs; i++) {
-        sl_run *run = &lengths->run[i];
+        sl_run_length *run = &lengths->run[i];
         double density = extend(lengths, run, sample);
         run->weight += density;
         run->score += density;

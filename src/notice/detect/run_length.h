@@ -26,19 +26,19 @@ typedef struct sl_run_prior {
 } sl_run_prior;
 
 /* One hypothesis: the level began with sample `start`. */
-typedef struct sl_run {
+typedef struct sl_run_length {
     int64_t start;
     double weight; /* log of its probability given all samples; the weights' exponentials sum to 1 */
     double score;  /* log of the best segmentation that ends in this run, the best of all runs being 0 */
     double mean, rate, log_rate; /* posterior of the level */
-} sl_run;
+} sl_run_length;
 
 typedef struct sl_run_lengths {
     sl_run_prior prior;
     double log_hazard, log_stay;
     int64_t samples;
     int64_t best; /* first sample of the last segment of the best segmentation of all samples; 0 for none */
-    sl_run *run;  /* [runs] by start; the last is the empty run that begins with the next sample */
+    sl_run_length *run; /* [runs] by start; the last is the empty run that begins with the next sample */
     size_t runs, capacity;
     double *normaliser; /* [SL_RUN_NORMALISERS] of the predictive density, by run length */
 } sl_run_lengths;

@@ -82,7 +82,7 @@ __asm__(".text\n" SL_FIRST ".set sl_index,0\n"
 );
 /* clang-format on */
 
-static sl_family family_of(const char *version) {
+static sl_mpi_family family_of(const char *version) {
     if (strncmp(version, "Open MPI", 8) == 0)
         return SL_FAMILY_OPENMPI;
     if (strstr(version, "MPICH") || strstr(version, "MVAPICH") || strstr(version, "Intel(R) MPI"))
@@ -99,7 +99,7 @@ static void choose(void) {
     int (*ask)(char *, int *) = (int (*)(char *, int *))(uintptr_t)sl_probe_real("MPI_Get_library_version");
     if (!ask || !sl_probe_on() || ask(version, &length) != 0)
         return;
-    sl_family family = family_of(version);
+    sl_mpi_family family = family_of(version);
     if (family == SL_FAMILY_NONE)
         sl_probe_say("MPI calls are not recorded: this library is not known: %.60s", version);
     else

@@ -17,7 +17,7 @@ static int64_t monotonic(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-void sl_gate_init(sl_gate *gate, int rank, const sl_process *process) {
+void sl_gate_init(sl_gate *gate, int rank, const sl_process_id *process) {
     gate->size = sizeof *gate;
     gate->rank = rank;
     sl_file_head_write(&gate->head, SL_GATE_MAGIC, SL_GATE_LAYOUT, process); /* last: who maps it early waits */
@@ -64,9 +64,8 @@ const char *sl_gate_unfit_text(uint32_t reason) {
     return reason < sizeof texts / sizeof texts[0] ? texts[reason] : "cannot be held";
 }
 
-sl_file_kind sl_gate_read(const sl_gate *gate, size_t bytes, char *text, size_t size) {
-    sl_file_kind kind =
-        sl_file_head_read(&gate->head, bytes, SL_GATE_MAGIC, SL_GATE_LAYOUT, text, size);
+sl_probe_file sl_gate_read(const sl_gate *gate, size_t bytes, char *text, size_t size) {
+    sl_probe_file kind = sl_file_head_read(&gate->head, bytes, SL_GATE_MAGIC, SL_GATE_LAYOUT, text, size);
     if (kind == SL_FILE_OURS && (bytes < sizeof *gate || gate->size != sizeof *gate))
         return SL_FILE_FOREIGN;
     return kind;

@@ -1,7 +1,7 @@
 /* The gate: the part inside the held program. A wrapper announces a call before it makes it, then reads the
  * hold word; while the job is held it makes the call only if its number is at most its channel's target, and
  * otherwise it parks until the target rises, the hold ends or the deadline is past. Which targets make the
- * job stand still at a consistent cut is worked out elsewhere (notice/control/cut.h), from views of the
+ * job stand still at a consistent cut is worked out elsewhere (notice/control/hold_cut.h), from views of the
  * gates.
  *
  * One gate a rank, in shared memory. A channel is what numbers calls alike on all its members. A list of the
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "notice/record/folder.h"
+#include "notice/record/probe_folder.h"
 
 #define SL_GATE_MAGIC 0x736c6761u /* "slga" */
 #define SL_GATE_LAYOUT 3
@@ -167,7 +167,7 @@ typedef enum sl_gate_mode {
 } sl_gate_mode;
 
 /** Makes the gate of `rank`, in zeroed memory of sizeof(sl_gate) bytes. `process`: whose it is, or NULL. */
-void sl_gate_init(sl_gate *gate, int rank, const sl_process *process);
+void sl_gate_init(sl_gate *gate, int rank, const sl_process_id *process);
 
 /** Asks the kernel for the barriers that plain channels rely on; 1 when the calling process has them, and
  * `gate` says so from then on. 0: every channel must stay as it is made. */
@@ -180,7 +180,7 @@ void sl_gate_refuse(sl_gate *gate, sl_gate_unfit reason);
 const char *sl_gate_unfit_text(uint32_t reason);
 
 /** What memory of `bytes` bytes from outside holds; `text` as in sl_file_head_read. */
-sl_file_kind sl_gate_read(const sl_gate *gate, size_t bytes, char *text, size_t size);
+sl_probe_file sl_gate_read(const sl_gate *gate, size_t bytes, char *text, size_t size);
 
 /** The channel of that name, made if new. NULL when the table is full (the rank then counts as overflowed and
  *  will not be held). Any thread, and the agent, at any time; the pointer stays good. */

@@ -12,16 +12,16 @@ static __thread struct {
     sl_gate_channel *channel;
 } cache[SL_CACHED] __attribute__((tls_model("initial-exec")));
 
-typedef enum way {
+typedef enum gate_way {
     WAY_LOCAL,    /* nobody else has a part in it */
     WAY_SEND,     /* a message to `peer` */
     WAY_RECEIVE,  /* one from there, taken by this call */
     WAY_PROBE,    /* one from there, which stays */
     WAY_TOGETHER, /* a collective of the communicator */
-} way;
+} gate_way;
 
 /* Known when the wrapper is compiled: `number` is a constant. */
-static inline __attribute__((always_inline)) way way_of(int number) {
+static inline __attribute__((always_inline)) gate_way way_of(int number) {
     switch (number) {
     case SL_CALL_MPI_Send:
     case SL_CALL_MPI_Bsend:
@@ -146,8 +146,8 @@ static int channel_tag(int tag) {
     return tag == SL_TAG_ANY ? -1 : tag < 128 ? tag : 128 + tag % 64;
 }
 
-__attribute__((noinline)) static sl_gate_channel *find_message(const sl_place *place, int sends, int peer,
-                                                               int tag, int wild) {
+__attribute__((noinline)) static sl_gate_channel *find_message(const sl_communicator *place, int sends,
+                                                               int peer, int tag, int wild) {
     if (peer == SL_PEER_UNKNOWN || peer == SL_PEER_NONE) {
         sl_gate_refuse(sl_probe_gate, SL_GATE_STRANGERS);
         return NULL;
@@ -159,7 +159,7 @@ __attribute__((noinline)) static sl_gate_channel *find_message(const sl_place *p
 
 /* The channel of a message; NULL: of this rank alone (to itself, to nobody). `peer` and `tag` are as records
  * say them. */
-static inline sl_gate_channel *message_channel(const sl_place *place, int sends, int peer, int tag,
+static inline sl_gate_channel *message_channel(const sl_communicator *place, int sends, int peer, int tag,
                                                int *wild) {
     *wild = 0;
     if (peer == SL_PEER_NULL || peer == library.rank)
@@ -183,7 +183,7 @@ static inline int record_tag(int tag) {
 
 /* A wildcard has got the message that `status` tells of, which counts on its channel (from oneself: nowhere).
  * NULL: it got none. */
-static void matched(sl_gate_channel *wild, const sl_place *place, const void *status) {
+static void matched(sl_gate_channel *wild, const sl_communicator *place, const void *status) {
     sl_gate_channel *channel = NULL;
     int again;
     if (!sl_probe_self.gate.gate) /* a child of fork completes what its parent posted */
@@ -214,8 +214,8 @@ static inline void need_next(sl_gate_caller *caller, const sl_gate_channel *chan
 }
 
 /* Passes the gate. `kind` and `mode` are constants. */
-static inline __attribute__((always_inline)) passage pass(const sl_call *call, const sl_place *place,
-                                                          way kind, sl_gate_mode mode) {
+static inline __attribute__((always_inline)) passage pass(const sl_call *call, const sl_communicator *place,
+                                                          gate_way kind, sl_gate_mode mode) {
     passage p = {.caller = sl_probe_gated()};
     if (!p.caller)
         return p;
@@ -238,7 +238,7 @@ static inline __attribute__((always_inline)) passage pass(const sl_call *call, c
 }
 
 /* What a persistent request will be a call of, each time it is started. */
-static passage name_start(const sl_call *call, const sl_place *place, way kind) {
+static passage name_start(const sl_call *call, const sl_communicator *place, gate_way kind) {
     passage p = {.caller = sl_probe_gated()};
     if (p.caller)
         p.channel = message_channel(place, kind == WAY_SEND, call->peer, call->tag, &p.wild);
@@ -246,7 +246,7 @@ static passage name_start(const sl_call *call, const sl_place *place, way kind) 
 }
 
 /* Sendrecv: both pass together. */
-static passage pass_exchange(const sl_call *call, const sl_place *place, int source, int tag) {
+static passage pass_exchange(const sl_call *call, const sl_communicator *place, int source, int tag) {
     passage p = {.caller = sl_probe_gated()};
     if (!p.caller)
         return p;
@@ -262,7 +262,7 @@ static passage pass_exchange(const sl_call *call, const sl_place *place, int sou
 }
 
 /* A probe that does not block: a place to park at, where it needs a message only if its rank must get on. */
-static passage pass_look(const sl_call *call, const sl_place *place) {
+static passage pass_look(const sl_call *call, const sl_communicator *place) {
     passage p = {.caller = sl_probe_gated()};
     if (!p.caller)
         return p;

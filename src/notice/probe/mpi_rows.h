@@ -14,7 +14,7 @@
 
 /* What wrappers begin with: `place`, `members`, and `call` that says what is called. */
 #define SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
-    sl_place *place = place_of(comm_);                                                                       \
+    sl_communicator *place = place_of(comm_);                                                                \
     uint64_t members = (uint64_t)place->peers;                                                               \
     sl_call call;                                                                                            \
     (void)members;                                                                                           \
@@ -118,7 +118,7 @@
         SL_REAL(prefix, name, params)                                                                        \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        sl_place *place = place_of(comm);                                                                    \
+        sl_communicator *place = place_of(comm);                                                             \
         uint64_t numbered = next_child(place);                                                               \
         const sl_call call = {.kind = SL_RECORD_CALL};                                                       \
         passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_BLOCK);                                         \

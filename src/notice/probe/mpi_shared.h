@@ -6,13 +6,13 @@ static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
         return real(comm);
     sl_call call = {.kind = SL_RECORD_CALL};
     passage p = pass(&call, place_of(*comm), WAY_TOGETHER, SL_GATE_BLOCK);
-    sl_place_remove(SL_KEY(*comm));
+    sl_communicator_remove(SL_KEY(*comm));
     int result = real(comm);
     leave(&p);
     return result;
 }
 
-static uint64_t next_child(sl_place *parent) {
+static uint64_t next_child(sl_communicator *parent) {
     return sl_name_mix(parent->name,
                        1 + atomic_fetch_add_explicit(&parent->children, 1, memory_order_relaxed));
 }
@@ -20,7 +20,7 @@ static uint64_t next_child(sl_place *parent) {
 static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM comm, SL_COMM *created,
                           SL_REQUEST *request) {
     sl_call call;
-    sl_place *place = place_of(comm);
+    sl_communicator *place = place_of(comm);
     uint64_t name = next_child(place);
     before(&call, SL_CALL_MPI_Comm_idup, place, SL_NO_RANK, SL_NO_TAG);
     passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_POST);
@@ -48,8 +48,8 @@ static int finalize(int (*real)(void)) {
 /* ---- windows and files ---- */
 
 /* A window or a file has a channel like a communicator: what all who made it do together. */
-static void enter_shared(uint64_t handle, const sl_place *parent, uint64_t name) {
-    sl_place *place = calloc(1, sizeof *place);
+static void enter_shared(uint64_t handle, const sl_communicator *parent, uint64_t name) {
+    sl_communicator *place = calloc(1, sizeof *place);
     if (!place)
         return;
     place->name = name;
@@ -57,16 +57,16 @@ static void enter_shared(uint64_t handle, const sl_place *parent, uint64_t name)
     place->size = place->peers = parent->peers;
     if (sl_probe_gate && parent->channel)
         place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
-    sl_place_add(handle, place, 1);
+    sl_communicator_add(handle, place, 1);
 }
 
-static void enter_window(SL_WIN window, const sl_place *parent, uint64_t numbered) {
+static void enter_window(SL_WIN window, const sl_communicator *parent, uint64_t numbered) {
     enter_shared(SL_KEY(window), parent, sl_name_mix(numbered, sl_name_text("window")));
 }
 
 static passage pass_shared(uint64_t handle) {
     static const sl_call call = {.kind = SL_RECORD_CALL};
-    const sl_place *place = sl_place_find(handle);
+    const sl_communicator *place = sl_communicator_find(handle);
     return pass(&call, place ? place : &sl_nowhere, WAY_TOGETHER, SL_GATE_BLOCK);
 }
 
@@ -80,7 +80,7 @@ static inline uint64_t file_key(SL_FILE file) {
 
 static int open_file(int (*real)(SL_COMM, const char *, int, SL_INFO, SL_FILE *), SL_COMM comm,
                      const char *name, int mode, SL_INFO info, SL_FILE *file) {
-    sl_place *place = place_of(comm);
+    sl_communicator *place = place_of(comm);
     uint64_t numbered = next_child(place);
     const sl_call call = {.kind = SL_RECORD_CALL};
     passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_BLOCK);
@@ -95,7 +95,7 @@ static int close_file(int (*real)(SL_FILE *), SL_FILE *file) {
     if (!file)
         return real(file);
     passage p = pass_shared(file_key(*file));
-    sl_place_remove(file_key(*file));
+    sl_communicator_remove(file_key(*file));
     int result = real(file);
     leave(&p);
     return result;
@@ -105,7 +105,7 @@ static int free_window(int (*real)(SL_WIN *), SL_WIN *window) {
     if (!window)
         return real(window);
     passage p = pass_window(*window);
-    sl_place_remove(SL_KEY(*window));
+    sl_communicator_remove(SL_KEY(*window));
     int result = real(window);
     leave(&p);
     return result;

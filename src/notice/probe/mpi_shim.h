@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "notice/probe/choose.h"
-#include "notice/probe/narrow.h"
-#include "notice/probe/place.h"
+#include "notice/probe/communicators.h"
+#include "notice/probe/int_counts.h"
+#include "notice/probe/mpi_requests.h"
 #include "notice/probe/probe.h"
-#include "notice/probe/request.h"
 
 typedef SL_HANDLE SL_COMM, SL_TYPE, SL_REQUEST, SL_OP, SL_INFO, SL_MPI_GROUP, SL_MESSAGE, SL_WIN;
 
@@ -145,8 +145,8 @@ static sl_gate_channel *gate_channel(uint64_t name, int source, int destination,
 
 /* Enters a communicator whose name is `base` mixed with its members, and, when no parent counts it, with how
  * often there was one of that name before. */
-static sl_place *enter_communicator(SL_COMM comm, uint64_t base, int counted, int fresh) {
-    sl_place *place = calloc(1, sizeof *place);
+static sl_communicator *enter_communicator(SL_COMM comm, uint64_t base, int counted, int fresh) {
+    sl_communicator *place = calloc(1, sizeof *place);
     int inter = 0, count = 0;
     if (!place)
         return &sl_nowhere;
@@ -169,30 +169,30 @@ static sl_place *enter_communicator(SL_COMM comm, uint64_t base, int counted, in
         place->name = sl_name_mix(place->name, sl_name_repeat(place->name));
     if (sl_probe_gate && (inter || place->peers > 1))
         place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
-    sl_place *entered = sl_place_add(SL_KEY(comm), place, fresh);
+    sl_communicator *entered = sl_communicator_add(SL_KEY(comm), place, fresh);
     if (entered == &sl_nowhere && sl_probe_gate)
         sl_gate_refuse(sl_probe_gate, SL_GATE_FULL);
     return entered;
 }
 
 /* Met for the first time: the world, itself, or one that was made by a call that is not wrapped. */
-__attribute__((noinline)) static sl_place *discover(SL_COMM comm) {
+__attribute__((noinline)) static sl_communicator *discover(SL_COMM comm) {
     if (!atomic_load_explicit(&library.ready, memory_order_acquire))
         prepare();
     if (comm == library.null)
         return &sl_nowhere;
-    if (comm != library.world && !sl_place_find(SL_KEY(library.world)))
+    if (comm != library.world && !sl_communicator_find(SL_KEY(library.world)))
         discover(library.world); /* its members must be known before anybody waits for them */
     const char *name = comm == library.world ? "world" : comm == library.self ? "self" : "unknown";
     return enter_communicator(comm, sl_name_text(name), *name != 'u', 0);
 }
 
-static inline sl_place *place_of(SL_COMM comm) {
-    sl_place *place = sl_place_find(SL_KEY(comm));
+static inline sl_communicator *place_of(SL_COMM comm) {
+    sl_communicator *place = sl_communicator_find(SL_KEY(comm));
     return place ? place : discover(comm);
 }
 
-static inline int world_rank(const sl_place *place, int peer) {
+static inline int world_rank(const sl_communicator *place, int peer) {
     if (peer >= 0)
         return peer < place->peers ? place->world[peer] : SL_PEER_UNKNOWN;
     return peer == SL_NO_RANK      ? SL_PEER_NONE
@@ -249,7 +249,7 @@ static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, u
 
 /* What a call is; its time begins when it has passed the gate (`begin`): being held is no time of the call.
  */
-static inline void before(sl_call *call, int number, const sl_place *place, int peer, int tag) {
+static inline void before(sl_call *call, int number, const sl_communicator *place, int peer, int tag) {
     call->kind =
         SL_RECORD_CALL; /* one by one: a literal is made elsewhere first and copied in wider pieces */
     call->call = (uint8_t)number;
@@ -265,7 +265,8 @@ static inline void before(sl_call *call, int number, const sl_place *place, int 
 }
 
 /* What a Sendrecv has received, beside what it has sent. */
-static void received_too(sl_call call, const sl_place *place, int source, int tag, int done, uint64_t room) {
+static void received_too(sl_call call, const sl_communicator *place, int source, int tag, int done,
+                         uint64_t room) {
     if (!done || source == SL_PROC_NULL)
         return;
     call.kind = SL_RECORD_COMPLETION;
@@ -293,7 +294,7 @@ static void complete(sl_request *request, int64_t end, const void *status, int r
 
 /* After a call that posted: keeps it until it is complete. */
 static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persistent, void *created,
-                   uint64_t name, const passage *p, sl_place *place) {
+                   uint64_t name, const passage *p, sl_communicator *place) {
     sl_probe_after(call, bytes);
     sl_request request = {.call = *call,
                           .persistent = persistent,
@@ -325,7 +326,7 @@ static inline int narrow(intptr_t count) {
 }
 
 static const int *narrow_all(const void *counts, SL_COMM comm) {
-    const sl_place *place = place_of(comm);
+    const sl_communicator *place = place_of(comm);
     int count = place->peers > place->size ? place->peers : place->size;
     return sl_narrowed(counts, count);
 }

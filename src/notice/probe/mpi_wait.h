@@ -363,7 +363,7 @@ static int look_at_request(int (*real)(SL_REQUEST, int *, void *), SL_REQUEST re
 static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, int tag, SL_COMM comm,
                      int *flag, void *status) {
     sl_call call;
-    sl_place *place = place_of(comm);
+    sl_communicator *place = place_of(comm);
     before(&call, SL_CALL_MPI_Iprobe, place, peer, tag);
     passage p = pass_look(&call, place);
     int result = real(peer, tag, comm, flag, status);
@@ -380,7 +380,7 @@ static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *,
                              SL_COMM comm, int *flag, SL_MESSAGE *message, void *status) {
     sl_call call;
     few_statuses few;
-    sl_place *place = place_of(comm);
+    sl_communicator *place = place_of(comm);
     before(&call, SL_CALL_MPI_Improbe, place, peer, tag);
     passage p = pass_look(&call, place);
     sl_probe_begin(&call);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "notice/probe/events.h"
-#include "notice/probe/place.h"
+#include "notice/probe/communicators.h"
+#include "notice/probe/device_events.h"
 #include "notice/probe/probe.h"
 
 typedef struct sl_unique_id {
@@ -69,19 +69,19 @@ static sl_gate_channel *collective_channel(uint64_t name) {
     return sl_probe_gate ? sl_gate_channel_of(sl_probe_gate, &key) : NULL;
 }
 
-static sl_place *enter(SL_NCCL_COMM comm, uint64_t name, int rank, int size, int fresh) {
-    sl_place *place = calloc(1, sizeof *place);
+static sl_communicator *enter(SL_NCCL_COMM comm, uint64_t name, int rank, int size, int fresh) {
+    sl_communicator *place = calloc(1, sizeof *place);
     if (!place)
         return &sl_nowhere;
-    *place = (sl_place){.name = name, .rank = rank, .size = size, .peers = size};
+    *place = (sl_communicator){.name = name, .rank = rank, .size = size, .peers = size};
     say_rank();
     open_gate();
     place->channel = collective_channel(name);
-    return sl_place_add((uint64_t)(uintptr_t)comm, place, fresh);
+    return sl_communicator_add((uint64_t)(uintptr_t)comm, place, fresh);
 }
 
 /* Rank and size may be unknown while a communicator is made in a group: asked for at its first call. */
-static void ask(SL_NCCL_COMM comm, sl_place *place) {
+static void ask(SL_NCCL_COMM comm, sl_communicator *place) {
     int (*rank)(SL_NCCL_COMM, int *) =
         (int (*)(SL_NCCL_COMM, int *))(uintptr_t)sl_probe_real_or_error("ncclCommUserRank");
     int (*count)(SL_NCCL_COMM, int *) =
@@ -94,8 +94,8 @@ static void ask(SL_NCCL_COMM comm, sl_place *place) {
 }
 
 /* One made by a call that is not wrapped (ncclCommGrow) has a name of this process alone. */
-static sl_place *place_of(SL_NCCL_COMM comm) {
-    sl_place *place = sl_place_find((uint64_t)(uintptr_t)comm);
+static sl_communicator *place_of(SL_NCCL_COMM comm) {
+    sl_communicator *place = sl_communicator_find((uint64_t)(uintptr_t)comm);
     if (!place && !comm)
         return &sl_nowhere;
     if (!place && sl_probe_gate)
@@ -107,7 +107,7 @@ static sl_place *place_of(SL_NCCL_COMM comm) {
     return place;
 }
 
-static void before(sl_call *call, int number, const sl_place *place, int peer) {
+static void before(sl_call *call, int number, const sl_communicator *place, int peer) {
     *call = (sl_call){.kind = SL_RECORD_CALL,
                       .call = (uint8_t)number,
                       .tag = SL_TAG_NONE,
@@ -136,7 +136,7 @@ static void leave_gate(sl_gate_caller *caller) {
 
 /* Messages from `source` to `destination` of a communicator are what both of them must enqueue: a channel
  * like a communicator's of two, with the ranks that NCCL knows, which nobody need translate. */
-static sl_gate_channel *pair_channel(const sl_place *place, int source, int destination) {
+static sl_gate_channel *pair_channel(const sl_communicator *place, int source, int destination) {
     if (source == destination || !place->channel)
         return NULL;
     uint64_t name = sl_name_mix(sl_name_mix(place->name, (uint64_t)source + 1), (uint64_t)destination + 1);
@@ -144,7 +144,7 @@ static sl_gate_channel *pair_channel(const sl_place *place, int source, int dest
 }
 
 /* Before a call that is enqueued. NULL: there is no gate, or it becomes part of a graph. */
-static sl_gate_caller *pass_enqueued(const sl_call *call, const sl_place *place, SL_STREAM stream) {
+static sl_gate_caller *pass_enqueued(const sl_call *call, const sl_communicator *place, SL_STREAM stream) {
     if (!sl_probe_gate)
         return NULL;
     if (sl_events_capturing(stream)) {
@@ -309,7 +309,7 @@ static int init_all(int (*real)(SL_NCCL_COMM *, int, const int *), SL_NCCL_COMM 
 static int split(int (*real)(SL_NCCL_COMM, int, int, SL_NCCL_COMM *, SL_NCCL_CONFIG *), SL_NCCL_COMM comm,
                  int color, int key, SL_NCCL_COMM *created, SL_NCCL_CONFIG *config) {
     sl_call call;
-    sl_place *place = place_of(comm);
+    sl_communicator *place = place_of(comm);
     uint64_t number = 1 + atomic_fetch_add_explicit(&place->children, 1, memory_order_relaxed);
     before(&call, SL_CALL_ncclCommSplit, place, SL_PEER_NONE);
     sl_gate_caller *caller = enter_gate(place->channel, SL_GATE_BLOCK);
@@ -328,7 +328,7 @@ static int end_communicator(int number, int (*real)(SL_NCCL_COMM), SL_NCCL_COMM 
     sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
     sl_probe_begin(&call);
     if (gone) {
-        sl_place_remove((uint64_t)(uintptr_t)comm);
+        sl_communicator_remove((uint64_t)(uintptr_t)comm);
         sl_events_forget(comm);
     }
     int result = real(comm);
@@ -358,7 +358,7 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         sl_events_collect();                                                                                 \
-        sl_place *place = place_of(comm);                                                                    \
+        sl_communicator *place = place_of(comm);                                                             \
         uint64_t members = (uint64_t)place->size;                                                            \
         sl_call call;                                                                                        \
         before(&call, SL_CALL_##as, place, peer_);                                                           \

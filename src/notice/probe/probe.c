@@ -1,5 +1,5 @@
 #include "notice/probe/probe.h"
-#include "notice/probe/events.h"
+#include "notice/probe/device_events.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static struct {
     pthread_once_t once;
     pthread_key_t key;
     int usable, threads;
-    sl_process self; /* id 0: not known yet (the start, and a child of fork) */
+    sl_process_id self; /* id 0: not known yet (the start, and a child of fork) */
     pid_t root; /* this process, when it was the first in this folder; a child of fork is another */
     int rank, size, family;
     sl_gate *gate;                 /* made, perhaps not yet open */
@@ -109,7 +109,7 @@ static sl_control *open_control(void) {
         sl_probe_say("nothing is recorded: %s: %s", folder(), strerror(errno));
         return NULL;
     }
-    sl_file_kind kind =
+    sl_probe_file kind =
         sl_file_head_read(&control->head, bytes, SL_CONTROL_MAGIC, SL_PROBE_LAYOUT, text, sizeof text);
     if (kind == SL_FILE_OURS && bytes >= sizeof *control)
         return control;
@@ -324,7 +324,7 @@ void sl_probe_untracked(void) {
  * what stays the same after exec. */
 static int claim_root(void) {
     char path[4096], text[128], mine[128];
-    sl_process self;
+    sl_process_id self;
     int file;
     if (snprintf(path, sizeof path, "%s/root", folder()) >= (int)sizeof path)
         return 0;

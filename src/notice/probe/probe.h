@@ -12,8 +12,8 @@
 
 #include <stdint.h>
 
-#include "notice/probe/clock.h"
 #include "notice/probe/gate.h"
+#include "notice/probe/probe_clock.h"
 #include "notice/record/call.h"
 
 typedef struct sl_probe_thread {

@@ -23,10 +23,10 @@ void sl_call_write(sl_record_ring *ring, uint32_t capacity, const sl_call *call)
     sl_record_write(ring, capacity, &record);
 }
 
-void sl_ring_name(const sl_process *process, int thread, char name[SL_FILE_NAME]) {
+void sl_ring_name(const sl_process_id *process, int thread, char name[SL_FILE_NAME]) {
     snprintf(name, SL_FILE_NAME, "%d-%016llx.%d.ring", process->pid, (unsigned long long)process->id, thread);
 }
 
-void sl_gate_name(const sl_process *process, char name[SL_FILE_NAME]) {
+void sl_gate_name(const sl_process_id *process, char name[SL_FILE_NAME]) {
     snprintf(name, SL_FILE_NAME, "%d-%016llx.gate", process->pid, (unsigned long long)process->id);
 }

@@ -8,10 +8,10 @@
  * MPI_Sendrecv writes one for what it received.
  *
  * A ring lies in a file of its own after an sl_ring_file; `control` in the same folder is asked by every
- * writer on the node (folder.h says how such files are made). libc only. */
+ * writer on the node (probe_folder.h says how such files are made). libc only. */
 #pragma once
 
-#include "notice/record/folder.h"
+#include "notice/record/probe_folder.h"
 #include "notice/record/record.h"
 
 #define SL_RECORD_CALL 6
@@ -103,7 +103,7 @@ typedef struct sl_control {
 } sl_control;
 _Static_assert(sizeof(sl_control) == 128, "the layout is part of the version");
 
-typedef enum sl_family { SL_FAMILY_NONE = 0, SL_FAMILY_OPENMPI = 1, SL_FAMILY_MPICH = 2 } sl_family;
+typedef enum sl_mpi_family { SL_FAMILY_NONE = 0, SL_FAMILY_OPENMPI = 1, SL_FAMILY_MPICH = 2 } sl_mpi_family;
 
 /* Head of a file PID-ID.THREAD.ring, followed by its sl_record_ring. Written by the process, read by the agent;
  * words that change later are atomic and relaxed: each stands alone. */
@@ -122,5 +122,5 @@ _Static_assert(sizeof(sl_ring_file) == 192, "the layout is part of the version")
 
 /** The names of a process's files: "123-0123456789abcdef.0.ring" and "123-0123456789abcdef.gate". */
 #define SL_FILE_NAME 64
-void sl_ring_name(const sl_process *process, int thread, char name[SL_FILE_NAME]);
-void sl_gate_name(const sl_process *process, char name[SL_FILE_NAME]);
+void sl_ring_name(const sl_process_id *process, int thread, char name[SL_FILE_NAME]);
+void sl_gate_name(const sl_process_id *process, char name[SL_FILE_NAME]);

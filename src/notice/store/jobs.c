@@ -1,7 +1,7 @@
 /* Which jobs a server has, by the names of their keys. */
 #include "base/memory.h"
-#include "notice/store/link.h"
 #include "notice/store/store.h"
+#include "notice/store/store_link.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 enum { JOBS = 256 };
 
-typedef struct listing {
+typedef struct job_listing {
     char **job;
     size_t count, room;
-} listing;
+} job_listing;
 
 /* slackline:JOB:SIGN...; a job's name may have colons itself, so the last place of the sign counts. */
-static sl_status add(listing *l, const char *key, const char *sign) {
+static sl_status add(job_listing *l, const char *key, const char *sign) {
     static const char prefix[] = "slackline:";
     const char *name = key + sizeof prefix - 1, *end = NULL;
     if (strncmp(key, prefix, sizeof prefix - 1) != 0)
@@ -37,21 +37,21 @@ static sl_status add(listing *l, const char *key, const char *sign) {
     return SL_OK;
 }
 
-static sl_status add_all(listing *l, const redisReply *keys, const char *sign) {
+static sl_status add_all(job_listing *l, const redisReply *keys, const char *sign) {
     for (size_t i = 0; keys && keys->type == REDIS_REPLY_ARRAY && i < (size_t)keys->elements; i++)
         if (keys->element[i]->type == REDIS_REPLY_STRING)
             SL_TRY(add(l, keys->element[i]->str, sign));
     return SL_OK;
 }
 
-static sl_status scan(sl_link *link, const char *sign, sl_time patience, listing *l) {
+static sl_status scan(sl_store_link *link, const char *sign, sl_time patience, job_listing *l) {
     char pattern[64], cursor[32] = "0";
     snprintf(pattern, sizeof pattern, "slackline:*:%s*", sign);
     do {
         redisReply *reply;
         const char *word[] = {"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"};
         const size_t size[] = {4, strlen(cursor), 5, strlen(pattern), 5, 4};
-        SL_TRY(sl_link_ask(link, 6, word, size, patience, &reply));
+        SL_TRY(sl_store_link_ask(link, 6, word, size, patience, &reply));
         int whole = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
                     reply->element[0]->type == REDIS_REPLY_STRING;
         snprintf(cursor, sizeof cursor, "%s", whole ? reply->element[0]->str : "0");
@@ -67,13 +67,13 @@ static int by_name(const void *a, const void *b) {
 }
 
 sl_status sl_store_jobs(const char *url, const char *sign, sl_time patience, char ***job, size_t *count) {
-    sl_link link;
-    listing l = {0};
+    sl_store_link link;
+    job_listing l = {0};
     *job = NULL;
     *count = 0;
-    SL_TRY(sl_link_open(url, &link));
+    SL_TRY(sl_store_link_open(url, &link));
     sl_status status = scan(&link, sign, patience > 0 ? patience : SL_SECOND, &l);
-    sl_link_close(&link);
+    sl_store_link_close(&link);
     if (status != SL_OK) {
         for (size_t i = 0; i < l.count; i++)
             sl_free(l.job[i]);

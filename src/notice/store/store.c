@@ -1,7 +1,7 @@
 #include "notice/store/store.h"
 #include "base/memory.h"
-#include "notice/store/link.h"
 #include "notice/store/seal.h"
+#include "notice/store/store_link.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ typedef struct heard {
 } heard;
 
 struct sl_store {
-    sl_link link;
+    sl_store_link link;
     sl_time patience;
     char *prefix; /* slackline:JOB: */
     redisReply *read;
@@ -30,29 +30,29 @@ struct sl_store {
 };
 
 /* A request that is put together word by word. */
-typedef struct request {
+typedef struct store_request {
     const char *word[WORDS];
     size_t size[WORDS];
     int words;
     char *name; /* with its prefix */
     char number[3][24];
-} request;
+} store_request;
 
-static void add_bytes(request *r, const void *bytes, size_t size) {
+static void add_bytes(store_request *r, const void *bytes, size_t size) {
     r->word[r->words] = bytes;
     r->size[r->words++] = size;
 }
 
-static void add(request *r, const char *word) {
+static void add(store_request *r, const char *word) {
     add_bytes(r, word, strlen(word));
 }
 
-static void add_number(request *r, int place, int64_t number) {
+static void add_number(store_request *r, int place, int64_t number) {
     snprintf(r->number[place], sizeof r->number[place], "%" PRId64, number);
     add(r, r->number[place]);
 }
 
-static sl_status add_name(request *r, const sl_store *store, const char *name) {
+static sl_status add_name(store_request *r, const sl_store *store, const char *name) {
     size_t before = strlen(store->prefix), size = before + strlen(name) + 1;
     SL_TRY(sl_alloc(&r->name, size, 1));
     snprintf(r->name, size, "%s%s", store->prefix, name);
@@ -66,8 +66,8 @@ static int64_t in_ms(sl_time time) {
 }
 
 /* Asks and frees what the request holds. */
-static sl_status ask(sl_store *store, request *r, sl_time patience, redisReply **reply) {
-    sl_status status = sl_link_ask(&store->link, r->words, r->word, r->size, patience, reply);
+static sl_status ask(sl_store *store, store_request *r, sl_time patience, redisReply **reply) {
+    sl_status status = sl_store_link_ask(&store->link, r->words, r->word, r->size, patience, reply);
     sl_free(r->name);
     return status;
 }
@@ -80,7 +80,7 @@ static sl_status strange(redisReply *reply) {
 sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_store **result) {
     sl_store *store;
     SL_TRY(sl_alloc(&store, 1, sizeof *store));
-    sl_status status = sl_link_open(url, &store->link);
+    sl_status status = sl_store_link_open(url, &store->link);
     SL_THEN(status, sl_seal_begin(&store->seal));
     size_t size = strlen(job) + sizeof "slackline::";
     SL_THEN(status, sl_alloc(&store->prefix, size, 1));
@@ -97,7 +97,7 @@ sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_s
 void sl_store_close(sl_store *store) {
     if (!store)
         return;
-    sl_link_close(&store->link);
+    sl_store_link_close(&store->link);
     if (store->read)
         freeReplyObject(store->read);
     for (size_t i = 0; i < store->heards; i++)
@@ -208,7 +208,7 @@ int sl_store_connected(const sl_store *store) {
 /* SET, *won whether it was set. */
 static sl_status set(sl_store *store, const char *key, const void *bytes, size_t size, sl_time lasts,
                      int only_new, int *won) {
-    request r = {.words = 0};
+    store_request r = {.words = 0};
     redisReply *reply;
     char *sealed;
     size_t behind = store->key[0] ? sizeof store->seal : 0;
@@ -287,13 +287,13 @@ static sl_status take_value(sl_store *store, const char *name, const redisReply 
 }
 
 sl_status sl_store_get(sl_store *store, const char *key, void **bytes, size_t *size) {
-    request r = {.words = 0};
+    store_request r = {.words = 0};
     redisReply *reply;
     *bytes = NULL;
     *size = 0;
     add(&r, "GET");
     SL_TRY(add_name(&r, store, key));
-    sl_status status = sl_link_ask(&store->link, r.words, r.word, r.size, store->patience, &reply);
+    sl_status status = sl_store_link_ask(&store->link, r.words, r.word, r.size, store->patience, &reply);
     if (status == SL_OK && reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL)
         status = strange(reply);
     else if (status == SL_OK) {
@@ -306,7 +306,7 @@ sl_status sl_store_get(sl_store *store, const char *key, void **bytes, size_t *s
 }
 
 sl_status sl_store_remove(sl_store *store, const char *key) {
-    request r = {.words = 0};
+    store_request r = {.words = 0};
     redisReply *reply;
     add(&r, "DEL");
     SL_TRY(add_name(&r, store, key));
@@ -348,7 +348,7 @@ static sl_status remove_all(sl_store *store, const redisReply *names, const char
             continue;
         const char *word[] = {"DEL", item(names, i)->str};
         const size_t size[] = {3, (size_t)item(names, i)->len};
-        SL_TRY(sl_link_ask(&store->link, 2, word, size, store->patience, &reply));
+        SL_TRY(sl_store_link_ask(&store->link, 2, word, size, store->patience, &reply));
         freeReplyObject(reply);
     }
     return SL_OK;
@@ -362,7 +362,7 @@ sl_status sl_store_forget(sl_store *store, const char *kept) {
         redisReply *reply;
         const char *word[] = {"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"};
         const size_t size[] = {4, strlen(cursor), 5, strlen(pattern), 5, 4};
-        status = sl_link_ask(&store->link, 6, word, size, store->patience, &reply);
+        status = sl_store_link_ask(&store->link, 6, word, size, store->patience, &reply);
         if (status != SL_OK)
             break;
         const redisReply *next = item(reply, 0);
@@ -375,7 +375,7 @@ sl_status sl_store_forget(sl_store *store, const char *kept) {
 }
 
 sl_status sl_store_append(sl_store *store, const char *log, const void *bytes, size_t size, size_t keep) {
-    request r = {.words = 0};
+    store_request r = {.words = 0};
     redisReply *reply;
     add(&r, "XADD");
     SL_TRY(add_name(&r, store, log));
@@ -436,7 +436,7 @@ static sl_status take(sl_store *store, const char *name, const redisReply *reply
 
 sl_status sl_store_read(sl_store *store, const char *log, sl_store_position *position, size_t most,
                         sl_time wait, const sl_store_entry **entries, size_t *count) {
-    request r = {.words = 0};
+    store_request r = {.words = 0};
     redisReply *reply;
     *count = 0;
     *entries = store->entry;
@@ -455,8 +455,8 @@ sl_status sl_store_read(sl_store *store, const char *log, sl_store_position *pos
     add(&r, position->id[0] ? position->id : "0-0");
     if (!position->id[0])
         forget_heard(store, r.name);
-    sl_status status =
-        sl_link_ask(&store->link, r.words, r.word, r.size, store->patience + (wait > 0 ? wait : 0), &reply);
+    sl_status status = sl_store_link_ask(&store->link, r.words, r.word, r.size,
+                                         store->patience + (wait > 0 ? wait : 0), &reply);
     if (status == SL_OK) {
         store->read = reply;
         status = take(store, r.name, reply, position, count);

@@ -42,7 +42,7 @@ static int starves(const sl_measured_device *d, char cause[96]) {
 
 /* Tested devices of a host: 0 none starves, 1 some do, 2 half of them or more, and several. A slow one among
  * them is the finding, and what presses on the others is not. */
-static int host_starves(const sl_measured *m, int host) {
+static int host_starves(const sl_validation *m, int host) {
     char cause[96];
     int starved = 0, tested = 0;
     for (int i = 0; i < m->devices; i++) {
@@ -75,7 +75,7 @@ static sl_status accuse_starving(sl_judge *j, const sl_measured_device *d, int w
 }
 
 static sl_status accuse_starving_all(sl_judge *j) {
-    const sl_measured *m = j->m;
+    const sl_validation *m = j->m;
     char cause[96];
     for (int host = 0; host < m->hosts; host++) {
         int said = 0, how = host_starves(m, host);
@@ -139,12 +139,12 @@ static int touches(const sl_measured_link *l, int host) {
     return l->from_host == host || l->to_host == host;
 }
 
-static int is_slow_pair(const sl_measured *m, int i) {
+static int is_slow_pair(const sl_validation *m, int i) {
     return m->link[i].slow || m->link[i + 1].slow;
 }
 
 /* All devices of the host are slow, at least two, and another host's device is well. */
-static int host_by_devices(const sl_measured *m, int host) {
+static int host_by_devices(const sl_validation *m, int host) {
     int slow = 0, well = 0, well_elsewhere = 0;
     for (int i = 0; i < m->devices; i++)
         if (m->device[i].samples > 0 && m->device[i].host == host)
@@ -155,7 +155,7 @@ static int host_by_devices(const sl_measured *m, int host) {
 }
 
 /* All its links to other hosts are slow, to at least two of them, and a link without it is well. */
-static int host_by_links(const sl_measured *m, int host) {
+static int host_by_links(const sl_validation *m, int host) {
     int slow = 0, well = 0, well_elsewhere = 0, peer = -1, peers = 0;
     for (int i = 0; i + 1 < m->links; i += 2) {
         const sl_measured_link *l = &m->link[i];
@@ -173,7 +173,7 @@ static int host_by_links(const sl_measured *m, int host) {
     return slow > 1 && peers > 1 && well == 0 && well_elsewhere > 0;
 }
 
-static int rank_of(const sl_measured *m, int host) {
+static int rank_of(const sl_validation *m, int host) {
     int rank = -1;
     for (int i = 0; i < m->devices; i++)
         if (m->device[i].host == host && (rank < 0 || m->device[i].rank < rank))
@@ -182,7 +182,7 @@ static int rank_of(const sl_measured *m, int host) {
 }
 
 static sl_status accuse_host(sl_judge *j, int host, int devices, int links) {
-    const sl_measured *m = j->m;
+    const sl_validation *m = j->m;
     const sl_measured_device *worst = NULL;
     const sl_measured_link *slowest = NULL;
     sl_suspect s = sl_judge_nobody();
@@ -247,7 +247,7 @@ static sl_status accuse_devices(sl_judge *j, const char *taken) {
 }
 
 /* An end that has no processor cannot receive or send: then its device is the finding. */
-static int is_kept_from_link(const sl_measured *m, int rank) {
+static int is_kept_from_link(const sl_validation *m, int rank) {
     for (int i = 0; i < m->devices; i++) {
         const sl_measured_device *d = &m->device[i];
         if (d->rank == rank && d->slow && !d->evidence.apart && d->evidence.waited > SL_JUDGE_WAITING)

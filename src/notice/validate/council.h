@@ -12,13 +12,13 @@
 #include <stddef.h>
 
 /* What everybody brought; of an absent member `part` is NULL. */
-typedef struct sl_gathered {
+typedef struct sl_council_parts {
     void **part; /* [members], each ended by an additional zero */
     size_t *size;
     int members;
-} sl_gathered;
+} sl_council_parts;
 
-void sl_gathered_free(sl_gathered *gathered);
+void sl_gathered_free(sl_council_parts *gathered);
 
 typedef struct sl_council {
     int members, self;
@@ -26,7 +26,7 @@ typedef struct sl_council {
     /** Everybody gets everybody's `bytes[size]`. SL_EPEER: this member came too late itself, or nobody can be
      * reached; SL_ENOMEM. Free with sl_gathered_free, also on error. */
     sl_status (*gather_all)(void *context, const void *bytes, size_t size, sl_time patience,
-                            sl_gathered *gathered);
+                            sl_council_parts *gathered);
     void (*close)(void *context);
 } sl_council;
 
@@ -34,9 +34,9 @@ typedef struct sl_council {
 sl_status sl_council_barrier(const sl_council *council, sl_time patience, int *stop);
 
 /** Room for `members` parts. SL_ENOMEM. */
-sl_status sl_gathered_open(int members, sl_gathered *gathered);
+sl_status sl_gathered_open(int members, sl_council_parts *gathered);
 /** Puts a copy of `bytes[size]` at member `member`, unless there is something. SL_ENOMEM. */
-sl_status sl_gathered_put(sl_gathered *gathered, int member, const void *bytes, size_t size);
+sl_status sl_gathered_put(sl_council_parts *gathered, int member, const void *bytes, size_t size);
 
 /** Through the log `validation:ROUND:talk` of `store` (the caller's). Its order is everybody's order: a step
  * ends when all have come, or where the first member that lost patience says so in it; what comes behind that

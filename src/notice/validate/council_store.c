@@ -11,40 +11,40 @@ enum { MAGIC = 0x534c564d, BATCH = 64, KEEP_EACH = 512, KEEP_MOST = 1 << 20 };
 #define PAUSE (50 * SL_MS)  /* before a store that is lost is asked again */
 #define GRACE SL_SECOND     /* for the store to show what was written to it */
 
-typedef enum word { WORD_PART, WORD_END } word;
+typedef enum council_word { WORD_PART, WORD_END } council_word;
 
 /* An entry of the log; a part's bytes follow. */
-typedef struct head {
+typedef struct entry_head {
     uint32_t magic;
     int32_t step, member, word;
-} head;
+} entry_head;
 
-typedef struct entry {
-    head head;
+typedef struct log_entry {
+    entry_head head;
     void *bytes;
     size_t size;
-} entry;
+} log_entry;
 
-typedef struct talk {
+typedef struct council_talk {
     sl_store *store;
     char log[96];
     int members, self, step;
     char *absent; /* [members] */
     sl_store_position position;
-    entry *early; /* read already, of steps to come; in the log's order */
+    log_entry *early; /* read already, of steps to come; in the log's order */
     size_t count, room;
-} talk;
+} council_talk;
 
 static void close_talk(void *context) {
-    talk *t = context;
+    council_talk *t = context;
     for (size_t i = 0; i < t->count; i++)
         sl_free(t->early[i].bytes);
     SL_FREE(t->early, t->absent, t);
 }
 
 /* Says it, again and again where the store is lost: what is there twice counts once. */
-static sl_status say(talk *t, word what, const void *bytes, size_t size, sl_time deadline) {
-    const head top = {.magic = MAGIC, .step = t->step, .member = t->self, .word = (int32_t)what};
+static sl_status say(council_talk *t, council_word what, const void *bytes, size_t size, sl_time deadline) {
+    const entry_head top = {.magic = MAGIC, .step = t->step, .member = t->self, .word = (int32_t)what};
     size_t keep = (size_t)t->members * KEEP_EACH;
     char *message;
     SL_TRY(sl_alloc(&message, sizeof top + size, 1));
@@ -63,14 +63,15 @@ static sl_status say(talk *t, word what, const void *bytes, size_t size, sl_time
     return status;
 }
 
-typedef struct step {
-    sl_gathered *gathered;
+typedef struct council_step {
+    sl_council_parts *gathered;
     int missing; /* members that are awaited still */
     int ended;
-} step;
+} council_step;
 
 /* One entry of the log, in its order. */
-static sl_status hear(talk *t, step *s, const head *top, const void *bytes, size_t size) {
+static sl_status hear(council_talk *t, council_step *s, const entry_head *top, const void *bytes,
+                      size_t size) {
     if (top->member < 0 || top->member >= t->members || t->absent[top->member] || s->ended)
         return SL_OK;
     if (top->word == WORD_END) {
@@ -84,10 +85,10 @@ static sl_status hear(talk *t, step *s, const head *top, const void *bytes, size
     return SL_OK;
 }
 
-static sl_status keep_early(talk *t, const head *top, const void *bytes, size_t size) {
+static sl_status keep_early(council_talk *t, const entry_head *top, const void *bytes, size_t size) {
     SL_TRY(sl_grow(&t->early, &t->room, t->count + 1, sizeof *t->early));
-    entry *e = &t->early[t->count];
-    *e = (entry){.head = *top, .size = size};
+    log_entry *e = &t->early[t->count];
+    *e = (log_entry){.head = *top, .size = size};
     SL_TRY(sl_alloc(&e->bytes, size + 1, 1));
     memcpy(e->bytes, bytes, size);
     t->count++;
@@ -95,11 +96,11 @@ static sl_status keep_early(talk *t, const head *top, const void *bytes, size_t 
 }
 
 /* What was read already and belongs to this step. */
-static sl_status hear_early(talk *t, step *s) {
+static sl_status hear_early(council_talk *t, council_step *s) {
     sl_status status = SL_OK;
     size_t kept = 0;
     for (size_t i = 0; i < t->count; i++) {
-        entry *e = &t->early[i];
+        log_entry *e = &t->early[i];
         if (e->head.step > t->step) {
             t->early[kept++] = *e;
             continue;
@@ -112,12 +113,12 @@ static sl_status hear_early(talk *t, step *s) {
     return status;
 }
 
-static sl_status hear_more(talk *t, step *s, sl_time wait) {
+static sl_status hear_more(council_talk *t, council_step *s, sl_time wait) {
     const sl_store_entry *entries;
     size_t count;
     SL_TRY(sl_store_read(t->store, t->log, &t->position, BATCH, wait, &entries, &count));
     for (size_t i = 0; i < count; i++) {
-        head top;
+        entry_head top;
         if (entries[i].size < sizeof top)
             continue;
         memcpy(&top, entries[i].bytes, sizeof top);
@@ -134,7 +135,7 @@ static sl_status hear_more(talk *t, step *s, sl_time wait) {
 }
 
 /* Until the step ends: by itself, or because of this member's own word when its patience is over. */
-static sl_status listen_until_end(talk *t, step *s, sl_time deadline) {
+static sl_status listen_until_end(council_talk *t, council_step *s, sl_time deadline) {
     int said = 0;
     SL_TRY(hear_early(t, s));
     while (!s->ended) {
@@ -156,11 +157,11 @@ static sl_status listen_until_end(talk *t, step *s, sl_time deadline) {
 }
 
 static sl_status gather_all(void *context, const void *bytes, size_t size, sl_time patience,
-                            sl_gathered *gathered) {
-    talk *t = context;
+                            sl_council_parts *gathered) {
+    council_talk *t = context;
     sl_time deadline = sl_now() + patience;
     SL_TRY(sl_gathered_open(t->members, gathered));
-    step s = {.gathered = gathered};
+    council_step s = {.gathered = gathered};
     for (int i = 0; i < t->members; i++)
         s.missing += !t->absent[i];
     SL_TRY(say(t, WORD_PART, bytes, size, deadline));
@@ -175,9 +176,9 @@ static sl_status gather_all(void *context, const void *bytes, size_t size, sl_ti
 
 sl_status sl_council_open_store(sl_store *store, const char *round, int members, int self,
                                 sl_council *council) {
-    talk *t;
+    council_talk *t;
     SL_TRY(sl_alloc(&t, 1, sizeof *t));
-    *t = (talk){.store = store, .members = members, .self = self};
+    *t = (council_talk){.store = store, .members = members, .self = self};
     snprintf(t->log, sizeof t->log, "validation:%.64s:talk", round);
     sl_status status = sl_alloc(&t->absent, (size_t)members, 1);
     if (status != SL_OK) {

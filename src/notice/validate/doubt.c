@@ -77,7 +77,7 @@ static sl_status doubt_links(sl_judge *j, int kind) {
 }
 
 sl_status sl_judge_doubt(sl_judge *j) {
-    const sl_measured *m = j->m;
+    const sl_validation *m = j->m;
     for (int i = 0; i < m->missings; i++) {
         sl_suspect s = sl_judge_nobody();
         s.rank = m->missing[i].rank;

@@ -99,7 +99,7 @@ int sl_home_return(const sl_home *home) {
     return done & (sched_setaffinity(0, sizeof home->cores, &home->cores) == 0);
 }
 
-void sl_own_cores(sl_cores *cores) {
+void sl_own_cores(sl_core_set *cores) {
     cpu_set_t set;
     memset(cores, 0, sizeof *cores);
     CPU_ZERO(&set);
@@ -111,23 +111,23 @@ void sl_own_cores(sl_cores *cores) {
 
 /* ---- what is read before and after ---- */
 
-typedef struct moment {
+typedef struct cpu_moment {
     sl_time wall, own, stopped, pressure;
     int64_t busy;
     double heat, quota;
-    sl_process *process; /* in ascending order of id */
+    sl_process_reading *process; /* in ascending order of id */
     size_t processes, room;
-} moment;
+} cpu_moment;
 
 struct sl_watch_cpu {
-    sl_cores cores;
+    sl_core_set cores;
     int *ours;
     int count;
-    moment before, after;
+    cpu_moment before, after;
     /* sums over the runs */
     sl_time wall, own, stopped, pressure;
     double busy, heat; /* ticks; -1 when not known */
-    sl_process other;  /* busiest of a single run, with its ticks there */
+    sl_process_reading other; /* busiest of a single run, with its ticks there */
     double mhz;
     int runs;
 };
@@ -172,11 +172,11 @@ static sl_time stopped_time(double *quota) {
 }
 
 static int by_id(const void *left, const void *right) {
-    const sl_process *l = left, *r = right;
+    const sl_process_reading *l = left, *r = right;
     return (l->pid > r->pid) - (l->pid < r->pid);
 }
 
-static sl_status read_processes(moment *m) {
+static sl_status read_processes(cpu_moment *m) {
     DIR *all = opendir("/proc");
     sl_status status = SL_OK;
     m->processes = 0;
@@ -198,7 +198,7 @@ static sl_status read_processes(moment *m) {
 }
 
 /* How often the processors slowed themselves for heat; -1: not known. */
-static double heat_of(const sl_cores *cores) {
+static double heat_of(const sl_core_set *cores) {
     double times = -1;
     for (int core = 0; core < SL_CORES; core++) {
         char path[128], text[64];
@@ -212,7 +212,7 @@ static double heat_of(const sl_cores *cores) {
     return times;
 }
 
-static sl_status read_moment(const sl_watch_cpu *watch, moment *m) {
+static sl_status read_moment(const sl_watch_cpu *watch, cpu_moment *m) {
     char text[1 << 16];
     m->pressure = sl_read_pressure(read_small("/proc/pressure/cpu", text, sizeof text));
     m->stopped = stopped_time(&m->quota);
@@ -239,11 +239,11 @@ static int is_ours(const sl_watch_cpu *watch, int pid) {
 
 /* Ticks of our processes on these processors; the busiest other one. */
 static double compare_processes(sl_watch_cpu *watch) {
-    const moment *before = &watch->before, *after = &watch->after;
+    const cpu_moment *before = &watch->before, *after = &watch->after;
     double ours = 0;
     for (size_t i = 0; i < after->processes; i++) {
-        const sl_process *now = &after->process[i];
-        const sl_process *then =
+        const sl_process_reading *now = &after->process[i];
+        const sl_process_reading *then =
             before->processes ? bsearch(now, before->process, before->processes, sizeof *now, by_id) : NULL;
         uint64_t ticks = now->ticks - (then && then->ticks <= now->ticks ? then->ticks : 0);
         if (!sl_cores_has(&watch->cores, now->core))
@@ -258,7 +258,7 @@ static double compare_processes(sl_watch_cpu *watch) {
     return ours;
 }
 
-static double clock_of(const sl_cores *cores) {
+static double clock_of(const sl_core_set *cores) {
     double sum = 0;
     int count = 0;
     for (int core = 0; core < SL_CORES; core++)
@@ -283,7 +283,7 @@ static double clock_of(const sl_cores *cores) {
 }
 
 sl_status sl_watch_cpu_end(sl_watch_cpu *watch) {
-    moment *before = &watch->before, *after = &watch->after;
+    cpu_moment *before = &watch->before, *after = &watch->after;
     after->wall = sl_now();
     after->own = own_time();
     SL_TRY(read_moment(watch, after));
@@ -299,7 +299,7 @@ sl_status sl_watch_cpu_end(sl_watch_cpu *watch) {
     return SL_OK;
 }
 
-sl_status sl_watch_cpu_open(const sl_cores *cores, const int *ours, int count, sl_watch_cpu **out) {
+sl_status sl_watch_cpu_open(const sl_core_set *cores, const int *ours, int count, sl_watch_cpu **out) {
     sl_watch_cpu *watch;
     SL_TRY(sl_alloc(&watch, 1, sizeof *watch));
     sl_status status = sl_alloc(&watch->ours, (size_t)count, sizeof *watch->ours);

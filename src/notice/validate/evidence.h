@@ -25,13 +25,13 @@ int sl_join_process(int pid, char *why, size_t size);
 int sl_home_return(const sl_home *home);
 
 /** The processors that this process may use. */
-void sl_own_cores(sl_cores *cores);
+void sl_own_cores(sl_core_set *cores);
 
 typedef struct sl_watch_cpu sl_watch_cpu;
 
 /** Watches the processors `cores`; processes `ours[count]` of this host (the other members and the
  * ranks that are held) are no others' load. SL_ENOMEM. */
-sl_status sl_watch_cpu_open(const sl_cores *cores, const int *ours, int count, sl_watch_cpu **watch);
+sl_status sl_watch_cpu_open(const sl_core_set *cores, const int *ours, int count, sl_watch_cpu **watch);
 void sl_watch_cpu_close(sl_watch_cpu *watch);
 
 /** Before and after one run of products, on the thread that computes. SL_ENOMEM. */

@@ -29,8 +29,8 @@ static void say_host(sl_introduction *words) {
     }
 }
 
-sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_place *place, void **bytes,
-                       size_t *size) {
+sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wire_address *place,
+                       void **bytes, size_t *size) {
     sl_introduction words = {.version = SL_INTRODUCTION_VERSION,
                              .build = SL_VERSION,
                              .rank = rank,
@@ -41,7 +41,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_pl
                              .wires = request->wires,
                              .topology = (int32_t)request->topology,
                              .place = *place};
-    sl_pair *pair = NULL;
+    sl_member_pair *pair = NULL;
     if (request->wires && request->links)
         SL_TRY(sl_links_read(request->links, &pair, &words.links));
     say_host(&words);
@@ -74,7 +74,7 @@ static sl_status refuse_version(const sl_introduction *of, int member) {
     return sl_error(SL_EPEER, "validating process %d is of another version: %s", member, text);
 }
 
-static sl_status take_words(const sl_gathered *words, sl_company *c) {
+static sl_status take_words(const sl_council_parts *words, sl_company *c) {
     for (int i = 0; i < c->members; i++) {
         if (!words->part[i])
             continue;
@@ -143,8 +143,8 @@ static int member_of(const sl_company *c, int rank) {
 }
 
 /* Everybody's lists together, as far as their ranks are here; 0: nobody has one. */
-static sl_status given_links(const sl_gathered *words, sl_company *c, int *given) {
-    sl_pair *pair = NULL;
+static sl_status given_links(const sl_council_parts *words, sl_company *c, int *given) {
+    sl_member_pair *pair = NULL;
     size_t room = 0;
     int count = 0;
     *given = 0;
@@ -161,7 +161,7 @@ static sl_status given_links(const sl_gathered *words, sl_company *c, int *given
                 sl_free(pair);
                 return status;
             }
-            pair[count++] = (sl_pair){a, b, 0};
+            pair[count++] = (sl_member_pair){a, b, 0};
         }
     sl_status status = *given ? sl_passes_given(c->members, pair, count, &c->links) : SL_OK;
     sl_free(pair);
@@ -194,7 +194,7 @@ static sl_status shaped_links(sl_company *c) {
                        : topology == SL_TOPOLOGY_ALL ? sl_passes_all(count, &c->links)
                                                      : sl_passes_ring(count, &c->links);
     for (int i = 0; status == SL_OK && i < c->links.count; i++) {
-        sl_pair *p = &c->links.pair[i];
+        sl_member_pair *p = &c->links.pair[i];
         int a = chairs[p->a].member, b = chairs[p->b].member;
         p->a = a < b ? a : b;
         p->b = a < b ? b : a;
@@ -203,7 +203,7 @@ static sl_status shaped_links(sl_company *c) {
     return status;
 }
 
-sl_status sl_company_open(const sl_gathered *words, sl_company *company) {
+sl_status sl_company_open(const sl_council_parts *words, sl_company *company) {
     sl_company *c = company;
     int given;
     *c = (sl_company){.members = words->members};

@@ -6,7 +6,7 @@
 #include "notice/validate/council.h"
 #include "notice/validate/passes.h"
 #include "notice/validate/readings.h"
-#include "notice/validate/request.h"
+#include "notice/validate/validate_request.h"
 #include "notice/validate/wire.h"
 
 #define SL_INTRODUCTION_VERSION 3
@@ -28,8 +28,8 @@ typedef struct sl_introduction {
     char space[40];   /* tells hosts of the same name apart */
     char machine[40]; /* whose processors these are: several hosts (containers, namespaces) may share them */
     char numbers[24]; /* in which its pids count */
-    sl_cores cores;
-    sl_place place;
+    sl_core_set cores;
+    sl_wire_address place;
 } sl_introduction;
 
 typedef struct sl_company {
@@ -46,10 +46,10 @@ typedef struct sl_company {
 
 /** The words of this process: *bytes is free'd with sl_free. `links` of the request are read. SL_EINVAL,
  * SL_ESYS, SL_ENOMEM. */
-sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_place *place, void **bytes,
-                       size_t *size);
+sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wire_address *place,
+                       void **bytes, size_t *size);
 
 /** Everybody's words into what follows from them. SL_EPEER: another version; SL_ENOMEM. Free with
  * sl_company_free, also on error. */
-sl_status sl_company_open(const sl_gathered *words, sl_company *company);
+sl_status sl_company_open(const sl_council_parts *words, sl_company *company);
 void sl_company_free(sl_company *company);

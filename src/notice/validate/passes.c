@@ -9,7 +9,7 @@ void sl_passes_free(sl_passes *passes) {
 }
 
 static int by_members(const void *left, const void *right) {
-    const sl_pair *l = left, *r = right;
+    const sl_member_pair *l = left, *r = right;
     return l->a != r->a ? (l->a > r->a) - (l->a < r->a) : (l->b > r->b) - (l->b < r->b);
 }
 
@@ -30,7 +30,7 @@ static sl_status settle(sl_passes *passes, int most) {
 }
 
 static void add(sl_passes *passes, int a, int b, int pass) {
-    passes->pair[passes->count++] = (sl_pair){a < b ? a : b, a < b ? b : a, pass};
+    passes->pair[passes->count++] = (sl_member_pair){a < b ? a : b, a < b ? b : a, pass};
 }
 
 sl_status sl_passes_ring(int members, sl_passes *passes) {
@@ -89,7 +89,7 @@ static int path_end(const colouring *c, int member, int first, int second) {
         int pair = *slot(c, member, colour);
         if (!pair)
             return member;
-        const sl_pair *p = &c->passes->pair[pair - 1];
+        const sl_member_pair *p = &c->passes->pair[pair - 1];
         member = p->a == member ? p->b : p->a;
     }
 }
@@ -99,7 +99,7 @@ static void turn_over(colouring *c, int member, int first, int second) {
     int colour = first, pair = *slot(c, member, colour);
     *slot(c, member, colour) = 0;
     while (pair) {
-        sl_pair *p = &c->passes->pair[pair - 1];
+        sl_member_pair *p = &c->passes->pair[pair - 1];
         int other = colour == first ? second : first;
         int far = p->a == member ? p->b : p->a;
         int next = *slot(c, far, other); /* has this pair's new colour now; takes the old one next */
@@ -114,7 +114,7 @@ static void turn_over(colouring *c, int member, int first, int second) {
 }
 
 static void colour_pair(colouring *c, int index) {
-    sl_pair *p = &c->passes->pair[index];
+    sl_member_pair *p = &c->passes->pair[index];
     int colour = free_at_both(c, p->a, p->b);
     if (colour < 0) {
         int at_a = free_at(c, p->a), at_b = free_at(c, p->b);
@@ -156,7 +156,7 @@ static sl_status colour_all(int members, sl_passes *passes) {
     return settle(passes, c.used);
 }
 
-sl_status sl_passes_given(int members, const sl_pair *pair, int count, sl_passes *passes) {
+sl_status sl_passes_given(int members, const sl_member_pair *pair, int count, sl_passes *passes) {
     *passes = (sl_passes){0};
     for (int i = 0; i < count; i++)
         if (pair[i].a < 0 || pair[i].b < 0 || pair[i].a >= members || pair[i].b >= members ||

@@ -10,12 +10,12 @@
 #include "base/status.h"
 
 /* A link of two members, in no direction; a < b. */
-typedef struct sl_pair {
+typedef struct sl_member_pair {
     int a, b, pass;
-} sl_pair;
+} sl_member_pair;
 
 typedef struct sl_passes {
-    sl_pair *pair; /* in ascending order of a, then b */
+    sl_member_pair *pair; /* in ascending order of a, then b */
     int count;
     int passes; /* pair[i].pass is in [0, passes); none is empty */
 } sl_passes;
@@ -32,6 +32,6 @@ sl_status sl_passes_all(int members, sl_passes *passes);
 
 /** `pair[count]` (their `pass` is not read; in any order, repeated and turned ones count once). SL_EINVAL: a
  * member outside [0, members), or a link from a member to itself. SL_ENOMEM. */
-sl_status sl_passes_given(int members, const sl_pair *pair, int count, sl_passes *passes);
+sl_status sl_passes_given(int members, const sl_member_pair *pair, int count, sl_passes *passes);
 
 void sl_passes_free(sl_passes *passes);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int sl_cores_count(const sl_cores *cores) {
+int sl_cores_count(const sl_core_set *cores) {
     int count = 0;
     for (int core = 0; core < SL_CORES; core++)
         count += sl_cores_has(cores, core);
@@ -61,7 +61,7 @@ sl_time sl_read_pressure(const char *text) {
     return -1;
 }
 
-int64_t sl_read_busy(const char *text, const sl_cores *cores) {
+int64_t sl_read_busy(const char *text, const sl_core_set *cores) {
     int64_t busy = -1;
     for (const char *line = text; *line; line = next_line(line)) {
         int core;
@@ -77,11 +77,11 @@ int64_t sl_read_busy(const char *text, const sl_cores *cores) {
     return busy;
 }
 
-int sl_read_process(const char *text, sl_process *process) {
+int sl_read_process(const char *text, sl_process_reading *process) {
     const char *open = strchr(text, '('), *close = strrchr(text, ')');
     uint64_t user, system;
     int core;
-    *process = (sl_process){.core = -1};
+    *process = (sl_process_reading){.core = -1};
     if (!open || !close || close < open || sscanf(text, "%d", &process->pid) != 1)
         return 0;
     int length = (int)(close - open - 1);
@@ -98,7 +98,7 @@ int sl_read_process(const char *text, sl_process *process) {
     return 1;
 }
 
-double sl_read_cpuinfo(const char *text, const sl_cores *cores) {
+double sl_read_cpuinfo(const char *text, const sl_core_set *cores) {
     double sum = 0;
     int core = -1, count = 0;
     for (const char *line = text; *line; line = next_line(line)) {

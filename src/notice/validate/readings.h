@@ -10,18 +10,18 @@
 
 /* Processors, by their number on the host; those beyond are not seen. */
 #define SL_CORES 1024
-typedef struct sl_cores {
+typedef struct sl_core_set {
     uint8_t bit[SL_CORES / 8];
-} sl_cores;
+} sl_core_set;
 
-static inline int sl_cores_has(const sl_cores *cores, int core) {
+static inline int sl_cores_has(const sl_core_set *cores, int core) {
     return core >= 0 && core < SL_CORES && (cores->bit[core / 8] >> (core % 8) & 1);
 }
-static inline void sl_cores_add(sl_cores *cores, int core) {
+static inline void sl_cores_add(sl_core_set *cores, int core) {
     if (core >= 0 && core < SL_CORES)
         cores->bit[core / 8] = (uint8_t)(cores->bit[core / 8] | 1u << (core % 8));
 }
-int sl_cores_count(const sl_cores *cores);
+int sl_cores_count(const sl_core_set *cores);
 
 /* cpu.stat of a group, of either version. */
 typedef struct sl_throttling {
@@ -42,20 +42,20 @@ sl_time sl_read_pressure(const char *text);
 
 /** Of /proc/stat: ticks that the processors of `cores` were busy since the start (waiting for a disk is
  * idle); -1: not said. Stolen time counts: another guest had the processor. */
-int64_t sl_read_busy(const char *text, const sl_cores *cores);
+int64_t sl_read_busy(const char *text, const sl_core_set *cores);
 
 /* A process, of /proc/PID/stat. */
-typedef struct sl_process {
+typedef struct sl_process_reading {
     int pid, core;  /* the processor that it ran on last */
     uint64_t ticks; /* user and system */
     char name[20];
-} sl_process;
+} sl_process_reading;
 
 /** Nonzero when it is one. Names may hold blanks and brackets. */
-int sl_read_process(const char *text, sl_process *process);
+int sl_read_process(const char *text, sl_process_reading *process);
 
 /** Of /proc/cpuinfo: mean of "cpu MHz" over `cores`; 0: not said. */
-double sl_read_cpuinfo(const char *text, const sl_cores *cores);
+double sl_read_cpuinfo(const char *text, const sl_core_set *cores);
 
 /** The folder of a process's group for the processor: `cgroup` is /proc/PID/cgroup, `mounts` is
  * /proc/self/mountinfo, `controller` "cpu" or "cpuset" (version 1) or "" (version 2). *mount is the length of

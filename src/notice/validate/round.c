@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "notice/validate/evidence.h"
 #include "notice/validate/gemm.h"
-#include "notice/validate/samples.h"
+#include "notice/validate/member_samples.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ typedef struct round {
     sl_company *company;
     int door, *wire; /* [ends] */
     sl_link_evidence *before;
-    sl_samples samples;
+    sl_member_samples samples;
     sl_gemm *gemm;
     sl_watch_cpu *watch;
     sl_time begin;
@@ -52,10 +52,10 @@ static void come_back(round *r) {
 }
 
 static sl_status introduce(round *r, int rank) {
-    sl_place place;
+    sl_wire_address place;
     void *words = NULL;
     size_t size = 0;
-    sl_gathered all = {0};
+    sl_council_parts all = {0};
     SL_TRY(sl_wire_listen(r->request->address, &place, &r->door));
     go_to_rank(r); /* says which processors these are */
     sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
@@ -70,7 +70,7 @@ static sl_status introduce(round *r, int rank) {
 /* ---- wires ---- */
 
 static int is_end(const round *r, int pair) {
-    const sl_pair *p = &r->company->links.pair[pair];
+    const sl_member_pair *p = &r->company->links.pair[pair];
     return p->a == r->council->self || p->b == r->council->self;
 }
 
@@ -82,7 +82,7 @@ static sl_status list_ends(round *r) {
     int ends = 0, links = r->company->links.count;
     for (int i = 0; i < links; i++)
         ends += is_end(r, i);
-    SL_TRY(sl_samples_open(r->request->repeat, ends, &r->samples));
+    SL_TRY(sl_member_samples_open(r->request->repeat, ends, &r->samples));
     SL_TRY(sl_alloc(&r->wire, (size_t)ends, sizeof *r->wire));
     SL_TRY(sl_alloc(&r->before, (size_t)ends, sizeof *r->before));
     for (int i = 0, n = 0; i < links; i++)
@@ -99,7 +99,7 @@ static int connect_all(round *r, sl_time deadline) {
     const sl_introduction *of = r->company->of;
     for (int i = 0; i < r->samples.ends; i++) {
         sl_link_end *end = &r->samples.end[i];
-        const sl_pair *p = &r->company->links.pair[end->pair];
+        const sl_member_pair *p = &r->company->links.pair[end->pair];
         if (p->b == self) {
             awaited += is_here(r, p->a);
             continue;
@@ -201,7 +201,7 @@ static sl_status test_links(round *r, int repeat) {
         sl_time limit = patience(r, STEP) / (SL_LINK_LIMITS + 1);
         limit = limit < SL_LINK_LIMIT ? limit : SL_LINK_LIMIT;
         for (int i = 0; i < r->samples.ends; i++) {
-            const sl_pair *p = &r->company->links.pair[r->samples.end[i].pair];
+            const sl_member_pair *p = &r->company->links.pair[r->samples.end[i].pair];
             if (p->pass != pass || r->wire[i] < 0)
                 continue;
             sl_link_sample *sample = &r->samples.link[(size_t)i * (size_t)r->samples.room + (size_t)repeat];
@@ -242,7 +242,7 @@ static sl_status repeat_all(round *r) {
 }
 
 static sl_status tell_all(round *r) {
-    sl_gathered all = {0};
+    sl_council_parts all = {0};
     void *bytes = NULL;
     size_t size = 0;
     if (r->watch)
@@ -250,9 +250,9 @@ static sl_status tell_all(round *r) {
     r->samples.evidence.joined = r->request->pid > 0 && !r->result->joined[0];
     r->samples.evidence.apart = r->apart;
     end_wires(r);
-    sl_status status = sl_samples_pack(&r->samples, &bytes, &size);
+    sl_status status = sl_member_samples_pack(&r->samples, &bytes, &size);
     SL_THEN(status, r->council->gather_all(r->council->context, bytes, size, patience(r, STEP), &all));
-    SL_THEN(status, sl_samples_join(&all, r->result));
+    SL_THEN(status, sl_member_samples_join(&all, r->result));
     r->result->reports = r->result->reports == r->council->self;
     sl_gathered_free(&all);
     sl_free(bytes);
@@ -266,7 +266,7 @@ static void close_round(round *r) {
     if (r->door >= 0)
         close(r->door);
     SL_FREE(r->wire, r->before);
-    sl_samples_free(&r->samples);
+    sl_member_samples_free(&r->samples);
     sl_gemm_close(r->gemm);
     sl_watch_cpu_close(r->watch);
 }

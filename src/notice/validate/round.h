@@ -8,7 +8,7 @@
 
 typedef struct sl_round_result {
     sl_company company;
-    sl_measured measured;
+    sl_validation measured;
     const char **host; /* names; measured.host */
     sl_absent *missing;
     int reports;      /* this member is the first of those that are there: it says the verdict */

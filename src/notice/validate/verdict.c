@@ -18,7 +18,7 @@ sl_suspect sl_judge_nobody(void) {
     return (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
 }
 
-sl_status sl_verdict(sl_measured *measured, const sl_reference *reference, sl_verdicts *verdicts) {
+sl_status sl_verdict(sl_validation *measured, const sl_reference *reference, sl_verdicts *verdicts) {
     sl_judge j = {.m = measured, .v = verdicts};
     int most = measured->devices > measured->links ? measured->devices : measured->links;
     *verdicts = (sl_verdicts){0};

@@ -76,7 +76,7 @@ typedef struct sl_absent {
     int member, rank; /* rank -1: it never said */
 } sl_absent;
 
-typedef struct sl_measured {
+typedef struct sl_validation {
     sl_measured_device *device;
     int devices;
     sl_measured_link *link;
@@ -86,7 +86,7 @@ typedef struct sl_measured {
     const sl_absent *missing;
     int missings;
     int repeats;
-} sl_measured;
+} sl_validation;
 
 typedef struct sl_verdicts {
     sl_suspect *suspect;
@@ -97,7 +97,7 @@ typedef struct sl_verdicts {
 
 /** Fills `verdicts`, and expected and slow in `measured`. `reference` may be NULL. SL_ENOMEM. Free with
  * sl_verdicts_free, also on error. */
-sl_status sl_verdict(sl_measured *measured, const sl_reference *reference, sl_verdicts *verdicts);
+sl_status sl_verdict(sl_validation *measured, const sl_reference *reference, sl_verdicts *verdicts);
 void sl_verdicts_free(sl_verdicts *verdicts);
 
 /** Median and coefficient of variation (standard deviation over mean, n - 1) of `value[count]`, which are

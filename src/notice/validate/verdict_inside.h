@@ -5,7 +5,7 @@
 #include "notice/validate/verdict.h"
 
 typedef struct sl_judge {
-    sl_measured *m;
+    sl_validation *m;
     sl_verdicts *v;
     double *value; /* scratch: [largest of devices, links] */
 } sl_judge;

@@ -10,7 +10,7 @@
 typedef struct sl_wave_member {
     int host;       /* index of the machine */
     int threads;    /* 0: it is not tested */
-    sl_cores cores; /* that it may use */
+    sl_core_set cores; /* that it may use */
 } sl_wave_member;
 
 /** wave[members]: the wave of each, -1 for those that are not tested; *waves of them. SL_ENOMEM. */

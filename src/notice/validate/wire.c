@@ -55,7 +55,7 @@ static int take_address(const struct sockaddr *from, const struct sockaddr *mask
     return 0;
 }
 
-static sl_status own_addresses(sl_place *place) {
+static sl_status own_addresses(sl_wire_address *place) {
     struct ifaddrs *all;
     if (getifaddrs(&all) != 0)
         return sl_error_errno(SL_ESYS, "this host's addresses cannot be listed");
@@ -71,7 +71,7 @@ static sl_status own_addresses(sl_place *place) {
     return SL_OK;
 }
 
-static sl_status one_address(const char *text, sl_place *place) {
+static sl_status one_address(const char *text, sl_wire_address *place) {
     sl_address *address = &place->address[0];
     place->addresses = 1;
     *address = (sl_address){.family = 4, .prefix = 32};
@@ -109,8 +109,8 @@ static int listen_on(int family, uint16_t *port) {
     return file;
 }
 
-sl_status sl_wire_listen(const char *only, sl_place *place, int *file) {
-    *place = (sl_place){0};
+sl_status sl_wire_listen(const char *only, sl_wire_address *place, int *file) {
+    *place = (sl_wire_address){0};
     SL_TRY(only ? one_address(only, place) : own_addresses(place));
     *file = listen_on(AF_INET6, &place->port);
     if (*file < 0)
@@ -133,7 +133,7 @@ static int is_near(const sl_address *a, const sl_address *b) {
 
 /* 0: a common subnet, 1: perhaps through a router, 2: not from here. On one host loopback is what a program
  * would use; between hosts an address that this host has too is another interface of the same name. */
-static int rank_address(const sl_place *here, const sl_address *address, int together) {
+static int rank_address(const sl_wire_address *here, const sl_address *address, int together) {
     int rank = 1;
     if (together)
         return address->loopback ? 0 : 1;
@@ -233,8 +233,8 @@ static int try_address(const sl_address *address, uint16_t port, sl_time deadlin
     return -1;
 }
 
-void sl_wire_connect(const sl_place *here, const sl_place *peer, int together, uint64_t token, int link,
-                     sl_time deadline, int *file, char *why, size_t size) {
+void sl_wire_connect(const sl_wire_address *here, const sl_wire_address *peer, int together, uint64_t token,
+                     int link, sl_time deadline, int *file, char *why, size_t size) {
     const greeting hello = {.token = token, .link = link, .magic = MAGIC};
     snprintf(why, size, "no address of the other end can be reached");
     *file = -1;

@@ -22,19 +22,19 @@ typedef struct sl_address {
 } sl_address;
 
 /* Where a member is reached. */
-typedef struct sl_place {
+typedef struct sl_wire_address {
     sl_address address[SL_ADDRESSES];
     uint16_t addresses, port;
-} sl_place;
+} sl_wire_address;
 
 /** A door on a free port; `place` gets this host's addresses, or `only` alone (as text; NULL: all). *file is
  * closed by the caller. SL_EINVAL: `only` is no address, SL_ESYS. */
-sl_status sl_wire_listen(const char *only, sl_place *place, int *file);
+sl_status sl_wire_listen(const char *only, sl_wire_address *place, int *file);
 
 /** Connects to `peer`, trying its addresses in turn, at most until `deadline`; says who is there. `here` is
  * this process's place, `together`: both are on one host. *file -1 and `why` when it cannot be. */
-void sl_wire_connect(const sl_place *here, const sl_place *peer, int together, uint64_t token, int link,
-                     sl_time deadline, int *file, char *why, size_t size);
+void sl_wire_connect(const sl_wire_address *here, const sl_wire_address *peer, int together, uint64_t token,
+                     int link, sl_time deadline, int *file, char *why, size_t size);
 
 /** The next connection at the door that knows the token, and its link; -1 when none comes until `deadline`.
  */

@@ -10,7 +10,7 @@
 
 #include "adapt/orchestrator/unknown.h"
 #include "base/event.h"
-#include "notice/control/status.h"
+#include "notice/control/job_status.h"
 
 #include <jansson.h>
 

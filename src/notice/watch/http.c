@@ -1,6 +1,6 @@
 #include "notice/watch/http.h"
 #include "base/memory.h"
-#include "notice/watch/metrics.h"
+#include "notice/watch/watch_metrics.h"
 #include "notice/watch/words.h"
 
 #include "http/token.h"

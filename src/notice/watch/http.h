@@ -3,7 +3,7 @@
 #pragma once
 
 #include "http/server.h"
-#include "notice/control/status.h"
+#include "notice/control/job_status.h"
 
 #include <jansson.h>
 

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "notice/agent/agent.h"
 #include "notice/control/controller.h"
-#include "notice/watch/told.h"
+#include "notice/watch/published.h"
 #include "notice/watch/words.h"
 
 #include <math.h>
@@ -83,10 +83,10 @@ static char *sl_standing_text(const sl_controller *controller, const char *job, 
 #define STANDING_EVERY SL_SECOND
 #define STANDING_SHARE 100 /* times what it takes, at least: a hundredth of a core for jobs of any size */
 
-typedef struct queued {
-    struct queued *next;
+typedef struct queued_notice {
+    struct queued_notice *next;
     sl_note note;
-} queued;
+} queued_notice;
 
 struct sl_noticing {
     sl_noticing_config config;
@@ -97,9 +97,9 @@ struct sl_noticing {
     _Atomic int exit_code; /* of the program; -1: not known. Written once by the first thread */
 
     pthread_mutex_t lock; /* of what is below: notes are written by the thread and taken by the first one */
-    queued *first, *last;
+    queued_notice *first, *last;
     int events;                   /* notes of that kind that wait */
-    queued *passed, *passed_last; /* events of the first thread, taken by the thread */
+    queued_notice *passed, *passed_last; /* events of the first thread, taken by the thread */
     int passes;                   /* how many */
 
     /* the thread's own */
@@ -117,8 +117,8 @@ struct sl_noticing {
 /* A first thread that takes nothing for long (its terminal stands still) finds the newest view, not all of
  * them: an older one that waits is taken out. Between two seats views stay with theirs. */
 static void drop_older(sl_noticing *n, sl_note_kind kind) {
-    queued **at = &n->first, **found = NULL, *before = NULL, *before_found = NULL;
-    for (queued *q; (q = *at) != NULL; before = q, at = &q->next) {
+    queued_notice **at = &n->first, **found = NULL, *before = NULL, *before_found = NULL;
+    for (queued_notice *q; (q = *at) != NULL; before = q, at = &q->next) {
         if (q->note.kind == SL_NOTE_SEAT || q->note.kind == SL_NOTE_UNSEATED)
             found = NULL;
         if (q->note.kind == kind) {
@@ -128,7 +128,7 @@ static void drop_older(sl_noticing *n, sl_note_kind kind) {
     }
     if (!found)
         return;
-    queued *old = *found;
+    queued_notice *old = *found;
     *found = old->next;
     if (n->last == old)
         n->last = before_found;
@@ -139,7 +139,7 @@ static void drop_older(sl_noticing *n, sl_note_kind kind) {
 /* A note that finds no memory or, of events, no room is lost; the next view says what it said. 0: it was
  * lost. */
 static int say(sl_noticing *n, const sl_note *note) {
-    queued *q = NULL;
+    queued_notice *q = NULL;
     pthread_mutex_lock(&n->lock);
     if (note->kind == SL_NOTE_VIEW || note->kind == SL_NOTE_STANDING)
         drop_older(n, note->kind);
@@ -235,12 +235,12 @@ static void on_event(void *context, const sl_event *event) {
 /* What the first thread has said itself. */
 static void tell_passed(sl_noticing *n) {
     pthread_mutex_lock(&n->lock);
-    queued *q = n->passed;
+    queued_notice *q = n->passed;
     n->passed = n->passed_last = NULL;
     n->passes = 0;
     pthread_mutex_unlock(&n->lock);
     while (q) {
-        queued *next = q->next;
+        queued_notice *next = q->next;
         if (n->seated)
             sl_told_event_put(n->own_store, &q->note.event);
         sl_free(q);
@@ -405,7 +405,7 @@ int sl_noticing_file(const sl_noticing *n) {
 int sl_noticing_take(sl_noticing *n, sl_note *note) {
     uint64_t count;
     pthread_mutex_lock(&n->lock);
-    queued *q = n->first;
+    queued_notice *q = n->first;
     if (q) {
         n->first = q->next;
         n->last = n->first ? n->last : NULL;
@@ -421,7 +421,7 @@ int sl_noticing_take(sl_noticing *n, sl_note *note) {
 }
 
 void sl_noticing_pass(sl_noticing *n, const sl_event *event) {
-    queued *q;
+    queued_notice *q;
     pthread_mutex_lock(&n->lock);
     if (n->passes < EVENTS_WAIT && sl_alloc(&q, 1, sizeof *q) == SL_OK) {
         q->note.event = *event;

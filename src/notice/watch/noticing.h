@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/event.h"
-#include "notice/control/status.h"
+#include "notice/control/job_status.h"
 #include "notice/watch/rendezvous.h"
 
 typedef enum sl_note_kind {
@@ -32,7 +32,7 @@ typedef struct sl_note {
 
 typedef struct sl_noticing_config {
     sl_rendezvous *rendezvous;
-    const sl_place *place;
+    const sl_launch_position *place;
     const char *folder;  /* of the node */
     const char *record;  /* NULL: none */
     const char *program; /* what is watched, for those who look at the store */

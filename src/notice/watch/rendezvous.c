@@ -64,7 +64,7 @@ static sl_status start_server(sl_rendezvous *r, const char *folder, sl_addresses
     return SL_OK;
 }
 
-sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_place *place, const char *directory,
+sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_launch_position *place, const char *directory,
                              const char *folder, const char *given, const char *key) {
     sl_addresses addresses = {.count = 0};
     *r = (sl_rendezvous){.place = place, .directory = directory, .key_given = key != NULL};

@@ -13,12 +13,12 @@
 #include "base/time.h"
 #include "launch/redis.h"
 #include "notice/store/store.h"
-#include "notice/watch/place.h"
+#include "notice/watch/launch_position.h"
 
 #include <stdatomic.h>
 
 typedef struct sl_rendezvous {
-    const sl_place *place;
+    const sl_launch_position *place;
     const char *directory;  /* for results, where several nodes find redis.url */
     sl_redis redis;         /* this process's own; pid 0: none */
     char url[SL_STORE_URL]; /* once it is known; else "" */
@@ -29,7 +29,7 @@ typedef struct sl_rendezvous {
 
 /** Starts what this process, the agent of its node, has to start, in `folder`; `given` and `key` are
  * what the user gave, NULL: nothing. Does not wait. SL_ENONE without redis-server, SL_ESYS. */
-sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_place *place, const char *directory,
+sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_launch_position *place, const char *directory,
                              const char *folder, const char *given, const char *key);
 
 /** Ends and removes it. */

@@ -1,7 +1,7 @@
 #include "notice/watch/results.h"
-#include "launch/folder.h"
-#include "notice/watch/program.h"
-#include "notice/watch/report.h"
+#include "launch/run_folder.h"
+#include "notice/watch/watch_report.h"
+#include "notice/watch/watched_program.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 /* A finished run stays as it is, unless it is to be replaced. Ranks of one job share a folder and may come
  * when the first of them have ended: the job's own report stops none, nor does that of an attempt that
  * failed. */
-static sl_status keep_finished(const sl_watch_request *r, const sl_place *place, char *directory,
+static sl_status keep_finished(const sl_watch_request *r, const sl_launch_position *place, char *directory,
                                size_t size) {
     char finished[4096];
     if (r->overwrite || place->again || !sl_launch_folder_is_finished(directory) ||
-        (place->inside && sl_report_is_of(directory, place->job)))
+        (place->inside && sl_watch_report_is_of(directory, place->job)))
         return SL_OK;
     if (r->directory || place->inside)
         return sl_error(SL_EINVAL, "watch: %s holds a finished run; --overwrite replaces it", directory);
@@ -23,13 +23,14 @@ static sl_status keep_finished(const sl_watch_request *r, const sl_place *place,
     return SL_OK;
 }
 
-sl_status sl_results_choose(const sl_watch_request *r, sl_place *place, char *directory, size_t size) {
+sl_status sl_results_choose(const sl_watch_request *r, sl_launch_position *place, char *directory,
+                            size_t size) {
     const char *program = r->command[sl_program_word(r->command)], *slash = strrchr(program, '/');
     int used = r->directory ? snprintf(directory, size, "%s", r->directory)
                             : snprintf(directory, size, "runs/watch-%s", slash ? slash + 1 : program);
     if (used < 1 || (size_t)used >= size)
         return sl_error(SL_EINVAL, "watch: '%s' is no path of a folder",
                         r->directory ? r->directory : program);
-    sl_place_find(directory, place);
+    sl_launch_position_find(directory, place);
     return keep_finished(r, place, directory, size);
 }

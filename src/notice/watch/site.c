@@ -47,17 +47,17 @@ static void be_member(sl_site *site) {
 }
 
 /* As the launcher says; others claim later, for one launcher's host may be several nodes. */
-static int is_first(const sl_place *place) {
+static int is_first(const sl_launch_position *place) {
     return place->local_rank == 0 || place->rank == 0;
 }
 
-sl_status sl_site_open(const sl_place *place, sl_site *site) {
+sl_status sl_site_open(const sl_launch_position *place, sl_site *site) {
     char name[200];
     site->directory.lock = site->agent = site->member = -1;
     site->is_agent = 0;
     if (is_first(place))
         sl_launch_directory_clear(NULL);
-    sl_place_folder(place, name, sizeof name);
+    sl_launch_position_folder(place, name, sizeof name);
     SL_TRY(sl_launch_directory_join(name, &site->directory));
     take_root(site);
     if (!is_first(place) || !sl_site_claim(site))

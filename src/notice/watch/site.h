@@ -6,7 +6,7 @@
 #pragma once
 
 #include "launch/directory.h"
-#include "notice/watch/place.h"
+#include "notice/watch/launch_position.h"
 
 typedef struct sl_site {
     sl_launch_directory directory;
@@ -16,7 +16,7 @@ typedef struct sl_site {
 } sl_site;
 
 /** Clears what dead runs left, makes or joins the folder. SL_ESYS. Close it also on error. */
-sl_status sl_site_open(const sl_place *place, sl_site *site);
+sl_status sl_site_open(const sl_launch_position *place, sl_site *site);
 void sl_site_close(sl_site *site);
 
 /** Makes this process the agent of a node that has had none; whether it is. */

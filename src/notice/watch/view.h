@@ -7,7 +7,7 @@
 #include "base/event.h"
 #include "base/terminal.h"
 #include "base/time.h"
-#include "notice/control/status.h"
+#include "notice/control/job_status.h"
 
 typedef struct sl_view {
     FILE *out;

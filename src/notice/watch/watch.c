@@ -6,17 +6,17 @@
 #include "base/subprocess.h"
 #include "base/writer.h"
 #include "launch/directory.h"
-#include "launch/folder.h"
 #include "launch/launch.h"
+#include "launch/run_folder.h"
 #include "notice/store/store.h"
 #include "notice/watch/advising.h"
 #include "notice/watch/http.h"
 #include "notice/watch/noticing.h"
-#include "notice/watch/program.h"
-#include "notice/watch/report.h"
 #include "notice/watch/results.h"
 #include "notice/watch/site.h"
 #include "notice/watch/view.h"
+#include "notice/watch/watch_report.h"
+#include "notice/watch/watched_program.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ typedef struct watching {
     const sl_watch_request *request;
     char directory[3072], record[3200];
     char untold[512]; /* what keeps the probe out; "" */
-    sl_place place;
+    sl_launch_position place;
     sl_site site;
     sl_rendezvous rendezvous;
     sl_subprocess program; /* none: has ended */
@@ -59,7 +59,7 @@ typedef struct watching {
     sl_writer *writer;       /* of all files in DIRECTORY: no disk keeps this thread from the program */
     sl_http *http;
     sl_view view;
-    sl_report report;
+    sl_watch_report report;
     sl_status_view last;
     sl_advising *advising; /* NULL: none */
     sl_time concluded;     /* when the program had ended and everything was said; 0: not yet */
@@ -141,7 +141,7 @@ static void write_event(watching *w, const sl_event *event) {
         free(line);
     }
     sl_view_event(&w->view, event);
-    (void)sl_report_event(&w->report, event);
+    (void)sl_watch_report_event(&w->report, event);
 }
 
 /* What the advice has to say goes where the controller's events go. */
@@ -214,7 +214,7 @@ static void keep_decisions(watching *w) {
 static void keep_report(watching *w) {
     char *text = NULL, *json = NULL;
     sl_status status =
-        sl_report_texts(&w->report, w->exit_code, sl_now() - w->began, w->untold, &text, &json);
+        sl_watch_report_texts(&w->report, w->exit_code, sl_now() - w->began, w->untold, &text, &json);
     if (status == SL_OK) {
         put(w, "report.txt", SL_WRITER_WHOLE, text);
         put(w, "report.json", SL_WRITER_WHOLE, json);
@@ -269,7 +269,7 @@ static void take_view(watching *w, const sl_status_view *view) {
     if (w->place.inside && !w->seated)
         return;
     w->last = *view;
-    sl_report_view(&w->report, view);
+    sl_watch_report_view(&w->report, view);
     if (w->http)
         sl_http_set(w->http, view);
     if (w->advising) {
@@ -480,7 +480,7 @@ static sl_status start(watching *w) {
     SL_THEN(status, sl_site_open(&w->place, &w->site));
     if (status == SL_OK && w->site.is_agent)
         status = prepare_agent(w);
-    SL_THEN(status, sl_report_open(&w->report, w->request->command, w->place.job));
+    SL_THEN(status, sl_watch_report_open(&w->report, w->request->command, w->place.job));
     if (status == SL_OK) {
         pid_t pid = 0;
         status = sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);
@@ -507,7 +507,7 @@ static void finish(watching *w) {
     leave_seat(w);
     sl_launch_folder_close(&w->folder);
     sl_view_close(&w->view);
-    sl_report_close(&w->report);
+    sl_watch_report_close(&w->report);
     sl_site_close(&w->site);
     sl_loop_close(w->loop);
 }

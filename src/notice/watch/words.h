@@ -1,7 +1,7 @@
 /* What is known, as JSON: the report and /status.json say it alike. */
 #pragma once
 
-#include "notice/control/status.h"
+#include "notice/control/job_status.h"
 
 #include <jansson.h>
 

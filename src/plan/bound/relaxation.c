@@ -165,12 +165,12 @@ static sl_time completion(chain *chains, int count, sl_time work) {
     }
 }
 
-typedef struct pass {
+typedef struct relaxation_pass {
     sl_relaxation *r;
     int **stages_of; /* [ranks] its stages, ended by -1 */
     int deep;        /* count machines too; else longest paths only */
     sl_time *link;   /* [stages * 2] when the last message of F (I) of a stage has left */
-} pass;
+} relaxation_pass;
 
 static void add_chain(chain *chains, int *count, sl_time *work, const sl_relaxation *r, const sl_time *value,
                       int stage, int kind, int from, int to, int ascending) {
@@ -186,7 +186,7 @@ static void add_chain(chain *chains, int *count, sl_time *work, const sl_relaxat
 }
 
 /* What must have ended on the rank before op (stage, kind, k) starts. */
-static sl_time machine_head(const pass *p, int stage, int kind, int k) {
+static sl_time machine_head(const relaxation_pass *p, int stage, int kind, int k) {
     const sl_relaxation *r = p->r;
     chain chains[MOST_CHAINS];
     int count = 0, base = r->first[stage] / 3;
@@ -207,7 +207,7 @@ static sl_time machine_head(const pass *p, int stage, int kind, int k) {
 }
 
 /* What must still run on the rank after op (stage, kind, k). */
-static sl_time machine_tail(const pass *p, int stage, int kind, int k) {
+static sl_time machine_tail(const relaxation_pass *p, int stage, int kind, int k) {
     const sl_relaxation *r = p->r;
     chain chains[MOST_CHAINS];
     int count = 0, base = r->first[stage] / 3, n = r->count[stage];
@@ -236,14 +236,14 @@ static sl_time chain_end(const sl_relaxation *r, int stage, int kind, int k) {
 }
 
 /* Arrival of the k-th message that stage `from` sends: the messages before it have left the link. */
-static sl_time arrival(pass *p, int from, int to, int kind, int k) {
+static sl_time arrival(relaxation_pass *p, int from, int to, int kind, int k) {
     sl_link link = sl_relaxation_link(p->r, from, to, kind);
     sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
     *left = sl_later(*left, chain_end(p->r, from, kind, k)) + link.transfer;
     return *left + link.latency;
 }
 
-static void set_head(pass *p, int stage, int kind, int k, sl_time head) {
+static void set_head(relaxation_pass *p, int stage, int kind, int k, sl_time head) {
     if (p->deep)
         head = sl_later(head, machine_head(p, stage, kind, k));
     p->r->head[sl_relaxation_node(p->r, stage, kind, k)] = head;
@@ -255,7 +255,7 @@ static sl_time gather_head(const sl_problem *p, int stage) {
     return p->placement == SL_BIDIRECTIONAL ? 0 : sl_later(0, p->gather[stage] - p->gather[0]);
 }
 
-static void forward_heads(pass *p, int k) {
+static void forward_heads(relaxation_pass *p, int k) {
     sl_relaxation *r = p->r;
     const sl_problem *problem = r->problem;
     for (int s = 0; s < problem->stages; s++) {
@@ -271,7 +271,7 @@ static void forward_heads(pass *p, int k) {
     }
 }
 
-static void backward_heads(pass *p, int k) {
+static void backward_heads(relaxation_pass *p, int k) {
     sl_relaxation *r = p->r;
     const sl_problem *problem = r->problem;
     for (int s = problem->stages - 1; s >= 0; s--) {
@@ -292,20 +292,20 @@ static sl_time chain_tail(const sl_relaxation *r, int stage, int kind, int k) {
 }
 
 /* From the end of the producer on, over the link; behind this message the later ones need it too. */
-static sl_time message_tail(pass *p, int from, int to, int kind, int k) {
+static sl_time message_tail(relaxation_pass *p, int from, int to, int kind, int k) {
     sl_link link = sl_relaxation_link(p->r, from, to, kind);
     sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
     *left = link.transfer + sl_later(*left, link.latency + chain_tail(p->r, to, kind, k));
     return *left;
 }
 
-static void set_tail(pass *p, int stage, int kind, int k, sl_time tail) {
+static void set_tail(relaxation_pass *p, int stage, int kind, int k, sl_time tail) {
     if (p->deep)
         tail = sl_later(tail, machine_tail(p, stage, kind, k));
     p->r->tail[sl_relaxation_node(p->r, stage, kind, k)] = tail;
 }
 
-static void backward_tails(pass *p, int k) {
+static void backward_tails(relaxation_pass *p, int k) {
     sl_relaxation *r = p->r;
     const sl_problem *problem = r->problem;
     for (int s = 0; s < problem->stages; s++) {
@@ -322,7 +322,7 @@ static void backward_tails(pass *p, int k) {
     }
 }
 
-static void forward_tails(pass *p, int k) {
+static void forward_tails(relaxation_pass *p, int k) {
     sl_relaxation *r = p->r;
     for (int s = r->problem->stages - 1; s >= 0; s--) {
         int after = sl_problem_next(r->problem, s);
@@ -335,12 +335,12 @@ static void forward_tails(pass *p, int k) {
     }
 }
 
-static void clear_links(pass *p) {
+static void clear_links(relaxation_pass *p) {
     for (int i = 0; i < 2 * p->r->problem->stages; i++)
         p->link[i] = 0;
 }
 
-static void fill(pass *p) {
+static void fill(relaxation_pass *p) {
     int most = p->r->problem->microbatches;
     for (int k = 0; k < most; k++) {
         forward_heads(p, k);
@@ -375,10 +375,10 @@ static sl_status make_arrays(const sl_problem *p, sl_relaxation *r) {
     return sl_alloc(&r->tail, (size_t)r->nodes, sizeof *r->tail);
 }
 
-static sl_status make_pass(sl_relaxation *r, int deep, pass *p) {
+static sl_status make_pass(sl_relaxation *r, int deep, relaxation_pass *p) {
     const sl_problem *problem = r->problem;
     int *stages;
-    *p = (pass){.r = r};
+    *p = (relaxation_pass){.r = r};
     SL_TRY(sl_alloc(&p->link, 2 * (size_t)problem->stages, sizeof *p->link));
     SL_TRY(sl_alloc(&p->stages_of, (size_t)problem->ranks, sizeof *p->stages_of));
     SL_TRY(sl_alloc(&stages, (size_t)problem->stages + (size_t)problem->ranks, sizeof *stages));
@@ -397,14 +397,14 @@ static sl_status make_pass(sl_relaxation *r, int deep, pass *p) {
     return SL_OK;
 }
 
-static void free_pass(pass *p) {
+static void free_pass(relaxation_pass *p) {
     if (p->stages_of)
         sl_free(p->stages_of[0]);
     SL_FREE(p->stages_of, p->link);
 }
 
 sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation *r) {
-    pass p = {0};
+    relaxation_pass p = {0};
     *r = (sl_relaxation){.problem = problem};
     sl_status status = make_arrays(problem, r);
     SL_THEN(status, make_pass(r, deep, &p));

@@ -20,7 +20,7 @@ static double steps_above(double value, double step) {
     return -steps_below(-value, step);
 }
 
-sl_axis sl_axis_around(double low, double high, int most) {
+sl_chart_axis sl_axis_around(double low, double high, int most) {
     if (!isfinite(low) || !isfinite(high) || low > high) {
         low = 0;
         high = 1;
@@ -37,34 +37,34 @@ sl_axis sl_axis_around(double low, double high, int most) {
         double step = scaled(leads[i % 3], power), first = steps_below(low, step),
                last = steps_above(high, step);
         if (last - first <= most)
-            return (sl_axis){.low = first * step,
-                             .high = last * step,
-                             .step = step,
-                             .steps = (int)(last - first),
-                             .decimals = power < 0 ? -power : 0};
+            return (sl_chart_axis){.low = first * step,
+                                   .high = last * step,
+                                   .step = step,
+                                   .steps = (int)(last - first),
+                                   .decimals = power < 0 ? -power : 0};
     }
 }
 
-sl_axis sl_axis_whole(double low, double high, int most) {
+sl_chart_axis sl_axis_whole(double low, double high, int most) {
     low = floor(low);
     high = fmax(ceil(high), low + 1);
     if (!(high - low <= most))
         return sl_axis_around(low, high, most);
-    return (sl_axis){.low = low, .high = high, .step = 1, .steps = (int)(high - low)};
+    return (sl_chart_axis){.low = low, .high = high, .step = 1, .steps = (int)(high - low)};
 }
 
-double sl_axis_tick(const sl_axis *axis, int i) {
+double sl_axis_tick(const sl_chart_axis *axis, int i) {
     double value = (round(axis->low / axis->step) + i) * axis->step;
     return value == 0 ? 0 : value; /* not -0 */
 }
 
-void sl_axis_label(const sl_axis *axis, int i, char *text, size_t size) {
+void sl_axis_label(const sl_chart_axis *axis, int i, char *text, size_t size) {
     if (axis->decimals > 9 || fabs(axis->low) >= 1e15 || fabs(axis->high) >= 1e15)
         snprintf(text, size, "%.6g", sl_axis_tick(axis, i));
     else
         snprintf(text, size, "%.*f", axis->decimals, sl_axis_tick(axis, i));
 }
 
-double sl_axis_place(const sl_axis *axis, double value) {
+double sl_axis_place(const sl_chart_axis *axis, double value) {
     return (value - axis->low) / (axis->high - axis->low);
 }

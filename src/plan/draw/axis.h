@@ -3,23 +3,23 @@
 
 #include <stddef.h>
 
-typedef struct sl_axis {
+typedef struct sl_chart_axis {
     double low, high, step; /* both ends are whole steps */
     int steps;              /* from low to high, at least 1 */
     int decimals;           /* that tell two ticks apart */
-} sl_axis;
+} sl_chart_axis;
 
 /** The smallest axis of at most `most` steps (at least 2) whose ends enclose [low, high]. A range without
  * width is widened; ends that are not finite give 0 to 1. Never fails. */
-sl_axis sl_axis_around(double low, double high, int most);
+sl_chart_axis sl_axis_around(double low, double high, int most);
 
 /** The same for whole numbers: every tick is one. */
-sl_axis sl_axis_whole(double low, double high, int most);
+sl_chart_axis sl_axis_whole(double low, double high, int most);
 
 /** The number at tick `i`, 0 to steps: free of the sum's rounding. */
-double sl_axis_tick(const sl_axis *axis, int i);
+double sl_axis_tick(const sl_chart_axis *axis, int i);
 /** Its label, with the axis' decimals. */
-void sl_axis_label(const sl_axis *axis, int i, char *text, size_t size);
+void sl_axis_label(const sl_chart_axis *axis, int i, char *text, size_t size);
 
 /** Where a value lies on the axis: 0 at low, 1 at high. */
-double sl_axis_place(const sl_axis *axis, double value);
+double sl_axis_place(const sl_chart_axis *axis, double value);

@@ -16,11 +16,11 @@
 #define BOTTOM 52.0
 
 /* What all of it has in common. */
-typedef struct frame {
+typedef struct bars_frame {
     const sl_bars *bars;
-    sl_axis axis;
+    sl_chart_axis axis;
     double left, top, plot;
-} frame;
+} bars_frame;
 
 static double longest_name(const sl_bars *bars) {
     size_t most = 4;
@@ -39,7 +39,7 @@ static double longest_note(const sl_bars *bars) {
     return LETTER * ((double)most + 12);
 }
 
-static sl_axis axis_of(const sl_bars *bars, double plot) {
+static sl_chart_axis axis_of(const sl_bars *bars, double plot) {
     double most = isfinite(bars->reference) ? bars->reference : 0;
     for (int i = 0; i < bars->count; i++)
         most = isfinite(bars->bar[i].value) && bars->bar[i].value > most ? bars->bar[i].value : most;
@@ -47,8 +47,8 @@ static sl_axis axis_of(const sl_bars *bars, double plot) {
     return sl_axis_around(0, most > 0 ? most : 1, steps > 10 ? 10 : steps > 2 ? steps : 2);
 }
 
-static void draw_axis(const frame *f, FILE *out) {
-    const sl_axis *axis = &f->axis;
+static void draw_axis(const bars_frame *f, FILE *out) {
+    const sl_chart_axis *axis = &f->axis;
     const double left = f->left;
     char text[64];
     double bottom = f->top + ROW * f->bars->count;
@@ -65,7 +65,7 @@ static void draw_axis(const frame *f, FILE *out) {
     fputs("</text>\n", out);
 }
 
-static void draw_bar(const frame *f, const sl_bar *bar, double top, FILE *out) {
+static void draw_bar(const bars_frame *f, const sl_bar *bar, double top, FILE *out) {
     const sl_draw_style *style = f->bars->style;
     const int labels = !(style && style->no_labels);
     const double left = f->left;
@@ -89,7 +89,7 @@ static void draw_bar(const frame *f, const sl_bar *bar, double top, FILE *out) {
     fputs(there && bar->note ? ")</text>\n" : "</text>\n", out);
 }
 
-static void draw_reference(const frame *f, FILE *out) {
+static void draw_reference(const bars_frame *f, FILE *out) {
     const sl_bars *bars = f->bars;
     double x = f->left + f->plot * sl_axis_place(&f->axis, bars->reference);
     fprintf(out,
@@ -102,7 +102,7 @@ static void draw_reference(const frame *f, FILE *out) {
 
 sl_status sl_draw_bars(const sl_bars *bars, FILE *out) {
     const int labels = !(bars->style && bars->style->no_labels);
-    frame f = {.bars = bars, .left = longest_name(bars) + 20};
+    bars_frame f = {.bars = bars, .left = longest_name(bars) + 20};
     double notes = labels ? longest_note(bars) : 20,
            width = sl_style_width(bars->style, f.left + OWN_PLOT + notes, FONT);
     const int lines = sl_style_title(bars->title, 12, 22, width - 12, NULL);

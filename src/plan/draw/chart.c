@@ -39,25 +39,25 @@ static const char *const markers[] = {"M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
 #define OF(list, i) ((list)[(size_t)(i) % (sizeof(list) / sizeof *(list))])
 
 /* A point's place in the series' order along x. */
-typedef struct place {
+typedef struct plot_area {
     double x; /* on the picture */
     int point;
-} place;
+} plot_area;
 
-typedef struct picture {
+typedef struct chart_picture {
     const sl_chart *chart;
-    sl_axis x, y;
+    sl_chart_axis x, y;
     double top, plot, height; /* where the plot begins, its width and height */
     char title[512];
     int below, rows;  /* names stand below it, in so many rows */
-    place *places;    /* [points] by x */
+    plot_area *places; /* [points] by x */
     double *label_at; /* [count] where each name stands */
     int *by_height;   /* [count] series from the top one */
     sl_chart_signs signs;
     double turn, hang; /* of categories: degrees, 0: they stand upright; how much lower they reach then */
-} picture;
+} chart_picture;
 
-static const char *colour_of(const picture *p, int k) {
+static const char *colour_of(const chart_picture *p, int k) {
     return p->chart->style && p->chart->style->grey ? OF(greys, k) : OF(colours, k);
 }
 
@@ -72,7 +72,7 @@ static double value_of(const sl_chart *c, int k, int point) {
     return is_seen(c, point) ? c->series[k].y[point] : NAN;
 }
 
-static double down(const picture *p, double y) {
+static double down(const chart_picture *p, double y) {
     return p->top + p->height * (1 - sl_axis_place(&p->y, y));
 }
 
@@ -86,7 +86,7 @@ static void extend(double value, double *low, double *high) {
 }
 
 /* From 0 unless that would press all lines into the upper half; otherwise with some room on both sides. */
-static sl_axis y_axis(const sl_chart *c) {
+static sl_chart_axis y_axis(const sl_chart *c) {
     double low = INFINITY, high = -INFINITY;
     for (int k = 0; k < c->count; k++)
         for (int i = 0; i < c->points; i++)
@@ -96,7 +96,7 @@ static sl_axis y_axis(const sl_chart *c) {
     return sl_axis_around(low, high + room, 8);
 }
 
-static sl_axis x_axis(const sl_chart *c, double plot) {
+static sl_chart_axis x_axis(const sl_chart *c, double plot) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < c->points; i++)
         if (is_seen(c, i))
@@ -115,15 +115,15 @@ static sl_axis x_axis(const sl_chart *c, double plot) {
 }
 
 static int compare_places(const void *a, const void *b) {
-    const place *one = a, *two = b;
+    const plot_area *one = a, *two = b;
     return one->x != two->x ? (one->x < two->x ? -1 : 1) : one->point - two->point;
 }
 
-static void place_points(picture *p) {
+static void place_points(chart_picture *p) {
     const sl_chart *c = p->chart;
     for (int i = 0; i < c->points; i++) {
         double share = c->x ? sl_axis_place(&p->x, c->x[i]) : (i + 0.5) / c->points;
-        p->places[i] = (place){.x = LEFT + p->plot * share, .point = i};
+        p->places[i] = (plot_area){.x = LEFT + p->plot * share, .point = i};
     }
     qsort(p->places, (size_t)c->points, sizeof *p->places, compare_places);
 }
@@ -131,7 +131,7 @@ static void place_points(picture *p) {
 /* ---- names ---- */
 
 /* Where a line ends; below the plot when it has no point at all. */
-static double end_of(const picture *p, int k) {
+static double end_of(const chart_picture *p, int k) {
     for (int i = p->chart->points - 1; i >= 0 && p->chart->x; i--) {
         double y = value_of(p->chart, k, p->places[i].point);
         if (isfinite(y))
@@ -142,7 +142,7 @@ static double end_of(const picture *p, int k) {
 
 /* Names as near to the ends of their lines as they can be without touching each other: sorted by height,
  * pushed down where they touch, and the last ones back up where they leave the plot. */
-static void place_labels(picture *p) {
+static void place_labels(chart_picture *p) {
     int count = p->chart->count;
     for (int k = 0; k < count && p->below; k++)
         p->label_at[k] = p->top + p->height + BOTTOM + p->hang + LABEL_ROW * k;
@@ -182,7 +182,7 @@ static void put_text(FILE *out, double x, double y, const char *more, const char
     fputs("</text>\n", out);
 }
 
-static void draw_y_axis(const picture *p, FILE *out) {
+static void draw_y_axis(const chart_picture *p, FILE *out) {
     char text[64];
     for (int i = 0; i <= p->y.steps; i++) {
         double y = down(p, sl_axis_tick(&p->y, i));
@@ -196,7 +196,7 @@ static void draw_y_axis(const picture *p, FILE *out) {
     fputs("</text>\n", out);
 }
 
-static void draw_categories(const picture *p, FILE *out) {
+static void draw_categories(const chart_picture *p, FILE *out) {
     const sl_chart *c = p->chart;
     for (int i = 0; i < c->points; i++) {
         fprintf(out, "<text transform=\"translate(%.1f %.1f)", p->places[i].x, p->top + p->height + 17);
@@ -208,7 +208,7 @@ static void draw_categories(const picture *p, FILE *out) {
     }
 }
 
-static void draw_x_axis(const picture *p, FILE *out) {
+static void draw_x_axis(const chart_picture *p, FILE *out) {
     char text[64];
     double bottom = p->top + p->height;
     for (int i = 0; p->chart->x && i <= p->x.steps; i++) {
@@ -225,7 +225,7 @@ static void draw_x_axis(const picture *p, FILE *out) {
 }
 
 /* Lines of the same course lie on each other: the first is wide, later ones are narrower and dashed. */
-static void put_line_style(const picture *p, int k, FILE *out) {
+static void put_line_style(const chart_picture *p, int k, FILE *out) {
     if (p->chart->series[k].is_reference)
         fprintf(out, "fill=\"none\" stroke=\"#555\" stroke-width=\"1.2\" stroke-dasharray=\"1.5 2\"");
     else
@@ -240,7 +240,7 @@ static void put_line_style(const picture *p, int k, FILE *out) {
 }
 
 /* Over categories a reference is a piece of line at each of them. */
-static void draw_pieces(const picture *p, int k, FILE *out) {
+static void draw_pieces(const chart_picture *p, int k, FILE *out) {
     const sl_chart *c = p->chart;
     double half = p->plot / c->points * 0.4;
     for (int i = 0; i < c->points; i++) {
@@ -260,7 +260,7 @@ static int has_points(const sl_chart *c, int k) {
     return any;
 }
 
-static void draw_line(const picture *p, int k, FILE *out) {
+static void draw_line(const chart_picture *p, int k, FILE *out) {
     const sl_chart *c = p->chart;
     int drawing = 0;
     if (!has_points(c, k))
@@ -277,7 +277,7 @@ static void draw_line(const picture *p, int k, FILE *out) {
     fputs("/>\n", out);
 }
 
-static void begin_marker(const picture *p, double x, double y, int k, FILE *out) {
+static void begin_marker(const chart_picture *p, double x, double y, int k, FILE *out) {
     fprintf(
         out,
         "<path transform=\"translate(%.2f %.2f)\" d=\"%s\" fill=\"%s\" stroke=\"%s\" stroke-width=\"1.4\"", x,
@@ -285,13 +285,13 @@ static void begin_marker(const picture *p, double x, double y, int k, FILE *out)
 }
 
 /* Over categories the markers of one stand side by side. */
-static double aside(const picture *p, int k) {
+static double aside(const chart_picture *p, int k) {
     int count = p->chart->count;
     double room = p->plot / p->chart->points * 0.7 / count;
     return p->chart->x ? 0 : (k - (count - 1) / 2.0) * (room < 14 ? room : 14);
 }
 
-static void draw_markers(const picture *p, int k, FILE *out) {
+static void draw_markers(const chart_picture *p, int k, FILE *out) {
     const sl_chart *c = p->chart;
     int every = c->x ? (c->points + MOST_MARKERS - 1) / MOST_MARKERS : 1;
     for (int i = 0; i < c->points; i++) {
@@ -312,8 +312,8 @@ static void draw_markers(const picture *p, int k, FILE *out) {
     }
 }
 
-static void draw_name(const picture *p, int k, FILE *out) {
-    const sl_series *series = &p->chart->series[k];
+static void draw_name(const chart_picture *p, int k, FILE *out) {
+    const sl_chart_line *series = &p->chart->series[k];
     double x = p->below ? LEFT : LEFT + p->plot + LABEL_GAP, y = p->label_at[k];
     int there = has_points(p->chart, k);
     if (there && (p->chart->x || series->is_reference)) {
@@ -336,7 +336,7 @@ static int has_names(const sl_chart *c) {
 
 /* Categories that would run into each other are written at an angle, steeper where the first would leave the
  * picture on its left. */
-static void turn_categories(picture *p) {
+static void turn_categories(chart_picture *p) {
     const sl_chart *c = p->chart;
     const double degree = 3.14159265358979 / 180;
     size_t longest = 0;
@@ -352,7 +352,7 @@ static void turn_categories(picture *p) {
 }
 
 /* As wide as the style asks for: names beside the plot, or below it where that leaves it too narrow. */
-static sl_status divide(picture *p) {
+static sl_status divide(chart_picture *p) {
     const sl_chart *c = p->chart;
     const char *name = c->style ? c->style->name : NULL;
     if (c->style && c->style->title)
@@ -379,7 +379,7 @@ static sl_status divide(picture *p) {
     return SL_OK;
 }
 
-static void draw(const picture *p, FILE *out) {
+static void draw(const chart_picture *p, FILE *out) {
     const sl_chart *c = p->chart;
     double names = has_names(c) && !p->below ? LABEL_GAP + SAMPLE + widest_name(c) + 12 : RIGHT,
            height = p->top + p->height + BOTTOM + p->hang + LABEL_ROW * p->rows;
@@ -402,7 +402,7 @@ static void draw(const picture *p, FILE *out) {
 }
 
 sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
-    picture p = {.chart = chart, .y = y_axis(chart)};
+    chart_picture p = {.chart = chart, .y = y_axis(chart)};
     size_t count = (size_t)chart->count;
     SL_TRY(divide(&p));
     if (chart->x)

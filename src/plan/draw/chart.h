@@ -7,11 +7,11 @@
 #include "plan/draw/style.h"
 #include <stdio.h>
 
-typedef struct sl_series {
+typedef struct sl_chart_line {
     const char *name;
     const double *y;  /* [points]; NaN: missing, the line has a gap there */
     int is_reference; /* a thin grey line without markers, such as a bound */
-} sl_series;
+} sl_chart_line;
 
 /* A place on x where something happened: a line across the plot with a sign above it. */
 typedef struct sl_chart_mark {
@@ -27,7 +27,7 @@ typedef struct sl_chart {
     int x_is_whole;           /* x are counts, such as iterations: no tick between two of them */
     const char *const *label; /* [points] how x is written: on the axis without x, in tooltips with it */
     int count;
-    const sl_series *series;    /* [count] */
+    const sl_chart_line *series; /* [count] */
     int marks;                  /* with x only */
     const sl_chart_mark *mark;  /* [marks] in ascending x; those outside of the points are not drawn */
     const sl_draw_style *style; /* NULL: that of the screen; names go below a narrow plot */

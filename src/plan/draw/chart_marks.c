@@ -16,7 +16,8 @@ static double half_of(const char *text) {
 }
 
 /* Of lines of one kind on one pixel the first is drawn. */
-static void find_drawn(const sl_chart *c, const sl_axis *axis, double left, double plot, sl_chart_sign *s) {
+static void find_drawn(const sl_chart *c, const sl_chart_axis *axis, double left, double plot,
+                       sl_chart_sign *s) {
     double last[2] = {-INFINITY, -INFINITY};
     for (int i = 0; i < c->marks; i++) {
         const int change = c->mark[i].is_change != 0;
@@ -61,7 +62,7 @@ static void place_row(const sl_chart *c, int changes, sl_chart_signs *signs) {
     }
 }
 
-sl_status sl_chart_signs_place(const sl_chart *c, const sl_axis *axis, double left, double plot,
+sl_status sl_chart_signs_place(const sl_chart *c, const sl_chart_axis *axis, double left, double plot,
                                sl_chart_signs *signs) {
     *signs = (sl_chart_signs){0};
     if (!c->x || c->marks == 0)

@@ -1,8 +1,8 @@
 #include "plan/draw/html.h"
 #include "base/memory.h"
 #include "plan/draw/escape.h"
-#include "plan/draw/fill.h"
 #include "plan/draw/page_data.h"
+#include "plan/draw/page_fill.h"
 
 #include <math.h>
 

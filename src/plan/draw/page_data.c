@@ -6,20 +6,20 @@
 #include <limits.h>
 
 /* A chart on the page: where its rows, ops, messages and collectives begin. */
-typedef struct half {
+typedef struct message_half {
     const sl_page_chart *c;
     const sl_timeline *t;
     int *first; /* [ranks] first span; NULL without a program */
     sl_lanes lanes;
     int *entry; /* [transfers] op of the page; -1: it has none */
     int row, op, transfer, collective;
-} half;
+} message_half;
 
-typedef struct pair {
-    half half[2];
+typedef struct page_pair {
+    message_half half[2];
     int halves;
     FILE *out;
-} pair;
+} page_pair;
 
 /* ---- columns ---- */
 
@@ -27,11 +27,11 @@ typedef struct pair {
 
 typedef struct column {
     const char *name;
-    long long (*value)(const half *h, int row);
+    long long (*value)(const message_half *h, int row);
 } column;
 
 /* An entry of a half's own numbering in that of the page. */
-static long long entry_of(const half *h, int32_t entry) {
+static long long entry_of(const message_half *h, int32_t entry) {
     return entry == SL_NO_CAUSE   ? NONE
            : entry < 0            ? entry - h->transfer
            : entry >= h->t->spans ? h->collective + entry - h->t->spans
@@ -39,59 +39,59 @@ static long long entry_of(const half *h, int32_t entry) {
 }
 
 /* Ops are followed by the messages on their lanes. */
-static const sl_transfer *ride_of(const half *h, int i) {
+static const sl_transfer *ride_of(const message_half *h, int i) {
     return i < h->t->spans ? NULL : &h->t->transfer[h->lanes.ride[i - h->t->spans].transfer];
 }
 
-static const sl_op *op_of(const half *h, int i) {
+static const sl_op *op_of(const message_half *h, int i) {
     return i < h->t->spans ? &h->t->span[i].op : &ride_of(h, i)->op;
 }
 
-static const sl_step *step_of(const half *h, int i) {
+static const sl_step *step_of(const message_half *h, int i) {
     const int rank = i < h->t->spans ? h->t->span[i].rank : -1;
     return rank >= 0 && h->first ? &h->c->program->rank[rank].step[i - h->first[rank]] : NULL;
 }
 
-static long long message_of(const half *h, int message) {
+static long long message_of(const message_half *h, int message) {
     return message < 0 ? NONE : h->transfer + message;
 }
 
 /* clang-format off */
-static long long op_rank(const half *h, int i) {
+static long long op_rank(const message_half *h, int i) {
     return h->row + (i < h->t->spans ? h->t->span[i].rank : h->t->ranks + h->lanes.ride[i - h->t->spans].lane);
 }
-static long long op_kind(const half *h, int i) { return op_of(h, i)->kind; }
-static long long op_stage(const half *h, int i) { return op_of(h, i)->stage; }
-static long long op_microbatch(const half *h, int i) { return op_of(h, i)->microbatch; }
-static long long op_part(const half *h, int i) { return op_of(h, i)->part; }
-static long long op_paired(const half *h, int i) { return i < h->t->spans && op_of(h, i)->paired; }
-static long long op_start(const half *h, int i) { return i < h->t->spans ? h->t->span[i].start : ride_of(h, i)->start; }
-static long long op_end(const half *h, int i) { return i < h->t->spans ? h->t->span[i].end : ride_of(h, i)->arrive; }
-static long long op_cause(const half *h, int i) { return h->c->cause && i < h->t->spans ? entry_of(h, h->c->cause[i]) : NONE; }
-static long long op_receive(const half *h, int i) { return step_of(h, i) ? message_of(h, step_of(h, i)->receive) : NONE; }
-static long long op_send(const half *h, int i) { return step_of(h, i) ? message_of(h, step_of(h, i)->send) : NONE; }
+static long long op_kind(const message_half *h, int i) { return op_of(h, i)->kind; }
+static long long op_stage(const message_half *h, int i) { return op_of(h, i)->stage; }
+static long long op_microbatch(const message_half *h, int i) { return op_of(h, i)->microbatch; }
+static long long op_part(const message_half *h, int i) { return op_of(h, i)->part; }
+static long long op_paired(const message_half *h, int i) { return i < h->t->spans && op_of(h, i)->paired; }
+static long long op_start(const message_half *h, int i) { return i < h->t->spans ? h->t->span[i].start : ride_of(h, i)->start; }
+static long long op_end(const message_half *h, int i) { return i < h->t->spans ? h->t->span[i].end : ride_of(h, i)->arrive; }
+static long long op_cause(const message_half *h, int i) { return h->c->cause && i < h->t->spans ? entry_of(h, h->c->cause[i]) : NONE; }
+static long long op_receive(const message_half *h, int i) { return step_of(h, i) ? message_of(h, step_of(h, i)->receive) : NONE; }
+static long long op_send(const message_half *h, int i) { return step_of(h, i) ? message_of(h, step_of(h, i)->send) : NONE; }
 
-static long long transfer_from(const half *h, int i) { return h->row + h->t->transfer[i].from; }
-static long long transfer_to(const half *h, int i) { return h->row + h->t->transfer[i].to; }
-static long long transfer_op(const half *h, int i) {
+static long long transfer_from(const message_half *h, int i) { return h->row + h->t->transfer[i].from; }
+static long long transfer_to(const message_half *h, int i) { return h->row + h->t->transfer[i].to; }
+static long long transfer_op(const message_half *h, int i) {
     const sl_message *message = &h->c->program->message[i];
     return h->op + h->first[message->from] + message->producer;
 }
-static long long transfer_start(const half *h, int i) { return h->t->transfer[i].start; }
-static long long transfer_end(const half *h, int i) { return h->t->transfer[i].end; }
-static long long transfer_arrive(const half *h, int i) { return h->t->transfer[i].arrive; }
+static long long transfer_start(const message_half *h, int i) { return h->t->transfer[i].start; }
+static long long transfer_end(const message_half *h, int i) { return h->t->transfer[i].end; }
+static long long transfer_arrive(const message_half *h, int i) { return h->t->transfer[i].arrive; }
 
-static long long collective_rank(const half *h, int i) { return h->row + h->t->collective[i].rank; }
-static long long collective_kind(const half *h, int i) { return h->t->collective[i].op.kind; }
-static long long collective_stage(const half *h, int i) { return h->t->collective[i].op.stage; }
-static long long collective_microbatch(const half *h, int i) { return h->t->collective[i].op.microbatch; }
-static long long collective_start(const half *h, int i) { return h->t->collective[i].start; }
-static long long collective_end(const half *h, int i) { return h->t->collective[i].end; }
+static long long collective_rank(const message_half *h, int i) { return h->row + h->t->collective[i].rank; }
+static long long collective_kind(const message_half *h, int i) { return h->t->collective[i].op.kind; }
+static long long collective_stage(const message_half *h, int i) { return h->t->collective[i].op.stage; }
+static long long collective_microbatch(const message_half *h, int i) { return h->t->collective[i].op.microbatch; }
+static long long collective_start(const message_half *h, int i) { return h->t->collective[i].start; }
+static long long collective_end(const message_half *h, int i) { return h->t->collective[i].end; }
 
-static int op_rows(const half *h) { return h->t->spans + h->lanes.rides; }
+static int op_rows(const message_half *h) { return h->t->spans + h->lanes.rides; }
 /* without a program the op that made a message is not known: it is shown on its lane alone */
-static int transfer_rows(const half *h) { return h->c->program ? h->t->transfers : 0; }
-static int collective_rows(const half *h) { return h->t->collectives; }
+static int transfer_rows(const message_half *h) { return h->c->program ? h->t->transfers : 0; }
+static int collective_rows(const message_half *h) { return h->t->collectives; }
 
 static const column op_columns[] = {
     {"rank", op_rank}, {"kind", op_kind}, {"stage", op_stage}, {"microbatch", op_microbatch}, {"start", op_start},
@@ -109,7 +109,8 @@ static const column collective_columns[] = {
 };
 /* clang-format on */
 
-static void put_columns(const pair *p, const column *c, int (*rows)(const half *h), const char *before) {
+static void put_columns(const page_pair *p, const column *c, int (*rows)(const message_half *h),
+                        const char *before) {
     for (; c->name; c++, before = ",\n ") {
         const char *between = "";
         fprintf(p->out, "%s\"%s\": [", before, c->name);
@@ -126,10 +127,10 @@ static void put_columns(const pair *p, const column *c, int (*rows)(const half *
 }
 
 /* A message on the path is there twice: as what leads from op to op, and on its lane. */
-static void put_path(const pair *p) {
+static void put_path(const page_pair *p) {
     const char *before = "";
     for (int k = 0; k < p->halves; k++) {
-        const half *h = &p->half[k];
+        const message_half *h = &p->half[k];
         for (int i = 0; h->c->path && i < h->c->path->length; i++, before = ",") {
             const int32_t entry = h->c->path->path[i];
             fprintf(p->out, "%s%lld", before, entry_of(h, entry));
@@ -139,11 +140,11 @@ static void put_path(const pair *p) {
     }
 }
 
-static void put_rows(const pair *p) {
+static void put_rows(const page_pair *p) {
     const char *before = "";
     fputs("\"rows\": [", p->out);
     for (int k = 0; k < p->halves; k++) {
-        const half *h = &p->half[k];
+        const message_half *h = &p->half[k];
         for (int rank = 0; rank < h->t->ranks; rank++, before = ",")
             fprintf(p->out, "%s\"%s rank %d\"", before, h->c->name, rank);
         for (int lane = 0; lane < h->lanes.lanes; lane++, before = ",")
@@ -170,8 +171,8 @@ static void extend(const sl_timeline *t, sl_time *begin, sl_time *end, int *pair
         *end = t->collective[i].end > *end ? t->collective[i].end : *end;
 }
 
-static void put_data(const pair *p, const sl_page_data *d) {
-    const half *last = &p->half[p->halves - 1];
+static void put_data(const page_pair *p, const sl_page_data *d) {
+    const message_half *last = &p->half[p->halves - 1];
     sl_time begin = SL_TIME_NEVER, end = 0;
     int pairs = 0;
     for (int k = 0; k < p->halves; k++)
@@ -207,10 +208,10 @@ static void put_data(const pair *p, const sl_page_data *d) {
     fputs("]}", p->out);
 }
 
-static sl_status number(pair *p) {
+static sl_status number(page_pair *p) {
     int row = 0, op = 0, transfer = 0, collective = 0;
     for (int k = 0; k < p->halves; k++) {
-        half *h = &p->half[k];
+        message_half *h = &p->half[k];
         const sl_program *program = h->c->program;
         h->row = row;
         h->op = op;
@@ -238,7 +239,7 @@ static sl_status number(pair *p) {
 }
 
 sl_status sl_page_data_write(const sl_page_data *d, FILE *out) {
-    pair p = {.out = out, .halves = d->charts};
+    page_pair p = {.out = out, .halves = d->charts};
     for (int k = 0; k < d->charts; k++) {
         p.half[k].c = &d->chart[k];
         p.half[k].t = d->chart[k].timeline;

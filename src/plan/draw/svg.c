@@ -17,14 +17,14 @@
 #define BAR 4.0       /* a collective, in the gap */
 #define AXIS 34.0
 
-typedef sl_svg_frame frame;
+typedef sl_svg_frame svg_area;
 
-double sl_svg_across(const frame *f, sl_time t) {
+double sl_svg_across(const svg_area *f, sl_time t) {
     t = t < f->from ? f->from : t > f->to ? f->to : t;
     return LEFT + sl_to_ms(t - f->from) * f->scale;
 }
 
-int sl_svg_shows(const frame *f, sl_time start, sl_time end) {
+int sl_svg_shows(const svg_area *f, sl_time start, sl_time end) {
     return end >= f->from && start <= f->to && (end > f->from || start == end) &&
            (start < f->to || start == end);
 }
@@ -33,7 +33,7 @@ void sl_svg_label(double y, const char *text, FILE *out) {
     fprintf(out, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>", LEFT - 8, y, text);
 }
 
-static double box_top(const frame *f, int rank) {
+static double box_top(const svg_area *f, int rank) {
     return f->top + f->row * rank + (f->row - BOX) / 2;
 }
 
@@ -64,7 +64,7 @@ static double tick_step(double ms, double most) {
     return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
 }
 
-static void draw_axis(FILE *out, const frame *f) {
+static void draw_axis(FILE *out, const svg_area *f) {
     double from = sl_to_ms(f->from - f->origin), ms = sl_to_ms(f->to - f->from);
     double most = f->content->plot < PLOT / 2 ? f->content->plot / 60 : 10;
     double step = tick_step(f->content->plot / f->scale, most > 2 ? most : 2); /* the same in all charts */
@@ -78,7 +78,7 @@ static void draw_axis(FILE *out, const frame *f) {
 }
 
 /* The rank's label and a pale bar under its ops, so that idle time is seen as such. */
-static void draw_rank(FILE *out, const frame *f, int rank) {
+static void draw_rank(FILE *out, const svg_area *f, int rank) {
     char text[32];
     snprintf(text, sizeof text, "rank %d", rank);
     sl_svg_label(box_top(f, rank) + BOX / 2 + 4, text, out);
@@ -87,7 +87,7 @@ static void draw_rank(FILE *out, const frame *f, int rank) {
 }
 
 /* Where an op's box lies: the two of a pair share its height. */
-static void box_of(const frame *f, int i, double *y, double *height) {
+static void box_of(const svg_area *f, int i, double *y, double *height) {
     const sl_span *span = &f->t->span[i];
     *y = box_top(f, span->rank);
     *height = BOX;
@@ -97,7 +97,7 @@ static void box_of(const frame *f, int i, double *y, double *height) {
     *y += span->op.paired ? 0 : BOX / 2;
 }
 
-static void put_tooltip(FILE *out, const frame *f, const sl_span *span) {
+static void put_tooltip(FILE *out, const svg_area *f, const sl_span *span) {
     const int update = f->t->measured && span->op.kind == SL_GATHER;
     fprintf(out, "<title>%s", update ? "update" : sl_op_name(span->op.kind));
     if (span->op.microbatch >= 0)
@@ -108,7 +108,7 @@ static void put_tooltip(FILE *out, const frame *f, const sl_span *span) {
             sl_to_ms(span->start - f->origin), sl_to_ms(span->end - f->origin));
 }
 
-static void draw_box(FILE *out, const frame *f, int i) {
+static void draw_box(FILE *out, const svg_area *f, int i) {
     const sl_span *span = &f->t->span[i];
     const sl_draw_style *style = f->content->style;
     int chunk = f->chunks->of[span->op.stage];
@@ -131,11 +131,11 @@ static void draw_box(FILE *out, const frame *f, int i) {
     fputc('\n', out);
 }
 
-static double bar_top(const frame *f, int rank) {
+static double bar_top(const svg_area *f, int rank) {
     return box_top(f, rank) + BOX + 1;
 }
 
-static void draw_collective(FILE *out, const frame *f, const sl_span *span) {
+static void draw_collective(FILE *out, const svg_area *f, const sl_span *span) {
     double x = sl_svg_across(f, span->start), width = sl_svg_across(f, span->end) - x;
     fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\" fill=\"%s\">", x,
             bar_top(f, span->rank), width > 0.3 ? width : 0.3, BAR,
@@ -152,7 +152,7 @@ static void draw_outline(FILE *out, double x, double y, double width, double hei
 }
 
 /* Above the boxes, for neighbours would cover it. */
-static void draw_critical(FILE *out, const frame *f) {
+static void draw_critical(FILE *out, const svg_area *f) {
     const sl_highlight *h = f->chart->highlight;
     for (int i = 0; h && i < f->t->spans; i++) {
         const sl_span *span = &f->t->span[i];
@@ -172,14 +172,14 @@ static void draw_critical(FILE *out, const frame *f) {
 }
 
 /* Messages that take less than this are left out: they would only hide the boxes. */
-static int is_visible(const frame *f, const sl_transfer *t) {
+static int is_visible(const svg_area *f, const sl_transfer *t) {
     return f->chart->messages == SL_MESSAGES_LINES && !f->chart->no_ops &&
            sl_to_ms(t->arrive - t->start) * f->scale >= 4;
 }
 
 /* Through the gap between the sender's and the receiver's row; of one that is cut off the piece that is seen.
  */
-static void draw_transfer(FILE *out, const frame *f, int i) {
+static void draw_transfer(FILE *out, const svg_area *f, int i) {
     const sl_transfer *t = &f->t->transfer[i];
     int critical = f->chart->highlight && f->chart->highlight->transfer[i];
     double from = box_top(f, t->from) + (t->to > t->from ? BOX : 0),
@@ -227,10 +227,10 @@ static int detail_lines(const sl_svg_chart *chart, double plot) {
 
 /* Rows of ops need more room where messages run between them. */
 static void place(const sl_svg_chart *chart, const axis *a, const sl_lanes *lanes, const sl_draw_style *style,
-                  double plot, double top, frame *f) {
+                  double plot, double top, svg_area *f) {
     const sl_timeline *t = chart->timeline;
     sl_time begin;
-    *f = (frame){.scale = a->scale, .row = BOX + GAP, .t = t, .chart = chart, .lanes = lanes};
+    *f = (svg_area){.scale = a->scale, .row = BOX + GAP, .t = t, .chart = chart, .lanes = lanes};
     extent(t, &begin, &f->to);
     f->first = first_op(t);
     f->origin = f->first - a->lead;
@@ -249,7 +249,7 @@ static void place(const sl_svg_chart *chart, const axis *a, const sl_lanes *lane
     f->bottom = f->memory_top + (chart->memory ? sl_svg_memory_height(t) : 0);
 }
 
-static void draw_ops(FILE *out, const frame *f) {
+static void draw_ops(FILE *out, const svg_area *f) {
     const sl_timeline *t = f->t;
     for (int i = 0; i < t->transfers; i++)
         if (is_visible(f, &t->transfer[i]) && sl_svg_shows(f, t->transfer[i].start, t->transfer[i].arrive))
@@ -263,7 +263,7 @@ static void draw_ops(FILE *out, const frame *f) {
     draw_critical(out, f);
 }
 
-static void draw_chart(FILE *out, const frame *f, double top) {
+static void draw_chart(FILE *out, const svg_area *f, double top) {
     const double room = f->content->plot + SL_SVG_RIGHT;
     const int lines = sl_style_title(f->chart->title, LEFT, top + 20, room, out);
     sl_style_lines(f->chart->detail, LEFT, top + 20 + TITLE_LINE * lines, room, out);
@@ -280,16 +280,16 @@ static void draw_chart(FILE *out, const frame *f, double top) {
 
 /* ---- the whole ---- */
 
-typedef struct picture {
+typedef struct svg_picture {
     const sl_svg_chart *charts;
     sl_chunks *chunks; /* [count] */
     sl_lanes *lanes;   /* [count] */
     int count;
     axis axis;
     sl_svg_content content;
-} picture;
+} svg_picture;
 
-static void look_at_ops(const frame *f, sl_svg_content *c) {
+static void look_at_ops(const svg_area *f, sl_svg_content *c) {
     const sl_timeline *t = f->t;
     sl_time work = 0, begin, end;
     for (int i = 0; i < t->spans; i++) {
@@ -306,7 +306,7 @@ static void look_at_ops(const frame *f, sl_svg_content *c) {
     c->idle |= t->spans > 0 && (double)work < (double)(end - begin) * t->ranks;
 }
 
-static void look_at_rows(const frame *f, sl_svg_content *c) {
+static void look_at_rows(const svg_area *f, sl_svg_content *c) {
     for (int i = 0; i < f->lanes->rides; i++) {
         const sl_transfer *t = &f->t->transfer[f->lanes->ride[i].transfer];
         c->wires |= t->end > t->start;
@@ -321,7 +321,7 @@ static void look_at_rows(const frame *f, sl_svg_content *c) {
     c->limit |= f->chart->memory->limit != NULL;
 }
 
-static void look_through(picture *p, const frame *f, int k) {
+static void look_through(svg_picture *p, const svg_area *f, int k) {
     sl_svg_content *c = &p->content;
     if (!f->chart->no_ops) {
         look_at_ops(f, c);
@@ -331,10 +331,10 @@ static void look_through(picture *p, const frame *f, int k) {
     c->critical |= f->chart->highlight != NULL && (!f->chart->no_ops || f->lanes->rides > 0);
 }
 
-static void draw_picture(FILE *out, picture *p) {
+static void draw_picture(FILE *out, svg_picture *p) {
     const sl_draw_style *style = p->content.style;
     double height = 10, top = 4;
-    frame f;
+    svg_area f;
     for (int k = 0; k < p->count; k++) {
         place(&p->charts[k], &p->axis, &p->lanes[k], style, p->content.plot, 0, &f);
         look_through(p, &f, k);
@@ -355,7 +355,7 @@ static void draw_picture(FILE *out, picture *p) {
 }
 
 sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_draw_style *style, FILE *out) {
-    picture p = {.charts = charts, .count = count, .content.style = style};
+    svg_picture p = {.charts = charts, .count = count, .content.style = style};
     p.content.plot = sl_style_width(style, LEFT + PLOT + SL_SVG_RIGHT, SL_SVG_FONT) - LEFT - SL_SVG_RIGHT;
     if (p.content.plot < LEAST_PLOT)
         return sl_error(SL_EINVAL,

@@ -96,14 +96,14 @@ static int split_is_best(const sl_problem *p) {
 
 /* ---- asking ---- */
 
-typedef struct answer {
+typedef struct exact_answer {
     int64_t status;
     double bound; /* units */
     int64_t *solution;
     size_t count;
-} answer;
+} exact_answer;
 
-static sl_status read_solution(const sl_protobuf_field *field, answer *a, size_t *capacity) {
+static sl_status read_solution(const sl_protobuf_field *field, exact_answer *a, size_t *capacity) {
     const unsigned char *bytes = field->bytes;
     size_t size = field->size;
     uint64_t value = field->value;
@@ -120,7 +120,7 @@ static sl_status read_solution(const sl_protobuf_field *field, answer *a, size_t
     return SL_OK;
 }
 
-static sl_status read_answer(const sl_blob *response, answer *a) {
+static sl_status read_answer(const sl_blob *response, exact_answer *a) {
     const unsigned char *bytes = response->bytes;
     size_t size = response->size, capacity = 0;
     sl_protobuf_field field;
@@ -151,7 +151,7 @@ static void set_parameters(double time_limit_s, int threads, uint64_t seed, sl_p
 }
 
 static sl_status ask(const sl_solver *solver, const sl_exact_model *model, double time_limit_s, int threads,
-                     uint64_t seed, const atomic_int *stop, answer *a) {
+                     uint64_t seed, const atomic_int *stop, exact_answer *a) {
     sl_protobuf parameters = {0};
     sl_blob response = {0};
     set_parameters(time_limit_s, threads, seed, &parameters);
@@ -187,7 +187,7 @@ static int earlier(const void *a, const void *b) {
     return x->op.microbatch < y->op.microbatch ? -1 : x->op.microbatch > y->op.microbatch;
 }
 
-static sl_status read_rank(const sl_problem *p, const sl_exact_model *model, const answer *a, int rank,
+static sl_status read_rank(const sl_problem *p, const sl_exact_model *model, const exact_answer *a, int rank,
                            timed *ops, sl_order *order) {
     size_t count = 0;
     for (int stage = 0; stage < p->stages; stage++)
@@ -205,7 +205,7 @@ static sl_status read_rank(const sl_problem *p, const sl_exact_model *model, con
     return SL_OK;
 }
 
-static sl_status read_order(const sl_problem *p, const sl_exact_model *model, const answer *a,
+static sl_status read_order(const sl_problem *p, const sl_exact_model *model, const exact_answer *a,
                             sl_order *order) {
     size_t most = 0;
     timed *ops;
@@ -226,7 +226,7 @@ static sl_status read_order(const sl_problem *p, const sl_exact_model *model, co
 
 /* ---- the whole ---- */
 
-static void raise_bound(const sl_exact_model *model, const answer *a, sl_exact_result *result) {
+static void raise_bound(const sl_exact_model *model, const exact_answer *a, sl_exact_result *result) {
     double units = ceil(a->bound - 1e-6) - (double)model->begin;
     if (a->status == STATUS_INFEASIBLE || !(units > 0) || units > (double)model->upper)
         return;
@@ -235,7 +235,7 @@ static void raise_bound(const sl_exact_model *model, const answer *a, sl_exact_r
 }
 
 /* The solver's order becomes the result where its replay is better than what there was. */
-static sl_status keep_order(const sl_problem *p, const sl_exact_model *model, const answer *a,
+static sl_status keep_order(const sl_problem *p, const sl_exact_model *model, const exact_answer *a,
                             sl_exact_result *result) {
     sl_order order = {0};
     sl_time makespan;
@@ -258,7 +258,7 @@ static sl_status solve(const sl_problem *p, const sl_solver *solver, const sl_ti
                        double time_limit_s, int threads, uint64_t seed, const atomic_int *stop,
                        sl_exact_result *result) {
     sl_exact_model model;
-    answer a = {0};
+    exact_answer a = {0};
     sl_time from = sl_now();
     sl_status status = sl_exact_model_make(p, hint, result->bound, &model);
     SL_THEN(status, ask(solver, &model, time_limit_s, threads, seed, stop, &a));

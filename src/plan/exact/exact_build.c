@@ -52,7 +52,8 @@ int sl_build_constraint(sl_builder *b, unsigned kind) {
 }
 
 /* after - before >= lag, where `literal` is true */
-void sl_build_precedence_if(sl_builder *b, int32_t literal, sl_moment before, sl_moment after, int64_t lag) {
+void sl_build_precedence_if(sl_builder *b, int32_t literal, sl_exact_time before, sl_exact_time after,
+                            int64_t lag) {
     int64_t variables[2], coefficients[2], domain[2] = {lag + before.offset - after.offset, INT64_MAX};
     size_t count = 0;
     if (after.variable >= 0) {
@@ -70,11 +71,11 @@ void sl_build_precedence_if(sl_builder *b, int32_t literal, sl_moment before, sl
     sl_build_constraint_if(b, literal, CONSTRAINT_LINEAR);
 }
 
-void sl_build_precedence(sl_builder *b, sl_moment before, sl_moment after, int64_t lag) {
+void sl_build_precedence(sl_builder *b, sl_exact_time before, sl_exact_time after, int64_t lag) {
     sl_build_precedence_if(b, SL_ALWAYS, before, after, lag);
 }
 
-void sl_build_nest_moment(sl_builder *b, unsigned field, sl_moment at) {
+void sl_build_nest_moment(sl_builder *b, unsigned field, sl_exact_time at) {
     int64_t one = 1, variable = at.variable;
     sl_protobuf_clear(&b->three);
     if (at.variable >= 0) {
@@ -85,7 +86,7 @@ void sl_build_nest_moment(sl_builder *b, unsigned field, sl_moment at) {
     sl_protobuf_nest(&b->two, field, &b->three);
 }
 
-int sl_build_interval(sl_builder *b, sl_moment start, sl_moment size, sl_moment end) {
+int sl_build_interval(sl_builder *b, sl_exact_time start, sl_exact_time size, sl_exact_time end) {
     sl_protobuf_clear(&b->two);
     sl_build_nest_moment(b, INTERVAL_START, start);
     sl_build_nest_moment(b, INTERVAL_END, end);
@@ -93,9 +94,9 @@ int sl_build_interval(sl_builder *b, sl_moment start, sl_moment size, sl_moment 
     return sl_build_constraint(b, CONSTRAINT_INTERVAL);
 }
 
-int sl_build_fixed_interval(sl_builder *b, sl_moment start, int64_t size) {
-    return sl_build_interval(b, start, (sl_moment){-1, size},
-                             (sl_moment){start.variable, start.offset + size});
+int sl_build_fixed_interval(sl_builder *b, sl_exact_time start, int64_t size) {
+    return sl_build_interval(b, start, (sl_exact_time){-1, size},
+                             (sl_exact_time){start.variable, start.offset + size});
 }
 
 /* Of the intervals in hand, which it then drops. */
@@ -114,22 +115,22 @@ size_t sl_build_place(const sl_problem *p, int stage, int microbatch, int kind) 
     return ((size_t)stage * (size_t)p->microbatches + (size_t)microbatch) * 3 + (size_t)kind;
 }
 
-sl_moment sl_build_start_of(const sl_builder *b, int stage, int microbatch, int kind) {
-    return (sl_moment){b->model->start[sl_build_place(b->p, stage, microbatch, kind)], 0};
+sl_exact_time sl_build_start_of(const sl_builder *b, int stage, int microbatch, int kind) {
+    return (sl_exact_time){b->model->start[sl_build_place(b->p, stage, microbatch, kind)], 0};
 }
 
 int64_t sl_build_length(const sl_builder *b, int stage, int kind) {
     return b->p->time[kind][stage] / b->model->unit;
 }
 
-sl_moment sl_build_end_of(const sl_builder *b, int stage, int microbatch, int kind) {
-    sl_moment at = sl_build_start_of(b, stage, microbatch, kind);
+sl_exact_time sl_build_end_of(const sl_builder *b, int stage, int microbatch, int kind) {
+    sl_exact_time at = sl_build_start_of(b, stage, microbatch, kind);
     at.offset += sl_build_length(b, stage, kind);
     return at;
 }
 
 /* The value that the hint gives to a moment. */
-int64_t sl_build_hinted(const sl_builder *b, sl_moment at) {
+int64_t sl_build_hinted(const sl_builder *b, sl_exact_time at) {
     return at.offset + (at.variable >= 0 && b->hint_value ? b->hint_value[at.variable] : 0);
 }
 

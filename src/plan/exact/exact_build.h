@@ -43,10 +43,10 @@ enum {
 };
 
 /* A time of the model: a variable and an offset; variable -1: the offset alone. */
-typedef struct sl_moment {
+typedef struct sl_exact_time {
     int32_t variable;
     int64_t offset;
-} sl_moment;
+} sl_exact_time;
 
 typedef struct sl_items {
     int64_t *item;
@@ -69,11 +69,11 @@ typedef struct sl_builder {
 } sl_builder;
 
 /* What one stage sends to another: F or I of each of its microbatches. */
-typedef struct sl_flow {
+typedef struct sl_exact_flow {
     int stage, to, kind;
     int wire;
     int64_t transfer, latency;
-} sl_flow;
+} sl_exact_flow;
 
 /* ---- variables and constraints; values of the hint go along ---- */
 
@@ -93,12 +93,13 @@ int32_t sl_build_negated(int32_t literal);
 int sl_build_constraint_if(sl_builder *b, int32_t literal, unsigned kind);
 int sl_build_constraint(sl_builder *b, unsigned kind);
 /** after - before >= lag */
-void sl_build_precedence_if(sl_builder *b, int32_t literal, sl_moment before, sl_moment after, int64_t lag);
-void sl_build_precedence(sl_builder *b, sl_moment before, sl_moment after, int64_t lag);
+void sl_build_precedence_if(sl_builder *b, int32_t literal, sl_exact_time before, sl_exact_time after,
+                            int64_t lag);
+void sl_build_precedence(sl_builder *b, sl_exact_time before, sl_exact_time after, int64_t lag);
 /** A LinearExpressionProto into b->two. */
-void sl_build_nest_moment(sl_builder *b, unsigned field, sl_moment at);
-int sl_build_interval(sl_builder *b, sl_moment start, sl_moment size, sl_moment end);
-int sl_build_fixed_interval(sl_builder *b, sl_moment start, int64_t size);
+void sl_build_nest_moment(sl_builder *b, unsigned field, sl_exact_time at);
+int sl_build_interval(sl_builder *b, sl_exact_time start, sl_exact_time size, sl_exact_time end);
+int sl_build_fixed_interval(sl_builder *b, sl_exact_time start, int64_t size);
 /** Of b->intervals, which are dropped then. */
 void sl_build_no_overlap(sl_builder *b);
 
@@ -106,11 +107,11 @@ void sl_build_no_overlap(sl_builder *b);
 
 /** Index into model->start. */
 size_t sl_build_place(const sl_problem *p, int stage, int microbatch, int kind);
-sl_moment sl_build_start_of(const sl_builder *b, int stage, int microbatch, int kind);
-sl_moment sl_build_end_of(const sl_builder *b, int stage, int microbatch, int kind);
+sl_exact_time sl_build_start_of(const sl_builder *b, int stage, int microbatch, int kind);
+sl_exact_time sl_build_end_of(const sl_builder *b, int stage, int microbatch, int kind);
 int64_t sl_build_length(const sl_builder *b, int stage, int kind);
 /** What the hint gives to a moment. */
-int64_t sl_build_hinted(const sl_builder *b, sl_moment at);
+int64_t sl_build_hinted(const sl_builder *b, sl_exact_time at);
 int sl_build_stages_of(const sl_problem *p, int rank);
 /** a / b, rounded up; 0 for a below 0. */
 int64_t sl_build_divide_up(int64_t a, int64_t b);
@@ -118,7 +119,7 @@ int64_t sl_build_divide_up(int64_t a, int64_t b);
 /* ---- messages (exact_links.c) and memory (exact_limits.c) ---- */
 
 /** 0 when the stage sends no such message. */
-int sl_build_flow_of(const sl_builder *b, int stage, int kind, sl_flow *f);
+int sl_build_flow_of(const sl_builder *b, int stage, int kind, sl_exact_flow *f);
 void sl_build_messages(sl_builder *b);
 /** The problem has limits. */
 void sl_build_memory(sl_builder *b, int rank);

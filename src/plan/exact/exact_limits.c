@@ -32,15 +32,15 @@ static int64_t fewest_weights(const need *n, int64_t k) {
 
 /* What lies between the fewest W and the fewest I: as long as W number w is not done, more I must be. */
 static void add_trade(sl_builder *b, const need *n, int stage, int64_t k, const int64_t *microbatch) {
-    sl_moment forward = sl_build_start_of(b, stage, (int)microbatch[k], SL_F),
-              forward_end = sl_build_end_of(b, stage, (int)microbatch[k], SL_F);
+    sl_exact_time forward = sl_build_start_of(b, stage, (int)microbatch[k], SL_F),
+                  forward_end = sl_build_end_of(b, stage, (int)microbatch[k], SL_F);
     int64_t inputs = fewest_inputs(n, k);
     for (int64_t w = fewest_weights(n, k); w < k; w++) {
         int64_t wanted = inputs_with(n, k, w);
         if (wanted <= inputs)
             break;
-        sl_moment weight = sl_build_start_of(b, stage, (int)microbatch[w], SL_W),
-                  weight_end = sl_build_end_of(b, stage, (int)microbatch[w], SL_W);
+        sl_exact_time weight = sl_build_start_of(b, stage, (int)microbatch[w], SL_W),
+                      weight_end = sl_build_end_of(b, stage, (int)microbatch[w], SL_W);
         int32_t done =
             sl_build_variable(b, 0, 1, sl_build_hinted(b, weight_end) <= sl_build_hinted(b, forward));
         sl_build_precedence_if(b, done, weight_end, forward, 0);
@@ -66,7 +66,7 @@ static int add_memory_precedences(sl_builder *b, int rank, int stage, int alone)
             sl_build_fail(b, too_little(b, rank));
             break;
         }
-        sl_moment forward = sl_build_start_of(b, stage, m, SL_F);
+        sl_exact_time forward = sl_build_start_of(b, stage, m, SL_F);
         if (inputs > 0)
             sl_build_precedence(b, sl_build_end_of(b, stage, (int)order->item[inputs - 1], SL_I), forward, 0);
         if (weights > 0)
@@ -89,7 +89,7 @@ static void levels_of(const sl_exact_change *change, int64_t level[4]) {
     level[3] = level[2] + change->weight;
 }
 
-static void moments_of(const sl_builder *b, int stage, int m, sl_moment at[4]) {
+static void moments_of(const sl_builder *b, int stage, int m, sl_exact_time at[4]) {
     at[0] = sl_build_start_of(b, stage, m, SL_F);
     at[1] = sl_build_start_of(b, stage, m, SL_I);
     at[2] = sl_build_end_of(b, stage, m, SL_I);
@@ -99,7 +99,7 @@ static void moments_of(const sl_builder *b, int stage, int m, sl_moment at[4]) {
 /* One interval for each stretch of equal level, as many as it takes. */
 static void add_levels(sl_builder *b, int stage, int m, sl_items *demands) {
     int64_t level[4];
-    sl_moment at[4];
+    sl_exact_time at[4];
     levels_of(&b->memory.change[stage], level);
     moments_of(b, stage, m, at);
     for (int i = 0, next; i < 3; i = next) {
@@ -107,9 +107,9 @@ static void add_levels(sl_builder *b, int stage, int m, sl_items *demands) {
             ;
         if (level[i] == 0)
             continue;
-        sl_moment size = {sl_build_variable(b, 0, b->model->upper,
-                                            sl_build_hinted(b, at[next]) - sl_build_hinted(b, at[i])),
-                          0};
+        sl_exact_time size = {sl_build_variable(b, 0, b->model->upper,
+                                                sl_build_hinted(b, at[next]) - sl_build_hinted(b, at[i])),
+                              0};
         sl_build_item(b, &b->intervals, sl_build_interval(b, at[i], size, at[next]));
         sl_build_item(b, demands, level[i]);
     }
@@ -123,10 +123,10 @@ static void add_cumulative(sl_builder *b, int rank) {
                 add_levels(b, stage, m, &demands);
     if (b->status == SL_OK && demands.count > 0) {
         sl_protobuf_clear(&b->two);
-        sl_build_nest_moment(b, CUMULATIVE_CAPACITY, (sl_moment){-1, b->memory.limit[rank]});
+        sl_build_nest_moment(b, CUMULATIVE_CAPACITY, (sl_exact_time){-1, b->memory.limit[rank]});
         sl_protobuf_ints(&b->two, CUMULATIVE_INTERVALS, b->intervals.item, b->intervals.count);
         for (size_t i = 0; i < demands.count; i++)
-            sl_build_nest_moment(b, CUMULATIVE_DEMANDS, (sl_moment){-1, demands.item[i]});
+            sl_build_nest_moment(b, CUMULATIVE_DEMANDS, (sl_exact_time){-1, demands.item[i]});
         sl_build_constraint(b, CONSTRAINT_CUMULATIVE);
     }
     b->intervals.count = 0;
@@ -140,7 +140,7 @@ static void add_reservoir(sl_builder *b, int rank) {
     sl_protobuf_int(&b->two, RESERVOIR_MOST, b->memory.limit[rank]);
     for (int stage = 0; stage < b->p->stages; stage++)
         for (int m = 0; sl_problem_rank(b->p, stage) == rank && m < b->p->microbatches; m++) {
-            sl_moment at[4];
+            sl_exact_time at[4];
             if (!sl_problem_runs(b->p, stage, m))
                 continue;
             const sl_exact_change *change = &b->memory.change[stage];
@@ -149,7 +149,7 @@ static void add_reservoir(sl_builder *b, int rank) {
             for (int i = 0; i < 4; i++)
                 if (changes[i] != 0) {
                     sl_build_nest_moment(b, RESERVOIR_TIMES, at[i]);
-                    sl_build_nest_moment(b, RESERVOIR_CHANGES, (sl_moment){-1, changes[i]});
+                    sl_build_nest_moment(b, RESERVOIR_CHANGES, (sl_exact_time){-1, changes[i]});
                 }
         }
     sl_build_constraint(b, CONSTRAINT_RESERVOIR);

@@ -24,16 +24,16 @@ static void add_rank(sl_builder *b, int rank) {
                 int32_t variable = sl_build_variable(b, 0, b->model->upper,
                                                      b->hint ? b->hint_start[at] / b->model->unit : 0);
                 b->model->start[at] = variable;
-                sl_build_item(
-                    b, &b->intervals,
-                    sl_build_fixed_interval(b, (sl_moment){variable, 0}, sl_build_length(b, stage, kind)));
+                sl_build_item(b, &b->intervals,
+                              sl_build_fixed_interval(b, (sl_exact_time){variable, 0},
+                                                      sl_build_length(b, stage, kind)));
                 int before = microbatch_before(p, stage, m);
                 if (before >= 0)
-                    sl_build_precedence(b, sl_build_end_of(b, stage, before, kind), (sl_moment){variable, 0},
-                                        0);
+                    sl_build_precedence(b, sl_build_end_of(b, stage, before, kind),
+                                        (sl_exact_time){variable, 0}, 0);
                 if (kind > SL_F)
-                    sl_build_precedence(b, sl_build_end_of(b, stage, m, kind - 1), (sl_moment){variable, 0},
-                                        0);
+                    sl_build_precedence(b, sl_build_end_of(b, stage, m, kind - 1),
+                                        (sl_exact_time){variable, 0}, 0);
             }
     sl_build_no_overlap(b);
 }
@@ -46,13 +46,13 @@ static void add_gathers(sl_builder *b, int rank) {
         int first = sl_problem_runs(p, stage, 0) ? 0 : 1;
         if (sl_problem_rank(p, stage) != rank || p->gather[stage] == 0 || first >= p->microbatches)
             continue;
-        sl_moment forward = sl_build_start_of(b, stage, first, SL_F);
+        sl_exact_time forward = sl_build_start_of(b, stage, first, SL_F);
         int64_t size = p->gather[stage] / b->model->unit;
         if (sl_build_stages_of(p, rank) == 1) {
-            sl_build_precedence(b, (sl_moment){-1, 0}, forward, size);
+            sl_build_precedence(b, (sl_exact_time){-1, 0}, forward, size);
             continue;
         }
-        sl_moment start = {sl_build_variable(b, 0, b->model->upper, 0), 0};
+        sl_exact_time start = {sl_build_variable(b, 0, b->model->upper, 0), 0};
         sl_build_item(b, &b->intervals, sl_build_fixed_interval(b, start, size));
         sl_build_precedence(b, start, forward, size);
     }
@@ -63,18 +63,18 @@ static void add_gathers(sl_builder *b, int rank) {
  * out. */
 static void add_end(sl_builder *b, int rank) {
     const sl_problem *p = b->p;
-    sl_moment end = {b->makespan, 0};
+    sl_exact_time end = {b->makespan, 0};
     int alone = sl_build_stages_of(p, rank) == 1;
     for (int stage = 0; stage < p->stages; stage++) {
         int last = microbatch_before(p, stage, p->microbatches);
         if (sl_problem_rank(p, stage) != rank || last < 0)
             continue;
         int64_t size = p->reduce[stage] / b->model->unit;
-        sl_moment done = sl_build_end_of(b, stage, last, SL_W);
+        sl_exact_time done = sl_build_end_of(b, stage, last, SL_W);
         if (alone || size == 0) {
             sl_build_precedence(b, done, end, size);
         } else {
-            sl_moment start = {sl_build_variable(b, 0, b->model->upper, sl_build_hinted(b, done)), 0};
+            sl_exact_time start = {sl_build_variable(b, 0, b->model->upper, sl_build_hinted(b, done)), 0};
             sl_build_item(b, &b->intervals, sl_build_fixed_interval(b, start, size));
             sl_build_precedence(b, done, start, 0);
             sl_build_precedence(b, start, end, size);
@@ -102,7 +102,8 @@ static int known_begin(const sl_problem *p, int64_t unit, int64_t *begin) {
 /* The end of all less the start of the first F. */
 static void add_objective(sl_builder *b, sl_time known_bound, int64_t horizon) {
     int64_t variables[2] = {b->makespan, -1}, coefficients[2] = {1, -1}, begin;
-    sl_moment first = {-1, 0}, end = {b->makespan, 0}, down = sl_build_start_of(b, 0, 0, SL_F), up = {-1, 0};
+    sl_exact_time first = {-1, 0}, end = {b->makespan, 0}, down = sl_build_start_of(b, 0, 0, SL_F),
+                  up = {-1, 0};
     if (b->p->placement == SL_BIDIRECTIONAL && b->p->microbatches > 1)
         up = sl_build_start_of(b, b->p->ranks, 1, SL_F);
     if (known_begin(b->p, b->model->unit, &begin)) {
@@ -170,7 +171,7 @@ static double total(const sl_builder *b) {
     double sum = 0;
     for (int stage = 0; stage < p->stages; stage++) {
         double n = sl_problem_microbatches(p, stage);
-        sl_flow f;
+        sl_exact_flow f;
         for (int kind = SL_F; kind <= SL_W; kind++) {
             sum += n * (double)sl_build_length(b, stage, kind);
             if (kind <= SL_I && sl_build_flow_of(b, stage, kind, &f))

@@ -19,11 +19,11 @@ extern char **environ;
 
 #define LOOK (50 * SL_MS) /* at what says stop */
 
-typedef struct child {
+typedef struct solver_child {
     sl_subprocess process;
     int line; /* our end of the socket */
     sl_limit until;
-} child;
+} solver_child;
 
 /* ---- start and end ---- */
 
@@ -61,11 +61,11 @@ static int spawn(const sl_solver *solver, int line, pid_t *pid) {
     return error;
 }
 
-static sl_status start(const sl_solver *solver, double limit_s, const atomic_int *stop, child *c) {
+static sl_status start(const sl_solver *solver, double limit_s, const atomic_int *stop, solver_child *c) {
     int line[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) != 0)
         return sl_error_errno(SL_ESYS, "cannot make a socket for the solver");
-    *c = (child){.line = line[0], .until = {sl_now() + (sl_time)(limit_s * (double)SL_SECOND), stop}};
+    *c = (solver_child){.line = line[0], .until = {sl_now() + (sl_time)(limit_s * (double)SL_SECOND), stop}};
     pid_t pid = 0;
     int error = spawn(solver, line[1], &pid);
     close(line[1]);
@@ -78,7 +78,7 @@ static sl_status start(const sl_solver *solver, double limit_s, const atomic_int
 }
 
 /* Ended by force, which comes too late for one that has ended: its own status stays. */
-static sl_status end(const sl_solver *solver, child *c, int *status) {
+static sl_status end(const sl_solver *solver, solver_child *c, int *status) {
     const sl_subprocess_ending ending = {.what = "slackline-solver", .patience = solver->patience};
     close(c->line);
     return sl_subprocess_end(&c->process, 1, &ending, status);
@@ -95,9 +95,9 @@ static sl_status say_end(int status) {
 
 /* ---- conversation: no call blocks but poll, and that until the deadline ---- */
 
-typedef enum talk { TALK_DONE, TALK_CLOSED, TALK_LATE, TALK_GARBAGE, TALK_MEMORY } talk;
+typedef enum solver_talk { TALK_DONE, TALK_CLOSED, TALK_LATE, TALK_GARBAGE, TALK_MEMORY } solver_talk;
 
-static talk wait_for(const child *c, short events) {
+static solver_talk wait_for(const solver_child *c, short events) {
     struct pollfd line = {.fd = c->line, .events = events};
     for (;;) {
         sl_time left = c->until.deadline - sl_now();
@@ -113,7 +113,7 @@ static talk wait_for(const child *c, short events) {
     }
 }
 
-static talk put(const child *c, const void *bytes, size_t size) {
+static solver_talk put(const solver_child *c, const void *bytes, size_t size) {
     for (const unsigned char *next = bytes; size > 0;) {
         ssize_t sent = send(c->line, next, size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent > 0) {
@@ -123,14 +123,14 @@ static talk put(const child *c, const void *bytes, size_t size) {
         }
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return TALK_CLOSED;
-        talk ready = wait_for(c, POLLOUT);
+        solver_talk ready = wait_for(c, POLLOUT);
         if (ready != TALK_DONE)
             return ready;
     }
     return TALK_DONE;
 }
 
-static talk get(const child *c, void *bytes, size_t size) {
+static solver_talk get(const solver_child *c, void *bytes, size_t size) {
     for (unsigned char *next = bytes; size > 0;) {
         ssize_t got = recv(c->line, next, size, MSG_DONTWAIT);
         if (got > 0) {
@@ -140,26 +140,26 @@ static talk get(const child *c, void *bytes, size_t size) {
         }
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
             return TALK_CLOSED;
-        talk ready = wait_for(c, POLLIN);
+        solver_talk ready = wait_for(c, POLLIN);
         if (ready != TALK_DONE)
             return ready;
     }
     return TALK_DONE;
 }
 
-static talk put_blob(const child *c, unsigned char letter, const sl_blob *blob) {
+static solver_talk put_blob(const solver_child *c, unsigned char letter, const sl_blob *blob) {
     unsigned char header[SL_SOLVER_HEADER] = {letter};
     for (int i = 0; i < 8; i++)
         header[1 + i] = (unsigned char)((uint64_t)blob->size >> 8 * i);
-    talk done = put(c, header, sizeof header);
+    solver_talk done = put(c, header, sizeof header);
     return done == TALK_DONE ? put(c, blob->bytes, blob->size) : done;
 }
 
 /* A response or, with *letter SL_SOLVER_REASON, the reason why there is none; a 0 stands behind its bytes. */
-static talk get_blob(const child *c, unsigned char *letter, sl_blob *blob) {
+static solver_talk get_blob(const solver_child *c, unsigned char *letter, sl_blob *blob) {
     unsigned char header[SL_SOLVER_HEADER];
     uint64_t size = 0;
-    talk done = get(c, header, sizeof header);
+    solver_talk done = get(c, header, sizeof header);
     if (done != TALK_DONE)
         return done;
     for (int i = 0; i < 8; i++)
@@ -174,9 +174,9 @@ static talk get_blob(const child *c, unsigned char *letter, sl_blob *blob) {
     return get(c, blob->bytes, blob->size);
 }
 
-static talk converse(const child *c, const sl_blob *model, const sl_blob *parameters, unsigned char *letter,
-                     sl_blob *answer) {
-    talk done = put_blob(c, SL_SOLVER_MODEL, model);
+static solver_talk converse(const solver_child *c, const sl_blob *model, const sl_blob *parameters,
+                            unsigned char *letter, sl_blob *answer) {
+    solver_talk done = put_blob(c, SL_SOLVER_MODEL, model);
     if (done == TALK_DONE)
         done = put_blob(c, SL_SOLVER_PARAMETERS, parameters);
     /* A child that gave up before it had read all has said why. */
@@ -185,14 +185,14 @@ static talk converse(const child *c, const sl_blob *model, const sl_blob *parame
 
 sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_blob *parameters,
                         double limit_s, const atomic_int *stop, sl_blob *response) {
-    child c;
+    solver_child c;
     unsigned char letter = 0;
     *response = (sl_blob){0};
     if (model->size > SL_SOLVER_MOST || parameters->size > SL_SOLVER_MOST)
         return sl_error(SL_ENONE, "the model for the solver has %zu bytes; at most %zu", model->size,
                         SL_SOLVER_MOST);
     SL_TRY(start(solver, limit_s, stop, &c));
-    talk done = converse(&c, model, parameters, &letter, response);
+    solver_talk done = converse(&c, model, parameters, &letter, response);
     int ended;
     sl_status status = end(solver, &c, &ended);
     if (status != SL_OK)

@@ -1,6 +1,6 @@
 #include "plan/family/cross_ud_sub.h"
 #include "base/memory.h"
-#include "plan/family/phases.h"
+#include "plan/family/greedy_pass.h"
 #include "plan/family/slack.h"
 #include "plan/timing/replay.h"
 
@@ -8,7 +8,7 @@ typedef enum warmup { NATURAL, STATIC, ADAPTED, WARMUPS } warmup;
 
 /* Rules worth a pass. On the paper's grid (4 and 8 ranks, two sites, delays up to 2 F) the first four come
  * within 0.05 % of the best of all; long problems try only the first FEW. */
-static const struct choice {
+static const struct sub_choice {
     sl_steady steady;
     warmup warmup;
     int overrun, weights_first;
@@ -65,7 +65,7 @@ static sl_status make_quotas(const sl_problem *p, int **quota) {
 static sl_status try_choices(const sl_problem *p, int *const *quota, sl_order *best) {
     sl_time least = SL_TIME_NEVER;
     for (int i = 0; i < CHOICES; i++) {
-        const struct choice *c = &choices[i];
+        const struct sub_choice *c = &choices[i];
         sl_phase_rule rule = {c->steady, quota[c->warmup], c->overrun, c->weights_first};
         sl_order order;
         sl_time makespan = SL_TIME_NEVER;

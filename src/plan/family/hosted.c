@@ -5,14 +5,14 @@
 
 #define MOST_OPS 20000 /* beyond, only the two ends are tried */
 
-typedef struct choice {
+typedef struct host_choice {
     const sl_family *family;
     const sl_problem *problem;
     sl_order best;
     sl_time makespan; /* SL_TIME_NEVER: it does not keep the limit */
     int moves;
     int found;
-} choice;
+} host_choice;
 
 static int keeps_limit(const sl_problem *p, const double *peak) {
     for (int rank = 0; rank < p->ranks; rank++)
@@ -35,7 +35,7 @@ static sl_status time_order(const sl_problem *p, const sl_program *program, sl_t
 }
 
 /* Takes `order` over: it becomes the best, or goes. */
-static sl_status offer(choice *c, sl_order *order) {
+static sl_status offer(host_choice *c, sl_order *order) {
     sl_program program;
     sl_time makespan = SL_TIME_NEVER;
     int moves = 0;
@@ -60,7 +60,7 @@ static sl_status offer(choice *c, sl_order *order) {
 }
 
 /* With the limit as it is raised by `held` activations; -1: without a limit. */
-static sl_status try_limit(choice *c, int held) {
+static sl_status try_limit(host_choice *c, int held) {
     const sl_problem *p = c->problem;
     sl_problem raised = *p;
     sl_order order = {0};
@@ -85,7 +85,7 @@ static sl_status try_limit(choice *c, int held) {
 }
 
 /* All of the host, less, and less, until one activation. */
-static sl_status try_limits(choice *c) {
+static sl_status try_limits(host_choice *c) {
     const sl_problem *p = c->problem;
     int most = 0, all = 0;
     for (int rank = 0; rank < p->ranks; rank++)
@@ -103,7 +103,7 @@ static sl_status try_limits(choice *c) {
 }
 
 sl_status sl_family_hosted(const sl_family *family, const sl_problem *problem, sl_order *order) {
-    choice c = {.family = family, .problem = problem, .makespan = SL_TIME_NEVER};
+    host_choice c = {.family = family, .problem = problem, .makespan = SL_TIME_NEVER};
     sl_status status = try_limits(&c);
     if (status == SL_OK && !c.found)
         status = sl_error(SL_ENONE, "%s: no schedule fits into the memory limit, host memory included",

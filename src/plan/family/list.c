@@ -2,43 +2,43 @@
 #include "base/memory.h"
 #include "plan/family/moments.h"
 
-typedef struct stage_state {
+typedef struct listed_stage {
     int32_t next[3];            /* how many F, I, W have started */
     int32_t count, first, step; /* its microbatches: first, first + step, .. */
     int32_t rank, before, after;
     sl_time *ready_f, *ready_i; /* [count] arrival; SL_TIME_NEVER: not sent yet */
     double reserve;             /* what an F leaves free for the later stages of the rank */
-} stage_state;
+} listed_stage;
 
-typedef struct rank_state {
+typedef struct list_rank {
     sl_time busy;         /* the running op ends */
     double memory;        /* in use once all ops that have ended by `busy` are counted */
     sl_time link_free[2]; /* towards the next and the previous rank */
     int forwards;
     int stages, *stage;
-} rank_state;
+} list_rank;
 
-typedef struct scheduler {
+typedef struct list_scheduler {
     const sl_problem *problem;
     const sl_list_rule *rule;
     sl_order *order;
-    rank_state *rank;
-    stage_state *stage;
+    list_rank *rank;
+    listed_stage *stage;
     int *stages; /* one block for all ranks */
     sl_time *ready;
     sl_time *wire_free; /* [wires] where links share one; else NULL */
     sl_moments moments;
-} scheduler;
+} list_scheduler;
 
-typedef struct candidate {
+typedef struct op_candidate {
     int stage, kind; /* kind -1: none */
     int64_t key;
-} candidate;
+} op_candidate;
 
 /* ---- deciding ---- */
 
 /* Sums of deltas such as 0.1 are off by rounding; a limit is not passed by that. */
-static int fits(const scheduler *s, int rank, double more) {
+static int fits(const list_scheduler *s, int rank, double more) {
     if (!s->rule->limited || !s->problem->limit || more <= 0)
         return 1;
     double limit = s->problem->limit[rank];
@@ -58,8 +58,8 @@ static double forward_needs(const sl_problem *p, int stage) {
     return p->delta[SL_F][stage] + input_needs(p, stage);
 }
 
-static int may_forward(const scheduler *s, int stage, sl_time now) {
-    const stage_state *g = &s->stage[stage];
+static int may_forward(const list_scheduler *s, int stage, sl_time now) {
+    const listed_stage *g = &s->stage[stage];
     int f = g->next[SL_F];
     if (f >= g->count || g->ready_f[f] > now)
         return 0;
@@ -70,14 +70,14 @@ static int may_forward(const scheduler *s, int stage, sl_time now) {
     return fits(s, g->rank, forward_needs(s->problem, stage) + g->reserve);
 }
 
-static int may_backward(const scheduler *s, int stage, sl_time now) {
-    const stage_state *g = &s->stage[stage];
+static int may_backward(const list_scheduler *s, int stage, sl_time now) {
+    const listed_stage *g = &s->stage[stage];
     int i = g->next[SL_I];
     return i < g->next[SL_F] && g->ready_i[i] <= now && fits(s, g->rank, input_needs(s->problem, stage));
 }
 
-static int64_t key_of(const scheduler *s, int stage, int kind, int forward_first) {
-    const stage_state *g = &s->stage[stage];
+static int64_t key_of(const list_scheduler *s, int stage, int kind, int forward_first) {
+    const listed_stage *g = &s->stage[stage];
     int k = g->next[kind];
     if (s->rule->key)
         return s->rule->key[((int64_t)stage * 3 + kind) * s->problem->microbatches + k];
@@ -89,17 +89,17 @@ static int64_t key_of(const scheduler *s, int stage, int kind, int forward_first
     return class * 1000000000000 + inner;
 }
 
-static void offer(const scheduler *s, int stage, int kind, candidate *best) {
+static void offer(const list_scheduler *s, int stage, int kind, op_candidate *best) {
     int64_t key = key_of(s, stage, kind, s->rule->forward_first);
     if (best->kind < 0 || key < best->key)
-        *best = (candidate){.stage = stage, .kind = kind, .key = key};
+        *best = (op_candidate){.stage = stage, .kind = kind, .key = key};
 }
 
 /* An op of lower key than this W that comes within the rule's patience. */
-static int worth_waiting(const scheduler *s, int rank, const candidate *best, sl_time now) {
+static int worth_waiting(const list_scheduler *s, int rank, const op_candidate *best, sl_time now) {
     for (int i = 0; i < s->rank[rank].stages; i++) {
         int stage = s->rank[rank].stage[i];
-        const stage_state *g = &s->stage[stage];
+        const listed_stage *g = &s->stage[stage];
         int f = g->next[SL_F], b = g->next[SL_I];
         if (f < g->count && g->ready_f[f] > now && g->ready_f[f] <= now + s->rule->patience &&
             key_of(s, stage, SL_F, 0) < best->key && may_forward(s, stage, g->ready_f[f]))
@@ -112,13 +112,13 @@ static int worth_waiting(const scheduler *s, int rank, const candidate *best, sl
 }
 
 /* The op that an idle rank takes now. */
-static candidate select_op(const scheduler *s, int rank, sl_time now) {
-    const rank_state *r = &s->rank[rank];
+static op_candidate select_op(const list_scheduler *s, int rank, sl_time now) {
+    const list_rank *r = &s->rank[rank];
     int warming = r->forwards < s->rule->warmup[rank];
-    candidate best = {.kind = -1};
+    op_candidate best = {.kind = -1};
     for (int i = 0; i < r->stages; i++) {
         int stage = r->stage[i];
-        const stage_state *g = &s->stage[stage];
+        const listed_stage *g = &s->stage[stage];
         if (may_forward(s, stage, now))
             offer(s, stage, SL_F, &best);
         if (!warming && may_backward(s, stage, now))
@@ -133,12 +133,12 @@ static candidate select_op(const scheduler *s, int rank, sl_time now) {
 
 /* ---- doing ---- */
 
-static int towards(const scheduler *s, int from, int to) {
+static int towards(const list_scheduler *s, int from, int to) {
     int ranks = s->problem->ranks;
     return ranks == 2 ? to < from : to != (from + 1) % ranks;
 }
 
-static sl_status deliver(scheduler *s, int stage, int to, int kind, int k, sl_time end) {
+static sl_status deliver(list_scheduler *s, int stage, int to, int kind, int k, sl_time end) {
     int from = s->stage[stage].rank, peer = s->stage[to].rank;
     sl_time *ready = kind == SL_F ? s->stage[to].ready_f : s->stage[to].ready_i;
     if (from == peer) {
@@ -155,9 +155,9 @@ static sl_status deliver(scheduler *s, int stage, int to, int kind, int k, sl_ti
     return sl_moments_add(&s->moments, ready[k], peer);
 }
 
-static sl_status start_op(scheduler *s, const candidate *what, sl_time now) {
-    stage_state *g = &s->stage[what->stage];
-    rank_state *r = &s->rank[g->rank];
+static sl_status start_op(list_scheduler *s, const op_candidate *what, sl_time now) {
+    listed_stage *g = &s->stage[what->stage];
+    list_rank *r = &s->rank[g->rank];
     int k = g->next[what->kind]++;
     s->order->ops[g->rank][s->order->count[g->rank]++] =
         (sl_op){.stage = what->stage, .microbatch = g->first + k * g->step, .kind = what->kind};
@@ -178,14 +178,14 @@ static sl_status start_op(scheduler *s, const candidate *what, sl_time now) {
     return sl_moments_add(&s->moments, r->busy, g->rank);
 }
 
-static sl_status run(scheduler *s) {
+static sl_status run(list_scheduler *s) {
     for (int rank = 0; rank < s->problem->ranks; rank++)
         SL_TRY(sl_moments_add(&s->moments, 0, rank));
     while (s->moments.count > 0) {
         sl_moment now = sl_moments_take(&s->moments);
         if (s->rank[now.rank].busy > now.time)
             continue;
-        candidate chosen = select_op(s, now.rank, now.time);
+        op_candidate chosen = select_op(s, now.rank, now.time);
         if (chosen.kind >= 0)
             SL_TRY(start_op(s, &chosen, now.time));
     }
@@ -199,18 +199,18 @@ static sl_status run(scheduler *s) {
 
 /* ---- the start ---- */
 
-static void prepare_stage(scheduler *s, int stage, sl_time *ready) {
+static void prepare_stage(list_scheduler *s, int stage, sl_time *ready) {
     const sl_problem *p = s->problem;
-    stage_state *g = &s->stage[stage];
+    listed_stage *g = &s->stage[stage];
     int two = p->placement == SL_BIDIRECTIONAL;
-    *g = (stage_state){.count = sl_problem_microbatches(p, stage),
-                       .first = two && stage >= p->ranks,
-                       .step = two ? 2 : 1,
-                       .rank = sl_problem_rank(p, stage),
-                       .before = sl_problem_previous(p, stage),
-                       .after = sl_problem_next(p, stage),
-                       .ready_f = ready,
-                       .ready_i = ready + p->microbatches};
+    *g = (listed_stage){.count = sl_problem_microbatches(p, stage),
+                        .first = two && stage >= p->ranks,
+                        .step = two ? 2 : 1,
+                        .rank = sl_problem_rank(p, stage),
+                        .before = sl_problem_previous(p, stage),
+                        .after = sl_problem_next(p, stage),
+                        .ready_f = ready,
+                        .ready_i = ready + p->microbatches};
     for (int i = 0; i < 2 * p->microbatches; i++) /* the forwards of a first stage are ready at once */
         ready[i] = i < p->microbatches && g->before < 0 ? 0 : SL_TIME_NEVER;
     for (int later = stage + 1; later < p->stages && !two; later++)
@@ -218,7 +218,7 @@ static void prepare_stage(scheduler *s, int stage, sl_time *ready) {
             g->reserve += p->delta[SL_F][later];
 }
 
-static sl_status prepare(scheduler *s) {
+static sl_status prepare(list_scheduler *s) {
     const sl_problem *p = s->problem;
     size_t ranks = (size_t)p->ranks, stages = (size_t)p->stages, n = (size_t)p->microbatches;
     int most = 0;
@@ -230,7 +230,7 @@ static sl_status prepare(scheduler *s) {
         SL_TRY(sl_alloc(&s->wire_free, 3 * ranks * ranks, sizeof *s->wire_free));
     int *next = s->stages;
     for (int rank = 0; rank < p->ranks; rank++) {
-        rank_state *r = &s->rank[rank];
+        list_rank *r = &s->rank[rank];
         r->stage = next;
         for (int stage = 0; stage < p->stages; stage++)
             if (sl_problem_rank(p, stage) == rank)
@@ -244,7 +244,7 @@ static sl_status prepare(scheduler *s) {
 }
 
 sl_status sl_list_schedule(const sl_problem *problem, const sl_list_rule *rule, sl_order *order) {
-    scheduler s = {.problem = problem, .rule = rule, .order = order};
+    list_scheduler s = {.problem = problem, .rule = rule, .order = order};
     *order = (sl_order){0};
     sl_status status = prepare(&s);
     SL_THEN(status, run(&s));

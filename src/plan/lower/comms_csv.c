@@ -8,19 +8,19 @@
 
 typedef enum cell_kind { STEP, SEND, RECEIVE, UNSHARD, RESHARD, REDUCE_GRAD } cell_kind;
 
-typedef struct cell {
+typedef struct csv_cell {
     int32_t kind;
     int32_t at; /* STEP: step; SEND, RECEIVE: message; else stage */
-} cell;
+} csv_cell;
 
-typedef struct row {
-    cell *cell;
+typedef struct csv_row {
+    csv_cell *cell;
     size_t cells, capacity;
-} row;
+} csv_row;
 
-static sl_status add(row *r, cell_kind kind, int32_t at) {
+static sl_status add(csv_row *r, cell_kind kind, int32_t at) {
     SL_TRY(sl_grow(&r->cell, &r->capacity, r->cells + 1, sizeof *r->cell));
-    r->cell[r->cells++] = (cell){.kind = (int32_t)kind, .at = at};
+    r->cell[r->cells++] = (csv_cell){.kind = (int32_t)kind, .at = at};
     return SL_OK;
 }
 
@@ -56,7 +56,7 @@ static int next_stages(sharding *s, int i, int32_t *next) {
 }
 
 /* Drops the stages that are not among the next ones and fetches those that are. */
-static sl_status shard(sharding *s, int i, row *r) {
+static sl_status shard(sharding *s, int i, csv_row *r) {
     int32_t next[MOST_ACTIVE + 1];
     int found = next_stages(s, i, next), stay = 0;
     for (int n = 0; n < found; n++)
@@ -83,12 +83,12 @@ static void pass(sharding *s, const sl_op *op) {
     s->to_come -= --s->left[op->stage] == 0;
 }
 
-static sl_status reduce(const sharding *s, const sl_op *op, row *r) {
+static sl_status reduce(const sharding *s, const sl_op *op, csv_row *r) {
     return (op->kind == SL_W || op->kind == SL_B) && s->sums[op->stage] == 0 ? add(r, REDUCE_GRAD, op->stage)
                                                                              : SL_OK;
 }
 
-static sl_status fill_row(sharding *s, row *r) {
+static sl_status fill_row(sharding *s, csv_row *r) {
     const sl_step *step = s->rank->step;
     for (int32_t i = 0; i < s->rank->steps; i += 1 + step[i].op.paired) {
         int last = i + step[i].op.paired;
@@ -121,7 +121,7 @@ static sl_status prepare(sharding *s) {
     return SL_OK;
 }
 
-static sl_status make_row(int stages, const sl_rank_program *rank, row *r) {
+static sl_status make_row(int stages, const sl_rank_program *rank, csv_row *r) {
     sharding s = {.rank = rank, .stages = stages};
     sl_status status = prepare(&s);
     SL_THEN(status, fill_row(&s, r));
@@ -133,7 +133,7 @@ static sl_status make_row(int stages, const sl_rank_program *rank, row *r) {
 
 typedef struct turns {
     const sl_program *program;
-    row *own, *full;     /* [ranks] without and with communication */
+    csv_row *own, *full; /* [ranks] without and with communication */
     size_t *next;        /* [ranks] in own */
     unsigned char *sent; /* [messages] */
 } turns;
@@ -154,7 +154,7 @@ static sl_status send(turns *t, int rank, int32_t message) {
 static sl_status take_turn(turns *t, int rank, int *moved) {
     if (t->next[rank] == t->own[rank].cells)
         return SL_OK;
-    const cell *c = &t->own[rank].cell[t->next[rank]];
+    const csv_cell *c = &t->own[rank].cell[t->next[rank]];
     const sl_step *step = c->kind == STEP ? &t->program->rank[rank].step[c->at] : NULL;
     int paired = step && step->op.paired;
     if (step && (!arrived(t, step) || (paired && !arrived(t, step + 1))))
@@ -182,7 +182,8 @@ static sl_status take_turns(turns *t, int stages) {
 
 /* ---- writing ---- */
 
-static void write_cell(const sl_problem *p, const sl_program *program, int rank, const cell *c, FILE *out) {
+static void write_cell(const sl_problem *p, const sl_program *program, int rank, const csv_cell *c,
+                       FILE *out) {
     static const char *const names[] = {
         [UNSHARD] = "UNSHARD", [RESHARD] = "RESHARD", [REDUCE_GRAD] = "REDUCE_GRAD"};
     if (c->kind == STEP) {

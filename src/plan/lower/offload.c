@@ -21,7 +21,7 @@ struct sl_offload {
                              ascending */
 };
 
-typedef struct pass {
+typedef struct offload_pass {
     const sl_problem *problem;
     sl_rank_program *mine;
     struct sl_offload *state;
@@ -35,15 +35,15 @@ typedef struct pass {
     sl_time lag;     /* what the rank has waited for moves so far */
     sl_time copied;  /* the copy engine is idle again */
     int fits;
-} pass;
+} offload_pass;
 
 /* ---- lists by end ---- */
 
-static stay *at(const pass *p, int32_t index) {
+static stay *at(const offload_pass *p, int32_t index) {
     return &p->state->stay[index];
 }
 
-static void insert(const pass *p, int32_t *list, int *count, int32_t index) {
+static void insert(const offload_pass *p, int32_t *list, int *count, int32_t index) {
     int i = (*count)++;
     for (; i > 0 && at(p, list[i - 1])->until > at(p, index)->until; i--)
         list[i] = list[i - 1];
@@ -57,7 +57,7 @@ static void take_out(int32_t *list, int *count, int place) {
 }
 
 /* The stay before (`behind` 0) or behind an op; -1: none. */
-static int32_t index_of(const pass *p, const sl_op *op, int behind) {
+static int32_t index_of(const offload_pass *p, const sl_op *op, int behind) {
     int32_t first = 2 * (p->state->row[op->stage] * p->problem->microbatches + op->microbatch);
     if (op->part != (behind ? p->problem->parts - 1 : 0))
         return -1;
@@ -73,21 +73,22 @@ static int32_t index_of(const pass *p, const sl_op *op, int behind) {
     }
 }
 
-static int stage_of(const pass *p, int32_t index) {
+static int stage_of(const offload_pass *p, int32_t index) {
     return p->mine->step[at(p, index)->from].op.stage;
 }
 
-static double size_of(const pass *p, int32_t index) {
+static double size_of(const offload_pass *p, int32_t index) {
     return sl_problem_kept(p->problem, stage_of(p, index), index % 2);
 }
 
-static sl_time time_of(const pass *p, int32_t index) {
+static sl_time time_of(const offload_pass *p, int32_t index) {
     return p->problem->offload[stage_of(p, index)];
 }
 
 /* ---- moves ---- */
 
-static void add_move(pass *p, int32_t index, int kind, int32_t after, int32_t before, sl_time earliest) {
+static void add_move(offload_pass *p, int32_t index, int kind, int32_t after, int32_t before,
+                     sl_time earliest) {
     const sl_op *op = &p->mine->step[at(p, index)->from].op;
     int32_t m = p->mine->moves++;
     p->mine->move[m] = (sl_move){.stage = op->stage,
@@ -104,7 +105,7 @@ static void add_move(pass *p, int32_t index, int kind, int32_t after, int32_t be
 
 /* Moves out the activation that suits best among those that are needed behind step `bound`. Returns 0
  * when there is none, or no room on the host. */
-static int make_room(pass *p, int32_t bound) {
+static int make_room(offload_pass *p, int32_t bound) {
     int best = -1;
     sl_time least = SL_TIME_NEVER;
     if (p->hosted >= p->host_limit)
@@ -127,13 +128,13 @@ static int make_room(pass *p, int32_t bound) {
     return 1;
 }
 
-static int may_swap(const pass *p, int32_t bound) {
+static int may_swap(const offload_pass *p, int32_t bound) {
     return p->host_limit > 0 && p->held > 0 && at(p, p->state->held[p->held - 1])->until > bound;
 }
 
 /* Fetches the first of those that are away before step `i`, which needs `need` itself. Where the host is full
  * the fetch goes first and the step's own room is made behind it. */
-static int bring(pass *p, int32_t i, double need, int forced) {
+static int bring(offload_pass *p, int32_t i, double need, int forced) {
     int32_t index = p->state->away[0], until = at(p, index)->until;
     double size = size_of(p, index);
     if (!forced && p->pinned + size + p->state->coming[i] > p->limit)
@@ -152,7 +153,7 @@ static int bring(pass *p, int32_t i, double need, int forced) {
 }
 
 /* Whether the first fetch, and those behind it, would be late if it waited for the end of this block. */
-static int is_urgent(const pass *p, double need, sl_time block_end) {
+static int is_urgent(const offload_pass *p, double need, sl_time block_end) {
     int32_t first = p->state->away[0];
     sl_time before = 0, latest = SL_TIME_NEVER;
     if (p->used + need + size_of(p, first) > p->limit) /* something moves out first */
@@ -168,7 +169,7 @@ static int is_urgent(const pass *p, double need, sl_time block_end) {
 
 /* The first move that the block must wait for: from then on the device has room for it, however far the copy
  * engine has come. */
-static int32_t awaited(const pass *p, double need) {
+static int32_t awaited(const offload_pass *p, double need) {
     double used = p->used + need;
     int32_t m = p->mine->moves - 1;
     for (; m > p->settled; m--) {
@@ -184,7 +185,7 @@ static int32_t awaited(const pass *p, double need) {
 /* ---- blocks ---- */
 
 /* What the ops of a block take at most, and what is left of it. */
-static void memory_of(const pass *p, int32_t i, int steps, double *need, double *net) {
+static void memory_of(const offload_pass *p, int32_t i, int steps, double *need, double *net) {
     *need = *net = 0;
     for (int k = 0; k < steps; k++) {
         double start = sl_problem_start_memory(p->problem, &p->mine->step[i + k].op),
@@ -194,7 +195,7 @@ static void memory_of(const pass *p, int32_t i, int steps, double *need, double 
     }
 }
 
-static void wait_for(pass *p, int32_t i, int32_t move) {
+static void wait_for(offload_pass *p, int32_t i, int32_t move) {
     if (move <= p->settled)
         return;
     p->mine->awaited[i] = p->settled = move;
@@ -205,7 +206,7 @@ static void wait_for(pass *p, int32_t i, int32_t move) {
     p->now += late;
 }
 
-static void run_block(pass *p, int32_t i, int steps) {
+static void run_block(offload_pass *p, int32_t i, int steps) {
     double need, net;
     p->now = p->state->start[i] + p->lag;
     memory_of(p, i, steps, &need, &net);
@@ -231,7 +232,7 @@ static void run_block(pass *p, int32_t i, int steps) {
     p->used += net;
 }
 
-static void end_block(pass *p, int32_t i, int steps) {
+static void end_block(offload_pass *p, int32_t i, int steps) {
     for (int k = 0; k < steps; k++) {
         const sl_op *op = &p->mine->step[i + k].op;
         int32_t before = index_of(p, op, 0), behind = index_of(p, op, 1);
@@ -248,7 +249,7 @@ static void end_block(pass *p, int32_t i, int steps) {
 }
 
 /* Where activations begin and end, and when steps would start if nothing held the rank. */
-static void look_through(const pass *p) {
+static void look_through(const offload_pass *p) {
     sl_time now = 0;
     for (int32_t i = 0; i < p->mine->steps; i++) {
         sl_step *step = &p->mine->step[i];
@@ -278,13 +279,13 @@ static void look_through(const pass *p) {
 
 int sl_offload_rank(const sl_problem *problem, sl_program *program, int rank) {
     sl_rank_program *mine = &program->rank[rank];
-    pass p = {.problem = problem,
-              .mine = mine,
-              .state = mine->offload,
-              .limit = problem->limit[rank] * (1 + 1e-9),
-              .host_limit = problem->host_limit[rank],
-              .settled = -1,
-              .fits = 1};
+    offload_pass p = {.problem = problem,
+                      .mine = mine,
+                      .state = mine->offload,
+                      .limit = problem->limit[rank] * (1 + 1e-9),
+                      .host_limit = problem->host_limit[rank],
+                      .settled = -1,
+                      .fits = 1};
     mine->moves = 0;
     look_through(&p);
     for (int32_t i = 0, steps; i < mine->steps; i += steps) {

@@ -17,12 +17,12 @@ const char *sl_csv_comm_name(int receive, int backward) {
 
 /* One action as it is written: its word and numbers. */
 typedef enum action_class { OP, COMM, SHARD } action_class;
-typedef struct action {
+typedef struct csv_action {
     action_class class;
     int kind; /* OP: sl_op_kind; SHARD: sl_csv_sharding */
     int receive, backward;
     int32_t stage, microbatch;
-} action;
+} csv_action;
 
 /* A decimal number without sign at *text, moved behind it; -1 when there is none or it is far too large. */
 static int32_t take_number(const char **text) {
@@ -46,7 +46,7 @@ static int take_word(const char **text, const char *word) {
 }
 
 /* The action at *text, moved behind it; NULL or what is wrong with it. */
-static const char *take_action(const char **text, action *found) {
+static const char *take_action(const char **text, csv_action *found) {
     static const struct {
         const char *word;
         action_class class;
@@ -68,11 +68,11 @@ static const char *take_action(const char **text, action *found) {
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (!take_word(text, words[i].word))
             continue;
-        *found = (action){.class = words[i].class,
-                          .kind = words[i].kind,
-                          .receive = words[i].receive,
-                          .backward = words[i].backward,
-                          .stage = stage};
+        *found = (csv_action){.class = words[i].class,
+                              .kind = words[i].kind,
+                              .receive = words[i].receive,
+                              .backward = words[i].backward,
+                              .stage = stage};
         if (words[i].class != SHARD && (found->microbatch = take_number(text)) < 0)
             return "the microbatch is missing";
         return NULL;
@@ -80,7 +80,7 @@ static const char *take_action(const char **text, action *found) {
     return "no action of a pipeline (F, I, W, B, SEND_F, RECV_F, SEND_B, RECV_B, ...)";
 }
 
-static sl_status add_op(sl_csv_reader *r, const sl_csv_cell *c, const action *a, int paired) {
+static sl_status add_op(sl_csv_reader *r, const sl_csv_cell *c, const csv_action *a, int paired) {
     if (a->stage >= r->problem->stages)
         return sl_csv_refuse(c, "there is no such stage");
     if (a->microbatch >= r->problem->microbatches)
@@ -96,7 +96,7 @@ static sl_status add_op(sl_csv_reader *r, const sl_csv_cell *c, const action *a,
     return SL_OK;
 }
 
-static sl_status add_comm(sl_csv_reader *r, const sl_csv_cell *c, const action *a) {
+static sl_status add_comm(sl_csv_reader *r, const sl_csv_cell *c, const csv_action *a) {
     const sl_problem *p = r->problem;
     if (a->stage >= p->stages || a->microbatch >= p->microbatches)
         return sl_csv_refuse(c, "there is no such stage or microbatch");
@@ -124,7 +124,7 @@ static sl_status add_comm(sl_csv_reader *r, const sl_csv_cell *c, const action *
     return SL_OK;
 }
 
-static sl_status add_shard(sl_csv_reader *r, const sl_csv_cell *c, const action *a) {
+static sl_status add_shard(sl_csv_reader *r, const sl_csv_cell *c, const csv_action *a) {
     if (a->stage >= r->problem->stages || sl_problem_rank(r->problem, a->stage) != r->rank)
         return sl_csv_refuse(c, "the stage belongs to another rank");
     sl_csv_row *row = &r->row[r->rank];
@@ -139,7 +139,7 @@ static sl_status add_shard(sl_csv_reader *r, const sl_csv_cell *c, const action 
 
 /* (0F7;7B3)OVERLAP_F_B */
 static sl_status read_pair(sl_csv_reader *r, const sl_csv_cell *c) {
-    action forward, backward;
+    csv_action forward, backward;
     const char *p = c->text + 1, *wrong = take_action(&p, &forward);
     if (!wrong && *p != ';')
         wrong = "a ';' must stand between two overlapped ops";
@@ -165,7 +165,7 @@ static sl_status read_pair(sl_csv_reader *r, const sl_csv_cell *c) {
 }
 
 static sl_status read_cell(sl_csv_reader *r, const sl_csv_cell *c) {
-    action a;
+    csv_action a;
     const char *p = c->text;
     if (*p == '(')
         return read_pair(r, c);

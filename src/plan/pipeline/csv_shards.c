@@ -6,16 +6,16 @@
 #include <stdio.h>
 
 /* Of one stage, while its rank's row is walked through. */
-typedef struct stage_state {
+typedef struct shard_stage {
     unsigned char used;      /* it has an UNSHARD somewhere in the row */
     unsigned char unsharded; /* now */
     unsigned char reduced;
     int last; /* position + 1 of its last W or B */
-} stage_state;
+} shard_stage;
 
 static const char *const names[] = {"UNSHARD", "RESHARD", "REDUCE_GRAD"};
 
-static const char *check_shard(const sl_csv_shard *shard, stage_state *stage) {
+static const char *check_shard(const sl_csv_shard *shard, shard_stage *stage) {
     switch (shard->kind) {
     case SL_CSV_UNSHARD:
         if (stage->unsharded)
@@ -38,9 +38,9 @@ static const char *check_shard(const sl_csv_shard *shard, stage_state *stage) {
     return NULL;
 }
 
-static sl_status check_op(const sl_csv_reader *r, int rank, int position, const stage_state *stages) {
+static sl_status check_op(const sl_csv_reader *r, int rank, int position, const shard_stage *stages) {
     const sl_op *op = &r->order->ops[rank][position];
-    const stage_state *stage = &stages[op->stage];
+    const shard_stage *stage = &stages[op->stage];
     if (!stage->used || stage->unsharded)
         return SL_OK;
     char text[64];
@@ -50,7 +50,7 @@ static sl_status check_op(const sl_csv_reader *r, int rank, int position, const 
     return sl_csv_refuse(&cell, "the stage is not unsharded here");
 }
 
-static sl_status check_row(const sl_csv_reader *r, int rank, stage_state *stages) {
+static sl_status check_row(const sl_csv_reader *r, int rank, shard_stage *stages) {
     const sl_csv_row *row = &r->row[rank];
     for (size_t i = 0; i < row->shards; i++)
         stages[row->shard[i].stage].used |= row->shard[i].kind == SL_CSV_UNSHARD;
@@ -78,7 +78,7 @@ static sl_status check_row(const sl_csv_reader *r, int rank, stage_state *stages
 }
 
 sl_status sl_csv_check_shards(const sl_csv_reader *r) {
-    stage_state *stages;
+    shard_stage *stages;
     SL_TRY(sl_alloc(&stages, (size_t)r->problem->stages, sizeof *stages));
     sl_status status = SL_OK;
     for (int rank = 0; rank < r->problem->ranks && status == SL_OK; rank++)

@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-typedef struct ring {
+typedef struct ring_item {
     int replicas, zero;
     double *alpha, *rate; /* [replicas] of its links, ms and 1e9 bit/s */
-} ring;
+} ring_item;
 
-#define RING(field) offsetof(ring, field)
+#define RING(field) offsetof(ring_item, field)
 /* clang-format off */
 const sl_key sl_data_parallel_keys[] = {
     {.name = "reduce_ms", .type = SL_KEY_CUSTOM, .help = "reduction after a stage's last W or B, ms; a number or one per stage; default 0"},
@@ -23,7 +23,7 @@ const sl_key sl_data_parallel_keys[] = {
 /* clang-format on */
 
 /* Time of one of the ring's steps: every link carries a chunk, the slowest decides. */
-static double step_ms(const ring *r, const double *volume, int stage) {
+static double step_ms(const ring_item *r, const double *volume, int stage) {
     double slowest = 0;
     for (int i = 0; i < r->replicas; i++) {
         double step = r->alpha[i] + volume[stage] * 8 / (r->rate[i] * r->replicas); /* 1e6*8/1e9 s = ms */
@@ -32,8 +32,9 @@ static double step_ms(const ring *r, const double *volume, int stage) {
     return slowest;
 }
 
-static sl_status read_numbers(const sl_node *map, const ring *r, double *volume, const sl_problem *p) {
-    const sl_node *latency = sl_node_find(map, "latency_ms");
+static sl_status read_numbers(const sl_yaml_node *map, const ring_item *r, double *volume,
+                              const sl_problem *p) {
+    const sl_yaml_node *latency = sl_node_find(map, "latency_ms");
     if (latency)
         SL_TRY(sl_read_numbers(latency, r->replicas, "link of the ring",
                                &(sl_number_range){.least = 0, .most = SL_MAX_OP_MS}, r->alpha));
@@ -43,7 +44,7 @@ static sl_status read_numbers(const sl_node *map, const ring *r, double *volume,
                            &(sl_number_range){.least = 0, .most = 1e9}, volume);
 }
 
-static sl_status read_ring(const sl_node *map, const ring *r, double *volume, sl_problem *p) {
+static sl_status read_ring(const sl_yaml_node *map, const ring_item *r, double *volume, sl_problem *p) {
     SL_TRY(read_numbers(map, r, volume, p));
     for (int stage = 0; stage < p->stages; stage++) {
         double whole = 2.0 * (r->replicas - 1) * step_ms(r, volume, stage);
@@ -55,11 +56,11 @@ static sl_status read_ring(const sl_node *map, const ring *r, double *volume, sl
     return SL_OK;
 }
 
-sl_status sl_read_data_parallel(const sl_node *map, sl_problem *p) {
+sl_status sl_read_data_parallel(const sl_yaml_node *map, sl_problem *p) {
     static const sl_number_range ms = {.least = 0, .most = SL_MAX_OP_MS};
-    ring r = {0};
+    ring_item r = {0};
     SL_TRY(sl_config_read(map, "data_parallel", sl_data_parallel_keys, &r));
-    const sl_node *reduce = sl_node_find(map, "reduce_ms"), *gather = sl_node_find(map, "gather_ms");
+    const sl_yaml_node *reduce = sl_node_find(map, "reduce_ms"), *gather = sl_node_find(map, "gather_ms");
     int by_ring = 0;
     for (const sl_key *key = &sl_data_parallel_keys[2]; key->name; key++)
         by_ring |= sl_node_find(map, key->name) != NULL;

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 /* Keys at the top of a file that no other kind has there. */
-static const struct kind {
+static const struct document_kind {
     const char *mark, *name, *alone;
     sl_file_kind kind;
 } kinds[] = {
@@ -17,11 +17,11 @@ static const struct kind {
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-sl_status sl_file_kind_check(const sl_node *root, sl_file_kind wanted) {
-    const struct kind *is = NULL, *should = NULL;
-    const sl_node *mark = NULL;
+sl_status sl_file_kind_check(const sl_yaml_node *root, sl_file_kind wanted) {
+    const struct document_kind *is = NULL, *should = NULL;
+    const sl_yaml_node *mark = NULL;
     for (int i = 0; i < KINDS; i++) {
-        const sl_node *found = sl_node_find(root, kinds[i].mark);
+        const sl_yaml_node *found = sl_node_find(root, kinds[i].mark);
         if (kinds[i].kind == wanted) {
             should = &kinds[i];
             if (found)

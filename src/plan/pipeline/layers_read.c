@@ -18,14 +18,14 @@ const sl_key sl_layers_keys[] = {
     {0}};
 /* clang-format on */
 
-static sl_status refuse_key(const sl_node *map, const char *key) {
-    const sl_node *node = map ? sl_node_find(map, key) : NULL;
+static sl_status refuse_key(const sl_yaml_node *map, const char *key) {
+    const sl_yaml_node *node = map ? sl_node_find(map, key) : NULL;
     return node ? sl_node_error(node, "is not available for layers") : SL_OK;
 }
 
-static sl_status read_costs(const sl_node *map, sl_layers *l, int ranks) {
-    const sl_node *times = sl_node_find(map, "times_ms"), *delta = sl_node_find(map, "delta"),
-                  *weights = sl_node_find(map, "weights"), *speed = sl_node_find(map, "speed");
+static sl_status read_costs(const sl_yaml_node *map, sl_layers *l, int ranks) {
+    const sl_yaml_node *times = sl_node_find(map, "times_ms"), *delta = sl_node_find(map, "delta"),
+                       *weights = sl_node_find(map, "weights"), *speed = sl_node_find(map, "speed");
     SL_TRY(sl_check_keys(times, sl_time_keys));
     SL_TRY(refuse_key(times, "FB"));
     SL_TRY(sl_read_op_times(times, l->count, "layer", l->time));
@@ -45,7 +45,7 @@ static sl_status read_costs(const sl_node *map, sl_layers *l, int ranks) {
 }
 
 /* A stage's times must keep inside SL_MAX_OP_MS however the layers are cut. */
-static sl_status check_sums(const sl_node *map, const sl_layers *l, int ranks) {
+static sl_status check_sums(const sl_yaml_node *map, const sl_layers *l, int ranks) {
     double slowest = 1;
     for (int rank = 0; rank < ranks; rank++)
         slowest = 1 / l->speed[rank] > slowest ? 1 / l->speed[rank] : slowest;
@@ -60,7 +60,7 @@ static sl_status check_sums(const sl_node *map, const sl_layers *l, int ranks) {
     return SL_OK;
 }
 
-sl_status sl_read_layers(const sl_node *map, sl_problem *p) {
+sl_status sl_read_layers(const sl_yaml_node *map, sl_problem *p) {
     layers_request request = {0};
     int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
     SL_TRY(sl_config_read(map, "layers", sl_layers_keys, &request));

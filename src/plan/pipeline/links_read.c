@@ -11,14 +11,14 @@
 typedef struct link_item {
     double latency_ms, jitter_ms, transfer_ms, bandwidth_gbps, message_mb;
     int one_way;
-    const sl_node *between;
+    const sl_yaml_node *between;
 } link_item;
 
 typedef struct links_request {
     double percentile;
 } links_request;
 
-static sl_status keep_between(const sl_node *node, void *object) {
+static sl_status keep_between(const sl_yaml_node *node, void *object) {
     ((link_item *)object)->between = node;
     return SL_OK;
 }
@@ -55,7 +55,7 @@ sl_time sl_link_least_latency(const sl_link *link, double percentile) {
     return link->latency > share ? link->latency - share : 0;
 }
 
-static sl_status read_link(const sl_node *map, double percentile, link_item *item, sl_link *link) {
+static sl_status read_link(const sl_yaml_node *map, double percentile, link_item *item, sl_link *link) {
     *item = (link_item){0};
     SL_TRY(sl_config_read(map, map->key ? map->key : "list", link_keys, item));
     int by_size = sl_node_find(map, "bandwidth_gbps") || sl_node_find(map, "message_mb");
@@ -80,7 +80,7 @@ static sl_status read_link(const sl_node *map, double percentile, link_item *ite
 }
 
 /* `where` has the key that is named in complaints. */
-static sl_status read_pair(const sl_node *where, const sl_node *node, int ranks, int *pair) {
+static sl_status read_pair(const sl_yaml_node *where, const sl_yaml_node *node, int ranks, int *pair) {
     if (node->kind != SL_NODE_LIST || node->children != 2)
         return sl_node_error(where, "must be two ranks%s", where == node ? "" : " for every link");
     for (int i = 0; i < 2; i++) {
@@ -95,7 +95,7 @@ static sl_status read_pair(const sl_node *where, const sl_node *node, int ranks,
 }
 
 /* A wire that a link is given twice would be two wires. */
-static sl_status share(const sl_node *links, int ranks, int *wires, int from, int to, int wire) {
+static sl_status share(const sl_yaml_node *links, int ranks, int *wires, int from, int to, int wire) {
     int *mine = &wires[from * ranks + to];
     if (*mine >= ranks * ranks)
         return sl_node_error(links, "names link %d-%d twice; a link occupies one wire", from, to);
@@ -103,7 +103,7 @@ static sl_status share(const sl_node *links, int ranks, int *wires, int from, in
     return SL_OK;
 }
 
-sl_status sl_read_shared(const sl_node *shared, int ranks, int **wires) {
+sl_status sl_read_shared(const sl_yaml_node *shared, int ranks, int **wires) {
     if (shared->kind != SL_NODE_LIST)
         return sl_node_error(shared, "must be a list of {name, links}");
     if (shared->children > MOST_WIRES)
@@ -113,13 +113,13 @@ sl_status sl_read_shared(const sl_node *shared, int ranks, int **wires) {
         (*wires)[i] = i;
     int wire = ranks * ranks;
     for (int i = 0; i < shared->children; i++) {
-        const sl_node *item = shared->child[i];
+        const sl_yaml_node *item = shared->child[i];
         if (item->kind != SL_NODE_MAP)
             return sl_node_error(shared, "must be a list of {name, links}");
         for (int k = 0; k < item->children; k++)
             if (strcmp(item->child[k]->key, "name") != 0 && strcmp(item->child[k]->key, "links") != 0)
                 return sl_node_error(item->child[k], "is not a known key of 'shared'");
-        const sl_node *links = sl_node_find(item, "links"), *name = sl_node_find(item, "name");
+        const sl_yaml_node *links = sl_node_find(item, "links"), *name = sl_node_find(item, "name");
         if (!name || name->kind != SL_NODE_SCALAR || !links || links->kind != SL_NODE_LIST)
             return sl_node_error(shared, "must be a list of {name, links}");
         for (int k = 0; k < i; k++)
@@ -136,7 +136,7 @@ sl_status sl_read_shared(const sl_node *shared, int ranks, int **wires) {
     return SL_OK;
 }
 
-static sl_status read_list(const sl_node *list, double percentile, sl_problem *p) {
+static sl_status read_list(const sl_yaml_node *list, double percentile, sl_problem *p) {
     if (list->kind != SL_NODE_LIST)
         return sl_node_error(list, "must be a list");
     for (int i = 0; i < list->children; i++) {
@@ -156,14 +156,14 @@ static sl_status read_list(const sl_node *list, double percentile, sl_problem *p
     return SL_OK;
 }
 
-sl_status sl_read_links(const sl_node *map, sl_problem *p) {
+sl_status sl_read_links(const sl_yaml_node *map, sl_problem *p) {
     link_item item;
     sl_link link = {0};
     links_request request = {0};
     SL_TRY(sl_config_read(map, "links", sl_links_keys, &request));
     p->percentile = request.percentile;
-    const sl_node *standard = sl_node_find(map, "default"), *list = sl_node_find(map, "list"),
-                  *shared = sl_node_find(map, "shared");
+    const sl_yaml_node *standard = sl_node_find(map, "default"), *list = sl_node_find(map, "list"),
+                       *shared = sl_node_find(map, "shared");
     if (standard) {
         SL_TRY(read_link(standard, p->percentile, &item, &link));
         if (item.between || sl_node_find(standard, "one_way"))

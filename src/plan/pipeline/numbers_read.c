@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static sl_status one_number(const sl_node *list, const sl_node *node, const sl_number_range *range,
+static sl_status one_number(const sl_yaml_node *list, const sl_yaml_node *node, const sl_number_range *range,
                             double *value) {
     sl_status status = sl_node_real(node, range->least, range->most, value);
     if (status != SL_OK && list != node) { /* items of a list have no key of their own */
@@ -18,7 +18,7 @@ static sl_status one_number(const sl_node *list, const sl_node *node, const sl_n
     return status;
 }
 
-sl_status sl_read_numbers(const sl_node *node, int count, const char *each, const sl_number_range *range,
+sl_status sl_read_numbers(const sl_yaml_node *node, int count, const char *each, const sl_number_range *range,
                           double *values) {
     if (node->kind == SL_NODE_LIST && node->children != count)
         return sl_node_error(node, "must be a number or a list of %d, one per %s, got %d", count, each,
@@ -33,7 +33,7 @@ sl_status sl_read_numbers(const sl_node *node, int count, const char *each, cons
     return SL_OK;
 }
 
-sl_status sl_read_times(const sl_node *node, int count, const char *each, const sl_number_range *range,
+sl_status sl_read_times(const sl_yaml_node *node, int count, const char *each, const sl_number_range *range,
                         sl_time *values) {
     double *ms;
     SL_TRY(sl_alloc(&ms, (size_t)count, sizeof *ms));
@@ -44,7 +44,7 @@ sl_status sl_read_times(const sl_node *node, int count, const char *each, const 
     return status;
 }
 
-static sl_status refuse_unknown(const sl_node *child, const sl_key *table, const char *where) {
+static sl_status refuse_unknown(const sl_yaml_node *child, const sl_key *table, const char *where) {
     const char *names[32] = {NULL};
     for (int i = 0; i < 31 && table[i].name; i++)
         names[i] = table[i].name;
@@ -53,7 +53,7 @@ static sl_status refuse_unknown(const sl_node *child, const sl_key *table, const
                          near ? near : "", near ? "'?" : "");
 }
 
-sl_status sl_check_keys(const sl_node *map, const sl_key *table) {
+sl_status sl_check_keys(const sl_yaml_node *map, const sl_key *table) {
     if (map->kind != SL_NODE_MAP)
         return sl_node_error(map, "must be a map");
     for (int i = 0; i < map->children; i++) {
@@ -87,9 +87,9 @@ const sl_key sl_delta_keys[] = {
     {0}};
 /* clang-format on */
 
-sl_status sl_read_op_times(const sl_node *map, int count, const char *each, sl_time *const *time) {
+sl_status sl_read_op_times(const sl_yaml_node *map, int count, const char *each, sl_time *const *time) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        const sl_node *node = sl_node_find(map, sl_op_name(kind));
+        const sl_yaml_node *node = sl_node_find(map, sl_op_name(kind));
         sl_number_range ms = {.least = 0, .most = kind == SL_B ? 2 * SL_MAX_OP_MS : SL_MAX_OP_MS};
         if (node)
             SL_TRY(sl_read_times(node, count, each, &ms, time[kind]));
@@ -99,9 +99,9 @@ sl_status sl_read_op_times(const sl_node *map, int count, const char *each, sl_t
     return SL_OK;
 }
 
-sl_status sl_read_deltas(const sl_node *map, int count, const char *each, double *const *delta) {
+sl_status sl_read_deltas(const sl_yaml_node *map, int count, const char *each, double *const *delta) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        const sl_node *node = sl_node_find(map, sl_op_name(kind));
+        const sl_yaml_node *node = sl_node_find(map, sl_op_name(kind));
         double most = kind == SL_B ? 2 * SL_MAX_MEMORY : SL_MAX_MEMORY;
         if (node)
             SL_TRY(sl_read_numbers(node, count, each, &(sl_number_range){.least = -most, .most = most},

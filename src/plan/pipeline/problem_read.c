@@ -9,14 +9,14 @@
 #include <string.h>
 
 /* Lists cannot be read before the shape is known, so the tables leave their nodes alone. */
-typedef struct request {
+typedef struct problem_request {
     int ranks, stages, microbatches, placement, communication, queue, parts;
-} request;
+} problem_request;
 
 static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
 static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 
-#define AT(field) offsetof(request, field)
+#define AT(field) offsetof(problem_request, field)
 
 /* A key is a line. */
 /* clang-format off */
@@ -47,11 +47,11 @@ static const sl_key problem_keys[] = {
     {0}};
 /* clang-format on */
 
-static sl_status read_stage_times(const sl_node *map, sl_problem *p) {
+static sl_status read_stage_times(const sl_yaml_node *map, sl_problem *p) {
     static const sl_number_range ms = {.least = 0, .most = 3 * SL_MAX_OP_MS};
     SL_TRY(sl_check_keys(map, sl_time_keys));
     SL_TRY(sl_read_op_times(map, p->stages, "stage", p->time));
-    const sl_node *both = sl_node_find(map, "FB");
+    const sl_yaml_node *both = sl_node_find(map, "FB");
     if (!both)
         return SL_OK;
     SL_TRY(sl_read_times(both, p->stages, "stage", &ms, p->saved));
@@ -61,7 +61,7 @@ static sl_status read_stage_times(const sl_node *map, sl_problem *p) {
 }
 
 /* Whole numbers; all of them 0 is as if the key were not there. */
-static sl_status read_host_limit(const sl_node *node, sl_problem *p) {
+static sl_status read_host_limit(const sl_yaml_node *node, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_HOST};
     double *held;
     SL_TRY(sl_alloc(&held, (size_t)p->ranks, sizeof *held));
@@ -80,18 +80,18 @@ static sl_status read_host_limit(const sl_node *node, sl_problem *p) {
     return status;
 }
 
-static sl_status read_offload(const sl_node *memory, sl_problem *p) {
+static sl_status read_offload(const sl_yaml_node *memory, sl_problem *p) {
     static const sl_number_range ms = {.least = 0, .most = SL_MAX_OP_MS};
-    const sl_node *host = sl_node_find(memory, "host_limit"), *move = sl_node_find(memory, "offload_ms");
+    const sl_yaml_node *host = sl_node_find(memory, "host_limit"), *move = sl_node_find(memory, "offload_ms");
     if (host)
         SL_TRY(read_host_limit(host, p));
     return move ? sl_read_times(move, p->stages, "stage", &ms, p->offload) : SL_OK;
 }
 
 /* What lies there all the time comes off the limit: everything that plans looks at what ops change. */
-static sl_status read_fixed(const sl_node *memory, sl_problem *p) {
+static sl_status read_fixed(const sl_yaml_node *memory, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
-    const sl_node *fixed = sl_node_find(memory, "fixed");
+    const sl_yaml_node *fixed = sl_node_find(memory, "fixed");
     if (!fixed)
         return SL_OK;
     if (p->layers)
@@ -108,9 +108,9 @@ static sl_status read_fixed(const sl_node *memory, sl_problem *p) {
 }
 
 /* `I_start` of every stage; recomputation adds to it. */
-static sl_status read_start(const sl_node *delta, sl_problem *p) {
+static sl_status read_start(const sl_yaml_node *delta, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
-    const sl_node *start = sl_node_find(delta, "I_start");
+    const sl_yaml_node *start = sl_node_find(delta, "I_start");
     if (!start)
         return SL_OK;
     SL_TRY(sl_read_numbers(start, p->stages, "stage", &range, p->start));
@@ -118,9 +118,9 @@ static sl_status read_start(const sl_node *delta, sl_problem *p) {
     return SL_OK;
 }
 
-static sl_status read_memory(const sl_node *memory, sl_problem *p) {
+static sl_status read_memory(const sl_yaml_node *memory, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
-    const sl_node *delta = sl_node_find(memory, "delta"), *limit = sl_node_find(memory, "limit");
+    const sl_yaml_node *delta = sl_node_find(memory, "delta"), *limit = sl_node_find(memory, "limit");
     if (delta && p->layers)
         return sl_node_error(delta, "belongs into 'layers' where stages are cut from layers");
     if (delta) {
@@ -150,10 +150,11 @@ static void recompute_stage(sl_problem *p, int stage, double input) {
     p->delta[SL_F][stage] = input;
 }
 
-static sl_status read_recompute(const sl_node *pipeline, sl_problem *p) {
-    const sl_node *node = sl_node_find(pipeline, "recompute"), *memory = sl_node_find(pipeline, "memory"),
-                  *delta = memory ? sl_node_find(memory, "delta") : NULL,
-                  *kept = delta ? sl_node_find(delta, "input") : NULL;
+static sl_status read_recompute(const sl_yaml_node *pipeline, sl_problem *p) {
+    const sl_yaml_node *node = sl_node_find(pipeline, "recompute"),
+                       *memory = sl_node_find(pipeline, "memory"),
+                       *delta = memory ? sl_node_find(memory, "delta") : NULL,
+                       *kept = delta ? sl_node_find(delta, "input") : NULL;
     double *input;
     if (node && node->kind == SL_NODE_MAP)
         return sl_node_error(node, "must be true, false or a list of %d", p->stages);
@@ -167,7 +168,7 @@ static sl_status read_recompute(const sl_node *pipeline, sl_problem *p) {
                                  &(sl_number_range){.least = 0, .most = SL_MAX_MEMORY}, input);
     for (int stage = 0; node && stage < p->stages && status == SL_OK; stage++) {
         int wanted = 0;
-        const sl_node *item = node->kind == SL_NODE_LIST ? node->child[stage] : node;
+        const sl_yaml_node *item = node->kind == SL_NODE_LIST ? node->child[stage] : node;
         if (item->kind != SL_NODE_SCALAR || sl_node_bool(item, &wanted) != SL_OK)
             status = sl_node_error(node, "must be true, false or a list of them");
         else if (wanted && p->layers)
@@ -179,9 +180,9 @@ static sl_status read_recompute(const sl_node *pipeline, sl_problem *p) {
     return status;
 }
 
-static sl_status check_stages(const sl_node *pipeline, request *r) {
+static sl_status check_stages(const sl_yaml_node *pipeline, problem_request *r) {
     static const int each[SL_PLACEMENTS] = {1, 2, 2, 2};
-    const sl_node *stages = sl_node_find(pipeline, "stages");
+    const sl_yaml_node *stages = sl_node_find(pipeline, "stages");
     const char *placement = sl_placement_name((sl_placement)r->placement);
     if (!stages)
         r->stages = each[r->placement] * r->ranks;
@@ -202,7 +203,7 @@ static sl_status check_stages(const sl_node *pipeline, request *r) {
     }
 }
 
-static sl_status check_shape(const sl_node *pipeline, request *r) {
+static sl_status check_shape(const sl_yaml_node *pipeline, problem_request *r) {
     SL_TRY(check_stages(pipeline, r));
     if ((int64_t)r->stages * r->microbatches * 3 * r->parts > SL_MAX_OPS)
         return sl_node_error(sl_node_find(pipeline, "microbatches"),
@@ -215,9 +216,10 @@ static sl_status check_shape(const sl_node *pipeline, request *r) {
     return SL_OK;
 }
 
-static sl_status read_parts(const sl_node *pipeline, sl_problem *p) {
-    const sl_node *layers = sl_node_find(pipeline, "layers"), *memory = sl_node_find(pipeline, "memory"),
-                  *links = sl_node_find(pipeline, "links"), *data = sl_node_find(pipeline, "data_parallel");
+static sl_status read_parts(const sl_yaml_node *pipeline, sl_problem *p) {
+    const sl_yaml_node *layers = sl_node_find(pipeline, "layers"), *memory = sl_node_find(pipeline, "memory"),
+                       *links = sl_node_find(pipeline, "links"),
+                       *data = sl_node_find(pipeline, "data_parallel");
     SL_TRY(layers ? sl_read_layers(layers, p) : read_stage_times(sl_node_find(pipeline, "times_ms"), p));
     if (memory)
         SL_TRY(read_memory(memory, p));
@@ -232,11 +234,11 @@ static sl_status read_parts(const sl_node *pipeline, sl_problem *p) {
 }
 
 sl_status sl_problem_read(const sl_document *document, sl_problem *problem) {
-    request r = {0};
+    problem_request r = {0};
     *problem = (sl_problem){0};
     SL_TRY(sl_file_kind_check(document->root, SL_FILE_PROBLEM));
     SL_TRY(sl_config_read(document->root, document->file, problem_keys, &r));
-    const sl_node *pipeline = sl_node_find(document->root, "pipeline");
+    const sl_yaml_node *pipeline = sl_node_find(document->root, "pipeline");
     SL_TRY(check_shape(pipeline, &r));
     SL_TRY(sl_problem_make(r.ranks, r.stages, r.microbatches, problem));
     problem->placement = (sl_placement)r.placement;

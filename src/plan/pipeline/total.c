@@ -51,7 +51,7 @@ double sl_problem_total_ms(const sl_problem *p) {
     return total;
 }
 
-sl_status sl_check_total(const sl_node *pipeline, const sl_problem *p) {
+sl_status sl_check_total(const sl_yaml_node *pipeline, const sl_problem *p) {
     double total = sl_problem_total_ms(p);
     return total <= SL_MAX_TOTAL_MS
                ? SL_OK

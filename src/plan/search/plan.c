@@ -6,7 +6,7 @@
 #include "plan/family/family.h"
 #include "plan/family/slack.h"
 #include "plan/search/attribute.h"
-#include "plan/search/cut.h"
+#include "plan/search/layer_cut.h"
 #include "plan/timing/jitter.h"
 #include "plan/timing/replay.h"
 

@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct reader {
+typedef struct plan_reader {
     const char *file;
     int ranks;
     const char *list; /* being read */
     size_t entry;
-} reader;
+} plan_reader;
 
-static sl_status refuse(const reader *r, const char *key, const char *why) {
+static sl_status refuse(const plan_reader *r, const char *key, const char *why) {
     return sl_error(SL_EINVAL, "%s: entry %zu of '%s': '%s' %s", r->file, r->entry, r->list, key, why);
 }
 
-static sl_status number_of(const reader *r, const json_t *item, const char *key, int least, int most,
+static sl_status number_of(const plan_reader *r, const json_t *item, const char *key, int least, int most,
                            int32_t *n) {
     const json_t *value = json_object_get(item, key);
     if (!json_is_integer(value))
@@ -29,7 +29,7 @@ static sl_status number_of(const reader *r, const json_t *item, const char *key,
     return SL_OK;
 }
 
-static sl_status time_of(const reader *r, const json_t *item, const char *key, sl_time *time) {
+static sl_status time_of(const plan_reader *r, const json_t *item, const char *key, sl_time *time) {
     const json_t *value = json_object_get(item, key);
     double ms = json_number_value(value);
     if (!json_is_number(value) || !isfinite(ms) || ms < 0 || ms > SL_MAX_TOTAL_MS)
@@ -38,7 +38,7 @@ static sl_status time_of(const reader *r, const json_t *item, const char *key, s
     return SL_OK;
 }
 
-static sl_status kind_of(const reader *r, const json_t *item, int kinds, int32_t *kind) {
+static sl_status kind_of(const plan_reader *r, const json_t *item, int kinds, int32_t *kind) {
     const char *name = json_string_value(json_object_get(item, "op"));
     for (*kind = 0; name && *kind < kinds; ++*kind)
         if (strcmp(sl_op_name(*kind), name) == 0)
@@ -48,7 +48,7 @@ static sl_status kind_of(const reader *r, const json_t *item, int kinds, int32_t
 
 /* ---- ops ---- */
 
-static sl_status read_span(const reader *r, const json_t *item, sl_span *s) {
+static sl_status read_span(const plan_reader *r, const json_t *item, sl_span *s) {
     int32_t kind = 0, part = 0;
     SL_TRY(number_of(r, item, "rank", 0, r->ranks - 1, &s->rank));
     SL_TRY(kind_of(r, item, SL_SPAN_KINDS, &kind));
@@ -93,7 +93,7 @@ static void find_pairs(sl_timeline *t) {
     }
 }
 
-static sl_status read_spans(reader *r, const json_t *ops, sorted *all, size_t *spans) {
+static sl_status read_spans(plan_reader *r, const json_t *ops, sorted *all, size_t *spans) {
     *spans = 0;
     for (r->entry = 0; r->entry < json_array_size(ops); r->entry++) {
         sorted *s = &all[r->entry];
@@ -109,7 +109,7 @@ static sl_status read_spans(reader *r, const json_t *ops, sorted *all, size_t *s
 
 /* ---- messages ---- */
 
-static sl_status read_transfers(reader *r, const json_t *transfers, sl_timeline *t) {
+static sl_status read_transfers(plan_reader *r, const json_t *transfers, sl_timeline *t) {
     r->list = "transfers";
     for (r->entry = 0; r->entry < json_array_size(transfers); r->entry++) {
         const json_t *item = json_array_get(transfers, r->entry);
@@ -132,13 +132,13 @@ static sl_status read_transfers(reader *r, const json_t *transfers, sl_timeline 
 
 /* ---- what ranks hold ---- */
 
-static sl_status amount_of(const reader *r, const json_t *item, const char *key, double *amount) {
+static sl_status amount_of(const plan_reader *r, const json_t *item, const char *key, double *amount) {
     const json_t *value = json_object_get(item, key);
     *amount = json_number_value(value);
     return json_is_number(value) && isfinite(*amount) ? SL_OK : refuse(r, key, "must be a number");
 }
 
-static sl_status read_steps(const reader *r, const json_t *steps, int rank, sl_plan_memory *m) {
+static sl_status read_steps(const plan_reader *r, const json_t *steps, int rank, sl_plan_memory *m) {
     sl_time before = 0;
     for (size_t i = 0; i < json_array_size(steps); i++) {
         const json_t *pair = json_array_get(steps, i), *at = json_array_get(pair, 0),
@@ -154,7 +154,7 @@ static sl_status read_steps(const reader *r, const json_t *steps, int rank, sl_p
     return SL_OK;
 }
 
-static sl_status read_rank(const reader *r, const json_t *item, int rank, sl_plan_memory *m) {
+static sl_status read_rank(const plan_reader *r, const json_t *item, int rank, sl_plan_memory *m) {
     const json_t *steps = json_object_get(item, "steps");
     int32_t number;
     SL_TRY(number_of(r, item, "rank", rank, rank, &number));
@@ -165,7 +165,7 @@ static sl_status read_rank(const reader *r, const json_t *item, int rank, sl_pla
     return json_is_array(steps) ? read_steps(r, steps, rank, m) : refuse(r, "steps", "must be a list");
 }
 
-static sl_status read_memory(reader *r, const json_t *memory, sl_plan_memory *m) {
+static sl_status read_memory(plan_reader *r, const json_t *memory, sl_plan_memory *m) {
     size_t steps = 0;
     r->list = "memory";
     if (!json_is_array(memory) || json_array_size(memory) != (size_t)r->ranks)
@@ -192,7 +192,7 @@ static sl_status read_memory(reader *r, const json_t *memory, sl_plan_memory *m)
 
 /* ---- the whole ---- */
 
-static sl_status read_plan(reader *r, const json_t *plan, sl_timeline *t, sl_plan_memory *memory,
+static sl_status read_plan(plan_reader *r, const json_t *plan, sl_timeline *t, sl_plan_memory *memory,
                            char *schedule) {
     const char *format = json_string_value(json_object_get(plan, "format")),
                *name = json_string_value(json_object_get(plan, "schedule"));
@@ -228,7 +228,7 @@ static sl_status read_plan(reader *r, const json_t *plan, sl_timeline *t, sl_pla
 sl_status sl_plan_read_json(const char *file, const char *text, size_t size, sl_timeline *timeline,
                             sl_plan_memory *memory, char schedule[SL_PLAN_NAME]) {
     json_error_t error;
-    reader r = {.file = file};
+    plan_reader r = {.file = file};
     *timeline = (sl_timeline){0};
     *memory = (sl_plan_memory){0};
     json_t *plan = json_loadb(text, size, 0, &error);

@@ -1,10 +1,10 @@
 #include "plan/search/portfolio.h"
 #include "base/memory.h"
+#include "plan/family/greedy_pass.h"
 #include "plan/family/list.h"
-#include "plan/family/phases.h"
 
 /* Where the keys of a list schedule come from; PHASES: it is none, but CrossPipe's greedy with F and I in
- * turn (plan/family/phases.h), for linear placement. */
+ * turn (plan/family/greedy_pass.h), for linear placement. */
 typedef enum key_source { NO_KEYS, BY_TAIL, BY_HEAD, PHASES } key_source;
 
 /* How many forwards a rank runs before its first backward. */

@@ -1,6 +1,6 @@
 #include "plan/search/regroup.h"
 #include "base/clock.h"
-#include "plan/search/measure.h"
+#include "plan/search/makespan.h"
 
 static int joins(const sl_problem *p, const sl_op *op) {
     return op[0].kind == SL_I && op[1].kind == SL_W && op[0].stage == op[1].stage &&

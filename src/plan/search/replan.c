@@ -1,6 +1,6 @@
 #include "plan/search/replan.h"
 #include "plan/search/chains.h"
-#include "plan/search/measure.h"
+#include "plan/search/makespan.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "plan/exact/exact.h"
 #include "plan/search/chains.h"
-#include "plan/search/cut.h"
+#include "plan/search/layer_cut.h"
 #include "plan/search/plan.h"
 
 #include <pthread.h>
@@ -13,21 +13,21 @@
 
 #define MOST_THREADS 8
 
-typedef struct search {
+typedef struct order_search {
     const sl_problem *problem;
     const sl_plan_options *options;
     sl_time begin, deadline;
     sl_time anneal_end; /* what is left until the deadline belongs to the exact solver */
     sl_starts starts;
     int put_off; /* laborious families that the time did not allow at the start */
-} search;
+} order_search;
 
 /* Until `deadline`, unless whoever asked says stop. */
-static sl_limit until(const search *s, sl_time deadline) {
+static sl_limit until(const order_search *s, sl_time deadline) {
     return (sl_limit){deadline, s->options->stop};
 }
 
-static int is_over(const search *s, sl_time deadline) {
+static int is_over(const order_search *s, sl_time deadline) {
     const sl_limit limit = until(s, deadline);
     return sl_limit_is_over(&limit);
 }
@@ -35,14 +35,14 @@ static int is_over(const search *s, sl_time deadline) {
 /* ---- starting orders ---- */
 
 /* What a laborious family takes: some 26 schedules of about 150 ns an op. */
-static double labour(const search *s) {
+static double labour(const order_search *s) {
     const sl_problem *p = s->problem;
     return 26 * 150.0 * 3 * p->stages * (double)p->microbatches * p->parts;
 }
 
 /* Families; the laborious ones only where nothing fits, or for a tenth of the time where nothing is proven.
  */
-static sl_status add_families(search *s) {
+static sl_status add_families(order_search *s) {
     for (const sl_family *family = sl_families; family->name; family++) {
         int laborious = (family->placements & SL_LABORIOUS) != 0;
         if (!sl_family_fits(family, s->problem) || (laborious && sl_starts_proven(&s->starts)))
@@ -58,7 +58,7 @@ static sl_status add_families(search *s) {
 
 /* What was put off, when the search has not proven its plan: no plan is worse than a family's, if that costs
  * no more than 20 ms beyond the limit. */
-static sl_status add_rest(search *s) {
+static sl_status add_rest(order_search *s) {
     for (const sl_family *family = sl_families; family->name && s->put_off; family++)
         if (family->placements & SL_LABORIOUS && sl_family_fits(family, s->problem) &&
             !sl_starts_proven(&s->starts) && labour(s) < 20.0 * SL_MS && !is_over(s, SL_TIME_NEVER))
@@ -102,7 +102,7 @@ static void run_workers(worker *workers, int count) {
     }
 }
 
-static sl_status collect(search *s, worker *workers, int count) {
+static sl_status collect(order_search *s, worker *workers, int count) {
     sl_status status = SL_OK;
     for (int i = 0; i < count && status == SL_OK; i++)
         if ((status = workers[i].status) != SL_OK)
@@ -117,7 +117,7 @@ static sl_status collect(search *s, worker *workers, int count) {
 }
 
 /* Everything but the end of each worker's last chain is a function of the seed. */
-static sl_status anneal(search *s) {
+static sl_status anneal(order_search *s) {
     worker workers[MOST_THREADS] = {0};
     int count = thread_count(s->options);
     for (int i = 0; i < count; i++)
@@ -135,7 +135,7 @@ static sl_status anneal(search *s) {
 /* ---- the exact solver ---- */
 
 /* The solver gets the more of the time the smaller the problem is; beyond its reach nothing. */
-static sl_time share_of_annealing(const search *s) {
+static sl_time share_of_annealing(const order_search *s) {
     int nodes = s->starts.relaxation.nodes;
     double share = nodes <= 600 ? 0.2 : nodes <= 2000 ? 0.4 : nodes <= 20000 ? 0.6 : 1;
     if (!s->options->exact || share == 1 || s->options->time_limit < 0.1 || s->problem->parts > 1 ||
@@ -146,7 +146,7 @@ static sl_time share_of_annealing(const search *s) {
 
 /* Its failure is no failure of the search: the plan stands, and says nothing of a proof. But a solver of
  * another version is an error of the installation, which would stay unseen. */
-static sl_status solve_exactly(search *s) {
+static sl_status solve_exactly(order_search *s) {
     sl_exact_result result;
     double seconds = sl_to_ms(s->deadline - sl_now()) / 1e3;
     if (sl_starts_proven(&s->starts) || s->anneal_end == s->deadline || seconds < 0.03 ||
@@ -165,7 +165,7 @@ static sl_status solve_exactly(search *s) {
 /* ---- the whole ---- */
 
 /* The deep bound takes longer than the families, which often meet the other one. */
-static sl_status search_orders(search *s) {
+static sl_status search_orders(order_search *s) {
     const sl_limit limit = until(s, s->deadline);
     int64_t work = INT64_MAX;
     SL_TRY(sl_starts_open(s->problem, &s->starts));
@@ -181,7 +181,7 @@ static sl_status search_orders(search *s) {
     return add_rest(s);
 }
 
-static sl_status finish(search *s, sl_plan *plan) {
+static sl_status finish(order_search *s, sl_plan *plan) {
     const sl_start *best = &s->starts.start[0];
     int family = best->name && strcmp(s->options->schedule, "auto") == 0;
     SL_TRY(sl_plan_of_order(s->problem, &best->order, family ? best->name : "optimal", plan));
@@ -200,7 +200,7 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
     *plan = (sl_plan){0};
     if (strcmp(options->schedule, "auto") != 0 && strcmp(options->schedule, "optimal") != 0)
         return sl_plan_make(problem, options->schedule, plan);
-    search s = {.problem = problem, .options = options, .begin = sl_now()};
+    order_search s = {.problem = problem, .options = options, .begin = sl_now()};
     s.deadline = s.begin + sl_from_ms(options->time_limit * 1e3);
     sl_status status = search_orders(&s);
     SL_THEN(status, finish(&s, plan));

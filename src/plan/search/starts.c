@@ -1,7 +1,7 @@
 #include "plan/search/starts.h"
 #include "base/memory.h"
 #include "plan/bound/bound.h"
-#include "plan/search/measure.h"
+#include "plan/search/makespan.h"
 #include "plan/search/portfolio.h"
 
 #include <stdio.h>

@@ -5,16 +5,16 @@
 #include <math.h>
 
 /* Values are collected by key (counting sort), then each key's median is taken. */
-typedef struct samples {
+typedef struct timed_samples {
     int *start; /* [keys + 1] */
     sl_time *value;
-} samples;
+} timed_samples;
 
-static void samples_free(samples *s) {
+static void samples_free(timed_samples *s) {
     SL_FREE(s->start, s->value);
 }
 
-static int median_of(samples *s, int key, sl_time *median) {
+static int median_of(timed_samples *s, int key, sl_time *median) {
     int count = s->start[key + 1] - s->start[key];
     if (count == 0)
         return 0;
@@ -22,8 +22,8 @@ static int median_of(samples *s, int key, sl_time *median) {
     return 1;
 }
 
-static sl_status samples_make(int keys, int values, samples *s) {
-    *s = (samples){0};
+static sl_status samples_make(int keys, int values, timed_samples *s) {
+    *s = (timed_samples){0};
     SL_TRY(sl_alloc(&s->start, (size_t)keys + 2, sizeof *s->start));
     sl_status status = sl_alloc(&s->value, (size_t)values, sizeof *s->value);
     if (status != SL_OK)
@@ -32,7 +32,7 @@ static sl_status samples_make(int keys, int values, samples *s) {
 }
 
 /* start[key + 2] holds the count of key, then becomes the place of the next value of key + 1. */
-static void samples_begin(samples *s, int keys) {
+static void samples_begin(timed_samples *s, int keys) {
     for (int key = 0; key < keys; key++)
         s->start[key + 2] += s->start[key + 1];
 }
@@ -58,7 +58,7 @@ static sl_status whole_times(const sl_timeline *measured, const sl_problem *prob
 }
 
 static sl_status median_ops(const sl_timeline *measured, const sl_time *whole, sl_problem *problem) {
-    samples s;
+    timed_samples s;
     int stages = problem->stages, keys = SL_OP_KINDS * stages;
     SL_TRY(samples_make(keys, measured->spans, &s));
     for (int i = 0; i < measured->spans; i++)
@@ -90,7 +90,7 @@ static sl_status median_ops(const sl_timeline *measured, const sl_time *whole, s
 
 /* What a pair took less than its two ops is what both stages save, each as much as the other. */
 static sl_status median_saved(const sl_timeline *measured, sl_problem *problem) {
-    samples s;
+    timed_samples s;
     SL_TRY(samples_make(problem->stages, measured->spans, &s));
     for (int i = 0; i < measured->spans; i++)
         if (sl_timeline_is_paired(measured, i))
@@ -124,7 +124,7 @@ static sl_status profile_ops(const sl_timeline *measured, sl_problem *problem) {
  * their time. */
 static sl_status median_collectives(const sl_timeline *measured, int first, int last, int stages,
                                     sl_time *time) {
-    samples s;
+    timed_samples s;
     SL_TRY(samples_make(stages, measured->collectives, &s));
     for (int i = 0; i < measured->collectives; i++) {
         const sl_op *op = &measured->collective[i].op;
@@ -187,7 +187,7 @@ static void fold_lanes(sl_link *link) {
 }
 
 static sl_status profile_links(const sl_timeline *measured, sl_problem *problem) {
-    samples latency, transfer;
+    timed_samples latency, transfer;
     SL_TRY(count_lanes(measured, problem));
     int ranks = problem->ranks, keys = ranks * ranks;
     SL_TRY(samples_make(keys, measured->transfers, &latency));

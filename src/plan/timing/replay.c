@@ -11,10 +11,10 @@ typedef struct lane {
 } lane;
 
 /* A block of one or two steps of a rank that has ended, or will. */
-typedef struct moment {
+typedef struct replay_moment {
     sl_time time; /* its sends are issued */
     int32_t microbatch, rank;
-} moment;
+} replay_moment;
 
 struct sl_replayer {
     const sl_problem *problem;
@@ -39,7 +39,7 @@ struct sl_replayer {
     int32_t *stack;         /* ranks that can go on */
     unsigned char *on_stack;
     int depth;
-    moment *heap; /* [ranks], shared only: running blocks */
+    replay_moment *heap; /* [ranks], shared only: running blocks */
     unsigned char *running, *issued;
     int moments;
     sl_timeline timeline;
@@ -190,21 +190,21 @@ static void run_apart(sl_replayer *r) {
 /* ---- shared wires: messages of several ranks meet, so blocks end in the order of time, then microbatch ----
  */
 
-static int earlier(const moment *a, const moment *b) {
+static int earlier(const replay_moment *a, const replay_moment *b) {
     if (a->time != b->time)
         return a->time < b->time;
     return a->microbatch != b->microbatch ? a->microbatch < b->microbatch : a->rank < b->rank;
 }
 
-static void add_moment(sl_replayer *r, moment added) {
+static void add_moment(sl_replayer *r, replay_moment added) {
     int i = r->moments++;
     for (; i > 0 && earlier(&added, &r->heap[(i - 1) / 2]); i = (i - 1) / 2)
         r->heap[i] = r->heap[(i - 1) / 2];
     r->heap[i] = added;
 }
 
-static moment take_moment(sl_replayer *r) {
-    moment top = r->heap[0], last = r->heap[--r->moments];
+static replay_moment take_moment(sl_replayer *r) {
+    replay_moment top = r->heap[0], last = r->heap[--r->moments];
     int i = 0;
     for (int child; (child = 2 * i + 1) < r->moments; i = child) {
         if (child + 1 < r->moments && earlier(&r->heap[child + 1], &r->heap[child]))
@@ -230,12 +230,12 @@ static void start_ranks(sl_replayer *r) {
         const sl_op *op = &r->program->rank[rank].step[r->next[rank]].op;
         r->running[rank] = (unsigned char)steps;
         r->issued[rank] = 0;
-        add_moment(r, (moment){.time = end, .microbatch = op->microbatch, .rank = rank});
+        add_moment(r, (replay_moment){.time = end, .microbatch = op->microbatch, .rank = rank});
     }
 }
 
 /* A send that must wait for its place comes to the wire only then. */
-static int waits_for_place(sl_replayer *r, const moment *now) {
+static int waits_for_place(sl_replayer *r, const replay_moment *now) {
     const sl_step *step = &r->program->rank[now->rank].step[r->next[now->rank]];
     sl_time issue = now->time;
     for (int i = 0; i < r->running[now->rank]; i++)
@@ -246,7 +246,7 @@ static int waits_for_place(sl_replayer *r, const moment *now) {
     if (r->issued[now->rank] || issue == now->time)
         return 0;
     r->issued[now->rank] = 1;
-    add_moment(r, (moment){.time = issue, .microbatch = now->microbatch, .rank = now->rank});
+    add_moment(r, (replay_moment){.time = issue, .microbatch = now->microbatch, .rank = now->rank});
     return 1;
 }
 
@@ -255,7 +255,7 @@ static void run_together(sl_replayer *r) {
         push(r, rank);
     start_ranks(r);
     while (r->moments > 0) {
-        moment now = take_moment(r);
+        replay_moment now = take_moment(r);
         if (waits_for_place(r, &now))
             continue;
         int steps = r->running[now.rank];

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The words before = of a mapping. */
-static const struct word {
+static const struct label_word {
     const char *name;
     sl_label_kind kind;
     int op; /* sl_op_kind */
@@ -72,7 +72,7 @@ static int read_number(const char **text, int32_t *number) {
 
 /* ---- actions of PyTorch's pipelining ---- */
 
-static const struct action {
+static const struct label_action {
     const char *name;
     sl_label_kind kind;
     int op;
@@ -96,7 +96,7 @@ static int read_single(const char **text, sl_label *label) {
     int32_t stage, microbatch = -1;
     if (!read_number(text, &stage))
         return 0;
-    const struct action *a = actions;
+    const struct label_action *a = actions;
     while (a->name && strncmp(*text, a->name, strlen(a->name)) != 0)
         a++;
     if (!a->name)
@@ -180,7 +180,7 @@ static int matches(const char *pattern, const char *name, sl_label *label) {
 }
 
 static int try_pattern(const sl_pattern *pattern, const char *name, sl_label *label) {
-    const struct word *word = &words[pattern->what];
+    const struct label_word *word = &words[pattern->what];
     *label = (sl_label){.kind = word->kind, .op = {-1, -1, word->op, 0, 0}, .iteration = -1};
     if (!matches(pattern->text, name, label))
         return 0;

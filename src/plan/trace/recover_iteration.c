@@ -80,16 +80,16 @@ static sl_status list_iterations(sl_recovery *r, int most, int marked) {
 }
 
 /* Where the ops of each iteration stand in `listed`, in the order of r->op. */
-typedef struct listing {
+typedef struct span_listing {
     size_t *first;  /* [iterations + 1] */
     size_t *listed; /* [ops] into r->op */
-} listing;
+} span_listing;
 
-static void listing_free(listing *l) {
+static void listing_free(span_listing *l) {
     SL_FREE(l->first, l->listed);
 }
 
-static sl_status list_ops(const sl_recovery *r, listing *l) {
+static sl_status list_ops(const sl_recovery *r, span_listing *l) {
     const size_t iterations = (size_t)r->result->iterations;
     SL_TRY(sl_alloc(&l->first, iterations + 2, sizeof *l->first));
     SL_TRY(sl_alloc(&l->listed, r->ops, sizeof *l->listed));
@@ -111,7 +111,7 @@ static sl_status make_index(sl_recovery *r) {
 }
 
 /* Into `chosen` and `index`, in the place of the one before. */
-static void take_iteration(sl_recovery *r, const listing *l, int iteration) {
+static void take_iteration(sl_recovery *r, const span_listing *l, int iteration) {
     for (size_t i = 0; i < r->chosens; i++) {
         const sl_op *op = &r->chosen[i].of.op;
         *sl_recovery_at(r, op->kind, op->stage, op->microbatch) = -1;
@@ -169,7 +169,7 @@ static int has_no_backward(const sl_recovery *r) {
     return 1;
 }
 
-static void look_at_all(sl_recovery *r, const listing *l, char *missing, size_t size, int *complete) {
+static void look_at_all(sl_recovery *r, const span_listing *l, char *missing, size_t size, int *complete) {
     sl_recovered *result = r->result;
     *complete = 0;
     for (int i = 0; i < result->iterations; i++) {
@@ -220,7 +220,7 @@ static sl_status choose_asked(sl_recovery *r, const char *missing) {
                     (long long)result->iteration[result->iterations - 1].number);
 }
 
-static sl_status choose_iteration(sl_recovery *r, const listing *l) {
+static sl_status choose_iteration(sl_recovery *r, const span_listing *l) {
     char missing[LACKS] = "";
     int complete;
     look_at_all(r, l, missing, sizeof missing, &complete);
@@ -234,7 +234,7 @@ static sl_status choose_iteration(sl_recovery *r, const listing *l) {
 
 sl_status sl_recover_iterations(sl_recovery *r) {
     int most, marked;
-    listing l = {0};
+    span_listing l = {0};
     SL_TRY(number_iterations(r, &most, &marked));
     if (!marked)
         SL_TRY(sl_recover_meet(r, &most));

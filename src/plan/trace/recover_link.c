@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 
-typedef struct samples {
+typedef struct link_samples {
     sl_time *delay, *transfer, *bytes;
     int delays, transfers, sizes;
-} samples;
+} link_samples;
 
 static int compare_carried(const void *a, const void *b) {
     const sl_carried *x = a, *y = b;
@@ -37,7 +37,7 @@ static sl_time least_delay(const sl_carried *c, int count) {
 /* Messages that found the link empty, and that were waited for. What a rank does first in an iteration may
  * have waited for more than its message, so it counts only where nothing else tells; and what took more than
  * twice as long as another message did was not waited for alone. */
-static void sample_delays(const sl_recovery *r, const sl_carried *c, int count, samples *s) {
+static void sample_delays(const sl_recovery *r, const sl_carried *c, int count, link_samples *s) {
     sl_time least = least_delay(c, count), most = least < SL_TIME_NEVER / 4 ? 2 * least + 50000 : least;
     for (int first = 0; first < 2 && s->delays == 0; first++)
         for (int i = 0; i < count; i++) {
@@ -52,7 +52,7 @@ static void sample_delays(const sl_recovery *r, const sl_carried *c, int count, 
 
 /* A message that was ready while the one before was under way, and came later than by itself: it queued,
  * unless no transfer that the others allow would have held it up. */
-static void sample_transfers(const sl_carried *c, int count, sl_time delay, sl_time most, samples *s) {
+static void sample_transfers(const sl_carried *c, int count, sl_time delay, sl_time most, link_samples *s) {
     sl_time tolerance = delay / 20 + 1000;
     for (int i = 0; i < count; i++)
         if (c[i].on_link >= 0)
@@ -66,7 +66,7 @@ static void sample_transfers(const sl_carried *c, int count, sl_time delay, sl_t
             s->transfer[s->transfers++] = c[i].arrive - c[i - 1].arrive;
 }
 
-static sl_status profile_link(sl_recovery *r, const sl_carried *c, int count, samples *s) {
+static sl_status profile_link(sl_recovery *r, const sl_carried *c, int count, link_samples *s) {
     int at = c->from * r->ranks + c->to;
     sl_link *link = &r->result->problem.link[at];
     sl_traced_link *told = &r->result->link[at];
@@ -95,7 +95,7 @@ sl_status sl_recover_links(sl_recovery *r, sl_carried *carried, size_t count) {
     size_t links = (size_t)r->ranks * (size_t)r->ranks;
     SL_TRY(sl_alloc(&r->result->link, links, sizeof *r->result->link));
     SL_TRY(sl_alloc(&room, 3 * count, sizeof *room));
-    samples s = {.delay = room, .transfer = room + count, .bytes = room + 2 * count};
+    link_samples s = {.delay = room, .transfer = room + count, .bytes = room + 2 * count};
     sl_status status = SL_OK;
     if (count > 0)
         qsort(carried, count, sizeof *carried, compare_carried);

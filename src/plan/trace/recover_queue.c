@@ -11,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct moment {
+typedef struct queue_moment {
     sl_time ready;
     int32_t of; /* its message */
-} moment;
+} queue_moment;
 
 typedef struct queue {
     const sl_carried *c;
     int count;
     sl_time begin;    /* times count from here */
-    moment *by_ready; /* [count] in the order of time */
+    queue_moment *by_ready; /* [count] in the order of time */
     int32_t *rank;    /* [count] how many are ready at that time or before */
     int32_t *best;    /* [count + 1] Fenwick tree: the index with the greatest side; -1 */
 } queue;
@@ -68,16 +68,16 @@ static sl_time next_bound(queue *q, sl_time transfer, sl_time allowance) {
 }
 
 static int compare_moments(const void *a, const void *b) {
-    const moment *x = a, *y = b;
+    const queue_moment *x = a, *y = b;
     return x->ready < y->ready ? -1 : x->ready > y->ready;
 }
 
 static void rank_by_ready(queue *q) {
     for (int32_t i = 0; i < q->count; i++)
-        q->by_ready[i] = (moment){q->c[i].ready, i};
+        q->by_ready[i] = (queue_moment){q->c[i].ready, i};
     qsort(q->by_ready, (size_t)q->count, sizeof *q->by_ready, compare_moments);
     for (int32_t i = q->count - 1; i >= 0; i--) {
-        const moment *at = &q->by_ready[i];
+        const queue_moment *at = &q->by_ready[i];
         q->rank[at->of] = i + 1 < q->count && at->ready == at[1].ready ? q->rank[at[1].of] : i + 1;
     }
 }

@@ -7,13 +7,13 @@
 
 /* ---- ranks ---- */
 
-typedef struct candidate {
+typedef struct shape_candidate {
     int process, lowest; /* stage; -1: names do not say */
     int rank, file, number;
-} candidate;
+} shape_candidate;
 
 static int compare_candidates(const void *a, const void *b) {
-    const candidate *x = a, *y = b;
+    const shape_candidate *x = a, *y = b;
     if (x->lowest != y->lowest)
         return x->lowest < y->lowest ? -1 : 1;
     if (x->rank != y->rank)
@@ -33,9 +33,9 @@ static int same_rank(const sl_traced *t, int a, int b) {
     return a == b || (x->file == y->file && x->rank >= 0 && x->rank == y->rank && x->replica == y->replica);
 }
 
-static sl_status find_candidates(sl_recovery *r, candidate **found, int *count) {
+static sl_status find_candidates(sl_recovery *r, shape_candidate **found, int *count) {
     const sl_traced *t = r->traced;
-    candidate *c;
+    shape_candidate *c;
     SL_TRY(sl_alloc(&c, t->processes, sizeof *c));
     *found = c;
     *count = 0;
@@ -53,7 +53,7 @@ static sl_status find_candidates(sl_recovery *r, candidate **found, int *count) 
             return sl_error(SL_EINVAL, "%s: ops of more than %d ranks", sl_traced_file(t, (int)i),
                             SL_MAX_RANKS);
         if (twin < 0)
-            c[(*count)++] = (candidate){(int)i, -1, p->rank, p->file, p->number};
+            c[(*count)++] = (shape_candidate){(int)i, -1, p->rank, p->file, p->number};
     }
     for (size_t i = 0; i < t->ops; i++) {
         int place = r->rank_of_process[t->op[i].process], stage = t->op[i].op.stage;
@@ -76,7 +76,7 @@ static sl_status refuse_twice(const sl_traced *t, int stage, int a, int b) {
 }
 
 /* Ranks whose names say no stage stand in the order of their numbers, which all must have then, or none. */
-static sl_status refuse_numbers(const sl_traced *t, const candidate *a, const candidate *b) {
+static sl_status refuse_numbers(const sl_traced *t, const shape_candidate *a, const shape_candidate *b) {
     const char *first = sl_traced_file(t, a->process), *second = sl_traced_file(t, b->process);
     if (a->file == b->file)
         return SL_OK;
@@ -93,7 +93,7 @@ static sl_status refuse_numbers(const sl_traced *t, const candidate *a, const ca
     return SL_OK;
 }
 
-static sl_status refuse_mixture(const sl_traced *t, const candidate *c, int count) {
+static sl_status refuse_mixture(const sl_traced *t, const shape_candidate *c, int count) {
     for (int i = 1; i < count; i++) {
         if ((c[i].lowest < 0) != (c[0].lowest < 0)) /* those without stand first */
             return sl_error(SL_EINVAL, "%s: ops do not say their stage, those of %s do",
@@ -107,7 +107,7 @@ static sl_status refuse_mixture(const sl_traced *t, const candidate *c, int coun
 }
 
 static sl_status place_ranks(sl_recovery *r) {
-    candidate *c = NULL;
+    shape_candidate *c = NULL;
     int count = 0;
     sl_status status = find_candidates(r, &c, &count);
     if (status == SL_OK) {

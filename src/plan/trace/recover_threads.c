@@ -7,23 +7,23 @@
 #include <stdlib.h>
 
 /* The thread of one stage's ops. */
-typedef struct place {
+typedef struct thread_position {
     int process;
     int32_t stage;
     uint64_t thread;
     sl_time start, end;
     size_t op; /* index */
-} place;
+} thread_position;
 
 static int compare_places(const void *a, const void *b) {
-    const place *x = a, *y = b;
+    const thread_position *x = a, *y = b;
     if (x->process != y->process)
         return x->process < y->process ? -1 : 1;
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
 static int compare_stages(const void *a, const void *b) {
-    const place *x = a, *y = b;
+    const thread_position *x = a, *y = b;
     if (x->process != y->process)
         return x->process < y->process ? -1 : 1;
     if (x->stage != y->stage)
@@ -31,21 +31,21 @@ static int compare_stages(const void *a, const void *b) {
     return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
-static sl_status list_places(const sl_traced *t, place **list, size_t *count) {
+static sl_status list_places(const sl_traced *t, thread_position **list, size_t *count) {
     *count = 0;
     SL_TRY(sl_alloc(list, t->ops, sizeof **list));
     for (size_t i = 0; i < t->ops; i++) {
         const sl_traced_op *op = &t->op[i];
         if (op->op.kind < SL_OP_KINDS && t->process[op->process].rank < 0)
             (*list)[(*count)++] =
-                (place){op->process, op->op.stage, op->thread, op->label_start, op->label_end, i};
+                (thread_position){op->process, op->op.stage, op->thread, op->label_start, op->label_end, i};
     }
     return SL_OK;
 }
 
 /* Whether ops of two threads go on at once, by more than a tenth of one; `of` by start, of one process. */
-static int overlap(const place *of, size_t count) {
-    const place *latest = count ? &of[0] : NULL; /* that ends last of those before */
+static int overlap(const thread_position *of, size_t count) {
+    const thread_position *latest = count ? &of[0] : NULL; /* that ends last of those before */
     for (size_t i = 1; i < count; i++) {
         if (of[i].thread != latest->thread && latest->end - of[i].start > (of[i].end - of[i].start) / 10)
             return 1;
@@ -55,7 +55,7 @@ static int overlap(const place *of, size_t count) {
 }
 
 /* Whether each stage has one thread; `of` by stage, then thread, of one process. */
-static int one_thread_a_stage(const place *of, size_t count) {
+static int one_thread_a_stage(const thread_position *of, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (of[i].stage < 0 || (i > 0 && of[i].stage == of[i - 1].stage && of[i].thread != of[i - 1].thread))
             return 0;
@@ -82,7 +82,7 @@ static sl_status process_for(sl_traced *t, int process, size_t first, uint64_t t
 }
 
 /* Ops of a process go to those of their threads, and messages with them. */
-static sl_status divide(sl_traced *t, const place *of, size_t count) {
+static sl_status divide(sl_traced *t, const thread_position *of, size_t count) {
     const int process = of->process;
     const size_t first = t->processes;
     int found;
@@ -105,7 +105,7 @@ static sl_status divide(sl_traced *t, const place *of, size_t count) {
 }
 
 sl_status sl_recover_threads(sl_traced *t) {
-    place *list = NULL;
+    thread_position *list = NULL;
     size_t count;
     sl_status status = list_places(t, &list, &count);
     if (status == SL_OK && count > 0)

@@ -1,7 +1,7 @@
 #include "run/arrange/departure.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "run/arrange/telling.h"
+#include "run/arrange/run_events.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "run/arrange/state.h"
+#include "run/arrange/trainer_state.h"
 #include "run/file/roster.h"
 
 typedef struct sl_departure {

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 /* Of a fault that is narrowed down to replicas or tensor ranks. */
-static int is_place(const sl_fault *f, sl_seat home) {
+static int is_place(const sl_fault *f, sl_run_position home) {
     return (f->replica < 0 || f->replica == home.replica) && (f->tensor < 0 || f->tensor == home.tensor);
 }
 
 /* ---- links ---- */
 
-static int is_between(const sl_fault *f, sl_seat from, sl_seat to) {
+static int is_between(const sl_fault *f, sl_run_position from, sl_run_position to) {
     if (f->from < 0 || f->from != from.pipeline || f->to != to.pipeline || from.tensor != to.tensor)
         return 0;
     if (f->from_replica >= 0)
@@ -22,12 +22,13 @@ static int is_between(const sl_fault *f, sl_seat from, sl_seat to) {
     return from.replica == to.replica && is_place(f, from);
 }
 
-static int is_on(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_seat home) {
+static int is_on(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_run_position home) {
     return t && sl_departure_is_on(t, sl_run_world_rank(run, home), f->host);
 }
 
 /* A link that is slow at a host's end is as it should be between others. */
-static int is_at_host(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_seat from, sl_seat to) {
+static int is_at_host(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_run_position from,
+                      sl_run_position to) {
     return !f->host || is_on(f, run, t, from) || is_on(f, run, t, to);
 }
 
@@ -78,9 +79,9 @@ static void pass(const sl_fault *f, const sl_trainer *t, size_t word, sl_link_em
 }
 
 /* What two processes on one host send each other does not pass the host's card. */
-static void pass_card(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_seat from, sl_seat to,
-                      sl_link_emulation *link) {
-    const sl_seat end[2] = {from, to};
+static void pass_card(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_run_position from,
+                      sl_run_position to, sl_link_emulation *link) {
+    const sl_run_position end[2] = {from, to};
     if (f->host && is_on(f, run, t, from) == is_on(f, run, t, to))
         return;
     for (int in = 0; in < 2; in++)
@@ -92,8 +93,8 @@ static void pass_card(const sl_fault *f, const sl_run *run, const sl_trainer *t,
 
 /* ---- what is between two ---- */
 
-sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int iteration, sl_seat from,
-                                    sl_seat to) {
+sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int iteration,
+                                    sl_run_position from, sl_run_position to) {
     sl_link_emulation link = {0};
     for (int i = 0; i < run->faults; i++) {
         const sl_fault *f = &run->fault[i];
@@ -112,22 +113,22 @@ sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int 
 }
 
 /* From this process to the one that now has `seat`. */
-static sl_link_emulation way_to(const sl_trainer *t, int iteration, sl_seat seat) {
+static sl_link_emulation way_to(const sl_trainer *t, int iteration, sl_run_position seat) {
     int peer = sl_run_world_rank(t->run, seat);
     return sl_faults_between(t->run, t, iteration, sl_trainer_home(t, t->world_rank),
                              sl_trainer_home(t, peer));
 }
 
 void sl_faults_emulate(sl_trainer *t, int iteration) {
-    const sl_seat mine = t->groups.seat;
+    const sl_run_position mine = t->groups.seat;
     for (int rank = 0; rank < t->ranks; rank++)
         if (sl_run_has_link(t->run, mine.pipeline, rank))
             sl_transport_emulate(t->transport, rank,
-                                 way_to(t, iteration, (sl_seat){rank, mine.replica, mine.tensor}));
+                                 way_to(t, iteration, (sl_run_position){rank, mine.replica, mine.tensor}));
     for (int replica = 0; replica < t->run->parallel.data; replica++)
         if (replica != mine.replica)
             sl_group_emulate(t->groups.data, replica,
-                             way_to(t, iteration, (sl_seat){mine.pipeline, replica, mine.tensor}));
+                             way_to(t, iteration, (sl_run_position){mine.pipeline, replica, mine.tensor}));
 }
 
 /* ---- devices ---- */
@@ -145,7 +146,7 @@ static void set_pace(sl_trainer *t, double slowdown) {
 }
 
 void sl_faults_apply(sl_trainer *t, int iteration) {
-    const sl_seat home = sl_trainer_home(t, t->world_rank);
+    const sl_run_position home = sl_trainer_home(t, t->world_rank);
     double slowdown = 1;
     sl_faults_emulate(t, iteration);
     for (int i = 0; i < t->run->faults; i++) {

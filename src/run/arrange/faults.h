@@ -16,7 +16,7 @@
  * itself. So what several hosts send to one card shares its wire host by host only (wires.h). */
 #pragma once
 
-#include "run/arrange/state.h"
+#include "run/arrange/trainer_state.h"
 
 /** Maps the wires of slow network cards, where the run has any with a bandwidth. Before the first emulation;
  * close with sl_faults_close, also on error. SL_ESYS. */
@@ -27,8 +27,8 @@ void sl_faults_close(sl_trainer *t);
  * of several faults the latencies add up and the last bandwidth of a link, or of a card, counts. One that
  * names a host is there while one of the two is on it, as `t` knows, which has the wires, too; NULL: on none,
  * and cards have no bandwidth. */
-sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int iteration, sl_seat from,
-                                    sl_seat to);
+sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int iteration,
+                                    sl_run_position from, sl_run_position to);
 
 /** The links that this process sends over become as in `iteration`. Between two iterations. */
 void sl_faults_emulate(sl_trainer *t, int iteration);

@@ -2,7 +2,7 @@
  * what happens to their rails, as events. */
 #pragma once
 
-#include "run/arrange/state.h"
+#include "run/arrange/trainer_state.h"
 
 /** `delegates` > 0: so many carry the messages of a link and direction from the next iteration on; -1: none
  * any more; 0: no change. Collective; nothing is under way. Nothing happens on a run of one rank. */

@@ -44,7 +44,7 @@ static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding
 }
 
 /* An order that was made for as many microbatches. *taken 0: it holds too much, or does not fit. */
-static sl_status take_order(const sl_plan *from, int fits, sl_replica *mine, int *taken) {
+static sl_status take_order(const sl_plan *from, int fits, sl_trainer_replica *mine, int *taken) {
     *taken = 0;
     if (!fits)
         return SL_OK;
@@ -60,11 +60,11 @@ static sl_status take_order(const sl_plan *from, int fits, sl_replica *mine, int
 /* Replicas that have as many microbatches as one before them run its order, and those of an arrangement that
  * of one in the arrangement before. An order from a file is for its number of microbatches; for another one a
  * plan is made. */
-static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_plan *const *given,
+static sl_status plan_replica(sl_trainer *t, const sl_trainer_replica *before, const sl_plan *const *given,
                               int replica) {
     const char *schedule = t->run->schedule;
     int taken = 0, microbatches = t->run->batch.split[replica], replicas = t->run->parallel.data;
-    sl_replica *mine = &t->replica[replica];
+    sl_trainer_replica *mine = &t->replica[replica];
     if (given)
         SL_TRY(take_order(given[replica], 1, mine, &taken));
     for (int r = 0; r < replicas && before && !taken; r++)
@@ -80,7 +80,7 @@ static sl_status plan_replica(sl_trainer *t, const sl_replica *before, const sl_
                   : read_order(schedule, &mine->problem, &mine->plan);
 }
 
-sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_replica *before,
+sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_trainer_replica *before,
                            const sl_plan *const *given) {
     int replicas = t->run->parallel.data;
     SL_TRY(make_problem(t, t->groups.seat.replica, sizes, &t->problem));
@@ -107,7 +107,7 @@ sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const s
     return SL_OK;
 }
 
-void sl_planning_free(const sl_trainer *t, sl_replica *replica) {
+void sl_planning_free(const sl_trainer *t, sl_trainer_replica *replica) {
     for (int r = 0; replica && r < t->run->parallel.data; r++) {
         sl_plan_free(&replica[r].plan);
         sl_problem_free(&replica[r].problem);

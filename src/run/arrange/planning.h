@@ -2,7 +2,7 @@
  * planner's question and the first order of each replica, made by the rank that leads and known to all. */
 #pragma once
 
-#include "run/arrange/state.h"
+#include "run/arrange/trainer_state.h"
 
 /** Collective: sizes[ranks] of all pipeline ranks, of those that hold the same stages the largest. */
 sl_status sl_planning_measure(sl_trainer *t, sl_binding_sizes *sizes);
@@ -11,10 +11,10 @@ sl_status sl_planning_measure(sl_trainer *t, sl_binding_sizes *sizes);
  * and plan of each. `before` (NULL: none): the replicas of the arrangement before, whose orders go on where
  * the number of microbatches is the same. `given` (NULL elsewhere, and for none): [data] on the rank that
  * leads, plans to run instead. SL_ENONE: it does not fit into device.memory_mb. */
-sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_replica *before,
+sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_trainer_replica *before,
                            const sl_plan *const *given);
 /** All replicas of an arrangement; NULL is fine. */
-void sl_planning_free(const sl_trainer *t, sl_replica *replica);
+void sl_planning_free(const sl_trainer *t, sl_trainer_replica *replica);
 
 /** Most microbatches that this rank may ever hold between F and W, once for each stage that holds one. */
 sl_status sl_planning_in_flight(const sl_trainer *t, int *in_flight);

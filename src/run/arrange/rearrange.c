@@ -3,22 +3,22 @@
 #include "base/text.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
+#include "run/arrange/run_events.h"
 #include "run/arrange/seated.h"
-#include "run/arrange/telling.h"
 
 #include <string.h>
 
 /* What a change needs to know: the same on all ranks but for `before` and `delegates`. */
-typedef struct change {
+typedef struct seat_change {
     int *home, *split; /* [world], [data] from now on */
     int *was;          /* [world] the world rank that the process at each seat had so far */
     int rank;          /* that this process takes */
     sl_groups before;
     int delegates;
-    sl_replica *replica; /* those of the arrangement before, on the rank that leads */
+    sl_trainer_replica *replica; /* those of the arrangement before, on the rank that leads */
     sl_rearranged took;
     sl_time phase; /* when the phase at hand began */
-} change;
+} seat_change;
 
 /* ---- what is asked for ---- */
 
@@ -45,7 +45,7 @@ static sl_status check(const sl_trainer *t, const int *home, const int *split) {
 }
 
 /* To all ranks. */
-static sl_status agree(sl_trainer *t, const sl_arrangement *next, change *c) {
+static sl_status agree(sl_trainer *t, const sl_arrangement *next, seat_change *c) {
     size_t world = (size_t)t->world * sizeof(int), data = (size_t)t->run->parallel.data * sizeof(int);
     SL_TRY(sl_alloc(&c->home, (size_t)t->world, sizeof *c->home));
     SL_TRY(sl_alloc(&c->was, (size_t)t->world, sizeof *c->was));
@@ -68,7 +68,7 @@ static sl_status agree(sl_trainer *t, const sl_arrangement *next, change *c) {
     return SL_OK;
 }
 
-static int changes_nothing(const sl_trainer *t, const change *c) {
+static int changes_nothing(const sl_trainer *t, const seat_change *c) {
     return c->took.moved == 0 &&
            memcmp(c->split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *c->split) == 0;
 }
@@ -76,7 +76,7 @@ static int changes_nothing(const sl_trainer *t, const change *c) {
 /* ---- the phases ---- */
 
 /* All ranks together, so that the leader's times are those of all. */
-static sl_status end_phase(sl_trainer *t, change *c, sl_time *time) {
+static sl_status end_phase(sl_trainer *t, seat_change *c, sl_time *time) {
     SL_TRY(sl_group_barrier(t->groups.world));
     sl_time now = sl_clock_now(t->clock);
     *time = now - c->phase;
@@ -84,7 +84,7 @@ static sl_status end_phase(sl_trainer *t, change *c, sl_time *time) {
     return SL_OK;
 }
 
-static sl_status settle(sl_trainer *t, change *c) {
+static sl_status settle(sl_trainer *t, seat_change *c) {
     SL_TRY(sl_saving_rest(t->saving, t->journal, t->started));
     SL_TRY(sl_binding_settle_last(t->binding));
     c->delegates = t->delegates;
@@ -96,7 +96,7 @@ static sl_status settle(sl_trainer *t, change *c) {
 }
 
 /* Against the clock of the same process as before. */
-static sl_status take_clocks_along(sl_trainer *t, const change *c) {
+static sl_status take_clocks_along(sl_trainer *t, const seat_change *c) {
     sl_offset *clocks;
     SL_TRY(sl_alloc(&clocks, (size_t)t->world, sizeof *clocks));
     for (int w = 0; w < t->world; w++)
@@ -106,7 +106,7 @@ static sl_status take_clocks_along(sl_trainer *t, const change *c) {
     return SL_OK;
 }
 
-static sl_status regroup(sl_trainer *t, change *c) {
+static sl_status regroup(sl_trainer *t, seat_change *c) {
     sl_group *world;
     int leader = 0;
     while (c->home[leader] != 0)
@@ -123,7 +123,7 @@ static sl_status regroup(sl_trainer *t, change *c) {
     return end_phase(t, c, &c->took.groups);
 }
 
-static sl_status plan(sl_trainer *t, change *c, const sl_plan *const *given) {
+static sl_status plan(sl_trainer *t, seat_change *c, const sl_plan *const *given) {
     sl_binding_sizes *sizes;
     c->replica = t->replica;
     t->replica = NULL;
@@ -135,13 +135,13 @@ static sl_status plan(sl_trainer *t, change *c, const sl_plan *const *given) {
     return end_phase(t, c, &c->took.plan);
 }
 
-static sl_status end_groups_before(const sl_trainer *t, change *c) {
+static sl_status end_groups_before(const sl_trainer *t, seat_change *c) {
     sl_group *world = c->before.world;
     SL_TRY(sl_groups_end(&c->before));
     return world == t->origin ? SL_OK : sl_group_end(world);
 }
 
-static sl_status sum_bytes(sl_trainer *t, change *c, double mine) {
+static sl_status sum_bytes(sl_trainer *t, seat_change *c, double mine) {
     double *all;
     SL_TRY(sl_alloc(&all, (size_t)t->world, sizeof *all));
     sl_status status = sl_group_gather(t->groups.world, t->leader, &mine, sizeof mine, all,
@@ -152,7 +152,7 @@ static sl_status sum_bytes(sl_trainer *t, change *c, double mine) {
     return status;
 }
 
-static sl_status move_states(sl_trainer *t, change *c) {
+static sl_status move_states(sl_trainer *t, seat_change *c) {
     sl_binding *next;
     double bytes = 0;
     int in_flight;
@@ -172,7 +172,7 @@ static sl_status move_states(sl_trainer *t, change *c) {
 }
 
 /* The path stays what it was. */
-static sl_status connect_seats(sl_trainer *t, change *c) {
+static sl_status connect_seats(sl_trainer *t, seat_change *c) {
     SL_TRY(sl_seated_open(t));
     if (c->delegates)
         SL_TRY(sl_path_change(t, c->delegates));
@@ -205,7 +205,7 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
     return sl_telling_event(t, &event, -1);
 }
 
-static sl_status carry_out(sl_trainer *t, int iteration, const sl_plan *const *given, change *c) {
+static sl_status carry_out(sl_trainer *t, int iteration, const sl_plan *const *given, seat_change *c) {
     sl_time start = sl_clock_now(t->clock);
     c->phase = start;
     SL_TRY(settle(t, c));
@@ -219,7 +219,7 @@ static sl_status carry_out(sl_trainer *t, int iteration, const sl_plan *const *g
 }
 
 sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next, sl_rearranged *took) {
-    change c = {0};
+    seat_change c = {0};
     *took = (sl_rearranged){0};
     sl_status status = agree(t, next, &c);
     int same = status == SL_OK && changes_nothing(t, &c);

@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "plan/lower/post.h"
 #include "plan/timing/replay.h"
-#include "run/arrange/telling.h"
+#include "run/arrange/run_events.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static sl_status exchange_addresses(sl_trainer *t, const sl_transport_address *m
     sl_status status =
         sl_group_gather_all(t->groups.world, mine, sizeof *mine, all, (size_t)t->world * sizeof *mine, NULL);
     for (int w = 0; w < t->world && status == SL_OK; w++) {
-        sl_seat seat = sl_run_seat(t->run, w);
+        sl_run_position seat = sl_run_seat(t->run, w);
         t->remote[w] = strcmp(all[w].host, all[t->leader].host) != 0;
         if (seat.replica == t->groups.seat.replica && seat.tensor == t->groups.seat.tensor)
             addresses[seat.pipeline] = all[w];
@@ -61,8 +61,8 @@ static sl_status exchange_addresses(sl_trainer *t, const sl_transport_address *m
 
 /* A pipeline of several has a folder of its own. */
 static sl_status choose_directory(const sl_trainer *t, char *directory, size_t size) {
-    const sl_place *place = t->place;
-    const sl_seat *seat = &t->groups.seat;
+    const sl_run_site *place = t->place;
+    const sl_run_position *seat = &t->groups.seat;
     int written = snprintf(directory, size, "%s", place->temporary);
     if (t->world == t->ranks)
         return SL_OK;
@@ -97,7 +97,7 @@ static sl_status connect_peers(sl_trainer *t, sl_transport_config *config, sl_tr
 /* Collective: t->transport for the messages of t->problem, the largest of `message_bytes` (NULL on a
  * pipeline of one rank), and t->remote. */
 static sl_status sl_connect(sl_trainer *t, size_t message_bytes) {
-    const sl_place *place = t->place;
+    const sl_run_site *place = t->place;
     sl_transport_address alone = {0}, *addresses;
     char directory[512];
     int messages;
@@ -133,10 +133,11 @@ static sl_status sl_connect(sl_trainer *t, size_t message_bytes) {
 /* ---- records ---- */
 
 static sl_status open_gathered(sl_trainer *t) {
-    sl_gathered *g = &t->gathered;
+    sl_rank_reports *g = &t->gathered;
     size_t world = (size_t)t->world;
     g->records_capacity = (size_t)t->record_capacity * world;
-    g->reports_capacity = world * sizeof(sl_report) + (size_t)t->run->batch.microbatches * sizeof(double);
+    g->reports_capacity =
+        world * sizeof(sl_rank_report) + (size_t)t->run->batch.microbatches * sizeof(double);
     SL_TRY(sl_alloc(&g->reports, g->reports_capacity, 1));
     SL_TRY(sl_alloc(&g->report_bytes, world, sizeof *g->report_bytes));
     SL_TRY(sl_alloc(&g->records, g->records_capacity, sizeof *g->records));
@@ -160,15 +161,16 @@ static sl_status open_records(sl_trainer *t) {
     t->record_capacity = capacity;
     SL_TRY(sl_alloc(&t->records, capacity, sizeof *t->records));
     SL_TRY(sl_alloc(&t->reduction, stages, sizeof *t->reduction));
-    SL_TRY(sl_alloc(&t->report, sizeof(sl_report) + (size_t)t->problem.microbatches * sizeof(double), 1));
+    SL_TRY(
+        sl_alloc(&t->report, sizeof(sl_rank_report) + (size_t)t->problem.microbatches * sizeof(double), 1));
     return sl_trainer_leads(t) ? open_gathered(t) : SL_OK;
 }
 
 static void close_records(sl_trainer *t) {
-    sl_gathered *g = &t->gathered;
+    sl_rank_reports *g = &t->gathered;
     SL_FREE(g->reports, g->report_bytes, g->records, g->record_bytes, g->replica, t->ring, t->records,
             t->reduction, t->report);
-    *g = (sl_gathered){0};
+    *g = (sl_rank_reports){0};
     t->ring = NULL;
     t->records = NULL;
     t->reduction = NULL;
@@ -180,7 +182,7 @@ static void close_records(sl_trainer *t) {
 
 static sl_status open_replicas(sl_trainer *t) {
     for (int r = 0; sl_trainer_leads(t) && r < t->run->parallel.data; r++) {
-        sl_replica *replica = &t->replica[r];
+        sl_trainer_replica *replica = &t->replica[r];
         replica->program = &replica->plan.program;
         SL_TRY(sl_alloc(&replica->peak, 2 * (size_t)t->ranks, sizeof *replica->peak));
         replica->peak_before = replica->peak + t->ranks;

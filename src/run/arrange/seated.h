@@ -3,7 +3,7 @@
  * (rearrange.h), from what was planned (planning.h). */
 #pragma once
 
-#include "run/arrange/state.h"
+#include "run/arrange/trainer_state.h"
 
 /** Collective, with t->binding open. Runs t->first from the next iteration on; the ranks carry the messages.
  */

@@ -111,7 +111,7 @@ static int threads_of(const sl_run *run) {
     return run->device.threads > 0 ? run->device.threads : 1;
 }
 
-sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *sizes) {
+sl_status sl_binding_measure(const sl_run *run, sl_run_position seat, sl_binding_sizes *sizes) {
     sl_model_config config;
     sl_model_bytes bytes;
     sl_device *device;
@@ -277,8 +277,8 @@ void sl_binding_close(sl_binding *b) {
 
 /* ---- the engine's tables ---- */
 
-static sl_part part_of(const sl_op *op, int parts) {
-    return (sl_part){.index = op->part, .count = parts};
+static sl_op_part part_of(const sl_op *op, int parts) {
+    return (sl_op_part){.index = op->part, .count = parts};
 }
 
 /* The gradients that the update needs are there until now. */
@@ -393,10 +393,10 @@ const char *sl_binding_isa(const sl_binding *b) {
     return b->device->isa;
 }
 
-typedef struct writer {
+typedef struct state_writer {
     FILE *values, *names;
     size_t offset;
-} writer;
+} state_writer;
 
 static sl_status open_file(const char *folder, const char *name, FILE **file) {
     char path[4096];
@@ -409,7 +409,7 @@ static sl_status open_file(const char *folder, const char *name, FILE **file) {
 }
 
 static sl_status add(void *object, const sl_parameter *tensor, const float *full) {
-    writer *w = object;
+    state_writer *w = object;
     int failed = fwrite(full, sizeof *full, tensor->count, w->values) != tensor->count;
     fprintf(w->names, "%s\n{\"name\": \"%s\", \"shape\": [", w->offset ? "," : "[", tensor->name);
     if (tensor->rows)
@@ -420,7 +420,7 @@ static sl_status add(void *object, const sl_parameter *tensor, const float *full
 }
 
 sl_status sl_gradients_write(sl_binding *binding, int leads, const char *folder, int iteration) {
-    writer w = {0};
+    state_writer w = {0};
     char name[64];
     snprintf(name, sizeof name, "iteration-%06d.f32", iteration);
     sl_status status = SL_OK;

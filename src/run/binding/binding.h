@@ -5,23 +5,23 @@
  * by stage, which is the canonical order of its parameters. */
 #pragma once
 
-#include "run/binding/groups.h"
 #include "run/binding/reducer.h"
-#include "run/engine/stage.h"
+#include "run/binding/run_groups.h"
+#include "run/engine/stage_ops.h"
 
 typedef struct sl_binding sl_binding;
 struct sl_parameter;
 
 typedef struct sl_binding_sizes {
     /* of one microbatch, each of this rank's stages: kept from F to W, and from I to W; what the largest of
-     * them takes, for they share an arena (run/model/model.h, padding) */
+     * them takes, for they share an arena (run/model/transformer.h, padding) */
     double forward_bytes, backward_bytes;
     double fixed_bytes;   /* weights, gradients, optimizer state and scratch of all stages */
     size_t message_bytes; /* largest message */
 } sl_binding_sizes;
 
 /** What the stages of the rank of that seat take, without making them. */
-sl_status sl_binding_measure(const sl_run *run, sl_seat seat, sl_binding_sizes *sizes);
+sl_status sl_binding_measure(const sl_run *run, sl_run_position seat, sl_binding_sizes *sizes);
 
 /** Scalar parameters of a stage, of those of them that one rank holds. */
 size_t sl_binding_elements(const sl_run *run, int stage);

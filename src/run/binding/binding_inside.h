@@ -11,11 +11,11 @@
 
 #include "run/binding/binding.h"
 #include "run/binding/data.h"
-#include "run/binding/norm.h"
+#include "run/binding/gradient_norm.h"
 #include "run/binding/optimizer.h"
 #include "run/binding/passing.h"
 #include "run/binding/reduce.h"
-#include "run/model/model.h"
+#include "run/model/transformer.h"
 
 /* A stage that this rank holds: the object of the engine's table. */
 typedef struct sl_held {

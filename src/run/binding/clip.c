@@ -69,7 +69,7 @@ void sl_binding_take_squares(sl_binding *b, sl_held *h, int threads) {
 }
 
 /* What a rank gave, stage by stage, to where its blocks belong. */
-static const double *sort_rank(sl_binding *b, sl_seat seat, const double *from) {
+static const double *sort_rank(sl_binding *b, sl_run_position seat, const double *from) {
     for (int stage = 0; stage < b->stages; stage++) {
         const sl_plot *plot = &b->plot[stage * b->run->parallel.tensor + seat.tensor];
         if (sl_binding_rank_of(b, stage) != seat.pipeline)

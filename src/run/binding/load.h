@@ -6,8 +6,8 @@
 #include "run/binding/binding.h"
 
 /** Weights and moments from the checkpoint folder `path`; `stages` of this run. What this rank reads is
- * checked, up to `seal`, that of the state which rank 0 has found (run/checkpoint/state.h). SL_ESYS names the
- * file and tensor that differ. */
+ * checked, up to `seal`, that of the state which rank 0 has found (run/checkpoint/checkpoint_state.h).
+ * SL_ESYS names the file and tensor that differ. */
 sl_status sl_load_checkpoint(const char *path, uint64_t seal, int stages, sl_binding *binding);
 
 /** Weights from a folder (or file) of somebody else's; moments stay 0. SL_EINVAL, beginning with the key

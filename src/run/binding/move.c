@@ -25,14 +25,14 @@ typedef struct move {
 
 /* ---- who, and what ---- */
 
-static int same_slices(sl_seat a, sl_seat b) {
+static int same_slices(sl_run_position a, sl_run_position b) {
     return a.pipeline == b.pipeline && a.tensor == b.tensor;
 }
 
 /* World ranks are seats: the process that sits in this one's old seat has its old world rank. */
 static void find_partners(move *m, const int *was) {
     const sl_run *run = m->next->run;
-    sl_seat before = m->old->groups->seat;
+    sl_run_position before = m->old->groups->seat;
     int me = sl_group_rank(m->next->groups->world);
     m->to = was[me];
     m->stays = was[me] == me;
@@ -149,7 +149,7 @@ static void close_room(move *m) {
 
 static sl_status prepare(move *m) {
     sl_binding *old = m->old, *next = m->next;
-    sl_seat now = next->groups->seat, before = old->groups->seat;
+    sl_run_position now = next->groups->seat, before = old->groups->seat;
     int kept = same_slices(now, before) && (!next->run->parallel.zero || now.replica == before.replica);
     int suffices = host_suffices(m) && sl_arena_extend(old->arena, next->limit, next->room);
     m->reception = !suffices ? ARRIVES : kept ? STAYS : WAITS;

@@ -1,7 +1,7 @@
 #include "run/binding/reduce.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "run/binding/norm.h"
+#include "run/binding/gradient_norm.h"
 
 #include <string.h>
 

@@ -17,8 +17,8 @@
 
 #include <stddef.h>
 
-/* Shares of a stage's parameters, for reductions and ZeRO: the blocks of 1,024 elements (norm.h) of all
- * parameters of a stage, end to end in canonical order, are cut into as many runs of blocks as there are
+/* Shares of a stage's parameters, for reductions and ZeRO: the blocks of 1,024 elements (gradient_norm.h) of
+ * all parameters of a stage, end to end in canonical order, are cut into as many runs of blocks as there are
  * replicas. Cuts lie at block boundaries, so the sums of squares of blocks are whole wherever a share ends
  * (docs/design.md, rules that keep every bit, 6).
  *

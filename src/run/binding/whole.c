@@ -188,7 +188,7 @@ sl_status sl_binding_each(sl_binding *b, sl_binding_value value,
     SL_TRY(sl_binding_settle(b));
     for (int stage = 0; stage < b->stages && status == SL_OK; stage++) {
         int count = sl_model_list(&whole, stage, b->stages, NULL);
-        int from = sl_run_world_rank(b->run, (sl_seat){.pipeline = sl_binding_rank_of(b, stage)});
+        int from = sl_run_world_rank(b->run, (sl_run_position){.pipeline = sl_binding_rank_of(b, stage)});
         sl_parameter *list;
         SL_TRY(sl_alloc(&list, (size_t)count, sizeof *list));
         sl_model_list(&whole, stage, b->stages, list);

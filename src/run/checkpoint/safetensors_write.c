@@ -12,13 +12,13 @@
 #define PIECE ((size_t)4 << 20) /* bytes between two looks at `stop` */
 #define ALIGNED 64              /* of the data's beginning, so that others may map it */
 
-typedef struct writer {
+typedef struct tensor_writer {
     const char *path;
     int descriptor;
     const atomic_int *stop;
     sl_checksum_stream *checksum;
     uint64_t size, header;
-} writer;
+} tensor_writer;
 
 static size_t bytes_of(const sl_tensor_source *t) {
     size_t count = sizeof(float);
@@ -56,7 +56,7 @@ static sl_status make_header(const sl_tensor_source *tensors, int count, char **
     return *text ? SL_OK : sl_error(SL_ENOMEM, "out of memory for a header");
 }
 
-static sl_status put(writer *w, const void *bytes, size_t size) {
+static sl_status put(tensor_writer *w, const void *bytes, size_t size) {
     const char *from = bytes;
     while (size > 0) {
         if (w->stop && atomic_load_explicit(w->stop, memory_order_relaxed))
@@ -75,14 +75,15 @@ static sl_status put(writer *w, const void *bytes, size_t size) {
 }
 
 /* A disk that is too full says so here. File systems that cannot reserve say nothing and fail later. */
-static sl_status reserve(writer *w, uint64_t size) {
+static sl_status reserve(tensor_writer *w, uint64_t size) {
     if (size == 0 || fallocate(w->descriptor, 0, 0, (off_t)size) == 0 || errno == EOPNOTSUPP ||
         errno == ENOSYS || errno == EINTR)
         return SL_OK;
     return sl_error_errno(SL_ESYS, "%s: %llu bytes cannot be written", w->path, (unsigned long long)size);
 }
 
-static sl_status write_all(writer *w, const sl_tensor_source *tensors, int count, char *text, uint64_t data) {
+static sl_status write_all(tensor_writer *w, const sl_tensor_source *tensors, int count, char *text,
+                           uint64_t data) {
     static const char spaces[ALIGNED + 1] =
         "                                                                ";
     unsigned char length[8];
@@ -103,7 +104,7 @@ static sl_status write_all(writer *w, const sl_tensor_source *tensors, int count
 
 sl_status sl_safetensors_write(const char *path, const sl_tensor_source *tensors, int count,
                                const atomic_int *stop, sl_file_seal *seal) {
-    writer w = {.path = path, .stop = stop};
+    tensor_writer w = {.path = path, .stop = stop};
     char *text;
     uint64_t data;
     SL_TRY(make_header(tensors, count, &text, &data));

@@ -3,8 +3,8 @@
  * more. */
 #pragma once
 
+#include "run/checkpoint/checkpoint_state.h"
 #include "run/checkpoint/safetensors.h"
-#include "run/checkpoint/state.h"
 
 typedef struct sl_weights sl_weights;
 

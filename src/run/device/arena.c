@@ -10,9 +10,9 @@
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20) /* where the system has none of them, alignment to it does no harm */
 
-typedef struct block {
+typedef struct arena_block {
     size_t start, size;
-} block;
+} arena_block;
 
 struct sl_arena {
     pthread_mutex_t mutex; /* guards all below but memory, base, room and limit */
@@ -21,7 +21,7 @@ struct sl_arena {
     size_t addresses; /* bytes from base on that are the arena's; those behind the room are not touched */
     size_t room;      /* bytes at base */
     size_t limit, in_use, peak;
-    block *taken; /* ascending by start */
+    arena_block *taken; /* ascending by start */
     size_t count, capacity;
 };
 
@@ -74,20 +74,20 @@ void sl_arena_close(sl_arena *arena) {
 }
 
 /* The gap before taken[i] (i == count: up to the end). */
-static block gap_before(const sl_arena *arena, size_t i) {
+static arena_block gap_before(const sl_arena *arena, size_t i) {
     size_t start = i ? arena->taken[i - 1].start + arena->taken[i - 1].size : 0;
     size_t end = i < arena->count ? arena->taken[i].start : arena->room;
-    return (block){start, end - start};
+    return (arena_block){start, end - start};
 }
 
-static int find_gap(const sl_arena *arena, size_t size, sl_arena_end end, size_t *index, block *found) {
+static int find_gap(const sl_arena *arena, size_t size, sl_arena_end end, size_t *index, arena_block *found) {
     for (size_t step = 0; step <= arena->count; step++) {
         size_t i = end == SL_ARENA_LOW ? step : arena->count - step;
-        block gap = gap_before(arena, i);
+        arena_block gap = gap_before(arena, i);
         if (gap.size < size)
             continue;
         *index = i;
-        *found = (block){end == SL_ARENA_LOW ? gap.start : gap.start + gap.size - size, size};
+        *found = (arena_block){end == SL_ARENA_LOW ? gap.start : gap.start + gap.size - size, size};
         return 1;
     }
     return 0;
@@ -95,7 +95,7 @@ static int find_gap(const sl_arena *arena, size_t size, sl_arena_end end, size_t
 
 static sl_status take(sl_arena *arena, size_t bytes, sl_arena_end end, const char *what, void *pointer) {
     size_t size = sl_arena_round(bytes), index;
-    block found;
+    arena_block found;
     SL_TRY(sl_grow(&arena->taken, &arena->capacity, arena->count + 1, sizeof *arena->taken));
     if (size > arena->limit - arena->in_use || !find_gap(arena, size, end, &index, &found))
         return sl_error(SL_ENOMEM,

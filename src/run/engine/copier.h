@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "plan/lower/program.h"
-#include "run/engine/stage.h"
+#include "run/engine/stage_ops.h"
 #include <pthread.h>
 
 typedef struct sl_copier {

@@ -1,6 +1,6 @@
 #include "run/engine/engine.h"
 #include "base/memory.h"
-#include "run/engine/state.h"
+#include "run/engine/engine_inside.h"
 
 #include <string.h>
 

@@ -32,7 +32,7 @@
 #include "base/clock.h"
 #include "notice/record/record.h"
 #include "plan/lower/program.h"
-#include "run/engine/stage.h"
+#include "run/engine/stage_ops.h"
 #include "run/transport/transport.h"
 
 typedef struct sl_engine sl_engine;

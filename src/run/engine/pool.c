@@ -1,5 +1,5 @@
 #include "base/memory.h"
-#include "run/engine/state.h"
+#include "run/engine/engine_inside.h"
 
 sl_status sl_pool_hold(sl_pool *pool, int count, size_t bytes) {
     SL_TRY(sl_grow(&pool->buffer, &pool->capacity, (size_t)count, sizeof *pool->buffer));

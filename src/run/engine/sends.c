@@ -1,5 +1,5 @@
 /* Sends under way: their buffers, and what the regimes make of them. */
-#include "run/engine/state.h"
+#include "run/engine/engine_inside.h"
 
 static const sl_message *message_at(const sl_engine *e, int32_t index) {
     return &e->program->message[index];
@@ -91,13 +91,13 @@ sl_status sl_sends_finish(sl_engine *e) {
 
 /* ---- inorder ---- */
 
-typedef struct pending {
+typedef struct pending_send {
     int32_t message; /* -1: none, or handed over */
     sl_time ready;   /* when a place was free */
-} pending;
+} pending_send;
 
 /* Hands over what has a place. The second of two on one way comes behind the first. */
-static sl_status hand_over_placed(sl_engine *e, pending *p, int count) {
+static sl_status hand_over_placed(sl_engine *e, pending_send *p, int count) {
     for (int k = 0; k < count; k++) {
         if (p[k].message < 0)
             continue;
@@ -112,7 +112,7 @@ static sl_status hand_over_placed(sl_engine *e, pending *p, int count) {
 }
 
 /* Each send waits for a place of its own peer; where both of a pair wait, for whichever is free first. */
-static sl_status issue_in_order(sl_engine *e, pending *p, int count) {
+static sl_status issue_in_order(sl_engine *e, pending_send *p, int count) {
     for (;;) {
         SL_TRY(hand_over_placed(e, p, count));
         sl_message_name name[2];
@@ -131,16 +131,16 @@ static sl_status issue_in_order(sl_engine *e, pending *p, int count) {
         SL_TRY(sl_transport_wait_any_sent(e->config.transport, name, waits,
                                           sl_clock_now(e->config.clock) + e->config.patience, &which, &sent));
         arrived(e, way[which], &sent);
-        pending *released = &p[of[which]];
+        pending_send *released = &p[of[which]];
         released->ready = sent.arrive > released->ready ? sent.arrive : released->ready;
     }
 }
 
 sl_status sl_sends_issue(sl_engine *e, int32_t i, int steps, sl_time end) {
-    pending p[2];
+    pending_send p[2];
     e->free_at = end;
     for (int k = 0; k < steps; k++)
-        p[k] = (pending){.message = e->mine->step[i + k].send, .ready = end};
+        p[k] = (pending_send){.message = e->mine->step[i + k].send, .ready = end};
     if (e->config.regime == SL_INORDER)
         return issue_in_order(e, p, steps);
     for (int k = 0; k < steps; k++)

@@ -17,13 +17,13 @@ static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const char *const devices[] = {"cpu", NULL};
 static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
 
-static sl_status parse_files(const sl_node *node, void *object);
-static sl_status parse_rails(const sl_node *node, void *object);
-static sl_status parse_hosts(const sl_node *node, void *object);
-static sl_status leave_for_later(const sl_node *node, void *object);
-static sl_status parse_threads(const sl_node *node, void *object);
-static sl_status parse_split(const sl_node *node, void *object);
-static sl_status parse_strategies(const sl_node *node, void *object);
+static sl_status parse_files(const sl_yaml_node *node, void *object);
+static sl_status parse_rails(const sl_yaml_node *node, void *object);
+static sl_status parse_hosts(const sl_yaml_node *node, void *object);
+static sl_status leave_for_later(const sl_yaml_node *node, void *object);
+static sl_status parse_threads(const sl_yaml_node *node, void *object);
+static sl_status parse_split(const sl_yaml_node *node, void *object);
+static sl_status parse_strategies(const sl_yaml_node *node, void *object);
 
 /* A key is a line. */
 /* clang-format off */
@@ -129,15 +129,15 @@ static const sl_key run_keys[] = {
 /* clang-format on */
 
 /* What can be understood only when the number of ranks is known (check_run). */
-static sl_status leave_for_later(const sl_node *node, void *object) {
+static sl_status leave_for_later(const sl_yaml_node *node, void *object) {
     (void)node;
     (void)object;
     return SL_OK;
 }
 
 /* One text or a list of texts; `what` is the list's noun. */
-static sl_status parse_texts(const sl_node *node, const char *what, char ***texts, int *texts_count) {
-    const sl_node *one = node;
+static sl_status parse_texts(const sl_yaml_node *node, const char *what, char ***texts, int *texts_count) {
+    const sl_yaml_node *one = node;
     int count = 1;
     if (node->kind == SL_NODE_LIST)
         count = node->children;
@@ -157,12 +157,12 @@ static sl_status parse_texts(const sl_node *node, const char *what, char ***text
     return SL_OK;
 }
 
-static sl_status parse_files(const sl_node *node, void *object) {
+static sl_status parse_files(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     return parse_texts(node, "files", &run->data.file, &run->data.files);
 }
 
-static sl_status parse_hosts(const sl_node *node, void *object) {
+static sl_status parse_hosts(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     return parse_texts(node, "hosts", &run->host, &run->hosts);
 }
@@ -175,7 +175,7 @@ int sl_run_restarts(const sl_run *run) {
     return run->restarts >= 0 ? run->restarts : sl_run_saves(run) ? 3 : 0;
 }
 
-static sl_status check_rail(const sl_node *node, const char *name) {
+static sl_status check_rail(const sl_yaml_node *node, const char *name) {
     if (strncmp(name, "ucx:", 4) != 0)
         return SL_OK;
     if (!name[4])
@@ -189,7 +189,7 @@ static sl_status check_rail(const sl_node *node, const char *name) {
 #endif
 }
 
-static sl_status parse_rails(const sl_node *node, void *object) {
+static sl_status parse_rails(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     SL_TRY(parse_texts(node, "interfaces", &run->network.rail, &run->network.rails));
     if (run->network.rails > SL_RUN_RAILS_MOST)
@@ -204,7 +204,7 @@ static sl_status parse_rails(const sl_node *node, void *object) {
 }
 
 /* Whether it fits the replicas and the sum is known only at the end (run_shape). */
-static sl_status parse_threads(const sl_node *node, void *object) {
+static sl_status parse_threads(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     int64_t value;
     run->device.threads = 0;
@@ -218,7 +218,7 @@ static sl_status parse_threads(const sl_node *node, void *object) {
 
 const char *const sl_strategy_keys[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
 
-static sl_status parse_strategies(const sl_node *node, void *object) {
+static sl_status parse_strategies(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     run->adaptation.strategies = (1u << SL_STRATEGY_KINDS) - 1;
     if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "all") == 0)
@@ -227,7 +227,7 @@ static sl_status parse_strategies(const sl_node *node, void *object) {
     if (node->kind != SL_NODE_LIST)
         return sl_node_error(node, "must be all or a list of schedule, delegate, balance, topology, restart");
     for (int i = 0; i < node->children; i++) {
-        const sl_node *item = node->child[i];
+        const sl_yaml_node *item = node->child[i];
         int s = 0;
         while (s < SL_STRATEGY_KINDS &&
                (item->kind != SL_NODE_SCALAR || strcmp(item->text, sl_strategy_keys[s]) != 0))
@@ -239,7 +239,7 @@ static sl_status parse_strategies(const sl_node *node, void *object) {
     return SL_OK;
 }
 
-static sl_status parse_split(const sl_node *node, void *object) {
+static sl_status parse_split(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     if (node->kind != SL_NODE_LIST || node->children == 0)
         return sl_node_error(node, "must be a list of whole numbers, one for each replica");
@@ -276,7 +276,7 @@ static sl_status check_tensor(const sl_document *document, const sl_run *run, in
 }
 
 static sl_status check_model(const sl_document *document, sl_run *run) {
-    const sl_node *model = sl_node_find(document->root, "model");
+    const sl_yaml_node *model = sl_node_find(document->root, "model");
     const int llama = run->model.kind == 1, width = run->model.width, heads = run->model.heads,
               kv_heads = run->model.kv_heads ? run->model.kv_heads : heads;
     if (width % heads != 0)
@@ -308,7 +308,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
     SL_TRY(sl_run_read_arrangements(document, run));
     if (run->network.silence_ms < 2 * run->network.beat_ms)
         return sl_run_refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
-    const sl_node *shared = sl_node_find(document->root, "shared");
+    const sl_yaml_node *shared = sl_node_find(document->root, "shared");
     if (shared)
         SL_TRY(sl_read_shared(shared, run->parallel.pipeline, &run->wire));
     return sl_run_read_pace(document, run);

@@ -124,14 +124,14 @@ void sl_run_free(sl_run *run);
  * then pipeline ranks, so that tensor ranks, which talk most, lie beside each other (Megatron's order); with
  * one replica and one tensor rank a world rank is its pipeline rank. */
 
-typedef struct sl_seat {
+typedef struct sl_run_position {
     int pipeline, replica, tensor;
-} sl_seat;
+} sl_run_position;
 
 /** Processes of the run: pipeline * data * tensor. */
 int sl_run_ranks(const sl_run *run);
-sl_seat sl_run_seat(const sl_run *run, int world_rank);
-int sl_run_world_rank(const sl_run *run, sl_seat seat);
+sl_run_position sl_run_seat(const sl_run *run, int world_rank);
+int sl_run_world_rank(const sl_run *run, sl_run_position seat);
 
 /** The first global microbatch of a replica: its microbatches follow those of the replicas before it. */
 int sl_run_first_microbatch(const sl_run *run, int replica);

@@ -11,7 +11,7 @@ typedef struct reading {
 } reading;
 
 /* A list of `count` whole numbers from `least` on; `each` is what there is one for. */
-static sl_status read_list(const sl_node *node, int count, const char *each, int least, int most,
+static sl_status read_list(const sl_yaml_node *node, int count, const char *each, int least, int most,
                            int **numbers) {
     int64_t value;
     if (node->kind != SL_NODE_LIST || node->children != count)
@@ -26,7 +26,7 @@ static sl_status read_list(const sl_node *node, int count, const char *each, int
     return SL_OK;
 }
 
-static sl_status read_seats(const sl_node *node, void *object) {
+static sl_status read_seats(const sl_yaml_node *node, void *object) {
     reading *r = object;
     int world = sl_run_ranks(r->run);
     char *sits;
@@ -41,7 +41,7 @@ static sl_status read_seats(const sl_node *node, void *object) {
 }
 
 /* The schedule's family must be defined for what each replica gets. */
-static sl_status check_share(const sl_node *node, const sl_run *run, const int *split, int replica) {
+static sl_status check_share(const sl_yaml_node *node, const sl_run *run, const int *split, int replica) {
     const sl_family *family = sl_family_find(run->schedule);
     sl_problem shape = sl_run_replica_shape(run, replica);
     shape.microbatches = split[replica];
@@ -52,7 +52,7 @@ static sl_status check_share(const sl_node *node, const sl_run *run, const int *
     return sl_node_error(node, "does not fit the schedule in replica %d: %s", replica, sl_error_text());
 }
 
-static sl_status read_split(const sl_node *node, void *object) {
+static sl_status read_split(const sl_yaml_node *node, void *object) {
     reading *r = object;
     int replicas = r->run->parallel.data, all = r->run->batch.microbatches, sum = 0;
     SL_TRY(read_list(node, replicas, "replica", 1, SL_MAX_MICROBATCHES, &r->item.split));
@@ -65,7 +65,7 @@ static sl_status read_split(const sl_node *node, void *object) {
     return SL_OK;
 }
 
-static sl_status read_without(const sl_node *node, void *object) {
+static sl_status read_without(const sl_yaml_node *node, void *object) {
     reading *r = object;
     const char *text;
     SL_TRY(sl_node_text(node, &text));
@@ -84,7 +84,7 @@ static const sl_key keys[] = {
     {0}};
 /* clang-format on */
 
-static sl_status read_item(const sl_node *node, sl_run *run) {
+static sl_status read_item(const sl_yaml_node *node, sl_run *run) {
     reading r = {.run = run};
     if (node->kind != SL_NODE_MAP)
         return sl_node_error(node, "an arrangement must be a map of keys");
@@ -104,7 +104,7 @@ static sl_status read_item(const sl_node *node, sl_run *run) {
 }
 
 sl_status sl_run_read_arrangements(const sl_document *document, sl_run *run) {
-    const sl_node *node = sl_node_find(document->root, "arrangements");
+    const sl_yaml_node *node = sl_node_find(document->root, "arrangements");
     if (!node)
         return SL_OK;
     if (node->kind != SL_NODE_LIST)

@@ -23,7 +23,7 @@ typedef struct fault_item {
 } fault_item;
 _Static_assert(offsetof(fault_item, fault) == 0, "FAULT() is an offset in fault_item, too");
 
-static sl_status parse_pair(const sl_node *node, int least, int *pair) {
+static sl_status parse_pair(const sl_yaml_node *node, int least, int *pair) {
     if (node->kind != SL_NODE_LIST || node->children != 2)
         return sl_node_error(node, "must be a list of two numbers");
     for (int i = 0; i < 2; i++) {
@@ -36,7 +36,7 @@ static sl_status parse_pair(const sl_node *node, int least, int *pair) {
     return SL_OK;
 }
 
-static sl_status parse_iterations(const sl_node *node, void *object) {
+static sl_status parse_iterations(const sl_yaml_node *node, void *object) {
     fault_item *item = object;
     int pair[2] = {0, 0};
     SL_TRY(parse_pair(node, 0, pair));
@@ -47,17 +47,17 @@ static sl_status parse_iterations(const sl_node *node, void *object) {
     return SL_OK;
 }
 
-static sl_status parse_link(const sl_node *node, void *object) {
+static sl_status parse_link(const sl_yaml_node *node, void *object) {
     return parse_pair(node, 0, ((fault_item *)object)->link);
 }
 
-static sl_status parse_replicas(const sl_node *node, void *object) {
+static sl_status parse_replicas(const sl_yaml_node *node, void *object) {
     fault_item *item = object;
     SL_TRY(parse_pair(node, 0, item->replicas));
     return item->replicas[0] != item->replicas[1] ? SL_OK : sl_node_error(node, "must be two replicas");
 }
 
-static sl_status parse_fault_host(const sl_node *node, void *object) {
+static sl_status parse_fault_host(const sl_yaml_node *node, void *object) {
     const char *name;
     SL_TRY(sl_node_text(node, &name));
     return *name ? sl_copy_text(&((fault_item *)object)->fault.host, name)
@@ -112,13 +112,13 @@ static named what_is_named(const fault_item *item) {
 }
 
 /* A key that is there and does not belong to what is named. */
-static sl_status refuse_key(const sl_node *node, const char *key, const char *why) {
-    const sl_node *found = sl_node_find(node, key);
+static sl_status refuse_key(const sl_yaml_node *node, const char *key, const char *why) {
+    const sl_yaml_node *found = sl_node_find(node, key);
     return found ? sl_node_error(found, "%s", why) : SL_OK;
 }
 
 /* Whether the keys of a slow link or card are there that there should be. */
-static sl_status check_network(const sl_node *node, const fault_item *item, const named *n) {
+static sl_status check_network(const sl_yaml_node *node, const fault_item *item, const named *n) {
     const sl_fault *fault = &item->fault;
     if (fault->latency_ms <= 0 && fault->bandwidth_gbps <= 0)
         return sl_node_error(node, "needs latency_ms or bandwidth_gbps with link, replicas or nic");
@@ -141,7 +141,7 @@ static sl_status check_network(const sl_node *node, const fault_item *item, cons
     return fault->replica >= 0 ? sl_node_error(node, "has both replica and replicas") : SL_OK;
 }
 
-static sl_status check_slow(const sl_node *node, const sl_fault *fault, const named *n) {
+static sl_status check_slow(const sl_yaml_node *node, const sl_fault *fault, const named *n) {
     static const char *const words = "is of links and network cards; of all links of a rank with `nic`";
     SL_TRY(fault->latency_ms > 0 ? refuse_key(node, "latency_ms", words) : SL_OK);
     SL_TRY(fault->bandwidth_gbps > 0 ? refuse_key(node, "bandwidth_gbps", words) : SL_OK);
@@ -151,7 +151,7 @@ static sl_status check_slow(const sl_node *node, const sl_fault *fault, const na
     return SL_OK;
 }
 
-static sl_status check_spells(const sl_node *node, const sl_fault *fault, const named *n) {
+static sl_status check_spells(const sl_yaml_node *node, const sl_fault *fault, const named *n) {
     const int every = fault->every, lasts = fault->lasts;
     if (every == 0 && lasts == 0)
         return SL_OK;
@@ -165,7 +165,7 @@ static sl_status check_spells(const sl_node *node, const sl_fault *fault, const 
                                "of %d leaves no pause in 'every' of %d; leave both out", lasts, every);
 }
 
-static sl_status check_item(const sl_node *node, const fault_item *item) {
+static sl_status check_item(const sl_yaml_node *node, const fault_item *item) {
     const sl_fault *fault = &item->fault;
     const named n = what_is_named(item);
     if (n.link + n.between + n.rank + n.nic + n.host + n.kill != 1)
@@ -214,7 +214,7 @@ static sl_status add_fault(sl_run *run, fault_item *item) {
     return item->link[0] >= 0 && !item->one_way ? add_direction(run, item, 1) : SL_OK;
 }
 
-static sl_status read_item(const sl_node *node, int number, sl_run *run) {
+static sl_status read_item(const sl_yaml_node *node, int number, sl_run *run) {
     fault_item item = {.link = {-1, -1}, .replicas = {-1, -1}};
     if (node->kind != SL_NODE_MAP)
         return sl_node_error(node, "a fault must be a map of keys");
@@ -226,7 +226,7 @@ static sl_status read_item(const sl_node *node, int number, sl_run *run) {
     return status;
 }
 
-sl_status sl_run_read_faults(const sl_node *node, void *object) {
+sl_status sl_run_read_faults(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     if (node->kind != SL_NODE_LIST)
         return sl_node_error(node, "must be a list");
@@ -245,7 +245,7 @@ void sl_run_free_faults(sl_run *run) {
 /* ---- what is there ---- */
 
 /* The ranks, replicas and tensor ranks that a fault is narrowed down to, or lies between. */
-static sl_status check_place(const sl_node *node, const sl_run *run, const sl_fault *f) {
+static sl_status check_place(const sl_yaml_node *node, const sl_run *run, const sl_fault *f) {
     const int ranks = run->parallel.pipeline, replicas = run->parallel.data, tensors = run->parallel.tensor;
     int replica = f->from_replica > f->to_replica ? f->from_replica : f->to_replica;
     replica = f->replica > replica ? f->replica : replica;
@@ -296,7 +296,7 @@ static int find_entry(const sl_run *run, int number, char *name, size_t size) {
     return 0;
 }
 
-static sl_status check_name(const sl_node *node, const sl_run *run, const char *name) {
+static sl_status check_name(const sl_yaml_node *node, const sl_run *run, const char *name) {
     char entry[256];
     int entries = 0;
     for (; find_entry(run, entries, entry, sizeof entry); entries++)
@@ -306,7 +306,7 @@ static sl_status check_name(const sl_node *node, const sl_run *run, const char *
 }
 
 /* A number becomes the name in the list. Where the list says which hosts there are, others are refused. */
-static sl_status check_host(const sl_node *node, const sl_run *run, sl_fault *f) {
+static sl_status check_host(const sl_yaml_node *node, const sl_run *run, sl_fault *f) {
     char name[256], first[256];
     int64_t number = -1;
     int count = 0, differ = 0;
@@ -333,9 +333,9 @@ static sl_status check_host(const sl_node *node, const sl_run *run, sl_fault *f)
 }
 
 sl_status sl_run_check_faults(const sl_document *document, sl_run *run) {
-    const sl_node *list = sl_node_find(document->root, "faults");
+    const sl_yaml_node *list = sl_node_find(document->root, "faults");
     for (int i = 0; i < run->faults; i++) {
-        const sl_node *node = list->child[run->fault[i].item];
+        const sl_yaml_node *node = list->child[run->fault[i].item];
         SL_TRY(check_place(node, run, &run->fault[i]));
         if (run->fault[i].host)
             SL_TRY(check_host(sl_node_find(node, "host"), run, &run->fault[i]));

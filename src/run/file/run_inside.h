@@ -26,7 +26,7 @@ sl_status sl_run_refuse(const sl_document *document, const char *section, const 
  * sl_fault_is_active (run.h). */
 
 /** The list, into run->fault: a link both ways is two. SL_EINVAL names file, line and key. */
-sl_status sl_run_read_faults(const sl_node *node, void *run);
+sl_status sl_run_read_faults(const sl_yaml_node *node, void *run);
 void sl_run_free_faults(sl_run *run);
 
 /** Once the shape and the hosts are known: whether each fault names what is there, and puts a name for a

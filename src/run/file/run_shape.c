@@ -6,14 +6,15 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const sl_node *find(const sl_document *document, const char *section, const char *key) {
+static const sl_yaml_node *find(const sl_document *document, const char *section, const char *key) {
     return sl_node_find(sl_node_find(document->root, section), key);
 }
 
 sl_status sl_run_refuse(const sl_document *document, const char *section, const char *key, const char *format,
                         ...) {
     char why[256];
-    const sl_node *map = sl_node_find(document->root, section), *node = key ? sl_node_find(map, key) : map;
+    const sl_yaml_node *map = sl_node_find(document->root, section),
+                       *node = key ? sl_node_find(map, key) : map;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why, sizeof why, format, arguments);
@@ -27,14 +28,14 @@ int sl_run_ranks(const sl_run *run) {
     return run->parallel.pipeline * run->parallel.data * run->parallel.tensor;
 }
 
-sl_seat sl_run_seat(const sl_run *run, int world_rank) {
+sl_run_position sl_run_seat(const sl_run *run, int world_rank) {
     int replicas = run->parallel.data, tensors = run->parallel.tensor;
-    return (sl_seat){.pipeline = world_rank / tensors / replicas,
-                     .replica = world_rank / tensors % replicas,
-                     .tensor = world_rank % tensors};
+    return (sl_run_position){.pipeline = world_rank / tensors / replicas,
+                             .replica = world_rank / tensors % replicas,
+                             .tensor = world_rank % tensors};
 }
 
-int sl_run_world_rank(const sl_run *run, sl_seat seat) {
+int sl_run_world_rank(const sl_run *run, sl_run_position seat) {
     return (seat.pipeline * run->parallel.data + seat.replica) * run->parallel.tensor + seat.tensor;
 }
 
@@ -108,8 +109,8 @@ static sl_status check_stages(const sl_document *document, sl_run *run) {
     const int ranks = run->parallel.pipeline, layers = run->model.layers,
               linear = run->parallel.placement == SL_LINEAR;
     const char *placement = sl_placement_name((sl_placement)run->parallel.placement);
-    const sl_node *stated = find(document, "parallel", "stages"),
-                  *pipeline = find(document, "parallel", "pipeline");
+    const sl_yaml_node *stated = find(document, "parallel", "stages"),
+                       *pipeline = find(document, "parallel", "pipeline");
     if (!stated)
         run->parallel.stages = linear ? ranks : 2 * ranks;
     const int stages = run->parallel.stages;
@@ -132,7 +133,7 @@ static sl_status check_stages(const sl_document *document, sl_run *run) {
 
 /* As even as can be where the file says nothing. */
 static sl_status choose_split(const sl_document *document, sl_run *run) {
-    const sl_node *split = find(document, "batch", "split");
+    const sl_yaml_node *split = find(document, "batch", "split");
     int replicas = run->parallel.data, all = run->batch.microbatches, sum = 0;
     if (split && split->children != replicas)
         return sl_run_refuse(document, "batch", "split", "must have a number for each of %d replicas, has %d",
@@ -178,14 +179,14 @@ sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
 
 /* ---- lists of a value for each stage ---- */
 
-static sl_status check_length(const sl_node *node, int stages) {
+static sl_status check_length(const sl_yaml_node *node, int stages) {
     if (node->kind != SL_NODE_LIST || node->children != stages)
         return sl_node_error(node, "must be a list of one value for each of the %d stages", stages);
     return SL_OK;
 }
 
 sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
-    const sl_node *node = find(document, "parallel", "cut");
+    const sl_yaml_node *node = find(document, "parallel", "cut");
     int64_t blocks, sum = 0;
     if (!node)
         return SL_OK;
@@ -204,7 +205,7 @@ sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
 }
 
 sl_status sl_run_read_recompute(const sl_document *document, sl_run *run) {
-    const sl_node *node = find(document, "device", "recompute");
+    const sl_yaml_node *node = find(document, "device", "recompute");
     int list = node && node->kind == SL_NODE_LIST;
     if (!node)
         return SL_OK;
@@ -218,15 +219,15 @@ sl_status sl_run_read_recompute(const sl_document *document, sl_run *run) {
 
 /* ---- pace ---- */
 
-static sl_status read_pace_list(const sl_node *map, const char *key, int stages, double *values) {
+static sl_status read_pace_list(const sl_yaml_node *map, const char *key, int stages, double *values) {
     static const sl_number_range ms = {.least = 1e-3, .most = SL_MAX_OP_MS};
-    const sl_node *node = sl_node_find(map, key);
+    const sl_yaml_node *node = sl_node_find(map, key);
     return sl_read_numbers(node, stages, "stage", &ms, values);
 }
 
 /* As times_ms of a problem, but no time may be 0: that would mean as long as the arithmetic takes. */
 sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
-    const sl_node *map = find(document, "device", "pace_ms");
+    const sl_yaml_node *map = find(document, "device", "pace_ms");
     int stages = run->parallel.stages;
     if (!map)
         return SL_OK;

@@ -22,10 +22,10 @@ static const char *const phase_keys[SL_PHASES] = {"healthy", "slow",    "delegat
                                                   "adapted", "between", "relieved"};
 
 /* What the table needs of one iteration. */
-typedef struct row {
+typedef struct journal_row {
     float time, predicted, bubble; /* ms, ms (< 0: none), share */
     unsigned char phase, late;
-} row;
+} journal_row;
 
 struct sl_journal {
     char folder[3072];
@@ -38,7 +38,7 @@ struct sl_journal {
     sl_journal_layout layout;
     int iterations;
     double tokens;
-    row *rows;
+    journal_row *rows;
     size_t row_count, row_capacity;
     char schedule[SL_PHASES][64];
     sl_profiler *
@@ -277,11 +277,12 @@ sl_status sl_journal_iteration(sl_journal *j, const sl_iteration *it) {
     SL_TRY(write_metrics(j, it));
     say_trouble(j);
     SL_TRY(sl_grow(&j->rows, &j->row_capacity, j->row_count + 1, sizeof *j->rows));
-    j->rows[j->row_count++] = (row){.time = (float)sl_to_ms(it->time),
-                                    .predicted = it->predicted < 0 ? -1 : (float)sl_to_ms(it->predicted),
-                                    .bubble = (float)sl_timeline_bubble(it->timeline),
-                                    .phase = (unsigned char)it->phase,
-                                    .late = it->late != 0};
+    j->rows[j->row_count++] =
+        (journal_row){.time = (float)sl_to_ms(it->time),
+                      .predicted = it->predicted < 0 ? -1 : (float)sl_to_ms(it->predicted),
+                      .bubble = (float)sl_timeline_bubble(it->timeline),
+                      .phase = (unsigned char)it->phase,
+                      .late = it->late != 0};
     if (takes_trace(j))
         SL_TRY(sl_tracing_add(&j->trace, it->timeline, it->replicas, it->begin, it->iteration));
     snprintf(j->schedule[it->phase], sizeof j->schedule[0], "%s", it->schedule);
@@ -304,7 +305,7 @@ static sl_status phase_medians(const sl_journal *j, int phase, medians *m) {
         status = sl_alloc(&v[k], j->row_count, sizeof *v[k]);
     *m = (medians){0};
     for (size_t i = 0; i < j->row_count && status == SL_OK; i++) {
-        const row *r = &j->rows[i];
+        const journal_row *r = &j->rows[i];
         if (r->phase != phase)
             continue;
         v[0][m->count] = (double)r->time;

@@ -11,10 +11,10 @@
 #include "plan/pipeline/problem.h"
 #include "plan/timing/timeline.h"
 #include "run/journal/measure.h"
-#include "run/journal/profile.h"
+#include "run/journal/run_profile.h"
 
 /* What an iteration tells about adapting. */
-typedef enum sl_phase {
+typedef enum sl_run_phase {
     SL_PHASE_HEALTHY,   /* first schedule, no trouble yet */
     SL_PHASE_SLOW,      /* trouble, first schedule still */
     SL_PHASE_DELEGATED, /* trouble, first schedule still, but delegates carry the messages by now */
@@ -22,7 +22,7 @@ typedef enum sl_phase {
     SL_PHASE_BETWEEN,   /* another schedule, no trouble: relief was not yet acted upon */
     SL_PHASE_RELIEVED,  /* first schedule, after trouble */
     SL_PHASES
-} sl_phase;
+} sl_run_phase;
 
 typedef struct sl_iteration {
     int iteration;
@@ -32,7 +32,7 @@ typedef struct sl_iteration {
     sl_time predicted;       /* of `time`, made before the iteration; -1: nothing was known yet */
     const char *schedule;
     int delegates; /* per link and direction; 0: the ranks carry the messages */
-    sl_phase phase;
+    sl_run_phase phase;
     int late;      /* an arrival was over 1 ms late: left out of medians of prediction */
     sl_time begin; /* since the run's start */
     int replicas;

@@ -113,12 +113,12 @@ sl_status sl_ping(sl_transport *transport, sl_clock *clock, int rank, const sl_p
 /* ---- fitting ---- */
 
 /* One-way times of a direction. */
-typedef struct sample {
+typedef struct ping_sample {
     double bytes;
     sl_time time;
-} sample;
+} ping_sample;
 
-static void fit(const sample *s, int count, sl_ping_link *link) {
+static void fit(const ping_sample *s, int count, sl_ping_link *link) {
     sl_time slope[SL_PING_MOST * SL_PING_MOST], rest[SL_PING_MOST];
     int slopes = 0;
     for (int i = 0; i < count; i++)
@@ -149,7 +149,7 @@ static int one_way(const sl_ping_half *a, const sl_ping_half *b, const sl_offset
 }
 
 static void fit_pair(const sl_ping_half *const (*round)[2], const sl_offset *clock, sl_ping_link *link) {
-    sample there[SL_PING_MOST], back[SL_PING_MOST];
+    ping_sample there[SL_PING_MOST], back[SL_PING_MOST];
     /* Rounds 0 and 1 warm the path up, which is nothing to a link so slow that it made do with the fewest. */
     const int slow = round[LEAST - 1][0] && !round[LEAST][0];
     int count = 0;
@@ -257,8 +257,8 @@ static sl_status fit_pipeline(const pinging *p, int pipeline, int halves, const 
         if (p->all[i].pipeline == pipeline)
             own[mine++] = p->all[i];
     for (int rank = 0; rank < ranks; rank++)
-        p->clock[rank] =
-            offsets[sl_run_world_rank(p->run, (sl_seat){rank, pipeline / tensors, pipeline % tensors})];
+        p->clock[rank] = offsets[sl_run_world_rank(
+            p->run, (sl_run_position){rank, pipeline / tensors, pipeline % tensors})];
     sl_status status = sl_alloc(&found, (size_t)ranks * (size_t)ranks, sizeof *found);
     SL_THEN(status, sl_ping_fit(own, mine, p->pairs, p->count, p->clock, ranks, found));
     for (int at = 0; at < ranks * ranks && status == SL_OK; at++)
@@ -271,7 +271,7 @@ static sl_status fit_pipeline(const pinging *p, int pipeline, int halves, const 
 
 static sl_status ping_all(pinging *p, sl_transport *transport, sl_clock *clock, double bytes,
                           const sl_offset *offsets, sl_ping_link *link) {
-    const sl_seat *seat = &p->groups->seat;
+    const sl_run_position *seat = &p->groups->seat;
     int halves = 0, tensors = p->run->parallel.tensor, pipelines = p->run->parallel.data * tensors;
     size_t sum = 0, most = 2 * (size_t)p->count * SL_PING_MOST * (size_t)pipelines;
     int leads = sl_groups_lead(p->groups), world = sl_group_size(p->groups->world);

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "notice/record/offset.h"
-#include "run/binding/groups.h"
+#include "run/binding/run_groups.h"
 #include "run/transport/transport.h"
 
 #define SL_PING_MOST 14 /* messages each way on a link, of either size in turn */

@@ -193,14 +193,14 @@ void sl_progress_close(sl_progress *p) {
 
 enum { NAMED = 4, NARROW = 50 }; /* links that are named; width in which one is */
 
-typedef struct list {
+typedef struct text_list {
     char *text;
     size_t size, used, width;
     int full;
-} list;
+} text_list;
 
 /* All of it or nothing. */
-static void add(list *w, const char *piece) {
+static void add(text_list *w, const char *piece) {
     size_t length = strlen(piece);
     if (w->full || w->used + length >= w->size || w->used + length > w->width) {
         w->full = 1;
@@ -229,7 +229,8 @@ static void name_link(const sl_job *job, const sl_incident_view *i, const char *
     snprintf(piece, size, "%s%s +%.*f ms", before, name, fabs(ms) < 10 ? 1 : 0, ms);
 }
 
-static void add_links(const sl_job *job, const sl_incident_view *incident, int count, int slow, list *w) {
+static void add_links(const sl_job *job, const sl_incident_view *incident, int count, int slow,
+                      text_list *w) {
     char piece[96];
     int most = w->width < NARROW ? 1 : NAMED, named = 0;
     if (job->ranks * job->replicas == 1)
@@ -248,7 +249,8 @@ static void add_links(const sl_job *job, const sl_incident_view *incident, int c
     add(w, piece);
 }
 
-static void add_ranks(const sl_job *job, const sl_incident_view *incident, int count, int slow, list *w) {
+static void add_ranks(const sl_job *job, const sl_incident_view *incident, int count, int slow,
+                      text_list *w) {
     char piece[64];
     const char *before = w->used > 0 ? "; " : "";
     const sl_incident_view *worst = NULL;
@@ -268,7 +270,7 @@ static void add_ranks(const sl_job *job, const sl_incident_view *incident, int c
 
 int sl_health_words(const sl_job *job, const sl_incident_view *incident, int count, int width, char *text,
                     size_t size) {
-    list w = {.text = text, .size = size, .width = width > 0 ? (size_t)width : 0};
+    text_list w = {.text = text, .size = size, .width = width > 0 ? (size_t)width : 0};
     int ranks = 0;
     if (size > 0)
         text[0] = 0;

@@ -4,7 +4,7 @@
  *
  * with one to three incoming linear layers, a core (attention, GELU, SwiGLU) and one outgoing layer. What the
  * halves of an architecture consist of and how their weights are named, shaped and cut over tensor ranks
- * stands in one table each; the arithmetic (block.c) knows forms only. */
+ * stands in one table each; the arithmetic (model_block.c) knows forms only. */
 #pragma once
 
 #include "run/model/parameter.h"
@@ -25,14 +25,14 @@ typedef enum sl_extent {
 } sl_extent;
 
 typedef enum sl_core { SL_CORE_ATTENTION, SL_CORE_GELU, SL_CORE_SWIGLU } sl_core;
-typedef enum sl_norm { SL_NORM_LAYER, SL_NORM_RMS } sl_norm;
+typedef enum sl_normalization { SL_NORM_LAYER, SL_NORM_RMS } sl_normalization;
 
 /* One parameter. */
 typedef struct sl_form {
     const char *name;
     sl_parameter_kind kind;
     sl_extent rows, columns;
-    sl_axis axis; /* what is cut over tensor ranks */
+    sl_shard_axis axis; /* what is cut over tensor ranks */
     int pieces;   /* of that axis, each cut by itself; 0: 1 */
 } sl_form;
 
@@ -53,7 +53,7 @@ typedef struct sl_half_form {
 
 typedef struct sl_architecture {
     const char *name;
-    sl_norm norm;
+    sl_normalization norm;
     int outputs_first;      /* weights are [outputs][inputs] (Linear), else [inputs][outputs] (Conv1D) */
     int rotary;             /* positions by turning q and k, else by a table */
     const char *block_list; /* name of the list of blocks */

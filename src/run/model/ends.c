@@ -1,4 +1,4 @@
-#include "run/model/stage.h"
+#include "run/model/model_stage.h"
 
 #include <string.h>
 

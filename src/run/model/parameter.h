@@ -17,14 +17,14 @@ typedef enum sl_parameter_kind {
     SL_PARAMETER_RESIDUAL, /* N(0, 0.02 / sqrt(2 layers)): what is added onto the residual stream */
 } sl_parameter_kind;
 
-typedef enum sl_axis { SL_AXIS_NONE, SL_AXIS_ROWS, SL_AXIS_COLUMNS } sl_axis;
+typedef enum sl_shard_axis { SL_AXIS_NONE, SL_AXIS_ROWS, SL_AXIS_COLUMNS } sl_shard_axis;
 
 typedef struct sl_parameter {
     char name[64];
     sl_parameter_kind kind;
     int rows, columns; /* what is held here; rows 0: a vector of `columns` */
     size_t count;
-    sl_axis axis; /* what is cut; SL_AXIS_NONE: held whole by every tensor rank */
+    sl_shard_axis axis; /* what is cut; SL_AXIS_NONE: held whole by every tensor rank */
     int pieces;
     int full_rows, full_columns;
     int tensor_rank, tensor_ranks; /* whose slice; 0 of 1: the full tensor */

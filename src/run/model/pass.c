@@ -1,5 +1,5 @@
 #include "base/memory.h"
-#include "run/model/stage.h"
+#include "run/model/model_stage.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,20 +51,20 @@ sl_status sl_model_begin(sl_model_stage *s, int microbatches) {
 
 /* ---- parts ---- */
 
-static const sl_part whole_op = {.index = 0, .count = 1};
+static const sl_op_part whole_op = {.index = 0, .count = 1};
 
 /* The units of work of an op are the halves of its blocks; a part has the units [*first, *end), as even as
  * can be. The last part always has the last unit. */
-static void units_of(const sl_model_stage *s, const sl_part *part, int *first, int *end) {
+static void units_of(const sl_model_stage *s, const sl_op_part *part, int *first, int *end) {
     *first = 2 * s->layout.blocks * part->index / part->count;
     *end = 2 * s->layout.blocks * (part->index + 1) / part->count;
 }
 
-static int is_last_part(const sl_part *part) {
+static int is_last_part(const sl_op_part *part) {
     return part->index == part->count - 1;
 }
 
-static sl_status in_turn(const sl_model_stage *s, int microbatch, const sl_part *part, int kind) {
+static sl_status in_turn(const sl_model_stage *s, int microbatch, const sl_op_part *part, int kind) {
     static const char *const names[] = {"F", "I", "W"};
     if (microbatch < 0 || microbatch >= s->microbatches)
         return sl_error(SL_EINVAL, "%s of microbatch %d: the iteration has %d", names[kind], microbatch,
@@ -129,8 +129,8 @@ static sl_status forward_unit(sl_model_stage *s, int unit, float *kept) {
     return sl_block_forward(s, b, half, s->scratch + l->once);
 }
 
-static sl_status pass(sl_model_stage *s, const sl_part *part, const uint16_t *tokens, const uint16_t *targets,
-                      const float *input, float *output, float *kept, double *loss) {
+static sl_status pass(sl_model_stage *s, const sl_op_part *part, const uint16_t *tokens,
+                      const uint16_t *targets, const float *input, float *output, float *kept, double *loss) {
     const size_t bytes = residual_floats(s) * sizeof(float);
     float *x = s->scratch + s->layout.x;
     int first, end;
@@ -150,7 +150,7 @@ static sl_status pass(sl_model_stage *s, const sl_part *part, const uint16_t *to
     return SL_OK;
 }
 
-static sl_status check_pointers(const sl_model_stage *s, const sl_part *part, const void *first,
+static sl_status check_pointers(const sl_model_stage *s, const sl_op_part *part, const void *first,
                                 const void *last, const void *before, const void *after, const char *op) {
     const sl_layout *l = &s->layout;
     if ((part->index > 0 || (l->is_first ? first : before)) &&
@@ -159,7 +159,7 @@ static sl_status check_pointers(const sl_model_stage *s, const sl_part *part, co
     return sl_error(SL_EINVAL, "%s: a buffer is missing", op);
 }
 
-sl_status sl_model_forward_part(sl_model_stage *s, int microbatch, sl_part part, const uint16_t *tokens,
+sl_status sl_model_forward_part(sl_model_stage *s, int microbatch, sl_op_part part, const uint16_t *tokens,
                                 const uint16_t *targets, const float *input, float *output) {
     SL_TRY(in_turn(s, microbatch, &part, SL_F));
     SL_TRY(check_pointers(s, &part, tokens, targets, input, output, "F"));
@@ -201,8 +201,8 @@ static sl_status make_again(sl_model_stage *s, const sl_kept *k, int b) {
     return sl_block_again(s, b, block_kept(s, k, b));
 }
 
-sl_status sl_model_input_grad_part(sl_model_stage *s, int microbatch, sl_part part, const float *output_grad,
-                                   float *input_grad) {
+sl_status sl_model_input_grad_part(sl_model_stage *s, int microbatch, sl_op_part part,
+                                   const float *output_grad, float *input_grad) {
     const sl_layout *l = &s->layout;
     int first, end;
     SL_TRY(in_turn(s, microbatch, &part, SL_I));
@@ -229,7 +229,7 @@ sl_status sl_model_input_grad_part(sl_model_stage *s, int microbatch, sl_part pa
     return SL_OK;
 }
 
-sl_status sl_model_weight_grad_part(sl_model_stage *s, int microbatch, sl_part part) {
+sl_status sl_model_weight_grad_part(sl_model_stage *s, int microbatch, sl_op_part part) {
     const sl_layout *l = &s->layout;
     int first, end;
     SL_TRY(in_turn(s, microbatch, &part, SL_W));

@@ -14,7 +14,7 @@
 #define GREETING (500 * SL_MS)  /* to be greeted, or four times what connecting took, */
 #define LONGEST (2 * SL_SECOND) /* but not more */
 
-static void give_up(sl_courier *c, sl_attempt *a) {
+static void give_up(sl_courier *c, sl_dial *a) {
     if (a->socket < 0)
         return;
     sl_loop_unwatch(c->loop, a->socket);
@@ -32,7 +32,7 @@ static int is_refusal(int error) {
 }
 
 /* `error`: errno of a failed connect, or 0 when it failed later. */
-static void failed(sl_courier *c, sl_courier_rail *r, sl_attempt *a, int error, const char *why) {
+static void failed(sl_courier *c, sl_courier_rail *r, sl_dial *a, int error, const char *why) {
     sl_time now = sl_courier_now();
     give_up(c, a);
     snprintf(r->reason, sizeof r->reason, "%s", why);
@@ -56,7 +56,7 @@ static void fill_hello(const sl_courier *c, int rail, sl_hello *hello) {
 }
 
 /* The way is open: greets, and drops the other attempts. NULL, or why it failed. */
-static const char *connected(sl_courier *c, sl_courier_rail *r, sl_attempt *a, int *error) {
+static const char *connected(sl_courier *c, sl_courier_rail *r, sl_dial *a, int *error) {
     socklen_t size = sizeof *error;
     if (getsockopt(a->socket, SOL_SOCKET, SO_ERROR, error, &size) != 0)
         *error = errno;
@@ -75,7 +75,7 @@ static const char *connected(sl_courier *c, sl_courier_rail *r, sl_attempt *a, i
 static sl_status move(void *context, int file) {
     sl_courier_rail *r = context;
     sl_courier *c = r->courier;
-    sl_attempt *a = NULL;
+    sl_dial *a = NULL;
     const char *why = NULL;
     int error = 0;
     for (int i = 0; i < SL_ATTEMPTS; i++)
@@ -102,8 +102,8 @@ static sl_status move(void *context, int file) {
     return SL_OK;
 }
 
-static sl_attempt *place_for_attempt(sl_courier *c, sl_courier_rail *r) {
-    sl_attempt *oldest = &r->attempt[0];
+static sl_dial *place_for_attempt(sl_courier *c, sl_courier_rail *r) {
+    sl_dial *oldest = &r->attempt[0];
     for (int i = 0; i < SL_ATTEMPTS; i++) {
         if (r->attempt[i].socket < 0)
             return &r->attempt[i];
@@ -115,11 +115,11 @@ static sl_attempt *place_for_attempt(sl_courier *c, sl_courier_rail *r) {
 }
 
 static void start(sl_courier *c, sl_courier_rail *r, sl_time now) {
-    sl_attempt *a = place_for_attempt(c, r);
+    sl_dial *a = place_for_attempt(c, r);
     sl_hello hello;
     fill_hello(c, r->number, &hello);
     r->next_attempt = now + FRESH;
-    *a = (sl_attempt){.socket = -1, .since = now, .until = now + PATIENCE};
+    *a = (sl_dial){.socket = -1, .since = now, .until = now + PATIENCE};
     if (sl_greeting_initiate(&a->greeting, c->config.key, &hello) != SL_OK) {
         failed(c, r, a, 0, "no random numbers");
         return;
@@ -147,7 +147,7 @@ static int is_greeting(const sl_courier_rail *r) {
 void sl_courier_connect(sl_courier *c, int rail, sl_time now) {
     sl_courier_rail *r = &c->rail[rail];
     for (int i = 0; i < SL_ATTEMPTS; i++) {
-        sl_attempt *a = &r->attempt[i];
+        sl_dial *a = &r->attempt[i];
         if (a->socket >= 0 && now >= a->until)
             failed(c, r, a, 0, a->connected ? "no answer to the greeting" : "no answer");
     }

@@ -10,7 +10,7 @@
  * something is to be done. */
 #pragma once
 
-#include "run/conduit/wire.h"
+#include "run/conduit/frame.h"
 #include "run/rail/courier.h"
 #include "run/rail/interfaces.h"
 #include "run/rail/rail_line.h"
@@ -49,12 +49,12 @@ typedef struct sl_courier_stream {
     uint64_t told;                  /* receiver: times of messages before this one were told here */
 } sl_courier_stream;
 
-typedef struct sl_attempt {
+typedef struct sl_dial {
     int socket; /* -1: none */
     int connected;
     sl_time since, until;
     sl_greeting greeting;
-} sl_attempt;
+} sl_dial;
 
 /* A line that is proven but not ready. */
 typedef struct sl_coming {
@@ -68,7 +68,7 @@ typedef struct sl_courier_rail {
     int number;
     sl_rail_address address;
     sl_courier_stream stream;
-    sl_attempt attempt[SL_ATTEMPTS]; /* sender */
+    sl_dial attempt[SL_ATTEMPTS]; /* sender */
     sl_coming coming;
     sl_time next_attempt;
     char reason[128]; /* why it is down */

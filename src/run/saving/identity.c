@@ -1,7 +1,7 @@
 #include "run/saving/identity.h"
 #include "base/file.h"
 #include "run/checkpoint/checksum.h"
-#include "run/model/model.h"
+#include "run/model/transformer.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "run/binding/binding.h"
+#include "run/checkpoint/checkpoint_state.h"
 #include "run/checkpoint/safetensors.h"
-#include "run/checkpoint/state.h"
 
 /* The two small files by which other tools load a checkpoint: config.json, as Hugging Face's transformers
  * write it for GPT-2 and Llama, and model.safetensors.index.json, which says which tensor lies in which file.

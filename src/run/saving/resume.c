@@ -1,7 +1,7 @@
 #include "run/saving/resume.h"
 #include "base/text.h"
 #include "run/binding/load.h"
-#include "run/model/model.h"
+#include "run/model/transformer.h"
 #include "run/saving/identity.h"
 
 #include <stdio.h>
@@ -11,11 +11,11 @@ void sl_resume_close(sl_resume *resume) {
 }
 
 /* What rank 0 has found, for all. */
-typedef struct start {
+typedef struct resume_start {
     int32_t found, first;
     uint64_t seal; /* of its state */
     char path[4096];
-} start;
+} resume_start;
 
 static void say_refusals(const sl_checkpoint_found *found) {
     for (int i = 0; i < found->refusals; i++)
@@ -35,7 +35,7 @@ static sl_status check_found(const sl_run *run, const sl_binding *binding, const
 
 /* Rank 0. */
 static sl_status look(const sl_run *run, const char *folder, const sl_binding *binding, sl_resume *resume,
-                      start *found) {
+                      resume_start *found) {
     char path[3584];
     if (snprintf(path, sizeof path, "%s/checkpoints", folder) >= (int)sizeof path)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
@@ -50,14 +50,15 @@ static sl_status look(const sl_run *run, const char *folder, const sl_binding *b
     if (!resume->found.found)
         return SL_OK;
     SL_TRY(check_found(run, binding, &resume->found));
-    *found = (start){.found = 1, .first = resume->found.state.iteration, .seal = resume->found.state.seal};
+    *found =
+        (resume_start){.found = 1, .first = resume->found.state.iteration, .seal = resume->found.state.seal};
     snprintf(found->path, sizeof found->path, "%s", resume->found.path);
     return SL_OK;
 }
 
 sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_binding *binding,
                          sl_group *group, sl_resume *resume) {
-    start found = {0};
+    resume_start found = {0};
     *resume = (sl_resume){.asked = asked};
     if (sl_group_rank(group) == 0)
         SL_TRY(look(run, folder, binding, resume, &found));

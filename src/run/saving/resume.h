@@ -5,7 +5,7 @@
 #pragma once
 
 #include "run/binding/binding.h"
-#include "run/checkpoint/folder.h"
+#include "run/checkpoint/checkpoint_folder.h"
 #include "run/journal/journal.h"
 
 typedef struct sl_resume {

@@ -1,7 +1,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "run/model/model.h"
+#include "run/model/transformer.h"
 #include "run/saving/saving_inside.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "run/binding/snapshot.h"
-#include "run/checkpoint/folder.h"
+#include "run/checkpoint/checkpoint_folder.h"
 #include "run/saving/identity.h"
 #include "run/saving/saving.h"
 

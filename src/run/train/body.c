@@ -5,7 +5,7 @@
 #include "run/arrange/exchange.h"
 #include "run/arrange/path.h"
 #include "run/arrange/rearrange.h"
-#include "run/arrange/telling.h"
+#include "run/arrange/run_events.h"
 #include "run/binding/binding.h"
 #include "run/train/searcher.h"
 
@@ -219,7 +219,7 @@ static sl_status run_plan(sl_trainer *t, int replica, const sl_plan *plan) {
 }
 
 static void note_swap(sl_trainer *t, const sl_orchestrator_action *a, sl_time took) {
-    sl_replica *one = &t->replica[a->replica];
+    sl_trainer_replica *one = &t->replica[a->replica];
     t->swap_cost[t->swaps++ % 64] = took;
     for (int rank = 0; rank < t->ranks; rank++)
         if (one->peak[rank] > one->peak_before[rank])
@@ -242,7 +242,7 @@ static sl_status measure_links(sl_trainer *t) {
 }
 
 sl_status sl_body_look(sl_trainer *t, int iteration) {
-    SL_TRY(sl_network_profile(t, iteration));
+    SL_TRY(sl_network_profile_measure(t, iteration));
     return sl_trainer_leads(t) ? measure_links(t) : SL_OK;
 }
 

@@ -6,12 +6,12 @@
  *   layout    processes change places (changes no bit), replicas get other numbers of microbatches (their
  *             losses then differ by rounding): run/arrange/rearrange.h
  *   leave     a restart from a checkpoint without a host: run/arrange/departure.h
- *   network   every link measured: run/arrange/network.h
+ *   network   every link measured: run/arrange/network_profile.h
  *
  * decisions.txt in the run's folder has what was considered and done, events.jsonl its events. */
 #pragma once
 
-#include "run/arrange/state.h"
+#include "run/arrange/trainer_state.h"
 
 /** On the rank that leads, when its plans and its binding are open. SL_ENOMEM. */
 sl_status sl_body_open(sl_trainer *t);

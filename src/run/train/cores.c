@@ -30,7 +30,7 @@ static hwloc_obj_t next_core(hwloc_topology_t topology, hwloc_const_bitmap_t set
     return core;
 }
 
-sl_status sl_cores_read(sl_cores *cores) {
+sl_status sl_cores_read(sl_rank_cores *cores) {
     hwloc_topology_t topology;
     memset(cores, 0, sizeof *cores);
     if (gethostname(cores->host, sizeof cores->host - 1) != 0)
@@ -50,7 +50,7 @@ sl_status sl_cores_read(sl_cores *cores) {
     return SL_OK;
 }
 
-static int share_cores(const sl_cores *a, const sl_cores *b) {
+static int share_cores(const sl_rank_cores *a, const sl_rank_cores *b) {
     if (strncmp(a->host, b->host, sizeof a->host) != 0)
         return 0;
     for (int w = 0; w < SL_CORES_WORDS; w++)
@@ -59,7 +59,7 @@ static int share_cores(const sl_cores *a, const sl_cores *b) {
     return 0;
 }
 
-sl_cores_share sl_cores_divide(const sl_cores *all, int ranks, int rank, int threads, sl_bind bind) {
+sl_cores_share sl_cores_divide(const sl_rank_cores *all, int ranks, int rank, int threads, sl_bind bind) {
     int sharing = 0, before = 0;
     for (int r = 0; r < ranks; r++) {
         const int shared = r == rank || share_cores(&all[r], &all[rank]);
@@ -96,7 +96,7 @@ static sl_status bind_process(int first, int count) {
 
 sl_status sl_cores_claim(sl_group *world, sl_run *run) {
     const size_t ranks = (size_t)sl_group_size(world);
-    sl_cores mine, *all;
+    sl_rank_cores mine, *all;
     SL_TRY(sl_cores_read(&mine));
     SL_TRY(sl_alloc(&all, ranks, sizeof *all));
     sl_status status = sl_group_gather_all(world, &mine, sizeof mine, all, ranks * sizeof mine, NULL);

@@ -14,12 +14,12 @@ typedef enum sl_bind { SL_BIND_AUTO, SL_BIND_NEVER, SL_BIND_ALWAYS } sl_bind;
 #define SL_CORES_WORDS 32 /* of 64 bits: as many processors of a host are told apart */
 
 /* What a rank tells the others. */
-typedef struct sl_cores {
+typedef struct sl_rank_cores {
     char host[64];
     uint64_t processors[SL_CORES_WORDS]; /* that it may run on */
     int32_t cores;                       /* of them */
     int32_t memory_nodes;                /* of the host */
-} sl_cores;
+} sl_rank_cores;
 
 /* What a rank has. */
 typedef struct sl_cores_share {
@@ -29,11 +29,11 @@ typedef struct sl_cores_share {
 } sl_cores_share;
 
 /** What this process may run on. SL_ESYS. */
-sl_status sl_cores_read(sl_cores *cores);
+sl_status sl_cores_read(sl_rank_cores *cores);
 
 /** The share of rank `rank` out of what all ranks told; `threads` 0: as many as fit, at least 1. Bound only
  * where all that share the cores fit beside each other, and `bind` or the memory nodes ask for it. Pure. */
-sl_cores_share sl_cores_divide(const sl_cores *all, int ranks, int rank, int threads, sl_bind bind);
+sl_cores_share sl_cores_divide(const sl_rank_cores *all, int ranks, int rank, int threads, sl_bind bind);
 
 /** Fills run->device.threads where it is 0 (auto), and binds the process. Collective; before the first thread
  * that should inherit the binding. SL_ESYS, SL_EPEER, SL_ENOMEM. */

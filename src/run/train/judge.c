@@ -3,8 +3,8 @@
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/timing/profile.h"
-#include "run/arrange/telling.h"
-#include "run/journal/profile.h"
+#include "run/arrange/run_events.h"
+#include "run/journal/run_profile.h"
 #include "run/train/body.h"
 
 #include <math.h>
@@ -15,8 +15,8 @@
 /* ---- measuring ---- */
 
 /* Into the leader's clock: times are stamped at the sender, arrivals at the receiver. */
-static void shift_record(const sl_trainer *t, sl_seat seat, sl_record *r) {
-    sl_seat peer = {.pipeline = r->peer, .replica = seat.replica, .tensor = seat.tensor};
+static void shift_record(const sl_trainer *t, sl_run_position seat, sl_record *r) {
+    sl_run_position peer = {.pipeline = r->peer, .replica = seat.replica, .tensor = seat.tensor};
     int transfer = r->kind == SL_RECORD_TRANSFER && r->peer >= 0 && r->peer < t->ranks;
     sl_time here = t->clocks[sl_run_world_rank(t->run, seat)].offset;
     r->start -= here;
@@ -35,13 +35,13 @@ static sl_status collect_records(sl_trainer *t, int replica, int *count) {
     sl_status status = SL_OK;
     for (int rank = 0; rank < t->ranks && status == SL_OK; rank++)
         for (int tensor = 0; tensor < t->run->parallel.tensor && status == SL_OK; tensor++) {
-            sl_seat seat = {.pipeline = rank, .replica = replica, .tensor = tensor};
+            sl_run_position seat = {.pipeline = rank, .replica = replica, .tensor = tensor};
             int w = sl_run_world_rank(t->run, seat), records = (int)(start[w + 1] - start[w]);
             sl_record *from = t->gathered.records + start[w];
             for (int i = 0; i < records; i++)
                 shift_record(t, seat, &from[i]);
             if (tensor > 0) {
-                int first = sl_run_world_rank(t->run, (sl_seat){rank, replica, 0});
+                int first = sl_run_world_rank(t->run, (sl_run_position){rank, replica, 0});
                 int merged = (int)(start[first + 1] - start[first]);
                 status = sl_measure_merge(out + *count - merged, merged, from, records);
             } else {
@@ -57,7 +57,7 @@ static sl_status collect_records(sl_trainer *t, int replica, int *count) {
 static sl_status make_clocks(const sl_trainer *t, int replica, sl_offset **clock) {
     SL_TRY(sl_alloc(clock, (size_t)t->ranks, sizeof **clock));
     for (int rank = 0; rank < t->ranks; rank++) {
-        sl_seat seat = {.pipeline = rank, .replica = replica};
+        sl_run_position seat = {.pipeline = rank, .replica = replica};
         (*clock)[rank] = t->clocks[sl_run_world_rank(t->run, seat)];
         (*clock)[rank].offset = 0;
     }
@@ -65,7 +65,7 @@ static sl_status make_clocks(const sl_trainer *t, int replica, sl_offset **clock
 }
 
 static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_time begin) {
-    sl_replica *r = &t->replica[replica];
+    sl_trainer_replica *r = &t->replica[replica];
     sl_measured **measured = &t->measured[replica];
     sl_timeline *timeline = &t->pending_timeline[replica];
     sl_offset *clock;
@@ -109,7 +109,7 @@ static totals read_reports(sl_trainer *t) {
     double sum = 0;
     const char *at = t->gathered.reports;
     for (int w = 0; w < t->world; w++) { /* of the last stage's ranks, replica after replica */
-        sl_report report;
+        sl_rank_report report;
         double loss;
         memcpy(&report, at, sizeof report);
         for (size_t i = sizeof report; i < t->gathered.report_bytes[w]; i += sizeof loss) {
@@ -140,7 +140,7 @@ static sl_status foretell_memory(sl_trainer *t) {
     return SL_OK;
 }
 
-static sl_phase phase_of(sl_trainer *t, int adapted) {
+static sl_run_phase phase_of(sl_trainer *t, int adapted) {
     int troubled = sl_orchestrator_troubled(t->orchestrator);
     t->troubled_before |= troubled;
     if (adapted)

@@ -2,7 +2,7 @@
  * measurements, to what the orchestrator makes of them (body.h), and to the lines of the journal. */
 #pragma once
 
-#include "run/arrange/state.h"
+#include "run/arrange/trainer_state.h"
 
 /** From what was gathered of an iteration that began at `begin` to measurements, events and the
  * pending line of the journal. */

@@ -69,7 +69,7 @@ static sl_status refuse_mixed_hosts(sl_trainer *t) {
 /* sizes[ranks] */
 static sl_status open_all(sl_trainer *t, sl_binding_sizes *sizes) {
     int in_flight;
-    const sl_place *place = t->place;
+    const sl_run_site *place = t->place;
     SL_TRY(sl_planning_measure(t, sizes));
     SL_TRY(sl_planning_make(t, sizes, NULL, NULL));
     SL_TRY(sl_planning_in_flight(t, &in_flight));
@@ -112,7 +112,7 @@ static void close_leader(sl_trainer *t) {
     sl_journal_close(t->journal);
     sl_progress_close(t->progress);
     sl_free(t->ping);
-    sl_network_free(&t->network);
+    sl_network_profile_free(&t->network);
     sl_arrivals_free(&t->arrivals);
     sl_planning_free(t, t->replica);
     SL_FREE(t->measured, t->pending_timeline);

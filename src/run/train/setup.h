@@ -2,7 +2,7 @@
  * (run/arrange/seated.h) anew for each arrangement. */
 #pragma once
 
-#include "run/arrange/state.h"
+#include "run/arrange/trainer_state.h"
 
 /** Copies what of the run may change; everybody sits at home. Close with sl_trainer_close, also on error. */
 sl_status sl_trainer_take_run(sl_trainer *t, const sl_run *run);

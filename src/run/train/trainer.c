@@ -9,7 +9,7 @@
 #include "run/arrange/faults.h"
 #include "run/arrange/path.h"
 #include "run/arrange/rearrange.h"
-#include "run/arrange/telling.h"
+#include "run/arrange/run_events.h"
 #include "run/binding/binding.h"
 #include "run/train/body.h"
 #include "run/train/judge.h"
@@ -57,7 +57,7 @@ static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     sl_binding_begin(t->binding, iteration);
     SL_TRY(sl_engine_run(t->engine, (uint32_t)iteration, begin, &result));
     SL_TRY(sl_binding_reduce(t->binding, t->reduction));
-    sl_report mine = {.ops = result.ops, .overruns = result.overruns};
+    sl_rank_report mine = {.ops = result.ops, .overruns = result.overruns};
     record_reductions(t, iteration);
     t->moves += result.moves;
     int losses = sl_binding_losses(t->binding, (double *)(void *)(t->report + sizeof mine));
@@ -82,7 +82,7 @@ static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
         for (int r = 0; r < t->world; r++)
             begins[r] = now + t->clocks[r].offset;
         t->warned |= is_warned(t);
-        begins[t->world] = (t->warned != 0) | (sl_network_due(t) ? 2 : 0);
+        begins[t->world] = (t->warned != 0) | (sl_network_profile_due(t) ? 2 : 0);
     }
     sl_status status =
         sl_group_broadcast(t->groups.world, t->leader, begins, ((size_t)t->world + 1) * sizeof *begins);
@@ -94,7 +94,7 @@ static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
 }
 
 static sl_status gather_records(sl_trainer *t) {
-    sl_gathered *g = &t->gathered;
+    sl_rank_reports *g = &t->gathered;
     size_t read =
         sl_record_read(t->ring, t->ring->capacity, &t->position, t->records, t->record_capacity, &t->lost);
     if (t->lost > 0)
@@ -211,8 +211,8 @@ static sl_status write_start(sl_trainer *t) {
 static sl_status list_peaks(const sl_trainer *t, const long *all, sl_summary *s) {
     SL_TRY(sl_alloc(&s->peak, (size_t)t->world, sizeof *s->peak));
     for (int w = 0; w < t->world; w++) {
-        sl_seat seat = sl_run_seat(t->run, w);
-        const sl_replica *r = &t->replica[seat.replica];
+        sl_run_position seat = sl_run_seat(t->run, w);
+        const sl_trainer_replica *r = &t->replica[seat.replica];
         double now = r->ran ? r->peak[seat.pipeline] : 0, before = r->peak_before[seat.pipeline];
         s->peak[w] = (sl_peak){.pipeline = seat.pipeline,
                                .replica = seat.replica,
@@ -257,7 +257,7 @@ static sl_status finish(sl_trainer *t) {
     SL_TRY(status);
     if (!sl_trainer_leads(t))
         return SL_OK;
-    const sl_replica *slowest = &t->replica[sl_journal_slowest(t->journal)];
+    const sl_trainer_replica *slowest = &t->replica[sl_journal_slowest(t->journal)];
     s.program = slowest->ran ? slowest->program : NULL;
     s.schedule = slowest->schedule;
     s.path_cost = t->path_settled > 0 ? t->path_cost : -1;
@@ -296,7 +296,7 @@ static sl_status leave(sl_trainer *t, int done) {
 /* With several pipelines a world rank alone says little: its place is put in front of the reason. */
 static sl_status name_place(const sl_trainer *t, sl_status status) {
     char text[448];
-    const sl_seat *seat = &t->groups.seat;
+    const sl_run_position *seat = &t->groups.seat;
     if (status == SL_OK || t->run->parallel.data * t->run->parallel.tensor == 1)
         return status;
     snprintf(text, sizeof text, "%s", sl_error_text());
@@ -325,7 +325,7 @@ static sl_status arrange(sl_trainer *t, int iteration) {
     return took.whole > 0 ? sl_body_moved(t) : SL_OK;
 }
 
-sl_status sl_train(const sl_run *run, const sl_place *place, sl_group *world) {
+sl_status sl_train(const sl_run *run, const sl_run_site *place, sl_group *world) {
     sl_trainer t = {.origin = world,
                     .folder = place->folder,
                     .place = place,

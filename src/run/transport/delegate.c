@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #define CHUNK_MOST (1u << 30)
-/* How the launcher ends us (launch/delegate.h): SIGTERM and SIGUSR1 are warnings, which go to all processes
- * of a rank and are the trainer's to answer. */
+/* How the launcher ends us (launch/delegate_launch.h): SIGTERM and SIGUSR1 are warnings, which go to all
+ * processes of a rank and are the trainer's to answer. */
 #define LEAVE SIGHUP
 /* Death signal. Not SIGKILL: an orphan still removes the names of its sockets. Not LEAVE, which asks for
  * a successor: while the trainer's threads die one after the other, getppid does not tell the two apart. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Why a queue is given up, or NULL. What another process wrote is read with its bounds. */
-static const char *lost_for(sl_stream *stream) {
+static const char *lost_for(sl_delegate_stream *stream) {
     const sl_queue *queue = stream->queue.queue;
     if (!atomic_load(&queue->lost))
         return NULL;
@@ -16,7 +16,7 @@ static const char *lost_for(sl_stream *stream) {
 }
 
 /* Reads the times of what the delegate has finished, before its places are used again. */
-static void harvest(sl_peer *peer, sl_stream *stream) {
+static void harvest(sl_peer *peer, sl_delegate_stream *stream) {
     sl_queue_view *view = &stream->queue;
     uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_relaxed); /* own count */
     uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_acquire);
@@ -28,7 +28,7 @@ static void harvest(sl_peer *peer, sl_stream *stream) {
 }
 
 sl_status sl_delegated_send(sl_transport *t, sl_peer *peer, sl_outgoing *record, sl_time ready) {
-    sl_stream *stream = sl_delegates_stream(t->delegates, peer->rank, 1, peer->delegated_out);
+    sl_delegate_stream *stream = sl_delegates_stream(t->delegates, peer->rank, 1, peer->delegated_out);
     sl_queue_view *view = &stream->queue;
     const char *reason = lost_for(stream);
     if (reason)
@@ -57,14 +57,14 @@ sl_status sl_delegated_send(sl_transport *t, sl_peer *peer, sl_outgoing *record,
 }
 
 const char *sl_delegated_look(sl_transport *t, sl_peer *peer, const sl_outgoing *record) {
-    sl_stream *stream = sl_delegates_stream(t->delegates, peer->rank, 1, record->number);
+    sl_delegate_stream *stream = sl_delegates_stream(t->delegates, peer->rank, 1, record->number);
     const char *reason = lost_for(stream); /* before the counts: what came just before counts */
     harvest(peer, stream);
     return reason;
 }
 
 /* Gives back the places up to the first that is still in use. */
-static void give_back(sl_transport *t, sl_stream *stream) {
+static void give_back(sl_transport *t, sl_delegate_stream *stream) {
     sl_queue_view *view = &stream->queue;
     uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* own count */
     uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_acquire), first = done;
@@ -76,7 +76,7 @@ static void give_back(sl_transport *t, sl_stream *stream) {
         sl_delegates_ring(t->delegates, stream);
 }
 
-static sl_status take(sl_transport *t, sl_stream *stream, uint64_t position, const sl_posted *posted,
+static sl_status take(sl_transport *t, sl_delegate_stream *stream, uint64_t position, const sl_posted *posted,
                       const sl_full_name *m, sl_time *arrived) {
     sl_place_header *shared = sl_queue_place(&stream->queue, position);
     sl_place_header header = *shared; /* read once, then checked */
@@ -99,7 +99,7 @@ static sl_status take(sl_transport *t, sl_stream *stream, uint64_t position, con
 
 sl_status sl_delegated_wait(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time deadline,
                             const sl_full_name *m, sl_time *arrived) {
-    sl_stream *stream = sl_delegates_stream(t->delegates, peer->rank, 0, posted->number);
+    sl_delegate_stream *stream = sl_delegates_stream(t->delegates, peer->rank, 0, posted->number);
     uint64_t position = sl_delegates_position(t->delegates, posted->number);
     sl_queue *queue = stream->queue.queue;
     atomic_store(&t->waiting, &queue->put_bell);

@@ -19,24 +19,24 @@ typedef struct port_row {
     uint16_t port[SL_DELEGATES_MOST][SL_RAILS_MOST];
 } port_row;
 
-typedef struct block {
+typedef struct delegate_block {
     uint64_t magic;
     int32_t rank, count, rails, slots;
     uint64_t message_bytes;
     char address[SL_RAILS_MOST][64];
     port_row from[]; /* [ranks] */
-} block;
+} delegate_block;
 
 size_t sl_delegates_block_bytes(int ranks) {
-    return sizeof(block) + (size_t)ranks * sizeof(port_row);
+    return sizeof(delegate_block) + (size_t)ranks * sizeof(port_row);
 }
 
-static const block *block_of(const sl_delegates *d, const void *blocks, int rank) {
-    return (const block *)(const void *)((const char *)blocks +
-                                         (size_t)rank * sl_delegates_block_bytes(d->config->ranks));
+static const delegate_block *block_of(const sl_delegates *d, const void *blocks, int rank) {
+    return (const delegate_block *)(const void *)((const char *)blocks +
+                                                  (size_t)rank * sl_delegates_block_bytes(d->config->ranks));
 }
 
-static sl_status check_block(const sl_delegates *d, const block *b, int rank) {
+static sl_status check_block(const sl_delegates *d, const delegate_block *b, int rank) {
     if (b->magic != SL_DELEGATE_MAGIC || b->rank != rank || b->count != d->count ||
         b->slots != d->config->slots || b->message_bytes != d->config->message_bytes || b->rails < 0 ||
         b->rails > SL_RAILS_MOST)
@@ -133,7 +133,7 @@ static sl_status listen_for(sl_delegates *d, sl_delegate *e) {
     return SL_OK;
 }
 
-static sl_status find_way(sl_delegates *d, sl_delegate *e, const block *there) {
+static sl_status find_way(sl_delegates *d, sl_delegate *e, const delegate_block *there) {
     const sl_delegates_config *c = d->config;
     sl_delegate_order *o = e->order;
     if (c->talks[e->peer] == 1) {
@@ -196,7 +196,7 @@ static sl_status make_all(sl_delegates *d) {
     return SL_OK;
 }
 
-static sl_status listen_all(sl_delegates *d, block *own) {
+static sl_status listen_all(sl_delegates *d, delegate_block *own) {
     const sl_delegates_config *c = d->config;
     own->magic = SL_DELEGATE_MAGIC;
     own->rank = c->rank;
@@ -308,7 +308,7 @@ int sl_delegates_count(const sl_delegates *d) {
     return d->count;
 }
 
-sl_stream *sl_delegates_stream(sl_delegates *d, int peer, int sends, uint64_t message) {
+sl_delegate_stream *sl_delegates_stream(sl_delegates *d, int peer, int sends, uint64_t message) {
     return &delegate_at(d, peer, sends, (int)(message % (uint64_t)d->count))->stream;
 }
 
@@ -320,7 +320,7 @@ _Atomic uint32_t *sl_delegates_settled(sl_delegates *d) {
     return d->settled;
 }
 
-void sl_delegates_ring(sl_delegates *d, const sl_stream *stream) {
+void sl_delegates_ring(sl_delegates *d, const sl_delegate_stream *stream) {
     const sl_delegate *e =
         (const sl_delegate *)(const void *)((const char *)stream - offsetof(sl_delegate, stream));
     uint64_t one = 1;

@@ -28,12 +28,12 @@ typedef struct sl_delegates_config {
 typedef struct sl_delegates sl_delegates;
 
 /* One stream between this rank and a peer; the compute side's part of a delegate. */
-typedef struct sl_stream {
+typedef struct sl_delegate_stream {
     sl_queue_view queue;
     uint64_t harvested; /* outgoing: messages whose times have been read */
     char reason[192];   /* why the queue is lost, once that has been seen */
     int32_t *record;    /* [slots] outgoing: number of the record in place n % slots */
-} sl_stream;
+} sl_delegate_stream;
 
 /** As of sl_transport_block_bytes: for up to 8 delegates. */
 size_t sl_delegates_block_bytes(int ranks);
@@ -50,12 +50,12 @@ void sl_delegates_close(sl_delegates *delegates);
 int sl_delegates_count(const sl_delegates *delegates);
 
 /** Queue number message % count from (sends 0) or to (1) a peer; compute side. */
-sl_stream *sl_delegates_stream(sl_delegates *delegates, int peer, int sends, uint64_t message);
+sl_delegate_stream *sl_delegates_stream(sl_delegates *delegates, int peer, int sends, uint64_t message);
 /** Position of the message in its queue. */
 uint64_t sl_delegates_position(const sl_delegates *delegates, uint64_t message);
 /** Futex word that moves after a message of any outgoing queue is finished, or such a queue is lost. */
 _Atomic uint32_t *sl_delegates_settled(sl_delegates *delegates);
 /** Rings the delegate of a stream. */
-void sl_delegates_ring(sl_delegates *delegates, const sl_stream *stream);
+void sl_delegates_ring(sl_delegates *delegates, const sl_delegate_stream *stream);
 
 int sl_delegates_next_news(sl_delegates *delegates, sl_transport_news *news);

@@ -18,7 +18,7 @@ typedef struct sl_delegate {
     int listening[SL_RAILS_MOST];
     size_t bytes;
     sl_delegate_order *order;
-    sl_stream stream;
+    sl_delegate_stream stream;
     sl_subprocess started;
 } sl_delegate;
 

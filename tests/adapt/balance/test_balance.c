@@ -17,7 +17,7 @@ __extension__ typedef __float128 wide;
 
 #define MOST 400
 
-static wide time_of(const sl_replica *r, int count) {
+static wide time_of(const sl_replica_rate *r, int count) {
     return (wide)r->time * ((wide)count + (wide)r->fill);
 }
 
@@ -30,7 +30,7 @@ static int descending(const void *a, const void *b) {
 
 static void the_published_counterexample_takes_21(void **state) {
     (void)state;
-    sl_replica replica[] = {{.time = 7}, {.time = 11}};
+    sl_replica_rate replica[] = {{.time = 7}, {.time = 11}};
     int split[2];
     double makespan;
     assert_ok(sl_balance(replica, 2, 4, split, &makespan));
@@ -42,7 +42,7 @@ static void the_published_counterexample_takes_21(void **state) {
 /* examples/train-hybrid.yaml: 30 ms and 45 ms a microbatch, pipelines of two ranks. 30 * 13, 45 * 9. */
 static void filling_counts(void **state) {
     (void)state;
-    sl_replica replica[] = {{.time = 30, .fill = 1}, {.time = 45, .fill = 1}};
+    sl_replica_rate replica[] = {{.time = 30, .fill = 1}, {.time = 45, .fill = 1}};
     int split[2];
     double makespan;
     assert_ok(sl_balance(replica, 2, 20, split, &makespan));
@@ -54,7 +54,7 @@ static void filling_counts(void **state) {
 /* The slow one fixes the maximum at 100; the others still share evenly, the lower index first. */
 static void those_behind_the_slowest_are_even_too(void **state) {
     (void)state;
-    sl_replica replica[] = {{.time = 1}, {.time = 100}, {.time = 1}, {.time = 1}};
+    sl_replica_rate replica[] = {{.time = 1}, {.time = 100}, {.time = 1}, {.time = 1}};
     int split[4];
     double makespan;
     assert_ok(sl_balance(replica, 4, 12, split, &makespan));
@@ -69,7 +69,7 @@ static void those_behind_the_slowest_are_even_too(void **state) {
  * before four quarters. Rounded, both would end together, and the quarters, lifted less, would come first. */
 static void products_are_not_rounded(void **state) {
     (void)state;
-    sl_replica replica[] = {{.time = 1.0 / 3}, {.time = 0.25}};
+    sl_replica_rate replica[] = {{.time = 1.0 / 3}, {.time = 0.25}};
     int split[2];
     double makespan;
     assert_true(3 * (1.0 / 3) == 1);
@@ -82,7 +82,7 @@ static void products_are_not_rounded(void **state) {
 /* ---- every split ---- */
 
 typedef struct trial {
-    const sl_replica *replica;
+    const sl_replica_rate *replica;
     int replicas;
     int split[8], best[8];
     wide least[8]; /* times of the best, descending */
@@ -137,12 +137,12 @@ static double draw_time(uint64_t *state, int kind) {
     }
 }
 
-static void draw_replicas(uint64_t *state, int replicas, int limits, sl_replica *replica) {
+static void draw_replicas(uint64_t *state, int replicas, int limits, sl_replica_rate *replica) {
     int kind = draw(state, 5), fills = draw(state, 2);
     for (int i = 0; i < replicas; i++)
-        replica[i] = (sl_replica){.time = draw_time(state, kind),
-                                  .fill = fills ? 0.25 * draw(state, 12) : 0,
-                                  .limit = limits && draw(state, 2) ? 1 + draw(state, limits) : 0};
+        replica[i] = (sl_replica_rate){.time = draw_time(state, kind),
+                                       .fill = fills ? 0.25 * draw(state, 12) : 0,
+                                       .limit = limits && draw(state, 2) ? 1 + draw(state, limits) : 0};
 }
 
 static void the_split_is_the_best_of_all(void **unused) {
@@ -150,7 +150,7 @@ static void the_split_is_the_best_of_all(void **unused) {
     uint64_t state = seed_of(1);
     int none = 0, trials = 3000;
     for (int n = 0; n < trials; n++) {
-        sl_replica replica[8];
+        sl_replica_rate replica[8];
         int replicas = 1 + draw(&state, 5), microbatches = replicas + draw(&state, 11), split[8];
         double makespan;
         draw_replicas(&state, replicas, n % 2 ? 6 : 0, replica);
@@ -171,7 +171,7 @@ static void the_split_is_the_best_of_all(void **unused) {
 /* ---- one microbatch after the other ---- */
 
 /* To the replica that is done first with one more; together: to the one that is lifted less. */
-static void give_one_by_one(const sl_replica *replica, int replicas, int microbatches, int *split) {
+static void give_one_by_one(const sl_replica_rate *replica, int replicas, int microbatches, int *split) {
     for (int i = 0; i < replicas; i++)
         split[i] = 1;
     for (int given = replicas; given < microbatches; given++) {
@@ -191,7 +191,7 @@ static void give_one_by_one(const sl_replica *replica, int replicas, int microba
 
 static void many_replicas_get_what_one_by_one_gives(void **unused) {
     (void)unused;
-    static sl_replica replica[MOST];
+    static sl_replica_rate replica[MOST];
     static int split[MOST], expected[MOST];
     uint64_t state = seed_of(2);
     for (int n = 0; n < 60; n++) {
@@ -211,7 +211,7 @@ static void many_replicas_get_what_one_by_one_gives(void **unused) {
 /* ---- large ---- */
 
 /* Most microbatches, from 1, that end before `time`. */
-static int64_t count_before(const sl_replica *r, wide time) {
+static int64_t count_before(const sl_replica_rate *r, wide time) {
     int64_t low = 1, high = (int64_t)1 << 32;
     while (low < high) {
         int64_t middle = (low + high + 1) / 2;
@@ -225,7 +225,7 @@ static int64_t count_before(const sl_replica *r, wide time) {
 
 /* Everybody has at least one, all are given, nobody is above its limit, and what ends before the largest time
  * is less than all. */
-static void certify(const sl_replica *replica, int replicas, int microbatches, const int *split) {
+static void certify(const sl_replica_rate *replica, int replicas, int microbatches, const int *split) {
     wide largest = 0, alone = 0;
     int64_t sum = 0, before = 0;
     for (int i = 0; i < replicas; i++) {
@@ -247,7 +247,7 @@ static void large_splits_are_certified(void **unused) {
     (void)unused;
     uint64_t state = seed_of(3);
     static const int sizes[] = {2, 3, 17, 512, 5000, 100000};
-    sl_replica *replica = calloc(100000, sizeof *replica);
+    sl_replica_rate *replica = calloc(100000, sizeof *replica);
     int *split = calloc(100000, sizeof *split);
     double makespan;
     for (int n = 0; n < 24; n++) {
@@ -267,12 +267,12 @@ static void large_splits_are_certified(void **unused) {
 static void times_that_differ_in_the_last_bit_are_told_apart(void **unused) {
     (void)unused;
     uint64_t state = seed_of(4);
-    static sl_replica replica[MOST];
+    static sl_replica_rate replica[MOST];
     static int split[MOST], expected[MOST];
     for (int n = 0; n < ALIKE; n++) {
         double makespan, base = 1 + sl_random_unit(sl_random_mix(state += SL_RANDOM_STEP));
         for (int i = 0; i < MOST; i++)
-            replica[i] = (sl_replica){.time = base * (1 + draw(&state, 3) * 0x1p-52)};
+            replica[i] = (sl_replica_rate){.time = base * (1 + draw(&state, 3) * 0x1p-52)};
         int microbatches = 3 * MOST + draw(&state, MOST);
         assert_ok(sl_balance(replica, MOST, microbatches, split, &makespan));
         give_one_by_one(replica, MOST, microbatches, expected);
@@ -286,24 +286,24 @@ static void what_cannot_be_divided_is_said(void **state) {
     (void)state;
     int split[3];
     double makespan;
-    sl_replica good[] = {{.time = 1}, {.time = 2, .limit = 2}, {.time = 3, .limit = 1}};
+    sl_replica_rate good[] = {{.time = 1}, {.time = 2, .limit = 2}, {.time = 3, .limit = 1}};
     assert_fails(sl_balance(good, 3, 2, split, &makespan), SL_ENONE,
                  "2 microbatches cannot be divided among 3");
     assert_fails(sl_balance(good + 1, 2, 4, split, &makespan), SL_ENONE, "take 3 microbatches, not 4");
     assert_fails(sl_balance(good, 0, 4, split, &makespan), SL_EINVAL, "replicas must be");
     static const double wrong[] = {0, -1, NAN, INFINITY, 1e-201, 1e201};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        sl_replica bad[] = {{.time = 1}, {.time = wrong[i]}};
+        sl_replica_rate bad[] = {{.time = 1}, {.time = wrong[i]}};
         assert_fails(sl_balance(bad, 2, 4, split, &makespan), SL_EINVAL, "time of replica 1");
     }
-    sl_replica fill[] = {{.time = 1, .fill = -0.5}}, limit[] = {{.time = 1, .limit = -1}};
+    sl_replica_rate fill[] = {{.time = 1, .fill = -0.5}}, limit[] = {{.time = 1, .limit = -1}};
     assert_fails(sl_balance(fill, 1, 4, split, &makespan), SL_EINVAL, "fill of replica 0");
     assert_fails(sl_balance(limit, 1, 4, split, &makespan), SL_EINVAL, "limit of replica 0");
 }
 
 static void want_of_memory_is_an_error(void **state) {
     (void)state;
-    sl_replica replica[] = {{.time = 7}, {.time = 11}};
+    sl_replica_rate replica[] = {{.time = 7}, {.time = 11}};
     int split[2];
     double makespan;
     for (long n = 0; n < 2; n++) { /* rows, candidates */
@@ -375,7 +375,7 @@ static void tables_are_split_exactly(void **unused) {
 }
 
 typedef struct formula {
-    const sl_replica *replica;
+    const sl_replica_rate *replica;
     int64_t asked;
 } formula;
 
@@ -390,15 +390,15 @@ static sl_status compute(void *context, int replica, int microbatches, double *t
 static void a_formula_asked_for_gives_the_same_split_with_few_questions(void **unused) {
     (void)unused;
     uint64_t state = seed_of(6);
-    static sl_replica replica[64];
+    static sl_replica_rate replica[64];
     int limit[64], guess[64], split[64], expected[64];
     for (int n = 0; n < 200; n++) {
         int replicas = 1 + draw(&state, 64), microbatches = replicas + draw(&state, 60000);
         double makespan, same;
         for (int i = 0; i < replicas; i++) {
-            replica[i] = (sl_replica){.time = 1 + draw(&state, 1000),
-                                      .fill = draw(&state, 8),
-                                      .limit = i > 0 && n % 2 ? 1 + draw(&state, 3000) : 0};
+            replica[i] = (sl_replica_rate){.time = 1 + draw(&state, 1000),
+                                           .fill = draw(&state, 8),
+                                           .limit = i > 0 && n % 2 ? 1 + draw(&state, 3000) : 0};
             limit[i] = replica[i].limit;
         }
         assert_ok(sl_balance(replica, replicas, microbatches, expected, &makespan));

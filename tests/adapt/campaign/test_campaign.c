@@ -66,7 +66,7 @@ static void check_row(const sl_campaign_result *r, const sl_campaign_row *row) {
     sl_time now = 0;
     int done = 0;
     for (size_t i = 0; i < row->stretches; i++) {
-        const sl_stretch *s = &row->stretch[i];
+        const sl_campaign_stretch *s = &row->stretch[i];
         assert_int_equal(s->iteration, done);
         assert_true(s->start >= now - 1 && s->start <= now + 1);
         now = s->start + (s->count ? s->count * s->each : s->each);

@@ -4,7 +4,7 @@
 
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
-#include "plan/pipeline/place.h"
+#include "plan/pipeline/other_placement.h"
 #include "random_problem.h"
 
 #include <math.h>

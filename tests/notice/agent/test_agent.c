@@ -46,7 +46,7 @@ static void rings_are_found_read_in_order_and_losses_counted(void **state) {
     assert_ok(sl_rings_open(folder, &rings));
     assert_ok(sl_rings_look(rings));
     assert_int_equal(sl_rings_read(rings, 100, &source, &calls), 0);
-    sl_process self;
+    sl_process_id self;
     sl_process_find(&self);
     sl_record_ring *ring = job_ring(folder, &self, 3, 4, 64);
     for (int i = 0; i < 40; i++) {
@@ -94,7 +94,7 @@ static pid_t start_process(int rank, int calls, int space) {
     assert_int_equal(pipe2(told, O_CLOEXEC), 0);
     pid_t child = space ? (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0) : fork();
     if (child == 0) {
-        sl_process self;
+        sl_process_id self;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         sl_process_find(&self);
         sl_record_ring *ring = job_ring(folder, &self, rank, 2, 64);
@@ -226,7 +226,7 @@ static void processes_with_equal_ids_in_two_namespaces_are_told_apart(void **sta
     assert_int_equal(source[0].rank + source[1].rank, 1);
     sl_holds holds = {.folder = folder};
     char trouble[88];
-    sl_process both[2] = {source[0].process, source[1].process};
+    sl_process_id both[2] = {source[0].process, source[1].process};
     assert_ok(sl_holds_begin(&holds, 1, both, 2, job_now() + SL_SECOND, trouble, sizeof trouble));
     assert_string_equal(trouble, "");
     assert_int_equal(holds.gates, 2);
@@ -247,7 +247,7 @@ static void a_ring_of_another_version_is_an_error_that_names_both(void **state) 
     sl_rings *rings;
     sl_ring_source source;
     const sl_call *calls;
-    sl_process self;
+    sl_process_id self;
     sl_process_find(&self);
     sl_call call = call_of(SL_CALL_MPI_Send, 1, 1);
     sl_record_ring *ring = job_ring(folder, &self, 0, 1, 64);

@@ -9,7 +9,7 @@
 #define SL_TESTS_SIMULATED_JOB_H
 
 #include "base/random.h"
-#include "notice/control/cut.h"
+#include "notice/control/hold_cut.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 
 typedef struct job {
     sl_nodes nodes;
-    sl_node node;
+    sl_job_node node;
     sl_collection collection;
 } job;
 

@@ -1,7 +1,7 @@
 /* Holds of a real MPI program of four ranks, at random moments. SL_SEED is the program's and the moments'. */
 #include "base/random.h"
 #include "check.h"
-#include "notice/control/cut.h"
+#include "notice/control/hold_cut.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>

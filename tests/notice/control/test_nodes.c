@@ -5,8 +5,8 @@
 #include "notice/control/nodes.h"
 
 /* A heartbeat of one rank, with one of its fields as given; *node is NULL where it is not heard. */
-static sl_node *hear(sl_nodes *nodes, const char *field, json_t *value) {
-    sl_node *node = NULL;
+static sl_job_node *hear(sl_nodes *nodes, const char *field, json_t *value) {
+    sl_job_node *node = NULL;
     int news;
     json_t *rank =
         json_pack("{s:i,s:i,s:i,s:i,s:s}", "rank", 3, "pid", 77, "size", 4, "period", 6, "cpus", "0-3");
@@ -41,7 +41,7 @@ static void a_heartbeat_may_not_name_more_than_a_job_can_have(void **state) {
     assert_null(hear(&nodes, "node", json_string(name)));
     assert_null(hear(&nodes, "clock", json_string(name)));
     assert_null(hear(&nodes, "rank", json_string("3")));
-    const sl_node *node = hear(&nodes, "rank", json_integer(2));
+    const sl_job_node *node = hear(&nodes, "rank", json_integer(2));
     assert_non_null(node);
     assert_int_equal(node->ranks, 1);
     assert_int_equal(node->rank[0].rank, 2);

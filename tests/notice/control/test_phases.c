@@ -44,7 +44,7 @@ static void after(world *w, sl_time time) {
 }
 
 /* The phase and all that was asked for since the last time. */
-static void expect(world *w, sl_phase phase, const char *done) {
+static void expect(world *w, sl_watch_phase phase, const char *done) {
     assert_string_equal(w->done, done);
     assert_string_equal(sl_phase_name(w->phases.phase), sl_phase_name(phase));
     w->done[0] = 0;

@@ -65,7 +65,7 @@ static inline sl_time job_now(void) {
 /* ---- a rank ---- */
 
 /* As the probe does: a ring of this process, and its gate. */
-static inline sl_record_ring *job_ring(const char *folder, const sl_process *process, int rank, int size,
+static inline sl_record_ring *job_ring(const char *folder, const sl_process_id *process, int rank, int size,
                                        uint32_t records) {
     char name[SL_FILE_NAME];
     sl_ring_name(process, 0, name);
@@ -81,7 +81,7 @@ static inline sl_record_ring *job_ring(const char *folder, const sl_process *pro
     return (sl_record_ring *)(file + 1);
 }
 
-static inline sl_gate *job_gate(const char *folder, const sl_process *process, int rank) {
+static inline sl_gate *job_gate(const char *folder, const sl_process_id *process, int rank) {
     char name[SL_FILE_NAME];
     sl_gate_name(process, name);
     sl_gate *gate = sl_folder_make(folder, name, sizeof *gate);
@@ -122,7 +122,7 @@ static inline void job_call(sl_record_ring *ring, sl_gate_caller *caller, sl_gat
 static inline void job_rank(job *j, int rank) {
     job_shared *s = j->shared;
     const char *folder = j->folder[j->nodes == 2 && rank >= 2];
-    sl_process self;
+    sl_process_id self;
     sl_gate_caller caller = {0};
     sl_gate_channel *channel = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

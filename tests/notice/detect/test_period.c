@@ -22,7 +22,7 @@ static void open_program(program *p, size_t history) {
 }
 
 static void take(program *p) {
-    sl_iteration iteration;
+    sl_period_iteration iteration;
     while (sl_period_take(p->period, &iteration)) {
         if (iteration.period != p->told_period)
             p->iterations = 0;

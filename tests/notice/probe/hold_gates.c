@@ -7,7 +7,7 @@
  * (calls beyond the cut of a closed hold), ms MEDIAN LONGEST, and every reason of a hold that did not close.
  */
 #include "base/random.h"
-#include "notice/control/cut.h"
+#include "notice/control/hold_cut.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

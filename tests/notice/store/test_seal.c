@@ -4,9 +4,9 @@
 #include "base/memory.h"
 #include "check.h"
 #include "launch/redis.h"
-#include "notice/store/link.h"
 #include "notice/store/seal.h"
 #include "notice/store/store.h"
+#include "notice/store/store_link.h"
 
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 static struct {
     char folder[64], url[512];
     sl_redis redis;
-    sl_link link; /* as a stranger uses it */
+    sl_store_link link; /* as a stranger uses it */
 } server;
 
 static int begin(void **state) {
@@ -29,12 +29,12 @@ static int begin(void **state) {
     assert_ok(sl_redis_start(server.folder, NULL, &server.redis));
     assert_ok(sl_redis_wait(&server.redis, 10 * SL_SECOND));
     sl_redis_url(&server.redis, "127.0.0.1", server.url, sizeof server.url);
-    return sl_link_open(server.url, &server.link) == SL_OK ? 0 : -1;
+    return sl_store_link_open(server.url, &server.link) == SL_OK ? 0 : -1;
 }
 
 static int end(void **state) {
     (void)state;
-    sl_link_close(&server.link);
+    sl_store_link_close(&server.link);
     sl_redis_stop(&server.redis);
     return sl_path_remove(server.folder) == SL_OK ? 0 : -1;
 }
@@ -53,7 +53,7 @@ static redisReply *ask(int count, const char **words, const size_t *sizes) {
     size_t own[16];
     for (int i = 0; i < count; i++)
         own[i] = sizes && sizes[i] ? sizes[i] : strlen(words[i]);
-    assert_ok(sl_link_ask(&server.link, count, words, own, 20 * SL_SECOND, &reply));
+    assert_ok(sl_store_link_ask(&server.link, count, words, own, 20 * SL_SECOND, &reply));
     return reply;
 }
 

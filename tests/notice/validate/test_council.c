@@ -59,7 +59,7 @@ static size_t words_of(int self, int step, char words[64]) {
 
 static sl_status one_step(member *m, const sl_council *council, int step) {
     char words[64];
-    sl_gathered all = {0};
+    sl_council_parts all = {0};
     size_t size = words_of(m->self, step, words);
     sl_status status = council->gather_all(council->context, words, size, PATIENCE, &all);
     for (int i = 0; status == SL_OK && i < MEMBERS; i++) {

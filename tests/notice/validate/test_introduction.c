@@ -9,9 +9,9 @@ static void another_version_is_named_with_both_hosts(void **state) {
     (void)state;
     char *words[] = {(char *)(uintptr_t) "validate"}, host[80] = "";
     sl_validate_request request;
-    sl_gathered all;
+    sl_council_parts all;
     sl_company company;
-    const sl_place place = {0};
+    const sl_wire_address place = {0};
     assert_ok(sl_validate_request_read(1, words, &request));
     assert_ok(sl_gathered_open(2, &all));
     for (int i = 0; i < 2; i++) {

@@ -2,7 +2,7 @@
  */
 #include "base/clock.h"
 #include "check.h"
-#include "notice/validate/link.h"
+#include "notice/validate/link_test.h"
 #include "notice/validate/wire.h"
 
 #include <netinet/in.h>
@@ -29,7 +29,7 @@ static void *test_one(void *argument) {
 
 /* A wire over loopback, through a door. */
 static void connect_both(end both[2]) {
-    sl_place here;
+    sl_wire_address here;
     char why[96];
     int door, link = -1;
     assert_ok(sl_wire_listen(NULL, &here, &door));
@@ -93,7 +93,7 @@ static void an_end_that_says_nothing_ends_the_test_in_time(void **state) {
 
 static void a_stranger_at_the_door_is_nobody(void **state) {
     (void)state;
-    sl_place here;
+    sl_wire_address here;
     char why[96];
     int door, link = -1, stranger, friend;
     assert_ok(sl_wire_listen(NULL, &here, &door));
@@ -112,7 +112,7 @@ static void a_stranger_at_the_door_is_nobody(void **state) {
 
 static void an_address_where_nobody_listens_is_told(void **state) {
     (void)state;
-    sl_place here, peer;
+    sl_wire_address here, peer;
     char why[96];
     int door, other, file;
     assert_ok(sl_wire_listen(NULL, &here, &door));

@@ -8,7 +8,7 @@ static void assert_sound(int members, const sl_passes *p) {
     int *busy = calloc((size_t)members * (size_t)(p->passes + 1), sizeof *busy);
     int *used = calloc((size_t)p->passes + 1, sizeof *used);
     for (int i = 0; i < p->count; i++) {
-        const sl_pair *pair = &p->pair[i];
+        const sl_member_pair *pair = &p->pair[i];
         assert_true(pair->a >= 0 && pair->a < pair->b && pair->b < members);
         assert_true(pair->pass >= 0 && pair->pass < p->passes);
         if (i > 0)
@@ -94,7 +94,7 @@ static void all_pairs_take_as_few_passes_as_a_tournament(void **state) {
 
 static void given_links_count_once_however_often_they_are_named(void **state) {
     (void)state;
-    const sl_pair pair[] = {{3, 1, 0}, {1, 3, 0}, {0, 1, 0}, {1, 3, 0}};
+    const sl_member_pair pair[] = {{3, 1, 0}, {1, 3, 0}, {0, 1, 0}, {1, 3, 0}};
     sl_passes p;
     assert_ok(sl_passes_given(4, pair, 4, &p));
     assert_sound(4, &p);
@@ -111,12 +111,12 @@ static void links_between_two_camps_take_no_pass_more_than_the_busiest_member_ha
     printf("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 300; round++) {
         int side = 2 + (int)(sl_random_mix(at += SL_RANDOM_STEP) % 20), n = 2 * side, count = 0;
-        sl_pair pair[500];
+        sl_member_pair pair[500];
         int degree[64] = {0}, most = 0;
         for (int a = 0; a < side; a++)
             for (int b = side; b < n; b++)
                 if (sl_random_mix(at += SL_RANDOM_STEP) % 3 == 0) {
-                    pair[count++] = (sl_pair){a, b, 0};
+                    pair[count++] = (sl_member_pair){a, b, 0};
                     most = ++degree[a] > most ? degree[a] : most;
                     most = ++degree[b] > most ? degree[b] : most;
                 }
@@ -134,12 +134,12 @@ static void any_links_take_at_most_twice_what_none_can_beat(void **state) {
     uint64_t at = 7;
     for (int round = 0; round < 300; round++) {
         int n = 2 + (int)(sl_random_mix(at += SL_RANDOM_STEP) % 30), count = 0;
-        sl_pair pair[500];
+        sl_member_pair pair[500];
         int degree[64] = {0}, most = 0;
         for (int a = 0; a < n; a++)
             for (int b = a + 1; b < n; b++)
                 if (sl_random_mix(at += SL_RANDOM_STEP) % 2) {
-                    pair[count++] = (sl_pair){b, a, 0};
+                    pair[count++] = (sl_member_pair){b, a, 0};
                     most = ++degree[a] > most ? degree[a] : most;
                     most = ++degree[b] > most ? degree[b] : most;
                 }
@@ -155,9 +155,9 @@ static void any_links_take_at_most_twice_what_none_can_beat(void **state) {
 static void a_link_of_nobody_is_refused(void **state) {
     (void)state;
     sl_passes p;
-    assert_fails(sl_passes_given(4, &(sl_pair){1, 4, 0}, 1, &p), SL_EINVAL, "1-4");
-    assert_fails(sl_passes_given(4, &(sl_pair){-1, 2, 0}, 1, &p), SL_EINVAL, "-1-2");
-    assert_fails(sl_passes_given(4, &(sl_pair){2, 2, 0}, 1, &p), SL_EINVAL, "2-2");
+    assert_fails(sl_passes_given(4, &(sl_member_pair){1, 4, 0}, 1, &p), SL_EINVAL, "1-4");
+    assert_fails(sl_passes_given(4, &(sl_member_pair){-1, 2, 0}, 1, &p), SL_EINVAL, "-1-2");
+    assert_fails(sl_passes_given(4, &(sl_member_pair){2, 2, 0}, 1, &p), SL_EINVAL, "2-2");
 }
 
 int main(void) {

@@ -2,8 +2,8 @@
 #include "check.h"
 #include "notice/validate/readings.h"
 
-static sl_cores cores_of(const char *list) {
-    sl_cores cores = {{0}};
+static sl_core_set cores_of(const char *list) {
+    sl_core_set cores = {{0}};
     for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
         sl_cores_add(&cores, atoi(at));
     return cores;
@@ -58,7 +58,7 @@ static void only_the_processors_of_a_set_count_as_busy(void **state) {
                                "cpu1 200 0 20 8000 10 0 0 0 0 0\n"
                                "cpu12 7 0 0 5 5 0 0 0 0 0\n"
                                "intr 123 4\nctxt 5\nbtime 1\n";
-    sl_cores zero = cores_of("0"), both = cores_of("0,1"), none = cores_of("5");
+    sl_core_set zero = cores_of("0"), both = cores_of("0,1"), none = cores_of("5");
     assert_int_equal(sl_read_busy(text, &zero), 100 + 1 + 50 + 2 + 3 + 4);
     assert_int_equal(sl_read_busy(text, &both), 160 + 220);
     assert_int_equal(sl_read_busy(text, &none), -1);
@@ -66,7 +66,7 @@ static void only_the_processors_of_a_set_count_as_busy(void **state) {
 
 static void a_process_may_have_brackets_and_blanks_in_its_name(void **state) {
     (void)state;
-    sl_process p;
+    sl_process_reading p;
     assert_true(
         sl_read_process("4711 (a) R (b) x) S 1 4711 4711 0 -1 4194560 120 0 0 0 31 11 0 0 20 0 1 0 12345 "
                         "2240512 174 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0 0 0 0 0 0 "
@@ -84,7 +84,7 @@ static void the_clock_is_the_mean_of_the_sets_processors(void **state) {
     (void)state;
     static const char text[] = "processor\t: 0\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2000.000\n\n"
                                "processor\t: 1\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 3000.500\n\n";
-    sl_cores one = cores_of("1"), both = cores_of("0,1"), other = cores_of("7");
+    sl_core_set one = cores_of("1"), both = cores_of("0,1"), other = cores_of("7");
     assert_near(sl_read_cpuinfo(text, &one), 3000.5, 1e-9);
     assert_near(sl_read_cpuinfo(text, &both), 2500.25, 1e-9);
     assert_near(sl_read_cpuinfo(text, &other), 0, 0);

@@ -8,7 +8,7 @@
 typedef struct table {
     sl_measured_device device[DEVICES];
     sl_measured_link link[LINKS];
-    sl_measured m;
+    sl_validation m;
     sl_verdicts v;
 } table;
 

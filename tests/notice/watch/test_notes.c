@@ -90,7 +90,7 @@ static void events_that_nobody_takes_do_not_fill_the_memory(void **state) {
     assert_int_equal(note.kind, SL_NOTE_DONE);
     assert_int_equal(first, 0); /* the beginning of a story, and not its end */
     assert_true(taken >= 100 && taken <= 2000);
-    for (queued *q = n->passed; q; q = q->next)
+    for (queued_notice *q = n->passed; q; q = q->next)
         passed++;
     assert_true(passed >= 100 && passed <= 2000);
     tell_passed(n);

@@ -1,8 +1,8 @@
 /* Where a process stands in a job, from what each launcher puts into the environment, and what keeps the
  * probe out of a program. */
 #include "check.h"
-#include "notice/watch/place.h"
-#include "notice/watch/program.h"
+#include "notice/watch/launch_position.h"
+#include "notice/watch/watched_program.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,16 +14,16 @@ static void set(const char *const *pairs) {
         setenv(pairs[0], pairs[1], 1);
 }
 
-static sl_place place_of(const char *const *pairs) {
-    sl_place place;
+static sl_launch_position place_of(const char *const *pairs) {
+    sl_launch_position place;
     set(pairs);
-    sl_place_find("/tmp", &place);
+    sl_launch_position_find("/tmp", &place);
     return place;
 }
 
 static void a_command_without_a_launcher_is_alone(void **state) {
     (void)state;
-    sl_place p = place_of((const char *const[]){NULL});
+    sl_launch_position p = place_of((const char *const[]){NULL});
     assert_false(p.inside);
     assert_false(p.several);
     assert_int_equal(p.rank, 0);
@@ -33,7 +33,7 @@ static void a_command_without_a_launcher_is_alone(void **state) {
 
 static void a_batch_script_of_slurm_is_no_rank(void **state) {
     (void)state;
-    sl_place p =
+    sl_launch_position p =
         place_of((const char *const[]){"SLURM_JOB_ID", "12", "SLURM_PROCID", "0", "SLURM_NNODES", "4", NULL});
     assert_false(p.inside);
     p = place_of((const char *const[]){"SLURM_JOB_ID", "12", "SLURM_STEP_ID", "4294967291", "SLURM_PROCID",
@@ -43,9 +43,9 @@ static void a_batch_script_of_slurm_is_no_rank(void **state) {
 
 static void a_task_of_srun_is_a_rank(void **state) {
     (void)state;
-    sl_place p = place_of((const char *const[]){"SLURM_JOB_ID", "12", "SLURM_STEP_ID", "3", "SLURM_PROCID",
-                                                "5", "SLURM_NTASKS", "8", "SLURM_LOCALID", "1",
-                                                "SLURM_STEP_NUM_NODES", "2", NULL});
+    sl_launch_position p = place_of(
+        (const char *const[]){"SLURM_JOB_ID", "12", "SLURM_STEP_ID", "3", "SLURM_PROCID", "5", "SLURM_NTASKS",
+                              "8", "SLURM_LOCALID", "1", "SLURM_STEP_NUM_NODES", "2", NULL});
     assert_true(p.inside);
     assert_true(p.several);
     assert_int_equal(p.rank, 5);
@@ -56,9 +56,9 @@ static void a_task_of_srun_is_a_rank(void **state) {
 
 static void a_rank_of_open_mpi_knows_whether_there_are_other_nodes(void **state) {
     (void)state;
-    sl_place p = place_of((const char *const[]){"PMIX_NAMESPACE", "31337", "OMPI_COMM_WORLD_RANK", "3",
-                                                "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                                "4", "OMPI_COMM_WORLD_LOCAL_RANK", "3", NULL});
+    sl_launch_position p = place_of((const char *const[]){
+        "PMIX_NAMESPACE", "31337", "OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_SIZE", "4",
+        "OMPI_COMM_WORLD_LOCAL_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_RANK", "3", NULL});
     assert_true(p.inside);
     assert_false(p.several);
     assert_string_equal(p.job, "31337");
@@ -70,13 +70,13 @@ static void a_rank_of_open_mpi_knows_whether_there_are_other_nodes(void **state)
 
 static void ranks_of_a_launcher_that_names_no_job_share_a_name(void **state) {
     (void)state;
-    sl_place a = place_of((const char *const[]){"PMI_RANK", "0", "PMI_SIZE", "2", "MPI_LOCALNRANKS", "2",
-                                                "MPI_LOCALRANKID", "0", NULL});
-    sl_place b = place_of((const char *const[]){"PMI_RANK", "1", "PMI_SIZE", "2", "MPI_LOCALNRANKS", "2",
-                                                "MPI_LOCALRANKID", "1", NULL});
+    sl_launch_position a = place_of((const char *const[]){"PMI_RANK", "0", "PMI_SIZE", "2", "MPI_LOCALNRANKS",
+                                                          "2", "MPI_LOCALRANKID", "0", NULL});
+    sl_launch_position b = place_of((const char *const[]){"PMI_RANK", "1", "PMI_SIZE", "2", "MPI_LOCALNRANKS",
+                                                          "2", "MPI_LOCALRANKID", "1", NULL});
     char first[200], second[200];
-    sl_place_folder(&a, first, sizeof first);
-    sl_place_folder(&b, second, sizeof second);
+    sl_launch_position_folder(&a, first, sizeof first);
+    sl_launch_position_folder(&b, second, sizeof second);
     assert_true(a.inside);
     assert_string_equal(first, second);
     assert_string_equal(a.job, b.job);
@@ -85,44 +85,44 @@ static void ranks_of_a_launcher_that_names_no_job_share_a_name(void **state) {
 
 static void a_rank_of_torchrun_knows_its_place(void **state) {
     (void)state;
-    sl_place a = place_of((const char *const[]){"TORCHELASTIC_RUN_ID",
-                                                "none",
-                                                "RANK",
-                                                "3",
-                                                "WORLD_SIZE",
-                                                "4",
-                                                "LOCAL_RANK",
-                                                "1",
-                                                "LOCAL_WORLD_SIZE",
-                                                "2",
-                                                "MASTER_ADDR",
-                                                "10.0.0.1",
-                                                "MASTER_PORT",
-                                                "29500",
-                                                "TORCHELASTIC_RESTART_COUNT",
-                                                "0",
-                                                "SLURM_JOB_ID",
-                                                "12",
-                                                "SLURM_STEP_ID",
-                                                "3",
-                                                "SLURM_PROCID",
-                                                "1",
-                                                NULL});
+    sl_launch_position a = place_of((const char *const[]){"TORCHELASTIC_RUN_ID",
+                                                          "none",
+                                                          "RANK",
+                                                          "3",
+                                                          "WORLD_SIZE",
+                                                          "4",
+                                                          "LOCAL_RANK",
+                                                          "1",
+                                                          "LOCAL_WORLD_SIZE",
+                                                          "2",
+                                                          "MASTER_ADDR",
+                                                          "10.0.0.1",
+                                                          "MASTER_PORT",
+                                                          "29500",
+                                                          "TORCHELASTIC_RESTART_COUNT",
+                                                          "0",
+                                                          "SLURM_JOB_ID",
+                                                          "12",
+                                                          "SLURM_STEP_ID",
+                                                          "3",
+                                                          "SLURM_PROCID",
+                                                          "1",
+                                                          NULL});
     assert_true(a.inside);
     assert_true(a.several);
     assert_int_equal(a.rank, 3);
     assert_int_equal(a.size, 4);
     assert_int_equal(a.local_rank, 1);
-    sl_place b = place_of((const char *const[]){
+    sl_launch_position b = place_of((const char *const[]){
         "TORCHELASTIC_RUN_ID", "none", "RANK", "0", "WORLD_SIZE", "4", "LOCAL_RANK", "0", "LOCAL_WORLD_SIZE",
         "4", "MASTER_ADDR", "10.0.0.1", "MASTER_PORT", "29500", "TORCHELASTIC_RESTART_COUNT", "0", NULL});
     assert_false(b.several);
     assert_string_equal(a.job, b.job);
     setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
-    sl_place_find("/tmp", &b);
+    sl_launch_position_find("/tmp", &b);
     assert_string_not_equal(a.job, b.job);
     setenv("WORLD_SIZE", "many", 1);
-    sl_place_find("/tmp", &b);
+    sl_launch_position_find("/tmp", &b);
     assert_false(b.inside);
 }
 
@@ -130,13 +130,13 @@ static void ranks_with_the_variables_of_torch_meet(void **state) {
     (void)state;
     const char *const pairs[] = {"RANK",     "1",           "WORLD_SIZE", "2", "MASTER_ADDR",
                                  "10.0.0.1", "MASTER_PORT", "29500",      NULL};
-    sl_place p = place_of(pairs);
+    sl_launch_position p = place_of(pairs);
     assert_true(p.inside);
     assert_true(p.several);
     assert_int_equal(p.rank, 1);
     assert_int_equal(p.local_rank, -1);
     setenv("OMPI_COMM_WORLD_RANK", "3", 1);
-    sl_place_find("/tmp", &p);
+    sl_launch_position_find("/tmp", &p);
     assert_int_equal(p.rank, 3); /* the launcher knows it better */
     p = place_of((const char *const[]){"RANK", "1", "WORLD_SIZE", "2", NULL}); /* may mean anything */
     assert_false(p.inside);
@@ -144,11 +144,11 @@ static void ranks_with_the_variables_of_torch_meet(void **state) {
 
 static void a_name_from_outside_makes_no_path(void **state) {
     (void)state;
-    sl_place p =
+    sl_launch_position p =
         place_of((const char *const[]){"PMIX_NAMESPACE", "prterun-../../x:y@1", "OMPI_COMM_WORLD_RANK", "0",
                                        "OMPI_COMM_WORLD_SIZE", "1", "OMPI_COMM_WORLD_LOCAL_SIZE", "1", NULL});
     char name[200];
-    sl_place_folder(&p, name, sizeof name);
+    sl_launch_position_folder(&p, name, sizeof name);
     assert_null(strchr(name, '/'));
     assert_null(strchr(p.job, ':'));
 }

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const sl_place first = {.job = "job", .inside = 1, .rank = 0, .size = 4, .several = 1};
-static const sl_place other = {.job = "job", .inside = 1, .rank = 2, .size = 4, .several = 1};
+static const sl_launch_position first = {.job = "job", .inside = 1, .rank = 0, .size = 4, .several = 1};
+static const sl_launch_position other = {.job = "job", .inside = 1, .rank = 2, .size = 4, .several = 1};
 
 static int make(void **state) {
     static char folder[64];
@@ -85,7 +85,7 @@ static void a_node_that_comes_first_waits_for_the_url(void **state) {
 
 static void one_node_meets_on_a_socket_that_no_other_user_can_open(void **state) {
     const char *folder = *state;
-    static const sl_place alone = {.job = "job", .size = 1};
+    static const sl_launch_position alone = {.job = "job", .size = 1};
     _Atomic uint32_t stop = 0;
     sl_rendezvous r;
     assert_ok(sl_rendezvous_open(&r, &alone, folder, folder, NULL, NULL));

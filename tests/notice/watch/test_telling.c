@@ -3,9 +3,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "check.h"
-#include "notice/watch/metrics.h"
-#include "notice/watch/report.h"
 #include "notice/watch/view.h"
+#include "notice/watch/watch_metrics.h"
+#include "notice/watch/watch_report.h"
 #include "notice/watch/words.h"
 
 #include <jansson.h>
@@ -187,21 +187,21 @@ static sl_event change(sl_event_kind kind, int iteration, double seconds) {
 static void the_report_has_phases_with_their_suspects(void **state) {
     (void)state;
     char *const command[] = {"prog", "--n", "4", NULL};
-    sl_report report;
-    assert_ok(sl_report_open(&report, command, "job"));
+    sl_watch_report report;
+    assert_ok(sl_watch_report_open(&report, command, "job"));
     sl_status_view v = healthy();
     v.iteration = 50;
-    sl_report_view(&report, &v);
+    sl_watch_report_view(&report, &v);
     sl_event onset = change(SL_EVENT_ONSET, 60, 1.5), relief = change(SL_EVENT_RELIEF, 90, 4.5);
-    assert_ok(sl_report_event(&report, &onset));
+    assert_ok(sl_watch_report_event(&report, &onset));
     v = slow();
-    sl_report_view(&report, &v);
-    assert_ok(sl_report_event(&report, &relief));
+    sl_watch_report_view(&report, &v);
+    assert_ok(sl_watch_report_event(&report, &relief));
     v.slow = 0, v.level_ms = 8;
     v.verdict[v.verdicts++] = device(3); /* said after the relief: still of the slow phase */
-    sl_report_view(&report, &v);
+    sl_watch_report_view(&report, &v);
     char *text, *json;
-    assert_ok(sl_report_texts(&report, 7, 6 * SL_SECOND, "", &text, &json));
+    assert_ok(sl_watch_report_texts(&report, 7, 6 * SL_SECOND, "", &text, &json));
     json_t *j = json_loads(json, 0, NULL);
     assert_non_null(j);
     assert_int_equal(json_integer_value(json_object_get(j, "exit_code")), 7);
@@ -227,68 +227,68 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     assert_non_null(strstr(text, "slow     iteration 60 to 89"));
     assert_non_null(strstr(text, "verdict: device of rank 3 x 2.50 (cgroup \"quota\"): throttled"));
     free(text);
-    sl_report_close(&report);
+    sl_watch_report_close(&report);
 }
 
 static void relief_from_one_of_two_troubles_is_no_healthy_phase(void **state) {
     (void)state;
     char *const command[] = {"prog", NULL};
-    sl_report report;
-    assert_ok(sl_report_open(&report, command, "job"));
+    sl_watch_report report;
+    assert_ok(sl_watch_report_open(&report, command, "job"));
     sl_event onset = change(SL_EVENT_ONSET, 60, 1), more = change(SL_EVENT_ONSET, 70, 2);
     sl_event less = change(SL_EVENT_RELIEF, 80, 3), none = change(SL_EVENT_RELIEF, 90, 4);
     sl_status_view v = slow();
     const sl_event *events[] = {&onset, &more, &less, &none};
     for (int i = 0; i < 4; i++) {
-        assert_ok(sl_report_event(&report, events[i]));
+        assert_ok(sl_watch_report_event(&report, events[i]));
         v.slow = i < 3;
-        sl_report_view(&report, &v);
+        sl_watch_report_view(&report, &v);
     }
     assert_int_equal(report.phases, 5);
     static const int expected[] = {0, 1, 1, 1, 0};
     for (int i = 0; i < 5; i++)
         assert_int_equal(report.phase[i].slow, expected[i]);
-    sl_report_close(&report);
+    sl_watch_report_close(&report);
 }
 
 static void a_program_that_wavers_for_ever_keeps_its_newest_phases(void **state) {
     (void)state;
     char *const command[] = {"prog", NULL};
     char *text, *json;
-    sl_report report;
-    assert_ok(sl_report_open(&report, command, "job"));
+    sl_watch_report report;
+    assert_ok(sl_watch_report_open(&report, command, "job"));
     for (int i = 1; i <= 20000; i++) {
         sl_event event = change(i % 2 ? SL_EVENT_ONSET : SL_EVENT_RELIEF, i, i);
-        assert_ok(sl_report_event(&report, &event));
+        assert_ok(sl_watch_report_event(&report, &event));
     }
     assert_in_range(report.phases, 100, 2000);
     assert_int_equal(report.phase[0].from, 0);
     assert_int_equal(report.phase[report.phases - 1].from, 20000);
-    assert_ok(sl_report_texts(&report, 0, 6 * SL_SECOND, "", &text, &json));
+    assert_ok(sl_watch_report_texts(&report, 0, 6 * SL_SECOND, "", &text, &json));
     assert_non_null(strstr(text, "phases after the first are left out here; events.jsonl has them"));
     free(text);
     free(json);
-    sl_report_close(&report);
+    sl_watch_report_close(&report);
 }
 
 static void what_could_not_be_told_is_in_the_report(void **state) {
     (void)state;
     char *const command[] = {"prog", NULL};
-    sl_report report;
-    assert_ok(sl_report_open(&report, command, "job"));
+    sl_watch_report report;
+    assert_ok(sl_watch_report_open(&report, command, "job"));
     sl_event onset = change(SL_EVENT_ONSET, 60, 1.5);
-    assert_ok(sl_report_event(&report, &onset));
+    assert_ok(sl_watch_report_event(&report, &onset));
     sl_status_view v = healthy();
     v.slow = 1;
     v.verdict[v.verdicts++] =
         (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .why = "because of fog"};
-    sl_report_view(&report, &v);
+    sl_watch_report_view(&report, &v);
     char *text, *json;
-    assert_ok(sl_report_texts(&report, 0, 6 * SL_SECOND, "", &text, &json));
+    assert_ok(sl_watch_report_texts(&report, 0, 6 * SL_SECOND, "", &text, &json));
     assert_non_null(strstr(text, "cannot tell: because of fog"));
     free(text);
     free(json);
-    sl_report_close(&report);
+    sl_watch_report_close(&report);
 }
 
 int main(void) {

@@ -11,7 +11,7 @@
 
 static void assert_axis(double low, double high, int most, double from, double to, double step,
                         int decimals) {
-    sl_axis axis = sl_axis_around(low, high, most);
+    sl_chart_axis axis = sl_axis_around(low, high, most);
     assert_near(axis.low, from, 1e-12 * fabs(from));
     assert_near(axis.high, to, 1e-12 * fabs(to));
     assert_near(axis.step, step, 1e-12 * step);
@@ -37,7 +37,7 @@ static void counts_have_no_tick_between_two_of_them(void **state) {
     } cases[] = {{0, 5, 0, 5, 1},   {0, 1, 0, 1, 1},   {7, 7, 7, 8, 1},          {3, 13, 3, 13, 1},
                  {0, 11, 0, 12, 2}, {0, 39, 0, 40, 5}, {0, 9999, 0, 10000, 1000}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        sl_axis axis = sl_axis_whole(cases[i].low, cases[i].high, 10);
+        sl_chart_axis axis = sl_axis_whole(cases[i].low, cases[i].high, 10);
         assert_near(axis.low, cases[i].from, 0);
         assert_near(axis.high, cases[i].to, 0);
         assert_near(axis.step, cases[i].step, 0);
@@ -48,7 +48,7 @@ static void counts_have_no_tick_between_two_of_them(void **state) {
 static void labels_are_exact(void **state) {
     (void)state;
     static const char *const expected[] = {"-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"};
-    sl_axis axis = sl_axis_around(-0.2, 0.3, 5);
+    sl_chart_axis axis = sl_axis_around(-0.2, 0.3, 5);
     assert_int_equal(axis.steps, 5);
     for (int i = 0; i <= axis.steps; i++) {
         char text[64];
@@ -68,7 +68,7 @@ static void an_axis_encloses_its_range_with_the_least_steps_that_fit(void **stat
         double scale = pow(10, rand() % 13 - 6), low = (rand() % 2001 - 1000) * scale,
                high = low + (1 + rand() % 1000) * scale;
         int most = 2 + rand() % 12;
-        sl_axis axis = sl_axis_around(low, high, most);
+        sl_chart_axis axis = sl_axis_around(low, high, most);
         double slip = axis.step * 1e-5, lead = axis.step / pow(10, floor(log10(axis.step) + 1e-9));
         assert_true(axis.low <= low + slip && low - axis.low < axis.step);
         assert_true(axis.high >= high - slip && axis.high - high < axis.step);
@@ -85,7 +85,7 @@ static void ranges_without_width_or_sense_still_give_an_axis(void **state) {
     const double ranges[][2] = {{5, 5}, {0, 0},       {-1e-300, 1e-300}, {NAN, 3},      {-INFINITY, INFINITY},
                                 {9, 1}, {1e12, 1e12}, {-7, -7},          {1, 1 + 1e-15}};
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        sl_axis axis = sl_axis_around(ranges[i][0], ranges[i][1], 8);
+        sl_chart_axis axis = sl_axis_around(ranges[i][0], ranges[i][1], 8);
         assert_true(isfinite(axis.low) && isfinite(axis.high) && axis.high > axis.low && axis.step > 0);
         assert_true(axis.steps >= 1 && axis.steps <= 8);
         if (ranges[i][0] == ranges[i][1])
@@ -147,7 +147,7 @@ static void draw(const sl_chart *chart, char **svg) {
     fclose(out);
 }
 
-static sl_chart chart_of(int points, const double *x, int count, const sl_series *series) {
+static sl_chart chart_of(int points, const double *x, int count, const sl_chart_line *series) {
     return (sl_chart){.title = "a title",
                       .x_label = "delay (ms)",
                       .y_label = "makespan (ms)",
@@ -163,7 +163,7 @@ static sl_chart chart_of(int points, const double *x, int count, const sl_series
 static void points_stand_where_their_numbers_are(void **state) {
     (void)state;
     const double x[] = {10, 0}, y[] = {10, 0};
-    sl_series series = {.name = "a", .y = y};
+    sl_chart_line series = {.name = "a", .y = y};
     sl_chart chart = chart_of(2, x, 1, &series);
     char *svg = NULL;
     draw(&chart, &svg);
@@ -179,7 +179,7 @@ static void points_stand_where_their_numbers_are(void **state) {
 static void a_missing_value_is_a_gap(void **state) {
     (void)state;
     const double x[] = {0, 4, 8, 16}, y[] = {1, NAN, 4, 4};
-    sl_series series = {.name = "a", .y = y};
+    sl_chart_line series = {.name = "a", .y = y};
     sl_chart chart = chart_of(4, x, 1, &series);
     char *svg = NULL;
     draw(&chart, &svg);
@@ -196,11 +196,11 @@ static void a_missing_value_is_a_gap(void **state) {
 static void series_differ_without_colour(void **state) {
     (void)state;
     const double x[] = {0, 10}, y[] = {1, 2};
-    sl_series series[30];
+    sl_chart_line series[30];
     char names[30][8], *seen[30];
     for (int k = 0; k < 30; k++) {
         snprintf(names[k], sizeof names[k], "s%d", k);
-        series[k] = (sl_series){.name = names[k], .y = y};
+        series[k] = (sl_chart_line){.name = names[k], .y = y};
     }
     sl_chart chart = chart_of(2, x, 30, series);
     char *svg = NULL;
@@ -234,11 +234,11 @@ static void series_differ_without_colour(void **state) {
 static void names_do_not_lie_on_each_other(void **state) {
     (void)state;
     const double x[] = {0, 10}, y[] = {100, 100}, none[] = {NAN, NAN};
-    sl_series series[] = {{.name = "n0", .y = y},
-                          {.name = "n1", .y = y},
-                          {.name = "n2", .y = none},
-                          {.name = "n3", .y = y},
-                          {.name = "n4", .y = none}};
+    sl_chart_line series[] = {{.name = "n0", .y = y},
+                              {.name = "n1", .y = y},
+                              {.name = "n2", .y = none},
+                              {.name = "n3", .y = y},
+                              {.name = "n4", .y = none}};
     sl_chart chart = chart_of(2, x, 5, series);
     char *svg = NULL;
     draw(&chart, &svg);
@@ -265,7 +265,7 @@ static void changes_have_their_signs_where_there_is_no_room_for_all(void **state
     sl_chart_mark mark[MARKS];
     const double x[] = {0, 100}, y[] = {1, 2};
     const char *const label[] = {"a", "b"};
-    const sl_series series = {.name = "s", .y = y};
+    const sl_chart_line series = {.name = "s", .y = y};
     for (int i = 0; i < MARKS; i++) {
         snprintf(name[i], sizeof name[i], "%d", 10 + i);
         mark[i] = (sl_chart_mark){.x = 5 + i, .sign = name[i], .text = "t", .is_change = i % 10 == 3};
@@ -281,7 +281,7 @@ static void changes_have_their_signs_where_there_is_no_room_for_all(void **state
                       .series = &series,
                       .marks = MARKS,
                       .mark = mark};
-    const sl_axis axis = sl_axis_whole(0, 100, 10);
+    const sl_chart_axis axis = sl_axis_whole(0, 100, 10);
     sl_chart_signs signs;
     assert_ok(sl_chart_signs_place(&chart, &axis, 76, 620, &signs));
     int shown = 0, changes = 0;
@@ -316,7 +316,8 @@ static void categories_have_markers_and_no_lines(void **state) {
     (void)state;
     static const char *const words[] = {"slow & steady", "<fast>", "batched", "inorder"};
     const double y[] = {1, 2, 3, NAN}, bound[] = {1, 1, 1, 1};
-    sl_series series[] = {{.name = "a<b", .y = y}, {.name = "lower bound", .y = bound, .is_reference = 1}};
+    sl_chart_line series[] = {{.name = "a<b", .y = y},
+                              {.name = "lower bound", .y = bound, .is_reference = 1}};
     sl_chart chart = chart_of(4, NULL, 2, series);
     chart.label = words;
     char *svg = NULL;
@@ -332,7 +333,7 @@ static void categories_have_markers_and_no_lines(void **state) {
 static void nothing_to_draw_is_drawn_too(void **state) {
     (void)state;
     const double x[] = {3}, y[] = {NAN};
-    sl_series series = {.name = "a", .y = y};
+    sl_chart_line series = {.name = "a", .y = y};
     for (int count = 0; count < 2; count++)
         for (int points = 0; points < 2; points++) {
             sl_chart chart = chart_of(points, x, count, &series);
@@ -372,7 +373,7 @@ static void bars_are_as_long_as_their_values(void **state) {
 static void a_full_device_is_an_error(void **state) {
     (void)state;
     const double x[] = {0, 1}, y[] = {1, 2};
-    sl_series series = {.name = "a", .y = y};
+    sl_chart_line series = {.name = "a", .y = y};
     sl_bar bar = {.name = "one", .value = 1};
     sl_chart chart = chart_of(2, x, 1, &series);
     sl_bars bars = {.title = "t", .x_label = "ms", .count = 1, .bar = &bar, .reference = NAN};
@@ -387,7 +388,7 @@ static void a_full_device_is_an_error(void **state) {
 static void every_allocation_may_fail(void **state) {
     (void)state;
     const double x[] = {0, 1}, y[] = {1, 2};
-    sl_series series = {.name = "a", .y = y};
+    sl_chart_line series = {.name = "a", .y = y};
     sl_chart chart = chart_of(2, x, 1, &series);
     for (long n = 0;; n++) {
         char *text = NULL;

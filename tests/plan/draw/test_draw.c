@@ -3,9 +3,9 @@
 
 #include "base/memory.h"
 #include "plan/draw/escape.h"
+#include "plan/draw/gantt_text.h"
 #include "plan/draw/html.h"
 #include "plan/draw/svg.h"
-#include "plan/draw/text.h"
 #include "plan/draw/trace.h"
 
 #include <limits.h>

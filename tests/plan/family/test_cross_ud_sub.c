@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "plan/family/cross_ud_sub.h"
-#include "plan/family/phases.h"
+#include "plan/family/greedy_pass.h"
 #include "plan/family/windows.h"
 #include "plan/search/plan.h"
 

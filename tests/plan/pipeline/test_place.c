@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "plan/pipeline/layers.h"
-#include "plan/pipeline/place.h"
+#include "plan/pipeline/other_placement.h"
 
 /* Two ranks; rank 0 takes 7 ns for F, rank 1 takes 10. */
 static void make_two(sl_problem *p) {

@@ -9,8 +9,8 @@
 #include "plan/bound/bound.h"
 #include "plan/family/family.h"
 #include "plan/pipeline/layers.h"
-#include "plan/search/cut.h"
 #include "plan/search/improve.h"
+#include "plan/search/layer_cut.h"
 #include "plan/search/plan.h"
 #include "plan/timing/replay.h"
 

@@ -20,12 +20,13 @@ static sl_fault slow_link(int from, int to) {
                       .latency_ms = 5};
 }
 
-static sl_link_emulation between(sl_fault *faults, int count, int iteration, sl_seat from, sl_seat to) {
+static sl_link_emulation between(sl_fault *faults, int count, int iteration, sl_run_position from,
+                                 sl_run_position to) {
     sl_run run = {.fault = faults, .faults = count};
     return sl_faults_between(&run, NULL, iteration, from, to);
 }
 
-static int is_slow(sl_fault fault, sl_seat from, sl_seat to) {
+static int is_slow(sl_fault fault, sl_run_position from, sl_run_position to) {
     sl_link_emulation link = between(&fault, 1, 10, from, to);
     assert_true(link.latency == 0 || link.latency == 5 * SL_MS);
     return link.latency > 0;
@@ -39,13 +40,13 @@ static void a_link_of_a_pipeline_is_between_neighbours_of_each_replica_and_tenso
     one.tensor = 0;
     for (int replica = 0; replica < 2; replica++)
         for (int tensor = 0; tensor < 2; tensor++) {
-            sl_seat a = {1, replica, tensor}, b = {2, replica, tensor};
+            sl_run_position a = {1, replica, tensor}, b = {2, replica, tensor};
             assert_true(is_slow(all, a, b));
             assert_false(is_slow(all, b, a)); /* directed */
             assert_int_equal(is_slow(one, a, b), replica == 1 && tensor == 0);
-            assert_false(is_slow(all, a, (sl_seat){2, 1 - replica, tensor}));
-            assert_false(is_slow(all, a, (sl_seat){2, replica, 1 - tensor}));
-            assert_false(is_slow(all, a, (sl_seat){3, replica, tensor}));
+            assert_false(is_slow(all, a, (sl_run_position){2, 1 - replica, tensor}));
+            assert_false(is_slow(all, a, (sl_run_position){2, replica, 1 - tensor}));
+            assert_false(is_slow(all, a, (sl_run_position){3, replica, tensor}));
         }
 }
 
@@ -57,13 +58,13 @@ static void a_link_between_replicas_is_between_the_same_rank_of_two(void **state
     one = all;
     one.tensor = 1;
     for (int tensor = 0; tensor < 2; tensor++) {
-        sl_seat a = {1, 2, tensor}, b = {1, 0, tensor};
+        sl_run_position a = {1, 2, tensor}, b = {1, 0, tensor};
         assert_true(is_slow(all, a, b));
         assert_false(is_slow(all, b, a));
         assert_int_equal(is_slow(one, a, b), tensor == 1);
-        assert_false(is_slow(all, a, (sl_seat){1, 1, tensor}));
-        assert_false(is_slow(all, (sl_seat){0, 2, tensor}, (sl_seat){0, 0, tensor}));
-        assert_false(is_slow(all, a, (sl_seat){1, 0, 1 - tensor}));
+        assert_false(is_slow(all, a, (sl_run_position){1, 1, tensor}));
+        assert_false(is_slow(all, (sl_run_position){0, 2, tensor}, (sl_run_position){0, 0, tensor}));
+        assert_false(is_slow(all, a, (sl_run_position){1, 0, 1 - tensor}));
     }
 }
 
@@ -74,7 +75,7 @@ static void latencies_add_up_and_a_fault_ends(void **state) {
     faults[1].end = 15;
     faults[2].latency_ms = 0;
     faults[2].bandwidth_gbps = 8;
-    const sl_seat a = {0, 0, 0}, b = {1, 0, 0};
+    const sl_run_position a = {0, 0, 0}, b = {1, 0, 0};
     static const struct {
         int iteration;
         sl_time latency;
@@ -123,12 +124,12 @@ static sl_fault slow_card(int rank, double latency_ms, double gbps) {
     return f;
 }
 
-static sl_link_emulation emulated(const cluster *c, sl_seat from, sl_seat to) {
+static sl_link_emulation emulated(const cluster *c, sl_run_position from, sl_run_position to) {
     return sl_faults_between(&c->run, &c->trainer, 10, from, to);
 }
 
 /* All pairs of processes that talk: neighbours of a pipeline, replicas of a rank. */
-static int talk(sl_seat a, sl_seat b) {
+static int talk(sl_run_position a, sl_run_position b) {
     int rank = a.pipeline - b.pipeline;
     return a.tensor == b.tensor &&
            ((a.replica == b.replica && (rank == 1 || rank == -1)) || (rank == 0 && a.replica != b.replica));
@@ -141,12 +142,12 @@ static void a_slow_card_slows_all_links_of_its_process_both_ways_and_no_other(vo
     fault.replica = 1;
     fault.tensor = 0;
     open_cluster(&c, &fault, 1);
-    const sl_seat its = {1, 1, 0};
+    const sl_run_position its = {1, 1, 0};
     const _Atomic int64_t *sends = NULL, *receives = NULL;
     int slow = 0;
     for (int x = 0; x < WORLD; x++)
         for (int y = 0; y < WORLD; y++) {
-            sl_seat a = sl_run_seat(&c.run, x), b = sl_run_seat(&c.run, y);
+            sl_run_position a = sl_run_seat(&c.run, x), b = sl_run_seat(&c.run, y);
             int out = memcmp(&a, &its, sizeof a) == 0, in = memcmp(&b, &its, sizeof b) == 0;
             if (!talk(a, b))
                 continue;
@@ -171,12 +172,12 @@ static void a_card_at_either_end_counts_and_each_process_has_its_own(void **stat
     cluster c;
     sl_fault faults[2] = {slow_card(1, 5, 8), slow_card(1, 2, 4)};
     open_cluster(&c, faults, 2);
-    sl_link_emulation link = emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){1, 1, 0});
+    sl_link_emulation link = emulated(&c, (sl_run_position){1, 0, 0}, (sl_run_position){1, 1, 0});
     assert_int_equal(link.latency, 14 * SL_MS); /* twice 5 + 2 */
     assert_int_equal(link.wires, 2);
     assert_true(link.wire[0].bytes_per_second == 0.5e9 && link.wire[1].bytes_per_second == 0.5e9);
     assert_true(link.wire[0].free_at != link.wire[1].free_at);
-    sl_link_emulation other = emulated(&c, (sl_seat){1, 0, 1}, (sl_seat){2, 0, 1});
+    sl_link_emulation other = emulated(&c, (sl_run_position){1, 0, 1}, (sl_run_position){2, 0, 1});
     assert_int_equal(other.wires, 1);
     assert_true(other.wire[0].free_at != link.wire[0].free_at &&
                 other.wire[0].free_at != link.wire[1].free_at);
@@ -190,16 +191,16 @@ static void a_slow_card_of_a_host_is_shared_by_all_on_it_and_not_passed_within_i
     faults[0].host = faults[1].host = host;
     faults[1].first = 11; /* not yet */
     open_cluster(&c, faults, 2);
-    assert_int_equal(emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){1, 1, 0}).latency, 0);
-    assert_int_equal(emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){1, 1, 0}).wires, 0);
-    sl_link_emulation one = emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){2, 0, 0}),
-                      two = emulated(&c, (sl_seat){1, 1, 1}, (sl_seat){0, 1, 1}),
-                      back = emulated(&c, (sl_seat){0, 1, 1}, (sl_seat){1, 1, 1});
+    assert_int_equal(emulated(&c, (sl_run_position){1, 0, 0}, (sl_run_position){1, 1, 0}).latency, 0);
+    assert_int_equal(emulated(&c, (sl_run_position){1, 0, 0}, (sl_run_position){1, 1, 0}).wires, 0);
+    sl_link_emulation one = emulated(&c, (sl_run_position){1, 0, 0}, (sl_run_position){2, 0, 0}),
+                      two = emulated(&c, (sl_run_position){1, 1, 1}, (sl_run_position){0, 1, 1}),
+                      back = emulated(&c, (sl_run_position){0, 1, 1}, (sl_run_position){1, 1, 1});
     assert_true(one.latency == 5 * SL_MS && two.latency == 5 * SL_MS && back.latency == 5 * SL_MS);
     assert_true(one.wires == 1 && one.wire[0].free_at == two.wire[0].free_at);
     assert_true(back.wires == 1 && back.wire[0].free_at != two.wire[0].free_at);
     faults[1].first = 10; /* the same card: the last bandwidth counts */
-    one = emulated(&c, (sl_seat){1, 0, 0}, (sl_seat){2, 0, 0});
+    one = emulated(&c, (sl_run_position){1, 0, 0}, (sl_run_position){2, 0, 0});
     assert_true(one.wires == 1 && one.wire[0].bytes_per_second == 2e9);
     assert_true(one.wire[0].free_at == two.wire[0].free_at && one.latency == 5 * SL_MS);
 }
@@ -215,8 +216,9 @@ static void spells_come_again_while_the_window_lasts(void **state) {
         int expected = 0;
         for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++)
             expected |= slow[i] == iteration;
-        assert_int_equal(between(&f, 1, iteration, (sl_seat){0, 0, 0}, (sl_seat){1, 0, 0}).latency,
-                         expected ? 5 * SL_MS : 0);
+        assert_int_equal(
+            between(&f, 1, iteration, (sl_run_position){0, 0, 0}, (sl_run_position){1, 0, 0}).latency,
+            expected ? 5 * SL_MS : 0);
     }
 }
 

@@ -2,7 +2,7 @@
  * the same time. Counts by hand: D replicas meet in D - 1 rounds, or D where D is odd. */
 #include "check.h"
 
-#include "run/arrange/network.h"
+#include "run/arrange/network_profile.h"
 
 #include <stdlib.h>
 
@@ -25,15 +25,15 @@ static sl_run a_run(int pipeline, int data, int tensor, int placement) {
 
 static void check(int pipeline, int data, int tensor, int placement, int neighbours, int rounds) {
     sl_run run = a_run(pipeline, data, tensor, placement);
-    const int most = sl_network_most(&run), world = pipeline * data * tensor;
+    const int most = sl_network_profile_most(&run), world = pipeline * data * tensor;
     sl_ping_pair *pairs = calloc((size_t)most + 1, sizeof *pairs);
     int *round = calloc((size_t)most + 1, sizeof *round), count, last = 0, twins = 0;
     char *met = calloc((size_t)world * (size_t)world, 1), *busy = calloc((size_t)world, MOST);
-    assert_ok(sl_network_pairs(&run, pairs, round, &count));
+    assert_ok(sl_network_profile_pairs(&run, pairs, round, &count));
     assert_true(count <= most);
     for (int i = 0; i < count; i++) {
         const int a = pairs[i].a, b = pairs[i].b;
-        sl_seat x = sl_run_seat(&run, a), y = sl_run_seat(&run, b);
+        sl_run_position x = sl_run_seat(&run, a), y = sl_run_seat(&run, b);
         assert_true(a >= 0 && b >= 0 && a < world && b < world && a != b);
         assert_int_equal(x.tensor, y.tensor);
         if (x.replica == y.replica)

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "run/binding/norm.h"
+#include "run/binding/gradient_norm.h"
 #include <math.h>
 
 /* Integers: every sum is exact, so the expected values are plain arithmetic. */

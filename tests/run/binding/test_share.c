@@ -4,9 +4,9 @@
 #include "random_problem.h"
 
 #include "base/memory.h"
-#include "run/model/parameter.h"
-#include "run/binding/norm.h"
+#include "run/binding/gradient_norm.h"
 #include "run/binding/reduce.h"
+#include "run/model/parameter.h"
 
 enum { MOST = 12 };
 

@@ -1,7 +1,7 @@
 /* A checkpoint is whole or absent, and whatever happens to its bytes is noticed. */
 #include "run/checkpoint/bytes.h"
 
-#include "run/checkpoint/folder.h"
+#include "run/checkpoint/checkpoint_folder.h"
 #include "run/checkpoint/safetensors.h"
 #include "run/checkpoint/weights.h"
 

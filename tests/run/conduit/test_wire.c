@@ -1,7 +1,7 @@
 /* Frames of a conduit: fixed bytes, what goes in comes out, and nothing else is taken for a frame. */
 #include "check.h"
 
-#include "run/conduit/wire.h"
+#include "run/conduit/frame.h"
 
 #include <xxhash.h>
 

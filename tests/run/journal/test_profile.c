@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "plan/search/plan.h"
-#include "run/journal/profile.h"
+#include "run/journal/run_profile.h"
 
 enum { RANKS = 2 };
 

@@ -26,14 +26,14 @@ static double iterate_in_parts(trial *t, int parts) {
         for (int p = 0; p < parts; p++)
             for (int m = 0; m < MICROBATCHES; m++)
                 assert_ok(sl_model_forward_part(
-                    t->stage[s], m, (sl_part){p, parts}, t->tokens + (size_t)m * tokens,
+                    t->stage[s], m, (sl_op_part){p, parts}, t->tokens + (size_t)m * tokens,
                     t->targets + (size_t)m * tokens, trial_flow(t, s - 1, m), trial_flow(t, s, m)));
     for (int s = STAGES - 1; s >= 0; s--)
         for (int p = 0; p < parts; p++)
             for (int m = 0; m < MICROBATCHES; m++) {
-                assert_ok(sl_model_input_grad_part(t->stage[s], m, (sl_part){p, parts}, trial_flow(t, s, m),
-                                                   trial_flow(t, s - 1, m)));
-                assert_ok(sl_model_weight_grad_part(t->stage[s], m, (sl_part){p, parts}));
+                assert_ok(sl_model_input_grad_part(t->stage[s], m, (sl_op_part){p, parts},
+                                                   trial_flow(t, s, m), trial_flow(t, s - 1, m)));
+                assert_ok(sl_model_weight_grad_part(t->stage[s], m, (sl_op_part){p, parts}));
             }
     for (int m = 0; m < MICROBATCHES; m++)
         loss += sl_model_loss(t->stage[STAGES - 1], m);

@@ -257,28 +257,29 @@ static void parts_come_in_turn_and_need_what_they_need(void **state) {
     sl_model_stage *s = t.stage[0];
     size_t second = (size_t)shape.batch * (size_t)shape.context;
     assert_ok(sl_model_begin(s, 2));
-    assert_fails(sl_model_forward_part(s, 0, (sl_part){1, 4}, t.tokens, t.targets, NULL, NULL), SL_EINVAL,
+    assert_fails(sl_model_forward_part(s, 0, (sl_op_part){1, 4}, t.tokens, t.targets, NULL, NULL), SL_EINVAL,
                  "F of microbatch 0 is out of turn");
-    assert_fails(sl_model_forward_part(s, 0, (sl_part){4, 4}, t.tokens, t.targets, NULL, NULL), SL_EINVAL,
+    assert_fails(sl_model_forward_part(s, 0, (sl_op_part){4, 4}, t.tokens, t.targets, NULL, NULL), SL_EINVAL,
                  "part 4 of 4");
-    assert_ok(sl_model_forward_part(s, 0, (sl_part){0, 4}, t.tokens, NULL, NULL, NULL)); /* no targets yet */
-    assert_ok(sl_model_forward_part(s, 0, (sl_part){1, 4}, NULL, NULL, NULL, NULL));
-    assert_fails(sl_model_forward_part(s, 0, (sl_part){2, 5}, NULL, NULL, NULL, NULL), SL_EINVAL,
+    assert_ok(
+        sl_model_forward_part(s, 0, (sl_op_part){0, 4}, t.tokens, NULL, NULL, NULL)); /* no targets yet */
+    assert_ok(sl_model_forward_part(s, 0, (sl_op_part){1, 4}, NULL, NULL, NULL, NULL));
+    assert_fails(sl_model_forward_part(s, 0, (sl_op_part){2, 5}, NULL, NULL, NULL, NULL), SL_EINVAL,
                  "out of turn"); /* cut in another way */
-    assert_fails(sl_model_input_grad_part(s, 0, (sl_part){0, 4}, NULL, NULL), SL_EINVAL, "out of turn");
+    assert_fails(sl_model_input_grad_part(s, 0, (sl_op_part){0, 4}, NULL, NULL), SL_EINVAL, "out of turn");
     assert_ok(sl_model_forward(s, 1, t.tokens + second, t.targets + second, NULL, NULL));
     assert_ok(sl_model_input_grad(s, 1, NULL, NULL));
-    assert_ok(sl_model_forward_part(s, 0, (sl_part){2, 4}, NULL, NULL, NULL, NULL));
-    assert_fails(sl_model_forward_part(s, 0, (sl_part){3, 4}, NULL, NULL, NULL, NULL), SL_EINVAL,
+    assert_ok(sl_model_forward_part(s, 0, (sl_op_part){2, 4}, NULL, NULL, NULL, NULL));
+    assert_fails(sl_model_forward_part(s, 0, (sl_op_part){3, 4}, NULL, NULL, NULL, NULL), SL_EINVAL,
                  "a buffer is missing"); /* the loss needs targets */
-    assert_ok(sl_model_forward_part(s, 0, (sl_part){3, 4}, NULL, t.targets, NULL, NULL));
+    assert_ok(sl_model_forward_part(s, 0, (sl_op_part){3, 4}, NULL, t.targets, NULL, NULL));
     double loss = sl_model_loss(s, 0);
-    assert_ok(sl_model_input_grad_part(s, 0, (sl_part){0, 4}, NULL, NULL));
-    assert_ok(sl_model_weight_grad_part(s, 0, (sl_part){0, 4}));
-    assert_fails(sl_model_weight_grad_part(s, 0, (sl_part){1, 4}), SL_EINVAL, "out of turn");
+    assert_ok(sl_model_input_grad_part(s, 0, (sl_op_part){0, 4}, NULL, NULL));
+    assert_ok(sl_model_weight_grad_part(s, 0, (sl_op_part){0, 4}));
+    assert_fails(sl_model_weight_grad_part(s, 0, (sl_op_part){1, 4}), SL_EINVAL, "out of turn");
     for (int part = 1; part < 4; part++) {
-        assert_ok(sl_model_input_grad_part(s, 0, (sl_part){part, 4}, NULL, NULL));
-        assert_ok(sl_model_weight_grad_part(s, 0, (sl_part){part, 4}));
+        assert_ok(sl_model_input_grad_part(s, 0, (sl_op_part){part, 4}, NULL, NULL));
+        assert_ok(sl_model_weight_grad_part(s, 0, (sl_op_part){part, 4}));
     }
     assert_ok(sl_model_weight_grad(s, 1));
     assert_ok(sl_model_begin(s, 2)); /* the same microbatch whole */

@@ -5,12 +5,12 @@
 
 #include "check.h"
 
-#include "run/model/model.h"
+#include "run/model/transformer.h"
 #include <math.h>
 
 /* ---- whole ops ---- */
 
-static const sl_part whole_op = {.index = 0, .count = 1};
+static const sl_op_part whole_op = {.index = 0, .count = 1};
 
 static inline sl_status sl_model_forward(sl_model_stage *s, int microbatch, const uint16_t *tokens,
                                          const uint16_t *targets, const float *input, float *output) {

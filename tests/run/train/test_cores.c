@@ -4,8 +4,8 @@
 #include "run/train/cores.h"
 
 /* `count` cores from `first`, of one processor each. */
-static sl_cores on(const char *host, int first, int count, int nodes) {
-    sl_cores c = {.cores = count, .memory_nodes = nodes};
+static sl_rank_cores on(const char *host, int first, int count, int nodes) {
+    sl_rank_cores c = {.cores = count, .memory_nodes = nodes};
     snprintf(c.host, sizeof c.host, "%s", host);
     for (int p = first; p < first + count; p++)
         c.processors[p / 64] |= (uint64_t)1 << p % 64;
@@ -14,7 +14,7 @@ static sl_cores on(const char *host, int first, int count, int nodes) {
 
 static void cores_are_divided_among_the_ranks_of_a_host(void **state) {
     (void)state;
-    sl_cores all[5];
+    sl_rank_cores all[5];
     for (int r = 0; r < 4; r++)
         all[r] = on("a", 0, 10, 1);
     all[4] = on("b", 0, 6, 1);
@@ -30,7 +30,7 @@ static void cores_are_divided_among_the_ranks_of_a_host(void **state) {
 /* As srun binds them: each has its own, none divides. */
 static void ranks_that_are_bound_apart_keep_their_cores(void **state) {
     (void)state;
-    sl_cores all[3] = {on("a", 0, 4, 1), on("a", 4, 4, 1), on("a", 100, 8, 1)};
+    sl_rank_cores all[3] = {on("a", 0, 4, 1), on("a", 4, 4, 1), on("a", 100, 8, 1)};
     assert_int_equal(sl_cores_divide(all, 3, 0, 0, SL_BIND_AUTO).threads, 4);
     assert_int_equal(sl_cores_divide(all, 3, 1, 0, SL_BIND_AUTO).threads, 4);
     assert_int_equal(sl_cores_divide(all, 3, 2, 0, SL_BIND_AUTO).threads, 8);
@@ -39,7 +39,7 @@ static void ranks_that_are_bound_apart_keep_their_cores(void **state) {
 
 static void never_more_threads_than_cores_unless_asked(void **state) {
     (void)state;
-    sl_cores all[4];
+    sl_rank_cores all[4];
     for (int r = 0; r < 4; r++)
         all[r] = on("a", 0, 2, 2);
     assert_int_equal(sl_cores_divide(all, 4, 3, 0, SL_BIND_AUTO).threads, 1);
@@ -49,7 +49,7 @@ static void never_more_threads_than_cores_unless_asked(void **state) {
 
 static void several_memory_nodes_ask_for_binding(void **state) {
     (void)state;
-    sl_cores all[2] = {on("a", 0, 8, 2), on("a", 0, 8, 2)};
+    sl_rank_cores all[2] = {on("a", 0, 8, 2), on("a", 0, 8, 2)};
     assert_true(sl_cores_divide(all, 2, 1, 0, SL_BIND_AUTO).bound);
     assert_int_equal(sl_cores_divide(all, 2, 1, 0, SL_BIND_AUTO).first, 4);
     assert_false(sl_cores_divide(all, 2, 1, 0, SL_BIND_NEVER).bound);
@@ -60,7 +60,7 @@ static void several_memory_nodes_ask_for_binding(void **state) {
 /* What the system says of this process: no more cores than processors. */
 static void this_process_has_cores(void **state) {
     (void)state;
-    sl_cores mine;
+    sl_rank_cores mine;
     int processors = 0;
     assert_ok(sl_cores_read(&mine));
     for (int w = 0; w < SL_CORES_WORDS; w++)

@@ -4,8 +4,8 @@
 #include "run/model/trial.h"
 
 #include "base/memory.h"
+#include "run/binding/gradient_norm.h"
 #include "run/binding/hash.h"
-#include "run/binding/norm.h"
 #include "run/binding/optimizer.h"
 
 enum { STEPS = 3 };

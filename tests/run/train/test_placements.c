@@ -5,9 +5,9 @@
 
 #include "plan/family/family.h"
 #include "plan/lower/program.h"
-#include "run/engine/engine.h"
+#include "run/binding/gradient_norm.h"
 #include "run/binding/hash.h"
-#include "run/binding/norm.h"
+#include "run/engine/engine.h"
 #include "run/transport/hub.h"
 #include "virtual_clock.h"
 #include <pthread.h>
@@ -50,17 +50,18 @@ static sl_status forward(void *object, const sl_op *op, int parts, const void *i
     const holder *h = object;
     const trial *t = h->job->text;
     size_t at = (size_t)op->microbatch * (size_t)t->config.batch * (size_t)t->config.context;
-    return sl_model_forward_part(h->model, op->microbatch, (sl_part){op->part, parts}, t->tokens + at,
+    return sl_model_forward_part(h->model, op->microbatch, (sl_op_part){op->part, parts}, t->tokens + at,
                                  t->targets + at, input, output);
 }
 
 static sl_status input_grad(void *object, const sl_op *op, int parts, const void *output_grad, void *grad) {
-    return sl_model_input_grad_part(((holder *)object)->model, op->microbatch, (sl_part){op->part, parts},
+    return sl_model_input_grad_part(((holder *)object)->model, op->microbatch, (sl_op_part){op->part, parts},
                                     output_grad, grad);
 }
 
 static sl_status weight_grad(void *object, const sl_op *op, int parts) {
-    return sl_model_weight_grad_part(((holder *)object)->model, op->microbatch, (sl_part){op->part, parts});
+    return sl_model_weight_grad_part(((holder *)object)->model, op->microbatch,
+                                     (sl_op_part){op->part, parts});
 }
 
 /* ---- a rank ---- */

@@ -7,7 +7,7 @@
 #include "run/message.h"
 
 #include "base/file.h"
-#include "launch/delegate.h"
+#include "launch/delegate_launch.h"
 #include "run/transport/peer.h"
 #include "run/transport/watcher.h"
 #include <dirent.h>

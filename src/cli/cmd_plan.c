@@ -1,0 +1,18 @@
+/* slackline plan: a schedule for a problem. */
+#include "cli/command.h"
+#include "cli/plan_request.h"
+#include "plan/family/family.h"
+
+#include <stdio.h>
+
+int sl_command_plan(int argc, char **argv) {
+    sl_plan_request planning;
+    sl_plan plan = {0};
+    sl_status status = sl_plan_request_open(argc, argv, &planning);
+    SL_THEN(status, sl_plan_request_make(&planning, &plan));
+    SL_THEN(status, sl_plan_request_examine(&planning, &plan));
+    SL_THEN(status, sl_plan_request_print(&planning, &plan));
+    sl_plan_free(&plan);
+    sl_plan_request_close(&planning);
+    return sl_plan_request_end(status);
+}

@@ -1,0 +1,270 @@
+/* slackline train: checks the request, then starts the run's processes (or becomes one inside an allocation).
+ */
+#include "cli/command.h"
+#include "cli/plan_request.h"
+
+#include "base/build.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/suggest.h"
+#include "base/terminal.h"
+#include "launch/hosts.h"
+#include "launch/launch.h"
+#include "launch/run_folder.h"
+#include "plan/family/family.h"
+#include "report/report.h"
+#include "run/file/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A scheduler kills long before; this only ends a run that hangs. */
+#define WARNING (300 * SL_SECOND)
+
+typedef struct train_request {
+    const char *file, *out, *hosts;
+    sl_texts set;
+    int resume, overwrite;
+    char folder[3072];
+} train_request;
+
+/* What the run file says about starting it. */
+typedef struct train_shape {
+    int ranks, restarts, saves;
+    char *hosts; /* as sl_launch_hosts_read takes them; NULL: not said */
+} train_shape;
+
+static const sl_option options[] = {
+    SL_OPTION("set", TEXTS, train_request, set),
+    SL_OPTION("out", TEXT, train_request, out, .letter = 'o'),
+    SL_OPTION("resume", FLAG, train_request, resume),
+    SL_OPTION("overwrite", FLAG, train_request, overwrite),
+    SL_OPTION("hosts", TEXT, train_request, hosts),
+    SL_OPTION("", ONCE, train_request, file, .words = "one run file at a time"),
+    SL_OPTIONS_END};
+
+/* runs/<file name without its ending>, unless --out says otherwise. */
+static sl_status choose_folder(train_request *request) {
+    if (!request->file)
+        return sl_error(SL_EINVAL, "train: no run file; see slackline train --help");
+    const char *name = strrchr(request->file, '/');
+    name = name ? name + 1 : request->file;
+    int length = (int)(strrchr(name, '.') && strrchr(name, '.') > name ? strrchr(name, '.') - name
+                                                                       : (long)strlen(name));
+    if (strcmp(name, "-") == 0)
+        return sl_error(SL_EINVAL, "train: the run file must be a file, because every rank reads it");
+    int written = request->out ? snprintf(request->folder, sizeof request->folder, "%s", request->out)
+                               : snprintf(request->folder, sizeof request->folder, "runs/%.*s", length, name);
+    if (written < 1 || (size_t)written >= sizeof request->folder)
+        return sl_error(SL_EINVAL, "train: '%s' is no path of a folder", request->out);
+    return SL_OK;
+}
+
+/* A finished run stays as it is, unless it is to be continued or replaced. Ranks that a launcher started must
+ * all find the same folder, so they are not given another one. */
+static sl_status keep_finished(train_request *request) {
+    char finished[sizeof request->folder];
+    if (request->resume)
+        return request->out ? SL_OK : sl_launch_folder_number(request->folder, sizeof request->folder, 1);
+    if (request->overwrite || !sl_launch_folder_is_finished(request->folder))
+        return SL_OK;
+    if (request->out || sl_launch_inside())
+        return sl_error(SL_EINVAL,
+                        "train: %s holds a finished run; --overwrite replaces it, --resume continues it",
+                        request->folder);
+    snprintf(finished, sizeof finished, "%s", request->folder);
+    SL_TRY(sl_launch_folder_number(request->folder, sizeof request->folder, 0));
+    fprintf(stderr, "slackline: %s holds a finished run; this run is written to %s\n", finished,
+            request->folder);
+    return SL_OK;
+}
+
+/* The hosts of the option, else those of the run file: entries, or the path of a file. */
+static sl_status choose_hosts(const train_request *request, const sl_run *run, char **hosts) {
+    size_t size = 1, used = 0;
+    if (request->hosts)
+        return sl_copy_text(hosts, request->hosts);
+    if (run->hosts == 0)
+        return SL_OK;
+    for (int i = 0; i < run->hosts; i++)
+        size += strlen(run->host[i]) + 1;
+    SL_TRY(sl_alloc(hosts, size, 1));
+    for (int i = 0; i < run->hosts; i++)
+        used += (size_t)snprintf(*hosts + used, size - used, "%s%s", i ? "," : "", run->host[i]);
+    return SL_OK;
+}
+
+static sl_status check_hosts(const train_request *request, const sl_document *document,
+                             const train_shape *shape) {
+    sl_launch_hosts hosts;
+    if (!shape->hosts)
+        return SL_OK;
+    sl_status status = sl_launch_hosts_read(shape->hosts, &hosts);
+    int slots = sl_roster_slots(&hosts);
+    sl_launch_hosts_free(&hosts);
+    if (status == SL_OK && slots < shape->ranks)
+        status =
+            sl_error(SL_EINVAL, "the hosts have %d slots, but the run has %d ranks", slots, shape->ranks);
+    if (status == SL_OK || request->hosts)
+        return status;
+    return sl_node_error(sl_node_find(document->root, "hosts"), "cannot be used: %s", sl_error_text());
+}
+
+static sl_status shape_of(const train_request *request, const sl_document *document, const sl_run *run,
+                          train_shape *shape) {
+    shape->ranks = sl_run_ranks(run);
+    shape->restarts = sl_run_restarts(run);
+    shape->saves = sl_run_saves(run);
+    SL_TRY(choose_hosts(request, run, &shape->hosts));
+    return check_hosts(request, document, shape);
+}
+
+static sl_status refuse_schedule(const sl_document *document, const char *name) {
+    const char *names[64] = {"auto"};
+    for (int i = 0; i < 62 && sl_families[i].name; i++)
+        names[i + 1] = sl_families[i].name;
+    const char *near = sl_suggest(name, names);
+    return sl_node_error(sl_node_find(document->root, "schedule"),
+                         "must be auto, the name of a schedule family or a readable file, got '%s'%s%s%s",
+                         name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* Everything that can be known to be wrong before a process starts. */
+static sl_status check_run(const train_request *request, train_shape *shape) {
+    char *delegate = NULL;
+    sl_document document;
+    sl_run run = {0};
+    sl_status status = sl_document_read(request->file, &document);
+    SL_THEN(status, sl_document_set_all(&document, request->set.text, request->set.count));
+    SL_THEN(status, sl_run_read(&document, &run));
+    if (status == SL_OK && strcmp(run.schedule, "auto") != 0 && !sl_family_find(run.schedule) &&
+        access(run.schedule, R_OK) != 0)
+        status = refuse_schedule(&document, run.schedule);
+    if (status == SL_OK && sl_run_may_delegate(&run))
+        status = sl_launch_program("slackline-delegate", &delegate);
+    sl_free(delegate);
+    SL_THEN(status, shape_of(request, &document, &run, shape));
+    sl_run_free(&run);
+    sl_document_close(&document);
+    return status;
+}
+
+/* argv of a rank, one allocation; `build`: what starts it (base/build.h), `resume`: it continues. */
+static sl_status make_worker(const train_request *request, char *worker, char *build, int resume,
+                             char ***argv) {
+    SL_TRY(sl_alloc(argv, (size_t)(request->set.count + 7), sizeof **argv));
+    int n = 0;
+    (*argv)[n++] = worker;
+    (*argv)[n++] = (char *)(uintptr_t)request->file;
+    (*argv)[n++] = (char *)(uintptr_t)request->folder;
+    if (resume)
+        (*argv)[n++] = (char *)(uintptr_t) "--resume";
+    for (int i = 0; i < request->set.count; i++)
+        (*argv)[n++] = (char *)(uintptr_t)request->set.text[i];
+    (*argv)[n++] = (char *)(uintptr_t)SL_BUILD_OPTION;
+    (*argv)[n++] = build;
+    return SL_OK;
+}
+
+/* As a shell takes it. */
+static void write_word(FILE *out, const char *word) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"; /* as Python's shlex */
+    if (*word && word[strspn(word, plain)] == 0) {
+        fprintf(out, " %s", word);
+        return;
+    }
+    fputs(" '", out);
+    for (; *word; word++)
+        *word == '\'' ? fputs("'\\''", out) : fputc(*word, out);
+    fputc('\'', out);
+}
+
+/* The command that continues this run. Free with free. */
+static sl_status write_continued(const train_request *request, char **text) {
+    size_t size;
+    FILE *out = open_memstream(text, &size);
+    if (!out)
+        return sl_error(SL_ENOMEM, "out of memory for the command line");
+    fputs("slackline train", out);
+    write_word(out, request->file);
+    for (int i = 0; i < request->set.count; i++) {
+        fputs(" --set", out);
+        write_word(out, request->set.text[i]);
+    }
+    if (request->hosts) {
+        fputs(" --hosts", out);
+        write_word(out, request->hosts);
+    }
+    fputs(" --out", out);
+    write_word(out, request->folder);
+    fputs(" --resume", out);
+    return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the command line");
+}
+
+/* What a whole run leaves last. Without it the run is as good. */
+static void write_report(const char *folder) {
+    if (sl_report_leave(folder) != SL_OK)
+        fprintf(stderr, "slackline: the run is whole, but its report is not written: %s\n", sl_error_text());
+}
+
+static sl_status supervise(const train_request *request, const train_shape *shape, char **argv, char **again,
+                           int *exit_code) {
+    char *continued = NULL;
+    SL_TRY(write_continued(request, &continued));
+    sl_launch_config config = {.directory = request->folder,
+                               .ranks = shape->ranks,
+                               .worker = argv,
+                               .again = again,
+                               .resumed = request->resume,
+                               .hosts = shape->hosts,
+                               .restarts = shape->restarts,
+                               .warning = shape->saves ? WARNING : 0,
+                               .continued = continued};
+    sl_status status = sl_launch_run(&config, exit_code);
+    if (status == SL_OK && *exit_code == 0)
+        write_report(request->folder);
+    free(continued);
+    return status;
+}
+
+static sl_status start(const train_request *request, const train_shape *shape, int *exit_code) {
+    char *worker, **argv = NULL, **again = NULL, build[SL_BUILD_WORDS];
+    SL_TRY(sl_launch_program("slackline-worker", &worker));
+    sl_build_words(build);
+    sl_status status = make_worker(request, worker, build, request->resume, &argv);
+    SL_THEN(status, make_worker(request, worker, build, 1, &again));
+    if (status == SL_OK && sl_launch_inside()) {
+        execv(worker, argv);
+        status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
+    } else if (status == SL_OK) {
+        sl_terminal_offer();
+        status = supervise(request, shape, argv, again, exit_code);
+    }
+    SL_FREE(argv, again, worker);
+    return status;
+}
+
+static sl_status train(train_request *request, train_shape *shape, int *exit_code) {
+    SL_TRY(choose_folder(request));
+    SL_TRY(check_run(request, shape));
+    SL_TRY(keep_finished(request));
+    return start(request, shape, exit_code);
+}
+
+int sl_command_train(int argc, char **argv) {
+    train_request request = {0};
+    train_shape shape = {0};
+    int exit_code = 0;
+    sl_status status = sl_subcommand_options(argc, argv, options, &request);
+    SL_THEN(status, train(&request, &shape, &exit_code));
+    SL_FREE(request.set.text, shape.hosts);
+    if (status != SL_OK) {
+        sl_terminal_clear_line(stderr);
+        const int code = sl_plan_request_end(status);
+        return exit_code ? exit_code : code;
+    }
+    return exit_code;
+}

@@ -1,0 +1,126 @@
+/* slackline validate: checks the request, then starts the validating processes (or becomes one, inside an
+ * allocation or beside a rank of a program that is held). */
+#include "cli/command.h"
+#include "cli/plan_request.h"
+
+#include "base/build.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "launch/launch.h"
+#include "notice/validate/reference.h"
+#include "notice/validate/validate_request.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* One a processor; with fewer than three there is nothing to compare a link with. */
+static int usual_ranks(void) {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    return count > 4 ? count : 4;
+}
+
+/* `worker --validate WORDS`, with a file --result FILE, and what starts it (`build`). One allocation. */
+static sl_status make_worker(char *worker, int argc, char **argv, char *result, char *build, char ***made) {
+    SL_TRY(sl_alloc(made, (size_t)argc + 7, sizeof **made));
+    int n = 0;
+    (*made)[n++] = worker;
+    (*made)[n++] = (char *)(uintptr_t) "--validate";
+    for (int i = 1; i < argc; i++)
+        (*made)[n++] = argv[i];
+    if (result) {
+        (*made)[n++] = (char *)(uintptr_t) "--result";
+        (*made)[n++] = result;
+    }
+    (*made)[n++] = (char *)(uintptr_t)SL_BUILD_OPTION;
+    (*made)[n++] = build;
+    return SL_OK;
+}
+
+/* The first line is the exit code, the rest the report. */
+static sl_status print_result(const char *path, int *exit_code) {
+    char *text;
+    size_t size;
+    SL_TRY(sl_file_read(path, &text, &size));
+    *exit_code = size > 0 && text[0] == '1';
+    fputs(size > 2 ? text + 2 : "", stdout);
+    sl_free(text);
+    return SL_OK;
+}
+
+static sl_status launch(const sl_validate_request *request, char *worker, int argc, char **argv,
+                        int *exit_code) {
+    char folder[PATH_MAX], result[PATH_MAX + 16], build[SL_BUILD_WORDS], **words = NULL;
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.3000s/slackline-validate-XXXXXX", temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder))
+        return sl_error_errno(SL_ESYS, "%s: no temporary directory can be made", folder);
+    snprintf(result, sizeof result, "%s/result", folder);
+    sl_build_words(build);
+    sl_status status = make_worker(worker, argc, argv, result, build, &words);
+    if (status == SL_OK) {
+        const sl_launch_config config = {
+            .directory = folder, .ranks = request->ranks ? request->ranks : usual_ranks(), .worker = words};
+        status = sl_launch_run(&config, exit_code);
+    }
+    SL_THEN(status, print_result(result, exit_code));
+    sl_free(words);
+    char kept[1024];
+    snprintf(kept, sizeof kept, "%s", sl_error_text());
+    sl_path_remove(folder);
+    return status == SL_OK ? SL_OK : sl_error(status, "%s", kept);
+}
+
+static sl_status become(char *worker, int argc, char **argv) {
+    char build[SL_BUILD_WORDS], **words;
+    sl_build_words(build);
+    SL_TRY(make_worker(worker, argc, argv, NULL, build, &words));
+    execv(worker, words);
+    sl_status status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
+    sl_free(words);
+    return status;
+}
+
+/* Files that are wrong are wrong requests, told before a process starts. */
+static sl_status check_files(const sl_validate_request *request) {
+    sl_reference reference;
+    sl_member_pair *pair = NULL;
+    int count;
+    if (!request->wires && (request->links || request->topology_said))
+        return sl_error(SL_EINVAL, "validate: --only devices tests no links; --%s says which",
+                        request->links ? "links" : "topology");
+    if (request->links && request->topology_said)
+        return sl_error(SL_EINVAL, "validate: --links and --topology both say which links are tested");
+    if (request->expect)
+        SL_TRY(sl_reference_read(request->expect, &reference));
+    sl_status status = request->links ? sl_links_read(request->links, &pair, &count) : SL_OK;
+    sl_free(pair);
+    return status;
+}
+
+int sl_command_validate(int argc, char **argv) {
+    sl_validate_request request;
+    char *worker = NULL;
+    int exit_code = 0;
+    sl_status status = sl_validate_request_read(argc, argv, &request);
+    if (status == SL_DONE)
+        fputs(sl_help_validate, stdout);
+    int inside = status == SL_OK && !request.join[0] && sl_launch_inside();
+    if (status == SL_OK && inside && request.ranks)
+        status = sl_error(SL_EINVAL, "validate: inside mpirun or srun the ranks are there; --ranks is for "
+                                     "starting them");
+    SL_THEN(status, check_files(&request));
+    SL_THEN(status, sl_launch_program("slackline-worker", &worker));
+    SL_THEN(status, request.join[0] || inside ? become(worker, argc, argv)
+                                              : launch(&request, worker, argc, argv, &exit_code));
+    sl_free(worker);
+    if (status != SL_OK) {
+        const int code = sl_plan_request_end(status);
+        return exit_code ? exit_code : code;
+    }
+    return exit_code;
+}

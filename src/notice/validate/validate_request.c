@@ -1,0 +1,144 @@
+#include "notice/validate/validate_request.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/option.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A program is held meanwhile, usually for 5 s. */
+#define HELD (3 * SL_SECOND)
+
+static const char *const topologies[] = {"ring", "tree", "all", NULL};
+static const char *const kinds[] = {"devices", "links", NULL};
+static const char *const formats[] = {"text", "json", NULL};
+
+static sl_status take_topology(const sl_options *o, void *argument) {
+    sl_validate_request *r = argument;
+    int chosen = 0;
+    SL_TRY(sl_option_choice(o, topologies, &chosen));
+    r->topology = (sl_validate_topology)chosen;
+    r->topology_said = 1;
+    return SL_OK;
+}
+
+static sl_status take_kind(const sl_options *o, void *argument) {
+    sl_validate_request *r = argument;
+    int chosen = 0;
+    SL_TRY(sl_option_choice(o, kinds, &chosen));
+    r->devices = chosen == 0;
+    r->wires = chosen == 1;
+    return SL_OK;
+}
+
+static sl_status take_time(const sl_options *o, void *time) {
+    double ms;
+    SL_TRY(sl_option_real(o, "ms", 1, 86400000, &ms));
+    *(sl_time *)time = sl_from_ms(ms);
+    return SL_OK;
+}
+
+#define MOST_MEMBERS 1000000
+#define MOST_IDS (1 << 30)
+
+static const sl_option options[] = {
+    SL_OPTION("ranks", INT, sl_validate_request, ranks, .least = 1, .most = 10000),
+    SL_OPTION_OWN("topology", take_topology),
+    SL_OPTION("links", TEXT, sl_validate_request, links),
+    SL_OPTION_OWN("only", take_kind),
+    SL_OPTION("repeat", INT, sl_validate_request, repeat, .least = 1, .most = 1000),
+    SL_OPTION("window", OWN, sl_validate_request, window, .take = take_time),
+    SL_OPTION("threads", INT, sl_validate_request, threads, .least = 1, .most = 1024),
+    SL_OPTION("expect", TEXT, sl_validate_request, expect),
+    SL_OPTION("deadline", OWN, sl_validate_request, deadline, .take = take_time),
+    SL_OPTION("address", TEXT, sl_validate_request, address),
+    SL_OPTION("format", CHOICE, sl_validate_request, json, .names = formats),
+    SL_OPTION("join", SECRET, sl_validate_request, join, .most = SL_STORE_URL),
+    SL_OPTION("key", SECRET, sl_validate_request, key, .most = SL_STORE_KEY),
+    SL_OPTION("job", TEXT, sl_validate_request, job),
+    SL_OPTION("round", TEXT, sl_validate_request, round),
+    SL_OPTION("member", INT, sl_validate_request, member, .most = MOST_MEMBERS),
+    SL_OPTION("members", INT, sl_validate_request, members, .least = 1, .most = MOST_MEMBERS),
+    SL_OPTION("rank", INT, sl_validate_request, rank, .most = MOST_IDS),
+    SL_OPTION("pid", INT, sl_validate_request, pid, .least = -1, .most = MOST_IDS),
+    SL_OPTION("gemm", FLAG, sl_validate_request, gemm),
+    SL_OPTION("result", TEXT, sl_validate_request, result),
+    SL_OPTIONS_END};
+
+/* A member says who it is, and whether its device is suspect. */
+static sl_status check_member(sl_validate_request *r) {
+    if (!r->join[0]) {
+        if (r->key[0] || r->job || r->round || r->member >= 0 || r->members || r->rank >= 0 || r->pid)
+            return sl_error(
+                SL_EINVAL,
+                "validate: --key, --job, --round, --member, --members, --rank and --pid go with --join");
+        r->gemm = r->devices;
+        return SL_OK;
+    }
+    if (!r->job || !r->round || r->member < 0 || !r->members || r->rank < 0)
+        return sl_error(SL_EINVAL, "validate: --join needs --job, --round, --member, --members and --rank");
+    if (r->member >= r->members)
+        return sl_error(SL_EINVAL, "validate: member %d is none of %d (they count from 0)", r->member,
+                        r->members);
+    if (r->ranks)
+        return sl_error(SL_EINVAL, "validate: --ranks starts processes, --join is one: not both");
+    r->gemm &= r->devices;
+    if (r->deadline == 0)
+        r->deadline = HELD;
+    return SL_OK;
+}
+
+sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request) {
+    *request = (sl_validate_request){
+        .repeat = 5, .threads = 1, .devices = 1, .wires = 1, .window = 100 * SL_MS, .member = -1, .rank = -1};
+    sl_options o = {.command = "validate", .table = options, .argc = argc, .argv = argv, .usage = ""};
+    SL_TRY(sl_options_take(&o, request));
+    if (request->links && request->topology_said)
+        return sl_error(SL_EINVAL, "validate: give --links or --topology, not both");
+    return check_member(request);
+}
+
+/* ---- links that are asked for ---- */
+
+static sl_status read_pairs(const char *text, const char *where, sl_member_pair **pair, int *count) {
+    size_t room = 0;
+    *pair = NULL;
+    *count = 0;
+    SL_TRY(sl_alloc(pair, 0, sizeof **pair));
+    for (const char *at = text; *(at += strspn(at, " \t\r\n,;"));) {
+        int a, b, used = 0;
+        if (*at == '#') {
+            at += strcspn(at, "\n");
+            continue;
+        }
+        if (sscanf(at, "%9d %*[-] %9d%n", &a, &b, &used) != 2 && sscanf(at, "%9d %9d%n", &a, &b, &used) != 2)
+            return sl_error(SL_EINVAL, "%s: '%.*s' is no link; a link is two ranks: 0-1", where,
+                            (int)strcspn(at, ",;\n"), at);
+        if (a < 0 || b < 0 || a == b)
+            return sl_error(SL_EINVAL, "%s: %d-%d is no link between two ranks", where, a, b);
+        SL_TRY(sl_grow(pair, &room, (size_t)*count + 1, sizeof **pair));
+        (*pair)[(*count)++] = (sl_member_pair){a, b, 0};
+        at += used;
+    }
+    return *count > 0 ? SL_OK : sl_error(SL_EINVAL, "%s: names no link", where);
+}
+
+sl_status sl_links_read(const char *text, sl_member_pair **pair, int *count) {
+    char *content = NULL, where[160];
+    size_t size;
+    int listed = text[strspn(text, "0123456789-, ")] == 0;
+    *pair = NULL;
+    *count = 0;
+    snprintf(where, sizeof where, listed ? "links '%.100s'" : "%.150s", text);
+    if (!listed)
+        SL_TRY(sl_file_read_most(text, 16 << 20, &content, &size));
+    sl_status status = read_pairs(content ? content : text, where, pair, count);
+    sl_free(content);
+    if (status != SL_OK) {
+        sl_free(*pair);
+        *pair = NULL;
+    }
+    return status;
+}

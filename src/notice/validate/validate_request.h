@@ -1,0 +1,44 @@
+/* What `slackline validate` is asked: read by the command, which refuses what is wrong before a process
+ * starts, and by the processes that it starts, which get the same words. */
+#pragma once
+
+#include "base/status.h"
+#include "base/time.h"
+#include "notice/store/store.h"
+#include "notice/validate/passes.h"
+
+typedef enum sl_validate_topology {
+    SL_TOPOLOGY_RING,
+    SL_TOPOLOGY_TREE,
+    SL_TOPOLOGY_ALL
+} sl_validate_topology;
+
+typedef struct sl_validate_request {
+    int ranks; /* processes to start; 0: one a processor, at least 4 */
+    int repeat;
+    int threads;
+    sl_validate_topology topology;
+    int topology_said;
+    int json;
+    int gemm;            /* this member's device is tested */
+    int devices, wires;  /* anything of the kind is tested */
+    const char *expect;  /* an earlier result, JSON; NULL: none */
+    const char *links;   /* "0-1,2-3" or a file; NULL: the topology's */
+    const char *address; /* of this process; NULL: all that the host has */
+    const char *result;  /* file that gets exit code and report; NULL: standard output */
+    sl_time window;      /* of the products of a repeat */
+    sl_time deadline;    /* of the whole validation; 0: none */
+    /* as a member of a round that meets through the store */
+    char join[SL_STORE_URL]; /* its URL; "": none */
+    char key[SL_STORE_KEY];  /* of that job; "": nothing is sealed */
+    const char *job, *round;
+    int member, members, rank, pid; /* pid 0: none */
+} sl_validate_request;
+
+/** Fills `request` with pointers into argv; argv[0] is not looked at. SL_EINVAL says what is wrong; SL_DONE:
+ * --help is for the caller to print. */
+sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request);
+
+/** Pairs of ranks from "0-1,2-3", or from a file that has pairs of numbers: a and b of each. SL_EINVAL.
+ * Free *pair with sl_free. */
+sl_status sl_links_read(const char *text, sl_member_pair **pair, int *count);

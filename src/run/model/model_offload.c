@@ -1,0 +1,52 @@
+#include "run/model/model_stage.h"
+
+#include <string.h>
+
+/* What is kept of a microbatch goes to host memory and comes back: the same bytes at other addresses. */
+
+void sl_model_set_host(sl_model_stage *s, sl_arena *host) {
+    s->host = host;
+}
+
+/* Both blocks before either is copied, so that a failure leaves everything where it was. */
+static sl_status move(const sl_model_stage *s, sl_kept *k, sl_arena *from, sl_arena *to, const char *what) {
+    float *forward, *backward = NULL;
+    SL_TRY(sl_arena_take(to, s->forward_bytes, SL_ARENA_LOW, what, &forward));
+    if (k->backward) {
+        sl_status status = sl_arena_take(to, s->backward_bytes, SL_ARENA_HIGH, what, &backward);
+        if (status != SL_OK) {
+            sl_arena_give(to, forward);
+            return status;
+        }
+        memcpy(backward, k->backward, s->layout.backward * sizeof(float));
+    }
+    memcpy(forward, k->forward, s->layout.forward * sizeof(float));
+    sl_arena_give(from, k->forward);
+    sl_arena_give(from, k->backward);
+    k->forward = forward;
+    k->backward = backward;
+    k->away = to == s->host;
+    return SL_OK;
+}
+
+static sl_status may_move(const sl_model_stage *s, int microbatch, int away, const char *what) {
+    if (!s->host)
+        return sl_error(SL_EINVAL, "%s of microbatch %d: the stage has no host memory", what, microbatch);
+    if (microbatch < 0 || microbatch >= s->microbatches)
+        return sl_error(SL_EINVAL, "%s of microbatch %d: the iteration has %d", what, microbatch,
+                        s->microbatches);
+    const sl_kept *k = &s->kept[microbatch];
+    if (!k->forward || k->away != away)
+        return sl_error(SL_EINVAL, "%s of microbatch %d is out of turn", what, microbatch);
+    return SL_OK;
+}
+
+sl_status sl_model_offload(sl_model_stage *s, int microbatch) {
+    SL_TRY(may_move(s, microbatch, 0, "offload"));
+    return move(s, &s->kept[microbatch], s->arena, s->host, "a microbatch moved to the host");
+}
+
+sl_status sl_model_fetch(sl_model_stage *s, int microbatch) {
+    SL_TRY(may_move(s, microbatch, 1, "fetch"));
+    return move(s, &s->kept[microbatch], s->host, s->arena, "a microbatch brought back from the host");
+}

@@ -1,0 +1,172 @@
+/* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
+ * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: what a host computes
+ * (launch/selftest.h); no rank of anything. slackline-worker --validate ..., --about, --exchange:
+ * worker_inside.h. Each but --about ends with what started it and its version (base/build.h). */
+#include "base/build.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/signals.h"
+#include "launch/delegate_launch.h"
+#include "launch/launch.h"
+#include "launch/selftest.h"
+#include "launch/worker.h"
+#include "run/collective/group.h"
+#include "run/train/cores.h"
+#include "run/train/trainer.h"
+#include "worker/worker_inside.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct worker_request {
+    const char *file;
+    const char *folder;
+    int resume;
+    int settings; /* argv from here on */
+} worker_request;
+
+/* Where nobody hears sl_launch_worker_fail. */
+static int refuse(void) {
+    fprintf(stderr, "slackline-worker: %s\n", sl_error_text());
+    return 1;
+}
+
+static int self_test(const char *starter, const char *text) {
+    char words[64], *end;
+    if (sl_build_check(starter) != SL_OK)
+        return refuse();
+    uint64_t seed = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end)
+        return 2;
+    sl_self_test_words(seed, sl_self_test(seed), words, sizeof words);
+    puts(words);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+static sl_status read_run(int argc, char **argv, const worker_request *request, sl_run *run) {
+    sl_document document;
+    sl_status status = sl_document_read(request->file, &document);
+    for (int i = request->settings; i < argc && status == SL_OK; i++)
+        status = sl_document_set(&document, argv[i]);
+    SL_THEN(status, sl_run_read(&document, run));
+    sl_document_close(&document);
+    return status;
+}
+
+/* The settings of the command line as comments, one a line. */
+static void write_settings(int argc, char **argv, const worker_request *request, FILE *out) {
+    fputs("# slackline " SL_VERSION ", from this run file:\n", out);
+    for (int i = request->settings; i < argc; i++) {
+        fputs("# --set ", out);
+        for (const char *c = argv[i]; *c; c++)
+            fputc(*c == '\n' || *c == '\r' ? ' ' : *c, out);
+        fputc('\n', out);
+    }
+}
+
+/* The run file as it was read, below what was set: what the run keeps as run.yaml. Free with free. */
+static sl_status write_run(int argc, char **argv, const worker_request *request, char **text) {
+    char *file;
+    size_t length, size;
+    SL_TRY(sl_file_read(request->file, &file, &length));
+    FILE *out = open_memstream(text, &size);
+    if (out) {
+        write_settings(argc, argv, request, out);
+        fwrite(file, 1, length, out);
+    }
+    sl_free(file);
+    return out && fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for run.yaml");
+}
+
+static sl_status train(const sl_run *run, const char *kept, const worker_request *request,
+                       const sl_launch_worker *launch, sl_group *group, int *left) {
+    /* Without the program beside this one a run on the direct path still works. */
+    sl_launch_delegates delegates = {.directory = (char *)(uintptr_t)launch->temporary};
+    sl_status search = sl_launch_program("slackline-delegate", &delegates.program);
+    int found = search == SL_OK;
+    sl_status status = sl_run_may_delegate(run) ? search : SL_OK;
+    sl_transport_starter starter = sl_launch_delegate_starter(&delegates);
+    sl_run_site place = {.folder = request->folder,
+                         .run_file = kept,
+                         .temporary = launch->temporary,
+                         .starter = found ? &starter : NULL,
+                         .resume = request->resume,
+                         .again = launch->supervised,
+                         .warned = sl_run_saves(run) ? sl_launch_worker_warned : NULL,
+                         .left = left};
+    SL_THEN(status, sl_train(run, &place, group));
+    sl_free(delegates.program);
+    return status;
+}
+
+static sl_status work(int argc, char **argv, const worker_request *request, sl_launch_worker *launch,
+                      int *rank, int *left) {
+    sl_run run = {0};
+    sl_group *group = NULL;
+    char *kept = NULL;
+    sl_status reading = read_run(argc, argv, request, &run);
+    char text[1024];
+    snprintf(text, sizeof text, "%s", sl_error_text());
+    if (reading == SL_OK && sl_run_saves(&run))
+        sl_launch_worker_expect_warning(launch);
+    sl_status status = sl_group_open_world(&argc, &argv, &group);
+    if (status == SL_OK)
+        *rank = sl_group_rank(group);
+    if (status == SL_OK && reading != SL_OK)
+        status = sl_error(reading, "%s", text);
+    if (status == SL_OK && sl_group_size(group) != sl_run_ranks(&run))
+        status = sl_error(SL_EINVAL,
+                          "the run has %d ranks (pipeline %d, data %d, tensor %d), but %d processes "
+                          "were started",
+                          sl_run_ranks(&run), run.parallel.pipeline, run.parallel.data, run.parallel.tensor,
+                          sl_group_size(group));
+    SL_THEN(status, sl_cores_claim(group, &run));
+    if (status == SL_OK && *rank == 0)
+        status = sl_launch_worker_own(launch, request->folder);
+    if (status == SL_OK && request->resume)
+        status = sl_fired_forget(&run, request->folder, group);
+    SL_THEN(status, write_run(argc, argv, request, &kept));
+    SL_THEN(status, train(&run, kept, request, launch, group, left));
+    free(kept);
+    sl_run_free(&run);
+    if (status == SL_OK)
+        sl_group_close_world(group);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    sl_launch_worker launch = {0};
+    int rank = -1, left = 0;
+    sl_signals_begin(NULL);
+    const char *starter = sl_build_take(&argc, argv);
+    if (argc == 3 && strcmp(argv[1], "--self-test") == 0)
+        return self_test(starter, argv[2]);
+    if (argc == 2 && strcmp(argv[1], "--about") == 0)
+        return sl_worker_about();
+    if (argc == 2 && strcmp(argv[1], "--exchange") == 0)
+        return sl_build_check(starter) == SL_OK ? sl_worker_exchange(&argc, &argv) : refuse();
+    if (argc > 1 && strcmp(argv[1], "--validate") == 0)
+        return sl_worker_validate(starter, argc - 1, argv + 1);
+    if (argc < 3) {
+        fprintf(stderr, "slackline-worker: started by slackline train, not by hand\n");
+        return 2;
+    }
+    worker_request request = {.file = argv[1], .folder = argv[2], .settings = 3};
+    request.resume = argc > 3 && strcmp(argv[3], "--resume") == 0;
+    request.settings += request.resume;
+    sl_status status = sl_launch_worker_begin(&launch);
+    SL_THEN(status, sl_build_check(starter));
+    SL_THEN(status, work(argc, argv, &request, &launch, &rank, &left));
+    if (status != SL_OK)
+        sl_launch_worker_fail(&launch, rank, status);
+    if (left && rank == 0 && !launch.supervised)
+        fprintf(stderr,
+                "slackline: ended by SIGTERM after %d iterations; the same command with --resume continues\n",
+                left - 1);
+    int supervised = launch.supervised;
+    sl_launch_worker_end(&launch);
+    return left ? (supervised ? SL_LAUNCH_LEFT : 1) : 0;
+}
