@@ -17,7 +17,7 @@ typedef struct sl_plan_request {
 
 /** Parses the options of argv[0] ("plan", "simulate" or "compare") and reads the problem with --set applied
  * (compare: only the document, because each value of a sweep makes another problem). SL_EINVAL;
- * SL_DONE when only help was asked for. Close with sl_planning_close, also on error. */
+ * SL_DONE when only help was asked for. Close with sl_plan_request_close, also on error. */
 sl_status sl_plan_request_open(int argc, char **argv, sl_plan_request *planning);
 void sl_plan_request_close(sl_plan_request *planning);
 
@@ -49,7 +49,7 @@ typedef struct sl_leaving {
 
 /** SL_ENOMEM. */
 sl_status sl_leaving_open(const char *output, sl_leaving *leaving);
-/** Writes what has come as sl_planning_write, unless `status` is a failure; that, or its own. */
+/** Writes what has come as sl_plan_request_write, unless `status` is a failure; that, or its own. */
 sl_status sl_leaving_close(sl_leaving *leaving, sl_status status);
 
 /** Columns of the terminal, or of COLUMNS; 100 where neither is known. */

@@ -26,7 +26,7 @@ const sl_level *sl_history_op_at(const sl_row *row, int replica, int at, sl_leve
     if (!m || !m->op[at].count)
         return NULL;
     *room = m->op[at];
-    room->time /= room->worked < room->count && row->common[replica] ? fabs(row->common[replica]) : 1;
+    room->time /= room->worked < room->count && row->common[replica] != 0 ? fabs(row->common[replica]) : 1;
     return room;
 }
 
