@@ -1,17 +1,17 @@
 /* Two ways of moving messages from one host to another over one or several interfaces, measured alike.
  *
- *   bench_copy tcp|courier receive|send PORT BYTES COUNT ADDRESS...       (ADDRESS: of the receiver, one a
+ *   bench_copy tcp|endpoint receive|send PORT BYTES COUNT ADDRESS...       (ADDRESS: of the receiver, one a
  * rail)
  *
  * tcp: a plain copy, a connection and a thread a rail, messages in turn, from one buffer into one buffer.
- * courier: the project's own, from a queue into a queue, over all rails.
+ * endpoint: the project's own, from a queue into a queue, over all rails.
  *
  * The receiver prints the seconds from the arrival of the first message to that of the last and the bytes
  * that came in between; with SL_LOG set, behind that a line a message: its time of arrival (CLOCK_MONOTONIC,
  * ns). */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 #include <sys/eventfd.h>
 
 #include <arpa/inet.h>
@@ -135,14 +135,14 @@ static void tcp(const job *j, int receives) {
         pthread_join(rails[i].thread, NULL);
 }
 
-/* ---- couriers ---- */
+/* ---- endpoints ---- */
 
 typedef struct side {
     const job *job;
     int sends, doorbell;
     sl_queue_view queue;
     sl_loop *loop;
-    sl_courier *courier;
+    sl_endpoint *endpoint;
     _Atomic int finished;
 } side;
 
@@ -166,7 +166,7 @@ static sl_status on_doorbell(void *object, int file) {
         return SL_OK;
     if (atomic_load(&s->finished))
         sl_loop_stop(s->loop);
-    return sl_courier_look(s->courier);
+    return sl_endpoint_look(s->endpoint);
 }
 
 static void check_lost(const side *s) {
@@ -229,14 +229,14 @@ static void *compute_side(void *object) {
     return NULL;
 }
 
-static void tell(void *object, sl_courier_news news, int number, const char *text) {
+static void tell(void *object, sl_endpoint_news news, int number, const char *text) {
     (void)object;
     if (getenv("SL_LOG"))
         fprintf(stderr, "%lld news %d rail %d %s\n", (long long)sl_clock_now(sl_clock_real()), (int)news,
                 number, text ? text : "");
 }
 
-static void courier(const job *j, int receives) {
+static void endpoint(const job *j, int receives) {
     side s = {.job = j, .sends = !receives, .doorbell = eventfd(0, EFD_CLOEXEC)};
     size_t size;
     pthread_t thread;
@@ -250,7 +250,7 @@ static void courier(const job *j, int receives) {
     sl_queue_format(memory, slots, j->bytes);
     must(sl_queue_open(memory, size, &s.queue));
     must(sl_loop_open(&s.loop));
-    sl_courier_config config = {
+    sl_endpoint_config config = {
         .sends = s.sends, .from = 0, .to = 1, .key = {7}, .queue = &s.queue, .rails = j->rails, .tell = tell};
     for (int i = 0; i < j->rails; i++) {
         config.rail[i] = (sl_rail_address){.kind = SL_RAIL_TCP, .port = (uint16_t)(j->port + i)};
@@ -259,7 +259,7 @@ static void courier(const job *j, int receives) {
         if (receives)
             must(sl_rail_listen(&config.rail[i], &config.listening[i]));
     }
-    must(sl_courier_open(s.loop, &config, &s.courier));
+    must(sl_endpoint_open(s.loop, &config, &s.endpoint));
     must(sl_loop_watch(s.loop, s.doorbell, on_doorbell, &s));
     if (receives)
         fprintf(stderr, "ready\n");
@@ -267,17 +267,17 @@ static void courier(const job *j, int receives) {
         fail("pthread_create");
     must(sl_loop_run(s.loop));
     pthread_join(thread, NULL);
-    sl_courier_close(s.courier);
+    sl_endpoint_close(s.endpoint);
     sl_loop_close(s.loop);
     free(memory);
 }
 
 int main(int argc, char **argv) {
-    int couriers = argc > 2 && strcmp(argv[1], "courier") == 0;
+    int endpoints = argc > 2 && strcmp(argv[1], "endpoint") == 0;
     int receives = argc > 2 && strcmp(argv[2], "receive") == 0;
-    if (argc < 7 || argc > 14 || (!couriers && strcmp(argv[1], "tcp") != 0) ||
+    if (argc < 7 || argc > 14 || (!endpoints && strcmp(argv[1], "tcp") != 0) ||
         (!receives && strcmp(argv[2], "send") != 0)) {
-        fprintf(stderr, "usage: bench_copy tcp|courier receive|send PORT BYTES COUNT ADDRESS...\n");
+        fprintf(stderr, "usage: bench_copy tcp|endpoint receive|send PORT BYTES COUNT ADDRESS...\n");
         return 2;
     }
     job j = {.port = (uint16_t)atoi(argv[3]),
@@ -287,7 +287,7 @@ int main(int argc, char **argv) {
              .address = argv + 6};
     if (j.bytes < 1 || j.count < 2 || !(j.arrived = calloc((size_t)j.count, sizeof *j.arrived)))
         return 2;
-    (couriers ? courier : tcp)(&j, receives);
+    (endpoints ? endpoint : tcp)(&j, receives);
     if (receives)
         report(&j);
     free(j.arrived);

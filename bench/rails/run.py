@@ -81,7 +81,7 @@ def throughput():
                         print(f"throughput: {mbit or 'unlimited'}, {rails} rails, {size}, turn {turn}", file=sys.stderr)
                         found.setdefault((size, rails, "TCP"), []).append(copy(lab, "tcp", size, count, rails)[0])
                         found.setdefault((size, rails, "MPI"), []).append(mpi(lab, size, count, rails))
-                        found.setdefault((size, rails, "ours"), []).append(copy(lab, "courier", size, count, rails)[0])
+                        found.setdefault((size, rails, "ours"), []).append(copy(lab, "endpoint", size, count, rails)[0])
         median = {key: statistics.median(values) for key, values in found.items()}
         for size in SIZES:
             for rails in (1, 2):
@@ -118,7 +118,7 @@ def resume():
                     moment.append(time.monotonic_ns())
                     lose(lab, draw.randrange(2))
 
-                _, arrived = copy(lab, "courier", 250000, 1000, 2, meanwhile)
+                _, arrived = copy(lab, "endpoint", 250000, 1000, 2, meanwhile)
                 arrived.sort()
                 gaps = [b - a for a, b in zip(arrived, arrived[1:]) if b > moment[0]]
                 if arrived[0] < moment[0] and gaps:
@@ -165,6 +165,6 @@ parts = [throughput(), resume(), delegation()]
 finish(arguments.write, "Rails", f"""\
 `bench/rails/run.py --repeat {arguments.repeat} --losses {arguments.losses} --iterations {arguments.iterations}`, {machine()}. Two hosts are two network
 namespaces, a rail is a pair of interfaces between them, shaped by a token bucket or not at all; sender and receiver share the cores. Copies are from memory
-to memory, in turns: plain TCP is one connection a rail, ours a courier at each end with checksums, acknowledgements and a queue.
+to memory, in turns: plain TCP is one connection a rail, ours an endpoint at each end with checksums, acknowledgements and a queue.
 
 """ + "\n".join(parts))

@@ -3,7 +3,7 @@
  *
  *   bench_ucx [MESSAGES]        default 256, which is 2 GiB */
 #include "base/clock.h"
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 typedef struct side {
     sl_loop *loop;
     sl_queue_view view;
-    sl_courier *courier;
+    sl_endpoint *endpoint;
     uint64_t count, next;
     int sends;
 } side;
@@ -48,7 +48,7 @@ static void consume(side *s) {
 static sl_status step(void *object) {
     side *s = object;
     s->sends ? produce(s) : consume(s);
-    must(sl_courier_look(s->courier));
+    must(sl_endpoint_look(s->endpoint));
     return sl_loop_at(s->loop, sl_clock_now(sl_clock_real()) + SL_MS / 4, step, s, NULL);
 }
 
@@ -62,18 +62,18 @@ static void run_side(int sends, sl_rail_address rail, int listening, uint64_t co
         exit(1);
     sl_queue_format(memory, SLOTS, BYTES);
     must(sl_queue_open(memory, bytes, &s.view));
-    sl_courier_config config = {.sends = sends,
-                                .from = 0,
-                                .to = 1,
-                                .queue = &s.view,
-                                .rails = 1,
-                                .rail = {rail},
-                                .listening = {listening}};
+    sl_endpoint_config config = {.sends = sends,
+                                 .from = 0,
+                                 .to = 1,
+                                 .queue = &s.view,
+                                 .rails = 1,
+                                 .rail = {rail},
+                                 .listening = {listening}};
     must(sl_loop_open(&s.loop));
-    must(sl_courier_open(s.loop, &config, &s.courier));
+    must(sl_endpoint_open(s.loop, &config, &s.endpoint));
     must(sl_loop_at(s.loop, 0, step, &s, NULL));
     must(sl_loop_run(s.loop));
-    sl_courier_close(s.courier);
+    sl_endpoint_close(s.endpoint);
     sl_loop_close(s.loop);
     munmap(memory, bytes);
 }

@@ -82,7 +82,7 @@ static void put_metrics(FILE *out, void *context) {
 static char *whole(void *context) {
     dashboard *d = context;
     pthread_mutex_lock(&d->lock);
-    char *text = sl_telling_whole(&d->board);
+    char *text = sl_page_whole(&d->board);
     pthread_mutex_unlock(&d->lock);
     return text;
 }
@@ -103,9 +103,9 @@ static void put_gantt(FILE *out, void *context) {
 static void tell(dashboard *d, char **all) {
     int renewed;
     pthread_mutex_lock(&d->lock);
-    char *text = sl_telling_change(&d->board, &d->told, &renewed);
+    char *text = sl_page_change(&d->board, &d->told, &renewed);
     if (all)
-        *all = sl_telling_whole(&d->board);
+        *all = sl_page_whole(&d->board);
     pthread_mutex_unlock(&d->lock);
     if (text)
         sl_event_stream_send(d->stream, text);

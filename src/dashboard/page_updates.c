@@ -1,6 +1,6 @@
 #include "dashboard/page_updates.h"
 #include "base/memory.h"
-#include "report/thin.h"
+#include "report/downsample.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -106,13 +106,13 @@ static json_t *drawn_rows(const sl_board *b) {
     double *time = NULL;
     size_t *index = NULL;
     json_t *list;
-    if (b->rows > SL_TELLING_ROWS && sl_alloc(&time, b->rows, sizeof *time) == SL_OK &&
+    if (b->rows > SL_PAGE_ROWS && sl_alloc(&time, b->rows, sizeof *time) == SL_OK &&
         sl_alloc(&index, b->rows, sizeof *index) == SL_OK) {
         for (size_t i = 0; i < b->rows; i++)
             time[i] = (double)b->row[i].time;
-        list = rows_of(b, 0, index, sl_thin(time, b->rows, SL_TELLING_ROWS, index));
+        list = rows_of(b, 0, index, sl_downsample(time, b->rows, SL_PAGE_ROWS, index));
     } else {
-        size_t first = b->rows > SL_TELLING_ROWS ? b->rows - SL_TELLING_ROWS : 0;
+        size_t first = b->rows > SL_PAGE_ROWS ? b->rows - SL_PAGE_ROWS : 0;
         list = rows_of(b, first, NULL, b->rows - first);
     }
     SL_FREE(time, index);
@@ -168,14 +168,14 @@ static size_t last(size_t count, size_t most) {
     return count > most ? count - most : 0;
 }
 
-char *sl_telling_whole(const sl_board *b) {
+char *sl_page_whole(const sl_board *b) {
     return finish(b,
                   json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "version", SL_VERSION, "cluster",
                             b->is_cluster, "source", words(b->source), "setup", setup_of(b), "names",
                             list_of_words(b->name, 0, b->names), "hosts", list_of_words(b->host, 0, b->hosts),
-                            "rows", drawn_rows(b), "events", events_of(b, last(b->events, SL_TELLING_EVENTS)),
-                            "lines", list_of_words(b->line, last(b->lines, SL_TELLING_LINES), b->lines),
-                            "ranks", ranks_of(b, 1), "links", links_of(b, 1)));
+                            "rows", drawn_rows(b), "events", events_of(b, last(b->events, SL_PAGE_EVENTS)),
+                            "lines", list_of_words(b->line, last(b->lines, SL_PAGE_LINES), b->lines), "ranks",
+                            ranks_of(b, 1), "links", links_of(b, 1)));
 }
 
 static void mark_told(sl_board *b) {
@@ -212,8 +212,8 @@ static int anything(const sl_board *b, int64_t version) {
     return 0;
 }
 
-char *sl_telling_change(sl_board *b, int64_t *version, int *renewed) {
-    *renewed = b->renewed || b->rows - b->row_told > SL_TELLING_ROWS;
+char *sl_page_change(sl_board *b, int64_t *version, int *renewed) {
+    *renewed = b->renewed || b->rows - b->row_told > SL_PAGE_ROWS;
     if (!*renewed && !anything(b, *version))
         return NULL;
     *version = b->version;

@@ -1,8 +1,8 @@
 #include "report/courses.h"
 #include "base/median.h"
 #include "base/memory.h"
+#include "report/downsample.h"
 #include "report/gain.h"
-#include "report/thin.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ static sl_status choose(const table *t, size_t *index, size_t *kept) {
         for (int k = 1; k < t->columns; k++)
             most[i] = fmax(most[i], t->column[k][i]);
     }
-    *kept = sl_thin(most, t->points, SL_COURSE_POINTS, index);
+    *kept = sl_downsample(most, t->points, SL_COURSE_POINTS, index);
     sl_free(most);
     return SL_OK;
 }

@@ -17,11 +17,11 @@
 /* A store that does not answer for so long is lost. */
 #define STORE_PATIENCE (SL_SECOND / 2)
 
-/* ---- a council of the ranks of an allocation ---- */
+/* ---- an allgather of the ranks of an allocation ---- */
 
 /* A rank that is lost ends all: mpirun and srun see to that. */
 static sl_status gather_ranks(void *context, const void *bytes, size_t size, sl_time patience,
-                              sl_council_parts *gathered) {
+                              sl_allgather_parts *gathered) {
     sl_group *group = context;
     int members = sl_group_size(group);
     uint64_t mine = size, sum = 0, *sizes;
@@ -90,12 +90,12 @@ static sl_status in_allocation(const sl_validate_request *request, int *argc, ch
     int healthy = 1;
     SL_TRY(sl_group_open_world(argc, argv, &group));
     *rank = sl_group_rank(group);
-    sl_council council = {.members = sl_group_size(group),
-                          .self = *rank,
-                          .context = group,
-                          .gather_all = gather_ranks,
-                          .close = keep_group};
-    sl_status status = sl_round(request, &council, *rank, &result);
+    sl_allgather allgather = {.members = sl_group_size(group),
+                              .self = *rank,
+                              .context = group,
+                              .gather_all = gather_ranks,
+                              .close = keep_group};
+    sl_status status = sl_round(request, &allgather, *rank, &result);
     SL_THEN(status, conclude(request, &result, &text, &healthy));
     if (status == SL_OK && text)
         status = deliver(request, text, healthy);
@@ -117,7 +117,7 @@ static sl_status tell_store(sl_store *store, const char *round, const char *text
 
 static sl_status as_member(const sl_validate_request *request, int *code) {
     sl_round_result result = {0};
-    sl_council council = {0};
+    sl_allgather allgather = {0};
     sl_store *store;
     char *text = NULL;
     int healthy = 1;
@@ -125,8 +125,8 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
     SL_TRY(sl_store_open(request->join, request->job, STORE_PATIENCE, &store));
     sl_status status = request->key[0] ? sl_store_seal(store, request->key) : SL_OK;
     SL_THEN(status,
-            sl_council_open_store(store, request->round, request->members, request->member, &council));
-    SL_THEN(status, sl_round(request, &council, request->rank, &result));
+            sl_allgather_open_store(store, request->round, request->members, request->member, &allgather));
+    SL_THEN(status, sl_round(request, &allgather, request->rank, &result));
     SL_THEN(status, conclude(request, &result, &text, &healthy));
     if (status == SL_OK && text)
         status = tell_store(store, request->round, text);
@@ -135,8 +135,8 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
                 result.joined);
     free(text);
     sl_round_result_free(&result);
-    if (council.close)
-        council.close(council.context);
+    if (allgather.close)
+        allgather.close(allgather.context);
     sl_store_close(store);
     *code = healthy ? 0 : 1;
     return status;

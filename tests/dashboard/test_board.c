@@ -98,11 +98,11 @@ static void however_long_a_run_is_the_board_has_a_bound(void **state) {
         tell(&b, "{\"kind\":\"keep\",\"iteration\":1,\"time_s\":1}");
     assert_true(b.rows <= 65536 && b.row[b.rows - 1].iteration == 199999);
     assert_int_equal(b.events, 1000);
-    char *whole = sl_telling_whole(&b);
+    char *whole = sl_page_whole(&b);
     assert_non_null(whole);
     json_t *o = json_loads(whole, 0, NULL);
     const json_t *rows = json_object_get(o, "rows"), *events = json_object_get(o, "events");
-    assert_true(json_array_size(rows) <= SL_TELLING_ROWS + 2);
+    assert_true(json_array_size(rows) <= SL_PAGE_ROWS + 2);
     int peak = 0;
     for (size_t i = 0; i < json_array_size(rows); i++)
         peak |= json_number_value(json_array_get(json_array_get(rows, i), 1)) > 900;
@@ -122,20 +122,20 @@ static void what_has_changed_is_told_once(void **state) {
     (void)state;
     assert_ok(sl_board_open("x", 0, &b));
     run(&b, 0);
-    assert_null(sl_telling_change(&b, &version, &renewed));
+    assert_null(sl_page_change(&b, &version, &renewed));
     assert_true(renewed); /* ranks and links came */
-    assert_null(sl_telling_change(&b, &version, &renewed));
+    assert_null(sl_page_change(&b, &version, &renewed));
     assert_false(renewed);
     iterate(&b, 30, 200, 60, 90);
     iterate(&b, 31, 200, 60, 95);
-    char *text = sl_telling_change(&b, &version, &renewed);
+    char *text = sl_page_change(&b, &version, &renewed);
     json_t *o = json_loads(text, 0, NULL);
     assert_int_equal(json_array_size(json_object_get(o, "rows")), 2);
     assert_int_equal(json_array_size(json_object_get(o, "links")), 0); /* as before */
     assert_int_equal(json_array_size(json_object_get(o, "ranks")), 1);
     json_decref(o);
     free(text);
-    assert_null(sl_telling_change(&b, &version, &renewed));
+    assert_null(sl_page_change(&b, &version, &renewed));
     sl_board_close(&b);
 }
 

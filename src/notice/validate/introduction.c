@@ -62,10 +62,10 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wi
 
 /* ---- what follows ---- */
 
-void sl_company_free(sl_company *company) {
-    SL_FREE(company->of, company->host, company->machine, company->wave);
-    sl_passes_free(&company->links);
-    *company = (sl_company){0};
+void sl_membership_free(sl_membership *membership) {
+    SL_FREE(membership->of, membership->host, membership->machine, membership->wave);
+    sl_passes_free(&membership->links);
+    *membership = (sl_membership){0};
 }
 
 static sl_status refuse_version(const sl_introduction *of, int member) {
@@ -74,7 +74,7 @@ static sl_status refuse_version(const sl_introduction *of, int member) {
     return sl_error(SL_EPEER, "validating process %d is of another version: %s", member, text);
 }
 
-static sl_status take_words(const sl_council_parts *words, sl_company *c) {
+static sl_status take_words(const sl_allgather_parts *words, sl_membership *c) {
     for (int i = 0; i < c->members; i++) {
         if (!words->part[i])
             continue;
@@ -94,7 +94,7 @@ static sl_status take_words(const sl_council_parts *words, sl_company *c) {
 }
 
 /* Of several machines where each host says another; what a host does not say is its own. */
-static void name_machines(sl_company *c) {
+static void name_machines(sl_membership *c) {
     for (int i = 0; i < c->members; i++) {
         c->machine[i] = c->host[i];
         for (int j = 0; c->of[i].version && c->of[i].machine[0] && j < i; j++)
@@ -105,7 +105,7 @@ static void name_machines(sl_company *c) {
     }
 }
 
-static void name_hosts(sl_company *c) {
+static void name_hosts(sl_membership *c) {
     for (int i = 0; i < c->members; i++) {
         c->host[i] = -1;
         for (int j = 0; c->of[i].version && j < i && c->host[i] < 0; j++)
@@ -120,7 +120,7 @@ static void name_hosts(sl_company *c) {
 /* Fewer than three suspects would have nobody to be compared with: then all devices are tested. */
 enum { COMPARABLE = 3 };
 
-static sl_status make_waves(sl_company *c) {
+static sl_status make_waves(sl_membership *c) {
     sl_wave_member *all;
     int suspects = 0;
     for (int i = 0; i < c->members; i++)
@@ -135,7 +135,7 @@ static sl_status make_waves(sl_company *c) {
     return status;
 }
 
-static int member_of(const sl_company *c, int rank) {
+static int member_of(const sl_membership *c, int rank) {
     for (int i = 0; i < c->members; i++)
         if (c->of[i].version && c->of[i].rank == rank)
             return i;
@@ -143,7 +143,7 @@ static int member_of(const sl_company *c, int rank) {
 }
 
 /* Everybody's lists together, as far as their ranks are here; 0: nobody has one. */
-static sl_status given_links(const sl_council_parts *words, sl_company *c, int *given) {
+static sl_status given_links(const sl_allgather_parts *words, sl_membership *c, int *given) {
     sl_member_pair *pair = NULL;
     size_t room = 0;
     int count = 0;
@@ -179,7 +179,7 @@ static int by_rank(const void *left, const void *right) {
 }
 
 /* The topology over those who test links, in the order of their ranks. */
-static sl_status shaped_links(sl_company *c) {
+static sl_status shaped_links(sl_membership *c) {
     chair *chairs;
     int count = 0, topology = SL_TOPOLOGY_RING;
     SL_TRY(sl_alloc(&chairs, (size_t)c->members, sizeof *chairs));
@@ -203,10 +203,10 @@ static sl_status shaped_links(sl_company *c) {
     return status;
 }
 
-sl_status sl_company_open(const sl_council_parts *words, sl_company *company) {
-    sl_company *c = company;
+sl_status sl_membership_open(const sl_allgather_parts *words, sl_membership *membership) {
+    sl_membership *c = membership;
     int given;
-    *c = (sl_company){.members = words->members};
+    *c = (sl_membership){.members = words->members};
     SL_TRY(sl_alloc(&c->of, (size_t)c->members, sizeof *c->of));
     SL_TRY(sl_alloc(&c->host, (size_t)c->members, sizeof *c->host));
     SL_TRY(sl_alloc(&c->machine, (size_t)c->members, sizeof *c->machine));

@@ -3,7 +3,7 @@
  * that from the same words, so nobody has to be told. */
 #pragma once
 
-#include "notice/validate/council.h"
+#include "notice/validate/allgather.h"
 #include "notice/validate/passes.h"
 #include "notice/validate/readings.h"
 #include "notice/validate/validate_request.h"
@@ -32,7 +32,7 @@ typedef struct sl_introduction {
     sl_wire_address place;
 } sl_introduction;
 
-typedef struct sl_company {
+typedef struct sl_membership {
     int members;         /* that were expected */
     sl_introduction *of; /* [members]; version 0: absent */
     int *host;           /* [members]: index; -1: absent */
@@ -40,9 +40,9 @@ typedef struct sl_company {
     int *machine; /* [members]: index; -1: absent */
     int *wave;    /* [members]; -1: the device is not tested */
     int waves;
-    sl_passes links; /* of members; a connects, b has a door */
+    sl_passes links; /* of members; a connects, b has a listener */
     uint64_t token;
-} sl_company;
+} sl_membership;
 
 /** The words of this process: *bytes is free'd with sl_free. `links` of the request are read. SL_EINVAL,
  * SL_ESYS, SL_ENOMEM. */
@@ -50,6 +50,6 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wi
                        void **bytes, size_t *size);
 
 /** Everybody's words into what follows from them. SL_EPEER: another version; SL_ENOMEM. Free with
- * sl_company_free, also on error. */
-sl_status sl_company_open(const sl_council_parts *words, sl_company *company);
-void sl_company_free(sl_company *company);
+ * sl_membership_free, also on error. */
+sl_status sl_membership_open(const sl_allgather_parts *words, sl_membership *membership);
+void sl_membership_free(sl_membership *membership);

@@ -91,7 +91,7 @@ static const char *find_end(const void *bytes, int pair, sl_link_end *end) {
 
 /* ---- the picture ---- */
 
-static void join_device(const sl_council_parts *all, int member, double *value, sl_measured_device *d) {
+static void join_device(const sl_allgather_parts *all, int member, double *value, sl_measured_device *d) {
     const samples_head top = head_of(all->part[member]);
     d->evidence = top.evidence;
     d->evidence.busiest_name[sizeof d->evidence.busiest_name - 1] = 0;
@@ -118,7 +118,7 @@ static int collect(const char *at, int repeats, int latency, double *value, int 
 }
 
 /* The direction that arrives at member `to`; 0: it was not tested, an end of it is lost. */
-static int join_direction(const sl_council_parts *all, const sl_company *c, int pair, int from, int to,
+static int join_direction(const sl_allgather_parts *all, const sl_membership *c, int pair, int from, int to,
                           double *value, sl_measured_link *l) {
     sl_link_end sent, received;
     const char *sender = find_end(all->part[from], pair, &sent);
@@ -155,24 +155,24 @@ static int join_direction(const sl_council_parts *all, const sl_company *c, int 
     return 1;
 }
 
-static void join_links(const sl_council_parts *all, sl_round_result *r, double *value) {
+static void join_links(const sl_allgather_parts *all, sl_round_result *r, double *value) {
     sl_validation *m = &r->measured;
-    for (int i = 0; i < r->company.links.count; i++) {
-        int a = r->company.links.pair[i].a, b = r->company.links.pair[i].b;
+    for (int i = 0; i < r->membership.links.count; i++) {
+        int a = r->membership.links.pair[i].a, b = r->membership.links.pair[i].b;
         sl_measured_link *there = &m->link[m->links], *back = there + 1;
-        if (all->part[a] && all->part[b] && join_direction(all, &r->company, i, a, b, value, there) &&
-            join_direction(all, &r->company, i, b, a, value, back))
+        if (all->part[a] && all->part[b] && join_direction(all, &r->membership, i, a, b, value, there) &&
+            join_direction(all, &r->membership, i, b, a, value, back))
             m->links += 2;
     }
 }
 
 /* Who is not there, and what the hosts are called. */
-static void name_all(const sl_council_parts *all, sl_round_result *r) {
+static void name_all(const sl_allgather_parts *all, sl_round_result *r) {
     r->reports = -1;
-    for (int i = 0; i < r->company.members; i++) {
-        const sl_introduction *of = &r->company.of[i];
+    for (int i = 0; i < r->membership.members; i++) {
+        const sl_introduction *of = &r->membership.of[i];
         if (of->version)
-            r->host[r->company.host[i]] = of->host;
+            r->host[r->membership.host[i]] = of->host;
         if (!all->part[i])
             r->missing[r->measured.missings++] = (sl_absent){i, of->version ? of->rank : -1};
         else if (r->reports < 0)
@@ -180,9 +180,9 @@ static void name_all(const sl_council_parts *all, sl_round_result *r) {
     }
 }
 
-sl_status sl_member_samples_join(const sl_council_parts *all, sl_round_result *r) {
+sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result *r) {
     sl_validation *m = &r->measured;
-    sl_company *c = &r->company;
+    sl_membership *c = &r->membership;
     double *value;
     int most = 1;
     for (int i = 0; i < c->members; i++)

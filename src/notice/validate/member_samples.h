@@ -6,7 +6,7 @@
 
 /* One end of a link. */
 typedef struct sl_link_end {
-    int32_t pair;  /* of the company's links */
+    int32_t pair;  /* of the membership's links */
     int32_t state; /* sl_wire_state */
     sl_link_evidence evidence;
     char why[96];
@@ -32,4 +32,4 @@ sl_status sl_member_samples_pack(const sl_member_samples *samples, void **bytes,
 
 /** Everybody's bytes into result->measured and what it points at; who brought none is missing. SL_EPEER: they
  * make no sense. SL_ENOMEM. */
-sl_status sl_member_samples_join(const sl_council_parts *all, sl_round_result *result);
+sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result *result);

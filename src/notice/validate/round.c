@@ -17,10 +17,10 @@
 
 typedef struct round {
     const sl_validate_request *request;
-    const sl_council *council;
+    const sl_allgather *allgather;
     sl_round_result *result;
-    sl_company *company;
-    int door, *wire; /* [ends] */
+    sl_membership *membership;
+    int listener, *wire; /* [ends] */
     sl_link_evidence *before;
     sl_member_samples samples;
     sl_gemm *gemm;
@@ -55,13 +55,13 @@ static sl_status introduce(round *r, int rank) {
     sl_wire_address place;
     void *words = NULL;
     size_t size = 0;
-    sl_council_parts all = {0};
-    SL_TRY(sl_wire_listen(r->request->address, &place, &r->door));
+    sl_allgather_parts all = {0};
+    SL_TRY(sl_wire_listen(r->request->address, &place, &r->listener));
     go_to_rank(r); /* says which processors these are */
     sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
     come_back(r);
-    SL_THEN(status, r->council->gather_all(r->council->context, words, size, patience(r, ARRIVAL), &all));
-    SL_THEN(status, sl_company_open(&all, r->company));
+    SL_THEN(status, r->allgather->gather_all(r->allgather->context, words, size, patience(r, ARRIVAL), &all));
+    SL_THEN(status, sl_membership_open(&all, r->membership));
     sl_gathered_free(&all);
     sl_free(words);
     return status;
@@ -70,16 +70,16 @@ static sl_status introduce(round *r, int rank) {
 /* ---- wires ---- */
 
 static int is_end(const round *r, int pair) {
-    const sl_member_pair *p = &r->company->links.pair[pair];
-    return p->a == r->council->self || p->b == r->council->self;
+    const sl_member_pair *p = &r->membership->links.pair[pair];
+    return p->a == r->allgather->self || p->b == r->allgather->self;
 }
 
 static int is_here(const round *r, int member) {
-    return r->company->of[member].version != 0;
+    return r->membership->of[member].version != 0;
 }
 
 static sl_status list_ends(round *r) {
-    int ends = 0, links = r->company->links.count;
+    int ends = 0, links = r->membership->links.count;
     for (int i = 0; i < links; i++)
         ends += is_end(r, i);
     SL_TRY(sl_member_samples_open(r->request->repeat, ends, &r->samples));
@@ -93,21 +93,22 @@ static sl_status list_ends(round *r) {
     return SL_OK;
 }
 
-/* Those whose number is larger have the door; a connection waits there until it is opened. */
+/* Those whose number is larger have the listener; a connection waits there until it is opened. */
 static int connect_all(round *r, sl_time deadline) {
-    int awaited = 0, self = r->council->self;
-    const sl_introduction *of = r->company->of;
+    int awaited = 0, self = r->allgather->self;
+    const sl_introduction *of = r->membership->of;
     for (int i = 0; i < r->samples.ends; i++) {
         sl_link_end *end = &r->samples.end[i];
-        const sl_member_pair *p = &r->company->links.pair[end->pair];
+        const sl_member_pair *p = &r->membership->links.pair[end->pair];
         if (p->b == self) {
             awaited += is_here(r, p->a);
             continue;
         }
         if (!is_here(r, p->b))
             continue;
-        sl_wire_connect(&of[self].place, &of[p->b].place, r->company->host[self] == r->company->host[p->b],
-                        r->company->token, end->pair, deadline, &r->wire[i], end->why, sizeof end->why);
+        sl_wire_connect(&of[self].place, &of[p->b].place,
+                        r->membership->host[self] == r->membership->host[p->b], r->membership->token,
+                        end->pair, deadline, &r->wire[i], end->why, sizeof end->why);
         if (r->wire[i] >= 0)
             end->why[0] = 0;
     }
@@ -116,12 +117,12 @@ static int connect_all(round *r, sl_time deadline) {
 
 static void accept_all(round *r, int awaited, sl_time deadline) {
     while (awaited > 0) {
-        int link, file = sl_wire_accept(r->door, r->company->token, deadline, &link), known = 0;
+        int link, file = sl_wire_accept(r->listener, r->membership->token, deadline, &link), known = 0;
         if (file < 0)
             return;
         for (int i = 0; i < r->samples.ends; i++)
             if (r->samples.end[i].pair == link && r->wire[i] < 0 &&
-                r->company->links.pair[link].b == r->council->self) {
+                r->membership->links.pair[link].b == r->allgather->self) {
                 r->wire[i] = file;
                 known = 1;
             }
@@ -140,7 +141,7 @@ static sl_status make_wires(round *r) {
         if (r->wire[i] >= 0)
             r->samples.end[i].state = SL_WIRE_TESTED;
         else if (!r->samples.end[i].why[0])
-            snprintf(r->samples.end[i].why, sizeof r->samples.end[i].why, "nobody came to the door");
+            snprintf(r->samples.end[i].why, sizeof r->samples.end[i].why, "nobody came to the listener");
         sl_link_evidence_begin(r->wire[i], &r->before[i]);
     }
     return SL_OK;
@@ -149,18 +150,18 @@ static sl_status make_wires(round *r) {
 /* ---- devices ---- */
 
 static sl_status open_device(round *r) {
-    int *ours, count = 0, self = r->council->self;
-    if (r->company->wave[self] < 0)
+    int *ours, count = 0, self = r->allgather->self;
+    if (r->membership->wave[self] < 0)
         return SL_OK;
-    SL_TRY(sl_alloc(&ours, 2 * (size_t)r->company->members, sizeof *ours));
-    for (int i = 0; i < r->company->members; i++)
-        if (is_here(r, i) && r->company->machine[i] == r->company->machine[self] &&
-            strcmp(r->company->of[i].numbers, r->company->of[self].numbers) == 0) {
-            ours[count++] = r->company->of[i].own_pid;
-            if (r->company->of[i].pid > 0)
-                ours[count++] = r->company->of[i].pid;
+    SL_TRY(sl_alloc(&ours, 2 * (size_t)r->membership->members, sizeof *ours));
+    for (int i = 0; i < r->membership->members; i++)
+        if (is_here(r, i) && r->membership->machine[i] == r->membership->machine[self] &&
+            strcmp(r->membership->of[i].numbers, r->membership->of[self].numbers) == 0) {
+            ours[count++] = r->membership->of[i].own_pid;
+            if (r->membership->of[i].pid > 0)
+                ours[count++] = r->membership->of[i].pid;
         }
-    sl_status status = sl_watch_cpu_open(&r->company->of[self].cores, ours, count, &r->watch);
+    sl_status status = sl_watch_cpu_open(&r->membership->of[self].cores, ours, count, &r->watch);
     sl_free(ours);
     return status == SL_OK && !r->gemm ? sl_gemm_open(r->request->threads, &r->gemm) : status;
 }
@@ -181,9 +182,9 @@ static sl_status test_device(round *r, int repeat) {
 }
 
 static sl_status test_devices(round *r, int repeat) {
-    for (int wave = 0; wave < r->company->waves; wave++) {
-        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), NULL));
-        if (r->company->wave[r->council->self] == wave)
+    for (int wave = 0; wave < r->membership->waves; wave++) {
+        SL_TRY(sl_allgather_barrier(r->allgather, patience(r, STEP), NULL));
+        if (r->membership->wave[r->allgather->self] == wave)
             SL_TRY(test_device(r, repeat));
     }
     return SL_OK;
@@ -195,17 +196,17 @@ static sl_status test_links(round *r, int repeat) {
     for (int i = 0; i < r->samples.ends; i++)
         r->samples.link[(size_t)i * (size_t)r->samples.room + (size_t)repeat] =
             (sl_link_sample){.latency_ms = -1, .gb_per_s = -1};
-    for (int pass = 0; pass < r->company->links.passes; pass++) {
-        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), NULL));
+    for (int pass = 0; pass < r->membership->links.passes; pass++) {
+        SL_TRY(sl_allgather_barrier(r->allgather, patience(r, STEP), NULL));
         /* a link that carries nothing must not look like two members that are lost */
         sl_time limit = patience(r, STEP) / (SL_LINK_LIMITS + 1);
         limit = limit < SL_LINK_LIMIT ? limit : SL_LINK_LIMIT;
         for (int i = 0; i < r->samples.ends; i++) {
-            const sl_member_pair *p = &r->company->links.pair[r->samples.end[i].pair];
+            const sl_member_pair *p = &r->membership->links.pair[r->samples.end[i].pair];
             if (p->pass != pass || r->wire[i] < 0)
                 continue;
             sl_link_sample *sample = &r->samples.link[(size_t)i * (size_t)r->samples.room + (size_t)repeat];
-            sl_link_test(&r->wire[i], p->a == r->council->self, limit, sample);
+            sl_link_test(&r->wire[i], p->a == r->allgather->self, limit, sample);
         }
     }
     return SL_OK;
@@ -236,13 +237,13 @@ static sl_status repeat_all(round *r) {
         took = sl_now() - begin > took ? sl_now() - begin : took;
         stop = r->request->deadline > 0 &&
                sl_now() - r->begin + took + took / 4 > r->request->deadline - r->request->deadline / 8;
-        SL_TRY(sl_council_barrier(r->council, patience(r, STEP), &stop));
+        SL_TRY(sl_allgather_barrier(r->allgather, patience(r, STEP), &stop));
     }
     return SL_OK;
 }
 
 static sl_status tell_all(round *r) {
-    sl_council_parts all = {0};
+    sl_allgather_parts all = {0};
     void *bytes = NULL;
     size_t size = 0;
     if (r->watch)
@@ -251,9 +252,9 @@ static sl_status tell_all(round *r) {
     r->samples.evidence.apart = r->apart;
     end_wires(r);
     sl_status status = sl_member_samples_pack(&r->samples, &bytes, &size);
-    SL_THEN(status, r->council->gather_all(r->council->context, bytes, size, patience(r, STEP), &all));
+    SL_THEN(status, r->allgather->gather_all(r->allgather->context, bytes, size, patience(r, STEP), &all));
     SL_THEN(status, sl_member_samples_join(&all, r->result));
-    r->result->reports = r->result->reports == r->council->self;
+    r->result->reports = r->result->reports == r->allgather->self;
     sl_gathered_free(&all);
     sl_free(bytes);
     return status;
@@ -263,22 +264,22 @@ static void close_round(round *r) {
     for (int i = 0; r->wire && i < r->samples.ends; i++)
         if (r->wire[i] >= 0)
             close(r->wire[i]);
-    if (r->door >= 0)
-        close(r->door);
+    if (r->listener >= 0)
+        close(r->listener);
     SL_FREE(r->wire, r->before);
     sl_member_samples_free(&r->samples);
     sl_gemm_close(r->gemm);
     sl_watch_cpu_close(r->watch);
 }
 
-sl_status sl_round(const sl_validate_request *request, const sl_council *council, int rank,
+sl_status sl_round(const sl_validate_request *request, const sl_allgather *allgather, int rank,
                    sl_round_result *result) {
     *result = (sl_round_result){0};
     round r = {.request = request,
-               .council = council,
+               .allgather = allgather,
                .result = result,
-               .company = &result->company,
-               .door = -1,
+               .membership = &result->membership,
+               .listener = -1,
                .begin = sl_now()};
     sl_home_find(&r.home);
     /* before this process has no more than the rank's processors: making a product takes a while */
@@ -295,7 +296,7 @@ sl_status sl_round(const sl_validate_request *request, const sl_council *council
 }
 
 void sl_round_result_free(sl_round_result *result) {
-    sl_company_free(&result->company);
+    sl_membership_free(&result->membership);
     SL_FREE(result->measured.device, result->measured.link, result->missing, result->host);
     *result = (sl_round_result){0};
 }

@@ -7,7 +7,7 @@
 #include "notice/validate/verdict.h"
 
 typedef struct sl_round_result {
-    sl_company company;
+    sl_membership membership;
     sl_validation measured;
     const char **host; /* names; measured.host */
     sl_absent *missing;
@@ -17,6 +17,6 @@ typedef struct sl_round_result {
 
 /** `rank`: this member's. SL_EINVAL (links, address), SL_EPEER, SL_ESYS, SL_ENOMEM. Free with
  * sl_round_result_free, also on error. */
-sl_status sl_round(const sl_validate_request *request, const sl_council *council, int rank,
+sl_status sl_round(const sl_validate_request *request, const sl_allgather *allgather, int rank,
                    sl_round_result *result);
 void sl_round_result_free(sl_round_result *result);

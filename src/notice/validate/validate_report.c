@@ -75,7 +75,7 @@ static json_t *report_json(const sl_round_result *r, const sl_verdicts *v) {
     const sl_validation *m = &r->measured;
     json_t *json =
         json_pack("{s:s,s:b,s:i,s:i,s:[],s:[],s:[],s:o,s:[]}", "format", SL_VALIDATION_FORMAT, "healthy",
-                  v->count == 0, "repeats", m->repeats, "passes", r->company.links.passes, "verdicts",
+                  v->count == 0, "repeats", m->repeats, "passes", r->membership.links.passes, "verdicts",
                   "devices", "links", "kinds", kinds_json(&v->kinds), "missing");
     int failed = !json;
     for (int i = 0; !failed && i < v->count; i++)
@@ -168,7 +168,7 @@ static void write_text(const sl_round_result *r, const sl_verdicts *v, FILE *out
     char limit[64];
     fprintf(out, "%d process%s on %d host%s, %d link%s in %d pass%s, %d repeat%s\n\n", m->devices,
             m->devices == 1 ? "" : "es", m->hosts, m->hosts == 1 ? "" : "s", m->links / 2,
-            m->links == 2 ? "" : "s", r->company.links.passes, r->company.links.passes == 1 ? "" : "es",
+            m->links == 2 ? "" : "s", r->membership.links.passes, r->membership.links.passes == 1 ? "" : "es",
             m->repeats, m->repeats == 1 ? "" : "s");
     write_devices(r, out);
     write_links(r, out);

@@ -16,10 +16,10 @@
 /* A host that is there answers at once; the wrong address of several must not eat the time of the others. */
 #define PATIENCE (300 * SL_MS)
 
-typedef struct greeting {
+typedef struct handshake {
     uint64_t token;
     int32_t link, magic;
-} greeting;
+} handshake;
 enum { MAGIC = 0x534c5631 };
 
 /* ---- addresses ---- */
@@ -235,7 +235,7 @@ static int try_address(const sl_address *address, uint16_t port, sl_time deadlin
 
 void sl_wire_connect(const sl_wire_address *here, const sl_wire_address *peer, int together, uint64_t token,
                      int link, sl_time deadline, int *file, char *why, size_t size) {
-    const greeting hello = {.token = token, .link = link, .magic = MAGIC};
+    const handshake hello = {.token = token, .link = link, .magic = MAGIC};
     snprintf(why, size, "no address of the other end can be reached");
     *file = -1;
     for (int rank = 0; rank < 2 && *file < 0; rank++)
@@ -258,12 +258,12 @@ void sl_wire_connect(const sl_wire_address *here, const sl_wire_address *peer, i
         }
 }
 
-int sl_wire_accept(int door, uint64_t token, sl_time deadline, int *link) {
+int sl_wire_accept(int listener, uint64_t token, sl_time deadline, int *link) {
     for (;;) {
-        greeting hello;
-        int file = accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        handshake hello;
+        int file = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (file < 0) {
-            if (!wait_for(door, POLLIN, deadline))
+            if (!wait_for(listener, POLLIN, deadline))
                 return -1;
             continue;
         }

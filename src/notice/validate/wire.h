@@ -1,9 +1,9 @@
 /* Wires: TCP connections between validating processes, one for each link that is tested.
  *
- * Everybody has a door and tells its addresses. Of a link's two ends the one with the smaller number
+ * Everybody has a listener and tells its addresses. Of a link's two ends the one with the smaller number
  * connects, to addresses of a common subnet first and to loopback where both are on one host; the other one
- * is found at its door. A first message names the link and the round's token, so that a stranger's connection
- * is nobody's. */
+ * is found at its listener. A first message names the link and the round's token, so that a stranger's
+ * connection is nobody's. */
 #pragma once
 
 #include "base/status.h"
@@ -27,8 +27,8 @@ typedef struct sl_wire_address {
     uint16_t addresses, port;
 } sl_wire_address;
 
-/** A door on a free port; `place` gets this host's addresses, or `only` alone (as text; NULL: all). *file is
- * closed by the caller. SL_EINVAL: `only` is no address, SL_ESYS. */
+/** A listener on a free port; `place` gets this host's addresses, or `only` alone (as text; NULL: all). *file
+ * is closed by the caller. SL_EINVAL: `only` is no address, SL_ESYS. */
 sl_status sl_wire_listen(const char *only, sl_wire_address *place, int *file);
 
 /** Connects to `peer`, trying its addresses in turn, at most until `deadline`; says who is there. `here` is
@@ -36,9 +36,10 @@ sl_status sl_wire_listen(const char *only, sl_wire_address *place, int *file);
 void sl_wire_connect(const sl_wire_address *here, const sl_wire_address *peer, int together, uint64_t token,
                      int link, sl_time deadline, int *file, char *why, size_t size);
 
-/** The next connection at the door that knows the token, and its link; -1 when none comes until `deadline`.
+/** The next connection at the listener that knows the token, and its link; -1 when none comes until
+ * `deadline`.
  */
-int sl_wire_accept(int door, uint64_t token, sl_time deadline, int *link);
+int sl_wire_accept(int listener, uint64_t token, sl_time deadline, int *link);
 
 /** Whole messages, at most until `deadline`. 0: done; -1: closed, failed or too late. */
 int sl_wire_send(int file, const void *bytes, size_t size, sl_time deadline);

@@ -32,7 +32,7 @@ static sl_status share_names(sl_trainer *t, sl_roster *names) {
     return sl_group_broadcast(t->groups.world, t->leader, names->host, (size_t)count * sizeof *names->host);
 }
 
-static sl_status find_own(sl_trainer *t, sl_whereabouts *mine) {
+static sl_status find_own(sl_trainer *t, sl_process_host *mine) {
     sl_roster names = sl_roster_empty();
     sl_status status = own_host(mine->host, sizeof mine->host);
     SL_THEN(status, share_names(t, &names));
@@ -46,15 +46,15 @@ static sl_status find_own(sl_trainer *t, sl_whereabouts *mine) {
 }
 
 static sl_status tell_hosts(sl_trainer *t) {
-    sl_whereabouts mine = {.entry = -1}, *all;
+    sl_process_host mine = {.entry = -1}, *all;
     size_t world = (size_t)t->world;
     SL_TRY(find_own(t, &mine));
-    SL_TRY(sl_alloc(&t->whereabouts, world, sizeof *t->whereabouts));
+    SL_TRY(sl_alloc(&t->process_host, world, sizeof *t->process_host));
     SL_TRY(sl_alloc(&all, world, sizeof *all));
     sl_status status =
         sl_group_gather_all(t->groups.world, &mine, sizeof mine, all, world * sizeof *all, NULL);
     for (int w = 0; w < t->world && status == SL_OK; w++)
-        t->whereabouts[t->home[w]] = all[w];
+        t->process_host[t->home[w]] = all[w];
     sl_free(all);
     return status;
 }
@@ -88,17 +88,17 @@ sl_status sl_departure_open(sl_trainer *t) {
 void sl_departure_close(sl_trainer *t) {
     if (t->departure)
         sl_roster_free(&t->departure->roster);
-    SL_FREE(t->departure, t->whereabouts);
+    SL_FREE(t->departure, t->process_host);
     t->departure = NULL;
 }
 
 const char *sl_departure_host(const sl_trainer *t, int home) {
-    const sl_whereabouts *w = &t->whereabouts[home];
+    const sl_process_host *w = &t->process_host[home];
     return w->entry >= 0 ? w->listed : w->host;
 }
 
 int sl_departure_is_on(const sl_trainer *t, int home, const char *host) {
-    const sl_whereabouts *w = &t->whereabouts[home];
+    const sl_process_host *w = &t->process_host[home];
     return sl_roster_same(w->host, host) || (w->entry >= 0 && sl_roster_same(w->listed, host));
 }
 
@@ -106,7 +106,7 @@ int sl_departure_is_on(const sl_trainer *t, int home, const char *host) {
 
 static int has_ranks(const sl_trainer *t, int entry) {
     for (int w = 0; w < t->world; w++)
-        if (t->whereabouts[w].entry == entry)
+        if (t->process_host[w].entry == entry)
             return 1;
     return 0;
 }
@@ -115,8 +115,8 @@ static int has_ranks(const sl_trainer *t, int entry) {
 static int entry_of(const sl_trainer *t, const char *host) {
     int entry = sl_roster_find(&t->departure->roster, host);
     for (int w = 0; w < t->world && entry < 0; w++)
-        if (sl_roster_same(t->whereabouts[w].host, host))
-            entry = t->whereabouts[w].entry;
+        if (sl_roster_same(t->process_host[w].host, host))
+            entry = t->process_host[w].entry;
     return entry;
 }
 
@@ -216,7 +216,7 @@ static sl_status order(sl_trainer *t, int done, const char *const *hosts, int co
     *go = 0;
     if (sl_saving_whole(t->saving) != done)
         return refuse(t, done, names, "its checkpoint could not be written");
-    SL_TRY(sl_telling_flush(t, sl_clock_now(t->clock)));
+    SL_TRY(sl_run_events_flush(t, sl_clock_now(t->clock)));
     if (write_order(t, done, hosts, count, why, began) != SL_OK) {
         snprintf(text, sizeof text, "%s", sl_error_text());
         return refuse(t, done, names, text);

@@ -16,7 +16,7 @@
 typedef struct sl_departure {
     char never[256];  /* leader: why this run can leave no host; empty: it can */
     sl_roster roster; /* leader */
-    sl_time begun[4]; /* leader, calendar: when the first iterations of the attempt began */
+    sl_time begun[4]; /* leader, emulator: when the first iterations of the attempt began */
 } sl_departure;
 
 /** Who is on which host, and whether the run can leave one. Collective, before sl_trainer_open. Close with

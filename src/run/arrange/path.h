@@ -8,6 +8,6 @@
  * any more; 0: no change. Collective; nothing is under way. Nothing happens on a run of one rank. */
 sl_status sl_path_change(sl_trainer *t, int delegates);
 
-/** The rank that leads writes down what couriers and delegates of all ranks had to say since the last call.
+/** The rank that leads writes down what endpoints and delegates of all ranks had to say since the last call.
  * Collective. */
 sl_status sl_path_news(sl_trainer *t, int iteration);

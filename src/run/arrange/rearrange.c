@@ -202,7 +202,7 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
         took->moved, t->world, took->bytes_moved / 1e6, sl_to_ms(took->whole), sl_to_ms(took->settle),
         sl_to_ms(took->groups), sl_to_ms(took->plan), sl_to_ms(took->states), sl_to_ms(took->connect));
     sl_text_format(event.why, sizeof event.why, "%s", why ? why : "");
-    return sl_telling_event(t, &event, -1);
+    return sl_run_events_add(t, &event, -1);
 }
 
 static sl_status carry_out(sl_trainer *t, int iteration, const sl_plan *const *given, seat_change *c) {

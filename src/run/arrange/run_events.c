@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-sl_status sl_telling_event(sl_trainer *t, sl_event *event, int replica) {
+sl_status sl_run_events_add(sl_trainer *t, sl_event *event, int replica) {
     if (!event->time)
         event->time = sl_clock_now(t->clock) - t->started;
     if (t->run->parallel.data > 1 && replica >= 0) {
@@ -21,7 +21,7 @@ sl_status sl_telling_event(sl_trainer *t, sl_event *event, int replica) {
 }
 
 /* An iteration's line waits until the next begin tells its period. */
-sl_status sl_telling_flush(sl_trainer *t, sl_time next_begin) {
+sl_status sl_run_events_flush(sl_trainer *t, sl_time next_begin) {
     if (t->pending.timeline == NULL)
         return SL_OK;
     t->pending.period = next_begin - t->last_begin;
@@ -30,7 +30,7 @@ sl_status sl_telling_flush(sl_trainer *t, sl_time next_begin) {
     return status;
 }
 
-void sl_telling_name_schedule(sl_trainer *t) {
+void sl_run_events_name_schedule(sl_trainer *t) {
     size_t at = 0;
     int same = 1;
     for (int r = 1; r < t->run->parallel.data; r++)

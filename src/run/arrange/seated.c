@@ -188,7 +188,7 @@ static sl_status open_replicas(sl_trainer *t) {
         replica->peak_before = replica->peak + t->ranks;
     }
     if (sl_trainer_leads(t))
-        sl_telling_name_schedule(t);
+        sl_run_events_name_schedule(t);
     return SL_OK;
 }
 

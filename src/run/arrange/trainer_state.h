@@ -54,11 +54,11 @@ typedef struct sl_rank_reports {
 } sl_rank_reports;
 
 /* The host of a process. */
-typedef struct sl_whereabouts {
+typedef struct sl_process_host {
     char host[256];   /* as it calls itself */
     char listed[256]; /* as the run's list of hosts names it; empty: it does not */
     int32_t entry;    /* there; -1: none */
-} sl_whereabouts;
+} sl_process_host;
 
 /* What every rank holds; the lower half only the rank that leads. */
 typedef struct sl_trainer {
@@ -71,7 +71,7 @@ typedef struct sl_trainer {
     int world, world_rank; /* all ranks of the run, and this one among them */
     int *home; /* [world] what each of them was when the attempt began: processes keep it when they change
                   seats */
-    sl_whereabouts *whereabouts; /* [world] by home */
+    sl_process_host *process_host; /* [world] by home */
     struct sl_departure *departure;
     sl_wires cards;  /* of slow network cards (faults.c) */
     int departed;    /* all ranks end before the next iteration, and are started again without a host */

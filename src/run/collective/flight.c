@@ -31,7 +31,7 @@ void sl_group_emulate(sl_group *group, int peer, sl_link_emulation emulation) {
     sl_group_link *link = &group->link[peer];
     link->emulation = emulation;
     if (!is_emulated(link))
-        link->calendar = (sl_calendar){0};
+        link->emulator = (sl_link_emulator){0};
 }
 
 sl_time sl_group_due(sl_group *group, int peer, sl_time ready, size_t bytes) {
@@ -39,7 +39,7 @@ sl_time sl_group_due(sl_group *group, int peer, sl_time ready, size_t bytes) {
     sl_sent times;
     if (!is_emulated(link))
         return ready;
-    sl_calendar_enter(&link->calendar, ready, bytes, link->emulation, &times);
+    sl_link_emulator_enter(&link->emulator, ready, bytes, link->emulation, &times);
     return times.due;
 }
 

@@ -124,7 +124,7 @@ sl_status sl_group_barrier(sl_group *group);
  *
  * What is emulated: this rank's messages to `peer` take the link one after the other, each bytes /
  * bytes_per_second from when it was handed over or the link was free, and are sent a latency later (the
- * calendar of run/transport, whose messages between stages are held back alike). So in a sum of V bytes over
+ * emulator of run/transport, whose messages between stages are held back alike). So in a sum of V bytes over
  * D ranks 2 V / D bytes take the link, and two latencies. A ring sends 2 (D - 1) V / D over each of its links
  * and takes 2 (D - 1) latencies: the same for 2 ranks, and D - 1 times as much for D. Other pairs stay as
  * they are, though nobody has a sum before its slowest part has come. Between two uses of the group only;

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "run/collective/group.h"
-#include "run/transport/calendar.h"
+#include "run/transport/link_emulator.h"
 
 #include <mpi.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ enum { SL_TAG_PASS = 1, SL_TAG_SUM, SL_TAG_GATHER, SL_TAG_EXCHANGE };
 /* The way from this rank to another one. */
 typedef struct sl_group_link {
     sl_link_emulation emulation;
-    sl_calendar calendar;
+    sl_link_emulator emulator;
 } sl_group_link;
 
 /* A message that an emulated link has not let through yet. Of one link those that are due first come first.

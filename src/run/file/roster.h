@@ -7,7 +7,7 @@
  * first iterations there: what all of it took (`last`), which the next decision uses
  *
  * One writes at a time: the supervisor only while no rank lives, of the ranks the leader alone. The file is
- * whole or absent. Times are of the calendar, because the two may be on different hosts; these agree on it to
+ * whole or absent. Times are of the emulator, because the two may be on different hosts; these agree on it to
  * some milliseconds, and no duration is taken for negative. */
 #pragma once
 
@@ -26,7 +26,7 @@ typedef struct sl_roster_host {
 /* What leaving hosts took, and when. */
 typedef struct sl_roster_move {
     int iteration;   /* the first without them; -1: there was none */
-    sl_time began;   /* calendar: when it was decided to leave */
+    sl_time began;   /* emulator: when it was decided to leave */
     sl_time ordered; /* the checkpoint was whole, and the order written */
     sl_time ended;   /* the attempt had ended */
     char why[256];
@@ -43,7 +43,7 @@ typedef struct sl_roster {
     int count;
     size_t capacity;
     char local[256];     /* how the supervisor's host calls itself: what localhost means in the list */
-    sl_time started;     /* calendar: when this attempt began; 0: none has */
+    sl_time started;     /* emulator: when this attempt began; 0: none has */
     sl_roster_move move; /* under way */
     sl_roster_cost last;
 } sl_roster;
@@ -77,5 +77,5 @@ int sl_roster_find(const sl_roster *roster, const char *name);
  * by one of its addresses; -1: none. */
 int sl_roster_here(const sl_roster *roster, const char *self);
 
-/** The calendar's time, ns since 1970. */
+/** The emulator's time, ns since 1970. */
 sl_time sl_roster_now(void);

@@ -1,4 +1,4 @@
-/* A queue pair between a trainer and one courier, in memory that both see: messages one way, what became of
+/* A queue pair between a trainer and one endpoint, in memory that both see: messages one way, what became of
  * them the other way. Single producer, single consumer, no locks; every wait sleeps on a word.
  *
  * `slots` places, each a header and room for a payload. Message number n lies in place n % slots: a queue is
@@ -7,13 +7,13 @@
  *   put        messages that the producer has put, in all
  *   done       messages finished by the consumer, in all (a place is free again once it is done)
  *
- * An outgoing queue: the trainer fills place `put` % slots and adds 1 to `put`; the courier sends from the
+ * An outgoing queue: the trainer fills place `put` % slots and adds 1 to `put`; the endpoint sends from the
  * place and adds 1 to `done` when the receiver has published the message, with its times in the header. An
- * incoming queue: the courier reads the payload into the place and adds 1 to `put` when it is published; the
+ * incoming queue: the endpoint reads the payload into the place and adds 1 to `put` when it is published; the
  * trainer uses it there and adds 1 to `done` in the order of arrival, once the place may be overwritten (it
  * may take messages in another order than they came: `done` moves over a run of finished places).
  *
- * When the courier's process dies, put and done say exactly where its successor goes on. */
+ * When the endpoint's process dies, put and done say exactly where its successor goes on. */
 #pragma once
 
 #include "base/status.h"
@@ -47,7 +47,7 @@ typedef struct sl_queue {
     _Atomic uint64_t done; /* consumer: release; producer: acquire */
     _Atomic uint32_t done_bell;
     uint8_t pad2[52];
-    _Atomic uint32_t lost; /* courier: 1 after `reason`; both bells are rung */
+    _Atomic uint32_t lost; /* endpoint: 1 after `reason`; both bells are rung */
     char reason[188];
     /* then the places: header (one or two lines) and payload, each a multiple of 64 bytes */
 } sl_queue;
@@ -80,5 +80,5 @@ int sl_queue_has_room(const sl_queue_view *view);
 void sl_queue_put(sl_queue_view *view);
 /** Consumer: the oldest message is finished: adds 1, rings done_bell. */
 void sl_queue_done(sl_queue_view *view);
-/** Courier: gives up, with words for the other side. */
+/** Endpoint: gives up, with words for the other side. */
 void sl_queue_lose(sl_queue_view *view, const char *reason);

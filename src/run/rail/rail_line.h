@@ -1,4 +1,4 @@
-/* A line: one established connection of a rail, whatever carries its bytes. Above it (courier) everything is
+/* A line: one established connection of a rail, whatever carries its bytes. Above it (endpoint) everything is
  * the same; below it are sockets (TCP, unix), and UCX where built with it.
  *
  * A line is opened on a connected socket that has been greeted and proven. A socket is ready at once. Over
@@ -11,7 +11,7 @@
  * thread. */
 #pragma once
 
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 #include <sys/types.h>
 #include <sys/uio.h>
 

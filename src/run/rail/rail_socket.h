@@ -2,7 +2,7 @@
  * host's interfaces carries it. Nothing here waits. */
 #pragma once
 
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 #include <sys/socket.h>
 
 #define SL_RAIL_TEXT 160

@@ -118,7 +118,7 @@ sl_status sl_body_open(sl_trainer *t) {
 static sl_status write_all(sl_trainer *t) {
     sl_event event;
     while (sl_orchestrator_event(t->orchestrator, &event))
-        SL_TRY(sl_telling_event(t, &event, event.has_replica ? event.replica : -1));
+        SL_TRY(sl_run_events_add(t, &event, event.has_replica ? event.replica : -1));
     const char *decisions = sl_orchestrator_decisions(t->orchestrator);
     if (decisions)
         sl_journal_decision(t->journal, decisions);
@@ -286,7 +286,7 @@ static sl_status carry_out(sl_trainer *t, int iteration, const order *o, const s
 static void name_programs(sl_trainer *t) {
     for (int r = 0; r < t->run->parallel.data; r++)
         t->replica[r].program = &sl_orchestrator_plan(t->orchestrator, r)->program;
-    sl_telling_name_schedule(t);
+    sl_run_events_name_schedule(t);
 }
 
 static sl_status answer(sl_trainer *t, const sl_orchestrator_action *a, int done, sl_time took) {

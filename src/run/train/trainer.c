@@ -119,7 +119,7 @@ static sl_status one_iteration(sl_trainer *t, int iteration) {
     SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (sl_trainer_leads(t))
-        SL_TRY(sl_telling_flush(t, begin));
+        SL_TRY(sl_run_events_flush(t, begin));
     if (t->leaves)
         return SL_OK;
     if (sl_trainer_leads(t))
@@ -235,7 +235,7 @@ static sl_status finish(sl_trainer *t) {
                     .swaps = t->swaps,
                     .byte_entropy = sl_binding_entropy(t->binding)};
     if (sl_trainer_leads(t))
-        SL_TRY(sl_telling_flush(t, sl_clock_now(t->clock)));
+        SL_TRY(sl_run_events_flush(t, sl_clock_now(t->clock)));
     sl_progress_end(t->progress);
     SL_TRY(sl_saving_finish(t->saving, t->run->iterations, t->journal, t->started));
     const long mine[3] = {(long)sl_binding_peak(t->binding), (long)sl_binding_host_peak(t->binding),

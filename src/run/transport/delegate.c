@@ -52,7 +52,7 @@ sl_status sl_delegate_check(const sl_delegate_order *o, size_t bytes) {
     return SL_OK;
 }
 
-void sl_delegate_tell(sl_delegate_order *order, sl_courier_news news, int rail, const char *text) {
+void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_news news, int rail, const char *text) {
     uint64_t put = atomic_load_explicit(&order->put, memory_order_relaxed); /* own count */
     if (put - atomic_load_explicit(&order->taken, memory_order_acquire) >= SL_DELEGATE_NEWS) {
         atomic_fetch_add(&order->dropped, 1);
@@ -84,7 +84,7 @@ typedef struct life {
     size_t bytes;
     sl_queue_view queue;
     sl_loop *loop;
-    sl_courier *courier;
+    sl_endpoint *endpoint;
     int parent; /* pidfd */
     int orphan; /* the trainer is gone */
 } life;
@@ -95,7 +95,7 @@ static void mark_up(life *l, uint32_t set, uint32_t clear) {
     sl_clock_wake(sl_clock_real(), &l->shared->up);
 }
 
-static void tell(void *object, sl_courier_news news, int rail, const char *text) {
+static void tell(void *object, sl_endpoint_news news, int rail, const char *text) {
     life *l = object;
     uint32_t bit = rail >= 0 && rail < SL_RAILS_MOST ? 1u << rail : 0;
     sl_delegate_tell(l->shared, news, rail, text);
@@ -113,7 +113,7 @@ static sl_status on_doorbell(void *object, int file) {
     if (read(file, &rung, sizeof rung) < 0) {
         /* somebody else was quicker: there is nothing to clear, but looking does no harm */
     }
-    return sl_courier_look(l->courier);
+    return sl_endpoint_look(l->endpoint);
 }
 
 static sl_status on_parent(void *object, int file) {
@@ -185,27 +185,27 @@ static sl_status watch_signals(life *l) {
     return sl_loop_signals(l->loop, &heard, on_signal, l);
 }
 
-static sl_status open_courier(life *l) {
+static sl_status open_endpoint(life *l) {
     const sl_delegate_order *o = &l->order;
-    sl_courier_config config = {.sends = o->sends,
-                                .from = o->from,
-                                .to = o->to,
-                                .number = o->number,
-                                .queue = &l->queue,
-                                .rails = o->rails,
-                                .chunk_bytes = o->chunk_bytes,
-                                .beat = o->beat,
-                                .silence = o->silence,
-                                .outage = o->outage,
-                                .tell = tell,
-                                .object = l};
+    sl_endpoint_config config = {.sends = o->sends,
+                                 .from = o->from,
+                                 .to = o->to,
+                                 .number = o->number,
+                                 .queue = &l->queue,
+                                 .rails = o->rails,
+                                 .chunk_bytes = o->chunk_bytes,
+                                 .beat = o->beat,
+                                 .silence = o->silence,
+                                 .outage = o->outage,
+                                 .tell = tell,
+                                 .object = l};
     memcpy(config.key, o->key, sizeof config.key);
     memcpy(config.rail, o->rail, sizeof config.rail);
     for (int i = 0; i < SL_RAILS_MOST; i++)
         config.listening[i] = !o->sends && i < o->rails ? SL_DELEGATE_LISTENING + i : -1;
-    SL_TRY(sl_courier_open(l->loop, &config, &l->courier));
-    SL_TRY(sl_loop_watch(l->loop, SL_DELEGATE_DOORBELL, on_doorbell, l));
-    return sl_courier_look(l->courier); /* what an earlier life left to do */
+    SL_TRY(sl_endpoint_open(l->loop, &config, &l->endpoint));
+    SL_TRY(sl_loop_watch(l->loop, SL_DELEGATE_LISTENERBELL, on_doorbell, l));
+    return sl_endpoint_look(l->endpoint); /* what an earlier life left to do */
 }
 
 static sl_status live(life *l, const char *starter) {
@@ -221,7 +221,7 @@ static sl_status live(life *l, const char *starter) {
     sl_scheduling_obtain(
         sl_scheduling_for((sl_transport_class)l->order.scheduling, l->order.rail, l->order.rails));
     mark_up(l, 0, ~0u);
-    SL_TRY(open_courier(l));
+    SL_TRY(open_endpoint(l));
     return sl_loop_run(l->loop);
 }
 
@@ -242,7 +242,7 @@ int sl_delegate_run(const char *starter) {
     int known = l.queue.queue != NULL;
     if (l.orphan || (known && getppid() != l.order.parent))
         remove_names(&l);
-    sl_courier_close(l.courier);
+    sl_endpoint_close(l.endpoint);
     sl_loop_close(l.loop);
     return status == SL_OK ? 0 : known ? 1 : 2;
 }

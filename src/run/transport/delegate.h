@@ -1,4 +1,4 @@
-/* A delegate: the process that runs one courier for a trainer, so that a slow link never holds the trainer
+/* A delegate: the process that runs one endpoint for a trainer, so that a slow link never holds the trainer
  * up. What it shall do stands in an *order* at the front of the memory that it shares with its trainer; the
  * queue lies behind it. It inherits everything it needs:
  *
@@ -7,14 +7,19 @@
  *   file 5    a page with the trainer's bell (futex word): moved after a message has been finished
  *   file 6..  sockets that listen on the order's rails (a receiving delegate)
  *
- * It ends when its trainer does (death signal and pidfd), on SIGHUP, or when its courier fails; a new one
+ * It ends when its trainer does (death signal and pidfd), on SIGHUP, or when its endpoint fails; a new one
  * with the same files goes on where it stopped, by the counts of the queue. It says nothing on stderr: its
  * news go through a ring in the order. */
 #pragma once
 
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 
-enum { SL_DELEGATE_MEMORY = 3, SL_DELEGATE_DOORBELL = 4, SL_DELEGATE_SETTLED = 5, SL_DELEGATE_LISTENING = 6 };
+enum {
+    SL_DELEGATE_MEMORY = 3,
+    SL_DELEGATE_LISTENERBELL = 4,
+    SL_DELEGATE_SETTLED = 5,
+    SL_DELEGATE_LISTENING = 6
+};
 
 #define SL_DELEGATE_MAGIC 0x656c65646b6c7331ULL
 #define SL_DELEGATE_VERSION 1u
@@ -25,7 +30,7 @@ enum { SL_DELEGATE_MEMORY = 3, SL_DELEGATE_DOORBELL = 4, SL_DELEGATE_SETTLED = 5
 
 typedef struct sl_delegate_news {
     int64_t time;
-    int32_t news, rail; /* sl_courier_news */
+    int32_t news, rail; /* sl_endpoint_news */
     char text[112];
 } sl_delegate_news;
 
@@ -58,7 +63,7 @@ _Static_assert(sizeof(sl_delegate_order) <= SL_DELEGATE_QUEUE, "the queue lies b
 sl_status sl_delegate_check(const sl_delegate_order *order, size_t bytes);
 
 /** Delegate: adds news, or counts them as dropped. */
-void sl_delegate_tell(sl_delegate_order *order, sl_courier_news news, int rail, const char *text);
+void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_news news, int rail, const char *text);
 /** Trainer: takes the oldest news; 0: there are none. */
 int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news);
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 
 /** The numeric address that sl_transport_listen(interface, ..) would listen on. SL_EINVAL, SL_ESYS. */
 sl_status sl_address_choose(const char *interface, char number[64]);

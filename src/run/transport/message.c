@@ -24,7 +24,7 @@ void sl_transport_emulate(sl_transport *t, int rank, sl_link_emulation emulation
 }
 
 int sl_transport_shares_wire(const sl_transport *t, int rank) {
-    return rank >= 0 && rank < t->ranks && (t->peer[rank].calendar.wire || t->peer[rank].emulation.wires > 0);
+    return rank >= 0 && rank < t->ranks && (t->peer[rank].emulator.wire || t->peer[rank].emulation.wires > 0);
 }
 
 sl_status sl_transport_receive(sl_transport *t, int rank, uint32_t iteration, uint32_t index, void *buffer,
@@ -201,10 +201,10 @@ static sl_outgoing *find_outgoing(sl_transport *t, sl_peer *peer, uint32_t itera
 
 /* Changing between the two while messages are under way would let them occupy both; emulation changes between
  * iterations. */
-static sl_calendar *calendar_of(const sl_transport *t, sl_peer *peer) {
+static sl_link_emulator *emulator_of(const sl_transport *t, sl_peer *peer) {
     if (!peer->emulation.per_queue || t->path != SL_PATH_DELEGATED)
-        return &peer->calendar;
-    return &peer->queue_calendar[peer->delegated_out % (uint64_t)sl_delegates_count(t->delegates)];
+        return &peer->emulator;
+    return &peer->queue_emulator[peer->delegated_out % (uint64_t)sl_delegates_count(t->delegates)];
 }
 
 sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint32_t index, const void *data,
@@ -227,7 +227,7 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     record->index = index;
     record->data = data;
     record->bytes = bytes;
-    sl_calendar_enter(calendar_of(t, peer), ready, bytes, peer->emulation, &record->sent);
+    sl_link_emulator_enter(emulator_of(t, peer), ready, bytes, peer->emulation, &record->sent);
     if (t->path == SL_PATH_DELEGATED)
         return sl_delegated_send(t, peer, record, ready);
     copy_ahead(peer, record);

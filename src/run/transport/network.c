@@ -2,7 +2,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/signals.h"
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 #include "run/transport/listen.h"
 #include "run/transport/news.h"
 #include "run/transport/scheduling.h"
@@ -26,11 +26,11 @@ struct sl_crossing {
     sl_network *network;
     sl_peer *peer;
     sl_queue *memory[2];
-    sl_queue_view view[2]; /* the couriers'; the producer's of OUT as well, on the same thread */
+    sl_queue_view view[2]; /* the endpoints'; the producer's of OUT as well, on the same thread */
     sl_queue_view taker;   /* compute side: the consumer of IN */
     int32_t *record;       /* [slots]: whose message lies in a place of OUT */
     uint64_t harvested;    /* messages of OUT whose record was told */
-    sl_courier *courier[2];
+    sl_endpoint *endpoint[2];
     int said_goodbye[2];
     sl_loop_timer leaving; /* 0: none */
     /* Network thread: a rail has been up, before `changed` is rung. It may be down again by now: that is no
@@ -38,7 +38,7 @@ struct sl_crossing {
     _Atomic int was_up[2];
 };
 
-/* What a courier's callbacks are about. */
+/* What an endpoint's callbacks are about. */
 typedef struct end {
     sl_crossing *crossing;
     int direction;
@@ -47,7 +47,7 @@ typedef struct end {
 struct sl_network {
     sl_transport *t;
     sl_loop *loop;
-    sl_door *door;
+    sl_listener *listener;
     int event;                         /* -1: not open */
     int listening[SL_TRANSPORT_RAILS]; /* -1: none */
     sl_crossing *crossing;             /* [count] */
@@ -76,7 +76,7 @@ const char *sl_network_scheduling(const sl_network *n) {
 }
 
 int sl_network_strangers(const sl_network *n) {
-    return n->door ? (int)sl_door_strangers(n->door) : 0;
+    return n->listener ? (int)sl_listener_strangers(n->listener) : 0;
 }
 
 /* ---- network thread */
@@ -89,7 +89,7 @@ static void lose(sl_crossing *x, const char *reason) {
     snprintf(x->peer->reason, sizeof x->peer->reason, "%s", reason);
     atomic_store(&x->peer->lost, 1);
     sl_transport_poke(x->network->t);
-    sl_network_ring(x->network); /* not here: a courier may be calling */
+    sl_network_ring(x->network); /* not here: an endpoint may be calling */
 }
 
 static sl_status see_off(void *context) {
@@ -113,7 +113,7 @@ static void take_leave(sl_crossing *x, int direction) {
     see_off(x);
 }
 
-static void note(const end *e, sl_courier_news what, int rail, const char *text) {
+static void note(const end *e, sl_endpoint_news what, int rail, const char *text) {
     static const sl_transport_news_kind kinds[] = {
         [SL_NEWS_RAIL_UP] = SL_TRANSPORT_RAIL_UP,   [SL_NEWS_RAIL_DOWN] = SL_TRANSPORT_RAIL_DOWN,
         [SL_NEWS_STRANGER] = SL_TRANSPORT_STRANGER, [SL_NEWS_GOODBYE] = SL_TRANSPORT_GOODBYE,
@@ -135,7 +135,7 @@ int sl_network_next_news(sl_network *n, sl_transport_news *one) {
     return sl_news_take(&n->news, one);
 }
 
-static void on_news(void *object, sl_courier_news what, int rail, const char *text) {
+static void on_news(void *object, sl_endpoint_news what, int rail, const char *text) {
     const end *e = object;
     sl_crossing *x = e->crossing;
     note(e, what, rail, text);
@@ -192,10 +192,10 @@ static void serve(sl_crossing *x) {
         move_out(x);
     for (int direction = 0; direction < 2; direction++)
         if (lost) {
-            sl_courier_close(x->courier[direction]);
-            x->courier[direction] = NULL;
+            sl_endpoint_close(x->endpoint[direction]);
+            x->endpoint[direction] = NULL;
         } else {
-            sl_courier_look(x->courier[direction]);
+            sl_endpoint_look(x->endpoint[direction]);
         }
 }
 
@@ -203,7 +203,8 @@ static void serve(sl_crossing *x) {
  * come back, or it would believe them lost. */
 static int is_cut_off(const sl_network *n) {
     for (int i = 0; i < n->count; i++)
-        if (!atomic_load(&n->crossing[i].peer->lost) && sl_courier_rails_up(n->crossing[i].courier[IN]) == 0)
+        if (!atomic_load(&n->crossing[i].peer->lost) &&
+            sl_endpoint_rails_up(n->crossing[i].endpoint[IN]) == 0)
             return 1;
     return 0;
 }
@@ -324,29 +325,29 @@ static int rails_of(const sl_transport_address *a) {
     return a->rails ? a->rails : 1;
 }
 
-static sl_status open_courier(sl_crossing *x, int direction, const sl_transport_config *c, end *e) {
+static sl_status open_endpoint(sl_crossing *x, int direction, const sl_transport_config *c, end *e) {
     int peer = x->peer->rank, own = c->rail_count ? c->rail_count : 1;
     *e = (end){x, direction};
-    sl_courier_config config = {.sends = direction == OUT,
-                                .from = direction == OUT ? c->rank : peer,
-                                .to = direction == OUT ? peer : c->rank,
-                                .queue = &x->view[direction],
-                                .door = x->network->door,
-                                .chunk_bytes = c->chunk_bytes,
-                                .beat = c->rail_beat,
-                                .silence = c->rail_silence,
-                                .outage = c->outage,
-                                .refusal = REFUSAL,
-                                .tell = on_news,
-                                .moved = on_moved,
-                                .object = e};
+    sl_endpoint_config config = {.sends = direction == OUT,
+                                 .from = direction == OUT ? c->rank : peer,
+                                 .to = direction == OUT ? peer : c->rank,
+                                 .queue = &x->view[direction],
+                                 .listener = x->network->listener,
+                                 .chunk_bytes = c->chunk_bytes,
+                                 .beat = c->rail_beat,
+                                 .silence = c->rail_silence,
+                                 .outage = c->outage,
+                                 .refusal = REFUSAL,
+                                 .tell = on_news,
+                                 .moved = on_moved,
+                                 .object = e};
     memcpy(config.key, c->key, sizeof config.key);
     config.rails = rails_of(&c->addresses[peer]) < own ? rails_of(&c->addresses[peer]) : own;
     for (int r = 0; r < config.rails; r++)
         SL_TRY(describe_rail(c, peer, r, &config.rail[r]));
     sl_network *n = x->network;
     n->scheduling = sl_scheduling_for(n->scheduling, config.rail, config.rails);
-    return sl_courier_open(x->network->loop, &config, &x->courier[direction]);
+    return sl_endpoint_open(x->network->loop, &config, &x->endpoint[direction]);
 }
 
 static sl_status open_crossing(sl_network *n, sl_peer *peer, const sl_transport_config *c) {
@@ -359,16 +360,16 @@ static sl_status open_crossing(sl_network *n, sl_peer *peer, const sl_transport_
     SL_TRY(sl_alloc(&x->record, (size_t)n->t->slots, sizeof *x->record));
     for (int direction = 0; direction < 2; direction++) {
         SL_TRY(open_queue(x, direction));
-        SL_TRY(open_courier(x, direction, c, &ends[direction]));
+        SL_TRY(open_endpoint(x, direction, c, &ends[direction]));
     }
     return SL_OK;
 }
 
-static sl_status open_door(sl_network *n, const sl_transport_config *c) {
-    SL_TRY(sl_door_open(n->loop, c->key, on_stranger, n, &n->door));
+static sl_status open_listener(sl_network *n, const sl_transport_config *c) {
+    SL_TRY(sl_listener_open(n->loop, c->key, on_stranger, n, &n->listener));
     for (int i = 0; i < SL_TRANSPORT_RAILS; i++)
         if (n->listening[i] >= 0)
-            SL_TRY(sl_door_listen(n->door, n->listening[i]));
+            SL_TRY(sl_listener_listen(n->listener, n->listening[i]));
     return SL_OK;
 }
 
@@ -413,11 +414,11 @@ static sl_status await_peers(sl_network *n, sl_time deadline) {
     }
     if (atomic_load(&x->peer->lost))
         return sl_error(SL_EPEER, "link %d -> %d: %s", n->t->rank, x->peer->rank, x->peer->reason);
-    end_thread(n); /* then the couriers can be asked why */
+    end_thread(n); /* then the endpoints can be asked why */
     return sl_error(SL_EPEER, "link %d -> %d: rank %d did not connect in time: %s%s", n->t->rank,
                     x->peer->rank, x->peer->rank,
                     atomic_load(&x->was_up[OUT]) ? "it does not reach us"
-                                                 : sl_courier_reason(x->courier[OUT]),
+                                                 : sl_endpoint_reason(x->endpoint[OUT]),
                     sl_network_strangers(n) ? " (connections of strangers were dropped)" : "");
 }
 
@@ -430,7 +431,7 @@ static sl_status open_network(sl_network *n, const sl_transport_config *c) {
     if (n->event < 0)
         return sl_error_errno(SL_ESYS, "rank %d: the network thread gets no descriptors", t->rank);
     SL_TRY(sl_loop_watch(n->loop, n->event, on_ring, n));
-    SL_TRY(open_door(n, c));
+    SL_TRY(open_listener(n, c));
     for (int r = 0; r < t->ranks; r++)
         if (t->peer[r].remote)
             SL_TRY(open_crossing(n, &t->peer[r], c));
@@ -454,7 +455,7 @@ sl_status sl_network_open(sl_transport *t, const sl_transport_config *c, int *li
 
 static void close_crossing(sl_crossing *x) {
     for (int direction = 0; direction < 2; direction++) {
-        sl_courier_close(x->courier[direction]);
+        sl_endpoint_close(x->endpoint[direction]);
         sl_free(x->memory[direction]);
     }
     sl_free(x->record);
@@ -467,7 +468,7 @@ void sl_network_close(sl_network *n) {
     end_thread(n);
     for (int i = 0; i < n->count; i++)
         close_crossing(&n->crossing[i]);
-    sl_door_close(n->door);
+    sl_listener_close(n->listener);
     for (int i = 0; i < SL_TRANSPORT_RAILS; i++)
         if (n->listening[i] >= 0)
             close(n->listening[i]);

@@ -1,11 +1,12 @@
-/* The peers on other hosts: two couriers each, one per direction, all on the loop of one network thread.
+/* The peers on other hosts: two endpoints each, one per direction, all on the loop of one network thread.
  *
  * The network thread copies what is handed over for such a peer into the outgoing queue (in memory of this
- * process), ahead of its due time, and says "done" in the record when the courier has learned of its arrival.
- * The compute side takes arrived messages straight from the incoming queue. Rails that break are made anew
- * (courier.h); connections come in through one door, which listens as long as the transport is open.
+ * process), ahead of its due time, and says "done" in the record when the endpoint has learned of its
+ * arrival. The compute side takes arrived messages straight from the incoming queue. Rails that break are
+ * made anew (endpoint.h); connections come in through one listener, which listens as long as the transport is
+ * open.
  *
- * A peer is lost when a courier gives its conduit up: no rail for `outage`, nobody who listens for 1 s (its
+ * A peer is lost when an endpoint gives its conduit up: no rail for `outage`, nobody who listens for 1 s (its
  * process is gone), or a peer that breaks the protocol again and again; or when it has said goodbye in both
  * directions. Then every wait on it ends with SL_EPEER and the reason. */
 #pragma once

@@ -81,7 +81,7 @@ static sl_status open_wires(sl_transport *t, const sl_transport_config *c) {
         if (number < 0 || (size_t)number >= sl_wires_count(t->ranks))
             return sl_error(SL_EINVAL, "link %d -> %d: there is no wire %d", t->rank, r, number);
         if (number >= t->ranks * t->ranks)
-            t->peer[r].calendar.wire = &t->wires.free_at[number];
+            t->peer[r].emulator.wire = &t->wires.free_at[number];
     }
     return SL_OK;
 }

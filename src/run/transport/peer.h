@@ -6,9 +6,9 @@
  * peer's lane and says "done" in the record; anyone may abort. Each field names its writer and reader. */
 #pragma once
 
-#include "run/transport/calendar.h"
 #include "run/transport/delegates.h"
 #include "run/transport/lane.h"
+#include "run/transport/link_emulator.h"
 #include "run/transport/transport.h"
 #include "run/transport/wires.h"
 #include <pthread.h>
@@ -28,7 +28,7 @@ typedef struct sl_outgoing {
     int32_t slot; /* already copied into this slot of the lane; -1: `data` is to be copied or sent */
     const void *data;
     size_t bytes;
-    sl_sent sent;    /* start, end, due: compute side, from the calendar; arrive: publishing thread */
+    sl_sent sent;    /* start, end, due: compute side, from the emulator; arrive: publishing thread */
     uint64_t number; /* delegated: how many messages went to that peer's delegates before; compute side */
 } sl_outgoing;
 
@@ -45,8 +45,9 @@ typedef struct sl_peer {
     int talks;                   /* this rank and that one are peers; the rest is unused otherwise */
     int remote;                  /* on another host */
     sl_link_emulation emulation; /* compute side */
-    sl_calendar calendar;        /* compute side */
-    sl_calendar queue_calendar[SL_DELEGATES_MOST]; /* the same, of single queues where emulation.per_queue */
+    sl_link_emulator emulator;   /* compute side */
+    sl_link_emulator
+        queue_emulator[SL_DELEGATES_MOST];         /* the same, of single queues where emulation.per_queue */
     sl_posted *posted;                             /* [slots]; compute side */
     sl_outgoing *outgoing;                         /* [slots] */
     /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry,
@@ -59,7 +60,7 @@ typedef struct sl_peer {
     sl_lane_view out;
     sl_lane_view in;       /* compute side */
     sl_region *region;     /* mapped from the peer */
-    sl_crossing *crossing; /* on another host: queues and couriers (network.h) */
+    sl_crossing *crossing; /* on another host: queues and endpoints (network.h) */
     _Atomic int lost;      /* network thread: set (seq_cst) once, after `reason`; everybody reads */
     char reason[192];
     /* delegated; compute side: messages handed over, receives posted */

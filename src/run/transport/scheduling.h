@@ -3,7 +3,7 @@
  * helps. */
 #pragma once
 
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 #include "run/transport/transport.h"
 
 /** Gives the calling thread the first class from `wanted` on that the system permits, and a timer slack of 1

@@ -78,8 +78,8 @@ typedef struct sl_transport_config {
     int rail_count;
     const int *rail_sockets; /* [rail_count] listening (sl_transport_listen_rails), as sl_transport_open's
                                 `socket` is with one rail */
-    uint32_t chunk_bytes;    /* 0: the courier's, as the following */
-    sl_time rail_beat, rail_silence, outage; /* courier.h */
+    uint32_t chunk_bytes;    /* 0: the endpoint's, as the following */
+    sl_time rail_beat, rail_silence, outage; /* endpoint.h */
     /* The rest is for the delegated path. NULL: there is none. Copied. */
     const sl_transport_starter *starter;
     int deaths_most; /* of delegates within 10 s, more are an error; 0: 20 */

@@ -1,5 +1,5 @@
 /* Wires that emulated links of several ranks share: one word each, the time from which on it is free
- * (calendar.h), in a file of a directory that all ranks of a host map, or in the hub. Ranks of different
+ * (link_emulator.h), in a file of a directory that all ranks of a host map, or in the hub. Ranks of different
  * hosts cannot share one: each host then has a wire of its own. */
 #pragma once
 

@@ -9,8 +9,8 @@ static void another_version_is_named_with_both_hosts(void **state) {
     (void)state;
     char *words[] = {(char *)(uintptr_t) "validate"}, host[80] = "";
     sl_validate_request request;
-    sl_council_parts all;
-    sl_company company;
+    sl_allgather_parts all;
+    sl_membership membership;
     const sl_wire_address place = {0};
     assert_ok(sl_validate_request_read(1, words, &request));
     assert_ok(sl_gathered_open(2, &all));
@@ -21,21 +21,21 @@ static void another_version_is_named_with_both_hosts(void **state) {
         assert_ok(sl_gathered_put(&all, i, bytes, size));
         sl_free(bytes);
     }
-    assert_ok(sl_company_open(&all, &company));
-    assert_int_equal(company.hosts, 1);
-    sl_company_free(&company);
+    assert_ok(sl_membership_open(&all, &membership));
+    assert_int_equal(membership.hosts, 1);
+    sl_membership_free(&membership);
     sl_introduction *other = all.part[1];
     snprintf(other->build, sizeof other->build, "9.9.9");
     snprintf(other->host, sizeof other->host, "far-away");
-    assert_fails(sl_company_open(&all, &company), SL_EPEER, "slackline 9.9.9 on host far-away");
+    assert_fails(sl_membership_open(&all, &membership), SL_EPEER, "slackline 9.9.9 on host far-away");
     gethostname(host, sizeof host - 1);
     assert_non_null(strstr(sl_error_text(), "slackline " SL_VERSION " on host "));
     assert_non_null(strstr(sl_error_text(), host));
-    sl_company_free(&company);
+    sl_membership_free(&membership);
     other->version++; /* whatever follows is of another form, but these two are where they were */
     all.size[1] = 112;
-    assert_fails(sl_company_open(&all, &company), SL_EPEER, "slackline 9.9.9 on host far-away");
-    sl_company_free(&company);
+    assert_fails(sl_membership_open(&all, &membership), SL_EPEER, "slackline 9.9.9 on host far-away");
+    sl_membership_free(&membership);
     sl_gathered_free(&all);
 }
 

@@ -27,19 +27,19 @@ static void *test_one(void *argument) {
     return NULL;
 }
 
-/* A wire over loopback, through a door. */
+/* A wire over loopback, through a listener. */
 static void connect_both(end both[2]) {
     sl_wire_address here;
     char why[96];
-    int door, link = -1;
-    assert_ok(sl_wire_listen(NULL, &here, &door));
+    int listener, link = -1;
+    assert_ok(sl_wire_listen(NULL, &here, &listener));
     sl_wire_connect(&here, &here, 1, TOKEN, 17, in(SL_SECOND), &both[0].file, why, sizeof why);
     if (both[0].file < 0)
         fail_msg("no wire: %s", why);
-    both[1].file = sl_wire_accept(door, TOKEN, in(SL_SECOND), &link);
+    both[1].file = sl_wire_accept(listener, TOKEN, in(SL_SECOND), &link);
     assert_true(both[1].file >= 0);
     assert_int_equal(link, 17);
-    close(door);
+    close(listener);
     both[0].first = 1;
     both[1].first = 0;
 }
@@ -91,38 +91,38 @@ static void an_end_that_says_nothing_ends_the_test_in_time(void **state) {
     close(both[1].file);
 }
 
-static void a_stranger_at_the_door_is_nobody(void **state) {
+static void a_stranger_at_the_listener_is_nobody(void **state) {
     (void)state;
     sl_wire_address here;
     char why[96];
-    int door, link = -1, stranger, friend;
-    assert_ok(sl_wire_listen(NULL, &here, &door));
+    int listener, link = -1, stranger, friend;
+    assert_ok(sl_wire_listen(NULL, &here, &listener));
     sl_wire_connect(&here, &here, 1, TOKEN + 1, 3, in(SL_SECOND), &stranger, why, sizeof why);
     sl_wire_connect(&here, &here, 1, TOKEN, 4, in(SL_SECOND), &friend, why, sizeof why);
     assert_true(stranger >= 0 && friend >= 0);
-    int accepted = sl_wire_accept(door, TOKEN, in(SL_SECOND), &link);
+    int accepted = sl_wire_accept(listener, TOKEN, in(SL_SECOND), &link);
     assert_true(accepted >= 0);
     assert_int_equal(link, 4);
-    assert_int_equal(sl_wire_accept(door, TOKEN, in(50 * SL_MS), &link), -1);
+    assert_int_equal(sl_wire_accept(listener, TOKEN, in(50 * SL_MS), &link), -1);
     close(stranger);
     close(friend);
     close(accepted);
-    close(door);
+    close(listener);
 }
 
 static void an_address_where_nobody_listens_is_told(void **state) {
     (void)state;
     sl_wire_address here, peer;
     char why[96];
-    int door, other, file;
-    assert_ok(sl_wire_listen(NULL, &here, &door));
+    int listener, other, file;
+    assert_ok(sl_wire_listen(NULL, &here, &listener));
     assert_ok(sl_wire_listen("127.0.0.1", &peer, &other));
     close(other);
     sl_wire_connect(&here, &peer, 1, TOKEN, 0, in(SL_SECOND), &file, why, sizeof why);
     assert_int_equal(file, -1);
     assert_non_null(strstr(why, "127.0.0.1: Connection refused"));
     assert_fails(sl_wire_listen("not.an.address", &peer, &other), SL_EINVAL, "not.an.address");
-    close(door);
+    close(listener);
 }
 
 int main(void) {
@@ -130,7 +130,7 @@ int main(void) {
         cmocka_unit_test(both_ends_measure_their_direction_again_and_again),
         cmocka_unit_test(an_end_that_goes_away_ends_the_test),
         cmocka_unit_test(an_end_that_says_nothing_ends_the_test_in_time),
-        cmocka_unit_test(a_stranger_at_the_door_is_nobody),
+        cmocka_unit_test(a_stranger_at_the_listener_is_nobody),
         cmocka_unit_test(an_address_where_nobody_listens_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

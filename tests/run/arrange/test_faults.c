@@ -95,7 +95,7 @@ enum { PIPELINE = 3, DATA = 2, TENSOR = 2, WORLD = PIPELINE * DATA * TENSOR, WOR
 typedef struct cluster {
     sl_run run;
     sl_trainer trainer;
-    sl_whereabouts whereabouts[WORLD];
+    sl_process_host process_host[WORLD];
     _Atomic int64_t word[WORDS];
 } cluster;
 
@@ -107,11 +107,11 @@ static void open_cluster(cluster *c, sl_fault *faults, int count) {
     c->run.fault = faults;
     c->run.faults = count;
     for (int w = 0; w < WORLD; w++) {
-        c->whereabouts[w].entry = -1;
-        c->whereabouts[w].host[0] = (char)('a' + sl_run_seat(&c->run, w).pipeline);
+        c->process_host[w].entry = -1;
+        c->process_host[w].host[0] = (char)('a' + sl_run_seat(&c->run, w).pipeline);
     }
     c->trainer.run = &c->run;
-    c->trainer.whereabouts = c->whereabouts;
+    c->trainer.process_host = c->process_host;
     c->trainer.cards.free_at = c->word;
 }
 

@@ -1,5 +1,5 @@
-/* A sending and a receiving courier with their queues on one loop, a producer and a consumer that step once a
- * millisecond, and news that are kept. What the consumer takes is checked byte by byte and in order. */
+/* A sending and a receiving endpoint with their queues on one loop, a producer and a consumer that step once
+ * a millisecond, and news that are kept. What the consumer takes is checked byte by byte and in order. */
 #ifndef SL_TESTS_TRANSPORT_CONVEYANCE_H
 #define SL_TESTS_TRANSPORT_CONVEYANCE_H
 
@@ -7,7 +7,7 @@
 
 #include "base/loop.h"
 #include "base/memory.h"
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 
 typedef struct news {
     int count[5];
@@ -18,9 +18,9 @@ typedef struct news {
 typedef struct conveyance {
     sl_loop *loop;
     sl_queue *memory[2];   /* [0] the sender's, [1] the receiver's */
-    sl_queue_view view[2]; /* the couriers' */
-    sl_courier_config config[2];
-    sl_courier *courier[2];
+    sl_queue_view view[2]; /* the endpoints' */
+    sl_endpoint_config config[2];
+    sl_endpoint *endpoint[2];
     news heard[2];
     uint64_t seed, count, made, taken;
     size_t largest;
@@ -34,7 +34,7 @@ typedef struct conveyance {
     char directory[64];
 } conveyance;
 
-static inline void hear_news(void *object, sl_courier_news what, int rail, const char *text) {
+static inline void hear_news(void *object, sl_endpoint_news what, int rail, const char *text) {
     news *n = object;
     n->count[what]++;
     snprintf(n->last[what], sizeof n->last[what], "%s", text);
@@ -70,16 +70,16 @@ static inline void begin(conveyance *v, uint64_t count, uint32_t slots, size_t l
     assert_ok(sl_loop_open(&v->loop));
     for (int end = 0; end < 2; end++) {
         open_queue(v, end, slots, largest);
-        v->config[end] = (sl_courier_config){.sends = end == 0,
-                                             .from = 3,
-                                             .to = 5,
-                                             .number = 1,
-                                             .key = {1, 2, 3},
-                                             .queue = &v->view[end],
-                                             .tell = hear_news,
-                                             .object = &v->heard[end]};
+        v->config[end] = (sl_endpoint_config){.sends = end == 0,
+                                              .from = 3,
+                                              .to = 5,
+                                              .number = 1,
+                                              .key = {1, 2, 3},
+                                              .queue = &v->view[end],
+                                              .tell = hear_news,
+                                              .object = &v->heard[end]};
     }
-    snprintf(v->directory, sizeof v->directory, "/tmp/slackline-courier-XXXXXX");
+    snprintf(v->directory, sizeof v->directory, "/tmp/slackline-endpoint-XXXXXX");
     assert_non_null(mkdtemp(v->directory));
 }
 
@@ -98,13 +98,13 @@ static inline void add_rail(conveyance *v, const char *address) {
     v->config[0].rail[r] = *at;
 }
 
-static inline void open_courier(conveyance *v, int end) {
-    assert_ok(sl_courier_open(v->loop, &v->config[end], &v->courier[end]));
+static inline void open_endpoint(conveyance *v, int end) {
+    assert_ok(sl_endpoint_open(v->loop, &v->config[end], &v->endpoint[end]));
 }
 
-static inline void reopen_courier(conveyance *v, int end) {
-    sl_courier_close(v->courier[end]);
-    open_courier(v, end);
+static inline void reopen_endpoint(conveyance *v, int end) {
+    sl_endpoint_close(v->endpoint[end]);
+    open_endpoint(v, end);
 }
 
 static inline void produce(conveyance *v) {
@@ -119,8 +119,8 @@ static inline void produce(conveyance *v) {
         sl_queue_put(&v->view[0]);
         v->made++;
     }
-    if (v->courier[0])
-        assert_ok(sl_courier_look(v->courier[0]));
+    if (v->endpoint[0])
+        assert_ok(sl_endpoint_look(v->endpoint[0]));
 }
 
 static inline void consume(conveyance *v) {
@@ -134,8 +134,8 @@ static inline void consume(conveyance *v) {
         sl_queue_done(&v->view[1]);
         v->taken++;
     }
-    if (v->courier[1])
-        assert_ok(sl_courier_look(v->courier[1]));
+    if (v->endpoint[1])
+        assert_ok(sl_endpoint_look(v->endpoint[1]));
 }
 
 static inline int is_over(const conveyance *v) {
@@ -177,7 +177,7 @@ static inline void must_have_carried_all(const conveyance *v) {
 
 static inline void finish(conveyance *v) {
     for (int end = 0; end < 2; end++) {
-        sl_courier_close(v->courier[end]);
+        sl_endpoint_close(v->endpoint[end]);
         free(v->memory[end]);
     }
     for (int r = 0; r < v->config[1].rails; r++) {

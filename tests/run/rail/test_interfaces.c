@@ -55,8 +55,8 @@ static void an_interface_that_goes_down_takes_its_rails_along_at_once(void **sta
     /* so that only netlink can be the reason */
     v.config[0].silence = v.config[1].silence = 20 * SL_SECOND;
     add_rail(&v, "127.0.0.1");
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     assert_int_equal(o.phase, 3);

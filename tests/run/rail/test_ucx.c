@@ -26,9 +26,9 @@ int main(void) {
     begin(&v, 1, 1, 1);
     add_ucx_rail(&v, "127.0.0.1");
     for (int end = 0; end < 2; end++)
-        assert_fails(sl_courier_open(v.loop, &v.config[end], &v.courier[end]), SL_EINVAL, "built without");
+        assert_fails(sl_endpoint_open(v.loop, &v.config[end], &v.endpoint[end]), SL_EINVAL, "built without");
     finish(&v);
-    (void)carry, (void)must_have_carried_all, (void)reopen_courier; /* of no use then */
+    (void)carry, (void)must_have_carried_all, (void)reopen_endpoint; /* of no use then */
     printf("skipped: built without UCX (libucx-dev); such a rail is refused\n");
     return 77;
 }
@@ -43,8 +43,8 @@ static void must_have_been_calm(const conveyance *v) {
 
 /* It is over only when every rail had its part. */
 static sl_status hold_until_all_are_up(conveyance *v) {
-    v->hold = sl_courier_rails_up(v->courier[0]) < v->config[0].rails ||
-              sl_courier_rails_up(v->courier[1]) < v->config[0].rails;
+    v->hold = sl_endpoint_rails_up(v->endpoint[0]) < v->config[0].rails ||
+              sl_endpoint_rails_up(v->endpoint[1]) < v->config[0].rails;
     return SL_OK;
 }
 
@@ -56,8 +56,8 @@ static void everything_arrives(const char *over_ucx, uint64_t count, uint32_t sl
         *over_ucx == '1' ? add_ucx_rail(&v, "127.0.0.1") : add_rail(&v, "127.0.0.1");
     v.hold = 1;
     v.step = hold_until_all_are_up;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     must_have_been_calm(&v);
@@ -86,7 +86,7 @@ static void one_place_is_enough(void **state) {
 
 /* ---- what goes where */
 
-/* A man in the middle of the rail's address sees the greeting and nothing of the messages. */
+/* A man in the middle of the rail's address sees the handshake and nothing of the messages. */
 static void frames_go_over_ucx_not_over_the_socket(void **state) {
     (void)state;
     conveyance v;
@@ -95,8 +95,8 @@ static void frames_go_over_ucx_not_over_the_socket(void **state) {
     add_ucx_rail(&v, "127.0.0.1");
     proxy_start(&middle, v.config[1].rail[0].port);
     v.config[0].rail[0].port = middle.port;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     must_have_been_calm(&v);
@@ -121,8 +121,8 @@ static void another_key_is_refused(void **state) {
     v.config[0].key[31] ^= 1;
     v.config[0].outage = 3 * SL_SECOND;
     v.step = stop_when_lost;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_UP] + v.heard[1].count[SL_NEWS_RAIL_UP], 0);
     assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "does not know the run's key"));
@@ -145,8 +145,8 @@ static void an_end_that_does_not_speak_ucx_is_told_apart(void **state) {
     v.config[0].rail[0].kind = SL_RAIL_TCP;
     v.config[1].outage = 400 * SL_MS;
     v.step = stop_when_lost_there;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     assert_int_equal(v.heard[1].count[SL_NEWS_RAIL_UP], 0);
     assert_int_equal(v.taken, 0);
@@ -185,7 +185,7 @@ typedef struct breaks {
 
 static sl_status break_now_and_then(conveyance *v) {
     breaks *b = v->object;
-    if (v->taken >= b->next && b->count < 5 && sl_courier_rails_up(v->courier[0]) == v->config[0].rails &&
+    if (v->taken >= b->next && b->count < 5 && sl_endpoint_rails_up(v->endpoint[0]) == v->config[0].rails &&
         break_a_connection_of_ucx(v)) {
         b->count++;
         b->next = v->taken + 40;
@@ -202,8 +202,8 @@ static void breaks_are_survived(int with_tcp) {
         add_rail(&v, "127.0.0.1");
     v.step = break_now_and_then;
     v.object = &b;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     assert_true(b.count > 0);
@@ -229,12 +229,12 @@ static void successors_at_both_ends_go_on(void **state) {
     begin(&v, 200, 4, 500000);
     add_ucx_rail(&v, "127.0.0.1");
     v.finish_early = 1;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     for (int i = 0; i < 6; i++) {
         v.count = 30 * (uint64_t)(i + 1);
         if (i)
-            reopen_courier(&v, i % 2);
+            reopen_endpoint(&v, i % 2);
         if (i == 0)
             carry(&v);
         else
@@ -250,9 +250,9 @@ static void successors_at_both_ends_go_on(void **state) {
 #define LARGEST 2000000
 
 typedef struct receiver {
-    sl_courier_config config;
+    sl_endpoint_config config;
     sl_queue_view view;
-    sl_courier *courier;
+    sl_endpoint *endpoint;
     sl_loop *loop;
 } receiver;
 
@@ -267,7 +267,7 @@ static sl_status look(void *context) {
     receiver *r = context;
     if (told_to_close)
         sl_loop_stop(r->loop);
-    SL_TRY(sl_courier_look(r->courier));
+    SL_TRY(sl_endpoint_look(r->endpoint));
     return sl_loop_at(r->loop, sl_clock_now(sl_clock_real()) + SL_MS, look, r, NULL);
 }
 
@@ -281,7 +281,7 @@ static int receive(const char *kinds) {
     sl_queue *queue = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 100, 0);
     if (queue == MAP_FAILED || sl_queue_open(queue, bytes, &r.view) != SL_OK)
         return 1;
-    r.config = (sl_courier_config){
+    r.config = (sl_endpoint_config){
         .from = 3, .to = 5, .number = 1, .key = {1, 2, 3}, .queue = &r.view, .silence = 10 * SL_SECOND};
     for (; kinds[r.config.rails]; r.config.rails++) {
         sl_rail_address *rail = &r.config.rail[r.config.rails];
@@ -289,12 +289,12 @@ static int receive(const char *kinds) {
         snprintf(rail->address, sizeof rail->address, "127.0.0.1");
         r.config.listening[r.config.rails] = 101 + r.config.rails;
     }
-    if (sl_courier_open(r.loop, &r.config, &r.courier) != SL_OK ||
+    if (sl_endpoint_open(r.loop, &r.config, &r.endpoint) != SL_OK ||
         sl_loop_at(r.loop, 0, look, &r, NULL) != SL_OK)
         return 1;
     signal(SIGUSR1, on_signal);
     int failed = sl_loop_run(r.loop) != SL_OK;
-    sl_courier_close(r.courier);
+    sl_endpoint_close(r.endpoint);
     sl_loop_close(r.loop);
     return failed;
 }
@@ -346,7 +346,7 @@ static void begin_far(conveyance *v, far *f, const char *over_ucx, uint64_t coun
     v->object = f;
     v->config[0].silence = silence;
     start_receiver(v, f);
-    open_courier(v, 0);
+    open_endpoint(v, 0);
 }
 
 static void finish_far(conveyance *v, far *f) {
@@ -395,7 +395,7 @@ static void a_killed_receiver_of_both_kinds_has_a_successor(void **state) {
 /* Stops it, until its silence was noticed twice (and not something else first). */
 static sl_status stall_until_it_is_left(conveyance *v) {
     far *f = v->object;
-    int up = sl_courier_rails_up(v->courier[0]);
+    int up = sl_endpoint_rails_up(v->endpoint[0]);
     if (f->stalled && up == 0) {
         f->silences += strstr(v->heard[0].last[SL_NEWS_RAIL_DOWN], "silent for ") != NULL;
         kill(f->process, SIGCONT);

@@ -1,5 +1,5 @@
-/* Couriers on rails that fail in every way that a man in the middle can think of: all arrives, once, in order
- * and bit by bit; the reason is told; a rail that is back is used again. */
+/* Endpoints on rails that fail in every way that a man in the middle can think of: all arrives, once, in
+ * order and bit by bit; the reason is told; a rail that is back is used again. */
 #include "run/rail/conveyance.h"
 #include "run/rail/proxy.h"
 
@@ -30,8 +30,8 @@ static void begin_trouble(trouble *t, int rails, uint64_t count, uint32_t slots,
         proxy_start(&t->middle[r], t->v.config[1].rail[r].port);
         t->v.config[0].rail[r].port = t->middle[r].port;
     }
-    open_courier(&t->v, 1);
-    open_courier(&t->v, 0);
+    open_endpoint(&t->v, 1);
+    open_endpoint(&t->v, 0);
 }
 
 /* The proxies end before anything is judged: a failed assertion must not leave a thread behind. */
@@ -118,7 +118,7 @@ static void a_second_copy_is_taken_at_once_while_the_lost_rail_seems_alive(void 
     for (int end = 0; end < 2; end++) {
         t.v.config[end].beat = 300 * SL_SECOND;
         t.v.config[end].silence = 1000 * SL_SECOND;
-        reopen_courier(&t.v, end);
+        reopen_endpoint(&t.v, end);
     }
     t.v.step = cut_at_the_sender;
     end_trouble(&t);
@@ -256,10 +256,10 @@ static void strike(trouble *t) {
         atomic_store(&p->down, STALL);
         break;
     case 6:
-        reopen_courier(&t->v, 0);
+        reopen_endpoint(&t->v, 0);
         break;
     default:
-        reopen_courier(&t->v, 1);
+        reopen_endpoint(&t->v, 1);
     }
 }
 

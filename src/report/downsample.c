@@ -1,4 +1,4 @@
-#include "report/thin.h"
+#include "report/downsample.h"
 
 #include <math.h>
 
@@ -8,7 +8,7 @@ static size_t add(size_t *index, size_t kept, size_t one) {
     return kept;
 }
 
-size_t sl_thin(const double *y, size_t count, size_t most, size_t *index) {
+size_t sl_downsample(const double *y, size_t count, size_t most, size_t *index) {
     size_t kept = 0, pieces = most / 3 > 0 ? most / 3 : 1;
     if (count <= most)
         pieces = count;

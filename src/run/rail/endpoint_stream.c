@@ -1,6 +1,6 @@
 /* One established connection: reads frames, payloads straight into their places, and writes frames, payloads
  * straight from theirs. */
-#include "run/rail/courier_inside.h"
+#include "run/rail/endpoint_inside.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,41 +10,42 @@
 
 /* ---- reading ---- */
 
-static const char *take_frame(sl_courier *c, int rail) {
+static const char *take_frame(sl_endpoint *c, int rail) {
     const sl_wire *frame = &c->rail[rail].stream.head;
     switch (frame->kind) {
     case SL_WIRE_BEAT:
         return NULL;
     case SL_WIRE_BYE:
-        sl_courier_rail_down(c, rail, "closed in good order");
+        sl_endpoint_rail_down(c, rail, "closed in good order");
         if (c->config.tell)
             c->config.tell(c->config.object, SL_NEWS_GOODBYE, rail, "closed in good order");
         return NULL;
     case SL_WIRE_CHUNK:
-        return c->config.sends ? "it sent a chunk against the direction" : sl_courier_begin_chunk(c, rail);
+        return c->config.sends ? "it sent a chunk against the direction" : sl_endpoint_begin_chunk(c, rail);
     default:
-        return c->config.sends ? sl_courier_hear_receiver(c, frame) : "it acknowledged against the direction";
+        return c->config.sends ? sl_endpoint_hear_receiver(c, frame)
+                               : "it acknowledged against the direction";
     }
 }
 
-static void end_payload(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+static void end_payload(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     s->in_payload = 0;
-    const char *wrong = sl_courier_end_chunk(c, rail);
+    const char *wrong = sl_endpoint_end_chunk(c, rail);
     if (wrong)
-        sl_courier_breach(c, rail, wrong);
+        sl_endpoint_breach(c, rail, wrong);
 }
 
-static void take_head(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+static void take_head(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     if (sl_wire_decode(s->in + s->in_begin, &s->head) != SL_OK) {
-        sl_courier_breach(c, rail, sl_error_text());
+        sl_endpoint_breach(c, rail, sl_error_text());
         return;
     }
     s->in_begin += SL_WIRE_BYTES;
     const char *wrong = take_frame(c, rail);
     if (wrong) {
-        sl_courier_breach(c, rail, wrong);
+        sl_endpoint_breach(c, rail, wrong);
         return;
     }
     if (s->socket >= 0 && s->head.kind == SL_WIRE_CHUNK) {
@@ -56,8 +57,8 @@ static void take_head(sl_courier *c, int rail) {
 }
 
 /* Uses up what was read ahead. */
-static void consume(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+static void consume(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     while (s->socket >= 0) {
         size_t here = s->in_end - s->in_begin;
         if (s->in_payload) {
@@ -79,7 +80,7 @@ static void consume(sl_courier *c, int rail) {
 }
 
 /* Where the next bytes go: the rest of a payload, then the space ahead. The bytes asked for. */
-static size_t aim(sl_courier_stream *s, uint8_t *waste, struct iovec parts[2], int *count) {
+static size_t aim(sl_endpoint_stream *s, uint8_t *waste, struct iovec parts[2], int *count) {
     size_t here = s->in_end - s->in_begin, wanted = 0;
     *count = 0;
     if (s->in_payload) { /* then nothing is ahead of its use */
@@ -99,8 +100,8 @@ static size_t aim(sl_courier_stream *s, uint8_t *waste, struct iovec parts[2], i
     return wanted + SL_STREAM_IN - here;
 }
 
-static void account(sl_courier *c, int rail, size_t n, const struct iovec *first) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+static void account(sl_endpoint *c, int rail, size_t n, const struct iovec *first) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     if (s->in_payload) {
         size_t payload = n < first->iov_len ? n : first->iov_len;
         s->got += payload;
@@ -114,8 +115,8 @@ static void account(sl_courier *c, int rail, size_t n, const struct iovec *first
     consume(c, rail);
 }
 
-void sl_courier_read(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+void sl_endpoint_read(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     uint8_t waste[WASTE];
     for (size_t total = 0; s->socket >= 0 && total < ROUND;) {
         struct iovec parts[2];
@@ -125,11 +126,11 @@ void sl_courier_read(sl_courier *c, int rail) {
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         if (n <= 0) {
-            sl_courier_rail_down(c, rail, "%s",
-                                 n == 0 ? "the other end closed it, or has died" : sl_line_why(s->line));
+            sl_endpoint_rail_down(c, rail, "%s",
+                                  n == 0 ? "the other end closed it, or has died" : sl_line_why(s->line));
             return;
         }
-        s->heard = sl_courier_now();
+        s->heard = sl_endpoint_now();
         s->grace = 0;
         account(c, rail, (size_t)n, &parts[0]);
         total += (size_t)n;
@@ -140,7 +141,7 @@ void sl_courier_read(sl_courier *c, int rail) {
 
 /* ---- writing ---- */
 
-int sl_courier_say(sl_courier_stream *s, const sl_wire *frame) {
+int sl_endpoint_say(sl_endpoint_stream *s, const sl_wire *frame) {
     if (s->control_begin == s->control_end)
         s->control_begin = s->control_end = 0;
     if (s->control_end + SL_WIRE_BYTES > SL_STREAM_CONTROL) {
@@ -155,7 +156,7 @@ int sl_courier_say(sl_courier_stream *s, const sl_wire *frame) {
     return 1;
 }
 
-static int add_control(sl_courier_stream *s, struct iovec *parts, int count) {
+static int add_control(sl_endpoint_stream *s, struct iovec *parts, int count) {
     if (s->control_begin == s->control_end)
         return count;
     parts[count] = (struct iovec){.iov_base = s->control + s->control_begin,
@@ -164,7 +165,7 @@ static int add_control(sl_courier_stream *s, struct iovec *parts, int count) {
 }
 
 /* The payload lies in the queue's place, which lasts as long as the line. */
-static int add_chunk(sl_courier_stream *s, struct iovec *parts, int count, unsigned *lasting) {
+static int add_chunk(sl_endpoint_stream *s, struct iovec *parts, int count, unsigned *lasting) {
     size_t done = s->chunk_done;
     if (s->chunk_bytes == 0)
         return count;
@@ -179,14 +180,14 @@ static int add_chunk(sl_courier_stream *s, struct iovec *parts, int count, unsig
     return count;
 }
 
-static size_t wrote_control(sl_courier_stream *s, size_t n) {
+static size_t wrote_control(sl_endpoint_stream *s, size_t n) {
     size_t part = s->control_end - s->control_begin;
     part = n < part ? n : part;
     s->control_begin += part;
     return n - part;
 }
 
-static size_t wrote_chunk(sl_courier_stream *s, size_t n) {
+static size_t wrote_chunk(sl_endpoint_stream *s, size_t n) {
     size_t part = s->chunk_bytes - s->chunk_done;
     part = n < part ? n : part;
     s->chunk_done += part;
@@ -197,7 +198,7 @@ static size_t wrote_chunk(sl_courier_stream *s, size_t n) {
 
 /* One gathering write. Frames are not torn apart: a chunk that is under way comes before control frames, a
  * new one behind them. 1: something was written. */
-static ssize_t write_some(sl_courier_stream *s) {
+static ssize_t write_some(sl_endpoint_stream *s) {
     struct iovec parts[3];
     int torn = s->chunk_done > 0;
     unsigned lasting = 0;
@@ -212,20 +213,20 @@ static ssize_t write_some(sl_courier_stream *s) {
     return n - (ssize_t)left;
 }
 
-static void set_blocked(sl_courier *c, int rail, int blocked) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+static void set_blocked(sl_endpoint *c, int rail, int blocked) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     if (s->blocked == blocked)
         return;
     s->blocked = blocked;
     if (sl_line_await_room(s->line, blocked) != SL_OK)
-        sl_courier_rail_down(c, rail, "%s", sl_error_text());
+        sl_endpoint_rail_down(c, rail, "%s", sl_error_text());
 }
 
-void sl_courier_write(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+void sl_endpoint_write(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     for (size_t total = 0; s->socket >= 0;) {
         if (s->chunk_bytes == 0 && c->config.sends && total < ROUND)
-            sl_courier_next_chunk(c, rail);
+            sl_endpoint_next_chunk(c, rail);
         if (s->chunk_bytes == 0 && s->control_begin == s->control_end) {
             set_blocked(c, rail, total >= ROUND); /* more later: the others first */
             return;
@@ -236,10 +237,10 @@ void sl_courier_write(sl_courier *c, int rail) {
             return;
         }
         if (n < 0) {
-            sl_courier_rail_down(c, rail, "%s", sl_line_why(s->line));
+            sl_endpoint_rail_down(c, rail, "%s", sl_line_why(s->line));
             return;
         }
-        s->spoke = sl_courier_now();
+        s->spoke = sl_endpoint_now();
         total += (size_t)n;
     }
 }

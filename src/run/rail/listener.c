@@ -1,4 +1,4 @@
-#include "run/rail/door.h"
+#include "run/rail/listener.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -18,22 +18,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define UNPROVEN 64              /* places at the door */
-#define PATIENCE (2 * SL_SECOND) /* for one greeting */
+#define UNPROVEN 64              /* places at the listener */
+#define PATIENCE (2 * SL_SECOND) /* for one handshake */
 #define QUIET SL_SECOND          /* between two lines about strangers */
 
 typedef struct unproven {
     int socket; /* -1: this place is empty */
     sl_time since;
-    sl_greeting greeting;
+    sl_handshake handshake;
 } unproven;
 
-struct sl_door {
+struct sl_listener {
     sl_loop *loop;
     uint8_t key[32];
-    sl_door_tell tell;
+    sl_listener_tell tell;
     void *object;
-    const sl_door_guest **guest;
+    const sl_listener_guest **guest;
     size_t guests, guest_room;
     int *listening;
     size_t listens, listen_room;
@@ -45,7 +45,7 @@ struct sl_door {
     char last[SL_RAIL_TEXT + 128];
 };
 
-static void tell_strangers(sl_door *d) {
+static void tell_strangers(sl_listener *d) {
     char text[sizeof d->last + 64];
     if (d->untold == 0)
         return;
@@ -59,13 +59,13 @@ static void tell_strangers(sl_door *d) {
         d->tell(d->object, text);
 }
 
-static void forget(sl_door *d, unproven *u) {
+static void forget(sl_listener *d, unproven *u) {
     sl_loop_unwatch(d->loop, u->socket);
     close(u->socket);
     u->socket = -1;
 }
 
-static void drop(sl_door *d, unproven *u, const char *why) {
+static void drop(sl_listener *d, unproven *u, const char *why) {
     char who[SL_RAIL_TEXT];
     sl_rail_describe(u->socket, who);
     forget(d, u);
@@ -76,7 +76,7 @@ static void drop(sl_door *d, unproven *u, const char *why) {
         tell_strangers(d);
 }
 
-static const sl_door_guest *find_guest(const sl_door *d, const sl_hello *said) {
+static const sl_listener_guest *find_guest(const sl_listener *d, const sl_hello *said) {
     for (size_t i = 0; i < d->guests; i++)
         if (d->guest[i]->from == said->from && d->guest[i]->to == said->to &&
             d->guest[i]->number == said->number)
@@ -85,14 +85,14 @@ static const sl_door_guest *find_guest(const sl_door *d, const sl_hello *said) {
 }
 
 static const char *answer(void *object, const sl_hello *said, sl_hello *own) {
-    const sl_door_guest *guest = find_guest(object, said);
+    const sl_listener_guest *guest = find_guest(object, said);
     return guest ? guest->answer(guest->object, said, own) : "nobody here awaits the conduit that it names";
 }
 
-static sl_status keep_time(sl_door *d);
+static sl_status keep_time(sl_listener *d);
 
 static sl_status wake(void *context) {
-    sl_door *d = context;
+    sl_listener *d = context;
     sl_time t = sl_now();
     d->timer = 0;
     for (int i = 0; i < UNPROVEN; i++)
@@ -104,7 +104,7 @@ static sl_status wake(void *context) {
 }
 
 /* One timer, for the oldest of the unproven and for lines that wait. */
-static sl_status keep_time(sl_door *d) {
+static sl_status keep_time(sl_listener *d) {
     sl_time first = d->untold ? d->told + QUIET : SL_TIME_NEVER;
     if (d->timer)
         return SL_OK; /* it is early enough: nobody's patience ends before that of who came before */
@@ -114,8 +114,8 @@ static sl_status keep_time(sl_door *d) {
     return first == SL_TIME_NEVER ? SL_OK : sl_loop_at(d->loop, first, wake, d, &d->timer);
 }
 
-static void hand_over(sl_door *d, unproven *u) {
-    const sl_door_guest *guest = find_guest(d, &u->greeting.other);
+static void hand_over(sl_listener *d, unproven *u) {
+    const sl_listener_guest *guest = find_guest(d, &u->handshake.other);
     int socket = u->socket;
     if (!guest) { /* it has gone in the meantime */
         forget(d, u);
@@ -123,25 +123,25 @@ static void hand_over(sl_door *d, unproven *u) {
     }
     sl_loop_unwatch(d->loop, socket);
     u->socket = -1;
-    guest->take(guest->object, socket, &u->greeting, sl_now() - u->since);
+    guest->take(guest->object, socket, &u->handshake, sl_now() - u->since);
 }
 
-static sl_status greet(sl_door *d, unproven *u) {
+static sl_status greet(sl_listener *d, unproven *u) {
     const char *why;
-    sl_greeting_result result = sl_greeting_move(&u->greeting, u->socket, &why);
-    if (result == SL_GREETING_DONE)
+    sl_handshake_result result = sl_handshake_move(&u->handshake, u->socket, &why);
+    if (result == SL_HANDSHAKE_DONE)
         hand_over(d, u);
-    else if (result == SL_GREETING_WRONG && u->greeting.left)
+    else if (result == SL_HANDSHAKE_WRONG && u->handshake.left)
         forget(d, u); /* a peer that gave this attempt up; or one with another key, and that tells us there */
-    else if (result == SL_GREETING_WRONG)
+    else if (result == SL_HANDSHAKE_WRONG)
         drop(d, u, why);
     else
-        return sl_loop_watch_writable(d->loop, u->socket, sl_greeting_writes(&u->greeting));
+        return sl_loop_watch_writable(d->loop, u->socket, sl_handshake_writes(&u->handshake));
     return SL_OK;
 }
 
 static sl_status hear(void *context, int file) {
-    sl_door *d = context;
+    sl_listener *d = context;
     for (int i = 0; i < UNPROVEN; i++)
         if (d->waiting[i].socket == file) {
             SL_TRY(greet(d, &d->waiting[i]));
@@ -150,7 +150,7 @@ static sl_status hear(void *context, int file) {
     return keep_time(d);
 }
 
-static unproven *make_room(sl_door *d) {
+static unproven *make_room(sl_listener *d) {
     unproven *oldest = &d->waiting[0];
     for (int i = 0; i < UNPROVEN; i++) {
         if (d->waiting[i].socket < 0)
@@ -163,7 +163,7 @@ static unproven *make_room(sl_door *d) {
 }
 
 static sl_status let_in(void *context, int listening) {
-    sl_door *d = context;
+    sl_listener *d = context;
     for (int i = 0; i < UNPROVEN; i++) { /* then the others on the loop get their turn */
         int made = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (made < 0)
@@ -171,8 +171,8 @@ static sl_status let_in(void *context, int listening) {
         unproven *u = make_room(d);
         u->socket = made;
         u->since = sl_now();
-        u->greeting = (sl_greeting){.answer = answer, .object = d};
-        memcpy(u->greeting.key, d->key, sizeof d->key);
+        u->handshake = (sl_handshake){.answer = answer, .object = d};
+        memcpy(u->handshake.key, d->key, sizeof d->key);
         if (sl_loop_watch(d->loop, made, hear, d) != SL_OK) {
             close(made);
             u->socket = -1;
@@ -183,10 +183,10 @@ static sl_status let_in(void *context, int listening) {
     return keep_time(d);
 }
 
-sl_status sl_door_open(sl_loop *loop, const uint8_t key[32], sl_door_tell tell, void *object,
-                       sl_door **door) {
-    SL_TRY(sl_alloc(door, 1, sizeof **door));
-    sl_door *d = *door;
+sl_status sl_listener_open(sl_loop *loop, const uint8_t key[32], sl_listener_tell tell, void *object,
+                           sl_listener **listener) {
+    SL_TRY(sl_alloc(listener, 1, sizeof **listener));
+    sl_listener *d = *listener;
     d->loop = loop;
     d->tell = tell;
     d->object = object;
@@ -196,7 +196,7 @@ sl_status sl_door_open(sl_loop *loop, const uint8_t key[32], sl_door_tell tell, 
     return SL_OK;
 }
 
-void sl_door_close(sl_door *d) {
+void sl_listener_close(sl_listener *d) {
     if (!d)
         return;
     sl_loop_forget(d->loop, d->timer);
@@ -208,7 +208,7 @@ void sl_door_close(sl_door *d) {
     SL_FREE(d->listening, d->guest, d);
 }
 
-sl_status sl_door_listen(sl_door *d, int listening) {
+sl_status sl_listener_listen(sl_listener *d, int listening) {
     if (d->listens == d->listen_room)
         SL_TRY(sl_grow(&d->listening, &d->listen_room, d->listens + 1, sizeof *d->listening));
     SL_TRY(sl_loop_watch(d->loop, listening, let_in, d));
@@ -216,14 +216,14 @@ sl_status sl_door_listen(sl_door *d, int listening) {
     return SL_OK;
 }
 
-sl_status sl_door_admit(sl_door *d, const sl_door_guest *guest) {
+sl_status sl_listener_admit(sl_listener *d, const sl_listener_guest *guest) {
     if (d->guests == d->guest_room)
         SL_TRY(sl_grow(&d->guest, &d->guest_room, d->guests + 1, sizeof *d->guest));
     d->guest[d->guests++] = guest;
     return SL_OK;
 }
 
-void sl_door_dismiss(sl_door *d, const sl_door_guest *guest) {
+void sl_listener_dismiss(sl_listener *d, const sl_listener_guest *guest) {
     for (size_t i = 0; i < d->guests; i++)
         if (d->guest[i] == guest) {
             d->guest[i] = d->guest[--d->guests];
@@ -231,7 +231,7 @@ void sl_door_dismiss(sl_door *d, const sl_door_guest *guest) {
         }
 }
 
-uint64_t sl_door_strangers(const sl_door *d) {
+uint64_t sl_listener_strangers(const sl_listener *d) {
     return atomic_load_explicit(&d->strangers, memory_order_relaxed);
 }
 
@@ -246,9 +246,9 @@ typedef struct wire_hello {
     uint8_t nonce[32];
     uint64_t zero;
 } wire_hello;
-_Static_assert(sizeof(wire_hello) == SL_GREETING_HELLO, "a hello on the wire");
+_Static_assert(sizeof(wire_hello) == SL_HANDSHAKE_HELLO, "a hello on the wire");
 
-static sl_status write_hello(sl_greeting *g) {
+static sl_status write_hello(sl_handshake *g) {
     const sl_hello *h = &g->own;
     wire_hello w = {.from = htole32((uint32_t)h->from),
                     .to = htole32((uint32_t)h->to),
@@ -262,14 +262,14 @@ static sl_status write_hello(sl_greeting *g) {
     memcpy(w.magic, magic, sizeof magic);
     memcpy(w.boot, h->boot, sizeof w.boot);
     if (getrandom(w.nonce, sizeof w.nonce, 0) != sizeof w.nonce)
-        return sl_error_errno(SL_ESYS, "no random numbers for a rail's greeting");
+        return sl_error_errno(SL_ESYS, "no random numbers for a rail's handshake");
     memcpy(g->out, &w, sizeof w);
-    g->ready = SL_GREETING_HELLO;
+    g->ready = SL_HANDSHAKE_HELLO;
     return SL_OK;
 }
 
 /* 0, or -1: another protocol. */
-static int read_hello(sl_greeting *g) {
+static int read_hello(sl_handshake *g) {
     wire_hello w;
     memcpy(&w, g->in, sizeof w);
     if (memcmp(w.magic, magic, sizeof magic) != 0 || w.zero != 0)
@@ -288,14 +288,14 @@ static int read_hello(sl_greeting *g) {
 }
 
 /* The proof of one side, over both hellos, the initiator's first. */
-static int prove(const sl_greeting *g, int initiator, uint8_t proof[SL_GREETING_PROOF]) {
-    uint8_t text[16 + 2 * SL_GREETING_HELLO] = {0};
-    unsigned length = SL_GREETING_PROOF;
+static int prove(const sl_handshake *g, int initiator, uint8_t proof[SL_HANDSHAKE_PROOF]) {
+    uint8_t text[16 + 2 * SL_HANDSHAKE_HELLO] = {0};
+    unsigned length = SL_HANDSHAKE_PROOF;
     memcpy(text, initiator ? "initiator" : "acceptor", initiator ? 9 : 8);
-    memcpy(text + 16, g->initiator ? g->out : g->in, SL_GREETING_HELLO);
-    memcpy(text + 16 + SL_GREETING_HELLO, g->initiator ? g->in : g->out, SL_GREETING_HELLO);
+    memcpy(text + 16, g->initiator ? g->out : g->in, SL_HANDSHAKE_HELLO);
+    memcpy(text + 16 + SL_HANDSHAKE_HELLO, g->initiator ? g->in : g->out, SL_HANDSHAKE_HELLO);
     return HMAC(EVP_sha256(), g->key, sizeof g->key, text, sizeof text, proof, &length) != NULL &&
-           length == SL_GREETING_PROOF;
+           length == SL_HANDSHAKE_PROOF;
 }
 
 static int names_the_same(const sl_hello *a, const sl_hello *b) {
@@ -303,15 +303,15 @@ static int names_the_same(const sl_hello *a, const sl_hello *b) {
 }
 
 /* The other's hello is here: NULL, or why it is refused. */
-static const char *meet(sl_greeting *g) {
+static const char *meet(sl_handshake *g) {
     if (read_hello(g) != 0)
         return "it speaks another protocol";
     if (g->initiator) {
         if (!names_the_same(&g->own, &g->other) || g->own.chunk_bytes != g->other.chunk_bytes)
             return "another conduit answered";
-        if (!prove(g, 1, g->out + SL_GREETING_HELLO))
+        if (!prove(g, 1, g->out + SL_HANDSHAKE_HELLO))
             return "the proof cannot be computed";
-        g->ready = SL_GREETING_WHOLE;
+        g->ready = SL_HANDSHAKE_WHOLE;
         return NULL;
     }
     const char *refused = g->answer(g->object, &g->other, &g->own);
@@ -321,43 +321,43 @@ static const char *meet(sl_greeting *g) {
 }
 
 /* The other's proof is here. */
-static const char *believe(sl_greeting *g) {
-    uint8_t expected[SL_GREETING_PROOF];
+static const char *believe(sl_handshake *g) {
+    uint8_t expected[SL_HANDSHAKE_PROOF];
     if (!prove(g, !g->initiator, expected) ||
-        CRYPTO_memcmp(expected, g->in + SL_GREETING_HELLO, SL_GREETING_PROOF) != 0)
+        CRYPTO_memcmp(expected, g->in + SL_HANDSHAKE_HELLO, SL_HANDSHAKE_PROOF) != 0)
         return "it does not know the run's key";
     if (g->initiator)
         return NULL;
-    if (!prove(g, 0, g->out + SL_GREETING_HELLO))
+    if (!prove(g, 0, g->out + SL_HANDSHAKE_HELLO))
         return "the proof cannot be computed";
-    g->ready = SL_GREETING_WHOLE;
+    g->ready = SL_HANDSHAKE_WHOLE;
     return NULL;
 }
 
-static const char *read_on(sl_greeting *g, int socket) {
-    while (g->got < SL_GREETING_WHOLE) {
-        size_t step = g->got < SL_GREETING_HELLO ? SL_GREETING_HELLO : SL_GREETING_WHOLE;
+static const char *read_on(sl_handshake *g, int socket) {
+    while (g->got < SL_HANDSHAKE_WHOLE) {
+        size_t step = g->got < SL_HANDSHAKE_HELLO ? SL_HANDSHAKE_HELLO : SL_HANDSHAKE_WHOLE;
         ssize_t n = recv(socket, g->in + g->got, step - g->got, 0);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return NULL;
         if (n <= 0) {
-            g->left = g->got >= SL_GREETING_HELLO;
+            g->left = g->got >= SL_HANDSHAKE_HELLO;
             return g->left || g->initiator ? "it closed the connection in the handshake (another key?)"
                                            : "it left without a word of this protocol";
         }
         g->got += (size_t)n;
         if (g->got >= sizeof magic && memcmp(g->in, magic, sizeof magic) != 0)
             return "it speaks another protocol"; /* however long it would go on */
-        const char *wrong = g->got < step ? NULL : step == SL_GREETING_HELLO ? meet(g) : believe(g);
+        const char *wrong = g->got < step ? NULL : step == SL_HANDSHAKE_HELLO ? meet(g) : believe(g);
         if (wrong)
             return wrong;
     }
     return NULL;
 }
 
-static const char *write_on(sl_greeting *g, int socket) {
+static const char *write_on(sl_handshake *g, int socket) {
     while (g->put < g->ready) {
         ssize_t n = send(socket, g->out + g->put, g->ready - g->put, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
@@ -365,7 +365,7 @@ static const char *write_on(sl_greeting *g, int socket) {
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return NULL;
         if (n < 0) {
-            g->left = g->got >= SL_GREETING_HELLO;
+            g->left = g->got >= SL_HANDSHAKE_HELLO;
             return "the connection broke in the handshake";
         }
         g->put += (size_t)n;
@@ -373,22 +373,22 @@ static const char *write_on(sl_greeting *g, int socket) {
     return NULL;
 }
 
-sl_status sl_greeting_initiate(sl_greeting *g, const uint8_t key[32], const sl_hello *own) {
-    *g = (sl_greeting){.initiator = 1, .own = *own};
+sl_status sl_handshake_initiate(sl_handshake *g, const uint8_t key[32], const sl_hello *own) {
+    *g = (sl_handshake){.initiator = 1, .own = *own};
     memcpy(g->key, key, sizeof g->key);
     return write_hello(g);
 }
 
-sl_greeting_result sl_greeting_move(sl_greeting *g, int socket, const char **why) {
+sl_handshake_result sl_handshake_move(sl_handshake *g, int socket, const char **why) {
     *why = read_on(g, socket);
     if (!*why)
         *why = write_on(g, socket);
     if (*why)
-        return SL_GREETING_WRONG;
-    return g->got == SL_GREETING_WHOLE && g->put == SL_GREETING_WHOLE ? SL_GREETING_DONE : SL_GREETING_ON;
+        return SL_HANDSHAKE_WRONG;
+    return g->got == SL_HANDSHAKE_WHOLE && g->put == SL_HANDSHAKE_WHOLE ? SL_HANDSHAKE_DONE : SL_HANDSHAKE_ON;
 }
 
-int sl_greeting_writes(const sl_greeting *g) {
+int sl_handshake_writes(const sl_handshake *g) {
     return g->put < g->ready;
 }
 
@@ -396,7 +396,7 @@ static int hex_digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-void sl_greeting_boot(uint8_t boot[SL_BOOT_BYTES]) {
+void sl_handshake_boot(uint8_t boot[SL_BOOT_BYTES]) {
     char text[64];
     size_t digits = 0;
     memset(boot, 0, SL_BOOT_BYTES);
@@ -420,7 +420,7 @@ void sl_greeting_boot(uint8_t boot[SL_BOOT_BYTES]) {
     }
 }
 
-int sl_greeting_shares_clock(const sl_greeting *g) {
+int sl_handshake_shares_clock(const sl_handshake *g) {
     static const uint8_t unknown[SL_BOOT_BYTES];
     return memcmp(g->own.boot, unknown, SL_BOOT_BYTES) != 0 &&
            memcmp(g->own.boot, g->other.boot, SL_BOOT_BYTES) == 0;

@@ -1,6 +1,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
-#include "notice/validate/council.h"
+#include "notice/validate/allgather.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ enum { MAGIC = 0x534c564d, BATCH = 64, KEEP_EACH = 512, KEEP_MOST = 1 << 20 };
 #define PAUSE (50 * SL_MS)  /* before a store that is lost is asked again */
 #define GRACE SL_SECOND     /* for the store to show what was written to it */
 
-typedef enum council_word { WORD_PART, WORD_END } council_word;
+typedef enum allgather_word { WORD_PART, WORD_END } allgather_word;
 
 /* An entry of the log; a part's bytes follow. */
 typedef struct entry_head {
@@ -25,7 +25,7 @@ typedef struct log_entry {
     size_t size;
 } log_entry;
 
-typedef struct council_talk {
+typedef struct allgather_talk {
     sl_store *store;
     char log[96];
     int members, self, step;
@@ -33,17 +33,18 @@ typedef struct council_talk {
     sl_store_position position;
     log_entry *early; /* read already, of steps to come; in the log's order */
     size_t count, room;
-} council_talk;
+} allgather_talk;
 
 static void close_talk(void *context) {
-    council_talk *t = context;
+    allgather_talk *t = context;
     for (size_t i = 0; i < t->count; i++)
         sl_free(t->early[i].bytes);
     SL_FREE(t->early, t->absent, t);
 }
 
 /* Says it, again and again where the store is lost: what is there twice counts once. */
-static sl_status say(council_talk *t, council_word what, const void *bytes, size_t size, sl_time deadline) {
+static sl_status say(allgather_talk *t, allgather_word what, const void *bytes, size_t size,
+                     sl_time deadline) {
     const entry_head top = {.magic = MAGIC, .step = t->step, .member = t->self, .word = (int32_t)what};
     size_t keep = (size_t)t->members * KEEP_EACH;
     char *message;
@@ -63,14 +64,14 @@ static sl_status say(council_talk *t, council_word what, const void *bytes, size
     return status;
 }
 
-typedef struct council_step {
-    sl_council_parts *gathered;
+typedef struct allgather_step {
+    sl_allgather_parts *gathered;
     int missing; /* members that are awaited still */
     int ended;
-} council_step;
+} allgather_step;
 
 /* One entry of the log, in its order. */
-static sl_status hear(council_talk *t, council_step *s, const entry_head *top, const void *bytes,
+static sl_status hear(allgather_talk *t, allgather_step *s, const entry_head *top, const void *bytes,
                       size_t size) {
     if (top->member < 0 || top->member >= t->members || t->absent[top->member] || s->ended)
         return SL_OK;
@@ -85,7 +86,7 @@ static sl_status hear(council_talk *t, council_step *s, const entry_head *top, c
     return SL_OK;
 }
 
-static sl_status keep_early(council_talk *t, const entry_head *top, const void *bytes, size_t size) {
+static sl_status keep_early(allgather_talk *t, const entry_head *top, const void *bytes, size_t size) {
     SL_TRY(sl_grow(&t->early, &t->room, t->count + 1, sizeof *t->early));
     log_entry *e = &t->early[t->count];
     *e = (log_entry){.head = *top, .size = size};
@@ -96,7 +97,7 @@ static sl_status keep_early(council_talk *t, const entry_head *top, const void *
 }
 
 /* What was read already and belongs to this step. */
-static sl_status hear_early(council_talk *t, council_step *s) {
+static sl_status hear_early(allgather_talk *t, allgather_step *s) {
     sl_status status = SL_OK;
     size_t kept = 0;
     for (size_t i = 0; i < t->count; i++) {
@@ -113,7 +114,7 @@ static sl_status hear_early(council_talk *t, council_step *s) {
     return status;
 }
 
-static sl_status hear_more(council_talk *t, council_step *s, sl_time wait) {
+static sl_status hear_more(allgather_talk *t, allgather_step *s, sl_time wait) {
     const sl_store_entry *entries;
     size_t count;
     SL_TRY(sl_store_read(t->store, t->log, &t->position, BATCH, wait, &entries, &count));
@@ -135,7 +136,7 @@ static sl_status hear_more(council_talk *t, council_step *s, sl_time wait) {
 }
 
 /* Until the step ends: by itself, or because of this member's own word when its patience is over. */
-static sl_status listen_until_end(council_talk *t, council_step *s, sl_time deadline) {
+static sl_status listen_until_end(allgather_talk *t, allgather_step *s, sl_time deadline) {
     int said = 0;
     SL_TRY(hear_early(t, s));
     while (!s->ended) {
@@ -157,11 +158,11 @@ static sl_status listen_until_end(council_talk *t, council_step *s, sl_time dead
 }
 
 static sl_status gather_all(void *context, const void *bytes, size_t size, sl_time patience,
-                            sl_council_parts *gathered) {
-    council_talk *t = context;
+                            sl_allgather_parts *gathered) {
+    allgather_talk *t = context;
     sl_time deadline = sl_now() + patience;
     SL_TRY(sl_gathered_open(t->members, gathered));
-    council_step s = {.gathered = gathered};
+    allgather_step s = {.gathered = gathered};
     for (int i = 0; i < t->members; i++)
         s.missing += !t->absent[i];
     SL_TRY(say(t, WORD_PART, bytes, size, deadline));
@@ -174,18 +175,18 @@ static sl_status gather_all(void *context, const void *bytes, size_t size, sl_ti
     return SL_OK;
 }
 
-sl_status sl_council_open_store(sl_store *store, const char *round, int members, int self,
-                                sl_council *council) {
-    council_talk *t;
+sl_status sl_allgather_open_store(sl_store *store, const char *round, int members, int self,
+                                  sl_allgather *allgather) {
+    allgather_talk *t;
     SL_TRY(sl_alloc(&t, 1, sizeof *t));
-    *t = (council_talk){.store = store, .members = members, .self = self};
+    *t = (allgather_talk){.store = store, .members = members, .self = self};
     snprintf(t->log, sizeof t->log, "validation:%.64s:talk", round);
     sl_status status = sl_alloc(&t->absent, (size_t)members, 1);
     if (status != SL_OK) {
         sl_free(t);
         return status;
     }
-    *council = (sl_council){
+    *allgather = (sl_allgather){
         .members = members, .self = self, .context = t, .gather_all = gather_all, .close = close_talk};
     return SL_OK;
 }

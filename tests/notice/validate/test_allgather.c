@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "check.h"
 #include "launch/redis.h"
-#include "notice/validate/council.h"
+#include "notice/validate/allgather.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ static int begin(void **state) {
         printf("skipped: %s\n", sl_error_text());
         exit(77);
     }
-    snprintf(server.folder, sizeof server.folder, "/tmp/slackline-council-XXXXXX");
+    snprintf(server.folder, sizeof server.folder, "/tmp/slackline-allgather-XXXXXX");
     assert_non_null(mkdtemp(server.folder));
     assert_ok(sl_redis_start(server.folder, NULL, &server.redis));
     assert_ok(sl_redis_wait(&server.redis, 10 * SL_SECOND));
@@ -57,11 +57,11 @@ static size_t words_of(int self, int step, char words[64]) {
     return (size_t)snprintf(words, 64, "member %d, step %d, %.*s", self, step, self, "abcdefgh");
 }
 
-static sl_status one_step(member *m, const sl_council *council, int step) {
+static sl_status one_step(member *m, const sl_allgather *allgather, int step) {
     char words[64];
-    sl_council_parts all = {0};
+    sl_allgather_parts all = {0};
     size_t size = words_of(m->self, step, words);
-    sl_status status = council->gather_all(council->context, words, size, PATIENCE, &all);
+    sl_status status = allgather->gather_all(allgather->context, words, size, PATIENCE, &all);
     for (int i = 0; status == SL_OK && i < MEMBERS; i++) {
         if (!all.part[i])
             continue;
@@ -76,24 +76,24 @@ static sl_status one_step(member *m, const sl_council *council, int step) {
 static void *attend(void *argument) {
     member *m = argument;
     sl_store *store;
-    sl_council council;
+    sl_allgather allgather;
     m->status = sl_store_open(server.url, "job", SL_SECOND, &store);
     if (m->status != SL_OK)
         return NULL;
-    m->status = sl_council_open_store(store, m->round, MEMBERS, m->self, &council);
+    m->status = sl_allgather_open_store(store, m->round, MEMBERS, m->self, &allgather);
     for (int step = 0; step < STEPS && m->status == SL_OK && step != m->leaves; step++) {
         if (step == m->late)
             sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 2 * PATIENCE);
-        m->status = one_step(m, &council, step);
+        m->status = one_step(m, &allgather, step);
         m->steps += m->status == SL_OK;
     }
     int stop = m->self == 3;
     if (m->status == SL_OK && m->leaves == STEPS) {
-        m->status = sl_council_barrier(&council, PATIENCE, &stop);
+        m->status = sl_allgather_barrier(&allgather, PATIENCE, &stop);
         m->stop = stop;
     }
     snprintf(m->text, sizeof m->text, "%s", m->status == SL_OK ? "" : sl_error_text());
-    council.close(council.context);
+    allgather.close(allgather.context);
     sl_store_close(store);
     return NULL;
 }

@@ -1,4 +1,4 @@
-#include "run/transport/calendar.h"
+#include "run/transport/link_emulator.h"
 
 #include <math.h>
 
@@ -13,7 +13,7 @@ static sl_time add(sl_time a, sl_time b) {
     return b > 0 && a > SL_TIME_NEVER - 1 - b ? SL_TIME_NEVER - 1 : a + b;
 }
 
-sl_time sl_calendar_transfer(uint64_t bytes, double bytes_per_second) {
+sl_time sl_link_emulator_transfer(uint64_t bytes, double bytes_per_second) {
     if (!(bytes_per_second > 0))
         return 0;
     double ns = (double)bytes / bytes_per_second * 1e9;
@@ -30,19 +30,19 @@ static sl_time take_wire(_Atomic int64_t *wire, sl_time ready, sl_time transfer)
     return start;
 }
 
-void sl_calendar_enter(sl_calendar *calendar, sl_time ready, uint64_t bytes, sl_link_emulation emulation,
-                       sl_sent *times) {
-    sl_time longest = sl_calendar_transfer(bytes, emulation.bytes_per_second);
+void sl_link_emulator_enter(sl_link_emulator *emulator, sl_time ready, uint64_t bytes,
+                            sl_link_emulation emulation, sl_sent *times) {
+    sl_time longest = sl_link_emulator_transfer(bytes, emulation.bytes_per_second);
     sl_time start =
-        calendar->wire ? take_wire(calendar->wire, ready, longest) : later(ready, calendar->free_at);
-    times->end = calendar->free_at = add(start, longest);
+        emulator->wire ? take_wire(emulator->wire, ready, longest) : later(ready, emulator->free_at);
+    times->end = emulator->free_at = add(start, longest);
     for (int i = 0; i < emulation.wires; i++) {
-        sl_time transfer = sl_calendar_transfer(bytes, emulation.wire[i].bytes_per_second);
+        sl_time transfer = sl_link_emulator_transfer(bytes, emulation.wire[i].bytes_per_second);
         start = take_wire(emulation.wire[i].free_at, start, transfer);
         times->end = later(times->end, add(start, transfer));
         longest = later(longest, transfer);
     }
     times->start = times->end - longest;
-    times->due = later(add(times->end, emulation.latency), calendar->last_due);
-    calendar->last_due = times->due;
+    times->due = later(add(times->end, emulation.latency), emulator->last_due);
+    emulator->last_due = times->due;
 }

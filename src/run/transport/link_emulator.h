@@ -1,4 +1,4 @@
-/* The calendar of one directed emulated link: when a message takes it, leaves it, and is due at the receiver.
+/* The emulator of one directed emulated link: when a message takes it, leaves it, and is due at the receiver.
  * Pure arithmetic; no clock, no thread.
  *
  * The sender asks it when it hands a message over. One rank makes its messages one after the other, so those
@@ -21,16 +21,16 @@
 
 #include <stdatomic.h>
 
-typedef struct sl_calendar {
+typedef struct sl_link_emulator {
     sl_time free_at;       /* unless `wire` */
     sl_time last_due;      /* of this link */
     _Atomic int64_t *wire; /* NULL: the link has a wire of its own */
-} sl_calendar;
+} sl_link_emulator;
 
 /** Time that `bytes` occupy a link: nearest ns; 0 when the bandwidth is not a positive number. */
-sl_time sl_calendar_transfer(uint64_t bytes, double bytes_per_second);
+sl_time sl_link_emulator_transfer(uint64_t bytes, double bytes_per_second);
 
 /** Enters a message: start, end and due into *times (arrive is not touched). With several wires `start` is
  * `end` less the longest of its transfers, so that end - start is what the message takes without others. */
-void sl_calendar_enter(sl_calendar *calendar, sl_time ready, uint64_t bytes, sl_link_emulation emulation,
-                       sl_sent *times);
+void sl_link_emulator_enter(sl_link_emulator *emulator, sl_time ready, uint64_t bytes,
+                            sl_link_emulation emulation, sl_sent *times);

@@ -1,7 +1,7 @@
-#include "run/rail/courier.h"
+#include "run/rail/endpoint.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "run/rail/courier_inside.h"
+#include "run/rail/endpoint_inside.h"
 
 #include <net/if.h>
 #include <stdarg.h>
@@ -13,28 +13,28 @@
 #define OUTAGE (30 * SL_SECOND)
 #define LOOK (500 * SL_MS)     /* at the latest, while no rail is up */
 #define BREACHES 10            /* without anything sound in between: it will not get better */
-#define COMING (2 * SL_SECOND) /* for what follows the greeting (UCX) */
+#define COMING (2 * SL_SECOND) /* for what follows the handshake (UCX) */
 #define AGAIN (100 * SL_MS)    /* a connection that lived shorter is not tried again at once */
 
-sl_time sl_courier_now(void) {
+sl_time sl_endpoint_now(void) {
     return sl_now();
 }
 
-static void tell(sl_courier *c, sl_courier_news news, int rail, const char *text) {
+static void tell(sl_endpoint *c, sl_endpoint_news news, int rail, const char *text) {
     if (c->config.tell)
         c->config.tell(c->config.object, news, rail, text);
 }
 
 /* ---- rails that come and go ---- */
 
-static void hang_up(sl_courier_stream *s) {
+static void hang_up(sl_endpoint_stream *s) {
     sl_line_close(s->line);
     s->line = NULL;
     s->socket = -1;
 }
 
-void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...) {
-    sl_courier_rail *r = &c->rail[rail];
+void sl_endpoint_rail_down(sl_endpoint *c, int rail, const char *format, ...) {
+    sl_endpoint_rail *r = &c->rail[rail];
     char text[SL_RAIL_TEXT + sizeof r->reason];
     va_list arguments;
     if (r->stream.socket < 0)
@@ -47,7 +47,7 @@ void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...) {
         sl_sender_rail_down(c->sender, rail);
     else
         sl_receiver_rail_down(c->receiver, rail);
-    sl_time now = sl_courier_now();
+    sl_time now = sl_endpoint_now();
     r->next_attempt = now - r->stream.up_since < AGAIN ? now + AGAIN : now;
     c->last_down = rail;
     if (--c->up == 0)
@@ -57,11 +57,11 @@ void sl_courier_rail_down(sl_courier *c, int rail, const char *format, ...) {
         tell(c, SL_NEWS_RAIL_DOWN, rail, text);
 }
 
-static void give_up(sl_courier *c, const char *why);
+static void give_up(sl_endpoint *c, const char *why);
 
-void sl_courier_breach(sl_courier *c, int rail, const char *what) {
+void sl_endpoint_breach(sl_endpoint *c, int rail, const char *what) {
     char why[64];
-    sl_courier_rail_down(c, rail, "%s", what);
+    sl_endpoint_rail_down(c, rail, "%s", what);
     if (++c->breaches < BREACHES)
         return;
     snprintf(why, sizeof why, "rank %d broke the protocol %d times running",
@@ -70,56 +70,56 @@ void sl_courier_breach(sl_courier *c, int rail, const char *what) {
 }
 
 /* What the sender learns from the receiver's hello. NULL, or what is wrong. */
-static const char *learn(sl_courier *c, int rail, const sl_greeting *greeting) {
-    uint32_t slots = greeting->other.slots;
+static const char *learn(sl_endpoint *c, int rail, const sl_handshake *handshake) {
+    uint32_t slots = handshake->other.slots;
     if (slots == 0)
         return "the other end has no places";
-    c->shares_clock = sl_greeting_shares_clock(greeting);
+    c->shares_clock = sl_handshake_shares_clock(handshake);
     c->window = slots < c->queue->slots ? slots : c->queue->slots;
-    sl_courier_offer(c);
-    if (sl_sender_rail_up(c->sender, rail, &greeting->other.state, sl_courier_now()) != SL_OK)
+    sl_endpoint_offer(c);
+    if (sl_sender_rail_up(c->sender, rail, &handshake->other.state, sl_endpoint_now()) != SL_OK)
         return sl_error_text();
     return NULL;
 }
 
-static void say_beat(sl_courier *c, int rail) {
+static void say_beat(sl_endpoint *c, int rail) {
     sl_wire beat = {.kind = SL_WIRE_BEAT};
     if (c->sender)
-        sl_courier_say(&c->rail[rail].stream, &beat);
+        sl_endpoint_say(&c->rail[rail].stream, &beat);
     else
-        sl_courier_say_state(c, rail);
+        sl_endpoint_say_state(c, rail);
 }
 
 /* Times of messages before the first that can be under way were told elsewhere, and their places are gone. */
-static uint64_t first_untold(const sl_courier *c, uint64_t known) {
+static uint64_t first_untold(const sl_endpoint *c, uint64_t known) {
     uint64_t put = atomic_load_explicit(&c->queue->queue->put, memory_order_relaxed);
     uint64_t first = put > c->queue->slots ? put - c->queue->slots : 0;
     return first > known ? first : known;
 }
 
-static void rail_up(sl_courier *c, int rail, sl_line *line, const sl_greeting *greeting, sl_time took) {
-    sl_courier_rail *r = &c->rail[rail];
+static void rail_up(sl_endpoint *c, int rail, sl_line *line, const sl_handshake *handshake, sl_time took) {
+    sl_endpoint_rail *r = &c->rail[rail];
     int socket = line->socket;
-    sl_courier_stream *s = &r->stream;
+    sl_endpoint_stream *s = &r->stream;
     char who[SL_RAIL_TEXT], text[2 * SL_RAIL_TEXT + 32];
     sl_rail_tune(socket, c->config.silence + took);
     sl_rail_describe(socket, who);
     s->socket = socket;
     s->line = line;
     s->interface = sl_rail_interface(socket);
-    s->up_since = s->heard = sl_courier_now();
+    s->up_since = s->heard = sl_endpoint_now();
     s->spoke = 0;
     s->grace = took;
     s->blocked = s->in_payload = s->announced = 0;
     s->in_begin = s->in_end = s->control_begin = s->control_end = 0;
     s->chunk_bytes = s->chunk_done = 0;
     s->place = NULL;
-    s->told = first_untold(c, greeting->other.state.published);
+    s->told = first_untold(c, handshake->other.state.published);
     c->up++;
     c->refused_since = 0;
-    const char *wrong = c->sender ? learn(c, rail, greeting) : NULL;
+    const char *wrong = c->sender ? learn(c, rail, handshake) : NULL;
     if (wrong) {
-        sl_courier_rail_down(c, rail, "%s", wrong);
+        sl_endpoint_rail_down(c, rail, "%s", wrong);
         return;
     }
     r->reason[0] = 0;
@@ -129,16 +129,16 @@ static void rail_up(sl_courier *c, int rail, sl_line *line, const sl_greeting *g
     say_beat(c, rail);
 }
 
-static void send_away(sl_courier_rail *r, const char *why) {
+static void send_away(sl_endpoint_rail *r, const char *why) {
     snprintf(r->reason, sizeof r->reason, "%s", why);
     sl_line_close(r->coming.line);
     r->coming.line = NULL;
-    r->courier->last_down = r->number;
-    r->next_attempt = sl_courier_now() + AGAIN;
+    r->endpoint->last_down = r->number;
+    r->next_attempt = sl_endpoint_now() + AGAIN;
 }
 
-static void introduce(sl_courier *c, int rail) {
-    sl_courier_rail *r = &c->rail[rail];
+static void introduce(sl_endpoint *c, int rail) {
+    sl_endpoint_rail *r = &c->rail[rail];
     sl_line *line = r->coming.line;
     int ready = sl_line_ready(line);
     if (ready < 0)
@@ -146,65 +146,65 @@ static void introduce(sl_courier *c, int rail) {
     if (ready <= 0)
         return;
     r->coming.line = NULL;
-    rail_up(c, rail, line, &r->coming.greeting, r->coming.took + sl_courier_now() - r->coming.since);
+    rail_up(c, rail, line, &r->coming.handshake, r->coming.took + sl_endpoint_now() - r->coming.since);
 }
 
 static void on_line(void *object, sl_line *line) {
-    sl_courier_rail *r = object;
-    sl_courier *c = r->courier;
+    sl_endpoint_rail *r = object;
+    sl_endpoint *c = r->endpoint;
     if (line == r->coming.line)
         introduce(c, r->number);
     else if (line == r->stream.line) {
-        sl_courier_read(c, r->number);
+        sl_endpoint_read(c, r->number);
         if (r->stream.socket >= 0)
-            sl_courier_write(c, r->number);
+            sl_endpoint_write(c, r->number);
     }
-    sl_courier_turn(c);
+    sl_endpoint_turn(c);
 }
 
-void sl_courier_welcome(sl_courier *c, int rail, int socket, const sl_greeting *greeting, sl_time took) {
-    sl_courier_rail *r = &c->rail[rail];
-    sl_courier_rail_down(c, rail, "the other end has made it anew");
+void sl_endpoint_welcome(sl_endpoint *c, int rail, int socket, const sl_handshake *handshake, sl_time took) {
+    sl_endpoint_rail *r = &c->rail[rail];
+    sl_endpoint_rail_down(c, rail, "the other end has made it anew");
     sl_line_close(r->coming.line);
-    r->coming = (sl_coming){.greeting = *greeting, .took = took, .since = sl_courier_now()};
+    r->coming = (sl_coming){.handshake = *handshake, .took = took, .since = sl_endpoint_now()};
     if (sl_line_open(r->address.kind, c->loop, socket, on_line, r, &r->coming.line) == SL_OK)
         introduce(c, rail);
     else
         send_away(r, sl_error_text());
 }
 
-static void take_proven(void *object, int socket, const sl_greeting *greeting, sl_time took) {
-    sl_courier *c = object;
-    sl_courier_welcome(c, greeting->other.rail, socket, greeting, took);
-    sl_courier_turn(c);
+static void take_proven(void *object, int socket, const sl_handshake *handshake, sl_time took) {
+    sl_endpoint *c = object;
+    sl_endpoint_welcome(c, handshake->other.rail, socket, handshake, took);
+    sl_endpoint_turn(c);
 }
 
 static void on_interface(void *object, unsigned index, int up) {
-    sl_courier *c = object;
+    sl_endpoint *c = object;
     for (int r = 0; r < c->config.rails; r++) {
-        sl_courier_rail *rail = &c->rail[r];
+        sl_endpoint_rail *rail = &c->rail[r];
         if (up && rail->stream.socket < 0 && rail->address.kind != SL_RAIL_UNIX)
             rail->next_attempt = 0; /* at once */
         else if (!up && rail->stream.socket >= 0 && rail->stream.interface == index)
-            sl_courier_rail_down(c, r, "its interface went down or lost an address");
+            sl_endpoint_rail_down(c, r, "its interface went down or lost an address");
     }
-    sl_courier_turn(c);
+    sl_endpoint_turn(c);
 }
 
 static void on_stranger(void *object, const char *text) {
     tell(object, SL_NEWS_STRANGER, -1, text);
 }
 
-static void drop_coming(sl_courier *c, int rail) {
+static void drop_coming(sl_endpoint *c, int rail) {
     sl_line_close(c->rail[rail].coming.line);
     c->rail[rail].coming.line = NULL;
 }
 
 /* ---- time ---- */
 
-static void give_up(sl_courier *c, const char *why) {
+static void give_up(sl_endpoint *c, const char *why) {
     char text[256];
-    const sl_courier_rail *last = c->last_down >= 0 ? &c->rail[c->last_down] : NULL;
+    const sl_endpoint_rail *last = c->last_down >= 0 ? &c->rail[c->last_down] : NULL;
     if (last && last->reason[0])
         snprintf(text, sizeof text, "%.96s (last: %.40s: %.100s)", why, sl_rail_name(&last->address),
                  last->reason);
@@ -212,9 +212,9 @@ static void give_up(sl_courier *c, const char *why) {
         snprintf(text, sizeof text, "%.96s", why);
     c->lost = 1;
     for (int r = 0; r < c->config.rails; r++) {
-        sl_courier_disconnect(c, r);
+        sl_endpoint_disconnect(c, r);
         drop_coming(c, r);
-        sl_courier_rail_down(c, r, "the conduit is given up");
+        sl_endpoint_rail_down(c, r, "the conduit is given up");
     }
     sl_queue_lose(c->queue, text);
     tell(c, SL_NEWS_LOST, -1, text);
@@ -227,7 +227,7 @@ static sl_time least(sl_time a, sl_time b) {
 /* Time in which this process did not run (a busy machine) is neither silence of the other end nor an outage:
  * nobody listened, nothing was tried. The timer that called late tells how long; while no rail is up it is
  * set every LOOK at the latest. */
-static void forgive_absence(sl_courier *c, sl_time now) {
+static void forgive_absence(sl_endpoint *c, sl_time now) {
     sl_time late = now - c->timer_at;
     if (late <= c->config.beat)
         return;
@@ -239,7 +239,7 @@ static void forgive_absence(sl_courier *c, sl_time now) {
         c->refused_since = least(now, c->refused_since + late);
 }
 
-static void check_outage(sl_courier *c, sl_time now) {
+static void check_outage(sl_endpoint *c, sl_time now) {
     char why[96];
     int rails = c->config.rails;
     if (c->up == 0 && now >= c->down_since + c->config.outage) {
@@ -256,34 +256,34 @@ static void check_outage(sl_courier *c, sl_time now) {
     }
 }
 
-static sl_time silent_at(const sl_courier *c, const sl_courier_stream *s) {
+static sl_time silent_at(const sl_endpoint *c, const sl_endpoint_stream *s) {
     return s->heard + c->config.silence + s->grace;
 }
 
 /* Beats and silence of one connection. */
-static void keep_alive(sl_courier *c, int rail, sl_time now) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+static void keep_alive(sl_endpoint *c, int rail, sl_time now) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     if (now >= silent_at(c, s)) {
-        sl_courier_read(c, rail); /* it may have been us who did not listen */
-        if (s->socket >= 0 && sl_courier_now() >= silent_at(c, s))
-            sl_courier_rail_down(c, rail, "silent for %.0f ms", sl_to_ms(sl_courier_now() - s->heard));
+        sl_endpoint_read(c, rail); /* it may have been us who did not listen */
+        if (s->socket >= 0 && sl_endpoint_now() >= silent_at(c, s))
+            sl_endpoint_rail_down(c, rail, "silent for %.0f ms", sl_to_ms(sl_endpoint_now() - s->heard));
     }
     if (s->socket >= 0 && !s->blocked && now >= s->spoke + c->config.beat)
         say_beat(c, rail);
 }
 
-static sl_time next_time(sl_courier *c, sl_time now) {
-    sl_time first = c->sender ? sl_courier_send_at(c, now) : c->publish_at;
+static sl_time next_time(sl_endpoint *c, sl_time now) {
+    sl_time first = c->sender ? sl_endpoint_send_at(c, now) : c->publish_at;
     if (c->up == 0)
         first = least(least(first, c->down_since + c->config.outage), now + LOOK);
     if (c->up == 0 && c->refused_since && c->config.refusal)
         first = least(first, c->refused_since + c->config.refusal);
     for (int r = 0; r < c->config.rails; r++) {
-        const sl_courier_stream *s = &c->rail[r].stream;
+        const sl_endpoint_stream *s = &c->rail[r].stream;
         if (c->rail[r].coming.line)
             first = least(first, c->rail[r].coming.since + COMING);
         if (s->socket < 0 && c->sender)
-            first = least(first, sl_courier_connect_at(c, r));
+            first = least(first, sl_endpoint_connect_at(c, r));
         if (s->socket < 0)
             continue;
         first = least(first, silent_at(c, s));
@@ -294,8 +294,8 @@ static sl_time next_time(sl_courier *c, sl_time now) {
 }
 
 static sl_status wake(void *context) {
-    sl_courier *c = context;
-    sl_time now = sl_courier_now();
+    sl_endpoint *c = context;
+    sl_time now = sl_endpoint_now();
     c->timer = 0;
     forgive_absence(c, now);
     for (int r = 0; r < c->config.rails; r++) {
@@ -304,18 +304,18 @@ static sl_status wake(void *context) {
         if (c->rail[r].coming.line && now >= c->rail[r].coming.since + COMING)
             send_away(&c->rail[r], "UCX did not get through");
         if (c->rail[r].stream.socket < 0 && c->sender)
-            sl_courier_connect(c, r, now);
+            sl_endpoint_connect(c, r, now);
     }
     if (c->receiver) {
-        sl_courier_allow(c);
-        sl_courier_publish(c, now);
+        sl_endpoint_allow(c);
+        sl_endpoint_publish(c, now);
     }
     check_outage(c, now);
-    sl_courier_turn(c);
+    sl_endpoint_turn(c);
     return SL_OK;
 }
 
-static void settle(sl_courier *c) {
+static void settle(sl_endpoint *c) {
     for (int r = 0; r < c->config.rails; r++) {
         if (c->rail[r].stream.line)
             sl_line_settle(c->rail[r].stream.line);
@@ -324,7 +324,7 @@ static void settle(sl_courier *c) {
     }
 }
 
-void sl_courier_turn(sl_courier *c) {
+void sl_endpoint_turn(sl_endpoint *c) {
     if (c->moved && c->config.moved) {
         c->moved = 0;
         c->config.moved(c->config.object);
@@ -332,14 +332,14 @@ void sl_courier_turn(sl_courier *c) {
     if (c->lost)
         return;
     if (c->sender) {
-        sl_courier_offer(c);
-        sl_courier_release(c, sl_courier_now());
+        sl_endpoint_offer(c);
+        sl_endpoint_release(c, sl_endpoint_now());
     }
     for (int r = 0; r < c->config.rails; r++)
         if (c->rail[r].stream.socket >= 0 && !c->rail[r].stream.blocked)
-            sl_courier_write(c, r);
+            sl_endpoint_write(c, r);
     settle(c);
-    sl_time first = next_time(c, sl_courier_now());
+    sl_time first = next_time(c, sl_endpoint_now());
     if (c->timer && c->timer_at <= first)
         return; /* a wake-up too early does no harm */
     sl_loop_forget(c->loop, c->timer);
@@ -351,7 +351,7 @@ void sl_courier_turn(sl_courier *c) {
 
 /* ---- opening and closing ---- */
 
-static sl_status check(const sl_courier_config *config) {
+static sl_status check(const sl_endpoint_config *config) {
     if (config->rails < 1 || config->rails > SL_RAILS_MOST)
         return sl_error(SL_EINVAL, "conduit %d of %d -> %d has %d rails; 1 to %d are possible",
                         config->number, config->from, config->to, config->rails, SL_RAILS_MOST);
@@ -360,8 +360,8 @@ static sl_status check(const sl_courier_config *config) {
     return SL_OK;
 }
 
-static void set_defaults(sl_courier *c, const sl_courier_config *config) {
-    sl_courier_config *own = &c->config;
+static void set_defaults(sl_endpoint *c, const sl_endpoint_config *config) {
+    sl_endpoint_config *own = &c->config;
     *own = *config;
     own->chunk_bytes = own->chunk_bytes ? own->chunk_bytes : CHUNK_BYTES;
     own->beat = own->beat ? own->beat : BEAT;
@@ -369,17 +369,17 @@ static void set_defaults(sl_courier *c, const sl_courier_config *config) {
     own->outage = own->outage ? own->outage : OUTAGE;
     c->queue = config->queue;
     c->last_down = -1;
-    c->down_since = sl_courier_now();
+    c->down_since = sl_endpoint_now();
     c->publish_at = SL_TIME_NEVER;
     if (!own->own_clock)
-        sl_greeting_boot(c->boot);
+        sl_handshake_boot(c->boot);
 }
 
-static sl_status open_rails(sl_courier *c) {
+static sl_status open_rails(sl_endpoint *c) {
     SL_TRY(sl_alloc(&c->rail, (size_t)c->config.rails, sizeof *c->rail));
     for (int i = 0; i < c->config.rails; i++) {
-        sl_courier_rail *r = &c->rail[i];
-        r->courier = c;
+        sl_endpoint_rail *r = &c->rail[i];
+        r->endpoint = c;
         r->number = i;
         r->address = c->config.rail[i];
         r->stream.socket = -1;
@@ -389,62 +389,62 @@ static sl_status open_rails(sl_courier *c) {
     return sl_interfaces_open(c->loop, on_interface, c, &c->interfaces);
 }
 
-static sl_status open_door(sl_courier *c) {
-    c->guest = (sl_door_guest){.from = c->config.from,
-                               .to = c->config.to,
-                               .number = c->config.number,
-                               .answer = sl_courier_answer,
-                               .take = take_proven,
-                               .object = c};
-    c->door = c->config.door;
-    if (!c->door) {
-        SL_TRY(sl_door_open(c->loop, c->config.key, on_stranger, c, &c->door));
+static sl_status open_listener(sl_endpoint *c) {
+    c->guest = (sl_listener_guest){.from = c->config.from,
+                                   .to = c->config.to,
+                                   .number = c->config.number,
+                                   .answer = sl_endpoint_answer,
+                                   .take = take_proven,
+                                   .object = c};
+    c->listener = c->config.listener;
+    if (!c->listener) {
+        SL_TRY(sl_listener_open(c->loop, c->config.key, on_stranger, c, &c->listener));
         for (int i = 0; i < c->config.rails; i++)
-            SL_TRY(sl_door_listen(c->door, c->config.listening[i]));
+            SL_TRY(sl_listener_listen(c->listener, c->config.listening[i]));
     }
-    SL_TRY(sl_door_admit(c->door, &c->guest));
+    SL_TRY(sl_listener_admit(c->listener, &c->guest));
     c->admitted = 1;
     return SL_OK;
 }
 
-static sl_status open_all(sl_courier *c) {
+static sl_status open_all(sl_endpoint *c) {
     SL_TRY(open_rails(c));
     if (c->config.sends)
-        return sl_courier_send_open(c);
-    SL_TRY(sl_courier_receive_open(c));
-    return open_door(c);
+        return sl_endpoint_send_open(c);
+    SL_TRY(sl_endpoint_receive_open(c));
+    return open_listener(c);
 }
 
-sl_status sl_courier_open(sl_loop *loop, const sl_courier_config *config, sl_courier **courier) {
-    *courier = NULL;
+sl_status sl_endpoint_open(sl_loop *loop, const sl_endpoint_config *config, sl_endpoint **endpoint) {
+    *endpoint = NULL;
     SL_TRY(check(config));
-    SL_TRY(sl_alloc(courier, 1, sizeof **courier));
-    sl_courier *c = *courier;
+    SL_TRY(sl_alloc(endpoint, 1, sizeof **endpoint));
+    sl_endpoint *c = *endpoint;
     c->loop = loop;
     set_defaults(c, config);
     sl_status status = open_all(c);
     if (status != SL_OK) {
-        sl_courier_close(c);
-        *courier = NULL;
+        sl_endpoint_close(c);
+        *endpoint = NULL;
         return status;
     }
-    sl_courier_turn(c);
+    sl_endpoint_turn(c);
     return SL_OK;
 }
 
 /* Last words where the line takes them. */
-static void say_goodbye(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+static void say_goodbye(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     sl_wire bye = {.kind = SL_WIRE_BYE};
-    if (!s->blocked && s->chunk_bytes == 0 && sl_courier_say(s, &bye)) {
+    if (!s->blocked && s->chunk_bytes == 0 && sl_endpoint_say(s, &bye)) {
         c->config.sends = 0; /* no new chunk */
-        sl_courier_write(c, rail);
+        sl_endpoint_write(c, rail);
     }
     if (s->socket >= 0)
         sl_line_part(s->line);
 }
 
-void sl_courier_close(sl_courier *c) {
+void sl_endpoint_close(sl_endpoint *c) {
     if (!c)
         return;
     c->config.tell = NULL;
@@ -452,7 +452,7 @@ void sl_courier_close(sl_courier *c) {
     sl_loop_forget(c->loop, c->timer);
     sl_interfaces_close(c->interfaces);
     for (int r = 0; c->rail && r < c->config.rails; r++) {
-        sl_courier_disconnect(c, r);
+        sl_endpoint_disconnect(c, r);
         drop_coming(c, r);
         if (c->rail[r].stream.socket >= 0)
             say_goodbye(c, r);
@@ -460,25 +460,25 @@ void sl_courier_close(sl_courier *c) {
             hang_up(&c->rail[r].stream);
     }
     if (c->admitted)
-        sl_door_dismiss(c->door, &c->guest);
-    if (!c->config.door)
-        sl_door_close(c->door);
+        sl_listener_dismiss(c->listener, &c->guest);
+    if (!c->config.listener)
+        sl_listener_close(c->listener);
     sl_sender_close(c->sender);
     sl_receiver_close(c->receiver);
     SL_FREE(c->held, c->rail, c);
 }
 
-sl_status sl_courier_look(sl_courier *c) {
+sl_status sl_endpoint_look(sl_endpoint *c) {
     if (c->receiver)
-        sl_courier_allow(c);
-    sl_courier_turn(c);
+        sl_endpoint_allow(c);
+    sl_endpoint_turn(c);
     return SL_OK;
 }
 
-const char *sl_courier_reason(const sl_courier *c) {
+const char *sl_endpoint_reason(const sl_endpoint *c) {
     return c->last_down >= 0 ? c->rail[c->last_down].reason : "";
 }
 
-int sl_courier_rails_up(const sl_courier *c) {
+int sl_endpoint_rails_up(const sl_endpoint *c) {
     return c->up;
 }

@@ -1,10 +1,10 @@
 /* From the queue to the rails. */
 #include "base/memory.h"
-#include "run/rail/courier_inside.h"
+#include "run/rail/endpoint_inside.h"
 
 #define RAIL_BYTES ((size_t)4 << 20) /* unacknowledged on one rail: what is sent twice when it dies */
 
-sl_status sl_courier_send_open(sl_courier *c) {
+sl_status sl_endpoint_send_open(sl_endpoint *c) {
     uint32_t slots = c->queue->slots;
     c->offered = c->released = atomic_load(&c->queue->queue->done);
     SL_TRY(sl_alloc(&c->held, slots, 1));
@@ -19,12 +19,12 @@ sl_status sl_courier_send_open(sl_courier *c) {
 
 /* Nothing is offered before the first rail is up: only then it is known whether the receiver can publish by
  * our clock, and how many places it has. */
-void sl_courier_offer(sl_courier *c) {
+void sl_endpoint_offer(sl_endpoint *c) {
     uint64_t put = atomic_load_explicit(&c->queue->queue->put, memory_order_acquire);
     uint64_t done = atomic_load_explicit(&c->queue->queue->done, memory_order_relaxed); /* ours */
     while (c->offered < put && c->offered - done < c->window) {
         const sl_place_header *place = sl_queue_place(c->queue, c->offered);
-        int held = !c->shares_clock && place->due > sl_courier_now();
+        int held = !c->shares_clock && place->due > sl_endpoint_now();
         uint64_t number;
         if (place->bytes > c->queue->payload_bytes ||
             sl_sender_offer(c->sender, place->bytes, held, &number) != SL_OK)
@@ -35,7 +35,7 @@ void sl_courier_offer(sl_courier *c) {
 }
 
 /* In the order of the numbers: none is published before the ones in front of it anyway. */
-void sl_courier_release(sl_courier *c, sl_time now) {
+void sl_endpoint_release(sl_endpoint *c, sl_time now) {
     for (; c->released < c->offered; c->released++) {
         char *held = &c->held[c->released % c->queue->slots];
         if (*held && sl_queue_place(c->queue, c->released)->due > now)
@@ -46,21 +46,21 @@ void sl_courier_release(sl_courier *c, sl_time now) {
     }
 }
 
-sl_time sl_courier_send_at(const sl_courier *c, sl_time now) {
+sl_time sl_endpoint_send_at(const sl_endpoint *c, sl_time now) {
     sl_time first = sl_sender_deadline(c->sender);
     if (first <= now) /* it was tried just now: room to write or an acknowledgement comes first */
         first = SL_TIME_NEVER;
-    if (c->released < c->offered) { /* sl_courier_release stopped at a held one */
+    if (c->released < c->offered) { /* sl_endpoint_release stopped at a held one */
         sl_time due = sl_queue_place(c->queue, c->released)->due;
         first = due < first ? due : first;
     }
     return first;
 }
 
-int sl_courier_next_chunk(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+int sl_endpoint_next_chunk(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     sl_wire frame = {.kind = SL_WIRE_CHUNK};
-    if (!sl_sender_next(c->sender, rail, sl_courier_now(), &frame.chunk))
+    if (!sl_sender_next(c->sender, rail, sl_endpoint_now(), &frame.chunk))
         return 0;
     const sl_place_header *place = sl_queue_place(c->queue, frame.chunk.message);
     s->chunk = (const char *)sl_queue_payload(c->queue, frame.chunk.message) + frame.chunk.offset;
@@ -80,7 +80,7 @@ int sl_courier_next_chunk(sl_courier *c, int rail) {
 }
 
 /* Times come in the order of the messages on each rail, beginning with what this end had said it knows. */
-static const char *take_times(sl_courier *c, const sl_wire *frame) {
+static const char *take_times(sl_endpoint *c, const sl_wire *frame) {
     uint64_t done = atomic_load_explicit(&c->queue->queue->done, memory_order_relaxed);
     for (uint32_t i = 0; i < frame->count; i++) {
         if (frame->first + i < done)
@@ -96,7 +96,7 @@ static const char *take_times(sl_courier *c, const sl_wire *frame) {
     return NULL;
 }
 
-const char *sl_courier_hear_receiver(sl_courier *c, const sl_wire *frame) {
+const char *sl_endpoint_hear_receiver(sl_endpoint *c, const sl_wire *frame) {
     if (frame->kind == SL_WIRE_ACK) {
         sl_sender_acknowledge(c->sender, frame->epoch, frame->chunk.message, frame->chunk.index);
         c->breaches = 0;
@@ -106,6 +106,6 @@ const char *sl_courier_hear_receiver(sl_courier *c, const sl_wire *frame) {
         return sl_error_text();
     const char *wrong = take_times(c, frame);
     if (!wrong)
-        sl_courier_offer(c);
+        sl_endpoint_offer(c);
     return wrong;
 }

@@ -1,5 +1,5 @@
 /* labels: long alone */
-/* Couriers over real sockets: what is put at one end comes out at the other, once, in order and bit by bit,
+/* Endpoints over real sockets: what is put at one end comes out at the other, once, in order and bit by bit,
  * whatever kind of rails they have and whoever else knocks. */
 #include "run/rail/conveyance.h"
 #include "run/rail/proxy.h"
@@ -14,8 +14,8 @@ static void everything_arrives(const char *const *addresses, int rails, uint64_t
     v.config[0].silence = v.config[1].silence = 10 * SL_SECOND; /* a busy machine is not what breaks here */
     for (int r = 0; r < rails; r++)
         add_rail(&v, addresses[r]);
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     for (int r = 0; r < rails; r++)
@@ -89,8 +89,8 @@ static void a_sender_that_runs_ahead_waits_for_places(void **state) {
     v.step = pause_for_a_while;
     v.object = &until;
     add_rail(&v, NULL);
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_DOWN], 0);
@@ -119,8 +119,8 @@ static void nothing_arrives_before_it_is_due(int own_clock) {
     v.config[0].own_clock = v.config[1].own_clock = own_clock;
     add_rail(&v, NULL);
     add_rail(&v, "127.0.0.1");
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     assert_true(checked > 50); /* the last ones are finished after the last step */
@@ -143,11 +143,11 @@ static sl_status replace_now_and_then(conveyance *v) {
     uint64_t *random = v->object;
     uint64_t what = random_next(random) % 60;
     if (what < 2)
-        reopen_courier(v, (int)what);
+        reopen_endpoint(v, (int)what);
     return SL_OK;
 }
 
-static void a_courier_that_is_replaced_in_mid_transfer_loses_and_doubles_nothing(void **state) {
+static void an_endpoint_that_is_replaced_in_mid_transfer_loses_and_doubles_nothing(void **state) {
     (void)state;
     conveyance v;
     begin(&v, 400, 5, 2000000);
@@ -156,8 +156,8 @@ static void a_courier_that_is_replaced_in_mid_transfer_loses_and_doubles_nothing
     v.object = &random;
     add_rail(&v, NULL);
     add_rail(&v, "127.0.0.1");
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     assert_true(v.heard[0].rail_ups[0] > 1);
@@ -169,12 +169,12 @@ static sl_status replace_before_it_tells(conveyance *v) {
     int *done = v->object;
     if (!*done && v->taken == v->count) {
         *done = 1;
-        reopen_courier(v, 1);
+        reopen_endpoint(v, 1);
     }
     return SL_OK;
 }
 
-static void times_of_arrival_outlive_the_courier_that_took_them(void **state) {
+static void times_of_arrival_outlive_the_endpoint_that_took_them(void **state) {
     (void)state;
     conveyance v;
     int replaced = 0;
@@ -182,8 +182,8 @@ static void times_of_arrival_outlive_the_courier_that_took_them(void **state) {
     v.step = replace_before_it_tells;
     v.object = &replaced;
     add_rail(&v, NULL);
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     for (uint64_t n = 0; n < 4; n++)
@@ -210,7 +210,7 @@ static void an_outage_beyond_the_limit_ends_the_conduit_with_its_reason(void **s
     for (int r = 0; r < 2; r++)
         shutdown(v.config[1].listening[r], SHUT_RDWR);
     sl_time before = sl_clock_now(sl_clock_real());
-    open_courier(&v, 0);
+    open_endpoint(&v, 0);
     carry(&v);
     assert_true(sl_clock_now(sl_clock_real()) - before >= 300 * SL_MS);
     assert_int_equal(v.heard[0].count[SL_NEWS_LOST], 1);
@@ -227,7 +227,7 @@ static void a_receiver_that_nobody_connects_to_is_lost_too(void **state) {
     add_rail(&v, NULL);
     v.config[1].outage = 100 * SL_MS;
     v.deadline = sl_clock_now(sl_clock_real()) + 300 * SL_MS;
-    open_courier(&v, 1);
+    open_endpoint(&v, 1);
     assert_ok(sl_loop_at(v.loop, 0, tick, &v, NULL));
     assert_ok(sl_loop_run(v.loop));
     assert_string_equal(v.memory[1]->reason, "its only rail down for 0.1 s");
@@ -242,17 +242,17 @@ static void when_nobody_listens_any_more_the_sender_need_not_wait_for_the_outage
     v.config[0].refusal = 200 * SL_MS;
     add_rail(&v, "127.0.0.1");
     shutdown(v.config[1].listening[0], SHUT_RDWR);
-    open_courier(&v, 0);
+    open_endpoint(&v, 0);
     carry(&v);
     assert_non_null(strstr(v.memory[0]->reason, "rank 5 may have died"));
     finish(&v);
 }
 
 static sl_status be_away_then_listen(conveyance *v) {
-    if (v->courier[1])
+    if (v->endpoint[1])
         return SL_OK;
     sl_clock_sleep_until(sl_clock_real(), sl_clock_now(sl_clock_real()) + 2500 * SL_MS);
-    open_courier(v, 1);
+    open_endpoint(v, 1);
     return SL_OK;
 }
 
@@ -265,23 +265,23 @@ static void time_in_which_nothing_could_be_tried_is_no_outage(void **state) {
     v.step = be_away_then_listen;
     v.config[0].outage = v.config[1].outage = 1500 * SL_MS;
     add_rail(&v, "127.0.0.1");
-    open_courier(&v, 0);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     assert_int_equal(v.heard[0].count[SL_NEWS_LOST], 0);
     finish(&v);
 }
 
-static void a_courier_that_is_closed_says_goodbye(void **state) {
+static void an_endpoint_that_is_closed_says_goodbye(void **state) {
     (void)state;
     conveyance v;
     begin(&v, 3, 2, 100);
     add_rail(&v, "127.0.0.1");
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
-    sl_courier_close(v.courier[0]);
-    v.courier[0] = NULL;
+    sl_endpoint_close(v.endpoint[0]);
+    v.endpoint[0] = NULL;
     v.deadline = sl_clock_now(sl_clock_real()) + 50 * SL_MS;
     v.count++; /* never made: the loop ends at the deadline */
     v.made = v.count;
@@ -330,8 +330,8 @@ static void strangers_do_not_disturb_a_transfer_and_are_told(void **state) {
     c = (crowd){.port = v.config[1].rail[0].port, .words = garbage, .bytes = sizeof garbage};
     v.step = throng;
     v.object = &c;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_DOWN], 0);
@@ -351,7 +351,7 @@ static sl_status until_dropped(conveyance *v) {
     return SL_OK;
 }
 
-static void who_is_silent_at_the_door_has_two_seconds(void **state) {
+static void who_is_silent_at_the_listener_has_two_seconds(void **state) {
     (void)state;
     static crowd c;
     conveyance v;
@@ -361,7 +361,7 @@ static void who_is_silent_at_the_door_has_two_seconds(void **state) {
     c.socket[0] = connect_to_port(c.port);
     v.step = until_dropped;
     v.object = &c;
-    open_courier(&v, 1);
+    open_endpoint(&v, 1);
     carry(&v);
     assert_true(sl_clock_now(sl_clock_real()) - c.started >= 1900 * SL_MS);
     assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "silent"));
@@ -370,7 +370,7 @@ static void who_is_silent_at_the_door_has_two_seconds(void **state) {
 }
 
 /* What a listener in the middle has recorded of a good connection opens no second one. */
-static void a_recorded_greeting_opens_nothing(void **state) {
+static void a_recorded_handshake_opens_nothing(void **state) {
     (void)state;
     static crowd c;
     conveyance v;
@@ -379,12 +379,12 @@ static void a_recorded_greeting_opens_nothing(void **state) {
     add_rail(&v, "127.0.0.1");
     proxy_start(&middle, v.config[1].rail[0].port);
     v.config[0].rail[0].port = middle.port;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
     assert_int_equal(v.heard[1].count[SL_NEWS_STRANGER], 0);
-    assert_true(atomic_load(&middle.recorded_bytes) > 300); /* greeting and more */
+    assert_true(atomic_load(&middle.recorded_bytes) > 300); /* handshake and more */
     c = (crowd){.port = v.config[1].rail[0].port, .count = 1};
     c.socket[0] = connect_to_port(c.port);
     assert_true(send(c.socket[0], middle.recorded, atomic_load(&middle.recorded_bytes), MSG_NOSIGNAL) > 0);
@@ -410,8 +410,8 @@ static void another_key_is_refused(void **state) {
     v.config[0].key[31] ^= 1;
     v.config[0].outage = 400 * SL_MS;
     v.step = stop_when_lost;
-    open_courier(&v, 1);
-    open_courier(&v, 0);
+    open_endpoint(&v, 1);
+    open_endpoint(&v, 0);
     carry(&v);
     assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_UP] + v.heard[1].count[SL_NEWS_RAIL_UP], 0);
     assert_true(v.heard[1].count[SL_NEWS_STRANGER] >= 1);
@@ -458,16 +458,16 @@ int main(void) {
         cmocka_unit_test(a_sender_that_runs_ahead_waits_for_places),
         cmocka_unit_test(the_receiver_publishes_at_the_due_time_of_a_shared_clock),
         cmocka_unit_test(without_a_shared_clock_the_sender_holds_back_until_due),
-        cmocka_unit_test(a_courier_that_is_replaced_in_mid_transfer_loses_and_doubles_nothing),
-        cmocka_unit_test(times_of_arrival_outlive_the_courier_that_took_them),
+        cmocka_unit_test(an_endpoint_that_is_replaced_in_mid_transfer_loses_and_doubles_nothing),
+        cmocka_unit_test(times_of_arrival_outlive_the_endpoint_that_took_them),
         cmocka_unit_test(an_outage_beyond_the_limit_ends_the_conduit_with_its_reason),
         cmocka_unit_test(a_receiver_that_nobody_connects_to_is_lost_too),
         cmocka_unit_test(when_nobody_listens_any_more_the_sender_need_not_wait_for_the_outage),
         cmocka_unit_test(time_in_which_nothing_could_be_tried_is_no_outage),
-        cmocka_unit_test(a_courier_that_is_closed_says_goodbye),
+        cmocka_unit_test(an_endpoint_that_is_closed_says_goodbye),
         cmocka_unit_test(strangers_do_not_disturb_a_transfer_and_are_told),
-        cmocka_unit_test(who_is_silent_at_the_door_has_two_seconds),
-        cmocka_unit_test(a_recorded_greeting_opens_nothing),
+        cmocka_unit_test(who_is_silent_at_the_listener_has_two_seconds),
+        cmocka_unit_test(a_recorded_handshake_opens_nothing),
         cmocka_unit_test(another_key_is_refused),
         cmocka_unit_test(a_unix_rail_belongs_to_its_user_alone),
         cmocka_unit_test(listening_fails_with_the_address_in_the_text),

@@ -1,5 +1,5 @@
 /* What is drawn of a long series is little, ascending, and has every peak and dip of the whole. */
-#include "report/thin.h"
+#include "report/downsample.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,10 +14,10 @@ static void a_short_series_is_drawn_whole(void **state) {
     const double y[] = {3, 1, NAN, 2};
     size_t index[4];
     (void)state;
-    assert_int_equal(sl_thin(y, 4, 10, index), 4);
+    assert_int_equal(sl_downsample(y, 4, 10, index), 4);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(index[i], i);
-    assert_int_equal(sl_thin(y, 0, 10, index), 0);
+    assert_int_equal(sl_downsample(y, 0, 10, index), 0);
 }
 
 static int has(const size_t *index, size_t kept, size_t wanted) {
@@ -41,7 +41,7 @@ static void a_long_series_keeps_its_peaks(void **state) {
     size_t peak = (size_t)rand() % 100000, dip = (peak + 41) % 100000;
     y[peak] = 1e6;
     y[dip] = -1e6;
-    size_t kept = sl_thin(y, 100000, 1500, index);
+    size_t kept = sl_downsample(y, 100000, 1500, index);
     assert_true(kept <= 1501);
     assert_true(has(index, kept, peak) && has(index, kept, dip));
     assert_int_equal(index[0], 0);

@@ -1,31 +1,31 @@
 /* From the rails to the queue. */
-#include "run/rail/courier_inside.h"
+#include "run/rail/endpoint_inside.h"
 
 #include <string.h>
 #include <sys/random.h>
 
-static uint64_t put_of(const sl_courier *c) {
+static uint64_t put_of(const sl_endpoint *c) {
     return atomic_load_explicit(&c->queue->queue->put, memory_order_relaxed); /* ours */
 }
 
-static uint64_t places(const sl_courier *c) {
+static uint64_t places(const sl_endpoint *c) {
     return atomic_load_explicit(&c->queue->queue->done, memory_order_acquire) + c->queue->slots;
 }
 
-sl_status sl_courier_receive_open(sl_courier *c) {
+sl_status sl_endpoint_receive_open(sl_endpoint *c) {
     sl_receiver_config config = {.window = c->queue->slots,
                                  .chunk_bytes = c->config.chunk_bytes,
                                  .total_most = c->queue->payload_bytes,
                                  .first = put_of(c)};
     if (getrandom(&c->epoch, sizeof c->epoch, 0) != sizeof c->epoch)
-        return sl_error_errno(SL_ESYS, "no random numbers for a courier");
+        return sl_error_errno(SL_ESYS, "no random numbers for an endpoint");
     SL_TRY(sl_receiver_open(&config, &c->receiver));
     sl_receiver_allow(c->receiver, places(c));
     return SL_OK;
 }
 
-const char *sl_courier_answer(void *object, const sl_hello *said, sl_hello *own) {
-    sl_courier *c = object;
+const char *sl_endpoint_answer(void *object, const sl_hello *said, sl_hello *own) {
+    sl_endpoint *c = object;
     uint64_t put = put_of(c);
     if (c->lost)
         return "the conduit that it names has been given up";
@@ -50,14 +50,14 @@ const char *sl_courier_answer(void *object, const sl_hello *said, sl_hello *own)
 /* A chunk that comes a second time while another rail is still reading it. When that comes sooner than
  * slowness makes a sender repeat itself, the sender knows that the other rail is down, and we will soon. Else
  * the other may merely be slow: the second copy counts unless it is alive. */
-static void prefer_the_live_rail(sl_courier *c, int rail) {
+static void prefer_the_live_rail(sl_endpoint *c, int rail) {
     const sl_wire *head = &c->rail[rail].stream.head;
     for (int r = 0; r < c->config.rails; r++) {
-        sl_courier_stream *other = &c->rail[r].stream;
+        sl_endpoint_stream *other = &c->rail[r].stream;
         if (r == rail || other->socket < 0 || !other->in_payload || !other->place ||
             other->head.chunk.message != head->chunk.message || other->head.chunk.index != head->chunk.index)
             continue;
-        sl_time now = sl_courier_now();
+        sl_time now = sl_endpoint_now();
         if (now - other->taken_since < SL_RESEND_AFTER || now - other->heard > c->config.beat) {
             sl_receiver_rail_down(c->receiver, r);
             other->place = NULL; /* what still comes of it is thrown away */
@@ -66,8 +66,8 @@ static void prefer_the_live_rail(sl_courier *c, int rail) {
     }
 }
 
-const char *sl_courier_begin_chunk(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+const char *sl_endpoint_begin_chunk(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     prefer_the_live_rail(c, rail);
     if (sl_receiver_begin(c->receiver, rail, &s->head.chunk, &s->verdict) != SL_OK)
         return sl_error_text();
@@ -79,12 +79,12 @@ const char *sl_courier_begin_chunk(sl_courier *c, int rail) {
     place->index = s->head.name;
     place->due = s->head.flags & SL_WIRE_DUE ? s->head.due : 0;
     s->place = (char *)sl_queue_payload(c->queue, s->head.chunk.message) + s->head.chunk.offset;
-    s->taken_since = sl_courier_now();
+    s->taken_since = sl_endpoint_now();
     return NULL;
 }
 
-const char *sl_courier_end_chunk(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+const char *sl_endpoint_end_chunk(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     sl_wire ack = {.kind = SL_WIRE_ACK, .epoch = c->epoch, .chunk = s->head.chunk};
     if (s->verdict == SL_CHUNK_IGNORE)
         return NULL;
@@ -98,13 +98,13 @@ const char *sl_courier_end_chunk(sl_courier *c, int rail) {
         c->breaches = 0;
         s->place = NULL;
     }
-    if (!sl_courier_say(s, &ack))
+    if (!sl_endpoint_say(s, &ack))
         return "it does not read its acknowledgements";
-    sl_courier_publish(c, sl_courier_now());
+    sl_endpoint_publish(c, sl_endpoint_now());
     return NULL;
 }
 
-void sl_courier_publish(sl_courier *c, sl_time now) {
+void sl_endpoint_publish(sl_endpoint *c, sl_time now) {
     uint64_t total;
     int published = 0;
     c->publish_at = SL_TIME_NEVER;
@@ -116,7 +116,7 @@ void sl_courier_publish(sl_courier *c, sl_time now) {
         }
         place->bytes = total;
         place->taken = 0;
-        place->arrived = sl_courier_now();
+        place->arrived = sl_endpoint_now();
         sl_queue_put(c->queue);
         sl_receiver_published(c->receiver);
         published = c->moved = 1;
@@ -126,22 +126,22 @@ void sl_courier_publish(sl_courier *c, sl_time now) {
     sl_receiver_allow(c->receiver, places(c));
     for (int r = 0; r < c->config.rails; r++)
         if (c->rail[r].stream.socket >= 0)
-            sl_courier_say_state(c, r);
+            sl_endpoint_say_state(c, r);
 }
 
-void sl_courier_allow(sl_courier *c) {
+void sl_endpoint_allow(sl_endpoint *c) {
     uint64_t limit = sl_receiver_state(c->receiver, c->epoch).limit, now_there = places(c);
     if (now_there <= limit)
         return;
     sl_receiver_allow(c->receiver, now_there);
     for (int r = 0; r < c->config.rails; r++)
         if (c->rail[r].stream.socket >= 0)
-            sl_courier_say_state(c, r);
+            sl_endpoint_say_state(c, r);
 }
 
 /* Without room the rest is said with the next state: a beat at the latest. */
-int sl_courier_say_state(sl_courier *c, int rail) {
-    sl_courier_stream *s = &c->rail[rail].stream;
+int sl_endpoint_say_state(sl_endpoint *c, int rail) {
+    sl_endpoint_stream *s = &c->rail[rail].stream;
     uint64_t put = put_of(c);
     do {
         sl_wire frame = {
@@ -152,7 +152,7 @@ int sl_courier_say_state(sl_courier *c, int rail) {
         }
         if (frame.count == 0)
             frame.first = 0;
-        if (!sl_courier_say(s, &frame))
+        if (!sl_endpoint_say(s, &frame))
             return 0;
         s->told += frame.count;
     } while (s->told < put);

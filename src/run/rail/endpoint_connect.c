@@ -1,7 +1,7 @@
 /* The sender's attempts to connect a rail that is down. A fresh one starts while older ones still wait for an
  * answer, because a packet that a dead path has swallowed is repeated only after a second: the path may be
  * back sooner. As soon as one is connected, the others are given up. */
-#include "run/rail/courier_inside.h"
+#include "run/rail/endpoint_inside.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #define FRESH (300 * SL_MS)     /* another attempt, while the older ones wait */
 #define AGAIN (100 * SL_MS)     /* another attempt after one has failed */
 #define PATIENCE SL_SECOND      /* to be connected */
-#define GREETING (500 * SL_MS)  /* to be greeted, or four times what connecting took, */
+#define HANDSHAKE (500 * SL_MS) /* to be greeted, or four times what connecting took, */
 #define LONGEST (2 * SL_SECOND) /* but not more */
 
-static void give_up(sl_courier *c, sl_dial *a) {
+static void give_up(sl_endpoint *c, sl_dial *a) {
     if (a->socket < 0)
         return;
     sl_loop_unwatch(c->loop, a->socket);
@@ -22,7 +22,7 @@ static void give_up(sl_courier *c, sl_dial *a) {
     a->socket = -1;
 }
 
-void sl_courier_disconnect(sl_courier *c, int rail) {
+void sl_endpoint_disconnect(sl_endpoint *c, int rail) {
     for (int i = 0; i < SL_ATTEMPTS; i++)
         give_up(c, &c->rail[rail].attempt[i]);
 }
@@ -32,8 +32,8 @@ static int is_refusal(int error) {
 }
 
 /* `error`: errno of a failed connect, or 0 when it failed later. */
-static void failed(sl_courier *c, sl_courier_rail *r, sl_dial *a, int error, const char *why) {
-    sl_time now = sl_courier_now();
+static void failed(sl_endpoint *c, sl_endpoint_rail *r, sl_dial *a, int error, const char *why) {
+    sl_time now = sl_endpoint_now();
     give_up(c, a);
     snprintf(r->reason, sizeof r->reason, "%s", why);
     c->last_down = r->number;
@@ -44,7 +44,7 @@ static void failed(sl_courier *c, sl_courier_rail *r, sl_dial *a, int error, con
     r->next_attempt = now + AGAIN;
 }
 
-static void fill_hello(const sl_courier *c, int rail, sl_hello *hello) {
+static void fill_hello(const sl_endpoint *c, int rail, sl_hello *hello) {
     *hello = (sl_hello){.from = c->config.from,
                         .to = c->config.to,
                         .number = c->config.number,
@@ -56,14 +56,14 @@ static void fill_hello(const sl_courier *c, int rail, sl_hello *hello) {
 }
 
 /* The way is open: greets, and drops the other attempts. NULL, or why it failed. */
-static const char *connected(sl_courier *c, sl_courier_rail *r, sl_dial *a, int *error) {
+static const char *connected(sl_endpoint *c, sl_endpoint_rail *r, sl_dial *a, int *error) {
     socklen_t size = sizeof *error;
     if (getsockopt(a->socket, SOL_SOCKET, SO_ERROR, error, &size) != 0)
         *error = errno;
     if (*error)
         return strerror(*error);
-    sl_time now = sl_courier_now(), patience = 4 * (now - a->since);
-    patience = patience < GREETING ? GREETING : patience > LONGEST ? LONGEST : patience;
+    sl_time now = sl_endpoint_now(), patience = 4 * (now - a->since);
+    patience = patience < HANDSHAKE ? HANDSHAKE : patience > LONGEST ? LONGEST : patience;
     a->connected = 1;
     a->until = now + patience;
     for (int i = 0; i < SL_ATTEMPTS; i++)
@@ -73,8 +73,8 @@ static const char *connected(sl_courier *c, sl_courier_rail *r, sl_dial *a, int 
 }
 
 static sl_status move(void *context, int file) {
-    sl_courier_rail *r = context;
-    sl_courier *c = r->courier;
+    sl_endpoint_rail *r = context;
+    sl_endpoint *c = r->endpoint;
     sl_dial *a = NULL;
     const char *why = NULL;
     int error = 0;
@@ -85,24 +85,24 @@ static sl_status move(void *context, int file) {
         return SL_OK;
     if (!a->connected)
         why = connected(c, r, a, &error);
-    sl_greeting_result result = why ? SL_GREETING_WRONG : sl_greeting_move(&a->greeting, a->socket, &why);
-    if (result == SL_GREETING_WRONG)
+    sl_handshake_result result = why ? SL_HANDSHAKE_WRONG : sl_handshake_move(&a->handshake, a->socket, &why);
+    if (result == SL_HANDSHAKE_WRONG)
         failed(c, r, a, error, why);
-    else if (result == SL_GREETING_ON)
-        SL_TRY(sl_loop_watch_writable(c->loop, a->socket, sl_greeting_writes(&a->greeting)));
+    else if (result == SL_HANDSHAKE_ON)
+        SL_TRY(sl_loop_watch_writable(c->loop, a->socket, sl_handshake_writes(&a->handshake)));
     else {
         int made = a->socket;
-        sl_greeting greeting = a->greeting;
+        sl_handshake handshake = a->handshake;
         sl_loop_unwatch(c->loop, made);
         a->socket = -1;
-        sl_courier_disconnect(c, r->number);
-        sl_courier_welcome(c, r->number, made, &greeting, sl_courier_now() - a->since);
+        sl_endpoint_disconnect(c, r->number);
+        sl_endpoint_welcome(c, r->number, made, &handshake, sl_endpoint_now() - a->since);
     }
-    sl_courier_turn(c);
+    sl_endpoint_turn(c);
     return SL_OK;
 }
 
-static sl_dial *place_for_attempt(sl_courier *c, sl_courier_rail *r) {
+static sl_dial *place_for_attempt(sl_endpoint *c, sl_endpoint_rail *r) {
     sl_dial *oldest = &r->attempt[0];
     for (int i = 0; i < SL_ATTEMPTS; i++) {
         if (r->attempt[i].socket < 0)
@@ -114,13 +114,13 @@ static sl_dial *place_for_attempt(sl_courier *c, sl_courier_rail *r) {
     return oldest;
 }
 
-static void start(sl_courier *c, sl_courier_rail *r, sl_time now) {
+static void start(sl_endpoint *c, sl_endpoint_rail *r, sl_time now) {
     sl_dial *a = place_for_attempt(c, r);
     sl_hello hello;
     fill_hello(c, r->number, &hello);
     r->next_attempt = now + FRESH;
     *a = (sl_dial){.socket = -1, .since = now, .until = now + PATIENCE};
-    if (sl_greeting_initiate(&a->greeting, c->config.key, &hello) != SL_OK) {
+    if (sl_handshake_initiate(&a->handshake, c->config.key, &hello) != SL_OK) {
         failed(c, r, a, 0, "no random numbers");
         return;
     }
@@ -135,7 +135,7 @@ static void start(sl_courier *c, sl_courier_rail *r, sl_time now) {
 }
 
 /* One is connected and being greeted, or introduced: no other is needed. */
-static int is_greeting(const sl_courier_rail *r) {
+static int is_handshake(const sl_endpoint_rail *r) {
     if (r->coming.line)
         return 1;
     for (int i = 0; i < SL_ATTEMPTS; i++)
@@ -144,20 +144,20 @@ static int is_greeting(const sl_courier_rail *r) {
     return 0;
 }
 
-void sl_courier_connect(sl_courier *c, int rail, sl_time now) {
-    sl_courier_rail *r = &c->rail[rail];
+void sl_endpoint_connect(sl_endpoint *c, int rail, sl_time now) {
+    sl_endpoint_rail *r = &c->rail[rail];
     for (int i = 0; i < SL_ATTEMPTS; i++) {
         sl_dial *a = &r->attempt[i];
         if (a->socket >= 0 && now >= a->until)
-            failed(c, r, a, 0, a->connected ? "no answer to the greeting" : "no answer");
+            failed(c, r, a, 0, a->connected ? "no answer to the handshake" : "no answer");
     }
-    if (!is_greeting(r) && now >= r->next_attempt)
+    if (!is_handshake(r) && now >= r->next_attempt)
         start(c, r, now);
 }
 
-sl_time sl_courier_connect_at(const sl_courier *c, int rail) {
-    const sl_courier_rail *r = &c->rail[rail];
-    sl_time first = is_greeting(r) ? SL_TIME_NEVER : r->next_attempt;
+sl_time sl_endpoint_connect_at(const sl_endpoint *c, int rail) {
+    const sl_endpoint_rail *r = &c->rail[rail];
+    sl_time first = is_handshake(r) ? SL_TIME_NEVER : r->next_attempt;
     for (int i = 0; i < SL_ATTEMPTS; i++)
         if (r->attempt[i].socket >= 0 && r->attempt[i].until < first)
             first = r->attempt[i].until;

@@ -1,0 +1,102 @@
+/* The listener of receiving endpoints: listens, greets who connects and hands proven connections to the
+ * endpoint of the conduit that they name. Several endpoints may share one listener (the ranks of other hosts
+ * connect to one address per rail).
+ *
+ * Strangers (garbage, another key, a replayed handshake, silence, port scanners, floods) are dropped, counted
+ * and told, at most one line a second. Who is not yet proven sits in a table of fixed size in which the
+ * oldest makes room, and for 2 s at most: strangers cannot keep a peer out, who tries again. Connections that
+ * are proven do not notice. */
+#pragma once
+
+#include "base/loop.h"
+#include "run/conduit/conduit.h"
+
+/* How the two ends of a rail recognise each other: both say who they are and prove that they know the run's
+ * key without sending it, as a state machine that never waits.
+ *
+ *   initiator -> acceptor   hello
+ *   acceptor -> initiator   hello
+ *   initiator -> acceptor   HMAC-SHA256(key, "initiator" | both hellos)         (32 bytes)
+ *   acceptor -> initiator   HMAC-SHA256(key, "acceptor" | both hellos)          (32 bytes)
+ *
+ * Each hello carries a fresh nonce, so a recorded one proves nothing; the label refuses a proof that is sent
+ * back to its maker. What follows on the connection has checksums but no authentication frame by frame: the
+ * network between the hosts of a run is trusted not to forge packets, as that of MPI or NCCL is.
+ *
+ * The sending endpoint initiates. The hello also says which conduit and rail it is about, which boot of which
+ * kernel is speaking (equal: both ends have the same monotonic clock), and where its end of the conduit
+ * stands: the receiver its sl_conduit_state, the sender in `published` what it knows as published. */
+
+#define SL_HANDSHAKE_HELLO 112u /* bytes */
+#define SL_HANDSHAKE_PROOF 32u
+#define SL_HANDSHAKE_WHOLE (SL_HANDSHAKE_HELLO + SL_HANDSHAKE_PROOF)
+#define SL_BOOT_BYTES 16u
+
+typedef struct sl_hello {
+    int from, to, number, rail;
+    uint32_t chunk_bytes, slots;
+    uint8_t boot[SL_BOOT_BYTES];
+    sl_conduit_state state;
+} sl_hello;
+
+/** The acceptor's side of the hello for who says `said`: NULL, and *own is filled; or why it is refused. */
+typedef const char *(*sl_handshake_answer)(void *object, const sl_hello *said, sl_hello *own);
+
+typedef enum sl_handshake_result {
+    SL_HANDSHAKE_ON,
+    SL_HANDSHAKE_DONE,
+    SL_HANDSHAKE_WRONG
+} sl_handshake_result;
+
+typedef struct sl_handshake {
+    int initiator;
+    uint8_t key[32];
+    sl_handshake_answer answer; /* acceptor */
+    void *object;
+    sl_hello own, other;
+    uint8_t in[SL_HANDSHAKE_WHOLE], out[SL_HANDSHAKE_WHOLE];
+    size_t got, put, ready; /* read; written; made so far */
+    int left;               /* the other closed the connection, after a whole hello of this protocol */
+} sl_handshake;
+
+/** SL_ESYS: no random numbers. */
+sl_status sl_handshake_initiate(sl_handshake *handshake, const uint8_t key[32], const sl_hello *own);
+
+/** Reads and writes what is possible on the nonblocking connected `socket`. DONE: `other` is proven, and
+ * nothing behind the handshake has been read. WRONG: *why. */
+sl_handshake_result sl_handshake_move(sl_handshake *handshake, int socket, const char **why);
+/** It has something to write that the socket did not take. */
+int sl_handshake_writes(const sl_handshake *handshake);
+
+/** This kernel's boot id and this process's time namespace, which has a monotonic clock of its own; zero
+ * (never equal to another) when they cannot be read. */
+void sl_handshake_boot(uint8_t boot[SL_BOOT_BYTES]);
+/** Both ends run on one kernel, so their monotonic clocks are one. */
+int sl_handshake_shares_clock(const sl_handshake *handshake);
+
+typedef struct sl_listener sl_listener;
+
+/** A stranger was dropped. */
+typedef void (*sl_listener_tell)(void *object, const char *text);
+
+/* An endpoint that receives; the caller keeps it while it is admitted. */
+typedef struct sl_listener_guest {
+    int from, to, number;
+    sl_handshake_answer answer;
+    /** `socket` is proven and nonblocking; it belongs to the guest from now on. `took`: how long the
+     * handshake lasted, at least one and a half round trips. */
+    void (*take)(void *object, int socket, const sl_handshake *handshake, sl_time took);
+    void *object;
+} sl_listener_guest;
+
+sl_status sl_listener_open(sl_loop *loop, const uint8_t key[32], sl_listener_tell tell, void *object,
+                           sl_listener **listener);
+void sl_listener_close(sl_listener *listener);
+
+/** Accepts on `listening`, which stays the caller's (nonblocking, open until the listener is closed). */
+sl_status sl_listener_listen(sl_listener *listener, int listening);
+sl_status sl_listener_admit(sl_listener *listener, const sl_listener_guest *guest);
+void sl_listener_dismiss(sl_listener *listener, const sl_listener_guest *guest);
+
+/** Dropped so far. Any thread. */
+uint64_t sl_listener_strangers(const sl_listener *listener);
