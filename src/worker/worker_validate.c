@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/worker.h"
+#include "notice/round/round.h"
 #include "notice/validate/reference.h"
 #include "notice/validate/validate_report.h"
 #include "run/collective/group.h"

@@ -1,7 +1,6 @@
 # labels: long
 """Programs that were linked to libslackline.so or run under libslackline_probe.so go on working with a newer one of the same
-soname: functions, their types, structs, enums and constants are those of the committed descriptions (src/library/*.abi,
-src/library/slackline.constants, src/notice/probe/*.abi). Adding is allowed. Breaking it on purpose is found.
+soname: functions, their types, structs, enums and constants are those of the committed descriptions (*.abi and slackline.constants in this folder). Adding is allowed. Breaking it on purpose is found.
 
 Called with BUILD_DIR SOURCE_DIR; a third word --write writes the descriptions anew (docs/releasing.md says when)."""
 import glob
@@ -14,8 +13,8 @@ import tempfile
 
 build, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 wanted = sys.argv[3:] == ["--write"]
-DESCRIPTIONS = {"libslackline.so": "src/library/libslackline.abi", "libslackline_probe.so": "src/notice/probe/libslackline_probe.abi"}
-CONSTANTS = "src/library/slackline.constants"
+DESCRIPTIONS = {"libslackline.so": "tests/library/libslackline.abi", "libslackline_probe.so": "tests/library/libslackline_probe.abi"}
+CONSTANTS = "tests/library/slackline.constants"
 FORM = ("--exported-interfaces-only --no-show-locs --no-corpus-path --no-comp-dir-path --no-elf-needed --no-write-default-sizes "
         "--no-parameter-names --drop-undefined-syms --type-id-style hash --drop-private-types").split()
 ADVICE = """

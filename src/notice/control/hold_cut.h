@@ -6,7 +6,7 @@
  * rank is parked and none owes. Targets only rise, so what runs is the program's own execution, only delayed.
  * (The maximum of the counters alone is not a cut where communicators overlap; the closure is the idea of the
  * topological sort in MANA's checkpoints, arXiv 1904.12595.) The rules, what each is for and why nothing can
- * deadlock: notice/probe/README.gate.md. */
+ * deadlock: notice/probe/../gate/README.md. */
 #pragma once
 
 #include "notice/message/gate_view.h"

@@ -1,9 +1,9 @@
-/* A look at a gate (notice/probe/gate.h) in plain values, as the controller gets it from each rank's agent.
+/* A look at a gate (notice/gate/gate.h) in plain values, as the controller gets it from each rank's agent.
  * It is taken while the rank runs on: a thread that moved during the look is reported as moving. */
 #pragma once
 
 #include "base/status.h"
-#include "notice/probe/gate.h"
+#include "notice/gate/gate.h"
 
 typedef struct sl_gate_view_entry {
     uint32_t channel; /* place in channel[] */

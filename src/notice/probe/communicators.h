@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "notice/probe/gate.h"
+#include "notice/gate/gate.h"
 
 typedef struct sl_communicator {
     uint64_t name;

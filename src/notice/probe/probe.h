@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "notice/probe/gate.h"
+#include "notice/gate/gate.h"
 #include "notice/probe/probe_clock.h"
 #include "notice/record/call.h"
 

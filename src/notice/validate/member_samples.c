@@ -210,3 +210,9 @@ sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result 
     sl_free(value);
     return SL_OK;
 }
+
+void sl_round_result_free(sl_round_result *result) {
+    sl_membership_free(&result->membership);
+    SL_FREE(result->measured.device, result->measured.link, result->missing, result->host);
+    *result = (sl_round_result){0};
+}

@@ -1,5 +1,4 @@
 #include "notice/validate/validate_report.h"
-#include "notice/validate/gemm.h"
 #include "notice/validate/reference.h"
 
 #include <jansson.h>

@@ -17,6 +17,8 @@
 #include "notice/detect/suspect.h"
 #include "notice/validate/causes.h"
 
+#define SL_GEMM_SIZE 512 /* rows and columns of the matrices that test a device */
+
 typedef struct sl_measured_device {
     int rank, host; /* host: index */
     int samples;    /* 0: it was not tested */

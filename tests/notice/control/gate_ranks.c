@@ -7,7 +7,7 @@
  * Test loops, and receives from anybody. Every rank writes a hash of all that it received to
  * <folder>/result.<rank>. */
 #include "base/random.h"
-#include "notice/probe/gate.h"
+#include "notice/gate/gate.h"
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>

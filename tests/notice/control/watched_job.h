@@ -13,7 +13,7 @@
 #include "launch/redis.h"
 #include "notice/agent/agent.h"
 #include "notice/control/controller.h"
-#include "notice/probe/gate.h"
+#include "notice/gate/gate.h"
 #include "notice/record/call.h"
 #include <fcntl.h>
 #include <pthread.h>

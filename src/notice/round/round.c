@@ -1,9 +1,8 @@
-#include "notice/validate/round.h"
+#include "notice/round/round.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "notice/round/gemm.h"
 #include "notice/validate/evidence.h"
-#include "notice/validate/gemm.h"
-#include "notice/validate/member_samples.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -293,10 +292,4 @@ sl_status sl_round(const sl_validate_request *request, const sl_allgather *allga
     SL_THEN(status, tell_all(&r));
     close_round(&r);
     return status;
-}
-
-void sl_round_result_free(sl_round_result *result) {
-    sl_membership_free(&result->membership);
-    SL_FREE(result->measured.device, result->measured.link, result->missing, result->host);
-    *result = (sl_round_result){0};
 }

@@ -5,7 +5,7 @@
  * gates.
  *
  * One gate a rank, in shared memory. A channel is what numbers calls alike on all its members. A list of the
- * invariants and why nothing here can deadlock: README.gate.md beside this file. libc only; atomics and a
+ * invariants and why nothing here can deadlock: README.md beside this file. libc only; atomics and a
  * futex, no lock. Idle, a call costs an add, a few stores to a line of its own thread and a load of the hold
  * word. The add is a locked one, or, on a channel that one thread at a time counts on (`plain`), an ordinary
  * one: then sl_gate_hold has the kernel put a barrier into every thread (membarrier), so that the rare side

@@ -1,4 +1,4 @@
-#include "notice/probe/gate.h"
+#include "notice/gate/gate.h"
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>

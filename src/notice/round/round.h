@@ -3,20 +3,9 @@
  * verdict. A member that is lost is named and the others go on. */
 #pragma once
 
-#include "notice/validate/introduction.h"
-#include "notice/validate/verdict.h"
-
-typedef struct sl_round_result {
-    sl_membership membership;
-    sl_validation measured;
-    const char **host; /* names; measured.host */
-    sl_absent *missing;
-    int reports;      /* this member is the first of those that are there: it says the verdict */
-    char joined[160]; /* why the test did not run where the rank does; "": it did, or there is none */
-} sl_round_result;
+#include "notice/validate/member_samples.h"
 
 /** `rank`: this member's. SL_EINVAL (links, address), SL_EPEER, SL_ESYS, SL_ENOMEM. Free with
  * sl_round_result_free, also on error. */
 sl_status sl_round(const sl_validate_request *request, const sl_allgather *allgather, int rank,
                    sl_round_result *result);
-void sl_round_result_free(sl_round_result *result);

@@ -1,4 +1,4 @@
-#include "notice/validate/gemm.h"
+#include "notice/round/gemm.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "run/device/device.h"

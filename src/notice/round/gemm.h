@@ -5,8 +5,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
-
-#define SL_GEMM_SIZE 512
+#include "notice/validate/verdict.h" /* SL_GEMM_SIZE */
 
 typedef struct sl_gemm sl_gemm;
 
