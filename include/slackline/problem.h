@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A problem: what a planner is asked. How long the ops of each stage take, what they do to memory, and what
- * the links between ranks are like; read from YAML (docs/formats.md) or filled in here, stage by stage and
- * link by link. */
+/* A problem: the input of a planner. It has the op times of each stage, their memory use, and the links
+ * between ranks. It is read from YAML (docs/formats.md) or built here, stage by stage and link by link. */
 #ifndef SLACKLINE_PROBLEM_H
 #define SLACKLINE_PROBLEM_H
 
@@ -38,18 +37,18 @@ typedef enum slackline_kind {
 
 typedef enum slackline_regime {
     SLACKLINE_DECOUPLED, /* sends never hold a rank */
-    SLACKLINE_INORDER,   /* a send holds one of `queue` places of its rank and peer until it has arrived */
-    SLACKLINE_BATCHED    /* what an op sends and the next one receives complete together */
+    SLACKLINE_INORDER,   /* a send holds one of `queue` slots of its rank and peer until it has arrived */
+    SLACKLINE_BATCHED    /* the sends of an op and the receives of the next complete together */
 } slackline_regime;
 
 /** Reads a problem file. `set`: `sets` assignments KEY=VALUE by dotted path, applied first; NULL with 0. */
 slackline_status slackline_problem_read(const char *file, const char *const *set, int sets,
                                         slackline_problem **problem);
-/** The same from text; `name` stands for the file in errors. */
+/** The same from text; `name` replaces the file in errors. */
 slackline_status slackline_problem_parse(const char *name, const char *text, const char *const *set, int sets,
                                          slackline_problem **problem);
-/** A problem of this shape: `stages` 0 takes the placement's default (ranks for linear, else twice the
- * ranks). All times and links are 0, F takes one unit of memory and W or B gives it back, without a limit. */
+/** A problem of this shape: `stages` 0 means the placement's default (ranks for linear, else twice the
+ * ranks). All times and links are 0, F takes one unit of memory and W or B releases it, without a limit. */
 slackline_status slackline_problem_make(slackline_placement placement, int ranks, int stages,
                                         int microbatches, slackline_problem **problem);
 slackline_status slackline_problem_copy(const slackline_problem *problem, slackline_problem **copy);
@@ -58,43 +57,43 @@ void slackline_problem_free(slackline_problem *problem);
 int slackline_problem_ranks(const slackline_problem *problem);
 int slackline_problem_stages(const slackline_problem *problem);
 int slackline_problem_microbatches(const slackline_problem *problem);
-/** The rank that holds a stage; -1 where there is no such stage. */
+/** The rank that holds a stage; -1: no such stage. */
 int slackline_problem_rank(const slackline_problem *problem, int stage);
 
-/* Where a stage recomputes, times and memory are given as without: recomputation adds to them by itself.
- * Problems whose stages are cut from layers refuse changes of stages and limits. */
+/* For a stage that recomputes, give times and memory without recomputation, which is added automatically.
+ * Problems with stages cut from layers reject changes of stages and limits. */
 
-/** Time of an op of one stage, 0 to 1e12 ns (B: 2e12). B follows I + W until it is set to something else. */
+/** Time of an op of one stage, 0 to 1e12 ns (B: 2e12). B is I + W until it is set. */
 slackline_status slackline_problem_set_time(slackline_problem *problem, int stage, slackline_kind kind,
                                             int64_t time_ns);
-/** Memory change of an op of one stage, in any unit: F's when it starts, the others' when they end. B follows
- * I + W until it is set to something else. */
+/** Memory change of an op of one stage, in any unit: for F at its start, for the others at their end. B is I
+ * + W until it is set. */
 slackline_status slackline_problem_set_memory(slackline_problem *problem, int stage, slackline_kind kind,
                                               double delta);
 /** Whether I and B run F again; F then keeps only `input` of its memory until they start. */
 slackline_status slackline_problem_set_recompute(slackline_problem *problem, int stage, int wanted,
                                                  double input);
-/** Time of an F and a B of this stage run together (DualPipe's pairs); F + B until it is set, and what it
- * saves stays when F or B change. */
+/** Time of an F and a B of this stage run together (DualPipe's pairs); F + B until it is set. If F or B
+ * change later, the time saved stays the same. */
 slackline_status slackline_problem_set_overlapped(slackline_problem *problem, int stage, int64_t time_ns);
 /** Sub-blocks that every op may be cut into, 1 to 64. */
 slackline_status slackline_problem_set_parts(slackline_problem *problem, int parts);
-/** The memory of a rank, up to 1e15. Without any call there is no limit; with one, ranks that are not set
- * have 1e15. */
+/** The memory of a rank, up to 1e15. Without any call there is no limit; after one, all other ranks have
+ * 1e15. */
 slackline_status slackline_problem_set_limit(slackline_problem *problem, int rank, double limit);
-/** How many activations (of one microbatch and stage) a rank may move to host memory where its limit is too
- * small, 0 to 1e9; at first none. */
+/** Maximum of activations (of one microbatch and stage) that a rank may move to host memory if its limit is
+ * too small, 0 to 1e9; initially 0. */
 slackline_status slackline_problem_set_host(slackline_problem *problem, int rank, int activations);
-/** Time to move one activation of a stage there or back, 0 to 1e12 ns; at first 0. */
+/** Time to move one activation of a stage there or back, 0 to 1e12 ns; initially 0. */
 slackline_status slackline_problem_set_offload(slackline_problem *problem, int stage, int64_t time_ns);
 
 /** The link of one direction: a message occupies it for `transfer_ns` and arrives `latency_ns` later. Its
  * jitter becomes 0. */
 slackline_status slackline_problem_set_link(slackline_problem *problem, int from, int to, int64_t latency_ns,
                                             int64_t transfer_ns);
-/** An exponential delay of this mean on top of the link's latency; plans count on its percentile. */
+/** An exponential delay of this mean on top of the link's latency; plans assume its percentile. */
 slackline_status slackline_problem_set_jitter(slackline_problem *problem, int from, int to, int64_t mean_ns);
-/** The percentile of jittering delays that plans count on, 0 to 99.999; at first 90. */
+/** The percentile of jittering delays that plans assume, 0 to 99.999; initially 90. */
 slackline_status slackline_problem_set_percentile(slackline_problem *problem, double percentile);
 /** The links from[i] -> to[i] occupy one wire, those of the other direction another. A link has one wire. */
 slackline_status slackline_problem_share_links(slackline_problem *problem, const int *from, const int *to,
@@ -102,7 +101,7 @@ slackline_status slackline_problem_share_links(slackline_problem *problem, const
 /** Collectives of a stage: before its first F, after its last W or B. */
 slackline_status slackline_problem_set_collectives(slackline_problem *problem, int stage, int64_t gather_ns,
                                                    int64_t reduce_ns);
-/** `queue`: places, 1 to 65536; used by the inorder regime. */
+/** `queue`: slots, 1 to 65536; used by the inorder regime. */
 slackline_status slackline_problem_set_regime(slackline_problem *problem, slackline_regime regime, int queue);
 
 /** The problem as YAML that slackline_problem_parse reads back. *text is ended by 0 and *size (may be NULL)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slackline as a library: pipeline schedules for training, planned, proven and timed, and jobs that adapt.
+/* The slackline library: it plans, bounds and times pipeline schedules for training, and adapts running jobs.
  *
- * A problem says how long the ops of each stage take, what they do to memory, and what the links between
- * ranks are like; it is read from YAML (docs/formats.md) or filled in here. A planner makes plans of
- * problems: a schedule, its timing and a bound that no schedule can beat. An orchestrator takes the
- * measurements of a running job and says what is slow and what to do about it. All handles are opaque and
- * owned by the caller.
+ * A problem has the op times of each stage, their memory use, and the links between ranks; it is read from
+ * YAML (docs/formats.md) or built here. A planner makes plans of problems: a schedule, its timing and a bound
+ * that no schedule can beat. An orchestrator takes the measurements of a running job, finds slow components
+ * and chooses actions. All handles are opaque and owned by the caller.
  *
- * Nothing is kept outside the handles: several threads may plan at once, each with its own planner or with a
- * shared one, from the same problem as long as none of them changes it. Times are int64 nanoseconds (`_ns`);
+ * There is no state outside the handles: several threads may plan at once, with their own planners or a
+ * shared one, and from the same problem while none of them changes it. Times are int64 nanoseconds (`_ns`);
  * ranks, stages and microbatches count from 0. */
 #ifndef SLACKLINE_SLACKLINE_H
 #define SLACKLINE_SLACKLINE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Version, status and error text. Every function that can fail returns a status, leaves its result NULL or
- * untouched, and says why in slackline_error() of the same thread; nothing is ever printed. */
+ * unchanged, and sets slackline_error() of the same thread; nothing is ever printed. */
 #ifndef SLACKLINE_STATUS_H
 #define SLACKLINE_STATUS_H
 
@@ -27,10 +27,10 @@ typedef enum slackline_status {
 /** "invalid", "no memory" and so on, for a status; never NULL. */
 const char *slackline_status_name(slackline_status status);
 
-/** Why the last call of this thread that failed did so; never NULL, valid until the next failure. */
+/** The reason of this thread's last failure; never NULL, valid until the next failure. */
 const char *slackline_error(void);
 
-/** Frees a text that the library has made. NULL does nothing. */
+/** Frees a text from the library. NULL does nothing. */
 void slackline_free(void *pointer);
 
 #ifdef __cplusplus
