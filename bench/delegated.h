@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BENCH_BLOCK_MOST = 1 << 16 };
+enum { BENCH_BLOCK_MAX = 1 << 16 };
 
 typedef struct bench_meeting {
     _Atomic uint32_t arrived;
-    char block[2 * BENCH_BLOCK_MOST];
+    char block[2 * BENCH_BLOCK_MAX];
 } bench_meeting;
 
 /** Both processes come here before either goes on. A second of them that died leaves the first to its
@@ -54,7 +54,7 @@ static inline sl_launch_delegates *bench_delegates(const char *directory) {
 /** The transport of `rank` (0 or 1) of two goes through `count` delegates a direction from now on. */
 static inline sl_status bench_use_delegates(sl_transport *t, int rank, int count, bench_meeting *meeting) {
     size_t size = sl_transport_block_bytes(t);
-    if (size > BENCH_BLOCK_MOST)
+    if (size > BENCH_BLOCK_MAX)
         return sl_error(SL_EINVAL, "a block of %zu bytes", size);
     SL_TRY(sl_transport_prepare_delegates(t, count, meeting->block + (size_t)rank * size));
     if (!bench_meet(&meeting->arrived, 2))

@@ -2,7 +2,7 @@
  * worst of them, for each rule on its own. Durations are no part of the search: sl_chain_ratio has the worst
  * one exactly.
  *
- * Usage: bench_ladder [SEED [STARTS [STEPS [MOST]]]]. One JSON object. */
+ * Usage: bench_ladder [SEED [STARTS [STEPS [MAX]]]]. One JSON object. */
 #include "adapt/ladder/chain.h"
 #include "base/random.h"
 
@@ -78,7 +78,7 @@ static sl_rung nearby(source *s, sl_rung r) {
 static double climb(source *s, rule rule_of, int count, int starts, int steps, sl_rung *worst) {
     double most = 0;
     for (int start = 0; start < starts; start++) {
-        sl_rung now[SL_STRATEGIES_MOST], next[SL_STRATEGIES_MOST];
+        sl_rung now[SL_STRATEGIES_MAX], next[SL_STRATEGIES_MAX];
         for (int i = 0; i < count; i++)
             now[i] = random_rung(s);
         put_in_order(now, count);
@@ -114,8 +114,8 @@ int main(int argc, char **argv) {
     printf("{\"seed\": %llu, \"starts\": %d, \"steps\": %d", (unsigned long long)s.seed, starts, steps);
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
         printf(", \"%s\": [", rules[r].name);
-        for (int count = 1; count <= most && count <= SL_STRATEGIES_MOST; count++) {
-            sl_rung worst[SL_STRATEGIES_MOST];
+        for (int count = 1; count <= most && count <= SL_STRATEGIES_MAX; count++) {
+            sl_rung worst[SL_STRATEGIES_MAX];
             printf("%s{\"ratio\": %.6g, \"ladder\": [", count > 1 ? ", " : "",
                    climb(&s, rules[r].rule, count, starts, steps, worst));
             for (int i = 0; i < count; i++)

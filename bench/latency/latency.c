@@ -19,7 +19,7 @@
 
 #define INTERVAL (5 * SL_MS)
 #define LATENCY (3 * SL_MS)
-#define MOST_BUSY 4
+#define MAX_BUSY 4
 
 static const struct {
     sl_transport_class class;
@@ -102,7 +102,7 @@ static void busy_for_ever(void) {
 
 static void measure(size_t class, int busy, uint32_t messages, size_t bytes, sample *samples,
                     sl_time *error) {
-    pid_t load[MOST_BUSY];
+    pid_t load[MAX_BUSY];
     char got[32];
     for (int i = 0; i < busy; i++)
         if ((load[i] = fork()) == 0)
@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
     printf("                             arrival error                         |  noticed - due\n");
     printf("busy  asked   got                  p50       p90       p99       max  |      p50       p90       "
            "p99       max\n");
-    for (int busy = 0; busy <= MOST_BUSY; busy += 2)
+    for (int busy = 0; busy <= MAX_BUSY; busy += 2)
         for (size_t class = 0; class < sizeof classes / sizeof *classes; class ++)
             measure(class, busy, (uint32_t)messages, (size_t)bytes, samples, error);
     sl_path_remove(directory);

@@ -7,7 +7,7 @@ take 1.3 to 2.5 times as long), a link between neighbours of a pipeline, or one 
 latency, or less bandwidth, or both, one in four of them in one direction only."""
 import random
 
-LEAST, LONGEST, AT_ONCE = 25, 60, 3
+MIN, LONGEST, AT_ONCE = 25, 60, 3
 
 
 class Layout:
@@ -89,7 +89,7 @@ def make(rng, layout):
     return slow_link(rng, layout, kind, (layout.rank(place, replica, tensor), layout.rank(place, other, tensor)))
 
 
-def draw(seed, layout, iterations, least=LEAST, longest=LONGEST):
+def draw(seed, layout, iterations, least=MIN, longest=LONGEST):
     """Faults, and the phases [(first, end, faults)] that they make."""
     rng = random.Random(f"mixed {seed} {layout}")
     edges = [0]

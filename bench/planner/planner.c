@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST_ROUNDS 1001
+#define MAX_ROUNDS 1001
 
 static int compare(const void *a, const void *b) {
     sl_time x = *(const sl_time *)a, y = *(const sl_time *)b;
@@ -84,7 +84,7 @@ static void print_sorted(sl_time *took, int rounds) {
 }
 
 static void report(int ranks, int microbatches, double limit, int rounds) {
-    static sl_time order[MOST_ROUNDS], plan[MOST_ROUNDS], replay[MOST_ROUNDS];
+    static sl_time order[MAX_ROUNDS], plan[MAX_ROUNDS], replay[MAX_ROUNDS];
     sl_problem p;
     make(ranks, microbatches, limit, &p);
     time_plan(&p); /* the first one warms the caches */

@@ -26,7 +26,7 @@
 
 /* Messages on their way: as many bytes as the kernel lets a plain connection have. */
 #define BYTES_UNDER_WAY 8000000
-#define SLOTS_LEAST 16
+#define SLOTS_MIN 16
 
 typedef struct job {
     uint16_t port;
@@ -241,7 +241,7 @@ static void endpoint(const job *j, int receives) {
     size_t size;
     pthread_t thread;
     uint32_t slots = (uint32_t)(BYTES_UNDER_WAY / j->bytes);
-    slots = slots < SLOTS_LEAST ? SLOTS_LEAST : slots;
+    slots = slots < SLOTS_MIN ? SLOTS_MIN : slots;
     must(sl_queue_size(slots, j->bytes, &size));
     void *memory = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
     if (!memory)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WINDOW_MOST 16
+#define WINDOW_MAX 16
 
 int main(int argc, char **argv) {
     int rank;
@@ -17,8 +17,8 @@ int main(int argc, char **argv) {
         return 2;
     long bytes = atol(argv[1]), count = atol(argv[2]);
     long window = 8000000 / (bytes > 0 ? bytes : 1);
-    window = window < 2 ? 2 : window > WINDOW_MOST ? WINDOW_MOST : window;
-    MPI_Request request[WINDOW_MOST];
+    window = window < 2 ? 2 : window > WINDOW_MAX ? WINDOW_MAX : window;
+    MPI_Request request[WINDOW_MAX];
     if (bytes < 1 || bytes > 1 << 30 || count < window)
         return 2;
     MPI_Init(&argc, &argv);

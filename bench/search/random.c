@@ -94,8 +94,7 @@ static sl_status measure(const sl_problem *p, const char *features, double secon
 
 int main(int argc, char **argv) {
     if (argc != 9) {
-        fprintf(stderr,
-                "usage: random ROUNDS SEED LEAST_RANKS MOST_RANKS LEAST_N MOST_N SECONDS EXACT_SECONDS\n");
+        fprintf(stderr, "usage: random ROUNDS SEED MIN_RANKS MAX_RANKS MIN_N MAX_N SECONDS EXACT_SECONDS\n");
         return 2;
     }
     random_state = strtoull(argv[2], NULL, 10);

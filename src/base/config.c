@@ -13,7 +13,7 @@ static const sl_key *find_key(const sl_key *table, const char *name) {
     return NULL;
 }
 
-enum { MOST_NAMES = 64, DEEPEST = 4, PATH = 128 };
+enum { MAX_NAMES = 64, DEEPEST = 4, PATH = 128 };
 
 /* Where a key of this name stands further in: "batch.microbatches". 0: nowhere. */
 static int find_within(const sl_key *table, const char *name, int depth, char path[PATH]) {
@@ -31,9 +31,9 @@ static int find_within(const sl_key *table, const char *name, int depth, char pa
 }
 
 static sl_status refuse_unknown(const sl_yaml_node *child, const sl_key *table) {
-    const char *names[MOST_NAMES + 1] = {NULL};
+    const char *names[MAX_NAMES + 1] = {NULL};
     char path[PATH];
-    for (int i = 0; i < MOST_NAMES && table[i].name; i++)
+    for (int i = 0; i < MAX_NAMES && table[i].name; i++)
         names[i] = table[i].name;
     const char *near = sl_suggest(child->key, names);
     if (!near && find_within(table, child->key, 0, path))

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAMES = 63, FIRST = 256 }; /* getopt_long gives FIRST and a row's place in its table */
+enum { MAX_NAMES = 63, FIRST = 256 }; /* getopt_long gives FIRST and a row's place in its table */
 
 /* ---- what is no option ---- */
 
@@ -28,10 +28,10 @@ static int list_begun(const struct option *table, const char *word, char *text, 
 }
 
 static sl_status refuse_name(const sl_options *o, const struct option *table, const char *text) {
-    const char *names[MOST_NAMES + 1] = {NULL};
+    const char *names[MAX_NAMES + 1] = {NULL};
     char begun[256];
     int is_long = strncmp(text, "--", 2) == 0;
-    for (int i = 0; i < MOST_NAMES && table[i].name; i++)
+    for (int i = 0; i < MAX_NAMES && table[i].name; i++)
         names[i] = table[i].name;
     if (is_long && list_begun(table, text + 2, begun, sizeof begun) > 1)
         return sl_error(SL_EINVAL, "%s: '%s' may be any of %s", o->command, text, begun);
@@ -107,12 +107,12 @@ sl_status sl_option_choice(const sl_options *o, const char *const *names, int *c
 }
 
 sl_status sl_option_secret(const sl_options *o, char *text, size_t size) {
-    enum { MOST = 4096 };
+    enum { MAX = 4096 };
     const char *word = o->value;
     char *content = NULL;
     size_t bytes;
     if (word[0] == '@') {
-        SL_TRY(sl_file_read_most(word + 1, MOST, &content, &bytes));
+        SL_TRY(sl_file_read_most(word + 1, MAX, &content, &bytes));
         content[strcspn(content, " \t\r\n")] = 0;
         word = content;
     }
@@ -218,7 +218,7 @@ static const sl_option *row_of(const sl_options *o, int value) {
 }
 
 sl_status sl_options_take(sl_options *o, void *asked) {
-    struct option table[MOST_NAMES + 2] = {{NULL, 0, NULL, 0}};
+    struct option table[MAX_NAMES + 2] = {{NULL, 0, NULL, 0}};
     char letters[8];
     make_table(o, table, letters, sizeof letters);
     opterr = 0;

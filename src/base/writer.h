@@ -14,7 +14,7 @@
 #include "base/time.h"
 #include <stddef.h>
 
-#define SL_WRITER_MOST ((size_t)64 << 20) /* bytes that wait: enough for minutes of any log of ours */
+#define SL_WRITER_MAX ((size_t)64 << 20) /* bytes that wait: enough for minutes of any log of ours */
 #define SL_WRITER_PATIENCE (10 * SL_SECOND)
 
 typedef enum sl_writer_how {

@@ -12,9 +12,9 @@
 
 /* What no honest file reaches; recursion, time and memory below stay bounded. */
 #define DEEPEST 64                   /* nesting */
-#define MOST_KEYS 4096               /* of one map: each is compared with all before it */
-#define MOST_NODES 10000000          /* of a file */
-#define MOST_BYTES ((size_t)1 << 28) /* of a file */
+#define MAX_KEYS 4096                /* of one map: each is compared with all before it */
+#define MAX_NODES 10000000           /* of a file */
+#define MAX_BYTES ((size_t)1 << 28)  /* of a file */
 
 static void node_free(sl_yaml_node *node) {
     if (!node)
@@ -133,9 +133,9 @@ static sl_status read_pair(yaml_reader *r, int depth, sl_yaml_node *map) {
         return sl_error(SL_EINVAL, "%s:%d: a key must not hold a zero byte", r->file, event_line(r));
     if (sl_node_find(map, name))
         return sl_error(SL_EINVAL, "%s:%d: key '%.60s' stands twice", r->file, event_line(r), name);
-    if (map->children == MOST_KEYS)
+    if (map->children == MAX_KEYS)
         return sl_error(SL_EINVAL, "%s:%d: key '%.60s' is one too many; a map has at most %d", r->file,
-                        event_line(r), name, MOST_KEYS);
+                        event_line(r), name, MAX_KEYS);
     int line = event_line(r);
     char *key;
     SL_TRY(sl_copy_text(&key, name));
@@ -176,9 +176,8 @@ static sl_status read_node(yaml_reader *r, int depth, sl_yaml_node **out) {
     if (depth > DEEPEST)
         return sl_error(SL_EINVAL, "%s:%d: nested deeper than %d", r->file, event_line(r), DEEPEST);
     SL_TRY(refuse_decoration(r));
-    if (++r->nodes > MOST_NODES)
-        return sl_error(SL_EINVAL, "%s:%d: more than %d values in a file", r->file, event_line(r),
-                        MOST_NODES);
+    if (++r->nodes > MAX_NODES)
+        return sl_error(SL_EINVAL, "%s:%d: more than %d values in a file", r->file, event_line(r), MAX_NODES);
     switch (r->event.type) {
     case YAML_SCALAR_EVENT:
         SL_TRY(node_make(SL_NODE_SCALAR, r->file, event_line(r), out));
@@ -240,7 +239,7 @@ sl_status sl_document_read(const char *file, sl_document *document) {
     *document = (sl_document){0};
     char *content;
     size_t size;
-    SL_TRY(sl_file_read_most(file, MOST_BYTES, &content, &size));
+    SL_TRY(sl_file_read_most(file, MAX_BYTES, &content, &size));
     sl_status status =
         document_fill(strcmp(file, "-") == 0 ? "standard input" : file, content, size, document);
     sl_free(content);

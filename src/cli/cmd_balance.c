@@ -22,7 +22,7 @@ typedef struct balance_options {
     int is_text;
 } balance_options;
 
-#define MOST_BYTES ((size_t)1 << 30) /* of a list in a file */
+#define MAX_BYTES ((size_t)1 << 30) /* of a list in a file */
 
 /* The options as they were given. */
 typedef struct given {
@@ -106,7 +106,7 @@ static sl_status read_list(const char *text, number_list *l) {
     char *copy;
     size_t size = 0;
     if (*text == '@')
-        SL_TRY(sl_file_read_most(text + 1, MOST_BYTES, &copy, &size));
+        SL_TRY(sl_file_read_most(text + 1, MAX_BYTES, &copy, &size));
     else
         SL_TRY(sl_copy_text(&copy, text));
     sl_status status = size > 0 && strlen(copy) != size
@@ -145,7 +145,7 @@ static sl_status spread(const balance_options *r, number_list *l) {
 }
 
 static sl_status read_times(balance_options *r, const given *g) {
-    number_list l = {.option = "times", .least = SL_BALANCE_LEAST, .most = SL_BALANCE_MOST};
+    number_list l = {.option = "times", .least = SL_BALANCE_MIN, .most = SL_BALANCE_MAX};
     r->replicas = g->problem.count;
     if (!g->times)
         return SL_OK;

@@ -29,20 +29,20 @@ static sl_status copy_item(const char *text, size_t length, char **item) {
 
 /* ---- schedules ---- */
 
-#define MOST_NAMES 64
+#define MAX_NAMES 64
 
 static int list_names(const char **names) {
     int count = 0;
     names[count++] = "auto";
     names[count++] = "optimal";
-    for (const sl_family *family = sl_families; family->name && count < MOST_NAMES - 1; family++)
+    for (const sl_family *family = sl_families; family->name && count < MAX_NAMES - 1; family++)
         names[count++] = family->name;
     names[count] = NULL;
     return count;
 }
 
 static sl_status refuse_name(const char *name) {
-    const char *names[MOST_NAMES], *near;
+    const char *names[MAX_NAMES], *near;
     char known[1024] = "";
     int count = list_names(names);
     if ((near = sl_suggest(name, names)) != NULL)
@@ -111,7 +111,7 @@ void sl_compared_free(sl_compared *schedule, int count) {
 
 /* ---- decimals without rounding ---- */
 
-#define MOST_DIGITS 15 /* of a number of a range, so that sums stay inside int64 */
+#define MAX_DIGITS 15 /* of a number of a range, so that sums stay inside int64 */
 
 typedef struct decimal {
     int64_t digits; /* the number is digits / 10^places */
@@ -125,7 +125,7 @@ static int read_decimal(const char *text, size_t length, decimal *number) {
     for (i = length > 0 && (text[0] == '-' || text[0] == '+'); i < length; i++) {
         if (text[i] == '.' && !dot) {
             dot = 1;
-        } else if (isdigit((unsigned char)text[i]) && count < MOST_DIGITS) {
+        } else if (isdigit((unsigned char)text[i]) && count < MAX_DIGITS) {
             number->digits = number->digits * 10 + (text[i] - '0');
             number->places += dot;
             count += number->digits > 0 || dot; /* zeros in front do not count */
@@ -181,7 +181,7 @@ static sl_status read_range(sl_sweep *sweep, const char *text) {
             return sl_error(SL_EINVAL,
                             "--sweep %s: must be FROM:TO:STEP in decimals (at most %d digits) or a list "
                             "A,B,.., got '%s'",
-                            sweep->key, MOST_DIGITS, text);
+                            sweep->key, MAX_DIGITS, text);
         places = part[i].places > places ? part[i].places : places;
         c += length + 1;
     }

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST_CELLS 64 /* of an arrangement as text */
-#define MOST_MOVES 40
+#define MAX_CELLS 64 /* of an arrangement as text */
+#define MAX_MOVES 40
 
 typedef struct topology_options {
     const char *file, *profile;
@@ -145,7 +145,7 @@ static void print_place(const sl_cluster *c, int position) {
 static void print_moves(const topology_options *a, const int *from, const int *to) {
     const sl_cluster *c = &a->cluster;
     int told = 0;
-    for (int h = 0; h < c->hosts && told < MOST_MOVES; h++) {
+    for (int h = 0; h < c->hosts && told < MAX_MOVES; h++) {
         if (from[h] == to[h])
             continue;
         told++;
@@ -177,10 +177,10 @@ static void print_text(const topology_options *a, const int *from, const int *to
         printf("moves:             %d hosts, %d to other weights (%.4g MB, and their optimizer's state)\n",
                r->moved, r->weights_moved, weights_moved(c, from, to) / 1e6);
     printf("\n");
-    if (c->hosts <= MOST_CELLS)
+    if (c->hosts <= MAX_CELLS)
         print_arrangement(c, r->host);
     if (r->moved > 0)
-        printf("%s", c->hosts <= MOST_CELLS ? "moved (*):\n" : "moved:\n");
+        printf("%s", c->hosts <= MAX_CELLS ? "moved (*):\n" : "moved:\n");
     print_moves(a, from, to);
     printf("why:\n");
     for (int i = 0; i < a->whys; i++)

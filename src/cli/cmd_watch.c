@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 9464, MOST_COUNT = 1000000 };
-#define MOST_SECONDS 1e8
+enum { PORT = 9464, MAX_COUNT = 1000000 };
+#define MAX_SECONDS 1e8
 #define KEY_VARIABLE "SLACKLINE_KEY"
 
 typedef struct watch_options {
@@ -71,7 +71,7 @@ static sl_status take_costs(const sl_options *o, void *argument) {
         if (strcmp(value, "off") == 0)
             offer->cost_s[strategy] = -1;
         else
-            SL_TRY(sl_option_real(&one, "seconds", 0, MOST_SECONDS, &offer->cost_s[strategy]));
+            SL_TRY(sl_option_real(&one, "seconds", 0, MAX_SECONDS, &offer->cost_s[strategy]));
         text += length + (text[length] == ',');
     }
     return SL_OK;
@@ -94,10 +94,10 @@ static const sl_option options[] = {
     SL_OPTION("no-validate", NO, watch_options, request.validate),
     SL_OPTION("on-event", TEXT, watch_options, request.on_event),
     SL_OPTION("on-event-limit", REAL, watch_options, request.on_event_limit, .least = 0.001,
-              .most = MOST_SECONDS, .words = "seconds"),
+              .most = MAX_SECONDS, .words = "seconds"),
     SL_OPTION("cost", OWN, watch_options, request.offer, .take = take_costs),
-    SL_OPTION("microbatches", INT, watch_options, request.offer.microbatches, .least = 1, .most = MOST_COUNT),
-    SL_OPTION("spares", INT, watch_options, request.offer.spares, .most = MOST_COUNT),
+    SL_OPTION("microbatches", INT, watch_options, request.offer.microbatches, .least = 1, .most = MAX_COUNT),
+    SL_OPTION("spares", INT, watch_options, request.offer.spares, .most = MAX_COUNT),
     SL_OPTIONS_END};
 
 /* Launchers hand the environment on; what is started from here on has no use for the key. */

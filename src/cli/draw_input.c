@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #define LOOKED_AT 65536
-#define MOST_SHOWN 200000    /* ops and messages of one picture */
-#define MOST_BYTES (1 << 30) /* of a plan */
+#define MAX_SHOWN 200000    /* ops and messages of one picture */
+#define MAX_BYTES (1 << 30) /* of a plan */
 
 /* ---- what a file is ---- */
 
@@ -147,7 +147,7 @@ sl_status sl_drawn_refuse_memory(const sl_drawing *d, const sl_input *input, con
 static sl_status draw_plan(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
     char *text, name[SL_PLAN_NAME];
     size_t size;
-    SL_TRY(sl_file_read_most(input->file, MOST_BYTES, &text, &size));
+    SL_TRY(sl_file_read_most(input->file, MAX_BYTES, &text, &size));
     sl_status status = sl_plan_read_json(input->file, text, size, &one->timeline, &one->memory[0].held, name);
     sl_free(text);
     SL_TRY(status);
@@ -206,9 +206,9 @@ static sl_status add_one(const sl_drawing *d, const sl_input *input, int files, 
                                               : SL_MESSAGES_LINES;
         c->highlight = d->no_critical ? NULL : c->highlight;
     }
-    return p->shown <= MOST_SHOWN
+    return p->shown <= MAX_SHOWN
                ? SL_OK
-               : sl_error(SL_ENONE, "more than %d ops and messages are too many for a picture", MOST_SHOWN);
+               : sl_error(SL_ENONE, "more than %d ops and messages are too many for a picture", MAX_SHOWN);
 }
 
 /* A chart for each schedule that is named, and for each order; one of auto where neither is. */

@@ -57,14 +57,14 @@ static const struct {
              {SL_DRAW_GAINS, "the run changed nothing, so nothing was gained or lost"},
              {SL_DRAW_LINKS, "no link was measured (metrics.jsonl)"},
              {SL_DRAW_DEVICES, "no iteration was recorded op by op (timeline.json)"}};
-enum { MOST = sizeof order / sizeof order[0] };
+enum { MAX = sizeof order / sizeof order[0] };
 
 /* The charts of a run as texts of their own. */
 static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, const sl_draw_style *style,
                              char **text, int *count) {
     const sl_input_options *o = &d->input[i].options;
     int titles = 0;
-    for (int k = 0; k < MOST; k++) {
+    for (int k = 0; k < MAX; k++) {
         size_t size;
         sl_draw_style own = *style;
         if (!(d->what & order[k].what))
@@ -113,7 +113,7 @@ sl_status sl_draw_over_run(const sl_drawing *d, FILE *out) {
     drawn_run *runs;
     char **text = NULL;
     int read = 0, count = 0, charts = 0;
-    for (int k = 0; k < MOST; k++)
+    for (int k = 0; k < MAX; k++)
         charts += (d->what & order[k].what) != 0;
     charts *= d->inputs;
     SL_TRY(sl_alloc(&runs, (size_t)d->inputs, sizeof *runs));

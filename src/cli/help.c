@@ -266,7 +266,7 @@ sl_help_argument sl_help_place(const sl_help *help, char *values, size_t size) {
 
 /* Help on a terminal that is narrower than its lines. */
 
-enum { LEAST = 30 }; /* columns; below, the terminal breaks lines as well as we do */
+enum { MIN = 30 }; /* columns; below, the terminal breaks lines as well as we do */
 
 /* Where a line goes on: below its words, behind the option that they are of. */
 static size_t below(const char *line, size_t width) {
@@ -304,7 +304,7 @@ void sl_help_print(const char *text) {
     struct winsize size;
     sl_help help = {0};
     int is_narrow =
-        isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= LEAST;
+        isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= MIN;
     if (!is_narrow || sl_help_parse(text, &help) != SL_OK)
         fputs(text, stdout);
     else

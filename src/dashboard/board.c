@@ -344,7 +344,7 @@ sl_status sl_board_iteration(sl_board *b, const sl_row_iteration *row) {
     SL_TRY(take_row(b, row));
     const size_t ranks = b->ranks, links = b->links;
     SL_TRY(sl_board_need_ranks(b, json_array_size(row->works)));
-    json_array_foreach(row->works, i, one) sl_board_rank_time(b, i, sl_json_value(one, SL_ROW_TIME_MOST));
+    json_array_foreach(row->works, i, one) sl_board_rank_time(b, i, sl_json_value(one, SL_ROW_TIME_MAX));
     SL_TRY(take_links(b, row->links));
     return b->blames > 0 && (b->ranks != ranks || b->links != links) ? apply_blames(b) : SL_OK;
 }

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #define PATIENCE SL_SECOND
-#define MOST_NUMBER (INT64_C(1) << 50) /* of an iteration */
+#define MAX_NUMBER (INT64_C(1) << 50)  /* of an iteration */
 #define LOOK_EVERY (SL_SECOND)         /* for jobs */
-enum { MOST = 512, RANK_LIMIT = SL_MOST_RANKS };
+enum { MAX = 512, RANK_LIMIT = SL_MAX_WATCHED_RANKS };
 
 struct sl_watched_cluster {
     char *url, *wanted; /* wanted: the job's name; NULL: any */
@@ -172,7 +172,7 @@ static sl_status show_ranks(sl_watched_cluster *c, sl_time now) {
 static sl_status take_block(sl_watched_cluster *c, const sl_message_block *block) {
     sl_board *b = c->board;
     if (block->rank < 0 || block->rank >= RANK_LIMIT || block->count < 1 || block->time < 0 ||
-        block->number < 0 || block->number > MOST_NUMBER)
+        block->number < 0 || block->number > MAX_NUMBER)
         return SL_OK;
     double ms = (double)block->time / 1e6 / (double)block->count;
     SL_TRY(sl_board_need_ranks(b, (size_t)block->rank + 1));
@@ -186,7 +186,7 @@ static sl_status take_block(sl_watched_cluster *c, const sl_message_block *block
         return SL_OK;
     if (block->number <= c->number) /* the period is another, numbers begin anew */
         c->added += c->number + 1;
-    if (c->added > MOST_NUMBER || c->added < -MOST_NUMBER) { /* after numbers that make no sense */
+    if (c->added > MAX_NUMBER || c->added < -MAX_NUMBER) { /* after numbers that make no sense */
         c->added = 0;
         sl_board_forget_iterations(b);
     }
@@ -330,11 +330,11 @@ static sl_status read_all(sl_watched_cluster *c, int *more) {
     sl_time now = sl_now();
     c->beats = 0;
     SL_TRY(read_told(c, &exit_code, &is_over)); /* the end is written behind everything else */
-    SL_TRY(read_log(c, SL_LOG_NODES, &c->at_nodes, MOST, take_beat, more));
+    SL_TRY(read_log(c, SL_LOG_NODES, &c->at_nodes, MAX, take_beat, more));
     if (c->ended && c->beats > 0 && !is_over) /* the same name again */
         SL_TRY(forget(c));
-    SL_TRY(read_log(c, SL_LOG_ITERATIONS, &c->at_iterations, MOST, take_blocks, more));
-    SL_TRY(read_log(c, SL_TOLD_EVENTS, &c->at_events, MOST, take_event, more));
+    SL_TRY(read_log(c, SL_LOG_ITERATIONS, &c->at_iterations, MAX, take_blocks, more));
+    SL_TRY(read_log(c, SL_TOLD_EVENTS, &c->at_events, MAX, take_event, more));
     SL_TRY(read_log(c, SL_LOG_PROFILES, &c->at_profiles, 32, take_calls, more));
     pthread_mutex_lock(c->lock);
     c->board->connected = 1;

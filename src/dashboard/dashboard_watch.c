@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RANKS = 1 << 17 };
+enum { MAX_RANKS = 1 << 17 };
 
 static size_t take_blames(const json_t *list, int verdict, int64_t iteration, sl_board_blame *blame,
                           size_t most) {
@@ -42,9 +42,9 @@ sl_status sl_watched_status(sl_board *b, const json_t *o) {
     sl_board_blame blame[2 * SL_STATUS_SUSPECTS];
     memset(blame, 0, sizeof blame); /* compared as bytes */
     b->iteration = sl_json_count(o, "iterations", 0) - 1;
-    b->time = sl_json_number(o, "iteration_ms", SL_ROW_TIME_MOST);
-    b->level = sl_json_number(o, "level_ms", SL_ROW_TIME_MOST);
-    b->healthy = sl_json_number(o, "healthy_ms", SL_ROW_TIME_MOST);
+    b->time = sl_json_number(o, "iteration_ms", SL_ROW_TIME_MAX);
+    b->level = sl_json_number(o, "level_ms", SL_ROW_TIME_MAX);
+    b->healthy = sl_json_number(o, "healthy_ms", SL_ROW_TIME_MAX);
     if (isnan(b->healthy))
         b->healthy = b->level;
     b->slow = json_is_true(json_object_get(o, "slow"));
@@ -57,7 +57,7 @@ sl_status sl_watched_status(sl_board *b, const json_t *o) {
     b->lost = sl_json_within(o, "records_lost", 0, INT64_MAX) ? sl_json_int(o, "records_lost", 0) : 0;
     b->holds = sl_json_count(o, "holds", 0);
     b->closed = sl_json_count(o, "holds_closed", 0);
-    b->held = sl_json_number(o, "held_ms", SL_ROW_TIME_MOST);
+    b->held = sl_json_number(o, "held_ms", SL_ROW_TIME_MAX);
     snprintf(b->program, sizeof b->program, "%s", sl_json_text(o, "program", ""));
     SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, sl_json_text(o, "state", ""), &b->phase));
     b->version++;
@@ -76,7 +76,7 @@ void sl_watched_ended(sl_board *b) {
 /* ---- watch.json ---- */
 
 static double number_at(const json_t *list, size_t index) {
-    return sl_json_value(json_array_get(list, index), SL_ROW_TIME_MOST);
+    return sl_json_value(json_array_get(list, index), SL_ROW_TIME_MAX);
 }
 
 /* A count; -1: none. */
@@ -108,7 +108,7 @@ static sl_status take_ranks(sl_board *b, const json_t *hosts, const json_t *rank
     size_t i, count = json_array_size(hosts), known = b->hosts;
     const json_t *one;
     int *host;
-    if (json_array_size(ranks) > MOST_RANKS)
+    if (json_array_size(ranks) > MAX_RANKS)
         return SL_OK;
     SL_TRY(sl_alloc(&host, count, sizeof *host));
     sl_status status = sl_board_need_ranks(b, json_array_size(ranks));
@@ -131,7 +131,7 @@ static sl_status take_links(sl_board *b, const json_t *links) {
     const json_t *one;
     json_array_foreach((json_t *)(uintptr_t)links, i, one) {
         const int64_t from = count_at(one, 0), to = count_at(one, 1);
-        if (from < 0 || to < 0 || from >= MOST_RANKS || to >= MOST_RANKS)
+        if (from < 0 || to < 0 || from >= MAX_RANKS || to >= MAX_RANKS)
             continue;
         SL_TRY(sl_board_traffic(b, (int)from, (int)to, i, count_at(one, 2), count_at(one, 3),
                                 number_at(one, 4), number_at(one, 5)));

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define SHARE 10 /* of the time that making one took */
-enum { BEGIN = 1 << 20, NEWEST = 4 << 20, MOST_OPS = 12000 };
+enum { BEGIN = 1 << 20, NEWEST = 4 << 20, MAX_OPS = 12000 };
 
 sl_status sl_newest_open(const char *folder, sl_newest *n) {
     size_t size = strlen(folder) + sizeof "/timeline.json";
@@ -71,7 +71,7 @@ static long choose(const sl_recorded *r, int cut, int closed, int *too_large) {
         }
     long newest = closed ? last : before, former = closed ? before : third;
     int alone = former < 0 || r->iteration[former].iteration != r->iteration[newest].iteration - 1;
-    *too_large = newest >= 0 && ((cut && alone) || r->iteration[newest].count > MOST_OPS);
+    *too_large = newest >= 0 && ((cut && alone) || r->iteration[newest].count > MAX_OPS);
     return *too_large ? -1 : newest;
 }
 

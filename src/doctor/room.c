@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #define MIB (1024.0 * 1024.0)
-#define LEAST_SHARED 32.0 /* MiB: launch/directory.c uses no less */
-#define LEAST_FILES                                                                                          \
-    256 /* the examples start with 64; below what a run needs it is refused (launch/limits.h) */
-#define LEAST_SPACE 2048.0 /* MiB: the examples start with 1024 */
-#define LEAST_MEMORY 512.0 /* MiB: the largest of the examples, train-hybrid.yaml, takes 300 */
+#define MIN_SHARED 32.0 /* MiB: launch/directory.c uses no less */
+#define MIN_FILES 256 /* the examples start with 64; below what a run needs it is refused (launch/limits.h)  \
+                       */
+#define MIN_SPACE 2048.0 /* MiB: the examples start with 1024 */
+#define MIN_MEMORY 512.0 /* MiB: the largest of the examples, train-hybrid.yaml, takes 300 */
 
 /* A short file of the system; "" when there is none. */
 static void read_small(const char *folder, const char *name, char *text, size_t size) {
@@ -111,7 +111,7 @@ static void look_at_memory(sl_doctor *d) {
     }
     if (limit > 0 && limit < all)
         snprintf(more, sizeof more, ", limit of the control group %.0f MiB", limit);
-    int little = free_now < LEAST_MEMORY || (limit > 0 && limit < LEAST_MEMORY);
+    int little = free_now < MIN_MEMORY || (limit > 0 && limit < MIN_MEMORY);
     sl_finding_tell(d, "memory", little ? SL_LIMITED : SL_PRESENT,
                     little ? "ranks may be killed for lack of memory: the examples of train take up to 300 "
                              "MiB, other models more"
@@ -133,7 +133,7 @@ static void look_at_shared_memory(sl_doctor *d) {
     }
     double free_now = (double)found.f_bavail * (double)found.f_frsize / MIB,
            all = (double)found.f_blocks * (double)found.f_frsize / MIB;
-    int little = free_now < LEAST_SHARED;
+    int little = free_now < MIN_SHARED;
     sl_finding_tell(d, folder, little ? SL_LIMITED : SL_PRESENT, little ? means : "",
                     little ? "at least 32 MiB must be free (containers: --shm-size=1g)" : "",
                     "%.0f MiB, %.0f free", all, free_now);
@@ -169,7 +169,7 @@ static void look_at_own_limits(sl_doctor *d) {
     struct rlimit files, space;
     char soft[32], hard[32];
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        int little = files.rlim_cur != RLIM_INFINITY && files.rlim_cur < LEAST_FILES;
+        int little = files.rlim_cur != RLIM_INFINITY && files.rlim_cur < MIN_FILES;
         print_limit(files.rlim_cur, 1, soft, sizeof soft);
         print_limit(files.rlim_max, 1, hard, sizeof hard);
         sl_finding_tell(
@@ -182,7 +182,7 @@ static void look_at_own_limits(sl_doctor *d) {
             "%s a process, may be raised to %s", soft, hard);
     }
     if (getrlimit(RLIMIT_AS, &space) == 0) {
-        int little = space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur / MIB < LEAST_SPACE;
+        int little = space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur / MIB < MIN_SPACE;
         print_limit(space.rlim_cur, MIB, soft, sizeof soft);
         sl_finding_tell(
             d, "address space", little ? SL_LIMITED : SL_PRESENT,

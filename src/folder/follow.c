@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST (4u << 20)       /* bytes of a file in a step */
-#define MOST_TEXT (64u << 20) /* of a file that is read as a whole */
+#define MAX (4u << 20)       /* bytes of a file in a step */
+#define MAX_TEXT (64u << 20) /* of a file that is read as a whole */
 #define GROWN (10 * SL_SECOND)
 #define RECENT_S 60 /* without locks: a run that has written since then is at work */
 
@@ -215,7 +215,7 @@ static sl_status read_whole(sl_folder *f, sl_folder_file file) {
         return SL_OK;
     if (file == SL_FOLDER_WATCH && f->steps > 0)
         f->grown = sl_now() + GROWN;
-    sl_status status = sl_file_read_most(path, MOST_TEXT, &text, &size);
+    sl_status status = sl_file_read_most(path, MAX_TEXT, &text, &size);
     SL_THEN(status, take_text(f, file, text, size));
     sl_free(text);
     w->unread = status == SL_EINVAL || status == SL_ESYS;
@@ -307,7 +307,7 @@ static off_t read_so_far(const sl_folder *f) {
 sl_status sl_folder_step(sl_folder *f, int *more) {
     const off_t before = read_so_far(f);
     /* where the folder is gone as a whole, what it said stays */
-    sl_status status = access(f->path, F_OK) == 0 ? read_files(f, MOST) : SL_OK;
+    sl_status status = access(f->path, F_OK) == 0 ? read_files(f, MAX) : SL_OK;
     if (f->steps++ > 0 && read_so_far(f) > before && !f->behind)
         f->grown = sl_now() + GROWN;
     f->behind = read_so_far(f) < f->lines[SL_FOLDER_METRICS].size + f->lines[SL_FOLDER_EVENTS].size;

@@ -9,11 +9,11 @@ sl_status sl_row_iteration_read(const char *line, size_t length, sl_row_iteratio
                               .delegates = sl_json_count(o, "delegates", 0),
                               .late = json_is_true(json_object_get(o, "late")),
                               .lossless = json_is_null(json_object_get(o, "loss")),
-                              .loss = sl_json_number(o, "loss", SL_ROW_MOST),
-                              .validation = sl_json_number(o, "validation_loss", SL_ROW_MOST),
-                              .time = sl_json_number(o, "time_ms", SL_ROW_TIME_MOST),
-                              .predicted = sl_json_number(o, "predicted_ms", SL_ROW_TIME_MOST),
-                              .tokens = sl_json_number(o, "tokens_per_s", SL_ROW_MOST),
+                              .loss = sl_json_number(o, "loss", SL_ROW_MAX),
+                              .validation = sl_json_number(o, "validation_loss", SL_ROW_MAX),
+                              .time = sl_json_number(o, "time_ms", SL_ROW_TIME_MAX),
+                              .predicted = sl_json_number(o, "predicted_ms", SL_ROW_TIME_MAX),
+                              .tokens = sl_json_number(o, "tokens_per_s", SL_ROW_MAX),
                               .schedule = sl_json_text(o, "schedule", ""),
                               .phase = sl_json_text(o, "phase", ""),
                               .links = json_object_get(o, "links"),
@@ -26,15 +26,15 @@ int sl_row_link_read(const json_t *entry, sl_row_link *link) {
     *link = (sl_row_link){.from = sl_json_count(entry, "from", -1),
                           .to = sl_json_count(entry, "to", -1),
                           .replica = sl_json_count(entry, "replica", -1),
-                          .latency = sl_json_number(entry, "latency_ms", SL_ROW_TIME_MOST),
-                          .transfer = sl_json_number(entry, "transfer_ms", SL_ROW_TIME_MOST)};
+                          .latency = sl_json_number(entry, "latency_ms", SL_ROW_TIME_MAX),
+                          .transfer = sl_json_number(entry, "transfer_ms", SL_ROW_TIME_MAX)};
     return link->from >= 0 && link->to >= 0 && !isnan(link->latency + link->transfer);
 }
 
 int sl_row_point_read(const json_t *entry, sl_row_iteration *row) {
     const json_t *number = json_array_get(entry, 0);
     const json_int_t iteration = json_is_integer(number) ? json_integer_value(number) : -1;
-    const double time = sl_json_value(json_array_get(entry, 1), SL_ROW_TIME_MOST);
+    const double time = sl_json_value(json_array_get(entry, 1), SL_ROW_TIME_MAX);
     const int held = json_integer_value(json_array_get(entry, 2)) == 1;
     *row = (sl_row_iteration){.iteration = iteration < INT_MAX ? (int)iteration : -1,
                               .loss = NAN,
@@ -61,7 +61,7 @@ static void take_link(const json_t *link, sl_row_event *row) {
 
 sl_status sl_row_event_read(const char *line, size_t length, sl_row_event *row) {
     json_t *o = sl_json_object(line, length);
-    const double time = sl_json_number(o, "time_s", SL_ROW_TIME_MOST);
+    const double time = sl_json_number(o, "time_s", SL_ROW_TIME_MAX);
     *row = (sl_row_event){.time = isnan(time) ? 0 : time,
                           .iteration = sl_json_count(o, "iteration", -1),
                           .rank = sl_json_count(o, "rank", -1),

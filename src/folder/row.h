@@ -7,8 +7,8 @@
 #include "base/status.h"
 
 /* The largest size of a time, and of any other number, that is taken seriously. */
-#define SL_ROW_TIME_MOST 1e12
-#define SL_ROW_MOST 1e30
+#define SL_ROW_TIME_MAX 1e12
+#define SL_ROW_MAX 1e30
 
 typedef struct sl_row_iteration {
     int iteration, delegates, late;

@@ -5,16 +5,16 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { LEAST = 8, MOST = SL_TOKEN_ROOM - 1 };
+enum { MIN = 8, MAX = SL_TOKEN_ROOM - 1 };
 
 sl_status sl_token_take(const sl_options *o, void *token) {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
     char word[4096];
     SL_TRY(sl_option_secret(o, word, sizeof word));
     size_t length = strlen(word);
-    if (length < LEAST || length > MOST || strspn(word, allowed) != length)
+    if (length < MIN || length > MAX || strspn(word, allowed) != length)
         return sl_error(SL_EINVAL, "%s: --token must be %d to %d of letters, digits, - . _ ~", o->command,
-                        LEAST, MOST);
+                        MIN, MAX);
     memcpy(token, word, length + 1);
     return SL_OK;
 }

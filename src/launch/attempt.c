@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 /* For a reaper that has nothing left to do: more than it needs to remove the temporary part. */
-#define REAPER_MOST (30 * SL_SECOND)
+#define REAPER_MAX (30 * SL_SECOND)
 
 typedef struct sl_supervisor {
     const sl_launch_config *config;
@@ -177,7 +177,7 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *format, .
 static int dismiss_reaper(sl_supervisor *supervisor) {
     int status = 0, started = supervisor->reaper.pid > 0;
     close_file(&supervisor->socket[0]);
-    if (!sl_subprocess_wait(&supervisor->reaper, sl_now() + REAPER_MOST, &status) &&
+    if (!sl_subprocess_wait(&supervisor->reaper, sl_now() + REAPER_MAX, &status) &&
         sl_subprocess_end(&supervisor->reaper, 1, &(sl_subprocess_ending){.what = "the reaper"}, &status) !=
             SL_OK)
         complain("%s", sl_error_text());

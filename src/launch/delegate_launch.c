@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILES_MOST 32
+#define FILES_MAX 32
 #define FIRST 3 /* the child's first file behind the standard ones */
 
 /* *own: the text of SLACKLINE_RUN, if it is set here. Both are the caller's to free. */
@@ -88,11 +88,11 @@ static sl_status spawn(const char *program, const char *name, const int *moved, 
 
 sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
                                    int count, sl_subprocess *started) {
-    int moved[FILES_MOST];
+    int moved[FILES_MAX];
     char **environment = NULL, *own = NULL;
     pid_t pid = 0;
     *started = SL_SUBPROCESS_NONE;
-    if (count < 0 || count > FILES_MOST)
+    if (count < 0 || count > FILES_MAX)
         return sl_error(SL_EINVAL, "%d files for a delegate", count);
     SL_TRY(make_environment(delegates->directory, &environment, &own));
     sl_status status = move_up(files, count, moved);

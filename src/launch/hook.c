@@ -174,7 +174,7 @@ static void unwatch(sl_hook *h, int file) {
 /* Without a log the program runs as well. */
 static void open_log(sl_hook *h) {
     if (!h->log && h->log_path)
-        (void)sl_writer_open(SL_WRITER_MOST, &h->log);
+        (void)sl_writer_open(SL_WRITER_MAX, &h->log);
 }
 
 static void tell_end(sl_hook *h, sl_hook_result result, sl_time took, const char *said) {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SLOTS_MOST 100000
+#define SLOTS_MAX 100000
 
 void sl_launch_hosts_free(sl_launch_hosts *hosts) {
     sl_roster_free(hosts);
@@ -24,7 +24,7 @@ static sl_status add(sl_launch_hosts *hosts, const char *where, const char *name
     for (int i = 0; i < hosts->count; i++) {
         sl_launch_host *host = &hosts->host[i];
         if (strlen(host->name) == length && memcmp(host->name, name, length) == 0) {
-            host->slots = host->slots + slots > SLOTS_MOST ? SLOTS_MOST : host->slots + slots;
+            host->slots = host->slots + slots > SLOTS_MAX ? SLOTS_MAX : host->slots + slots;
             return SL_OK;
         }
     }
@@ -41,7 +41,7 @@ static sl_status read_slots(const char *where, const char *text, size_t length, 
         memcpy(number, text, length);
     char *end;
     long value = strtol(number, &end, 10);
-    if (number[0] < '0' || number[0] > '9' || *end || value < 1 || value > SLOTS_MOST)
+    if (number[0] < '0' || number[0] > '9' || *end || value < 1 || value > SLOTS_MAX)
         return sl_error(SL_EINVAL, "%s: '%.*s' is no number of slots", where, (int)length, text);
     *slots = (int)value;
     return SL_OK;

@@ -19,7 +19,7 @@
 static const sl_time first_pause = SL_SECOND / 2, longest_pause = 10 * SL_SECOND;
 
 /* An error of a worker's own that came so often without a new iteration in between will come again. */
-enum { FRUITLESS_MOST = 2 };
+enum { FRUITLESS_MAX = 2 };
 
 typedef struct launched_run {
     const sl_launch_config *config;
@@ -53,7 +53,7 @@ static int may_restart(const launched_run *r, sl_status status, const sl_attempt
     if (attempt->exit_code == 2 || status == SL_EINVAL || status == SL_ENONE)
         return 0;
     return status == SL_EPEER ||
-           r->fruitless < FRUITLESS_MOST; /* a killed rank says nothing about the next one */
+           r->fruitless < FRUITLESS_MAX; /* a killed rank says nothing about the next one */
 }
 
 static void announce_restart(const launched_run *r, const char *cause, sl_time pause) {
@@ -112,7 +112,7 @@ static sl_status give_up(const launched_run *r, sl_status status, const sl_attem
         return status;
     if (attempt->warned)
         return say_not_saved(cause);
-    if (r->restarts < r->config->restarts && status != SL_EPEER && r->fruitless >= FRUITLESS_MOST)
+    if (r->restarts < r->config->restarts && status != SL_EPEER && r->fruitless >= FRUITLESS_MAX)
         return sl_error(status,
                         "%s (after %d restart%s; not tried again, because no new iteration was reached)",
                         cause, r->restarts, r->restarts == 1 ? "" : "s");

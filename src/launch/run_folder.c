@@ -123,7 +123,7 @@ sl_status sl_launch_folder_event(const sl_launch_folder *folder, const sl_event 
     sl_writer *writer;
     snprintf(path, sizeof path, "%s/events.jsonl", folder->path);
     SL_TRY(sl_event_line(event, &line));
-    sl_status status = sl_writer_open(SL_WRITER_MOST, &writer);
+    sl_status status = sl_writer_open(SL_WRITER_MAX, &writer);
     if (status == SL_OK) {
         sl_writer_put(writer, path, SL_WRITER_APPEND, line, strlen(line), 0);
         sl_writer_flush(writer, SL_WRITER_PATIENCE);

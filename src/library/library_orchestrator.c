@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_PROCESSES 1000000
+#define MAX_PROCESSES 1000000
 #define SEARCH 700000 /* ops replayed; some 5 ms */
 
 sl_status sl_library_replica(const slackline_orchestrator *o, int replica) {
@@ -103,12 +103,12 @@ static sl_status check_program(const slackline_job *job) {
 }
 
 static sl_status check_job(const slackline_job *job, const char *schedule) {
-    SL_TRY(sl_library_between("replicas", job->replicas, 1, MOST_PROCESSES));
+    SL_TRY(sl_library_between("replicas", job->replicas, 1, MAX_PROCESSES));
     SL_TRY(sl_library_between("ranks", job->ranks, 1, SL_MAX_RANKS));
-    SL_TRY(sl_library_between("tensor", job->tensor, 1, MOST_PROCESSES));
+    SL_TRY(sl_library_between("tensor", job->tensor, 1, MAX_PROCESSES));
     int64_t ranks = (int64_t)job->replicas * job->ranks;
-    SL_TRY(sl_library_between("processes", ranks > MOST_PROCESSES ? ranks : ranks * job->tensor, 1,
-                              MOST_PROCESSES));
+    SL_TRY(sl_library_between("processes", ranks > MAX_PROCESSES ? ranks : ranks * job->tensor, 1,
+                              MAX_PROCESSES));
     SL_TRY(sl_library_between("can", job->can, 0, (1 << SLACKLINE_STRATEGIES) - 1));
     SL_TRY(sl_library_between("delegates", job->delegates, 0, 64));
     SL_TRY(sl_library_number("message_bytes", job->message_bytes, 0, 1e15));

@@ -51,9 +51,9 @@ static void rows_of(const sl_told *t, int from, int to, size_t *first, size_t *e
 }
 
 static double median_of(const sl_told *t, size_t first, size_t end, int *count) {
-    double times[SL_GAIN_MOST];
+    double times[SL_GAIN_MAX];
     *count = 0;
-    for (size_t i = first; i < end && *count < SL_GAIN_MOST; i++)
+    for (size_t i = first; i < end && *count < SL_GAIN_MAX; i++)
         if (!isnan(t->iteration[i].time))
             times[(*count)++] = t->iteration[i].time;
     return sl_median_of_numbers(times, *count);
@@ -62,8 +62,8 @@ static double median_of(const sl_told *t, size_t first, size_t end, int *count) 
 static void measure(const sl_told *t, sl_gain *g) {
     size_t first, end;
     rows_of(t, g->since, g->first, &first, &end);
-    if (end - first > SL_GAIN_MOST)
-        first = end - SL_GAIN_MOST;
+    if (end - first > SL_GAIN_MAX)
+        first = end - SL_GAIN_MAX;
     g->before = median_of(t, first, end, &g->before_count);
     rows_of(t, g->first, g->until, &first, &end);
     g->after = median_of(t, first, end, &g->after_count);

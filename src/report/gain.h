@@ -6,7 +6,7 @@
 #include "plan/draw/style.h"
 #include "report/read_back.h"
 
-#define SL_GAIN_MOST 9 /* iterations that a median is of, at most */
+#define SL_GAIN_MAX 9 /* iterations that a median is of, at most */
 
 typedef struct sl_gain {
     size_t event; /* the first of them */

@@ -3,7 +3,7 @@
 #include "plan/draw/chart.h"
 #include "report/gain.h"
 
-#define MOST_LONG 4 /* changes whose labels have room for what was gained */
+#define MAX_LONG 4 /* changes whose labels have room for what was gained */
 
 typedef char label[64];
 
@@ -22,15 +22,15 @@ sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count
         y[count + i] = gain[i].after;
         int used =
             snprintf(text[i], sizeof text[i], "%d: %.20s", gain[i].first, told->event[gain[i].event].kind);
-        if (count <= MOST_LONG)
+        if (count <= MAX_LONG)
             snprintf(text[i] + used, sizeof text[i] - (size_t)used, ", %+.3g s", gain[i].gained / 1e3);
         labels[i] = text[i];
     }
     if (status == SL_OK) {
         const sl_chart_line series[2] = {{.name = "before", .y = y}, {.name = "behind it", .y = y + count}};
         sl_chart chart = {.title = "What each change gained",
-                          .x_label = count <= MOST_LONG ? "from iteration: change, gained in all"
-                                                        : "from iteration: change",
+                          .x_label = count <= MAX_LONG ? "from iteration: change, gained in all"
+                                                       : "from iteration: change",
                           .y_label = "iteration time, median (ms)",
                           .points = (int)count,
                           .label = labels,

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-#define MOST_EVENTS 150000 /* ops and messages that the page carries */
-#define MOST_STILL 4000    /* ops of a still picture */
+#define MAX_EVENTS 150000 /* ops and messages that the page carries */
+#define MAX_STILL 4000    /* ops of a still picture */
 
 /* Whether something happened there, or just before. */
 static int is_eventful(const sl_report_page *r, int iteration) {
@@ -23,7 +23,7 @@ static int is_eventful(const sl_report_page *r, int iteration) {
  * as long as there is room. */
 static void keep(sl_report_page *r, int wanted) {
     const sl_recorded *rec = &r->recorded;
-    const size_t every = rec->events / MOST_EVENTS + 1;
+    const size_t every = rec->events / MAX_EVENTS + 1;
     size_t number = 0, used = 0;
     for (size_t i = 0; i < rec->iterations; i++) {
         number += i > 0 && rec->iteration[i].iteration != rec->iteration[i - 1].iteration;
@@ -31,7 +31,7 @@ static void keep(sl_report_page *r, int wanted) {
         used += r->kept[i] ? rec->iteration[i].count : 0;
     }
     for (size_t i = 0; i < rec->iterations; i++) {
-        if (r->kept[i] || used + rec->iteration[i].count > MOST_EVENTS + MOST_EVENTS / 2 ||
+        if (r->kept[i] || used + rec->iteration[i].count > MAX_EVENTS + MAX_EVENTS / 2 ||
             !is_eventful(r, rec->iteration[i].iteration))
             continue;
         r->kept[i] = 1;
@@ -90,7 +90,7 @@ sl_status sl_report_draw_still(const sl_report_page *r, FILE *out, void *still) 
     char title[256], predicted[400], measured[400];
     sl_chosen_title(&r->told, &r->recorded, s->index, title, sizeof title);
     sl_status status = sl_retrace(&r->told, &r->recorded, s->index, &retraced);
-    if (status == SL_OK && retraced.measured.spans <= MOST_STILL && retraced.measured.ranks <= 64) {
+    if (status == SL_OK && retraced.measured.spans <= MAX_STILL && retraced.measured.ranks <= 64) {
         sl_gantt_title("predicted", &retraced.predicted, "", predicted, sizeof predicted);
         sl_gantt_title("measured", &retraced.measured, title, measured, sizeof measured);
         status = sl_gantt_still(&retraced, predicted, measured, out);

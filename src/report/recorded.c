@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_PROCESSES 65536
+#define MAX_PROCESSES 65536
 #define LATEST_US 1e14
 #define LONGEST_US (2e3 * SL_MAX_OP_MS) /* as long as a problem's op may be, so that no sum overflows */
 
@@ -25,7 +25,7 @@ static void take_name(record_reader *rd, const json_t *event) {
     if (!name || (sscanf(name, "replica %5d, rank %5d", &replica, &rank) != 2 &&
                   (replica = 0, sscanf(name, "rank %5d", &rank) != 1)))
         return;
-    if (rank < 0 || rank >= SL_MAX_RANKS || replica < 0 || replica >= MOST_PROCESSES)
+    if (rank < 0 || rank >= SL_MAX_RANKS || replica < 0 || replica >= MAX_PROCESSES)
         return;
     rd->named = 1;
     rd->r->ranks = rank >= rd->r->ranks ? rank + 1 : rd->r->ranks;
@@ -65,7 +65,7 @@ static sl_status take_slice(record_reader *rd, const json_t *event) {
     if (!name || !category || !within(about, "iteration", 0, INT_MAX - 1, &e.iteration) ||
         !within(about, "stage", 0, SL_MAX_STAGES - 1, &e.op.stage) ||
         !within(about, "microbatch", -1, SL_MAX_MICROBATCHES - 1, &e.op.microbatch) ||
-        !within(event, "pid", 0, MOST_PROCESSES - 1, &e.rank) ||
+        !within(event, "pid", 0, MAX_PROCESSES - 1, &e.rank) ||
         !within(event, "tid", 0, INT_MAX - 1, &e.to) ||
         !time_of(event, "ts", -LATEST_US, LATEST_US, &e.start) ||
         !time_of(event, "dur", 0, LONGEST_US, &length))

@@ -98,14 +98,14 @@ sl_status sl_report_put_time(const sl_report_page *r, FILE *out) {
     return SL_OK;
 }
 
-#define MOST_DRAWN 12000 /* ops and messages of a picture in the page */
+#define MAX_DRAWN 12000 /* ops and messages of a picture in the page */
 
 static int is_small(const sl_report_page *r) {
     size_t events = 0;
     for (int k = 0; k < SL_ADAPTATION_PARTS; k++)
         if (r->adaptation.part[k].recorded >= 0)
             events += r->recorded.iteration[r->adaptation.part[k].recorded].count;
-    return events <= MOST_DRAWN;
+    return events <= MAX_DRAWN;
 }
 
 static sl_status put_gains(const sl_report_page *r, FILE *out) {

@@ -10,10 +10,10 @@
 
 /* What the last iterations take, and of how many that is the median. */
 static void put_last(const sl_told *t, FILE *out) {
-    double times[SL_GAIN_MOST];
+    double times[SL_GAIN_MAX];
     char name[64], value[64];
     int count = 0;
-    for (size_t i = t->iterations; i-- > 0 && count < SL_GAIN_MOST;)
+    for (size_t i = t->iterations; i-- > 0 && count < SL_GAIN_MAX;)
         if (!isnan(t->iteration[i].time) && t->iteration[i].time >= 0)
             times[count++] = t->iteration[i].time;
     snprintf(name, sizeof name, count > 1 ? "time, median of the last %d" : "time of an iteration", count);
@@ -196,7 +196,7 @@ sl_status sl_table_gains(const sl_told *t, const sl_gain *gain, size_t gains, FI
                 "class=\"box\"><table><thead><tr><th>from iteration"
                 "</th><th>change</th><th>before, ms</th><th>behind, ms</th><th>gained, ms</th><th>gained</th>"
                 "<th>iterations</th><th>in all, s</th></tr></thead><tbody>\n",
-                SL_GAIN_MOST);
+                SL_GAIN_MAX);
         for (size_t i = 0; i < gains; i++)
             put_gain(t, &gain[i], out);
         fputs("</tbody></table></div>\n", out);
@@ -256,7 +256,7 @@ void sl_table_events(const sl_told *t, FILE *out) {
     fputs("</tbody></table></div>\n", out);
 }
 
-#define MOST_LINES 3000
+#define MAX_LINES 3000
 
 /* Control characters, the end of a line among them, are not written escaped. */
 static void put_lines(FILE *out, char *text) {
@@ -280,13 +280,13 @@ void sl_table_decisions(const sl_told *t, FILE *out) {
         return;
     }
     size_t kept = 0;
-    for (int lines = 0; t->decisions[kept] && lines < MOST_LINES; kept++)
+    for (int lines = 0; t->decisions[kept] && lines < MAX_LINES; kept++)
         lines += t->decisions[kept] == '\n';
     const int has_more = t->decisions[kept] != 0;
     t->decisions[kept] = 0;
     put_lines(out, t->decisions);
     if (has_more)
-        fprintf(out, "<p class=\"soft\">The first %d lines; decisions.txt has all.</p>\n", MOST_LINES);
+        fprintf(out, "<p class=\"soft\">The first %d lines; decisions.txt has all.</p>\n", MAX_LINES);
 }
 
 /* ---- links and devices ---- */

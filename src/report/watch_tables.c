@@ -10,16 +10,16 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_ROWS 2000 /* of a table of ranks or links */
+#define MAX_ROWS 2000 /* of a table of ranks or links */
 
 /* ---- fields ---- */
 
 static double number_of(const json_t *object, const char *key) {
-    return sl_json_number(object, key, SL_ROW_MOST);
+    return sl_json_number(object, key, SL_ROW_MAX);
 }
 
 static double number_at(const json_t *array, size_t index) {
-    return sl_json_value(json_array_get(array, index), SL_ROW_MOST);
+    return sl_json_value(json_array_get(array, index), SL_ROW_MAX);
 }
 
 static const char *text_of(const json_t *object, const char *key) {
@@ -147,8 +147,8 @@ static sl_status put_phases(const sl_report_page *r, FILE *out) {
 /* ---- ranks and links ---- */
 
 static void put_left_out(size_t all, FILE *out) {
-    if (all > MOST_ROWS)
-        fprintf(out, "<p class=\"soft\">The first %d of %zu; watch.json has all.</p>\n", MOST_ROWS, all);
+    if (all > MAX_ROWS)
+        fprintf(out, "<p class=\"soft\">The first %d of %zu; watch.json has all.</p>\n", MAX_ROWS, all);
 }
 
 static sl_status put_ranks(const sl_report_page *r, FILE *out) {
@@ -162,7 +162,7 @@ static sl_status put_ranks(const sl_report_page *r, FILE *out) {
         "<div class=\"box\"><table><thead><tr><th>rank</th><th>host</th><th>process</th><th>last iteration, "
         "ms</th><th></th></tr></thead><tbody>\n",
         out);
-    for (size_t i = 0; i < count && i < MOST_ROWS; i++) {
+    for (size_t i = 0; i < count && i < MAX_ROWS; i++) {
         const json_t *one = json_array_get(ranks, i);
         const int lost = !r->told.outcome && number_at(one, 3) > 0;
         fputs("<tr>", out);
@@ -188,7 +188,7 @@ static sl_status put_links(const sl_report_page *r, FILE *out) {
     fputs("<div class=\"box\"><table><thead><tr><th>link, rank to rank</th><th>messages</th><th>MB</th>"
           "<th>a transfer lately, ms</th><th>usually, ms</th></tr></thead><tbody>\n",
           out);
-    for (size_t i = 0; i < count && i < MOST_ROWS; i++) {
+    for (size_t i = 0; i < count && i < MAX_ROWS; i++) {
         const json_t *one = json_array_get(links, i);
         char name[64];
         if (!isfinite(number_at(one, 0)) || !isfinite(number_at(one, 1)))

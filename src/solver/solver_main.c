@@ -73,7 +73,7 @@ static unsigned char *read_blob(int line, unsigned char letter, size_t *size) {
         return NULL;
     for (int i = 0; i < 8; i++)
         length |= (uint64_t)header[1 + i] << 8 * i;
-    if (length > SL_SOLVER_MOST || !(bytes = malloc((size_t)length + 1)))
+    if (length > SL_SOLVER_MAX || !(bytes = malloc((size_t)length + 1)))
         return NULL;
     *size = (size_t)length;
     if (get(line, bytes, *size))

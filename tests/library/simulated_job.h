@@ -5,24 +5,24 @@
 
 #include "library/check_library.h"
 
-enum { MOST_REPLICAS = 2, MOST_SPANS = 600 };
+enum { MAX_REPLICAS = 2, MAX_SPANS = 600 };
 
 typedef struct measured_replica {
-    slackline_span span[MOST_SPANS];
-    slackline_transfer transfer[MOST_SPANS];
+    slackline_span span[MAX_SPANS];
+    slackline_transfer transfer[MAX_SPANS];
     slackline_measurements given;
     int64_t time; /* of the iteration */
 } measured_replica;
 
 typedef struct simulated_job {
     int replicas;
-    slackline_problem *problem, *world[MOST_REPLICAS]; /* what is expected, and what is true */
-    slackline_plan *first, *running[MOST_REPLICAS];
+    slackline_problem *problem, *world[MAX_REPLICAS]; /* what is expected, and what is true */
+    slackline_plan *first, *running[MAX_REPLICAS];
     slackline_job shape;
-    const slackline_problem *problems[MOST_REPLICAS];
-    const slackline_plan *firsts[MOST_REPLICAS];
+    const slackline_problem *problems[MAX_REPLICAS];
+    const slackline_plan *firsts[MAX_REPLICAS];
     slackline_orchestrator *orchestrator;
-    measured_replica *measured; /* [MOST_REPLICAS] */
+    measured_replica *measured; /* [MAX_REPLICAS] */
     int64_t now;
 } simulated_job;
 
@@ -53,7 +53,7 @@ static inline void make_job_of(simulated_job *j, slackline_problem *problem, con
     *j = (simulated_job){.replicas = replicas,
                          .problem = problem,
                          .first = plan_of(problem, schedule),
-                         .measured = calloc(MOST_REPLICAS, sizeof *j->measured)};
+                         .measured = calloc(MAX_REPLICAS, sizeof *j->measured)};
     for (int r = 0; r < replicas; r++) {
         works(slackline_problem_copy(j->problem, &j->world[r]));
         j->running[r] = play_plan(j->problem, j->first);
@@ -111,7 +111,7 @@ static inline void play(simulated_job *j, int replica, int64_t origin) {
     slackline_plan *played = play_plan(j->world[replica], j->running[replica]);
     slackline_summary summary;
     size_t spans = slackline_plan_spans(played), transfers = slackline_plan_transfers(played);
-    assert_true(spans <= MOST_SPANS && transfers <= MOST_SPANS);
+    assert_true(spans <= MAX_SPANS && transfers <= MAX_SPANS);
     for (size_t i = 0; i < spans; i++) {
         m->span[i] = slackline_plan_span(played, i);
         m->span[i].start_ns += origin;
@@ -144,7 +144,7 @@ static inline void play_all(simulated_job *j, int iteration, slackline_measureme
 }
 
 static inline void observe_iteration(simulated_job *j, int iteration) {
-    slackline_measurements given[MOST_REPLICAS];
+    slackline_measurements given[MAX_REPLICAS];
     slackline_iteration i;
     play_all(j, iteration, given, &i);
     works(slackline_orchestrator_observe(j->orchestrator, &i));

@@ -157,7 +157,7 @@ static void what_is_not_measured_is_not_missed(void **state) {
         heard *h = listen();
         open_job(&j, 2, 0, NULL);
         for (int i = 0; i < 30; i++) {
-            slackline_measurements given[MOST_REPLICAS];
+            slackline_measurements given[MAX_REPLICAS];
             slackline_iteration iteration;
             if (i == 15 && ops)
                 set_speed(&j, 1, 2, 150);
@@ -193,10 +193,10 @@ static void times_that_follow_their_work_are_healthy(void **state) {
         simulated_job j;
         slackline_incident incident;
         heard *h = listen();
-        double work[MOST_SPANS];
+        double work[MAX_SPANS];
         open_job(&j, 1, 0, NULL);
         for (int i = 0; i < 60; i++) {
-            slackline_measurements given[MOST_REPLICAS];
+            slackline_measurements given[MAX_REPLICAS];
             slackline_iteration iteration;
             int tokens = i < 30 ? 800 + 100 * (i * 7 % 5) : 1900 + 100 * (i % 3);
             for (int rank = 0; rank < 4; rank++)
@@ -237,7 +237,7 @@ static void a_sum_over_replicas_counts_from_the_last_to_come(void **state) {
         heard *h = listen();
         open_job(&j, 2, 0, NULL);
         for (int i = 0; i < 40; i++) {
-            slackline_measurements given[MOST_REPLICAS];
+            slackline_measurements given[MAX_REPLICAS];
             slackline_iteration iteration;
             play_all(&j, i, given, &iteration);
             int64_t late = i >= 15 ? 40 * ms : 0, done = j.now + late + 5 * ms;

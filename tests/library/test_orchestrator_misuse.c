@@ -156,7 +156,7 @@ static void wrong_jobs_are_refused(void **state) {
 static void wrong_iterations_are_refused_and_change_nothing(void **state) {
     (void)state;
     simulated_job j;
-    slackline_measurements given[MOST_REPLICAS];
+    slackline_measurements given[MAX_REPLICAS];
     slackline_iteration right, x;
     char *before, *after;
     open_job(&j, 2, ALL, NULL);
@@ -178,7 +178,7 @@ static void wrong_iterations_are_refused_and_change_nothing(void **state) {
     WRONG(x.time_ns = -1, "time_ns");
     WRONG(x.work = NAN, "work");
     WRONG(x.clock_error_ns = -1, "clock_error_ns");
-    double work[MOST_SPANS] = {1, INFINITY};
+    double work[MAX_SPANS] = {1, INFINITY};
     given[1].span_work = work;
     WRONG((void)0, "the work of span 1 is not a finite number");
     given[1].span_work = NULL;

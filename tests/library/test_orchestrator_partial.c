@@ -102,7 +102,7 @@ static void a_slow_device_is_named_by_any_part_of_its_ops(void **state) {
         print_message("%s\n", parts[p].what);
         open_job(&j, 1, 0, NULL);
         for (int i = 0; i < 160; i++) {
-            slackline_measurements given[MOST_REPLICAS];
+            slackline_measurements given[MAX_REPLICAS];
             if (i == 40 || i == 100)
                 set_speed(&j, 0, 2, i == 40 ? 150 : 100);
             slackline_iteration iteration = of_part(&j, &parts[p], i, given);
@@ -131,7 +131,7 @@ static void iteration_times_alone_tell_of_trouble_and_relief(void **state) {
     const part none = {"nothing", NULL, 0};
     open_job(&j, 1, 0, NULL);
     for (int i = 0; i < 80; i++) {
-        slackline_measurements given[MOST_REPLICAS];
+        slackline_measurements given[MAX_REPLICAS];
         set_delay(&j, 0, i >= 30 && i < 60 ? 60 * ms : 0);
         slackline_iteration iteration = of_part(&j, &none, i, given);
         works(slackline_orchestrator_observe(j.orchestrator, &iteration));
@@ -156,14 +156,14 @@ static void load_of_a_device_that_is_measured_alone_is_no_fault(void **state) {
     for (int of_ops = 0; of_ops < 2; of_ops++) {
         simulated_job j;
         heard h = {.rank = -1};
-        double work[MOST_SPANS];
+        double work[MAX_SPANS];
         open_job(&j, 1, 0, NULL);
         for (int i = 0; i < 60; i++) {
-            slackline_measurements given[MOST_REPLICAS];
+            slackline_measurements given[MAX_REPLICAS];
             for (int rank = 0; rank < 4 && i == 30; rank++)
                 set_speed(&j, 0, rank, 150);
             slackline_iteration iteration = of_part(&j, &alone, i, given);
-            for (size_t op = 0; op < MOST_SPANS; op++)
+            for (size_t op = 0; op < MAX_SPANS; op++)
                 work[op] = i < 30 ? 1000 : 1500;
             given[0].span_work = of_ops ? work : NULL;
             iteration.work = i < 30 ? 12000 : 18000;

@@ -61,10 +61,10 @@ static void distort(measured_replica *m, double *work) {
             transfer.to = (int32_t)any(6) - 1;
         m->transfer[transfers++] = transfer;
     }
-    for (size_t i = 0; i < MOST_SPANS; i++)
+    for (size_t i = 0; i < MAX_SPANS; i++)
         work[i] = (double)any(3000);
     if (!any(100))
-        work[any(MOST_SPANS)] = odd_number(1);
+        work[any(MAX_SPANS)] = odd_number(1);
     m->given.spans = spans;
     m->given.transfers = transfers;
     m->given.span_work = any(3) ? NULL : work;
@@ -72,8 +72,8 @@ static void distort(measured_replica *m, double *work) {
 }
 
 static void observe_any(simulated_job *j, int *iteration) {
-    static double work[MOST_REPLICAS][MOST_SPANS];
-    slackline_measurements given[MOST_REPLICAS];
+    static double work[MAX_REPLICAS][MAX_SPANS];
+    slackline_measurements given[MAX_REPLICAS];
     slackline_iteration i;
     play_all(j, *iteration, given, &i);
     for (int r = 0; r < j->replicas; r++) {

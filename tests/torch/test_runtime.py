@@ -22,7 +22,7 @@ from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
 torch.set_num_threads(1)
 WIDTH, ROWS = 6, 2  # of a layer, of a microbatch
-MOST_RANKS = 4
+MAX_RANKS = 4
 
 # ---- what is exported -----------------------------------------------------------------------------------------------
 
@@ -148,9 +148,9 @@ def run_case(rank, group, ranks, stages, microbatches, path, form):
 
 def worker(rank, cases, results):
     try:
-        dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=MOST_RANKS,
+        dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=MAX_RANKS,
                                 timeout=timedelta(seconds=40))
-        groups = {n: dist.new_group(list(range(n)), timeout=timedelta(seconds=40)) for n in range(1, MOST_RANKS + 1)}
+        groups = {n: dist.new_group(list(range(n)), timeout=timedelta(seconds=40)) for n in range(1, MAX_RANKS + 1)}
         for index, (label, ranks, stages, microbatches, path, form) in enumerate(cases):
             if rank >= ranks:
                 continue
@@ -168,7 +168,7 @@ def run_all(cases):
     """{(case, rank): wrong} and the errors that ended a rank."""
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    processes = [context.Process(target=worker, args=(rank, cases, results)) for rank in range(MOST_RANKS)]
+    processes = [context.Process(target=worker, args=(rank, cases, results)) for rank in range(MAX_RANKS)]
     for process in processes:
         process.start()
     wanted, got, ended = sum(c[1] for c in cases), {}, []

@@ -248,9 +248,9 @@ static sl_status choose(split_search *s, int *split) {
 static sl_status check(const sl_replica_rate *replica, int replicas) {
     for (int i = 0; i < replicas; i++) {
         const sl_replica_rate *r = &replica[i];
-        if (!(r->time >= SL_BALANCE_LEAST && r->time <= SL_BALANCE_MOST))
+        if (!(r->time >= SL_BALANCE_MIN && r->time <= SL_BALANCE_MAX))
             return sl_error(SL_EINVAL, "the time of replica %d must be from %g to %g, got %g", i,
-                            SL_BALANCE_LEAST, SL_BALANCE_MOST, r->time);
+                            SL_BALANCE_MIN, SL_BALANCE_MAX, r->time);
         if (!(r->fill >= 0 && r->fill <= SL_BALANCE_FILL))
             return sl_error(SL_EINVAL, "the fill of replica %d must be from 0 to %g microbatches, got %g", i,
                             SL_BALANCE_FILL, r->fill);

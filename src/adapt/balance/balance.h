@@ -14,13 +14,13 @@
 #include "base/status.h"
 
 #define SL_MAX_REPLICAS 10000000
-#define SL_BALANCE_LEAST 1e-200 /* time of a microbatch, in any unit */
-#define SL_BALANCE_MOST 1e200
+#define SL_BALANCE_MIN 1e-200 /* time of a microbatch, in any unit */
+#define SL_BALANCE_MAX 1e200
 #define SL_BALANCE_FILL 1e9
 
 /* A replica whose iteration of m microbatches takes time * (m + fill). */
 typedef struct sl_replica_rate {
-    double time; /* of a microbatch on its slowest rank, SL_BALANCE_LEAST to SL_BALANCE_MOST */
+    double time; /* of a microbatch on its slowest rank, SL_BALANCE_MIN to SL_BALANCE_MAX */
     double fill; /* microbatches that filling and draining cost: ranks - 1 of an even pipeline; 0 to
                     SL_BALANCE_FILL, counted to 2^-20 */
     int limit;   /* most microbatches that its memory takes; 0: no limit */

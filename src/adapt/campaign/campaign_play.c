@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TIME ((sl_time)4000000000000000000)
-#define MOST_HOLD 32        /* of the orchestrator */
-#define MOST_ACTIONS 1000   /* between two iterations, and one for each replica */
-#define MOST_LOOKED_AT 4096 /* positions; of larger jobs only what faults concern is looked at */
+#define MAX_TIME ((sl_time)4000000000000000000)
+#define MAX_HOLD 32        /* of the orchestrator */
+#define MAX_ACTIONS 1000   /* between two iterations, and one for each replica */
+#define MAX_LOOKED_AT 4096 /* positions; of larger jobs only what faults concern is looked at */
 
 typedef struct play {
     sl_world *w;
@@ -47,13 +47,13 @@ sl_status sl_row_add(sl_campaign_row *row, int iteration, int count, sl_time sta
 }
 
 static sl_status too_long(void) {
-    return sl_error(SL_EINVAL, "the job would take longer than %g s", (double)MOST_TIME / 1e9);
+    return sl_error(SL_EINVAL, "the job would take longer than %g s", (double)MAX_TIME / 1e9);
 }
 
 static sl_status pause_for(play *p, sl_time cost) {
     if (cost == 0)
         return SL_OK;
-    if (cost > MOST_TIME - p->now)
+    if (cost > MAX_TIME - p->now)
         return too_long();
     SL_TRY(sl_row_add(p->row, p->iteration, 0, p->now, cost));
     p->now += cost;
@@ -76,7 +76,7 @@ static void configure(const play *p, sl_orchestrator_config *config) {
     config->least_gain = c->ladder.least_gain;
     config->profile_every = c->ladder.profile_every;
     config->looks = 1;
-    config->hold = c->notice < 1 ? 1 : c->notice < MOST_HOLD ? c->notice : MOST_HOLD;
+    config->hold = c->notice < 1 ? 1 : c->notice < MAX_HOLD ? c->notice : MAX_HOLD;
     config->paced = 1;
 }
 
@@ -209,7 +209,7 @@ static sl_network_measure measure_link(const sl_world *w, int from, int to, doub
 static void choose_replicas(const play *p, unsigned char *chosen) {
     const sl_job *job = &p->w->job;
     for (int d = 0; d < job->replicas; d++)
-        chosen[d] = d < 2 || sl_job_processes(job) <= MOST_LOOKED_AT;
+        chosen[d] = d < 2 || sl_job_processes(job) <= MAX_LOOKED_AT;
     for (size_t i = 0; i < p->w->parts; i++)
         for (int end = 0; end < 2; end++) {
             int process = end ? p->w->part[i].b : p->w->part[i].a;
@@ -307,7 +307,7 @@ static sl_status act(play *p, const sl_orchestrator_action *a) {
 static sl_status follow(play *p) {
     sl_event event;
     sl_orchestrator_action action;
-    for (int i = 0; i < MOST_ACTIONS + p->c->replicas; i++) {
+    for (int i = 0; i < MAX_ACTIONS + p->c->replicas; i++) {
         while (sl_orchestrator_event(p->o, &event))
             ; /* the decisions have them */
         if (!sl_orchestrator_next(p->o, &action)) {
@@ -316,7 +316,7 @@ static sl_status follow(play *p) {
         }
         SL_TRY(act(p, &action));
     }
-    return sl_error(SL_ESYS, "%d actions were asked for at iteration %d", MOST_ACTIONS, p->iteration);
+    return sl_error(SL_ESYS, "%d actions were asked for at iteration %d", MAX_ACTIONS, p->iteration);
 }
 
 /* ---- iterations ---- */
@@ -342,7 +342,7 @@ static int64_t alike(const play *p) {
 }
 
 static sl_status pass(play *p, int64_t count) {
-    if (p->each > (MOST_TIME - p->now) / count)
+    if (p->each > (MAX_TIME - p->now) / count)
         return too_long();
     SL_TRY(sl_row_add(p->row, p->iteration, (int)count, p->now, p->each));
     p->row->worst = p->each > p->row->worst ? p->each : p->row->worst;

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_HELD                                                                                            \
+#define MAX_HELD                                                                                             \
     4096 /* runs with measurements; more are dropped, and made again where they are asked for                \
           */
 
@@ -263,11 +263,11 @@ static sl_status find_run(sl_world *w, const sl_scene *s, int replica, int plan,
 sl_status sl_world_time(sl_world *w, const sl_scene *s, int measures, sl_time *time) {
     uint64_t sum[2] = {0, 0};
     int number, is_new;
-    for (size_t i = 0; w->held > MOST_HELD && i < w->run_keys.count; i++) {
+    for (size_t i = 0; w->held > MAX_HELD && i < w->run_keys.count; i++) {
         sl_measured_drop(w->run[i].measured);
         w->run[i].measured = NULL;
     }
-    w->held = w->held > MOST_HELD ? 0 : w->held;
+    w->held = w->held > MAX_HELD ? 0 : w->held;
     SL_TRY(find_situations(w, s));
     *time = 0;
     for (int d = 0; d < w->job.replicas; d++) {

@@ -37,7 +37,7 @@ static double pays(double loss, const sl_rung *rungs, const sl_chain *chain, con
 }
 
 double sl_chain_pays(double loss, const sl_rung *rungs, const sl_chain *chain, double duration) {
-    double at[SL_STRATEGIES_MOST];
+    double at[SL_STRATEGIES_MAX];
     moments(loss, rungs, chain, at);
     return pays(loss, rungs, chain, at, duration);
 }
@@ -64,7 +64,7 @@ static double in_the_end(double loss, const sl_rung *rungs, int count, const sl_
 /* Between two moments at which a rung is applied or another choice becomes the best one, both sides are
  * linear in the duration and their ratio is monotone: the largest is at one of these moments. */
 double sl_chain_ratio(double loss, const sl_rung *rungs, int count, const sl_chain *chain) {
-    double at[SL_STRATEGIES_MOST];
+    double at[SL_STRATEGIES_MAX];
     moments(loss, rungs, chain, at);
     double worst = fmax(1, in_the_end(loss, rungs, count, chain, at));
     for (int i = 0; i < chain->count && isfinite(at[i]); i++) {
@@ -104,7 +104,7 @@ static void append(sl_chain *chain, int rung, double trigger) {
 }
 
 void sl_chain_falcon(double loss, const sl_rung *rungs, int count, sl_chain *chain) {
-    int order[SL_STRATEGIES_MOST];
+    int order[SL_STRATEGIES_MAX];
     by_cost(rungs, count, order);
     *chain = (sl_chain){0};
     for (int i = 0; i < count; i++)
@@ -114,7 +114,7 @@ void sl_chain_falcon(double loss, const sl_rung *rungs, int count, sl_chain *cha
 
 /* Rungs that leave less than `loss` and than every cheaper one, by cost. */
 static int useful(double loss, const sl_rung *rungs, int count, int *order) {
-    int kept = 0, all[SL_STRATEGIES_MOST];
+    int kept = 0, all[SL_STRATEGIES_MAX];
     double least = loss;
     by_cost(rungs, count, all);
     for (int i = 0; i < count; i++)
@@ -155,7 +155,7 @@ static int best_for(double loss, const sl_rung *rungs, const int *order, int cou
 
 void sl_chain_doubling(double loss, const sl_rung *rungs, int count, double first, sl_chain *chain) {
     double lost = 0, now = 0, rate = loss;
-    int order[SL_STRATEGIES_MOST], in_use = -1;
+    int order[SL_STRATEGIES_MAX], in_use = -1;
     int kept = useful(loss, rungs, count, order);
     *chain = (sl_chain){0};
     for (double value = first; in_use < kept - 1; value *= 2) {
@@ -175,7 +175,7 @@ void sl_chain_doubling(double loss, const sl_rung *rungs, int count, double firs
 }
 
 void sl_chain_choose(double loss, const sl_rung *rungs, int count, sl_chain *chain) {
-    int order[SL_STRATEGIES_MOST];
+    int order[SL_STRATEGIES_MAX];
     int kept = useful(loss, rungs, count, order);
     *chain = (sl_chain){.ratio = 1};
     if (!kept)

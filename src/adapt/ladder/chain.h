@@ -34,12 +34,12 @@ typedef struct sl_rung {
 
 typedef struct sl_chain {
     int count; /* 0: no rung helps */
-    int rung[SL_STRATEGIES_MOST];
-    double trigger[SL_STRATEGIES_MOST]; /* time lost at which it is applied; ascending */
+    int rung[SL_STRATEGIES_MAX];
+    double trigger[SL_STRATEGIES_MAX];  /* time lost at which it is applied; ascending */
     double ratio;                       /* at the worst duration; at least 1 */
 } sl_chain;
 
-/** The chain for trouble that loses `loss` (> 0) a unit of time; count <= SL_STRATEGIES_MOST. Never fails. */
+/** The chain for trouble that loses `loss` (> 0) a unit of time; count <= SL_STRATEGIES_MAX. Never fails. */
 void sl_chain_choose(double loss, const sl_rung *rungs, int count, sl_chain *chain);
 
 /** The largest ratio of what `chain` pays to the best choice in hindsight among all `rungs`, over all

@@ -14,8 +14,8 @@ sl_ladder_config sl_ladder_defaults(void) {
 sl_status sl_ladder_open(const sl_ladder_config *config, const sl_strategy *strategies, int count,
                          sl_ladder **ladder) {
     sl_ladder *l;
-    if (count < 0 || count > SL_STRATEGIES_MOST)
-        return sl_error(SL_EINVAL, "a ladder of %d strategies; at most %d", count, SL_STRATEGIES_MOST);
+    if (count < 0 || count > SL_STRATEGIES_MAX)
+        return sl_error(SL_EINVAL, "a ladder of %d strategies; at most %d", count, SL_STRATEGIES_MAX);
     for (int s = 0; s < count; s++) {
         if (!strategies[s].name || !strategies[s].remaining)
             return sl_error(SL_EINVAL, "strategy %d has no name or says not what would remain", s);

@@ -39,7 +39,7 @@ typedef struct sl_ladder_config {
 sl_ladder_config sl_ladder_defaults(void);
 
 /** Copies strategies (their names and user pointers must outlive the ladder). SL_EINVAL: more than
- * SL_STRATEGIES_MOST, a negative cost, no `remaining`. Close with sl_ladder_close. */
+ * SL_STRATEGIES_MAX, a negative cost, no `remaining`. Close with sl_ladder_close. */
 sl_status sl_ladder_open(const sl_ladder_config *config, const sl_strategy *strategies, int count,
                          sl_ladder **ladder);
 void sl_ladder_close(sl_ladder *ladder);

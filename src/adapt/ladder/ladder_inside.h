@@ -28,7 +28,7 @@ typedef struct sl_ladder_case {
     double lost;         /* ns, in all */
     double believed;     /* the loss that the plan counts on */
     int brought;         /* strategy whose outcome is not measured yet; -1: none */
-    sl_ladder_pair pair[SL_STRATEGIES_MOST];
+    sl_ladder_pair pair[SL_STRATEGIES_MAX];
 } sl_ladder_case;
 
 typedef struct sl_ladder_rung {
@@ -39,7 +39,7 @@ typedef struct sl_ladder_rung {
 
 struct sl_ladder {
     sl_ladder_config config;
-    sl_ladder_rung rung[SL_STRATEGIES_MOST];
+    sl_ladder_rung rung[SL_STRATEGIES_MAX];
     int rungs;
     sl_ladder_case *cases;
     size_t case_count, case_capacity;

@@ -56,8 +56,8 @@ static int keeps_better(const sl_ladder_case *c, const int *of, const sl_chain *
 /* The chain over the strategies that help and cost something. Those that come at once come first; the chain
  * is made when they have, since they change what the others would bring. */
 static void choose(sl_ladder *l, sl_ladder_case *c) {
-    sl_rung rungs[SL_STRATEGIES_MOST];
-    int of[SL_STRATEGIES_MOST], count = 0;
+    sl_rung rungs[SL_STRATEGIES_MAX];
+    int of[SL_STRATEGIES_MAX], count = 0;
     sl_chain chain;
     for (int s = 0; s < l->rungs; s++)
         if (c->pair[s].reason == SL_REASON_SKIPPED) {

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/time.h"
 
-#define SL_STRATEGIES_MOST 8
+#define SL_STRATEGIES_MAX 8
 
 /* Bits, so that a strategy can name several. */
 typedef enum sl_cause {

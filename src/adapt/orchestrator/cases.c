@@ -55,7 +55,7 @@ sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found
     int id;
     SL_TRY(sl_cases_number(o, key, -1, &id));
     sl_case *c = sl_cases_by_id(o, id);
-    if (!c && o->case_count == SL_CASES_MOST) {
+    if (!c && o->case_count == SL_CASES_MAX) {
         *found = NULL;
         return SL_OK;
     }

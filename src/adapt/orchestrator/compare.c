@@ -38,7 +38,7 @@ double sl_comparing_level(const sl_comparing *c, const double *values, int count
     memcpy(sorted, values, (size_t)count * sizeof *values);
     double usual = sl_median_of_numbers(sorted, count);
     if (!c->lately)
-        return count <= SL_ROWS_HEALTHY_LEAST ? sorted[0] : usual;
+        return count <= SL_ROWS_HEALTHY_MIN ? sorted[0] : usual;
     if (count <= 3)
         return count == 2 && differ(sorted[0], sorted[1], noise) ? sorted[1] : usual;
     memcpy(recent, values + count - 3, sizeof recent);
@@ -47,11 +47,11 @@ double sl_comparing_level(const sl_comparing *c, const double *values, int count
 }
 
 int sl_comparing_rows_needed(const sl_comparing *c) {
-    return c->s->hold < SL_ROWS_HEALTHY_LEAST ? 1 : SL_ROWS_HEALTHY_LEAST;
+    return c->s->hold < SL_ROWS_HEALTHY_MIN ? 1 : SL_ROWS_HEALTHY_MIN;
 }
 
 int sl_comparing_rows_wanted(const sl_comparing *c) {
-    int few = c->s->hold < SL_ROWS_HEALTHY_LEAST ? c->s->hold : SL_ROWS_HEALTHY_LEAST;
+    int few = c->s->hold < SL_ROWS_HEALTHY_MIN ? c->s->hold : SL_ROWS_HEALTHY_MIN;
     return c->lately ? few : c->count < 2 ? 1 : 2;
 }
 

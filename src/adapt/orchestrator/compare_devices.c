@@ -68,7 +68,7 @@ static void describe_device(const sl_comparing *c, int replica, int rank, int va
 
 static int exceeds(const sl_compared_device *d, double now, double share) {
     double growth = now - 1;
-    return growth > share * (SL_SLOW_LEAST - 1) && growth * d->healthy > share * SL_OPS_LEAST;
+    return growth > share * (SL_SLOW_MIN - 1) && growth * d->healthy > share * SL_OPS_MIN;
 }
 
 static int is_slow(const sl_comparing *c, const sl_compared_device *d, int suspected) {
@@ -158,7 +158,7 @@ static int is_sure_of_load(const sl_comparing *c, const double *value, const dou
             sl_sums_add(&more, log(raw[i + rank] / value[i + rank] * value[i + other] / raw[i + other]));
     }
     double freedom = more.count - 1;
-    return more.count >= SL_LOADS_LEAST &&
+    return more.count >= SL_LOADS_MIN &&
            sl_errors_of_student(more.mean / sqrt(more.squares / freedom / more.count), freedom) >
                SL_LOADS_ERRORS;
 }
@@ -175,8 +175,8 @@ sl_status sl_comparing_stages(sl_comparing *c, int kind, const sl_compared_devic
     for (int r = 0; r < c->ranks && least >= 0; r++) {
         const sl_compared_device *d = &devices[r];
         double load = load_of_device(d) / load_of_device(&devices[least]);
-        if (!d->known || load <= SL_SLOW_LEAST || (load - 1) * d->healthy <= SL_OPS_LEAST ||
-            load * d->healthy <= SL_SLOW_LEAST * slowest ||
+        if (!d->known || load <= SL_SLOW_MIN || (load - 1) * d->healthy <= SL_OPS_MIN ||
+            load * d->healthy <= SL_SLOW_MIN * slowest ||
             (!c->lately && !is_sure_of_load(c, value, raw, r, least)))
             continue;
         SL_TRY(sl_comparing_add(c, (sl_slow){.kind = SL_SLOW_STAGE,

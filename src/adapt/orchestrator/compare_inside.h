@@ -3,7 +3,7 @@
 
 #include "adapt/orchestrator/compare.h"
 
-#define SL_OPS_LEAST (0.3 * SL_MS) /* what threads that wake late add to the ops of a microbatch */
+#define SL_OPS_MIN (0.3 * SL_MS) /* what threads that wake late add to the ops of a microbatch */
 
 typedef struct sl_comparing {
     sl_history *s;

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define OP_SHARE 0.1        /* of a typical op: the least delay of a link that counts */
-#define LEAST (0.2 * SL_MS) /* what threads that wake late add to a message */
+#define MIN (0.2 * SL_MS)   /* what threads that wake late add to a message */
 
 /* Of one entry: over the rows at hand, and when healthy. */
 typedef struct link_pair {
@@ -28,7 +28,7 @@ static link_pair finish(const sl_comparing *c, const sl_usual *n, sl_latest *l, 
     if (l->count < sl_comparing_rows_wanted(c) || n->rows < sl_comparing_rows_needed(c))
         return (link_pair){0};
     return (link_pair){.known = 1,
-                       .now = sl_comparing_level(c, l->value + SL_ROWS - l->count, l->count, SL_OPS_LEAST),
+                       .now = sl_comparing_level(c, l->value + SL_ROWS - l->count, l->count, SL_OPS_MIN),
                        .healthy = n->time,
                        .usual = n->usual,
                        .variance = sl_norm_variance(n, l->count),
@@ -103,7 +103,7 @@ static int is_suspected(const sl_history *s, int replica, int from, int to) {
 
 /* The least delay that counts, whatever clocks say. */
 static double least_noticed(const sl_comparing *c) {
-    return fmax(OP_SHARE * c->out->op, LEAST);
+    return fmax(OP_SHARE * c->out->op, MIN);
 }
 
 static double least_delay(const sl_comparing *c) {
@@ -113,7 +113,7 @@ static double least_delay(const sl_comparing *c) {
 /* By its time now and what it has grown by at least. */
 static int is_later(double now, double healthy, double least, double share) {
     double growth = now - healthy;
-    return growth > least && growth > share * (SL_SLOW_LEAST - 1) * healthy;
+    return growth > least && growth > share * (SL_SLOW_MIN - 1) * healthy;
 }
 
 static int shows_delay(const sl_comparing *c, const link_pair *l, int suspected, double least) {
@@ -206,7 +206,7 @@ sl_status sl_comparing_sums(sl_comparing *c, int stages) {
                 worst = sum;
         }
         double growth = worst.now - worst.healthy;
-        if (!worst.known || growth <= least_delay(c) || worst.now <= SL_SLOW_LEAST * worst.healthy ||
+        if (!worst.known || growth <= least_delay(c) || worst.now <= SL_SLOW_MIN * worst.healthy ||
             worst.now <= worst.usual || !sl_beyond_noise(growth, worst.variance))
             continue;
         SL_TRY(sl_comparing_add(c, (sl_slow){.kind = SL_SLOW_SUM,

@@ -12,7 +12,7 @@
 #include "adapt/orchestrator/loads.h"
 #include "adapt/orchestrator/orchestrator.h"
 
-enum { SL_ROWS = 48, SL_HEALTHY_ROWS = 32, SL_ROWS_HEALTHY_LEAST = 3 };
+enum { SL_ROWS = 48, SL_HEALTHY_ROWS = 32, SL_ROWS_HEALTHY_MIN = 3 };
 
 /* What a level is when nothing is slow. */
 typedef struct sl_usual {

@@ -9,7 +9,7 @@
 #define USUAL 0.85 /* share of the healthy rows that stay below what is usual */
 #define DRIFT 1.05 /* healthy ops are at most so many times what they took at first */
 #define FALLEN 0.8 /* of what was taken for healthy: then something was slow when it was learnt */
-#define FALLEN_LEAST (0.3 * SL_MS)
+#define FALLEN_MIN (0.3 * SL_MS)
 #define FAR_OFF 0.1    /* of the median, beside what rows vary by */
 #define ALIKE 4.0      /* standard errors by which the work of two replicas may differ */
 #define TOLD_WORK 1e-4 /* least relative variance of work that says how time follows it */
@@ -143,7 +143,7 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         work[found++] = v->work;
         worked += v->work > 0;
     }
-    if (found < SL_ROWS_HEALTHY_LEAST && found < before.rows) /* rows grow old while something is slow */
+    if (found < SL_ROWS_HEALTHY_MIN && found < before.rows) /* rows grow old while something is slow */
         return;
     *n = (sl_usual){.slope = -1, .first = before.first, .first_work = before.first_work};
     if (!found)
@@ -296,7 +296,7 @@ static double common_of(sl_history *s, const int *rows, int count, int replica, 
             s->room[found++] = common;
         *most = fmax(*most, common);
     }
-    return found < SL_ROWS_HEALTHY_LEAST || !s->settled ? 0 : sl_median_of_numbers(s->room, found);
+    return found < SL_ROWS_HEALTHY_MIN || !s->settled ? 0 : sl_median_of_numbers(s->room, found);
 }
 
 /* What is healthy has become so many times as long: what all have in common is in terms of it. */
@@ -357,7 +357,7 @@ static double fallen_to(sl_history *s, const int *rows, int count, int replica, 
             return 0;
         s->room[found++] = time;
     }
-    return found >= SL_ROWS_HEALTHY_LEAST ? sl_history_median(s->room, found) : 0;
+    return found >= SL_ROWS_HEALTHY_MIN ? sl_history_median(s->room, found) : 0;
 }
 
 static double lower(sl_usual *n, double time) {
@@ -387,12 +387,12 @@ static int lower_replica(sl_history *s, const int *rows, int count, int replica,
     int lowered = lower_common(s, rows, count, replica), stages = b->problem.stages, ranks = b->problem.ranks;
     double now;
     for (int at = 0; at < SL_OP_KINDS * stages; at++)
-        if ((now = fallen_to(s, rows, count, replica, at, sl_history_op_at, FALLEN_LEAST, &b->op[at])) > 0) {
+        if ((now = fallen_to(s, rows, count, replica, at, sl_history_op_at, FALLEN_MIN, &b->op[at])) > 0) {
             sl_time_scale(&b->problem.time[at / stages][at % stages], lower(&b->op[at], now));
             lowered = 1;
         }
     for (int at = 0; at < ranks * ranks; at++)
-        if ((now = fallen_to(s, rows, count, replica, at, sl_history_link_at, FALLEN_LEAST + clocks,
+        if ((now = fallen_to(s, rows, count, replica, at, sl_history_link_at, FALLEN_MIN + clocks,
                              &b->link[at])) > 0) {
             double share = lower(&b->link[at], now);
             sl_time_scale(&b->problem.link[at].latency, share);
@@ -400,7 +400,7 @@ static int lower_replica(sl_history *s, const int *rows, int count, int replica,
             lowered = 1;
         }
     for (int at = 0; at < stages; at++)
-        if ((now = fallen_to(s, rows, count, replica, at, sum_at, FALLEN_LEAST, &b->sum[at])) > 0) {
+        if ((now = fallen_to(s, rows, count, replica, at, sum_at, FALLEN_MIN, &b->sum[at])) > 0) {
             sl_time_scale(&b->problem.reduce[at], lower(&b->sum[at], now));
             lowered = 1;
         }

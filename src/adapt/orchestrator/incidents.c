@@ -79,7 +79,7 @@ static void suspect_links(sl_orchestrator *o, const sl_case *c) {
             int card = c->cause == SL_CAUSE_HOST && !c->reported,
                 link = c->cause == SL_CAUSE_LINK && other == c->to;
             int mine = card ? c->rank : c->from;
-            if ((card || link) && mine >= 0 && other != mine && o->series.suspected_links < SL_CASES_MOST)
+            if ((card || link) && mine >= 0 && other != mine && o->series.suspected_links < SL_CASES_MAX)
                 o->series.suspected_link[o->series.suspected_links++] =
                     (struct sl_suspected_link){c->replica, way ? other : mine, way ? mine : other};
         }
@@ -122,8 +122,7 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
 static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
     sl_incident incident = {.id = c->view.id, .cause = c->cause, .loss = c->view.loss};
     double alone = c->excess / sl_losses_believed(o);
-    if (!(c->reported || alone >= SL_LOSS_LEAST) ||
-        !(c->view.loss >= SL_LOSS_LEAST || alone >= SL_ITERATION_LEAST))
+    if (!(c->reported || alone >= SL_LOSS_MIN) || !(c->view.loss >= SL_LOSS_MIN || alone >= SL_ITERATION_MIN))
         return SL_OK;
     sl_text_fit(incident.seen, sizeof incident.seen, c->view.seen);
     c->told = c->view.loss; /* the strategies that are asked see it */
@@ -142,7 +141,7 @@ static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
     double off = fabs(c->view.loss - c->told);
     if (sl_history_time(&o->series) <= 0) /* not wholly measured after the change */
         return SL_OK;
-    if (!o->fresh && (off < SL_LOSS_LEAST || off < NEWS * fmax(c->told, c->view.loss)))
+    if (!o->fresh && (off < SL_LOSS_MIN || off < NEWS * fmax(c->told, c->view.loss)))
         return SL_OK;
     c->told = c->view.loss;
     return sl_ladder_changes(o->ladder, o->now, c->view.id, c->view.loss);

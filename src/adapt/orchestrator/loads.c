@@ -44,7 +44,7 @@ sl_growth sl_loads_grown(const sl_loads *l, int quiet, double least) {
         const sl_sums *b = &before[i - first];
         if (value[i % SL_LOADS] > 0)
             sl_sums_add(&since, log(value[i % SL_LOADS]));
-        if (b->count < SL_LOADS_LEAST || since.count < SL_LOADS_LEAST || since.mean - b->mean < log(least))
+        if (b->count < SL_LOADS_MIN || since.count < SL_LOADS_MIN || since.mean - b->mean < log(least))
             continue;
         double errors = sl_sums_errors(b, &since);
         if (errors > most) {

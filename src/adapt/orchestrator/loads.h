@@ -6,7 +6,7 @@
  * out (tests/adapt/orchestrator/test_loads.c tries series of log-normal work). */
 #pragma once
 
-enum { SL_LOADS = 96, SL_LOADS_LEAST = 8 };
+enum { SL_LOADS = 96, SL_LOADS_MIN = 8 };
 #define SL_LOADS_ERRORS 5.5
 
 /* By number of the row, modulo SL_LOADS; 0: not known. */

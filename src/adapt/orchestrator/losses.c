@@ -7,7 +7,7 @@
 #include <math.h>
 
 #define ERRORS 3.0      /* standard errors by which an iteration may be longer than measured */
-#define MOST_BLAMED 2.0 /* times what a component costs alone */
+#define MAX_BLAMED 2.0  /* times what a component costs alone */
 
 /* ---- what the model sees ---- */
 
@@ -19,7 +19,7 @@ static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
             o->memory[i].left = SL_REMEMBERED;
             return SL_OK;
         }
-    if (o->memories == SL_CASES_MOST)
+    if (o->memories == SL_CASES_MAX)
         return SL_OK;
     SL_TRY(sl_grow(&o->memory, &o->memory_room, o->memories + 1, sizeof *o->memory));
     o->memory[o->memories].part = *part;
@@ -156,10 +156,9 @@ sl_status sl_losses_divide(sl_orchestrator *o) {
     }
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
-        double share = sum > 0 ? fmin(lost / sum, MOST_BLAMED / now) * c->excess : 0;
+        double share = sum > 0 ? fmin(lost / sum, MAX_BLAMED / now) * c->excess : 0;
         c->view.loss = !c->seen ? 0 : c->claimed >= 0 ? c->claimed : share;
-        c->costly =
-            c->seen && c->view.loss >= SL_ITERATION_LEAST / (1 + SL_ITERATION_LEAST) ? c->costly + 1 : 0;
+        c->costly = c->seen && c->view.loss >= SL_ITERATION_MIN / (1 + SL_ITERATION_MIN) ? c->costly + 1 : 0;
     }
     return SL_OK;
 }

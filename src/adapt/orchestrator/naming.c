@@ -44,7 +44,7 @@ typedef struct saying {
 } saying;
 
 static sl_suspect *say(saying *s, sl_component component, int replica, double now, double healthy) {
-    if (s->out->count == SL_NAMED_MOST)
+    if (s->out->count == SL_NAMED_MAX)
         return NULL;
     sl_named *named = &s->out->named[s->out->count++];
     *named = (sl_named){.replica = replica,
@@ -281,7 +281,7 @@ static int say_load(saying *s) {
                  "their work says",
                  suspect->measured, suspect->expected);
     }
-    if (s->out->count || fmax(s->load, c->common) < SL_SLOW_LEAST)
+    if (s->out->count || fmax(s->load, c->common) < SL_SLOW_MIN)
         return s->out->count > 0;
     sl_suspect *suspect = say(s, SL_COMPONENT_LOAD, -1, 0, 0);
     if (suspect && s->load >= c->common)
@@ -343,7 +343,7 @@ static int is_certain(const sl_history *s, int first, double lost) {
     int usual = 0;
     for (int i = first; i < s->rows; i++)
         usual += time_of(s, i) <= s->iteration.usual;
-    return rows >= UNNAMED && before > 1 && usual == 0 && lost > SL_ITERATION_LEAST * s->iteration.time &&
+    return rows >= UNNAMED && before > 1 && usual == 0 && lost > SL_ITERATION_MIN * s->iteration.time &&
            sl_errors_of_student(lost / sqrt(variance), before - 1) > ERRORS;
 }
 
@@ -353,11 +353,11 @@ static sl_growth growth_of_load(const sl_history *s) {
     const sl_usual *n = &s->iteration;
     sl_growth g = {0};
     if (s->learnt && s->rows - VERDICT >= s->since)
-        g = sl_loads_grown(&s->loads, s->quiet, 1 + SL_ITERATION_LEAST);
+        g = sl_loads_grown(&s->loads, s->quiet, 1 + SL_ITERATION_MIN);
     if (!g.rows || !g.told || !(n->work > 0) || n->slope < 0)
         return g;
     double time = n->time + n->slope * (g.before - n->work), more = n->slope * g.before * (g.times - 1);
-    return more > SL_ITERATION_LEAST * time ? g : (sl_growth){0};
+    return more > SL_ITERATION_MIN * time ? g : (sl_growth){0};
 }
 
 static int is_measured(const sl_history *s, int first) {
@@ -368,7 +368,7 @@ static int is_measured(const sl_history *s, int first) {
 static void say_nothing(sl_naming *n, const sl_history *s, int first, sl_naming_result *out) {
     saying words = {.c = &n->comparison, .out = out};
     char why[192];
-    if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_LEAST)
+    if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_MIN)
         snprintf(why, sizeof why, "only %d healthy iterations came before: nothing to compare with",
                  s->iteration.rows);
     else if (say_load(&words))
@@ -378,7 +378,7 @@ static void say_nothing(sl_naming *n, const sl_history *s, int first, sl_naming_
                  is_measured(s, first)
                      ? "no op and no message of a rank takes more than %.1f times its healthy time"
                      : "no op and no message was measured",
-                 SL_SLOW_LEAST);
+                 SL_SLOW_MIN);
     say_unknown(&words, -1, why);
 }
 
@@ -393,7 +393,7 @@ static int is_load(const sl_naming_result *r) {
 
 /* The last rows, at least `hold`, that took about as long as each other. */
 static int steady_rows(const sl_history *s) {
-    int least = s->hold < SL_ROWS_HEALTHY_LEAST ? SL_ROWS_HEALTHY_LEAST : s->hold, rows[SL_ROWS], steady = 0;
+    int least = s->hold < SL_ROWS_HEALTHY_MIN ? SL_ROWS_HEALTHY_MIN : s->hold, rows[SL_ROWS], steady = 0;
     double level =
         median_ms(s, rows, sl_history_collect(s, s->rows - least, s->rows, least, 0, rows), 1) * SL_MS;
     for (int i = s->rows - 1; i >= s->rows - VERDICT && fabs(time_of(s, i) - level) < 0.1 * level; i--)
@@ -432,7 +432,7 @@ static void mark_slow(sl_history *s, int first, int slow) {
 static int rising_since(const sl_history *s) {
     int first = s->rows, least = sl_history_oldest(s) > COLD ? sl_history_oldest(s) : COLD;
     double level = s->iteration.time;
-    while (level > 0 && first > least && time_of(s, first - 1) > (1 + SL_ITERATION_LEAST) * level)
+    while (level > 0 && first > least && time_of(s, first - 1) > (1 + SL_ITERATION_MIN) * level)
         first--;
     return first;
 }
@@ -444,7 +444,7 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_n
     SL_TRY(sl_history_learn(s));
     SL_TRY(look(n, s, first, 0, out, &lost));
     int after_change = n->changed >= 0 && s->rows - 1 - n->changed < AFTER;
-    int level = lost < SL_ITERATION_LEAST * s->iteration.time; /* it only was faster */
+    int level = lost < SL_ITERATION_MIN * s->iteration.time; /* it only was faster */
     n->open = !level && out->count == 0 && s->rows - first < AFTER ? first : -1;
     if (level || (out->count == 0 && (after_change || n->altered || !is_certain(s, first, lost)))) {
         if (!trouble)
@@ -475,7 +475,7 @@ static sl_status is_over(sl_naming *n, sl_history *s, int *over) {
     if (first < n->since)
         return SL_OK;
     SL_TRY(look(n, s, first, 0, &latest, &lost));
-    int level = lost < SL_ITERATION_LEAST * s->iteration.time, after_change = n->changed >= n->since;
+    int level = lost < SL_ITERATION_MIN * s->iteration.time, after_change = n->changed >= n->since;
     *over = latest.count == 0 && (level || after_change);
     return SL_OK;
 }

@@ -17,7 +17,7 @@
 #include "notice/detect/change.h"
 #include "notice/detect/suspect.h"
 
-enum { SL_NAMED_MOST = 8 };
+enum { SL_NAMED_MAX = 8 };
 
 typedef struct sl_named {
     int replica; /* of the suspect; -1: of all, or not known. A group is a stage's, over the replicas */
@@ -33,7 +33,7 @@ typedef struct sl_naming_result {
     int begins;           /* nothing but iteration times tells of it; */
     double over;          /* that this is over: ms of an iteration now; 0: it is not */
     int count;            /* at least one, maybe SL_COMPONENT_UNKNOWN with the reason in `why` */
-    sl_named named[SL_NAMED_MOST];
+    sl_named named[SL_NAMED_MAX];
 } sl_naming_result;
 
 typedef struct sl_naming {

@@ -92,10 +92,10 @@ static sl_status open_all(sl_orchestrator *o, const sl_orchestrator_config *c) {
         o->config.job.sum = sum;
     }
     SL_TRY(sl_alloc(&o->looked, stages, sizeof *o->looked));
-    SL_TRY(sl_alloc(&o->cases, SL_CASES_MOST, sizeof *o->cases));
-    SL_TRY(sl_alloc(&o->view, SL_CASES_MOST, sizeof *o->view));
+    SL_TRY(sl_alloc(&o->cases, SL_CASES_MAX, sizeof *o->cases));
+    SL_TRY(sl_alloc(&o->view, SL_CASES_MAX, sizeof *o->view));
     SL_TRY(sl_alloc(&o->shares, (size_t)o->processes, sizeof *o->shares));
-    SL_TRY(sl_alloc(&o->part, 2 * SL_CASES_MOST, sizeof *o->part));
+    SL_TRY(sl_alloc(&o->part, 2 * SL_CASES_MAX, sizeof *o->part));
     SL_TRY(sl_alloc(&o->side, (size_t)c->job.replicas, sizeof *o->side));
     SL_TRY(sl_alloc(&o->plans, (size_t)c->job.replicas, sizeof(sl_plan *)));
     SL_TRY(copy_problems(o, c));

@@ -9,12 +9,12 @@
 #include "adapt/orchestrator/unknown_program.h"
 
 enum {
-    SL_CASES_MOST = 64, /* slow components at a time; of more the least costly are left out */
+    SL_CASES_MAX = 64,  /* slow components at a time; of more the least costly are left out */
     SL_REMEMBERED = 50, /* iterations for which a link is remembered that nobody uses any more */
     SL_FIRST_REPORT = 1 << 20
 };
 
-#define SL_LOSS_LEAST 0.02 /* share of the time that must be lost before anything is an incident */
+#define SL_LOSS_MIN 0.02 /* share of the time that must be lost before anything is an incident */
 
 /* A plan that several replicas may run. */
 typedef struct sl_shared_plan {
@@ -126,11 +126,11 @@ struct sl_orchestrator {
     int next_number;
     sl_case *cases; /* [case_count] the costliest first */
     int case_count;
-    int ids[SL_CASES_MOST]; /* of an action */
+    int ids[SL_CASES_MAX]; /* of an action */
     int *shares; /* [processes] the device's incident that was named last at its place, + 1; 0: none was */
     sl_incident_view *view; /* [views] of those that the ladder knows */
     int views;
-    sl_slow_part *part; /* [SL_CASES_MOST + remembered] for the model */
+    sl_slow_part *part; /* [SL_CASES_MAX + remembered] for the model */
     struct sl_memory {
         sl_slow_part part;
         int left;
@@ -142,7 +142,7 @@ struct sl_orchestrator {
     double *looked; /* [stages] what sums had grown by at the last look at the network, ns */
 
     sl_ladder *ladder; /* NULL: what is healthy is not known yet */
-    int rung[SL_STRATEGY_KINDS], kind[SL_STRATEGIES_MOST], rungs;
+    int rung[SL_STRATEGY_KINDS], kind[SL_STRATEGIES_MAX], rungs;
     sl_time at_once;
     unsigned costs_known; /* bits of strategies that were carried out */
     unsigned refused;

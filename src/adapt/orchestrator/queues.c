@@ -3,8 +3,8 @@
 int sl_queues_for(sl_time production, sl_time consumption) {
     if (consumption <= 0)
         return 1;
-    if (production <= 0 || consumption > production * SL_QUEUES_MOST)
-        return SL_QUEUES_MOST;
+    if (production <= 0 || consumption > production * SL_QUEUES_MAX)
+        return SL_QUEUES_MAX;
     return (int)((consumption + production - 1) / production);
 }
 

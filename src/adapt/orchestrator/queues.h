@@ -5,9 +5,9 @@
 
 #include "plan/pipeline/problem.h"
 
-#define SL_QUEUES_MOST 8
+#define SL_QUEUES_MAX 8
 
-/** ceil(consumption / production), from 1 to SL_QUEUES_MOST; production 0 or less: SL_QUEUES_MOST when
+/** ceil(consumption / production), from 1 to SL_QUEUES_MAX; production 0 or less: SL_QUEUES_MAX when
  * anything is consumed at all. */
 int sl_queues_for(sl_time production, sl_time consumption);
 

@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LONG_MOST 4e18 /* ns: the sum of two is an int64, still */
+#define TEXT_MAX 4e18 /* ns: the sum of two is an int64, still */
 #define ANY 1e300
-#define COUNT_MOST 1e6
+#define COUNT_MAX 1e6
 
 /* ---- tables ---- */
 
@@ -33,29 +33,29 @@
            .inner = offsetof(element, part))
 
 const sl_field sl_fields_config[] = {
-    SCALAR(INT, sl_orchestrator_config, job.replicas, 1, COUNT_MOST),
+    SCALAR(INT, sl_orchestrator_config, job.replicas, 1, COUNT_MAX),
     SCALAR(INT, sl_orchestrator_config, job.ranks, 1, SL_MAX_RANKS),
-    SCALAR(INT, sl_orchestrator_config, job.tensor, 1, COUNT_MOST),
+    SCALAR(INT, sl_orchestrator_config, job.tensor, 1, COUNT_MAX),
     SCALAR(INT, sl_orchestrator_config, job.ring, 0, 1),
     SCALAR(REAL, sl_orchestrator_config, job.message, 0, ANY),
-    SCALAR(REAL, sl_orchestrator_config, job.delegated, 0, LONG_MOST),
-    SCALAR(REAL, sl_orchestrator_config, job.effort, 0, COUNT_MOST),
+    SCALAR(REAL, sl_orchestrator_config, job.delegated, 0, TEXT_MAX),
+    SCALAR(REAL, sl_orchestrator_config, job.effort, 0, COUNT_MAX),
     SCALAR(LONG, sl_orchestrator_config, job.seed, -9.3e18, 9.3e18),
     SCALAR(INT, sl_orchestrator_config, can, 0, (1 << SL_STRATEGY_KINDS) - 1),
-    INSIDE(LONG, sl_orchestrator_config, cost, SL_STRATEGY_KINDS, 0, LONG_MOST),
-    INSIDE(LONG, sl_orchestrator_config, undo, SL_STRATEGY_KINDS, 0, LONG_MOST),
-    SCALAR(LONG, sl_orchestrator_config, at_once, 0, LONG_MOST),
-    SCALAR(LONG, sl_orchestrator_config, calm, -LONG_MOST, LONG_MOST),
+    INSIDE(LONG, sl_orchestrator_config, cost, SL_STRATEGY_KINDS, 0, TEXT_MAX),
+    INSIDE(LONG, sl_orchestrator_config, undo, SL_STRATEGY_KINDS, 0, TEXT_MAX),
+    SCALAR(LONG, sl_orchestrator_config, at_once, 0, TEXT_MAX),
+    SCALAR(LONG, sl_orchestrator_config, calm, -TEXT_MAX, TEXT_MAX),
     SCALAR(REAL, sl_orchestrator_config, news, 0, ANY),
     SCALAR(REAL, sl_orchestrator_config, least_gain, 0, ANY),
-    SCALAR(LONG, sl_orchestrator_config, profile_every, 0, LONG_MOST),
+    SCALAR(LONG, sl_orchestrator_config, profile_every, 0, TEXT_MAX),
     SCALAR(INT, sl_orchestrator_config, looks, 0, 1),
-    SCALAR(INT, sl_orchestrator_config, hold, 0, COUNT_MOST),
+    SCALAR(INT, sl_orchestrator_config, hold, 0, COUNT_MAX),
     SCALAR(INT, sl_orchestrator_config, dwell, 0, 1e9),
     SCALAR(REAL, sl_orchestrator_config, gain, 0, 1),
     SCALAR(LONG, sl_orchestrator_config, work, 0, 1e12),
-    SCALAR(INT, sl_orchestrator_config, queues, 0, COUNT_MOST),
-    SCALAR(INT, sl_orchestrator_config, delegates, 0, COUNT_MOST),
+    SCALAR(INT, sl_orchestrator_config, queues, 0, COUNT_MAX),
+    SCALAR(INT, sl_orchestrator_config, delegates, 0, COUNT_MAX),
     SCALAR(INT, sl_orchestrator_config, paced, 0, 1),
     SCALAR(INT, sl_orchestrator_config, frozen, 0, 1),
     {0}};
@@ -105,9 +105,8 @@ const sl_field sl_fields_problem[] = {
     PART(#of "." #part, kind, sl_measured, of, dimension, sl_level, part, low, high)
 #define LEVELS(of, dimension)                                                                                \
     LEVEL(of, dimension, count, INT, 0, SL_MAX_OPS), LEVEL(of, dimension, worked, INT, 0, SL_MAX_OPS),       \
-        LEVEL(of, dimension, time, REAL, -LONG_MOST, LONG_MOST),                                             \
-        LEVEL(of, dimension, work, REAL, -ANY, ANY), LEVEL(of, dimension, span, REAL, -ANY, ANY),            \
-        LEVEL(of, dimension, slope, REAL, -ANY, ANY)
+        LEVEL(of, dimension, time, REAL, -TEXT_MAX, TEXT_MAX), LEVEL(of, dimension, work, REAL, -ANY, ANY),  \
+        LEVEL(of, dimension, span, REAL, -ANY, ANY), LEVEL(of, dimension, slope, REAL, -ANY, ANY)
 
 const sl_field sl_fields_measured[] = {
     LEVELS(op, OPS),
@@ -116,28 +115,28 @@ const sl_field sl_fields_measured[] = {
     {0}};
 
 const sl_field sl_fields_iteration[] = {SCALAR(INT, sl_orchestrator_iteration, iteration, 0, 1e9),
-                                        SCALAR(LONG, sl_orchestrator_iteration, now, -LONG_MOST, LONG_MOST),
-                                        SCALAR(LONG, sl_orchestrator_iteration, time, 0, LONG_MOST),
+                                        SCALAR(LONG, sl_orchestrator_iteration, now, -TEXT_MAX, TEXT_MAX),
+                                        SCALAR(LONG, sl_orchestrator_iteration, time, 0, TEXT_MAX),
                                         SCALAR(REAL, sl_orchestrator_iteration, work, -ANY, ANY),
-                                        SCALAR(LONG, sl_orchestrator_iteration, clock_error, 0, LONG_MOST),
+                                        SCALAR(LONG, sl_orchestrator_iteration, clock_error, 0, TEXT_MAX),
                                         {0}};
 
-const sl_field sl_fields_unknown[] = {SCALAR(INT, sl_unknown_job, ranks, 0, COUNT_MOST),
-                                      SCALAR(INT, sl_unknown_job, nodes, 0, COUNT_MOST),
-                                      SCALAR(INT, sl_unknown_job, replicas, 0, COUNT_MOST),
-                                      SCALAR(INT, sl_unknown_job, microbatches, 0, COUNT_MOST),
-                                      SCALAR(INT, sl_unknown_job, spares, 0, COUNT_MOST),
+const sl_field sl_fields_unknown[] = {SCALAR(INT, sl_unknown_job, ranks, 0, COUNT_MAX),
+                                      SCALAR(INT, sl_unknown_job, nodes, 0, COUNT_MAX),
+                                      SCALAR(INT, sl_unknown_job, replicas, 0, COUNT_MAX),
+                                      SCALAR(INT, sl_unknown_job, microbatches, 0, COUNT_MAX),
+                                      SCALAR(INT, sl_unknown_job, spares, 0, COUNT_MAX),
                                       SCALAR(REAL, sl_unknown_job, lightest, -ANY, ANY),
-                                      SCALAR(REAL, sl_unknown_job, healthy, -LONG_MOST, LONG_MOST),
-                                      SCALAR(REAL, sl_unknown_job, level, -LONG_MOST, LONG_MOST),
+                                      SCALAR(REAL, sl_unknown_job, healthy, -TEXT_MAX, TEXT_MAX),
+                                      SCALAR(REAL, sl_unknown_job, level, -TEXT_MAX, TEXT_MAX),
                                       SCALAR(INT, sl_unknown_job, slow, 0, 1),
                                       SCALAR(INT, sl_unknown_job, changes, 0, 1e9),
                                       {0}};
 
 const sl_field sl_fields_layout[] = {
-    ARRAY("process", INT, sl_job_layout, process, PROCESSES, int, 0, COUNT_MOST *COUNT_MOST),
+    ARRAY("process", INT, sl_job_layout, process, PROCESSES, int, 0, COUNT_MAX *COUNT_MAX),
     ARRAY("split", INT, sl_job_layout, split, REPLICAS, int, 1, SL_MAX_MICROBATCHES),
-    SCALAR(INT, sl_job_layout, delegates, 0, COUNT_MOST),
+    SCALAR(INT, sl_job_layout, delegates, 0, COUNT_MAX),
     {0}};
 
 const sl_field sl_fields_report[] = {SCALAR(INT, sl_orchestrator_report, id, INT_MIN, INT_MAX),
@@ -158,11 +157,11 @@ const sl_field sl_fields_network[] = {SCALAR(INT, sl_network_measure, from, -1, 
                                       SCALAR(REAL, sl_network_measure, pace, -1e15, 1e15),
                                       {0}};
 
-#define TIME(member) SCALAR(LONG, sl_recorded_values, member, -LONG_MOST, LONG_MOST)
+#define TIME(member) SCALAR(LONG, sl_recorded_values, member, -TEXT_MAX, TEXT_MAX)
 #define NUMBER(member, low, high) SCALAR(INT, sl_recorded_values, member, low, high)
 
 static const sl_field nothing[] = {{0}}, now[] = {TIME(now), {0}},
-                      offer[] = {NUMBER(replica, 0, COUNT_MOST), {0}}, may_leave[] = {NUMBER(may, 0, 1), {0}},
+                      offer[] = {NUMBER(replica, 0, COUNT_MAX), {0}}, may_leave[] = {NUMBER(may, 0, 1), {0}},
                       estimate[] = {NUMBER(strategy, 0, SL_STRATEGY_KINDS - 1), TIME(cost), {0}},
                       skip[] = {NUMBER(iterations, 0, 1e9), TIME(now), {0}},
                       next[] = {NUMBER(id, 1, INT_MAX), NUMBER(what, 0, SL_DO_NETWORK), {0}},

@@ -153,7 +153,7 @@ static sl_status load_case(sl_orchestrator *o, const json_t *saved) {
            v[12] <= SL_PART_CARD && v[7] >= 0 && v[1] >= -1 && v[1] < o->config.job.replicas && v[2] >= -1 &&
            v[2] < o->config.job.ranks && v[3] < o->config.job.ranks && v[4] < o->config.job.ranks &&
            v[10] >= -1 && v[10] < o->problem[0]->stages && v[7] < 1e6;
-    if (!good || o->case_count == SL_CASES_MOST)
+    if (!good || o->case_count == SL_CASES_MAX)
         return bad("an incident");
     sl_case *c = &o->cases[o->case_count];
     *c = (sl_case){.cause = (sl_cause)v[0],

@@ -227,7 +227,7 @@ static double keeping_split(void *user, const sl_incident *incident) {
     double best;
     (void)incident;
     for (int i = 0; i < o->case_count; i++)
-        if (o->cases[i].seen && o->cases[i].excess >= SL_LOSS_LEAST * o->healthy_time)
+        if (o->cases[i].seen && o->cases[i].excess >= SL_LOSS_MIN * o->healthy_time)
             return 0; /* another one asks for what is best now when its loss changes */
     copy_layout(o, &o->layout, &o->tried);
     if (o->rung[SL_STRATEGY_BALANCE] < 0 || present(o) != SL_OK ||

@@ -9,7 +9,7 @@
 
 #define SETTLE_ITERATIONS 20
 #define SETTLE_TIME (3 * SL_SECOND)
-#define LEAST 0.1 /* by which a part is off that is called slow and not measured */
+#define MIN 0.1 /* by which a part is off that is called slow and not measured */
 
 static int is_device(const sl_unknown_part *p) {
     return p->part.kind == SL_PART_DEVICE;
@@ -41,7 +41,7 @@ static double factor(const sl_unknown_part *p) {
  * was a small part. */
 static double weight(const sl_unknown_view *v, int part) {
     double most = v->job->healthy > 0 ? v->job->level / v->job->healthy - 1 : 1;
-    return fmax(LEAST, fmin(factor(&v->part[part]) - 1, most));
+    return fmax(MIN, fmin(factor(&v->part[part]) - 1, most));
 }
 
 /* Of the excess, ns. */

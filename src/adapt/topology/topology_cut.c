@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_KINDS 24 /* of links that are tried */
+#define MAX_KINDS 24 /* of links that are tried */
 
 typedef struct cut {
     sl_seating *s;
@@ -158,11 +158,11 @@ static void bound_cut(cut *k, sl_time *bound) {
         raise(bound, sl_sooner(cell, hop));
 }
 
-/* Kinds of links, by latency and pace; returns how many, at most MOST_KINDS. */
+/* Kinds of links, by latency and pace; returns how many, at most MAX_KINDS. */
 static int find_kinds(const sl_cluster *c, double *latency, double *pace) {
     int kinds = 0;
     size_t n = (size_t)c->hosts;
-    for (size_t i = 0; i < n * n && kinds < MOST_KINDS; i++) {
+    for (size_t i = 0; i < n * n && kinds < MAX_KINDS; i++) {
         if (i / n == i % n)
             continue;
         int k = 0;
@@ -178,7 +178,7 @@ static int find_kinds(const sl_cluster *c, double *latency, double *pace) {
 
 sl_status sl_bound_cuts(sl_seating *empty, sl_time *bound) {
     const sl_cluster *c = empty->cluster;
-    double latency[MOST_KINDS], pace[MOST_KINDS];
+    double latency[MAX_KINDS], pace[MAX_KINDS];
     cut k = {.s = empty};
     size_t n = (size_t)c->hosts;
     SL_TRY(sl_alloc(&k.part, 3 * n, sizeof *k.part));

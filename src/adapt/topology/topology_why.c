@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_LINKS 8  /* told one by one */
+#define MAX_LINKS 8   /* told one by one */
 #define CONGESTED 1.5 /* times what a quarter of the present ring's links take at most */
 #define SLOW 0.9      /* of the median speed */
 
@@ -140,7 +140,7 @@ static sl_status tell_links(telling *t) {
         int a = c->present[at], b = c->present[to];
         if (!(usual > 0 && cost[c->hosts + at] > CONGESTED * usual) || (c->data == 2 && at > to))
             continue;
-        if (told++ >= MOST_LINKS) {
+        if (told++ >= MAX_LINKS) {
             more++;
             continue;
         }

@@ -11,8 +11,8 @@
 #define SLOWEST (50 * SL_MS)   /* between two steps, while nothing urges */
 #define FASTEST (2 * SL_MS)    /* when rings fill quickly */
 #define HOLDING (SL_MS / 2)    /* while the job is held */
-#define READ_MOST (1 << 20)    /* calls of one step */
-#define PENDING_MOST (1 << 15) /* blocks kept while the store is lost */
+#define READ_MAX (1 << 20)     /* calls of one step */
+#define PENDING_MAX (1 << 15)  /* blocks kept while the store is lost */
 
 /* ---- opening and closing ---- */
 
@@ -120,7 +120,7 @@ static int rank_by_environment(int pid, const char *name) {
 
 /* What a ring or the environment says of a rank is the program's word: beyond the limits it is none. */
 static int is_rank(int rank) {
-    return rank >= 0 && rank < SL_MOST_RANKS;
+    return rank >= 0 && rank < SL_MAX_WATCHED_RANKS;
 }
 
 static void identify(sl_watched_process *p, const sl_ring_source *source, const sl_call *call) {
@@ -132,7 +132,7 @@ static void identify(sl_watched_process *p, const sl_ring_source *source, const 
         p->size = rank_by_environment(p->pid, "WORLD_SIZE");
         p->rank = is_rank(rank) ? rank : is_rank(call->rank) ? call->rank : 0;
     }
-    if (p->size <= p->rank || p->size > SL_MOST_RANKS)
+    if (p->size <= p->rank || p->size > SL_MAX_WATCHED_RANKS)
         p->size = p->rank + 1;
 }
 
@@ -157,9 +157,9 @@ static sl_status process_of(sl_agent *a, const sl_ring_source *source, sl_watche
 static sl_status take_blocks(sl_agent *a, sl_watched_process *p) {
     sl_track_block block;
     while (sl_track_take(p->track, &block)) {
-        if (a->pendings >= PENDING_MOST) { /* the store is away for long: the latest count */
-            memmove(a->pending, a->pending + PENDING_MOST / 2, PENDING_MOST / 2 * sizeof *a->pending);
-            a->pendings = PENDING_MOST / 2;
+        if (a->pendings >= PENDING_MAX) { /* the store is away for long: the latest count */
+            memmove(a->pending, a->pending + PENDING_MAX / 2, PENDING_MAX / 2 * sizeof *a->pending);
+            a->pendings = PENDING_MAX / 2;
         }
         SL_TRY(sl_grow(&a->pending, &a->pending_room, a->pendings + 1, sizeof *a->pending));
         a->pending[a->pendings++] = (sl_message_block){.rank = p->rank,
@@ -178,7 +178,7 @@ static sl_status take_blocks(sl_agent *a, sl_watched_process *p) {
 static sl_status read_rings(sl_agent *a) {
     const sl_call *calls;
     sl_ring_source source;
-    size_t count, left = READ_MOST;
+    size_t count, left = READ_MAX;
     while (left > 0 && (count = sl_rings_read(a->rings, left, &source, &calls)) > 0) {
         sl_watched_process *p;
         left -= count < left ? count : left;

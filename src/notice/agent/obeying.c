@@ -39,7 +39,7 @@ static sl_time sl_starved(int pid) {
     return most;
 }
 
-#define PROFILE_MOST (1 << 17) /* records of one rank in a profile */
+#define PROFILE_MAX (1 << 17) /* records of one rank in a profile */
 #define PROFILE_LATE SL_SECOND /* after its window a profile is sent as it is */
 #define ORDER_LONGEST (3600 * SL_SECOND)
 #define LINKS_LONGEST 4096
@@ -54,7 +54,7 @@ void sl_agent_set_timing(sl_agent *a, sl_timing timing) {
 sl_status sl_agent_keep(sl_agent *a, sl_watched_process *p, const sl_call *call) {
     if (call->start >= a->profile.to)
         p->passed = 1;
-    if (call->start >= a->profile.to || call->end <= a->profile.from || p->told || p->calls >= PROFILE_MOST)
+    if (call->start >= a->profile.to || call->end <= a->profile.from || p->told || p->calls >= PROFILE_MAX)
         return SL_OK;
     SL_TRY(sl_grow(&p->call, &p->capacity, p->calls + 1, sizeof *p->call));
     p->call[p->calls] = *call;
@@ -207,10 +207,10 @@ static const sl_watched_process *process_named(const sl_agent *a, const json_t *
 static int are_members(const sl_agent *a, const json_t *members) {
     size_t i;
     const json_t *row;
-    if (json_array_size(members) < 1 || json_array_size(members) > SL_MOST_RANKS)
+    if (json_array_size(members) < 1 || json_array_size(members) > SL_MAX_WATCHED_RANKS)
         return 0;
     json_array_foreach(members, i, row) {
-        if (!sl_json_within(row, "rank", 0, SL_MOST_RANKS - 1))
+        if (!sl_json_within(row, "rank", 0, SL_MAX_WATCHED_RANKS - 1))
             return 0;
         int64_t rank = sl_json_int(row, "rank", -1);
         for (size_t j = 0; j < i && strcmp(sl_json_text(row, "node", ""), a->config.node) == 0; j++)
@@ -261,7 +261,7 @@ static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
 static sl_status obey(sl_agent *a, const json_t *order, sl_time now) {
     const char *kind = sl_json_text(order, "kind", "");
     int64_t round = sl_json_int(order, "round", 0);
-    if (!sl_json_within(order, "round", 1, SL_MOST_NUMBER))
+    if (!sl_json_within(order, "round", 1, SL_MAX_NUMBER))
         return refuse(a);
     if (strcmp(kind, "profile") == 0)
         return order_profile(a, order, now);

@@ -10,7 +10,7 @@
     SL_SECOND /* window of a profile: a quota stops a rank every 100 ms, and one pause is no evidence */
 #define ALL_TESTED 32 /* jobs of at most so many ranks are tested whole */
 #define TESTS_END 700 /* ms before the hold's deadline */
-#define STRETCH_MOST 9
+#define STRETCH_MAX 9
 #define REST 3 /* times the length of a hold until the next */
 #define LONGEST_WINDOW (600 * SL_SECOND)
 
@@ -91,7 +91,7 @@ static void ask_for_profile(sl_controller *c) {
 int sl_controller_profile_again(sl_controller *c) {
     const sl_collection *got = &c->profile.collection;
     int64_t expected = (int64_t)c->view.period * c->profile.iterations * got->tolds;
-    if ((int64_t)got->calls >= expected / 3 || c->profile.stretch >= STRETCH_MOST)
+    if ((int64_t)got->calls >= expected / 3 || c->profile.stretch >= STRETCH_MAX)
         return 0;
     c->profile.stretch *= 3;
     ask_for_profile(c);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #define POLL (50 * SL_MS) /* of the validation's result */
-#define MOST 512          /* entries of one reading */
+#define MAX 512           /* entries of one reading */
 
 void sl_controller_read_profiles(sl_controller *c) {
     const sl_store_entry *entry;
@@ -68,7 +68,7 @@ void sl_controller_read_views(sl_controller *c) {
         return;
     do {
         if (!sl_controller_answered(
-                c, sl_store_read(c->config.store, SL_LOG_VIEWS, &c->at_views, MOST, 0, &entry, &count)))
+                c, sl_store_read(c->config.store, SL_LOG_VIEWS, &c->at_views, MAX, 0, &entry, &count)))
             return;
         for (size_t i = 0; i < count; i++) {
             const void *body;
@@ -78,7 +78,7 @@ void sl_controller_read_views(sl_controller *c) {
             else
                 sl_store_refuse(c->config.store);
         }
-    } while (count == MOST);
+    } while (count == MAX);
     if (sl_closing_ready(&c->hold.closing))
         next_look(c);
     else

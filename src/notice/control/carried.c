@@ -3,7 +3,7 @@
 
 #define BEYOND 1.1        /* as a validation's (notice/validate/expect.c) */
 #define SPREADS 2         /* so many coefficients of variation come on top */
-#define LATENCY_LEAST 0.1 /* ms */
+#define LATENCY_MIN 0.1   /* ms */
 #define ANOTHER_WAY 2     /* times what was tested: calls that carry that much go another way */
 
 typedef struct profile {
@@ -83,7 +83,7 @@ static int slow_by_rate(const sl_tested_direction *t, proof was, proof is) {
 
 static int slow_by_latency(const sl_tested_direction *t, proof was, proof is) {
     return was.latency_ms > 0 && is.latency_ms * BEYOND > t->latency_ms &&
-           t->latency_ms > BEYOND * was.latency_ms && t->latency_ms > was.latency_ms + LATENCY_LEAST;
+           t->latency_ms > BEYOND * was.latency_ms && t->latency_ms > was.latency_ms + LATENCY_MIN;
 }
 
 static void say(const sl_tested_direction *t, proof was, int by_rate, sl_suspect *s) {

@@ -71,7 +71,7 @@ sl_status sl_collection_add(sl_collection *c, const sl_nodes *nodes, const sl_me
     const sl_job_node *node = sl_nodes_find(nodes, head->node);
     if (!c->round || head->round != c->round || !node || head->rank < 0 || head->rank >= c->ranks)
         return SL_OK;
-    if (c->calls + head->count <= SL_COLLECTION_MOST) {
+    if (c->calls + head->count <= SL_COLLECTION_MAX) {
         SL_TRY(sl_grow(&c->call, &c->capacity, c->calls + head->count, sizeof *c->call));
         for (uint32_t i = 0; i < head->count; i++) {
             sl_call *call = &c->call[c->calls++];

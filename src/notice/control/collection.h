@@ -5,7 +5,7 @@
 #include "notice/control/nodes.h"
 #include "notice/message/messages.h"
 
-#define SL_COLLECTION_MOST                                                                                   \
+#define SL_COLLECTION_MAX                                                                                    \
     ((size_t)1 << 23) /* records of all ranks; further ones are left out and counted                         \
                        */
 

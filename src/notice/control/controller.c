@@ -17,7 +17,7 @@
 #define AGAIN (20 * SL_SECOND)
 #define CLOCK_AGAIN (60 * SL_SECOND)
 #define CLOCK_RETRY (2 * SL_SECOND)
-#define MOST 512 /* entries of one reading */
+#define MAX 512 /* entries of one reading */
 
 /* ---- opening and closing ---- */
 
@@ -178,7 +178,7 @@ static void read_nodes(sl_controller *c) {
     size_t count;
     do {
         if (!sl_controller_answered(
-                c, sl_store_read(c->config.store, SL_LOG_NODES, &c->at_nodes, MOST, 0, &entry, &count)))
+                c, sl_store_read(c->config.store, SL_LOG_NODES, &c->at_nodes, MAX, 0, &entry, &count)))
             return;
         json_t *beats = json_array();
         for (size_t i = 0; i < count; i++)
@@ -188,7 +188,7 @@ static void read_nodes(sl_controller *c) {
         const json_t *beat;
         json_array_foreach(beats, i, beat) hear(c, beat);
         json_decref(beats);
-    } while (count == MOST);
+    } while (count == MAX);
     for (sl_job_node *node; (node = sl_nodes_expired(&c->nodes, c->now));) {
         tell_node(c, node, "is silent");
         drop_ranks(c);
@@ -243,7 +243,7 @@ static void take_over(sl_controller *c) {
            count > 0)
         ;
     while (sl_controller_answered(
-               c, sl_store_read(c->config.store, SL_LOG_VIEWS, &c->at_views, MOST, 0, &entry, &count)) &&
+               c, sl_store_read(c->config.store, SL_LOG_VIEWS, &c->at_views, MAX, 0, &entry, &count)) &&
            count > 0)
         ;
     c->taken_over = c->now;

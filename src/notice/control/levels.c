@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST 512 /* entries of one reading */
+#define MAX 512 /* entries of one reading */
 
 static int interrupted(const sl_controller *c, const sl_sample *sample) {
     for (int i = 0; i < SL_INTERRUPTIONS && i < c->interruptions; i++) {
@@ -65,7 +65,7 @@ static void became_slow(sl_controller *c, const sl_change *change, int64_t itera
 
 static void became_fast(sl_controller *c, const sl_change *change, int64_t iteration, int history) {
     int was_slow = c->view.slow;
-    int whole = !was_slow || change->after <= c->view.healthy_ms * (1 + SL_CHANGE_LEAST);
+    int whole = !was_slow || change->after <= c->view.healthy_ms * (1 + SL_CHANGE_MIN);
     const char *decided = !was_slow ? "" : whole ? "the verdict is cleared" : "still slow: another profile";
     c->view.slow = !whole;
     c->view.reliefs++;
@@ -96,7 +96,7 @@ static int work_changed(const sl_controller *c, const sl_change *change, char *w
     double after = usual_bytes(c, change->index, c->sample);
     double more = before > 0 ? after / before - 1 : 0;
     snprintf(why, size, "its messages carry %+.1f %%: other work", 100 * more);
-    return change->kind == SL_CHANGE_ONSET ? more >= SL_CHANGE_LEAST : more <= -SL_CHANGE_LEAST;
+    return change->kind == SL_CHANGE_ONSET ? more >= SL_CHANGE_MIN : more <= -SL_CHANGE_MIN;
 }
 
 static void take_sample(sl_controller *c, const sl_sample *sample) {
@@ -141,7 +141,7 @@ void sl_controller_read_iterations(sl_controller *c) {
     size_t count;
     do {
         if (!sl_controller_answered(c, sl_store_read(c->config.store, SL_LOG_ITERATIONS, &c->at_iterations,
-                                                     MOST, 0, &entry, &count)))
+                                                     MAX, 0, &entry, &count)))
             return;
         for (size_t i = 0; i < count; i++) {
             const void *body;
@@ -163,7 +163,7 @@ void sl_controller_read_iterations(sl_controller *c) {
         sl_sample sample; /* entries are no longer needed: what follows talks to the store */
         while (!c->failed && sl_iteration_samples_take(c->samples, c->now, &sample))
             take_sample(c, &sample);
-    } while (count == MOST && !c->failed);
+    } while (count == MAX && !c->failed);
 }
 
 void sl_controller_resume(sl_controller *c) {

@@ -54,7 +54,7 @@ sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job
         return SL_OK;
     const char *name = sl_json_text(beat, "node", ""), *clock = sl_json_text(beat, "clock", "");
     sl_job_node *n = sl_nodes_find(nodes, name);
-    if (!n && nodes->count >= SL_MOST_RANKS)
+    if (!n && nodes->count >= SL_MAX_WATCHED_RANKS)
         return SL_OK;
     if (!n)
         SL_TRY(make(nodes, name, &n));

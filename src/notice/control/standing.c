@@ -19,7 +19,7 @@ static sl_status need_ranks(sl_standing *s, size_t ranks) {
 
 sl_status sl_standing_places(sl_standing *s, const sl_nodes *nodes) {
     int world = sl_nodes_world(nodes);
-    if (world > 0 && world <= SL_MOST_RANKS)
+    if (world > 0 && world <= SL_MAX_WATCHED_RANKS)
         SL_TRY(need_ranks(s, (size_t)world));
     for (size_t i = 0; i < s->ranks; i++)
         s->rank[i].gone = s->rank[i].node >= 0;
@@ -35,7 +35,7 @@ sl_status sl_standing_places(sl_standing *s, const sl_nodes *nodes) {
 }
 
 sl_status sl_standing_block(sl_standing *s, const sl_message_block *block) {
-    if (block->rank < 0 || block->rank >= SL_MOST_RANKS || block->count < 1 || block->time < 0)
+    if (block->rank < 0 || block->rank >= SL_MAX_WATCHED_RANKS || block->count < 1 || block->time < 0)
         return SL_OK;
     SL_TRY(need_ranks(s, (size_t)block->rank + 1 > s->ranks ? (size_t)block->rank + 1 : s->ranks));
     s->rank[block->rank].ms = (float)((double)block->time / 1e6 / block->count);

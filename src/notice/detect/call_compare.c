@@ -419,7 +419,7 @@ sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_prof
         suspect[*count] = v.suspect[*count];
     if (status == SL_OK && v.count == 0)
         snprintf(text, sizeof text, "no rank computes and no transfer takes more than %.1f times what is %s",
-                 SL_SUSPECT_LEAST, healthy ? "healthy" : "usual of its kind");
+                 SL_SUSPECT_MIN, healthy ? "healthy" : "usual of its kind");
     else if (status == SL_OK && text[0] == 0)
         sl_suspect_text(&v.suspect[0], text, sizeof text);
     snprintf(reason, reason_size, "%s", text);

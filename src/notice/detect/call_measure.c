@@ -9,7 +9,7 @@
 enum { FEW = 3 };     /* occurrences, or groups of a kind, that say nothing */
 
 static int stands_out(const sl_call_measure *m, double error2, double span) {
-    return m->ratio > SL_SUSPECT_LEAST && m->excess > RELEVANT * span && m->excess > CERTAIN * sqrt(error2);
+    return m->ratio > SL_SUSPECT_MIN && m->excess > RELEVANT * span && m->excess > CERTAIN * sqrt(error2);
 }
 
 /* ---- computing ---- */

@@ -16,7 +16,7 @@
 #include "notice/detect/suspect.h"
 
 /** Over this, times what is expected. */
-#define SL_SUSPECT_LEAST 1.1
+#define SL_SUSPECT_MIN 1.1
 
 /** From calls and completions of ranks 0 to ranks - 1, in any order, over some iterations (five and more tell
  * well), times on one clock. `clock_error`: bound, ns, of the difference of any two ranks' clocks. SL_ENOMEM.

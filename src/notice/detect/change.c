@@ -200,7 +200,7 @@ static int confirm(sl_detector *d, int64_t start, double before, double after, s
  * from two thirds of 10 % on, when it ends at the level before the onset. */
 static double least_of(const sl_detector *d, double before, double after) {
     int back = d->healthy > 0 && after < before && fabs(log(after / d->healthy)) < 0.03;
-    return back ? log1p(SL_CHANGE_LEAST * 2 / 3) : log1p(SL_CHANGE_LEAST);
+    return back ? log1p(SL_CHANGE_MIN * 2 / 3) : log1p(SL_CHANGE_MIN);
 }
 
 /* The 10 % check, with more than that asked of few samples: `needed` standard errors on top. */
@@ -248,12 +248,12 @@ static int add_window(sl_detector *d, sl_change *change) {
     if (from - first < WINDOW)
         return 0;
     double before = median(d, first, from), after = median(d, from, d->samples);
-    if (before <= 0 || after <= 0 || fabs(log(after / before)) < log1p(SL_CHANGE_LEAST))
+    if (before <= 0 || after <= 0 || fabs(log(after / before)) < log1p(SL_CHANGE_MIN))
         return 0;
     int onset = after > before;
     while (from < d->samples - 1) {
         double ratio = d->sample[from % RING] / before;
-        if (onset ? ratio >= 1 + SL_CHANGE_LEAST : ratio <= 1 / (1 + SL_CHANGE_LEAST))
+        if (onset ? ratio >= 1 + SL_CHANGE_MIN : ratio <= 1 / (1 + SL_CHANGE_MIN))
             break;
         from++;
     }

@@ -30,7 +30,7 @@ typedef struct sl_change {
 } sl_change;
 
 /** A performance difference of less is a jitter. */
-#define SL_CHANGE_LEAST 0.10
+#define SL_CHANGE_MIN 0.10
 
 typedef struct sl_detector sl_detector;
 

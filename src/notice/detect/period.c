@@ -21,7 +21,7 @@ typedef struct sl_symbols {
 } sl_symbols;
 
 /* More different symbols than that are not kept: the caller starts anew. */
-#define SL_SYMBOLS_MOST 65536
+#define SL_SYMBOLS_MAX 65536
 
 static size_t place_of(const sl_symbol *symbol) {
     uint64_t mixed = sl_random_mix(symbol->communicator + SL_RANDOM_STEP);
@@ -85,7 +85,7 @@ static void sl_symbols_close(sl_symbols *symbols) {
 #define ROUNDS_POOR 128
 #define ROUNDS_RICH 4
 #define VISITS 6
-#define LOOP_MOST 32
+#define LOOP_MAX 32
 
 struct sl_period {
     sl_symbols symbols;
@@ -270,7 +270,7 @@ static int holds_loop(sl_period *p, const uint32_t *body, size_t lag) {
     uint32_t *rest = p->room;
     for (size_t i = 0; i < lag && count < p->history; i = next_other(body, lag, i))
         rest[count++] = body[i];
-    for (size_t step = 2; step <= LOOP_MOST && 3 * step < count; step++)
+    for (size_t step = 2; step <= LOOP_MAX && 3 * step < count; step++)
         for (size_t i = 0, same = 0; i < 2 * count && same < count; i++) {
             same = rest[i % count] == rest[(i + step) % count] ? same + 1 : 0;
             if (same == 2 * step)
@@ -372,7 +372,7 @@ static void forget(sl_period *p) {
 }
 
 sl_status sl_period_add(sl_period *p, const sl_symbol *symbol, int64_t start) {
-    if (p->symbols.symbols >= SL_SYMBOLS_MOST)
+    if (p->symbols.symbols >= SL_SYMBOLS_MAX)
         forget(p);
     size_t at = (size_t)p->calls & (p->history - 1);
     SL_TRY(sl_symbols_note(&p->symbols, symbol, p->calls, &p->number[at]));

@@ -15,16 +15,17 @@ static int is_from(int64_t value, int64_t least, int64_t most) {
 }
 
 static int is_block(const sl_message_block *b) {
-    return is_from(b->rank, 0, SL_MOST_RANKS - 1) && b->count > 0 && b->period >= 0 &&
-           is_from(b->number, 0, SL_MOST_NUMBER) && is_from(b->start, 0, SL_MOST_TIME) &&
-           is_from(b->end, b->start, SL_MOST_TIME) && is_from(b->time, 0, SL_MOST_TIME) &&
+    return is_from(b->rank, 0, SL_MAX_WATCHED_RANKS - 1) && b->count > 0 && b->period >= 0 &&
+           is_from(b->number, 0, SL_MAX_NUMBER) && is_from(b->start, 0, SL_MAX_TIME) &&
+           is_from(b->end, b->start, SL_MAX_TIME) && is_from(b->time, 0, SL_MAX_TIME) &&
            is_from(b->bytes, 0, INT64_MAX / 2);
 }
 
 static int is_call(const sl_call *c) {
-    return is_from(c->rank, -1, SL_MOST_RANKS - 1) && is_from(c->peer, SL_PEER_NULL, SL_MOST_RANKS - 1) &&
-           c->bytes <= INT64_MAX / 2 && is_from(c->start, 0, SL_MOST_TIME) &&
-           is_from(c->end, 0, SL_MOST_TIME) && is_from(c->device, -1, SL_MOST_TIME);
+    return is_from(c->rank, -1, SL_MAX_WATCHED_RANKS - 1) &&
+           is_from(c->peer, SL_PEER_NULL, SL_MAX_WATCHED_RANKS - 1) && c->bytes <= INT64_MAX / 2 &&
+           is_from(c->start, 0, SL_MAX_TIME) && is_from(c->end, 0, SL_MAX_TIME) &&
+           is_from(c->device, -1, SL_MAX_TIME);
 }
 
 /* Entries are copied: nobody promises that they lie where a struct may. */
@@ -48,7 +49,7 @@ const sl_message_head *sl_message_read(const sl_store_entry *entry, sl_message_k
         head->version != SL_MESSAGE_VERSION || head->kind != (uint32_t)kind ||
         (entry->size - sizeof *head) / size_of(kind) != head->count ||
         !memchr(head->node, 0, sizeof head->node) || !memchr(head->trouble, 0, sizeof head->trouble) ||
-        !is_from(head->rank, -1, SL_MOST_RANKS - 1) || !is_from(head->round, 0, SL_MOST_NUMBER) ||
+        !is_from(head->rank, -1, SL_MAX_WATCHED_RANKS - 1) || !is_from(head->round, 0, SL_MAX_NUMBER) ||
         head->look < 0 || head->lost < 0 || !are_within(kind, (const char *)(head + 1), head->count))
         return NULL;
     *body = head + 1;
@@ -182,8 +183,9 @@ sl_status sl_json_append(sl_store *store, const char *log, json_t *object, size_
 }
 
 static int is_rank(const json_t *row) {
-    return sl_json_within(row, "rank", 0, SL_MOST_RANKS - 1) && sl_json_within(row, "pid", 1, INT32_MAX) &&
-           sl_json_within(row, "size", 1, SL_MOST_RANKS) && sl_json_within(row, "period", 0, INT32_MAX);
+    return sl_json_within(row, "rank", 0, SL_MAX_WATCHED_RANKS - 1) &&
+           sl_json_within(row, "pid", 1, INT32_MAX) && sl_json_within(row, "size", 1, SL_MAX_WATCHED_RANKS) &&
+           sl_json_within(row, "period", 0, INT32_MAX);
 }
 
 int sl_beat_is(const json_t *beat) {
@@ -191,7 +193,7 @@ int sl_beat_is(const json_t *beat) {
     const json_t *ranks = json_object_get(beat, "ranks"), *row;
     size_t i;
     if (!name[0] || strlen(name) >= SL_NODE_NAME || !clock || strlen(clock) >= SL_CLOCK_NAME ||
-        !json_is_array(ranks) || json_array_size(ranks) > SL_MOST_RANKS ||
+        !json_is_array(ranks) || json_array_size(ranks) > SL_MAX_WATCHED_RANKS ||
         !sl_json_within(beat, "calls", 0, INT64_MAX) || !sl_json_within(beat, "lost", 0, INT64_MAX) ||
         !sl_json_within(beat, "validate", 0, 1))
         return 0;

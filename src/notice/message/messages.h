@@ -25,9 +25,9 @@
 #define SL_NODE_NAME 128
 #define SL_CLOCK_NAME 160
 
-#define SL_MOST_RANKS (1 << 17)           /* of a job */
-#define SL_MOST_TIME (INT64_C(1) << 60)   /* ns: 36 years since a machine was started */
-#define SL_MOST_NUMBER (INT64_C(1) << 50) /* of an iteration, a round, a record */
+#define SL_MAX_WATCHED_RANKS (1 << 17)   /* of a job */
+#define SL_MAX_TIME (INT64_C(1) << 60)   /* ns: 36 years since a machine was started */
+#define SL_MAX_NUMBER (INT64_C(1) << 50) /* of an iteration, a round, a record */
 
 #define SL_LOG_NODES "nodes"
 #define SL_LOG_ITERATIONS "iterations"

@@ -10,7 +10,7 @@
 
 /* Longer than a pass with a link that carries nothing: round trips, both directions, their ends. */
 #define STEP (4 * SL_SECOND)
-#define STEP_LEAST (500 * SL_MS)
+#define STEP_MIN (500 * SL_MS)
 #define ARRIVAL (5 * SL_SECOND) /* of a process that was started at the same time */
 #define CONNECTING SL_SECOND
 
@@ -34,7 +34,7 @@ static sl_time patience(const round *r, sl_time usual) {
     if (r->request->deadline <= 0)
         return usual;
     sl_time left = (r->request->deadline - (sl_now() - r->begin)) / 2;
-    return left < STEP_LEAST ? STEP_LEAST : left < usual ? left : usual;
+    return left < STEP_MIN ? STEP_MIN : left < usual ? left : usual;
 }
 
 /* Where the rank runs, to meet what it meets. */

@@ -111,9 +111,9 @@ sl_status sl_store_key_check(const char *key) {
     size_t length = 0;
     while (key[length] > ' ' && key[length] < 127)
         length++;
-    if (key[length] || length < SL_STORE_KEY_LEAST || length >= SL_STORE_KEY)
+    if (key[length] || length < SL_STORE_KEY_MIN || length >= SL_STORE_KEY)
         return sl_error(SL_EINVAL, "a job's key must have %d to %d characters of ASCII without blanks",
-                        SL_STORE_KEY_LEAST, SL_STORE_KEY - 1);
+                        SL_STORE_KEY_MIN, SL_STORE_KEY - 1);
     return SL_OK;
 }
 

@@ -20,7 +20,7 @@ typedef struct sl_store sl_store;
 
 #define SL_STORE_URL 512      /* of a URL, with its end */
 #define SL_STORE_KEY 257      /* of a key, with its end */
-#define SL_STORE_KEY_LEAST 16 /* characters of a key */
+#define SL_STORE_KEY_MIN 16   /* characters of a key */
 
 /** `url`: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// where the client library
  * has TLS (otherwise SL_EINVAL, which says so). Does not connect yet. `patience`: longest wait for an answer,
@@ -28,7 +28,7 @@ typedef struct sl_store sl_store;
 sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_store **store);
 void sl_store_close(sl_store *store);
 
-/** Whether `key` can be a job's: SL_STORE_KEY_LEAST characters or more, none of them a blank. SL_EINVAL. */
+/** Whether `key` can be a job's: SL_STORE_KEY_MIN characters or more, none of them a blank. SL_EINVAL. */
 sl_status sl_store_key_check(const char *key);
 
 /** The job's key; before anything is read or written. SL_EINVAL. */

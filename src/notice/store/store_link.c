@@ -17,7 +17,7 @@
 #endif
 
 enum { PAUSE_S = 1 };
-#define ANSWER_MOST ((size_t)64 << 20) /* bytes: whoever shares the server could send any number */
+#define ANSWER_MAX ((size_t)64 << 20) /* bytes: whoever shares the server could send any number */
 
 #if HAS_TLS
 static sl_status open_tls(sl_link *link) {
@@ -104,9 +104,8 @@ static redisReply *exchange_now(redisContext *redis, sl_time deadline, int *late
     }
     for (;;) { /* TLS may hold bytes that no poll tells of: wait only when a read brought none */
         size_t before = redis->reader->len;
-        if (before > ANSWER_MOST) {
-            snprintf(redis->errstr, sizeof redis->errstr, "an answer of more than %zu MiB",
-                     ANSWER_MOST >> 20);
+        if (before > ANSWER_MAX) {
+            snprintf(redis->errstr, sizeof redis->errstr, "an answer of more than %zu MiB", ANSWER_MAX >> 20);
             return NULL;
         }
         if (redisBufferRead(redis) != REDIS_OK)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAGIC = 0x534c564d, BATCH = 64, KEEP_EACH = 512, KEEP_MOST = 1 << 20 };
+enum { MAGIC = 0x534c564d, BATCH = 64, KEEP_EACH = 512, KEEP_MAX = 1 << 20 };
 #define SLICE (200 * SL_MS) /* of a wait for the store */
 #define PAUSE (50 * SL_MS)  /* before a store that is lost is asked again */
 #define GRACE SL_SECOND     /* for the store to show what was written to it */
@@ -54,7 +54,7 @@ static sl_status say(allgather_talk *t, allgather_word what, const void *bytes, 
         memcpy(message + sizeof top, bytes, size);
     sl_status status;
     while ((status = sl_store_append(t->store, t->log, message, sizeof top + size,
-                                     keep < KEEP_MOST ? keep : KEEP_MOST)) == SL_EPEER) {
+                                     keep < KEEP_MAX ? keep : KEEP_MAX)) == SL_EPEER) {
         sl_time now = sl_now();
         if (now >= deadline)
             break;

@@ -7,9 +7,9 @@
 #define BEYOND 1.1        /* Falcon's 10 % */
 #define SPREADS 2         /* so many coefficients of variation come on top */
 #define ONCE 0.1          /* what one repeat is taken to vary by, which does not say it */
-#define LATENCY_LEAST 0.1 /* ms */
+#define LATENCY_MIN 0.1   /* ms */
 #define STOPPED 0.1       /* share of time that a control group was stopped */
-enum { LEAST = 3 };       /* members of a kind that can be compared */
+enum { MIN = 3 };         /* members of a kind that can be compared */
 
 int sl_judge_kind(const sl_measured_link *link) {
     return link->from_host != link->to_host ? SL_LINKS_FAR : SL_LINKS_NEAR;
@@ -43,7 +43,7 @@ static void settle(const sl_judge *j, sl_kind *kind, double *value, int values, 
     if (j->m->repeats < 2 && kind->cv < ONCE)
         kind->cv = ONCE;
     kind->factor = BEYOND + SPREADS * kind->cv;
-    kind->expected = kind->given ? reference : members >= LEAST ? kind->median : 0;
+    kind->expected = kind->given ? reference : members >= MIN ? kind->median : 0;
 }
 
 static void expect_devices(sl_judge *j, const sl_reference *reference) {
@@ -149,7 +149,7 @@ static int slow_by_latency(const sl_judge *j, const sl_measured_link *l) {
     const sl_kind *delay = &j->v->kinds.latency[sl_judge_kind(l)];
     double least = l->best_ms > 0 ? l->best_ms : l->latency_ms;
     return l->latency_ms > 0 && delay->expected > 0 && l->latency_ms > delay->factor * delay->expected &&
-           least > BEYOND * delay->expected && least > delay->expected + LATENCY_LEAST;
+           least > BEYOND * delay->expected && least > delay->expected + LATENCY_MIN;
 }
 
 static void judge_link(sl_judge *j, sl_measured_link *l) {

@@ -22,8 +22,8 @@ enum {
     PING_BYTES = 64,
     CHUNK = 64 << 10,       /* of a block, written at once */
     BLOCK_FIRST = 16 << 10, /* 130 ms at 1 Mbit/s */
-    BLOCK_LEAST = 64 << 10,
-    BLOCK_MOST = 64 << 20
+    BLOCK_MIN = 64 << 10,
+    BLOCK_MAX = 64 << 20
 };
 #define PING_TIME (20 * SL_MS)
 #define BLOCK_TIME (20 * SL_MS) /* a block that takes so long is measured well */
@@ -84,7 +84,7 @@ static uint64_t next_size(uint64_t size, sl_time took) {
     double wanted = (double)size * 1.5 * (double)BLOCK_TIME / (double)(took > 1000 ? took : 1000);
     double least = 2 * (double)size, most = 8 * (double)size;
     wanted = wanted < least ? least : wanted > most ? most : wanted;
-    return wanted > BLOCK_MOST ? BLOCK_MOST : (uint64_t)wanted;
+    return wanted > BLOCK_MAX ? BLOCK_MAX : (uint64_t)wanted;
 }
 
 static int send_blocks(int file, sl_time limit) {
@@ -103,8 +103,8 @@ static int send_blocks(int file, sl_time limit) {
         }
         if (sl_wire_receive(file, &got, sizeof got, deadline) != 0 || got.took < 0)
             return -1;
-        int measured = got.took >= BLOCK_TIME && (size >= BLOCK_LEAST || got.took >= 5 * BLOCK_TIME);
-        if (measured || size >= BLOCK_MOST || sl_now() - begin >= DIRECTION_TIME)
+        int measured = got.took >= BLOCK_TIME && (size >= BLOCK_MIN || got.took >= 5 * BLOCK_TIME);
+        if (measured || size >= BLOCK_MAX || sl_now() - begin >= DIRECTION_TIME)
             break;
         size = next_size(size, got.took);
     }

@@ -40,8 +40,8 @@ static sl_status take_time(const sl_options *o, void *time) {
     return SL_OK;
 }
 
-#define MOST_MEMBERS 1000000
-#define MOST_IDS (1 << 30)
+#define MAX_MEMBERS 1000000
+#define MAX_IDS (1 << 30)
 
 static const sl_option options[] = {
     SL_OPTION("ranks", INT, sl_validate_request, ranks, .least = 1, .most = 10000),
@@ -59,10 +59,10 @@ static const sl_option options[] = {
     SL_OPTION("key", SECRET, sl_validate_request, key, .most = SL_STORE_KEY),
     SL_OPTION("job", TEXT, sl_validate_request, job),
     SL_OPTION("round", TEXT, sl_validate_request, round),
-    SL_OPTION("member", INT, sl_validate_request, member, .most = MOST_MEMBERS),
-    SL_OPTION("members", INT, sl_validate_request, members, .least = 1, .most = MOST_MEMBERS),
-    SL_OPTION("rank", INT, sl_validate_request, rank, .most = MOST_IDS),
-    SL_OPTION("pid", INT, sl_validate_request, pid, .least = -1, .most = MOST_IDS),
+    SL_OPTION("member", INT, sl_validate_request, member, .most = MAX_MEMBERS),
+    SL_OPTION("members", INT, sl_validate_request, members, .least = 1, .most = MAX_MEMBERS),
+    SL_OPTION("rank", INT, sl_validate_request, rank, .most = MAX_IDS),
+    SL_OPTION("pid", INT, sl_validate_request, pid, .least = -1, .most = MAX_IDS),
     SL_OPTION("gemm", FLAG, sl_validate_request, gemm),
     SL_OPTION("result", TEXT, sl_validate_request, result),
     SL_OPTIONS_END};

@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST = sizeof((sl_addresses *)0)->text / sizeof((sl_addresses *)0)->text[0] };
+enum { MAX = sizeof((sl_addresses *)0)->text / sizeof((sl_addresses *)0)->text[0] };
 
 static void add(sl_addresses *a, const char *text) {
     for (int i = 0; i < a->count; i++)
         if (strcmp(a->text[i], text) == 0)
             return;
-    if (a->count < MOST)
+    if (a->count < MAX)
         snprintf(a->text[a->count++], sizeof a->text[0], "%s", text);
 }
 

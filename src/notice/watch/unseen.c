@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 4096 };
+enum { MAX = 4096 };
 
 static void take(sl_unseen *u, const char *line) {
     int place = 0;
@@ -46,7 +46,7 @@ void sl_unseen_read(const char *folder, sl_unseen *unseen) {
         if (length < 8 || strcmp(entry->d_name + length - 7, ".unseen") != 0)
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (sl_file_read_most(path, MOST, &content, &size) != SL_OK)
+        if (sl_file_read_most(path, MAX, &content, &size) != SL_OK)
             continue;
         take_lines(unseen, content);
         sl_free(content);

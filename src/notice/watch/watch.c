@@ -444,7 +444,7 @@ static sl_status claim_late(void *context) {
 
 /* The program runs: from here on trouble is said and not returned. */
 static void attend(watching *w) {
-    if (sl_writer_open(SL_WRITER_MOST, &w->writer) != SL_OK)
+    if (sl_writer_open(SL_WRITER_MAX, &w->writer) != SL_OK)
         sl_view_say(&w->view, "%s; nothing is kept", sl_error_text());
     if (w->site.is_agent && w->place.rank == 0) {
         sl_program_examine(w->request->command, w->untold, sizeof w->untold - 64);

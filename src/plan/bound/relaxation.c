@@ -140,7 +140,7 @@ static void count_frees(sl_relaxation *r, int s) {
 /* ---- heads and tails ---- */
 
 /* Prefixes (or suffixes) of chains of ops on one rank that must come before (after) an op. */
-#define MOST_CHAINS 64
+#define MAX_CHAINS 64
 typedef struct chain {
     const sl_time *value; /* heads, ascending, or tails, descending: the far end comes first */
     sl_time time;
@@ -174,7 +174,7 @@ typedef struct relaxation_pass {
 
 static void add_chain(chain *chains, int *count, sl_time *work, const sl_relaxation *r, const sl_time *value,
                       int stage, int kind, int from, int to, int ascending) {
-    if (to <= from || *count == MOST_CHAINS || r->time[kind][stage] == 0)
+    if (to <= from || *count == MAX_CHAINS || r->time[kind][stage] == 0)
         return;
     int node = sl_relaxation_node(r, stage, kind, 0);
     chains[(*count)++] = (chain){.value = value + node,
@@ -188,7 +188,7 @@ static void add_chain(chain *chains, int *count, sl_time *work, const sl_relaxat
 /* What must have ended on the rank before op (stage, kind, k) starts. */
 static sl_time machine_head(const relaxation_pass *p, int stage, int kind, int k) {
     const sl_relaxation *r = p->r;
-    chain chains[MOST_CHAINS];
+    chain chains[MAX_CHAINS];
     int count = 0, base = r->first[stage] / 3;
     sl_time work = 0;
     int inputs = kind == SL_F ? r->needs_i[base + k] : kind == SL_I ? k : k + 1;
@@ -209,7 +209,7 @@ static sl_time machine_head(const relaxation_pass *p, int stage, int kind, int k
 /* What must still run on the rank after op (stage, kind, k). */
 static sl_time machine_tail(const relaxation_pass *p, int stage, int kind, int k) {
     const sl_relaxation *r = p->r;
-    chain chains[MOST_CHAINS];
+    chain chains[MAX_CHAINS];
     int count = 0, base = r->first[stage] / 3, n = r->count[stage];
     sl_time work = 0;
     int forwards = kind == SL_F ? k + 1 : kind == SL_I ? r->frees_i[base + k] : r->frees_w[base + k];
@@ -393,7 +393,7 @@ static sl_status make_pass(sl_relaxation *r, int deep, relaxation_pass *p) {
     int64_t looks = 0;
     for (int s = 0; s < problem->stages; s++)
         looks += 9 * (int64_t)r->count[s] * r->count[s] * problem->stages / problem->ranks;
-    p->deep = deep && looks < 100 * 1000 * 1000 && 3 * problem->stages / problem->ranks <= MOST_CHAINS;
+    p->deep = deep && looks < 100 * 1000 * 1000 && 3 * problem->stages / problem->ranks <= MAX_CHAINS;
     return SL_OK;
 }
 

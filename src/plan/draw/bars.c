@@ -10,7 +10,7 @@
 #define ROW 26.0
 #define BAR 17.0
 #define OWN_PLOT 560.0
-#define LEAST_PLOT 80.0
+#define MIN_PLOT 80.0
 #define FONT 12.0
 #define LETTER 7.2
 #define BOTTOM 52.0
@@ -109,7 +109,7 @@ sl_status sl_draw_bars(const sl_bars *bars, FILE *out) {
     f.top = TOP + (lines > 1 ? 17 * (lines - 1) : 0);
     const double height = f.top + ROW * bars->count + BOTTOM;
     f.plot = width - f.left - notes;
-    if (f.plot < LEAST_PLOT)
+    if (f.plot < MIN_PLOT)
         return sl_error(SL_EINVAL,
                         "the picture is too narrow for its letters: make it wider, or them smaller");
     f.axis = axis_of(bars, f.plot);

@@ -11,18 +11,18 @@
 #define LEFT 76.0
 #define TOP 44.0
 #define TOP_UNTITLED 24.0
-#define LEAST_PLOT 100.0
+#define MIN_PLOT 100.0
 #define NARROW 280.0 /* names stand below a plot that would be narrower beside them */
 #define FONT 12.0
 #define RIGHT 14.0
 #define OWN_PLOT 620.0 /* without a style */
-#define LEAST_HEIGHT 360.0
+#define MIN_HEIGHT 360.0
 #define BOTTOM 56.0
 #define LABEL_GAP 12.0 /* from the plot to the names */
 #define SAMPLE 34.0    /* the piece of line before a name */
 #define LABEL_ROW 17.0
 #define LETTER 7.2
-#define MOST_MARKERS 24
+#define MAX_MARKERS 24
 
 /* After Okabe and Ito, without the yellow that white paper swallows. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#a0447e", "#000000", "#4ba3d9"};
@@ -293,7 +293,7 @@ static double aside(const chart_picture *p, int k) {
 
 static void draw_markers(const chart_picture *p, int k, FILE *out) {
     const sl_chart *c = p->chart;
-    int every = c->x ? (c->points + MOST_MARKERS - 1) / MOST_MARKERS : 1;
+    int every = c->x ? (c->points + MAX_MARKERS - 1) / MAX_MARKERS : 1;
     for (int i = 0; i < c->points; i++) {
         int point = p->places[i].point, alone = 1;
         double y = value_of(c, k, point);
@@ -371,9 +371,9 @@ static sl_status divide(chart_picture *p) {
     const int lines = sl_style_title(p->title, 0, 0, width - LEFT, NULL);
     p->top = lines > 0 ? TOP + 17 * (lines - 1) : TOP_UNTITLED;
     p->height = LABEL_ROW * (p->below ? 0 : c->count + 1);
-    if (p->height < fmin(LEAST_HEIGHT, p->plot * 0.62))
-        p->height = fmin(LEAST_HEIGHT, p->plot * 0.62);
-    if (p->plot < LEAST_PLOT)
+    if (p->height < fmin(MIN_HEIGHT, p->plot * 0.62))
+        p->height = fmin(MIN_HEIGHT, p->plot * 0.62);
+    if (p->plot < MIN_PLOT)
         return sl_error(SL_EINVAL,
                         "the picture is too narrow for its letters: make it wider, or them smaller");
     return SL_OK;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define MARGIN 10 /* "rank 1023 " */
-#define MOST_COLUMNS 500
+#define MAX_COLUMNS 500
 
 /* Colours that differ in brightness too: F blue, I orange, W green, B purple, collectives grey, moves to
  * host memory and back cyan. */
@@ -127,7 +127,7 @@ static int is_free(const char *axis, int at, int length) {
 /* Labels at both ends and, where there is room, at quarters of the width. */
 static void print_axis(sl_time end, int columns, FILE *out) {
     static const int quarters[] = {0, 4, 2, 1, 3};
-    char axis[MOST_COLUMNS + 2];
+    char axis[MAX_COLUMNS + 2];
     memset(axis, ' ', sizeof axis);
     for (int i = 0; i < 5; i++) {
         char label[32];
@@ -191,7 +191,7 @@ static void draw(chart *c, int colour, FILE *out) {
 }
 
 sl_status sl_draw_text(const sl_timeline *t, const sl_text_options *options, FILE *out) {
-    int width = options->width < 40 ? 40 : options->width > MOST_COLUMNS ? MOST_COLUMNS : options->width;
+    int width = options->width < 40 ? 40 : options->width > MAX_COLUMNS ? MAX_COLUMNS : options->width;
     chart c = {.t = t, .columns = width - MARGIN};
     SL_TRY(sl_chunks_make(t, &c.chunks));
     sl_status status = sl_alloc(&c.row, (size_t)c.columns, sizeof *c.row);

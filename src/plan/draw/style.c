@@ -55,7 +55,7 @@ typedef struct lettering {
 static const lettering title_letters = {8.7, 17.0, "font-size=\"14\" font-weight=\"bold\""},
                        plain_letters = {6.0, 15.0, "fill=\"#444\""};
 
-#define MOST_LINE 1000
+#define MAX_LINE 1000
 
 /* Where the line that begins at `from` ends: behind a word, or within one that is longer than a line. */
 static size_t line_end(const char *text, size_t from, size_t most) {
@@ -74,9 +74,9 @@ static size_t line_end(const char *text, size_t from, size_t most) {
 static int put_lines(const char *text, const lettering *l, double x, double y, double room, FILE *out) {
     size_t most = room > 8 * l->letter ? (size_t)(room / l->letter) : 8;
     int lines = 0;
-    most = most > MOST_LINE ? MOST_LINE : most;
+    most = most > MAX_LINE ? MAX_LINE : most;
     for (size_t at = 0; text && text[at]; lines++) {
-        char line[MOST_LINE + 1];
+        char line[MAX_LINE + 1];
         size_t end = line_end(text, at, most);
         snprintf(line, sizeof line, "%.*s", (int)(end - at), text + at);
         if (out) {

@@ -6,7 +6,7 @@
 
 #define LEFT SL_SVG_LEFT
 #define PLOT 1100.0 /* the longest timeline */
-#define LEAST_PLOT 100.0
+#define MIN_PLOT 100.0
 #define TITLE 30.0
 #define TITLE_LINE 17.0
 #define NO_TITLE 8.0
@@ -357,7 +357,7 @@ static void draw_picture(FILE *out, svg_picture *p) {
 sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_draw_style *style, FILE *out) {
     svg_picture p = {.charts = charts, .count = count, .content.style = style};
     p.content.plot = sl_style_width(style, LEFT + PLOT + SL_SVG_RIGHT, SL_SVG_FONT) - LEFT - SL_SVG_RIGHT;
-    if (p.content.plot < LEAST_PLOT)
+    if (p.content.plot < MIN_PLOT)
         return sl_error(SL_EINVAL,
                         "the picture is too narrow for its letters: make it wider, or them smaller");
     p.axis = axis_of(charts, count, style, p.content.plot);

@@ -136,8 +136,8 @@ static void add_cumulative(sl_builder *b, int rank) {
 /* Any changes whatever. */
 static void add_reservoir(sl_builder *b, int rank) {
     sl_protobuf_clear(&b->two);
-    sl_protobuf_int(&b->two, RESERVOIR_LEAST, -((int64_t)1 << 60));
-    sl_protobuf_int(&b->two, RESERVOIR_MOST, b->memory.limit[rank]);
+    sl_protobuf_int(&b->two, RESERVOIR_MIN, -((int64_t)1 << 60));
+    sl_protobuf_int(&b->two, RESERVOIR_MAX, b->memory.limit[rank]);
     for (int stage = 0; stage < b->p->stages; stage++)
         for (int m = 0; sl_problem_rank(b->p, stage) == rank && m < b->p->microbatches; m++) {
             sl_exact_time at[4];

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define MOST_OPS 60000             /* the model grows with the square of what a rank's ops share */
+#define MAX_OPS 60000              /* the model grows with the square of what a rank's ops share */
 #define HORIZON ((int64_t)1 << 48) /* units; CP-SAT adds coefficients times these in int64 */
 
 /* The microbatch that runs through the stage before `microbatch`; -1: none. With `microbatches`: the last. */
@@ -210,8 +210,8 @@ static sl_status sort_hint(sl_builder *b) {
 static sl_status prepare(sl_builder *b) {
     const sl_problem *p = b->p;
     size_t ops = (size_t)p->stages * (size_t)p->microbatches * 3;
-    if (ops > MOST_OPS)
-        return sl_error(SL_ENONE, "the exact solver takes %d ops, this problem has %zu", MOST_OPS, ops);
+    if (ops > MAX_OPS)
+        return sl_error(SL_ENONE, "the exact solver takes %d ops, this problem has %zu", MAX_OPS, ops);
     SL_TRY(sl_alloc(&b->model->start, ops, sizeof *b->model->start));
     for (size_t i = 0; i < ops; i++)
         b->model->start[i] = -1;

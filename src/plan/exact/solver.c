@@ -166,7 +166,7 @@ static solver_talk get_blob(const solver_child *c, unsigned char *letter, sl_blo
         size |= (uint64_t)header[1 + i] << 8 * i;
     *letter = header[0];
     if ((*letter != SL_SOLVER_RESPONSE && *letter != SL_SOLVER_REASON && *letter != SL_SOLVER_OTHER) ||
-        size > SL_SOLVER_MOST)
+        size > SL_SOLVER_MAX)
         return TALK_GARBAGE;
     if (sl_alloc(&blob->bytes, (size_t)size + 1, 1) != SL_OK)
         return TALK_MEMORY;
@@ -188,9 +188,9 @@ sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_
     solver_child c;
     unsigned char letter = 0;
     *response = (sl_blob){0};
-    if (model->size > SL_SOLVER_MOST || parameters->size > SL_SOLVER_MOST)
+    if (model->size > SL_SOLVER_MAX || parameters->size > SL_SOLVER_MAX)
         return sl_error(SL_ENONE, "the model for the solver has %zu bytes; at most %zu", model->size,
-                        SL_SOLVER_MOST);
+                        SL_SOLVER_MAX);
     SL_TRY(start(solver, limit_s, stop, &c));
     solver_talk done = converse(&c, model, parameters, &letter, response);
     int ended;

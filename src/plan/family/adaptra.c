@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define MOST_OPS 4000 /* that the other rules are tried for */
+#define MAX_OPS 4000 /* that the other rules are tried for */
 
 static int least(int a, int b) {
     return a < b ? a : b;
@@ -128,7 +128,7 @@ sl_status sl_family_adaptra(const sl_problem *p, sl_order *order) {
             x0 = x[0];
         status = sl_list_schedule(p, &rule, order);
     }
-    if (status == SL_OK && p->limit && p->parts == 1 && 3 * p->stages * p->microbatches <= MOST_OPS)
+    if (status == SL_OK && p->limit && p->parts == 1 && 3 * p->stages * p->microbatches <= MAX_OPS)
         status = improve(p, &rule, order);
     sl_free(x);
     return status == SL_ENONE ? sl_error(SL_ENONE, "adaptra: no schedule fits into the memory limit")

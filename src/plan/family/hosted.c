@@ -3,7 +3,7 @@
 #include "plan/lower/program.h"
 #include "plan/timing/replay.h"
 
-#define MOST_OPS 20000 /* beyond, only the two ends are tried */
+#define MAX_OPS 20000 /* beyond, only the two ends are tried */
 
 typedef struct host_choice {
     const sl_family *family;
@@ -95,7 +95,7 @@ static sl_status try_limits(host_choice *c) {
     SL_TRY(try_limit(c, 0));
     SL_TRY(try_limit(c, -1));
     SL_TRY(try_limit(c, most));
-    if (c->family->placements & SL_LABORIOUS || 3 * p->stages * p->microbatches * p->parts > MOST_OPS)
+    if (c->family->placements & SL_LABORIOUS || 3 * p->stages * p->microbatches * p->parts > MAX_OPS)
         return SL_OK;
     for (int held = most - 1; held > 0; held -= held > 8 ? held / 4 : 1)
         SL_TRY(try_limit(c, held));

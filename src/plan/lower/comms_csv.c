@@ -4,7 +4,7 @@
 
 /* Stages of a rank whose weights are gathered at a time, as PyTorch has it: one forward, one backward, one
  * that is fetched meanwhile. */
-#define MOST_ACTIVE 3
+#define MAX_ACTIVE 3
 
 typedef enum cell_kind { STEP, SEND, RECEIVE, UNSHARD, RESHARD, REDUCE_GRAD } cell_kind;
 
@@ -38,11 +38,11 @@ typedef struct sharding {
     int actives;           /* active stages */
 } sharding;
 
-/* The next stages from step `i` on into s->wanted and next[MOST_ACTIVE + 1], in the order in which they come;
+/* The next stages from step `i` on into s->wanted and next[MAX_ACTIVE + 1], in the order in which they come;
  * a pair counts as a whole and may bring one more. */
 static int next_stages(sharding *s, int i, int32_t *next) {
     int found = 0;
-    while (i < s->rank->steps && found < MOST_ACTIVE && found < s->to_come) {
+    while (i < s->rank->steps && found < MAX_ACTIVE && found < s->to_come) {
         int last = i + s->rank->step[i].op.paired;
         for (; i <= last; i++) {
             int32_t stage = s->rank->step[i].op.stage;
@@ -57,7 +57,7 @@ static int next_stages(sharding *s, int i, int32_t *next) {
 
 /* Drops the stages that are not among the next ones and fetches those that are. */
 static sl_status shard(sharding *s, int i, csv_row *r) {
-    int32_t next[MOST_ACTIVE + 1];
+    int32_t next[MAX_ACTIVE + 1];
     int found = next_stages(s, i, next), stay = 0;
     for (int n = 0; n < found; n++)
         stay += s->active[next[n]];

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define MOST_WIRES 4096 /* each name is compared with all before it */
+#define MAX_WIRES 4096 /* each name is compared with all before it */
 
 typedef struct link_item {
     double latency_ms, jitter_ms, transfer_ms, bandwidth_gbps, message_mb;
@@ -106,8 +106,8 @@ static sl_status share(const sl_yaml_node *links, int ranks, int *wires, int fro
 sl_status sl_read_shared(const sl_yaml_node *shared, int ranks, int **wires) {
     if (shared->kind != SL_NODE_LIST)
         return sl_node_error(shared, "must be a list of {name, links}");
-    if (shared->children > MOST_WIRES)
-        return sl_node_error(shared, "has %d wires; at most %d", shared->children, MOST_WIRES);
+    if (shared->children > MAX_WIRES)
+        return sl_node_error(shared, "has %d wires; at most %d", shared->children, MAX_WIRES);
     SL_TRY(sl_alloc(wires, (size_t)ranks * (size_t)ranks, sizeof **wires));
     for (int i = 0; i < ranks * ranks; i++)
         (*wires)[i] = i;

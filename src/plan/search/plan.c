@@ -226,7 +226,7 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
     return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", sl_error_text());
 }
 
-enum { MOST_FAMILIES = 64 };
+enum { MAX_FAMILIES = 64 };
 
 static sl_status refuse_name(const char *schedule) {
     char known[512] = "auto, optimal";
@@ -234,8 +234,8 @@ static sl_status refuse_name(const char *schedule) {
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, ", %s", family->name);
     }
-    const char *names[MOST_FAMILIES] = {"auto", "optimal"};
-    for (int i = 0; sl_families[i].name && i < MOST_FAMILIES - 3; i++)
+    const char *names[MAX_FAMILIES] = {"auto", "optimal"};
+    for (int i = 0; sl_families[i].name && i < MAX_FAMILIES - 3; i++)
         names[i + 2] = sl_families[i].name;
     const char *near = sl_suggest(schedule, names);
     return sl_error(SL_EINVAL, "'%s' is no schedule%s%s%s; there are %s", schedule,

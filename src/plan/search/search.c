@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_THREADS 8
+#define MAX_THREADS 8
 
 typedef struct order_search {
     const sl_problem *problem;
@@ -84,13 +84,13 @@ static void *work(void *argument) {
 
 static int thread_count(const sl_plan_options *options) {
     long count = options->threads > 0 ? options->threads : sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > MOST_THREADS ? MOST_THREADS : (int)count;
+    return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
 }
 
 /* Runs the workers; where a thread cannot be had, its work is done here. */
 static void run_workers(worker *workers, int count) {
-    pthread_t thread[MOST_THREADS];
-    int started[MOST_THREADS] = {0};
+    pthread_t thread[MAX_THREADS];
+    int started[MAX_THREADS] = {0};
     for (int i = 1; i < count; i++)
         started[i] = pthread_create(&thread[i], NULL, work, &workers[i]) == 0;
     work(&workers[0]);
@@ -118,7 +118,7 @@ static sl_status collect(order_search *s, worker *workers, int count) {
 
 /* Everything but the end of each worker's last chain is a function of the seed. */
 static sl_status anneal(order_search *s) {
-    worker workers[MOST_THREADS] = {0};
+    worker workers[MAX_THREADS] = {0};
     int count = thread_count(s->options);
     for (int i = 0; i < count; i++)
         workers[i].chains = (sl_chains){.starts = &s->starts,

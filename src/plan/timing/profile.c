@@ -143,10 +143,10 @@ static sl_status median_collectives(const sl_timeline *measured, int first, int 
     return SL_OK;
 }
 
-enum { LANES_MOST = 16 };
+enum { LANES_MAX = 16 };
 
 typedef struct lanes {
-    sl_time from[LANES_MOST], until[LANES_MOST]; /* of the latest messages of a link */
+    sl_time from[LANES_MAX], until[LANES_MAX]; /* of the latest messages of a link */
 } lanes;
 
 /* Most messages that occupied each link at once. */
@@ -161,13 +161,13 @@ static sl_status count_lanes(const sl_timeline *measured, sl_problem *problem) {
         sl_link *link = &problem->link[t->from * ranks + t->to];
         lanes *l = &links[t->from * ranks + t->to];
         int busy = 1, first = 0;
-        for (int lane = 0; lane < LANES_MOST; lane++) {
+        for (int lane = 0; lane < LANES_MAX; lane++) {
             busy += l->until[lane] > t->start && l->from[lane] < t->end;
             first = l->until[lane] < l->until[first] ? lane : first;
         }
         l->from[first] = t->start;
         l->until[first] = t->end;
-        busy = busy < LANES_MOST ? busy : LANES_MOST;
+        busy = busy < LANES_MAX ? busy : LANES_MAX;
         if (busy > 1 && busy > link->lanes)
             link->lanes = busy;
     }

@@ -283,7 +283,7 @@ sl_status sl_file_finish(sl_traced *t, sl_file *f) {
 
 /* ---- names ---- */
 
-enum { NAMES_MOST = 512, NAME_LENGTH = 64 };
+enum { NAMES_MAX = 512, NAME_LENGTH = 64 };
 
 struct sl_name {
     char text[NAME_LENGTH]; /* numbers written as N */
@@ -302,7 +302,7 @@ sl_status sl_name_count(sl_traced *t, const char *name) {
             t->name[i].count++;
             return SL_OK;
         }
-    if (t->names == NAMES_MOST)
+    if (t->names == NAMES_MAX)
         return SL_OK;
     SL_TRY(sl_grow(&t->name, &t->name_room, t->names + 1, sizeof *t->name));
     memcpy(t->name[t->names].text, text, used + 1);

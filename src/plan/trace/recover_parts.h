@@ -67,9 +67,9 @@ int sl_recover_share_a_clock(const sl_recovery *r);
 /** Latency and transfer time of each link into the result's problem. */
 sl_status sl_recover_links(sl_recovery *r, sl_carried *carried, size_t count);
 
-#define SL_QUEUE_MOST ((sl_time)(2 * SL_MAX_OP_MS * 1e6)) /* ns; a problem has no longer transfers */
+#define SL_QUEUE_MAX ((sl_time)(2 * SL_MAX_OP_MS * 1e6)) /* ns; a problem has no longer transfers */
 
 /** The longest transfer time of a link whose `count` messages, in the order of arrival, cannot be
  * contradicted when each takes `delay` by itself: what queues arrives that long behind what was ready before
- * it. 0 where no positive one can be; SL_QUEUE_MOST where nothing bounds it. n log n. SL_ENOMEM. */
+ * it. 0 where no positive one can be; SL_QUEUE_MAX where nothing bounds it. n log n. SL_ENOMEM. */
 sl_status sl_queue_bound(const sl_carried *c, int count, sl_time delay, sl_time *transfer);

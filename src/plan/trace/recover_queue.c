@@ -86,7 +86,7 @@ static void rank_by_ready(queue *q) {
 static sl_time find_bound(queue *q, sl_time delay) {
     const sl_time allowance = delay / 20 + 1000 - delay;
     rank_by_ready(q);
-    for (sl_time transfer = SL_QUEUE_MOST;;) {
+    for (sl_time transfer = SL_QUEUE_MAX;;) {
         const sl_time next = next_bound(q, transfer, allowance);
         if (next <= 0 || next == transfer)
             return next > 0 ? next : 0;
@@ -98,7 +98,7 @@ sl_status sl_queue_bound(const sl_carried *c, int count, sl_time delay, sl_time 
     queue q = {.c = c};
     while (q.count < count && c[q.count].arrive != SL_TIME_NEVER) /* those stand last */
         q.count++;
-    *transfer = SL_QUEUE_MOST;
+    *transfer = SL_QUEUE_MAX;
     if (q.count == 0)
         return SL_OK;
     q.begin = c->ready;

@@ -148,7 +148,7 @@ static sl_status keep(sl_trainer *t, const pair_profiling *p) {
 
 /* Gathers what all ranks saw; the leader makes its table. */
 static sl_status collect(sl_trainer *t, pair_profiling *p, int halves) {
-    const size_t most = 2 * (size_t)p->count * SL_PING_MOST;
+    const size_t most = 2 * (size_t)p->count * SL_PING_MAX;
     size_t sum = 0;
     const int leads = sl_trainer_leads(t);
     SL_TRY(sl_alloc(&p->all, leads ? most : 1, sizeof *p->all));
@@ -203,7 +203,7 @@ static sl_status measure(sl_trainer *t, pair_profiling *p) {
     while (neighbours < p->count && sl_run_seat(t->run, p->pairs[neighbours].a).replica ==
                                         sl_run_seat(t->run, p->pairs[neighbours].b).replica)
         neighbours++;
-    SL_TRY(sl_alloc(&p->half, count_mine(p, t->world_rank) * SL_PING_MOST, sizeof *p->half));
+    SL_TRY(sl_alloc(&p->half, count_mine(p, t->world_rank) * SL_PING_MAX, sizeof *p->half));
     SL_TRY(exchange(t, p, 0, neighbours, bytes, &halves));
     SL_TRY(exchange(t, p, neighbours, p->count, share_bytes(t), &halves));
     return collect(t, p, halves);

@@ -3,10 +3,10 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-_Static_assert(SL_QUEUES_MOST <= SL_DELEGATES_MOST, "what is decided can be started");
+_Static_assert(SL_QUEUES_MAX <= SL_DELEGATES_MAX, "what is decided can be started");
 
 #define START_PATIENCE (30 * SL_SECOND)
-#define NEWS_MOST 32 /* of a rank between two iterations; the rest waits for the next */
+#define NEWS_MAX 32 /* of a rank between two iterations; the rest waits for the next */
 
 static sl_status stop(sl_trainer *t) {
     SL_TRY(sl_transport_use(t->transport, SL_PATH_DIRECT));
@@ -87,14 +87,14 @@ static int has_several_hosts(const sl_trainer *t) {
 }
 
 sl_status sl_path_news(sl_trainer *t, int iteration) {
-    sl_transport_news mine[NEWS_MOST], *all = NULL;
+    sl_transport_news mine[NEWS_MAX], *all = NULL;
     size_t count = 0, sum = 0, *sizes = NULL;
     if (!t->transport || (!t->delegates && !has_several_hosts(t)))
         return SL_OK; /* on all ranks alike */
-    while (count < NEWS_MOST && sl_transport_next_news(t->transport, &mine[count]))
+    while (count < NEWS_MAX && sl_transport_next_news(t->transport, &mine[count]))
         count += !is_routine(&mine[count], t);
     if (sl_trainer_leads(t)) {
-        SL_TRY(sl_alloc(&all, (size_t)t->world * NEWS_MOST, sizeof *all));
+        SL_TRY(sl_alloc(&all, (size_t)t->world * NEWS_MAX, sizeof *all));
         sl_status status = sl_alloc(&sizes, (size_t)t->world, sizeof *sizes);
         if (status != SL_OK) {
             sl_free(all);
@@ -102,7 +102,7 @@ sl_status sl_path_news(sl_trainer *t, int iteration) {
         }
     }
     sl_status status = sl_group_gather(t->groups.world, t->leader, mine, count * sizeof *mine, all,
-                                       (size_t)t->world * NEWS_MOST * sizeof *all, sizes);
+                                       (size_t)t->world * NEWS_MAX * sizeof *all, sizes);
     for (int r = 0; sl_trainer_leads(t) && r < t->world; r++)
         for (size_t i = 0; i < sizes[r] / sizeof *all && status == SL_OK; i++, sum++) {
             all[sum].time -= t->clocks[r].offset;

@@ -12,7 +12,7 @@
 
 /* The transport of a rank's pipeline: who is where, and the connections to those that it talks to. */
 
-_Static_assert(SL_RUN_RAILS_MOST <= SL_TRANSPORT_RAILS, "what a run file may name can be opened");
+_Static_assert(SL_RUN_RAILS_MAX <= SL_TRANSPORT_RAILS, "what a run file may name can be opened");
 
 /* Most messages of an iteration from one rank to another: each pair of neighbouring stages on two ranks sends
  * an activation there and a gradient back for every microbatch. The same on all ranks. */

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #define LANES 32
-#define LEAST ((size_t)65536) /* elements that pay for waking other threads */
+#define MIN ((size_t)65536) /* elements that pay for waking other threads */
 
 size_t sl_norm_blocks(size_t count) {
     return (count + SL_NORM_BLOCK - 1) / SL_NORM_BLOCK;
@@ -48,7 +48,7 @@ static void squares_share(void *object, int thread, int threads) {
 
 void sl_norm_squares_divided(int threads, const float *gradient, size_t count, double *out) {
     squares_work s = {gradient, count, out};
-    sl_threads_run(count >= LEAST ? threads : 1, squares_share, &s);
+    sl_threads_run(count >= MIN ? threads : 1, squares_share, &s);
 }
 
 double sl_norm_total(const double *squares, size_t blocks) {

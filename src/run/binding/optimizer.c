@@ -38,7 +38,7 @@ double sl_optimizer_rate(const sl_optimizer *o, int iteration) {
     return o->lr * (o->floor + (1.0 - o->floor) * 0.5 * (1.0 + cos(pi * progress)));
 }
 
-#define LEAST ((size_t)65536) /* elements that pay for waking other threads */
+#define MIN ((size_t)65536)   /* elements that pay for waking other threads */
 #define UNIT ((size_t)1024)   /* a thread's elements are a multiple of it */
 
 /* Scalars are rounded to f32 once; square root and division are correctly rounded, so vector and scalar code
@@ -89,5 +89,5 @@ void sl_optimizer_step(const sl_optimizer *o, int iteration, float factor, int m
                      .weight = weight,
                      .moment1 = moment1,
                      .moment2 = moment2};
-    sl_threads_run(o->threads > 1 && count >= LEAST ? o->threads : 1, step_share, &s);
+    sl_threads_run(o->threads > 1 && count >= MIN ? o->threads : 1, step_share, &s);
 }

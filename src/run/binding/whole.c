@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_VALIDATED 32 /* microbatches of held-out text in a validation loss */
+#define MAX_VALIDATED 32 /* microbatches of held-out text in a validation loss */
 
 /* Stage by stage; the activation that a stage gives lies where the next one of the same rank takes it. */
 static sl_status evaluate(sl_binding *b, int index, double *loss) {
@@ -31,7 +31,7 @@ static sl_status evaluate(sl_binding *b, int index, double *loss) {
 static sl_status validate(sl_binding *b, double *loss) {
     int batches = sl_data_validation_batches(b->data), last = sl_binding_rank_of(b, b->stages - 1);
     double sum = 0;
-    batches = batches < MOST_VALIDATED ? batches : MOST_VALIDATED;
+    batches = batches < MAX_VALIDATED ? batches : MAX_VALIDATED;
     for (int h = 0; h < b->helds; h++)
         SL_TRY(sl_model_begin(b->held[h].model, 1));
     for (int i = 0; i < batches; i++) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATE_MOST ((size_t)16 << 20)
+#define STATE_MAX ((size_t)16 << 20)
 #define SEAL_KEY "\"seal\": \""
 #define SEAL_DIGITS 16
 static const char no_seal[] = "0000000000000000";
@@ -170,7 +170,7 @@ sl_status sl_checkpoint_state_read(const char *path, sl_checkpoint_state *state)
     char *text;
     size_t size;
     *state = (sl_checkpoint_state){0};
-    SL_TRY(sl_file_read_most(path, STATE_MOST, &text, &size));
+    SL_TRY(sl_file_read_most(path, STATE_MAX, &text, &size));
     sl_status status = check_seal(text, size, &state->seal);
     json_t *root = status == SL_OK ? json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL) : NULL;
     sl_free(text);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEADER_MOST UINT64_C(100000000) /* the format's own limit */
+#define HEADER_MAX UINT64_C(100000000)  /* the format's own limit */
 #define PIECE ((size_t)1 << 16)         /* elements converted at once */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the data are little-endian");
@@ -224,7 +224,7 @@ static sl_status read_header(sl_safetensors *f) {
     SL_TRY(read_at(f, length, sizeof length, 0));
     for (int i = 7; i >= 0; i--)
         size = size << 8 | length[i];
-    if (size > HEADER_MOST || size > f->size - sizeof length || size < 2)
+    if (size > HEADER_MAX || size > f->size - sizeof length || size < 2)
         return sl_error(SL_EINVAL, "%s: a header of %llu bytes does not fit a file of %llu (truncated?)",
                         f->path, (unsigned long long)size, (unsigned long long)f->size);
     f->data = sizeof length + size;

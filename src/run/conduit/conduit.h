@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SL_RAILS_MOST 8
+#define SL_RAILS_MAX 8
 
 typedef struct sl_chunk {
     uint64_t message; /* number in the conduit */

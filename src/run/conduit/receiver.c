@@ -26,7 +26,7 @@ struct sl_receiver {
     size_t words; /* of a bitmap */
     incoming *message;
     uint64_t *bitmap; /* window * words */
-    taking rail[SL_RAILS_MOST];
+    taking rail[SL_RAILS_MAX];
 };
 
 static uint64_t chunks_of(uint64_t total, uint32_t chunk_bytes) {
@@ -91,7 +91,7 @@ static sl_status check(const sl_receiver *r, const sl_chunk *c) {
 }
 
 static int taken_elsewhere(const sl_receiver *r, const sl_chunk *c) {
-    for (int i = 0; i < SL_RAILS_MOST; i++)
+    for (int i = 0; i < SL_RAILS_MAX; i++)
         if (r->rail[i].busy && r->rail[i].message == c->message && r->rail[i].index == c->index)
             return 1;
     return 0;
@@ -99,7 +99,7 @@ static int taken_elsewhere(const sl_receiver *r, const sl_chunk *c) {
 
 sl_status sl_receiver_begin(sl_receiver *receiver, int rail, const sl_chunk *chunk,
                             sl_chunk_verdict *verdict) {
-    assert(rail >= 0 && rail < SL_RAILS_MOST);
+    assert(rail >= 0 && rail < SL_RAILS_MAX);
     *verdict = SL_CHUNK_IGNORE;
     receiver->rail[rail].busy = 0; /* what it was taking before has not been finished */
     SL_TRY(check(receiver, chunk));
@@ -126,7 +126,7 @@ sl_status sl_receiver_begin(sl_receiver *receiver, int rail, const sl_chunk *chu
 }
 
 void sl_receiver_finish(sl_receiver *receiver, int rail) {
-    assert(rail >= 0 && rail < SL_RAILS_MOST);
+    assert(rail >= 0 && rail < SL_RAILS_MAX);
     taking *t = &receiver->rail[rail];
     if (!t->busy)
         return;
@@ -137,7 +137,7 @@ void sl_receiver_finish(sl_receiver *receiver, int rail) {
 }
 
 void sl_receiver_rail_down(sl_receiver *receiver, int rail) {
-    assert(rail >= 0 && rail < SL_RAILS_MOST);
+    assert(rail >= 0 && rail < SL_RAILS_MAX);
     receiver->rail[rail].busy = 0;
 }
 

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define WINDOW_MOST (UINT32_C(1) << 24)
+#define WINDOW_MAX (UINT32_C(1) << 24)
 
 typedef struct flight { /* a chunk */
     struct flight *before, *after;
@@ -59,14 +59,14 @@ struct sl_sender {
     uint64_t mask;     /* entries - 1; message n uses entry n & mask */
     outgoing *message; /* a power of two of at least 64 entries */
     uint64_t *ready;   /* a bit an entry: has something to send */
-    rail rail[SL_RAILS_MOST];
+    rail rail[SL_RAILS_MAX];
 };
 
 sl_status sl_sender_open(const sl_sender_config *config, sl_sender **sender) {
     *sender = NULL;
-    if (!config->window || config->window > WINDOW_MOST || !config->chunk_bytes || config->resend_after <= 0)
+    if (!config->window || config->window > WINDOW_MAX || !config->chunk_bytes || config->resend_after <= 0)
         return sl_error(SL_EINVAL, "a conduit needs a window (at most %u), a chunk size and a time to resend",
-                        WINDOW_MOST);
+                        WINDOW_MAX);
     size_t entries = 64;
     while (entries < config->window)
         entries *= 2;
@@ -224,13 +224,13 @@ static sl_time deadline_of(const sl_sender *s, const rail *r) {
 static void pass_time(sl_sender *s, sl_time now) {
     if (now > s->now)
         s->now = now;
-    for (int i = 0; i < SL_RAILS_MOST; i++)
+    for (int i = 0; i < SL_RAILS_MAX; i++)
         while (deadline_of(s, &s->rail[i]) <= s->now)
             send_again(s, s->rail[i].head);
 }
 
 int sl_sender_next(sl_sender *sender, int number, sl_time now, sl_chunk *chunk) {
-    assert(number >= 0 && number < SL_RAILS_MOST);
+    assert(number >= 0 && number < SL_RAILS_MAX);
     rail *r = &sender->rail[number];
     uint64_t message;
     pass_time(sender, now);
@@ -305,7 +305,7 @@ static void turn_to(sl_sender *s, uint64_t epoch) {
     s->known = 1;
     s->epoch = epoch;
     s->limit = 0;
-    for (int i = 0; i < SL_RAILS_MOST; i++)
+    for (int i = 0; i < SL_RAILS_MAX; i++)
         if (s->rail[i].up && s->rail[i].epoch == epoch && s->rail[i].limit > s->limit)
             s->limit = s->rail[i].limit;
     for (uint64_t n = s->published; n < s->offered; n++) {
@@ -334,7 +334,7 @@ static void strand(sl_sender *s, rail *r) {
 }
 
 sl_status sl_sender_rail_up(sl_sender *sender, int number, const sl_conduit_state *state, sl_time now) {
-    assert(number >= 0 && number < SL_RAILS_MOST);
+    assert(number >= 0 && number < SL_RAILS_MAX);
     rail *r = &sender->rail[number];
     sl_status status = check_state(sender, state);
     if (status == SL_OK && sender->known && state->epoch != sender->epoch &&
@@ -354,10 +354,10 @@ sl_status sl_sender_rail_up(sl_sender *sender, int number, const sl_conduit_stat
 }
 
 void sl_sender_rail_down(sl_sender *sender, int number) {
-    assert(number >= 0 && number < SL_RAILS_MOST);
+    assert(number >= 0 && number < SL_RAILS_MAX);
     strand(sender, &sender->rail[number]);
     const rail *latest = NULL;
-    for (int i = 0; i < SL_RAILS_MOST; i++) {
+    for (int i = 0; i < SL_RAILS_MAX; i++) {
         const rail *r = &sender->rail[i];
         if (r->up && r->epoch == sender->epoch)
             return;
@@ -371,7 +371,7 @@ void sl_sender_rail_down(sl_sender *sender, int number) {
 sl_status sl_sender_state(sl_sender *sender, const sl_conduit_state *state) {
     SL_TRY(check_state(sender, state));
     learn_published(sender, state->published); /* survives epochs */
-    for (int i = 0; i < SL_RAILS_MOST; i++) {
+    for (int i = 0; i < SL_RAILS_MAX; i++) {
         rail *r = &sender->rail[i];
         if (r->up && r->epoch == state->epoch && state->limit > r->limit)
             r->limit = state->limit;
@@ -387,7 +387,7 @@ uint64_t sl_sender_published(const sl_sender *sender) {
 
 sl_time sl_sender_deadline(const sl_sender *sender) {
     sl_time soonest = SL_TIME_NEVER;
-    for (int i = 0; i < SL_RAILS_MOST; i++) {
+    for (int i = 0; i < SL_RAILS_MAX; i++) {
         sl_time deadline = deadline_of(sender, &sender->rail[i]);
         soonest = deadline < soonest ? deadline : soonest;
     }

@@ -5,9 +5,9 @@
  * summed, by columns, so that each number is made by one thread in the order in which one thread alone would
  * make it. */
 
-#define LEAST ((size_t)16384) /* elements that pay for waking the others */
+#define MIN ((size_t)16384)   /* elements that pay for waking the others */
 #define UNIT 16               /* columns and elements go in whole vectors */
-#define MOST_ROWS 512         /* losses that are added up at a time */
+#define MAX_ROWS 512          /* losses that are added up at a time */
 
 /* Rows, columns or elements [first, first + count) of what a kernel is given. */
 typedef struct call call;
@@ -37,7 +37,7 @@ static void divide(const sl_device *device, part_of *part, size_t items, size_t 
     c->part = part;
     c->items = items;
     c->unit = unit;
-    sl_threads_run(elements < LEAST ? 1 : device->threads, share, c);
+    sl_threads_run(elements < MIN ? 1 : device->threads, share, c);
 }
 
 static void by_rows(const sl_device *device, part_of *part, call *c) {
@@ -284,12 +284,12 @@ static void add_rows(sl_device *d, int rows, int width, const float *y, const fl
 /* ---- the loss: rows are computed by any thread and added up by one, in ascending order ---- */
 
 static double divide_losses(const sl_device *d, part_of *part, const call *all) {
-    double loss[MOST_ROWS], sum = 0;
-    for (int row = 0; row < all->rows; row += MOST_ROWS) {
+    double loss[MAX_ROWS], sum = 0;
+    for (int row = 0; row < all->rows; row += MAX_ROWS) {
         const size_t r = (size_t)row;
         call c = *all;
         c.loss = loss;
-        c.rows = all->rows - row < MOST_ROWS ? all->rows - row : MOST_ROWS;
+        c.rows = all->rows - row < MAX_ROWS ? all->rows - row : MAX_ROWS;
         c.token = all->token + r;
         c.out[0] = all->out[0] + r * (size_t)all->width;
         for (int i = 0; i < 2; i++)

@@ -192,8 +192,8 @@ static sl_status check_rail(const sl_yaml_node *node, const char *name) {
 static sl_status parse_rails(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     SL_TRY(parse_texts(node, "interfaces", &run->network.rail, &run->network.rails));
-    if (run->network.rails > SL_RUN_RAILS_MOST)
-        return sl_node_error(node, "has %d rails; at most %d", run->network.rails, SL_RUN_RAILS_MOST);
+    if (run->network.rails > SL_RUN_RAILS_MAX)
+        return sl_node_error(node, "has %d rails; at most %d", run->network.rails, SL_RUN_RAILS_MAX);
     for (int i = 0; i < run->network.rails; i++) {
         SL_TRY(check_rail(node, run->network.rail[i]));
         for (int k = 0; k < i; k++)

@@ -35,7 +35,7 @@ typedef struct sl_run_arrangement {
     char *without; /* a host that is left out */
 } sl_run_arrangement;
 
-#define SL_RUN_RAILS_MOST 8 /* network.rails */
+#define SL_RUN_RAILS_MAX 8 /* network.rails */
 
 /* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
 typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;

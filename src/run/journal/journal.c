@@ -98,7 +98,7 @@ sl_status sl_journal_open(const char *folder, int first, sl_journal_layout layou
     j->notable_left = keep / 2;
     if (sl_directory_make(folder) != SL_OK)
         say(sl_error_text());
-    SL_TRY(sl_writer_open(SL_WRITER_MOST, &j->writer));
+    SL_TRY(sl_writer_open(SL_WRITER_MAX, &j->writer));
     static const char *const stale[] = {"iterations.svg", "profile.yaml", "order.csv", "summary.json",
                                         "report.html"};
     for (size_t i = 0; i < sizeof stale / sizeof stale[0]; i++) /* of an earlier run in this folder */

@@ -6,7 +6,7 @@
 
 #define SMALL 64                   /* bytes of the smaller messages */
 #define BUDGET (SL_SECOND / 4)     /* of a link; slow ones get by with fewer rounds */
-#define LEAST 4                    /* rounds, half of them of either size */
+#define MIN 4                      /* rounds, half of them of either size */
 #define PATIENCE (120 * SL_SECOND) /* a slow link is slow here, too */
 #define ITERATION UINT32_MAX       /* that messages of the test carry: no iteration of a run */
 
@@ -54,7 +54,7 @@ static sl_status lead(pinger *p, int peer, sl_ping_half *half, int *rounds) {
     sl_time begin = sl_clock_now(p->clock);
     for (int round = 0, last = 0; !last; round++) {
         sl_time now = sl_clock_now(p->clock);
-        last = round + 1 == SL_PING_MOST || (round + 1 >= LEAST && round % 2 && now - begin > p->budget);
+        last = round + 1 == SL_PING_MAX || (round + 1 >= MIN && round % 2 && now - begin > p->budget);
         half[round] = (sl_ping_half){.round = round, .last = last, .bytes = (int64_t)size_of(p, round)};
         SL_TRY(say(p, peer, round, last, &half[round].sent));
         SL_TRY(hear(p, peer, round, &half[round].heard));
@@ -64,7 +64,7 @@ static sl_status lead(pinger *p, int peer, sl_ping_half *half, int *rounds) {
 }
 
 static sl_status follow(pinger *p, int peer, sl_ping_half *half, int *rounds) {
-    for (int round = 0, last = 0; !last && round < SL_PING_MOST; round++) {
+    for (int round = 0, last = 0; !last && round < SL_PING_MAX; round++) {
         half[round] = (sl_ping_half){.round = round, .bytes = (int64_t)size_of(p, round)};
         SL_TRY(hear(p, peer, round, &half[round].heard));
         last = half[round].last = p->in[0];
@@ -119,7 +119,7 @@ typedef struct ping_sample {
 } ping_sample;
 
 static void fit(const ping_sample *s, int count, sl_ping_link *link) {
-    sl_time slope[SL_PING_MOST * SL_PING_MOST], rest[SL_PING_MOST];
+    sl_time slope[SL_PING_MAX * SL_PING_MAX], rest[SL_PING_MAX];
     int slopes = 0;
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count; k++)
@@ -149,11 +149,11 @@ static int one_way(const sl_ping_half *a, const sl_ping_half *b, const sl_offset
 }
 
 static void fit_pair(const sl_ping_half *const (*round)[2], const sl_offset *clock, sl_ping_link *link) {
-    ping_sample there[SL_PING_MOST], back[SL_PING_MOST];
+    ping_sample there[SL_PING_MAX], back[SL_PING_MAX];
     /* Rounds 0 and 1 warm the path up, which is nothing to a link so slow that it made do with the fewest. */
-    const int slow = round[LEAST - 1][0] && !round[LEAST][0];
+    const int slow = round[MIN - 1][0] && !round[MIN][0];
     int count = 0;
-    for (int i = slow ? 0 : 2; i < SL_PING_MOST; i++)
+    for (int i = slow ? 0 : 2; i < SL_PING_MAX; i++)
         if (one_way(round[i][0], round[i][1], clock, &there[count].time, &back[count].time)) {
             there[count].bytes = back[count].bytes = (double)round[i][0]->bytes;
             count++;
@@ -166,19 +166,19 @@ static void fit_pair(const sl_ping_half *const (*round)[2], const sl_offset *clo
 
 sl_status sl_ping_fit_pairs(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
                             const sl_offset *clock, sl_ping_link (*found)[2]) {
-    const sl_ping_half *(*round)[2]; /* [pair][SL_PING_MOST]: of a, of b */
-    SL_TRY(sl_alloc(&round, (size_t)count * SL_PING_MOST, sizeof *round));
+    const sl_ping_half *(*round)[2]; /* [pair][SL_PING_MAX]: of a, of b */
+    SL_TRY(sl_alloc(&round, (size_t)count * SL_PING_MAX, sizeof *round));
     for (int i = 0; i < halves; i++) {
         const sl_ping_half *h = &half[i];
-        if (h->pair < 0 || h->pair >= count || h->round < 0 || h->round >= SL_PING_MOST)
+        if (h->pair < 0 || h->pair >= count || h->round < 0 || h->round >= SL_PING_MAX)
             continue;
         const sl_ping_pair *pair = &pairs[h->pair];
         if (h->rank == pair->a || h->rank == pair->b)
-            round[h->pair * SL_PING_MOST + h->round][h->rank == pair->b] = h;
+            round[h->pair * SL_PING_MAX + h->round][h->rank == pair->b] = h;
     }
     for (int i = 0; i < count; i++) {
         found[i][0] = found[i][1] = (sl_ping_link){0};
-        fit_pair((const sl_ping_half *const(*)[2])(round + i * SL_PING_MOST), clock, found[i]);
+        fit_pair((const sl_ping_half *const(*)[2])(round + i * SL_PING_MAX), clock, found[i]);
     }
     sl_free(round);
     return SL_OK;
@@ -273,9 +273,9 @@ static sl_status ping_all(pinging *p, sl_transport *transport, sl_clock *clock, 
                           const sl_offset *offsets, sl_ping_link *link) {
     const sl_run_position *seat = &p->groups->seat;
     int halves = 0, tensors = p->run->parallel.tensor, pipelines = p->run->parallel.data * tensors;
-    size_t sum = 0, most = 2 * (size_t)p->count * SL_PING_MOST * (size_t)pipelines;
+    size_t sum = 0, most = 2 * (size_t)p->count * SL_PING_MAX * (size_t)pipelines;
     int leads = sl_groups_lead(p->groups), world = sl_group_size(p->groups->world);
-    SL_TRY(sl_alloc(&p->half, (size_t)p->count * SL_PING_MOST, sizeof *p->half));
+    SL_TRY(sl_alloc(&p->half, (size_t)p->count * SL_PING_MAX, sizeof *p->half));
     SL_TRY(sl_alloc(&p->all, leads ? most : 1, sizeof *p->all));
     SL_TRY(sl_alloc(&p->sizes, (size_t)world, sizeof *p->sizes));
     SL_TRY(sl_alloc(&p->clock, (size_t)p->run->parallel.pipeline, sizeof *p->clock));

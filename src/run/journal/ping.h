@@ -16,7 +16,7 @@
 #include "run/binding/run_groups.h"
 #include "run/transport/transport.h"
 
-#define SL_PING_MOST 14 /* messages each way on a link, of either size in turn */
+#define SL_PING_MAX 14 /* messages each way on a link, of either size in turn */
 
 /* Two ranks that exchange messages. The first one begins. */
 typedef struct sl_ping_pair {
@@ -69,7 +69,7 @@ sl_status sl_ping_hear(void *transport, int peer, int round, void *data, size_t 
 int sl_ping_pairs(const sl_problem *shape, sl_ping_pair *pairs, int *round);
 
 /** Exchanges messages of at most `bytes` on those of pairs[count] that name `rank`, in their order, which is
- * the same on all ranks. half[count * SL_PING_MOST] takes what this rank saw, *halves how much. At least two
+ * the same on all ranks. half[count * SL_PING_MAX] takes what this rank saw, *halves how much. At least two
  * rounds of either size on each link; as many more as fit into a quarter of a second. SL_EPEER: the peer is
  * gone, or nothing came for `patience`. */
 sl_status sl_ping(sl_transport *transport, sl_clock *clock, int rank, const sl_ping_pair *pairs, int count,

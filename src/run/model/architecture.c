@@ -71,7 +71,7 @@ static const sl_architecture llama = {
 
 /* clang-format on */
 
-_Static_assert(GPT2_BLOCK <= SL_MOST_BLOCK && LLAMA_BLOCK <= SL_MOST_BLOCK, "a block's parameters fit");
+_Static_assert(GPT2_BLOCK <= SL_MAX_BLOCK && LLAMA_BLOCK <= SL_MAX_BLOCK, "a block's parameters fit");
 
 const sl_architecture *sl_architecture_of(sl_model_kind kind) {
     return kind == SL_MODEL_LLAMA ? &llama : &gpt2;

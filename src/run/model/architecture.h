@@ -41,14 +41,14 @@ typedef struct sl_linear {
     int weight, bias;
 } sl_linear;
 
-#define SL_MOST_IN 3     /* incoming layers of a half */
-#define SL_MOST_BLOCK 12 /* parameters of a block */
+#define SL_MAX_IN 3     /* incoming layers of a half */
+#define SL_MAX_BLOCK 12 /* parameters of a block */
 
 typedef struct sl_half_form {
     sl_core core;
     int gain, bias; /* of the normalisation */
     int ins;
-    sl_linear in[SL_MOST_IN], out;
+    sl_linear in[SL_MAX_IN], out;
 } sl_half_form;
 
 typedef struct sl_architecture {
@@ -57,7 +57,7 @@ typedef struct sl_architecture {
     int outputs_first;      /* weights are [outputs][inputs] (Linear), else [inputs][outputs] (Conv1D) */
     int rotary;             /* positions by turning q and k, else by a table */
     const char *block_list; /* name of the list of blocks */
-    sl_form block[SL_MOST_BLOCK];
+    sl_form block[SL_MAX_BLOCK];
     int block_parameters;
     sl_half_form half[2];
     sl_form embedding, position; /* position.name NULL: no table */

@@ -6,7 +6,7 @@
  * is a row of zeros here, and the loss is made of what all slices say of a row. */
 
 static sl_status check_tokens(const sl_model_stage *s, const uint16_t *token, const char *what) {
-    for (int i = 0; i < s->layout.rows && s->config.vocabulary < SL_MOST_VOCABULARY; i++)
+    for (int i = 0; i < s->layout.rows && s->config.vocabulary < SL_MAX_VOCABULARY; i++)
         if (token[i] >= s->config.vocabulary)
             return sl_error(SL_EINVAL, "%s %d is outside the vocabulary of %d", what, token[i],
                             s->config.vocabulary);

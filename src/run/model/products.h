@@ -14,8 +14,8 @@ typedef enum sl_product_op {
     SL_PRODUCT_OPS
 } sl_product_op;
 
-#define SL_LINEARS (SL_MOST_IN + 1) /* of a half: the incoming ones, then the outgoing one */
-#define SL_LINEAR_OUT SL_MOST_IN
+#define SL_LINEARS (SL_MAX_IN + 1) /* of a half: the incoming ones, then the outgoing one */
+#define SL_LINEAR_OUT SL_MAX_IN
 
 typedef struct sl_products {
     sl_matmul *half[2][SL_LINEARS][SL_PRODUCT_OPS];

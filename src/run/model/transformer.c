@@ -106,8 +106,8 @@ sl_status sl_model_check(const sl_model_config *config, int stages) {
     SL_TRY(at_least_1("model.context", c.context));
     SL_TRY(at_least_1("batch.size", c.batch));
     SL_TRY(at_least_1("pipeline stages", stages));
-    if (c.vocabulary < 1 || c.vocabulary > SL_MOST_VOCABULARY)
-        return sl_error(SL_EINVAL, "'model.vocabulary' must be 1 to %d, got %d", SL_MOST_VOCABULARY,
+    if (c.vocabulary < 1 || c.vocabulary > SL_MAX_VOCABULARY)
+        return sl_error(SL_EINVAL, "'model.vocabulary' must be 1 to %d, got %d", SL_MAX_VOCABULARY,
                         c.vocabulary);
     SL_TRY(check_heads(&c));
     if (stages > c.layers || stages > SL_MAX_STAGES)

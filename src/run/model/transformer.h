@@ -29,7 +29,7 @@
 #include "run/device/device.h"
 #include "run/model/architecture.h"
 
-#define SL_MOST_VOCABULARY 65536 /* a token is an uint16 */
+#define SL_MAX_VOCABULARY 65536 /* a token is an uint16 */
 
 /* The tensor ranks that share a stage. Either function leaves the same bits on all of them, added or compared
  * in the order of ranks; all call it alike. size 0 or 1: neither is called. */
@@ -46,7 +46,7 @@ typedef struct sl_model_config {
     int layers, width, heads, context;
     int kv_heads;   /* heads of k and v, each shared by heads / kv_heads of q; 0: heads */
     int hidden;     /* inner width of the MLP; 0: 4 * width, llama 8/3 * width up to a multiple of 64 */
-    int vocabulary; /* 1 to SL_MOST_VOCABULARY */
+    int vocabulary; /* 1 to SL_MAX_VOCABULARY */
     int tied;       /* the head is the embedding; gpt2: always */
     double rope_base, norm_epsilon; /* 0: 10000, 1e-5 */
     int batch;                      /* sequences in a microbatch */

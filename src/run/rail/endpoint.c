@@ -352,9 +352,9 @@ void sl_endpoint_turn(sl_endpoint *c) {
 /* ---- opening and closing ---- */
 
 static sl_status check(const sl_endpoint_config *config) {
-    if (config->rails < 1 || config->rails > SL_RAILS_MOST)
+    if (config->rails < 1 || config->rails > SL_RAILS_MAX)
         return sl_error(SL_EINVAL, "conduit %d of %d -> %d has %d rails; 1 to %d are possible",
-                        config->number, config->from, config->to, config->rails, SL_RAILS_MOST);
+                        config->number, config->from, config->to, config->rails, SL_RAILS_MAX);
     for (int i = 0; i < config->rails; i++)
         SL_TRY(sl_line_check(config->rail[i].kind));
     return SL_OK;

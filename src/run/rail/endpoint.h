@@ -47,8 +47,8 @@ typedef struct sl_endpoint_config {
     uint8_t key[32];      /* of the run */
     sl_queue_view *queue; /* this endpoint is its only reader (sends) or writer; the caller's */
     int rails;
-    sl_rail_address rail[SL_RAILS_MOST];
-    int listening[SL_RAILS_MOST]; /* receiver: sockets that listen on rail[], the caller's */
+    sl_rail_address rail[SL_RAILS_MAX];
+    int listening[SL_RAILS_MAX]; /* receiver: sockets that listen on rail[], the caller's */
     sl_listener
         *listener; /* receiver: a shared listener instead of listening[] (listener.h); NULL: its own */
     uint32_t chunk_bytes;         /* 0: 256 KiB */

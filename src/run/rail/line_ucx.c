@@ -21,10 +21,10 @@
 
 #define WORD "SLUCX001" /* 8 bytes */
 #define WORD_BYTES 8u
-#define ADDRESS_MOST 65536u
+#define ADDRESS_MAX 65536u
 #define SENDINGS 32u                         /* requests under way */
 #define COPY 4096u                           /* bytes of one that are copied */
-#define UNDER_WAY_MOST ((size_t)1024 * 1024) /* bytes, so that little is sent in vain on a rail that dies */
+#define UNDER_WAY_MAX ((size_t)1024 * 1024)  /* bytes, so that little is sent in vain on a rail that dies */
 #define ROUNDS 64                            /* of progress before others get their turn */
 #define PARTING (200 * SL_MS)
 #define CLOSING (100 * SL_MS)
@@ -101,7 +101,7 @@ static void on_sent(void *request, ucs_status_t status, void *object) {
 }
 
 static sending *free_sending(sl_line_ucx *u) {
-    if (u->under_way >= UNDER_WAY_MOST)
+    if (u->under_way >= UNDER_WAY_MAX)
         return NULL;
     for (unsigned i = 0; i < SENDINGS; i++)
         if (u->sending[i].bytes == 0)
@@ -169,7 +169,7 @@ static const char *hear_address(sl_line_ucx *u) {
         if (u->in_done >= sizeof bytes) {
             memcpy(&bytes, u->in, sizeof bytes);
             bytes = le32toh(bytes);
-            if (bytes == 0 || bytes > ADDRESS_MOST)
+            if (bytes == 0 || bytes > ADDRESS_MAX)
                 return "it speaks another protocol in place of UCX";
         }
         u->in_bytes = sizeof bytes + bytes;
@@ -416,13 +416,13 @@ static const sl_line_io ucx_io = {.ready = ucx_ready,
 
 static sl_status keep_address(sl_line_ucx *u, const ucp_address_t *address, size_t bytes) {
     uint32_t length = htole32((uint32_t)bytes);
-    if (bytes == 0 || bytes > ADDRESS_MOST)
+    if (bytes == 0 || bytes > ADDRESS_MAX)
         return sl_error(SL_ESYS, "UCX: its address has %zu bytes", bytes);
     u->out_bytes = sizeof length + bytes;
     SL_TRY(sl_alloc(&u->out, 1, u->out_bytes));
     memcpy(u->out, &length, sizeof length);
     memcpy(u->out + sizeof length, address, bytes);
-    return sl_alloc(&u->in, 1, sizeof length + ADDRESS_MOST);
+    return sl_alloc(&u->in, 1, sizeof length + ADDRESS_MAX);
 }
 
 static sl_status say(const sl_line_ucx *u, const char *what, ucs_status_t status) {

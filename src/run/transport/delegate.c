@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CHUNK_MOST (1u << 30)
+#define CHUNK_MAX (1u << 30)
 /* How the launcher ends us (launch/delegate_launch.h): SIGTERM and SIGUSR1 are warnings, which go to all
  * processes of a rank and are the trainer's to answer. */
 #define LEAVE SIGHUP
@@ -42,9 +42,9 @@ sl_status sl_delegate_check(const sl_delegate_order *o, size_t bytes) {
         (o->sends != 0 && o->sends != 1) || o->parent <= 1)
         return sl_error(SL_EPEER, "a delegate's order names no link (%d -> %d, conduit %d)", o->from, o->to,
                         o->number);
-    if (o->rails < 1 || o->rails > SL_RAILS_MOST)
+    if (o->rails < 1 || o->rails > SL_RAILS_MAX)
         return sl_error(SL_EPEER, "a delegate's order has %d rails", o->rails);
-    if (o->chunk_bytes > CHUNK_MOST || o->beat < 0 || o->silence < 0 || o->outage < 0 ||
+    if (o->chunk_bytes > CHUNK_MAX || o->beat < 0 || o->silence < 0 || o->outage < 0 ||
         o->scheduling < SL_CLASS_BEST || o->scheduling > SL_CLASS_NORMAL)
         return sl_error(SL_EPEER, "a delegate's order has limits out of range");
     for (int i = 0; i < o->rails; i++)
@@ -97,7 +97,7 @@ static void mark_up(life *l, uint32_t set, uint32_t clear) {
 
 static void tell(void *object, sl_endpoint_news news, int rail, const char *text) {
     life *l = object;
-    uint32_t bit = rail >= 0 && rail < SL_RAILS_MOST ? 1u << rail : 0;
+    uint32_t bit = rail >= 0 && rail < SL_RAILS_MAX ? 1u << rail : 0;
     sl_delegate_tell(l->shared, news, rail, text);
     if (news == SL_NEWS_RAIL_UP)
         mark_up(l, bit, 0);
@@ -201,7 +201,7 @@ static sl_status open_endpoint(life *l) {
                                  .object = l};
     memcpy(config.key, o->key, sizeof config.key);
     memcpy(config.rail, o->rail, sizeof config.rail);
-    for (int i = 0; i < SL_RAILS_MOST; i++)
+    for (int i = 0; i < SL_RAILS_MAX; i++)
         config.listening[i] = !o->sends && i < o->rails ? SL_DELEGATE_LISTENING + i : -1;
     SL_TRY(sl_endpoint_open(l->loop, &config, &l->endpoint));
     SL_TRY(sl_loop_watch(l->loop, SL_DELEGATE_LISTENERBELL, on_doorbell, l));

@@ -45,7 +45,7 @@ typedef struct sl_delegate_order {
     uint32_t reserved;
     int64_t beat, silence, outage;
     uint8_t key[32];
-    sl_rail_address rail[SL_RAILS_MOST];
+    sl_rail_address rail[SL_RAILS_MAX];
     /* Futex word: bit i is set while rail i is up, SL_DELEGATE_FAILED once the queue is lost. Written by the
      * delegate, and by the trainer while there is none; read by the trainer. */
     _Atomic uint32_t up;

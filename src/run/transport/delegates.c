@@ -16,14 +16,14 @@
 /* ---- the block: where a rank's receiving delegates listen ---- */
 
 typedef struct port_row {
-    uint16_t port[SL_DELEGATES_MOST][SL_RAILS_MOST];
+    uint16_t port[SL_DELEGATES_MAX][SL_RAILS_MAX];
 } port_row;
 
 typedef struct delegate_block {
     uint64_t magic;
     int32_t rank, count, rails, slots;
     uint64_t message_bytes;
-    char address[SL_RAILS_MOST][64];
+    char address[SL_RAILS_MAX][64];
     port_row from[]; /* [ranks] */
 } delegate_block;
 
@@ -39,7 +39,7 @@ static const delegate_block *block_of(const sl_delegates *d, const void *blocks,
 static sl_status check_block(const sl_delegates *d, const delegate_block *b, int rank) {
     if (b->magic != SL_DELEGATE_MAGIC || b->rank != rank || b->count != d->count ||
         b->slots != d->config->slots || b->message_bytes != d->config->message_bytes || b->rails < 0 ||
-        b->rails > SL_RAILS_MOST)
+        b->rails > SL_RAILS_MAX)
         return sl_error(SL_EPEER, "link %d -> %d: rank %d prepared other delegates (%d, %d slots)",
                         d->config->rank, rank, rank, b->count, b->slots);
     return SL_OK;
@@ -187,7 +187,7 @@ static sl_status make_all(sl_delegates *d) {
         sl_delegate *e = &d->delegate[d->delegates];
         e->all = d;
         e->memory = e->doorbell = -1;
-        for (int i = 0; i < SL_RAILS_MOST; i++)
+        for (int i = 0; i < SL_RAILS_MAX; i++)
             e->listening[i] = -1;
     }
     for (int r = 0; r < c->ranks; r++)
@@ -222,9 +222,9 @@ sl_status sl_delegates_prepare(const sl_delegates_config *config, int count, voi
     memset(out, 0, sl_delegates_block_bytes(config->ranks));
     if (!config->has_starter)
         return sl_error(SL_EINVAL, "rank %d: nothing is there that could start delegates", config->rank);
-    if (count < 1 || count > SL_DELEGATES_MOST)
+    if (count < 1 || count > SL_DELEGATES_MAX)
         return sl_error(SL_EINVAL, "rank %d: %d delegates a link; 1 to %d are possible", config->rank, count,
-                        SL_DELEGATES_MOST);
+                        SL_DELEGATES_MAX);
     SL_TRY(sl_alloc(&d, 1, sizeof *d));
     d->config = config;
     d->count = count;
@@ -273,7 +273,7 @@ sl_status sl_delegates_start(sl_delegates *d, const void *blocks, sl_time timeou
 }
 
 static void free_delegate(sl_delegate *e) {
-    for (int i = 0; i < SL_RAILS_MOST; i++)
+    for (int i = 0; i < SL_RAILS_MAX; i++)
         if (e->listening[i] >= 0) {
             close(e->listening[i]);
             if (e->order->rail[i].kind == SL_RAIL_UNIX)

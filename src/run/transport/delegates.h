@@ -18,7 +18,7 @@ typedef struct sl_delegates_config {
     int has_starter;
     sl_transport_starter starter;
     int rails; /* 0: chosen by the system when they are needed */
-    char rail[SL_RAILS_MOST][64];
+    char rail[SL_RAILS_MAX][64];
     uint32_t chunk_bytes;
     sl_time beat, silence, outage;
     int deaths_most;

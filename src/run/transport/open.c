@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATH_MOST 4096
+#define PATH_SIZE 4096
 
 static sl_status check_config(const sl_transport_config *c) {
     if (c->rank < 0 || c->rank >= c->ranks || !c->clock)
@@ -38,10 +38,10 @@ static uint64_t digest(const uint8_t key[32]) {
     return hash;
 }
 
-static sl_status name_file(const sl_transport_config *c, int rank, char path[PATH_MOST]) {
+static sl_status name_file(const sl_transport_config *c, int rank, char path[PATH_SIZE]) {
     if (!c->directory)
         return sl_error(SL_EINVAL, "rank %d: no directory for the messages of this host", c->rank);
-    if (snprintf(path, PATH_MOST, "%s/messages.%d", c->directory, rank) >= PATH_MOST)
+    if (snprintf(path, PATH_SIZE, "%s/messages.%d", c->directory, rank) >= PATH_SIZE)
         return sl_error(SL_EINVAL, "rank %d: the directory's name is too long", c->rank);
     return SL_OK;
 }
@@ -87,7 +87,7 @@ static sl_status open_wires(sl_transport *t, const sl_transport_config *c) {
 }
 
 static sl_status own_region(sl_transport *t, const sl_transport_config *c, const char *local) {
-    char path[PATH_MOST];
+    char path[PATH_SIZE];
     if (c->hub) {
         t->region = c->hub->region[t->rank];
         return SL_OK;
@@ -109,7 +109,7 @@ static sl_status own_region(sl_transport *t, const sl_transport_config *c, const
 /* Maps a peer's file, which may not be there yet. Nobody can be asked to wake us for that: look once a
  * millisecond. */
 static sl_status map_peer(sl_transport *t, const sl_transport_config *c, sl_peer *peer, sl_time deadline) {
-    char path[PATH_MOST];
+    char path[PATH_SIZE];
     SL_TRY(name_file(c, peer->rank, path));
     for (;;) {
         sl_status status = sl_region_map(path, peer->rank, t->ranks, t->slots, t->message_bytes,
@@ -164,9 +164,9 @@ static sl_status note_delegation(sl_transport *t, const sl_transport_config *c) 
                                .scheduling = c->scheduling};
     if (!c->starter || c->hub)
         return SL_OK;
-    if (c->rail_count < 0 || c->rail_count > SL_RAILS_MOST)
+    if (c->rail_count < 0 || c->rail_count > SL_RAILS_MAX)
         return sl_error(SL_EINVAL, "rank %d: %d rails; at most %d are possible", c->rank, c->rail_count,
-                        SL_RAILS_MOST);
+                        SL_RAILS_MAX);
     for (int i = 0; i < c->rail_count; i++)
         if (snprintf(d->rail[i], sizeof d->rail[i], "%s", c->rails[i]) >= (int)sizeof d->rail[i])
             return sl_error(SL_EINVAL, "rank %d: '%s' is neither an interface nor an address", c->rank,

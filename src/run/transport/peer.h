@@ -47,7 +47,7 @@ typedef struct sl_peer {
     sl_link_emulation emulation; /* compute side */
     sl_link_emulator emulator;   /* compute side */
     sl_link_emulator
-        queue_emulator[SL_DELEGATES_MOST];         /* the same, of single queues where emulation.per_queue */
+        queue_emulator[SL_DELEGATES_MAX];          /* the same, of single queues where emulation.per_queue */
     sl_posted *posted;                             /* [slots]; compute side */
     sl_outgoing *outgoing;                         /* [slots] */
     /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry,

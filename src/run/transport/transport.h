@@ -193,7 +193,7 @@ const char *sl_transport_scheduling(const sl_transport *transport);
  * call prepare, exchange their blocks, call start and then use, between two iterations: nothing is posted or
  * under way. A delegate that dies is replaced at once, nothing is lost or doubled. */
 
-#define SL_DELEGATES_MOST 8 /* per peer and direction */
+#define SL_DELEGATES_MAX 8 /* per peer and direction */
 
 typedef enum sl_transport_path { SL_PATH_DIRECT, SL_PATH_DELEGATED } sl_transport_path;
 

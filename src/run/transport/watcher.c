@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DEATHS_MOST 20
+#define DEATHS_MAX 20
 #define DEATHS_WITHIN (10 * SL_SECOND)
 #define AGAIN (50 * SL_MS) /* after a start that failed; between looks at one without a pidfd */
 
@@ -76,8 +76,8 @@ static sl_status watch_end(sl_delegate *e) {
 static sl_status start(sl_delegate *e) {
     const sl_delegates_config *c = e->all->config;
     const sl_delegate_order *o = e->order;
-    int files[SL_DELEGATE_LISTENING - SL_DELEGATE_MEMORY + SL_RAILS_MOST] = {e->memory, e->doorbell,
-                                                                             e->all->page};
+    int files[SL_DELEGATE_LISTENING - SL_DELEGATE_MEMORY + SL_RAILS_MAX] = {e->memory, e->doorbell,
+                                                                            e->all->page};
     int count = SL_DELEGATE_LISTENING - SL_DELEGATE_MEMORY;
     char name[96];
     for (int i = 0; i < o->rails && !o->sends; i++)
@@ -207,7 +207,7 @@ static sl_status start_thread(sl_delegates *d) {
 }
 
 sl_status sl_watcher_start(sl_delegates *d) {
-    d->deaths_most = d->config->deaths_most > 0 ? d->config->deaths_most : DEATHS_MOST;
+    d->deaths_most = d->config->deaths_most > 0 ? d->config->deaths_most : DEATHS_MAX;
     SL_TRY(sl_alloc(&d->death, (size_t)d->deaths_most, sizeof *d->death));
     SL_TRY(sl_loop_open(&d->loop));
     d->control = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

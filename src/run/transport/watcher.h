@@ -15,7 +15,7 @@ typedef struct sl_delegate {
     sl_delegates *all;
     int peer;
     int memory, doorbell; /* files; -1: none */
-    int listening[SL_RAILS_MOST];
+    int listening[SL_RAILS_MAX];
     size_t bytes;
     sl_delegate_order *order;
     sl_delegate_stream stream;
@@ -26,7 +26,7 @@ struct sl_delegates {
     const sl_delegates_config *config;
     int count; /* per peer and direction */
     int rails; /* own, towards other hosts */
-    char address[SL_RAILS_MOST][64];
+    char address[SL_RAILS_MAX][64];
     int page; /* file; -1: none */
     _Atomic uint32_t *settled;
     int *place; /* [ranks]: how many peers come before; -1: no peer */

@@ -15,7 +15,7 @@
 
 __extension__ typedef __float128 wide;
 
-#define MOST 400
+#define MAX 400
 
 static wide time_of(const sl_replica_rate *r, int count) {
     return (wide)r->time * ((wide)count + (wide)r->fill);
@@ -191,11 +191,11 @@ static void give_one_by_one(const sl_replica_rate *replica, int replicas, int mi
 
 static void many_replicas_get_what_one_by_one_gives(void **unused) {
     (void)unused;
-    static sl_replica_rate replica[MOST];
-    static int split[MOST], expected[MOST];
+    static sl_replica_rate replica[MAX];
+    static int split[MAX], expected[MAX];
     uint64_t state = seed_of(2);
     for (int n = 0; n < 60; n++) {
-        int replicas = 1 + draw(&state, MOST);
+        int replicas = 1 + draw(&state, MAX);
         int spare = draw(&state, 3), microbatches = replicas + draw(&state, spare == 0   ? 3
                                                                             : spare == 1 ? replicas
                                                                                          : 5000);
@@ -267,15 +267,15 @@ static void large_splits_are_certified(void **unused) {
 static void times_that_differ_in_the_last_bit_are_told_apart(void **unused) {
     (void)unused;
     uint64_t state = seed_of(4);
-    static sl_replica_rate replica[MOST];
-    static int split[MOST], expected[MOST];
+    static sl_replica_rate replica[MAX];
+    static int split[MAX], expected[MAX];
     for (int n = 0; n < ALIKE; n++) {
         double makespan, base = 1 + sl_random_unit(sl_random_mix(state += SL_RANDOM_STEP));
-        for (int i = 0; i < MOST; i++)
+        for (int i = 0; i < MAX; i++)
             replica[i] = (sl_replica_rate){.time = base * (1 + draw(&state, 3) * 0x1p-52)};
-        int microbatches = 3 * MOST + draw(&state, MOST);
-        assert_ok(sl_balance(replica, MOST, microbatches, split, &makespan));
-        give_one_by_one(replica, MOST, microbatches, expected);
+        int microbatches = 3 * MAX + draw(&state, MAX);
+        assert_ok(sl_balance(replica, MAX, microbatches, split, &makespan));
+        give_one_by_one(replica, MAX, microbatches, expected);
         assert_memory_equal(split, expected, sizeof split);
     }
 }

@@ -135,7 +135,7 @@ static void ratios_are_those_of_a_sweep_of_durations(void **state) {
     (void)state;
     seeded(1);
     for (int round = 0; round < 200; round++) {
-        sl_rung rungs[SL_STRATEGIES_MOST];
+        sl_rung rungs[SL_STRATEGIES_MAX];
         sl_chain chain, falcon;
         int count = 1 + (int)(unit() * 5);
         double loss = 0.01 + unit();
@@ -158,9 +158,9 @@ static void a_lasting_trouble_ends_with_the_rung_that_leaves_the_least(void **st
     (void)state;
     seeded(2);
     for (int round = 0; round < 500; round++) {
-        sl_rung rungs[SL_STRATEGIES_MOST];
+        sl_rung rungs[SL_STRATEGIES_MAX];
         sl_chain chain;
-        int count = 1 + (int)(unit() * SL_STRATEGIES_MOST);
+        int count = 1 + (int)(unit() * SL_STRATEGIES_MAX);
         random_ladder(rungs, count);
         sl_chain_choose(1, rungs, count, &chain);
         assert_true(chain.count > 0);
@@ -176,7 +176,7 @@ static void a_lasting_trouble_ends_with_the_rung_that_leaves_the_least(void **st
 static double worst_found(int count, int starts, int steps) {
     double most = 0;
     for (int start = 0; start < starts; start++) {
-        sl_rung now[SL_STRATEGIES_MOST], next[SL_STRATEGIES_MOST];
+        sl_rung now[SL_STRATEGIES_MAX], next[SL_STRATEGIES_MAX];
         sl_chain chain;
         random_ladder(now, count);
         sl_chain_choose(1, now, count, &chain);
@@ -202,7 +202,7 @@ static double worst_found(int count, int starts, int steps) {
 static void no_adversary_finds_more_than_2_for_one_strategy_and_4_for_a_ladder(void **state) {
     (void)state;
     seeded(3);
-    for (int count = 1; count <= SL_STRATEGIES_MOST; count++) {
+    for (int count = 1; count <= SL_STRATEGIES_MAX; count++) {
         double worst = worst_found(count, 6, count < 6 ? 3000 : 400);
         print_message("%d strategies: %.4f\n", count, worst);
         assert_true(worst <= (count == 1 ? 2 : 4) + 1e-9);
@@ -214,9 +214,9 @@ static void climbing_whenever_hindsight_has_doubled_has_ratio_4_for_any_number_o
     seeded(4);
     double worst = 0;
     for (int round = 0; round < 20000; round++) {
-        sl_rung rungs[SL_STRATEGIES_MOST];
+        sl_rung rungs[SL_STRATEGIES_MAX];
         sl_chain chain;
-        int count = 1 + (int)(unit() * SL_STRATEGIES_MOST);
+        int count = 1 + (int)(unit() * SL_STRATEGIES_MAX);
         random_ladder(rungs, count);
         sl_chain_doubling(1, rungs, count, rungs[0].cost * pow(2, -1 - unit()), &chain);
         assert_int_equal(chain.rung[chain.count - 1], count - 1);

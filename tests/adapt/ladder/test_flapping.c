@@ -46,7 +46,7 @@ static double total(const world *w) {
 
 static double after_a_duration(const world_strategy *strategy, int count, double seconds) {
     world w;
-    world_answer answers[SL_STRATEGIES_MOST];
+    world_answer answers[SL_STRATEGIES_MAX];
     sl_ladder_config config = exact();
     int acted;
     assert_ok(world_open(&w, &config, 0.5, strategy, count, answers));
@@ -63,9 +63,9 @@ static double after_a_duration(const world_strategy *strategy, int count, double
 static void whatever_the_duration_one_strategy_pays_at_most_2_and_a_ladder_4_times_hindsight(void **state) {
     (void)state;
     seeded(11);
-    double worst[SL_STRATEGIES_MOST + 1] = {0};
+    double worst[SL_STRATEGIES_MAX + 1] = {0};
     for (int round = 0; round < 150; round++) {
-        world_strategy strategy[SL_STRATEGIES_MOST];
+        world_strategy strategy[SL_STRATEGIES_MAX];
         int count = 1 + round % 6;
         random_strategies(strategy, count, 0);
         for (double seconds = 0.5; seconds < 1e7; seconds *= 1.1)

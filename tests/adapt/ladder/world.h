@@ -21,11 +21,10 @@ typedef struct world {
     sl_ladder *ladder;
     sl_time now;
     int on, begun;
-    int in_effect[SL_STRATEGIES_MOST];
+    int in_effect[SL_STRATEGIES_MAX];
     double paid, lost; /* ours: for actions, and else; s */
-    double
-        best[SL_STRATEGIES_MOST + 1]; /* the least that it costs to be here: nothing in effect, then each */
-    int applied, undone, applications[SL_STRATEGIES_MOST], reversals[SL_STRATEGIES_MOST];
+    double best[SL_STRATEGIES_MAX + 1]; /* the least that it costs to be here: nothing in effect, then each */
+    int applied, undone, applications[SL_STRATEGIES_MAX], reversals[SL_STRATEGIES_MAX];
 } world;
 
 typedef struct world_answer {
@@ -57,7 +56,7 @@ static inline double world_keeping(void *user, const sl_incident *incident) {
 /* `answers[strategies]` is the caller's. */
 static inline sl_status world_open(world *w, const sl_ladder_config *config, double loss,
                                    const world_strategy *strategy, int strategies, world_answer *answers) {
-    sl_strategy list[SL_STRATEGIES_MOST];
+    sl_strategy list[SL_STRATEGIES_MAX];
     *w = (world){.strategy = strategy, .strategies = strategies, .loss = loss};
     for (int s = 0; s < strategies; s++) {
         answers[s] = (world_answer){w, s};

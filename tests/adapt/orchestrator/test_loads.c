@@ -62,12 +62,12 @@ static void half_as_much_again_is_told(void **state) {
 static void what_never_varied_is_told_by_the_rows_that_have_grown(void **state) {
     (void)state;
     sl_loads l = {.rows = 0};
-    for (int row = 0; row < 20 + SL_LOADS_LEAST; row++) {
+    for (int row = 0; row < 20 + SL_LOADS_MIN; row++) {
         assert_true(row > 20 || !sl_loads_grown(&l, 0, 1.1).rows);
         sl_loads_add(&l, row < 20 ? 1000 : 1500, 1);
     }
     sl_growth g = sl_loads_grown(&l, 0, 1.1);
-    assert_int_equal(g.rows, SL_LOADS_LEAST);
+    assert_int_equal(g.rows, SL_LOADS_MIN);
     assert_true(fabs(g.before - 1000) < 1e-6 && fabs(g.times - 1.5) < 1e-9);
     l.since = 20; /* that is how it is now */
     assert_int_equal(sl_loads_grown(&l, 0, 1.1).rows, 0);

@@ -486,7 +486,7 @@ static void delegates_of_a_link_keep_up_with_what_is_made(void **state) {
     assert_int_equal(sl_queues_for(10, 10), 1);
     assert_int_equal(sl_queues_for(10, 11), 2);
     assert_int_equal(sl_queues_for(10, 0), 1);
-    assert_int_equal(sl_queues_for(1, INT64_MAX), SL_QUEUES_MOST);
+    assert_int_equal(sl_queues_for(1, INT64_MAX), SL_QUEUES_MAX);
 }
 
 /* The first link's tolerance under the first plan (warm-ups 7, 5, 3, 1): 20 + 2c <= 2 * 20, so 10 ms. */

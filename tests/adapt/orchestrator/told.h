@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOLD_MOST = 8 };
+enum { TOLD_MAX = 8 };
 
 typedef struct told_name {
     sl_component component;
@@ -26,7 +26,7 @@ typedef struct told {
     int first;          /* slow iteration */
     double before, after;
     int count; /* 0: nobody was */
-    told_name name[TOLD_MOST];
+    told_name name[TOLD_MAX];
 } told;
 
 static inline told_name told_name_of(const sl_event *e, int replicas) {
@@ -68,7 +68,7 @@ static inline told_name told_name_of(const sl_event *e, int replicas) {
 
 /** Adds an event to what an iteration has told; events of other kinds are nothing. */
 static inline void told_add(told *t, const sl_event *e, int replicas) {
-    if ((e->kind != SL_EVENT_SUSPECT && e->kind != SL_EVENT_VERDICT) || t->count == TOLD_MOST)
+    if ((e->kind != SL_EVENT_SUSPECT && e->kind != SL_EVENT_VERDICT) || t->count == TOLD_MAX)
         return;
     t->kind = e->kind;
     t->iteration = e->iteration;

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define MOST 8
+#define MAX 8
 
 static uint64_t seed(void) {
     const char *text = getenv("SL_SEED");
@@ -14,7 +14,7 @@ static uint64_t seed(void) {
 }
 
 typedef struct answer {
-    sl_suspect suspect[MOST];
+    sl_suspect suspect[MAX];
     size_t count;
     char reason[256];
 } answer;
@@ -30,7 +30,7 @@ static sl_call_profile *profile(program *p, int iterations, int64_t start) {
 static answer compare(const sl_call_profile *now, const sl_call_profile *healthy) {
     answer a = {0};
     assert_ok(
-        sl_call_profile_compare(now, healthy, 20 * US, a.suspect, MOST, &a.count, a.reason, sizeof a.reason));
+        sl_call_profile_compare(now, healthy, 20 * US, a.suspect, MAX, &a.count, a.reason, sizeof a.reason));
     return a;
 }
 
@@ -326,18 +326,16 @@ static void a_slow_group_is_named_and_one_that_only_waits_is_not(void **state) {
 static void clocks_that_may_be_that_far_apart_blame_no_link(void **state) {
     (void)state;
     program before, now;
-    sl_suspect suspect[MOST];
+    sl_suspect suspect[MAX];
     size_t count;
     char reason[256];
     program_pipelines(&before, 4, 2, 0, seed());
     program_pipelines(&now, 4, 2, 0, seed() + 1);
     now.group_time[1] = 4000 * US; /* ranks 1 and 5, 1.5 ms when healthy */
     sl_call_profile *healthy = profile(&before, 12, 0), *slow = profile(&now, 12, 0);
-    assert_ok(
-        sl_call_profile_compare(slow, healthy, 1500 * US, suspect, MOST, &count, reason, sizeof reason));
+    assert_ok(sl_call_profile_compare(slow, healthy, 1500 * US, suspect, MAX, &count, reason, sizeof reason));
     assert_int_equal(count, 0);
-    assert_ok(
-        sl_call_profile_compare(slow, healthy, 1000 * US, suspect, MOST, &count, reason, sizeof reason));
+    assert_ok(sl_call_profile_compare(slow, healthy, 1000 * US, suspect, MAX, &count, reason, sizeof reason));
     assert_int_equal(count, 1);
     sl_call_profile_close(healthy);
     sl_call_profile_close(slow);

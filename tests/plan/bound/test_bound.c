@@ -12,7 +12,7 @@
 #define PROBLEMS 20
 #endif
 
-#define MOST 20000
+#define MAX 20000
 
 typedef struct sequence {
     sl_op op[18];
@@ -93,7 +93,7 @@ static void enumerate(all *a, int full) {
                 added = 1;
             }
         }
-    if (!added && left == 0 && a->count < MOST)
+    if (!added && left == 0 && a->count < MAX)
         a->found[a->count++] = a->now;
 }
 
@@ -124,10 +124,10 @@ static sl_time shortest(const sl_problem *p, int full) {
     int count[2];
     sl_time best = SL_TIME_NEVER;
     for (int rank = 0; rank < 2; rank++) {
-        found[rank] = calloc(MOST, sizeof(sequence));
+        found[rank] = calloc(MAX, sizeof(sequence));
         all a = {.p = p, .rank = rank, .found = found[rank]};
         enumerate(&a, full);
-        assert_true(a.count < MOST);
+        assert_true(a.count < MAX);
         count[rank] = a.count;
     }
     assert_true((double)count[0] * count[1] < 4e6);

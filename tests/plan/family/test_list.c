@@ -27,13 +27,13 @@ static void limit_memory(sl_problem *p, double limit) {
 
 /* ---- algorithms 3 and 4, one time step after the other ---- */
 
-#define MOST 16
+#define MAX 16
 
 static struct {
     int next[3], quota;
-    sl_time busy, free[2], ready[2][MOST]; /* of F and I */
+    sl_time busy, free[2], ready[2][MAX]; /* of F and I */
     double memory;
-} stepped[MOST];
+} stepped[MAX];
 
 static int select_op(const sl_problem *p, int r, sl_time t) {
     int f = stepped[r].next[SL_F], i = stepped[r].next[SL_I], n = p->microbatches;
@@ -90,8 +90,8 @@ static void it_is_algorithm_4_with_the_smallest_time_step(void **state) {
     for (int round = 0; round < 400; round++) {
         sl_problem p;
         sl_order stepwise, order;
-        int x[MOST], ranks = 1 + draw(6);
-        make(&p, ranks, 1 + draw(MOST), 0, 0, 0);
+        int x[MAX], ranks = 1 + draw(6);
+        make(&p, ranks, 1 + draw(MAX), 0, 0, 0);
         for (int r = 0; r < ranks; r++) {
             for (int kind = 0; kind < SL_OP_KINDS; kind++)
                 p.time[kind][r] = 1 + draw(9);

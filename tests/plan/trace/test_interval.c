@@ -19,7 +19,7 @@ static int below(uint64_t *state, int most) {
     return (int)((*state >> 33) % (uint64_t)most);
 }
 
-enum { MOST = 60, KEYS = 3, TIMES = 40 };
+enum { MAX = 60, KEYS = 3, TIMES = 40 };
 
 /* The place of the one that was added as `of`. */
 static long place_of(const sl_intervals *all, long of) {
@@ -61,8 +61,8 @@ static void every_question_has_the_answer_of_a_search(void **state) {
     (void)state;
     uint64_t random = seed_of();
     for (int round = 0; round < 300; round++) {
-        sl_interval list[MOST];
-        int gone[MOST] = {0}, count = below(&random, MOST + 1);
+        sl_interval list[MAX];
+        int gone[MAX] = {0}, count = below(&random, MAX + 1);
         sl_intervals all = {0};
         for (int i = 0; i < count; i++) {
             sl_time start = below(&random, TIMES);
@@ -96,10 +96,10 @@ static void the_bound_of_a_queue_is_that_of_all_its_pairs(void **state) {
     (void)state;
     uint64_t random = seed_of() + 1;
     for (int round = 0; round < 2000; round++) {
-        sl_carried c[MOST] = {0};
-        const int count = below(&random, MOST + 1);
+        sl_carried c[MAX] = {0};
+        const int count = below(&random, MAX + 1);
         const sl_time delay = 1000 * below(&random, 50), step = 1 + below(&random, 20000);
-        sl_time bound, expected = SL_QUEUE_MOST;
+        sl_time bound, expected = SL_QUEUE_MAX;
         for (int i = 0; i < count; i++) {
             c[i].ready = step * i + below(&random, 1 + below(&random, 40000));
             c[i].arrive = below(&random, 9) ? c[i].ready + delay + below(&random, 30000) : SL_TIME_NEVER;

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { MOST = 64 };
+enum { MAX = 64 };
 
 static sl_run a_run(int pipeline, int data, int tensor, int placement) {
     sl_run run = {0};
@@ -28,7 +28,7 @@ static void check(int pipeline, int data, int tensor, int placement, int neighbo
     const int most = sl_network_profile_most(&run), world = pipeline * data * tensor;
     sl_ping_pair *pairs = calloc((size_t)most + 1, sizeof *pairs);
     int *round = calloc((size_t)most + 1, sizeof *round), count, last = 0, twins = 0;
-    char *met = calloc((size_t)world * (size_t)world, 1), *busy = calloc((size_t)world, MOST);
+    char *met = calloc((size_t)world * (size_t)world, 1), *busy = calloc((size_t)world, MAX);
     assert_ok(sl_network_profile_pairs(&run, pairs, round, &count));
     assert_true(count <= most);
     for (int i = 0; i < count; i++) {
@@ -43,10 +43,10 @@ static void check(int pipeline, int data, int tensor, int placement, int neighbo
         twins += x.replica != y.replica;
         assert_false(met[a * world + b] || met[b * world + a]); /* once */
         met[a * world + b] = 1;
-        assert_true(round[i] >= last && round[i] < MOST);
+        assert_true(round[i] >= last && round[i] < MAX);
         last = round[i];
-        assert_false(busy[a * MOST + last] || busy[b * MOST + last]);
-        busy[a * MOST + last] = busy[b * MOST + last] = 1;
+        assert_false(busy[a * MAX + last] || busy[b * MAX + last]);
+        busy[a * MAX + last] = busy[b * MAX + last] = 1;
     }
     assert_int_equal(twins, pipeline * tensor * data * (data - 1) / 2);
     assert_int_equal(count - twins, neighbours * data * tensor);

@@ -8,7 +8,7 @@
 #include "run/binding/reduce.h"
 #include "run/model/parameter.h"
 
-enum { MOST = 12 };
+enum { MAX = 12 };
 
 static uint64_t roll(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -16,7 +16,7 @@ static uint64_t roll(uint64_t *state) {
 }
 
 static int roll_list(uint64_t *state, sl_parameter *list) {
-    int count = 1 + (int)(roll(state) % MOST);
+    int count = 1 + (int)(roll(state) % MAX);
     for (int i = 0; i < count; i++)
         list[i] = (sl_parameter){.count = 1 + roll(state) % (i % 3 ? 5000 : 40)};
     return count;
@@ -26,7 +26,7 @@ static void every_element_lies_in_one_share(void **unused) {
     (void)unused;
     uint64_t state = seed_of(7);
     for (int round = 0; round < 300; round++) {
-        sl_parameter list[MOST];
+        sl_parameter list[MAX];
         sl_shares cut;
         int count = roll_list(&state, list), shares = 1 + (int)(roll(&state) % 6);
         size_t elements = 0, covered = 0, all = 0;

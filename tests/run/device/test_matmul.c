@@ -123,8 +123,8 @@ static void every_form_is_right(void **state) {
 /* The last `rows` rows of a product of 192 rows, computed alone and from an odd address. */
 static void check_rows(sl_device *d, int type, int packed, int columns, int inner, int transpose_b, int bias,
                        int add) {
-    enum { MOST = 192 };
-    sl_matmul_shape s = {.rows = MOST,
+    enum { MAX = 192 };
+    sl_matmul_shape s = {.rows = MAX,
                          .columns = columns,
                          .inner = inner,
                          .transpose_b = transpose_b,
@@ -136,20 +136,19 @@ static void check_rows(sl_device *d, int type, int packed, int columns, int inne
                          .type = type,
                          .packed = packed};
     const size_t width = (size_t)columns;
-    float *a = numbers((size_t)MOST * (size_t)inner, 0), *b = numbers((size_t)inner * width, 0),
+    float *a = numbers((size_t)MAX * (size_t)inner, 0), *b = numbers((size_t)inner * width, 0),
           *v = numbers(width, 0);
-    float *all = numbers(MOST * width, 0), *some = numbers(MOST * width, 1),
-          *start = numbers(MOST * width, 0);
-    memcpy(all, start, MOST * width * sizeof *all);
+    float *all = numbers(MAX * width, 0), *some = numbers(MAX * width, 1), *start = numbers(MAX * width, 0);
+    memcpy(all, start, MAX * width * sizeof *all);
     run(d, &s, a, b, bias ? v : NULL, all);
-    for (s.rows = 1; s.rows < MOST; s.rows += s.rows < 20 ? 1 : 19) {
-        size_t first = (size_t)(MOST - s.rows), count = (size_t)s.rows * width;
+    for (s.rows = 1; s.rows < MAX; s.rows += s.rows < 20 ? 1 : 19) {
+        size_t first = (size_t)(MAX - s.rows), count = (size_t)s.rows * width;
         float *odd = numbers((size_t)s.rows * (size_t)inner, 3);
         memcpy(odd, a + first * (size_t)inner, (size_t)s.rows * (size_t)inner * sizeof *odd);
         memcpy(some, start + first * width, count * sizeof *some);
         run(d, &s, odd, b, bias ? v : NULL, some);
         if (memcmp(some, all + first * width, count * sizeof *some) != 0)
-            fail_msg("%d rows of %d x %d differ from the same rows among %d", s.rows, inner, columns, MOST);
+            fail_msg("%d rows of %d x %d differ from the same rows among %d", s.rows, inner, columns, MAX);
         free(odd - 3);
     }
     free(a);

@@ -15,11 +15,11 @@
 #include <pthread.h>
 
 enum {
-    MOST_RANKS = 6,
-    MOST_STAGES = 24,
-    MOST_PARTS = 4,
-    MOST_MICROBATCHES = 32,
-    MOST_RECORDS = 4096,
+    MAX_RANKS = 6,
+    MAX_STAGES = 24,
+    MAX_PARTS = 4,
+    MAX_MICROBATCHES = 32,
+    MAX_RECORDS = 4096,
     ITERATIONS = 2
 };
 
@@ -29,9 +29,9 @@ typedef struct member member;
 typedef struct holder {
     member *member;
     int stage;
-    int last_weight[MOST_PARTS];
+    int last_weight[MAX_PARTS];
     int prepared;                  /* times, in all iterations */
-    char place[MOST_MICROBATCHES]; /* of each activation: not there, on the device, on the host */
+    char place[MAX_MICROBATCHES];  /* of each activation: not there, on the device, on the host */
 } holder;
 
 struct member {
@@ -40,7 +40,7 @@ struct member {
     pthread_t thread;
     sl_record *record;
     size_t records;
-    holder holder[MOST_STAGES];
+    holder holder[MAX_STAGES];
     int held, hosted, moved; /* activations of this rank on the device and the host, and moves; under mutex */
     pthread_mutex_t mutex;
     sl_engine_result result[ITERATIONS];
@@ -55,13 +55,13 @@ struct cluster {
     size_t extra;              /* bytes by which each stage's message is larger than the one before's */
     sl_clock *clock;
     sl_transport_hub *hub;
-    member member[MOST_RANKS];
+    member member[MAX_RANKS];
 };
 
 /* What a message carries. */
 typedef struct payload {
     int32_t iteration, backward, stage, microbatch;
-    int32_t part[MOST_PARTS]; /* made in this order: 1, 2, .. */
+    int32_t part[MAX_PARTS]; /* made in this order: 1, 2, .. */
 } payload;
 
 static inline size_t bytes_behind(const cluster *c, int stage) {
@@ -219,7 +219,7 @@ static inline sl_status run_iterations(member *m, sl_engine *engine) {
     sl_engine_pace(engine, &pace);
     for (m->iteration = 0; m->iteration < ITERATIONS; m->iteration++) {
         for (int s = 0; s < c->problem->stages; s++)
-            for (int part = 0; part < MOST_PARTS; part++)
+            for (int part = 0; part < MAX_PARTS; part++)
                 m->holder[s].last_weight[part] = -1;
         SL_TRY(sl_engine_swap(engine, c->program[m->iteration], c->post[m->iteration]));
         SL_TRY(
@@ -231,13 +231,13 @@ static inline sl_status run_iterations(member *m, sl_engine *engine) {
 static inline sl_status run_member(member *m, sl_transport **transport, sl_engine **engine,
                                    sl_record_ring *ring) {
     const cluster *c = m->cluster;
-    sl_stage stage[MOST_STAGES];
+    sl_stage stage[MAX_STAGES];
     sl_transport_config tc = {.rank = m->rank,
                               .ranks = c->problem->ranks,
                               .clock = c->clock,
                               .hub = c->hub,
                               .wire = c->problem->wire,
-                              .message_bytes = sizeof(payload) + c->extra * MOST_STAGES,
+                              .message_bytes = sizeof(payload) + c->extra * MAX_STAGES,
                               .slots = 2 * c->problem->microbatches *
                                        (c->problem->stages / c->problem->ranks + 1)};
     if (c->problem->ranks > 1) {
@@ -257,16 +257,16 @@ static inline sl_status run_member(member *m, sl_transport **transport, sl_engin
     SL_TRY(sl_engine_open(&ec, engine));
     SL_TRY(run_iterations(m, *engine));
     uint64_t position = 0, lost = 0;
-    m->records = sl_record_read(ring, ring->capacity, &position, m->record, MOST_RECORDS, &lost);
+    m->records = sl_record_read(ring, ring->capacity, &position, m->record, MAX_RECORDS, &lost);
     return lost > 0 ? sl_error(SL_EINVAL, "records were lost") : SL_OK;
 }
 
 static inline void *member_main(void *object) {
     member *m = object;
-    sl_record_ring *ring = calloc(1, sl_record_ring_bytes(MOST_RECORDS));
+    sl_record_ring *ring = calloc(1, sl_record_ring_bytes(MAX_RECORDS));
     sl_transport *transport = NULL;
     sl_engine *engine = NULL;
-    sl_record_ring_init(ring, MOST_RECORDS);
+    sl_record_ring_init(ring, MAX_RECORDS);
     m->status = run_member(m, &transport, &engine, ring);
     snprintf(m->error, sizeof m->error, "%s", m->status == SL_OK ? "" : sl_error_text());
     sl_engine_close(engine);
@@ -296,15 +296,15 @@ static inline void predict_posts(cluster *c, int iteration, sl_time margin) {
 
 static inline void run_cluster(cluster *c) {
     const sl_problem *p = c->problem;
-    assert_true(p->ranks <= MOST_RANKS && p->stages <= MOST_STAGES && p->parts <= MOST_PARTS &&
-                p->microbatches <= MOST_MICROBATCHES);
+    assert_true(p->ranks <= MAX_RANKS && p->stages <= MAX_STAGES && p->parts <= MAX_PARTS &&
+                p->microbatches <= MAX_MICROBATCHES);
     assert_ok(sl_clock_open_virtual(p->ranks, &c->clock));
-    assert_ok(sl_transport_hub_open(p->ranks, sizeof(payload) + c->extra * MOST_STAGES,
+    assert_ok(sl_transport_hub_open(p->ranks, sizeof(payload) + c->extra * MAX_STAGES,
                                     2 * p->microbatches * (p->stages / p->ranks + 1), &c->hub));
     for (int r = 0; r < p->ranks; r++) {
         c->member[r] = (member){.cluster = c, .rank = r};
         pthread_mutex_init(&c->member[r].mutex, NULL);
-        c->member[r].record = calloc(MOST_RECORDS, sizeof(sl_record));
+        c->member[r].record = calloc(MAX_RECORDS, sizeof(sl_record));
         pthread_create(&c->member[r].thread, NULL, member_main, &c->member[r]);
     }
     for (int r = 0; r < p->ranks; r++)

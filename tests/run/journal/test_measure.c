@@ -6,7 +6,7 @@
 #include "plan/timing/replay.h"
 #include "run/journal/measure.h"
 
-enum { MOST = 8192 };
+enum { MAX = 8192 };
 
 /* What ranks with these clocks would have written had they run the prediction. */
 static int write_records(const sl_timeline *t, int iteration, sl_time begin, const sl_offset *clock,
@@ -48,7 +48,7 @@ static int write_records(const sl_timeline *t, int iteration, sl_time begin, con
 
 static void a_measured_timeline_is_what_the_ranks_wrote(void **unused) {
     (void)unused;
-    static sl_record records[MOST];
+    static sl_record records[MAX];
     uint64_t state = seed_of(13);
     for (int round = 0; round < 200; round++) {
         sl_problem p;
@@ -64,7 +64,7 @@ static void a_measured_timeline_is_what_the_ranks_wrote(void **unused) {
         for (int r = 1; r < p.ranks; r++)
             clock[r].offset = draw(&state, 1000000);
         int count = write_records(&plan.timeline, 4, 77 * SL_SECOND, clock, records);
-        assert_true(count < MOST);
+        assert_true(count < MAX);
         assert_ok(sl_measure_timeline(&p, records, count, 4, 77 * SL_SECOND, clock, &t));
         assert_int_equal(t.spans, plan.timeline.spans);
         assert_int_equal(t.transfers, plan.timeline.transfers);

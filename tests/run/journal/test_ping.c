@@ -14,7 +14,7 @@ typedef struct player {
     sl_clock *clock;
     sl_transport *transport;
     int rank, halves;
-    sl_ping_half half[2 * SL_PING_MOST];
+    sl_ping_half half[2 * SL_PING_MAX];
     sl_status status;
 } player;
 
@@ -55,7 +55,7 @@ static void emulated_links_are_found_as_they_are(void **state) {
                                 .bytes_per_second = truth[i].per_byte > 0 ? 1e9 / truth[i].per_byte : 0});
     for (int r = 0; r < RANKS; r++)
         assert_int_equal(pthread_create(&thread[r], NULL, play, &p[r]), 0);
-    sl_ping_half all[4 * SL_PING_MOST];
+    sl_ping_half all[4 * SL_PING_MAX];
     int halves = 0;
     for (int r = 0; r < RANKS; r++) {
         pthread_join(thread[r], NULL);
@@ -64,7 +64,7 @@ static void emulated_links_are_found_as_they_are(void **state) {
             all[halves++] = p[r].half[i];
     }
     /* slow links make do with fewer rounds: 75 ms there and back, and a fast one has them all */
-    assert_true(p[0].halves >= 4 && p[0].halves < SL_PING_MOST && p[2].halves == SL_PING_MOST);
+    assert_true(p[0].halves >= 4 && p[0].halves < SL_PING_MAX && p[2].halves == SL_PING_MAX);
     static const sl_offset clocks[RANKS];
     sl_ping_link link[RANKS * RANKS] = {{0}};
     assert_ok(sl_ping_fit(all, halves, pairs, 2, clocks, RANKS, link));
@@ -87,7 +87,7 @@ static void emulated_links_are_found_as_they_are(void **state) {
  * the clock of b ahead by `ahead`. */
 static int make_rounds(sl_time ahead, sl_ping_half *half) {
     int count = 0;
-    for (int round = 0; round < SL_PING_MOST; round++) {
+    for (int round = 0; round < SL_PING_MAX; round++) {
         int64_t bytes = round % 2 ? 20000 : 64;
         sl_time sent = 1000000 * round, there = 10000 + 2 * bytes, answered = sent + there + 5000,
                 back = 30000 + bytes;
@@ -115,7 +115,7 @@ static void fit_is(const sl_ping_half *half, int count, const sl_offset *clock, 
 static void a_few_late_wake_ups_do_not_count(void **state) {
     (void)state;
     static const sl_offset same[2];
-    sl_ping_half half[2 * SL_PING_MOST];
+    sl_ping_half half[2 * SL_PING_MAX];
     int count = make_rounds(0, half);
     fit_is(half, count, same, 10000, 2, 30000, 1);
     /* the first round of either size, and two later ones of each direction, came milliseconds late */
@@ -136,7 +136,7 @@ static void a_few_late_wake_ups_do_not_count(void **state) {
 static void directions_between_unsure_clocks_count_half_the_round_trip(void **state) {
     (void)state;
     sl_offset clock[2] = {{0}, {.offset = 123456789}};
-    sl_ping_half half[2 * SL_PING_MOST];
+    sl_ping_half half[2 * SL_PING_MAX];
     int count = make_rounds(123456789, half);
     fit_is(half, count, clock, 10000, 2, 30000, 1); /* known exactly */
     clock[1].error = 1000000;
@@ -148,7 +148,7 @@ static void directions_between_unsure_clocks_count_half_the_round_trip(void **st
 static void no_rounds_are_no_link(void **state) {
     (void)state;
     static const sl_offset same[2];
-    sl_ping_half half[2 * SL_PING_MOST];
+    sl_ping_half half[2 * SL_PING_MAX];
     sl_ping_link link[4] = {{0}};
     make_rounds(0, half);
     assert_ok(sl_ping_fit(half, 0, pairs, 1, same, 2, link));

@@ -38,7 +38,7 @@ static void each_iteration_leaves_a_whole_file(void **state) {
     (void)state;
     sl_tracing t;
     sl_timeline line;
-    assert_ok(sl_writer_open(SL_WRITER_MOST, &writer));
+    assert_ok(sl_writer_open(SL_WRITER_MAX, &writer));
     assert_ok(sl_tracing_open(&t, writer, folder, 1, 1));
     assert_int_equal(recorded(), 0);
     for (int i = 0; i < 5; i++) {

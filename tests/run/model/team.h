@@ -6,7 +6,7 @@
 #include "run/model/trial.h"
 #include <pthread.h>
 
-enum { TEAM_MOST = 4 };
+enum { TEAM_MAX = 4 };
 
 typedef struct team team;
 
@@ -24,8 +24,8 @@ typedef void team_body(member *m, void *context);
 struct team {
     int size;
     pthread_barrier_t barrier;
-    float *values[TEAM_MOST];
-    member member[TEAM_MOST];
+    float *values[TEAM_MAX];
+    member member[TEAM_MAX];
     sl_model_config config;
     int stages, microbatches;
     uint64_t seed;
@@ -88,7 +88,7 @@ static inline void team_run(const sl_model_config *config, int size, int stages,
               .seed = seed,
               .body = body,
               .context = context};
-    pthread_t thread[TEAM_MOST];
+    pthread_t thread[TEAM_MAX];
     pthread_barrier_init(&t.barrier, NULL, (unsigned)size);
     for (int r = 0; r < size; r++) {
         t.member[r] = (member){.of = &t, .rank = r};
@@ -102,8 +102,8 @@ static inline void team_run(const sl_model_config *config, int size, int stages,
 /* What an iteration gives, of the full model: elements that a tensor rank does not hold are NaN. */
 typedef struct picture {
     size_t count;
-    float *weight[TEAM_MOST], *gradient[TEAM_MOST];
-    double loss[TEAM_MOST];
+    float *weight[TEAM_MAX], *gradient[TEAM_MAX];
+    double loss[TEAM_MAX];
 } picture;
 
 typedef struct brush {
@@ -120,7 +120,7 @@ static inline void team_paint(sl_parameter *p, void *context) {
 
 static inline void picture_open(picture *p, const sl_model_config *config) {
     *p = (picture){.count = sl_model_count(config)};
-    for (int r = 0; r < TEAM_MOST; r++) {
+    for (int r = 0; r < TEAM_MAX; r++) {
         p->weight[r] = malloc(p->count * sizeof(float));
         p->gradient[r] = malloc(p->count * sizeof(float));
         for (size_t i = 0; i < p->count; i++)
@@ -129,7 +129,7 @@ static inline void picture_open(picture *p, const sl_model_config *config) {
 }
 
 static inline void picture_close(picture *p) {
-    for (int r = 0; r < TEAM_MOST; r++) {
+    for (int r = 0; r < TEAM_MAX; r++) {
         free(p->weight[r]);
         free(p->gradient[r]);
     }

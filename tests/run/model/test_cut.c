@@ -1,7 +1,7 @@
 /* Which blocks make which stage: by cost, with embedding and head counted as layers, or as the file says. */
 #include "run/model/trial.h"
 
-enum { MOST_STAGES = 6 };
+enum { MAX_STAGES = 6 };
 
 static void expect_cut(const sl_model_config *c, int stages, const int *blocks) {
     int first, end, at = 0;
@@ -86,7 +86,7 @@ static void no_cut_has_a_cheaper_largest_stage(void **state) {
                              .context = 1 + (int)(trial_random(&seed) % 200),
                              .vocabulary = 1 + (int)(trial_random(&seed) % 4000),
                              .batch = 1};
-        int stages = 1 + (int)(trial_random(&seed) % MOST_STAGES), ours[MOST_STAGES], any[MOST_STAGES];
+        int stages = 1 + (int)(trial_random(&seed) % MAX_STAGES), ours[MAX_STAGES], any[MAX_STAGES];
         stages = stages < c.layers ? stages : c.layers;
         for (int s = 0; s < stages; s++) {
             int first, end;

@@ -12,7 +12,7 @@
 typedef struct news {
     int count[5];
     char last[5][256];
-    int rail_ups[SL_RAILS_MOST];
+    int rail_ups[SL_RAILS_MAX];
 } news;
 
 typedef struct conveyance {

@@ -308,7 +308,7 @@ typedef struct far {
 } far;
 
 static void start_receiver(conveyance *v, far *f) {
-    char kinds[SL_RAILS_MOST + 1] = {0};
+    char kinds[SL_RAILS_MAX + 1] = {0};
     for (int r = 0; r < v->config[0].rails; r++)
         kinds[r] = v->config[0].rail[r].kind == SL_RAIL_UCX ? '1' : '0';
     f->process = fork();

@@ -12,7 +12,7 @@
 #include "virtual_clock.h"
 #include <pthread.h>
 
-enum { MOST_RANKS = 4, MOST_STAGES = 9, RECORDS = 4096, MICROBATCHES = 6 };
+enum { MAX_RANKS = 4, MAX_STAGES = 9, RECORDS = 4096, MICROBATCHES = 6 };
 
 typedef struct job job;
 
@@ -40,8 +40,8 @@ struct job {
     sl_transport_hub *hub;
     size_t message;
     uint64_t seed;
-    holder holder[MOST_STAGES];
-    worker worker[MOST_RANKS];
+    holder holder[MAX_STAGES];
+    worker worker[MAX_RANKS];
 };
 
 /* ---- the tables ---- */
@@ -101,7 +101,7 @@ static sl_status open_stages(worker *w, sl_stage *table) {
 static sl_status iterate(worker *w, sl_transport **transport, sl_engine **engine, sl_record_ring *ring) {
     job *j = w->job;
     const sl_problem *p = &j->problem;
-    sl_stage table[MOST_STAGES];
+    sl_stage table[MAX_STAGES];
     sl_engine_result result;
     sl_transport_config tc = {.rank = w->rank,
                               .ranks = p->ranks,
@@ -232,7 +232,7 @@ static void close_job(job *j) {
 static outcome train(const layout *l, const trial *text, uint64_t seed) {
     job j = {.text = text, .seed = seed};
     sl_order order = {0};
-    sl_model_stage *model[MOST_STAGES];
+    sl_model_stage *model[MAX_STAGES];
     uint64_t draws = seed;
     j.message = (size_t)text->config.batch * (size_t)text->config.context * (size_t)text->config.width *
                 sizeof(float);

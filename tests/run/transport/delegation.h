@@ -17,16 +17,16 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#define RANKS_MOST 3
-#define BLOCK_MOST 16384
-#define PIDS_MOST 64
+#define RANKS_MAX 3
+#define BLOCK_MAX 16384
+#define PIDS_MAX 64
 
 typedef struct meeting {
     _Atomic uint32_t arrived[64]; /* a futex word for each barrier in turn */
-    char block[RANKS_MOST * BLOCK_MOST];
-    sl_transport_address address[RANKS_MOST];
+    char block[RANKS_MAX * BLOCK_MAX];
+    sl_transport_address address[RANKS_MAX];
     _Atomic uint32_t sending; /* ranks that have begun to exchange messages */
-    _Atomic int pid[RANKS_MOST][PIDS_MOST];
+    _Atomic int pid[RANKS_MAX][PIDS_MAX];
     _Atomic uint64_t kills, slowest; /* ns from a kill to the successor's start */
 } meeting;
 
@@ -46,7 +46,7 @@ typedef struct trial {
 /* What the teardown ends and removes when a test failed. */
 static struct leftovers {
     char directory[64];
-    pid_t child[RANKS_MOST];
+    pid_t child[RANKS_MAX];
 } leftovers;
 
 static inline void open_trial(trial *w) {
@@ -137,13 +137,13 @@ static inline int living_delegates(sl_transport *t, pid_t *pids, int most) {
 static inline sl_status start_delegates(const trial *w, int rank, sl_transport *t, int barrier,
                                         sl_time timeout) {
     size_t bytes = sl_transport_block_bytes(t);
-    MUST(bytes <= BLOCK_MOST);
+    MUST(bytes <= BLOCK_MAX);
     MUST(sl_transport_prepare_delegates(t, w->count, w->met->block + (size_t)rank * bytes) == SL_OK);
     meet(w, barrier);
     sl_status status = sl_transport_start_delegates(t, w->met->block, timeout);
-    pid_t pids[PIDS_MOST];
-    int count = living_delegates(t, pids, PIDS_MOST);
-    for (int i = 0; i < PIDS_MOST; i++)
+    pid_t pids[PIDS_MAX];
+    int count = living_delegates(t, pids, PIDS_MAX);
+    for (int i = 0; i < PIDS_MAX; i++)
         atomic_store(&w->met->pid[rank][i], i < count ? pids[i] : 0);
     return status;
 }
@@ -160,7 +160,7 @@ static inline size_t size_of(const trial *w, int from, int to, uint32_t iteratio
 /* Half of an iteration's sends by name, in the order in which they were handed over, the others as they come,
  * whichever peer they went to. */
 static inline void wait_for_sent(const trial *w, int rank, sl_transport *t, uint32_t k, sl_time deadline) {
-    sl_message_name left[RANKS_MOST * 32];
+    sl_message_name left[RANKS_MAX * 32];
     int count = 0;
     sl_sent sent;
     for (int peer = 0; peer < w->ranks; peer++)
@@ -229,10 +229,10 @@ static inline void *kill_delegates(void *object) {
     hunt *k = object;
     uint64_t random = k->w->seed * 17 + (uint64_t)k->rank;
     for (int i = 0; i < k->w->kills && !atomic_load(&k->stop); i++) {
-        pid_t pids[PIDS_MOST];
+        pid_t pids[PIDS_MAX];
         sl_time now = sl_clock_now(sl_clock_real());
         sl_clock_sleep_until(sl_clock_real(), now + (sl_time)(random_next(&random) % 20000000));
-        int count = living_delegates(k->t, pids, PIDS_MOST);
+        int count = living_delegates(k->t, pids, PIDS_MAX);
         if (count == 0)
             continue;
         sl_time killed = sl_clock_now(sl_clock_real());
@@ -318,7 +318,7 @@ static inline int reap_all(void) {
 
 static inline int clear_up(void **state) {
     (void)state;
-    for (int r = 0; r < RANKS_MOST; r++)
+    for (int r = 0; r < RANKS_MAX; r++)
         if (leftovers.child[r])
             kill(leftovers.child[r], SIGKILL);
     reap_all();
@@ -327,7 +327,7 @@ static inline int clear_up(void **state) {
 
 /* All ranks have to end well; when one does not, the others are killed, and then it is said. */
 static inline void run_ranks(const trial *w, void (*body)(const trial *, int)) {
-    pid_t child[RANKS_MOST];
+    pid_t child[RANKS_MAX];
     int how, failed = 0, orphans = 0;
     for (int r = 0; r < w->ranks; r++)
         child[r] = fork_rank(w, body, r);

@@ -38,7 +38,7 @@ static void an_order_that_makes_no_sense_is_refused(void **state) {
     REFUSED(o.number = -1, "names no link");
     REFUSED(o.parent = 1, "names no link");
     REFUSED(o.rails = 0, "0 rails");
-    REFUSED(o.rails = SL_RAILS_MOST + 1, "9 rails");
+    REFUSED(o.rails = SL_RAILS_MAX + 1, "9 rails");
     REFUSED(o.chunk_bytes = UINT32_MAX, "limits");
     REFUSED(o.silence = -1, "limits");
     REFUSED(o.scheduling = 77, "limits");

@@ -76,7 +76,7 @@ static void run_for_ever(const trial *w, int rank) {
 
 static int living(const trial *w, int rank) {
     int count = 0;
-    for (int i = 0; i < PIDS_MOST; i++) {
+    for (int i = 0; i < PIDS_MAX; i++) {
         int pid = atomic_load(&w->met->pid[rank][i]);
         if (!pid)
             continue;
