@@ -24,8 +24,8 @@ static int node(int rank, const int *node_of, int ranks) {
     return rank >= 0 && rank < ranks ? node_of[rank] : -1;
 }
 
-/* Bytes that must have gone from `here` members of a node to `there` of the other, for each byte that is
- * told of the call; 0: not a call that all members wait for, or of which that is not known. */
+/* Bytes that must have gone from `here` members of a node to `there` members of the other, per recorded byte
+ * of the call; 0: not all members wait for each other in this call, or that is unknown. */
 static double share_of(int call, int here, int there) {
     switch (call) {
     case SL_CALL_MPI_Allreduce:
@@ -44,8 +44,8 @@ static double share_of(int call, int here, int there) {
     }
 }
 
-/* Several members may have sent at once, each as fast as one test: a direction is credited with no more than
- * its share of that. */
+/* Several members may have sent at once, each as fast as one test, so a direction is credited with at most
+ * its share. */
 static proof proof_of(const sl_call_group *g, double clock_error, int from, int to, const int *node_of,
                       int ranks) {
     int here = 0, there = 0;

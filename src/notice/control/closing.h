@@ -1,6 +1,6 @@
-/* The controller's side of a hold: collects the views of all gates, a look after the other, runs the cut
- * (hold_cut.h), and says what is to be raised. The first look only tells that every gate is held; the cut
- * sees the looks that follow. */
+/* The controller's side of a hold: collects the views of all gates in successive looks, runs the cut
+ * (hold_cut.h), and gives the targets to raise. The first look only confirms that every gate is held; the cut
+ * sees the later looks. */
 #pragma once
 
 #include "base/status.h"
@@ -26,6 +26,6 @@ void sl_closing_add(sl_closing *closing, const sl_message_head *head, const void
 /** Whether all ranks were seen in this look, or one of them cannot be held. */
 int sl_closing_ready(const sl_closing *closing);
 
-/** The look is over: the verdict, and the raises for the next one as agents read them (new reference). The
- * number of the look goes up. SL_ENOMEM. */
+/** Ends the look: gives the verdict and the raises for the next look in the agents' format (new reference).
+ * Increments the look's number. SL_ENOMEM. */
 sl_status sl_closing_step(sl_closing *closing, sl_time now, sl_cut_verdict *verdict, json_t **raises);

@@ -58,8 +58,8 @@ static void weigh_link(sl_controller *c) {
     }
 }
 
-/* Neither calls nor tests, if there were any, show anything: what was called slow may well be how the program
- * is, and its profile stays. Where the tests found something it does not. */
+/* If neither calls nor tests show anything, the slow phase may be the program's normal behavior, and its
+ * profile is kept. If the tests found something, it is not. */
 static int keep_usual(sl_controller *c) {
     int unknown = c->view.verdicts == 1 && c->view.verdict[0].component == SL_COMPONENT_UNKNOWN;
     if (!c->usual || !c->usual_is_now)
@@ -121,8 +121,8 @@ static sl_status read_directions(const json_t *links, sl_tested_direction **dire
     return SL_OK;
 }
 
-/* The verdict that has no answer: about a link, or that nothing is slow; -1: something is found, and no link
- * in doubt. */
+/* The index of a verdict without an answer: about a link, or that nothing is slow; -1: something was found,
+ * and no link is in doubt. */
 static int open_verdict(const sl_controller *c) {
     int unknown = 0;
     for (int i = 0; i < c->view.verdicts; i++) {
@@ -134,8 +134,8 @@ static int open_verdict(const sl_controller *c) {
     return unknown > 0 && unknown == c->view.verdicts ? 0 : -1;
 }
 
-/* Where tests have nothing to compare a link with, and the calls named none: what healthy calls have carried.
- */
+/* If tests have nothing to compare a link with, and the calls named none: compares with what healthy calls
+ * carried. */
 static void compare_with_carried(sl_controller *c, const int *node_of, int world) {
     sl_tested_direction *direction;
     sl_suspect found;

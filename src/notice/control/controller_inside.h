@@ -1,6 +1,6 @@
-/* The controller's state, shared by its files: controller.c reads who is there, levels.c their
- * iterations, answering.c what agents answer, all as inputs of the phases; acting.c does what the phases ask
- * for, concluding.c comes to verdicts, control_events.c says it. */
+/* The controller's state, shared by its files. controller.c reads the nodes, levels.c their iterations,
+ * answering.c what agents answer; these are inputs of the phases. acting.c does what the phases ask for,
+ * concluding.c reaches verdicts, control_events.c reports events. */
 #pragma once
 
 #include "notice/control/closing.h"
@@ -21,7 +21,7 @@
 #define SL_INTERRUPTIONS 16
 #define SL_INPUTS 16
 
-/* Time in which iterations say nothing about the program: it was held, or tested beside. */
+/* Time in which iterations say nothing about the program: it was held, or tests ran at the same time. */
 typedef struct sl_interruption {
     sl_time begin, end; /* end SL_TIME_NEVER: not over */
 } sl_interruption;
@@ -44,114 +44,112 @@ struct sl_controller {
     sl_phases phases;
     sl_status_view view;
     sl_standing standing;
-    sl_time begun, now,
-        taken_over; /* samples of before `taken_over` are history: nothing is done about them */
+    sl_time begun, now, taken_over; /* samples before `taken_over` are history: they have no effect */
     sl_call_profile *reference;
     sl_time reference_until; /* end of its window */
-    sl_call_profile *slow;   /* the last one that was compared with the reference; NULL: none */
-    sl_call_profile *usual;  /* stands for the reference where there is none, for onsets behind usual_until:
-                                its  iterations may have been slow already */
+    sl_call_profile *slow;   /* the last one compared with the reference; NULL: none */
+    sl_call_profile *usual;  /* replaces a missing reference for onsets after usual_until: its iterations may
+                                have been slow already */
     sl_time usual_until, onset_at;
     int usual_is_now;                 /* it is of this slow phase */
     double taken[SL_STATUS_SUSPECTS]; /* of each suspect: sl_call_profile_taken */
-    double *starved; /* [ranks of the job] sl_call_profile_starved of the last profile that was compared;
-                        NULL: none */
+    double *starved; /* [ranks of the job] sl_call_profile_starved of the last profile compared; NULL: none */
     struct {
         sl_collection collection;
         sl_time from, to;
         int iterations;
-        int stretch; /* of its window, where iterations took longer than their level */
+        int stretch; /* part of its window in which iterations took longer than their level */
     } profile;
     struct {
         sl_closing closing;
-        int64_t round; /* 0: none was ordered */
+        int64_t round; /* 0: none ordered */
         sl_time begin, until, closed;
-        sl_time rested; /* not held again before: trouble that comes and goes must not stop the job */
+        sl_time rested; /* no new hold before this time: a fault that comes and goes must not stop the job */
     } hold;
     struct {
         int64_t round;       /* 0: none */
-        int members, beside; /* beside: the hold was released before it ended */
+        int members, beside; /* beside: the hold was released before the validation ended */
         sl_time begin, next;
-        json_t *result; /* what it said; NULL: nothing yet */
+        json_t *result; /* its result; NULL: none yet */
     } validation;
     sl_interruption interruption[SL_INTERRUPTIONS];
     int interruptions;
     struct {
         sl_phase_input input;
         int64_t number;
-    } input[SL_INPUTS]; /* that doing something has brought about */
+    } input[SL_INPUTS]; /* inputs caused by actions */
     int inputs;
-    char reason[256]; /* why there is no more than the profile */
+    char reason[256]; /* why the verdict rests on the profile alone */
     char profile_reason[256];
     sl_status failed; /* SL_ENOMEM, or SL_OK */
 };
 
 /* ---- controller.c ---- */
 
-/** One input, and those that doing what it asks for brings about. */
+/** Handles one input and those that its actions cause. */
 void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number);
 
-/** Whether the store answered; what it means when it did not, or does again. */
+/** Whether the store answered; handles its loss and its return. */
 int sl_controller_answered(sl_controller *c, sl_status status);
 
 /* ---- levels.c ---- */
 
-/** The iterations that agents have found: samples, levels, onsets and reliefs. */
+/** The iterations that agents found: samples, levels, onsets and reliefs. */
 void sl_controller_read_iterations(sl_controller *c);
 
-/** A controller that has taken over a job which is slow goes on from its onset. */
+/** A controller that takes over a slow job resumes from its onset. */
 void sl_controller_resume(sl_controller *c);
 
 /* ---- answering.c ---- */
 
-/** What agents answer to orders, where it is awaited: calls, looks at gates, the result of a validation. */
+/** What agents answer to orders, if it is awaited: calls, views of gates, the result of a validation. */
 void sl_controller_read_profiles(sl_controller *c);
 void sl_controller_read_views(sl_controller *c);
 void sl_controller_read_validation(sl_controller *c);
 
 /* ---- acting.c ---- */
 
-/** Does what the phases asked for. Trouble becomes inputs, or `failed`. */
+/** Does what the phases asked for. Failures become inputs, or `failed`. */
 void sl_controller_act(sl_controller *c, const sl_phase_actions *actions);
 
 /** An input for later in this step. */
 void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number);
 
-/** Appends an order; `order` is taken. 0 when the store is lost. */
+/** Appends an order; takes ownership of `order`. 0 when the store is lost. */
 int sl_controller_order(sl_controller *c, const char *kind, int64_t round, json_t *order);
 
-/** The profile that came holds far fewer calls than its iterations have: asks for one of a longer window. 0:
- * it holds enough, or no longer window helps. */
+/** If the profile holds far fewer calls than its iterations have, asks for one of a longer window. 0: it
+ * holds enough, or a longer window does not help. */
 int sl_controller_profile_again(sl_controller *c);
 
-/** No profile holds any more as what is healthy. */
+/** No profile counts as healthy any more. */
 void sl_controller_drop_reference(sl_controller *c);
 
-/** The validation is over, or not wanted any more: its processes go. */
+/** The validation has ended or is no longer needed: ends its processes. */
 void sl_controller_end_validation(sl_controller *c);
 
 /* ---- concluding.c ---- */
 
-/** What the members said is here: the verdict that follows. */
+/** The members' results have arrived: the verdict that follows. */
 void sl_controller_validated(sl_controller *c);
 
-/** The suspects are the verdict; or what was tested, as far as anything was. */
+/** The suspects become the verdict; or the results of the tests do, as far as there are any. */
 void sl_controller_verdict_by_profile(sl_controller *c);
 void sl_controller_verdict_by_validation(sl_controller *c);
 
 /* ---- control_events.c ---- */
 
-/** An event of now. `seen`, `decided`, `why` may be NULL. */
+/** An event at the current time. `seen`, `decided`, `why` may be NULL. */
 void sl_controller_tell(sl_controller *c, sl_event_kind kind, const char *seen, const char *decided,
                         const char *why);
 
-/** The same about a suspect; its rank or link is the event's. */
+/** The same about a suspect: its rank or link goes into the event. */
 void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_suspect *suspect,
                                 const char *decided, const char *why);
 
-/** An onset or relief, by the detector's change. */
+/** An onset or relief, from the detector's change. */
 void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_t iteration,
                                const char *decided);
 
-/** The suspects in a line. */
+/** The suspects in one line. */
 void sl_suspects_text(const sl_suspect *suspect, int count, char *text, size_t size);

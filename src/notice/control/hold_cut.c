@@ -116,8 +116,8 @@ static sl_status channel_named(sl_cut *cut, const sl_channel_key *key, uint32_t 
     return SL_OK;
 }
 
-/* A gate's channels keep their places, so each is looked up once in a hold. A place that had no channel yet
- * stays UINT32_MAX until it has. */
+/* A gate's channels keep their indices, so each is looked up once per hold. An index without a channel stays
+ * UINT32_MAX until it has one. */
 static sl_status map_channels(sl_cut *cut, int r, const sl_gate_view *view) {
     rank *own = &cut->rank[r];
     SL_TRY(sl_grow(&own->map, &own->map_size, view->channels, sizeof *own->map));
@@ -172,9 +172,9 @@ static void read_counters(sl_cut *cut, int r, const sl_gate_view *view) {
     }
 }
 
-/* A thread waits for call `number` of `c`: the others must make theirs. A sender is believed only when it is
- * still in the same call at a second look: most sends return without their receiver, and a job that always
- * has one message under way would be chased for ever. */
+/* A thread waits for call `number` of `c`: the others must make theirs. A sender counts only when it is still
+ * in the same call at a second look: most sends return without their receiver, and a job that always has one
+ * message under way would otherwise be chased for ever. */
 static void need(channel *c, int r, uint64_t number, int steady) {
     if (c->key.kind == SL_CHANNEL_COLLECTIVE)
         raise_to(&c->due, number);
@@ -186,15 +186,14 @@ static void need(channel *c, int r, uint64_t number, int steady) {
         raise_to(&c->due_destination, number);
 }
 
-/* The number that a blocked call waits for. Two threads of a rank in one channel are matched in whatever
- * order the library likes, so a call of its own waits for all that the rank has made there. */
+/* The number that a blocked call waits for. The library may match two threads of a rank in one channel in any
+ * order, so a call of its own waits for all calls that the rank has made there. */
 static uint64_t needed_number(const sl_gate_view *view, const sl_gate_view_entry *entry) {
     uint64_t entered = view->channel[entry->channel].entered;
     return !entry->need && entry->number < entered ? entered : entry->number;
 }
 
-/* A thread in a forbidden region cannot park, so a Test loop there is as good as blocked, and never steady.
- */
+/* A thread in a forbidden region cannot park, so a Test loop there counts as blocked, and is never steady. */
 static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++) {
         const sl_gate_view_thread *thread = &view->thread[i];
@@ -207,8 +206,8 @@ static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
     }
 }
 
-/* A thread parked at a Wait or Test holds up nobody until its rank owes something that comes after. Then it
- * is believed at once: its request was looked at, and a Test loop is never seen twice in the same call. */
+/* A thread parked at a Wait or Test holds up no rank until its rank owes something that comes after it. Then
+ * it counts at once: its request was looked at, and a Test loop is never seen twice in the same call. */
 static void needs_of_parked(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++)
         for (uint32_t j = 0; view->thread[i].state == SL_GATE_PARKED && j < view->thread[i].entries; j++) {
@@ -283,9 +282,9 @@ static int waits(const sl_cut *cut, int r, const sl_gate_view_thread *thread, in
     return thread->state == SL_GATE_INSIDE && cut->rank[r].steady[place];
 }
 
-/* The channel of an entry whose message may come from where no number tells; else NULL. A receive of a known
- * sender is such too while wildcards are posted, which may have taken the message that it was numbered for.
- */
+/* The channel of an entry whose message may come from a sender without a known number; else NULL. A receive
+ * from a known sender is also such an entry while wildcards are posted: they may have taken its numbered
+ * message. */
 static const channel *wildcard_of(sl_cut *cut, int r, const sl_gate_view *view,
                                   const sl_gate_view_thread *thread, uint32_t entry) {
     const channel *c = channel_at(cut, r, thread->entry[entry].channel);
@@ -315,8 +314,8 @@ static void choose_sender(sl_cut *cut, int r, const sl_gate_view *const *views, 
     }
 }
 
-/* A rank that owes and waits in wildcards has their possible senders released, one call at a look. Returns
- * how many wildcards it waits in; `changed` NULL only counts. */
+/* For a rank that owes and waits in wildcards, releases their possible senders, one call per look. Returns
+ * the number of wildcards it waits in; `changed` NULL only counts. */
 static int follow_wildcards(sl_cut *cut, int r, const sl_gate_view *const *views, int *changed) {
     const sl_gate_view *view = views[r];
     int found = 0;
@@ -334,9 +333,9 @@ static int follow_wildcards(sl_cut *cut, int r, const sl_gate_view *const *views
     return found;
 }
 
-/* A rank that may not stay blocked: it waits for a known sender, whose number is in doubt while wildcards are
- * posted; it must leave a forbidden region; or it has work enqueued, and only a parked thread polls the
- * device, so that nobody would ever see it idle. */
+/* Whether a rank may not stay blocked: it waits for a known sender, whose number is in doubt while wildcards
+ * are posted; it must leave a forbidden region; or it has work enqueued, and only a parked thread polls the
+ * device, so it would never be seen idle. */
 static int must_get_on(sl_cut *cut, int r, const sl_gate_view *const *views) {
     const sl_gate_view *view = views[r];
     int parked = 0, forbidden = 0, known = 0;
@@ -422,9 +421,9 @@ static uint64_t under_way(const sl_cut *cut, int r, const sl_channel_key *w) {
     return sum;
 }
 
-/* Whether a blocked thread may stay where it is: in a wildcard, which nobody in particular owes, unless there
- * are messages for all wildcards that are posted, so that it is about to return. In any other call either
- * somebody owes or the call is about to return too. */
+/* Whether a blocked thread may stay where it is: in a wildcard, which no particular rank owes, unless there
+ * are messages for all posted wildcards, so that it is about to return. In any other call either a rank owes
+ * or the call is about to return too. */
 static int may_stay_blocked(sl_cut *cut, int r, const sl_gate_view *view, const sl_gate_view_thread *thread) {
     for (uint32_t j = 0; j < thread->entries; j++) {
         const sl_gate_view_channel *seen = &view->channel[thread->entry[j].channel];

@@ -77,8 +77,8 @@ static void note_level(follows *f, sl_time time) {
     f->level = sl_median(sorted, count);
 }
 
-/* When all stand (a hold, a checkpoint) it is not the reference that is missing: neither what was left from
- * before nor who happens to be heard first afterwards takes its place. */
+/* When all ranks stop (a hold, a checkpoint), the reference is not missing: neither leftover blocks nor the
+ * first rank heard afterwards replaces it. */
 static int all_stand(const sl_iteration_samples *s, const follows *reference, sl_time now) {
     return now - s->last_seen > SL_SAMPLES_WAIT / 2 + STALE / 2 * reference->level;
 }

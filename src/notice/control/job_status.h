@@ -1,5 +1,5 @@
-/* What the controller knows about the job, as one plain value: the live view, the metrics over HTTP and the
- * report read it and nothing else. */
+/* What the controller knows about the job, as one plain value: the only input of the live view, the metrics
+ * over HTTP and the report. */
 #pragma once
 
 #include "notice/detect/suspect.h"
@@ -24,21 +24,21 @@ const char *sl_phase_name(sl_watch_phase phase);
 typedef struct sl_status_view {
     sl_watch_phase phase;
     int nodes, ranks;
-    int period;        /* calls in an iteration; 0: not known */
+    int period;        /* calls per iteration; 0: unknown */
     int64_t iteration; /* finished; -1: none */
     double time_ms;    /* of the last iteration (the slowest rank) */
-    double level_ms;   /* the level that holds now */
-    double healthy_ms; /* the level before the first onset that has not been relieved */
+    double level_ms;   /* the current level */
+    double healthy_ms; /* the level before the first onset not yet relieved */
     int slow;          /* between an onset and its relief */
-    int64_t onset;     /* iteration of it; -1 */
+    int64_t onset;     /* its iteration; -1: none */
     int suspects, verdicts;
     sl_suspect suspect[SL_STATUS_SUSPECTS]; /* by profiling */
-    sl_suspect verdict[SL_STATUS_SUSPECTS]; /* by validation, or by profiling alone where the job could not be
+    sl_suspect verdict[SL_STATUS_SUSPECTS]; /* by validation, or by profiling alone if the job could not be
                                                held */
     int alike;                              /* ranks that make the same calls as the first slow device,
-                                               that one included; 0: not known */
-    double lightest; /* what the two ranks of a job that send each other least send, as a share of what goes
-                        over the first slow link in messages; negative: not known */
+                                               including it; 0: unknown */
+    double lightest;     /* the traffic of the pair of ranks that send each other least, as a share of the
+                            messages' bytes over the first slow link; negative: unknown */
     int64_t calls, lost; /* records read, and overwritten before they were read */
     int holds, closed;   /* tried, and closed */
     double held_ms;      /* in all */

@@ -34,8 +34,8 @@ static void begin_levels(sl_controller *c, const sl_sample *sample, const char *
     sl_controller_feed(c, c->phases.phase < SL_PHASE_TRACKING ? SL_IN_PERIOD : SL_IN_PERIOD_CHANGED, 0);
 }
 
-/* A reference that was taken when iterations were slow already, and nobody had noticed, is none; but what
- * becomes slower still may be compared with it. */
+/* A reference taken when iterations were unnoticed but already slow is not a reference; but a further
+ * slowdown may be compared with it. */
 static void check_reference(sl_controller *c, const sl_change *change) {
     c->onset_at = c->start_of[change->index & (SL_MEMORY - 1)];
     if (!c->reference || c->onset_at >= c->reference_until)
@@ -89,8 +89,8 @@ static double usual_bytes(const sl_controller *c, int64_t first, int64_t end) {
     return count ? bytes[count / 2] : 0;
 }
 
-/* A change of time that goes with a change of what the messages carry is the program's: other work, not
- * slower hardware. Says so in why[size]. */
+/* A change of time together with a change of the messages' bytes is the program's: other work, not slower
+ * hardware. Writes that into why[size]. */
 static int work_changed(const sl_controller *c, const sl_change *change, char *why, size_t size) {
     double before = usual_bytes(c, change->index - 15, change->index);
     double after = usual_bytes(c, change->index, c->sample);

@@ -12,9 +12,8 @@ static int there(const sl_suspect *s, int node, const int *node_of, int ranks) {
     return s->component == SL_COMPONENT_DEVICE && s->rank >= 0 && s->rank < ranks && node_of[s->rank] == node;
 }
 
-/* The contended node of a verdict, whose cause says so (notice/validate/causes.h); -1: it is of something
- * else.
- */
+/* The contended node of a verdict, if its cause says so (notice/validate/causes.h); -1: another kind of
+ * verdict. */
 static int contended(const sl_suspect *v, const int *node_of, int ranks) {
     int is = v->component == SL_COMPONENT_HOST && strstr(v->cause, "contention") && v->rank >= 0 &&
              v->rank < ranks;
@@ -91,8 +90,7 @@ static int some_of(int node, const sl_suspect *suspect, int suspects, const int 
     return devices > 0 && devices < all;
 }
 
-/* Whether a verdict of the tests says that others press on this device: on it, or on some ranks of its host.
- */
+/* Whether a verdict of the tests names contention on this device: on it, or on some ranks of its host. */
 static int presses_on(const sl_suspect *v, const sl_suspect *device, const int *node_of, int ranks) {
     int host = contended(v, node_of, ranks);
     return host >= 0 ? host == node(device->rank, node_of, ranks)
@@ -100,7 +98,7 @@ static int presses_on(const sl_suspect *v, const sl_suspect *device, const int *
                            strstr(v->cause, "contention") != NULL;
 }
 
-/* A suspected device as a verdict: with the pressure that tests found there, if it took enough of its time;
+/* A suspected device as a verdict: with the contention that tests found there, if it took enough of its time;
  * else with what the tests say about its hardware. */
 static sl_suspect settle_device(const sl_suspect *device, double taken, const sl_suspect *tested, int count,
                                 const int *node_of, int ranks) {
@@ -134,8 +132,8 @@ static int covers(const sl_suspect *v, const sl_suspect *device, const int *node
             node(v->rank, node_of, ranks) == node(device->rank, node_of, ranks));
 }
 
-/* Nobody is suspected, and the tests blame pressure on a host whose ranks are known to have lost nothing by
- * it. */
+/* Drops a verdict without suspects if the tests blame contention on a host whose ranks are known to have lost
+ * nothing to it. */
 static void acquit(sl_suspect *v, const double *starved, const int *node_of, int ranks) {
     int here = contended(v, node_of, ranks);
     double most = -1;

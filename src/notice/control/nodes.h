@@ -1,5 +1,5 @@
-/* The nodes of a job as the controller knows them: who is there, with which ranks, and how their clocks stand
- * to its own. Fed with heartbeats; a node that is silent for long is lost, until it speaks again. */
+/* The nodes of a job as the controller knows them: their ranks and the offsets of their clocks. Fed with
+ * heartbeats; a node that is silent for long is lost until it is heard again. */
 #pragma once
 
 #include "base/status.h"
@@ -13,15 +13,15 @@ typedef struct sl_node_rank {
 typedef struct sl_job_node {
     char name[SL_NODE_NAME];
     char clock[SL_CLOCK_NAME]; /* identity */
-    int same_clock;            /* as the controller's: offset 0, no error */
+    int same_clock;            /* as the controller: offset 0, no error */
     sl_offset offset;          /* theirs - ours */
-    sl_time asked;             /* when the offset was looked for last */
+    sl_time asked;             /* when the offset was last requested */
     int alive, validate;
     sl_time heard;
     int64_t calls, lost;
-    char trouble[256]; /* why its agent cannot read calls of its processes; "" */
-    int troubled;      /* that is another trouble than the last that was told */
-    int size; /* of the world, as its processes say */
+    char trouble[256]; /* why its agent cannot read its processes' calls; "" */
+    int troubled;      /* the trouble differs from the last one reported */
+    int size;          /* of the world, as its processes report */
     sl_node_rank *rank;
     size_t ranks, capacity;
 } sl_job_node;
@@ -34,30 +34,30 @@ typedef struct sl_nodes {
 
 void sl_nodes_close(sl_nodes *nodes);
 
-/** A heartbeat. *node is who sent it; *news: 1 the node is new or back, 2 its processes changed, else 0.
- * Something else than a heartbeat, or of one node too many: *node is NULL. SL_ENOMEM. */
+/** Reads a heartbeat. *node is its sender; *news: 1 the node is new or back, 2 its processes changed, else 0.
+ * Not a heartbeat, or one node too many: *node is NULL. SL_ENOMEM. */
 sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job_node **node, int *news);
 
 /** The node of that name; NULL. */
 sl_job_node *sl_nodes_find(const sl_nodes *nodes, const char *name);
 
-/** A node that has been silent for too long, once each; NULL: none. */
+/** A node that has been silent for too long, each once; NULL: none. */
 sl_job_node *sl_nodes_expired(sl_nodes *nodes, sl_time now);
 
-/** All of them count as heard now (after a time without a store). */
+/** Counts all nodes as heard now (after a time without a store). */
 void sl_nodes_forgive(sl_nodes *nodes, sl_time now);
 
-/** Living nodes; ranks of the world; whether each rank has exactly one process; whether all clocks are known.
- */
+/** Number of living nodes; number of ranks in the world; whether each rank has exactly one process; whether
+ * all clocks are known. */
 int sl_nodes_alive(const sl_nodes *nodes);
 int sl_nodes_world(const sl_nodes *nodes);
 int sl_nodes_whole(const sl_nodes *nodes);
 int sl_nodes_timed(const sl_nodes *nodes);
 
-/** Where a rank is; NULL: nowhere. *pid may be NULL. */
+/** The node of a rank; NULL: none. *pid may be NULL. */
 const sl_job_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid);
 
-/** A time of a node on the controller's clock. */
+/** Converts a node's time to the controller's clock. */
 int64_t sl_node_time(const sl_job_node *node, int64_t theirs);
 
 /** Bound of the difference of any two nodes' clocks, ns. */

@@ -1,12 +1,11 @@
-/* The phases of a job under watch: waiting, searching, tracking, profiling, holding, validating, and back to
- * tracking. Pure: what happened goes in, what is to be done comes out; no clock, no process, no store. Times
- * are those that the caller gives, of any one clock.
+/* The phases of a watched job: waiting, searching, tracking, profiling, holding, validating, and back to
+ * tracking. Pure: events in, actions out; no clock, no process, no store. The caller gives all times, of any
+ * one clock.
  *
- * What may go wrong is an input like any other: a profile or a closure that never comes (a tick beyond the
- * limit), a node that is lost, a store that is lost, an onset during validation, a program that ends. Two
- * promises hold whatever comes in: a job that was held is told to go on before the phase is tracking or
- * ended, and each onset that is not relieved or replaced by another ends in a verdict: one, or a second where
- * the job could not be held again yet and was later. */
+ * A failure is an input like any other: a profile or a closure that never comes (a tick beyond the limit), a
+ * lost node, a lost store, an onset during validation, a program that ends. Two promises hold for any input.
+ * A held job is released before the phase is tracking or ended. Each onset that is not relieved or replaced
+ * by another ends in a verdict: one, or a second one if the job could not be held at first and was later. */
 #pragma once
 
 #include "base/time.h"
@@ -16,16 +15,16 @@ typedef enum sl_phase_input {
     SL_IN_TICK,           /* time has passed */
     SL_IN_CALLS,          /* the first call was seen */
     SL_IN_PERIOD,         /* the iteration was found */
-    SL_IN_PERIOD_CHANGED, /* what was taken for the iteration was not: levels start anew */
-    SL_IN_STABLE,         /* tens of iterations at one level, none of them slow: fit for a reference */
+    SL_IN_PERIOD_CHANGED, /* what was taken for the iteration was not: levels start over */
+    SL_IN_STABLE,         /* tens of iterations at one level, none of them slow: good for a reference */
     SL_IN_ONSET,          /* iterations became slow, or slower */
     SL_IN_RELIEF,         /* the healthy level is back */
     SL_IN_EASED,          /* faster than before, and still slow */
-    SL_IN_PROFILE,        /* the profile that was asked for is here */
+    SL_IN_PROFILE,        /* the requested profile has arrived */
     SL_IN_SUSPECTS,       /* it was compared; `count` suspects */
     SL_IN_CLOSED,         /* the cut is closed; `until`: deadline of the hold */
-    SL_IN_OPEN,    /* the cut does not close, or somebody cannot be held; `again`: when they can, or 0 */
-    SL_IN_VERDICT, /* the validation has ended */
+    SL_IN_OPEN,           /* the cut does not close, or a rank cannot be held; `again`: when it can, or 0 */
+    SL_IN_VERDICT,        /* the validation has ended */
     SL_IN_NODE_LOST,
     SL_IN_STORE_LOST,
     SL_IN_STORE_BACK,
@@ -36,10 +35,10 @@ typedef enum sl_phase_input {
 typedef enum sl_phase_action {
     SL_DO_REFERENCE,      /* ask for a profile of healthy iterations */
     SL_DO_PROFILE,        /* ask for a profile of slow ones */
-    SL_DO_CANCEL_PROFILE, /* whatever comes of it is not wanted any more */
-    SL_DO_KEEP_REFERENCE, /* the profile that came is the reference */
+    SL_DO_CANCEL_PROFILE, /* its result is no longer needed */
+    SL_DO_KEEP_REFERENCE, /* the profile that arrived is the reference */
     SL_DO_DROP_REFERENCE,
-    SL_DO_COMPARE, /* the profile that came against the reference; SL_IN_SUSPECTS follows */
+    SL_DO_COMPARE, /* the profile that arrived with the reference; SL_IN_SUSPECTS follows */
     SL_DO_HOLD,
     SL_DO_RELEASE,
     SL_DO_VALIDATE,
@@ -49,15 +48,15 @@ typedef enum sl_phase_action {
     SL_DO_CLEAR_VERDICT,
 } sl_phase_action;
 
-#define SL_PHASE_ACTIONS 8 /* at most, of one input */
+#define SL_PHASE_ACTIONS 8 /* at most, per input */
 
 typedef struct sl_phase_limits {
     int hold;           /* 0: the job is never held */
     sl_time profile;    /* longest wait for a profile */
     sl_time closure;    /* longest wait for closure */
-    sl_time before;     /* a hold is released so long before its deadline */
+    sl_time before;     /* a hold is released this long before its deadline */
     sl_time validation; /* longest wait for a validation, held or not */
-    sl_time again;      /* before a reference is tried once more */
+    sl_time again;      /* before another try of a reference */
 } sl_phase_limits;
 
 typedef struct sl_phases {
@@ -65,15 +64,15 @@ typedef struct sl_phases {
     sl_phase_limits limits;
     int slow;      /* between an onset and its relief */
     int reference; /* there is one */
-    int healthy;   /* the profile that is asked for is to be the reference */
-    int again;     /* a profile is due as soon as nothing else goes on */
-    int held;      /* the job was told to hold, and not yet to go on */
+    int healthy;   /* the requested profile is to be the reference */
+    int again;     /* a profile is due as soon as nothing else is under way */
+    int held;      /* the job was ordered to hold, and not yet released */
     int offline;   /* the store is lost */
     int suspects;
-    sl_time until;      /* of what is waited for; SL_TIME_NEVER: nothing */
+    sl_time until;      /* limit of the current wait; SL_TIME_NEVER: none */
     sl_time release_by; /* of a closed hold */
     sl_time not_before; /* of the next try of a reference */
-    sl_time retry;      /* of the next profile of iterations that stay slow; SL_TIME_NEVER: none is due */
+    sl_time retry;      /* of the next profile of iterations that stay slow; SL_TIME_NEVER: none due */
 } sl_phases;
 
 typedef struct sl_phase_actions {
@@ -83,12 +82,11 @@ typedef struct sl_phase_actions {
 
 void sl_phases_open(sl_phases *phases, sl_phase_limits limits);
 
-/** Something happened at `now`. `number`: suspects of SL_IN_SUSPECTS; deadline of SL_IN_CLOSED; time of
- * another try of SL_IN_OPEN, or 0; otherwise not looked at. *actions in the order in which they are to be
- * done. An input that means nothing in the phase that it comes in (an answer that is late) does nothing.
- * Never fails. */
+/** Handles an input at `now`. `number`: suspects of SL_IN_SUSPECTS; deadline of SL_IN_CLOSED; time of another
+ * try of SL_IN_OPEN, or 0; otherwise ignored. *actions are in the order in which to do them. An input with no
+ * meaning in the current phase (a late answer) does nothing. Never fails. */
 void sl_phases_step(sl_phases *phases, sl_phase_input input, int64_t number, sl_time now,
                     sl_phase_actions *actions);
 
-/** When a tick is wanted; SL_TIME_NEVER: not at all. */
+/** When a tick is needed; SL_TIME_NEVER: never. */
 sl_time sl_phases_next(const sl_phases *phases);

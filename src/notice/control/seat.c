@@ -27,8 +27,9 @@ static sl_status whose(const sl_leadership *seat, sl_store *store, int *taken, i
     return SL_OK;
 }
 
-/* Between looking and renewing, another may take a seat that has just expired; it then sees itself replaced
- * at its next look, and one of the two remains. What both order meanwhile has different rounds. */
+/* Between the look and the renewal, another process may take a seat that has just expired; the first then
+ * finds itself replaced at its next look, and one of the two remains. Their orders in the meantime have
+ * different rounds. */
 sl_status sl_leadership_step(sl_leadership *seat, sl_store *store, sl_time now) {
     int taken = 0, mine = 0;
     if (now < seat->next)

@@ -1,5 +1,5 @@
-/* Who controls the job: the process that holds the key `controller`, which goes when its holder no longer
- * renews it; then whoever asks first has it. */
+/* Which process controls the job: the one that holds the key `controller`. The key expires when its holder no
+ * longer renews it; then the first process that asks gets it. */
 #pragma once
 
 #include "base/status.h"
@@ -9,16 +9,16 @@
 #define SL_SEAT_LASTS (3 * SL_SECOND)
 
 typedef struct sl_leadership {
-    char name[96]; /* of who asks, unlike any other */
+    char name[96]; /* of this process, unique */
     int mine;
-    sl_time next; /* time to ask, or to renew */
+    sl_time next; /* of the next request or renewal */
 } sl_leadership;
 
 void sl_leadership_open(sl_leadership *seat);
 
-/** Asks for the seat or renews it, where it is time. *mine as it was when the store answers nothing.
- * SL_EPEER, SL_ENOMEM. */
+/** Requests or renews the seat when that is due. *mine is unchanged if the store does not answer. SL_EPEER,
+ * SL_ENOMEM. */
 sl_status sl_leadership_step(sl_leadership *seat, sl_store *store, sl_time now);
 
-/** Gives it up. */
+/** Gives up the seat. */
 void sl_leadership_leave(sl_leadership *seat, sl_store *store);

@@ -1,6 +1,6 @@
-/* How a job stands, for those who look on: what the last iteration of each rank took, the job's iterations
- * from its beginning, and who sends to whom. Of the iterations a bounded number is kept: when there are too
- * many, of each four of the older half the shortest and the longest stay that were not held. */
+/* The state of a job for views and reports: the last iteration time of each rank, the job's iterations from
+ * its start, and which rank sends to which. The number of iterations kept is bounded: when there are too
+ * many, of each four of the older half that were not held, only the shortest and the longest stay. */
 #pragma once
 
 #include "notice/control/nodes.h"
@@ -11,12 +11,12 @@ enum { SL_STANDING_POINTS = 2048 };
 typedef struct sl_standing_point {
     int64_t iteration;
     double ms; /* of the slowest rank */
-    int held;  /* its time says nothing about the program, which was held then, or tested beside */
+    int held;  /* its time says nothing about the program, which was held, or tests ran at the same time */
 } sl_standing_point;
 
 typedef struct sl_standing_rank {
-    float ms;      /* of an iteration; NaN: not known */
-    int node, pid; /* its last place: an index into the nodes; -1: it has not come yet */
+    float ms;      /* per iteration; NaN: unknown */
+    int node, pid; /* its last position: an index into the nodes; -1: not seen yet */
     int gone;      /* no living node has it now */
 } sl_standing_rank;
 
@@ -31,11 +31,11 @@ typedef struct sl_standing {
 /** All zero is empty. */
 void sl_standing_close(sl_standing *standing);
 
-/** Iterations of a rank. SL_ENOMEM. */
+/** Adds iterations of a rank. SL_ENOMEM. */
 sl_status sl_standing_block(sl_standing *standing, const sl_message_block *block);
 
-/** Where the ranks are now. SL_ENOMEM. */
+/** Updates the nodes of the ranks. SL_ENOMEM. */
 sl_status sl_standing_places(sl_standing *standing, const sl_nodes *nodes);
 
-/** An iteration of the job is over; in their order (iteration_samples.h). SL_ENOMEM. */
+/** Adds a finished iteration of the job; in order (iteration_samples.h). SL_ENOMEM. */
 sl_status sl_standing_iteration(sl_standing *standing, int64_t iteration, double ms, int held);

@@ -1,11 +1,11 @@
-/* Who sends to whom, out of the calls of a profile: messages, bytes and time of each direction between two
- * ranks of the world. Fed with the messages of the log of profiles as they come, by the controller and by
- * those who look on (src/dashboard); a link is told once its sender's part is whole.
+/* Which rank sends to which, from the calls of a profile: messages, bytes and time of each direction between
+ * two ranks of the world. The controller and viewers (src/dashboard) feed it with the messages of the log of
+ * profiles as they come; a link is reported once its sender's part is complete.
  *
- * MPI and Gloo name ranks of the world. NCCL names ranks of a communicator: who they are in the world is
- * known from the calls that those ranks make on it themselves, which may come later; such links wait for
- * that. Timed are blocking sends by themselves, posted ones by their completion, NCCL's by the device (where
- * it is asked). */
+ * MPI and Gloo name ranks of the world. NCCL names ranks of a communicator: their ranks in the world are
+ * known from the calls that they make on it themselves. These calls may come later; such links wait for them.
+ * Blocking sends are timed by themselves, posted sends by their completion, NCCL's by the device (if it is
+ * asked). */
 #pragma once
 
 #include "notice/message/messages.h"
@@ -13,11 +13,10 @@
 typedef struct sl_traffic_link {
     int from, to; /* ranks of the world */
     int64_t messages, bytes, timed;
-    double busy_ms; /* of the timed ones together */
-    double
-        usual_ms;  /* a message in the first profile that was taken while nothing was slow; NaN: not known */
-    int64_t round; /* of the profile that it is of */
-    uint64_t number; /* grows with each telling: what is larger than the last that was seen is news */
+    double busy_ms;  /* of all timed messages together */
+    double usual_ms; /* per message, in the first profile taken while nothing was slow; NaN: unknown */
+    int64_t round;   /* of its profile */
+    uint64_t number; /* grows with each report: a value larger than the last one seen is new */
 } sl_traffic_link;
 
 typedef struct sl_traffic_pair sl_traffic_pair;
@@ -26,9 +25,9 @@ typedef struct sl_traffic_member sl_traffic_member;
 typedef struct sl_traffic {
     sl_traffic_link *link;
     size_t links, link_room;
-    uint64_t number; /* of the last telling */
+    uint64_t number; /* of the last report */
     int64_t round;
-    /* inside */
+    /* internal */
     sl_traffic_pair *pair;
     size_t pairs, pair_room;
     sl_traffic_member *member; /* by hash; a power of two */
@@ -40,6 +39,6 @@ typedef struct sl_traffic {
 /** All zero is empty. */
 void sl_traffic_close(sl_traffic *traffic);
 
-/** A message of the log of profiles; another round begins counts anew. `calm`: nothing is slow, so that what
- * is seen is usual. Calls and ranks that make no sense are passed over. SL_ENOMEM. */
+/** Reads a message of the log of profiles; a new round restarts the counts. `calm`: nothing is slow, so the
+ * values seen are usual. Ignores invalid calls and ranks. SL_ENOMEM. */
 sl_status sl_traffic_take(sl_traffic *traffic, const sl_message_head *head, const sl_call *calls, int calm);

@@ -1,6 +1,6 @@
-/* From what is slow to whom it speaks against. A rank that computes longer explains its own slow transfers
- * (what takes its processor away does so inside calls as well); what is left must have one link, one rank or
- * one group in common, or is told apart. */
+/* From slow ranks and groups to suspects. A rank that computes longer explains its own slow transfers
+ * (whatever takes its processor away does so inside calls as well). The rest must have one link, one rank or
+ * one group in common, or is listed separately. */
 #include "base/memory.h"
 #include "notice/detect/pairs.h"
 
@@ -161,8 +161,8 @@ static sl_status say_host(int rank, const sl_call_pairs *all, int links, verdict
     return say(v, s, excess);
 }
 
-/* Whether all links of a rank are slow and nothing that it takes no part in is, and more than one thing
- * speaks for it: two links, or a link and a larger group. */
+/* Whether all links of a rank are slow, nothing without that rank is, and there is more than one piece of
+ * evidence: two links, or a link and a larger group. */
 static int is_common(const sl_call_comparison *c, const sl_call_pairs *all, const int *explained, int rank,
                      int *links) {
     int mine = 0, slow = 0, others = 0, groups = 0;

@@ -14,8 +14,8 @@ static int stands_out(const sl_call_measure *m, double error2, double span) {
 
 /* ---- computing ---- */
 
-/* What the gap took when healthy, at these bytes: between those that were seen by a straight line, beyond
- * them in proportion. Returns its standard error squared, -1 when that gap was never seen. */
+/* The gap's healthy time at these bytes: linear between the bytes seen, in proportion beyond them. Returns
+ * its squared standard error, -1 if that gap was never seen. */
 static double expected_gap(const sl_call_rank *healthy, const sl_call_gap *gap, double *expected) {
     const sl_call_gap *below = NULL, *above = NULL;
     size_t low = 0, high = healthy->gaps;
@@ -87,7 +87,7 @@ static void compare_rank(sl_call_comparison *c, int r) {
 }
 
 /* Whether two ranks do the same work: the same calls with the same bytes, a collective together, and no
- * message of the program that could make one the stage behind the other. */
+ * message of the program that could make one the stage after the other. */
 static int same_work(const sl_call_profile *p, int a, int b) {
     if (p->rank[a].kind != p->rank[b].kind)
         return 0;
@@ -110,8 +110,8 @@ static double computing_error2(const sl_call_rank *r) {
     return error2;
 }
 
-/* Without a healthy profile: with those that do the same work. Who comes last all the time, but has nobody
- * like it, may as well have more to do. */
+/* Without a healthy profile: compares with ranks that do the same work. A rank that always comes last but has
+ * no such rank may simply have more to do. */
 static sl_status compare_peers(sl_call_comparison *c) {
     const sl_call_profile *p = c->now;
     double *share;
@@ -171,11 +171,10 @@ static double most_exposed(const sl_spread *s) {
     return mean + 2 * sqrt(variance > 0 ? variance : 0);
 }
 
-/* What a transfer is expected to take, and the standard error of that squared; nonzero when it is known.
- * Whole transfers are compared with whole ones: how much of the others was still to be waited for depends on
- * who came when. If there are none any more, what was waited for at least is compared. If there never were
- * any, a transfer is late when it takes longer than what was waited for when healthy, and than others of its
- * kind. */
+/* The expected time of a transfer, and its squared standard error; nonzero if known. Complete transfers are
+ * compared with complete ones: the rest of the others depends on arrival times. If there are none any more,
+ * the minimum wait is compared. If there never were any, a transfer is late when it takes longer than the
+ * healthy wait and longer than others of its kind. */
 static sl_status expect_transfer(const sl_call_comparison *c, size_t at, double *expected, double *error2,
                                  int *known) {
     const sl_call_group *g = &c->now->group[at];

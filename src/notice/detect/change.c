@@ -137,8 +137,8 @@ static double error_of(const sl_detector *d, int64_t start, double after) {
     return 1.25 * fmax(spread, d->scale) / sqrt((double)count);
 }
 
-/* How ill `sample` suits `level`; nothing counts for more than the distance between the two levels, so that a
- * spike suits both equally ill. */
+/* The misfit of `sample` and `level`; limited to the distance between the two levels, so that a spike fits
+ * both equally badly. */
 static double misfit(double sample, double level, double most) {
     return fmin(fabs(sample - level), most);
 }
@@ -160,8 +160,8 @@ static int64_t place(const sl_detector *d, int64_t start, double before, double 
     return best;
 }
 
-/* Whether most samples from `start` on, and as many as a level must last, are near their median: a median
- * between spikes is no level. */
+/* Whether most samples from `start` on, and at least as many as a level must last, are near their median: a
+ * median between spikes is not a level. */
 static int agree(const sl_detector *d, int64_t start, double after) {
     double centre = log(fmax(after, 1e-300)), width = 0.05 + fmin(2 * d->scale, 0.05);
     int64_t count = 0;
@@ -176,7 +176,7 @@ static int is_settling(const sl_detector *d, int64_t index, int onset) {
     return index - d->level < least;
 }
 
-/* The levels are known to differ: the change is placed, which takes as many samples behind it, and told
+/* The levels are known to differ: the change is placed, which takes as many samples after it, and reported
  * unless it is part of another. */
 static int confirm(sl_detector *d, int64_t start, double before, double after, sl_change *change) {
     int64_t index = place(d, start, before, after);
@@ -196,8 +196,8 @@ static int confirm(sl_detector *d, int64_t start, double before, double after, s
     return told;
 }
 
-/* The relief of a told onset may fall a little short of what the onset was, by drift: the way back counts
- * from two thirds of 10 % on, when it ends at the level before the onset. */
+/* The relief of a reported onset may fall a little short of the onset, by drift: a return counts from two
+ * thirds of 10 % if it ends at the level before the onset. */
 static double least_of(const sl_detector *d, double before, double after) {
     int back = d->healthy > 0 && after < before && fabs(log(after / d->healthy)) < 0.03;
     return back ? log1p(SL_CHANGE_MIN * 2 / 3) : log1p(SL_CHANGE_MIN);

@@ -1,11 +1,12 @@
-/* Where a series of iteration times changes its level: fail-slows begin (onset) and end (relief).
+/* Change points of a series of iteration times: where fail-slows begin (onset) and end (relief).
  *
  * bocd-v runs online: logarithms of samples, relative to the level and in units of a robust running scale, go
- * through the recursion of run_length.h, with single samples clipped so that none speaks alone. When the most
+ * through the recursion of run_length.h, with single samples clipped so that none counts alone. When the most
  * probable run collapses to a recent start, the medians before and after it are compared: a change counts
- * from 10 % on (Falcon, section 4.2), once enough samples stand behind it. What returns within three samples,
- * such as a checkpoint, an evaluation or a restart, is no change; nor is the settling down after a start.
- * bocd is the published batch algorithm without that check: series centred and scaled by its standard
+ * from 10 % (Falcon, section 4.2), once enough samples support it. A level that returns within three samples,
+ * as after a checkpoint, an evaluation or a restart, is not a change; nor is the settling after a start.
+ *
+ * bocd is the published batch algorithm without that check: series centered and scaled by its standard
  * deviation, Student-t with prior (0, 1, 1, 1), hazard 1/100, best segmentation (the default configuration of
  * van den Burg and Williams 2020). window is Falcon's baseline: the median of the last samples against the
  * median of the level. */
@@ -24,12 +25,12 @@ typedef enum sl_change_algorithm {
 
 typedef struct sl_change {
     int64_t index; /* 0-based: the first sample of the new level */
-    int64_t seen;  /* the sample with which it was noticed */
+    int64_t seen;  /* the sample at which it was detected */
     sl_change_kind kind;
     double before, after; /* the levels, in the samples' unit: medians; means of the segments for bocd */
 } sl_change;
 
-/** A performance difference of less is a jitter. */
+/** A smaller relative difference is jitter. */
 #define SL_CHANGE_MIN 0.10
 
 typedef struct sl_detector sl_detector;
@@ -38,13 +39,13 @@ typedef struct sl_detector sl_detector;
 sl_status sl_detector_open(sl_change_algorithm algorithm, sl_detector **detector);
 void sl_detector_close(sl_detector *detector);
 
-/** One sample, finite and not negative. Returns 1 when a change was noticed with it, then *change says which.
- * Never fails. */
+/** Adds one sample, finite and not negative. Returns 1 when it reveals a change, described in *change. Never
+ * fails. */
 int sl_detector_add(sl_detector *detector, double sample, sl_change *change);
 
-/** The level that holds now; 0 before the first samples. */
+/** The current level; 0 before the first samples. */
 double sl_detector_level(const sl_detector *detector);
 
 /** bocd over the whole series: the changes in order, *changes of them, free with sl_free. Exact up to 5,000
- * samples, above with run lengths known to 1/64. SL_ENOMEM. */
+ * samples; above that run lengths are exact to 1/64. SL_ENOMEM. */
 sl_status sl_change_bocd(const double *sample, size_t samples, sl_change **change, size_t *changes);

@@ -1,23 +1,23 @@
-/* What meetings and the time between calls say about groups and ranks, summed up over a window of records:
- * the data that profiles are compared by.
+/* What meetings and the time between calls say about groups and ranks, summed over a window of records: the
+ * data by which profiles are compared.
  *
  * A group is a set of members that do the same call with the same bytes (within 6 %: four leading bits), in
- * whatever communicator; for messages a directed pair. Its transfer time counts from when its last member
- * came (meeting.h), so a group that only waited for somebody is as fast as ever. A rank's computing is the
- * time outside of calls, by the two calls it lies between, so that two windows compare like with like. */
+ * any communicator; for messages a directed pair. Its transfer time counts from the arrival of its last
+ * member (meeting.h), so a group that only waited for a member is as fast as before. A rank's computing is
+ * the time outside of calls, by the two calls around it, so that two windows compare like with like. */
 #pragma once
 
 #include "notice/detect/meeting.h"
 
-/* Of a number of durations, ns. */
+/* Sums over a number of durations, ns. */
 typedef struct sl_spread {
     int64_t count;
     double sum, squares, most;
 } sl_spread;
 
-/** Mean without the largest, from four on: a single interruption says nothing about the rest. */
+/** Mean without the largest, for four or more: a single interruption says nothing about the rest. */
 double sl_spread_mean(const sl_spread *spread);
-/** Of that mean: its standard error squared. */
+/** The squared standard error of that mean. */
 double sl_spread_error2(const sl_spread *spread);
 
 /* The calls that received a message and that waited until it was sent (sl_meeting_part.wait). */
@@ -26,27 +26,27 @@ typedef struct sl_call_wait {
 } sl_call_wait;
 
 typedef struct sl_call_group {
-    uint64_t communicator; /* the first that it was seen in */
+    uint64_t communicator; /* the first in which it was seen */
     uint64_t bytes;        /* of its class */
     int32_t call, root, message, size;
     int32_t *member;    /* [size] ascending; of a message the source, then the destination */
     int32_t *last;      /* [size] how often each came last */
     sl_call_wait *wait; /* [waits] of a message, as often as it was sent */
     size_t waits, waits_capacity;
-    sl_spread transfer; /* ns, of those that all waited for from the beginning */
-    sl_spread exposed;  /* ns, of those of which less than all may have been seen */
-    sl_spread within;   /* ns, of all, from when the last member came to the last end: they took no longer */
+    sl_spread transfer; /* ns, of transfers for which all waited from the beginning */
+    sl_spread exposed;  /* ns, of transfers that may have been seen only in part */
+    sl_spread within;   /* ns, of all, from the last member's arrival to the last end: an upper bound */
 } sl_call_group;
 
 /* Computing between two calls of a rank; `before` and `after` are call, communicator and peer as one number.
  */
 typedef struct sl_call_gap {
     uint64_t before, after;
-    uint64_t bytes; /* of the call after it, or where that has none before it, as a class */
+    uint64_t bytes; /* of the call after it, or of the call before it if that has none, as a class */
     sl_spread time;
 } sl_call_gap;
 
-/* What one kind of call carries; calls of one kind differ in bytes when the work of iterations differs. */
+/* Bytes of one kind of call; calls of one kind differ in bytes when the work of iterations differs. */
 typedef struct sl_call_volume {
     uint64_t call;
     double bytes, count;
@@ -59,9 +59,9 @@ typedef struct sl_call_rank {
     size_t volumes;
     double span, computing; /* ns: of the window, and outside of calls in it */
     uint64_t kind;          /* ranks of one kind make the same calls with the same bytes */
-    int polls;              /* it waits by MPI_Test: then computing and waiting cannot be told apart */
+    int polls;              /* it waits by MPI_Test: then computing and waiting cannot be distinguished */
     int messages;           /* it sends or receives any */
-    double starved;         /* share of the time in which it wanted a processor and had none; -1: not known */
+    double starved;         /* share of the time in which it wanted a processor and had none; -1: unknown */
 } sl_call_rank;
 
 typedef struct sl_call_profile {
@@ -72,7 +72,7 @@ typedef struct sl_call_profile {
     size_t waits; /* calls that waited for something */
 } sl_call_profile;
 
-/** The same group in another profile; NULL: it is not there. */
+/** The same group in another profile; NULL: none. */
 const sl_call_group *sl_call_group_find(const sl_call_profile *in, const sl_call_group *group);
 
 int sl_call_group_has(const sl_call_group *group, int rank);

@@ -32,8 +32,8 @@ static int order_calls(const void *a, const void *b) {
     return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : 0; /* the Wait before what it completed */
 }
 
-/* The Wait or Test that saw a completion: among the rank's calls, which are sorted by end, the one around it
- * that is nearest. */
+/* The Wait or Test that saw a completion: the nearest one around it among the rank's calls, which are sorted
+ * by end. */
 static const sl_call *seen_by(const sl_call *call, size_t first, size_t last, size_t at) {
     const int64_t slack = 2000;
     const sl_call *best = NULL;
@@ -78,8 +78,8 @@ static piece make_piece(const sl_call *call, size_t first, size_t last, size_t a
     return p;
 }
 
-/* Whether a record is the one that tells what its call did. A host's times of NCCL's calls tell only when
- * something was enqueued; they stand in where no device times are. */
+/* Whether a record shows what its call did. A host's times of NCCL's calls show only when something was
+ * enqueued; they replace missing device times. */
 static int tells(const sl_call *c, int device_times) {
     sl_call_role role = sl_call_role_of(c->call);
     if (c->end <= 0 || c->end < c->start || role == SL_ROLE_OTHER || role >= SL_ROLE_WAIT ||
@@ -122,10 +122,10 @@ static double contradiction(const piece *a, const piece *b) {
     return c;
 }
 
-/* Of laying b[i + shift] over a[i]; NEVER when they cannot belong together. A pair that contradicts itself by
- * more than clocks may be wrong costs as much as the whole window: in a program that runs in step, every
- * message of a slow link arrives just before the next one is sent, so that the pairs that are closest are
- * impossible ones. */
+/* Cost of aligning b[i + shift] with a[i]; NEVER if they cannot belong together. A pair that contradicts
+ * itself by more than the clock error costs as much as the whole window: in a program that runs in step,
+ * every message of a slow link arrives just before the next one is sent, so the closest pairs are impossible
+ * ones. */
 static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long shift, double clock_error) {
     long first = shift < 0 ? -shift : 0;
     long last = (long)bs - shift < (long)as ? (long)bs - shift : (long)as;
@@ -225,8 +225,8 @@ static int destination_of(const piece *p) {
     return p->role == SL_ROLE_SEND ? p->peer : p->part.rank;
 }
 
-/* Collectives first, then messages by channel with the sends before the receives; in each by rank and when it
- * was begun. */
+/* Collectives first, then messages by channel with sends before receives; in each by rank and by beginning.
+ */
 static int order_channels(const piece *x, const piece *y) {
     BY(is_message(x), is_message(y));
     BY(x->communicator, y->communicator);

@@ -64,8 +64,8 @@ typedef struct cover {
     int marks;
 } cover;
 
-/* Puts a mark on the waits of a pair: all that its messages took part in, or only those that ended with
- * receiving one. Returns the slow time of those that had not got it yet, are not explained and carried mark
+/* Marks the waits of a pair: all in which its messages took part, or only those that ended with receiving
+ * one. Returns the slow time of those that did not have the mark yet, are not explained and carried mark
  * `among` (0: any). */
 static double put_mark(cover *v, const sl_call_pair *p, int receiving, int among, int mark) {
     double sum = 0;

@@ -1,23 +1,23 @@
-/* Pairs of ranks, by what is slow between them, and which of them explains which wait.
+/* Pairs of ranks, by what is slow between them, and which pair explains which wait.
  *
  * A call that waits for several messages is as long as the slowest of them, so all of them seem slow
  * (awaited.h). The slow links are the fewest that explain all slow waits: the pair whose messages took part
- * in most of the unexplained waiting is kept, its waits are explained, and so on (the greedy cover of a set).
- * A pair whose waits are all explained by others is their shadow. Two that explain the same waits cannot be
- * told apart. Where no single link explains nearly all, but the links of one rank do, and of no other, the
+ * in most of the unexplained waiting is kept, its waits are explained, and so on (the greedy set cover). A
+ * pair whose waits are all explained by others is their shadow. Two pairs that explain the same waits cannot
+ * be distinguished. If no single link explains nearly all waits, but the links of exactly one rank do, that
  * rank's host is slow. Internal to call_compare.c. */
 #pragma once
 
 #include "notice/detect/call_measure.h"
 
-/* Of an undirected pair of ranks, what its messages and its collectives of two say. */
+/* An undirected pair of ranks, by its messages and its collectives of two. */
 typedef struct sl_call_pair {
     int a, b;
     double there, back; /* excess from a to b, from b to a */
     sl_call_measure worst;
     int measured[2], slow[2]; /* there, back */
     int taken;                /* explained by something else */
-    int rival;                /* the pair that would explain the same; -1: none */
+    int rival;                /* the pair that would explain the same waits; -1: none */
     long first;               /* of its groups; -1: none */
 } sl_call_pair;
 

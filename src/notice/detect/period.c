@@ -263,8 +263,8 @@ static size_t next_other(const uint32_t *body, size_t lag, size_t i) {
     return at;
 }
 
-/* Whether three rounds of a loop of 2 to 32 different calls in a row are inside the body; the same call
- * several times in a row counts as one. */
+/* Whether three rounds of a loop of 2 to 32 different calls in a row are inside the body; repetitions of a
+ * call in a row count as one. */
 static int holds_loop(sl_period *p, const uint32_t *body, size_t lag) {
     size_t count = 0;
     uint32_t *rest = p->room;
@@ -306,8 +306,8 @@ static int spans(sl_period *p, const uint32_t *body, size_t lag, size_t length, 
     return 1;
 }
 
-/* Whether a found lag may take the template's place: it contains the template's symbols, or it has lasted for
- * half as long as the template did. */
+/* Whether a found lag may replace the template: it contains the template's symbols, or it has lasted for half
+ * as long as the template did. */
 static int may_replace(sl_period *p, size_t lag, size_t matched) {
     if (!p->period || matched > p->in_step_calls / 2)
         return 1;
@@ -325,7 +325,7 @@ static sl_status make_marks(sl_period *p) {
 }
 
 /* The smallest lag that matches over three periods and spans; 0: none. As far as the calls repeat at a lag
- * that does not span, longer lags have the same symbols and do not either. */
+ * that does not span, longer lags have the same symbols and do not span either. */
 static size_t find_lag(sl_period *p, size_t length, int patient) {
     size_t reach = 0;
     for (size_t lag = 1; 3 * lag <= length; lag++) {

@@ -9,8 +9,9 @@
 #define NEGLIGIBLE -36.0 /* log: a merged recursion forgets runs of less than 2.4e-16 in weight and score */
 #define LN_2PI 1.8378770664093454836
 
-/* Of the predictive density of a run of `length` samples: what depends on the length alone. Long runs have it
- * by the series of ln Gamma(x + 1/2) - ln Gamma(x) and of log1p, whose next terms are below 1e-15 there. */
+/* The part of the predictive density of a run of `length` samples that depends on the length alone. For long
+ * runs from the series of ln Gamma(x + 1/2) - ln Gamma(x) and of log1p, whose next terms are below 1e-15
+ * there. */
 static double normaliser(const sl_run_lengths *lengths, int64_t length) {
     if (length < SL_RUN_NORMALISERS)
         return lengths->normaliser[length];
@@ -72,8 +73,8 @@ static double log1p_of(double d) {
     return d * (1 - d * (1.0 / 2 - d * (1.0 / 3 - d * (1.0 / 4 - d * high))));
 }
 
-/* The sample's log density in this run, and the run's posterior with it: Student-t, written as the ratio of
- * marginal likelihoods. */
+/* The sample's log density in this run; updates the run's posterior with it: Student-t, written as the ratio
+ * of marginal likelihoods. */
 static double extend(const sl_run_lengths *lengths, sl_run_length *run, double sample) {
     int64_t length = lengths->samples - run->start;
     double strength = lengths->prior.strength + (double)length;

@@ -1,15 +1,15 @@
 /* How long ago the level of a series last changed, as a probability: the recursion of Bayesian online
  * change-point detection (Adams and MacKay 2007; Falcon, section 4.2 and appendix 9.1), in log space.
  *
- * Between changes samples are normal with unknown mean and variance (normal-inverse-gamma prior), so that a
+ * Between changes samples are normal with unknown mean and variance (normal-inverse-gamma prior), so a
  * sample's predictive density within a run is Student-t. A change comes before any sample with the same
- * probability, the hazard; hence P(run length 0) always is the hazard, and says nothing about changes.
- * Beside each run's probability stands the score of the best segmentation whose last segment is that run:
- * the collapse of the most probable run is what tells of a change.
+ * probability, the hazard; hence P(run length 0) always is the hazard, and says nothing about changes. Each
+ * run has a probability and the score of the best segmentation whose last segment is that run: the collapse
+ * of the most probable run indicates a change.
  *
- * Exact, the recursion keeps every run, n for n samples. With `spacing` s > 0 runs that are older than 8
+ * Exact, the recursion keeps every run, n for n samples. With `spacing` s > 0, runs that are older than 8
  * samples and whose ages differ by less than s relative are merged: their probabilities add up, the better
- * one stays. So an old run length is known to s relative, and 1 / s * log(n) runs are left of n. */
+ * one stays. So an old run length is known to s relative, and 1 / s * log(n) runs remain of n. */
 #pragma once
 
 #include "base/status.h"
@@ -29,7 +29,8 @@ typedef struct sl_run_prior {
 typedef struct sl_run_length {
     int64_t start;
     double weight; /* log of its probability given all samples; the weights' exponentials sum to 1 */
-    double score;  /* log of the best segmentation that ends in this run, the best of all runs being 0 */
+    double score;  /* log of the best segmentation that ends in this run, relative to the best of all runs (0)
+                    */
     double mean, rate, log_rate; /* posterior of the level */
 } sl_run_length;
 
@@ -45,7 +46,7 @@ typedef struct sl_run_lengths {
 
 #define SL_RUN_NORMALISERS 4096
 
-/** Room for `runs` runs at once; exact needs samples + 1, 0: as many as merging leaves of any number of
+/** Room for `runs` runs at once; exact needs samples + 1; 0: the bound with merging, for any number of
  * samples. SL_ENOMEM. Close with sl_run_lengths_close, also on error. */
 sl_status sl_run_lengths_open(const sl_run_prior *prior, size_t runs, sl_run_lengths *lengths);
 void sl_run_lengths_close(sl_run_lengths *lengths);
@@ -53,6 +54,6 @@ void sl_run_lengths_close(sl_run_lengths *lengths);
 /** Forgets all samples. */
 void sl_run_lengths_reset(sl_run_lengths *lengths);
 
-/** One sample, finite. Never fails, never allocates. Returns where the last segment began in the best
+/** Adds one sample, finite. Never fails, never allocates. Returns where the last segment began in the best
  * segmentation of the samples before this one, -1 for the first sample. */
 int64_t sl_run_lengths_add(sl_run_lengths *lengths, double sample);
