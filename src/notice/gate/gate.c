@@ -37,8 +37,8 @@ static void sleep_through(int64_t ns) {
         ;
 }
 
-/* A full barrier in every running thread of every process that asked for it. Where the controller's side is
- * refused it (a filter of system calls), the slow form; and else a pause far longer than a store takes. */
+/* A full barrier in every running thread of every process that asked for it. If the controller's side may not
+ * use it (a filter of system calls), the slow form; else a pause far longer than a store takes. */
 static void barrier_everywhere(void) {
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0 &&
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
@@ -82,8 +82,7 @@ static uint32_t key_hash(const sl_channel_key *key) {
     return (uint32_t)(h >> 32);
 }
 
-/* Takes a place of channel[] and fills its key; the place becomes the channel only when the hash index says
- * so. */
+/* Takes an entry of channel[] and fills its key; it becomes the channel only when the hash index says so. */
 static uint32_t channel_new(sl_gate *gate, const sl_channel_key *key) {
     uint32_t place = atomic_load(&gate->channels);
     do {
@@ -165,15 +164,15 @@ static void list(sl_gate_caller *caller, const sl_gate_channel *channel, uint64_
     atomic_store_explicit(&caller->thread->count, caller->count, memory_order_release);
 }
 
-/* MOVING comes before the add and the entries (which are release stores): who sees one of them knows that
- * this call is undecided. */
+/* MOVING comes before the add and the entries (which are release stores): a reader that sees one of them
+ * knows that this call is undecided. */
 static void begin(sl_gate_caller *caller) {
     if (caller->count == 0)
         publish(caller, SL_GATE_MOVING);
 }
 
-/* The next number of a channel. The look at the hold word comes after it: by the locked add, or, where the
- * one thread counts, by the barrier that the holder puts into this very place. */
+/* The next number of a channel. The load of the hold word comes after it: by the locked add or, if only one
+ * thread counts, by the barrier that the holder puts exactly here. */
 static uint64_t count_call(sl_gate_channel *channel) {
     if (!atomic_load_explicit(&channel->plain, memory_order_relaxed))
         return atomic_fetch_add(&channel->announced, 1) + 1;
@@ -245,9 +244,8 @@ static void admit(sl_gate_caller *caller, sl_gate_mode mode) {
         uint64_t number = atomic_load_explicit(&entry->number, memory_order_relaxed);
         sl_gate_channel *channel =
             &caller->gate->channel[atomic_load_explicit(&entry->channel, memory_order_relaxed)];
-        /* A blocking send or receive is owed only while its thread is in it, which its entry says; a
-         * collective that this rank has left, or a call that a device will block in, is owed until all have
-         * made it. */
+        /* A blocking send or receive is owed only while its thread is in it, as its entry shows; a collective
+         * that this rank has left, or a call that a device will block in, is owed until all have made it. */
         if (!(number & SL_GATE_NEED) &&
             (mode == SL_GATE_ENQUEUE || channel->key.kind == SL_CHANNEL_COLLECTIVE))
             raise_due(channel, number);

@@ -40,15 +40,15 @@ static const char *const names[] = {
 };
 #define COUNT (sizeof names / sizeof names[0])
 
-/* Where each name jumps to. Written once, by whoever comes first (under the lock of pthread_once); an address is
+/* The target of each name. Written once, by the first caller (under the lock of pthread_once); an address is
  * written whole, and before that every call goes through `sl_probe_first`. */
 void sl_probe_first(void) __attribute__((visibility("hidden")));
 void *sl_probe_slots[COUNT] __attribute__((visibility("hidden"))) = {[0 ... COUNT - 1] = (void *)&sl_probe_first};
 void *sl_probe_target(uint64_t index) __attribute__((visibility("hidden"), used));
 
-/* The names that programs call. Arguments are where the caller put them, so a name only jumps; its place in the table
- * is in a register that no call uses for an argument. The first call saves the arguments, has the slots filled and
- * goes on. All in one statement: its order is the table's. */
+/* The names that programs call. Arguments are where the caller put them, so a name only jumps; its index in
+ * the table is in a register that no call uses for an argument. The first call saves the arguments, has the
+ * slots filled and continues. All in one statement: its order is the table's. */
 #if defined __x86_64__
 #define SL_ONE(name) \
     ".globl " name "\n.type " name ",@function\n" name ":\nendbr64\nmovl $sl_index,%eax\n" \

@@ -9,7 +9,7 @@
 #define EMPTY 0
 #define REMOVED 1
 
-/* Readers: key (acquire), then the place, which was written before the key (release). Writers hold the lock.
+/* Readers: key (acquire), then the entry, which was written before the key (release). Writers hold the lock.
  */
 static struct {
     pthread_mutex_t lock;

@@ -1,6 +1,6 @@
-/* Communicators: what the wrappers know of each, by its handle. Names are made of the parent's name, the
- * number of the creation on it and the members, which is what distinguishes the colours of a split; so all
- * members say the same name and no handle or address is part of it. */
+/* Communicators: what the wrappers know of each, by its handle. A name is made of the parent's name, the
+ * number of the creation on it and the members, which distinguish the colors of a split; so the name is equal
+ * on all members and contains no handle or address. */
 #pragma once
 
 #include <stdatomic.h>
@@ -10,25 +10,25 @@
 
 typedef struct sl_communicator {
     uint64_t name;
-    int rank;                  /* own, as records say it */
-    int size;                  /* members, those of the own side of an intercommunicator */
-    int peers;                 /* members of the side that ranks of a call mean */
-    int *world;                /* [peers] their ranks as records say them; NULL: the same */
+    int rank;                  /* own, as in records */
+    int size;                  /* members; of an intercommunicator, those of the own side */
+    int peers;                 /* members of the side that the ranks of a call refer to */
+    int *world;                /* [peers] their ranks as in records; NULL: the same */
     _Atomic uint32_t children; /* communicators made from it so far */
-    _Atomic uint32_t pending;  /* wildcard requests that will ask for `world`: it outlives the communicator */
+    _Atomic uint32_t pending;  /* wildcard requests that will need `world`: it outlives the communicator */
     sl_gate_channel *channel;  /* of its collectives; NULL: no other member, or no gate */
 } sl_communicator;
 
-/** Place for calls without a communicator: name 0, nobody. */
+/** Entry for calls without a communicator: name 0, no members. */
 extern sl_communicator sl_nowhere __attribute__((visibility("hidden")));
 
-/** The place of a handle or NULL. No lock: entries are published complete, and a communicator that is freed
- * while it is used is an error of the program. */
+/** The entry of a handle or NULL. No lock: entries are published complete, and to free a communicator while
+ * it is in use is an error of the program. */
 sl_communicator *sl_communicator_find(uint64_t handle);
 
-/** Enters a place, which the table owns from then on. One that had this handle goes when the communicator is
- * `fresh`, otherwise (two threads met it for the first time) it stays. Returns the place that is now there,
- * or &sl_nowhere when the table is full. */
+/** Adds an entry, which the table then owns. An older entry of this handle is removed if the communicator is
+ * `fresh`; otherwise (two threads met it for the first time) it stays. Returns the current entry, or
+ * &sl_nowhere if the table is full. */
 sl_communicator *sl_communicator_add(uint64_t handle, sl_communicator *place, int fresh);
 
 void sl_communicator_remove(uint64_t handle);
@@ -39,6 +39,6 @@ uint64_t sl_name_mix(uint64_t name, uint64_t value);
 /** A name from a text. */
 uint64_t sl_name_text(const char *text);
 
-/** How often this key was asked for before (0, 1, ...): tells apart creations that no common parent counts.
+/** How often this key was requested before (0, 1, ...): distinguishes creations that no common parent counts.
  */
 uint32_t sl_name_repeat(uint64_t key);

@@ -1,11 +1,11 @@
-/* How MPI's calls pass the gate (gate.h): which channel each is a call of, what a Wait waits for, what a
- * wildcard took. Part of mpi_shim.h, for one family of libraries.
+/* How MPI's calls pass the gate (gate.h): the channel of each call, what a Wait waits for, what a wildcard
+ * took. Part of mpi_shim.h, for one family of libraries.
  *
- * A wrapper writes down its call (`before`), passes, makes the call, and leaves. With no gate (it could not
+ * A wrapper describes its call (`before`), passes, makes the call, and leaves. Without a gate (it could not
  * be made, a child of fork, a spawned process) all of this is one test. */
 
-/* Channels that this thread used last, by communicator and message. The pointers stay good as long as the
- * process has this gate; a child of fork has none. */
+/* Channels that this thread used last, by communicator and message. The pointers stay valid while the process
+ * has this gate; a child of fork has none. */
 #define SL_CACHED 64
 static __thread struct {
     uint64_t name, message;
@@ -13,10 +13,10 @@ static __thread struct {
 } cache[SL_CACHED] __attribute__((tls_model("initial-exec")));
 
 typedef enum gate_way {
-    WAY_LOCAL,    /* nobody else has a part in it */
+    WAY_LOCAL,    /* no other rank takes part */
     WAY_SEND,     /* a message to `peer` */
-    WAY_RECEIVE,  /* one from there, taken by this call */
-    WAY_PROBE,    /* one from there, which stays */
+    WAY_RECEIVE,  /* one from `peer`, taken by this call */
+    WAY_PROBE,    /* one from `peer`, which stays */
     WAY_TOGETHER, /* a collective of the communicator */
 } gate_way;
 
@@ -43,9 +43,9 @@ static inline __attribute__((always_inline)) gate_way way_of(int number) {
         return WAY_RECEIVE;
     case SL_CALL_MPI_Probe:
         return WAY_PROBE;
-    case SL_CALL_MPI_Mrecv: /* what they take was counted when it was probed */
+    case SL_CALL_MPI_Mrecv: /* what they take was counted at the probe */
     case SL_CALL_MPI_Imrecv:
-    case SL_CALL_MPI_Comm_create_group: /* its members are no communicator's */
+    case SL_CALL_MPI_Comm_create_group: /* its members are not a communicator's */
         return WAY_LOCAL;
     default:
         return WAY_TOGETHER;
@@ -62,20 +62,20 @@ static sl_gate_channel *gate_channel(uint64_t name, int source, int destination,
 
 /* ---- the gate of this process ---- */
 
-/* Called while a thread is parked: on behalf of an NCCL call only where MPI allows it. */
+/* Called while a thread is parked: for an NCCL call only if MPI allows it. */
 static void progress(int in_nccl) {
     int main_thread = 0, flag;
     if (in_nccl && library.level < SL_THREAD_MULTIPLE &&
         (library.level >= SL_THREAD_SERIALIZED || library.is_thread_main(&main_thread) != 0 || !main_thread))
         return;
     if (library.unheard != library.no_request && pthread_mutex_trylock(&library.listening) == 0) {
-        library.test(&library.unheard, &flag, SL_IGNORE); /* MPI lets one thread at a time */
+        library.test(&library.unheard, &flag, SL_IGNORE); /* MPI allows one thread at a time */
         pthread_mutex_unlock(&library.listening);
     }
 }
 
-/* A receive of what nobody sends. MPI_Comm_create copies no attribute, so no function of the program is
- * called. (A probe moves less: MPICH's leaves nonblocking collectives and windows alone.) */
+/* A receive that is never sent. MPI_Comm_create copies no attribute, so no function of the program is called.
+ * (A probe moves less: MPICH's leaves nonblocking collectives and windows alone.) */
 static void make_quiet(void) {
     static char nothing;
     SL_MPI_GROUP alone;
@@ -89,7 +89,7 @@ static void make_quiet(void) {
     library.group_free(&alone);
 }
 
-/* Before MPI ends; nobody is parked any more, or ever will be. */
+/* Before MPI ends; no thread is parked any more, or ever will be. */
 static void end_quiet(void) {
     pthread_mutex_lock(&library.listening);
     if (library.unheard != library.no_request) {
@@ -101,8 +101,8 @@ static void end_quiet(void) {
     pthread_mutex_unlock(&library.listening);
 }
 
-/* Once, when MPI is up. A spawned process has none: its world is another, whose ranks would be taken for the
- * first one's. */
+/* Once, when MPI is up. A spawned process has none: its world is another, whose ranks would be mistaken for
+ * the first one's. */
 static void open_gate(void) {
     int up = 0;
     SL_COMM parent = library.null;
@@ -128,7 +128,7 @@ static void open_gate(void) {
     make_quiet();
     if (library.query_thread(&library.level) != 0)
         library.level = SL_THREAD_MULTIPLE;
-    /* below MULTIPLE the program itself sees to it that one thread at a time is here */
+    /* below MULTIPLE the program itself ensures one thread at a time here */
     library.plain = library.level < SL_THREAD_MULTIPLE && sl_gate_use_barriers(gate);
     sl_channel_key local = {0, -1, library.rank, -1, SL_CHANNEL_LOCAL};
     library.local = sl_gate_channel_of(gate, &local);
@@ -139,9 +139,10 @@ static void open_gate(void) {
 
 /* ---- messages ---- */
 
-/* The tag in a channel's name. Programs that draw a new tag for each message would fill the table; both ends
- * fold large ones alike. Two tags that meet here and are under way in different orders at the two ends may
- * leave a hold without closure, never close it wrongly: closed is what stands, whatever the numbers say. */
+/* The tag in a channel's name. Programs that use a new tag for each message would fill the table; both ends
+ * fold large tags equally. If two folded tags coincide and are under way in different orders at the two ends,
+ * a hold may not close, but it never closes wrongly: it closes when all ranks stop, whatever the numbers are.
+ */
 static int channel_tag(int tag) {
     return tag == SL_TAG_ANY ? -1 : tag < 128 ? tag : 128 + tag % 64;
 }
@@ -157,8 +158,8 @@ __attribute__((noinline)) static sl_gate_channel *find_message(const sl_communic
                         wild ? SL_CHANNEL_WILD : SL_CHANNEL_POINT);
 }
 
-/* The channel of a message; NULL: of this rank alone (to itself, to nobody). `peer` and `tag` are as records
- * say them. */
+/* The channel of a message; NULL: of this rank alone (to itself, to no rank). `peer` and `tag` as in records.
+ */
 static inline sl_gate_channel *message_channel(const sl_communicator *place, int sends, int peer, int tag,
                                                int *wild) {
     *wild = 0;
@@ -181,8 +182,8 @@ static inline int record_tag(int tag) {
     return tag == SL_NO_TAG ? SL_TAG_NONE : tag == SL_ANY_TAG ? SL_TAG_ANY : tag;
 }
 
-/* A wildcard has got the message that `status` tells of, which counts on its channel (from oneself: nowhere).
- * NULL: it got none. */
+/* A wildcard has received the message of `status`, which counts on its channel (from itself: nowhere). NULL:
+ * it received none. */
 static void matched(sl_gate_channel *wild, const sl_communicator *place, const void *status) {
     sl_gate_channel *channel = NULL;
     int again;
@@ -199,15 +200,15 @@ static void matched(sl_gate_channel *wild, const sl_communicator *place, const v
 
 /* ---- passing ---- */
 
-/* How a call has passed, until it leaves. */
+/* How a call passed, until it leaves. */
 typedef struct passage {
-    sl_gate_caller *caller;   /* NULL: there is no gate */
-    sl_gate_channel *channel; /* that it is a call of; NULL: this rank's alone */
+    sl_gate_caller *caller;   /* NULL: no gate */
+    sl_gate_channel *channel; /* of the call; NULL: this rank's alone */
     uint64_t number;
-    int wild; /* a wildcard receive, whose message is not yet known */
+    int wild; /* a wildcard receive whose message is not yet known */
 } passage;
 
-/* The next call on `channel` would be the one that takes the message: a probe waits for what it needs. */
+/* The next call on `channel` would take the message: a probe waits for what that call needs. */
 static inline void need_next(sl_gate_caller *caller, const sl_gate_channel *channel) {
     if (channel)
         sl_gate_need(caller, channel, atomic_load_explicit(&channel->announced, memory_order_relaxed) + 1);
@@ -237,7 +238,7 @@ static inline __attribute__((always_inline)) passage pass(const sl_call *call, c
     return p;
 }
 
-/* What a persistent request will be a call of, each time it is started. */
+/* The channel and kind of a persistent request's calls, for each start. */
 static passage name_start(const sl_call *call, const sl_communicator *place, gate_way kind) {
     passage p = {.caller = sl_probe_gated()};
     if (p.caller)
@@ -261,7 +262,7 @@ static passage pass_exchange(const sl_call *call, const sl_communicator *place, 
     return p;
 }
 
-/* A probe that does not block: a place to park at, where it needs a message only if its rank must get on. */
+/* A nonblocking probe: a point to park at, where it needs a message only if its rank must move on. */
 static passage pass_look(const sl_call *call, const sl_communicator *place) {
     passage p = {.caller = sl_probe_gated()};
     if (!p.caller)
@@ -286,8 +287,8 @@ static inline void leave(const passage *p) {
         sl_gate_leave(p->caller);
 }
 
-/* A message that was probed to be taken counts as received, but its sender may wait until it is: so the
- * thread does not park before it has made that call. `number` is a constant. */
+/* A message that was probed in order to be taken counts as received, but its sender may wait until it is: so
+ * the thread does not park before it has made that call. `number` is a constant. */
 static inline __attribute__((always_inline)) void mind_message(const passage *p, int number, int result) {
     if (!p->caller || result != 0)
         return;
@@ -297,17 +298,17 @@ static inline __attribute__((always_inline)) void mind_message(const passage *p,
         sl_gate_allow(p->caller);
 }
 
-/* Where a wildcard's call finds what it got, when the program does not ask. */
+/* Where a wildcard's call finds its message if the program does not ask for a status. */
 static inline void *status_for(const passage *p, void *given, void *own) {
     return p->wild && given == SL_IGNORE ? own : given;
 }
 
 /* ---- what a Wait waits for ---- */
 
-/* Lists what requests need. Not looked at, each counts as incomplete: that costs nothing, is right of
- * receives and collectives (complete ones need nothing that is not there) and, of a send, believed only of a
- * thread that stays in its Wait. Looked at (MPI_Request_get_status, which completes nothing), only the
- * incomplete ones. */
+/* Lists what requests need. Without a look at them, each counts as incomplete: that costs nothing and is
+ * right for receives and collectives (complete ones need nothing that is missing). For a send it counts only
+ * if the thread stays in its Wait. With a look (MPI_Request_get_status, which completes nothing), only the
+ * incomplete ones are listed. */
 static void list_needs(sl_gate_caller *caller, int count, const SL_REQUEST *requests, int look) {
     for (int i = 0; i < count; i++) {
         const sl_request *request =
@@ -336,8 +337,8 @@ static passage pass_wait(int count, const SL_REQUEST *requests, sl_gate_mode mod
     return p;
 }
 
-/* A test makes nothing happen that another rank could wait for, so with no hold it need not be announced, and
- * programs make millions. One that began before the hold was seen is over at once. */
+/* A test causes nothing that another rank could wait for, so without a hold it need not be announced, and
+ * programs make millions. One that began before the hold was seen ends at once. */
 static inline void pass_test(passage *p, int count, const SL_REQUEST *requests) {
     const sl_gate_caller *caller = sl_probe_gated();
     if (caller && sl_gate_careful(caller))
@@ -346,14 +347,14 @@ static inline void pass_test(passage *p, int count, const SL_REQUEST *requests) 
         p->caller = NULL;
 }
 
-/* Statuses that the program does not ask for are asked for while something depends on them. */
+/* Requests the statuses that the program does not ask for, while something depends on them. */
 static int statuses_matter(void) {
     const sl_gate *gate = sl_probe_self.gate.gate;
     return gate && (atomic_load_explicit(&gate->wild, memory_order_relaxed) > 0 ||
                     atomic_load_explicit(&library.cancels, memory_order_relaxed) > 0);
 }
 
-/* `few` has room for SL_FEW. What is returned may be malloc'ed: see statuses_done. */
+/* `few` has room for SL_FEW. The result may be malloc'ed: see statuses_done. */
 static void *statuses_for(int count, void *given, void *few) {
     if (given != SL_IGNORE || !statuses_matter())
         return given;
@@ -370,7 +371,7 @@ static const void *status_at(const void *statuses, int i) {
     return statuses == SL_IGNORE ? NULL : (const char *)statuses + (size_t)i * SL_STATUS_SIZE;
 }
 
-/* A request is complete: its wildcard has got its message, or was cancelled. */
+/* A request is complete: its wildcard has received its message, or was canceled. */
 static void settle(const sl_request *request, const void *status) {
     int cancelled = 0;
     if (request->cancelled && (!status || library.test_cancelled(status, &cancelled) != 0))

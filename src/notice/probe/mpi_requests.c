@@ -7,10 +7,10 @@
 #define EMPTY 0
 #define BUSY 1
 
-/* A key is the handle + 2. EMPTY -> BUSY by who enters (compare and swap), then the request, then the key
- * (release). The key -> BUSY by who completes (compare and swap, acquire), then the copy, then EMPTY. So a
- * request belongs to one thread while it is BUSY; MPI forbids two threads to work on one request at the same
- * time. */
+/* A key is the handle + 2. EMPTY -> BUSY by the thread that adds (compare and swap), then the request, then
+ * the key (release). The key -> BUSY by the thread that completes (compare and swap, acquire), then the copy,
+ * then EMPTY. So a request belongs to one thread while it is BUSY; MPI forbids two threads to work on one
+ * request at the same time. */
 static _Atomic uint64_t keys[SLOTS];
 static sl_request requests[SLOTS];
 

@@ -1,5 +1,5 @@
-/* What a row of the table becomes: the wrapper of one call under one of its two names. Part of mpi_shim.h,
- * for one family of libraries. */
+/* The result of a table row: the wrapper of one call under one of its two names. Part of mpi_shim.h, for one
+ * family of libraries. */
 
 #define SL_LIST(...) __VA_ARGS__
 #define SL_JOIN(a, b) a##b
@@ -12,7 +12,7 @@
 
 #define SL_REAL(prefix, name, params) SL_PROBE_REAL(SL_NAMED(SL_EXPORTED(prefix, name)), params)
 
-/* What wrappers begin with: `place`, `members`, and `call` that says what is called. */
+/* The beginning of wrappers: `place`, `members`, and `call`, which describes the call. */
 #define SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
     sl_communicator *place = place_of(comm_);                                                                \
     uint64_t members = (uint64_t)place->peers;                                                               \
@@ -37,7 +37,7 @@
         return result;                                                                                       \
     }
 
-/* `takes`: the call has taken the message that its status tells of. `also`: what else is to be recorded. */
+/* `takes`: the call has taken the message of its status. `also`: what else to record. */
 #define SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, pass_, takes, also)            \
     static int SL_FUNCTION(prefix, name) params {                                                            \
         SL_REAL(prefix, name, params)                                                                        \

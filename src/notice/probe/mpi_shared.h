@@ -2,7 +2,7 @@
  * which only pass the gate, and MPI itself. Part of mpi_shim.h, for one family of libraries. */
 
 static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
-    if (!comm) /* the library's to refuse, here and below */
+    if (!comm) /* left to the library to refuse, here and below */
         return real(comm);
     sl_call call = {.kind = SL_RECORD_CALL};
     passage p = pass(&call, place_of(*comm), WAY_TOGETHER, SL_GATE_BLOCK);
@@ -34,8 +34,8 @@ static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM
     return result;
 }
 
-/* The program makes no call after this one. It parks here like anywhere; then its rank counts as finished,
- * for inside nobody owes anything to anybody that could be counted. */
+/* The program makes no call after this one. It parks here as anywhere; then its rank counts as finished,
+ * because inside no rank owes another one a call that could be counted. */
 static int finalize(int (*real)(void)) {
     passage p = pass_alone();
     sl_probe_gate_finish();
@@ -47,7 +47,7 @@ static int finalize(int (*real)(void)) {
 
 /* ---- windows and files ---- */
 
-/* A window or a file has a channel like a communicator: what all who made it do together. */
+/* A window or a file has a channel like a communicator: the joint calls of all ranks that made it. */
 static void enter_shared(uint64_t handle, const sl_communicator *parent, uint64_t name) {
     sl_communicator *place = calloc(1, sizeof *place);
     if (!place)
@@ -111,8 +111,8 @@ static int free_window(int (*real)(SL_WIN *), SL_WIN *window) {
     return result;
 }
 
-/* Between fences a rank may park: others reach its window all the same, for a parked thread keeps the library
- * going. A fence ends one region and opens the next, so there would be no other place. */
+/* Between fences a rank may park: others still reach its window, because a parked thread keeps the library
+ * going. A fence ends one region and opens the next, so there would be no other point to park. */
 static int fence_window(int (*real)(int, SL_WIN), int assertion, SL_WIN window) {
     passage p = pass_window(window);
     int result = real(assertion, window);
@@ -120,7 +120,7 @@ static int fence_window(int (*real)(int, SL_WIN), int assertion, SL_WIN window) 
     return result;
 }
 
-/* Whoever holds a lock does not park: others may wait for it inside their calls. */
+/* A thread that holds a lock does not park: others may wait for the lock inside their calls. */
 static void forbid(void) {
     sl_gate_caller *caller = sl_probe_gated();
     if (caller)
@@ -161,7 +161,7 @@ static int unlock_all_window(int (*real)(SL_WIN), SL_WIN window) {
     return result;
 }
 
-/* Start, complete, post and wait pair ranks by groups that no number counts. */
+/* Start, complete, post and wait pair ranks by groups without numbers. */
 static int expose_window(int (*real)(SL_MPI_GROUP, int, SL_WIN), SL_MPI_GROUP group, int assertion,
                          SL_WIN window) {
     const sl_gate_caller *caller = sl_probe_gated();
@@ -170,9 +170,9 @@ static int expose_window(int (*real)(SL_MPI_GROUP, int, SL_WIN), SL_MPI_GROUP gr
     return real(group, assertion, window);
 }
 
-/* After a creation succeeded: `key` is SL_NUMBERED when all members of the parent take part, and `numbered`
- * its name; otherwise only the members of the new communicator do, and the name is made of them and the tag.
- */
+/* After a successful creation: `key` is SL_NUMBERED when all members of the parent take part, and `numbered`
+ * is its name; otherwise only the members of the new communicator do, and the name is made of them and the
+ * tag. */
 static void created_communicator(SL_COMM created, int key, uint64_t numbered) {
     if (created != library.null)
         enter_communicator(created,

@@ -1,7 +1,7 @@
 /* The wrappers of MPI's calls, for one family of libraries: included once by mpi_openmpi.c and once by
- * mpi_mpich.c, which say what a handle is. Nothing of a library's layout is used beyond what its mpi.h makes
- * part of every compiled program: the width of handles and the values of constants (tests hold them against
- * the real mpi.h).
+ * mpi_mpich.c, which define handles. A library's layout is used only as far as its mpi.h makes it part of
+ * every compiled program: the width of handles and the values of constants (tests compare them with the real
+ * mpi.h).
  *
  * Defined before: SL_FAMILY, SL_WRAPPERS, SL_HANDLE, SL_KEY(handle), SL_IN_PLACE, SL_PROC_NULL,
  * SL_ANY_SOURCE, SL_ROOT, SL_IGNORE (a status), SL_STATUS_SIZE, _SOURCE, _TAG, and SL_CONSTANT(openmpi name,
@@ -31,9 +31,9 @@ typedef long long SL_LARGE_COUNT;
 #define SL_ANY_TAG (-1)
 #define SL_THREAD_SERIALIZED 2
 #define SL_THREAD_MULTIPLE 3
-#define SL_FEW 32 /* requests that are kept on the stack */
+#define SL_FEW 32 /* requests kept on the stack */
 
-/* What is asked of the library itself, by its profiling names. */
+/* Functions of the library itself, by its profiling names. */
 static struct {
     _Atomic int ready;
     int rank;
@@ -50,9 +50,9 @@ static struct {
     int (*group_translate)(SL_MPI_GROUP, int, const int *, SL_MPI_GROUP, int *);
     int (*group_free)(SL_MPI_GROUP *);
     /* for the gate */
-    int level, plain;   /* of threads that MPI gave; what that makes of channels (sl_gate_channel) */
-    SL_COMM quiet;      /* nobody sends here, */
-    SL_REQUEST unheard; /* so this receive never ends: to test it is to move all else. Under `listening` */
+    int level, plain;   /* threads that MPI granted; what that makes of channels (sl_gate_channel) */
+    SL_COMM quiet;      /* no rank sends here, */
+    SL_REQUEST unheard; /* so this receive never ends: testing it moves everything else. Under `listening` */
     pthread_mutex_t listening;
     sl_gate_channel *local;
     _Atomic int cancels;
@@ -143,8 +143,8 @@ static int *members_of(SL_COMM comm, int remote, int *count, uint64_t *name) {
 
 static sl_gate_channel *gate_channel(uint64_t name, int source, int destination, int tag, uint32_t kind);
 
-/* Enters a communicator whose name is `base` mixed with its members, and, when no parent counts it, with how
- * often there was one of that name before. */
+/* Adds a communicator whose name is `base` mixed with its members and, if no parent counts it, with the
+ * number of earlier ones of that name. */
 static sl_communicator *enter_communicator(SL_COMM comm, uint64_t base, int counted, int fresh) {
     sl_communicator *place = calloc(1, sizeof *place);
     int inter = 0, count = 0;
@@ -163,7 +163,7 @@ static sl_communicator *enter_communicator(SL_COMM comm, uint64_t base, int coun
     if (!place->world)
         place->peers = 0;
     place->rank = library.rank;
-    /* both sides of an intercommunicator say the same name */
+    /* both sides of an intercommunicator get the same name */
     place->name = sl_name_mix(sl_name_mix(base, own < other ? own : other), own < other ? other : own);
     if (!counted)
         place->name = sl_name_mix(place->name, sl_name_repeat(place->name));
@@ -175,14 +175,14 @@ static sl_communicator *enter_communicator(SL_COMM comm, uint64_t base, int coun
     return entered;
 }
 
-/* Met for the first time: the world, itself, or one that was made by a call that is not wrapped. */
+/* Seen for the first time: the world, self, or one made by a call that is not wrapped. */
 __attribute__((noinline)) static sl_communicator *discover(SL_COMM comm) {
     if (!atomic_load_explicit(&library.ready, memory_order_acquire))
         prepare();
     if (comm == library.null)
         return &sl_nowhere;
     if (comm != library.world && !sl_communicator_find(SL_KEY(library.world)))
-        discover(library.world); /* its members must be known before anybody waits for them */
+        discover(library.world); /* its members must be known before any rank waits for them */
     const char *name = comm == library.world ? "world" : comm == library.self ? "self" : "unknown";
     return enter_communicator(comm, sl_name_text(name), *name != 'u', 0);
 }
@@ -247,8 +247,8 @@ static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, u
 
 /* ---- one call ---- */
 
-/* What a call is; its time begins when it has passed the gate (`begin`): being held is no time of the call.
- */
+/* Describes a call; its time begins when it has passed the gate (`begin`): the time of a hold is not part of
+ * the call. */
 static inline void before(sl_call *call, int number, const sl_communicator *place, int peer, int tag) {
     call->kind =
         SL_RECORD_CALL; /* one by one: a literal is made elsewhere first and copied in wider pieces */
@@ -264,7 +264,7 @@ static inline void before(sl_call *call, int number, const sl_communicator *plac
     call->sequence = 0;
 }
 
-/* What a Sendrecv has received, beside what it has sent. */
+/* What a Sendrecv has received, in addition to what it has sent. */
 static void received_too(sl_call call, const sl_communicator *place, int source, int tag, int done,
                          uint64_t room) {
     if (!done || source == SL_PROC_NULL)
@@ -276,8 +276,8 @@ static void received_too(sl_call call, const sl_communicator *place, int source,
     sl_probe_write(&call);
 }
 
-/* A posted call is complete; `status` NULL: not known. After an error (`result` not 0) it is not, and what the
- * call should have made is not there. */
+/* A posted call is complete; `status` NULL: unknown. After an error (`result` not 0) it is not, and the
+ * object that it should make does not exist. */
 static void complete(sl_request *request, int64_t end, const void *status, int result) {
     if (request->wild || request->cancelled)
         settle(request, status);
@@ -292,7 +292,7 @@ static void complete(sl_request *request, int64_t end, const void *status, int r
     sl_probe_write(&request->call);
 }
 
-/* After a call that posted: keeps it until it is complete. */
+/* After a call that posted: keeps it until completion. */
 static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persistent, void *created,
                    uint64_t name, const passage *p, sl_communicator *place) {
     sl_probe_after(call, bytes);
@@ -315,11 +315,10 @@ static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persist
         complete(&request, call->end, NULL, 0);
 }
 
-/* ---- large counts where the library has none ----
+/* ---- large counts for libraries without them ----
  *
- * A program may ask by a weak symbol whether there is an MPI_Send_c, and finds the probe's. In a library
- * without it the call goes to MPI_Send: a count that does not fit becomes negative, which the library refuses
- * as it sees fit. */
+ * A program may check for MPI_Send_c by a weak symbol, and finds the probe's. If the library has none, the
+ * call goes to MPI_Send: a count that does not fit becomes negative, and the library handles the error. */
 
 static inline int narrow(intptr_t count) {
     return count >= 0 && count <= INT_MAX ? (int)count : -1;
@@ -331,7 +330,8 @@ static const int *narrow_all(const void *counts, SL_COMM comm) {
     return sl_narrowed(counts, count);
 }
 
-/* One argument: counts are long long, arrays of counts and displacements their pointers, all else stays. */
+/* One argument: counts are long long, arrays of counts and displacements their pointers, all others
+ * unchanged. */
 #define SL_NARROW(comm, x)                                                                                   \
     _Generic((x),                                                                                            \
         long long: narrow((intptr_t)(x)),                                                                    \

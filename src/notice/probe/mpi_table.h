@@ -8,12 +8,12 @@
  *   SL_GROUP(name, iname, params, args, peer, bytes)         a collective on `comm` and its nonblocking twin
  *   SL_CREATE(name, params, args, parent, created, key)      a collective on `parent` that makes a communicator
  *   SL_HAND(name, params, args, body)                        body(real, args...) is written by hand
- *   SL_BRACKET(name, body)                                   the same, of a call without arguments
+ *   SL_BRACKET(name, body)                                   the same, for a call without arguments
  * Not recorded, but they pass the gate:
  *   SL_WINDOW(name, params, args)                            a collective on `comm` that makes `win`
- *   SL_FILE_CALL(name, params, args)                         a collective of all who opened `file`
- * SL_LARGE makes the variants of MPI 4 with large counts. Handles are SL_..., which differ between families. `bytes` is
- * computed after a successful call; b(count, type) are the bytes of a buffer, `members` the place's peers. */
+ *   SL_FILE_CALL(name, params, args)                         a collective of all ranks that opened `file`
+ * SL_LARGE makes the variants of MPI 4 with large counts. Handles are SL_..., and differ between families. `bytes` is
+ * computed after a successful call; b(count, type) are the bytes of a buffer, `members` the communicator's peers. */
 #ifdef SL_LARGE
 #define SL_COUNT SL_LARGE_COUNT
 #define SL_DISPLACEMENT SL_AINT
@@ -100,7 +100,7 @@ SL_GROUP(Exscan, Iexscan, (const void *send, void *receive, SL_COUNT count, SL_T
 SL_GROUP(Neighbor_allgather, Ineighbor_allgather, (SL_TWO, SL_COMM comm), (send, sends, send_type, receive, receives, receive_type, comm), SL_NO_RANK, b(sends, send_type))
 SL_GROUP(Neighbor_alltoall, Ineighbor_alltoall, (SL_TWO, SL_COMM comm), (send, sends, send_type, receive, receives, receive_type, comm), SL_NO_RANK, b(sends, send_type))
 
-#ifndef SL_LARGE /* calls without a count, and (see README.md) with one for each neighbour */
+#ifndef SL_LARGE /* calls without a count, and (see README.md) with one per neighbor */
 SL_GROUP(Neighbor_allgatherv, Ineighbor_allgatherv, (SL_GATHER_VECTORS, SL_COMM comm), (send, sends, send_type, receive, receives, at, receive_type, comm),
          SL_NO_RANK, b(sends, send_type))
 SL_GROUP(Neighbor_alltoallv, Ineighbor_alltoallv, SL_ALL_VECTORS, SL_ALL_VECTORS_ARGS, SL_NO_RANK, 0)
@@ -161,7 +161,7 @@ SL_HAND(Win_unlock_all, (SL_WIN win), (win), unlock_all_window)
 SL_HAND(Win_start, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), expose_window)
 SL_HAND(Win_post, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), expose_window)
 
-/* ---- files: the calls that all who opened one make; not recorded ---- */
+/* ---- files: the joint calls of all ranks that opened one; not recorded ---- */
 #define SL_ALL_OF_FILE(x) (SL_FILE file, x void *buffer, int count, SL_TYPE type, SL_STATUS *status)
 #define SL_ALL_AT(x) (SL_FILE file, SL_OFFSET at, x void *buffer, int count, SL_TYPE type, SL_STATUS *status)
 SL_HAND(File_open, (SL_COMM comm, const char *name, int mode, SL_INFO info, SL_FILE *file), (comm, name, mode, info, file), open_file)

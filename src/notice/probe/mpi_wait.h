@@ -1,26 +1,26 @@
 /* Starting and completing requests, and probing, written by hand: what the Wait and Test families complete is
- * known only by the handles they are given. Part of mpi_shim.h, for one family of libraries.
+ * known only by their handles. Part of mpi_shim.h, for one family of libraries.
  *
- * After an error (a program may ask for MPI_ERRORS_RETURN) no output is looked at: flags, counts, indices and
- * statuses may be anything. The handles are the program's own, and say which requests are over: those that have
- * become null. One that has not is still under way, but for a persistent one, whose handle never says so: that
- * counts as over. A null pointer is the library's to refuse. */
+ * After an error (a program may ask for MPI_ERRORS_RETURN) no output is read: flags, counts, indices and
+ * statuses may be anything. The handles are the program's own. A handle that has become null means that its
+ * request has ended; any other request is still under way, except for a persistent one, whose handle does not
+ * change: it counts as ended. Null pointers are left to the library to refuse. */
 
 /* A test takes no time, and most complete nothing: programs make millions. So only the number of the call is
- * kept, and what is recorded is written down when there is something to record. */
+ * kept; the record is filled in when there is something to record. */
 static inline void test_begins(sl_call *call, int number) {
     call->kind = 0;
     call->call = (uint8_t)number;
 }
 
-/* The call itself: nobody's peer, and as its tag the number of requests that it completed. */
+/* The call itself: no peer, and as tag the number of completed requests. */
 static void waited(sl_call *call, int completed) {
     if (call->kind == 0) { /* a test */
         before(call, call->call, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
         sl_probe_begin(call);
     }
     if (call->start ==
-        0) /* a test, which takes no time: only one that completes something looks at the clock */
+        0) /* a test, which takes no time: only one that completes something reads the clock */
         sl_probe_begin(call);
     call->tag = completed;
     sl_probe_after(call, 0);
@@ -48,7 +48,7 @@ static void pass_start(sl_gate_caller *caller, SL_REQUEST handle) {
         sl_gate_wild_posted(caller->gate);
 }
 
-/* Starts pass together; more than a gate lists go in parts, and in parts to the library as well. */
+/* Starts pass together; more than a gate lists go in parts, to the library as well. */
 static sl_gate_caller *pass_starts(int count, const SL_REQUEST *requests) {
     sl_gate_caller *caller = sl_probe_gated();
     for (int i = 0; caller && i < count; i++)
@@ -60,7 +60,7 @@ static sl_gate_caller *pass_starts(int count, const SL_REQUEST *requests) {
     return count > 0 ? caller : NULL;
 }
 
-/* It was not: nothing will complete it, and a wildcard will get nothing. */
+/* It was not started: nothing will complete it, and a wildcard will receive nothing. */
 static void not_started(sl_gate_caller *caller, SL_REQUEST handle) {
     sl_request *request = sl_request_find(SL_KEY(handle));
     if (!request || !request->persistent)
@@ -112,8 +112,8 @@ static int start_all(int (*real)(int, SL_REQUEST *), int count, SL_REQUEST *requ
     return result;
 }
 
-/* What a call was given to wait for and has been taken out: over, or, after an error, perhaps not. Its handle
- * is `now`. */
+/* A request of the call that was removed from the table: ended or, after an error, perhaps not. Its handle is
+ * `now`. */
 static void conclude(sl_request *done, SL_REQUEST now, int result, int64_t end, const void *status) {
     if (result == 0 || done->persistent || now == library.no_request)
         complete(done, end, result == 0 ? status : NULL, result);
@@ -121,7 +121,7 @@ static void conclude(sl_request *done, SL_REQUEST now, int result, int64_t end, 
         sl_request_add(SL_KEY(now), done);
 }
 
-/* Taken out before the library can give the handle to another thread. */
+/* Removed before the library can give the handle to another thread. */
 static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void *status) {
     sl_call call;
     sl_request done;
@@ -142,7 +142,7 @@ static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void
     return result;
 }
 
-/* One of the requests that a Waitall completes, taken out before. */
+/* One of the requests that a Waitall completes, removed before. */
 typedef struct taken {
     int given, known;
     sl_request request;
@@ -191,8 +191,7 @@ static void complete_handle(uint64_t handle, int64_t end, const void *status, in
         complete(&done, end, status, result);
 }
 
-/* The handles as they were, for a call that may set them to null; `few` has room for SL_FEW. NULL: no memory.
- */
+/* The original handles, for a call that may set them to null; `few` has room for SL_FEW. NULL: no memory. */
 static SL_REQUEST *kept_handles(int count, const SL_REQUEST *requests, SL_REQUEST *few) {
     SL_REQUEST *kept = count <= SL_FEW ? few : malloc((size_t)count * sizeof *kept);
     if (kept && count > 0)
@@ -210,7 +209,7 @@ static void completed_some(sl_call *call, const SL_REQUEST *kept, int done, cons
         complete_handle(SL_KEY(kept[indices[i]]), call->end, status_at(statuses, i), 0);
 }
 
-/* The call has failed: whose handle has become null is over. */
+/* The call has failed: a request whose handle has become null has ended. */
 static void completed_in_error(sl_call *call, const SL_REQUEST *kept, const SL_REQUEST *requests, int count) {
     int done = 0;
     for (int i = 0; kept && i < count; i++)
@@ -222,8 +221,8 @@ static void completed_in_error(sl_call *call, const SL_REQUEST *kept, const SL_R
             complete_handle(SL_KEY(kept[i]), call->end, NULL, 1);
 }
 
-/* What the calls that complete one or some of several requests have in common; `blocks`: Wait..., else
- * Test... */
+/* The common part of the calls that complete one or some of several requests; `blocks`: Wait..., else Test...
+ */
 typedef struct several {
     sl_call call;
     passage p;
@@ -350,7 +349,7 @@ static int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL
     return result;
 }
 
-/* Completes nothing, so it is not recorded; but a program may wait by it. */
+/* Completes nothing, so it is not recorded; but a program may use it to wait. */
 static int look_at_request(int (*real)(SL_REQUEST, int *, void *), SL_REQUEST request, int *flag,
                            void *status) {
     passage p;
@@ -375,7 +374,7 @@ static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, in
     return result;
 }
 
-/* What it finds it has taken, which counts as a receive. */
+/* It takes what it finds, which counts as a receive. */
 static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *, void *), int peer, int tag,
                              SL_COMM comm, int *flag, SL_MESSAGE *message, void *status) {
     sl_call call;
@@ -398,7 +397,7 @@ static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *,
     return result;
 }
 
-/* Taken out before the library can give the handle to another thread; back in when it refuses. */
+/* Removed before the library can give the handle to another thread; added again if the library refuses. */
 static int free_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
     if (!request)
         return real(request);
@@ -412,7 +411,7 @@ static int free_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
     else if (gone.wild) {
         atomic_fetch_sub(&gone.wild->pending, 1);
         if ((!gone.persistent || gone.active) && sl_probe_self.gate.gate)
-            sl_gate_refuse(sl_probe_self.gate.gate, SL_GATE_CANCELLED); /* nobody will learn what it took */
+            sl_gate_refuse(sl_probe_self.gate.gate, SL_GATE_CANCELLED); /* what it took will never be known */
     }
     return result;
 }
@@ -426,6 +425,6 @@ static int cancel_request(int (*real)(SL_REQUEST *), SL_REQUEST *request) {
     atomic_fetch_add_explicit(&library.cancels, 1, memory_order_relaxed);
     int result = real(request);
     if (result != 0 && cancelled)
-        cancelled->cancelled = 0; /* it goes on */
+        cancelled->cancelled = 0; /* it continues */
     return result;
 }

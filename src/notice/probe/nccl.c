@@ -1,6 +1,6 @@
-/* The wrappers of NCCL's calls. The declarations are the shim's own, no header of NCCL or CUDA is needed; a
- * test holds them against the real ones. A call is recorded when it returns to the host, that is when it is
- * enqueued; with device timing a completion with the device's time follows, for a group one for all of it. */
+/* The wrappers of NCCL's calls. The declarations are the shim's own, without headers of NCCL or CUDA; a test
+ * compares them with the real ones. A call is recorded when it returns to the host, that is, when it is
+ * enqueued. With device timing a completion with the device's time follows, for a group one for all of it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,8 +134,8 @@ static void leave_gate(sl_gate_caller *caller) {
         sl_gate_leave(caller);
 }
 
-/* Messages from `source` to `destination` of a communicator are what both of them must enqueue: a channel
- * like a communicator's of two, with the ranks that NCCL knows, which nobody need translate. */
+/* Messages from `source` to `destination` of a communicator, which both ends must enqueue: a channel like
+ * that of a communicator of two, with NCCL's ranks, which need no translation. */
 static sl_gate_channel *pair_channel(const sl_communicator *place, int source, int destination) {
     if (source == destination || !place->channel)
         return NULL;

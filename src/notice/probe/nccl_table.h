@@ -1,8 +1,8 @@
 /* The one table of NCCL's prototypes; included with the row macros defined:
  *   SL_NCCL(name, as, params, args, peer, bytes)   a call on `comm` and `stream`, recorded as `as`
  *   SL_NCCL_HAND(name, params, args, body)         body(real, args...) is written by hand
- *   SL_NCCL_BRACKET(name, body)                    same, of a call without arguments
- * A test holds every row against the real nccl.h, and the header's calls that take a stream against the rows.
+ *   SL_NCCL_BRACKET(name, body)                    same, for a call without arguments
+ * A test compares every row with the real nccl.h, and the header's calls that take a stream with the rows.
  * n(count, type) are the bytes of a buffer, `members` the communicator's size. */
 /* clang-format off */
 #define SL_ONE_BUFFER(x) (x void *buffer, size_t count, SL_NCCL_TYPE type, int peer, SL_NCCL_COMM comm, SL_STREAM stream)

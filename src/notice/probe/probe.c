@@ -17,7 +17,7 @@ __thread sl_probe_thread sl_probe_self __attribute__((tls_model("initial-exec"),
 sl_control *sl_probe_control __attribute__((visibility("hidden")));
 sl_gate *sl_probe_gate __attribute__((visibility("hidden")));
 
-/* The process. `lock` guards what follows it: taken when a thread makes its first record or ends, and at
+/* The process. `lock` guards the members after it: taken when a thread makes its first record or ends, and at
  * fork. */
 static struct {
     pthread_mutex_t lock;
@@ -81,8 +81,8 @@ static const char *folder(void) {
     return name && *name ? name : NULL;
 }
 
-/* The control word of the folder: made complete under a name of this process's own, then given its name by
- * whoever is first, so nobody ever sees it half made. NULL: said why. */
+/* The control word of the folder: made complete under a name of this process's own, then renamed by the first
+ * process, so it is never seen incomplete. NULL: the error was reported. */
 static sl_control *open_control(void) {
     char made[SL_FILE_NAME], text[128] = "is no file of slackline's";
     size_t bytes;
@@ -165,9 +165,9 @@ static void parent_forked(void) {
     pthread_mutex_unlock(&process.lock);
 }
 
-/* The child has the parent's rings mapped, but the parent is their one writer: it makes its own when it needs
- * one, as another process. It lets go of the parent's, so that their locks end with the parent. A gate it only
- * makes when the parent has none: channels of the parent's are known all over the tables. */
+/* The child has the parent's rings mapped, but the parent is their only writer: the child makes its own when
+ * it needs one, as another process. It unmaps the parent's, so that their locks end with the parent. It makes
+ * a gate only if the parent has none: the tables refer to the parent's channels in many places. */
 static void child_forked(void) {
     for (struct ring_list *ring = process.rings; ring; ring = ring->next)
         munmap(ring->file, ring->bytes);
@@ -320,8 +320,8 @@ void sl_probe_untracked(void) {
     atomic_fetch_add_explicit(&sl_probe_self.file->untracked, 1, memory_order_relaxed);
 }
 
-/* The first process in the folder is the watched command itself (mpirun, or the program). Its name there is
- * what stays the same after exec. */
+/* The first process in the folder is the watched command itself (mpirun, or the program). Its name there
+ * stays the same after exec. */
 static int claim_root(void) {
     char path[4096], text[128], mine[128];
     sl_process_id self;

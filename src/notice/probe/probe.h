@@ -1,13 +1,12 @@
-/* What a process keeps to record its calls: the folder, the control word, and one ring for each thread.
+/* The state with which a process records its calls: the folder, the control word, and one ring per thread.
  *
- * Everything here is made at the first recorded call of a process or thread; afterwards a record costs no
- * lock and no system call. State at file scope is that of the process, which a preloaded library has no other
- * place for. A wrapper of a call looks like this:
+ * All of it is made at the first recorded call of a process or thread; afterwards a record costs no lock and
+ * no system call. State at file scope is that of the process: a preloaded library has no other place for it.
+ * A wrapper of a call looks like this:
  *   if (!sl_probe_enter()) return real(...);      nested in another wrapper, or nothing is recorded
  *   ... pass the gate ... sl_probe_now() ... real(...) ... sl_probe_write(&call) ... leave the gate ...
  *   sl_probe_leave();
- * Calls that a library makes of itself while a wrapper is entered are not recorded: they are part of that
- * call. */
+ * Calls that a library makes itself inside a wrapper are not recorded: they are part of that call. */
 #pragma once
 
 #include <stdint.h>
@@ -18,13 +17,13 @@
 
 typedef struct sl_probe_thread {
     sl_record_ring *ring; /* NULL: none yet */
-    uint32_t capacity;    /* its own; what shared memory says is not asked again */
+    uint32_t capacity;    /* its own; the value in shared memory is not read again */
     uint16_t thread;
     sl_ring_file *file;
     int entered; /* inside a wrapper */
-    int in_nccl; /* the call that passes the gate is NCCL's */
+    int in_nccl; /* the call passing the gate is NCCL's */
     sl_probe_clock clock;
-    sl_gate_caller gate; /* its place in the gate; gate.gate NULL: none yet */
+    sl_gate_caller gate; /* its slot in the gate; gate.gate NULL: none yet */
 } sl_probe_thread;
 
 /* One library, one process: hidden from others, and reached without a call because it is loaded at the start.
@@ -36,21 +35,21 @@ extern sl_control *sl_probe_control __attribute__((visibility("hidden"))); /* NU
 /* The gate of this process, once it is open; NULL: calls pass. */
 extern sl_gate *sl_probe_gate __attribute__((visibility("hidden")));
 
-/** The gate of world rank `rank`, in a file of the folder, made if there is none yet; NULL: it
- * cannot be, or the process is a child of one that had a gate. Nobody passes it before it is opened. */
+/** The gate of world rank `rank`, in a file of the folder, made if needed; NULL: it cannot be made, or the
+ * process is a child of one that had a gate. No call passes it before it is opened. */
 sl_gate *sl_probe_gate_new(int rank);
 
-/** From now on calls pass `gate`. `progress` (may be NULL) moves messages while a thread is parked; it is
- * told whether the parked call is NCCL's. */
+/** From now on calls pass `gate`. `progress` (may be NULL) moves messages while a thread is parked; its
+ * argument is whether the parked call is NCCL's. */
 void sl_probe_gate_open(sl_gate *gate, void (*progress)(int in_nccl));
 
 /** The process will make no further call. */
 void sl_probe_gate_finish(void);
 
-/** Gives this thread its place in the gate. */
+/** Gives this thread its slot in the gate. */
 sl_gate_caller *sl_probe_join(void);
 
-/** This thread's place in the gate, for the call that it is about to make; NULL: there is no gate. */
+/** This thread's slot in the gate, for the call that it is about to make; NULL: no gate. */
 static inline sl_gate_caller *sl_probe_gated(void) {
     sl_probe_thread *self = &sl_probe_self;
     if (self->gate.gate)
@@ -58,10 +57,10 @@ static inline sl_gate_caller *sl_probe_gated(void) {
     return __atomic_load_n(&sl_probe_gate, __ATOMIC_ACQUIRE) ? sl_probe_join() : NULL;
 }
 
-/** Gives this thread its ring; 0 when nothing is recorded. errno stays as it was. */
+/** Gives this thread its ring; 0 when nothing is recorded. Keeps errno. */
 int sl_probe_attach(void);
 
-/** Whether this call shall be recorded; then sl_probe_leave must follow. */
+/** Whether to record this call; if so, sl_probe_leave must follow. */
 static inline int sl_probe_enter(void) {
     sl_probe_thread *self = &sl_probe_self;
     if (self->entered || (!self->ring && !sl_probe_attach()))
@@ -81,13 +80,13 @@ static inline int64_t sl_probe_now(void) {
     return sl_probe_clock_now(&sl_probe_self.clock);
 }
 
-/** Writes a record of this thread; only between enter and leave. Its thread is filled in. */
+/** Writes a record of this thread; only between enter and leave. Fills in the thread. */
 static inline void sl_probe_write(sl_call *call) {
     call->thread = sl_probe_self.thread;
     sl_call_write(sl_probe_self.ring, sl_probe_self.capacity, call);
 }
 
-/** Around the call that a record is of: its time begins, and ends with `bytes` and the record written. */
+/** Around the recorded call: starts its time; ends it, with `bytes`, and writes the record. */
 static inline void sl_probe_begin(sl_call *call) {
     call->start = sl_probe_now();
 }
@@ -101,25 +100,24 @@ static inline void sl_probe_after(sl_call *call, uint64_t bytes) {
 /** Rank and size in MPI_COMM_WORLD, for the heads of all rings of this process. */
 void sl_probe_world(int rank, int size, int family);
 
-/** One more request or communicator that found no place. */
+/** Counts one more request or communicator without room. */
 void sl_probe_untracked(void);
 
 /** Prints "slackline: ..." to standard error. */
 void sl_probe_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** The function `name` that the program would have reached without the probe, by name alone: the next one in
- * the order of search, else that of any library the program has loaded for itself. NULL: there is none. */
+ * the search order, else that of any library that the program has loaded itself. NULL: none. */
 void *sl_probe_real(const char *name);
 
-/** A variable of the library, which may lie in the program itself (a copy relocation). NULL: there is none.
- */
+/** A variable of the library, which may be in the program itself (a copy relocation). NULL: none. */
 void *sl_probe_variable(const char *name);
 
-/** The function again; where there is none a function that returns an error and does nothing else. */
+/** The same function; if there is none, a function that only returns an error. */
 void *sl_probe_real_or_error(const char *name);
 
-/** Declares `address` and `real`, the function `name` (text) of these parameters: found once; whoever finds it
- * finds the same. */
+/** Declares `address` and `real`, the function `name` (text) of these parameters: looked up once; concurrent
+ * lookups find the same. */
 #define SL_PROBE_REAL(name, params)                                                                          \
     static _Atomic(void *) found;                                                                            \
     void *address = atomic_load_explicit(&found, memory_order_relaxed);                                      \
@@ -132,5 +130,5 @@ void *sl_probe_real_or_error(const char *name);
 /** Whether an address is that function. */
 int sl_probe_is_error(const void *function);
 
-/** Whether the folder is named and can be used: otherwise wrappers step aside for good. */
+/** Whether the folder is given and usable: otherwise wrappers stay inactive for good. */
 int sl_probe_on(void);

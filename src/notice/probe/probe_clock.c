@@ -26,8 +26,8 @@ static int constant_rate(void) {
     return answer == 1;
 }
 
-/* The system's time and the counter at that time: of a few tries the one that took fewest ticks, for a thread
- * may be interrupted between the two. */
+/* The system's time and the counter at that time: of a few tries the one with the fewest ticks, because a
+ * thread may be interrupted between the two. */
 static int64_t answer(uint64_t *tick) {
     uint64_t shortest = UINT64_MAX;
     int64_t best = 0;

@@ -1,6 +1,6 @@
-/* The functions behind the wrappers, found by name. A program that is linked with its library has it in the
- * order of search, after the probe. One that loads it later for itself (a Python module) has it nowhere in
- * that order: then every loaded library is asked. */
+/* The wrapped functions, found by name. A program linked with its library has it in the search order, after
+ * the probe. If the program loads it later itself (a Python module), it is not in that order: then every
+ * loaded library is searched. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
