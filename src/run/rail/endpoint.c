@@ -12,9 +12,9 @@
 #define SILENCE (200 * SL_MS)
 #define OUTAGE (30 * SL_SECOND)
 #define LOOK (500 * SL_MS)     /* at the latest, while no rail is up */
-#define BREACHES 10            /* without anything sound in between: it will not get better */
+#define BREACHES 10            /* without any valid chunk in between: it will not recover */
 #define COMING (2 * SL_SECOND) /* for what follows the handshake (UCX) */
-#define AGAIN (100 * SL_MS)    /* a connection that lived shorter is not tried again at once */
+#define AGAIN (100 * SL_MS)    /* a connection that lasted less is not retried at once */
 
 sl_time sl_endpoint_now(void) {
     return sl_now();
@@ -69,7 +69,7 @@ void sl_endpoint_breach(sl_endpoint *c, int rail, const char *what) {
     give_up(c, why);
 }
 
-/* What the sender learns from the receiver's hello. NULL, or what is wrong. */
+/* Takes what the sender needs from the receiver's hello. NULL, or the error. */
 static const char *learn(sl_endpoint *c, int rail, const sl_handshake *handshake) {
     uint32_t slots = handshake->other.slots;
     if (slots == 0)
@@ -90,7 +90,7 @@ static void say_beat(sl_endpoint *c, int rail) {
         sl_endpoint_say_state(c, rail);
 }
 
-/* Times of messages before the first that can be under way were told elsewhere, and their places are gone. */
+/* Times of messages before the first that can be under way were sent elsewhere, and their slots are gone. */
 static uint64_t first_untold(const sl_endpoint *c, uint64_t known) {
     uint64_t put = atomic_load_explicit(&c->queue->queue->put, memory_order_relaxed);
     uint64_t first = put > c->queue->slots ? put - c->queue->slots : 0;
@@ -224,9 +224,9 @@ static sl_time least(sl_time a, sl_time b) {
     return a < b ? a : b;
 }
 
-/* Time in which this process did not run (a busy machine) is neither silence of the other end nor an outage:
- * nobody listened, nothing was tried. The timer that called late tells how long; while no rail is up it is
- * set every LOOK at the latest. */
+/* Time in which this process did not run (a busy machine) counts neither as silence of the other end nor as
+ * an outage, because nothing was received or tried. The delay of the late timer gives its length. While no
+ * rail is up, the timer is set to LOOK at most. */
 static void forgive_absence(sl_endpoint *c, sl_time now) {
     sl_time late = now - c->timer_at;
     if (late <= c->config.beat)

@@ -1,6 +1,6 @@
-/* The sender's attempts to connect a rail that is down. A fresh one starts while older ones still wait for an
- * answer, because a packet that a dead path has swallowed is repeated only after a second: the path may be
- * back sooner. As soon as one is connected, the others are given up. */
+/* The sender's attempts to connect a rail that is down. A fresh attempt starts while older ones still wait
+ * for an answer: a packet that a dead path has swallowed is resent only after a second, and the path may
+ * recover sooner. After one attempt is connected, the others are abandoned. */
 #include "run/rail/endpoint_inside.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static int is_refusal(int error) {
     return error == ECONNREFUSED || error == ENOENT;
 }
 
-/* `error`: errno of a failed connect, or 0 when it failed later. */
+/* `error`: errno of a failed connect, or 0 if it failed later. */
 static void failed(sl_endpoint *c, sl_endpoint_rail *r, sl_dial *a, int error, const char *why) {
     sl_time now = sl_endpoint_now();
     give_up(c, a);
@@ -55,7 +55,7 @@ static void fill_hello(const sl_endpoint *c, int rail, sl_hello *hello) {
     memcpy(hello->boot, c->boot, sizeof hello->boot);
 }
 
-/* The way is open: greets, and drops the other attempts. NULL, or why it failed. */
+/* Connected: starts the handshake and drops the other attempts. NULL, or why it failed. */
 static const char *connected(sl_endpoint *c, sl_endpoint_rail *r, sl_dial *a, int *error) {
     socklen_t size = sizeof *error;
     if (getsockopt(a->socket, SOL_SOCKET, SO_ERROR, error, &size) != 0)
@@ -134,7 +134,7 @@ static void start(sl_endpoint *c, sl_endpoint_rail *r, sl_time now) {
         failed(c, r, a, 0, "it cannot be waited for");
 }
 
-/* One is connected and being greeted, or introduced: no other is needed. */
+/* A handshake or line setup is in progress: no other attempt is needed. */
 static int is_handshake(const sl_endpoint_rail *r) {
     if (r->coming.line)
         return 1;

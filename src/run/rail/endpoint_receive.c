@@ -47,9 +47,9 @@ const char *sl_endpoint_answer(void *object, const sl_hello *said, sl_hello *own
     return NULL;
 }
 
-/* A chunk that comes a second time while another rail is still reading it. When that comes sooner than
- * slowness makes a sender repeat itself, the sender knows that the other rail is down, and we will soon. Else
- * the other may merely be slow: the second copy counts unless it is alive. */
+/* A chunk arrives a second time while another rail is still reading it. If it comes sooner than a sender
+ * resends because of slowness, the sender knows that the other rail is down, and we will soon. Otherwise the
+ * other rail may merely be slow: the second copy counts only if that rail is not alive. */
 static void prefer_the_live_rail(sl_endpoint *c, int rail) {
     const sl_wire *head = &c->rail[rail].stream.head;
     for (int r = 0; r < c->config.rails; r++) {
@@ -88,7 +88,8 @@ const char *sl_endpoint_end_chunk(sl_endpoint *c, int rail) {
     sl_wire ack = {.kind = SL_WIRE_ACK, .epoch = c->epoch, .chunk = s->head.chunk};
     if (s->verdict == SL_CHUNK_IGNORE)
         return NULL;
-    /* The rest of a chunk that is here already may be of another message in its sender's place by now. */
+    /* The rest of a chunk that is already complete may by now belong to another message in its sender's
+     * slot. */
     if (s->verdict == SL_CHUNK_TAKE) {
         if (sl_wire_checksum(s->place, s->head.chunk.bytes) != s->head.payload_checksum) {
             sl_receiver_rail_down(c->receiver, rail);
@@ -139,7 +140,7 @@ void sl_endpoint_allow(sl_endpoint *c) {
             sl_endpoint_say_state(c, r);
 }
 
-/* Without room the rest is said with the next state: a beat at the latest. */
+/* Without room, the rest is sent with the next state: after one beat at most. */
 int sl_endpoint_say_state(sl_endpoint *c, int rail) {
     sl_endpoint_stream *s = &c->rail[rail].stream;
     uint64_t put = put_of(c);

@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "run/rail/endpoint_inside.h"
 
-#define RAIL_BYTES ((size_t)4 << 20) /* unacknowledged on one rail: what is sent twice when it dies */
+#define RAIL_BYTES ((size_t)4 << 20) /* unacknowledged on one rail: this is resent when it dies */
 
 sl_status sl_endpoint_send_open(sl_endpoint *c) {
     uint32_t slots = c->queue->slots;
@@ -17,8 +17,8 @@ sl_status sl_endpoint_send_open(sl_endpoint *c) {
     return sl_sender_open(&config, &c->sender);
 }
 
-/* Nothing is offered before the first rail is up: only then it is known whether the receiver can publish by
- * our clock, and how many places it has. */
+/* Nothing is offered before the first rail is up: only then do we know whether the receiver can publish by
+ * our clock, and how many slots it has. */
 void sl_endpoint_offer(sl_endpoint *c) {
     uint64_t put = atomic_load_explicit(&c->queue->queue->put, memory_order_acquire);
     uint64_t done = atomic_load_explicit(&c->queue->queue->done, memory_order_relaxed); /* ours */
@@ -34,7 +34,7 @@ void sl_endpoint_offer(sl_endpoint *c) {
     }
 }
 
-/* In the order of the numbers: none is published before the ones in front of it anyway. */
+/* In the order of the numbers: none is published before its predecessors anyway. */
 void sl_endpoint_release(sl_endpoint *c, sl_time now) {
     for (; c->released < c->offered; c->released++) {
         char *held = &c->held[c->released % c->queue->slots];
@@ -79,7 +79,7 @@ int sl_endpoint_next_chunk(sl_endpoint *c, int rail) {
     return 1;
 }
 
-/* Times come in the order of the messages on each rail, beginning with what this end had said it knows. */
+/* Times come in message order on each rail, starting from the count that this end had reported. */
 static const char *take_times(sl_endpoint *c, const sl_wire *frame) {
     uint64_t done = atomic_load_explicit(&c->queue->queue->done, memory_order_relaxed);
     for (uint32_t i = 0; i < frame->count; i++) {

@@ -1,5 +1,5 @@
-/* One established connection: reads frames, payloads straight into their places, and writes frames, payloads
- * straight from theirs. */
+/* One established connection: reads frames, and payloads straight into their slots; writes frames, and
+ * payloads straight from their slots. */
 #include "run/rail/endpoint_inside.h"
 
 #include <errno.h>
@@ -79,7 +79,8 @@ static void consume(sl_endpoint *c, int rail) {
     }
 }
 
-/* Where the next bytes go: the rest of a payload, then the space ahead. The bytes asked for. */
+/* Chooses where the next bytes go: the rest of a payload, then the read-ahead buffer. Returns the bytes asked
+ * for. */
 static size_t aim(sl_endpoint_stream *s, uint8_t *waste, struct iovec parts[2], int *count) {
     size_t here = s->in_end - s->in_begin, wanted = 0;
     *count = 0;
@@ -164,7 +165,7 @@ static int add_control(sl_endpoint_stream *s, struct iovec *parts, int count) {
     return count + 1;
 }
 
-/* The payload lies in the queue's place, which lasts as long as the line. */
+/* The payload is in the queue's slot, which lasts as long as the line. */
 static int add_chunk(sl_endpoint_stream *s, struct iovec *parts, int count, unsigned *lasting) {
     size_t done = s->chunk_done;
     if (s->chunk_bytes == 0)
@@ -196,8 +197,8 @@ static size_t wrote_chunk(sl_endpoint_stream *s, size_t n) {
     return n - part;
 }
 
-/* One gathering write. Frames are not torn apart: a chunk that is under way comes before control frames, a
- * new one behind them. 1: something was written. */
+/* One gathering write. Frames are not split: a chunk already started comes before control frames, a new one
+ * after them. 1: something was written. */
 static ssize_t write_some(sl_endpoint_stream *s) {
     struct iovec parts[3];
     int torn = s->chunk_done > 0;

@@ -15,8 +15,8 @@ struct sl_interfaces {
     void *object;
 };
 
-/* IFF_RUNNING is what the operational state says too, except for drivers that know none (state UNKNOWN), and
- * there it is set. */
+/* IFF_RUNNING reflects the operational state, except for drivers that do not know it (state UNKNOWN); for
+ * those it is set. */
 static int can_carry(const struct ifinfomsg *link) {
     return (link->ifi_flags & IFF_UP) && (link->ifi_flags & IFF_RUNNING);
 }

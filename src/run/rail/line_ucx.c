@@ -1,9 +1,9 @@
-/* Lines over UCX: a worker of its own with one endpoint, as a stream of bytes. The worker dies with the line,
- * and with it every request that still refers to a place: nothing of a rail that is down outlives it.
+/* Lines over UCX: a worker per line with one endpoint, as a stream of bytes. The worker is destroyed with the
+ * line, and with it every request that still refers to a slot: nothing of a closed rail outlives it.
  *
  *   MEET    by the socket: length and address of each end's worker
  *   GREET   by UCX: WORD both ways
- *   OPEN    by UCX: frames; by the socket: PARTING before the last words, and its end */
+ *   OPEN    by UCX: frames; by the socket: PARTING before the last frames, and its end */
 #include "run/rail/rail_line.h"
 
 #include <unistd.h>
@@ -24,8 +24,8 @@
 #define ADDRESS_MAX 65536u
 #define SENDINGS 32u                         /* requests under way */
 #define COPY 4096u                           /* bytes of one that are copied */
-#define UNDER_WAY_MAX ((size_t)1024 * 1024)  /* bytes, so that little is sent in vain on a rail that dies */
-#define ROUNDS 64                            /* of progress before others get their turn */
+#define UNDER_WAY_MAX ((size_t)1024 * 1024) /* bytes, so that little is wasted on a rail that dies */
+#define ROUNDS 64                            /* of progress before other callbacks run */
 #define PARTING (200 * SL_MS)
 #define CLOSING (100 * SL_MS)
 
@@ -279,7 +279,7 @@ static ssize_t ucx_read(sl_line *line, const struct iovec *parts, int count) {
     return -1;
 }
 
-/* Copies parts from `from` on that do not last, up to what a request holds. */
+/* Copies the parts from index `from` that are not lasting, as many as a request holds. */
 static size_t copy_parts(sending *s, const struct iovec *parts, int count, int from, unsigned lasting) {
     size_t used = 0;
     for (int i = from; i < count && !(lasting >> i & 1) && used < COPY; i++) {
@@ -343,7 +343,7 @@ static sl_status again(void *context) {
     return SL_OK;
 }
 
-/* UCX rings its event once it has been armed, and can be armed only when it has nothing more to say. */
+/* UCX signals its event only after it was armed, and it can be armed only when no events are pending. */
 static void ucx_settle(sl_line *line) {
     sl_line_ucx *u = of(line);
     if (u->timer)

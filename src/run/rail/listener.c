@@ -103,11 +103,11 @@ static sl_status wake(void *context) {
     return keep_time(d);
 }
 
-/* One timer, for the oldest of the unproven and for lines that wait. */
+/* One timer, for the oldest unauthenticated connection and for pending reports. */
 static sl_status keep_time(sl_listener *d) {
     sl_time first = d->untold ? d->told + QUIET : SL_TIME_NEVER;
     if (d->timer)
-        return SL_OK; /* it is early enough: nobody's patience ends before that of who came before */
+        return SL_OK; /* early enough: a connection never times out before an older one */
     for (int i = 0; i < UNPROVEN; i++)
         if (d->waiting[i].socket >= 0 && d->waiting[i].since + PATIENCE < first)
             first = d->waiting[i].since + PATIENCE;
@@ -132,7 +132,7 @@ static sl_status greet(sl_listener *d, unproven *u) {
     if (result == SL_HANDSHAKE_DONE)
         hand_over(d, u);
     else if (result == SL_HANDSHAKE_WRONG && u->handshake.left)
-        forget(d, u); /* a peer that gave this attempt up; or one with another key, and that tells us there */
+        forget(d, u); /* the peer abandoned this attempt, or has another key and reports it itself */
     else if (result == SL_HANDSHAKE_WRONG)
         drop(d, u, why);
     else

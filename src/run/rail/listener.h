@@ -1,31 +1,32 @@
-/* The listener of receiving endpoints: listens, greets who connects and hands proven connections to the
- * endpoint of the conduit that they name. Several endpoints may share one listener (the ranks of other hosts
- * connect to one address per rail).
+/* The listener of receiving endpoints: accepts connections, performs the handshake and hands authenticated
+ * connections to the endpoint of the conduit that they name. Several endpoints may share one listener (the
+ * ranks of other hosts connect to one address per rail).
  *
  * Strangers (garbage, another key, a replayed handshake, silence, port scanners, floods) are dropped, counted
- * and told, at most one line a second. Who is not yet proven sits in a table of fixed size in which the
- * oldest makes room, and for 2 s at most: strangers cannot keep a peer out, who tries again. Connections that
- * are proven do not notice. */
+ * and reported, at most one line per second. Unauthenticated connections are kept for at most 2 s in a table
+ * of fixed size; a new one replaces the oldest. So strangers cannot keep out a peer, which tries again.
+ * Authenticated connections are unaffected. */
 #pragma once
 
 #include "base/loop.h"
 #include "run/conduit/conduit.h"
 
-/* How the two ends of a rail recognise each other: both say who they are and prove that they know the run's
- * key without sending it, as a state machine that never waits.
+/* How the two ends of a rail recognize each other: both identify themselves and prove that they know the
+ * run's key without sending it, as a state machine that never waits.
  *
  *   initiator -> acceptor   hello
  *   acceptor -> initiator   hello
  *   initiator -> acceptor   HMAC-SHA256(key, "initiator" | both hellos)         (32 bytes)
  *   acceptor -> initiator   HMAC-SHA256(key, "acceptor" | both hellos)          (32 bytes)
  *
- * Each hello carries a fresh nonce, so a recorded one proves nothing; the label refuses a proof that is sent
- * back to its maker. What follows on the connection has checksums but no authentication frame by frame: the
- * network between the hosts of a run is trusted not to forge packets, as that of MPI or NCCL is.
+ * Each hello carries a fresh nonce, so a recorded one proves nothing; the label rejects a proof that is sent
+ * back to its author. The frames that follow have checksums but no authentication of their own: the network
+ * between the hosts of a run is trusted not to forge packets, as with MPI or NCCL.
  *
- * The sending endpoint initiates. The hello also says which conduit and rail it is about, which boot of which
- * kernel is speaking (equal: both ends have the same monotonic clock), and where its end of the conduit
- * stands: the receiver its sl_conduit_state, the sender in `published` what it knows as published. */
+ * The sending endpoint initiates. The hello also names the conduit and the rail, the boot of the sender's
+ * kernel (if equal, both ends have the same monotonic clock), and the state of its end of the conduit: the
+ * receiver sends its sl_conduit_state; the sender puts the count that it knows as published into
+ * `published`. */
 
 #define SL_HANDSHAKE_HELLO 112u /* bytes */
 #define SL_HANDSHAKE_PROOF 32u
@@ -39,7 +40,7 @@ typedef struct sl_hello {
     sl_conduit_state state;
 } sl_hello;
 
-/** The acceptor's side of the hello for who says `said`: NULL, and *own is filled; or why it is refused. */
+/** The acceptor's hello in reply to `said`: NULL, and *own is filled; or the reason for a refusal. */
 typedef const char *(*sl_handshake_answer)(void *object, const sl_hello *said, sl_hello *own);
 
 typedef enum sl_handshake_result {
@@ -56,22 +57,22 @@ typedef struct sl_handshake {
     sl_hello own, other;
     uint8_t in[SL_HANDSHAKE_WHOLE], out[SL_HANDSHAKE_WHOLE];
     size_t got, put, ready; /* read; written; made so far */
-    int left;               /* the other closed the connection, after a whole hello of this protocol */
+    int left;               /* the other end closed the connection after a whole hello of this protocol */
 } sl_handshake;
 
 /** SL_ESYS: no random numbers. */
 sl_status sl_handshake_initiate(sl_handshake *handshake, const uint8_t key[32], const sl_hello *own);
 
-/** Reads and writes what is possible on the nonblocking connected `socket`. DONE: `other` is proven, and
- * nothing behind the handshake has been read. WRONG: *why. */
+/** Reads and writes what is possible on the nonblocking connected `socket`. DONE: `other` is authenticated,
+ * and nothing after the handshake has been read. WRONG: *why. */
 sl_handshake_result sl_handshake_move(sl_handshake *handshake, int socket, const char **why);
-/** It has something to write that the socket did not take. */
+/** It has data to write that the socket did not take. */
 int sl_handshake_writes(const sl_handshake *handshake);
 
 /** This kernel's boot id and this process's time namespace, which has a monotonic clock of its own; zero
  * (never equal to another) when they cannot be read. */
 void sl_handshake_boot(uint8_t boot[SL_BOOT_BYTES]);
-/** Both ends run on one kernel, so their monotonic clocks are one. */
+/** Both ends run on one kernel, so they share a monotonic clock. */
 int sl_handshake_shares_clock(const sl_handshake *handshake);
 
 typedef struct sl_listener sl_listener;
@@ -83,8 +84,8 @@ typedef void (*sl_listener_tell)(void *object, const char *text);
 typedef struct sl_listener_guest {
     int from, to, number;
     sl_handshake_answer answer;
-    /** `socket` is proven and nonblocking; it belongs to the guest from now on. `took`: how long the
-     * handshake lasted, at least one and a half round trips. */
+    /** `socket` is authenticated and nonblocking; ownership passes to the guest. `took`: duration of the
+     * handshake, at least one and a half round trips. */
     void (*take)(void *object, int socket, const sl_handshake *handshake, sl_time took);
     void *object;
 } sl_listener_guest;

@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Memory orders. `put` is written by the producer alone, so it adds by a plain load and a store; the store
- * releases what it wrote into the place, and the consumer's acquiring load of `put` sees all of that. `done`
- * is the same the other way: the producer, having acquired it, may overwrite the place. A process that dies
- * between the two has either added the message or not, nothing in between.
+/* Memory orders. Only the producer writes `put`, so it adds with a plain load and a store. The store releases
+ * the contents of the slot, and the consumer's acquiring load of `put` sees all of them. `done` works the
+ * same in the other direction: the producer, having acquired it, may overwrite the slot. A process that dies
+ * in between has either added the message or not; there is no state in between.
  *
- * A bell moves after its count (both sequentially consistent, as are the reads of who sleeps): a sleeper
- * reads the bell, then the count, then sleeps on the value of the bell it read, so a count that it did not
- * see comes with a bell that differs from that value. A process that dies between count and bell leaves
- * a sleeper behind; therefore whoever opens a queue rings both bells. */
+ * A bell changes after its count (both sequentially consistent, as are the reads of the sleeper). A sleeper
+ * reads the bell, then the count, then sleeps on the value of the bell it read, so if it missed a count, the
+ * bell differs from that value. A process that dies between count and bell leaves a sleeper waiting;
+ * therefore every process that opens a queue rings both bells. */
 
 #define LINE 64u
 

@@ -45,8 +45,8 @@ static void socket_settle(sl_line *l) {
     (void)l;
 }
 
-/* What has come is read, because the kernel resets a connection that is closed with something unread, and
- * with it the last words. */
+/* Drains the input first: the kernel resets a connection that is closed with unread data, and the last frames
+ * would be lost with it. */
 static void socket_part(sl_line *l) {
     char waste[16384];
     shutdown(l->socket, SHUT_WR);

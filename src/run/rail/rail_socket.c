@@ -13,10 +13,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define UNSENT_BYTES (512 * 1024) /* in the kernel and not yet on the wire; more only makes rails unequal */
+#define UNSENT_BYTES (512 * 1024) /* in the kernel, not yet on the wire; more only makes rails unequal */
 #define BACKLOG 128
 
-/* A numeric address; a link-local one gets the scope of `interface`. 0: it is none. */
+/* Parses a numeric address; a link-local one gets the scope of `interface`. 0: not an address. */
 static socklen_t parse(const char *address, uint16_t port, const char *interface,
                        struct sockaddr_storage *out) {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *found;
@@ -46,8 +46,8 @@ static socklen_t parse_unix(const char *path, struct sockaddr_un *out) {
     return sizeof *out;
 }
 
-/* 0, or -1: there is no such interface. That the system does not permit it is no failure: then the addresses
- * choose the way. */
+/* 0, or -1: no such interface. It is not an error if the system does not permit binding: then the addresses
+ * decide the route. */
 static int bind_to_device(int made, const char *interface) {
     if (!interface[0])
         return 0;
@@ -171,7 +171,7 @@ static sl_status listen_unix(sl_rail_address *rail, int *result) {
     if (size == 0)
         return sl_error(SL_EINVAL, "'%s' is too long for the name of a unix socket", rail->address);
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    /* The mode is set before the file exists: nobody else gets in between. */
+    /* The mode is set before the file exists, so no other user can open it in between. */
     if (made < 0 || fchmod(made, 0600) != 0 || bind(made, (struct sockaddr *)&at, size) != 0 ||
         listen(made, BACKLOG) != 0) {
         sl_status status = sl_error_errno(SL_ESYS, "cannot listen on '%s'", rail->address);

@@ -11,8 +11,8 @@
 
 #define LIBRARY "libucp.so.0"
 
-/* A singleton, as the library itself is one: loaded once and never unloaded (it leaves threads and handlers),
- * and the contexts in use. */
+/* A singleton, like the library itself: loaded once and never unloaded (it leaves threads and handlers), and
+ * the contexts in use. */
 static struct {
     pthread_mutex_t mutex;
     int loaded;
@@ -30,7 +30,7 @@ static sl_status find_calls(void *library) {
     return SL_OK;
 }
 
-/* What a rail meets is told by the rail, in one line; UCX would print it (to stdout) as well. */
+/* The rail reports its own errors in one line; UCX would also print them (to stdout). */
 static void quieten(void *library) {
     ucs_status_t (*set)(const char *, const char *);
     *(void **)&set = dlsym(library, "ucs_global_opts_set_value");
@@ -92,7 +92,8 @@ static sl_status make_context(unsigned interface, ucp_context_h *context) {
     return status;
 }
 
-/* Making a context loads the modules, which takes long the first time: better here than with rails alive. */
+/* Creating a context loads the modules, which takes long the first time: better here than while rails are
+ * alive. */
 static sl_status load(void) {
     ucp_context_h attempt;
     if (process.loaded)

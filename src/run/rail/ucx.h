@@ -1,6 +1,6 @@
-/* UCX as this program has it: libucp, loaded when the first rail asks for it, so that programs without such
- * rails carry nothing of it (it starts threads and handles signals); and its contexts, one per network
- * interface, shared by all lines of the process. Only where built with UCX (SL_UCX). */
+/* UCX: libucp, loaded when the first such rail is opened, so that programs without such rails do not load it
+ * (it starts threads and handles signals); and its contexts, one per network interface, shared by all lines
+ * of the process. Only if built with UCX (SL_UCX). */
 #pragma once
 
 #include "base/status.h"
@@ -30,11 +30,11 @@ typedef struct sl_ucx_context {
     struct sl_ucx_context *next;
 } sl_ucx_context;
 
-/** Loads and tries UCX; again for nothing. SL_ESYS with its words. Any thread. */
+/** Loads and tests UCX; later calls do nothing. SL_ESYS with UCX's message. Any thread. */
 sl_status sl_ucx_load(const sl_ucx **ucx);
 
-/** The context for what goes by `interface` (index; 0: any): its own device and the RDMA ports behind it, and
- * no shared memory, which would leave files behind a killed process. Variables UCX_NET_DEVICES and UCX_TLS,
- * if set, count instead. Any thread; sl_ucx_release gives it back. */
+/** The context for traffic through `interface` (index; 0: any): its own device and the RDMA ports behind it,
+ * and no shared memory, whose files a killed process would leave behind. The variables UCX_NET_DEVICES and
+ * UCX_TLS take precedence if set. Any thread; sl_ucx_release gives it back. */
 sl_status sl_ucx_obtain(unsigned interface, sl_ucx_context **context);
 void sl_ucx_release(sl_ucx_context *context);

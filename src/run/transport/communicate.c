@@ -1,4 +1,4 @@
-/* The communication thread: publishes what is due towards the peers that share memory, sleeps in between. */
+/* The communication thread: publishes due messages to the peers that share memory and sleeps in between. */
 #include "base/signals.h"
 #include "run/transport/peer.h"
 #include "run/transport/scheduling.h"
@@ -13,7 +13,7 @@ sl_outgoing *sl_peer_head(sl_peer *peer, int slots) {
 }
 
 void sl_peer_done(sl_transport *t, sl_outgoing *record) {
-    /* The word is moved after DONE, so whoever read it before looking at the state is woken. */
+    /* The word changes after DONE, so a thread that read it before the state is woken. */
     atomic_store_explicit(&record->state, SL_OUTGOING_DONE, memory_order_release);
     atomic_fetch_add(&t->settled, 1);
     sl_clock_wake(t->clock, &t->settled);
@@ -52,7 +52,7 @@ static sl_time serve(sl_transport *t, sl_peer *peer) {
 
 static void *communicate(void *object) {
     sl_transport *t = object;
-    /* on a virtual clock lateness does not exist, and a real-time class would only disturb the machine */
+    /* lateness does not exist on a virtual clock, and a real-time class would only disturb the machine */
     t->obtained = sl_scheduling_obtain(sl_clock_is_virtual(t->clock) ? SL_CLASS_NORMAL : t->scheduling);
     sem_post(&t->started);
     while (!atomic_load(&t->closing) && !sl_clock_stuck(t->clock)) {

@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #define CHUNK_MAX (1u << 30)
-/* How the launcher ends us (launch/delegate_launch.h): SIGTERM and SIGUSR1 are warnings, which go to all
- * processes of a rank and are the trainer's to answer. */
+/* The launcher's signal to end (launch/delegate_launch.h): SIGTERM and SIGUSR1 are warnings to all processes
+ * of a rank, which the trainer handles. */
 #define LEAVE SIGHUP
-/* Death signal. Not SIGKILL: an orphan still removes the names of its sockets. Not LEAVE, which asks for
- * a successor: while the trainer's threads die one after the other, getppid does not tell the two apart. */
+/* Death signal. Not SIGKILL: an orphan still removes the names of its sockets. Not LEAVE, which asks for a
+ * successor: while the trainer's threads die one after the other, getppid cannot tell the two apart. */
 #define ORPHANED SIGUSR2
 
 static int ends(const char *text, size_t room) {
@@ -79,8 +79,8 @@ int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news) {
 /* ---- the process ---- */
 
 typedef struct life {
-    sl_delegate_order order;   /* private copy of what is constant in it: nobody changes that under us */
-    sl_delegate_order *shared; /* for `up` and the news */
+    sl_delegate_order order;   /* private copy of its constant part, which no other process can change */
+    sl_delegate_order *shared; /* for `up` and the events */
     size_t bytes;
     sl_queue_view queue;
     sl_loop *loop;
@@ -111,7 +111,7 @@ static sl_status on_doorbell(void *object, int file) {
     life *l = object;
     uint64_t rung;
     if (read(file, &rung, sizeof rung) < 0) {
-        /* somebody else was quicker: there is nothing to clear, but looking does no harm */
+        /* another process was quicker: nothing to clear, but looking does no harm */
     }
     return sl_endpoint_look(l->endpoint);
 }
@@ -147,7 +147,7 @@ static sl_status map_order(life *l) {
                          l->bytes - SL_DELEGATE_QUEUE, &l->queue);
 }
 
-/* A predecessor may have died between finishing a message and ringing this bell. */
+/* A predecessor may have died after finishing a message, before ringing this bell. */
 static sl_status map_bell(life *l) {
     struct stat facts;
     if (!l->order.sends)
@@ -160,7 +160,7 @@ static sl_status map_bell(life *l) {
     return SL_OK;
 }
 
-/* A trainer that died before the signal was asked for shows in getppid. */
+/* getppid detects a trainer that died before the signal was requested. */
 static sl_status watch_parent(life *l) {
     if (prctl(PR_SET_PDEATHSIG, ORPHANED) != 0)
         return sl_error_errno(SL_ESYS, "a delegate cannot be told of its trainer's end");
@@ -210,7 +210,7 @@ static sl_status open_endpoint(life *l) {
 
 static sl_status live(life *l, const char *starter) {
     sl_status order = map_order(l);
-    SL_TRY(sl_build_check(starter)); /* says more than what is wrong with an order of another version */
+    SL_TRY(sl_build_check(starter)); /* more specific than an error in an order of another version */
     SL_TRY(order);
     SL_TRY(map_bell(l));
     SL_TRY(sl_loop_open(&l->loop));
@@ -225,7 +225,7 @@ static sl_status live(life *l, const char *starter) {
     return sl_loop_run(l->loop);
 }
 
-/* The trainer would have removed these names; nobody else is left who knows them. */
+/* The trainer would have removed these names; no other process knows them now. */
 static void remove_names(const life *l) {
     for (int i = 0; i < l->order.rails && !l->order.sends; i++)
         if (l->order.rail[i].kind == SL_RAIL_UNIX)

@@ -1,15 +1,15 @@
-/* A delegate: the process that runs one endpoint for a trainer, so that a slow link never holds the trainer
- * up. What it shall do stands in an *order* at the front of the memory that it shares with its trainer; the
- * queue lies behind it. It inherits everything it needs:
+/* A delegate: the process that runs one endpoint for a trainer, so that a slow link never blocks the trainer.
+ * Its instructions are in an *order* at the front of the memory that it shares with its trainer; the queue
+ * follows. It inherits everything it needs:
  *
  *   file 3    the shared memory (a sealed memfd: order, queue)
- *   file 4    the doorbell (eventfd): the trainer has put a message or freed a place
- *   file 5    a page with the trainer's bell (futex word): moved after a message has been finished
+ *   file 4    the doorbell (eventfd): the trainer has put a message or freed a slot
+ *   file 5    a page with the trainer's bell (futex word): changed after a message has been finished
  *   file 6..  sockets that listen on the order's rails (a receiving delegate)
  *
- * It ends when its trainer does (death signal and pidfd), on SIGHUP, or when its endpoint fails; a new one
- * with the same files goes on where it stopped, by the counts of the queue. It says nothing on stderr: its
- * news go through a ring in the order. */
+ * It ends when its trainer does (death signal and pidfd), on SIGHUP, or when its endpoint fails. A new one
+ * with the same files resumes from the counts of the queue. It writes nothing to stderr: its events go
+ * through a ring in the order. */
 #pragma once
 
 #include "run/rail/endpoint.h"
@@ -47,10 +47,10 @@ typedef struct sl_delegate_order {
     uint8_t key[32];
     sl_rail_address rail[SL_RAILS_MAX];
     /* Futex word: bit i is set while rail i is up, SL_DELEGATE_FAILED once the queue is lost. Written by the
-     * delegate, and by the trainer while there is none; read by the trainer. */
+     * delegate, and by the trainer if there is none; read by the trainer. */
     _Atomic uint32_t up;
-    /* News n lies in place n % SL_DELEGATE_NEWS. `put`: delegate, release; `taken`: trainer, release. What
-     * finds no room is counted and dropped: news must never hold messages up. */
+    /* Event n is in slot n % SL_DELEGATE_NEWS. `put`: delegate, release; `taken`: trainer, release. Events
+     * without room are counted and dropped: they must never delay messages. */
     _Atomic uint32_t dropped;
     _Atomic uint64_t put, taken;
     sl_delegate_news news[SL_DELEGATE_NEWS];
@@ -59,18 +59,18 @@ typedef struct sl_delegate_order {
 _Static_assert(sizeof(sl_delegate_news) == 128, "shared between processes");
 _Static_assert(sizeof(sl_delegate_order) <= SL_DELEGATE_QUEUE, "the queue lies behind the order");
 
-/** SL_EPEER when the order, copied out of `bytes` of shared memory, cannot be carried out. */
+/** SL_EPEER if the order, copied out of `bytes` of shared memory, is invalid. */
 sl_status sl_delegate_check(const sl_delegate_order *order, size_t bytes);
 
-/** Delegate: adds news, or counts them as dropped. */
+/** Delegate: adds an event, or counts it as dropped. */
 void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_news news, int rail, const char *text);
-/** Trainer: takes the oldest news; 0: there are none. */
+/** Trainer: takes the oldest event; 0: none. */
 int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news);
 
-/** Signals that a delegate hears in its loop. It is started with them blocked and keeps them so: a warning to
- * all processes of a rank must not end it. */
+/** Signals that a delegate handles in its loop. It is started with them blocked and keeps them blocked: a
+ * warning to all processes of a rank must not end it. */
 void sl_delegate_signals(sigset_t *heard);
-/** The whole life of a delegate that `starter` has started (base/build.h), with those signals blocked; the
- * process's exit code: 0 asked to end or trainer gone, 1 failed (the reason is in the queue), 2 not started as
- * described above (the reason is the error text). A starter of another version is a failure. */
+/** Runs a delegate that `starter` has started (base/build.h), with those signals blocked. Returns the
+ * process's exit code: 0 asked to end or trainer gone, 1 failed (the reason is in the queue), 2 not started
+ * as described above (the reason is the error text). A starter of another version is a failure. */
 int sl_delegate_run(const char *starter);

@@ -1,12 +1,12 @@
-/* The compute side on the delegated path: message n of a link lies in queue n % count, at position
- * n / count. The payload is copied into its place and out of it, and nowhere else in this process. */
+/* The compute side on the delegated path: message n of a link is in queue n % count, at position n / count.
+ * The payload is copied only into its slot and out of it in this process. */
 #include "run/transport/network.h"
 #include "run/transport/peer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Why a queue is given up, or NULL. What another process wrote is read with its bounds. */
+/* Why a queue is given up, or NULL. Data of another process are read with a bound. */
 static const char *lost_for(sl_delegate_stream *stream) {
     const sl_queue *queue = stream->queue.queue;
     if (!atomic_load(&queue->lost))
@@ -15,7 +15,7 @@ static const char *lost_for(sl_delegate_stream *stream) {
     return stream->reason;
 }
 
-/* Reads the times of what the delegate has finished, before its places are used again. */
+/* Reads the times of the messages that the delegate has finished, before their slots are reused. */
 static void harvest(sl_peer *peer, sl_delegate_stream *stream) {
     sl_queue_view *view = &stream->queue;
     uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_relaxed); /* own count */
@@ -34,7 +34,7 @@ sl_status sl_delegated_send(sl_transport *t, sl_peer *peer, sl_outgoing *record,
     if (reason)
         return sl_error(SL_EPEER, "link %d -> %d: %s", t->rank, peer->rank, reason);
     harvest(peer, stream);
-    /* `slots` messages may be under way and each queue has as many places, so this is a delegate's fault */
+    /* `slots` messages may be under way and each queue has as many slots, so this is a delegate's fault */
     if (!sl_queue_has_room(view))
         return sl_error(SL_EPEER, "link %d -> %d: the queue's counts contradict each other", t->rank,
                         peer->rank);
@@ -63,7 +63,7 @@ const char *sl_delegated_look(sl_transport *t, sl_peer *peer, const sl_outgoing 
     return reason;
 }
 
-/* Gives back the places up to the first that is still in use. */
+/* Gives back the slots up to the first that is still in use. */
 static void give_back(sl_transport *t, sl_delegate_stream *stream) {
     sl_queue_view *view = &stream->queue;
     uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* own count */

@@ -1,4 +1,5 @@
-/* Making what delegates need, and telling the peers where it is. Watching them: watcher.c. */
+/* Creates the resources of delegates and sends their addresses to the peers. watcher.c watches the
+ * processes. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/shared.h"
@@ -47,13 +48,13 @@ static sl_status check_block(const sl_delegates *d, const delegate_block *b, int
 
 /* ---- one delegate's things ---- */
 
-/* Zeroed memory for two processes; *file and *memory are set as far as it gets. */
+/* Zeroed memory for two processes; *file and *memory are set as far as it succeeds. */
 static sl_status share(size_t bytes, int *file, void *memory) {
     *file = memfd_create("slackline-queue", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*file < 0)
         return sl_error_errno(SL_ESYS, "no %zu bytes of memory to share with a delegate", bytes);
     SL_TRY(sl_shared_reserve(*file, bytes, "a delegate's memory"));
-    /* nobody can take the memory away under the other one, which would be a SIGBUS */
+    /* neither process can shrink the memory, which would be a SIGBUS in the other */
     if (fcntl(*file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return sl_error_errno(SL_ESYS, "the memory of a delegate cannot be sealed");
     return sl_shared_map(*file, bytes, "a delegate's memory", memory);
@@ -108,7 +109,7 @@ static sl_status name_socket(const sl_delegates *d, int from, int to, int number
     return SL_OK;
 }
 
-/* An interface is what a rail is bound to when its name was given, not its address. */
+/* A rail is bound to an interface if its name was given, not its address. */
 static void bind_to(sl_rail_address *rail, const char *name, const char *number) {
     const char *given = sl_rail_parse(name, &rail->kind);
     if (given[0] && strcmp(given, number) != 0)
@@ -325,7 +326,7 @@ void sl_delegates_ring(sl_delegates *d, const sl_delegate_stream *stream) {
         (const sl_delegate *)(const void *)((const char *)stream - offsetof(sl_delegate, stream));
     uint64_t one = 1;
     (void)d;
-    /* fails only when the counter is full, and then the delegate is being woken anyway */
+    /* fails only if the counter is full, and then the delegate is being woken anyway */
     if (write(e->doorbell, &one, sizeof one) < 0)
         return;
 }

@@ -1,7 +1,7 @@
-/* A trainer's side of its delegates: their memory, queues, doorbells and sockets, and the thread that starts
- * them, watches them and replaces those that die.
+/* A trainer's side of its delegates: their memory, queues, doorbells and sockets, and the thread that starts,
+ * watches and replaces them.
  *
- * What a delegate needs belongs to the trainer and outlives any number of delegates: the shared memory (a
+ * The resources of a delegate belong to the trainer and outlive any number of delegates: the shared memory (a
  * memfd), the doorbell, the listening sockets. Only the watcher thread starts and ends processes, so they get
  * their death signal when the trainer ends and not when some other thread does. */
 #pragma once
@@ -17,7 +17,7 @@ typedef struct sl_delegates_config {
     uint8_t key[32];
     int has_starter;
     sl_transport_starter starter;
-    int rails; /* 0: chosen by the system when they are needed */
+    int rails; /* 0: chosen by the system when needed */
     char rail[SL_RAILS_MAX][64];
     uint32_t chunk_bytes;
     sl_time beat, silence, outage;
@@ -31,17 +31,17 @@ typedef struct sl_delegates sl_delegates;
 typedef struct sl_delegate_stream {
     sl_queue_view queue;
     uint64_t harvested; /* outgoing: messages whose times have been read */
-    char reason[192];   /* why the queue is lost, once that has been seen */
-    int32_t *record;    /* [slots] outgoing: number of the record in place n % slots */
+    char reason[192];   /* why the queue is lost, once detected */
+    int32_t *record;    /* [slots] outgoing: number of the record in slot n % slots */
 } sl_delegate_stream;
 
-/** As of sl_transport_block_bytes: for up to 8 delegates. */
+/** See sl_transport_block_bytes: for up to 8 delegates. */
 size_t sl_delegates_block_bytes(int ranks);
 
 /** sl_transport_prepare_delegates. `config` must outlive the delegates. */
 sl_status sl_delegates_prepare(const sl_delegates_config *config, int count, void *block,
                                sl_delegates **delegates);
-/** sl_transport_start_delegates; on failure close it. */
+/** sl_transport_start_delegates; on failure, close it. */
 sl_status sl_delegates_start(sl_delegates *delegates, const void *blocks, sl_time timeout);
 /** Ends the processes, frees and unlinks everything. NULL is fine. */
 void sl_delegates_close(sl_delegates *delegates);
@@ -53,7 +53,7 @@ int sl_delegates_count(const sl_delegates *delegates);
 sl_delegate_stream *sl_delegates_stream(sl_delegates *delegates, int peer, int sends, uint64_t message);
 /** Position of the message in its queue. */
 uint64_t sl_delegates_position(const sl_delegates *delegates, uint64_t message);
-/** Futex word that moves after a message of any outgoing queue is finished, or such a queue is lost. */
+/** Futex word that changes after a message of any outgoing queue is finished, or such a queue is lost. */
 _Atomic uint32_t *sl_delegates_settled(sl_delegates *delegates);
 /** Rings the delegate of a stream. */
 void sl_delegates_ring(sl_delegates *delegates, const sl_delegate_stream *stream);

@@ -51,7 +51,7 @@ static int count_lanes(int ranks, const char *towards) {
     return lanes;
 }
 
-/* Writes the header of zeroed memory of sl_region_size bytes; `towards[ranks]`: nonzero where there is a
+/* Writes the header of zeroed memory of sl_region_size bytes; `towards[ranks]`: nonzero if there is a
  * lane. */
 static void format_region(sl_region *region, int rank, int ranks, int slots, size_t message_bytes,
                           uint64_t run, const char *towards) {
@@ -186,7 +186,7 @@ int32_t sl_lane_claim(sl_lane_view *view) {
     for (uint32_t i = 0; i < view->slots; i++) {
         uint32_t slot = (from + i) % view->slots, expected = SL_SLOT_FREE;
         _Atomic uint32_t *state = &sl_lane_slot(view, slot)->state;
-        /* the plain look first spares the line of a slot that the receiver is reading */
+        /* the plain load first avoids contention on a slot that the receiver is reading */
         if (atomic_load(state) == SL_SLOT_FREE &&
             atomic_compare_exchange_strong(state, &expected, SL_SLOT_CLAIMED)) {
             atomic_store_explicit(&view->hint, slot + 1, memory_order_relaxed);

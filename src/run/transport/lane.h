@@ -1,4 +1,4 @@
-/* Lanes: messages of one directed pair of ranks, in memory that both ends see.
+/* Lanes: messages of one directed pair of ranks, in shared memory.
  *
  * A region belongs to the sending rank (a file that its peers map, or memory of the process) and holds a lane
  * for each of its peers. A lane has slots for payloads and a ring of slot numbers in the order of publishing.
@@ -8,12 +8,12 @@
  * slot asks to be rung (`wanted`) and looks again.
  *
  * The ring cannot overflow: an entry not yet drained names a slot not yet free, and there are `slots` of
- * both. Its counts have 64 bits, so they never wrap: a count that wraps would number the ring's entries anew
- * in mid-use wherever `slots` is not a power of two.
+ * both. Its counts have 64 bits, so they never wrap: wrapping would renumber the ring's entries in use if
+ * `slots` is not a power of two.
  *
- * Every field says who writes it, who reads it, in which order, and why that is enough. "Sender" is the
- * transport that owns the region (its compute side claims and fills, its communication thread publishes); for
- * a rail (TCP) the network thread of the receiving process plays the sender. */
+ * Every field names its writer, its reader, their order, and why that is enough. "Sender" is the transport
+ * that owns the region (its compute side claims and fills, its communication thread publishes); for a rail
+ * (TCP) the network thread of the receiving process plays the sender. */
 #pragma once
 
 #include "base/status.h"
@@ -24,17 +24,17 @@
 
 #define SL_REGION_MAGIC 0x656e616c6b6c7331ULL
 #define SL_REGION_VERSION 2u
-#define SL_LINE 64u /* bytes of a cache line: neighbours in it would disturb each other */
+#define SL_LINE 64u /* bytes of a cache line, to avoid false sharing */
 
 enum { SL_SLOT_FREE, SL_SLOT_CLAIMED, SL_SLOT_PUBLISHED };
 
 typedef struct sl_slot {
     /* FREE -> CLAIMED: sender, compare-and-swap (two of its threads may claim). CLAIMED -> PUBLISHED: sender,
      * release (the receiver's order comes from `published`; this one is for the sender's own next claimer,
-     * whose thread sanitizer cannot see the receiver's process in between). PUBLISHED -> FREE: receiver,
-     * seq_cst, because it looks at the lane's `wanted` afterwards while the sender sets `wanted` and looks at
-     * `state` afterwards; one of the two sees the other. The claim acquires, so that the payload is
-     * overwritten only after the receiver has copied it. */
+     * because the thread sanitizer cannot see the receiver's process in between). PUBLISHED -> FREE:
+     * receiver, seq_cst, because it then reads the lane's `wanted`, while the sender sets `wanted` and then
+     * reads `state`; one of the two sees the other. The claim acquires, so that the payload is overwritten
+     * only after the receiver has copied it. */
     _Atomic uint32_t state;
     uint32_t iteration; /* these, and the payload behind the slot: written by the sender while CLAIMED, read
                            by the */
@@ -47,9 +47,9 @@ typedef struct sl_slot {
 _Static_assert(sizeof(sl_slot) == SL_LINE, "a slot's header is one line, shared between processes");
 
 typedef struct sl_lane {
-    /* Futex word of the receiver. Carries no data: anybody increments it (seq_cst) after having changed
-     * something that the receiver looks at (published, or a private flag of the receiver's process such as
-     * abort), then wakes. The receiver reads it before it looks, and sleeps only while it has not moved. */
+    /* Futex word of the receiver. Carries no data: a thread that changed something that the receiver reads
+     * (published, or a private flag of the receiver's process such as abort) increments it (seq_cst), then
+     * wakes. The receiver reads it first, and sleeps only while it is unchanged. */
     _Atomic uint32_t bell;
     /* 1: sender waits for a slot. Sender sets, receiver clears by exchange; seq_cst, see state */
     _Atomic uint32_t wanted;
@@ -64,15 +64,14 @@ typedef struct sl_lane {
 _Static_assert(sizeof(sl_lane) == SL_LINE, "a lane's header is one line, shared between processes");
 
 typedef struct sl_region {
-    uint64_t
-        magic; /* all but `doorbell`: written by the owner before anybody sees the region, then constant */
+    uint64_t magic; /* all but `doorbell`: written by the owner before the region is visible, then constant */
     uint32_t version;
     uint32_t rank;
     uint32_t ranks;
     uint32_t slots;
     uint64_t message_bytes;
     uint64_t total_bytes;
-    uint64_t run; /* digest of the run's key, so that a file left by another run is not taken for ours */
+    uint64_t run; /* digest of the run's key, to reject a file left by another run */
     /* Futex word of the owner's communication thread; carries no data. Incremented (seq_cst) and woken by the
      * owner's compute side after a handover and by a receiver that gave back a wanted slot. */
     _Atomic uint32_t doorbell;
@@ -109,13 +108,13 @@ sl_status sl_region_alloc(int rank, int ranks, int slots, size_t message_bytes, 
 sl_status sl_region_create(const char *path, int rank, int ranks, int slots, size_t message_bytes,
                            uint64_t run, const char *towards, sl_region **region);
 
-/** Maps the file of rank `rank`. SL_ENONE while there is none (or only one of another run): try again;
- * SL_EPEER when it does not fit the configuration. */
+/** Maps the file of rank `rank`. SL_ENONE if there is none yet (or only one of another run): try again;
+ * SL_EPEER if it does not fit the configuration. */
 sl_status sl_region_map(const char *path, int rank, int ranks, int slots, size_t message_bytes, uint64_t run,
                         sl_region **region);
 void sl_region_unmap(sl_region *region);
 
-/** A handle of the lane towards `rank` of a region; SL_EPEER when it has none. Close with sl_lane_close. */
+/** A handle of the lane towards `rank` of a region; SL_EPEER if it has none. Close with sl_lane_close. */
 sl_status sl_lane_open(sl_region *region, int rank, sl_lane_view *view);
 void sl_lane_close(sl_lane_view *view);
 
@@ -124,15 +123,14 @@ void *sl_slot_payload(sl_slot *slot);
 
 /** Sender: claims a free slot, or -1. */
 int32_t sl_lane_claim(sl_lane_view *view);
-/** Sender: the same, but when there is none it asks the receiver to ring as soon as it gives one back. */
+/** Sender: the same, but if there is none it asks the receiver to ring as soon as it gives one back. */
 int32_t sl_lane_claim_or_want(sl_lane_view *view);
 /** Sender: publishes a claimed and filled slot at time `now`. The caller wakes `bell` of the lane. */
 void sl_lane_publish(sl_lane_view *view, int32_t slot, sl_time now);
 
-/** Receiver: takes over what was published. SL_EPEER when the ring makes no sense (the text lacks the link's
- * name). */
+/** Receiver: drains published entries. SL_EPEER if the ring is invalid (the text lacks the link's name). */
 sl_status sl_lane_drain(sl_lane_view *view);
-/** Receiver: position among those drained of message (iteration, index), or -1. */
+/** Receiver: position of message (iteration, index) among the drained ones, or -1. */
 int sl_lane_find(const sl_lane_view *view, uint32_t iteration, uint32_t index);
 /** Receiver: gives the slot at this position back. 1: the sender wants to be rung. */
 int sl_lane_free(sl_lane_view *view, int position);

@@ -1,4 +1,4 @@
-/* The listening socket: which address others can reach, and a port of the kernel's choice. */
+/* The listening socket: chooses an address that others can reach, and a port of the kernel's choice. */
 #include "run/transport/listen.h"
 #include "run/rail/rail_line.h"
 #include "run/transport/transport.h"

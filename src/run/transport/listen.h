@@ -1,4 +1,4 @@
-/* Which address of this host others can reach. */
+/* Chooses an address of this host that other hosts can reach. */
 #pragma once
 
 #include "base/status.h"
@@ -7,6 +7,6 @@
 /** The numeric address that sl_transport_listen(interface, ..) would listen on. SL_EINVAL, SL_ESYS. */
 sl_status sl_address_choose(const char *interface, char number[64]);
 
-/** What a rail named so goes over, and the interface or address in the name: "ucx:eth1" is SL_RAIL_UCX and
- * "eth1", any other name SL_RAIL_TCP and itself. */
+/** Splits a rail's name into transport and interface or address: "ucx:eth1" is SL_RAIL_UCX and "eth1"; any
+ * other name is SL_RAIL_TCP and the name itself. */
 const char *sl_rail_parse(const char *name, sl_rail_kind *kind);

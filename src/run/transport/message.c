@@ -80,8 +80,8 @@ static void ring_sender(sl_transport *t, sl_peer *peer) {
     sl_clock_wake(t->clock, &peer->region->doorbell);
 }
 
-/* Copies the arrived message into its posted buffer and gives the slot back. What the peer wrote is read
- * once, and not trusted before it fits. */
+/* Copies the arrived message into its posted buffer and gives the slot back. The peer's data are read once,
+ * and not trusted before they fit. */
 static sl_status take(sl_transport *t, sl_peer *peer, int position, const sl_posted *posted,
                       const sl_full_name *m, sl_time *arrived) {
     sl_slot *slot = sl_lane_slot(&peer->in, peer->in.waiting[position]);
@@ -199,8 +199,8 @@ static sl_outgoing *find_outgoing(sl_transport *t, sl_peer *peer, uint32_t itera
     return NULL;
 }
 
-/* Changing between the two while messages are under way would let them occupy both; emulation changes between
- * iterations. */
+/* Changing between the two while messages are under way would let them occupy both; so emulation changes only
+ * between iterations. */
 static sl_link_emulator *emulator_of(const sl_transport *t, sl_peer *peer) {
     if (!peer->emulation.per_queue || t->path != SL_PATH_DELEGATED)
         return &peer->emulator;
@@ -239,7 +239,7 @@ static int is_done(const sl_outgoing *record) {
     return atomic_load_explicit(&record->state, memory_order_acquire) == SL_OUTGOING_DONE;
 }
 
-/* Why a record that is handed over may never be done, or NULL. */
+/* Why a handed-over record may never be done, or NULL. */
 static const char *lost_because(sl_transport *t, int rank, const sl_outgoing *record) {
     sl_peer *peer = &t->peer[rank];
     if (t->path == SL_PATH_DELEGATED)
@@ -252,7 +252,7 @@ static _Atomic uint32_t *settled_word(sl_transport *t) {
     return t->path == SL_PATH_DELEGATED ? sl_delegates_settled(t->delegates) : &t->settled;
 }
 
-/* Which of `count` records is done; -1: none before the deadline 0, which asks without waiting. */
+/* Finds a done record among `count`; -1: none with the deadline 0, which asks without waiting. */
 static sl_status wait_done(sl_transport *t, sl_outgoing *const *record, const sl_full_name *name, int count,
                            sl_time deadline, int *which) {
     _Atomic uint32_t *settled = settled_word(t);

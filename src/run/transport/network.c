@@ -21,7 +21,7 @@
 
 enum { OUT, IN };
 
-/* One remote peer. The network thread's, but for `taker` (compute side) and what is atomic. */
+/* One remote peer. Owned by the network thread, except `taker` (compute side) and the atomics. */
 struct sl_crossing {
     sl_network *network;
     sl_peer *peer;
@@ -33,8 +33,8 @@ struct sl_crossing {
     sl_endpoint *endpoint[2];
     int said_goodbye[2];
     sl_loop_timer leaving; /* 0: none */
-    /* Network thread: a rail has been up, before `changed` is rung. It may be down again by now: that is no
-     * reason to wait, it will be up again. */
+    /* Network thread: a rail has been up; set before `changed` is rung. It may be down again by now: that is
+     * no reason to wait, it will be up again. */
     _Atomic int was_up[2];
 };
 
@@ -53,8 +53,8 @@ struct sl_network {
     sl_crossing *crossing;             /* [count] */
     end *end;                          /* [2 * count] */
     int count;
-    _Atomic uint32_t changed; /* futex word of who waits in open; moved after a rail came up */
-    _Atomic int opened;       /* all peers were connected: what happens now is news */
+    _Atomic uint32_t changed; /* futex word of the waiter in open; changed after a rail came up */
+    _Atomic int opened;       /* all peers were connected: later events are reported */
     sl_news news;
     sl_transport_class scheduling;
     sl_time leave_until; /* 0: not closing */
@@ -66,7 +66,7 @@ struct sl_network {
 
 void sl_network_ring(sl_network *n) {
     uint64_t one = 1;
-    /* fails only when the counter is full, and then the thread is being woken anyway */
+    /* fails only if the counter is full, and then the thread is being woken anyway */
     if (write(n->event, &one, sizeof one) < 0)
         return;
 }
@@ -101,8 +101,8 @@ static sl_status see_off(void *context) {
     return SL_OK;
 }
 
-/* With both goodbyes, everything is here that the peer had acknowledged. The second may never come, when that
- * conduit was given up. */
+/* After both goodbyes, everything that the peer had acknowledged has arrived. The second may never come if
+ * that conduit was given up. */
 static void take_leave(sl_crossing *x, int direction) {
     sl_loop *loop = x->network->loop;
     x->said_goodbye[direction] = 1;
@@ -185,7 +185,7 @@ static void on_moved(void *object) {
     move_out(x);
 }
 
-/* Also tells a lost peer that it is: its waits need not last until an outage. */
+/* Also notifies a lost peer, so that its waits need not last until an outage. */
 static void serve(sl_crossing *x) {
     int lost = atomic_load(&x->peer->lost);
     if (!lost)
@@ -199,8 +199,8 @@ static void serve(sl_crossing *x) {
         }
 }
 
-/* A peer that is cut off just now has not heard yet which of its messages have arrived: it gets a moment to
- * come back, or it would believe them lost. */
+/* A peer that is currently cut off does not know yet which of its messages have arrived: it gets a moment to
+ * reconnect, or it would assume them lost. */
 static int is_cut_off(const sl_network *n) {
     for (int i = 0; i < n->count; i++)
         if (!atomic_load(&n->crossing[i].peer->lost) &&
@@ -251,7 +251,7 @@ _Atomic uint32_t *sl_network_bell(sl_peer *peer) {
     return &peer->crossing->memory[IN]->put_bell;
 }
 
-/* Gives back the places up to the first that is still in use. */
+/* Gives back the slots up to the first that is still in use. */
 static void give_back(sl_crossing *x) {
     sl_queue_view *view = &x->taker;
     uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* own */

@@ -1,5 +1,5 @@
-/* News of the direct path on their way from the network thread to the compute side: a ring, one writer, one
- * reader, no lock. When it is full, the new ones are dropped: a line less in a log. */
+/* Events of the direct path, from the network thread to the compute side: a lock-free ring with one writer
+ * and one reader. If it is full, new events are dropped, which costs only a log line. */
 #pragma once
 
 #include "run/transport/transport.h"
@@ -14,5 +14,5 @@ typedef struct sl_news {
 
 /** Network thread. */
 void sl_news_put(sl_news *news, sl_transport_news_kind kind, int from, int to, int rail, const char *text);
-/** Compute side: 0: there are none. */
+/** Compute side: 0: none. */
 int sl_news_take(sl_news *news, sl_transport_news *one);

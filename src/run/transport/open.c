@@ -30,7 +30,7 @@ static int on_this_host(const sl_transport_config *c, int rank) {
     return c->hub || !c->addresses || strcmp(c->addresses[rank].host, c->addresses[c->rank].host) == 0;
 }
 
-/* Not the key itself: the file is readable by whoever may read the run's directory. */
+/* Not the key itself: the file is readable by every user who may read the run's directory. */
 static uint64_t digest(const uint8_t key[32]) {
     uint64_t hash = 0xcbf29ce484222325ULL; /* FNV-1a */
     for (int i = 0; i < 32; i++)
@@ -68,7 +68,7 @@ static sl_status open_peers(sl_transport *t, const sl_transport_config *c, char 
     return SL_OK;
 }
 
-/* Links that share a wire with others take its word instead of their own. */
+/* Links that share a wire with others use its word instead of their own. */
 static sl_status open_wires(sl_transport *t, const sl_transport_config *c) {
     if (!c->wire)
         return SL_OK;
@@ -106,8 +106,7 @@ static sl_status own_region(sl_transport *t, const sl_transport_config *c, const
     return status;
 }
 
-/* Maps a peer's file, which may not be there yet. Nobody can be asked to wake us for that: look once a
- * millisecond. */
+/* Maps a peer's file, which may not exist yet. No event announces it: look once per millisecond. */
 static sl_status map_peer(sl_transport *t, const sl_transport_config *c, sl_peer *peer, sl_time deadline) {
     char path[PATH_SIZE];
     SL_TRY(name_file(c, peer->rank, path));
@@ -149,7 +148,7 @@ static sl_status await_peer(sl_transport *t, sl_peer *peer, sl_time deadline) {
     return SL_OK;
 }
 
-/* What delegates will need; they are made when they are wanted. */
+/* Notes what delegates will need; they are created on demand. */
 static sl_status note_delegation(sl_transport *t, const sl_transport_config *c) {
     sl_delegates_config *d = &t->delegation;
     *d = (sl_delegates_config){.rank = c->rank,

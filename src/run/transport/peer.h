@@ -1,9 +1,10 @@
-/* The private side of a transport: what one rank keeps about itself and about each of its peers.
+/* The private side of a transport: the state of one rank and of each of its peers.
  *
- * Three threads meet here. The compute side (the caller of send, receive, wait, wait_sent) fills records of
- * outgoing messages and hands their numbers over through a ring; the thread that publishes for a peer (the
- * communication thread for peers that share memory, the network thread for peers on other hosts) owns that
- * peer's lane and says "done" in the record; anyone may abort. Each field names its writer and reader. */
+ * Three kinds of thread share it. The compute side (the caller of send, receive, wait, wait_sent) fills
+ * records of outgoing messages and hands their numbers over through a ring. The thread that publishes for a
+ * peer (the communication thread for peers that share memory, the network thread for peers on other hosts)
+ * owns that peer's lane and marks the record done. Any thread may abort. Each field names its writer and
+ * reader. */
 #pragma once
 
 #include "run/transport/delegates.h"
@@ -29,7 +30,7 @@ typedef struct sl_outgoing {
     const void *data;
     size_t bytes;
     sl_sent sent;    /* start, end, due: compute side, from the emulator; arrive: publishing thread */
-    uint64_t number; /* delegated: how many messages went to that peer's delegates before; compute side */
+    uint64_t number; /* delegated: messages sent to that peer's delegates before this one; compute side */
 } sl_outgoing;
 
 typedef struct sl_posted {
@@ -37,17 +38,17 @@ typedef struct sl_posted {
     uint32_t iteration, index;
     void *buffer;
     size_t bytes;
-    uint64_t number; /* delegated: how many were posted from that peer's delegates before */
+    uint64_t number; /* delegated: messages posted from that peer's delegates before this one */
 } sl_posted;
 
 typedef struct sl_peer {
     int rank;
-    int talks;                   /* this rank and that one are peers; the rest is unused otherwise */
+    int talks;                   /* this rank and that one are peers; otherwise the rest is unused */
     int remote;                  /* on another host */
     sl_link_emulation emulation; /* compute side */
     sl_link_emulator emulator;   /* compute side */
     sl_link_emulator
-        queue_emulator[SL_DELEGATES_MAX];          /* the same, of single queues where emulation.per_queue */
+        queue_emulator[SL_DELEGATES_MAX];         /* the same, per queue if emulation.per_queue */
     sl_posted *posted;                             /* [slots]; compute side */
     sl_outgoing *outgoing;                         /* [slots] */
     /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry,
@@ -61,7 +62,7 @@ typedef struct sl_peer {
     sl_lane_view in;       /* compute side */
     sl_region *region;     /* mapped from the peer */
     sl_crossing *crossing; /* on another host: queues and endpoints (network.h) */
-    _Atomic int lost;      /* network thread: set (seq_cst) once, after `reason`; everybody reads */
+    _Atomic int lost;      /* network thread: set (seq_cst) once, after `reason`; read by all threads */
     char reason[192];
     /* delegated; compute side: messages handed over, receives posted */
     uint64_t delegated_out, delegated_in;
@@ -82,48 +83,49 @@ struct sl_transport {
     int running; /* the thread was started */
     sem_t started;
     const char *obtained; /* scheduling class; written by the thread before `started` */
-    /* Futex word of wait_sent: moved by a publishing thread after each record that is done; carries no data,
-     * as the bell of a lane. */
+    /* Futex word of wait_sent: changed by a publishing thread after each completed record; carries no data,
+     * like the bell of a lane. */
     _Atomic uint32_t settled;
     _Atomic int closing;
     _Atomic int aborted; /* set (seq_cst) before the word in `waiting` is poked */
     /* The bell that the compute side sleeps on, or NULL. It is stored (seq_cst) before `aborted` and `lost`
-     * are looked at, while those are set before `waiting` is looked at: either the waiter sees the flag or
-     * the other sees the bell. */
+     * are read, while those are set before `waiting` is read: either the waiter sees the flag or the other
+     * thread sees the bell. */
     _Atomic(_Atomic uint32_t *) waiting;
     sl_transport_path path; /* compute side */
     sl_delegates_config delegation;
     sl_delegates *delegates; /* NULL: none; compute side */
 };
 
-/** Ends the compute side's sleep so that it looks at `aborted` and `lost` again. Any thread. */
+/** Wakes the compute side so that it reads `aborted` and `lost` again. Any thread. */
 void sl_transport_poke(sl_transport *t);
 
-/** Publishing thread: the oldest record handed over and not yet published, or NULL. When it has been,
- * `published` grows by 1. */
+/** Publishing thread: the oldest record handed over and not yet published, or NULL. `published` grows by 1
+ * after it is. */
 sl_outgoing *sl_peer_head(sl_peer *peer, int slots);
 
 /** Publishing thread: this record's message is at the receiver; wakes wait_sent. */
 void sl_peer_done(sl_transport *t, sl_outgoing *record);
 
-/** A message by its name, for complaints. */
+/** A message's full name, for error texts. */
 typedef struct sl_full_name {
     int from, to;
     uint32_t iteration, index;
 } sl_full_name;
 
-/** Compute side: why a wait on a link must end without its message; SL_OK: it goes on. `reason` (NULL: none)
- * was found before the message was looked for, so that one that came just before a loss is not refused. */
+/** Compute side: why a wait on a link must end without its message; SL_OK: it continues. `reason` (NULL:
+ * none) was read before looking for the message, so that a message that arrived just before a loss is not
+ * refused. */
 sl_status sl_message_interrupted(sl_transport *t, const char *reason, sl_time deadline,
                                  const sl_full_name *m);
 
-/** Compute side, delegated path: fills the next place of the right queue with a record that has its name,
- * data and times, and puts it. */
+/** Compute side, delegated path: fills the next slot of the right queue with a record's name, data and times,
+ * and puts it. */
 sl_status sl_delegated_send(sl_transport *t, sl_peer *peer, sl_outgoing *record, sl_time ready);
-/** Reads what the record's delegate has finished (the record may be done then) and why its queue is lost;
- * NULL: it is not. The text stays. */
+/** Reads what the record's delegate has finished (which may include the record). Returns why its queue is
+ * lost, or NULL. The text stays valid. */
 const char *sl_delegated_look(sl_transport *t, sl_peer *peer, const sl_outgoing *record);
-/** Sleeps until the posted message is in its queue, copies it into its buffer and frees its place. */
+/** Sleeps until the posted message is in its queue, copies it into its buffer and frees its slot. */
 sl_status sl_delegated_wait(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time deadline,
                             const sl_full_name *m, sl_time *arrived);
 

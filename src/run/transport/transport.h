@@ -1,22 +1,22 @@
-/* Messages between pipeline ranks. One transport per process (rank), one communication thread inside it.
+/* Messages between pipeline ranks. One transport per process (rank), with one communication thread.
  *
- * The compute side posts receives ahead, hands sends over with the time at which their data counts as ready,
+ * The compute side posts receives ahead, hands over sends with the time at which their data count as ready,
  * and waits for arrivals; all waits sleep (sl_clock_wait). Every directed link has an emulated latency and
- * bandwidth (first come first served, one message occupies the link at a time) by absolute times: a message
+ * bandwidth (first come first served, one message occupies the link at a time) in absolute times: a message
  * is published at the receiver at ready-or-free + transfer + latency, so lateness never accumulates. Messages
- * to one peer are handed over in the order of their ready times, as a rank that runs one op after the other
- * makes them. The communication thread publishes them; it runs under SCHED_FIFO where permitted, else with a
- * short slice (sched_setattr), else as any thread.
+ * to one peer are handed over in the order of their ready times, as produced by a rank that runs one op after
+ * the other. The communication thread publishes them; it runs under SCHED_FIFO if permitted, else with a
+ * short slice (sched_setattr), else as a normal thread.
  *
  * Paths: ranks of one host share memory (a mapped file in `directory`, futex words, the payload copied once
- * ahead of the publishing time); ranks of different hosts use TCP (frames with sequence numbers, a key made
- * per run in the handshake). Threads of one process that act as ranks share an sl_transport_hub instead, also
- * on a virtual clock.
+ * before the publishing time); ranks of different hosts use TCP (frames with sequence numbers, a per-run key
+ * in the handshake). Threads of one process that act as ranks share an sl_transport_hub instead, also on a
+ * virtual clock.
  *
- * Messages take the direct path, as above, or the delegated one: through processes of their own, which the
- * section at the end starts, and which a slow or dying network cannot block (README, Delegates).
+ * Messages take the direct path, as above, or the delegated path, through separate processes that a slow or
+ * dying network cannot block (last section; README, Delegates).
  *
- * Per directed pair a message is named by (iteration, index), unique while it is under way. */
+ * Per directed pair, a message is named by (iteration, index), unique while it is under way. */
 #pragma once
 
 #include "base/clock.h"
@@ -31,7 +31,7 @@ typedef struct sl_transport_hub sl_transport_hub;
 
 #define SL_TRANSPORT_RAILS 8
 
-/* Where a rail of a rank is reached. */
+/* The address of a rail of a rank. */
 typedef struct sl_transport_rail {
     char address[64]; /* numeric IPv4 or IPv6 */
     uint16_t port;
@@ -42,12 +42,12 @@ typedef struct sl_transport_address {
     /* numeric IPv4 or IPv6 address to reach it, with port (filled by sl_transport_listen) */
     char address[64];
     uint16_t port;
-    int rails; /* 0: one, the above; else these, of which the first is the above */
+    int rails; /* 0: one, the above; else these, and the first is the above */
     sl_transport_rail rail[SL_TRANSPORT_RAILS];
 } sl_transport_address;
 
-/* Class of the threads that publish messages. BEST tries them in this order and takes the first that is
- * permitted. */
+/* Scheduling class of the threads that publish messages. BEST tries them in this order and takes the first
+ * that is permitted. */
 typedef enum sl_transport_class {
     SL_CLASS_BEST,
     SL_CLASS_FIFO,  /* SCHED_FIFO, priority 10 */
@@ -58,7 +58,7 @@ typedef enum sl_transport_class {
 typedef struct sl_transport_config {
     int rank, ranks;
     sl_clock *clock;
-    /* of the run, on a memory file system: shared-memory files live here, removed with it */
+    /* of the run, on a memory file system: holds the shared-memory files, which are removed with it */
     const char *directory;
     /* not NULL: threads of this process are the ranks; directory and addresses unused */
     sl_transport_hub *hub;
@@ -66,47 +66,45 @@ typedef struct sl_transport_config {
     uint8_t key[32];                       /* of the run; a peer without it is dropped and logged */
     size_t message_bytes;                  /* largest message */
     int slots; /* messages under way per directed pair, at least those of one iteration (hub: the hub's) */
-    /* [ranks] bytes, nonzero: a peer that this rank talks to (and that talks to it); NULL: all */
+    /* [ranks] bytes, nonzero: a peer of this rank (in both directions); NULL: all */
     const char *peers;
     sl_transport_class scheduling; /* the first class to try */
-    /* [from * ranks + to], equal on all ranks: emulated links whose number is at least ranks * ranks occupy
-     * the wire of that number together; NULL: each its own */
+    /* [from * ranks + to], equal on all ranks: emulated links with the same number >= ranks * ranks share a
+     * wire; NULL: one wire per link */
     const int *wire;
-    /* towards other hosts: own interfaces or numeric addresses, a rail each, in the order in which they meet
-     * the peer's; 0: the one that sl_transport_listen would choose. Copied. */
+    /* towards other hosts: own interfaces or numeric addresses, one rail each, paired by position with those
+     * of the peer; 0: the one that sl_transport_listen would choose. Copied. */
     const char *const *rails;
     int rail_count;
-    const int *rail_sockets; /* [rail_count] listening (sl_transport_listen_rails), as sl_transport_open's
-                                `socket` is with one rail */
-    uint32_t chunk_bytes;    /* 0: the endpoint's, as the following */
+    const int *rail_sockets; /* [rail_count] listening (sl_transport_listen_rails), one per rail */
+    uint32_t chunk_bytes;    /* 0: the endpoint's default, also for the next three */
     sl_time rail_beat, rail_silence, outage; /* endpoint.h */
-    /* The rest is for the delegated path. NULL: there is none. Copied. */
+    /* The rest is for the delegated path. NULL: none. Copied. */
     const sl_transport_starter *starter;
-    int deaths_most; /* of delegates within 10 s, more are an error; 0: 20 */
+    int deaths_most; /* max. deaths of delegates within 10 s, more are an error; 0: 20 */
 } sl_transport_config;
 
-/* A wire that links of several ranks occupy together, such as one direction of a network card. */
+/* A wire that links of several ranks share, such as one direction of a network card. */
 typedef struct sl_link_wire {
-    _Atomic int64_t *free_at; /* shared: from when on it is free (wires.h); lives as long as it is emulated */
+    _Atomic int64_t *free_at; /* shared: time at which it becomes free (wires.h); outlives its emulation */
     double bytes_per_second;  /* > 0 */
 } sl_link_wire;
 
 #define SL_LINK_WIRES 4 /* cards of a process and of its host, at both ends */
 
-/** What a directed link does to messages on top of the real path. */
+/** The emulated effect of a directed link on messages, on top of the real path. */
 typedef struct sl_link_emulation {
     sl_time latency;
     double bytes_per_second; /* 0: no limit */
-    int per_queue; /* the limit holds for each queue of the delegated path by itself, as one for each flow
-                      does */
-    int wires;     /* that a message passes after the link's own, in this order */
+    int per_queue; /* the limit applies to each queue of the delegated path, as to separate flows */
+    int wires;     /* passed after the link's own wire, in this order */
     sl_link_wire wire[SL_LINK_WIRES];
 } sl_link_emulation;
 
 typedef struct sl_sent {
-    sl_time start, end; /* takes and leaves the link */
-    sl_time arrive;     /* really published at the receiver */
-    sl_time due;        /* when the emulation wanted it there; arrive - due is the arrival error */
+    sl_time start, end; /* enters and leaves the link */
+    sl_time arrive;     /* actually published at the receiver */
+    sl_time due;        /* emulated arrival time; arrive - due is the arrival error */
 } sl_sent;
 
 /** Opens the listening socket for peers on other hosts and fills `address` (host name, numeric address,
@@ -115,54 +113,55 @@ typedef struct sl_sent {
  * exchanged by the caller. *socket is passed to sl_transport_open. SL_EINVAL, SL_ESYS. */
 sl_status sl_transport_listen(const char *interface_address, sl_transport_address *address, int *socket);
 
-/** The same for several rails: rails[count], each an interface or an address of its own, "ucx:" in front if
- * it is to go over UCX (count 0: one rail, as with NULL above). sockets[SL_TRANSPORT_RAILS] are for
+/** The same for several rails: rails[count], each an interface or an own address, with the prefix "ucx:" to
+ * use UCX (count 0: one rail, as with NULL above). sockets[SL_TRANSPORT_RAILS] are for
  * sl_transport_config.rail_sockets. */
 sl_status sl_transport_listen_rails(const char *const *rails, int count, sl_transport_address *address,
                                     int *sockets);
 
-/** Connects to the peers (waits at most `timeout`) and starts the communication thread. `socket` (-1: none)
- * and those of config->rail_sockets belong to the transport from now on, also on failure. The
- * virtual clock needs a hub. SL_EPEER names the peer that did not come; SL_EINVAL, SL_ENOMEM, SL_ESYS.
- * *transport is NULL on failure.
+/** Connects to the peers (waits at most `timeout`) and starts the communication thread. Ownership of `socket`
+ * (-1: none) and of config->rail_sockets passes to the transport, also on failure. The virtual clock needs a
+ * hub. SL_EPEER names the peer that did not connect; SL_EINVAL, SL_ENOMEM, SL_ESYS. *transport is NULL on
+ * failure.
  *
- *  Of one transport, send, receive, wait and wait_sent are called by one thread at a time; abort by any. */
+ * Only one thread at a time may call send, receive, wait and wait_sent of one transport; any thread may call
+ * abort. */
 sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout,
                             sl_transport **transport);
-/** Ends the threads, forgets what is not yet published, removes this rank's file. NULL is fine. */
+/** Ends the threads, discards messages not yet published, removes this rank's file. NULL is fine. */
 void sl_transport_close(sl_transport *transport);
 
-/** Emulation of the directed link from this rank to `peer`, for messages handed over from now on. */
+/** Sets the emulation of the directed link from this rank to `peer`, for messages handed over from now on. */
 void sl_transport_emulate(sl_transport *transport, int peer, sl_link_emulation emulation);
 
 /** 1: the emulated link to `peer` shares a wire with links of other ranks; its messages must be handed over
- * when they are ready, not ahead of that. */
+ * when they are ready, not before. */
 int sl_transport_shares_wire(const sl_transport *transport, int peer);
 
 /** Posts a receive ahead: the message (iteration, index) from `peer` goes to `buffer` (of `bytes`, kept by
- * the caller until it has arrived, which sl_transport_wait says). SL_EINVAL: more than `slots` posted, or the
- * same one twice. */
+ * the caller until sl_transport_wait reports the arrival). SL_EINVAL: more than `slots` posted, or posted
+ * twice. */
 sl_status sl_transport_receive(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
                                void *buffer, size_t bytes);
 
-/** Sleeps until the posted message is there; *arrived: its time of publishing. SL_EPEER when the peer is gone
- * or `deadline` (SL_TIME_NEVER: none) passed, or when the message has another size than the posted buffer;
- * the text names the link. SL_EINVAL when it was never posted. */
+/** Sleeps until the posted message has arrived; *arrived: its time of publishing. SL_EPEER if the peer is
+ * gone, if `deadline` (SL_TIME_NEVER: none) has passed, or if the message's size differs from the posted
+ * buffer's; the text names the link. SL_EINVAL if it was never posted. */
 sl_status sl_transport_wait(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
                             sl_time deadline, sl_time *arrived);
 
-/** Hands a message over: the data may be sent from now on (it is copied or sent before this returns or kept
- * until sl_transport_wait_sent; the caller must not change it before that), but counts as ready at `ready`,
- * which may lie in the future: it never arrives before ready + transfer + latency. Never sleeps: when the
- * receiver has not yet given back a place for it, the communication thread publishes it as soon as it has.
- * SL_EINVAL: more than `slots` handed over and not yet waited for, the same one twice, or too large;
+/** Hands a message over. The data may be sent from now on (they are copied or sent before this returns, or
+ * kept until sl_transport_wait_sent; the caller must not change them before that), but count as ready at
+ * `ready`, which may be in the future: the message never arrives before ready + transfer + latency. Never
+ * sleeps: if the receiver has no free slot for it, the communication thread publishes it as soon as there is
+ * one. SL_EINVAL: more than `slots` handed over and not yet waited for, handed over twice, or too large;
  * SL_EPEER: the peer is gone. */
 sl_status sl_transport_send(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
                             const void *data, size_t bytes, sl_time ready);
 
-/** Sleeps until a handed-over message has been published at the receiver, and says when everything happened.
- * Must be called exactly once for each message handed over; it gives the place back. sent->arrive is the time
- * that the receiver's sl_transport_wait reports (on TCP of the receiver's clock: comparable where both share
+/** Sleeps until a handed-over message has been published at the receiver, and returns its times. Must be
+ * called exactly once for each message handed over; it gives the slot back. sent->arrive is the time that
+ * the receiver's sl_transport_wait reports (over TCP, on the receiver's clock: comparable if both share
  * one). */
 sl_status sl_transport_wait_sent(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
                                  sl_time deadline, sl_sent *sent);
@@ -174,13 +173,13 @@ typedef struct sl_message_name {
     uint32_t iteration, index;
 } sl_message_name;
 
-/** The same for whichever of `count` (at most SL_ANY_SENT) handed-over messages has been published first; of
- * several, the first in the list. *which says, and only for that one the call counts. With `deadline` 0 it
- * does not sleep: *which is -1 when none has been. */
+/** The same for the first to be published of `count` (at most SL_ANY_SENT) handed-over messages; of several,
+ * the first in the list. *which is its index, and the call counts only for it. With `deadline` 0 it does not
+ * sleep: *which is -1 if none is published. */
 sl_status sl_transport_wait_any_sent(sl_transport *transport, const sl_message_name *names, int count,
                                      sl_time deadline, int *which, sl_sent *sent);
 
-/** Every wait of this process ends with SL_EPEER from now on (a rank of the run has failed). */
+/** Makes every wait of this process end with SL_EPEER from now on (a rank of the run has failed). */
 void sl_transport_abort(sl_transport *transport);
 
 /** "SCHED_FIFO 10", "slice 100 us" or "normal": the class that the communication thread obtained. */
@@ -188,10 +187,10 @@ const char *sl_transport_scheduling(const sl_transport *transport);
 
 /* ---- the delegated path ----
  *
- * Per peer and direction `count` delegates, each with its own queue in shared memory; message n of a link
- * goes through queue n % count, so receives have to be posted in the order in which the peer sends. All ranks
- * call prepare, exchange their blocks, call start and then use, between two iterations: nothing is posted or
- * under way. A delegate that dies is replaced at once, nothing is lost or doubled. */
+ * There are `count` delegates per peer and direction, each with its own queue in shared memory. Message n of
+ * a link goes through queue n % count, so receives must be posted in the order in which the peer sends. All
+ * ranks call prepare, exchange their blocks, call start and then use, between two iterations: nothing is
+ * posted or under way. A delegate that dies is replaced at once; no message is lost or duplicated. */
 
 #define SL_DELEGATES_MAX 8 /* per peer and direction */
 
@@ -200,12 +199,12 @@ typedef enum sl_transport_path { SL_PATH_DIRECT, SL_PATH_DELEGATED } sl_transpor
 /** Bytes of the block that prepare fills, equal on all ranks. */
 size_t sl_transport_block_bytes(const sl_transport *transport);
 
-/** Makes queues and listening sockets for `count` (1 to 8) delegates per peer and direction, and tells where
- * they are in `block`, for all ranks. SL_EINVAL: no starter, a hub, or prepared already; SL_ESYS. */
+/** Makes queues and listening sockets for `count` (1 to 8) delegates per peer and direction, and writes their
+ * addresses into `block`, for all ranks. SL_EINVAL: no starter, a hub, or prepared already; SL_ESYS. */
 sl_status sl_transport_prepare_delegates(sl_transport *transport, int count, void *block);
 
-/** Starts the delegates and sleeps until every queue towards a peer has a rail. `blocks`: of all ranks, one
- * behind the other. SL_EPEER names the link that has none after `timeout`; SL_ESYS: a delegate cannot be
+/** Starts the delegates and sleeps until every queue towards a peer has a rail. `blocks`: those of all ranks,
+ * concatenated. SL_EPEER names the link that has none after `timeout`; SL_ESYS: a delegate cannot be
  * started. On failure there are no delegates. */
 sl_status sl_transport_start_delegates(sl_transport *transport, const void *blocks, sl_time timeout);
 
@@ -213,27 +212,27 @@ sl_status sl_transport_start_delegates(sl_transport *transport, const void *bloc
  * are no delegates. */
 sl_status sl_transport_use(sl_transport *transport, sl_transport_path path);
 
-/** Ends the delegates; the path has to be direct. Collective: all ranks have waited for what they sent, or a
- * peer's last acknowledgement may be lost. Nothing to do without any. */
+/** Ends the delegates; the path must be direct. Collective: all ranks must have waited for their sends, or a
+ * peer's last acknowledgement may be lost. Does nothing if there are none. */
 sl_status sl_transport_stop_delegates(sl_transport *transport);
 
 typedef enum sl_transport_news_kind {
     SL_TRANSPORT_RAIL_UP,
     SL_TRANSPORT_RAIL_DOWN,
-    SL_TRANSPORT_STRANGER, /* somebody who did not belong was dropped */
-    SL_TRANSPORT_GOODBYE,  /* the delegate at the other end has ended in good order */
-    SL_TRANSPORT_LOST,     /* a queue is given up: every wait on it says why */
-    SL_TRANSPORT_REPLACED  /* a delegate died and has a successor; `text` says how it ended */
+    SL_TRANSPORT_STRANGER, /* a stranger was dropped */
+    SL_TRANSPORT_GOODBYE,  /* the delegate at the other end ended normally */
+    SL_TRANSPORT_LOST,     /* a queue is given up: every wait on it ends with the reason */
+    SL_TRANSPORT_REPLACED  /* a delegate died and was replaced; `text` says how it ended */
 } sl_transport_news_kind;
 
 typedef struct sl_transport_news {
     sl_transport_news_kind kind;
-    int from, to, number; /* which conduit of which link */
+    int from, to, number; /* conduit `number` of link `from` -> `to` */
     int rail;             /* -1: none */
     sl_time time;
     char text[112];
 } sl_transport_news;
 
-/** Takes the next of the news of this rank's delegates and of its direct path to other hosts (number -1; from
- * -1 for a stranger); 0: there are none. Not sorted by time. */
+/** Takes the next event of this rank's delegates and of its direct path to other hosts (number -1; from -1
+ * for a stranger); 0: none. Not sorted by time. */
 int sl_transport_next_news(sl_transport *transport, sl_transport_news *news);

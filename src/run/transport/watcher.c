@@ -95,7 +95,7 @@ static sl_status start(sl_delegate *e) {
 
 static sl_status start_again(void *object);
 
-/* A start that fails counts as a death, and is tried again a little later. */
+/* A start that fails counts as a death, and is retried a little later. */
 static sl_status replace(sl_delegate *e, const char *how) {
     char reason[160];
     if (is_too_many(e->all)) {

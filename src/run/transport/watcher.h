@@ -1,6 +1,6 @@
-/* The watcher: the thread of a trainer that starts its delegates, sleeps on their pidfds and replaces the
- * ones that die, with the same queue, doorbell and sockets. Too many deaths are an error: the queue of the
- * last one is lost, and every wait on it says so. */
+/* The watcher: the trainer's thread that starts its delegates, sleeps on their pidfds and replaces those that
+ * die, with the same queue, doorbell and sockets. Too many deaths are an error: the queue of the last one is
+ * lost, and every wait on it reports this. */
 #pragma once
 
 #include "base/loop.h"
@@ -9,8 +9,8 @@
 
 #define SL_WATCHER_NEWS 64
 
-/* Constant after prepare, but for `started`, which the watcher thread writes under the mutex, and `stream`,
- * which is the compute side's. */
+/* Constant after prepare, except `started`, which the watcher thread writes under the mutex, and `stream`,
+ * which belongs to the compute side. */
 typedef struct sl_delegate {
     sl_delegates *all;
     int peer;
@@ -29,13 +29,13 @@ struct sl_delegates {
     char address[SL_RAILS_MAX][64];
     int page; /* file; -1: none */
     _Atomic uint32_t *settled;
-    int *place; /* [ranks]: how many peers come before; -1: no peer */
+    int *place; /* [ranks]: number of peers before this one; -1: no peer */
     sl_delegate *delegate;
     int delegates;
     /* the watcher's */
     pthread_t thread;
     int running;
-    int control; /* eventfd: the thread shall end */
+    int control; /* eventfd: asks the thread to end */
     sl_loop *loop;
     sl_time *death; /* ring of the last `deaths_most` times */
     uint64_t deaths;
@@ -43,12 +43,12 @@ struct sl_delegates {
     /* Futex word, 0: starting, 1: all are started, 2: failed for `reason`. Watcher: seq_cst, after reason. */
     _Atomic uint32_t phase;
     char reason[192];
-    pthread_mutex_t mutex; /* guards `started` and the news */
+    pthread_mutex_t mutex; /* guards `started` and the events */
     sl_transport_news news[SL_WATCHER_NEWS];
     uint64_t put, taken;
 };
 
-/** Starts the thread and returns when it has started all delegates. SL_ESYS with the reason. */
+/** Starts the thread and returns after it has started all delegates. SL_ESYS with the reason. */
 sl_status sl_watcher_start(sl_delegates *delegates);
 /** Ends the delegates, then the thread. */
 void sl_watcher_end(sl_delegates *delegates);
