@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define END_ESTIMATE SL_SECOND /* of the end of an attempt, until one was measured */
-#define MEASURED 3             /* iterations of an attempt that say what its first took longer */
+#define MEASURED 3             /* iterations of an attempt that show how much longer its first took */
 
 /* ---- who is where ---- */
 
@@ -17,7 +17,7 @@ static sl_status own_host(char *host, size_t size) {
                                             : sl_error_errno(SL_ESYS, "this host has no name that fits");
 }
 
-/* The names of the roster, for ranks that look for their own host among them. */
+/* Shares the names of the roster: each rank looks for its own host among them. */
 static sl_status share_names(sl_trainer *t, sl_roster *names) {
     int count = t->departure->roster.count;
     SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &count, sizeof count));
@@ -111,7 +111,7 @@ static int has_ranks(const sl_trainer *t, int entry) {
     return 0;
 }
 
-/* The entry of the list; -1: the name means nothing. A rank's own name for its host is known, too. */
+/* The entry of the list; -1: unknown name. A rank's own name for its host also works. */
 static int entry_of(const sl_trainer *t, const char *host) {
     int entry = sl_roster_find(&t->departure->roster, host);
     for (int w = 0; w < t->world && entry < 0; w++)
@@ -120,7 +120,7 @@ static int entry_of(const sl_trainer *t, const char *host) {
     return entry;
 }
 
-/* Slots without these hosts. An entry that is named twice is counted once. */
+/* Slots without these hosts. A repeated entry is counted once. */
 static int slots_without(const sl_trainer *t, const char *const *hosts, int count) {
     const sl_roster *roster = &t->departure->roster;
     int slots = sl_roster_slots(roster);
@@ -208,7 +208,7 @@ static sl_status write_order(sl_trainer *t, int done, const char *const *hosts, 
     return status;
 }
 
-/* The leader, once the checkpoint is done with: *go says whether the attempt ends. */
+/* The leader, after the checkpoint: *go is 1 if the attempt ends. */
 static sl_status order(sl_trainer *t, int done, const char *const *hosts, int count, const char *why,
                        sl_time began, int *go) {
     char names[256], decided[128], text[512];
@@ -257,7 +257,7 @@ static sl_time positive(sl_time time) {
     return time > 0 ? time : 0;
 }
 
-/* From when it was decided to the end of the first iteration, less what the next ones take. */
+/* From the decision to the end of the first iteration, minus the time of the next ones. */
 static sl_roster_cost cost_of(const sl_roster_move *move, const sl_time *begun) {
     sl_time second = positive(begun[2] - begun[1]), third = positive(begun[3] - begun[2]);
     sl_roster_cost cost = {.iteration = move->iteration,
@@ -269,7 +269,7 @@ static sl_roster_cost cost_of(const sl_roster_move *move, const sl_time *begun) 
     return cost;
 }
 
-/* A disk that is full now is no reason to end: the next decision then goes by an estimate. */
+/* A full disk now is no reason to end: the next decision then uses an estimate. */
 static sl_status conclude(sl_trainer *t, int next) {
     sl_roster *roster = &t->departure->roster;
     const sl_roster_cost cost = roster->last = cost_of(&roster->move, t->departure->begun);
@@ -296,7 +296,7 @@ static sl_status measure(sl_trainer *t, int next) {
 
 /* ---- by hand ---- */
 
-/* One that the run does not use any more was left already, by an attempt before or by a failed test. */
+/* An unused host was already left by an earlier attempt or because of a failed test. */
 static int is_out(const sl_trainer *t, const char *host) {
     int entry = t->departure->never[0] ? -1 : entry_of(t, host);
     return entry >= 0 && !sl_roster_uses(&t->departure->roster.host[entry]);

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Of a fault that is narrowed down to replicas or tensor ranks. */
+/* Whether `home` matches a fault that is limited to replicas or tensor ranks. */
 static int is_place(const sl_fault *f, sl_run_position home) {
     return (f->replica < 0 || f->replica == home.replica) && (f->tensor < 0 || f->tensor == home.tensor);
 }
@@ -26,7 +26,7 @@ static int is_on(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_r
     return t && sl_departure_is_on(t, sl_run_world_rank(run, home), f->host);
 }
 
-/* A link that is slow at a host's end is as it should be between others. */
+/* A link that is slow at a host's end is normal between other hosts. */
 static int is_at_host(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_run_position from,
                       sl_run_position to) {
     return !f->host || is_on(f, run, t, from) || is_on(f, run, t, to);
@@ -34,8 +34,8 @@ static int is_at_host(const sl_fault *f, const sl_run *run, const sl_trainer *t,
 
 /* ---- network cards ---- */
 
-/* Words of a card, sent and received: of each process by its home, then of the host that a fault is the first
- * to name. */
+/* Words of a card, sent and received: of each process by its home, then of the host that this fault is the
+ * first to name. */
 static size_t wires_of(const sl_run *run, int card) {
     return 2 * (size_t)(sl_run_ranks(run) + card);
 }
@@ -78,7 +78,7 @@ static void pass(const sl_fault *f, const sl_trainer *t, size_t word, sl_link_em
     link->wires += i == link->wires;
 }
 
-/* What two processes on one host send each other does not pass the host's card. */
+/* Messages between two processes of one host do not pass the host's card. */
 static void pass_card(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_run_position from,
                       sl_run_position to, sl_link_emulation *link) {
     const sl_run_position end[2] = {from, to};
@@ -174,7 +174,7 @@ static int has_ranks(const sl_trainer *t, const char *host) {
     return 0;
 }
 
-/* Where a fault happens, of several replicas or tensor ranks. */
+/* Names the place of a fault if there are several replicas or tensor ranks. */
 static void name_place(const sl_trainer *t, const sl_fault *f, sl_event *event) {
     int at = 0;
     const int size = sizeof event->seen;
@@ -216,7 +216,7 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
             sl_text_format(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
         name_place(t, f, &event);
         SL_TRY(sl_journal_event(t->journal, &event));
-        if (f->kill >= 0) /* the next attempt reads it, so that nobody is killed twice */
+        if (f->kill >= 0) /* the next attempt reads it, so that no rank is killed twice */
             sl_journal_flush(t->journal);
     }
     return SL_OK;

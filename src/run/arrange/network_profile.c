@@ -13,8 +13,8 @@ int sl_network_profile_most(const sl_run *run) {
     return data * tensor * run->parallel.stages + pipeline * tensor * (data * (data - 1) / 2);
 }
 
-/* The pairs of one round of a tournament of `teams`, an even number: one stands still, the others go round
- * (a circle is as old as tournaments: Kirkman 1847). */
+/* The pairs of one round of a tournament of `teams`, an even number: one is fixed, the others rotate (the
+ * circle method, Kirkman 1847). */
 static sl_ping_pair meet(int teams, int round, int match) {
     const int circle = teams - 1;
     if (match == 0)
@@ -72,8 +72,8 @@ sl_status sl_network_profile_pairs(const sl_run *run, sl_ping_pair *pairs, int *
 
 /* ---- messages ---- */
 
-/* Peers are world ranks: one of the same pipeline is reached by the transport, one of another replica by the
- * data group. */
+/* Peers are world ranks: the transport reaches those of the same pipeline, the data group those of another
+ * replica. */
 typedef struct ways {
     const sl_run *run;
     const sl_groups *groups;
@@ -146,7 +146,7 @@ static sl_status keep(sl_trainer *t, const pair_profiling *p) {
     return SL_OK;
 }
 
-/* Gathers what all ranks saw; the leader makes its table. */
+/* Gathers the results of all ranks; the leader makes its table. */
 static sl_status collect(sl_trainer *t, pair_profiling *p, int halves) {
     const size_t most = 2 * (size_t)p->count * SL_PING_MAX;
     size_t sum = 0;
@@ -231,7 +231,7 @@ static void put_speed(const sl_network_link *link, char *text, size_t size) {
         snprintf(text + at, size - (size_t)at, ", %.3g Gbit/s", 8 / link->per_byte);
 }
 
-/* By the seats that the ends had when the attempt began, as the run file names them. */
+/* Names the ends by their seats when the attempt began, as the run file does. */
 static void describe(const sl_trainer *t, char *text, size_t size) {
     const sl_network_link *neighbours = slowest(&t->network, 0), *replicas = slowest(&t->network, 1);
     char speed[64], more[32] = "";

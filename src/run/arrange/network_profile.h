@@ -1,17 +1,17 @@
-/* The network of a running job, measured on request and from time to time: every link of a pipeline in use,
- * and every pair of processes that hold the same stages, whether or not they are slow now. What the sums over
- * replicas take tells that some link of a stage is slow, but not which, and nothing of those that nobody
- * uses; who decides about the topology wants to know both.
+/* The network of a running job, measured on request and periodically: every link of a pipeline in use, and
+ * every pair of processes that hold the same stages, slow or not. The times of sums over replicas show that
+ * some link of a stage is slow, but not which, and nothing about unused links; decisions about the topology
+ * need both.
  *
  * The ping test of run/journal/ping.h, over the path in use: the transport's for pipelines, the data group's
- * messages for replicas, so what is emulated there holds here. Pairs without a rank in common go at the same
- * time: neighbours of a pipeline in 2 rounds (3 where they form a ring of an odd number), D replicas in D - 1
- * rounds (D if D is odd). A round takes a few milliseconds, or where a link is slow SL_NETWORK_BUDGET, if not
- * longer until its messages have gone there and back four times; they are of SL_NETWORK_BYTES, or where
- * that is smaller of a stage's message (between stages) or of a replica's share of a sum (between replicas).
+ * messages for replicas, so their emulation applies here. Pairs without a common rank run at the same time:
+ * neighbors of a pipeline in 2 rounds (3 if they form a ring of an odd number), D replicas in D - 1 rounds (D
+ * if D is odd). A round takes a few milliseconds, or on a slow link SL_NETWORK_BUDGET, or longer until its
+ * messages have gone there and back four times. They are of SL_NETWORK_BYTES, or if smaller, of a stage's
+ * message (between stages) or of a replica's share of a sum (between replicas).
  *
- * It happens between two iterations and is part of none: `period` of the iteration before does not count it,
- * and no op, message or sum of an iteration is under way. */
+ * It happens between two iterations and is part of neither: the `period` of the previous iteration excludes
+ * it, and no op, message or sum of an iteration is under way. */
 #pragma once
 
 #include "run/file/run.h"
@@ -22,7 +22,7 @@
 
 struct sl_trainer;
 
-/* A direction between two processes. */
+/* One direction between two processes. */
 typedef struct sl_network_link {
     int from, to;    /* homes: world ranks when the attempt began (sl_trainer.home) */
     int replicas;    /* 1: of one stage in two replicas; 0: neighbours in a pipeline */
@@ -30,25 +30,25 @@ typedef struct sl_network_link {
     double per_byte; /* beta, ns; 0: too fast to tell */
 } sl_network_link;
 
-/* What was found last. */
+/* The latest measurement. */
 typedef struct sl_network_profile {
     sl_network_link *link; /* [links], on the leader only */
     int links;
-    sl_time at, took; /* when it was over (0: never measured), and how long it took */
+    sl_time at, took; /* time of its end (0: never measured), and its duration */
 } sl_network_profile;
 
-/** What is measured: *count pairs of world ranks in the order in which they go (neighbours, then replicas),
- * and the round of each: pairs of a round have no rank in common. Room for sl_network_profile_most(run) of
- * either. Pure; SL_ENOMEM. */
+/** The pairs to measure: *count pairs of world ranks in the order in which they run (neighbors, then
+ * replicas), and the round of each: pairs of a round have no common rank. Room for
+ * sl_network_profile_most(run) of either. Pure; SL_ENOMEM. */
 int sl_network_profile_most(const sl_run *run);
 sl_status sl_network_profile_pairs(const sl_run *run, sl_ping_pair *pairs, int *round, int *count);
 
-/** Measures. Collective over the world, between two iterations, of which `iteration` comes next: links are
- * as they will be then. The leader's t->network is new, and an event `profile` says what was slowest.
- * SL_EPEER, SL_ENOMEM. */
+/** Measures. Collective over the world, between two iterations; `iteration` comes next, and links are
+ * emulated as of it. Updates the leader's t->network; an event `profile` names the slowest link. SL_EPEER,
+ * SL_ENOMEM. */
 sl_status sl_network_profile_measure(struct sl_trainer *t, int iteration);
 
-/** The leader: whether it is time again (adaptation.profile_every_s). */
+/** The leader: whether the next measurement is due (adaptation.profile_every_s). */
 int sl_network_profile_due(const struct sl_trainer *t);
 
 void sl_network_profile_free(sl_network_profile *network);

@@ -50,7 +50,7 @@ static sl_event_kind kind_of(sl_transport_news_kind kind) {
     return kind == SL_TRANSPORT_REPLACED ? SL_EVENT_REPLACED : SL_EVENT_RAIL;
 }
 
-/* What belongs to starting and stopping is no event: the change of path is one already. */
+/* Routine events of starting and stopping are dropped: the change of path is one event already. */
 static int is_routine(const sl_transport_news *news, const sl_trainer *t) {
     return news->kind == SL_TRANSPORT_GOODBYE ||
            (news->kind == SL_TRANSPORT_RAIL_UP && news->time < t->path_settled);

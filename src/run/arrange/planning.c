@@ -20,7 +20,7 @@ static sl_status read_order(const char *file, const sl_problem *problem, sl_plan
     return status;
 }
 
-/* The replica's question; the same on all ranks, which know the sizes[ranks] of all. */
+/* The replica's problem; the same on all ranks, which know sizes[ranks] of all. */
 static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding_sizes *sizes,
                               sl_problem *problem) {
     double *forward, *backward, *fixed;
@@ -43,7 +43,8 @@ static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding
     return status;
 }
 
-/* An order that was made for as many microbatches. *taken 0: it holds too much, or does not fit. */
+/* Takes an order made for the same number of microbatches. *taken 0: it needs too much memory, or does not
+ * fit. */
 static sl_status take_order(const sl_plan *from, int fits, sl_trainer_replica *mine, int *taken) {
     *taken = 0;
     if (!fits)
@@ -57,9 +58,9 @@ static sl_status take_order(const sl_plan *from, int fits, sl_trainer_replica *m
     return status == SL_ENOMEM ? status : SL_OK;
 }
 
-/* Replicas that have as many microbatches as one before them run its order, and those of an arrangement that
- * of one in the arrangement before. An order from a file is for its number of microbatches; for another one a
- * plan is made. */
+/* A replica with as many microbatches as an earlier one runs that one's order; in an arrangement, also that
+ * of one in the previous arrangement. An order from a file is for its number of microbatches; for another
+ * number a plan is made. */
 static sl_status plan_replica(sl_trainer *t, const sl_trainer_replica *before, const sl_plan *const *given,
                               int replica) {
     const char *schedule = t->run->schedule;

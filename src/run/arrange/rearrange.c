@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-/* What a change needs to know: the same on all ranks but for `before` and `delegates`. */
+/* The data of a change: the same on all ranks except `before` and `delegates`. */
 typedef struct seat_change {
     int *home, *split; /* [world], [data] from now on */
-    int *was;          /* [world] the world rank that the process at each seat had so far */
-    int rank;          /* that this process takes */
+    int *was;          /* [world] the previous world rank of the process at each seat */
+    int rank;          /* taken by this process */
     sl_groups before;
     int delegates;
-    sl_trainer_replica *replica; /* those of the arrangement before, on the rank that leads */
+    sl_trainer_replica *replica; /* those of the previous arrangement, on the leader */
     sl_rearranged took;
     sl_time phase; /* when the phase at hand began */
 } seat_change;
@@ -75,7 +75,7 @@ static int changes_nothing(const sl_trainer *t, const seat_change *c) {
 
 /* ---- the phases ---- */
 
-/* All ranks together, so that the leader's times are those of all. */
+/* All ranks together, so that the leader's times cover all ranks. */
 static sl_status end_phase(sl_trainer *t, seat_change *c, sl_time *time) {
     SL_TRY(sl_group_barrier(t->groups.world));
     sl_time now = sl_clock_now(t->clock);

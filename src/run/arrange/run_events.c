@@ -20,7 +20,7 @@ sl_status sl_run_events_add(sl_trainer *t, sl_event *event, int replica) {
     return SL_OK;
 }
 
-/* An iteration's line waits until the next begin tells its period. */
+/* An iteration's line is written when the next begin gives its period. */
 sl_status sl_run_events_flush(sl_trainer *t, sl_time next_begin) {
     if (t->pending.timeline == NULL)
         return SL_OK;

@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The transport of a rank's pipeline: who is where, and the connections to those that it talks to. */
+/* The transport of a rank's pipeline: the addresses of its ranks, and the connections to its peers. */
 
 _Static_assert(SL_RUN_RAILS_MAX <= SL_TRANSPORT_RAILS, "what a run file may name can be opened");
 
-/* Most messages of an iteration from one rank to another: each pair of neighbouring stages on two ranks sends
- * an activation there and a gradient back for every microbatch. The same on all ranks. */
+/* Max. messages of an iteration from one rank to another: for every microbatch, each pair of neighboring
+ * stages on two ranks sends an activation there and a gradient back. The same on all ranks. */
 static sl_status count_messages(const sl_problem *p, int *most) {
     int *count;
     SL_TRY(sl_alloc(&count, (size_t)p->ranks * (size_t)p->ranks, sizeof *count));
@@ -31,8 +31,7 @@ static sl_status count_messages(const sl_problem *p, int *most) {
     return SL_OK;
 }
 
-/* The rails of this rank, whether or not it has peers on other hosts: a name that is wrong is so everywhere.
- */
+/* Opens the rails of this rank even without peers on other hosts, so that a wrong name always fails. */
 static sl_status listen_on_rails(const sl_run *run, sl_transport_address *mine, int *sockets) {
     sl_status status =
         sl_transport_listen_rails((const char *const *)run->network.rail, run->network.rails, mine, sockets);
@@ -41,8 +40,8 @@ static sl_status listen_on_rails(const sl_run *run, sl_transport_address *mine, 
     return sl_error(SL_EINVAL, "'network.rails': %s", sl_error_text());
 }
 
-/* Where each rank of the world is; those of this pipeline into addresses[ranks]. Without peers nobody
- * listens. */
+/* Gathers the address of each rank of the world; those of this pipeline go into addresses[ranks]. Without
+ * peers, ranks do not listen. */
 static sl_status exchange_addresses(sl_trainer *t, const sl_transport_address *mine,
                                     sl_transport_address *addresses) {
     sl_transport_address *all;
@@ -146,8 +145,8 @@ static sl_status open_gathered(sl_trainer *t) {
 }
 
 static sl_status open_records(sl_trainer *t) {
-    /* F, I, W in parts, two messages and four moves to host memory or back, and a reduction and an update a
-     * stage; twice, so that none is lost. SL_MAX_OPS keeps it within bounds. */
+    /* F, I, W in parts, two messages, four moves to or from host memory, and a reduction and an update per
+     * stage; twice, so that none is lost. SL_MAX_OPS bounds it. */
     uint32_t capacity = 64, stages = (uint32_t)(t->problem.stages / t->ranks), most = 0;
     for (int r = 0; r < t->run->parallel.data; r++)
         if ((uint32_t)t->run->batch.split[r] > most)
@@ -194,8 +193,8 @@ static sl_status open_replicas(sl_trainer *t) {
 
 /* ---- programs ---- */
 
-/* Receives are posted by what the problem predicts, with the longest op as margin; every rank comes to the
- * same times. */
+/* Receives are posted at the times that the problem predicts, with the longest op as margin; every rank
+ * computes the same times. */
 static sl_status post_receives(const sl_problem *p, const sl_program *program, int32_t *post) {
     sl_timeline predicted;
     sl_time *times, margin = 0;
@@ -232,8 +231,8 @@ sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
     return SL_OK;
 }
 
-/* What ZeRO's gather of a stage's weights takes over a slow link between replicas; the stage's first F waits
- * for it. A card may have to let those of all processes through. */
+/* Time of ZeRO's gather of a stage's weights over a slow link between replicas; the stage's first F waits for
+ * it. A card may carry the gathers of all processes. */
 static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
     const int times = fault->nic ? t->world : 1;
     size_t most = 0;

@@ -133,7 +133,7 @@ static sl_status decode(const uint8_t *b, sl_wire *f) {
     }
     if (f->kind == SL_WIRE_STATE)
         SL_TRY(decode_state(b, f));
-    /* Whatever the kind does not use is 0: the bytes are those that encoding gives, or none of ours. */
+    /* Unused fields must be 0: any bytes that differ from our encoding are rejected. */
     uint8_t again[SL_WIRE_BYTES];
     sl_wire_encode(f, again);
     return memcmp(again, b, SL_WIRE_BYTES) ? sl_error(SL_EPEER, "a frame with bytes that its kind lacks")

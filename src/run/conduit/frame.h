@@ -1,10 +1,10 @@
 /* Frames of a conduit on a byte stream (TCP or a unix socket): a header of 96 bytes, little-endian, and after
  * the header of a CHUNK its `bytes` of payload; no other kind has one. Encoding and decoding are pure.
  *
- * The header carries a checksum of itself, a CHUNK's also one of its payload (XXH3, 64 bits). A header that
- * is not exactly what sl_wire_encode would write is refused, and the stream behind it cannot be trusted: the
- * caller closes the connection. A payload with another checksum is thrown away (sl_receiver_rail_down), never
- * finished.
+ * The header carries a checksum of itself; that of a CHUNK also one of its payload (XXH3, 64 bits). A header
+ * that differs from the output of sl_wire_encode is rejected, and the rest of the stream cannot be trusted:
+ * the caller closes the connection. A payload with a wrong checksum is discarded (sl_receiver_rail_down),
+ * never finished.
  *
  *   offset  CHUNK              ACK       STATE              BEAT, BYE
  *   0       magic (4), version (2), kind (1), flags (1)
@@ -19,7 +19,7 @@
  *   80                                   count (4)
  *   88      checksum of bytes 0 to 87
  *
- * What a kind does not use is 0. */
+ * Unused fields of a kind are 0. */
 #pragma once
 
 #include "run/conduit/conduit.h"
@@ -30,16 +30,16 @@
 typedef enum sl_wire_kind {
     SL_WIRE_CHUNK = 1,
     SL_WIRE_ACK,   /* a chunk is received */
-    SL_WIRE_STATE, /* what is published and may be sent; when messages were published */
+    SL_WIRE_STATE, /* published count, limit, and times of publishing */
     SL_WIRE_BEAT,  /* "alive" */
-    SL_WIRE_BYE    /* "closed in good order" */
+    SL_WIRE_BYE    /* "closed normally" */
 } sl_wire_kind;
 
 /* Flags of a CHUNK. */
-#define SL_WIRE_DUE 1u  /* `due` says when to publish, on the clock that both ends share */
+#define SL_WIRE_DUE 1u  /* `due` is the time of publishing, on the clock that both ends share */
 #define SL_WIRE_HELD 2u /* the sender holds the last chunk back until due: publish as soon as complete */
 
-/* A frame; each kind uses the fields in its comment, the others are 0 after decoding. */
+/* A frame; each kind uses the fields that name it in their comments, the others are 0 after decoding. */
 typedef struct sl_wire {
     sl_wire_kind kind;
     uint8_t flags;                /* CHUNK */
@@ -60,7 +60,7 @@ uint64_t sl_wire_checksum(const void *payload, size_t bytes);
 /** Writes the header. Fields that the kind does not use need not be set. */
 void sl_wire_encode(const sl_wire *frame, uint8_t bytes[SL_WIRE_BYTES]);
 
-/** SL_EPEER, with the reason: not a header that sl_wire_encode writes, a chunk that lies outside of its
- * message, or a state that contradicts itself. *frame is then all zero. Whether a chunk fits this conduit is
- * for sl_receiver_begin to say; `chunk.bytes` is at most what a caller with a bound of its own accepts. */
+/** SL_EPEER, with the reason: not a header that sl_wire_encode writes, a chunk outside of its message, or a
+ * state that contradicts itself. *frame is then all zero. sl_receiver_begin checks whether a chunk fits this
+ * conduit; `chunk.bytes` is not bounded here. */
 sl_status sl_wire_decode(const uint8_t bytes[SL_WIRE_BYTES], sl_wire *frame);

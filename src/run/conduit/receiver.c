@@ -1,7 +1,7 @@
-/* The receiving half of a conduit: a ring of `window` messages behind `published`, each with a bitmap of the
- * chunks that are here. Message n uses entry n % window; as only published <= n < limit <= published + window
- * is ever taken, an entry belongs to one message at a time, and a chunk of an earlier one is known by its
- * number before an entry is looked at. */
+/* The receiving half of a conduit: a ring of `window` messages after `published`, each with a bitmap of the
+ * received chunks. Message n uses entry n % window. Only published <= n < limit <= published + window is ever
+ * taken, so an entry belongs to one message at a time, and a chunk of an earlier one is recognized by its
+ * number before an entry is read. */
 #include "base/memory.h"
 #include "run/conduit/conduit.h"
 
@@ -75,7 +75,7 @@ static uint64_t *bits_of(const sl_receiver *r, uint64_t number) {
     return r->bitmap + (size_t)(number % r->config.window) * r->words;
 }
 
-/* What a chunk says of itself must follow from its index, the chunk size and its message's bytes. */
+/* A chunk's fields must follow from its index, the chunk size and its message's bytes. */
 static sl_status check(const sl_receiver *r, const sl_chunk *c) {
     uint64_t size = r->config.chunk_bytes;
     if (c->total > r->config.total_most)

@@ -1,11 +1,11 @@
 /* The sending half of a conduit. Every chunk of a message in the window is in one of four states: fresh (its
  * index is not below the message's `next`), under way (in the list of the rail that it was last sent on, in
- * the order of sending), to be sent again (a bit in the message's `again`), or acknowledged. A bitmap over
- * the window says which messages have something to send, so that the oldest is found without a search.
+ * the order of sending), to be resent (a bit in the message's `again`), or acknowledged. A bitmap over the
+ * window marks the messages that have something to send, so that the oldest is found without a search.
  *
- * A rail delivers and acknowledges in the order of sending. So what waits behind chunks that are being
- * acknowledged is only slow, and is not sent again; `resend_after` is counted from the last acknowledgement
- * on its rail, unless one that was sent later has been acknowledged already: then it is lost. */
+ * A rail delivers and acknowledges in the order of sending. So chunks that wait for earlier ones to be
+ * acknowledged are only slow, and are not resent; `resend_after` counts from the last acknowledgement on the
+ * rail. If a chunk that was sent later has already been acknowledged, the earlier one is lost. */
 #include "base/memory.h"
 #include "run/conduit/conduit.h"
 
@@ -22,7 +22,7 @@ typedef struct flight { /* a chunk */
     uint32_t index;
     int8_t rail; /* that it is under way on; -1: none */
     uint8_t acknowledged;
-    uint8_t repeated; /* sent more than once: which sending is acknowledged is then not known */
+    uint8_t repeated; /* sent more than once: an acknowledgement does not show which sending arrived */
 } flight;
 
 typedef struct outgoing { /* a message */
@@ -268,7 +268,7 @@ void sl_sender_acknowledge(sl_sender *sender, uint64_t epoch, uint64_t message, 
     if (!sender->known || epoch != sender->epoch || !in_window(sender, message))
         return;
     outgoing *m = entry(sender, message);
-    if (index >= m->next) /* never sent to this receiver by us: sent and acknowledged in its turn */
+    if (index >= m->next) /* not sent to this receiver by us: will be sent and acknowledged in its turn */
         return;
     flight *f = &m->flight[index];
     if (f->acknowledged)
@@ -284,7 +284,7 @@ void sl_sender_acknowledge(sl_sender *sender, uint64_t epoch, uint64_t message, 
     note_ready(sender, message);
 }
 
-/* Leaves the window: nothing of it is under way or waits. */
+/* Leaves the window: none of it is under way or waiting. */
 static void forget(sl_sender *s, uint64_t number) {
     outgoing *m = entry(s, number);
     for (uint32_t i = 0; i < m->next; i++)
@@ -298,7 +298,7 @@ static void learn_published(sl_sender *s, uint64_t published) {
         forget(s, s->published);
 }
 
-/* From now on we send to this receiver, of which nothing is known but what it has published. */
+/* Switches to this receiver, of which only the published count is known. */
 static void turn_to(sl_sender *s, uint64_t epoch) {
     if (s->known && s->epoch == epoch)
         return;
@@ -364,7 +364,7 @@ void sl_sender_rail_down(sl_sender *sender, int number) {
         if (r->up && (!latest || r->came > latest->came))
             latest = r;
     }
-    if (latest) /* what came up last was a dead receiver's handshake; this one lives */
+    if (latest) /* the latest was a dead receiver's handshake; this one lives */
         turn_to(sender, latest->epoch);
 }
 
