@@ -1,9 +1,8 @@
-/* The agent of a node: reads the rings and looks at the gates of the processes that this node's probes serve,
- * finds each rank's iterations, and does what the controller asks for: profiles, holds, raises, validation
- * processes.
+/* The agent of a node: reads the rings and gates of the processes that this node's probes serve, finds each
+ * rank's iterations, and does what the controller orders: profiles, holds, raises, validation processes.
  *
- * It is stepped by its caller (`slackline watch`), which sleeps in between; a step does what is due and never
- * waits for anybody but the store. Nothing that happens here can stop the program that is watched. */
+ * Its caller (`slackline watch`) steps it and sleeps in between; a step does what is due and waits only for
+ * the store. Nothing here can stop the watched program. */
 #pragma once
 
 #include "base/status.h"
@@ -14,10 +13,10 @@ typedef struct sl_agent sl_agent;
 
 typedef struct sl_agent_config {
     const char *folder;    /* of this node's rings and gates (SLACKLINE_PROBE); need not exist yet */
-    const char *node;      /* its name, unlike that of every other node of the job */
-    sl_store *store;       /* the caller's; used by the agent alone from now on */
+    const char *node;      /* its name, unique among the nodes of the job */
+    sl_store *store;       /* the caller's; from now on only the agent uses it */
     const char *store_url; /* for the processes that it starts */
-    const char *key;       /* the same; NULL: they seal nothing */
+    const char *key;       /* the same; NULL: they do not seal */
     const char *job;
     const char *record; /* folder for call logs of each rank (CSV), NULL: none */
     int validate;       /* 0: never start a validation here */
@@ -25,15 +24,15 @@ typedef struct sl_agent_config {
 
 /** SL_EINVAL, SL_ENOMEM. */
 sl_status sl_agent_open(const sl_agent_config *config, sl_agent **agent);
-/** Releases every hold, ends what it started. NULL is fine. */
+/** Releases every hold, ends its processes. NULL is fine. */
 void sl_agent_close(sl_agent *agent);
 
-/** Does what is due; *next is when it wants to be called again (CLOCK_MONOTONIC). Trouble with the store or
- * with a process is not an error: it is told through the store, or once on the log. SL_ENOMEM. */
+/** Does what is due; *next is the time of the next call (CLOCK_MONOTONIC). Trouble with the store or with a
+ * process is not an error: it is reported through the store, or once in the log. SL_ENOMEM. */
 sl_status sl_agent_step(sl_agent *agent, sl_time now, sl_time *next);
 
-/** Whether any process has made a call that was read. */
+/** Whether a call of any process has been read. */
 int sl_agent_saw_calls(const sl_agent *agent);
 
-/** Why calls of the program cannot be read (another version of the probe makes them); "" while they can. */
+/** Why the program's calls cannot be read (its probe is another version); "" if they can. */
 const char *sl_agent_trouble(const sl_agent *agent);

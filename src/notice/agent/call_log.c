@@ -46,8 +46,8 @@ static void give_up(sheet *s, const char *path) {
     s->file = NULL;
 }
 
-/* A rank's later process (the command ran the program again) has a file of its own, also one that has the
- * same process id. */
+/* A rank's later process (the command ran the program again) has its own file, even if it has the same
+ * process id. */
 static void begin(sl_call_log *log, sheet *s, int rank) {
     char path[4200], thread[32] = "", more[64] = "";
     if (s->thread > 0)

@@ -1,4 +1,4 @@
-/* The call logs of `watch --record`: one CSV a thread of a rank, which `slackline detect` reads. */
+/* The call logs of `watch --record`: one CSV per thread of a rank, which `slackline detect` reads. */
 #pragma once
 
 #include "base/status.h"
@@ -8,16 +8,16 @@ typedef struct sl_call_log sl_call_log;
 
 /** Makes the folder. SL_ESYS, SL_ENOMEM. */
 sl_status sl_call_log_open(const char *folder, sl_call_log **log);
-/** Writes what is left and closes. NULL is fine. */
+/** Writes the rest and closes. NULL is fine. */
 void sl_call_log_close(sl_call_log *log);
 
-/** Calls of one ring; other kinds of records are left out. Trouble with a file is told once and ends it.
- * SL_ENOMEM. */
+/** Adds calls of one ring; other kinds of records are left out. An error of a file is reported once and ends
+ * it. SL_ENOMEM. */
 sl_status sl_call_log_add(sl_call_log *log, const sl_ring_source *source, int rank, const sl_call *calls,
                           size_t count);
 
 /** A process has ended: closes its files. */
 void sl_call_log_end(sl_call_log *log, uint64_t process);
 
-/** Files are whole up to now. */
+/** Writes all files up to now. */
 void sl_call_log_flush(sl_call_log *log);

@@ -1,13 +1,13 @@
-/* The agent's side of a hold: the gates of its node's processes, held, raised, looked at and released.
- *
- * The deadline is in the gates: whatever becomes of agent, controller and store, each rank goes on at it by
- * its own clock. A gate is a file PID-ID.gate that the probe makes with the first call of a process. */
+/* The agent's side of a hold: holds, raises, views and releases the gates of its node's processes. The
+ * deadline is in the gates: whatever happens to agent, controller and store, each rank resumes at the
+ * deadline by its own clock. A gate is a file PID-ID.gate that the probe makes at the first call of a
+ * process. */
 #pragma once
 
 #include "base/status.h"
 #include "notice/message/messages.h"
 
-/* No deadline beyond this is believed: it would be a clock that is not understood. */
+/* A later deadline is rejected: the clock would be misunderstood. */
 #define SL_HOLD_LONGEST (60 * SL_SECOND)
 
 typedef struct sl_holds {
@@ -23,20 +23,19 @@ typedef struct sl_holds {
 } sl_holds;
 
 /** Maps the gates of these processes and holds them until `deadline` (this node's CLOCK_MONOTONIC). *trouble
- * is "" or says why one of them cannot be held (then none is). SL_ENOMEM. */
+ * is "" or why one of them cannot be held (then none is). SL_ENOMEM. */
 sl_status sl_holds_begin(sl_holds *holds, int64_t round, const sl_process_id *process, size_t processes,
                          sl_time deadline, char *trouble, size_t trouble_size);
 
-/** Raises targets: an array of [rank, communicator, source, destination, tag, kind, target]; those of other
- * nodes' ranks are passed over. Parked threads look again. 0; -1: it is no such array, and nothing is done.
- */
+/** Raises targets: an array of [rank, communicator, source, destination, tag, kind, target]; ignores those of
+ * other nodes' ranks. Parked threads look again. 0; -1: not such an array, and nothing is done. */
 int sl_holds_raise(sl_holds *holds, const json_t *raises);
 
-/** One look at each gate, appended to the log of views. SL_EPEER, SL_ENOMEM. */
+/** Takes one view of each gate and appends it to the log of views. SL_EPEER, SL_ENOMEM. */
 sl_status sl_holds_look(sl_holds *holds, sl_store *store, const char *node, int look);
 
 /** Ends the hold, if there is one. */
 void sl_holds_end(sl_holds *holds);
 
-/** Ends it and frees what it used. */
+/** Ends the hold and frees its memory. */
 void sl_holds_close(sl_holds *holds);

@@ -26,9 +26,9 @@ static sl_status environment(char ***variables) {
     return SL_OK;
 }
 
-/* A file in memory that holds `text`, for a child that is told its name: neither the list of processes nor
- * the environment shows what is in it, and it can be read as often as the child becomes another program.
- * Above the places that children find theirs at; -1. */
+/* A file in memory that holds `text`, for a child that gets its name: neither the list of processes nor the
+ * environment shows its content, and it can be read again after the child executes another program. Above the
+ * descriptors at which children find theirs; -1. */
 static int secret_file(const char *text) {
     size_t length = strlen(text);
     int low = memfd_create("slackline", MFD_CLOEXEC);

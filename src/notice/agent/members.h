@@ -1,7 +1,8 @@
-/* The validation processes that an agent has started: `slackline validate --join ...`, one for each rank of
- * its node that takes part in a round. They are this process's children and end with their round, or with it.
- * The store's URL may have a password, and the job's key is nobody else's business: they go to them in files
- * in memory (--join @/dev/fd/3 --key @/dev/fd/4). */
+/* The validation processes of an agent: `slackline validate --join ...`, one per rank of its node that takes
+ * part in a round. They are this process's children and end with their round, or with it.
+ *
+ * The store's URL may contain a password, and the job's key is secret: both are passed in files in memory
+ * (--join @/dev/fd/3 --key @/dev/fd/4). */
 #pragma once
 
 #include "base/status.h"
@@ -13,29 +14,27 @@ typedef struct sl_members {
     sl_subprocess *child; /* [children] */
     size_t children, capacity;
     int64_t round;
-    sl_time until;    /* then they are ended */
-    sl_time patience; /* with killed ones that do not end; 0: 2 s, for the agent has more to do */
+    sl_time until;    /* time at which they are ended */
+    sl_time patience; /* wait for killed ones that do not end; 0: 2 s, because the agent has other work */
 } sl_members;
 
 typedef struct sl_member {
     int64_t round;
-    int member, members; /* this one of all */
-    int rank, pid;       /* the process that it stands beside */
+    int member, members; /* its number, and their count */
+    int rank, pid;       /* the watched process that it accompanies */
     int gemm;            /* its device is tested */
-    int64_t deadline_ms; /* from now on: no repeat begins that could end behind it */
+    int64_t deadline_ms; /* from now: no repeat starts that might end after it */
     const char *links;   /* "0-1,1-2" of ranks; "": those of a ring */
     const char *store_url, *job;
-    const char *key; /* NULL: nothing is sealed */
+    const char *key; /* NULL: no sealing */
 } sl_member;
 
-/** Starts one. A failure is told on the log and is no error: the round then ends by its own limits.
- * SL_ENOMEM.
- */
+/** Starts one. A failure is logged and is not an error: the round then ends by its own limits. SL_ENOMEM. */
 sl_status sl_members_start(sl_members *members, const sl_member *member, sl_time until);
 
-/** Buries those that have ended; ends those that are late. */
+/** Reaps those that have ended; ends those that are late. */
 void sl_members_look(sl_members *members, sl_time now);
 
-/** Ends all of them. Those that do not end are told on the log and left behind. */
+/** Ends all of them. Those that do not end are logged and left behind. */
 void sl_members_end(sl_members *members);
 void sl_members_close(sl_members *members);

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long a process wanted a processor and had none, as the system says (/proc/PID/task/TID/schedstat): what
- * co-located load or a quota took from it, but neither waiting for others nor computing slowly. */
+/* How long a process wanted a processor and had none, from the system (/proc/PID/task/TID/schedstat): what
+ * co-located load or a quota took from it, but neither waiting for others nor slow computing. */
 
 static sl_time starved_thread(int pid, const char *thread) {
     char path[320];

@@ -93,8 +93,8 @@ static int unread(const call_ring *one) {
 
 /* ---- processes ---- */
 
-/* The process id here of a process of another namespace: who holds the lock on its ring, which the kernel
- * tells everybody in their own numbers. -1: it is not to be seen from here. */
+/* The process id here of a process of another namespace: the holder of the lock on its ring, which the kernel
+ * reports to each process in its own numbers. -1: not visible from here. */
 static int pid_by_lock(const sl_rings *rings, const char *name) {
     char path[4200], wanted[64], line[256], at[64];
     struct stat about;
@@ -129,8 +129,8 @@ static uint64_t start_of(int pid) {
     return start;
 }
 
-/* Where the file system has no locks, a process of our own namespace is asked for by its number and start.
- * One of another namespace cannot be asked for: what it leaves stays until the watch ends. */
+/* If the file system has no locks, a process of our own namespace is looked up by its number and start. One
+ * of another namespace cannot be looked up: its files stay until the watch ends. */
 static int is_there(const sl_rings *rings, const call_ring *one) {
     const sl_process_id *p = &one->process;
     if (p->locked)

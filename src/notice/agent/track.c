@@ -160,8 +160,8 @@ sl_status sl_track_add(sl_track *t, const sl_call *call) {
     size_t place;
     SL_TRY(follower_of(t, call->thread, &place));
     follower *f = &t->follower[place];
-    /* Where records were lost stands a symbol that never comes again: what is missing may be whole
-     * iterations, and the calls before and after would look like one long iteration. */
+    /* Lost records are marked by a symbol that never comes again: whole iterations may be missing, and the
+     * calls before and after would look like one long iteration. */
     if (f->next && call->sequence != f->next)
         SL_TRY(add(t, place, (sl_symbol){.call = SL_CALL_NOTHING, .bytes = call->sequence}, call->start));
     t->follower[place].next = call->sequence + 1;

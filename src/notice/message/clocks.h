@@ -1,9 +1,9 @@
-/* Clocks of nodes: whether two share one, and how far they are apart otherwise.
+/* Clocks of nodes: whether two share one, and their offset otherwise.
  *
- * Processes of one machine that was started once share CLOCK_MONOTONIC, whatever containers and network
- * namespaces they live in: their clocks have one identity, and the offset is 0 without an error. Otherwise
- * the controller asks and the agent answers, a few times in a row, both waiting at the store meanwhile, and
- * the shortest round trip bounds the error (notice/record/offset.h). */
+ * Processes of one machine since its start share CLOCK_MONOTONIC, in any containers and network namespaces:
+ * their clocks have one identity, and the offset is 0 without an error. Otherwise the controller asks and the
+ * agent answers, a few times in a row, while both wait at the store; the shortest round trip bounds the error
+ * (notice/record/offset.h). */
 #pragma once
 
 #include "base/status.h"
@@ -12,16 +12,17 @@
 #include "notice/store/store.h"
 #include <stddef.h>
 
-#define SL_CLOCK_TRIPS 16               /* of one session */
-#define SL_CLOCK_PATIENCE (300 * SL_MS) /* of one session, on either side */
+#define SL_CLOCK_TRIPS 16               /* per session */
+#define SL_CLOCK_PATIENCE (300 * SL_MS) /* per session, on either side */
 
-/** A text that is alike exactly where CLOCK_MONOTONIC is; "" when the system does not say. */
+/** A text that is equal for two nodes exactly if they share CLOCK_MONOTONIC; "" if the system does not
+ * provide one. */
 void sl_clock_identity(char *identity, size_t size);
 
-/** The agent's side: answers what is asked of `node` in this round, until it was asked for the last time or
- * patience is over. SL_EPEER. */
+/** The agent's side: answers the requests to `node` in this round, until the last one or until patience runs
+ * out. SL_EPEER. */
 sl_status sl_clock_answer(sl_store *store, const char *node, int64_t round);
 
-/** The controller's side, after the agent was told to answer: adds round trips to the estimate (their clock -
- * ours). SL_EPEER. */
+/** The controller's side, after the agent was ordered to answer: adds round trips to the estimate (their
+ * clock - ours). SL_EPEER. */
 sl_status sl_clock_ask(sl_store *store, const char *node, int64_t round, sl_offset *estimate);

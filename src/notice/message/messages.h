@@ -1,16 +1,16 @@
-/* What agents (notice/agent) and the controller (notice/control) tell each other through the store; read by
- * those who look on, too (src/dashboard).
+/* The messages between agents (notice/agent) and the controller (notice/control) through the store; viewers
+ * (src/dashboard) read them too.
  *
- * Logs: `nodes` (heartbeats of agents), `iterations`, `profiles` (calls) and `views` (looks at gates) go from
+ * Logs: `nodes` (heartbeats of agents), `iterations`, `profiles` (calls) and `views` (of gates) go from
  * agents to the controller; `orders` from the controller to all agents. Keys: `node:NAME` (the last
- * heartbeat; it goes when the agent does), `controller` (who it is), `validation:N` (verdict of round N).
- * What is small is JSON; what is much is a head and packed structs. Times are of the clock of the node that
- * writes them, in orders of the node that is named.
+ * heartbeat; it expires with the agent), `controller` (its name), `validation:N` (verdict of round N). Small
+ * messages are JSON; large ones are a head and packed structs. Times are of the clock of the node that writes
+ * them; in orders, of the named node.
  *
- * The stores of agents and controller are sealed (notice/store/store.h): what is read was written by somebody
- * of the job, once. It is checked all the same, against the limits below; a reader counts what is beyond them
- * (sl_store_refuse) and goes on. An order that is repeated later than its time does nothing: orders name
- * until when they hold, or the round that is under way. */
+ * The stores of agents and controller are sealed (notice/store/store.h): everything read was written by a
+ * process of the job, once. It is still checked against the limits below; a reader counts what exceeds them
+ * (sl_store_refuse) and continues. A late repetition of an order does nothing: orders contain their time
+ * limit, or the current round. */
 #pragma once
 
 #include "base/json.h"
@@ -21,7 +21,7 @@
 #include "notice/store/store.h"
 
 #define SL_NODE_BEAT SL_SECOND        /* between two heartbeats */
-#define SL_NODE_LASTS (5 * SL_SECOND) /* an agent that is silent for so long is lost */
+#define SL_NODE_LASTS (5 * SL_SECOND) /* an agent that is silent for this long is lost */
 #define SL_NODE_NAME 128
 #define SL_CLOCK_NAME 160
 
@@ -51,13 +51,13 @@ typedef enum sl_message_kind {
 
 typedef struct sl_message_head {
     uint32_t magic, version, kind;
-    uint32_t count; /* of what follows; a view: bytes */
+    uint32_t count; /* of items after the head; a view: bytes */
     int64_t round;  /* of a profile or hold */
     int32_t rank;   /* profiles and views */
     int32_t look;   /* views: number of the look; profiles: 1 for the rank's last part */
     int64_t lost;   /* profiles: calls overwritten before they were read */
-    double starved; /* profiles: share of the time in which the rank wanted a processor and had none; -1: not
-                       known */
+    double starved; /* profiles: share of the time in which the rank wanted a processor and had none; -1:
+                       unknown */
     char node[SL_NODE_NAME];
     char trouble[80]; /* views: why the rank cannot be held; "" */
 } sl_message_head;
@@ -65,28 +65,28 @@ _Static_assert(sizeof(sl_message_head) == 256, "messages cross nodes");
 
 /* Iterations of one rank (notice/agent/track.h). */
 typedef struct sl_message_block {
-    int32_t rank, process, count, period; /* process: another number for each, whatever its process id */
+    int32_t rank, process, count, period; /* process: unique per process, whatever its process id */
     int64_t number, start, end, time, bytes;
 } sl_message_block;
 _Static_assert(sizeof(sl_message_block) == 56, "messages cross nodes");
 
-/** The head of a message of `kind` that is whole and within the limits, what follows it in *body; NULL: bytes
- * from elsewhere. */
+/** The head of a complete message of `kind` within the limits, and its content in *body; NULL: anything else.
+ */
 const sl_message_head *sl_message_read(const sl_store_entry *entry, sl_message_kind kind, const void **body);
 
 /** Appends head and body to a log. `head` needs kind, count and what the kind uses. SL_EPEER, SL_ENOMEM. */
 sl_status sl_message_append(sl_store *store, const char *log, sl_message_head *head, const char *node,
                             const void *body, size_t size, size_t keep);
 
-/** A view as bytes: what is used of it. *bytes grows (sl_free). SL_ENOMEM. */
+/** A view as bytes, only its used part. *bytes grows (sl_free). SL_ENOMEM. */
 sl_status sl_view_pack(const sl_gate_view *view, char **bytes, size_t *capacity, size_t *size);
 
-/** The other way; 0, or -1 when the bytes are no view. */
+/** The inverse; 0, or -1 if the bytes are not a view. */
 int sl_view_unpack(const void *bytes, size_t size, sl_gate_view *view);
 
-/** Appends a JSON object (its reference is taken). SL_EPEER, SL_ENOMEM. */
+/** Appends a JSON object (takes its reference). SL_EPEER, SL_ENOMEM. */
 sl_status sl_json_append(sl_store *store, const char *log, json_t *object, size_t keep);
 
-/** Whether a heartbeat is one, within the limits: node and clock, and for each rank its number, process,
- * world and period. */
+/** Whether a JSON value is a heartbeat within the limits: node and clock, and for each rank its number,
+ * process, world and period. */
 int sl_beat_is(const json_t *beat);

@@ -1,14 +1,14 @@
 /* Recorded calls: one call of a communication library, in the same 64 bytes and the same ring as every
  * record.
  *
- * Two kinds share the layout. SL_RECORD_CALL is written when a call returns; the calls of one thread in order
- * are the series in which the period is looked for. SL_RECORD_COMPLETION is written when a call of the Wait
- * or Test family (or the device's event) completes something posted earlier: `call`, communicator, peer, tag
- * and bytes are those of the posting, start is when it was posted and end when it was seen complete.
- * MPI_Sendrecv writes one for what it received.
+ * Two kinds share the layout. SL_RECORD_CALL is written when a call returns; the period is searched in the
+ * series of one thread's calls. SL_RECORD_COMPLETION is written when a call of the Wait or Test family (or
+ * the device's event) completes something posted earlier: `call`, communicator, peer, tag and bytes are those
+ * of the posting, start is the time of posting and end the time when it was seen complete. MPI_Sendrecv
+ * writes one for what it received.
  *
- * A ring lies in a file of its own after an sl_ring_file; `control` in the same folder is asked by every
- * writer on the node (probe_folder.h says how such files are made). libc only. */
+ * A ring is in its own file after an sl_ring_file; every writer on the node reads `control` in the same
+ * folder (making such files: probe_folder.h). libc only. */
 #pragma once
 
 #include "notice/record/probe_folder.h"
@@ -21,17 +21,17 @@
 #define SL_PEER_ANY (-2)     /* MPI_ANY_SOURCE */
 #define SL_PEER_UNKNOWN (-3) /* outside MPI_COMM_WORLD (spawned, connected) */
 #define SL_PEER_NULL (-4)    /* MPI_PROC_NULL */
-#define SL_TAG_NONE (-1)     /* the call has none; */
+#define SL_TAG_NONE (-1)     /* none; */
 #define SL_TAG_ANY (-2)      /* MPI_ANY_TAG */
 
 typedef struct sl_call {
     uint8_t kind, call; /* SL_RECORD_CALL or _COMPLETION; sl_call_name */
     uint16_t thread;    /* of the process, from 0: the number of its ring */
-    int32_t tag;        /* SL_TAG_...; Wait and Test: how many requests they completed */
+    int32_t tag;        /* SL_TAG_...; Wait and Test: number of requests they completed */
     int32_t rank,
         peer; /* MPI, Gloo: in the world, a collective's peer is its root; NCCL: in the communicator */
-    uint64_t communicator; /* its name, alike on all members; 0: none */
-    uint64_t bytes;        /* see src/notice/probe/README.md for what each call counts */
+    uint64_t communicator; /* its name, equal on all members; 0: none */
+    uint64_t bytes;        /* as in src/notice/probe/README.md */
     int64_t start, end;    /* ns, CLOCK_MONOTONIC; 0 when timing is off */
     int64_t device;        /* ns between device events, -1: none */
     uint64_t sequence;     /* filled by the ring */
@@ -39,7 +39,7 @@ typedef struct sl_call {
 _Static_assert(sizeof(sl_call) == sizeof(sl_record), "calls go through the ring of records");
 _Static_assert(offsetof(sl_call, sequence) == offsetof(sl_record, sequence), "the ring fills the sequence");
 
-/* Every call that can be recorded. The number of a call is its place here, from 1: append, never insert.
+/* Every call that can be recorded. The number of a call is its position here, from 1: append, never insert.
  * Calls with large counts (MPI_Send_c) are recorded as those without. */
 /* clang-format off */
 #define SL_CALLS(X) \
@@ -78,13 +78,13 @@ static inline int sl_call_is_nccl(int call) {
     return call >= SL_CALL_ncclSend && call <= SL_CALL_ncclCommAbort;
 }
 
-/** "MPI_Send" of its number; "?" for a number that is none. */
+/** "MPI_Send" from its number; "?" for an unknown number. */
 const char *sl_call_name(int call);
 
-/** The number of a name, SL_CALL_NOTHING for a name that is none. */
+/** The number of a name, SL_CALL_NOTHING for an unknown name. */
 int sl_call_of(const char *name);
 
-/** sl_record_write for a call. What sl_record_read gives may be any record: look at `kind`. */
+/** sl_record_write for a call. sl_record_read may return any record: check `kind`. */
 void sl_call_write(sl_record_ring *ring, uint32_t capacity, const sl_call *call);
 
 typedef enum sl_timing { SL_TIMING_OFF = 0, SL_TIMING_ON = 1, SL_TIMING_DEVICE = 2 } sl_timing;
@@ -93,11 +93,10 @@ typedef enum sl_timing { SL_TIMING_OFF = 0, SL_TIMING_ON = 1, SL_TIMING_DEVICE =
 #define SL_RING_FILE_MAGIC 0x736c7266u /* "slrf" */
 #define SL_PROBE_LAYOUT 2
 
-/* The file `control` of the folder, made by the first process that comes. */
+/* The file `control` of the folder, made by the first process. */
 typedef struct sl_control {
     sl_file_head head;
-    /* sl_timing. Written by the agent, read by every wrapper; relaxed: a call more or less does not matter.
-     */
+    /* sl_timing. Written by the agent, read by every wrapper; relaxed: one call more or less is fine. */
     _Atomic uint32_t timing;
     uint8_t pad[52];
 } sl_control;
@@ -105,16 +104,16 @@ _Static_assert(sizeof(sl_control) == 128, "the layout is part of the version");
 
 typedef enum sl_mpi_family { SL_FAMILY_NONE = 0, SL_FAMILY_OPENMPI = 1, SL_FAMILY_MPICH = 2 } sl_mpi_family;
 
-/* Head of a file PID-ID.THREAD.ring, followed by its sl_record_ring. Written by the process, read by the agent;
- * words that change later are atomic and relaxed: each stands alone. */
+/* Head of a file PID-ID.THREAD.ring, followed by its sl_record_ring. Written by the process, read by the
+ * agent; words that change later are atomic and relaxed: each is independent of the others. */
 typedef struct sl_ring_file {
     sl_file_head head;
     int32_t thread;
-    _Atomic int32_t rank, size; /* in MPI_COMM_WORLD; -1 before the first MPI call that is recorded */
+    _Atomic int32_t rank, size; /* in MPI_COMM_WORLD; -1 before the first recorded MPI call */
     _Atomic uint32_t family;    /* sl_family */
-    _Atomic uint32_t closed;    /* 1: its thread has ended, another may take it up */
+    _Atomic uint32_t closed;    /* 1: its thread has ended, another may reuse it */
     uint32_t pad;
-    _Atomic uint64_t untracked; /* requests and communicators that found no place in a table */
+    _Atomic uint64_t untracked; /* requests and communicators that did not fit into a table */
     char program[64];           /* last part of its path */
     uint8_t pad2[24];
 } sl_ring_file;

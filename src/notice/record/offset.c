@@ -16,8 +16,8 @@ void sl_offset_add(sl_offset *estimate, int64_t sent, int64_t replied, int64_t r
     estimate->error = best->error;
 }
 
-/* An offset wrong by e adds e to one direction and takes it from the other: the difference is off by up to
- * 2e. */
+/* An offset that is wrong by e adds e to one direction and takes it from the other: the difference is off by
+ * up to 2e. */
 int sl_offset_direction_certain(int64_t delay, int64_t opposite, int64_t error) {
     int64_t difference = delay > opposite ? delay - opposite : opposite - delay;
     return difference > 2 * error;

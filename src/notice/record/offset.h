@@ -1,7 +1,7 @@
-/* Clock domains: how far another host's monotonic clock is from ours, from round trips (pure: timestamps in,
- * offset and error bound out). The true offset lies within offset +- error whatever the two directions took,
- * because a reply cannot leave before the request arrived; the shortest round trip bounds it best (Cristian's
- * method). */
+/* Clock domains: the offset of another host's monotonic clock from ours, from round trips (pure: timestamps
+ * in, offset and error bound out). The true offset is within offset +- error whatever time the two directions
+ * took, because a reply cannot leave before the request arrived; the shortest round trip gives the best bound
+ * (Cristian's method). */
 #pragma once
 
 #include <stdint.h>
@@ -13,15 +13,14 @@ typedef struct sl_offset_trip {
 } sl_offset_trip;
 
 typedef struct sl_offset {
-    int64_t offset; /* their clock - ours, ns */
-    int64_t error;  /* bound, ns */
-    int trips;      /* round trips seen */
-    sl_offset_trip
-        trip[SL_OFFSET_TRIPS]; /* the last ones, a ring: clocks drift, so old trips lose their say */
+    int64_t offset;                       /* their clock - ours, ns */
+    int64_t error;                        /* bound, ns */
+    int trips;                            /* round trips seen */
+    sl_offset_trip trip[SL_OFFSET_TRIPS]; /* the last ones, a ring: clocks drift, so old trips are dropped */
 } sl_offset;
 
-/** One round trip: sent and received on our clock, replied on theirs. `frozen`: the link is suspect, so the
- * trip is looked at by nobody and the estimate stays. */
+/** Adds one round trip: sent and received on our clock, replied on theirs. `frozen`: the link is suspect, so
+ * the trip is ignored and the estimate stays. */
 void sl_offset_add(sl_offset *estimate, int64_t sent, int64_t replied, int64_t received, int frozen);
 
 /** Whether two one-way delays, seen through clocks with this error bound, certainly differ in direction. */

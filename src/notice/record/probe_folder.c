@@ -120,8 +120,8 @@ static int lock_again(int file, int how) {
     return result;
 }
 
-/* In pieces: what an interrupted call has done is undone, and a program with a fast timer would never get all
- * of it at once. 0 or the error. */
+/* In pieces: an interrupted call is undone, and a program with a fast timer would never get all of it at
+ * once. 0 or the error. */
 static int give_room(int file, size_t bytes) {
     for (size_t at = 0; at < bytes;) {
         size_t part = bytes - at < CHUNK ? bytes - at : CHUNK;

@@ -32,8 +32,8 @@ uint32_t sl_record_ring_capacity(const sl_record_ring *ring, size_t bytes) {
 }
 
 /* The slot is written before the head passes it. A reader that copies a slot while the writer, a whole lap
- * later, overwrites it sees the head move by then and throws the copy away; the words are atomic so that this
- * race is defined. */
+ * later, overwrites it then sees that the head has moved and drops the copy; the words are atomic so that
+ * this race is defined. */
 void sl_record_write(sl_record_ring *ring, uint32_t capacity, const sl_record *record) {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     _Atomic uint64_t *slot = (_Atomic uint64_t *)(void *)&slots(ring)[head & (capacity - 1)];
@@ -47,8 +47,8 @@ void sl_record_write(sl_record_ring *ring, uint32_t capacity, const sl_record *r
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
-/* Copies one record; 0 when the writer may have been in it meanwhile. The oldest safe record is head -
- * capacity + 1: the writer may be busy with the slot of head, which is that of head - capacity. */
+/* Copies one record; 0 if the writer may have been in it meanwhile. The oldest safe record is head - capacity
+ * + 1: the writer may be busy with the slot of head, which is that of head - capacity. */
 static int copy_record(const sl_record_ring *ring, uint32_t capacity, uint64_t position, sl_record *out) {
     const _Atomic uint64_t *slot =
         (const _Atomic uint64_t *)(const void *)&slots(ring)[position & (capacity - 1)];

@@ -43,8 +43,8 @@ static void go_to_rank(round *r) {
         sl_join_process(r->request->pid, r->result->joined, sizeof r->result->joined);
 }
 
-/* Links are tested elsewhere: their ends would be slow because they have no processor, not because of the
- * link. */
+/* Links are tested outside the rank's control groups. Inside, their ends would be slow for lack of a
+ * processor, not because of the link. */
 static void come_back(round *r) {
     if (r->request->pid > 0)
         r->apart = sl_home_return(&r->home);

@@ -1,6 +1,6 @@
-/* A round of validation, as every member runs it: introductions; wires; then, so often as asked, devices in
- * waves and links in passes, each begun together; and everybody's samples to all, from which each can say the
- * verdict. A member that is lost is named and the others go on. */
+/* A round of validation, as every member runs it: introductions; wires; then, as often as requested, devices
+ * in waves and links in passes, each started together; finally all samples go to all members, so that each
+ * can compute the verdict. A lost member is named and the others continue. */
 #pragma once
 
 #include "notice/validate/member_samples.h"

@@ -1,5 +1,5 @@
-/* Where a Redis server is, as its URL says: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], and
- * rediss:// for the same over TLS. User and password may hold %XX; HOST may be [IPv6]. */
+/* The address of a Redis server in its URL: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], and
+ * rediss:// for the same over TLS. User and password may contain %XX; HOST may be [IPv6]. */
 #pragma once
 
 #include "base/status.h"
@@ -16,8 +16,8 @@ typedef struct sl_store_address {
     int database;
 } sl_store_address;
 
-/** SL_EINVAL says what is wrong with `url`, and never its password. */
+/** SL_EINVAL explains the error in `url`, without its password. */
 sl_status sl_store_address_read(const char *url, sl_store_address *address);
 
-/** The address as a person may read it (without the password), in text[size]. */
+/** The address for display (without the password), in text[size]. */
 void sl_store_address_show(const sl_store_address *address, char *text, size_t size);

@@ -412,8 +412,7 @@ static sl_status take_entry(sl_store *store, const char *name, const redisReply 
     return *is_good && store->key[0] ? is_new(store, name, &seal, is_good) : SL_OK;
 }
 
-/* [[name, [[id, ["b", bytes, "s", seal]], ...]]]; an entry that somebody else wrote may look otherwise and is
- * passed over. */
+/* [[name, [[id, ["b", bytes, "s", seal]], ...]]]; a stranger's entry may differ and is skipped. */
 static sl_status take(sl_store *store, const char *name, const redisReply *reply, sl_store_position *position,
                       size_t *count) {
     const redisReply *all = item(item(reply, 0), 1);

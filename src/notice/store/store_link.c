@@ -118,8 +118,8 @@ static redisReply *exchange_now(redisContext *redis, sl_time deadline, int *late
     }
 }
 
-/* The library writes as if a lost connection could not end the process: a signal that this causes is taken
- * back, and one that was on its way before is left. */
+/* The library writes as if a lost connection could not end the process: a signal caused by this is removed;
+ * one that was pending before is left. */
 static redisReply *exchange(redisContext *redis, sl_time deadline, int *late) {
     sigset_t pipe, before, pending;
     sigemptyset(&pipe);
