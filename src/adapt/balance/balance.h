@@ -1,14 +1,14 @@
-/* How many microbatches each replica takes, so that the slowest is done as early as can be: the exact minimum
- * of max T_i(m_i) in whole numbers with 1 <= m_i <= limit_i and sum m_i = M (Falcon, section 5.3, equation 1:
- * there the least variance, which is another split: for times 7 and 11 and M = 4 it gives (2, 2) and 22).
+/* Splits microbatches over replicas so that the slowest ends as early as possible: the exact minimum of max
+ * T_i(m_i) in integers with 1 <= m_i <= limit_i and sum m_i = M. (Falcon, section 5.3, equation 1, minimizes
+ * the variance, which gives a different split: (2, 2) and 22 for times 7 and 11 and M = 4.)
  *
- * T_i grows with m, so the split is a selection: give everybody one microbatch, then the M - n smallest of
- * all T_i(m), m >= 2. sl_balance brackets the last of them by a threshold on time (all counts below it are
- * one division each), and chooses among the few that are left. Products are compared as they are, not
- * rounded: a double times a count is an exact pair of doubles.
+ * T_i grows with m, so the split is a selection: one microbatch per replica, then the M - n smallest of all
+ * T_i(m), m >= 2. sl_balance brackets the last one by a time threshold (one division per count below it) and
+ * chooses among the few left. Products are compared exactly: a double times a count is an exact pair of
+ * doubles.
  *
- * Among splits with the least maximum it takes the one whose second-largest time is least, then the third,
- * and so on; of replicas that are alike in all that the lower index takes more. */
+ * Ties are broken by the second-largest time, then the third, and so on; among equal replicas the lower index
+ * gets more. */
 #pragma once
 
 #include "base/status.h"
@@ -21,27 +21,27 @@
 /* A replica whose iteration of m microbatches takes time * (m + fill). */
 typedef struct sl_replica_rate {
     double time; /* of a microbatch on its slowest rank, SL_BALANCE_MIN to SL_BALANCE_MAX */
-    double fill; /* microbatches that filling and draining cost: ranks - 1 of an even pipeline; 0 to
-                    SL_BALANCE_FILL, counted to 2^-20 */
-    int limit;   /* most microbatches that its memory takes; 0: no limit */
+    double fill; /* cost of filling and draining in microbatches: ranks - 1 of an even pipeline; 0 to
+                    SL_BALANCE_FILL, in steps of 2^-20 */
+    int limit;   /* maximum of microbatches that fit in its memory; 0: no limit */
 } sl_replica_rate;
 
-/** split[replicas], and *makespan: the largest time, rounded once. Expected O(replicas), whatever
- * `microbatches` is. SL_EINVAL: a number out of its range; SL_ENONE: fewer microbatches than replicas, or
- * more than the limits take. */
+/** split[replicas], and *makespan: the largest time, rounded once. Expected O(replicas) for any
+ * `microbatches`. SL_EINVAL: a number out of range; SL_ENONE: fewer microbatches than replicas, or more than
+ * the limits allow. */
 sl_status sl_balance(const sl_replica_rate *replica, int replicas, int microbatches, int *split,
                      double *makespan);
 
 /** Iteration time of one replica with `microbatches`, rounded once. Never fails. */
 double sl_replica_time(const sl_replica_rate *replica, int microbatches);
 
-/** As even as can be, the first replicas one more, as `train` divides. Never fails. */
+/** As evenly as possible, the first replicas get one more, as in `train`. Never fails. */
 void sl_split_evenly(int replicas, int microbatches, int *split);
 
-/* The same for times that are no formula. `time` gives the iteration time of a replica with m microbatches,
- * finite or INFINITY where its memory takes no more; it must not fall when m grows. It may be dear: it is
- * asked for few m, near the guess if that is good, but more than once for the same. Where it stays the same
- * from one m to the next the largest time is the least all the same, but not each one behind it. */
+/* The same for times without a formula. `time` gives the iteration time of a replica with m microbatches, or
+ * INFINITY if they exceed its memory; it must not decrease with m. It may be expensive: it is called for few
+ * m, near a good guess, but repeatedly for the same. If it is equal for two successive m, the largest time is
+ * still minimal, but the times after it may not be. */
 typedef struct sl_replica_curve {
     sl_status (*time)(void *context, int replica, int microbatches, double *time);
     void *context;

@@ -1,6 +1,6 @@
 /* Faults drawn from published rates (Falcon, table 1). Arrivals of each kind are a Poisson process over all
- * hosts of the job, durations are exponential, places and severities uniform; every number is a pure function
- * of the seed. */
+ * hosts of the job, durations are exponential, locations and severities uniform. Every number is a pure
+ * function of the seed. */
 #pragma once
 
 #include "adapt/campaign/campaign.h"

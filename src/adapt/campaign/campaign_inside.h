@@ -1,13 +1,13 @@
-/* What the files of the campaign share.
+/* Shared by the files of the campaign.
  *
- *   campaign_world     how long an iteration really takes: every replica's plan replayed with what is slow in
- * it campaign_play      one strategy from the first iteration to the last: what the orchestrator's body does
- * in a run campaign_hindsight the best that could have been done
+ *   campaign_world     true iteration times: every replica's plan replayed with its slow components
+ *   campaign_play      one strategy from the first iteration to the last, as the orchestrator's caller
+ *   campaign_hindsight the best choice in hindsight
  *
- * A *scene* is what an iteration's time depends on: who sits where, who takes how many microbatches, who
- * carries the messages, which plan each replica runs, which faults last. A *case* is a replica in it: its
- * share, its path and what is slow in it, whoever it is. Cases, plans and replays are numbers of sl_keys;
- * what is alike is replayed once, for all strategies. */
+ * A *scene* is everything that determines an iteration's time: the layout (positions, split, delegates), each
+ * replica's plan, and the lasting faults. A *situation* is a replica in it: its share, path and slow
+ * components, regardless of its index. Situations, plans and replays are numbers of sl_keys; equal ones are
+ * replayed once, for all strategies. */
 #pragma once
 
 #include "adapt/campaign/campaign.h"
@@ -18,34 +18,34 @@
 
 typedef struct sl_scene {
     const sl_job_layout *layout;
-    const int *plan;  /* [replicas] the number of the plan that each runs */
-    const int *fault; /* [faults] that last and were not left behind */
+    const int *plan;  /* [replicas] number of each one's running plan */
+    const int *fault; /* [faults] that last, without those left behind by a restart */
     int faults;
 } sl_scene;
 
-/* A case and what is known of it. */
+/* A situation and its known results. */
 typedef struct sl_situation {
-    int best;     /* the shortest of the plans that were replayed in it */
+    int best;     /* the shortest of the plans replayed in it */
     sl_time time; /* of that */
-    int made;     /* the plan that was made for what is slow in it; -1: none */
+    int made;     /* the plan made for its slow components; -1: none */
 } sl_situation;
 
 typedef struct sl_replica_run {
     sl_time time;          /* of the replica's iteration */
-    sl_measured *measured; /* NULL: not asked for, or dropped since */
+    sl_measured *measured; /* NULL: not requested, or dropped since */
 } sl_replica_run;
 
 typedef struct sl_world {
     const sl_campaign *campaign;
-    sl_job job;                 /* bytes are such that a healthy link takes 1 ns for one */
+    sl_job job;                 /* scaled so that a healthy link takes 1 ns per byte */
     double *sum;                /* [stages] job.sum */
-    sl_problem healthy;         /* a replica's, its rings included */
+    sl_problem healthy;         /* a replica's, including its rings */
     const sl_problem **replica; /* [replicas] all are `healthy` */
     sl_plan first;              /* the job's own */
-    sl_model *model;            /* of the truth; sees what was last asked for */
-    sl_slow_part *part;         /* that it sees */
+    sl_model *model;            /* of the truth; has the faults of the last request */
+    sl_slow_part *part;         /* of the model */
     size_t parts, part_room;
-    int *seen; /* [seens] faults that it sees */
+    int *seen; /* [seens] faults of the model */
     int seens;
     size_t seen_room;
     sl_keys situation_keys, plan_keys, run_keys, scene_keys;
@@ -57,36 +57,36 @@ typedef struct sl_world {
     size_t first_room;
     sl_replica_run *run;    /* by run number */
     size_t run_room, held;  /* held: runs with measurements */
-    sl_likeness *like;      /* [replicas] of the scene at hand */
-    int *of;                /* [replicas] case of each in the scene at hand */
+    sl_likeness *like;      /* [replicas] of the current scene */
+    int *of;                /* [replicas] situation of each in the current scene */
     int *at;                /* [replicas] run of each, after sl_world_time */
     sl_measured **measured; /* [replicas] after sl_world_time with `measure` */
     long long replays;
 } sl_world;
 
-/** What is slow for the model: w->part. */
+/** Slow components for the model: w->part. */
 sl_status sl_world_open(const sl_campaign *campaign, sl_world *world);
 void sl_world_close(sl_world *world);
-/** Time of an iteration, ns; `measure`: w->measured has what a run would measure of every replica. */
+/** Time of an iteration, ns; `measure`: fills w->measured with what a run would measure per replica. */
 sl_status sl_world_time(sl_world *w, const sl_scene *scene, int measure, sl_time *time);
-/** w->model sees these faults. */
+/** Gives these faults to w->model. */
 sl_status sl_world_see(sl_world *w, const int *fault, int faults);
-/** The number of a plan for so many microbatches; copied when it is new. */
+/** The number of a plan for this number of microbatches; a new plan is copied. */
 sl_status sl_world_number(sl_world *w, const sl_plan *plan, int microbatches, int *number);
-/** The plan of the job's own schedule, or where there is none of the new plans' one, for so many
- * microbatches. SL_ENONE: there is none. */
+/** The plan of the job's own schedule, else of the schedule of new plans, for this number of microbatches.
+ * SL_ENONE: neither. */
 sl_status sl_world_first(sl_world *w, int microbatches, int *number);
-/** The best plan known for each replica of a scene that something slow concerns, into plan[replicas]: its
- * first, a new one, or one that was played. */
+/** The best known plan for each replica of a scene with slow components, into plan[replicas]: its first, a
+ * new one, or one already played. */
 sl_status sl_world_adapt(sl_world *w, const sl_scene *scene, int *plan);
 
 /* ---- campaign_play.c */
-/** Plays a strategy that can do `can` (0: nothing is ever done) with a plan for each replica. */
+/** Plays a strategy with the abilities `can` (0: no actions) and a first plan for each replica. */
 sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan, int log,
                            sl_campaign_row *row);
-/** One more stretch; joined with the last where it goes on. */
+/** Adds a stretch; joins it with the last one if it continues it. */
 sl_status sl_row_add(sl_campaign_row *row, int iteration, int count, sl_time start, sl_time each);
-/** What a stop costs this layout; `delegates`: whether the strategy can start them. */
+/** The cost of a stop in this layout; `delegates`: whether the strategy can start them. */
 sl_time sl_campaign_stop_cost(const sl_campaign *c, const sl_campaign_fault *fault,
                               const sl_job_layout *layout, int delegates);
 

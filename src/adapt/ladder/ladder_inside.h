@@ -1,9 +1,9 @@
 /* What the files of the ladder share.
  *
- *   ladder      what is told to it, and the action that follows
- *   ladder_time time passes: what is lost meanwhile, and when the next action is due
- *   ladder_plan what would help an incident, and at how much lost time
- *   ladder_log  why, in entries and sentences */
+ *   ladder      its input, and the action that follows
+ *   ladder_time the loss over time, and when the next action is due
+ *   ladder_plan strategies for an incident, and their triggers
+ *   ladder_log  reasons, as entries and sentences */
 #pragma once
 
 #include "adapt/ladder/ladder.h"
@@ -11,30 +11,30 @@
 /* An incident and one strategy. */
 typedef struct sl_ladder_pair {
     sl_ladder_reason reason;
-    double lost;     /* ns, while the strategy would have helped; goes down while the incident is relieved */
+    double lost;     /* ns, while the strategy would have helped; decreases during relief */
     double trigger;  /* ns; of WAITS */
-    double expected; /* a second, when last asked */
-    double keeping;  /* a second, asked on relief */
+    double expected; /* per second, when last asked */
+    double keeping;  /* per second, asked on relief */
     int in_effect;
-    double saves; /* a second, while in effect and the incident lasts */
+    double saves; /* per second, while in effect and the incident lasts */
 } sl_ladder_pair;
 
 typedef struct sl_ladder_case {
     sl_incident incident;
     int active;
-    int returned;        /* it has been relieved before, and something is remembered of it */
-    sl_time since;       /* began or came again */
+    int returned;        /* it was relieved before and is still remembered */
+    sl_time since;       /* began or recurred */
     sl_time relieved_at; /* not active */
-    double lost;         /* ns, in all */
-    double believed;     /* the loss that the plan counts on */
-    int brought;         /* strategy whose outcome is not measured yet; -1: none */
+    double lost;         /* ns, total */
+    double believed;     /* the loss that the plan assumes */
+    int brought;         /* strategy with an effect not measured yet; -1: none */
     sl_ladder_pair pair[SL_STRATEGIES_MAX];
 } sl_ladder_case;
 
 typedef struct sl_ladder_rung {
-    sl_strategy strategy; /* cost and undo_cost: as learnt */
-    int failures;         /* since it last worked, or since its incidents were over */
-    double kept;          /* ns lost by keeping it, less what it saved since */
+    sl_strategy strategy; /* cost and undo_cost: as learned */
+    int failures;         /* since its last success, or since the end of its incidents */
+    double kept;          /* ns lost by keeping it, minus savings since */
 } sl_ladder_rung;
 
 struct sl_ladder {
@@ -55,15 +55,15 @@ struct sl_ladder {
 };
 
 /* ---- ladder_time.c */
-/** Counts what `duration` ns lose: on incidents that last, by keeping strategies on relieved ones. */
+/** Counts the loss of `duration` ns: from lasting incidents, and from strategies kept for relieved ones. */
 void sl_ladder_pass(sl_ladder *l, double duration);
-/** 1 or more: the incidents together have lost what the strategy waits for; 0: none waits for it. */
+/** 1 or more: the incidents together have reached the trigger of the strategy; 0: none waits for it. */
 double sl_ladder_reached(const sl_ladder *l, int strategy);
-/** The strategy is in effect, nothing that it is for lasts, and it has been kept long enough. */
+/** Whether the strategy is in effect, all its incidents are over, and it has been kept long enough. */
 int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy);
 
 /* ---- ladder_plan.c */
-/** What it costs to apply a strategy, failures counted, in ns. */
+/** Cost of applying a strategy, including failures, in ns. */
 double sl_ladder_price(const sl_ladder *l, int strategy);
 /** Asks the model about every strategy and chooses. `news`: strategies in effect may be applied again. */
 sl_status sl_ladder_plan(sl_ladder *l, sl_ladder_case *c, int news);

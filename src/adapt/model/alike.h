@@ -1,19 +1,18 @@
-/* Which replicas of a layout are alike, for whoever asks about many layouts and keeps what he knows of each
- * replica. */
+/* Equal replicas of a layout, for callers that evaluate many layouts and cache results per replica. */
 #pragma once
 
 #include "adapt/model/model.h"
 
-/* Two replicas, of any layouts and whatever was seen in between, that are equal in all of this have the same
- * sl_model_problem; those that differ in `sums` alone have the same pipeline. No gaps: it may be a key. */
+/* Two replicas with equal values have the same sl_model_problem, in any layouts and at any time; those that
+ * differ only in `sums` have the same pipeline. No gaps: it may be a key. */
 typedef struct sl_likeness {
-    uint64_t pipeline[2]; /* 128 bits that stand for a replica's healthy problem and what is slow in it */
-    uint64_t sums[2];     /* for what sums over replicas take more */
+    uint64_t pipeline[2]; /* 128-bit digest of a replica's healthy problem and its slow components */
+    uint64_t sums[2];     /* digest of the additional time of sums over replicas */
     int32_t microbatches, delegated;
 } sl_likeness;
 
-/** 128 bits that stand for a problem with its microbatches. Never fails. */
+/** 128-bit digest of a problem with its microbatches. Never fails. */
 void sl_model_digest(const sl_problem *problem, uint64_t word[2]);
 
-/** What each replica is like in a layout: like[replicas]. SL_ENOMEM. */
+/** The likeness of each replica in a layout: like[replicas]. SL_ENOMEM. */
 sl_status sl_model_alike(sl_model *model, const sl_job_layout *layout, sl_likeness *like);

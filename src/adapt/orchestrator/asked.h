@@ -1,5 +1,5 @@
-/* Questions that come again in every iteration while the same is slow, and their answers: what an order takes
- * on a problem, and the new plan for one. The latest are kept. */
+/* A cache of recent answers to questions that recur in every iteration while the same components are slow:
+ * the time of an order on a problem, and the new plan for a problem. */
 #pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
@@ -7,12 +7,12 @@
 struct sl_shared_plan;
 typedef struct sl_asked sl_asked;
 
-/* 128 bits that stand for what is asked. */
+/* 128-bit digest of a question. */
 typedef struct sl_question {
     uint64_t word[2];
 } sl_question;
 
-/** About a problem. */
+/** A question about a problem. */
 sl_question sl_question_about(const sl_problem *problem);
 void sl_question_add(sl_question *question, uint64_t word);
 
@@ -20,10 +20,10 @@ void sl_question_add(sl_question *question, uint64_t word);
 sl_status sl_asked_open(sl_asked **asked);
 void sl_asked_close(sl_asked *asked);
 
-/** 0: nobody has asked, or it was forgotten. */
+/** Returns 0: not in the cache. */
 int sl_asked_time(const sl_asked *asked, const sl_question *question, sl_time *time);
 void sl_asked_keep_time(sl_asked *asked, const sl_question *question, sl_time time);
-/** Its own; NULL likewise. */
+/** Owned by the cache; NULL: not in it. */
 struct sl_shared_plan *sl_asked_plan(const sl_asked *asked, const sl_question *question);
-/** One reference more. */
+/** Adds a reference. */
 void sl_asked_keep_plan(sl_asked *asked, const sl_question *question, struct sl_shared_plan *plan);

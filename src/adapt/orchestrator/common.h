@@ -1,9 +1,9 @@
-/* What the devices of a pipeline of two ranks have in common in a row: load that nobody has told of. Of two
- * none is the majority, so it is told by what changes: load makes both slower in the same iteration, or both
- * faster, by the same factor; a device becomes slow or well alone. From row to row it is what it was, times
- * what both have changed by. */
+/* Unreported load: the common slowdown of the two devices of a two-rank pipeline. Two devices have no
+ * majority, so changes decide: load makes both slower or faster in the same iteration by the same factor, but
+ * a device slows down or recovers alone. The common factor of a row is that of the row before, times the
+ * change that both share. */
 #pragma once
 
-/** Times as long as both take, from what it was in the row before (0: nobody knows) and from how many times
- * as long as healthy each took there and takes now. */
+/** The common factor now, from that of the row before (0: unknown) and from the slowdown factors of both
+ * devices then and now. */
 double sl_common_of_pair(double before, const double was[2], const double now[2]);

@@ -1,8 +1,8 @@
-/* Members of structs as JSON and back, by tables: so a recording (recording.h) names each member once.
- * Numbers come back bit for bit; one that is not finite is written as null, which nobody reads.
+/* Tables that convert struct members to JSON and back, so that a recording (recording.h) names each member
+ * once. Numbers are restored bit for bit; a non-finite one is written as null, which is never read.
  *
- * A scalar is a value. Of an array only the elements that differ from a base are written, as {"index":
- * value}; where there is no base they differ from 0. So a measured problem costs what was measured of it. */
+ * A scalar is written as a value. An array is written as its elements that differ from a base (without a
+ * base, from 0), as {"index": value}. So the size of a measured problem depends only on what was measured. */
 #pragma once
 
 #include "adapt/orchestrator/recording.h"
@@ -11,7 +11,7 @@
 
 typedef enum sl_field_type { SL_FIELD_INT, SL_FIELD_LONG, SL_FIELD_REAL, SL_FIELD_BYTE } sl_field_type;
 
-/* How many elements an array has: in the struct itself as many as the field says, else by the job's shape. */
+/* Number of elements of an array: given by the field inside the struct, else by the job's shape. */
 typedef enum sl_field_many {
     SL_MANY_INSIDE,
     SL_MANY_STAGES,
@@ -32,9 +32,9 @@ typedef struct sl_field {
     sl_field_type type;
     sl_field_many many;
     int optional;         /* the pointer may be NULL */
-    size_t count, offset; /* INSIDE: 1 is a scalar; of the value or of the pointer to the array */
+    size_t count, offset; /* INSIDE: 1 is a scalar; offset: of the value or of the pointer to the array */
     size_t stride, inner; /* of the array's elements, and of the value in one */
-    double least, most;   /* that are read */
+    double least, most;   /* accepted on reading */
 } sl_field;
 
 sl_field_shape sl_field_shape_of(int replicas, int ranks, int stages, int tensor);
@@ -44,7 +44,7 @@ extern const sl_field sl_fields_config[], sl_fields_config_arrays[], sl_fields_p
     sl_fields_iteration[], sl_fields_unknown[], sl_fields_layout[], sl_fields_report[], sl_fields_network[];
 /* clang-format on */
 
-/* What a call is named, its numbers, and the key of its text (NULL: there is none). */
+/* A call's name, its numbers, and the key of its text (NULL: none). */
 typedef struct sl_recorded_form {
     const char *name;
     const sl_field *numbers;
@@ -53,12 +53,12 @@ typedef struct sl_recorded_form {
 
 extern const sl_recorded_form sl_recorded_forms[SL_RECORDED_CALLS];
 
-/** Adds the members of *object to `to`; those that are as in *base are left out. base NULL: all scalars are
- * written. 0: no memory. */
+/** Adds the members of *object to `to`, except those equal to *base. base NULL: all scalars are written.
+ * Returns 0: no memory. */
 int sl_fields_put(json_t *to, const sl_field *field, const sl_field_shape *shape, const void *object,
                   const void *base);
 
-/** Takes the members out of `from` into *object, which is as the base; arrays that are not optional are
- * there. `all`: no scalar may be missing. SL_EINVAL names the member. */
+/** Reads the members from `from` into *object, which initially equals the base; its arrays that are not
+ * optional are allocated. `all`: no scalar may be missing. SL_EINVAL names the member. */
 sl_status sl_fields_get(json_t *from, const sl_field *field, const sl_field_shape *shape, int all,
                         void *object);

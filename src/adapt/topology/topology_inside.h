@@ -1,16 +1,16 @@
-/* What the parts of topology.h share: an arrangement with all that follows from it (a seating), kept up to
- * date while hosts change places, whole or with places left empty.
+/* Shared by the parts of topology.h: an arrangement with all derived values (a seating), updated while hosts
+ * change places. Some places may be empty.
  *
- *   cell   (replica, stage): the ops' times there: the slowest of its tensor ranks, and their sums on a ring
- *   hop    between two cells of a replica: latency and occupancy, each the worst of its tensor ranks'
+ *   cell   (replica, stage): op times: the slowest of its tensor ranks, and their sums on a ring
+ *   hop    between two cells of a replica: latency and occupancy, each the worst of its tensor ranks
  *   ring   of a stage: 2 (D - 1) steps of latency and V / D bytes on its slowest link, the worst of its
- * tensor ranks' rings (as data_parallel of a problem file); of a direct sum 2 steps on the slowest of all
- * pairs end    when a cell has done its last op: by the replay, or bounded from below time   of an iteration:
- * the latest of (last end of a stage in any replica, then its ring)
+ *          tensor ranks (as data_parallel of a problem file); direct sum: 2 steps on the slowest of all pairs
+ *   end    end of a cell's last op: by the replay, or bounded from below
+ *   time   of an iteration: the latest of (last end of a stage in any replica, then its ring)
  *
- * An empty place stands for the best that any host can be: the fastest, each of its links the best there is.
- * So what a seating with empty places takes is a bound for all ways to fill them: in a fixed order of ops the
- * replay is a longest path, and never shorter where a part is longer. */
+ * An empty place counts as the best possible host: the fastest speed, and the best link to each other place.
+ * So the time of a seating with empty places is a bound for all ways to fill them: in a fixed order of ops
+ * the replay is a longest path, which is never shorter if a part is longer. */
 #pragma once
 
 #include "adapt/topology/topology.h"
@@ -19,8 +19,8 @@
 
 #define SL_NO_HOST (-1)
 
-/* What is known of a cluster's hosts before any sits: the best of each one's links, and of all; and which are
- * alike. */
+/* Properties of a cluster's hosts without an arrangement: the best links of each and of all, and classes of
+ * equal hosts. */
 typedef struct sl_best {
     double *out_latency, *in_latency, *out_pace, *in_pace; /* [hosts] */
     double latency, pace, speed;
@@ -36,13 +36,13 @@ typedef struct sl_hop {
     sl_time latency[2], transfer[2]; /* 0: activations forwards, 1: gradients back */
 } sl_hop;
 
-/* The order that is replayed, and what the bound needs to know of it. */
+/* The replayed order, and its values for the bound. */
 typedef struct sl_frame {
     sl_problem problem; /* of one replica; its times and links are those of the replay at hand */
     sl_plan plan;
     sl_replayer *replayer;
-    int *ops[SL_OP_KINDS]; /* [stage] how many of each kind */
-    int *flight;        /* [stage] most microbatches between F and their backward; 0: order not ascending */
+    int *ops[SL_OP_KINDS]; /* [stage] number of each kind */
+    int *flight;        /* [stage] maximum of microbatches between F and backward; 0: order not ascending */
     int full;           /* full backwards: 1 everywhere, 0 nowhere, -1 both */
     long long replayed; /* ops so far */
 } sl_frame;
@@ -51,12 +51,12 @@ typedef struct sl_seating {
     const sl_cluster *cluster;
     const sl_best *best;
     sl_frame *frame;
-    int replay;         /* ends come from the replay; else they are bounded */
+    int replay;         /* ends are from the replay; else bounds */
     int *host;          /* [positions] */
     sl_stage_times *cell; /* [replica * pipeline + stage] */
     sl_hop *hop;        /* the same, to the next stage; the last stage's is not used */
     sl_time *ring;      /* [stage] */
-    double *ring_sum;   /* [stage] what its rings would take on their mean link */
+    double *ring_sum;   /* [stage] time of its rings on their mean link */
     sl_time *end;       /* [replica * pipeline + stage] */
     sl_time *scratch;   /* [4 * (pipeline + 1)] */
     long long computed; /* replicas whose ends were computed */
@@ -73,11 +73,11 @@ sl_time sl_ring_cost(const sl_seating *s, int stage, double *sum);
 /* ---- topology_frame.c ---- */
 sl_status sl_frame_make(const sl_cluster *cluster, sl_frame *frame);
 void sl_frame_free(sl_frame *frame);
-/** When each stage of a replica has done its last op, by the replay; end[pipeline]. */
+/** End of each stage's last op in a replica, by the replay; end[pipeline]. */
 void sl_frame_replay(sl_frame *frame, const sl_stage_times *cell, const sl_hop *hop, sl_time *end);
 /** Ops of a replay. */
 long long sl_frame_ops(const sl_frame *frame);
-/** A lower bound of it in O(pipeline); scratch[4 * (pipeline + 1)]. */
+/** A lower bound of these ends in O(pipeline); scratch[4 * (pipeline + 1)]. */
 void sl_frame_bound(const sl_frame *frame, const sl_stage_times *cell, const sl_hop *hop, sl_time *scratch,
                     sl_time *end);
 
@@ -91,15 +91,15 @@ void sl_seating_set(sl_seating *seating, const int *host);
 void sl_seating_put(sl_seating *seating, int position, int host);
 /** Exchanges the hosts of two positions, or of `width` positions each, of one cell each. */
 void sl_seating_swap(sl_seating *seating, int a, int b, int width);
-/** Time of an iteration. *replica, *stage (may be NULL): where it is decided. */
+/** Time of an iteration. *replica, *stage (may be NULL): the critical ones. */
 sl_time sl_seating_time(const sl_seating *seating, int *replica, int *stage);
-/** Sum over stages of the slowest replica's ops and the ring: the fewer stages hold what is slow the less.
+/** Sum over stages of the slowest replica's ops and the ring: smaller if fewer stages hold slow components.
  * The first and the last stage count a thousandth more. */
 sl_time sl_seating_spread(const sl_seating *seating);
 
 /* ---- the searches, on arrangements ---- */
 
-/** Is a better than b: time, then spread. */
+/** Compares by time, then by spread. */
 static inline int sl_shorter(sl_time time, sl_time spread, sl_time than_time, sl_time than_spread) {
     return time < than_time || (time == than_time && spread < than_spread);
 }
@@ -110,24 +110,24 @@ sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves)
  * (topology_local.c). `by_speed`: slow ones first. */
 sl_status sl_topology_grow(const sl_cluster *cluster, int by_speed, int *host);
 
-/** Hosts that may be exchanged without any change are of one class: class_of[hosts], numbered by their first
- * hosts; returns their number through *classes (topology_class.c). Once for all: sl_best has them. */
+/** Classes of hosts that may be exchanged without any change: class_of[hosts], numbered by their first hosts;
+ * *classes: their number (topology_class.c). Computed once: sl_best has them. */
 sl_status sl_topology_classes(const sl_cluster *cluster, int *class_of, int *classes);
 
-/** Branch and bound (topology_exact.c): improves host[hosts], whose time and spread are given, by whatever is
- * shorter. *finished 0: `budget` (about ns) ran out. */
+/** Branch and bound (topology_exact.c): improves host[hosts], whose time and spread are given. *finished 0:
+ * `budget` (about ns) ran out. */
 sl_status sl_topology_exact(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, sl_time bound,
                             long long budget, int *host, sl_time *time, sl_time *spread, int *finished,
                             long long *looked_at);
 
-/** Among arrangements that are the same but for rotations and exchanges in a class, the one nearest to the
- * present (topology_class.c). */
+/** Chooses the arrangement nearest to the present one among those equal up to rotations and exchanges within
+ * a class (topology_class.c). */
 sl_status sl_topology_settle(const sl_cluster *cluster, const sl_best *best, int *host);
 
-/** No arrangement of the cluster is shorter, ns: for every host the best position that it can have, with the
- * best of all others around it. */
+/** A lower bound for all arrangements of the cluster, ns: each host at its best position, surrounded by the
+ * best of all others. */
 sl_status sl_bound_of(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, sl_time *bound);
 
-/** Raises it by what must cross between parts of the cluster (topology_cut.c); `empty` has all places empty.
- */
+/** Raises the bound by the traffic that must cross between parts of the cluster (topology_cut.c); all places
+ * of `empty` are empty. */
 sl_status sl_bound_cuts(sl_seating *empty, sl_time *bound);
