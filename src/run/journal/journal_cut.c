@@ -14,7 +14,8 @@ static int is_before(const char *line, size_t length, int first) {
     return before;
 }
 
-/* What stays moves to the front within the file, so that a full disk does not keep a run from going on. */
+/* The remaining lines move to the front within the file, so that a full disk does not stop a run from
+ * resuming. */
 static sl_status cut(FILE *in, int out, const char *path, int first) {
     char *line = NULL;
     size_t room = 0;

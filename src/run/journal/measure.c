@@ -23,7 +23,7 @@ static int is_update(const sl_record *r, int iteration) {
     return r->kind == SL_RECORD_OPTIMIZER && r->iteration == iteration;
 }
 
-/* What happens once to a stage, not to a microbatch of it. */
+/* Records that belong to a stage as a whole, not to one of its microbatches. */
 static int is_of_stage(const sl_record *r) {
     return r->kind == SL_RECORD_REDUCE || r->kind == SL_RECORD_OPTIMIZER;
 }
@@ -86,7 +86,7 @@ static sl_op op_of(const sl_record *r) {
                    .paired = r->paired != 0};
 }
 
-/* Into rank 0's clock: times are stamped at the sender, arrivals at the receiver. */
+/* Converts to rank 0's clock: times are stamped at the sender, arrivals at the receiver. */
 static void add_span(const sl_record *r, sl_time begin, const sl_offset *clock, sl_timeline *timeline,
                      int at) {
     sl_time shift = begin + clock[r->rank].offset;
@@ -105,7 +105,7 @@ static void add_transfer(const sl_record *r, sl_time begin, const sl_offset *clo
                       .arrive = r->arrive - begin - clock[r->peer].offset};
 }
 
-/* next[rank]: where the rank's next span belongs. A rank writes its records in the order in which it runs. */
+/* next[rank]: index of the rank's next span. A rank writes its records in the order in which it runs. */
 static void fill(const sl_record *records, int count, int iteration, sl_time begin, const sl_offset *clock,
                  int *next, sl_timeline *timeline) {
     timeline->transfers = 0;
@@ -117,8 +117,7 @@ static void fill(const sl_record *records, int count, int iteration, sl_time beg
     }
 }
 
-/* Of one kind, by rank, in the order in which the rank made them: updates, reductions, moves of the copy
- * engine. */
+/* Adds one kind, by rank, in the rank's order: updates, reductions, moves of the copy engine. */
 static void add_beside(const sl_record *records, int count, int iteration, sl_time begin,
                        const sl_offset *clock, int (*is_kind)(const sl_record *, int),
                        sl_timeline *timeline) {

@@ -49,7 +49,7 @@ static sl_status say(pinger *p, int peer, int round, int last, sl_time *sent) {
     return p->way->say(p->way->object, peer, round, p->out, size_of(p, round));
 }
 
-/* The first of the two decides how many rounds there are: it knows how long they take. */
+/* The first of the two decides the number of rounds: it knows how long they take. */
 static sl_status lead(pinger *p, int peer, sl_ping_half *half, int *rounds) {
     sl_time begin = sl_clock_now(p->clock);
     for (int round = 0, last = 0; !last; round++) {
@@ -150,7 +150,8 @@ static int one_way(const sl_ping_half *a, const sl_ping_half *b, const sl_offset
 
 static void fit_pair(const sl_ping_half *const (*round)[2], const sl_offset *clock, sl_ping_link *link) {
     ping_sample there[SL_PING_MAX], back[SL_PING_MAX];
-    /* Rounds 0 and 1 warm the path up, which is nothing to a link so slow that it made do with the fewest. */
+    /* Rounds 0 and 1 warm up the path, which is negligible for a link so slow that it ran only the
+     * minimum. */
     const int slow = round[MIN - 1][0] && !round[MIN][0];
     int count = 0;
     for (int i = slow ? 0 : 2; i < SL_PING_MAX; i++)
@@ -246,7 +247,7 @@ typedef struct pinging {
     sl_offset *clock; /* [ranks] of the pipeline at hand */
 } pinging;
 
-/* Each link of one pipeline into link[ranks * ranks] where it is slower than what is there. */
+/* Stores each link of one pipeline into link[ranks * ranks] if it is slower than the one there. */
 static sl_status fit_pipeline(const pinging *p, int pipeline, int halves, const sl_offset *offsets,
                               double bytes, sl_ping_link *link) {
     int tensors = p->run->parallel.tensor, ranks = p->run->parallel.pipeline, mine = 0;

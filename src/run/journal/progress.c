@@ -165,7 +165,7 @@ void sl_progress_iteration(sl_progress *p, const sl_progress_view *given, int ch
         v.troubled = words(&v, 120, health, sizeof health);
         plain(p, &v, changed);
     } else {
-        /* the last column stays free: some terminals wrap when it is written */
+        /* the last column stays free: some terminals wrap after it */
         int columns = sl_terminal_columns(&p->terminal), width = columns < WIDEST ? columns - 1 : WIDEST;
         int room = width < 2 * USED ? width / 2 : width - USED;
         v.troubled = words(&v, room, health, sizeof health);

@@ -68,7 +68,7 @@ static sl_time rank_time(const sl_problem *p, int rank) {
     return sum;
 }
 
-/* Onset and relief: an iteration that its predecessors say nothing about. */
+/* Onset and relief: an iteration that its predecessors do not predict. */
 static int has_changed(const sl_profiler *p, const sl_problem *measured) {
     sl_time delay[SL_PROFILE_WINDOW], work[SL_PROFILE_WINDOW];
     for (int at = 0; at < measured->ranks * measured->ranks; at++) {
@@ -149,8 +149,8 @@ static void median_stages(const sl_profiler *p, sl_problem *out) {
         }
 }
 
-/* Occupancy is what the iterations showed; else what the ping test tells of the size, but not more than a
- * message took. */
+/* Occupancy is that shown by the iterations; otherwise the ping test's for the size, but at most the time of
+ * a message. */
 static void split_link(const sl_profiler *p, int at, sl_link *link) {
     sl_time all = link->latency + link->transfer;
     link->bytes = p->message_bytes;

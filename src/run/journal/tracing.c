@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Ends what was printed to `out`, an open_memstream of text and size, and puts it into the file. */
+/* Ends the text printed to `out`, an open_memstream of text and size, and puts it into the file. */
 static sl_status put_ended(sl_tracing *t, sl_writer_how how, FILE *out, char **text, size_t *size,
                            sl_status status) {
     fflush(out);

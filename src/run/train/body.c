@@ -34,12 +34,12 @@ static unsigned can(const sl_trainer *t) {
     return bits;
 }
 
-/* A rearrangement does what the run did to begin with: groups, plans, stages and connections are opened. */
+/* A rearrangement repeats the start of the run: groups, plans, stages and connections are opened. */
 static sl_time thought(const sl_trainer *t, double seconds) {
     return seconds > 0 ? sl_from_ms(1e3 * seconds) : t->opened;
 }
 
-/* The largest stage's weights and moments go over the network once, both directions at the same time. */
+/* The largest stage's weights and moments cross the network once, in both directions at the same time. */
 static sl_time exchange_cost(const sl_trainer *t) {
     size_t most = 0;
     for (int stage = 0; stage < t->problem.stages; stage++) {
@@ -140,7 +140,7 @@ static sl_time clock_error(const sl_trainer *t) {
     return worst + second;
 }
 
-/* Which hosts could be left, and at what cost, changes while the run goes on. */
+/* The hosts that could be left, and the cost, change during the run. */
 static sl_status tell_restart(sl_trainer *t) {
     if (!(can(t) & 1u << SL_STRATEGY_RESTART))
         return SL_OK;
@@ -153,7 +153,7 @@ static sl_status tell_restart(sl_trainer *t) {
     return SL_OK;
 }
 
-/* What the longer search has found is offered; it no longer fits where the layout has changed meanwhile. */
+/* Offers the result of the longer search; it no longer fits if the layout has changed meanwhile. */
 static sl_status take_search(sl_trainer *t) {
     sl_plan plan;
     int replica;
@@ -164,7 +164,7 @@ static sl_status take_search(sl_trainer *t) {
     return status == SL_ENOMEM ? status : SL_OK;
 }
 
-/* While something is slow, the costliest incident's replica is searched for. */
+/* While something is slow, searches for the replica of the costliest incident. */
 static sl_status ask_search(sl_trainer *t, int iteration) {
     int count;
     sl_problem problem;
@@ -257,7 +257,7 @@ static sl_status rearrange(sl_trainer *t, int iteration, const sl_orchestrator_a
         &took);
 }
 
-/* Does it on every rank; *done and *took are known to the rank that leads. */
+/* Carries it out on every rank; *done and *took are set on the leader. */
 static sl_status carry_out(sl_trainer *t, int iteration, const order *o, const sl_orchestrator_action *a,
                            int *done) {
     int leads = sl_trainer_leads(t);
@@ -282,7 +282,7 @@ static sl_status carry_out(sl_trainer *t, int iteration, const order *o, const s
     return SL_OK;
 }
 
-/* The replica's program is the orchestrator's, which has it from now on. */
+/* The replica's program now belongs to the orchestrator. */
 static void name_programs(sl_trainer *t) {
     for (int r = 0; r < t->run->parallel.data; r++)
         t->replica[r].program = &sl_orchestrator_plan(t->orchestrator, r)->program;

@@ -14,7 +14,7 @@ static sl_status open_topology(hwloc_topology_t *topology) {
     return sl_error(SL_ESYS, "hwloc: this host's topology cannot be read");
 }
 
-/* The processors of this process; all of them where the system does not say. */
+/* The processors of this process; all of them if the system does not report it. */
 static hwloc_bitmap_t own_processors(hwloc_topology_t topology) {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (set && hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_PROCESS) != 0)
@@ -74,8 +74,8 @@ sl_cores_share sl_cores_divide(const sl_rank_cores *all, int ranks, int rank, in
     return share;
 }
 
-/* The process, and so every thread that it starts from now on, to cores [first, first + count) of those it
- * has. */
+/* Binds the process, and so every thread that it starts from now on, to cores [first, first + count) of those
+ * it has. */
 static sl_status bind_process(int first, int count) {
     hwloc_topology_t topology;
     SL_TRY(open_topology(&topology));

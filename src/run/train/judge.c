@@ -14,7 +14,7 @@
 
 /* ---- measuring ---- */
 
-/* Into the leader's clock: times are stamped at the sender, arrivals at the receiver. */
+/* Converts to the leader's clock: times are stamped at the sender, arrivals at the receiver. */
 static void shift_record(const sl_trainer *t, sl_run_position seat, sl_record *r) {
     sl_run_position peer = {.pipeline = r->peer, .replica = seat.replica, .tensor = seat.tensor};
     int transfer = r->kind == SL_RECORD_TRANSFER && r->peer >= 0 && r->peer < t->ranks;
@@ -24,7 +24,8 @@ static void shift_record(const sl_trainer *t, sl_run_position seat, sl_record *r
     r->arrive -= transfer ? t->clocks[sl_run_world_rank(t->run, peer)].offset : here;
 }
 
-/* The records of a replica: those of its tensor ranks, which run the same program, become one. */
+/* Collects the records of a replica: its tensor ranks run the same program, so their records are merged into
+ * one. */
 static sl_status collect_records(sl_trainer *t, int replica, int *count) {
     sl_record *out = t->gathered.replica;
     *count = 0;
@@ -53,7 +54,7 @@ static sl_status collect_records(sl_trainer *t, int replica, int *count) {
     return status;
 }
 
-/* Clocks of a replica's ranks after shift_record: the same, as sure as they were. */
+/* Clocks of a replica's ranks after shift_record: offset 0, unchanged uncertainty. */
 static sl_status make_clocks(const sl_trainer *t, int replica, sl_offset **clock) {
     SL_TRY(sl_alloc(clock, (size_t)t->ranks, sizeof **clock));
     for (int rank = 0; rank < t->ranks; rank++) {
@@ -129,7 +130,7 @@ static totals read_reports(sl_trainer *t) {
 
 /* ---- what is told ---- */
 
-/* The memory of what ran, by what was measured: moves to host memory depend on times. */
+/* The memory of the program that ran, from the measured times: moves to host memory depend on them. */
 static sl_status foretell_memory(sl_trainer *t) {
     sl_time makespan;
     for (int r = 0; r < t->run->parallel.data; r++) {
@@ -180,7 +181,8 @@ static sl_status foretell(sl_trainer *t) {
     return SL_OK;
 }
 
-/* The slowest replica's ops make the iteration; `around` comes before the first and behind the last. */
+/* The slowest replica's ops determine the iteration; `around` is added for the time before the first and
+ * after the last. */
 static sl_time predict(const sl_trainer *t, int iteration) {
     int known = t->arounds > 0 && (t->run->device.pace_ms[SL_F] != NULL || iteration > t->fresh);
     sl_time slowest = 0, around[9];
@@ -193,8 +195,8 @@ static sl_time predict(const sl_trainer *t, int iteration) {
     return slowest + sl_median(around, arounds);
 }
 
-/* What an iteration takes besides its ops: before them the first stage's update, which the first iteration of
- * an attempt does not have, and behind them the norm. */
+/* The time of an iteration besides its ops: before them the first stage's update, which the first iteration
+ * of an attempt does not have, and after them the norm. */
 static void note_around(sl_trainer *t, int iteration, sl_time time) {
     sl_time longest = 0;
     for (int r = 0; r < t->run->parallel.data; r++) {
@@ -212,7 +214,7 @@ sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
     totals all = read_reports(t);
     SL_TRY(foretell_memory(t));
     SL_TRY(foretell(t));
-    int adapted = is_adapted(t); /* in this iteration; its measurements may lead to something else */
+    int adapted = is_adapted(t); /* in this iteration; its measurements may change it */
     SL_TRY(sl_body_observe(t, iteration, all.end - begin));
     sl_iteration it = {.iteration = iteration,
                        .loss = all.loss,

@@ -10,7 +10,7 @@
 
 #define TRACED 400 /* iterations in timeline.json */
 
-/* Who sits where at the beginning, and a copy of the run whose split may change. */
+/* The initial rank map, and a copy of the run whose split may change. */
 sl_status sl_trainer_take_run(sl_trainer *t, const sl_run *run) {
     size_t replicas = (size_t)run->parallel.data;
     t->own = *run;

@@ -72,7 +72,7 @@ static sl_status run_iteration(sl_trainer *t, int iteration, sl_time begin) {
     return SL_OK;
 }
 
-/* All ranks hold begin from the same broadcast, and whether there is an iteration at all; a rank on another
+/* All ranks get `begin`, and whether there is another iteration, from the same broadcast; a rank on another
  * host translates the time to its own clock. */
 static sl_status begin_iteration(sl_trainer *t, sl_time *begin) {
     sl_time *begins;
@@ -168,7 +168,7 @@ static void describe_links(const sl_trainer *t, char *text, size_t size) {
              sl_to_ms(sl_ping_time(fast, bytes)));
 }
 
-/* The links as the first iteration will find them; over before it begins. */
+/* Measures the links as the first iteration will find them; done before it begins. */
 static sl_status ping(sl_trainer *t, int first) {
     if (t->ranks == 1)
         return SL_OK;
@@ -207,7 +207,7 @@ static sl_status write_start(sl_trainer *t) {
     return sl_journal_event(t->journal, &event);
 }
 
-/* Of every rank: what its arena held at most (all[3 * world]), and what was foretold. */
+/* Of every rank: the peak use of its arena (all[3 * world]), and the predicted one. */
 static sl_status list_peaks(const sl_trainer *t, const long *all, sl_summary *s) {
     SL_TRY(sl_alloc(&s->peak, (size_t)t->world, sizeof *s->peak));
     for (int w = 0; w < t->world; w++) {
@@ -275,7 +275,7 @@ static sl_status finish(sl_trainer *t) {
     return status;
 }
 
-/* `done` iterations are complete, the last ones are not made. */
+/* `done` iterations are complete, the remaining ones are skipped. */
 static sl_status leave(sl_trainer *t, int done) {
     *t->place->left = 1 + done;
     if (done > t->resume.first)
@@ -293,7 +293,7 @@ static sl_status leave(sl_trainer *t, int done) {
     return sl_journal_event(t->journal, &event);
 }
 
-/* With several pipelines a world rank alone says little: its place is put in front of the reason. */
+/* With several pipelines a world rank alone is not informative: its place is prepended to the reason. */
 static sl_status name_place(const sl_trainer *t, sl_status status) {
     char text[448];
     const sl_run_position *seat = &t->groups.seat;
@@ -306,8 +306,8 @@ static sl_status name_place(const sl_trainer *t, sl_status status) {
                     seat->replica, seat->tensor, text);
 }
 
-/* What the run file says by hand. After a restart everybody sits at home, but microbatches are divided as
- * they were: another split would be other bits. */
+/* Applies the run file's arrangements. After a restart every process is in its home seat, but microbatches
+ * are divided as before: another split would change bits. */
 static sl_status arrange(sl_trainer *t, int iteration) {
     sl_arrangement next = {.why = "the run file says so"};
     sl_rearranged took;

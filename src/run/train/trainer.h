@@ -1,4 +1,4 @@
-/* The training loop of one rank, and the whole path of a run: plan, iterate, measure, adapt, write down.
+/* The training loop of one rank, and the full course of a run: plan, iterate, measure, adapt, record.
  * Collective: all ranks of the world call it with the same run. */
 #pragma once
 
@@ -6,13 +6,13 @@
 #include "run/collective/group.h"
 #include "run/file/run.h"
 
-/** Trains; a warning that any rank has got ends the run on all ranks between the same two iterations, with a
+/** Trains. A warning to any rank ends the run on all ranks between the same two iterations, with a
  * checkpoint. Rank 0 prints progress and the table to standard output. The error text names the cause. */
 sl_status sl_train(const sl_run *run, const sl_run_site *place, sl_group *world);
 
-/* Ranks that the run file kills (faults with `kill`) die once: a run that continues does not repeat a death
- * that events.jsonl tells of, or it would never come past it. */
+/* Ranks that the run file kills (faults with `kill`) die once: a resumed run does not repeat a death that is
+ * in events.jsonl, or it would never get past it. */
 
-/** Takes those faults out of `run`. Collective; rank 0 reads `folder`. What cannot be read has not happened.
- */
+/** Removes those faults from `run`. Collective; rank 0 reads `folder`. Unreadable events count as not having
+ * happened. */
 sl_status sl_fired_forget(sl_run *run, const char *folder, sl_group *group);
