@@ -118,8 +118,8 @@ def section(bench, write):
     rows, healthy = [], rate(run, found[0][1], found[0][2])
     for name, first, end, change in found:
         now = rate(run, first, end)
-        rows.append([name, f"{first} to {end - 1}", f"{now:.2f}", f"{100 * now / healthy:.0f} %", f"{PUBLISHED[name]:g}",
-                     f"{100 * PUBLISHED[name] / 1.7:.0f} %", change])
+        rows.append([name, f"{first} to {end - 1}", f"{now:.2f}", f"{100 * now / healthy:.0f}%", f"{PUBLISHED[name]:g}",
+                     f"{100 * PUBLISHED[name] / 1.7:.0f}%", change])
     what = "" if left < END else "\n**The run has not restarted: what was lost did not come to the cost.**\n"
     return f"""\
 Falcon's figure 17: slow communication, then a slow device, and a restart without the host when what was lost has come to its cost. Here

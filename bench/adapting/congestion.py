@@ -141,8 +141,8 @@ def congested(bench, where, strategies, shapes):
             end = run.phase(at, iterations) if at else slow
             gained.append(reduced(healthy, slow, end))
             rows.append([stages, word, f"{fault['bandwidth_gbps'] * 1e3:.2f}", f"{healthy:.0f}", f"{slow:.0f}", f"{end:.0f}",
-                         f"{slow / healthy:.2f} -> {end / healthy:.2f}", (at or 0) - HEALTHY, f"{gained[-1]:.1f} %", ""])
-        rows[-1][-1] = f"{mean(gained):.1f} %, published {PUBLISHED[stages]:g} %"
+                         f"{slow / healthy:.2f} -> {end / healthy:.2f}", (at or 0) - HEALTHY, f"{gained[-1]:.1f}%", ""])
+        rows[-1][-1] = f"{mean(gained):.1f}%, published {PUBLISHED[stages]:g}%"
     return table(["stages", "congestion", "Mbit/s", "healthy ms", "slow ms", "moved ms", "slowdown", "after iterations", "slowdown reduced by", "on average"],
                  rows), run
 

@@ -25,7 +25,7 @@ def section(bench):
         end = run.phase(last[0], HEALTHY + SLOW) if at else slow
         moved = sum(home != seat for seat, home in enumerate(last[1]))
         rows.append([count, f"{healthy:.0f}", f"{slow:.0f}", f"{end:.0f}", f"{slow / healthy:.2f} -> {end / healthy:.2f}", published,
-                     f"{reduced(healthy, slow, end):.1f} %", moved, len(run.arranged()), f"{run.look():.1f}",
+                     f"{reduced(healthy, slow, end):.1f}%", moved, len(run.arranged()), f"{run.look():.1f}",
                      run.late])
         log = run.log()
     return f"""\

@@ -44,7 +44,7 @@ one run with the delays one after the other; slowdowns are against its own 0 ms.
 
 {table(["", *(f"{delay} ms" for delay in DELAYS), *(f"slowdown at {delay} ms" for delay in DELAYS[1:]), "published at 60 ms",
         "late iterations"], rows)}
-At 60 ms delegates take {100 * (1 - delegated / zb):.1f} % off the time of ZB in groups and adapting another {100 * (1 - adapted / delegated):.1f} % (published:
+At 60 ms delegates take {100 * (1 - delegated / zb):.1f}% off the time of ZB in groups and adapting another {100 * (1 - adapted / delegated):.1f}% (published:
 48.1 % and 24.6 %). Part of ZB's own 4.24 is nothing that any regime here shows: forward and backward messages behind each other in NCCL's
 streams, with kernels between them.
 """

@@ -63,8 +63,8 @@ def one_slow(bench):
             best = healthy + 3 * OP * (least(replicas, 1, factor) - MICROBATCHES)
             gained.append(reduced(healthy, slow, balanced or slow))
             rows.append([replicas, f"{word}, {factor:g} x", f"{healthy:.1f}", f"{slow:.1f}", f"{balanced or slow:.1f}", f"{best:.1f}",
-                         " ".join(map(str, split)), after, f"{gained[-1]:.1f} %", f"{reduced(healthy, slow, best):.1f} %", ""])
-        rows[-1][-1] = f"{mean(gained):.1f} %, published {published:g} %"
+                         " ".join(map(str, split)), after, f"{gained[-1]:.1f}%", f"{reduced(healthy, slow, best):.1f}%", ""])
+        rows[-1][-1] = f"{mean(gained):.1f}%, published {published:g}%"
         averages.append((replicas, mean(gained), published))
     return f"""\
 Falcon's figure 13: one slow device among 2, 4 and 8 replicas, weak, medium and severe (it does not say how slow). {SETTINGS}
@@ -84,7 +84,7 @@ def several_slow(bench):
     for (slow_ones, factor), (slow, balanced, split, _) in zip(cases, found):
         best, now = healthy + 3 * OP * (least(replicas, slow_ones, factor) - MICROBATCHES), balanced or slow
         rows.append([slow_ones, f"{slow:.1f}", f"{now:.1f}", f"{best:.1f}", " ".join(map(str, split)),
-                     f"{slow / healthy:.2f} -> {now / healthy:.2f}", f"{reduced(healthy, slow, now):.1f} %",
+                     f"{slow / healthy:.2f} -> {now / healthy:.2f}", f"{reduced(healthy, slow, now):.1f}%",
                      {1: "1.9 -> 1.2 (79.7 %)", 4: "no room"}.get(slow_ones, "less room")])
     return f"""\
 Falcon's figure 14: none to all of 4 replicas slow by {FACTOR} times. {SETTINGS} One run, with relief in between.

@@ -58,7 +58,7 @@ def solve(solver, replicas, microbatches):
     if proven == "1" and longer < 1e-6:
         return seconds(1e6 * float(took))
     said = seconds(1e6 * float(took)) if proven == "1" else f"not proven in {arguments.limit:g} s"
-    return f"{said}, {'the same' if longer == 0 else f'{100 * longer:.2g} % longer'}"
+    return f"{said}, {'the same' if longer == 0 else f'{100 * longer:.2g}% longer'}"
 
 
 solvers, rows = [name for name in SOLVERS if is_there(SOLVERS[name][1])], []

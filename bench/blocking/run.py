@@ -80,7 +80,7 @@ def figure_14(bench):
     ideal = bench.case("adapted and delegated", 4, 12, ())[1]
     return (f"4 ranks, 12 microbatches, F = I = W = 10 ms, 30 ms on link 2-3. Healthy, ZB takes {ideal:.0f} ms by the model "
             f"(the paper's: 368 ms). Adapted and delegated: {took:.1f} ms, ideal + 30 ms is {ideal + 30:.0f} ms "
-            f"({100 * (took / (ideal + 30) - 1):+.2f} %; goal: at most +2 %).\n\n"
+            f"({100 * (took / (ideal + 30) - 1):+.2f}%; goal: at most +2 %).\n\n"
             + table(("", "measured ms", "predicted ms", "ratio", "bubble %", "lost to dependencies ms", "to blocking ms",
                      "slowdown", "paper ms", "paper's bubble %", "paper's slowdown", "late iterations"), rows))
 
@@ -112,9 +112,9 @@ def figure_1(bench):
         measured["blocking"].append((ms - delegated) / ms)
         measured["dependency"].append((delegated - adapted) / ms)
     mean = lambda values: percent(sum(values) / len(values))
-    return (f"Of the time of ZB in order under one slow link (first and last, 30 and 60 ms; mean), {mean(shares['dependency'])} % "
-            f"are lost to dependencies and {mean(shares['blocking'])} % to blocking by the model; measured, delegates win back "
-            f"{mean(measured['blocking'])} % and adapting another {mean(measured['dependency'])} %. The paper attributes 39 % of "
+    return (f"Of the time of ZB in order under one slow link (first and last, 30 and 60 ms; mean), {mean(shares['dependency'])}% "
+            f"are lost to dependencies and {mean(shares['blocking'])}% to blocking by the model; measured, delegates win back "
+            f"{mean(measured['blocking'])}% and adapting another {mean(measured['dependency'])}%. The paper attributes 39 % of "
             "its slowdown to dependencies and 23 % to blocking.\n")
 
 
@@ -129,9 +129,9 @@ def figure_17(bench):
             rows.append((name, system, f"{took:.1f}", f"{predicted:.1f}", f"{took / predicted:.4f}", f"{dependency:.0f}",
                          f"{blocking:.0f}", f"{bench.slowdown(system, 8, 24, links):.2f}", run.late))
         best = base["adapted and delegated"]
-        rows[-1] = rows[-1][:1] + (f"{rows[-1][1]}: {100 * (1 - best / base['1F1B in order']):.1f} % less than 1F1B, "
-                                   f"{100 * (1 - best / base['ZB in order']):.1f} % than ZB, "
-                                   f"{100 * (1 - best / base['ZB delegated']):.1f} % than delegated",) + rows[-1][2:]
+        rows[-1] = rows[-1][:1] + (f"{rows[-1][1]}: {100 * (1 - best / base['1F1B in order']):.1f}% less than 1F1B, "
+                                   f"{100 * (1 - best / base['ZB in order']):.1f}% than ZB, "
+                                   f"{100 * (1 - best / base['ZB delegated']):.1f}% than delegated",) + rows[-1][2:]
     return ("8 ranks, 24 microbatches, 30 ms on several links (figure 17). The paper, on average over the four: 51.6 % less than "
             "1F1B, 57.5 % less than ZB, 23.1 % less than delegated alone.\n\n"
             + table(("slow links", "", "measured ms", "predicted ms", "ratio", "dependencies ms", "blocking ms", "slowdown",

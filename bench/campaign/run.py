@@ -82,7 +82,7 @@ def adaptra():
     all_rows = rows(answer)
     stretch = {s["iteration"]: s["iteration_ms"] for s in all_rows["only 1f1b"]["stretches"] if s["iterations"]}
     events = table(["from iteration", "measured by them, 1F1B", "here", ""],
-                   [[at, f"{ms:,.0f} ms", f"{stretch[at]:,.0f} ms", f"{100 * (stretch[at] / ms - 1):+.1f} %"] for at, ms in MEASURED])
+                   [[at, f"{ms:,.0f} ms", f"{stretch[at]:,.0f} ms", f"{100 * (stretch[at] / ms - 1):+.1f}%"] for at, ms in MEASURED])
     minutes = {name: row["total_s"] / 60 for name, row in all_rows.items()}
     best, lines = minutes["adapt+delegate"], []
     for name, label, published in (("only 1f1b", "1F1B", 45.4), ("ignore", "ZB (zb-h2)", 46.9), ("adapt+delegate", "adapted and delegated", 33.2),
@@ -139,7 +139,7 @@ def figure_17():
             times = several_delays(events)
             shares[kind].append([100 * (1 - times[3] / time) for time in times[:3]])
             where = ", ".join(f"{a}-{a + 1}" for a in links) if kind == "links" else ", ".join(map(str, cards))
-            lines.append([name, f"{kind} {where}", *(f"{time:,.0f}" for time in times), *(f"{share:.1f} %" for share in shares[kind][-1])])
+            lines.append([name, f"{kind} {where}", *(f"{time:,.0f}" for time in times), *(f"{share:.1f}%" for share in shares[kind][-1])])
     for kind, rows_of in shares.items():
         lines.append(["mean", kind, "", "", "", "", *(f"**{sum(column) / 4:.1f} %**" for column in zip(*rows_of))])
     lines.append(["mean, published", "links", "", "", "", "", "51.6 %", "57.5 %", "23.1 %"])
@@ -207,7 +207,7 @@ def table_7():
         times = "" if scale == 1 else f"; all in {'half' if scale < 1 else 'twice'} the time"
         lines.append([f"{microbatches}; {topology} s; {notice}{times}"] +
                      [f"{v:.2f}" for v in (6e4 / answer["healthy_ms"], *(per_minute(answer, name) for name in ("ignore", "ladder", "best in hindsight")))] +
-                     [f"{100 * rows(answer)[name]['recovered']:.1f} %" for name in names])
+                     [f"{100 * rows(answer)[name]['recovered']:.1f}%" for name in names])
     answer = falcon(FALCON_MICROBATCHES, rate)
     events = "; ".join(f"{x} from {a:,} to {b:,} s" for a, b, _, _, x in DEVICES)
     ladder = rows(answer)["ladder"]
@@ -260,7 +260,7 @@ def figure_13():
                 before, after = run_steady(replicas, 8 // replicas, microbatches // replicas, [inline(at=1, device=[0, 0], slowdown=slowdown)], "balance")
                 cells.append(f"{before:.2f} -> {after:.2f}")
                 shares.append(reduced(before, after))
-            lines.append([replicas, microbatches, *cells, f"{published} %", f"**{sum(shares) / 3:.1f} %**"])
+            lines.append([replicas, microbatches, *cells, f"{published}%", f"**{sum(shares) / 3:.1f} %**"])
     return table(["replicas", "microbatches in all", "weak 1.2", "medium 1.5", "severe 2.0", "published: slowdown less by", "here"], lines)
 
 
@@ -270,7 +270,7 @@ def figure_14():
         events = [inline(at=1, device=[d, 0], slowdown=1.9) for d in range(slow)] or [inline(at=1, device=[0, 0], slowdown=1.000001)]
         before, after = run_steady(4, 2, 32, events, "balance")
         published = {0: "1.0", 1: "1.9 -> 1.2 (79.7 %)", 4: "no room"}.get(slow, "")
-        lines.append([slow, published, f"{before:.2f}", f"{after:.2f}", f"{reduced(before, after):.1f} %" if slow else ""])
+        lines.append([slow, published, f"{before:.2f}", f"{after:.2f}", f"{reduced(before, after):.1f}%" if slow else ""])
     return table(["slow replicas of 4", "published", "here: before", "after", "slowdown less by"], lines)
 
 
@@ -295,7 +295,7 @@ def figure_15():
                 cells.append(f"{before:.2f} -> {moved:.2f} -> {after:.2f}")
                 shares.append([reduced(before, one) for one in (moved, after, least)])
             means = [f"**{sum(column) / 3:.1f} %**" for column in zip(*shares)]
-            lines.append([ranks, what, *cells, f"{published} %", *means[:2], means[2] if kind == "nic" else ""])
+            lines.append([ranks, what, *cells, f"{published}%", *means[:2], means[2] if kind == "nic" else ""])
     return table(["ranks", "congested", "weak: before -> moved -> ladder", "medium", "severe", "published: slowdown less by", "moved", "the ladder",
                   "at most"], lines)
 
@@ -374,7 +374,7 @@ def random_faults():
         ratio = r["ladder"]["total_s"] / r["best in hindsight"]["total_s"]
         worst = max(worst, ratio)
         lines.append([seed, len(answer["events"]), f"{r['ignore']['mean_iteration_ms']:.0f} ms", f"{r['ladder']['mean_iteration_ms']:.0f} ms",
-                      f"{r['best in hindsight']['mean_iteration_ms']:.0f} ms", f"{100 * (ratio - 1):+.1f} %", f"{100 * r['ladder']['recovered']:.0f} %"])
+                      f"{r['best in hindsight']['mean_iteration_ms']:.0f} ms", f"{100 * (ratio - 1):+.1f}%", f"{100 * r['ladder']['recovered']:.0f}%"])
     return f"""300 iterations on 8 ranks (2 replicas of 4, 12 microbatches, ops of 10 ms, zb-h2, a ring of 15 ms; messages in order), random mixed faults of links
 (10 to 60 ms), devices (1.2 to 2 times) and rings (4 to 16 times), one to three at once for 25 to 60 iterations. On the virtual clock: simulated. A
 fault, or its end, is believed after 3 iterations; a plan or delegates cost 0.02 s, a split 0.05 s, an arrangement 0.5 s, a restart 20 s. Mean iteration

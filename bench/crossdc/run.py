@@ -128,7 +128,7 @@ with Slackline(arguments.build) as slackline:
     for kind in ("static", "static_O"):
         for which, word in ((0, "predicted"), (1, "measured")):
             known = [best[kind, which] for _, best in gains if best[kind, which] is not None]
-            largest[kind, word] = f"{100 * max(known):.1f} % {word}" if known else f"not {word}"
+            largest[kind, word] = f"{100 * max(known):.1f}% {word}" if known else f"not {word}"
     ratios = [r[0] for r in bench.ratios]
     farthest = max(bench.ratios, key=lambda r: abs(r[0] - 1))
     notes = "".join(f"- {name}: not measured, {why}\n" for name, why in bench.missing.items())

@@ -80,7 +80,7 @@ def judge(algorithm, weak, count):
     return [algorithm, share(right, count), share(events - missed, events + alarms), share(alarms, events - missed + alarms),
             share(missed, events), share(quiet_alarmed, quiet),
             f"{statistics.median(late):.0f} / {late[int(0.95 * len(late))]} / {late[-1]}" if late else "whole series",
-            f"{100 * sum(o == 0 for o in offsets) / len(offsets):.1f} %" if offsets else "-"]
+            f"{100 * sum(o == 0 for o in offsets) / len(offsets):.1f}%" if offsets else "-"]
 
 
 HEAD = ["algorithm", "traces all right %", "accuracy % (events)", "false alarms of all alarms %", "missed of all events % (FNR)",
@@ -125,7 +125,7 @@ text.append(table(HEAD, [judge(a, True, arguments.traces // 5) for a in ("bocd-v
 right, mean, worst = iterations(100)
 text += ["", "## Iteration times from call logs", "",
          f"100 generated call logs (2 to 24 microbatches in a loop, reductions, start-up, calls late by 20 us on average): period "
-         f"right in {right}; the median iteration time is off by {100 * mean:.4f} % on average, {100 * worst:.4f} % at worst "
+         f"right in {right}; the median iteration time is off by {100 * mean:.4f}% on average, {100 * worst:.4f}% at worst "
          "(goal 0.2 %; Falcon: 1.2 %)."]
 program = os.path.join(arguments.build, "bench", "bench_detection")
 if os.path.exists(program):

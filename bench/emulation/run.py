@@ -45,7 +45,7 @@ for path, name in PATHS.items():
         else:
             bandwidth.append((name, "-", f"{ms:g}", size, "-", f"{p50:.3f}", "", "", "", ""))
 
-said = "; ".join(f"{name}: {worst['latency'][name]:.0f} us and {worst['bandwidth'][name]:.2f} %" for name in worst["latency"])
+said = "; ".join(f"{name}: {worst['latency'][name]:.0f} us and {worst['bandwidth'][name]:.2f}%" for name in worst["latency"])
 finish(arguments.write, "Accuracy of emulated links", f"""\
 `bench/emulation/run.py --rounds {arguments.rounds}`, {machine()}. Two processes; what is expected is the emulated latency
 and the message's time on the link, nothing subtracted: copying, publishing and waking the waiting thread count as errors. (The paper

@@ -21,7 +21,7 @@ def seconds(value):
 
 
 def ladder(rungs):
-    return ", ".join(f"{seconds(cost)} leaves {100 * loss:.3g} %" for cost, loss in sorted(rungs))
+    return ", ".join(f"{seconds(cost)} leaves {100 * loss:.3g}%" for cost, loss in sorted(rungs))
 
 
 def report(build):

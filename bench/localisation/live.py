@@ -101,8 +101,8 @@ def names(event, fault):
     if "link" not in event:
         return False
     if fault.get("one_way"):
-        return "->" in event["decided"] and "<->" not in event["decided"] and event["link"] == fault["link"]
-    return "<->" in event["decided"] and sorted(event["link"]) == sorted(fault["link"])
+        return "->" in event["decided"] and event["link"] == fault["link"]
+    return "->" not in event["decided"] and sorted(event["link"]) == sorted(fault["link"])
 
 
 def judge(case, said, effect):

@@ -176,7 +176,7 @@ def main():
             results.append(seed_of(bench, seed, arguments.iterations, arguments.strategies.split(","), arguments.choices))
             r = results[-1]
             print(f"seed {seed}: {r['ours']:.1f} ms, hindsight {r['hindsight']:.1f}, ratio {r['ratio']:.3f} (reaction "
-                  f"{100 * r['reaction']:.1f} %, choice {100 * r['choice']:.1f} %), losses off {r['off']:.1e}", file=sys.stderr, flush=True)
+                  f"{100 * r['reaction']:.1f}%, choice {100 * r['choice']:.1f}%), losses off {r['off']:.1e}", file=sys.stderr, flush=True)
             if arguments.json:
                 with open(arguments.json, "w") as file:
                     json.dump(results, file, indent=1)
@@ -189,8 +189,8 @@ def main():
 
 def page(results, arguments):
     rows = [[r["seed"], r["layout"], r["regime"], sum(len(p["faults"]) > 0 for p in r["phases"]), r["arrangements"],
-             f"{r['healthy']:.1f}", f"{r['hindsight']:.1f}", f"{r['ours']:.1f}", f"**{r['ratio']:.3f}**", f"{100 * r['reaction']:+.1f} %",
-             f"{100 * r['choice']:+.1f} %", f"{r['simulated']:.3f}", "the same bits" if r["off"] == 0 else f"{r['off']:.1e}"] for r in results]
+             f"{r['healthy']:.1f}", f"{r['hindsight']:.1f}", f"{r['ours']:.1f}", f"**{r['ratio']:.3f}**", f"{100 * r['reaction']:+.1f}%",
+             f"{100 * r['choice']:+.1f}%", f"{r['simulated']:.3f}", "the same bits" if r["off"] == 0 else f"{r['off']:.1e}"] for r in results]
     return f"""
 Measured on paced devices: `bench/mixed/run.py --seeds {arguments.seeds} --iterations {arguments.iterations}`, {machine()}, 8 ranks on
 one host; ms an iteration, from one begin to the next, everything between them included.

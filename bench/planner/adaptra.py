@@ -159,7 +159,7 @@ def figures_15_to_17(command):
         rows.append([name] + [f"{x:g}" for x in found])
         lines += commands(command, keys)
     mean = [100 * statistics.mean(column) for column in zip(*saved)]
-    rows.append(["adaptra saves, mean"] + [f"{x:.1f} %" for x in mean] + [""])
+    rows.append(["adaptra saves, mean"] + [f"{x:.1f}%" for x in mean] + [""])
     rows.append(["published", "51.6 %", "57.5 %", "23.1 %", ""])
     text += ("**Figure 17**, several links with 30 ms.\n\n" + table(("links",) + head[1:], rows) + folded("commands", lines)
              + "1F1B and adaptra come out near the published ratios. ZB does not: its measured slowdown holds what one place a "
@@ -184,7 +184,7 @@ def histogram(values, edges):
     lines, low = [], None
     for high in list(edges) + [None]:
         count = sum((low is None or v > low) and (high is None or v <= high) for v in values)
-        name = f"up to {high:g} %" if low is None else f"{low:g} to {high:g} %" if high is not None else f"above {low:g} %"
+        name = f"up to {high:g}%" if low is None else f"{low:g} to {high:g}%" if high is not None else f"above {low:g}%"
         lines.append(f"{name:>16}  {count:4d}  {'#' * round(60 * count / len(values))}")
         low = high
     return "```\n" + "\n".join(lines) + "\n```\n"
@@ -208,9 +208,9 @@ class Distances:
         self.worst = max(self.worst, (self.list[-1], keys), key=lambda pair: pair[0])
 
     def row(self, name):
-        return (name, f"{self.proven} of {len(self.list)}", f"{statistics.mean(self.list):.3f} %",
-                f"{statistics.median(self.list):.3f} %", f"{max(self.list):.2f} %", f"{statistics.median(self.times):.2f}",
-                f"{statistics.mean(self.auto):.3f} %", f"{statistics.median(self.auto):.3f} %", f"{max(self.auto):.2f} %")
+        return (name, f"{self.proven} of {len(self.list)}", f"{statistics.mean(self.list):.3f}%",
+                f"{statistics.median(self.list):.3f}%", f"{max(self.list):.2f}%", f"{statistics.median(self.times):.2f}",
+                f"{statistics.mean(self.auto):.3f}%", f"{statistics.median(self.auto):.3f}%", f"{max(self.auto):.2f}%")
 
 
 def section_7_4(command, count=40, best_seconds=1.0):

@@ -246,7 +246,7 @@ def figure_14(command):
                 again = [command.plan(FILE, "optimal", keys, limit)["solve_ms"] for _ in range(5)]
                 proof = statistics.median(again)
                 break
-        rows.append((ranks, 2 * ranks, "; ".join(marks), f"{best:g}", f"{plan['lower_bound_ms']:g}", f"{100 * plan['gap']:.2f} %",
+        rows.append((ranks, 2 * ranks, "; ".join(marks), f"{best:g}", f"{plan['lower_bound_ms']:g}", f"{100 * plan['gap']:.2f}%",
                      f"{proof:.2f}" if proof is not None else f"not in {limits[-1]} s"))
         lines.append(command.line(FILE, "optimal", keys, seconds=limits[-1]))
     keys = tower(16)

@@ -38,7 +38,7 @@ def report(command):
             "plan is a fresh process, which pays for its first use of memory; in a running one the same 8 x 32 takes a half.\n\n"
             + table(("ranks x microbatches", "delay ms", "schedule", "makespan ms", "bound ms", "ratio", "planned in ms, median of 3"),
                     rows)
-            + f"\n`auto` at worst {100 * worst:.2f} % above the bound; {', '.join(faster)}.\n" + folded("commands", lines))
+            + f"\n`auto` at worst {100 * worst:.2f}% above the bound; {', '.join(faster)}.\n" + folded("commands", lines))
 
 
 if __name__ == "__main__":

@@ -29,13 +29,13 @@ for repeat in range(arguments.repeat):
         summary = json.load(open(os.path.join(folder, "summary.json")))
     overran = summary["overruns"] / summary["ops"]
     if overran > 0.01:
-        print(f"run {repeat}: invalid, {100 * overran:.2f} % of the ops overran their pace", file=sys.stderr)
+        print(f"run {repeat}: invalid, {100 * overran:.2f}% of the ops overran their pace", file=sys.stderr)
         continue
     for phase in summary["phases"]:
         ratios.setdefault(phase["phase"], []).append(phase)
     error = summary["arrival_error"]
     rows.append(f"| {repeat} | {summary['scheduling']} | {error['p50_us']:.0f} | {error['p99_us']:.0f} | "
-                f"{summary['late_iterations']} of {summary['iterations']} | {100 * overran:.2f} % |")
+                f"{summary['late_iterations']} of {summary['iterations']} | {100 * overran:.2f}% |")
 
 text = ["| phase | schedule | iterations a run | measured ms | predicted ms | measured / predicted |", "|---|---|---|---|---|---|"]
 for phase, runs in ratios.items():

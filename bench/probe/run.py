@@ -111,8 +111,8 @@ def program_row(probe, ns, name, words):
     low, high = median_interval(change)
     seconds = statistics.median(both[False] for both in pairs)
     least = 100 * (min(both[True] for both in pairs) / min(both[False] for both in pairs) - 1)
-    return [name, f"{seconds:.2f}", str(made), f"{ns:.0f}", f"{made * ns * 1e-7 / seconds:.4f} %", f"{statistics.median(change):+.2f} %",
-            f"{low:+.2f} to {high:+.2f} %", f"{least:+.2f} %"]
+    return [name, f"{seconds:.2f}", str(made), f"{ns:.0f}", f"{made * ns * 1e-7 / seconds:.4f}%", f"{statistics.median(change):+.2f}%",
+            f"{low:+.2f} to {high:+.2f}%", f"{least:+.2f}%"]
 
 
 def program_cost(probe, ns):

@@ -96,7 +96,7 @@ is in the last column.
 
 {table(heads, shown)}
 On the slow link the best of PyTorch's own schedules takes {best_theirs * 1e3:.0f} ms, the best plan {best_ours * 1e3:.0f} ms ({best_theirs / best_ours:.2f} times as fast); the best of
-PyTorch's on the healthy link took {healthy * 1e3:.0f} ms. Measured times are {min(far) * 100:+.1f} to {max(far) * 100:+.1f} % off the predicted ones, {statistics.mean(map(abs, far)) * 100:.1f} % on average.""")
+PyTorch's on the healthy link took {healthy * 1e3:.0f} ms. Measured times are {min(far) * 100:+.1f} to {max(far) * 100:+.1f}% off the predicted ones, {statistics.mean(map(abs, far)) * 100:.1f}% on average.""")
     return apart
 
 
@@ -118,10 +118,10 @@ def from_a_trace(slackline, ranks):
         simulated = slackline.simulate(file, order).makespan_ms
     times_ms = {kind: statistics.median(values) for kind, values in told["times_ms"].items() if values}
     rows = [["the traced iteration", f"{told['traced_ms']:.0f}", "in the trace"],
-            ["its order simulated on the problem of the trace", f"{simulated:.0f}", f"{100 * (simulated / told['traced_ms'] - 1):+.1f} % of the traced"],
+            ["its order simulated on the problem of the trace", f"{simulated:.0f}", f"{100 * (simulated / told['traced_ms'] - 1):+.1f}% of the traced"],
             ["PyTorch's 1F1B without the profiler", middle(times), "measured"],
             ["what a plan for that problem would take", f"{plan.makespan_ms:.0f}", "predicted"],
-            ["that plan, run by PyTorch", middle(realised), f"measured: {100 * (statistics.median(realised) * 1e3 / plan.makespan_ms - 1):+.1f} % of the predicted"]]
+            ["that plan, run by PyTorch", middle(realised), f"measured: {100 * (statistics.median(realised) * 1e3 / plan.makespan_ms - 1):+.1f}% of the predicted"]]
     links = ", ".join(f"{link['from']} to {link['to']} {link['latency_ms']:.1f}" for link in told["links"] if "latency_ms" in link)
     finish(arguments.write, "From PyTorch's profiler to a better plan", f"""`bench/pytorch/run.py`, the same machine and load. PyTorch's 1F1B on the slow link (`ScheduleInterleaved1F1B` with one stage a
 rank, which labels its ops for the profiler) is run under `torch.profiler`, a trace a rank;

@@ -45,7 +45,7 @@ def measure(program, rounds, shape, seconds, exact):
 
 
 def percent(values):
-    return f"{100 * statistics.mean(values):.3f} % | {100 * max(values):.2f} %" if values else "- | -"
+    return f"{100 * statistics.mean(values):.3f}% | {100 * max(values):.2f}%" if values else "- | -"
 
 
 def summary(name, rows):
@@ -74,7 +74,7 @@ with tempfile.TemporaryDirectory() as folder:
         text += summary("8-16 x 16-64, 10 s", large)
         text += ["", "| ranks | microbatches | kind | best family ms | search ms | own bound ms | gap | search s | CP-SAT after 60 s ms | its bound ms |",
                  "|---|---|---|---|---|---|---|---|---|---|"]
-        text += [f"| {r[0]} | {r[1]} | {r[2]} | {r[3] if r[3] > 0 else 'none fits'} | {r[4]} | {r[5]} | {100 * (r[4] / r[5] - 1):.2f} % | {r[6]:.3f} | "
+        text += [f"| {r[0]} | {r[1]} | {r[2]} | {r[3] if r[3] > 0 else 'none fits'} | {r[4]} | {r[5]} | {100 * (r[4] / r[5] - 1):.2f}% | {r[6]:.3f} | "
                  f"{r[7] if r[7] > 0 else ''} | {r[8] if r[8] > 0 else ''} |" for r in large]
     text = "\n".join(text) + "\n"
 print(text, end="")

@@ -64,7 +64,7 @@ def figure_16(everywhere):
     for pairs, published in ((1, ("1.6", "1.3")), (2, ("1.7", "1.3")), (3, ("1.9", "1.7"))):
         a = arrange(cluster(4, 4, 8, {}, congested(pairs, gbps, everywhere), SEVEN))
         rows.append([pairs, published[0], published[1], f"{a['present_ms'] / healthy:.2f}", f"{a['iteration_ms'] / healthy:.2f}",
-                     "proven" if a["proven"] else f"{100 * a['gap']:.1f} %", len(a["moves"])])
+                     "proven" if a["proven"] else f"{100 * a['gap']:.1f}%", len(a["moves"])])
     return gbps, table(["congested links", "published: before", "after", "here: before", "after", "above the bound", "hosts moved"], rows)
 
 
@@ -89,7 +89,7 @@ def stragglers():
         a = arrange(cluster(4, 4, 8, speeds, [], SEVEN))
         stages = {s["pipeline"] for s in a["arrangement"] if int(s["host"][4:]) in speeds}
         rows.append([slow, where, f"{a['present_ms'] / healthy:.3f}", f"{a['iteration_ms'] / healthy:.3f}", len(stages),
-                     "proven" if a["proven"] else f"{100 * a['gap']:.1f} %"])
+                     "proven" if a["proven"] else f"{100 * a['gap']:.1f}%"])
     return table(["slow devices (half speed)", "before in", "before", "after", "in stages", "above the bound"], rows)
 
 
@@ -109,7 +109,7 @@ def large():
         a = arrange(cluster(data, pipeline, 4 * pipeline, speeds, links, "{layers: 96, width: 8192, context: 2048, vocabulary: 50257}",
                             tensor))
         rows.append([count, f"{tensor} x {data} x {pipeline}", f"{a['present_ms']:.1f}", f"{a['iteration_ms']:.1f}",
-                     f"{a['lower_bound_ms']:.1f}", "proven" if a["proven"] else f"{100 * a['gap']:.2f} %", len(a["moves"]),
+                     f"{a['lower_bound_ms']:.1f}", "proven" if a["proven"] else f"{100 * a['gap']:.2f}%", len(a["moves"]),
                      f"{a['solve_ms'] / 1e3:.2f}"])
     return table(["hosts", "tensor x data x pipeline", "before ms", "after ms", "bound ms", "above the bound", "hosts moved", "search s"],
                  rows)

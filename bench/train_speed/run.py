@@ -154,7 +154,7 @@ def measure(where, cell):
     rate = middle["ours"] * flop_per_token(context) / 1e9
     text = [f"4 x {context}", threads, kind, f"{middle['gemm']:.0f}"]
     text += [f"{middle[m]:.0f}" if m in middle else "-" for m in ("eager", "compiled")]
-    text += [f"{middle['ours']:.0f}", f"{statistics.median(best):.2f}" if best else "-", f"{rate:.0f}", f"{100 * share:.0f} %"]
+    text += [f"{middle['ours']:.0f}", f"{statistics.median(best):.2f}" if best else "-", f"{rate:.0f}", f"{100 * share:.0f}%"]
     return text, notes, version, statistics.median(best) if best else None, share
 
 

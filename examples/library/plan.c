@@ -2,7 +2,7 @@
 /* A schedule for four ranks with a slow link, from C.
  *
  * $ cc plan.c $(pkg-config --cflags --libs slackline) -o plan && ./plan
- * > adaptra: 410.0 ms, bound 410.0 ms, gap 0.00 %
+ * > adaptra: 410.0 ms, bound 410.0 ms, gap 0.00%
  * > rank 0: F0 F1
  *
  * 390 ms of ops and the link's 20 ms: no schedule can be shorter. */
@@ -29,7 +29,7 @@ static slackline_status describe(slackline_problem *problem) {
 static void show(const slackline_plan *plan) {
     slackline_summary summary;
     slackline_plan_summary(plan, &summary);
-    printf("%s: %.1f ms, bound %.1f ms, gap %.2f %%\n", summary.schedule, (double)summary.makespan_ns / 1e6,
+    printf("%s: %.1f ms, bound %.1f ms, gap %.2f%%\n", summary.schedule, (double)summary.makespan_ns / 1e6,
            (double)summary.bound_ns / 1e6, 100 * summary.gap);
     for (int rank = 0; rank < 4; rank++) {
         printf("rank %d:", rank);

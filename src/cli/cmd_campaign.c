@@ -78,7 +78,7 @@ static sl_status print_text(const sl_campaign *c, const sl_campaign_result *r, i
         fprintf(out, "%-20s %12.2f %14.3f %9.4f ", row->name, seconds(row->total), mean(r, row) / 1e6,
                 slowdown(r, row));
         if (r->row[0].total > r->healthy * r->iterations)
-            fprintf(out, "%8.1f %% ", 100 * sl_campaign_recovered(r, row));
+            fprintf(out, "%8.1f%% ", 100 * sl_campaign_recovered(r, row));
         else
             fprintf(out, "%10s ", "-");
         fprintf(out, "%11.2f  ", seconds(row->paid));

@@ -33,7 +33,7 @@ static const sl_option options[] = {SL_OPTION("algorithm", CHOICE, detection, al
                                     SL_OPTIONS_END};
 
 static void print_change(const detection *d, const sl_change *change) {
-    printf("%s %lld: %s, %.6g -> %.6g (%+.1f %%)", d->unit, (long long)change->index, kinds[change->kind],
+    printf("%s %lld: %s, %.6g -> %.6g (%+.1f%%)", d->unit, (long long)change->index, kinds[change->kind],
            change->before, change->after,
            change->before > 0 ? 100 * (change->after / change->before - 1) : 0.0);
     if (d->detector)

@@ -50,7 +50,7 @@ static double longer(sl_time time, sl_time base) {
 }
 
 static void put_change(FILE *out, double share) {
-    fprintf(out, "%.1f %% %s", 100 * fabs(share), share > 0 ? "more" : "less");
+    fprintf(out, "%.1f%% %s", 100 * fabs(share), share > 0 ? "more" : "less");
 }
 
 /* ---- text ---- */

@@ -168,11 +168,11 @@ static void print_text(const topology_options *a, const int *from, const int *to
     if (r->moved == 0)
         printf("stay:              ");
     else
-        printf("rearranged:        %.6g ms, %.3g %% less, ", sl_to_ms(r->time), 100 * gain(r));
+        printf("rearranged:        %.6g ms, %.3g%% less, ", sl_to_ms(r->time), 100 * gain(r));
     if (r->proven)
         printf("proven: no arrangement is shorter\n");
     else
-        printf("bound %.6g ms, at most %.3g %% above the best there is\n", sl_to_ms(r->bound), 100 * gap(r));
+        printf("bound %.6g ms, at most %.3g%% above the best there is\n", sl_to_ms(r->bound), 100 * gap(r));
     if (r->moved > 0)
         printf("moves:             %d hosts, %d to other weights (%.4g MB, and their optimizer's state)\n",
                r->moved, r->weights_moved, weights_moved(c, from, to) / 1e6);

@@ -129,7 +129,7 @@ static sl_status draw_problem(const sl_drawing *d, const sl_input *input, const 
     SL_TRY(plan_problem(one, schedule, order_file));
     const sl_plan *plan = &one->plan;
     SL_TRY(sl_highlight_make(&one->planning.problem, &plan->program, &plan->timeline, &one->highlight));
-    snprintf(title, sizeof one->title[0], "%.200s: %.6g ms, bubble %.1f %%%s",
+    snprintf(title, sizeof one->title[0], "%.200s: %.6g ms, bubble %.1f%%%s",
              order_file ? order_file : plan->schedule, sl_to_ms(plan->makespan),
              100 * sl_timeline_bubble(&plan->timeline), plan->memory_ok ? "" : ", over the memory limit");
     say_sets(&input->options, title, sizeof one->title[0]);
@@ -151,7 +151,7 @@ static sl_status draw_plan(const sl_drawing *d, const sl_input *input, sl_drawn 
     sl_status status = sl_plan_read_json(input->file, text, size, &one->timeline, &one->memory[0].held, name);
     sl_free(text);
     SL_TRY(status);
-    snprintf(one->title[0], sizeof one->title[0], "%s: %.6g ms, bubble %.1f %%", name,
+    snprintf(one->title[0], sizeof one->title[0], "%s: %.6g ms, bubble %.1f%%", name,
              sl_to_ms(sl_timeline_makespan(&one->timeline)), 100 * sl_timeline_bubble(&one->timeline));
     one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};
     one->charts = 1;

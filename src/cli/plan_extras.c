@@ -25,7 +25,7 @@ static void print_jitter(const sl_jitter *j, FILE *out) {
 }
 
 static void print_part(const char *name, sl_time part, sl_time whole, const char *what, FILE *out) {
-    fprintf(out, "  %-12s %12.12g ms %6.1f %%  %s\n", name, ms((double)part),
+    fprintf(out, "  %-12s %12.12g ms %6.1f%%  %s\n", name, ms((double)part),
             whole > 0 ? 100 * (double)part / (double)whole : 0, what);
 }
 

@@ -135,12 +135,12 @@ static double ms(sl_time t) {
 }
 
 static void print_headline(const sl_plan *plan, FILE *out) {
-    fprintf(out, "%s: makespan %.12g ms, bubble %.1f %%, lower bound %.12g ms", plan->schedule,
+    fprintf(out, "%s: makespan %.12g ms, bubble %.1f%%, lower bound %.12g ms", plan->schedule,
             ms(plan->makespan), 100 * sl_timeline_bubble(&plan->timeline), ms(plan->bound));
     if (plan->makespan == plan->bound)
         fprintf(out, ": proven optimal");
     else
-        fprintf(out, ", gap %.1f %%", 100 * sl_plan_gap(plan));
+        fprintf(out, ", gap %.1f%%", 100 * sl_plan_gap(plan));
     if (!plan->memory_ok)
         fprintf(out, "; over the memory limit");
 }

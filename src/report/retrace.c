@@ -295,7 +295,7 @@ sl_status sl_gantt_data(const sl_retraced *r, const char *title, FILE *out) {
 }
 
 void sl_gantt_title(const char *name, const sl_timeline *t, const char *what, char *text, size_t size) {
-    snprintf(text, size, "%s: ops %.6g ms, bubble %.1f %%%s%s%s", name, sl_to_ms(sl_timeline_makespan(t)),
+    snprintf(text, size, "%s: ops %.6g ms, bubble %.1f%%%s%s%s", name, sl_to_ms(sl_timeline_makespan(t)),
              100 * sl_timeline_bubble(t), *what ? " (" : "", what, *what ? ")" : "");
 }
 

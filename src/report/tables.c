@@ -110,7 +110,7 @@ static void put_gain(const sl_told *t, const sl_gain *g, FILE *out) {
     sl_cell_number(out, "%.6g", g->before);
     sl_cell_number(out, "%.6g", g->after);
     sl_cell_number(out, "%+.4g", g->before - g->after);
-    sl_cell_number(out, "%+.1f %%", 100 * (g->before - g->after) / g->before);
+    sl_cell_number(out, "%+.1f%%", 100 * (g->before - g->after) / g->before);
     sl_cell_number(out, "%.0f", g->whole);
     sl_cell_number(out, "%+.3f", g->before_count > 0 && g->whole > 0 ? g->gained / 1e3 : NAN);
     fputs("</tr>\n", out);

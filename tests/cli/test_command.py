@@ -72,12 +72,12 @@ for schedule in ("gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra"):
     boxes = [box for box in tree.iter(space + "rect") if box.find(space + "title") is not None]
     expect(tree.tag == space + "svg" and len(boxes) == (96 if schedule in ("gpipe", "1f1b") else 144), f"svg of {schedule}: a box an op")
 text = run("plan", problem, *delay(60), "--schedule", "adaptra").stdout
-expect(text.startswith("adaptra: makespan 450 ms, bubble 20.0 %, lower bound 450 ms: proven optimal\n"), "the headline")
+expect(text.startswith("adaptra: makespan 450 ms, bubble 20.0%, lower bound 450 ms: proven optimal\n"), "the headline")
 expect(len(re.findall(r"^rank \d", text, re.M)) == 4 and "\033" not in text, "the chart has a row a rank and no escapes")
 expect(max(map(len, text.splitlines())) == 100, "100 columns without a terminal")
 # 1f1b takes (12 + 3) * 30 = 450 ms where 390 is the bound
 expect(run("plan", problem, "--schedule", "1f1b").stdout.startswith(
-    "1f1b: makespan 450 ms, bubble 20.0 %, lower bound 390 ms, gap 15.4 %\n"), "the headline with a gap")
+    "1f1b: makespan 450 ms, bubble 20.0%, lower bound 390 ms, gap 15.4%\n"), "the headline with a gap")
 for columns, width in (("40", 40), ("133", 133), ("7", 40), ("x", 100), ("99999999999999999999", 500)):
     chart = run("plan", problem, env={**os.environ, "COLUMNS": columns}).stdout.splitlines()
     expect(max(len(line) for line in chart if line.startswith("rank")) == width, f"COLUMNS={columns}: {width} columns")

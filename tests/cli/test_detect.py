@@ -68,7 +68,7 @@ expect(detect("-", text="time_ms\n5\n") == {"change_points": [], "period": None}
 
 # ---- text, and streaming: a change is told while the series goes on ----
 done = run("detect", write("d.csv", texts["a.csv"]))
-expect(done.stdout.splitlines()[0].startswith("row 30: onset, 101 -> 150.5 (+49.0 %), seen at row 33"), done.stdout)
+expect(done.stdout.splitlines()[0].startswith("row 30: onset, 101 -> 150.5 (+49.0%), seen at row 33"), done.stdout)
 expect(done.stdout.splitlines()[-1] == "2 change points in 90 rows", done.stdout)
 process = subprocess.Popen([command, "detect", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 process.stdin.write("".join(f"{x}\n" for x in series[:40]))

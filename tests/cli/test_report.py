@@ -154,7 +154,7 @@ page, text = page_of(path, "whole")
 gains = next(t for t in page.tables if t and "change" in t[0] and "behind, ms" in t[0])
 swap, back = gains[1], gains[2]
 expect(swap[0] == "15" and swap[1].startswith("4. swap to zb-h2 (link 0 to 1)"), f"the swap runs from 15 on: {swap}")
-expect(swap[2:] == ["200", "120", "+80", "+40.0 %", "10", "+0.800"], f"it gained 80 ms in 10 iterations: {swap}")
+expect(swap[2:] == ["200", "120", "+80", "+40.0%", "10", "+0.800"], f"it gained 80 ms in 10 iterations: {swap}")
 expect(back[0] == "27" and back[2:5] == ["110", "100", "+10"], f"the return is set beside the relieved ones: {back}")
 phases = next(t for t in page.tables if t and t[0][0] == "phase")
 expect(["slow, not adapted", "5", "200", "–"] in phases and ["healthy", "10", "100", "100"] in phases, f"phases: {phases}")

@@ -39,7 +39,7 @@ expect(abs(again["present_ms"] - a["iteration_ms"]) < 1e-9, "the proposed arrang
 expect(again["moves"] == [] and again["gain"] == 0, "and nothing moves any more")
 expect({k: v for k, v in plan("topology", example, "--seed", "1").items() if k != "solve_ms"} == {k: v for k, v in a.items() if k != "solve_ms"}, "the same answer for the same seed")
 text = run("topology", example).stdout
-expect(re.search(r"rearranged: +[0-9.]+ ms, [0-9.]+ % less", text) and "why:" in text, "text")
+expect(re.search(r"rearranged: +[0-9.]+ ms, [0-9.]+% less", text) and "why:" in text, "text")
 
 # a profile of a run gives the op times
 profile = write("profile.yaml", "pipeline:\n  ranks: 4\n  microbatches: 16\n  times_ms: {F: [10, 10, 10, 10], I: 10, W: 10}\n")

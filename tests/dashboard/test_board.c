@@ -27,7 +27,7 @@ static void tell(sl_board *b, const char *line) {
 }
 
 static const char suspect[] =
-    "{\"kind\":\"suspect\",\"iteration\":20,\"time_s\":1,\"link\":[0,1],\"decided\":\"link 0 <-> 1\"}";
+    "{\"kind\":\"suspect\",\"iteration\":20,\"time_s\":1,\"link\":[0,1],\"decided\":\"link 0-1\"}";
 
 /* 20 healthy iterations, 10 slow ones, and with `relieved` 10 healthy ones. */
 static void run(sl_board *b, int relieved) {

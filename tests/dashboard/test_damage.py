@@ -162,7 +162,7 @@ class Damaged:
         self.run = Folder(self.path, pipeline=chance.choice([2, 4]), data=chance.choice([1, 2]), seed=SEED)
         self.run.start()
         self.run.iterate(5)
-        self.run.event("suspect", link=[0, 1], decided="link 0 <-> 1", seen="slow")
+        self.run.event("suspect", link=[0, 1], decided="link 0-1", seen="slow")
         self.run.iterate(2, phase="slow")
         self.run.add("decisions.txt", "1.0 s: considered\n")
         self.run.write("timeline.json", self.run.record(0) + self.run.record(1, begin=False))

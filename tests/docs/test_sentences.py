@@ -49,7 +49,7 @@ def disagreements(page, picture):
     """Where a page's table, its sentences, and the texts of the picture differ."""
     wrong = []
     medians = dict(re.findall(r"(?m)^(healthy|slow, not adapted|adapted) +\d+ +([\d.]+) ms", page))
-    saved, share = re.search(r"(?m)^Adapting saved ([\d.]+) ms .*: (\d+) %", page).groups()
+    saved, share = re.search(r"(?m)^Adapting saved ([\d.]+) ms .*: (\d+)%", page).groups()
     prose = " ".join(sentences(page))
     for row, name in (("healthy", "Before"), ("slow, not adapted", "During"), ("adapted", "After")):
         drawn = re.search(rf">{name}: (\d+) ms per iteration<", picture)

@@ -4,7 +4,7 @@
     $ slackline plan examples/four-ranks.yaml          a command, as typed in the project's folder (or in the example's own)
     > makespan 390 ms, ... proven optimal              what its output holds, line by line, in this order
 
-In an expectation words are words, "..." is anything, spaces are any spaces, a number is itself, `392+-5%` and `10+-3` are
+In an expectation words are words, "..." is anything, spaces are any spaces, a number is itself, `392+-5%`, `10+-3` and `86%+-1` are
 numbers near one. It may begin and end anywhere in a line."""
 import os
 import re
@@ -68,11 +68,11 @@ def matches(expected, line):
         if word == "...":
             parts.append(None)
             continue
-        about = re.fullmatch(rf"({NUMBER})\+-(\d+(?:\.\d+)?)(%?)", word)
+        about = re.fullmatch(rf"({NUMBER})(%?)\+-(\d+(?:\.\d+)?)(%?)", word)
         if about:
             value = float(about.group(1))
-            near.append((value, abs(value) * float(about.group(2)) / 100 if about.group(3) else float(about.group(2))))
-            parts.append(rf"({NUMBER})(?![\d.])")
+            near.append((value, abs(value) * float(about.group(3)) / 100 if about.group(4) else float(about.group(3))))
+            parts.append(rf"({NUMBER})(?![\d.]){about.group(2)}")
         else:
             exact = re.escape(word)
             parts.append(rf"(?<![\d.]){exact}" + (r"(?![\d.]*\d)" if word[-1].isdigit() else "") if word[0].isdigit() else exact)

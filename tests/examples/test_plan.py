@@ -26,7 +26,7 @@ def expect(condition, what):
 # the check itself can fail
 for words, line, holds in (("makespan 390 ms", "zb: makespan  390 ms, x", True), ("makespan 390 ms", "makespan 3901 ms", False), ("390 ms", "1390 ms", False),
                            ("390 ms", "390.5 ms", False), ("390+-1% ms", "393.8 ms", True), ("390+-1% ms", "394.0 ms", False), ("a 10+-3 b", "a 7 b", True),
-                           ("a 10+-3 b", "a 6 b", False), ("a ... 5+-1 ms", "a 9 b 5 ms", True), ("a ... 5+-1 ms", "a 9 b 7 ms", False), ("a ... b", "b a", False)):
+                           ("a 10+-3 b", "a 6 b", False), ("86.0%+-1", "86.9%", True), ("86.0%+-1", "86.0 ms", False), ("a ... 5+-1 ms", "a 9 b 5 ms", True), ("a ... 5+-1 ms", "a 9 b 7 ms", False), ("a ... b", "b a", False)):
     expect(matches(words, line) is holds, f"'{words}' {'is not' if holds else 'is'} in '{line}'")
 with tempfile.TemporaryDirectory() as folder:
     for text, lacks in (("# Shows how a thing is planned.\n#\n# $ slackline plan x\n# > 390 ms\nx: 1\n", 0), ("x: 1\n", 3), ("# Shows how a thing is planned.\n# $ slackline plan x\nx: 1\n", 2)):

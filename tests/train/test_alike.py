@@ -37,11 +37,11 @@ costs: {adapt_s: 0.005, delegate_s: 0.005, balance_s: 0.03, topology_s: 0.03, re
 ladder: {at_once_s: %g, calm_s: %g, profile_every_s: 0, least_gain: 0, news: 0}
 events: %s
 """
-DEVICE, LINK = "device of rank 1 of replica 1", "link rank 0 of replica 0 to rank 1 of replica 0"
+DEVICE, LINK = "device of rank 1 of replica 1", "link 0-1 of replica 0"
 # first, until, of a run, of a campaign
 SLOW_DEVICE = (12, 32, "rank: 1, replica: 1, slowdown: 2.5", "device: [1, 1], slowdown: 2.5")
 SLOW_LINK = (52, 70, "link: [0, 1], replica: 0, latency_ms: 40", "link: [0, 1], replica: 0, latency_ms: 40")
-NUMBER = r"(-?[\d.]+) ?%"
+NUMBER = r"(-?[\d.]+)%"
 
 
 class Decision:
@@ -57,10 +57,10 @@ class Decision:
 
 
 PATTERNS = [
-    (rf"incident (\d+) begins: (.*?): (?:ops|sum|\d).*; {NUMBER} of the time is lost", lambda c, name, lost: (f"{name} is slow", lost)),
-    (rf"(.*), for incident (\d+): .*; {NUMBER} lost should become {NUMBER}", lambda s, c, now, then: (f"{s}, for {c}", now, then)),
-    (rf"incident (\d+): with (.*?) {NUMBER} are lost; {NUMBER} were foretold", lambda c, s, now, told: (f"{s} was done for {c}", now, told)),
-    (r"incident (\d+) is over.*", lambda c: (f"{c} is over",)),
+    (rf"incident (\d+) begins: (.*?): (?:ops|sum|\d).*; time lost {NUMBER}", lambda c, name, lost: (f"{name} is slow", lost)),
+    (rf"(.*) for incident (\d+): .*; time lost {NUMBER}, expected {NUMBER}", lambda s, c, now, then: (f"{s}, for {c}", now, then)),
+    (rf"incident (\d+) with (.*?): time lost {NUMBER} \(predicted {NUMBER}\)", lambda c, s, now, told: (f"{s} was done for {c}", now, told)),
+    (r"incident (\d+) ends: .*", lambda c: (f"{c} is over",)),
     (r"undo (.*?): .*", lambda s: (f"undo {s}",)),
     (r"the path of messages: (.*?);.*", lambda s: (s,)),
     (r"(the schedule of replica \d: .*?)(?:, for .*|; .*)", lambda s: (s,)),

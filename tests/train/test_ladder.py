@@ -59,11 +59,11 @@ def a_slow_replica_gets_fewer_microbatches_until_it_is_healthy(runs):
     assert 12 <= int(made[0]["iteration"]) < 28, made
     assert split_of(made[-1]) == [6, 6] and int(made[-1]["iteration"]) > 28, made
     incident = number(log, "device of rank 1 of replica 1")
-    assert said(log, f"re-balance microbatches, for incident {incident}"), log
+    assert said(log, f"re-balance microbatches for incident {incident}"), log
     assert said(log, "undo re-balance microbatches"), log
-    assert said(log, f"incident {incident} is over"), log
-    brought = [s for _, s in log if "with re-balance microbatches" in s]
-    lost, foretold = map(float, re.search(r"([\d.]+) % are lost; ([\d.]+) % were foretold", brought[0]).groups())
+    assert said(log, f"incident {incident} ends"), log
+    brought = [s for _, s in log if "with re-balance microbatches:" in s]
+    lost, foretold = map(float, re.search(r"time lost ([\d.]+)% \(predicted ([\d.]+)%\)", brought[0]).groups())
     assert lost < 60 and foretold < 60, brought  # 60 % is lost with 6 and 6
     assert close(result, runs("plain")[1]), "the losses"
     assert [e for e in result.events if e["kind"] == "decision" and "re-balance" in e["decided"]]

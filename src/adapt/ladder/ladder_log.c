@@ -72,11 +72,12 @@ static void considered(const sl_ladder *l, const sl_ladder_entry *e, char *text,
         snprintf(text, size, "  %s: not for this cause", name);
         break;
     case SL_REASON_CANNOT_HELP:
-        snprintf(text, size, "  %s: cannot help, %.1f %% lost would become %.1f %%", name, now, then);
+        snprintf(text, size, "  %s: cannot help (time lost %.1f%%, would be %.1f%%)", name, now, then);
         break;
     case SL_REASON_SKIPPED:
-        snprintf(text, size, "  %s: left out, %.1f %% lost would become %.1f %% for %.3g s%s", name, now,
-                 then, cost, "; others come first or pay better");
+        snprintf(text, size,
+                 "  %s: left out (time lost %.1f%%, would be %.1f%%; cost %.4g s): another is better", name,
+                 now, then, cost);
         break;
     case SL_REASON_IN_EFFECT:
         snprintf(text, size, "  %s: in effect", name);
@@ -85,11 +86,12 @@ static void considered(const sl_ladder *l, const sl_ladder_entry *e, char *text,
         snprintf(text, size, "  %s: failed too often", name);
         break;
     case SL_REASON_AT_ONCE:
-        snprintf(text, size, "  %s: at once, %.1f %% lost would become %.1f %% for %.3g s", name, now, then,
+        snprintf(text, size, "  %s: now (time lost %.1f%%, would be %.1f%%; cost %.4g s)", name, now, then,
                  cost);
         break;
     default:
-        snprintf(text, size, "  %s: when %.3g s are lost, %.1f %% lost would become %.1f %% for %.3g s", name,
+        snprintf(text, size,
+                 "  %s: after %.4g s of lost time (time lost %.1f%%, would be %.1f%%; cost %.4g s)", name,
                  seconds(e->trigger), now, then, cost);
     }
 }
@@ -97,10 +99,10 @@ static void considered(const sl_ladder *l, const sl_ladder_entry *e, char *text,
 static void apply_text(const sl_ladder_entry *e, const char *name, char *text, size_t size) {
     char why[96];
     if (e->reason == SL_REASON_AT_ONCE)
-        snprintf(why, sizeof why, "it costs %.3g s, next to nothing", seconds(e->cost));
+        snprintf(why, sizeof why, "cost %.4g s (negligible)", seconds(e->cost));
     else
-        snprintf(why, sizeof why, "%.3g s are lost and it costs %.3g s", seconds(e->lost), seconds(e->cost));
-    snprintf(text, size, "%s, for incident %d%s: %s; %.1f %% lost should become %.1f %%", name, e->id,
+        snprintf(why, sizeof why, "lost so far %.4g s, cost %.4g s", seconds(e->lost), seconds(e->cost));
+    snprintf(text, size, "%s for incident %d%s: %s; time lost %.1f%%, expected %.1f%%", name, e->id,
              e->count > 1 ? " and others" : "", why, 100 * e->loss, 100 * e->expected);
 }
 
@@ -108,15 +110,15 @@ void sl_ladder_entry_text(const sl_ladder *l, const sl_ladder_entry *e, char *te
     const char *name = e->strategy >= 0 ? l->rung[e->strategy].strategy.name : "";
     switch (e->kind) {
     case SL_LADDER_BEGAN:
-        snprintf(text, size, "incident %d begins: %s%s%.1f %% of the time is lost", e->id, e->seen,
+        snprintf(text, size, "incident %d begins: %s%stime lost %.1f%%", e->id, e->seen,
                  e->seen[0] ? "; " : "", 100 * e->loss);
         break;
     case SL_LADDER_CHANGED:
-        snprintf(text, size, "incident %d: %.1f %% lost where it was %.1f %%", e->id, 100 * e->loss,
+        snprintf(text, size, "incident %d: time lost %.1f%%, was %.1f%%", e->id, 100 * e->loss,
                  100 * e->expected);
         break;
     case SL_LADDER_RELIEVED:
-        snprintf(text, size, "incident %d is over: %.4g s lost in all", e->id, seconds(e->lost));
+        snprintf(text, size, "incident %d ends: %.4g s lost in total", e->id, seconds(e->lost));
         break;
     case SL_LADDER_CONSIDERED:
         considered(l, e, text, size);
@@ -128,21 +130,21 @@ void sl_ladder_entry_text(const sl_ladder *l, const sl_ladder_entry *e, char *te
         snprintf(text, size, "%s is in effect; it took %.4g s", name, seconds(e->cost));
         break;
     case SL_LADDER_FAILED:
-        snprintf(text, size, "%s has failed after %.4g s", name, seconds(e->cost));
+        snprintf(text, size, "%s failed after %.4g s", name, seconds(e->cost));
         break;
     case SL_LADDER_BROUGHT:
-        snprintf(text, size, "incident %d: with %s %.1f %% are lost; %.1f %% were foretold", e->id, name,
+        snprintf(text, size, "incident %d with %s: time lost %.1f%% (predicted %.1f%%)", e->id, name,
                  100 * e->loss, 100 * e->expected);
         break;
     case SL_LADDER_UNDO:
-        snprintf(text, size, "undo %s: keeping it has lost %.3g s, to apply it again costs %.3g s", name,
+        snprintf(text, size, "undo %s: keeping it has cost %.4g s, applying it again costs %.4g s", name,
                  seconds(e->lost), seconds(e->cost));
         break;
     case SL_LADDER_UNDONE:
-        snprintf(text, size, "%s is undone; that took %.4g s", name, seconds(e->cost));
+        snprintf(text, size, "%s is undone; it took %.4g s", name, seconds(e->cost));
         break;
     case SL_LADDER_PROFILE:
-        snprintf(text, size, "profile the network: it is time");
+        snprintf(text, size, "profile the network: the interval has passed");
         break;
     }
 }

@@ -143,11 +143,11 @@ static void read_log(sl_orchestrator *o) {
             (e->reason == SL_REASON_CANNOT_HELP || e->reason == SL_REASON_OTHER_CAUSE))
             sl_unknown_why_not(o, e->id, kind, why, sizeof why);
         if (advised && e->kind == SL_LADDER_FAILED)
-            snprintf(text, sizeof text, "%s: nobody carries it out", sl_strategy_words[kind]);
+            snprintf(text, sizeof text, "%s: no program carries it out", sl_strategy_words[kind]);
         else if (advised && e->kind == SL_LADDER_CONSIDERED && e->reason == SL_REASON_FAILED)
             snprintf(text, sizeof text, "  %s: advised three times", sl_strategy_words[kind]);
-        snprintf(line, sizeof line, "%10.3f s  %s%s%s%s\n", (double)e->time / 1e9, text, why[0] ? " (" : "",
-                 why, why[0] ? ")" : "");
+        snprintf(line, sizeof line, "%10.3f s  %s%s%s\n", (double)e->time / 1e9, text, why[0] ? ": " : "",
+                 why);
         sl_events_write(o, line);
         sl_events_decided(o, e, text);
     }

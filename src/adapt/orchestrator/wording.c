@@ -87,7 +87,7 @@ void sl_events_onset(sl_orchestrator *o, const sl_case *c) {
         return;
     name_component(o, e, c);
     sl_text_format(e->seen, sizeof e->seen, "%s", c->view.seen);
-    sl_text_format(e->why, sizeof e->why, "%.1f%% of the time is lost by it", 100 * c->view.loss);
+    sl_text_format(e->why, sizeof e->why, "time lost: %.1f%%", 100 * c->view.loss);
 }
 
 void sl_events_relief(sl_orchestrator *o, const sl_case *c) {
@@ -201,7 +201,7 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
         sl_text_format(e->decided, sizeof e->decided, "swap to %s", side->wanted->plan.schedule);
     if (side->refits)
         sl_text_format(e->seen, sizeof e->seen,
-                       "nothing is slow, but ops or links take another time than was planned for");
+                       "nothing is slow, but ops or links take longer or shorter than planned");
     explain(e, side);
     sl_events_decision(o, "the schedule of replica %d: %s%s%s; %s", replica, e->decided,
                        e->seen[0] ? ", for " : "", e->seen, e->why);
@@ -224,8 +224,7 @@ void sl_events_keep(sl_orchestrator *o, const sl_case *c) {
     if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE))
         sl_text_format(e->why, sizeof e->why, "the job cannot run another one");
     else if (left > 0)
-        sl_text_format(e->why, sizeof e->why,
-                       "the last swap is %d iterations ago; at least %d must lie between two",
+        sl_text_format(e->why, sizeof e->why, "the last swap was %d iterations ago; the minimum is %d",
                        o->iteration - side->last_swap, o->config.dwell);
     else
         explain(e, side);
@@ -293,20 +292,19 @@ typedef struct considered {
 static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e) {
     static const char *const no[] = {[SL_REASON_OTHER_CAUSE] = "not for this cause",
                                      [SL_REASON_CANNOT_HELP] = "cannot help",
-                                     [SL_REASON_SKIPPED] = "others come first or pay better",
+                                     [SL_REASON_SKIPPED] = "another is better",
                                      [SL_REASON_IN_EFFECT] = "in effect",
                                      [SL_REASON_FAILED] = "failed too often"};
     char piece[120];
     const char *name = sl_strategy_words[o->kind[e->strategy]];
     if (e->reason == SL_REASON_WAITS || e->reason == SL_REASON_AT_ONCE)
-        snprintf(piece, sizeof piece, "%s %s, to lose %.1f%% for %.3g s", name,
-                 e->reason == SL_REASON_AT_ONCE ? "at once" : "later", 100 * e->expected,
-                 (double)e->cost / 1e9);
+        snprintf(piece, sizeof piece, "%s: %s, to lose %.1f%%, cost %.3g s", name,
+                 e->reason == SL_REASON_AT_ONCE ? "now" : "later", 100 * e->expected, (double)e->cost / 1e9);
     else
         snprintf(piece, sizeof piece, "%s: %s", name, no[e->reason] ? no[e->reason] : "");
     if (e->reason == SL_REASON_WAITS) {
         char when[48];
-        snprintf(when, sizeof when, " when %.3g s are lost", (double)e->trigger / 1e9);
+        snprintf(when, sizeof when, ", after %.3g s of lost time", (double)e->trigger / 1e9);
         sl_text_add(piece, sizeof piece, "", when);
     }
     sl_text_add(c->text, sizeof c->text, "; ", piece);

@@ -38,7 +38,7 @@ void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_
                                const char *decided) {
     sl_event event = blank(c, change->kind == SL_CHANGE_ONSET ? SL_EVENT_ONSET : SL_EVENT_RELIEF);
     event.iteration = (int)iteration;
-    sl_text_format(event.seen, sizeof event.seen, "an iteration takes %.4g ms instead of %.4g ms (%+.1f %%)",
+    sl_text_format(event.seen, sizeof event.seen, "an iteration takes %.4g ms instead of %.4g ms (%+.1f%%)",
                    change->after, change->before,
                    change->before > 0 ? 100 * (change->after / change->before - 1) : 0.0);
     sl_text_fit(event.decided, sizeof event.decided, decided ? decided : "");

@@ -95,7 +95,7 @@ static int work_changed(const sl_controller *c, const sl_change *change, char *w
     double before = usual_bytes(c, change->index - 15, change->index);
     double after = usual_bytes(c, change->index, c->sample);
     double more = before > 0 ? after / before - 1 : 0;
-    snprintf(why, size, "its messages carry %+.1f %%: other work", 100 * more);
+    snprintf(why, size, "its messages carry %+.1f%%: other work", 100 * more);
     return change->kind == SL_CHANGE_ONSET ? more >= SL_CHANGE_MIN : more <= -SL_CHANGE_MIN;
 }
 

@@ -88,7 +88,7 @@ static sl_status say_device(const sl_call_comparison *c, int r, verdict *v) {
                         c->healthy ? "when healthy" : "those that do the same work");
     if (last >= 0.5)
         snprintf(s.why + used, sizeof s.why - (size_t)used,
-                 ", and is the last to come to %.0f %% of its collectives", 100 * last);
+                 ", and is the last to come to %.0f%% of its collectives", 100 * last);
     return say(v, s, m->excess);
 }
 
@@ -139,7 +139,7 @@ static sl_status say_rivals(const sl_call_pairs *all, const sl_call_pair *p, ver
     s.from = p->a;
     s.to = p->b;
     snprintf(s.why, sizeof s.why,
-             "link %d <-> %d or %d <-> %d: the calls that wait for one wait for the other, too", p->a, p->b,
+             "link %d-%d or %d-%d: each call that waits for one also waits for the other", p->a, p->b,
              rival->a, rival->b);
     return say(v, s, sl_call_pair_excess(p));
 }

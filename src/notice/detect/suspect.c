@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FACTORS_MAX 10 /* a delay that has grown more is given in ms */
+
 static const char *const names[] = {"unknown", "device", "link", "host", "group", "workload", "imbalance"};
 enum { COMPONENTS = sizeof names / sizeof *names };
 
@@ -18,7 +20,7 @@ void sl_suspect_name(const sl_suspect *s, char *text, size_t size) {
         snprintf(text, size, "device of rank %d", s->rank);
         return;
     case SL_COMPONENT_LINK:
-        snprintf(text, size, s->both ? "link %d <-> %d" : "link %d -> %d", s->from, s->to);
+        snprintf(text, size, s->both ? "link %d-%d" : "link %d -> %d", s->from, s->to);
         return;
     case SL_COMPONENT_HOST:
         snprintf(text, size, "host of rank %d", s->rank);
@@ -41,7 +43,11 @@ void sl_suspect_name(const sl_suspect *s, char *text, size_t size) {
 void sl_suspect_text(const sl_suspect *s, char *text, size_t size) {
     char name[64], ratio[32] = "";
     sl_suspect_name(s, name, sizeof name);
-    if (s->component != SL_COMPONENT_UNKNOWN && s->expected > 0 && s->measured > 0)
+    int delayed =
+        s->component == SL_COMPONENT_LINK && s->measured > FACTORS_MAX * s->expected; /* ms: rates fall */
+    if (delayed && s->expected > 0)
+        snprintf(ratio, sizeof ratio, " +%.3g ms", s->measured - s->expected);
+    else if (s->component != SL_COMPONENT_UNKNOWN && s->expected > 0 && s->measured > 0)
         snprintf(ratio, sizeof ratio, " x %.2f", /* rates fall where times grow */
                  s->measured > s->expected ? s->measured / s->expected : s->expected / s->measured);
     sl_text_format(text, size, "%s%s%s%s%s%s%s", name, ratio, s->cause[0] ? " (" : "", s->cause,

@@ -31,7 +31,7 @@ typedef struct sl_suspect {
 /** "unknown", "device", "link", "host", "group", "workload", "imbalance". */
 const char *sl_component_name(sl_component component);
 
-/** The component only: "device of rank 3", "link 1 <-> 2", "cannot tell". */
+/** The component only: "device of rank 3", "link 1-2", "cannot tell". */
 void sl_suspect_name(const sl_suspect *suspect, char *text, size_t size);
 
 /** A line for the user: "link 1 -> 2 x 2.40 (cause): why"; cut between words (base/text.h). */

@@ -18,8 +18,8 @@ static double usual_clock(sl_judge *j) {
 static void say_device(const sl_measured_device *d, char *why, size_t size) {
     char words[256];
     sl_evidence_words(&d->evidence, words, sizeof words);
-    sl_text_format(why, size, "%.3g of %.3g GFLOP/s expected in %d repeats (varies by %.1f %%)%s%s",
-                   d->gflops, d->expected, d->samples, 100 * d->cv, words[0] ? "; " : "", words);
+    sl_text_format(why, size, "%.3g of %.3g GFLOP/s expected in %d repeats (varies by %.1f%%)%s%s", d->gflops,
+                   d->expected, d->samples, 100 * d->cv, words[0] ? "; " : "", words);
 }
 
 static sl_status accuse_device(sl_judge *j, const sl_measured_device *d, double mhz) {
@@ -100,7 +100,7 @@ static void say_link(const sl_judge *j, const sl_measured_link *l, sl_suspect *s
         s->measured = l->gb_per_s;
         s->expected = l->expected_gb_per_s;
         sl_text_format(s->why, sizeof s->why,
-                       "%s%.3g of %.3g GB/s expected, %.3g of %.3g ms (varies by %.1f %%)%s",
+                       "%s%.3g of %.3g GB/s expected, %.3g of %.3g ms (varies by %.1f%%)%s",
                        l->limited ? "at most " : "", l->gb_per_s, l->expected_gb_per_s, l->latency_ms,
                        l->expected_latency_ms, 100 * l->bandwidth_cv, resent);
     } else {

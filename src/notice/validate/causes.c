@@ -85,9 +85,9 @@ static void say(char *words, size_t size, const char *format, double value) {
 void sl_evidence_words(const sl_evidence *e, char *words, size_t size) {
     words[0] = 0;
     if (e->throttled > SHARE)
-        say(words, size, "throttled %.0f %% of the time", 100 * e->throttled);
+        say(words, size, "throttled %.0f%% of the time", 100 * e->throttled);
     if (e->waited > SHARE)
-        say(words, size, "without a processor %.0f %%", 100 * e->waited);
+        say(words, size, "without a processor %.0f%%", 100 * e->waited);
     if (e->load > SHARE)
         say(words, size, "others keep %.2g of its processors busy", e->load);
     if (e->mhz > 0 && e->mhz_most > 0)

@@ -101,7 +101,7 @@ static json_t *report_json(const sl_round_result *r, const sl_verdicts *v) {
 /* A figure of what is expected, in percent; "-" where that is not known. */
 static const char *percent(double value, double of, char text[16]) {
     if (value > 0 && of > 0)
-        snprintf(text, 16, "%.0f %%", 100 * value / of);
+        snprintf(text, 16, "%.0f%%", 100 * value / of);
     else
         snprintf(text, 16, "-");
     return text;
@@ -119,7 +119,7 @@ static void write_devices(const sl_round_result *r, FILE *out) {
             fprintf(out, "%-8s %-20s %9s %12s %10s\n", "device", "host", "GFLOP/s", "of expected",
                     "varies by");
         sl_evidence_words(&d->evidence, words, sizeof words);
-        fprintf(out, "%-8d %-20.20s %9.3g %12s %8.1f %%%s%s%s\n", d->rank, r->host[d->host], d->gflops,
+        fprintf(out, "%-8d %-20.20s %9.3g %12s %8.1f%%%s%s%s\n", d->rank, r->host[d->host], d->gflops,
                 percent(d->gflops, d->expected, of), 100 * d->cv, d->slow ? "  slow" : "",
                 words[0] ? "  " : "", words);
     }
@@ -143,7 +143,7 @@ static void write_links(const sl_round_result *r, FILE *out) {
                                                 : "not tested: the other direction took all the time");
             continue;
         }
-        fprintf(out, "%-12s %-14s %10.3g %12s %8.3g %12s %8.1f %%%s\n", name,
+        fprintf(out, "%-12s %-14s %10.3g %12s %8.3g %12s %8.1f%%%s\n", name,
                 sl_link_kind_name[l->from_host != l->to_host], l->latency_ms,
                 percent(l->latency_ms, l->expected_latency_ms, delay), l->gb_per_s,
                 percent(l->gb_per_s, l->expected_gb_per_s, rate), 100 * l->bandwidth_cv,
@@ -155,7 +155,7 @@ static void write_links(const sl_round_result *r, FILE *out) {
 
 static const char *from_on(const sl_kind *kind, char text[64]) {
     if (kind->expected > 0)
-        snprintf(text, 64, "slow from %.0f %% below on", 100 - 100 / kind->factor);
+        snprintf(text, 64, "slow from %.0f%% below on", 100 - 100 / kind->factor);
     else
         snprintf(text, 64, "too few to compare without a reference");
     return text;
@@ -172,11 +172,11 @@ static void write_text(const sl_round_result *r, const sl_verdicts *v, FILE *out
     write_devices(r, out);
     write_links(r, out);
     if (k->device.members > 0)
-        fprintf(out, "devices (f32 products of %d x %d): vary by %.1f %%; %s\n", SL_GEMM_SIZE, SL_GEMM_SIZE,
+        fprintf(out, "devices (f32 products of %d x %d): vary by %.1f%%; %s\n", SL_GEMM_SIZE, SL_GEMM_SIZE,
                 100 * k->device.cv, from_on(&k->device, limit));
     for (int i = 0; i < SL_LINK_KINDS; i++)
         if (k->bandwidth[i].members > 0)
-            fprintf(out, "links %s: latency varies by %.1f %%, bandwidth by %.1f %%; %s\n",
+            fprintf(out, "links %s: latency varies by %.1f%%, bandwidth by %.1f%%; %s\n",
                     sl_link_kind_name[i], 100 * k->latency[i].cv, 100 * k->bandwidth[i].cv,
                     from_on(&k->bandwidth[i], limit));
     fputc('\n', out);

@@ -16,7 +16,7 @@ typedef struct sl_advice_component {
     int used;
     int named;   /* by the last verdicts */
     int planned; /* told: the strategy that comes next + 2; 0: nothing */
-    int called;  /* told, and nobody carries it out: the strategy to apply now + 1; 0: none */
+    int called;  /* advised, and no program carries it out: the strategy to apply now + 1; 0: none */
 } sl_advice_component;
 
 struct sl_advice {

@@ -45,9 +45,9 @@ int sl_advice_next(const sl_advice *a, int id) {
 
 static void when_text(const sl_strategy_view *v, char *text, size_t size) {
     if (v->reason == SL_REASON_WAITS)
-        snprintf(text, size, "when %.4g s are lost", seconds(v->trigger));
+        snprintf(text, size, "after %.4g s of lost time", seconds(v->trigger));
     else
-        snprintf(text, size, "at once");
+        snprintf(text, size, "now");
 }
 
 static void strategy_text(const sl_advice *a, const sl_incident_view *incident, sl_strategy_kind s,
@@ -61,8 +61,8 @@ static void strategy_text(const sl_advice *a, const sl_incident_view *incident, 
     case SL_REASON_AT_ONCE:
     case SL_REASON_WAITS:
         when_text(&v, when, sizeof when);
-        snprintf(text, size, " %s: %.1f %% lost would become %.1f %% for %.4g s", when, 100 * incident->loss,
-                 100 * v.expected, seconds(v.cost));
+        snprintf(text, size, " %s (time lost %.1f%%, would be %.1f%%; cost %.4g s)", when,
+                 100 * incident->loss, 100 * v.expected, seconds(v.cost));
         break;
     case SL_REASON_NONE:
         snprintf(text, size, ": not offered");
@@ -72,7 +72,8 @@ static void strategy_text(const sl_advice *a, const sl_incident_view *incident, 
         snprintf(text, size, ": %s", v.why[0] ? v.why : "cannot help");
         break;
     case SL_REASON_SKIPPED:
-        snprintf(text, size, ": pays less (%.1f %% for %.4g s)", 100 * v.expected, seconds(v.cost));
+        snprintf(text, size, ": pays less (time lost would be %.1f%%; cost %.4g s)", 100 * v.expected,
+                 seconds(v.cost));
         break;
     case SL_REASON_IN_EFFECT:
         snprintf(text, size, ": in effect");
@@ -102,14 +103,13 @@ void sl_advice_plan_event(const sl_advice *a, const sl_incident_view *incident, 
     char name[64], text[160];
     *event = event_about(slow);
     sl_suspect_name(slow, name, sizeof name);
-    sl_text_format(
-        event->seen, sizeof event->seen,
-        "incident %d, %s: %.1f %% of the time is lost, an iteration takes %.4g ms instead of %.4g ms",
-        incident->id, name, 100 * incident->loss, job->level / 1e6, job->healthy / 1e6);
+    sl_text_format(event->seen, sizeof event->seen,
+                   "incident %d, %s: time lost %.1f%%, an iteration takes %.4g ms instead of %.4g ms",
+                   incident->id, name, 100 * incident->loss, job->level / 1e6, job->healthy / 1e6);
     if (next >= 0)
         strategy_text(a, incident, (sl_strategy_kind)next, event->decided, sizeof event->decided);
     else
-        sl_text_format(event->decided, sizeof event->decided, "nothing that could be done pays");
+        sl_text_format(event->decided, sizeof event->decided, "no strategy pays off");
     for (sl_strategy_kind s = FIRST; s < SL_STRATEGY_KINDS; s++)
         if ((int)s != next) {
             strategy_text(a, incident, s, text, sizeof text);
@@ -129,15 +129,15 @@ void sl_advice_action_event(const sl_advice *a, const sl_orchestrator_action *ac
     }
     if (action->undo) {
         sl_text_format(event->decided, sizeof event->decided, "undo %s", strategy);
-        sl_text_format(event->why, sizeof event->why, "nothing is slow, and keeping it has lost %.4g s",
+        sl_text_format(event->why, sizeof event->why, "nothing is slow, and keeping it has cost %.4g s",
                        seconds(action->lost));
         return;
     }
-    sl_text_format(event->decided, sizeof event->decided, "apply %s now: %.1f %% lost should become %.1f %%",
+    sl_text_format(event->decided, sizeof event->decided, "apply %s now: time lost %.1f%%, expected %.1f%%",
                    strategy, 100 * action->loss, 100 * action->expected);
-    sl_text_format(event->why, sizeof event->why, "%.4g s are lost and it costs %.4g s%s",
-                   seconds(action->lost), seconds(action->cost),
-                   a->config.carried ? "" : "; nobody carries it out (--on-event)");
+    sl_text_format(event->why, sizeof event->why, "lost so far %.4g s, cost %.4g s%s", seconds(action->lost),
+                   seconds(action->cost),
+                   a->config.carried ? "" : "; no program carries it out (--on-event)");
 }
 
 /* ---- the live line ---- */
@@ -155,8 +155,8 @@ void sl_advice_line(const sl_advice *a, char *text, size_t size) {
             continue;
         sl_strategy_view v = considered(a, id, (sl_strategy_kind)next);
         when_text(&v, when, sizeof when);
-        snprintf(text, size, "advice: %s %s, %.0f %% -> %.0f %%", sl_advice_name((sl_strategy_kind)next),
-                 when, 100 * incident.loss, 100 * v.expected);
+        snprintf(text, size, "advice: %s %s, %.0f%% -> %.0f%%", sl_advice_name((sl_strategy_kind)next), when,
+                 100 * incident.loss, 100 * v.expected);
     }
 }
 
@@ -259,7 +259,7 @@ sl_status sl_advice_text(const sl_advice *a, char **text) {
     }
     fprintf(out, "%s\n%s\n\n%s", LEFT_OUT,
             a->config.carried ? "actions are handed to the program of --on-event"
-                              : "actions are advice: nobody carries them out (--on-event)",
+                              : "actions are advice: no program carries them out (--on-event)",
             a->text);
     return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the decision log");
 }

@@ -34,7 +34,7 @@ static void put_time(const page *g, const char *name, sl_time t) {
 
 static void put_share(const page *g, const char *name, double share) {
     char text[40];
-    snprintf(text, sizeof text, "%.1f %%", 100 * share);
+    snprintf(text, sizeof text, "%.1f%%", 100 * share);
     put_figure(g, name, text, 0);
 }
 

@@ -336,17 +336,17 @@ static void print_table(const sl_journal *j, const medians *m, FILE *out) {
         char predicted[32] = "-";
         if (m[phase].predicted_count > 0)
             snprintf(predicted, sizeof predicted, "%.1f ms", m[phase].predicted);
-        fprintf(out, "%-26s %10d %10.1f ms %14s %6.1f %%  %s\n", phase_names[phase], m[phase].count,
+        fprintf(out, "%-26s %10d %10.1f ms %14s %6.1f%%  %s\n", phase_names[phase], m[phase].count,
                 m[phase].time, predicted, 100 * m[phase].bubble, j->schedule[phase]);
     }
     if (m[SL_PHASE_SLOW].count && m[SL_PHASE_ADAPTED].count) {
         double gain = m[SL_PHASE_SLOW].time - m[SL_PHASE_ADAPTED].time;
-        fprintf(out, "\nAdapting saved %.1f ms an iteration (%.1f %%)", gain,
+        fprintf(out, "\nAdapting saved %.1f ms an iteration (%.1f%%)", gain,
                 100 * gain / m[SL_PHASE_SLOW].time);
         if (m[SL_PHASE_HEALTHY].count) {
             double loss = m[SL_PHASE_SLOW].time - m[SL_PHASE_HEALTHY].time;
             if (loss > 0)
-                fprintf(out, ": %.0f %% of what the slow link had cost", 100 * gain / loss);
+                fprintf(out, ": %.0f%% of what the slow link had cost", 100 * gain / loss);
         }
         fprintf(out, ".\n");
     }

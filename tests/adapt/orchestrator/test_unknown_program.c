@@ -120,9 +120,9 @@ static void a_loss_is_divided_among_all_that_is_reported(void **state) {
     assert_null(lasting(&w, 3));
     follow(&w, 1);
     assert_near(incident(&w, 7)->loss, 0.5, 1e-12);
-    assert_int_equal(noted(&w, " lost where it was "), 1);
+    assert_int_equal(noted(&w, "%, was "), 1);
     follow(&w, 10); /* nothing is new */
-    assert_int_equal(noted(&w, " lost where it was "), 1);
+    assert_int_equal(noted(&w, "%, was "), 1);
     sl_orchestrator_report wrong = {.id = -1};
     assert_fails(sl_orchestrator_report_slow(w.o, w.now, &wrong), SL_EINVAL, "negative");
     close_world(&w);
@@ -140,9 +140,9 @@ static void what_an_action_brought_is_measured_when_the_level_has_settled(void *
     assert_true(incident(&w, 0)->awaited);
     w.job.level = 150e6; /* no change point is seen */
     follow(&w, 19);
-    assert_int_equal(noted(&w, "were foretold"), 0);
+    assert_int_equal(noted(&w, "(predicted "), 0);
     follow(&w, 1);
-    assert_int_equal(noted(&w, "were foretold"), 1);
+    assert_int_equal(noted(&w, "(predicted "), 1);
     assert_false(incident(&w, 0)->awaited);
     assert_near(incident(&w, 0)->loss, 1.0 / 3, 1e-12);
     close_world(&w);
@@ -153,11 +153,11 @@ static void what_an_action_brought_is_measured_when_the_level_has_settled(void *
     follow(&w, 51);
     carry_out(&w, SL_OUTCOME_DONE);
     follow(&w, 1);
-    assert_int_equal(noted(&w, "were foretold"), 0);
+    assert_int_equal(noted(&w, "(predicted "), 0);
     w.job.level = 150e6;
     w.job.changes++;
     follow(&w, 1);
-    assert_int_equal(noted(&w, "were foretold"), 1);
+    assert_int_equal(noted(&w, "(predicted "), 1);
     close_world(&w);
 }
 
@@ -173,7 +173,7 @@ static void a_balance_that_heals_is_no_end_of_the_incident(void **state) {
     follow(&w, 1);
     assert_true(lasting(&w, 0) != NULL);
     assert_near(incident(&w, 0)->loss, 0, 0);
-    assert_int_equal(noted(&w, " is over"), 0);
+    assert_int_equal(noted(&w, " ends: "), 0);
     follow(&w, 1000);
     assert_true(lasting(&w, 0) != NULL);
     close_world(&w);
@@ -184,7 +184,7 @@ static void a_balance_that_heals_is_no_end_of_the_incident(void **state) {
     become_healthy(&w);
     follow(&w, 1);
     assert_null(lasting(&w, 0));
-    assert_int_equal(noted(&w, " is over"), 1);
+    assert_int_equal(noted(&w, " ends: "), 1);
     close_world(&w);
 }
 
@@ -277,7 +277,7 @@ static void an_advice_that_nobody_carries_out_is_given_three_times(void **state)
         assert_ok(sl_orchestrator_carried_out(w.o, action.id, w.now, SL_OUTCOME_ADVISED, 0));
     }
     assert_int_equal(given, 3);
-    assert_int_equal(noted(&w, "nobody carries it out"), 3);
+    assert_int_equal(noted(&w, "no program carries it out"), 3);
     assert_int_equal(noted(&w, "failed"), 0);
     assert_int_equal(noted(&w, "advised three times"), 1);
     close_world(&w);

@@ -44,7 +44,7 @@ static inline told_name told_name_of(const sl_event *e, int replicas) {
                    .rank = e->rank,
                    .from = e->from,
                    .to = e->to,
-                   .both = strstr(e->decided, "<->") != NULL,
+                   .both = strstr(e->decided, "->") == NULL,
                    .stage = -1};
     const char *times = strstr(e->decided, " x ");
     int known = 0;

@@ -432,7 +432,7 @@ static void of_a_link_that_is_slow_one_way_no_other_is_blamed_alone(void **state
         now.link[from][to] = 20000 * US;
         answer a = ask(&before, &now);
         char pair[32];
-        snprintf(pair, sizeof pair, "%d <-> %d", from < to ? from : to, from < to ? to : from);
+        snprintf(pair, sizeof pair, "%d-%d", from < to ? from : to, from < to ? to : from);
         if (a.count == 1 && a.suspect[0].component == SL_COMPONENT_UNKNOWN && strstr(a.reason, pair))
             continue;
         assert_link(a, from, to);
@@ -576,7 +576,7 @@ static void a_suspect_survives_json(void **state) {
     sl_suspect_text(&all[1], text, sizeof text);
     assert_string_equal(text, "device of rank 3 x 2.50 (cgroup quota): why");
     sl_suspect_text(&all[2], text, sizeof text);
-    assert_string_equal(text, "link 1 <-> 2 x 2.00");
+    assert_string_equal(text, "link 1-2 x 2.00");
 }
 
 static void json_from_outside_is_refused_with_the_reason(void **state) {

@@ -137,13 +137,13 @@ static void an_advice_says_gain_cost_and_why_not_the_others(void **state) {
     const sl_event *e = last_of(&w, SL_EVENT_ADVICE);
     assert_int_equal(e->rank, 2);
     must_say(e->seen, "device of rank 2");
-    must_say(e->seen, "50.0 % of the time is lost");
-    must_say(e->decided, "balance when 5 s are lost: 50.0 % lost would become 20.0 % for 5 s");
+    must_say(e->seen, "time lost 50.0%");
+    must_say(e->decided, "balance after 5 s of lost time (time lost 50.0%, would be 20.0%; cost 5 s)");
     must_say(e->why, "topology: no spare host");
-    must_say(e->why, "restart when 1800 s are lost");
+    must_say(e->why, "restart after 1800 s of lost time");
     must_say(e->why, "delegate: left out, the program's pipeline is not known");
     sl_advice_line(w.advice, text, sizeof text);
-    assert_string_equal(text, "advice: balance when 5 s are lost, 50 % -> 20 %");
+    assert_string_equal(text, "advice: balance after 5 s of lost time, 50% -> 20%");
     json_t *json = sl_advice_json(w.advice);
     const json_t *incident = json_array_get(json_object_get(json, "incidents"), 0);
     assert_int_equal(json_integer_value(json_object_get(incident, "rank")), 2);
@@ -173,19 +173,19 @@ static void the_same_advice_with_other_numbers_is_said_once(void **state) {
         w.view.level_ms = levels[i % 6];
         run(&w, 0.5);
     }
-    assert_int_equal(said(&w, "balance when"), 1);
+    assert_int_equal(said(&w, "balance after"), 1);
     assert_int_equal(said(&w, "apply balance now"), 1);
     assert_int_equal(w.events, 2);
     run(&w, 100); /* advised three times in vain: the ladder has given it up */
     w.view.level_ms = 300;
     run(&w, 1);
-    assert_int_equal(said(&w, "restart when"), 1); /* another action */
+    assert_int_equal(said(&w, "restart after"), 1); /* another action */
     assert_int_equal(w.events, 3);
     become_healthy(&w);
     run(&w, 30);
     become_slow(&w, 200, device(2, 2));
     run(&w, 1);
-    assert_int_equal(said(&w, "balance when"), 2); /* trouble of its own */
+    assert_int_equal(said(&w, "balance after"), 2); /* trouble of its own */
     close_world(&w);
 }
 
@@ -220,15 +220,15 @@ static void without_a_hook_it_stays_advice_and_is_said_once(void **state) {
     run(&w, 0.5);
     assert_true(w.events > before);
     must_say(w.event[before].decided, "apply balance now");
-    must_say(w.event[before].why, "nobody carries it out");
+    must_say(w.event[before].why, "no program carries it out");
     assert_near((double)w.event[before].time / 1e9, 10.1, 0.11); /* the incident begins with the first view */
     run(&w, 400);
     assert_int_equal(said(&w, "apply balance now"), 1);
     assert_int_equal(w.actions, 0);
     char *log = log_of(&w);
-    must_say(log, "nobody carries it out");
+    must_say(log, "no program carries it out");
     must_say(log, "advised three times");
-    must_say(log, "50.0 % lost would become 50.0 % (no spare host, and as slow at any other place)");
+    must_say(log, "(time lost 50.0%, would be 50.0%): no spare host, and as slow at any other place");
     assert_null(strstr(log, "failed"));
     free(log);
     close_world(&w);
@@ -257,7 +257,7 @@ static void what_is_carried_out_is_judged_and_its_time_is_learnt(void **state) {
     run(&w, 6);
     char *log = log_of(&w);
     must_say(log, "re-balance microbatches is in effect; it took 2 s");
-    must_say(log, "with re-balance microbatches 37.5 % are lost; 20.0 % were foretold");
+    must_say(log, "with re-balance microbatches: time lost 37.5% (predicted 20.0%)");
     free(log);
     become_healthy(&w);
     run(&w, 5);
@@ -282,7 +282,7 @@ static void a_balance_that_heals_is_not_undone(void **state) {
     run(&w, 120);
     assert_int_equal(w.actions, 1);
     char *log = log_of(&w);
-    must_say(log, "with re-balance microbatches 0.0 % are lost");
+    must_say(log, "with re-balance microbatches: time lost 0.0%");
     free(log);
     close_world(&w);
 }

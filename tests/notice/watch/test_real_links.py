@@ -32,7 +32,7 @@ def a_slow_direction_is_named(star, folder, words, link):
         while advice.get("link") != list(link):  # the verdict may name others beside it
             advice, after = run.wait_for("advice", after)
         # Which pair sends least is known where the profile of the healthy program holds all of them; else that is said.
-        topology = advice["decided"].startswith("topology when 60 s are lost") and "would become 0.0 %" in advice["decided"]
+        topology = advice["decided"].startswith("topology after 60 s of lost time") and "would be 0.0%" in advice["decided"]
         assert topology or "topology: no spare host, and no better seating is known" in advice["why"], run.told()
         star.restore()
         run.wait_for("relief", after)

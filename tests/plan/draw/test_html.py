@@ -114,7 +114,7 @@ for schedule in ("adaptra", "1f1b"):
     data = check_numbers(page, p, schedule)
     figures = page.text("dd")
     expect(f"{p['makespan_ms']:g} ms" in figures and f"{p['lower_bound_ms']:g} ms" in figures, f"{schedule}: makespan and bound are read without the script")
-    expect(f"{100 * p['bubble']['makespan']:.1f} %" in figures, f"{schedule}: so is the bubble")
+    expect(f"{100 * p['bubble']['makespan']:.1f}%" in figures, f"{schedule}: so is the bubble")
     expect(page.text("title") == f"{schedule}: {problem}" == page.text("h1"), f"{schedule}: the title is schedule and file")
 
 overlapped = write("overlapped.yaml", """pipeline:
