@@ -40,8 +40,8 @@ static int starves(const sl_measured_device *d, char cause[96]) {
     return d->samples > 0 && cause[0];
 }
 
-/* Tested devices of a host: 0 none starves, 1 some do, 2 half of them or more, and several. A slow one among
- * them is the finding, and what presses on the others is not. */
+/* Tested devices of a host: 0 none starves, 1 some do, 2 half of them or more, and several. If one of them is
+ * slow, it is the finding, and contention of the others is not. */
 static int host_starves(const sl_validation *m, int host) {
     char cause[96];
     int starved = 0, tested = 0;

@@ -6,8 +6,8 @@
 
 /* A share of a device's time that is worth a word: below the 10 % from which a device counts as slow. */
 #define SHARE 0.05
-/* A healthy device starves when somebody waited for so much of the time, and so much of its processors was
- * taken. */
+/* A healthy device starves when some task waited for this share of the time, and this share of its processors
+ * was taken. */
 #define PRESSED 0.25
 #define TAKEN 0.5
 /* The clock is the cause when it is as far below as a device must be to be slow. */

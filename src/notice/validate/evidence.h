@@ -1,6 +1,6 @@
-/* Evidence: what the system says around the products that test a device, and where they run: in the control
- * groups and on the processors of the rank of the program that is held, so that they meet what it meets.
- * Reads /proc and /sys (readings.h); what is not there, or not permitted, is "not known" and no error. */
+/* Evidence: the system's data around the products that test a device, which run in the control groups and on
+ * the processors of the held program's rank, so that they meet the same conditions. Reads /proc and /sys
+ * (readings.h); missing or forbidden data is "not known" and no error. */
 #pragma once
 
 #include "base/status.h"
@@ -9,7 +9,7 @@
 
 #include <sched.h>
 
-/* Where this process runs by itself, to go back to. */
+/* The original control groups and processors of this process. */
 typedef struct sl_home {
     char group[3][1024]; /* folders of its control groups; "": none */
     cpu_set_t cores;
@@ -18,10 +18,10 @@ typedef struct sl_home {
 void sl_home_find(sl_home *home);
 
 /** Moves this process into the processor groups (cpu, cpuset) and onto the processors of process `pid`.
- * Nonzero when all of it was permitted; otherwise `why` says what was not. */
+ * Nonzero if all of it was permitted; otherwise `why` names what was not. */
 int sl_join_process(int pid, char *why, size_t size);
 
-/** Moves it back. Nonzero when all of it was permitted. */
+/** Moves it back. Nonzero if all of it was permitted. */
 int sl_home_return(const sl_home *home);
 
 /** The processors that this process may use. */
@@ -29,8 +29,8 @@ void sl_own_cores(sl_core_set *cores);
 
 typedef struct sl_watch_cpu sl_watch_cpu;
 
-/** Watches the processors `cores`; processes `ours[count]` of this host (the other members and the
- * ranks that are held) are no others' load. SL_ENOMEM. */
+/** Watches the processors `cores`; processes `ours[count]` of this host (the other members and the held
+ * ranks) do not count as others' load. SL_ENOMEM. */
 sl_status sl_watch_cpu_open(const sl_core_set *cores, const int *ours, int count, sl_watch_cpu **watch);
 void sl_watch_cpu_close(sl_watch_cpu *watch);
 

@@ -24,8 +24,9 @@ double sl_judge_median(double *value, int count, int larger_is_better) {
     return value[larger_is_better ? count / 2 : (count - 1) / 2];
 }
 
-/* How much the healthy of a kind differ: the median distance from the median, as a coefficient of variation
- * (1.4826: of a normal distribution). The smaller of two in the middle, for up to half may be slow. */
+/* The spread of the healthy members of a kind: the median distance from the median, as a coefficient of
+ * variation (1.4826: of a normal distribution). The smaller of two in the middle, because up to half may be
+ * slow. */
 static double differ_by(double *value, int count, double median) {
     for (int i = 0; i < count; i++)
         value[i] = fabs(value[i] - median);
@@ -119,8 +120,8 @@ static double usual_rate(sl_judge *j) {
     return kind->given ? kind->expected : sl_judge_median(j->value, count, 1);
 }
 
-/* Where most devices wait for processors, how long each of them waits is luck, and no finding; but what it
- * does with a processor is. */
+/* If most devices wait for processors, the waiting time of each is chance, and not a finding; its speed while
+ * it has a processor is. */
 static int is_luck(const sl_judge *j, const sl_measured_device *d, double waiting, double rate) {
     return waiting > SL_JUDGE_WAITING && kept_waiting(d) > SL_JUDGE_WAITING &&
            rate <= j->v->kinds.device.factor * running_rate(d);

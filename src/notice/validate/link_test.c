@@ -187,8 +187,8 @@ void sl_link_test(int *file, int first, sl_time limit, sl_link_sample *sample) {
 
 /* ---- evidence ---- */
 
-/* The interface that has the wire's address here. In a network namespace /sys shows another one's
- * interfaces: what is asked of the kernel over a socket is right. */
+/* The interface that has the wire's address here. In a network namespace /sys shows the interfaces of another
+ * one; the kernel's answer over a socket is right. */
 static void find_interface(int file, const struct ifaddrs *all, char name[16]) {
     union {
         struct sockaddr any;

@@ -1,4 +1,4 @@
-/* What a member has measured, on its way to the others, and all of that as one picture. */
+/* A member's measurements, as sent to the others, and their union. */
 #pragma once
 
 #include "notice/validate/introduction.h"
@@ -14,7 +14,7 @@ typedef struct sl_link_end {
 } sl_link_end;
 
 typedef struct sl_member_samples {
-    int repeats;    /* begun and finished */
+    int repeats;    /* started and finished */
     double *gflops; /* [repeats] */
     int devices;    /* 0: the device was not tested */
     sl_evidence evidence;
@@ -24,25 +24,25 @@ typedef struct sl_member_samples {
     int room;             /* most repeats */
 } sl_member_samples;
 
-/** Room for `repeats` of `ends` ends. SL_ENOMEM. Free with sl_member_samples_free, also on error. */
+/** Allocates `repeats` of `ends` ends. SL_ENOMEM. Free with sl_member_samples_free, also on error. */
 sl_status sl_member_samples_open(int repeats, int ends, sl_member_samples *samples);
 void sl_member_samples_free(sl_member_samples *samples);
 
-/** As bytes for the others; free with sl_free. SL_ENOMEM. */
+/** As bytes to send; free with sl_free. SL_ENOMEM. */
 sl_status sl_member_samples_pack(const sl_member_samples *samples, void **bytes, size_t *size);
 
-/* What a round has found, from the samples of all members. */
+/* The result of a round, from the samples of all members. */
 typedef struct sl_round_result {
     sl_membership membership;
     sl_validation measured;
     const char **host; /* names; measured.host */
     sl_absent *missing;
-    int reports;      /* this member is the first of those that are there: it says the verdict */
-    char joined[160]; /* why the test did not run where the rank does; "": it did, or there is none */
+    int reports;      /* this member is the first one present: it reports the verdict */
+    char joined[160]; /* why the test did not run in the rank's place; "": it did, or there is no rank */
 } sl_round_result;
 
-/** Everybody's bytes into result->measured and what it points at; who brought none is missing. SL_EPEER: they
- * make no sense. SL_ENOMEM. */
+/** Combines the bytes of all members into result->measured and its data; a member without bytes is missing.
+ * SL_EPEER: invalid bytes. SL_ENOMEM. */
 sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result *result);
 
 void sl_round_result_free(sl_round_result *result);

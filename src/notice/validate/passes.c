@@ -43,7 +43,7 @@ sl_status sl_passes_ring(int members, sl_passes *passes) {
     return settle(passes, 3);
 }
 
-/* Of a member's three links the one upwards is of another level's parity than the two downwards, and those
+/* Of a member's three links, the one upwards has another level parity than the two downwards, and those
  * differ by their side. */
 sl_status sl_passes_tree(int members, sl_passes *passes) {
     *passes = (sl_passes){0};

@@ -1,15 +1,14 @@
-/* Passes: which links are tested at the same time. In a pass every member is in at most one link, so that a
- * link's test meets no other test at either end; the number of passes decides how long a validation takes.
- *
- * A ring takes 2 passes (an even number of members) or 3, a binary tree 4, however many members there are
- * (Falcon, section 4.3, figure 9). Links that are given take few passes: a greedy edge colouring that turns
- * over an alternating path of two colours before it takes a new one; as few as the busiest member has links
- * where the links join two camps (a bipartite graph), seldom more than one above that elsewhere. Pure. */
+/* Passes: sets of links that are tested at the same time. In a pass every member is in at most one link, so a
+ * link's test meets no other test at either end; the number of passes determines the time of a validation. A
+ * ring takes 2 passes (an even number of members) or 3, a binary tree 4, for any number of members (Falcon,
+ * section 4.3, figure 9). Given links take few passes: a greedy edge coloring that flips an alternating path
+ * of two colors before it takes a new one. If the links join two camps (a bipartite graph), it needs as many
+ * as the busiest member has links; otherwise seldom more than one more. Pure. */
 #pragma once
 
 #include "base/status.h"
 
-/* A link of two members, in no direction; a < b. */
+/* An undirected link of two members; a < b. */
 typedef struct sl_member_pair {
     int a, b, pass;
 } sl_member_pair;
@@ -20,11 +19,11 @@ typedef struct sl_passes {
     int passes; /* pair[i].pass is in [0, passes); none is empty */
 } sl_passes;
 
-/** Members 0, 1, ..., members - 1 and back to 0; two have one link, one has none. SL_ENOMEM. Free with
- * sl_passes_free, as the others. */
+/** Members 0, 1, ..., members - 1 and back to 0; two members have one link, one has none. SL_ENOMEM. Free
+ * with sl_passes_free, as the others. */
 sl_status sl_passes_ring(int members, sl_passes *passes);
 
-/** The binary tree in which member i > 0 hangs below (i - 1) / 2. SL_ENOMEM. */
+/** The binary tree in which (i - 1) / 2 is the parent of member i > 0. SL_ENOMEM. */
 sl_status sl_passes_tree(int members, sl_passes *passes);
 
 /** Every pair of members. SL_ENOMEM. */

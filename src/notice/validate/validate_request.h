@@ -1,5 +1,5 @@
-/* What `slackline validate` is asked: read by the command, which refuses what is wrong before a process
- * starts, and by the processes that it starts, which get the same words. */
+/* The arguments of `slackline validate`: read by the command, which refuses errors before a process starts,
+ * and by the processes that it starts, which get the same arguments. */
 #pragma once
 
 #include "base/status.h"
@@ -14,31 +14,31 @@ typedef enum sl_validate_topology {
 } sl_validate_topology;
 
 typedef struct sl_validate_request {
-    int ranks; /* processes to start; 0: one a processor, at least 4 */
+    int ranks; /* processes to start; 0: one per processor, at least 4 */
     int repeat;
     int threads;
     sl_validate_topology topology;
     int topology_said;
     int json;
     int gemm;            /* this member's device is tested */
-    int devices, wires;  /* anything of the kind is tested */
+    int devices, wires;  /* any device, any link is tested */
     const char *expect;  /* an earlier result, JSON; NULL: none */
     const char *links;   /* "0-1,2-3" or a file; NULL: the topology's */
-    const char *address; /* of this process; NULL: all that the host has */
-    const char *result;  /* file that gets exit code and report; NULL: standard output */
-    sl_time window;      /* of the products of a repeat */
+    const char *address; /* of this process; NULL: all addresses of the host */
+    const char *result;  /* file for exit code and report; NULL: standard output */
+    sl_time window;      /* of the products per repeat */
     sl_time deadline;    /* of the whole validation; 0: none */
-    /* as a member of a round that meets through the store */
+    /* for a member of a round that meets through the store */
     char join[SL_STORE_URL]; /* its URL; "": none */
-    char key[SL_STORE_KEY];  /* of that job; "": nothing is sealed */
+    char key[SL_STORE_KEY];  /* of that job; "": no sealing */
     const char *job, *round;
     int member, members, rank, pid; /* pid 0: none */
 } sl_validate_request;
 
-/** Fills `request` with pointers into argv; argv[0] is not looked at. SL_EINVAL says what is wrong; SL_DONE:
- * --help is for the caller to print. */
+/** Fills `request` with pointers into argv; ignores argv[0]. SL_EINVAL explains the error; SL_DONE: the
+ * caller prints --help. */
 sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request);
 
-/** Pairs of ranks from "0-1,2-3", or from a file that has pairs of numbers: a and b of each. SL_EINVAL.
- * Free *pair with sl_free. */
+/** Pairs of ranks from "0-1,2-3", or from a file with pairs of numbers: a and b of each. SL_EINVAL. Free
+ * *pair with sl_free. */
 sl_status sl_links_read(const char *text, sl_member_pair **pair, int *count);

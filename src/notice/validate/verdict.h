@@ -1,16 +1,17 @@
-/* The verdict: what the measurements of a validation say. Pure.
+/* The verdict from the measurements of a validation. Pure.
  *
- * A device or a direction of a link is slow when it is worse than expected by more than 10 % beyond what
- * measurements of its kind vary by: expected / measured > 1.1 + 2 cv (the other way round for latency, which
- * must also differ by 0.1 ms, what a late wake-up costs). cv is the median coefficient of variation of the
- * kind's members, or how much the better half of them differ if that is more (with
- * one repeat at least 10 %). Every sample must show it: the best one is worse than expected by 10 %, too, for
- * a slow component is slow each time, and one that was kept waiting by chance is not. Expected is a healthy
- * reference that was given, else the median of the kind (of an even number the better of the two in the
- * middle: half of a kind may be slow). Without a reference a kind with fewer than three devices or links
- * judges nobody: it says "cannot tell" where its members disagree, and nothing where they agree. A device
- * whose control group was stopped for more than 10 % of the time is slow whatever the others do. Suspects are
- * named by ranks of the program. */
+ * A device or a direction of a link is slow when it is worse than expected by more than 10 % beyond the
+ * variation of its kind: expected / measured > 1.1 + 2 cv (inverted for latency, which must also differ by
+ * 0.1 ms, the cost of a late wake-up). cv is the median coefficient of variation of the kind's members, or
+ * the spread of the better half of them if that is larger (with one repeat at least 10 %). Every sample must
+ * show it: the best one must also be worse than expected by 10 %, because a slow component is slow each time,
+ * and one that waited by chance is not.
+ *
+ * The expected value comes from a given healthy reference, else it is the median of the kind (for an even
+ * number the better of the two in the middle: half of a kind may be slow). Without a reference, a kind with
+ * fewer than three devices or links gives no suspect: it gives "cannot tell" if its members disagree, and
+ * nothing if they agree. A device whose control group was stopped for more than 10 % of the time is slow
+ * whatever the others do. Suspects are named by ranks of the program. */
 #pragma once
 
 #include "base/status.h"
@@ -21,9 +22,9 @@
 
 typedef struct sl_measured_device {
     int rank, host; /* host: index */
-    int samples;    /* 0: it was not tested */
+    int samples;    /* 0: not tested */
     double gflops;  /* median of the samples */
-    double best;    /* of them; 0: as the median */
+    double best;    /* of them; 0: same as the median */
     double cv;      /* of the samples; 0 with one */
     sl_evidence evidence;
     double expected; /* filled by the verdict; 0: nothing to compare with */
@@ -32,18 +33,18 @@ typedef struct sl_measured_device {
 
 typedef enum sl_wire_state {
     SL_WIRE_TESTED,
-    SL_WIRE_REFUSED, /* no connection could be made: `why` */
-    SL_WIRE_LOST     /* connected, but nothing came through in this direction */
+    SL_WIRE_REFUSED, /* no connection: `why` */
+    SL_WIRE_LOST     /* connected, but nothing arrived in this direction */
 } sl_wire_state;
 
-/* One direction of a link. Both directions of a link stand next to each other. */
+/* One direction of a link. Both directions of a link are adjacent. */
 typedef struct sl_measured_link {
     int from, to, from_host, to_host;
     sl_wire_state state;
-    int samples;       /* of gb_per_s; 0: not known */
-    double latency_ms; /* of the link, equal in both directions; < 0: not known */
+    int samples;       /* of gb_per_s; 0: unknown */
+    double latency_ms; /* of the link, equal in both directions; < 0: unknown */
     double gb_per_s, latency_cv, bandwidth_cv;
-    double best_ms, best_gb_per_s; /* of the samples; 0: as the median */
+    double best_ms, best_gb_per_s; /* of the samples; 0: same as the median */
     int limited;                   /* the true rate may be lower */
     char why[96];
     sl_link_evidence from_evidence, to_evidence;
@@ -51,14 +52,14 @@ typedef struct sl_measured_link {
     int slow;                                      /* filled by the verdict */
 } sl_measured_link;
 
-/* What a kind's members measure, and by how much that varies. */
+/* The measurements of a kind's members, and their variation. */
 typedef struct sl_kind {
     int members;     /* devices, or links (not directions) */
-    double median;   /* of this validation; 0: nothing was measured */
-    double expected; /* 0: not known */
-    double cv;       /* what measurements of the kind vary by */
-    double factor;   /* from which on a member is slow */
-    int given;       /* expected is a reference */
+    double median;   /* of this validation; 0: no measurement */
+    double expected; /* 0: unknown */
+    double cv;       /* variation of the kind's measurements */
+    double factor;   /* a member is slow from this factor */
+    int given;       /* expected comes from a reference */
 } sl_kind;
 
 enum { SL_LINKS_NEAR, SL_LINKS_FAR, SL_LINK_KINDS }; /* within a host; between hosts */
@@ -68,14 +69,14 @@ typedef struct sl_kinds {
     sl_kind latency[SL_LINK_KINDS], bandwidth[SL_LINK_KINDS]; /* ms, GB/s */
 } sl_kinds;
 
-/* An earlier healthy result; 0: not known. */
+/* An earlier healthy result; 0: unknown. */
 typedef struct sl_reference {
     double gflops, latency_ms[SL_LINK_KINDS], gb_per_s[SL_LINK_KINDS];
 } sl_reference;
 
-/* A process that did not come, or was lost. */
+/* A process that did not arrive, or was lost. */
 typedef struct sl_absent {
-    int member, rank; /* rank -1: it never said */
+    int member, rank; /* rank -1: never received */
 } sl_absent;
 
 typedef struct sl_validation {
@@ -83,7 +84,7 @@ typedef struct sl_validation {
     int devices;
     sl_measured_link *link;
     int links;               /* directions */
-    const char *const *host; /* names, for the words */
+    const char *const *host; /* names, for the texts */
     int hosts;
     const sl_absent *missing;
     int missings;
@@ -102,6 +103,6 @@ typedef struct sl_verdicts {
 sl_status sl_verdict(sl_validation *measured, const sl_reference *reference, sl_verdicts *verdicts);
 void sl_verdicts_free(sl_verdicts *verdicts);
 
-/** Median and coefficient of variation (standard deviation over mean, n - 1) of `value[count]`, which are
- * sorted; both 0 for none. */
+/** Median and coefficient of variation (standard deviation over mean, n - 1) of `value[count]`, which it
+ * sorts; both 0 for none. */
 void sl_spread(double *value, int count, double *median, double *cv);

@@ -131,8 +131,9 @@ static int is_near(const sl_address *a, const sl_address *b) {
     return 1;
 }
 
-/* 0: a common subnet, 1: perhaps through a router, 2: not from here. On one host loopback is what a program
- * would use; between hosts an address that this host has too is another interface of the same name. */
+/* 0: a common subnet, 1: perhaps through a router, 2: not from here. On one host, loopback is what a program
+ * would use; between hosts, an address that this host also has belongs to another interface of the same name.
+ */
 static int rank_address(const sl_wire_address *here, const sl_address *address, int together) {
     int rank = 1;
     if (together)

@@ -1,9 +1,9 @@
-/* Wires: TCP connections between validating processes, one for each link that is tested.
+/* Wires: TCP connections between validating processes, one per tested link.
  *
- * Everybody has a listener and tells its addresses. Of a link's two ends the one with the smaller number
- * connects, to addresses of a common subnet first and to loopback where both are on one host; the other one
- * is found at its listener. A first message names the link and the round's token, so that a stranger's
- * connection is nobody's. */
+ * Every member has a listener and sends its addresses. Of a link's two ends the one with the smaller number
+ * connects to the other's listener: to addresses of a common subnet first, and to loopback if both are on one
+ * host. A first message contains the link and the round's token, so that connections of strangers are
+ * rejected. */
 #pragma once
 
 #include "base/status.h"
@@ -21,23 +21,23 @@ typedef struct sl_address {
     uint8_t bytes[16];
 } sl_address;
 
-/* Where a member is reached. */
+/* The addresses of a member. */
 typedef struct sl_wire_address {
     sl_address address[SL_ADDRESSES];
     uint16_t addresses, port;
 } sl_wire_address;
 
-/** A listener on a free port; `place` gets this host's addresses, or `only` alone (as text; NULL: all). *file
- * is closed by the caller. SL_EINVAL: `only` is no address, SL_ESYS. */
+/** Opens a listener on a free port; `place` gets this host's addresses, or only `only` (as text; NULL: all).
+ * The caller closes *file. SL_EINVAL: `only` is not an address, SL_ESYS. */
 sl_status sl_wire_listen(const char *only, sl_wire_address *place, int *file);
 
-/** Connects to `peer`, trying its addresses in turn, at most until `deadline`; says who is there. `here` is
- * this process's place, `together`: both are on one host. *file -1 and `why` when it cannot be. */
+/** Connects to `peer`, trying its addresses in turn, at most until `deadline`, and sends the first message.
+ * `here` is this process's address, `together`: both are on one host. *file is -1 and `why` is set on
+ * failure. */
 void sl_wire_connect(const sl_wire_address *here, const sl_wire_address *peer, int together, uint64_t token,
                      int link, sl_time deadline, int *file, char *why, size_t size);
 
-/** The next connection at the listener that knows the token, and its link; -1 when none comes until
- * `deadline`.
+/** The next connection at the listener with the right token, and its link; -1 if none comes until `deadline`.
  */
 int sl_wire_accept(int listener, uint64_t token, sl_time deadline, int *link);
 

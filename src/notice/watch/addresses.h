@@ -1,5 +1,4 @@
-/* The addresses of this host at which other nodes of the job reach it: where a server for them has to listen,
- * and nowhere else. */
+/* The addresses at which other nodes of the job reach this host: a server for them listens only there. */
 #pragma once
 
 #include <netinet/in.h>
@@ -9,6 +8,6 @@ typedef struct sl_addresses {
     int count;
 } sl_addresses;
 
-/** Where the launcher's environment has numeric addresses of the host that started the job, those from which
- * this host reaches them; otherwise all of this host, IPv4 first. Resolves no name, never waits. */
+/** If the launcher's environment has numeric addresses of the host that started the job: the addresses of
+ * this host with a route to them. Otherwise all of this host, IPv4 first. Resolves no name, never waits. */
 void sl_addresses_find(sl_addresses *addresses);

@@ -210,8 +210,8 @@ static void tell_plans(sl_advice *a, sl_time told) {
     }
 }
 
-/* What the orchestrator answers. Its events are left to the controller, which has told of onsets and verdicts
- * already. */
+/* Reads the orchestrator's answers. Its events are left to the controller, which has already reported onsets
+ * and verdicts. */
 static sl_status follow(sl_advice *a, sl_time now, sl_time told) {
     sl_orchestrator_action action;
     sl_event event;

@@ -1,11 +1,11 @@
-/* What would be done about the job's slow devices and links, and what is: the verdicts of a watched job as
- * the orchestrator (adapt/orchestrator/orchestrator.h) is told of them, and its answers in words. It decides;
- * here each verdict gets the id of its component, and events, the live line, /status.json and the decision
- * log their sentences. No clock, no process: a test plays it on times of its own.
+/* Advice for the job's slow devices and links: reports the verdicts of a watched job to the orchestrator
+ * (adapt/orchestrator/orchestrator.h), which decides, and words its answers. Here each verdict gets the id of
+ * its component, and events, the live line, /status.json and the decision log get their sentences. No clock,
+ * no process: a test runs it on its own times.
  *
- * An action is handed to `act`: whoever carries it out says how it ended (sl_advice_ended). Where nobody
- * does, it stays an advice. An advice is told once, and again when another strategy is recommended or the
- * trouble comes again after healthy iterations; its numbers alone may change without a word. */
+ * An action is handed to `act`; sl_advice_ended reports its result. If actions are not carried out, they stay
+ * advice. An advice is reported once, and again if another strategy is recommended or the slowdown returns
+ * after healthy iterations; changes of its numbers alone are not reported. */
 #pragma once
 
 #include "adapt/orchestrator/unknown.h"
@@ -14,14 +14,14 @@
 
 #include <jansson.h>
 
-/** "balance", "topology", "restart": for options, hooks and JSON; NULL: needs a pipeline that is known. */
+/** "balance", "topology", "restart": for options, hooks and JSON; NULL: requires a known pipeline. */
 const char *sl_advice_name(sl_strategy_kind strategy);
 
-/* What whoever can change the program offers. */
+/* What the program or its operator can change. */
 typedef struct sl_advice_offer {
-    double cost_s[SL_STRATEGY_KINDS]; /* until one has been carried out; negative: not offered */
-    int microbatches;                 /* of a rank and iteration, at least 1 */
-    int spares;                       /* hosts that could take another's place */
+    double cost_s[SL_STRATEGY_KINDS]; /* until one has been carried out; negative: not available */
+    int microbatches;                 /* per rank and iteration, at least 1 */
+    int spares;                       /* hosts that can replace another */
 } sl_advice_offer;
 
 /** 5 s, 60 s, 1800 s (Falcon, sections 5.3 and 7.5), 8 microbatches, no spare host. */
@@ -31,9 +31,9 @@ typedef struct sl_advice sl_advice;
 
 typedef struct sl_advice_config {
     sl_advice_offer offer;
-    int carried; /* somebody carries actions out; else `act` is not called */
+    int carried; /* actions are carried out; otherwise `act` is not called */
     void (*tell)(void *context, const sl_event *event);
-    /* To be carried out now; `event` tells it. */
+    /* An action to carry out now; `event` describes it. */
     void (*act)(void *context, const sl_orchestrator_action *action, const sl_event *event);
     void *context;
 } sl_advice_config;
@@ -42,21 +42,23 @@ typedef struct sl_advice_config {
 sl_status sl_advice_open(const sl_advice_config *config, sl_advice **advice);
 void sl_advice_close(sl_advice *advice);
 
-/** What is known at `now` (ns, never goes back), with the time that its events bear (`told`: since the
- * controller's start). NULL: nothing new, time has passed. SL_ENOMEM. */
+/** The state at `now` (ns, never goes back); `told`: the time for its events (since the controller's start).
+ * NULL: nothing new, only time has passed. SL_ENOMEM. */
 sl_status sl_advice_view(sl_advice *advice, sl_time now, sl_time told, const sl_status_view *view);
 
-/** Action `id` has ended after `took`; `said` is told. One that is not under way does nothing. */
+/** Action `id` has ended after `took`; `said` goes into its event. Ignored for an action that is not under
+ * way. */
 sl_status sl_advice_ended(sl_advice *advice, sl_time now, sl_time told, int id, sl_outcome outcome,
                           sl_time took, const char *said);
 
-/** In a few words for the live line: "advice: balance when 5 s are lost, 44 % -> 9 %"; "" . */
+/** In a few words for the live line: "advice: balance when 5 s are lost, 44 % -> 9 %"; "". */
 void sl_advice_line(const sl_advice *advice, char *text, size_t size);
-/** The object `advice` of /status.json (docs/watching.md); the caller's. NULL: no memory. */
+/** The object `advice` of /status.json (docs/watching.md); owned by the caller. NULL: no memory. */
 json_t *sl_advice_json(const sl_advice *advice);
-/** An incident as JSON, for the hook; NULL: no memory, or there is none with this id. */
+/** An incident as JSON, for the hook; NULL: no memory, or no such id. */
 json_t *sl_advice_incident_json(const sl_advice *advice, int id);
-/** The microbatches that balance would give each rank, a list, for the hook; NULL: not known one by one. */
+/** The microbatches that balance would give each rank, a list, for the hook; NULL: not known per rank. */
 json_t *sl_advice_split_json(const sl_advice *advice);
-/** The decision log, with what it rests on, to be freed with free(); NULL: nothing was decided. SL_ENOMEM. */
+/** The decision log, with the inputs of the decisions, to be freed with free(); NULL: no decisions.
+ * SL_ENOMEM. */
 sl_status sl_advice_text(const sl_advice *advice, char **text);

@@ -1,7 +1,7 @@
-/* What the files of the advice share.
+/* Shared by the files of the advice.
  *
  *   advice       verdicts are reported, actions are followed
- *   advice_words what is said: events, the live line, JSON, the decision log */
+ *   advice_words texts: events, the live line, JSON, the decision log */
 #pragma once
 
 #include "notice/watch/advice.h"
@@ -10,12 +10,12 @@
 
 enum { SL_ADVICE_COMPONENTS = 32 };
 
-/* A component that a verdict has named; its index is the id of its incidents. */
+/* A component named by a verdict; its index is the id of its incidents. */
 typedef struct sl_advice_component {
     sl_suspect slow;
     int used;
     int named;   /* by the last verdicts */
-    int planned; /* told: the strategy that comes next + 2; 0: nothing */
+    int planned; /* reported: the next strategy + 2; 0: nothing */
     int called;  /* advised, and no program carries it out: the strategy to apply now + 1; 0: none */
 } sl_advice_component;
 
@@ -24,18 +24,18 @@ struct sl_advice {
     sl_orchestrator *orchestrator;
     sl_advice_component component[SL_ADVICE_COMPONENTS];
     int iteration, slow;
-    int acting; /* `action` is being carried out (its incidents are not known any more) */
+    int acting; /* `action` is being carried out (its incidents are no longer known) */
     sl_orchestrator_action action;
     FILE *log; /* decisions, into text[size] */
     char *text;
     size_t size;
 };
 
-/** Whether the incident lasts, and if so *view. */
+/** Whether the incident is still open, and if so *view. */
 int sl_advice_lasts(const sl_advice *advice, int id, sl_incident_view *view);
-/** The strategy that comes next for an incident; -1: none. */
+/** The next strategy for an incident; -1: none. */
 int sl_advice_next(const sl_advice *advice, int id);
-/** The event that says what would be done about an incident that lasts, and why not the rest. */
+/** The event of the plan for an open incident, with the reasons against the other strategies. */
 void sl_advice_plan_event(const sl_advice *advice, const sl_incident_view *incident, sl_event *event);
 /** The event of an action that is due. */
 void sl_advice_action_event(const sl_advice *advice, const sl_orchestrator_action *action, sl_event *event);

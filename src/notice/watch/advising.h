@@ -1,6 +1,6 @@
-/* The advice of a watched job beside its other business: the ladder's time is the real clock's, actions go to
- * the program of --on-event where there is one, and what becomes of them comes back. On the caller's thread,
- * which never waits for that program. */
+/* The advice of a watched job at run time: the ladder's time is the real clock's, actions go to the program
+ * of --on-event if there is one, and their results come back. On the caller's thread, which never waits for
+ * that program. */
 #pragma once
 
 #include "base/loop.h"
@@ -11,7 +11,7 @@ typedef struct sl_advising sl_advising;
 typedef struct sl_advising_config {
     sl_advice_offer offer;
     const char *program; /* of --on-event; NULL: none */
-    sl_time limit;       /* of a call */
+    sl_time limit;       /* per call */
     const char *job, *directory;
     sl_loop *loop;
     void (*tell)(void *context, const sl_event *event); /* advice, hook */
@@ -19,20 +19,20 @@ typedef struct sl_advising_config {
     void *context;
 } sl_advising_config;
 
-/** The texts must outlive it. A program that cannot be run is said and no error. SL_EINVAL, SL_ENOMEM,
- * SL_ESYS. */
+/** The texts must outlive it. A program that cannot be run is reported, and is not an error. SL_EINVAL,
+ * SL_ENOMEM, SL_ESYS. */
 sl_status sl_advising_open(const sl_advising_config *config, sl_advising **advising);
-/** Ends a call that goes on. NULL is fine. */
+/** Ends a call under way. NULL is fine. */
 void sl_advising_close(sl_advising *advising);
 
-/** Something happened, or is known; failures are said. */
+/** An event, or a new state; failures are reported. */
 void sl_advising_event(sl_advising *advising, const sl_event *event);
 void sl_advising_view(sl_advising *advising, const sl_status_view *view);
-/** To be called now and then (each half second): time has passed. */
+/** To be called every half second: time has passed. */
 void sl_advising_tick(sl_advising *advising);
 
-/** Calls that go on or wait. */
+/** Calls under way or waiting. */
 int sl_advising_pending(sl_advising *advising);
 
-/** What is advised, to be told. */
+/** The current advice. */
 const sl_advice *sl_advising_advice(const sl_advising *advising);

@@ -36,8 +36,8 @@ static void clean(char *text) {
             *text = '_';
 }
 
-/* Slurm sets SLURM_PROCID in batch scripts too, whose step has a number beyond all others, and in shells on a
- * terminal; another launcher's rank may have been started through Slurm. */
+/* Slurm sets SLURM_PROCID also in batch scripts, whose step has a number beyond all others, and in shells on
+ * a terminal; another launcher's rank may have been started through Slurm. */
 static int is_slurm_rank(void) {
     const char *step = text_of("SLURM_STEP_ID");
     return step && text_of("SLURM_JOB_ID") && text_of("SLURM_PROCID") &&
@@ -69,7 +69,7 @@ static void parent_says(const char *option, char *text, size_t size) {
     sl_free(content);
 }
 
-/* A launcher that names no job: Hydra's proxies, the parents of all ranks, know one port of their mpiexec,
+/* A launcher without job names: Hydra's proxies, the parents of all ranks, know one port of their mpiexec,
  * and all ranks have one folder for results. */
 static void name_by_folder(const char *directory, sl_launch_position *place) {
     char path[PATH_MAX], all[PATH_MAX + 300], port[256];
@@ -88,8 +88,9 @@ static void name_by_pmix(const char *name, sl_launch_position *place) {
              uri ? (unsigned)hash_of(uri) : 0);
 }
 
-/* torchrun names no job unless it is told to; where its ranks meet tells two apart, and each attempt after a
- * failure is one of its own. Ranks started by hand with the same variables have that alone. */
+/* torchrun names no job unless given a name; the address where its ranks meet distinguishes two jobs, and
+ * each attempt after a failure is its own job. Ranks started by hand with the same variables have only the
+ * address. */
 static void name_by_meeting(sl_launch_position *place) {
     const char *id = text_of("TORCHELASTIC_RUN_ID"), *host = text_of("MASTER_ADDR");
     const char *port = text_of("MASTER_PORT"), *attempt = text_of("TORCHELASTIC_RESTART_COUNT");
@@ -113,8 +114,8 @@ static void find_job(const char *directory, int slurm, sl_launch_position *place
         name_by_folder(directory, place);
 }
 
-/* Ranks of torchrun, which may itself be a task of Slurm or mpirun, and ranks that somebody started with the
- * variables that torch.distributed asks for. */
+/* Ranks of torchrun, which may itself be a task of Slurm or mpirun, and ranks started by hand with
+ * torch.distributed's variables. */
 static int is_torch_rank(int by_others) {
     return text_of("RANK") && text_of("WORLD_SIZE") &&
            (text_of("TORCHELASTIC_RUN_ID") ||

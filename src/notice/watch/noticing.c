@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* watch.json: how a watched job stands, for those who look at the folder (src/dashboard), while it runs and
+/* watch.json: the state of a watched job, for viewers of the folder (src/dashboard), during the run and
  * afterwards. One object: `job`, `program`, `status` as in /status.json, and lists of short lists, because
  * jobs may be large (docs/watching.md). */
 
@@ -114,8 +114,8 @@ struct sl_noticing {
     sl_status_view shown;
 };
 
-/* A first thread that takes nothing for long (its terminal stands still) finds the newest view, not all of
- * them: an older one that waits is taken out. Between two seats views stay with theirs. */
+/* A first thread that takes nothing for long (its terminal is stopped) then finds only the newest view: an
+ * older one that waits is removed. Between two seats, views stay with theirs. */
 static void drop_older(sl_noticing *n, sl_note_kind kind) {
     queued_notice **at = &n->first, **found = NULL, *before = NULL, *before_found = NULL;
     for (queued_notice *q; (q = *at) != NULL; before = q, at = &q->next) {
@@ -136,8 +136,8 @@ static void drop_older(sl_noticing *n, sl_note_kind kind) {
     sl_free(old);
 }
 
-/* A note that finds no memory or, of events, no room is lost; the next view says what it said. 0: it was
- * lost. */
+/* A note without memory or, for events, room is lost; the next view contains its information. 0: it was lost.
+ */
 static int say(sl_noticing *n, const sl_note *note) {
     queued_notice *q = NULL;
     pthread_mutex_lock(&n->lock);
@@ -192,8 +192,8 @@ static void say_refused(sl_noticing *n) {
     }
 }
 
-/* Calls that another version of the probe makes are an error, which is said at once; not that there are none.
- */
+/* Calls made by another version of the probe are an error, which is reported at once; the absence of calls is
+ * not. */
 static void say_unread(sl_noticing *n) {
     sl_note note = {.kind = SL_NOTE_TROUBLE};
     if (n->unread || !sl_agent_trouble(n->agent)[0])
@@ -202,8 +202,8 @@ static void say_unread(sl_noticing *n) {
     n->unread = say(n, &note);
 }
 
-/* Whether this process's controller is the job's is seen before anything that it says goes on. A job that was
- * reported on has ended: who is in charge after that says nothing more. */
+/* A change of this process's seat is seen before any of its output goes on. A reported job has ended: a
+ * controller in charge after that reports nothing more. */
 static void look_at_seat(sl_noticing *n) {
     void *reported = NULL;
     size_t size;

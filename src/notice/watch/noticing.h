@@ -1,8 +1,8 @@
-/* The thread that notices: it has the stores and steps the node's agent and a controller, which is the job's
- * where it wins the election. Whatever waits for Redis waits here, away from the program's own business.
+/* The detection thread: it has the stores and steps the node's agent and a controller, which is in charge of
+ * the job if it wins the election. All waiting for Redis is here, away from the program's own business.
  *
- * What it finds goes to the first thread as notes in their order; a file becomes readable when there are
- * some. What waits is bounded: a newer view takes the place of an older one, and events have so much room. */
+ * Its findings go to the first thread as notes in order; a file becomes readable when there are some. The
+ * queue is bounded: a newer view replaces an older one, and events have limited room. */
 #pragma once
 
 #include "base/event.h"
@@ -10,14 +10,15 @@
 #include "notice/watch/rendezvous.h"
 
 typedef enum sl_note_kind {
-    SL_NOTE_VIEW,     /* what is known now has changed */
-    SL_NOTE_EVENT,    /* the controller says something */
-    SL_NOTE_SEAT,     /* this process's controller is the job's: its events and views count */
-    SL_NOTE_UNSEATED, /* another took the seat */
-    SL_NOTE_TROUBLE,  /* `text`, for the user: why something is not noticed */
-    SL_NOTE_REMARK,   /* the same, of what changes nothing */
-    SL_NOTE_STANDING, /* how ranks and links stand, for the folder: `standing`, whose owner is who takes it */
-    SL_NOTE_DONE      /* the thread is at its end; `calls` is final */
+    SL_NOTE_VIEW,     /* the current state has changed */
+    SL_NOTE_EVENT,    /* an event of the controller */
+    SL_NOTE_SEAT,     /* this process's controller is in charge: its events and views count */
+    SL_NOTE_UNSEATED, /* another one has taken over */
+    SL_NOTE_TROUBLE,  /* `text`, for the user: why something is not detected */
+    SL_NOTE_REMARK,   /* the same, without consequences */
+    SL_NOTE_STANDING, /* state of ranks and links, for the folder: `standing`; ownership passes to the
+                         receiver */
+    SL_NOTE_DONE      /* the thread has ended; `calls` is final */
 } sl_note_kind;
 
 typedef struct sl_note {
@@ -27,7 +28,7 @@ typedef struct sl_note {
     char text[400];
     char *standing; /* free(); NULL: none */
     int calls;      /* done: the agent saw any */
-    int first;      /* seat: nobody of the job had it before */
+    int first;      /* seat: no process of the job had it before */
 } sl_note;
 
 typedef struct sl_noticing_config {
@@ -35,7 +36,7 @@ typedef struct sl_noticing_config {
     const sl_launch_position *place;
     const char *folder;  /* of the node */
     const char *record;  /* NULL: none */
-    const char *program; /* what is watched, for those who look at the store */
+    const char *program; /* the watched program, for viewers of the store */
     int hold, validate;
 } sl_noticing_config;
 
@@ -46,17 +47,17 @@ sl_status sl_noticing_start(const sl_noticing_config *config, sl_noticing **noti
 
 /** Readable while there are notes. */
 int sl_noticing_file(const sl_noticing *noticing);
-/** Takes the oldest note; 0: there is none. */
+/** Takes the oldest note; 0: none. */
 int sl_noticing_take(sl_noticing *noticing, sl_note *note);
 
-/** An event that the first thread has made itself (advice): goes where the controller's go in the store. One
- * that finds no memory or room is lost there. */
+/** An event made by the first thread (advice): goes to the store with the controller's. It is lost there if
+ * memory or room is missing. */
 void sl_noticing_pass(sl_noticing *noticing, const sl_event *event);
 
-/** How the program ended, for those who look at the store; before sl_noticing_stop. */
+/** The program's exit code, for viewers of the store; before sl_noticing_stop. */
 void sl_noticing_ended(sl_noticing *noticing, int exit_code);
 
-/** Asks the thread to end: what is known is read and said to the last, which SL_NOTE_DONE follows. */
+/** Asks the thread to end: it reads and reports everything, then sends SL_NOTE_DONE. */
 void sl_noticing_stop(sl_noticing *noticing);
 /** Waits for its end. NULL is fine. */
 void sl_noticing_close(sl_noticing *noticing);

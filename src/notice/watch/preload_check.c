@@ -13,8 +13,8 @@
 
 enum { DEEPEST = 4 }; /* interpreters of interpreters */
 
-/* The file that would be run for `name`: the command line is the user's, so it is looked for as their shell
- * would. */
+/* The file that would be run for `name`: the command line is the user's, so the search is that of their
+ * shell. */
 static int find(const char *name, char *path) {
     return sl_find_program(name, SL_FIND_AS_SHELL, path);
 }

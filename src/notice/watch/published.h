@@ -1,7 +1,7 @@
-/* What the watch in charge of a job leaves in the store for those who look on (slackline dashboard): beside
- * the logs of agents (notice/message/messages.h) the key `status`, the log `events`, and for a minute behind
- * the job's end the key `reported`. All are JSON, as in /status.json and events.jsonl. Losing any of it harms
- * nobody. */
+/* The data that the watch in charge of a job leaves in the store for viewers (slackline dashboard), in
+ * addition to the logs of agents (notice/message/messages.h): the key `status`, the log `events`, and for a
+ * minute after the job's end the key `reported`. All are JSON, as in /status.json and events.jsonl. Losing
+ * any of it is harmless. */
 #pragma once
 
 #include "base/event.h"
@@ -14,9 +14,9 @@
 #define SL_TOLD_LASTS (10 * SL_SECOND) /* a status that is not renewed */
 #define SL_TOLD_KEEP 1024              /* events */
 
-/** The status, and `program` (what is watched). What cannot be said is passed over. */
+/** The status, and `program` (the watched one). Failures are ignored. */
 void sl_told_status_put(sl_store *store, const sl_status_view *view, const char *program);
 void sl_told_event_put(sl_store *store, const sl_event *event);
 
-/** After sl_store_forget: {"exit_code": N}, empty where it is not known (-1). */
+/** After sl_store_forget: {"exit_code": N}, empty if unknown (-1). */
 void sl_told_end_put(sl_store *store, int exit_code, sl_time lasts);

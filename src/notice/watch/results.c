@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A finished run stays as it is, unless it is to be replaced. Ranks of one job share a folder and may come
- * when the first of them have ended: the job's own report stops none, nor does that of an attempt that
- * failed. */
+/* A finished run stays as it is, unless it is to be replaced. Ranks of one job share a folder and may arrive
+ * when the first ones have ended: neither the job's own report nor that of a failed attempt stops them. */
 static sl_status keep_finished(const sl_watch_request *r, const sl_launch_position *place, char *directory,
                                size_t size) {
     char finished[4096];

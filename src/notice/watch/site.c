@@ -14,8 +14,8 @@ static int open_in(const sl_site *site, const char *name) {
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* The probe's first process says at its end when there was no call; here that is said by the agent, once for
- * all ranks, so the place of the first process is taken. */
+/* The probe's first process reports at its end if there was no call; here the agent reports that, once for
+ * all ranks, so it takes the place of the first process. */
 static void take_root(const sl_site *site) {
     int file = open_in(site, "root");
     if (file >= 0)

@@ -330,8 +330,8 @@ static sl_status stop_noticing(watching *w) {
     return SL_OK;
 }
 
-/* The agent of a node outlives its own rank a little, for the others of the node end at about the same time;
- * not when its rank failed, which its launcher must hear of at once. */
+/* The agent of a node outlives its own rank a little, because the others of the node end at about the same
+ * time; not if its rank failed, which its launcher must learn at once. */
 static sl_status linger(void *context) {
     watching *w = context;
     if (w->done || sl_now() >= w->linger || sl_site_alone(&w->site))
@@ -359,8 +359,8 @@ static sl_status on_end(void *context, int file) {
     return fetch_program(w);
 }
 
-/* A signal of the terminal went to the whole group, and so does one of a launcher, which makes a group of
- * each rank: the program has had those. */
+/* A terminal's signal went to the whole group, and so does a launcher's, which makes a group of each rank:
+ * the program has already had those. */
 static int went_to_group(const watching *w, const siginfo_t *signal) {
     return signal->si_code == SI_KERNEL ||
            (w->place.inside && signal->si_pid == getppid() && getpgrp() == getpid());
@@ -403,8 +403,7 @@ static sl_status tick(void *context) {
 
 /* ---- the whole ---- */
 
-/* The tests of suspects are processes of slackline-worker: a hold would wait in vain for what is not there.
- */
+/* The tests of suspects are processes of slackline-worker: without it, a hold would wait in vain. */
 static int can_validate(watching *w) {
     char *worker = NULL;
     if (!w->request->validate || !w->request->hold)

@@ -1,30 +1,30 @@
-/* The program to be watched: looked at before it is started, and started. */
+/* The watched program: its checks before the start, and its start. */
 #pragma once
 
 #include "base/status.h"
 #include <stddef.h>
 #include <sys/types.h>
 
-/** The place in `command` of the program: 0, or behind a launcher (mpirun, mpiexec, srun, ...) the first word
+/** The index in `command` of the program: 0, or after a launcher (mpirun, mpiexec, srun, ...) the first word
  * that is a program in PATH or a path of one. Never fails. */
 int sl_program_word(char *const *command);
 
-/** What keeps the probe out of `command`, in words ("lmp is linked statically") in text[size]; empty when
- * nothing does. Looked at are the file that would be run, for a script its interpreter, and behind a launcher
- * the program that it is given. Never fails. */
+/** The obstacle to preloading the probe into `command`, in words ("lmp is linked statically") in text[size];
+ * empty if there is none. Checks the file that would be run, for a script its interpreter, and after a
+ * launcher its program. Never fails. */
 void sl_program_examine(char *const *command, char *text, size_t size);
 
-/** Path of libslackline_probe.so, beside this command or in ../lib of it. Free with sl_free. SL_ENONE;
- * SL_ESYS: others could replace it (base/find.h). */
+/** Path of libslackline_probe.so, in the folder of this command or in its ../lib. Free with sl_free.
+ * SL_ENONE; SL_ESYS: others could replace it (base/find.h). */
 sl_status sl_program_probe(char **path);
 
-/** What LD_PRELOAD may name: `probe`, or where its path has blanks or colons, at which the loader would part
+/** The path for LD_PRELOAD: `probe`, or, if its path has blanks or colons, at which the loader would split
  * it, a link to it in `folder`. Free *path with sl_free. SL_ENONE: the folder has some, too; SL_ESYS. */
 sl_status sl_program_preload(const char *probe, const char *folder, char **path);
 
-/** Starts `command` as a child with everything that this process inherited, its ignored and blocked signals
- * among it (base/signals.h), and in addition `probe` in LD_PRELOAD and `folder` in SLACKLINE_PROBE. SL_ESYS when it cannot be run:
- * *exit_code is then 126 or 127, as a shell says it. */
+/** Starts `command` as a child with everything that this process inherited, including its ignored and blocked
+ * signals (base/signals.h), and in addition `probe` in LD_PRELOAD and `folder` in SLACKLINE_PROBE. SL_ESYS if
+ * it cannot be run: *exit_code is then 126 or 127, as in a shell. */
 sl_status sl_program_start(char *const *command, const char *probe, const char *folder, pid_t *pid,
                            int *exit_code);
 

@@ -1,4 +1,4 @@
-/* What is known, as JSON: the report and /status.json say it alike. */
+/* The current state as JSON, the same in the report and in /status.json. */
 #pragma once
 
 #include "notice/control/job_status.h"
@@ -11,5 +11,5 @@ json_t *sl_words_suspects_json(const sl_suspect *suspect, int count);
 /** The object of /status.json; NULL: no memory. */
 json_t *sl_words_status_json(const sl_status_view *view);
 
-/** Whether it is the same component, whatever the evidence. */
+/** Whether both name the same component, whatever the evidence. */
 int sl_words_same(const sl_suspect *a, const sl_suspect *b);
