@@ -14,7 +14,7 @@
 typedef struct sl_departure {
     char never[256];  /* leader: why this run can leave no host; empty: it can */
     sl_roster roster; /* leader */
-    sl_time begun[4]; /* leader, emulator: start of each of the first iterations of the attempt */
+    sl_time begun[4]; /* leader, wall clock: start of each of the first iterations of the attempt */
 } sl_departure;
 
 /** Determines the host of each process, and whether the run can leave one. Collective, before

@@ -1,7 +1,7 @@
-/* Training text: files read into one sequence of tokens (bytes, or a tokenizer's ids), a tail of it held out
- * for validation, and which window of it a sequence sees as a pure function of (seed, iteration, microbatch,
- * sequence), so that neither ranks nor restarts nor schedules change what is learnt. The text lies in host
- * memory, once per process. */
+/* Training text: files read into one sequence of tokens (bytes, or a tokenizer's ids), with a tail held out
+ * for validation. The window of each sequence is a pure function of (seed, iteration, microbatch, sequence),
+ * so ranks, restarts and schedules do not change what is learned. The text is in host memory, once per
+ * process. */
 #pragma once
 
 #include "base/status.h"
@@ -10,7 +10,7 @@
 
 typedef struct sl_data sl_data;
 
-/* What a file holds: a token in each byte, or in each two bytes, the lower one first. */
+/* The contents of a file: one token per byte, or per two bytes, low byte first. */
 typedef enum sl_data_tokens { SL_DATA_BYTES, SL_DATA_UINT16 } sl_data_tokens;
 
 typedef struct sl_data_config {
@@ -26,17 +26,17 @@ typedef struct sl_data_config {
     int microbatches; /* of an iteration, over all replicas */
 } sl_data_config;
 
-/** Reads the files; one reached twice (two patterns, a link) is read once, a directory that a wildcard
- * matches is passed over. SL_EINVAL names the pattern or file that is missing, unreadable, empty, of
- * an odd size with uint16, or holds a token outside the vocabulary (and where), or says how many tokens are
- * too few: training needs context + 1 of them, the tail one microbatch of batch * context + 1 (it is made
- * that long at least). */
+/** Reads the files. A file matched twice (two patterns, a link) is read once; a directory that matches a
+ * wildcard is skipped. SL_EINVAL names the pattern or file that is missing, unreadable, empty, of an odd
+ * size with uint16, or holds a token outside the vocabulary (and where), or gives the number of tokens if
+ * there are too few: training needs context + 1 of them, the tail one microbatch of batch * context + 1 (its
+ * minimum length). */
 sl_status sl_data_open(const sl_data_config *config, sl_data **data);
 void sl_data_close(sl_data *data);
 
 /** tokens and targets [batch][context] of a global microbatch of an iteration; either may be NULL. Windows
- * lie end to end and are read cyclically, each once an epoch, in an order that the seed shuffles anew for
- * every epoch. Never fails. */
+ * are adjacent and read cyclically, each once per epoch, in an order that the seed shuffles again for every
+ * epoch. Never fails. */
 void sl_data_batch(const sl_data *data, int64_t iteration, int microbatch, uint16_t *tokens,
                    uint16_t *targets);
 
@@ -50,9 +50,9 @@ size_t sl_data_window(const sl_data *data, uint64_t n);
 /** For training and validation. */
 size_t sl_data_all_tokens(const sl_data *data);
 
-/** xxh64 of the whole text: the same data, whatever their files are called. */
+/** xxh64 of the whole text: independent of the names of its files. */
 uint64_t sl_data_checksum(const sl_data *data);
 
-/** Entropy of single tokens of the whole text, in nats a token (divide by log 2 for bits): what a model
- * without context reaches at best. */
+/** Entropy of single tokens of the whole text, in nats per token (divide by log 2 for bits): the lower bound
+ * for a model without context. */
 double sl_data_entropy(const sl_data *data);

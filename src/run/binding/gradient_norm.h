@@ -1,7 +1,7 @@
-/* The global gradient norm, the same bits on every layout: each parameter is cut into blocks of 1,024
- * elements in index order, the squares of a block are summed in f64 by whoever holds it, and the block sums,
- * gathered in canonical order of parameters, are added one after the other. ZeRO may cut parameters at block
- * boundaries only. */
+/* The global gradient norm, bit-identical on every layout: each parameter is cut into blocks of 1,024
+ * elements in index order, the holder of a block sums its squares in f64, and the block sums, gathered in
+ * canonical order of parameters, are added one after the other. ZeRO may cut parameters at block boundaries
+ * only. */
 #pragma once
 
 #include <stddef.h>
@@ -19,5 +19,5 @@ void sl_norm_squares_divided(int threads, const float *gradient, size_t count, d
 /** The norm: square root of the block sums of all parameters in order. */
 double sl_norm_total(const double *squares, size_t blocks);
 
-/** What gradients are multiplied by so that their norm is at most `limit` (0: no limit): 1 when it is. */
+/** The factor for gradients that makes their norm at most `limit` (0: no limit): 1 if it already is. */
 float sl_norm_clip(double norm, double limit);

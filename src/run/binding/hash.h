@@ -11,6 +11,6 @@ typedef struct sl_hash sl_hash;
 /** SL_ENOMEM. */
 sl_status sl_hash_open(sl_hash **hash);
 void sl_hash_add(sl_hash *hash, const float *weight, size_t count);
-/** The hash of what was added so far. */
+/** The hash of the data added so far. */
 uint64_t sl_hash_value(const sl_hash *hash);
 void sl_hash_close(sl_hash *hash);

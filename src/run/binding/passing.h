@@ -1,6 +1,5 @@
-/* One message between two ranks of a group, under way beside the ops: a thread of its own sees it through, so
- * that MPI makes progress while the rank computes. Only where several threads may use MPI
- * (sl_group_threads). */
+/* One message between two ranks of a group, sent during the ops by a separate thread, so that MPI makes
+ * progress while the rank computes. Only if several threads may use MPI (sl_group_threads). */
 #pragma once
 
 #include "run/collective/group.h"
@@ -19,12 +18,11 @@ typedef struct sl_passing {
     char error[256];
 } sl_passing;
 
-/** As sl_group_pass, which begins now and goes on beside the caller; one that was begun before is finished
- * first. `data` is not the caller's, and nobody else uses the group, until sl_passing_finish. SL_ESYS: no
- * thread; SL_EPEER: of the one before. */
+/** Starts sl_group_pass in the background; first finishes an earlier one. Until sl_passing_finish, `data`
+ * must not be used, nor the group. SL_ESYS: no thread; SL_EPEER: of the earlier one. */
 sl_status sl_passing_start(sl_passing *passing, sl_group *group, int from, int to, void *data, size_t bytes);
-/** Sleeps until it has been passed; nothing where none was begun. SL_EPEER. */
+/** Sleeps until it has been passed; does nothing if none was started. SL_EPEER. */
 sl_status sl_passing_finish(sl_passing *passing);
-/** 0: after a failure its thread waits for a rank that may never come, so it is left to the process' end, and
- * what it works on must stay. */
+/** 0: after a failure its thread waits for a rank that may never respond, so it is left running until the
+ * process ends, and its memory must stay. */
 int sl_passing_close(sl_passing *passing);

@@ -1,11 +1,11 @@
-/* The groups that a rank of a run belongs to (run.h, The world):
+/* The groups of a rank (run.h, The world):
  *
- *   world     all ranks, in world order; one of them leads: it plans, measures, decides and writes
+ *   world     all ranks, in world order; the leader plans, measures, decides and writes
  *   pipeline  the ranks of this (replica, tensor) pair, by pipeline rank
  *   data      the ranks that hold the same stages and shards, by replica
  *   tensor    the ranks that share this one's layers, by tensor rank
  *
- * Data is used beside the ops by a thread of its own (reducer.h), tensor inside of them. */
+ * Data is used by a separate thread during the ops (reducer.h), tensor inside the ops. */
 #pragma once
 
 #include "run/collective/group.h"
@@ -13,7 +13,7 @@
 
 typedef struct sl_groups {
     sl_run_position seat; /* of this rank */
-    int leader;      /* the rank of the world that leads */
+    int leader;      /* the leader's world rank */
     sl_group *world; /* the caller's */
     sl_group *pipeline, *data, *tensor;
 } sl_groups;
@@ -21,9 +21,9 @@ typedef struct sl_groups {
 /** Collective over `world`, which stays the caller's and must outlive them. Close with sl_groups_close, also
  * on error. SL_EPEER, SL_ENOMEM. */
 sl_status sl_groups_open(const sl_run *run, sl_group *world, int leader, sl_groups *groups);
-/** Says nothing to the others: after a failure, or at the end. */
+/** Local, without communication: after a failure, or at the end. */
 void sl_groups_close(sl_groups *groups);
-/** Collective: for a run that goes on with other groups. SL_EPEER. */
+/** Collective: for a run that continues with other groups. SL_EPEER. */
 sl_status sl_groups_end(sl_groups *groups);
 
 static inline int sl_groups_lead(const sl_groups *groups) {

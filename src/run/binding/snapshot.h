@@ -1,7 +1,7 @@
-/* A copy of the weights and moments of a rank's stages, full tensors, as they are between two iterations, in
- * memory that is taken and touched once when the run opens, laid out as the files of a checkpoint: from it
- * the files are written while training goes on. Replica 0 and of it the first tensor rank have one; the
- * others give what they hold. */
+/* A copy of the weights and moments of a rank's stages, full tensors, as of the time between two iterations.
+ * Its memory is allocated and touched once when the run opens, laid out like the files of a checkpoint, which
+ * are written from it while training continues. Only replica 0's first tensor rank has one; the others send
+ * their data. */
 #pragma once
 
 #include "run/binding/binding.h"
@@ -20,9 +20,9 @@ typedef struct sl_snapshot {
     size_t bytes; /* of memory */
 } sl_snapshot;
 
-/** Takes the memory, where this rank writes. Free with sl_snapshot_free, also on error. SL_ENOMEM. */
+/** Allocates the memory, if this rank writes. Free with sl_snapshot_free, also on error. SL_ENOMEM. */
 sl_status sl_snapshot_make(sl_binding *binding, sl_snapshot *snapshot);
 void sl_snapshot_free(sl_snapshot *snapshot);
 
-/** Copies the weights and moments of now. Collective. SL_ENOMEM, SL_EPEER. */
+/** Copies the current weights and moments. Collective. SL_ENOMEM, SL_EPEER. */
 sl_status sl_snapshot_take(sl_snapshot *snapshot, sl_binding *binding);

@@ -1,10 +1,10 @@
-/* A rank's copy engine: a thread that makes the moves of the program (plan/lower/offload.h) one after the
- * other beside the rank's ops, for one iteration.
+/* A rank's copy engine: a thread that runs the moves of the program (plan/lower/offload.h) one after the
+ * other, concurrently with the rank's ops, for one iteration.
  *
- * The rank says when its steps end; a move starts at the later of that and the end of the move before, runs
- * the stage's offload or fetch, and lasts at least its pace. Then the rank learns its end. Two counters carry
- * this, each written by one thread: `steps` (the rank; behind it ended[], all of its steps so far) and
- * `moves` (the copier; behind it begun[] and done[]), stored with release and loaded with acquire. On a
+ * The rank reports the end of its steps. A move starts at the later of that and the end of the previous move,
+ * runs the stage's offload or fetch, and lasts at least its pace. Then the rank learns its end. Two counters
+ * carry this, each written by one thread: `steps` (the rank; preceded by ended[], all of its steps so far)
+ * and `moves` (the copier; preceded by begun[] and done[]), stored with release and loaded with acquire. On a
  * virtual clock the copier is a participant. */
 #pragma once
 
@@ -39,10 +39,10 @@ sl_status sl_copier_begin(sl_copier *copier, const sl_rank_program *mine, const 
                           const sl_time *pace, sl_clock *clock, sl_time begin);
 /** The first `steps` steps have ended, the last ones at `end`. */
 void sl_copier_step(sl_copier *copier, int32_t steps, sl_time end);
-/** Waits until a move (-1: none) is over; *start becomes its end if that is later. The error of a move that
- * failed. */
+/** Waits until a move (-1: none) has ended; *start becomes its end if that is later. Returns the error of a
+ * failed move. */
 sl_status sl_copier_wait(sl_copier *copier, int32_t move, sl_time *start);
-/** Ends the iteration: the thread is gone when this returns, whether all moves were made or not. */
+/** Ends the iteration: the thread has ended when this returns, whether all moves were made or not. */
 sl_status sl_copier_end(sl_copier *copier);
 /** Frees all; after sl_copier_end. */
 void sl_copier_free(sl_copier *copier);

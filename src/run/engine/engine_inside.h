@@ -1,11 +1,11 @@
-/* The engine's own state: what its files share. Internal. */
+/* The engine's internal state, shared by its files. */
 #pragma once
 
 #include "plan/lower/flow.h"
 #include "run/engine/copier.h"
 #include "run/engine/engine.h"
 
-/* Buffers of one size, made when first needed, kept until the engine closes. */
+/* Buffers of one size, allocated on demand, kept until the engine closes. */
 typedef struct sl_pool {
     char **buffer; /* [count] */
     size_t capacity;
@@ -15,7 +15,7 @@ typedef struct sl_pool {
     int idles;
 } sl_pool;
 
-/* What was handed over towards one neighbour and is not yet known to have arrived, in order. */
+/* Messages handed over to one neighbor and not yet known to have arrived, in order. */
 typedef struct sl_way {
     int32_t *message; /* [the queue's messages] of this iteration */
     int first, count; /* message[first .. first + count) are under way */
@@ -36,7 +36,7 @@ struct sl_engine {
     uint32_t iteration;
     unsigned char *prepared; /* [stages] in this iteration */
     int next_post;
-    sl_time free_at; /* when the next block may start, as far as this rank is concerned */
+    sl_time free_at; /* earliest start of the next block on this rank's part */
 };
 
 /** At least `count` buffers of `bytes`. */
@@ -46,17 +46,17 @@ sl_status sl_pool_take(sl_pool *pool, size_t bytes, int32_t *number);
 void sl_pool_give(sl_pool *pool, int32_t number);
 void sl_pool_free(sl_pool *pool);
 
-/** Where step `i` writes a result that will be sent. */
+/** The buffer for a result of step `i` that will be sent. */
 sl_status sl_sends_buffer(sl_engine *engine, int32_t i, void **buffer);
-/** Hands over what a block of `steps` steps from `i` on has made, ready at `end`; engine->free_at becomes the
- * time at which the regime lets the next block start. */
+/** Hands over the results of a block of `steps` steps from `i` on, ready at `end`; engine->free_at becomes
+ * the time at which the regime lets the next block start. */
 sl_status sl_sends_issue(sl_engine *engine, int32_t i, int steps, sl_time end);
-/** Takes note of sends that have arrived, without waiting. */
+/** Notes the sends that have arrived, without waiting. */
 sl_status sl_sends_reap(sl_engine *engine);
 /** Waits until all have arrived. */
 sl_status sl_sends_finish(sl_engine *engine);
 
 /** Posts receives, waits, computes, holds the pace, hands over: one block from step `i` on, `steps` steps. */
 sl_status sl_block_run(sl_engine *engine, int32_t i, int steps, sl_engine_result *result);
-/** Posts what falls due before step `i`. */
+/** Posts the receives due before step `i`. */
 sl_status sl_block_post(sl_engine *engine, int32_t i);

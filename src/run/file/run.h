@@ -1,46 +1,45 @@
-/* The run file: what `train` is given (design.md, Files). Read and checked before any process starts, so that
- * a wrong request costs nothing. Part of the command, too: it knows neither MPI nor the model. */
+/* The run file, the input of `train` (design.md, Files). Read and checked before any process starts, so that
+ * a wrong request costs nothing. Also part of the command: it uses neither MPI nor the model. */
 #pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
 #include "base/config.h"
 #include "plan/pipeline/problem.h"
 
-/* Reproducible trouble for iterations [first, end), of the processes that sit there when the run begins: a
+/* A reproducible fault for iterations [first, end), of the processes in these seats when the run begins: a
  * link, a network card, a slow device or host, a death. */
 typedef struct sl_fault {
     int item; /* of the file's list */
     int first, end;
-    int every, lasts;             /* only in the first `lasts` of every so many of them; 0: in all */
+    int every, lasts;             /* only in the first `lasts` of every `every` iterations; 0: in all */
     int from, to;                 /* directed link; from -1: none */
-    int from_replica, to_replica; /* of that rank (from and to are one) in these replicas: the way of their
-                                     sums; -1: a link of a pipeline */
-    int nic;                      /* what `rank`, or else `host`, sends and receives is slow, not its ops */
+    int from_replica, to_replica; /* between these replicas of that rank (from equals to): the connection for
+                                     their sums; -1: a link of a pipeline */
+    int nic;                      /* the traffic of `rank`, or else of `host`, is slow, not its ops */
     double latency_ms;            /* added; 0: none */
-    double bandwidth_gbps;        /* replaces, of a card what all messages share; 0: none */
-    int per_queue;                /* that bandwidth is each queue's of the link */
+    double bandwidth_gbps;        /* replaces the bandwidth; of a card, shared by all messages; 0: none */
+    int per_queue;                /* the bandwidth applies to each queue of the link */
     int rank;                     /* -1: none */
-    char *host; /* all ranks on the host of this name, or its card; of a link: while an end is on it; NULL:
-                   none */
+    char *host; /* all ranks on the host of this name, or its card; a link while an end is on it; NULL: none */
     double slowdown;     /* of that rank's or host's ops; 1: none */
     int kill;            /* rank that dies at `first`; -1: none */
-    int replica, tensor; /* only there; -1: everywhere. Ranks above are pipeline ranks */
+    int replica, tensor; /* limits the fault to these; -1: all. Ranks above are pipeline ranks */
 } sl_fault;
 
-/* From `iteration` on, said by hand. What is NULL stays as it is. */
+/* A manual change from `iteration` on. NULL: unchanged. */
 typedef struct sl_run_arrangement {
     int iteration;
-    int *seat;     /* [processes] who takes each world rank, by the world rank it began with */
+    int *seat;     /* [processes] process at each world rank, by its initial world rank */
     int *split;    /* [parallel.data] microbatches of each replica */
-    char *without; /* a host that is left out */
+    char *without; /* a host to leave */
 } sl_run_arrangement;
 
 #define SL_RUN_RAILS_MAX 8 /* network.rails */
 
-/* Who carries the messages: the ranks themselves, delegates, or delegates while a link is slow. */
+/* Messages are carried by the ranks themselves, by delegates, or by delegates while a link is slow. */
 typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
 
-/* The words of adaptation.strategies, by sl_strategy_kind (adapt/orchestrator/orchestrator.h). */
+/* The values of adaptation.strategies, by sl_strategy_kind (adapt/orchestrator/orchestrator.h). */
 extern const char *const sl_strategy_keys[SL_STRATEGY_KINDS + 1];
 
 typedef struct sl_run {
@@ -60,7 +59,7 @@ typedef struct sl_run {
     struct {
         int pipeline, data, tensor, zero;
         int placement, stages,
-            parts; /* sl_placement; as the schedule needs them where the file says nothing */
+            parts; /* sl_placement; defaults to the schedule's */
         int *cut;  /* [stages] blocks of each; NULL: by cost */
     } parallel;
     struct {
@@ -77,21 +76,21 @@ typedef struct sl_run {
     int transport; /* sl_run_transport */
     int communication, queue;
     struct {
-        char **rail; /* interfaces or addresses; none: one rail on the address that others reach */
+        char **rail; /* interfaces or addresses; none: one rail on the address that other hosts can reach */
         int rails;
         int queues; /* delegates per link and direction; 0: by production and consumption */
         double beat_ms, silence_ms, outage_s;
     } network;
-    int *wire; /* [from * ranks + to] emulated links of one number occupy one wire; NULL: each its own */
+    int *wire; /* [from * ranks + to] emulated links with one number share a wire; NULL: a wire per link */
     struct {
         int hold, dwell, record;
         double gain, profile_every_s;
         unsigned strategies;                     /* 1 << sl_strategy_kind */
-        double balance_s, topology_s, restart_s; /* what they cost, until they have been applied */
+        double balance_s, topology_s, restart_s; /* their costs, until they have been applied */
     } adaptation;
     struct {
         int kind;
-        int threads; /* 0: auto, until the ranks know each other (cores.h) */
+        int threads; /* 0: auto, until the ranks have exchanged their cores (cores.h) */
         int bind;    /* sl_bind */
         double memory_mb, host_memory_mb, offload_ms;
         int precision;                /* sl_type of matrix products */
@@ -100,16 +99,16 @@ typedef struct sl_run {
         double *pair_ms;              /* F and B overlapped, of every stage; NULL: no pace */
     } device;
     struct {
-        int every, keep; /* iterations, 0: none are written; how many stay */
+        int every, keep; /* iterations, 0: none are written; number kept */
     } checkpoint;
     sl_fault *fault;
     int faults;
     sl_run_arrangement *arrangement; /* by ascending iteration */
     int arrangements;
     int validate_every;
-    int dump_gradients; /* of so many first iterations */
-    int restarts;       /* attempts after the first; -1: as sl_run_restarts says */
-    char **host; /* where ranks may run: entries name:slots, or the path of a hostfile; none: not said */
+    int dump_gradients; /* number of first iterations */
+    int restarts;       /* attempts after the first; -1: see sl_run_restarts */
+    char **host; /* allowed hosts: entries name:slots, or the path of a hostfile; none: not given */
     int hosts;
 } sl_run;
 
@@ -120,9 +119,9 @@ void sl_run_free(sl_run *run);
 
 /* ---- the world: every process of the run ----
  *
- * Each (replica, tensor) pair is a pipeline of its own. World ranks number tensor ranks first, then replicas,
- * then pipeline ranks, so that tensor ranks, which talk most, lie beside each other (Megatron's order); with
- * one replica and one tensor rank a world rank is its pipeline rank. */
+ * Each (replica, tensor) pair is a separate pipeline. World ranks number tensor ranks first, then replicas,
+ * then pipeline ranks, so that tensor ranks, which communicate most, are adjacent (Megatron's order). With
+ * one replica and one tensor rank, a world rank is its pipeline rank. */
 
 typedef struct sl_run_position {
     int pipeline, replica, tensor;
@@ -136,8 +135,8 @@ int sl_run_world_rank(const sl_run *run, sl_run_position seat);
 /** The first global microbatch of a replica: its microbatches follow those of the replicas before it. */
 int sl_run_first_microbatch(const sl_run *run, int replica);
 
-/** Ranks, stages, placement and parts of this run and the microbatches of a replica, no arrays: for
- * sl_problem_rank and its like. Nothing to free. */
+/** Ranks, stages, placement and parts of this run and the microbatches of a replica, without arrays: for
+ * sl_problem_rank and similar functions. Nothing to free. */
 sl_problem sl_run_replica_shape(const sl_run *run, int replica);
 /** That of replica 0. */
 sl_problem sl_run_shape(const sl_run *run);
@@ -147,25 +146,23 @@ int sl_fault_is_active(const sl_fault *fault, int iteration);
 
 /** Whether ranks `from` and `to` exchange messages in some schedule of this run. */
 int sl_run_has_link(const sl_run *run, int from, int to);
-/** The same of a problem: messages go between neighbouring stages. */
+/** The same for a problem: messages go between neighboring stages. */
 int sl_shape_has_link(const sl_problem *shape, int from, int to);
 
-/** Whether this run starts delegates, or may: `transport` asks for them and there is somebody to send to. */
+/** Whether this run starts delegates, or may: `transport` asks for them and there is a peer to send to. */
 int sl_run_may_delegate(const sl_run *run);
 
-/** How often the run is started again after a failure: `restarts`, or 3 where checkpoints are written, else
- * 0. */
+/** How often the run is restarted after a failure: `restarts`, or 3 if checkpoints are written, else 0. */
 int sl_run_restarts(const sl_run *run);
 
 /** Whether checkpoints are written, so that a warned run can save itself. */
 int sl_run_saves(const sl_run *run);
 
-/** The planner's question for a replica of this run: shape and regime from the file, op times from the pace
- * (10 ms each without one: only their ratio matters until they are measured), links free. Of a
- * microbatch F keeps `forward_bytes[stages]`, I adds `backward_bytes[stages]`, W frees both;
- * `fixed_bytes[ranks]` lie there all the time, a part of device.memory_mb; host memory for as many as fit
- * into device.host_memory_mb. SL_ENONE: not even one microbatch fits. Free with sl_problem_free, also on
- * error. */
+/** The planner's problem for a replica of this run: shape and regime from the file, op times from the pace
+ * (10 ms each without one: only their ratio matters until they are measured), links free. Of a microbatch, F
+ * keeps `forward_bytes[stages]`, I adds `backward_bytes[stages]`, W frees both; `fixed_bytes[ranks]` are
+ * permanent, a part of device.memory_mb; host memory for as many as fit into device.host_memory_mb.
+ * SL_ENONE: not even one microbatch fits. Free with sl_problem_free, also on error. */
 sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
                                  const double *backward_bytes, const double *fixed_bytes,
                                  sl_problem *problem);
