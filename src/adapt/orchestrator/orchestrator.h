@@ -1,36 +1,34 @@
-/* The orchestrator of a training job (Adaptra, section 3: it stands between the profiler and any scheduler):
- * what is slow, what it costs, what should be done about it, and whether that helped. Asked once, here, for
- * every body that can measure a job and change it: `train`, `campaign`, `watch`, a program through the
- * library.
+/* The orchestrator of a training job (Adaptra, section 3: it sits between the profiler and any scheduler). It
+ * finds slow components, their cost and a mitigation, and checks whether that helped. It serves every body
+ * that can measure and change a job: `train`, `campaign`, `watch`, a program through the library.
  *
- *   record            an op, a message, a sum as it happened; the body's
- *   measured problem  what a replica's ops, links and sums took in an iteration (measured.h)
- *   incident          a component that is slow, from its onset to its relief: suspect, then verdict; with its
- * loss action            what to do, with cost and gain: a plan, a path, a layout, a restart, a look at the
- * network event             what people read
+ *   record            an op, a message or a sum as it happened; the body's
+ *   measured problem  times of a replica's ops, links and sums in an iteration (measured.h)
+ *   incident          a slow component, from its onset to its relief: suspect, then verdict; with its loss
+ *   action            a change with cost and gain: a plan, a path, a layout, a restart, a network measurement
+ *   event             for users
  *
- * The body opens a job with its shape, the plans that it begins with and what it can carry out. After each
- * iteration it gives what was measured (any part may be missing), reads events and actions until there are
- * none, carries the actions out between two iterations and says how each went. Nothing here reads a clock,
- * opens a file or starts anything; the same inputs in the same order give the same events and actions, byte
- * for byte.
+ * The body opens a job with its shape, first plans and supported strategies. After each iteration it passes
+ * the measurements (any part may be missing), reads events and actions until there are none, carries out the
+ * actions between two iterations and reports their outcomes. Nothing here reads a clock, opens a file or
+ * starts anything; the same inputs in the same order give the same events and actions, byte for byte.
  *
  * Inside (each with one file):
- *   steps      one iteration: a row, incidents, actions, and how these went
- *   history    measured problems of the last iterations, and what is healthy: the one store, the one baseline
- *   compare    history against healthy: which components are slow, by one set of thresholds
- *   common     load that two devices have in common, told by what changes
+ *   steps      one iteration: a row, incidents, actions and their outcomes
+ *   history    measured problems of the last iterations and the healthy level: the only store and baseline
+ *   compare    finds slow components: history against healthy, by one set of thresholds
+ *   common     common load of two devices, from changes
  *   loads      whether the work of iterations has grown
- *   naming     onsets and verdicts: which components are named, and when nobody can tell
- *   cases      what is slow now, by process; cards: links of a process that are as late as each other
- *   pairs      what the last look at the network says of two processes, and of one's card
- *   losses     what an iteration loses, divided among cases
- *   incidents  cases that are told: to the ladder, to people
- *   asked      questions about plans that come again, and their answers
- *   plans      what each replica runs, and what waits; plans_new: what it might run instead
+ *   naming     onsets and verdicts: named components, or "cannot tell"
+ *   cases      present slow components, by process; cards: links of a process with equal delays
+ *   pairs      the last measurement of the network, for two processes and for a card
+ *   losses     the loss of an iteration, divided among cases
+ *   incidents  cases reported to the ladder and to users
+ *   asked      cache of answers to recurring questions about plans
+ *   plans      each replica's running and waiting plans; plans_new: candidates
  *   strategies schedule, delegates, balance, topology, restart as rungs of one ladder (adapt/ladder)
  *   events     sentences
- *   recording  what was given to it, as text, and the same again from the text
+ *   recording  its inputs as text, and their replay
  *
  * One thread at a time. Times are ns of the body's clock, which never goes back. */
 #pragma once
@@ -46,12 +44,12 @@ struct sl_unknown_view;
 
 /* ---- opening ---- */
 
-/* What a body may be able to do, as bits of `can`, and the ladder's rungs in this order. */
+/* Possible strategies of a body, as bits of `can`, and the ladder's rungs in this order. */
 typedef enum sl_strategy_kind {
     SL_STRATEGY_SCHEDULE, /* run another order */
-    SL_STRATEGY_DELEGATE, /* have delegates carry the messages, so many for each link and direction */
-    SL_STRATEGY_BALANCE,  /* give replicas other numbers of microbatches */
-    SL_STRATEGY_TOPOLOGY, /* let processes change places */
+    SL_STRATEGY_DELEGATE, /* have delegates carry the messages, a number per link and direction */
+    SL_STRATEGY_BALANCE,  /* change the replicas' numbers of microbatches */
+    SL_STRATEGY_TOPOLOGY, /* exchange the positions of processes */
     SL_STRATEGY_RESTART,  /* restart without a host */
     SL_STRATEGY_KINDS
 } sl_strategy_kind;
@@ -60,31 +58,31 @@ extern const char *const sl_strategy_words[SL_STRATEGY_KINDS]; /* "adapt the sch
 
 typedef struct sl_orchestrator_config {
     sl_job job;
-    const int *split; /* [replicas] microbatches in the beginning; NULL: those of the problems */
-    const sl_problem *const *problem; /* [replicas] what each is planned for; may be the same pointer. NULL:
-                                         the job is a program whose pipeline nobody knows; then only
-                                         sl_orchestrator_report and iteration times tell of it */
-    const sl_plan *const *first; /* [replicas] the plan that each begins with; copied once each pointer */
-    const char *const *host;     /* [processes] name of each process's host; NULL: each is its own. Copied */
+    const int *split; /* [replicas] initial microbatches; NULL: the problems' numbers */
+    const sl_problem *const
+        *problem; /* [replicas] problem that each is planned for; pointers may repeat. NULL: a program with an
+                     unknown pipeline; then its only inputs are sl_orchestrator_report and iteration times */
+    const sl_plan *const *first; /* [replicas] the first plan of each; copied once per pointer */
+    const char *const *host; /* [processes] name of each process's host; NULL: one host per process. Copied */
     unsigned can;                /* bits of sl_strategy_kind */
-    sl_time cost[SL_STRATEGY_KINDS], undo[SL_STRATEGY_KINDS]; /* estimates, until one was carried out */
-    sl_time at_once; /* what costs no more is not waited for; 0: two healthy iterations, at least 100 ms */
-    sl_time calm; /* after relief before anything is undone; 0: `hold` healthy iterations; negative: none */
+    sl_time cost[SL_STRATEGY_KINDS], undo[SL_STRATEGY_KINDS]; /* estimates, until one is measured */
+    sl_time at_once; /* strategies up to this cost do not wait; 0: two healthy iterations, at least 100 ms */
+    sl_time calm;    /* time from relief to an undo; 0: `hold` healthy iterations; negative: none */
     double news, least_gain; /* as the ladder's (adapt/ladder/ladder.h); 0: 20 %, 5 % */
-    sl_time profile_every; /* the network is measured again so long after the last time; 0: never by itself */
-    int looks;             /* the body can measure the network when asked (SL_DO_NETWORK) */
-    int hold;       /* iterations that a change must last; what is half as long again is believed in 3 */
-    int dwell;      /* least iterations between two swaps of a replica's plan */
-    double gain;    /* least share of an iteration that a change must gain */
+    sl_time profile_every;   /* interval between measurements of the network; 0: only on demand */
+    int looks;               /* the body can measure the network on request (SL_DO_NETWORK) */
+    int hold;                /* iterations that a change must last; 3 suffice for a growth by half */
+    int dwell;               /* minimum of iterations between two swaps of a replica's plan */
+    double gain;             /* minimum gain of a change, as a share of an iteration */
     long long work; /* of the search for a plan between two iterations (plan/search/replan.h) */
-    int queues;     /* delegates of a link and direction; 0: as many as measurements ask for */
-    int delegates;  /* that carry messages from the beginning */
-    int paced;      /* the times of the problems' ops are what ops are held to */
-    const struct sl_unknown_job *unknown; /* of a program whose pipeline nobody knows; copied */
-    int frozen; /* nothing is changed: events, and what a change would have brought */
+    int queues;     /* delegates per link and direction; 0: as many as measurements require */
+    int delegates;  /* that carry messages initially */
+    int paced;      /* ops are paced to the op times of the problems */
+    const struct sl_unknown_job *unknown; /* of a program with an unknown pipeline; copied */
+    int frozen;                           /* no actions: only events and what a change would have gained */
     struct {
         void (*line)(void *context,
-                     const char *text); /* is given each call as a line, with its end; NULL: nobody is */
+                     const char *text); /* receives each call as a line, with its end; or NULL */
         void *context;
     } record; /* adapt/orchestrator/recording.h */
 } sl_orchestrator_config;
@@ -97,78 +95,75 @@ sl_orchestrator_config sl_orchestrator_defaults(void);
 sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestrator **orchestrator);
 void sl_orchestrator_close(sl_orchestrator *orchestrator);
 
-/* ---- what is given to it ---- */
+/* ---- input ---- */
 
 typedef struct sl_orchestrator_iteration {
     int iteration;       /* ascending */
     sl_time now;         /* at its end */
-    sl_time time;        /* that it took; 0: not known */
-    double work;         /* of it (tokens of all replicas, say); 0: not known */
-    sl_time clock_error; /* bound of the difference of any two ranks' clocks */
+    sl_time time;        /* duration; 0: unknown */
+    double work;         /* such as tokens of all replicas; 0: unknown */
+    sl_time clock_error; /* bound on the difference between any two ranks' clocks */
     sl_measured *const
-        *replica; /* [replicas] each may be NULL: not measured. Retained as long as it is needed */
+        *replica; /* [replicas] each may be NULL: not measured. References are kept as needed */
     const struct sl_unknown_job
-        *unknown; /* a program whose pipeline nobody knows, as it is now; copied. NULL: as before */
+        *unknown; /* present state of a program with an unknown pipeline; copied. NULL: unchanged */
 } sl_orchestrator_iteration;
 
-/** One iteration has ended; the same again: only time has passed. SL_EINVAL: measured is another shape, or
- * iteration or time go back; SL_ENOMEM. */
+/** One iteration has ended. The same number again: only time has passed. SL_EINVAL: measurements of another
+ * shape, or the number or time goes back; SL_ENOMEM. */
 sl_status sl_orchestrator_observe(sl_orchestrator *o, const sl_orchestrator_iteration *iteration);
 
-/** So many further iterations, each as the last one observed, would bring neither event nor action: a
- * simulation may skip them (it still observes the one after). 0: the next one may. INT_MAX: until something
- * else is measured. `each`: what one takes. */
+/** The number of further iterations, equal to the last one observed, without any event or action: a
+ * simulation may skip them (but must observe the one after). 0: the next one may have one. INT_MAX: until a
+ * measurement changes. `each`: duration of one. */
 int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each);
-/** They have passed; `now` is the time behind them. At most as many as sl_orchestrator_idle said. */
+/** That many iterations have passed, at most sl_orchestrator_idle(); `now` is the time after them. */
 sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now);
 
-/* Something slow that was found elsewhere: by a validator, an operator, a watched program's calls. It is an
- * incident as if it had been measured here. */
+/* A slow component that was found elsewhere: by a validator, an operator, a watched program's calls. It
+ * becomes an incident as if it had been measured here. */
 typedef struct sl_orchestrator_report {
-    int id;   /* of the reporter's choice, not negative */
-    int over; /* it is well again */
+    int id;   /* chosen by the reporter, not negative */
+    int over; /* it has recovered */
     sl_slow_part part;
     int host;    /* device or card: every process of the host of `part.a` */
-    double loss; /* time lost a second because of it; negative: the model says it */
+    double loss; /* time lost per second; negative: use the model's estimate */
     char seen[96];
 } sl_orchestrator_report;
 
 sl_status sl_orchestrator_report_slow(sl_orchestrator *o, sl_time now, const sl_orchestrator_report *report);
 
-/* The network as it was measured, a direction between two processes. */
+/* A measurement of the network, one direction between two processes. */
 typedef struct sl_network_measure {
     int from, to;         /* processes */
-    double latency, pace; /* ns; ns a byte */
+    double latency, pace; /* ns; ns per byte */
 } sl_network_measure;
 
-/** All pairs that were measured, now. Which pair of a sum over several replicas is slow only this tells. */
+/** All pairs measured now. Only this shows which pair is slow in a sum over several replicas. */
 sl_status sl_orchestrator_network(sl_orchestrator *o, sl_time now, const sl_network_measure *measure,
                                   int count);
 
-/** What a strategy is estimated to cost from now on, where that changes. */
+/** Changes the estimated cost of a strategy. */
 sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy, sl_time cost);
-/** Whether the job can be restarted without the host of this name; until said otherwise all hosts can be
- * left. */
+/** Whether the job can be restarted without this host; initially true for all hosts. */
 sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int may);
-/** The body has changed layout and plans by itself, because somebody said so: what each replica runs now.
+/** The body has changed layout and plans on a user's request; `plan` has each replica's running plan.
  * Copied. */
 sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout, const sl_plan *const *plan);
-/** A plan for a replica that was found elsewhere, by a longer search: it is considered as a new plan the next
- * time. */
+/** A plan for a replica from a longer search: considered with the next new plans. */
 sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *plan);
 
-/* ---- what it answers ---- */
+/* ---- output ---- */
 
-/** The next event; 0: there is none. Its time is that of the body's clock, ranks are pipeline ranks of a
- * replica. */
+/** The next event; 0: none. Its time is of the body's clock, ranks are pipeline ranks of a replica. */
 int sl_orchestrator_event(sl_orchestrator *o, sl_event *event);
 
 typedef enum sl_do {
     SL_DO_NOTHING,
     SL_DO_PLAN,   /* `replica` runs `plan` */
-    SL_DO_PATH,   /* `layout.delegates` carry the messages of each link and direction; 0: ranks do */
-    SL_DO_LAYOUT, /* processes and microbatches as in `layout`; sl_orchestrator_plan says what each replica
-                     runs then */
+    SL_DO_PATH,   /* `layout.delegates` carry the messages per link and direction; 0: ranks do */
+    SL_DO_LAYOUT, /* positions and microbatches as in `layout`; sl_orchestrator_plan then has each replica's
+                     plan */
     SL_DO_LEAVE,  /* restart without `host` */
     SL_DO_NETWORK /* measure the network: answer by sl_orchestrator_network, then carried_out */
 } sl_do;
@@ -176,48 +171,48 @@ typedef enum sl_do {
 typedef struct sl_orchestrator_action {
     int id; /* for sl_orchestrator_carried_out */
     sl_do what;
-    int undo; /* it takes back what was done before */
+    int undo; /* it reverts an earlier action */
     sl_strategy_kind strategy;
     int replica;
-    const sl_plan *plan;         /* the orchestrator's, until it has been carried out */
-    const sl_plan *const *plans; /* LAYOUT: [replicas] what each runs then; the orchestrator's, likewise */
-    sl_job_layout layout;        /* the orchestrator's, likewise */
+    const sl_plan *plan;         /* the orchestrator's, until carried_out */
+    const sl_plan *const *plans; /* LAYOUT: [replicas] each one's plan after it; the same ownership */
+    sl_job_layout layout;        /* the same ownership */
     const char *host;
     sl_time cost;          /* of the job's time, once */
-    double loss, expected; /* time lost a second now, and with it */
-    sl_time lost;          /* so far, by its incidents; undo: by keeping it */
+    double loss, expected; /* time lost per second: now, and with the action */
+    sl_time lost;          /* so far, by its incidents; undo: by keeping the strategy */
     const int *incidents;  /* ids, `count` of them */
     int count;
 } sl_orchestrator_action;
 
-/** The next action; 0: there is none. It must be answered by sl_orchestrator_carried_out before the next is
- * asked for, at once or iterations later; meanwhile there is none. */
+/** The next action; 0: none. It must be answered by sl_orchestrator_carried_out, at once or iterations later;
+ * until then there is no other. */
 int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action);
 
 typedef enum sl_outcome {
     SL_OUTCOME_DONE,
     SL_OUTCOME_FAILED,
-    SL_OUTCOME_REFUSED, /* this strategy is never asked for again */
-    SL_OUTCOME_ADVISED  /* told to people, carried out by nobody */
+    SL_OUTCOME_REFUSED, /* this strategy is never requested again */
+    SL_OUTCOME_ADVISED  /* a user was advised; nothing was changed */
 } sl_outcome;
 
-/** How it went, and what it took of the job's time. An id that is not under way: nothing happens. */
+/** Reports the outcome, and the cost in job time. Ignores an id that is not under way. */
 sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome,
                                       sl_time took);
 
-/* ---- what may be asked of it ---- */
+/* ---- queries ---- */
 
-/** The plan that a replica is to run now; the orchestrator's, until it changes. NULL where no pipeline is
- * known. */
+/** The plan that a replica should run now; the orchestrator's, until it changes. NULL: the pipeline is
+ * unknown. */
 const sl_plan *sl_orchestrator_plan(const sl_orchestrator *o, int replica);
-/** Whether that is another than it began with in this layout. */
+/** Whether that differs from its first plan in this layout. */
 int sl_orchestrator_adapted(const sl_orchestrator *o, int replica);
 /** The layout as carried out so far. */
 const sl_job_layout *sl_orchestrator_layout(const sl_orchestrator *o);
-/** What a replica's ops should take next, from the last measurements, ns. */
+/** Expected time of a replica's next ops, from the last measurements, ns. */
 sl_status sl_orchestrator_forecast(sl_orchestrator *o, int replica, sl_time *time);
-/** A replica's typical problem lately, for a longer search (sl_orchestrator_offer). Free with
- * sl_problem_free. SL_ENONE: nothing was measured, or nothing is slow. */
+/** A replica's recent problem, for a longer search (sl_orchestrator_offer). Free with sl_problem_free.
+ * SL_ENONE: nothing was measured, or nothing is slow. */
 sl_status sl_orchestrator_question(sl_orchestrator *o, int replica, sl_problem *problem);
 
 /* An incident that lasts. */
@@ -226,39 +221,40 @@ typedef struct sl_incident_view {
     int verdict; /* named by enough evidence; 0: suspect */
     sl_slow_part part;
     int host;      /* all processes of the host of part.a */
-    int stage;     /* whose sum over replicas is slow; -1 */
+    int stage;     /* with a slow sum over replicas; -1: none */
     int since;     /* iteration */
-    double loss;   /* time lost a second */
-    double growth; /* times as long (device), or ns more (link, sum) */
-    int awaited;   /* something was carried out for it, and what that brought is not measured yet */
+    double loss;   /* time lost per second */
+    double growth; /* factor (device), or additional ns (link, sum) */
+    int awaited;   /* an action was carried out for it, and its effect is not measured yet */
     char seen[96];
 } sl_incident_view;
 
-/** Those that last, the costliest first; *count of them, the orchestrator's until its next call. */
+/** The *count open incidents, the costliest first; the orchestrator's until its next call. */
 const sl_incident_view *sl_orchestrator_incidents(const sl_orchestrator *o, int *count);
-/* What was last considered of a strategy for an incident. */
+/* The last consideration of a strategy for an incident. */
 typedef struct sl_strategy_view {
-    sl_ladder_reason reason; /* SL_REASON_NONE: it is not offered, or was not asked yet */
+    sl_ladder_reason reason; /* SL_REASON_NONE: not supported, or not considered yet */
     int in_effect;
-    double expected;       /* time lost a second with it */
+    double expected;       /* time lost per second with it */
     sl_time cost, trigger; /* trigger: time lost at which it is applied */
-    char why[96];          /* of a no; "" */
+    char why[96];          /* reason against it; or "" */
 } sl_strategy_view;
-/** 0: there is no such incident; one that is over keeps it until its id is given away. */
+/** Returns 0: no such incident. A finished one is available until its id is reused. */
 int sl_orchestrator_considered(const sl_orchestrator *o, int incident, sl_strategy_kind strategy,
                                sl_strategy_view *view);
-/** What its model knows of a program whose pipeline nobody knows; NULL: there is a pipeline. */
+/** The model of a program with an unknown pipeline; NULL: the pipeline is known. */
 const struct sl_unknown_view *sl_orchestrator_unknown(const sl_orchestrator *o);
-/** Something is measured slow; iterations are. */
+/** Whether any component or the iterations are slow. */
 int sl_orchestrator_troubled(const sl_orchestrator *o);
 
-/** What was considered and decided, and why, since the last time, a line each with its end; NULL: nothing.
+/** Considered strategies, decisions and reasons since the last call, as lines with their ends; NULL: none.
  * The orchestrator's until its next call. */
 const char *sl_orchestrator_decisions(sl_orchestrator *o);
 
 /* ---- a resume ---- */
 
-/** Baseline, costs learnt and open incidents as one JSON text; free with free(). SL_ENOMEM. */
+/** Baseline, learned costs and open incidents as one JSON text; free with free(). SL_ENOMEM. */
 sl_status sl_orchestrator_save(const sl_orchestrator *o, char **text);
-/** Into one that was just opened with the same shape; SL_EINVAL: it is not of this shape, or damaged. */
+/** Restores a save into an orchestrator just opened with the same shape. SL_EINVAL: another shape, or
+ * damaged. */
 sl_status sl_orchestrator_load(sl_orchestrator *o, const char *text);

@@ -1,12 +1,11 @@
-/* A relaxation of a problem, from which bounds are proven and which searches use as their guide.
+/* A relaxation of a problem, for proofs of bounds and as a guide of searches.
  *
- * Microbatches are alike, so in every schedule the k-th F of a stage can be called F_k, likewise I and W:
- * what a schedule must obey can be counted. Full backwards and pairs are covered by taking the smaller of
+ * Microbatches are equal, so in every schedule the k-th F of a stage can be called F_k, and the same for I
+ * and W: the constraints of a schedule become counts. Full backwards and pairs are covered by the smaller of
  * their times and memory (I' and W' together are never longer than what a schedule runs instead). Regimes
- * other than decoupled add waiting, some of which counts as work: in the batched one a rank is held by what
- * it sends until that has arrived; with one place in order, a link carries one message at a time until it has
- * arrived. What the limit of memory implies is an edge: before F_k starts, so
- * many I and W of its stage must have ended. */
+ * other than decoupled add waiting, some of which counts as work: in the batched regime a send holds its rank
+ * until it has arrived; inorder with one slot, a link carries one message at a time until it has arrived. The
+ * memory limit implies edges: before F_k starts, a number of I and W of its stage must have ended. */
 #pragma once
 
 #include "plan/pipeline/problem.h"
@@ -16,26 +15,26 @@ typedef struct sl_relaxation {
     const sl_problem *problem;
     int nodes;
     int *first, *count;  /* [stages] */
-    unsigned char *held; /* [ranks * 2] batched: what the F's (I's) of a rank send is counted as their time */
-    sl_link *link;       /* [ranks * ranks] as the regime makes them */
-    sl_time excess;      /* what heads and tails may be too long by: the last send of a rank */
+    unsigned char *held; /* [ranks * 2] batched: the sends of a rank's F (I) count as their time */
+    sl_link *link;       /* [ranks * ranks] in this regime */
+    sl_time excess;      /* maximum by which heads and tails are too long: the last send of a rank */
     sl_time *time[3];    /* [F I W][stage] */
     int *needs_i, *needs_w; /* by first[s] / 3 + k: ops of the stage that must have ended before F_k */
     int *frees_i, *frees_w; /* the smallest k whose F needs the j-th I (W) to have ended; count: none */
-    sl_time *head, *tail;   /* [nodes] no start before; from its end to the end of everything */
-    int impossible;         /* no schedule keeps the limit: what it needs at least, and where */
+    sl_time *head, *tail;   /* [nodes] earliest start; minimum from its end to the end of all */
+    int impossible;         /* no schedule fits into the limit: the minimum needed, and its rank */
     int impossible_rank;
     double impossible_memory;
 } sl_relaxation;
 
-/** Computes heads and tails; `problem` must outlive it. O(nodes); `deep` also counts what must run on the
- * same rank before and after each op, O(nodes * microbatches) and left out where that is beyond 10^8.
- * SL_ENOMEM. Free with sl_relaxation_free. */
+/** Computes heads and tails; `problem` must outlive it. O(nodes); `deep` also counts the ops that must run on
+ * the same rank before and after each op, O(nodes * microbatches), skipped beyond 10^8. SL_ENOMEM. Free with
+ * sl_relaxation_free. */
 sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation *relaxation);
 void sl_relaxation_free(sl_relaxation *relaxation);
 
-/** The link that messages of a kind take from one stage to another, as far as it is not in their op's time;
- * without any between stages of one rank. */
+/** The link for messages of a kind from one stage to another, without the part in their op's time; zero
+ * between stages of one rank. */
 sl_link sl_relaxation_link(const sl_relaxation *relaxation, int from, int to, int kind);
 
 /** Node of the k-th op of a kind (SL_F, SL_I, SL_W) of a stage. */

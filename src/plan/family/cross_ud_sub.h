@@ -1,6 +1,6 @@
 /* cross-ud-sub: the greedy of CrossPipe (section 4.2) for a line of ranks with slow links and a memory limit,
- * with W in the problem's parts. The paper leaves open what a rank prefers where several ops could start, so
- * a few rules are tried (plan/family/greedy_pass.h) and the timing model judges them. */
+ * with W in the problem's parts. The paper does not define which op a rank prefers if several could start, so
+ * a few rules are tried (plan/family/greedy_pass.h) and the timing model compares them. */
 #pragma once
 
 #include "plan/pipeline/order.h"

@@ -1,5 +1,5 @@
-/* The moments at which ranks may have something new to decide, earliest first: the clock of schedulers that
- * jump from event to event. A binary heap by time, then rank. */
+/* Times of possible decisions of ranks, earliest first: the clock of event-driven schedulers. A binary heap
+ * by time, then rank. */
 #pragma once
 
 #include "base/status.h"

@@ -5,8 +5,8 @@
 
 #include "plan/pipeline/problem.h"
 
-/** Largest one-way delay in ns that the link between ranks r and r+1 absorbs; 0 when even none fits.
- *  `full_backward`: the schedule uses B, so tB stands for tI. */
+/** Largest one-way delay in ns that the link between ranks r and r+1 absorbs; 0 if not even zero delay fits.
+ *  `full_backward`: the schedule uses B, so tB replaces tI. */
 sl_time sl_slack_tolerance(const sl_problem *problem, const int *warmup, int link, int full_backward);
 
 /** Algorithm 1: warm-up with as equal slack as possible from x0 forwards on rank 0. warmup[ranks]. */

@@ -1,12 +1,12 @@
-/* Flow: through which buffers the results of a rank's steps go, and for how long.
+/* Flow: the buffers for the results of a rank's steps, and their lifetimes.
  *
  * A step reads its input and writes its output in a buffer; the parts of an op share theirs. Three kinds:
  *   received  from the step before which the message's receive is posted until the last part that reads it
  *   local     between two stages of this rank (the turning point of a wave, a loop of one rank): from the
  *             first part that writes it until the last part that reads it
- *   sent      from the first part that writes it until the message has arrived, which only the run knows
- * Received and local ones are numbered here, each number used again once it is free; there are as many as are
- * open at once, and no step ever waits for one. */
+ *   sent      from the first part that writes it until the message has arrived, known only at run time
+ * Received and local ones are numbered here, and free numbers are reused; there are as many as are open at
+ * once, and no step ever waits for one. */
 #pragma once
 
 #include "plan/lower/program.h"
@@ -18,11 +18,11 @@ typedef struct sl_flow_end {
     int32_t kind;    /* sl_flow_kind */
     int32_t buffer;  /* received and local: its number; sent: -1 */
     int32_t message; /* received and sent; else -1 */
-    int32_t last;    /* 1: with this step the buffer is read or written for the last time */
+    int32_t last;    /* 1: last read or write of the buffer */
 } sl_flow_end;
 
 typedef struct sl_post {
-    int32_t step; /* posted right before it */
+    int32_t step; /* posted right before this step */
     int32_t message;
     int32_t buffer;
 } sl_post;
@@ -30,7 +30,7 @@ typedef struct sl_post {
 typedef struct sl_flow {
     int steps, posts;
     sl_flow_end *in, *out; /* [steps] */
-    sl_post *post;         /* by step; of one step by link, in the order in which the peer sends */
+    sl_post *post;         /* by step; within a step by link, in the order of the peer's sends */
     int receive_buffers, local_buffers;
 } sl_flow;
 

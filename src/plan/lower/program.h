@@ -1,11 +1,10 @@
 /* Lowering: from an order to each rank's program. The validator, the timing model, csv-comms and the engine
- * all consume this one structure, so what is checked and predicted is what runs.
+ * all use this structure, so the checked and predicted program is the one that runs.
  *
- * A program holds the rank's compute steps in order; the messages between ranks, each with its producing and
- * its consuming step; four communication queues a rank (send and receive, to the next and the previous
- * rank on the ring), receives in the order in which the peer sends; the lifetime of every buffer as a
- * pair of steps; and, where the problem has host memory, the moves that keep the rank within its limit.
- */
+ * A program has the ranks' compute steps in order; the messages between ranks, each with its producing and
+ * consuming step; four communication queues per rank (send and receive, to the next and the previous rank on
+ * the ring), receives in the order of the peer's sends; the lifetime of every buffer as a pair of steps; and,
+ * if the problem has host memory, the moves that keep the rank within its limit. */
 #pragma once
 
 #include "plan/pipeline/order.h"
@@ -20,8 +19,8 @@ typedef enum sl_queue_kind {
 
 typedef struct sl_message {
     int32_t from, to; /* ranks */
-    sl_op
-        op; /* the op that makes it: F: activation for the next stage; I or B: gradient for the one before */
+    sl_op op; /* the op that produces it: F: activation for the next stage; I or B: gradient for the one
+                 before */
     int32_t producer; /* step index on `from` */
     int32_t consumer; /* step index on `to` */
 } sl_message;
@@ -32,20 +31,20 @@ typedef struct sl_move {
     int32_t kind;   /* SL_OFFLOAD or SL_FETCH */
     int32_t half;   /* 0: between F and I or B, 1: between I and W */
     int32_t after;  /* step that must have ended before it starts; -1: none */
-    int32_t before; /* step that starts only when it has ended; fetch: what needs it; offload: what needs the
-                       room, -1: nothing */
+    int32_t before; /* step that starts only after it; fetch: the user of the data; offload: the user of the
+                       room, -1: none */
 } sl_move;
 
 typedef struct sl_step {
     sl_op op;
     int32_t
         after; /* local step that must be done before (same rank data dependency), always smaller; -1: none */
-    int32_t receive; /* message that it consumes; -1: none */
-    int32_t send;    /* message that it makes; -1: none */
+    int32_t receive; /* consumed message; -1: none */
+    int32_t send;    /* produced message; -1: none */
 } sl_step;
 
-/* What F keeps for I and W of the same microbatch: taken at the start of step `acquire`, free after step
- * `release`. */
+/* The activation that F keeps for I and W of the same microbatch: allocated at the start of step `acquire`,
+ * free after step `release`. */
 typedef struct sl_lifetime {
     int32_t stage, microbatch;
     int32_t acquire, release;
@@ -58,10 +57,10 @@ typedef struct sl_rank_program {
     int32_t *queue[SL_QUEUES]; /* message indices, in issue order */
     int lifetimes;
     sl_lifetime *lifetime; /* in order of acquire */
-    int buffers;           /* most lifetimes open at once */
+    int buffers;           /* maximum of lifetimes open at once */
     int moves;
-    sl_move *move; /* in the order in which the rank's copy engine makes them; room: 4 * lifetimes. NULL where
-                      the problem has no host memory */
+    sl_move *move; /* in the order of the rank's copy engine; room: 4 * lifetimes. NULL if the problem has no
+                      host memory */
     int32_t *awaited; /* [steps] move that must have ended before a step starts, and with it all earlier ones;
                          -1: none. NULL as above */
     struct sl_offload *offload; /* state of sl_offload_rank */
@@ -74,13 +73,12 @@ typedef struct sl_program {
     sl_message *message;
 } sl_program;
 
-/** Checks `order` (sl_order_check) and lowers it. SL_EINVAL when it is no schedule of the problem: an op
+/** Checks `order` (sl_order_check) and lowers it. SL_EINVAL if it is not a schedule of the problem: an op
  * missing or twice, a dependency against the sequence, or a cycle across ranks (deadlock; the message names
- * the ops of the cycle). Messages never overtake each other on a link; a rank that uses them in another order
- * than they are sent is fine, for a message that has arrived waits in its own buffer. O(ops). Free with
- * sl_program_free. */
+ * the ops of the cycle). Messages never overtake each other on a link; a rank may use them in another order,
+ * because an arrived message waits in its own buffer. O(ops). Free with sl_program_free. */
 sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program);
 void sl_program_free(sl_program *program);
 
-/** The queue of its sender that a message goes by: all messages from one rank to another share one. */
+/** The sender's queue of a message: all messages from one rank to another share one. */
 sl_queue_kind sl_message_send_queue(const sl_program *program, const sl_message *message);

@@ -1,9 +1,9 @@
-/* Where a plan's time goes, and what a millisecond on a link or op costs.
+/* A breakdown of a plan's time, and the cost of an extra millisecond on a link or op.
  *
- * The makespan is cut into parts that add up: what a rank works on average; what the busiest rank works more
- * than that; what its order leaves idle on free links; collectives; the links' delays (dependency); ranks
- * that are held by their messages (blocking). The costs are differences of two replays of the same order: how
- * much longer the iteration takes when each message of a link, or each op of a stage, takes 1 ms more. */
+ * The makespan is the sum of these parts: the average work of a rank; the additional work of the busiest
+ * rank; idle time due to the order, on free links; collectives; the links' delays (dependency); ranks blocked
+ * by their messages (blocking). The costs are differences of two replays of the same order: the additional
+ * iteration time if each message of a link, or each op of a stage, takes 1 ms more. */
 #pragma once
 
 #include "plan/search/plan.h"
@@ -20,16 +20,16 @@ typedef struct sl_op_cost {
 
 typedef struct sl_attribution {
     sl_time work;        /* mean over ranks */
-    sl_time imbalance;   /* the most that a rank works, less that */
-    sl_time fill;        /* the order on free links without collectives, less the most that a rank works */
+    sl_time imbalance;   /* work of the busiest rank, minus that */
+    sl_time fill;        /* the order on free links without collectives, minus the work of the busiest rank */
     sl_time collectives; /* gathers and reductions, on free links */
     sl_time dependency, blocking; /* sl_plan.dependency_loss, blocking_loss */
     int links, ops;
     sl_link_cost *link; /* directed links that carry messages, by from, then to */
-    sl_op_cost *op;     /* stages and kinds that the order has, by stage, then kind */
+    sl_op_cost *op;     /* stages and kinds of the order, by stage, then kind */
 } sl_attribution;
 
-/** The six parts add up to plan->makespan. The plan must be one of this problem. O((links + 4 stages) * ops).
- * Free with sl_attribution_free, also on error. */
+/** The sum of the six parts is plan->makespan. The plan must be one of this problem. O((links + 4 stages) *
+ * ops). Free with sl_attribution_free, also on error. */
 sl_status sl_attribute(const sl_problem *problem, const sl_plan *plan, sl_attribution *attribution);
 void sl_attribution_free(sl_attribution *attribution);

@@ -1,6 +1,6 @@
-/* Chain after chain of annealing (plan/search/improve.h), each longer than the one before: the first ones
- * from a share of the starting orders, the later ones from the best so far. Full backwards are joined where
- * they pay (plan/search/regroup.h). */
+/* A sequence of annealing chains (plan/search/improve.h), each longer than the one before: the first ones
+ * start from a share of the starting orders, the later ones from the best so far. Full backwards are joined
+ * if this saves time (plan/search/regroup.h). */
 #pragma once
 
 #include "base/clock.h"
@@ -8,11 +8,11 @@
 
 typedef struct sl_chains {
     const sl_starts *starts;
-    int index, threads; /* of `threads` searches that share the starting orders, this is number `index` */
+    int index, threads; /* number `index` of `threads` searches that share the starting orders */
     sl_limit until;
-    int64_t work; /* ops that may be replayed; counted down */
+    int64_t work; /* budget in replayed ops; counted down */
     uint64_t seed;
-    sl_time bound; /* proven: the search ends when it is met */
+    sl_time bound; /* proven: the search ends when it is reached */
     sl_order best; /* only if `improved`: shorter than the first of the starts. Free it */
     sl_time makespan;
     int improved;

@@ -1,9 +1,9 @@
-/* How a plan fares when delays jitter: the distribution of its makespan over draws.
+/* A plan with jittering delays: the distribution of its makespan over draws.
  *
- * In a draw every message takes its link's least latency and an exponential delay of the link's mean on top,
- * each on its own, so one may overtake another; the ranks keep to their order. The delay is a function of
- * seed, draw and what the message carries, so two orders of one problem meet the same delays and can be
- * compared draw by draw. */
+ * In a draw every message has its link's minimum latency plus an independent exponential delay with the
+ * link's mean, so one may overtake another; the ranks keep their order. The delay is a function of seed, draw
+ * and the message's content, so two orders of one problem get the same delays and can be compared draw by
+ * draw. */
 #pragma once
 
 #include "plan/lower/program.h"

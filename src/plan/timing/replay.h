@@ -1,43 +1,42 @@
 /* The timing model: one replay of a program on ranks and links (design.md, Problem, Semantics). Planner,
- * search, simulate, the engine's prediction and the campaign all call it; there is no second one.
+ * search, simulate, the engine's prediction and the campaign all use it; there is no other.
  *
- * Work is O(ops); where several ranks share a wire, O(ops log ranks). Regimes: decoupled, a send never holds
- * a rank; inorder, it holds one of `queue` places of its rank and peer until it has arrived; batched, what an
- * op sends and what the next one receives complete together, so the next op starts when all has arrived.
- * In all of them the moves of a program (plan/lower/offload.h) run one after the other on the rank's copy
- * engine beside its ops, each as long as the problem's offload time of its stage. */
+ * Work is O(ops); if several ranks share a wire, O(ops log ranks). Regimes: decoupled, a send never holds a
+ * rank; inorder, it holds one of `queue` slots of its rank and peer until it has arrived; batched, the sends
+ * of an op and the receives of the next complete together, so the next op starts after all have arrived. In
+ * all regimes the moves of a program (plan/lower/offload.h) run one after the other on the rank's copy engine
+ * in parallel with its ops, each for its stage's offload time. */
 #pragma once
 
 #include "plan/lower/program.h"
 #include "plan/timing/timeline.h"
 
 /** Start and end of every op and transfer of `program` with the times and links of `problem` under its
- * communication regime (or another: `regime`, `queue`), gathers and reductions included. SL_EINVAL when it
- * deadlocks. *timeline is made here; free it. */
+ * communication regime (or another: `regime`, `queue`), including gathers and reductions. SL_EINVAL:
+ * deadlock. *timeline is made here; free it. */
 sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_regime regime, int queue,
                     sl_timeline *timeline);
 
 /** The makespan of an order, lowered and replayed in the problem's own regime. Errors as both. */
 sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_time *makespan);
 
-/* Replays again and again without making anything anew, for searches that change the program's order of
- * steps in place (sl_program_swap) or the problem's times. */
+/* Repeated replays without new allocations, for searches that change the program's order of steps in place
+ * (sl_program_swap) or the problem's times. */
 typedef struct sl_replayer sl_replayer;
 
 /** Both must outlive it. Free with sl_replayer_close. */
 sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program, sl_replayer **replayer);
-/** From now on every message has a latency of its own, [program->messages] (kept by the caller), instead of
- * its link's; NULL: its link's again. */
+/** Gives every message its own latency from now on, [program->messages] (kept by the caller), instead of its
+ * link's; NULL: its link's again. */
 void sl_replayer_delay(sl_replayer *replayer, const sl_time *latency);
-/** The makespan of the program as it is now, in the problem's regime; SL_TIME_NEVER when it deadlocks.
- * *timeline (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
+/** The makespan of the program as it is now, in the problem's regime; SL_TIME_NEVER: deadlock. *timeline
+ * (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
 sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);
 void sl_replayer_close(sl_replayer *replayer);
 
-/** Highest memory use of each rank in a replayed timeline: F adds at its start, I and B what they take
- * then (delta.I_start, recomputation); I, W and B change at their end;
- * releases before acquisitions of the same instant; offloads give what F took back at their end, fetches
- * take it at their start. peak[ranks]. */
+/** Highest memory use of each rank in a replayed timeline: F takes memory at its start, and so do I and B
+ * (delta.I_start, recomputation); I, W and B change it at their end; releases come before acquisitions of the
+ * same instant; offloads release F's memory at their end, fetches take it at their start. peak[ranks]. */
 sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline, double *peak);
 
 /* Memory use over time, as steps: `used` from `time` until the next one's. */
@@ -47,12 +46,11 @@ typedef struct sl_memory_step {
     double used;
 } sl_memory_step;
 
-/** The same as its course, without what lies there all the time: by rank, then time, one step an instant.
- * *steps is made here, free it with sl_free; those of rank r are first[r] to first[r + 1], first[ranks + 1].
- * SL_ENOMEM. */
+/** The same over time, without permanent use: by rank, then time, one step per instant. *steps is made here,
+ * free it with sl_free; those of rank r are first[r] to first[r + 1], first[ranks + 1]. SL_ENOMEM. */
 sl_status sl_memory_course(const sl_problem *problem, const sl_timeline *timeline, sl_memory_step **steps,
                            int *first);
 
-/** Most activations of each rank in host memory at once: from an offload's start to its fetch's end.
+/** Maximum of activations of each rank in host memory: from an offload's start to its fetch's end.
  * peak[ranks]. Never fails. */
 void sl_peak_host(const sl_timeline *timeline, int *peak);

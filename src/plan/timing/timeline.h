@@ -1,6 +1,6 @@
-/* The one timeline type: when each op and each transfer began and ended, predicted by the replay or measured
- * by the engine. Everything that draws, compares or learns from a run reads this. Times in ns from the
- * iteration's start. */
+/* The only timeline type: start and end of each op and transfer, predicted by the replay or measured by the
+ * engine. All code that draws, compares or learns from a run reads it. Times are ns from the iteration's
+ * start. */
 #pragma once
 
 #include "base/status.h"
@@ -15,8 +15,8 @@ typedef struct sl_span {
 
 typedef struct sl_transfer {
     int32_t from, to;           /* ranks */
-    sl_op op;                   /* the op that made the message */
-    sl_time start, end, arrive; /* takes the link, leaves it, is usable at `to` */
+    sl_op op;                   /* the op that produced the message */
+    sl_time start, end, arrive; /* takes the link, leaves it, is usable on `to` */
 } sl_transfer;
 
 typedef struct sl_timeline {
@@ -25,9 +25,9 @@ typedef struct sl_timeline {
     int spans, transfers, collectives;
     sl_span *span;         /* by rank, then in the rank's order; two of a pair have the same times */
     sl_transfer *transfer; /* in program message order when predicted */
-    sl_span *collective; /* what runs beside the ops: gathers, then reductions (microbatch -1), each by rank,
-                            then start; then moves to host memory and back, by rank, in order; their part: 0
-                              between F and I or B, 1 between I and W */
+    sl_span *collective;   /* parallel to the ops: gathers, then reductions (microbatch -1), each by rank,
+                              then start; then moves to host memory and back, by rank, in order; their part: 0
+                                between F and I or B, 1 between I and W */
 } sl_timeline;
 
 /** Whether a span is one of two that run as a pair. */
