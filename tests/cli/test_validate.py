@@ -19,7 +19,7 @@ refused(2, "a value is missing after '--repeat'", "validate", "--repeat")
 refused(2, "'here' is too much", "validate", "here")
 refused(2, "go with --join", "validate", "--member", "1")
 refused(2, "--join needs", "validate", "--join", "unix:/tmp/x", "--job", "j")
-refused(2, "member 4 is none of 4", "validate", "--join", "unix:/tmp/x", "--job", "j", "--round", "1", "--member", "4",
+refused(2, "member 4 is not one of 4", "validate", "--join", "unix:/tmp/x", "--job", "j", "--round", "1", "--member", "4",
         "--members", "4", "--rank", "0")
 refused(2, "not both", "validate", "--links", "0-1", "--topology", "ring")
 refused(2, "cannot be read", "validate", "--expect", os.path.join(folder, "absent.json"))
@@ -71,7 +71,7 @@ slow = json.loads(done.stdout)
 expect(all(device["slow"] for device in slow["devices"]) and slow["verdicts"] and slow["verdicts"][0]["component"] in ("device", "host"),
        f"{slow['verdicts']}")
 done = start("--ranks", "2", "--expect", write("wrong.json", "{}"), code=[2])
-expect("no report of slackline validate" in done.stderr and done.stdout == "", done.stderr)
+expect("not a report of slackline validate" in done.stderr and done.stdout == "", done.stderr)
 done = start("--ranks", "2", "--links", "0-x", code=[2])
 expect("0-x" in done.stderr and done.stdout == "", done.stderr)
 

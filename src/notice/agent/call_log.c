@@ -100,7 +100,7 @@ void sl_call_log_end(sl_call_log *log, uint64_t process) {
         if (s->process.id != process)
             log->sheet[kept++] = *s;
         else if (s->file && fclose(s->file) != 0)
-            fprintf(stderr, "slackline: %s: a call log is not whole: %s\n", log->folder, strerror(errno));
+            fprintf(stderr, "slackline: %s: a call log is incomplete: %s\n", log->folder, strerror(errno));
     }
     log->sheets = kept;
 }

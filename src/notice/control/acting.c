@@ -126,7 +126,7 @@ static void keep_reference(sl_controller *c) {
     sl_controller_drop_reference(c);
     c->reference = make_profile(c);
     c->reference_until = c->profile.to;
-    sl_controller_tell(c, SL_EVENT_PROFILED, seen, "kept as what is healthy", NULL);
+    sl_controller_tell(c, SL_EVENT_PROFILED, seen, "kept as the healthy reference", NULL);
     sl_collection_end(&c->profile.collection);
 }
 
@@ -209,7 +209,7 @@ static void compare(sl_controller *c) {
     snprintf(decided, sizeof decided, "%s", count > 0 && c->config.hold ? "a hold is tried" : "no hold");
     sl_controller_tell(c, SL_EVENT_PROFILED, seen, decided, count > 0 ? why : c->profile_reason);
     if (!c->config.hold)
-        because(c, "the job is not to be held");
+        because(c, "holds are disabled");
     else if (count == 0)
         because(c, "%s", c->profile_reason[0] ? c->profile_reason : "the profile shows no suspect");
     sl_collection_end(&c->profile.collection);
@@ -221,9 +221,9 @@ static void compare(sl_controller *c) {
 /* Why the job cannot even be asked to stand; NULL: it can. */
 static const char *not_to_hold(const sl_controller *c) {
     if (!sl_nodes_whole(&c->nodes))
-        return "not every rank has one process that is watched";
+        return "not every rank has exactly one watched process";
     if (!sl_nodes_timed(&c->nodes))
-        return "the clock of a node is not known";
+        return "the clock of a node is unknown";
     return NULL;
 }
 
@@ -276,7 +276,7 @@ static void release(sl_controller *c) {
     snprintf(seen, sizeof seen, "held for %.1f ms", held);
     if (closed && c->validation.round && !c->validation.result) {
         c->validation.beside = 1;
-        snprintf(why, sizeof why, "the validation goes on beside the running program");
+        snprintf(why, sizeof why, "the validation continues while the program runs");
     } else {
         snprintf(why, sizeof why, "%s", closed ? "" : c->reason);
         interruption_over(c);

@@ -51,7 +51,7 @@ static void next_look(sl_controller *c) {
         char seen[128];
         c->hold.closed = c->now;
         c->view.closed++;
-        snprintf(seen, sizeof seen, "%d ranks stand after %.1f ms and %d looks", closing->ranks,
+        snprintf(seen, sizeof seen, "%d ranks paused after %.1f ms (%d polls)", closing->ranks,
                  sl_to_ms(c->now - c->hold.begin), closing->look);
         sl_controller_tell(c, SL_EVENT_HELD, seen, "validation", NULL);
         sl_controller_feed(c, SL_IN_CLOSED, c->hold.until);

@@ -184,7 +184,7 @@ void sl_controller_verdict_by_validation(sl_controller *c) {
         cannot_tell(c, why);
     }
     narrow(c);
-    const char *why = c->validation.beside ? "tested partly beside the running program" : "tested while held";
+    const char *why = c->validation.beside ? "tested partly while the program ran" : "tested while held";
     sl_controller_end_validation(c);
     tell_verdicts(c, "by validation", why);
 }
@@ -196,7 +196,7 @@ void sl_controller_validated(sl_controller *c) {
              json_array_size(json_object_get(c->validation.result, "links")), c->validation.members,
              sl_to_ms(c->now - c->validation.begin));
     sl_controller_tell(c, SL_EVENT_VALIDATED, seen, NULL,
-                       c->validation.beside ? "the hold ended before: partly beside the running program"
+                       c->validation.beside ? "the hold ended early: partly while the program ran"
                                             : "while the program was held");
     sl_controller_note(c, SL_IN_VERDICT, 0);
 }

@@ -477,7 +477,7 @@ static sl_cut_verdict give_up(sl_cut *cut, const sl_gate_view *const *views, int
     for (int r = 0; r < cut->ranks; r++) {
         const sl_gate_view *view = views[r];
         if (!view->held && !view->finished) {
-            snprintf(cut->reason, sizeof cut->reason, "rank %d has gone on: its deadline is past", r);
+            snprintf(cut->reason, sizeof cut->reason, "rank %d resumed: its deadline has passed", r);
             return SL_CUT_RELEASE;
         }
         if (cut->limits.calls && view->calls - cut->rank[r].first_calls > cut->limits.calls) {

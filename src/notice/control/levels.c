@@ -15,7 +15,7 @@ static int interrupted(const sl_controller *c, const sl_sample *sample) {
     return 0;
 }
 
-/* The period was found, or it or the work of an iteration is another one: levels begin anew. */
+/* The period was found, or it or the work of an iteration is another one: levels start over. */
 static void begin_levels(sl_controller *c, const sl_sample *sample, const char *why) {
     char seen[96], decided[64] = "";
     sl_detector_close(c->detector);
@@ -24,7 +24,7 @@ static void begin_levels(sl_controller *c, const sl_sample *sample, const char *
         c->failed = SL_ENOMEM;
     c->sample = c->since = 0;
     if (c->view.period)
-        snprintf(decided, sizeof decided, "levels begin anew");
+        snprintf(decided, sizeof decided, "levels start over");
     snprintf(seen, sizeof seen, "an iteration is %d calls, %.4g ms", sample->period, sample->time_ms);
     c->view.period = sample->period;
     c->view.slow = 0;

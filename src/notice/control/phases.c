@@ -120,7 +120,7 @@ static void late(sl_phases *p, sl_time now, sl_phase_actions *actions) {
 
 static void tick(sl_phases *p, sl_time now, sl_phase_actions *actions) {
     if (p->phase == SL_PHASE_VALIDATING && p->held && now >= p->release_by)
-        let_go(p, actions); /* the validation goes on beside the running program */
+        let_go(p, actions); /* the validation continues while the program runs */
     if (p->until != SL_TIME_NEVER && now >= p->until)
         late(p, now, actions);
     else if (p->phase == SL_PHASE_TRACKING && p->slow && !p->offline && now >= p->retry)

@@ -88,7 +88,7 @@ static sl_status say_device(const sl_call_comparison *c, int r, verdict *v) {
                         c->healthy ? "when healthy" : "those that do the same work");
     if (last >= 0.5)
         snprintf(s.why + used, sizeof s.why - (size_t)used,
-                 ", and is the last to come to %.0f%% of its collectives", 100 * last);
+                 ", and is the last to arrive at %.0f%% of its collectives", 100 * last);
     return say(v, s, m->excess);
 }
 
@@ -128,7 +128,7 @@ static sl_status say_link(const sl_call_pair *p, verdict *v) {
                     .expected = p->worst.expected / MS};
     snprintf(s.why, sizeof s.why, "a transfer takes %.3g ms, expected %.3g ms%s", s.measured, s.expected,
              both                         ? ", in both directions"
-             : p->measured[there ? 1 : 0] ? "; the other direction is as ever"
+             : p->measured[there ? 1 : 0] ? "; the other direction is unchanged"
                                           : "; nothing was sent the other way");
     return say(v, s, sl_call_pair_excess(p));
 }
@@ -277,8 +277,7 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
     int common = many && different && status == SL_OK ? in_common(c, left, members) : 0;
     if (status == SL_OK && common == 1) {
         sl_suspect s = suspect_of(SL_COMPONENT_HOST, members[0], &c->group[worst]);
-        snprintf(s.why, sizeof s.why, "it is what %zu slow groups have in common, and computes as ever",
-                 many);
+        snprintf(s.why, sizeof s.why, "it is common to %zu slow groups, and computes as before", many);
         status = say(v, s, excess);
     } else if (status == SL_OK && common == 2) {
         sl_suspect s = {.component = SL_COMPONENT_LINK,
@@ -288,7 +287,7 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
                         .both = 1,
                         .measured = c->group[worst].now / MS,
                         .expected = c->group[worst].expected / MS};
-        snprintf(s.why, sizeof s.why, "it is what %zu slow groups have in common", many);
+        snprintf(s.why, sizeof s.why, "it is common to %zu slow groups", many);
         status = say(v, s, excess);
     } else {
         for (size_t g = 0; g < c->now->groups && status == SL_OK; g++) {

@@ -146,7 +146,7 @@ sl_status sl_suspect_from_json(const json_t *json, sl_suspect *s) {
         return sl_error(SL_EINVAL, "a suspect's component is '%s'", component ? component : "missing");
     s->component = (sl_component)kind;
     if (!read_name(json, s))
-        return sl_error(SL_EINVAL, "a suspect of kind '%s' does not say which one", component);
+        return sl_error(SL_EINVAL, "a suspect of kind '%s' names no component", component);
     if (!read_number(json, "measured", &s->measured) || !read_number(json, "expected", &s->expected) ||
         !read_text(json, "cause", s->cause, sizeof s->cause) ||
         !read_text(json, "why", s->why, sizeof s->why))

@@ -55,7 +55,7 @@ const char *sl_gate_unfit_text(uint32_t reason) {
         [SL_GATE_FIT] = "can be held",
         [SL_GATE_FULL] = "uses more channels or threads than its gate holds",
         [SL_GATE_STRANGERS] = "talks to processes outside its MPI_COMM_WORLD",
-        [SL_GATE_CANCELLED] = "has cancelled a message",
+        [SL_GATE_CANCELLED] = "has canceled a message",
         [SL_GATE_EXPOSED] = "uses MPI_Win_start or MPI_Win_post",
         [SL_GATE_CAPTURED] = "replays NCCL calls from captured graphs",
         [SL_GATE_UNKNOWN] = "uses a communicator that the probe did not see made",

@@ -101,7 +101,7 @@ static void choose(void) {
         return;
     sl_mpi_family family = family_of(version);
     if (family == SL_FAMILY_NONE)
-        sl_probe_say("MPI calls are not recorded: this library is not known: %.60s", version);
+        sl_probe_say("MPI calls are not recorded: unknown library: %.60s", version);
     else
         wrappers = family == SL_FAMILY_OPENMPI ? sl_wrappers_openmpi : sl_wrappers_mpich;
 }

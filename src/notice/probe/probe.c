@@ -84,7 +84,7 @@ static const char *folder(void) {
 /* The control word of the folder: made complete under a name of this process's own, then renamed by the first
  * process, so it is never seen incomplete. NULL: the error was reported. */
 static sl_control *open_control(void) {
-    char made[SL_FILE_NAME], text[128] = "is no file of slackline's";
+    char made[SL_FILE_NAME], text[128] = "is not a file of slackline's";
     size_t bytes;
     sl_control *control = sl_folder_map(folder(), "control", 1, 8, &bytes);
     if (!control && errno == ENOENT) {

@@ -140,7 +140,8 @@ static sl_status make_wires(round *r) {
         if (r->wire[i] >= 0)
             r->samples.end[i].state = SL_WIRE_TESTED;
         else if (!r->samples.end[i].why[0])
-            snprintf(r->samples.end[i].why, sizeof r->samples.end[i].why, "nobody came to the listener");
+            snprintf(r->samples.end[i].why, sizeof r->samples.end[i].why,
+                     "no connection arrived at the listener");
         sl_link_evidence_begin(r->wire[i], &r->before[i]);
     }
     return SL_OK;

@@ -50,7 +50,9 @@ static sl_status read_user(const char *text, size_t length, sl_store_address *a)
         return sl_error(SL_EINVAL, "redis URL: a user needs a password: redis://USER:PASSWORD@HOST");
     if (!decode(text, user, a->user, sizeof a->user) ||
         !decode(colon + 1, length - user - 1, a->password, sizeof a->password))
-        return sl_error(SL_EINVAL, "redis URL: user or password is too long, or has a '%%' that is no %%XX");
+        return sl_error(
+            SL_EINVAL,
+            "redis URL: user or password is too long, or has a '%%' not followed by two hexadecimal digits");
     a->has_password = 1;
     return SL_OK;
 }
@@ -66,7 +68,7 @@ static sl_status read_host(const char *text, size_t length, sl_store_address *a)
     memcpy(a->host, name, size);
     a->port = 6379;
     if (after < end && (*after != ':' || !read_number(after + 1, (size_t)(end - after) - 1, 65535, &a->port)))
-        return sl_error(SL_EINVAL, "redis URL: '%.*s' is no port", (int)(end - after), after);
+        return sl_error(SL_EINVAL, "redis URL: invalid port '%.*s'", (int)(end - after), after);
     return SL_OK;
 }
 
@@ -75,8 +77,8 @@ sl_status sl_store_address_read(const char *url, sl_store_address *a) {
     if (strncmp(url, "unix:", 5) == 0) {
         const char *path = strncmp(url + 5, "//", 2) == 0 ? url + 7 : url + 5;
         if (!*path || strlen(path) >= sizeof a->path)
-            return sl_error(SL_EINVAL, "redis URL: '%s' is no path of a socket (at most %zu characters)",
-                            path, sizeof a->path - 1);
+            return sl_error(SL_EINVAL, "redis URL: invalid socket path '%s' (at most %zu characters)", path,
+                            sizeof a->path - 1);
         snprintf(a->path, sizeof a->path, "%s", path);
         return SL_OK;
     }
@@ -94,7 +96,7 @@ sl_status sl_store_address_read(const char *url, sl_store_address *a) {
     SL_TRY(read_host(rest, length, a));
     if (slash[0] && slash[1] &&
         (*slash != '/' || !read_number(slash + 1, strlen(slash + 1), 1 << 20, &a->database)))
-        return sl_error(SL_EINVAL, "redis URL: '%s' is no number of a database", slash + 1);
+        return sl_error(SL_EINVAL, "redis URL: invalid database number '%s'", slash + 1);
     return SL_OK;
 }
 

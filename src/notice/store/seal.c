@@ -21,7 +21,7 @@ sl_status sl_seal_begin(sl_seal *seal) {
     if (gethostname(seal->host, sizeof seal->host - 1) != 0)
         seal->host[0] = 0;
     if (getrandom(&seal->sender, sizeof seal->sender, 0) != (ssize_t)sizeof seal->sender)
-        return sl_error_errno(SL_ESYS, "no random number can be had");
+        return sl_error_errno(SL_ESYS, "cannot get a random number");
     return SL_OK;
 }
 

@@ -74,7 +74,7 @@ static sl_status ask(sl_store *store, store_request *r, sl_time patience, redisR
 
 static sl_status strange(redisReply *reply) {
     freeReplyObject(reply);
-    return sl_error(SL_EPEER, "redis gave an answer of another kind than was asked for");
+    return sl_error(SL_EPEER, "redis gave an answer of an unexpected kind");
 }
 
 sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_store **result) {

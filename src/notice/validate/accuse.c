@@ -92,7 +92,7 @@ static void say_link(const sl_judge *j, const sl_measured_link *l, sl_suspect *s
     char resent[48] = "";
     int64_t again = l->from_evidence.resent;
     if (again > 0)
-        snprintf(resent, sizeof resent, "; %lld segments sent again", (long long)again);
+        snprintf(resent, sizeof resent, "; %lld segments resent", (long long)again);
     if (l->state == SL_WIRE_LOST) {
         s->expected = l->expected_gb_per_s;
         sl_text_format(s->why, sizeof s->why, "connected, but nothing arrived in this direction%s", resent);

@@ -171,7 +171,7 @@ static sl_status gather_all(void *context, const void *bytes, size_t size, sl_ti
         t->absent[i] = !gathered->part[i];
     t->step++;
     if (t->absent[t->self])
-        return sl_error(SL_EPEER, "the others went on without this process, which came too late");
+        return sl_error(SL_EPEER, "the others continued without this process, which was too late");
     return SL_OK;
 }
 

@@ -84,7 +84,7 @@ sl_status sl_judge_doubt(sl_judge *j) {
         if (s.rank >= 0)
             sl_text_format(s.why, sizeof s.why, "about rank %d: its validating process was lost", s.rank);
         else
-            sl_text_format(s.why, sizeof s.why, "about all ranks: validating process %d did not come",
+            sl_text_format(s.why, sizeof s.why, "about all ranks: validating process %d did not arrive",
                            m->missing[i].member);
         SL_TRY(sl_judge_add(j, &s));
     }

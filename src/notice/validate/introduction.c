@@ -84,7 +84,7 @@ static sl_status take_words(const sl_allgather_parts *words, sl_membership *c) {
         if (of->version != SL_INTRODUCTION_VERSION || strcmp(of->build, SL_VERSION) != 0)
             return refuse_version(of, i);
         if (of->links < 0 || words->size[i] != sizeof *of + (size_t)of->links * 2 * sizeof(int32_t))
-            return sl_error(SL_EPEER, "validating process %d says something that is no introduction", i);
+            return sl_error(SL_EPEER, "validating process %d sent an invalid introduction", i);
         of->space[sizeof of->space - 1] = 0;
         of->machine[sizeof of->machine - 1] = of->numbers[sizeof of->numbers - 1] = 0;
         if (!c->token)

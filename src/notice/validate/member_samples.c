@@ -187,7 +187,7 @@ sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result 
     int most = 1;
     for (int i = 0; i < c->members; i++)
         if (all->part[i] && !is_sound(all->part[i], all->size[i], c->links.count))
-            return sl_error(SL_EPEER, "the samples of validating process %d make no sense", i);
+            return sl_error(SL_EPEER, "the samples of validating process %d are invalid", i);
         else if (all->part[i] && head_of(all->part[i]).repeats > most)
             most = head_of(all->part[i]).repeats;
     SL_TRY(sl_alloc(&m->device, (size_t)c->members, sizeof *m->device));

@@ -161,7 +161,7 @@ sl_status sl_passes_given(int members, const sl_member_pair *pair, int count, sl
     for (int i = 0; i < count; i++)
         if (pair[i].a < 0 || pair[i].b < 0 || pair[i].a >= members || pair[i].b >= members ||
             pair[i].a == pair[i].b)
-            return sl_error(SL_EINVAL, "%d-%d is no link between two of %d members", pair[i].a, pair[i].b,
+            return sl_error(SL_EINVAL, "%d-%d is not a link between two of %d members", pair[i].a, pair[i].b,
                             members);
     SL_TRY(sl_alloc(&passes->pair, (size_t)count, sizeof *passes->pair));
     for (int i = 0; i < count; i++)

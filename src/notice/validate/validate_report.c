@@ -155,7 +155,7 @@ static void write_links(const sl_round_result *r, FILE *out) {
 
 static const char *from_on(const sl_kind *kind, char text[64]) {
     if (kind->expected > 0)
-        snprintf(text, 64, "slow from %.0f%% below on", 100 - 100 / kind->factor);
+        snprintf(text, 64, "slow if %.0f%% below", 100 - 100 / kind->factor);
     else
         snprintf(text, 64, "too few to compare without a reference");
     return text;

@@ -80,7 +80,7 @@ static sl_status check_member(sl_validate_request *r) {
     if (!r->job || !r->round || r->member < 0 || !r->members || r->rank < 0)
         return sl_error(SL_EINVAL, "validate: --join needs --job, --round, --member, --members and --rank");
     if (r->member >= r->members)
-        return sl_error(SL_EINVAL, "validate: member %d is none of %d (they count from 0)", r->member,
+        return sl_error(SL_EINVAL, "validate: member %d is not one of %d (counted from 0)", r->member,
                         r->members);
     if (r->ranks)
         return sl_error(SL_EINVAL, "validate: --ranks starts processes, --join is one: not both");
@@ -114,15 +114,15 @@ static sl_status read_pairs(const char *text, const char *where, sl_member_pair 
             continue;
         }
         if (sscanf(at, "%9d %*[-] %9d%n", &a, &b, &used) != 2 && sscanf(at, "%9d %9d%n", &a, &b, &used) != 2)
-            return sl_error(SL_EINVAL, "%s: '%.*s' is no link; a link is two ranks: 0-1", where,
+            return sl_error(SL_EINVAL, "%s: invalid link '%.*s'; a link is two ranks: 0-1", where,
                             (int)strcspn(at, ",;\n"), at);
         if (a < 0 || b < 0 || a == b)
-            return sl_error(SL_EINVAL, "%s: %d-%d is no link between two ranks", where, a, b);
+            return sl_error(SL_EINVAL, "%s: %d-%d is not a link between two ranks", where, a, b);
         SL_TRY(sl_grow(pair, &room, (size_t)*count + 1, sizeof **pair));
         (*pair)[(*count)++] = (sl_member_pair){a, b, 0};
         at += used;
     }
-    return *count > 0 ? SL_OK : sl_error(SL_EINVAL, "%s: names no link", where);
+    return *count > 0 ? SL_OK : sl_error(SL_EINVAL, "%s: has no links", where);
 }
 
 sl_status sl_links_read(const char *text, sl_member_pair **pair, int *count) {

@@ -82,7 +82,7 @@ static sl_status one_address(const char *text, sl_wire_address *place) {
     *address = (sl_address){.family = 6, .prefix = 128};
     if (inet_pton(AF_INET6, text, address->bytes) == 1)
         return SL_OK;
-    return sl_error(SL_EINVAL, "'%s' is no address", text);
+    return sl_error(SL_EINVAL, "'%s' is not an address", text);
 }
 
 static int listen_on(int family, uint16_t *port) {

@@ -51,7 +51,7 @@ sl_status sl_advice_view(sl_advice *advice, sl_time now, sl_time told, const sl_
 sl_status sl_advice_ended(sl_advice *advice, sl_time now, sl_time told, int id, sl_outcome outcome,
                           sl_time took, const char *said);
 
-/** In a few words for the live line: "advice: balance when 5 s are lost, 44 % -> 9 %"; "". */
+/** In a few words for the live line: "advice: balance after 5 s of lost time, 44% -> 9%"; "". */
 void sl_advice_line(const sl_advice *advice, char *text, size_t size);
 /** The object `advice` of /status.json (docs/watching.md); owned by the caller. NULL: no memory. */
 json_t *sl_advice_json(const sl_advice *advice);

@@ -369,7 +369,7 @@ static sl_status notice(sl_noticing *n) {
 static void *run(void *context) {
     sl_noticing *n = context;
     if (notice(n) != SL_OK && !atomic_load(&n->stop))
-        say_trouble(n, "nothing more is noticed, and the program goes on");
+        say_trouble(n, "detection has stopped; the program continues");
     sl_note done = {.kind = SL_NOTE_DONE, .calls = n->agent && sl_agent_saw_calls(n->agent)};
     sl_controller_close(n->controller);
     sl_agent_close(n->agent);
@@ -392,7 +392,7 @@ sl_status sl_noticing_start(const sl_noticing_config *config, sl_noticing **resu
         if (n->file >= 0)
             close(n->file);
         sl_free(n);
-        return sl_error(SL_ESYS, "the thread that notices cannot be started");
+        return sl_error(SL_ESYS, "the detection thread cannot be started");
     }
     *result = n;
     return SL_OK;

@@ -47,7 +47,7 @@ static sl_status leave(sl_rendezvous *r, const sl_addresses *addresses) {
 static sl_status make_key(char key[SL_STORE_KEY]) {
     unsigned char random[32];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return sl_error_errno(SL_ESYS, "no random key can be had");
+        return sl_error_errno(SL_ESYS, "cannot get a random key");
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(key + 2 * i, 3, "%02x", random[i]);
     return SL_OK;

@@ -28,7 +28,7 @@ sl_status sl_results_choose(const sl_watch_request *r, sl_launch_position *place
     int used = r->directory ? snprintf(directory, size, "%s", r->directory)
                             : snprintf(directory, size, "runs/watch-%s", slash ? slash + 1 : program);
     if (used < 1 || (size_t)used >= size)
-        return sl_error(SL_EINVAL, "watch: '%s' is no path of a folder",
+        return sl_error(SL_EINVAL, "watch: '%s' is not the path of a folder",
                         r->directory ? r->directory : program);
     sl_launch_position_find(directory, place);
     return keep_finished(r, place, directory, size);

@@ -108,7 +108,7 @@ static void open_http(watching *w) {
     if (r->port == 0 || w->http)
         return;
     if (sl_http_open(w->loop, r->host, r->port, r->token, &w->http) != SL_OK) {
-        sl_view_say(&w->view, "%s; watching goes on without", sl_error_text());
+        sl_view_say(&w->view, "%s; watching continues without it", sl_error_text());
         return;
     }
     char url[320];
@@ -131,7 +131,7 @@ static void put(const watching *w, const char *name, sl_writer_how how, const ch
 static void say_trouble(watching *w) {
     char text[512];
     while (w->writer && sl_writer_trouble(w->writer, text, sizeof text))
-        sl_view_say(&w->view, "%s; watching goes on", text);
+        sl_view_say(&w->view, "%s; watching continues", text);
 }
 
 static void write_event(watching *w, const sl_event *event) {
@@ -169,7 +169,7 @@ static void open_advising(watching *w) {
                                  .say = on_words,
                                  .context = w};
     if (!w->advising && sl_advising_open(&config, &w->advising) != SL_OK)
-        sl_view_say(&w->view, "%s; watching goes on without advice", sl_error_text());
+        sl_view_say(&w->view, "%s; watching continues without advice", sl_error_text());
 }
 
 static void take_seat(watching *w, int first) {

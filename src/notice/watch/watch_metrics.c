@@ -7,13 +7,13 @@
 
 /* clang-format off */
 #define METRICS(X) \
-    X(PHASE, "slackline_phase", "gauge", "1 for the state that watching is in, 0 for the others") \
+    X(PHASE, "slackline_phase", "gauge", "1 for the current state, 0 for the others") \
     X(NODES, "slackline_nodes", "gauge", "nodes of the job whose agents answer") \
     X(RANKS, "slackline_ranks", "gauge", "ranks whose calls are read") \
-    X(PERIOD, "slackline_period_calls", "gauge", "calls of a rank in an iteration") \
+    X(PERIOD, "slackline_period_calls", "gauge", "calls of a rank per iteration") \
     X(TIME, "slackline_iteration_seconds", "gauge", "time of the last iteration, of the slowest rank") \
-    X(LEVEL, "slackline_iteration_level_seconds", "gauge", "level of iteration times that holds now") \
-    X(HEALTHY, "slackline_iteration_healthy_seconds", "gauge", "level before the slow phase, or the level that holds") \
+    X(LEVEL, "slackline_iteration_level_seconds", "gauge", "current level of iteration times") \
+    X(HEALTHY, "slackline_iteration_healthy_seconds", "gauge", "level before the slow phase, or the current level") \
     X(ITERATIONS, "slackline_iterations_total", "counter", "finished iterations") \
     X(SLOW, "slackline_slow", "gauge", "1 between an onset and its relief") \
     X(ONSETS, "slackline_onsets_total", "counter", "times that iterations became slow") \

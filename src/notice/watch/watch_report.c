@@ -49,7 +49,7 @@ sl_status sl_watch_report_event(sl_watch_report *r, const sl_event *event) {
         r->advice[r->advices++] = *event;
         return SL_OK;
     }
-    const int anew = event->kind == SL_EVENT_TRACKED && event->decided[0]; /* levels begin anew */
+    const int anew = event->kind == SL_EVENT_TRACKED && event->decided[0]; /* levels start over */
     if (event->kind != SL_EVENT_ONSET && event->kind != SL_EVENT_RELIEF && !anew)
         return SL_OK;
     sl_report_phase *last = &r->phase[r->phases - 1];
@@ -116,7 +116,7 @@ static void find_notes(const sl_watch_report *r, const char *untold, notes *n) {
     else if (!r->has_view || v->calls == 0)
         NOTE(n, "no MPI or NCCL call was read: nothing is known about iterations");
     else if (v->period == 0)
-        NOTE(n, "no recurring period in the calls: iteration times are not known");
+        NOTE(n, "no recurring period in the calls: iteration times are unknown");
     for (int i = 0; i < r->unseen.count; i++)
         NOTE(n, "not seen in %d process%s: %s", r->unseen.processes[i],
              r->unseen.processes[i] == 1 ? "" : "es", r->unseen.text[i]);
@@ -140,8 +140,7 @@ static void find_notes(const sl_watch_report *r, const char *untold, notes *n) {
         }
         if (p->slow && !named && p->verdicts == 0)
             NOTE(n, "slow phase from iteration %" PRId64 ": %s", p->from,
-                 p->suspects ? "suspects were not validated"
-                             : "no component was found that is slower than its kind");
+                 p->suspects ? "suspects were not validated" : "no component is slower than its kind");
     }
 }
 
@@ -230,14 +229,14 @@ static void print(FILE *out, const sl_watch_report *r, int exit_code, sl_time la
                 v->period, v->time_ms, v->level_ms);
     else
         fprintf(out, "iterations  no period was found\n");
-    fprintf(out, "holds       %d, %d closed, %.1f ms in all\n", v->holds, v->closed, v->held_ms);
+    fprintf(out, "holds       %d, %d closed, %.1f ms in total\n", v->holds, v->closed, v->held_ms);
     if (v->iteration >= 0) {
         fprintf(out, "\nphases\n");
         for (size_t i = 0; i < r->phases; i++)
             print_phase(out, &r->phase[i], v->iteration);
     }
     if (r->advices > 0)
-        fprintf(out, "\nadvice (decisions.txt has all that was considered)\n");
+        fprintf(out, "\nadvice (all decisions: decisions.txt)\n");
     for (size_t i = 0; i < r->advices; i++)
         print_advice(out, &r->advice[i]);
     if (n->count > 0)

@@ -19,8 +19,7 @@ sl_status sl_program_probe(char **path) {
     char found[PATH_MAX], folder[PATH_MAX];
     sl_status status = sl_find_beside(places, "libslackline_probe.so", found);
     if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
-        return sl_error(SL_ENONE, "libslackline_probe.so is neither beside %s/slackline nor in ../lib of it",
-                        folder);
+        return sl_error(SL_ENONE, "libslackline_probe.so is neither in %s nor in its ../lib", folder);
     return status == SL_OK ? sl_copy_text(path, found) : status;
 }
 
@@ -37,7 +36,7 @@ sl_status sl_program_preload(const char *probe, const char *folder, char **path)
     snprintf(*path, room, "%s%s", folder, name);
     if (symlink(probe, *path) == 0 || errno == EEXIST) /* another watch of this node was first */
         return SL_OK;
-    sl_status status = sl_error_errno(SL_ESYS, "%s cannot be made", *path);
+    sl_status status = sl_error_errno(SL_ESYS, "%s cannot be created", *path);
     sl_free(*path);
     *path = NULL;
     return status;

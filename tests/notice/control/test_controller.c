@@ -48,7 +48,7 @@ static void slow_rank_is_found_and_relieved(int nodes) {
     assert_near(event->iteration, (double)at,
                 12); /* iterations are counted from the first that was tracked */
     event = job_await(j, SL_EVENT_HELD, from);
-    if (!strstr(event->seen, "4 ranks stand"))
+    if (!strstr(event->seen, "4 ranks paused"))
         fail_msg("not held: %s, %s", event->seen, event->why);
     event = job_await(j, SL_EVENT_VERDICT, from);
     assert_int_equal(event->rank, 2);
@@ -172,7 +172,7 @@ static void onset_while_the_job_rests_from_a_hold_is_held_when_it_has_rested(voi
     job_await(j, SL_EVENT_PROFILED, from);
     job_await(j, SL_EVENT_VALIDATED, from);
     job_await(j, SL_EVENT_VERDICT, from);
-    assert_true(said(j, SL_EVENT_HELD, from, "4 ranks stand"));
+    assert_true(said(j, SL_EVENT_HELD, from, "4 ranks paused"));
     assert_false(said(j, SL_EVENT_ONSET, from, ""));
     job_close(j);
 }
@@ -198,7 +198,7 @@ static void what_nothing_explains_is_compared_with_while_no_reference_is_there(v
         atomic_store(&j->shared->extra[rank], 0);
     job_await(j, SL_EVENT_RELIEF, from);
     event = job_await(j, SL_EVENT_PROFILED, from); /* and then it is taken after all */
-    assert_non_null(strstr(event->decided, "kept as what is healthy"));
+    assert_non_null(strstr(event->decided, "kept as the healthy reference"));
     job_close(j);
 }
 

@@ -104,7 +104,7 @@ static const char *watch_slow_rank(job *j, int ranks) {
     if (!await(j, SL_EVENT_PROFILED, 0))
         return "no reference";
     gated = gates(j);
-    snprintf(all, sizeof all, "%d ranks stand", ranks);
+    snprintf(all, sizeof all, "%d ranks paused", ranks);
     do { /* a machine that does other things too may have troubles of its own before */
         if (!(event = await(j, SL_EVENT_ONSET, from)))
             return "no onset";

@@ -338,7 +338,7 @@ static void a_rank_that_is_not_to_be_held_says_its_first_reason(void **state) {
     size_t count;
     assert_ok(sl_cut_create(&cut, RANKS, (sl_cut_limits){0}));
     assert_int_equal(step(cut, &count), SL_CUT_RELEASE);
-    assert_string_equal(sl_cut_reason(cut), "rank 1 has cancelled a message");
+    assert_string_equal(sl_cut_reason(cut), "rank 1 has canceled a message");
     sl_cut_destroy(cut);
 }
 

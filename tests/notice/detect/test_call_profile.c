@@ -391,8 +391,8 @@ static void a_neighbor_of_a_slow_rank_and_its_links_are_not_blamed(void **state)
         now.slowdown[victim] = 1.25 + 0.07 * (double)(i / SHAPES);
         answer a = ask(&before, &now);
         assert_device(a, victim);
-        const char *last = strstr(a.suspect[0].why, "last to come to ");
-        assert_true(!last || atoi(last + strlen("last to come to ")) >= 50); /* less is no evidence */
+        const char *last = strstr(a.suspect[0].why, "last to arrive at ");
+        assert_true(!last || atoi(last + strlen("last to arrive at ")) >= 50); /* less is no evidence */
     }
 }
 
@@ -588,11 +588,11 @@ static void json_from_outside_is_refused_with_the_reason(void **state) {
         {"[]", "missing"},
         {"{\"component\": \"gpu\"}", "gpu"},
         {"{\"component\": 3}", "missing"},
-        {"{\"component\": \"device\"}", "which one"},
-        {"{\"component\": \"device\", \"rank\": -1}", "which one"},
-        {"{\"component\": \"device\", \"rank\": 99999999999}", "which one"},
-        {"{\"component\": \"link\", \"link\": [1]}", "which one"},
-        {"{\"component\": \"group\", \"group\": \"xyz\"}", "which one"},
+        {"{\"component\": \"device\"}", "names no component"},
+        {"{\"component\": \"device\", \"rank\": -1}", "names no component"},
+        {"{\"component\": \"device\", \"rank\": 99999999999}", "names no component"},
+        {"{\"component\": \"link\", \"link\": [1]}", "names no component"},
+        {"{\"component\": \"group\", \"group\": \"xyz\"}", "names no component"},
         {"{\"component\": \"host\", \"rank\": 1, \"measured\": \"2\"}", "wrong type"},
         {"{\"component\": \"host\", \"rank\": 1, \"why\": 2}", "wrong type"},
     };

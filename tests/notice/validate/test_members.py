@@ -114,7 +114,7 @@ def who_does_not_come_is_named_and_the_others_go_on(store):
     with Held() as pids:
         report, round = validate(store, pids, absent=[0], words=("--gemm", "--deadline", "6000"))
     assert report["missing"] == [{"member": 0, "rank": None}], report["missing"]
-    assert any("process 0 did not come" in why for why in doubts(report)), report["verdicts"]
+    assert any("process 0 did not arrive" in why for why in doubts(report)), report["verdicts"]
     assert [device["rank"] for device in report["devices"]] == [1, 2, 3], figures(report)
     assert len(report["links"]) == 6, figures(report)
 
