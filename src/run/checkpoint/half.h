@@ -1,4 +1,4 @@
-/* Sixteen-bit floats as f32; every value of them is one, so nothing is rounded. */
+/* Sixteen-bit floats as f32; the conversion is exact. */
 #pragma once
 
 #include <stdint.h>

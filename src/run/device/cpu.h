@@ -1,9 +1,9 @@
-/* The cpu device from inside: its kernels by file, and how they are compiled.
+/* The inside of the cpu device: its kernels by file, and how they are compiled.
  *
  * SL_VECTORISED makes the compiler emit a kernel for several instruction sets and choose at load time. All of
  * them give the same bits: contraction is off, each element goes through the same operations, and a sum over
- * a row is kept in 16 lanes that are added in one fixed tree, whatever the width of the machine's registers.
- */
+ * a row is kept in 16 lanes that are added in one fixed tree, independent of the width of the machine's
+ * registers. */
 #pragma once
 
 #include "run/device/device.h"

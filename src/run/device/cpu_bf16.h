@@ -1,6 +1,6 @@
-/* From f32 to bf16, rounded to nearest, ties to even, as the instruction set's own conversion does for normal
+/* From f32 to bf16, rounded to nearest, ties to even, like the instruction set's own conversion of normal
  * numbers; a NaN stays one. Written as integer arithmetic, so that every instruction set gives the same bits.
- * And weights packed as oneDNN's products want them. */
+ * Also weights packed in the format of oneDNN's products. */
 #pragma once
 
 #include "run/device/cpu.h"
@@ -20,13 +20,13 @@ void sl_cpu_to_bf16(size_t first, size_t end, size_t columns, size_t stride, con
 void sl_cpu_to_bf16_turned(size_t first, size_t end, size_t inner, size_t stride, const float *x,
                            uint16_t *out);
 
-/* A packed b[inner][columns]: panels of 64 columns; in a panel the inner index ascends, bf16 in pairs that
- * lie together. A panel has a multiple of 16 inner indices (bf16: 32); 0 beyond either end. */
+/* A packed b[inner][columns]: panels of 64 columns; in a panel the inner index ascends, with bf16 in adjacent
+ * pairs. A panel has a multiple of 16 inner indices (bf16: 32); 0 beyond either end. */
 #define SL_PACK_COLUMNS ((size_t)64)
 #define SL_PACK_INNER ((size_t)16)
 
 typedef struct sl_packing {
-    size_t inner, columns, stride; /* of b as it is stored, before it is transposed */
+    size_t inner, columns, stride; /* of b as stored, before it is transposed */
     int transpose, bf16;
 } sl_packing;
 

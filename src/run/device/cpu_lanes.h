@@ -1,5 +1,5 @@
 /* Sums over a row in 16 lanes: lane l holds elements l, l + 16, ... and the lanes are added as a fixed tree,
- * so the value is a function of the row alone. And exp, as a polynomial that every instruction set evaluates
+ * so the value depends on the row only. Also exp, as a polynomial that every instruction set evaluates
  * alike. */
 #pragma once
 
@@ -20,7 +20,7 @@ SL_INLINE float sl_lanes_total(const sl_lanes *lanes) {
     return lane[0];
 }
 
-/** Up to 16 elements, 0 where the row has ended. */
+/** Up to 16 elements, 0 after the end of the row. */
 SL_INLINE void sl_lanes_load(const float *x, int left, sl_lanes *out) {
     if (left >= SL_LANES) {
         memcpy(out, x, sizeof *out);

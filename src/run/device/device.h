@@ -1,17 +1,17 @@
 /* A device: the arithmetic of the model as one table of functions, f32 throughout, row-major, plain pointers.
- * The cpu one is oneDNN for matrix products and the kernels of cpu_*.c for the rest; another device fills the
- * same table.
+ * The cpu device uses oneDNN for matrix products and the kernels of cpu_*.c for the rest; another device
+ * fills the same table.
  *
- * What every implementation keeps (design.md, rules 1 and 2): the result of a row never depends on how many
- * rows there are or how they are aligned; the threads are what was configured, whoever calls; sums run in one
- * fixed order. A device is used by one thread at a time. */
+ * Every implementation guarantees (design.md, rules 1 and 2): the result of a row never depends on the number
+ * of rows or their alignment; the threads are those configured, for any caller; sums run in one fixed order.
+ * Only one thread at a time uses a device. */
 #pragma once
 
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a product multiplies: f32, or bf16 copies of both operands; sums are f32 either way. */
+/* The operands of a product: f32, or bf16 copies of both; sums are f32 either way. */
 typedef enum sl_type { SL_F32, SL_BF16 } sl_type;
 
 /* c[rows][columns] = op(a)[rows][inner] * op(b)[inner][columns]  (+ bias[columns])  (+ c).
@@ -21,14 +21,14 @@ typedef struct sl_matmul_shape {
     int transpose_a, transpose_b;
     int a_stride, b_stride, c_stride;
     int bias;   /* 1: a bias is added to each row */
-    int add;    /* 1: onto what c holds */
-    int type;   /* sl_type; a, b and c are f32 in memory whatever it is */
-    int packed; /* 1: b is given as matmul_pack made it, of this type */
+    int add;    /* 1: adds to c */
+    int type;   /* sl_type; a, b and c are f32 in memory in any case */
+    int packed; /* 1: b is packed by matmul_pack, of this type */
 } sl_matmul_shape;
 
 /* Causal attention of several heads. Rows are [batch][context]; a row of q has `heads` heads of `size` floats
  * one after the other, one of k and v `kv_heads`, each shared by heads / kv_heads of q in order (grouped
- * queries). Strides are floats between rows, so that q, k and v may lie side by side. */
+ * queries). Strides are floats between rows, so that q, k and v may be side by side. */
 typedef struct sl_attention_shape {
     int batch, context;
     int heads, kv_heads, size; /* heads a multiple of kv_heads */
@@ -42,14 +42,14 @@ struct sl_device {
     const char *kind; /* "cpu" */
     const char *isa;  /* instruction set, for logs and to refuse mixed hosts */
     int threads;
-    int has_bf16; /* whether products of SL_BF16 run; where not, they are refused */
+    int has_bf16; /* whether products of SL_BF16 run; if not, they are rejected */
 
-    /** Finds or makes the product of this shape; making takes milliseconds. Owned by the device.
-     *  *scratch_bytes: memory that a run of it needs. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
+    /** Finds or creates the product of this shape; creating takes milliseconds. Owned by the device.
+     * *scratch_bytes: memory for a run of it. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
     sl_status (*matmul_prepare)(sl_device *device, const sl_matmul_shape *shape, sl_matmul **product,
                                 size_t *scratch_bytes);
-    /** Bytes of the packed b of a product with shape.packed, else 0: as the processor wants to read it.
-     * Depends on inner and columns alone, so that products of different rows may share it. */
+    /** Bytes of the packed b of a product with shape.packed, else 0: in the processor's preferred format.
+     * Depends only on inner and columns, so that products of different rows may share it. */
     size_t (*matmul_packed_bytes)(const sl_matmul *product);
     /** Packs b (stored as the shape says) to that many bytes, 64-byte aligned. SL_EINVAL, SL_ESYS. */
     sl_status (*matmul_pack)(sl_device *device, sl_matmul *product, const float *b, void *packed);
@@ -58,22 +58,22 @@ struct sl_device {
     sl_status (*matmul)(sl_device *device, sl_matmul *product, const float *a, const void *b,
                         const float *bias, float *c, void *scratch);
 
-    /** Layer normalisation, eps 1e-5: normal[rows][width] = (x - mean) * scale[row], y = normal * gain +
+    /** Layer normalization, eps 1e-5: normal[rows][width] = (x - mean) * scale[row], y = normal * gain +
      * bias. */
     void (*layernorm)(sl_device *device, int rows, int width, const float *x, const float *gain,
                       const float *bias, float *normal, float *scale, float *y);
-    /** The last step of it again: y = normal * gain + bias, same bits as above. */
+    /** Repeats its last step: y = normal * gain + bias, same bits as above. */
     void (*layernorm_apply)(sl_device *device, int rows, int width, const float *normal, const float *gain,
                             const float *bias, float *y);
-    /** dx = residual + gradient through the normalisation of dy; `residual` NULL: none. dx may be residual.
-     */
+    /** dx = residual + gradient through the normalization of dy; `residual` NULL: none. dx may be
+     * residual. */
     void (*layernorm_input_grad)(sl_device *device, int rows, int width, const float *dy, const float *gain,
                                  const float *normal, const float *scale, const float *residual, float *dx);
     /** gain_grad += sum over rows of dy * normal, bias_grad += sum over rows of dy; scratch[2 * width]. */
     void (*layernorm_weight_grad)(sl_device *device, int rows, int width, const float *dy,
                                   const float *normal, float *scratch, float *gain_grad, float *bias_grad);
 
-    /** grad += sum over rows of dy, rows ascending, summed apart and then added; scratch[width]. */
+    /** grad += sum over rows of dy, rows ascending, summed separately and then added; scratch[width]. */
     void (*bias_grad)(sl_device *device, int rows, int width, const float *dy, float *scratch, float *grad);
 
     /** y = gelu(x), the tanh form of GPT-2. */
@@ -85,22 +85,21 @@ struct sl_device {
      *  its square. */
     size_t (*attention_scratch)(const sl_device *device, const sl_attention_shape *shape);
     /** out = softmax(q k' / sqrt(size)) v, each row over itself and the rows before it in its sequence;
-     *  lse[batch][heads][context] = log of the sum of exponentials, which attention_grad needs. `out` has
-     * heads as q has. out is none of the others. */
+     * lse[batch][heads][context] = log of the sum of exponentials, which attention_grad needs. `out` has as
+     * many heads as q. out must not be one of the others. */
     void (*attention)(sl_device *device, const sl_attention_shape *shape, const float *q, const float *k,
                       const float *v, float *out, float *lse, float *scratch);
-    /** dq, dk, dv (strides of q, k, v) from dout (stride of out); each may replace what it is the gradient
-     * of.
-     */
+    /** dq, dk, dv (strides of q, k, v) from dout (stride of out); each may overwrite the array it is the
+     * gradient of. */
     void (*attention_grad)(sl_device *device, const sl_attention_shape *shape, const float *q, const float *k,
                            const float *v, const float *out, const float *lse, const float *dout, float *dq,
                            float *dk, float *dv, float *scratch);
 
-    /** x[row] = table[token[row] - first], a row of zeros where that is outside [0, count): the table may be
-     *  a slice of the vocabulary. */
+    /** x[row] = table[token[row] - first], a row of zeros if that is outside [0, count): the table may be a
+     * slice of the vocabulary. */
     void (*embed)(sl_device *device, int rows, int width, int first, int count, const uint16_t *token,
                   const float *table, float *x);
-    /** grad[token[row] - first] += dx[row], row by row in ascending order; other tokens are passed over. */
+    /** grad[token[row] - first] += dx[row], row by row in ascending order; other tokens are skipped. */
     void (*embed_weight_grad)(sl_device *device, int rows, int width, int first, int count,
                               const uint16_t *token, const float *dx, float *grad);
     /** x[row] += table[row % context], and the sums of that, row by row in ascending order. */
@@ -114,19 +113,19 @@ struct sl_device {
      *  grad_scale * (softmax - one_hot(target)). */
     double (*cross_entropy)(sl_device *device, int rows, int vocabulary, float *logits,
                             const uint16_t *target, float grad_scale);
-    /** The same where this device has the columns [first, first + columns) of the vocabulary, in three steps.
-     *  top[row] = largest logit here; the caller takes the largest over all slices. */
+    /** The same if this device has only the columns [first, first + columns) of the vocabulary, in three
+     * steps. top[row] = largest logit here; the caller takes the maximum over all slices. */
     void (*entropy_top)(sl_device *device, int rows, int columns, const float *logits, float *top);
-    /** Logits become exp(logit - top); sums[row] = their sum, sums[rows + row] = the target's logit - top,
-     *  0 where it is not here; the caller adds the sums of all slices. */
+    /** Logits become exp(logit - top); sums[row] = their sum, sums[rows + row] = the target's logit - top, 0
+     * if it is not here; the caller adds the sums of all slices. */
     void (*entropy_sums)(sl_device *device, int rows, int columns, int first, float *logits,
                          const uint16_t *target, const float *top, float *sums);
-    /** The loss as above, from all slices' sums; what entropy_sums left becomes the gradient. */
+    /** The loss as above, from all slices' sums; the output of entropy_sums becomes the gradient. */
     double (*entropy_grad)(sl_device *device, int rows, int columns, int first, float *logits,
                            const uint16_t *target, const float *sums, float grad_scale);
 
-    /** Root-mean-square normalisation: normal = x * scale[row], scale = 1 / sqrt(mean(x^2) + epsilon),
-     *  y = normal * gain; the rest as for layernorm. */
+    /** Root-mean-square normalization: normal = x * scale[row], scale = 1 / sqrt(mean(x^2) + epsilon), y =
+     * normal * gain; the rest as for layernorm. */
     void (*rmsnorm)(sl_device *device, int rows, int width, float epsilon, const float *x, const float *gain,
                     float *normal, float *scale, float *y);
     void (*rmsnorm_apply)(sl_device *device, int rows, int width, const float *normal, const float *gain,
@@ -139,8 +138,8 @@ struct sl_device {
     /** Rotary positions: table[context][size] of cosines, then sines, of position * base^(-2 i / size);
      *  `size` is even. */
     void (*rope_table)(int context, int size, double base, float *table);
-    /** In place, each of `heads` heads of a row turned by its position row % context; rows lie `stride`
-     *  floats apart. backward 1: the gradient, turned back. */
+    /** In place, rotates each of `heads` heads of a row by its position row % context; `stride`: floats
+     * between rows. backward 1: the gradient, rotated back. */
     void (*rope)(sl_device *device, int rows, int context, int heads, int size, int stride, int backward,
                  const float *table, float *x);
 

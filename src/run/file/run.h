@@ -20,7 +20,7 @@ typedef struct sl_fault {
     double bandwidth_gbps;        /* replaces the bandwidth; of a card, shared by all messages; 0: none */
     int per_queue;                /* the bandwidth applies to each queue of the link */
     int rank;                     /* -1: none */
-    char *host; /* all ranks on the host of this name, or its card; a link while an end is on it; NULL: none */
+    char *host; /* all ranks on the host of this name, or its card; links with an end on it; NULL: none */
     double slowdown;     /* of that rank's or host's ops; 1: none */
     int kill;            /* rank that dies at `first`; -1: none */
     int replica, tensor; /* limits the fault to these; -1: all. Ranks above are pipeline ranks */

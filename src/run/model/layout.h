@@ -1,6 +1,5 @@
-/* Where things lie: what is kept of a microbatch and what is scratch, as offsets in floats, each 64-byte
- * aligned. n = batch * context rows, w = width; widths of heads, MLP and vocabulary are this tensor rank's
- * slices. */
+/* The layout of a microbatch's kept data and of scratch, as offsets in floats, each 64-byte aligned. n =
+ * batch * context rows, w = width; widths of heads, MLP and vocabulary are this tensor rank's slices. */
 #pragma once
 
 #include "run/model/transformer.h"
@@ -10,7 +9,7 @@ typedef struct sl_half_layout {
     /* kept by F, relative to the block's part of that */
     size_t normal, scale;  /* normalised [n][w], 1 / deviation [n] */
     size_t
-        in[SL_MAX_IN]; /* outputs of the incoming layers, dense; I changes what they hold (model_block.c) */
+        in[SL_MAX_IN]; /* outputs of the incoming layers, dense; I overwrites them (model_block.c) */
     size_t heads, lse;     /* attention: its output [n][query]; [batch][heads][context] */
     /* added by I, relative to the block's part of that: gradients */
     size_t out;   /* of the half's output [n][w] */
@@ -32,7 +31,7 @@ typedef struct sl_layout {
     size_t forward;       /* floats kept by F */
     /* added by I */
     size_t block_added; /* the blocks' parts */
-    size_t again;       /* recomputing: what F would have kept of the blocks */
+    size_t again;       /* recomputing: the blocks' data that F would have kept */
     size_t embedded;    /* first stage: gradient of the embeddings' sum [n][w] */
     size_t norm;        /* last stage: of the final norm [n][w] */
     size_t backward;
@@ -42,7 +41,7 @@ typedef struct sl_layout {
     size_t attention; /* of the device's attention */
     size_t sums;      /* column sums; [2][n] of the loss */
     size_t top;       /* [n] */
-    size_t once;      /* recomputing: what F has of the block at hand */
+    size_t once;      /* recomputing: F's data of the current block */
     size_t rope;      /* [context][size], filled once */
     size_t scratch;
 } sl_layout;

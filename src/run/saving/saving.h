@@ -1,14 +1,14 @@
-/* Checkpoints while training goes on.
+/* Checkpoints during training.
  *
- *   between two iterations   every writing rank copies its weights and moments (snapshot.h)
- *   beside the iterations    a thread of each writes the files of its stages into step-N.part
- *   when all have written    the thread of the rank that leads adds config, index and state, syncs, renames,
- * removes the oldest
+ *   between two iterations       every writing rank copies its weights and moments (snapshot.h)
+ *   during the iterations        a thread of each writes the files of its stages into step-N.part
+ *   after all have written       the leader's thread adds config, index and state, syncs, renames, removes the
+ *                                oldest
  *
- * The threads know nothing of MPI: how far each is goes to all ranks with a small gather between iterations,
- * only while a checkpoint is under way, so that all take the same steps. One at a time: when the next is due
- * before, it begins when this one is done. What cannot be written (a full disk, no permission) is removed, an
- * event and a warning, and training goes on. */
+ * The threads do not use MPI: a small gather between iterations shares the progress of each with all ranks,
+ * only while a checkpoint is under way, so that all take the same steps. One at a time: if the next is due
+ * earlier, it begins after this one. A checkpoint that cannot be written (a full disk, no permission) is
+ * removed, with an event and a warning, and training continues. */
 #pragma once
 
 #include "run/binding/binding.h"
@@ -16,31 +16,30 @@
 
 typedef struct sl_saving sl_saving;
 
-/** `folder`: the run's. `groups` must stay until it is closed or
- * moved. `first`: the iteration that training begins with, of which there is a checkpoint or
- * none is needed. Without checkpoint.every it does nothing. Close with sl_saving_close, also on error.
- * SL_ENOMEM, SL_ESYS. */
+/** `folder`: the run's. `groups` must stay until it is closed or moved. `first`: the first iteration of
+ * training, which has a checkpoint or needs none. Does nothing without checkpoint.every. Close with
+ * sl_saving_close, also on error. SL_ENOMEM, SL_ESYS. */
 sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_binding *binding,
                          const sl_groups *groups, sl_saving **saving);
-/** Ends the thread; what it was writing stays incomplete. */
+/** Ends the thread; a checkpoint under way stays incomplete. */
 void sl_saving_close(sl_saving *saving);
 
-/** Collective, between two iterations: `done` iterations are done. Begins a checkpoint when one is due, and
- * goes on with the one under way. Events go to `journal` (of the rank that leads; else NULL), whose run began
- * at `started`. Fails only when ranks or the journal do. */
+/** Collective, between two iterations: `done` iterations are complete. Begins a checkpoint when one is due,
+ * and continues the one under way. Events go to `journal` (the leader's; else NULL), whose run began at
+ * `started`. Fails only if ranks or the journal do. */
 sl_status sl_saving_step(sl_saving *saving, int done, sl_journal *journal, sl_time started);
 
 /** Collective: returns when no checkpoint is under way. */
 sl_status sl_saving_rest(sl_saving *saving, sl_journal *journal, sl_time started);
-/** Goes on, at rest, with other seats: of this rank another binding, in groups that the same process leads.
- * SL_ENOMEM. */
+/** Continues, at rest, with other seats: on this rank another binding, in groups with the same leader
+ * process. SL_ENOMEM. */
 sl_status sl_saving_move(sl_saving *saving, sl_binding *binding, const sl_groups *groups);
 
-/** Collective: as sl_saving_step, and returns when there is a checkpoint of `done` or it has failed. */
+/** Collective: like sl_saving_step, and returns when there is a checkpoint of `done` or it has failed. */
 sl_status sl_saving_finish(sl_saving *saving, int done, sl_journal *journal, sl_time started);
 
-/** The iterations that are done in the newest whole checkpoint, or in what training began with; the same on
- * all ranks. -1: none are written at all. */
+/** The iterations completed in the newest complete checkpoint, or at the start of training; the same on all
+ * ranks. -1: none are written at all. */
 int sl_saving_whole(const sl_saving *saving);
-/** What the last whole one took, from the copy to its name; 0: there was none yet. */
+/** Duration of the last complete one, from the copy to the renaming; 0: none yet. */
 sl_time sl_saving_took(const sl_saving *saving);
