@@ -1,7 +1,7 @@
-/* Starting and ending delegates: small programs beside a trainer, one for each stream of messages. They are
- * children of the trainer, started by posix_spawn (safe in an MPI process: nothing of it runs in the child),
- * with the files that they are given and no other, and without the environment by which Open MPI or Slurm
- * would take them for ranks. They name the run in SLACKLINE_RUN, so the reaper finds them too. */
+/* Starting and ending delegates: small programs of a trainer, one for each stream of messages. They are
+ * children of the trainer, started by posix_spawn (safe in an MPI process: none of its code runs in the
+ * child), with only the given files, and without the environment that would make Open MPI or Slurm take them
+ * for ranks. They name the run in SLACKLINE_RUN, so the reaper finds them too. */
 #pragma once
 
 #include "base/time.h"
@@ -9,20 +9,20 @@
 
 typedef struct sl_launch_delegates {
     char *program;    /* path of slackline-delegate */
-    char *directory;  /* of the run, for SLACKLINE_RUN; NULL: as it is in the environment */
+    char *directory;  /* of the run, for SLACKLINE_RUN; NULL: as in the environment */
     sl_time grace;    /* between SIGHUP and SIGKILL; 0: 1 s */
-    sl_time patience; /* after SIGKILL; 0: the usual (base/subprocess.h) */
+    sl_time patience; /* after SIGKILL; 0: the default (base/subprocess.h) */
 } sl_launch_delegates;
 
-/** Starts `program` with the argument `name` and what starts it (base/build.h); `files[count]` become its
- * files 3, 4, ...; 0 and 1 are /dev/null, 2 is this process's. SL_ESYS names the program. */
+/** Starts `program` with the argument `name` and its starter's version (base/build.h); `files[count]` become
+ * its files 3, 4, ...; 0 and 1 are /dev/null, 2 is this process's. SL_ESYS names the program. */
 sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
                                    int count, sl_subprocess *started);
 
-/** Ends and reaps `count` of them: SIGHUP to all (SIGTERM and SIGUSR1 they leave to their rank), SIGKILL to
- * those that are there after the grace. Entries without one are skipped. Never fails: standard error has one
- * line about those that are still there after the patience. */
+/** Ends and reaps `count` of them: SIGHUP to all (they leave SIGTERM and SIGUSR1 to their rank), SIGKILL to
+ * those still running after the grace. Empty entries are skipped. Never fails: standard error has one line
+ * about those still running after the patience. */
 void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_subprocess *started, int count);
 
-/** Both as the table that a transport wants; `delegates` must outlive it. */
+/** Both as the table for a transport; `delegates` must outlive it. */
 sl_transport_starter sl_launch_delegate_starter(sl_launch_delegates *delegates);
