@@ -102,7 +102,7 @@ static void read_affinity(sl_watched_process *p) {
         fclose(file);
 }
 
-/* The rank of a process without MPI: launchers of NCCL programs say it in the environment. */
+/* The rank of a process without MPI: launchers of NCCL programs set it in the environment. */
 static int rank_by_environment(int pid, const char *name) {
     char path[64], text[65536];
     snprintf(path, sizeof path, "/proc/%d/environ", pid);
@@ -118,7 +118,7 @@ static int rank_by_environment(int pid, const char *name) {
     return -1;
 }
 
-/* What a ring or the environment says of a rank is the program's word: beyond the limits it is none. */
+/* A rank in a ring or in the environment is the program's claim: beyond the limits it is ignored. */
 static int is_rank(int rank) {
     return rank >= 0 && rank < SL_MAX_WATCHED_RANKS;
 }
@@ -207,7 +207,7 @@ static void end_process(sl_agent *a, uint64_t id) {
         sl_call_log_end(a->log, id);
 }
 
-/* Those that have ended, but for what they have in a profile that is being taken. */
+/* Forgets those that have ended, except those with calls in the profile under way. */
 static void forget_processes(sl_agent *a) {
     for (size_t i = a->processes; a->ended > 0 && i-- > 0;) {
         sl_watched_process *p = &a->process[i];

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-/* The gate of exactly this process; NULL: `trouble` says why not. */
+/* The gate of exactly this process; NULL: `trouble` has the reason. */
 static sl_gate *map(const char *folder, const sl_process_id *process, char *trouble, size_t trouble_size) {
     char name[SL_FILE_NAME], versions[160];
     size_t bytes;
@@ -99,7 +99,7 @@ sl_status sl_holds_look(sl_holds *h, sl_store *store, const char *node, int look
 
 void sl_holds_end(sl_holds *h) {
     for (size_t g = 0; g < h->gates; g++) {
-        /* a later hold of somebody else is not ours to end */
+        /* a later hold by another process is not ended here */
         if (atomic_load(&h->gate[g].gate->hold) == (uint32_t)h->round)
             sl_gate_release(h->gate[g].gate);
         munmap(h->gate[g].gate, sizeof(sl_gate));

@@ -12,9 +12,9 @@
 
 extern char **environ;
 
-enum { FIRST_FILE = 3, URL = 0, KEY, FILES }; /* that a child gets beside the standard ones */
+enum { FIRST_FILE = 3, URL = 0, KEY, FILES }; /* descriptors of a child in addition to the standard ones */
 
-/* The program's own environment, less what would put a probe into a validating process. */
+/* The program's own environment, without what would put a probe into a validating process. */
 static sl_status environment(char ***variables) {
     size_t count = 0, kept = 0;
     while (environ[count])

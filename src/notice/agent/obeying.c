@@ -24,7 +24,7 @@ static sl_time starved_thread(int pid, const char *thread) {
     return waited;
 }
 
-/* Of the thread of process `pid` that starved longest since it began, ns; -1: the system does not say. */
+/* For the thread of process `pid` that starved longest since it began, ns; -1: the system gives no value. */
 static sl_time sl_starved(int pid) {
     char path[64];
     sl_time most = -1;
@@ -75,7 +75,7 @@ static void end_profile(sl_agent *a) {
     }
 }
 
-/* The share of the time since the profile was ordered in which a process starved; -1: not known. */
+/* The share of the time since the profile was ordered in which a process starved; -1: unknown. */
 static double starved_share(const sl_watched_process *p, sl_time now) {
     sl_time starved = p->ended ? -1 : sl_starved(p->pid);
     if (starved < 0 || p->starved < 0 || now <= p->starved_at)
@@ -130,7 +130,7 @@ sl_status sl_agent_send_profiles(sl_agent *a, sl_time now) {
 
 /* ---- orders ---- */
 
-/* An order that is for this node, not too late, and not for a time that nobody means: until when. */
+/* Whether an order is for this node, not too late, and not for an absurd time; sets its end. */
 static int in_time(const sl_agent *a, const json_t *order, sl_time now, sl_time longest, sl_time *until) {
     *until = sl_json_int(json_object_get(order, "until"), a->config.node, 0);
     return *until > now && *until - now <= longest;
@@ -302,6 +302,6 @@ sl_status sl_agent_obey(sl_agent *a, sl_time now) {
         json_decref(orders);
         SL_TRY(status);
     } while (count > 0);
-    a->caught_up = 1; /* whatever was ordered before this agent came is somebody else's */
+    a->caught_up = 1; /* orders from before this agent are for another one */
     return SL_OK;
 }

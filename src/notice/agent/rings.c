@@ -16,17 +16,17 @@
 #define SCANS                                                                                                \
     30 /* of a folder that changed: its time of change is a coarse one, on some file systems 2 s             \
         */
-#define STALE_NEW 10 /* s after which a file that was never finished is nobody's */
+#define STALE_NEW 10 /* s after which an unfinished file counts as abandoned */
 
 typedef struct call_ring {
     char name[SL_FILE_NAME];
-    sl_process_id process; /* as its head said when it was mapped */
+    sl_process_id process; /* as in its head when it was mapped */
     int pid, thread;
     const sl_ring_file *file; /* NULL: no ring, or of another version; kept so that it is looked at once */
     size_t bytes;
     uint32_t capacity;
     uint64_t position;
-    uint64_t looked; /* head at the last look: whoever writes is there */
+    uint64_t looked; /* head at the last look: a change shows a live writer */
     int gone;        /* its process has ended */
 } call_ring;
 
@@ -34,7 +34,7 @@ struct sl_rings {
     char *folder;
     call_ring *ring; /* [count] */
     size_t count, capacity, turn;
-    uint32_t *index; /* [indexed] open addressing: 1 + place in ring[], while the folder is scanned */
+    uint32_t *index; /* [indexed] open addressing: 1 + index in ring[], while the folder is scanned */
     size_t indexed, index_room;
     struct timespec changed; /* the folder, at the last look */
     int scans;               /* that are still to be made of it as it is */
@@ -264,7 +264,7 @@ static sl_status scan(sl_rings *rings) {
 
 /* ---- processes that end ---- */
 
-/* Read to its end, and nobody writes it any more. The last of a process takes its gate along. */
+/* Read to its end, and without a writer. The last ring of a process takes its gate along. */
 static sl_status forget(sl_rings *rings, size_t which) {
     call_ring gone = rings->ring[which];
     char gate[SL_FILE_NAME];

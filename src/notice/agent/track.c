@@ -82,7 +82,7 @@ static sl_status flush(sl_track *t) {
 }
 
 static sl_status join(sl_track *t, const sl_period_iteration *iteration, uint64_t bytes) {
-    if (iteration->period != t->period) { /* what was taken for iterations were none */
+    if (iteration->period != t->period) { /* the iterations so far were not iterations */
         t->open = (sl_track_block){0};
         t->period = iteration->period;
         t->number = 0;
@@ -104,7 +104,7 @@ static double score(const sl_track *t, size_t i) {
     return (double)f->explained * (f->bytes ? 1.2 : 1) * ((int)i == t->chosen ? 1.1 : 1);
 }
 
-/* A window is over: who explained most is followed from now on. */
+/* Ends a window: the tracker that explained most is followed from now on. */
 static sl_status choose(sl_track *t) {
     int best = t->chosen;
     for (size_t i = 0; i < t->followers; i++)

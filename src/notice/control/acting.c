@@ -7,8 +7,8 @@
 
 #define AHEAD (100 * SL_MS) /* of a profile's window: every agent reads its orders until then */
 #define SHORTEST                                                                                             \
-    SL_SECOND /* window of a profile: a quota stops a rank every 100 ms, and one pause is no evidence */
-#define ALL_TESTED 32 /* jobs of at most so many ranks are tested whole */
+    SL_SECOND /* window of a profile: a quota stops a rank every 100 ms, and one pause is not evidence */
+#define ALL_TESTED 32 /* in jobs of at most this many ranks, all are tested */
 #define TESTS_END 700 /* ms before the hold's deadline */
 #define STRETCH_MAX 9
 #define REST 3 /* times the length of a hold until the next */
@@ -63,7 +63,7 @@ static void cancel_profile(sl_controller *c) {
     sl_collection_end(&c->profile.collection);
 }
 
-/* All of K iterations lie in a window of K + 1. */
+/* All of K iterations are within a window of K + 1. */
 static void ask_for_profile(sl_controller *c) {
     sl_time level = sl_from_ms(c->view.level_ms > 0.001 ? c->view.level_ms : 0.001);
     int64_t iterations = SL_PROFILE_ITERATIONS, most = SL_PROFILE_CALLS / (c->view.period + 1);
@@ -136,7 +136,7 @@ static const sl_call_profile *to_compare_with(const sl_controller *c) {
     return c->onset_at >= c->usual_until ? c->usual : NULL;
 }
 
-/* Slow iterations in whose calls nothing is slow stand for a reference as long as there is none. */
+/* Slow iterations in whose calls nothing is slow replace a missing reference. */
 static void keep_or_close(sl_controller *c, sl_call_profile *now, int nothing) {
     if (now && c->reference) {
         sl_call_profile_close(c->slow);
@@ -218,7 +218,7 @@ static void compare(sl_controller *c) {
 
 /* ---- holds ---- */
 
-/* Why the job cannot even be asked to stand; NULL: it can. */
+/* Why the job cannot be asked to hold; NULL: it can. */
 static const char *not_to_hold(const sl_controller *c) {
     if (!sl_nodes_whole(&c->nodes))
         return "not every rank has exactly one watched process";
@@ -325,7 +325,7 @@ static json_t *choose_members(sl_controller *c) {
     return members;
 }
 
-/* Adds a link unless it is there already, in whatever direction. */
+/* Adds a link unless it is already in the list, in either direction. */
 static void add_link(int from, int to, char *text, size_t size) {
     char there[32], back[32], all[2100];
     size_t used = strlen(text);
@@ -336,7 +336,7 @@ static void add_link(int from, int to, char *text, size_t size) {
         snprintf(text + used, size - used, "%s%d-%d", used ? "," : "", from, to);
 }
 
-/* The suspected links and a ring of the members, as "0-1,1-2"; "" where no link is suspected. */
+/* The suspected links and a ring of the members, as "0-1,1-2"; "" without suspected links. */
 static void choose_links(const sl_controller *c, const json_t *members, char *text, size_t size) {
     size_t count = json_array_size(members);
     text[0] = 0;

@@ -102,5 +102,5 @@ void sl_controller_read_validation(sl_controller *c) {
     if (!c->validation.result)
         return;
     sl_controller_validated(c);
-    sl_controller_feed(c, SL_IN_TICK, 0); /* and what validated has noted */
+    sl_controller_feed(c, SL_IN_TICK, 0); /* and inputs noted by the conclusion */
 }

@@ -2,9 +2,9 @@
 #include "base/text.h"
 
 #define BEYOND 1.1        /* as a validation's (notice/validate/expect.c) */
-#define SPREADS 2         /* so many coefficients of variation come on top */
+#define SPREADS 2         /* plus this many coefficients of variation */
 #define LATENCY_MIN 0.1   /* ms */
-#define ANOTHER_WAY 2     /* times what was tested: calls that carry that much go another way */
+#define ANOTHER_WAY 2     /* times the tested value: calls that carry that much take another path */
 
 typedef struct profile {
     const sl_call_profile *calls;
@@ -33,10 +33,10 @@ static double share_of(int call, int here, int there) {
     case SL_CALL_glooAllreduce:
     case SL_CALL_glooIallreduce:
         return 1;
-    case SL_CALL_glooAllgather: /* told are the bytes of one member's part */
+    case SL_CALL_glooAllgather: /* recorded: the bytes of one member's part */
     case SL_CALL_glooIallgather:
         return here;
-    case SL_CALL_glooReduceScatter: /* told are the bytes that each member brings */
+    case SL_CALL_glooReduceScatter: /* recorded: the bytes that each member brings */
     case SL_CALL_glooIreduceScatter:
         return (double)there / (here + there);
     default:
@@ -62,7 +62,7 @@ static proof proof_of(const sl_call_group *g, double clock_error, int from, int 
     return (proof){whole, whole / at_once, within / 1e6};
 }
 
-/* Of the way that a direction goes; nothing where that is within a node. */
+/* For the link of a direction; nothing within a node. */
 static proof best_proof(const profile *r, const sl_tested_direction *t) {
     const int from = node(t->from, r->node_of, r->ranks), to = node(t->to, r->node_of, r->ranks);
     proof best = {0};

@@ -10,7 +10,7 @@
 
 enum { WEIGHED = 256 }; /* ranks */
 
-/* Replicas of one another do the same: who could take work from the first slow device. */
+/* Replicas of one another do the same: the ranks that could take work from the first slow device. */
 static void count_alike(sl_controller *c) {
     const sl_call_profile *p = c->reference;
     int rank = -1;
@@ -172,7 +172,7 @@ static void narrow(sl_controller *c) {
 }
 
 void sl_controller_verdict_by_validation(sl_controller *c) {
-    if (!c->validation.result) { /* nobody could test */
+    if (!c->validation.result) { /* no test was possible */
         sl_controller_verdict_by_profile(c);
         return;
     }

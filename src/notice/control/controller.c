@@ -106,7 +106,7 @@ void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number) 
     c->view.phase = c->phases.phase;
 }
 
-/* Whether the store answered; what it means when it did not. */
+/* Whether the store answered; handles its loss. */
 int sl_controller_answered(sl_controller *c, sl_status status) {
     if (status == SL_ENOMEM)
         c->failed = status;
@@ -237,7 +237,7 @@ static void take_over(sl_controller *c) {
     if (c->was_mine)
         return;
     c->was_mine = 1;
-    /* what others asked for is not ours; nodes and iterations are read from the beginning */
+    /* orders of other controllers are not ours; nodes and iterations are read from the beginning */
     while (sl_controller_answered(
                c, sl_store_read(c->config.store, SL_LOG_PROFILES, &c->at_profiles, 64, 0, &entry, &count)) &&
            count > 0)
@@ -251,7 +251,7 @@ static void take_over(sl_controller *c) {
 
 static int take_seat(sl_controller *c) {
     int before = c->seat.mine;
-    if (c->now < c->seat.next) /* nobody is asked, so nothing is learned about the store */
+    if (c->now < c->seat.next) /* no request is made, so nothing is learned about the store */
         return c->connected && before;
     if (!sl_controller_answered(c, sl_leadership_step(&c->seat, c->config.store, c->now)))
         return 0;
@@ -260,7 +260,7 @@ static int take_seat(sl_controller *c) {
     if (!c->seat.mine && before) {
         c->was_mine = 0;
         sl_controller_tell(c, SL_EVENT_CONTROLLER, "another process controls the job", NULL, NULL);
-        sl_controller_feed(c, SL_IN_STORE_LOST, 0); /* whatever goes on here ends */
+        sl_controller_feed(c, SL_IN_STORE_LOST, 0); /* ends the current phase */
         sl_controller_feed(c, SL_IN_STORE_BACK, 0);
     }
     return c->seat.mine;

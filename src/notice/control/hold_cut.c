@@ -15,13 +15,13 @@ typedef struct channel {
 } channel;
 
 typedef struct rank {
-    uint32_t *map; /* place in the view -> place in channels */
+    uint32_t *map; /* index in the view -> index in channels */
     size_t map_size, mapped;
     uint64_t first_calls;
     uint64_t serial[SL_GATE_THREADS]; /* of the last step */
     int steady[SL_GATE_THREADS];      /* thread: as in the last step */
-    int turn;                         /* whose turn it is among the possible senders of its wildcard */
-    int moving, owes, chosen;         /* this step; chosen: what it waits for has been followed */
+    int turn;                         /* next one among the possible senders of its wildcard */
+    int moving, owes, chosen;         /* this step; chosen: its waits have been followed */
 } rank;
 
 struct sl_cut {
@@ -129,7 +129,7 @@ static sl_status map_channels(sl_cut *cut, int r, const sl_gate_view *view) {
     return SL_OK;
 }
 
-/* The job's channel of an entry; NULL when its place had no channel at the look. */
+/* The job's channel of an entry; NULL if its index had no channel at the look. */
 static channel *channel_at(sl_cut *cut, int r, uint32_t place) {
     const rank *own = &cut->rank[r];
     return place < own->mapped && own->map[place] != UINT32_MAX ? &cut->channel[own->map[place]] : NULL;
@@ -140,7 +140,7 @@ static void raise_to(uint64_t *value, uint64_t least) {
         *value = least;
 }
 
-/* ---- who owes what ---- */
+/* ---- debts ---- */
 
 static void note_steadiness(rank *own, const sl_gate_view *view) {
     own->moving = 0;
@@ -151,7 +151,7 @@ static void note_steadiness(rank *own, const sl_gate_view *view) {
     }
 }
 
-/* Counters: what has been announced at first, later what has been entered, may be entered by all. */
+/* Counters: what has been announced at first, or later entered, all may enter. */
 static void read_counters(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->channels; i++) {
         channel *c = channel_at(cut, r, i);
@@ -275,7 +275,7 @@ static int parked_at_match(sl_cut *cut, int s, const sl_gate_view *view, const s
     return 0;
 }
 
-/* Whether the thread may be waiting for a message: its rank needs that to go on. */
+/* Whether the thread may be waiting for a message that its rank needs to continue. */
 static int waits(const sl_cut *cut, int r, const sl_gate_view_thread *thread, int place) {
     if (thread->state == SL_GATE_PARKED || (thread->state == SL_GATE_OUTSIDE && thread->forbidden))
         return 1;
@@ -296,7 +296,7 @@ static const channel *wildcard_of(sl_cut *cut, int r, const sl_gate_view *view,
     return NULL;
 }
 
-/* Picks one possible sender: one that is parked at the very send, else the one whose turn it is. */
+/* Picks one possible sender: one that is parked at exactly that send, else the next in turn. */
 static void choose_sender(sl_cut *cut, int r, const sl_gate_view *const *views, const channel *w,
                           int *changed) {
     for (int s = 0; s < cut->ranks; s++)
@@ -353,7 +353,7 @@ static int must_get_on(sl_cut *cut, int r, const sl_gate_view *const *views) {
 
 /* ---- the step ---- */
 
-/* Who owes, to the end of the chain: a rank that owes and cannot go on makes others owe. */
+/* Finds all that owe, to the end of the chain: a rank that owes and cannot continue makes others owe. */
 static void find_debtors(sl_cut *cut, const sl_gate_view *const *views) {
     int changed = 1;
     while (changed) {
@@ -434,7 +434,7 @@ static int may_stay_blocked(sl_cut *cut, int r, const sl_gate_view *view, const 
     return 0;
 }
 
-/* Whether a parked thread stays: one whose calls all lie within the cut has only not woken yet. */
+/* Whether a parked thread stays: one whose calls are all within the cut just has not woken yet. */
 static int stays_parked(sl_cut *cut, int r, const sl_gate_view_thread *thread) {
     for (uint32_t j = 0; j < thread->entries; j++) {
         const channel *c = channel_at(cut, r, thread->entry[j].channel);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define QUEUE 1024 /* blocks of a rank that wait; a power of two */
-#define LEVEL 15   /* blocks whose median is a rank's own level */
-#define STALE 4    /* a rank that is behind by so many of its blocks is not waited for */
+#define LEVEL 15   /* blocks for the median that is a rank's own level */
+#define STALE 4    /* a rank this many of its blocks late is not waited for */
 
 typedef struct queued_block {
     sl_message_block block;
@@ -16,7 +16,7 @@ typedef struct queued_block {
 typedef struct follows {
     int rank, process;
     int alive;
-    queued_block *queue; /* [QUEUE] by place modulo QUEUE */
+    queued_block *queue; /* [QUEUE] by index modulo QUEUE */
     uint64_t first, next;
     int64_t newest;      /* end of the last block */
     sl_time last[LEVEL]; /* time of an iteration in the last blocks */
@@ -29,11 +29,11 @@ struct sl_iteration_samples {
     size_t ranks, capacity;
     sl_time *room; /* [capacity of ranks] */
     size_t room_size;
-    int reference; /* place in rank[]; -1: none */
+    int reference; /* index in rank[]; -1: none */
     int period;
     int64_t iteration;
     sl_time first_seen, last_seen;
-    sl_time without; /* others send since then, and the reference does not; 0: it does */
+    sl_time without; /* others have been sending since then, and the reference has not; 0: it sends */
 };
 
 sl_status sl_iteration_samples_open(sl_iteration_samples **samples) {
@@ -143,7 +143,7 @@ static void choose(sl_iteration_samples *s, sl_time now) {
     }
 }
 
-/* Whether rank f has told all about the time up to `middle`, or will not. */
+/* Whether rank f has sent everything up to `middle`, or never will. */
 static int complete(const follows *f, int64_t middle, int64_t length) {
     return !f->alive || f->newest >= middle || (f->next > 0 && f->newest < middle - STALE * length);
 }

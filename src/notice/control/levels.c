@@ -150,7 +150,7 @@ void sl_controller_read_iterations(sl_controller *c) {
                 sl_store_refuse(c->config.store);
             const sl_job_node *node = head ? sl_nodes_find(&c->nodes, head->node) : NULL;
             if (!node || (!node->same_clock && node->offset.trips == 0))
-                continue; /* times that nobody understands */
+                continue; /* invalid times */
             for (uint32_t j = 0; j < head->count; j++) {
                 sl_message_block block = ((const sl_message_block *)body)[j];
                 block.start = sl_node_time(node, block.start);
@@ -160,7 +160,7 @@ void sl_controller_read_iterations(sl_controller *c) {
                     c->failed = SL_ENOMEM;
             }
         }
-        sl_sample sample; /* entries are no longer needed: what follows talks to the store */
+        sl_sample sample; /* entries are invalid from here: the rest uses the store */
         while (!c->failed && sl_iteration_samples_take(c->samples, c->now, &sample))
             take_sample(c, &sample);
     } while (count == MAX && !c->failed);

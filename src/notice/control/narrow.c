@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOST 0.05 /* of a rank's time: what it lost to others is below what counts as slow */
-#define TAKEN 0.5 /* of the processor time that a rank is short of: what took so much is the cause */
+#define LOST 0.05 /* of a rank's time: a smaller loss to others does not count as slow */
+#define TAKEN 0.5 /* of the missing processor time of a rank: a load that took this much is the cause */
 
 static int there(const sl_suspect *s, int node, const int *node_of, int ranks) {
     return s->component == SL_COMPONENT_DEVICE && s->rank >= 0 && s->rank < ranks && node_of[s->rank] == node;
@@ -45,7 +45,7 @@ static int points_at(const sl_suspect *s, const sl_suspect *doubt, const int *no
             (s->both && is_way(s->to, s->from, doubt->from, doubt->to, node_of, ranks)));
 }
 
-/* Tests found a direction slower than others, too few to judge by; the profile knows what it was. */
+/* Tests found a direction slower than others, with too few to compare; the profile knows its former speed. */
 static void settle_doubt(sl_suspect *verdict, const sl_suspect *suspect, int suspects, const int *node_of,
                          int ranks) {
     const sl_suspect doubt = *verdict;

@@ -20,7 +20,7 @@ static void enter(sl_phases *p, sl_watch_phase phase, sl_time until) {
     p->until = until;
 }
 
-/* A job that was told to hold is told to go on, whether or not it is known to stand. */
+/* A job that was ordered to hold is released, whether or not it is known to have stopped. */
 static void let_go(sl_phases *p, sl_phase_actions *actions) {
     if (p->held)
         ask(actions, SL_DO_RELEASE);
@@ -36,7 +36,7 @@ static void profile(sl_phases *p, int healthy, sl_time now, sl_phase_actions *ac
     enter(p, SL_PHASE_PROFILING, now + p->limits.profile);
 }
 
-/* Nothing goes on any more: what came in the meantime has its turn. */
+/* Idle: handle what arrived meanwhile. */
 static void track(sl_phases *p, sl_time now, sl_phase_actions *actions) {
     assert(!p->held);
     enter(p, SL_PHASE_TRACKING, SL_TIME_NEVER);
@@ -44,7 +44,7 @@ static void track(sl_phases *p, sl_time now, sl_phase_actions *actions) {
         profile(p, 0, now, actions);
 }
 
-/* Ends whatever goes on, without a word about it. */
+/* Ends the current work without an event. */
 static void drop(sl_phases *p, sl_phase_actions *actions) {
     if (p->phase == SL_PHASE_PROFILING)
         ask(actions, SL_DO_CANCEL_PROFILE);
@@ -53,7 +53,7 @@ static void drop(sl_phases *p, sl_phase_actions *actions) {
     let_go(p, actions);
 }
 
-/* The same, but what is known by now is the verdict. */
+/* The same, but what is known becomes the verdict. */
 static void conclude(sl_phases *p, sl_phase_actions *actions) {
     int owed = p->phase == SL_PHASE_HOLDING || p->phase == SL_PHASE_VALIDATING ||
                (p->phase == SL_PHASE_PROFILING && !p->healthy) || (p->again && p->slow);
@@ -110,7 +110,7 @@ static void profile_came(sl_phases *p, sl_time now, sl_phase_actions *actions) {
     track(p, now, actions);
 }
 
-/* The limit of what is waited for is past. */
+/* The limit of the current wait has passed. */
 static void late(sl_phases *p, sl_time now, sl_phase_actions *actions) {
     if (p->phase == SL_PHASE_PROFILING && p->healthy)
         p->not_before = now + p->limits.again;
@@ -130,7 +130,7 @@ static void tick(sl_phases *p, sl_time now, sl_phase_actions *actions) {
 static void lost_store(sl_phases *p, sl_time now, sl_phase_actions *actions) {
     int profiling = p->phase == SL_PHASE_PROFILING && !p->healthy;
     p->offline = 1;
-    if (profiling) { /* done anew when the store is back */
+    if (profiling) { /* repeated when the store is back */
         drop(p, actions);
         p->again = 1;
     } else if (p->phase == SL_PHASE_HOLDING || p->phase == SL_PHASE_VALIDATING) {
@@ -170,7 +170,7 @@ static void in_hold(sl_phases *p, sl_phase_input input, int64_t number, sl_time 
         ask(actions, SL_DO_VERDICT);
         track(p, now, actions);
     } else if (p->phase == SL_PHASE_VALIDATING && input == SL_IN_NODE_LOST) {
-        let_go(p, actions); /* the other members may still say something */
+        let_go(p, actions); /* the other members may still answer */
     }
 }
 

@@ -15,11 +15,11 @@ struct sl_traffic_pair {
     int64_t messages, bytes, timed;
     double busy_ms;
     int next; /* of the same sender; -1 */
-    int due;  /* its sender's part is whole, and it was not told yet */
+    int due;  /* its sender's part is complete, and it has not been reported yet */
 };
 
 struct sl_traffic_member {
-    uint64_t communicator; /* 0: a free place */
+    uint64_t communicator; /* 0: a free slot */
     int rank, world;
 };
 
@@ -28,7 +28,7 @@ void sl_traffic_close(sl_traffic *t) {
     *t = (sl_traffic){0};
 }
 
-/* ---- who is who in a communicator ---- */
+/* ---- members of a communicator ---- */
 
 static sl_traffic_member *place_of(const sl_traffic *t, uint64_t communicator, int rank) {
     size_t at = (size_t)sl_random_mix(communicator ^ ((uint64_t)rank << 40)), mask = t->member_room - 1;
@@ -84,7 +84,7 @@ static sl_status need_sender(sl_traffic *t, int rank) {
     return SL_OK;
 }
 
-/* *pair stays NULL where there are too many. */
+/* *pair stays NULL if there are too many. */
 static sl_status find_pair(sl_traffic *t, uint64_t communicator, int from, int peer, sl_traffic_pair **pair) {
     *pair = NULL;
     for (int i = t->first_pair[from]; i >= 0; i = t->pair[i].next)
@@ -143,7 +143,7 @@ static sl_status take_call(sl_traffic *t, int rank, const sl_call *call) {
     sl_call_role role = sl_call_role_of(call->call);
     uint64_t communicator = sl_call_is_nccl(call->call) ? call->communicator : 0;
     if ((call->kind != SL_RECORD_CALL && call->kind != SL_RECORD_COMPLETION) ||
-        (call->kind == SL_RECORD_COMPLETION && sl_call_is_exchange(call->call))) /* what was received */
+        (call->kind == SL_RECORD_COMPLETION && sl_call_is_exchange(call->call))) /* the received message */
         return SL_OK;
     SL_TRY(note_member(t, call, rank));
     if (role != SL_ROLE_SEND || call->peer < 0 || call->peer >= RANKS ||

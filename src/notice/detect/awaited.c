@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { EAGER = 4096 }; /* bytes; what is less leaves with its call in every library that we know */
+enum { EAGER = 4096 }; /* bytes; smaller messages leave with their call in every library that we know */
 #define SMALL_GAP 0.1  /* of a wait: shorter computing between calls (polling) holds nothing up */
 
 /* A part, with when its transfer could move as far as its partners are concerned. */
@@ -87,8 +87,8 @@ static int64_t computed(const sl_call *sorted, size_t calls, const sl_meeting_pa
 
 static void weigh_message(sl_meeting *meeting, sl_meeting_part *part, const sl_call *sorted, size_t calls) {
     int64_t from = sl_later(sl_later(part[0].start, part[1].waiting), part[1].others);
-    int64_t to = part[0].end < part[1].end ? part[0].end
-                                           : part[1].end; /* what has been sent needs the sender no more */
+    int64_t to =
+        part[0].end < part[1].end ? part[0].end : part[1].end; /* a sent message no longer needs the sender */
     if (meeting->message && meeting->bytes >= EAGER && !part[1].polled && to > from)
         part[0].outside = computed(sorted, calls, &part[0], from, to);
 }

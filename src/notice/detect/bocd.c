@@ -14,7 +14,7 @@ static double mean_of(const double *sample, int64_t from, int64_t to) {
     return sum;
 }
 
-/* 0 where no deviation can be told from rounding: such a series never changes. */
+/* 0 if no deviation can be distinguished from rounding: such a series never changes. */
 static double deviation_of(const double *sample, size_t samples, double mean) {
     double sum = 0;
     for (size_t i = 0; i < samples; i++)
@@ -23,7 +23,7 @@ static double deviation_of(const double *sample, size_t samples, double mean) {
     return deviation > 1e-12 * fabs(mean) ? deviation : 0;
 }
 
-/* previous[i]: where the segment before one that begins at i begins, in the best segmentation up to i. */
+/* previous[i]: the beginning of the segment before one that begins at i, in the best segmentation up to i. */
 static sl_status segment(const double *sample, size_t samples, int64_t *previous, int64_t *last) {
     double mean = mean_of(sample, 0, (int64_t)samples), deviation = deviation_of(sample, samples, mean);
     sl_run_prior prior = {.mean = 0, .strength = 1, .shape = 1, .rate = 1, .hazard = 0.01};

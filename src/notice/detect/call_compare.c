@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMPARABLE 0.35 /* of the worst: what is less may be its shadow, and is not named */
+#define COMPARABLE 0.35 /* of the worst: anything less may be its shadow, and is not named */
 #define MS 1e6
 
 typedef struct verdict {
@@ -52,7 +52,7 @@ static void around(const sl_call_comparison *c, int rank, double *with, double *
         else if (m->slow)
             *without += m->excess;
         else if (m->known && mine && c->now->group[g].size == 2)
-            ++*healthy; /* a link of this rank that is as ever */
+            ++*healthy; /* a link of this rank that is unchanged */
     }
 }
 
@@ -68,7 +68,7 @@ static double worst_rank(const sl_call_comparison *c, int *slow, int *known) {
     return worst;
 }
 
-/* The share of its collectives that a rank came last to; -1: it has none. */
+/* The share of a rank's collectives to which it came last; -1: it has none. */
 static double last_share(const sl_call_profile *p, int rank) {
     double all = 0, last = 0;
     for (size_t g = 0; g < p->groups; g++)
@@ -218,7 +218,7 @@ static sl_status find_links(const sl_call_comparison *c, sl_call_pairs *all, con
     return SL_OK;
 }
 
-/* Whether a larger group is slow because of what is suspected already. */
+/* Whether a larger group is slow because of an existing suspect. */
 static int holds_suspect(const sl_call_group *g, const verdict *v) {
     for (size_t i = 0; i < v->count; i++) {
         const sl_suspect *s = &v->suspect[i];
@@ -259,7 +259,7 @@ static int same_members(const sl_call_group *a, const sl_call_group *b) {
     return a->size == b->size && memcmp(a->member, b->member, (size_t)a->size * sizeof *a->member) == 0;
 }
 
-/* Larger groups that nothing named so far explains: what differing ones have in common, else the groups. */
+/* Larger groups that no suspect explains yet: the part common to differing ones, else the groups. */
 static sl_status find_groups(const sl_call_comparison *c, int *explained, verdict *v) {
     size_t worst = 0, many = 0;
     int *left, *members = NULL, different = 0;

@@ -6,7 +6,7 @@
 
 #define RELEVANT 0.02 /* of the window */
 #define CERTAIN 2.0   /* standard errors */
-enum { FEW = 3 };     /* occurrences, or groups of a kind, that say nothing */
+enum { FEW = 3 };     /* this many occurrences, or groups of a kind, show nothing */
 
 static int stands_out(const sl_call_measure *m, double error2, double span) {
     return m->ratio > SL_SUSPECT_MIN && m->excess > RELEVANT * span && m->excess > CERTAIN * sqrt(error2);
@@ -127,7 +127,7 @@ static sl_status compare_peers(sl_call_comparison *c) {
             continue;
         m->known = peers > 0;
         m->now = mine->computing;
-        if (peers == 0) { /* against all: only to say what cannot be told */
+        if (peers == 0) { /* against all: only to report that it cannot be judged */
             for (int o = 0; o < p->ranks; o++)
                 if (o != r && p->rank[o].span > 0)
                     share[peers++] = p->rank[o].computing / p->rank[o].span;
@@ -151,7 +151,7 @@ static int same_kind(const sl_call_group *a, const sl_call_group *b) {
     return a->call == b->call && a->bytes == b->bytes && a->size == b->size;
 }
 
-/* The groups of a kind lie together but for their roots. */
+/* The groups of a kind are adjacent except for their roots. */
 static sl_status kind_median(const sl_call_profile *p, const sl_call_group *of, double *middle, int *count) {
     double *value;
     SL_TRY(sl_alloc(&value, p->groups, sizeof *value));

@@ -7,13 +7,13 @@
 #define RING 256     /* samples kept; a power of two */
 #define BEFORE 40    /* samples that make the level before a change */
 #define SUSTAINED 4  /* samples that a new level must have lasted */
-#define DECIDED 24   /* after so many samples the plain 10 % check decides */
-#define LONGEST 96   /* a run that began earlier is no news */
-#define WARM 5       /* samples that make the first level, and stand before the first onset */
-#define SETTLED 16   /* samples that stand before a first relief: less is a start that settles down */
+#define DECIDED 24   /* after this many samples the plain 10 % check decides */
+#define LONGEST 96   /* a run that began earlier is not new */
+#define WARM 5       /* samples for the first level, needed before the first onset */
+#define SETTLED 16   /* samples needed before a first relief: fewer are a start that settles */
 #define NOISE 64     /* differences that make the scale */
 #define FINEST 0.01  /* relative noise is never taken for less */
-#define CLIP 10.0    /* a sample speaks for at most so many times the scale */
+#define CLIP 10.0    /* a sample counts for at most this many times the scale */
 #define NEAR 16      /* samples around the collapse among which the change is placed */
 #define WINDOW 10    /* samples of the sliding window */
 #define REFERENCE 50 /* samples that its median is compared with */
@@ -100,7 +100,7 @@ static double median(const sl_detector *d, int64_t from, int64_t to) {
     return (lower + upper) / 2;
 }
 
-/* The relative noise: 1.4826 times the median difference between neighbours, over the square root of 2. */
+/* The relative noise: 1.4826 times the median difference between neighbors, over the square root of 2. */
 static void measure_noise(sl_detector *d) {
     double value[NOISE];
     int count = 0;
@@ -115,7 +115,7 @@ static void feed(sl_detector *d, int64_t index) {
     sl_run_lengths_add(&d->lengths, fmax(-CLIP, fmin(CLIP, z)));
 }
 
-/* From now on `value` is the level, since sample `from`. */
+/* From now on `value` is the level, from sample `from`. */
 static void settle(sl_detector *d, int64_t from, double value) {
     d->origin = from;
     d->centre = log(fmax(value, 1e-300));
@@ -170,7 +170,7 @@ static int agree(const sl_detector *d, int64_t start, double after) {
     return count >= SUSTAINED && 2 * count > d->samples - start;
 }
 
-/* No news: what settles down after a start, and the second half of a change that took two steps. */
+/* Not reported: settling after a start, and the second half of a change that took two steps. */
 static int is_settling(const sl_detector *d, int64_t index, int onset) {
     int64_t least = d->reported ? SUSTAINED : onset ? WARM : SETTLED;
     return index - d->level < least;

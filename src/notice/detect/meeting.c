@@ -112,7 +112,7 @@ static sl_status collect(const sl_call *sorted, size_t calls, pieces *all) {
 
 /* ---- laying two sequences over each other ---- */
 
-/* How far a pair contradicts itself: somebody left before the other came. */
+/* How far a pair contradicts itself: one member left before the other came. */
 static double contradiction(const piece *a, const piece *b) {
     double c = 0;
     if (a->role == SL_ROLE_SEND || a->role == SL_ROLE_COLLECTIVE)
@@ -268,7 +268,7 @@ static sl_status match_messages(const piece *p, size_t count, double clock_error
     return SL_OK;
 }
 
-/* The ranks of a channel whose pieces lie together: first[k] to first[k + 1]. */
+/* The ranks of a channel with adjacent pieces: first[k] to first[k + 1]. */
 static sl_status find_members(const piece *p, size_t count, int ranks, size_t **first, int *members) {
     SL_TRY(sl_alloc(first, (size_t)ranks + 1, sizeof **first));
     *members = 0;

@@ -20,7 +20,7 @@ typedef struct sl_symbols {
     size_t slots;   /* a power of two */
 } sl_symbols;
 
-/* More different symbols than that are not kept: the caller starts anew. */
+/* More different symbols are not kept: the caller starts over. */
 #define SL_SYMBOLS_MAX 65536
 
 static size_t place_of(const sl_symbol *symbol) {
@@ -34,7 +34,7 @@ static int same(const sl_symbol *a, const sl_symbol *b) {
            a->call == b->call;
 }
 
-/* The slot that holds `symbol`, or the free one where it belongs. */
+/* The slot of `symbol`, or the free one for it. */
 static size_t find(const sl_symbols *symbols, const sl_symbol *symbol) {
     size_t at = place_of(symbol) & (symbols->slots - 1);
     while (symbols->slot[at] && !same(&symbols->seen[symbols->slot[at] - 1].symbol, symbol))
@@ -81,7 +81,7 @@ static void sl_symbols_close(sl_symbols *symbols) {
 
 #define HISTORY 65536
 #define FIRST_SEARCH 8 /* calls before the first search */
-#define POOR 6         /* a loop of at most so many different calls may be inside an iteration */
+#define POOR 6         /* a loop of at most this many different calls may be inside an iteration */
 #define ROUNDS_POOR 128
 #define ROUNDS_RICH 4
 #define VISITS 6
@@ -98,7 +98,7 @@ struct sl_period {
     uint32_t *template; /* [period], followed by the automaton's failure links in `fail` */
     int *fail;
     int period, state;
-    uint64_t whole_end; /* position behind the last whole period; 0: none */
+    uint64_t whole_end; /* position after the last complete period; 0: none */
     uint64_t whole, in_step_calls;
     uint64_t searched, whole_then; /* calls and whole periods at the last search */
     int lost, turned;
@@ -206,7 +206,7 @@ static sl_status follow(sl_period *p, uint64_t position) {
     return SL_OK;
 }
 
-/* The last `period` of the last `matched` calls is the template; those calls are followed once more. */
+/* The last `period` of the last `matched` calls is the template; those calls are followed again. */
 static sl_status begin_template(sl_period *p, int period, size_t matched) {
     p->period = period;
     p->state = 0;
@@ -338,7 +338,7 @@ static size_t find_lag(sl_period *p, size_t length, int patient) {
     return 0;
 }
 
-/* Whether most calls since the last search were whole periods, and no longer period is to be looked for. */
+/* Whether most calls since the last search were complete periods, so no longer period is searched. */
 static int keeps_template(sl_period *p, size_t length) {
     uint64_t whole = (p->whole - p->whole_then) * (uint64_t)p->period;
     return p->period && 2 * whole >= p->calls - p->searched &&
@@ -363,7 +363,7 @@ static sl_status search(sl_period *p) {
     return begin_template(p, (int)lag, p->match[lag] + lag);
 }
 
-/* A program whose calls are all different leaves nothing to compare with: everything is forgotten. */
+/* A program whose calls are all different leaves nothing to compare with: forgets everything. */
 static void forget(sl_period *p) {
     sl_symbols_close(&p->symbols);
     p->begin = p->calls;

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #define YOUNG 8          /* runs up to this age are never merged */
-#define SMALL 0.03       /* where the series of log1p is exact to 2e-15 */
+#define SMALL 0.03       /* below it the series of log1p is exact to 2e-15 */
 #define NEGLIGIBLE -36.0 /* log: a merged recursion forgets runs of less than 2.4e-16 in weight and score */
 #define LN_2PI 1.8378770664093454836
 
@@ -65,7 +65,7 @@ void sl_run_lengths_reset(sl_run_lengths *lengths) {
     begin_run(lengths, 0, 0);
 }
 
-/* log1p; the series, where it is exact, costs a third. */
+/* log1p; the series, within its exact range, costs a third. */
 static double log1p_of(double d) {
     if (d > SMALL)
         return log1p(d);
@@ -91,7 +91,7 @@ static double add_logs(double a, double b) {
     return most + log1p(exp(-fabs(a - b)));
 }
 
-/* Runs next to each other of nearly the same age become one; what nobody would notice goes. */
+/* Merges adjacent runs of nearly the same age; drops negligible ones. */
 static void merge(sl_run_lengths *lengths) {
     size_t kept = 0;
     for (size_t i = 0; i < lengths->runs; i++) {

@@ -48,7 +48,7 @@ void sl_suspect_text(const sl_suspect *s, char *text, size_t size) {
     if (delayed && s->expected > 0)
         snprintf(ratio, sizeof ratio, " +%.3g ms", s->measured - s->expected);
     else if (s->component != SL_COMPONENT_UNKNOWN && s->expected > 0 && s->measured > 0)
-        snprintf(ratio, sizeof ratio, " x %.2f", /* rates fall where times grow */
+        snprintf(ratio, sizeof ratio, " x %.2f", /* rates fall when times grow */
                  s->measured > s->expected ? s->measured / s->expected : s->expected / s->measured);
     sl_text_format(text, size, "%s%s%s%s%s%s%s", name, ratio, s->cause[0] ? " (" : "", s->cause,
                    s->cause[0] ? ")" : "", s->why[0] ? ": " : "", s->why);

@@ -20,7 +20,8 @@ static int64_t monotonic(void) {
 void sl_gate_init(sl_gate *gate, int rank, const sl_process_id *process) {
     gate->size = sizeof *gate;
     gate->rank = rank;
-    sl_file_head_write(&gate->head, SL_GATE_MAGIC, SL_GATE_LAYOUT, process); /* last: who maps it early waits */
+    sl_file_head_write(&gate->head, SL_GATE_MAGIC, SL_GATE_LAYOUT, process); /* last: a process that maps it
+                                                                                early waits */
 }
 
 int sl_gate_use_barriers(sl_gate *gate) {
@@ -107,7 +108,7 @@ sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
                 return &gate->channel[place];
             }
         }
-        if (found > SL_GATE_CHANNELS) /* whoever shares the memory wrote that */
+        if (found > SL_GATE_CHANNELS) /* written by another process with the memory */
             break;
         if (sl_channel_key_same(&gate->channel[found - 1].key, key))
             return &gate->channel[found - 1];
@@ -223,7 +224,7 @@ static void raise_due(sl_gate_channel *channel, uint64_t number) {
         atomic_store_explicit(&channel->due, number, memory_order_release);
 }
 
-/* Whether a held caller's calls all lie within the cut. */
+/* Whether a held caller's calls are all within the cut. */
 static int within_targets(const sl_gate_caller *caller) {
     for (uint32_t i = 0; i < caller->count; i++) {
         const sl_gate_entry *entry = &caller->thread->entry[i];
@@ -253,7 +254,7 @@ static void admit(sl_gate_caller *caller, sl_gate_mode mode) {
     publish(caller, mode == SL_GATE_BLOCK ? SL_GATE_INSIDE : SL_GATE_MOVING);
 }
 
-/* Whether the rank is held; ends a hold whose deadline is past, whoever has died meanwhile. */
+/* Whether the rank is held; ends a hold whose deadline has passed, even without a living controller. */
 static int held(sl_gate *gate, int64_t now) {
     uint32_t hold = atomic_load(&gate->hold);
     if (hold == 0)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 typedef struct ping {
-    int64_t round, trip, time; /* time: of who writes it */
+    int64_t round, trip, time; /* time: the writer's */
 } ping;
 
 void sl_clock_identity(char *identity, size_t size) {
@@ -50,7 +50,7 @@ sl_status sl_clock_answer(sl_store *store, const char *node, int64_t round) {
     return SL_OK;
 }
 
-/* Waits for the answer to one question; 0 when patience is over. */
+/* Waits for the answer to one question; 0 when patience runs out. */
 static sl_status await(sl_store *store, const char *answered, sl_store_position *position, const ping *sent,
                        sl_time until, int64_t *replied) {
     *replied = 0;

@@ -24,7 +24,7 @@ static uint32_t at_most(uint32_t value, uint32_t most) {
     return value < most ? value : most;
 }
 
-/* Whatever changed during the look is moving, and what it listed may be torn. */
+/* Anything that changed during the look is moving, and its list may be torn. */
 static void drop_what_moved(const sl_gate *gate, sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++) {
         sl_gate_view_thread *thread = &view->thread[i];

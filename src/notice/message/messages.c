@@ -28,7 +28,7 @@ static int is_call(const sl_call *c) {
            is_from(c->device, -1, SL_MAX_TIME);
 }
 
-/* Entries are copied: nobody promises that they lie where a struct may. */
+/* Entries are copied: their alignment is not guaranteed. */
 static int are_within(sl_message_kind kind, const char *body, uint32_t count) {
     for (uint32_t i = 0; i < count && kind != SL_MESSAGE_VIEW; i++) {
         sl_message_block block;
@@ -122,7 +122,7 @@ sl_status sl_view_pack(const sl_gate_view *view, char **bytes, size_t *capacity,
     return SL_OK;
 }
 
-/* Takes `size` bytes off the front; 0 when there are not so many. */
+/* Takes `size` bytes off the front; 0 if there are fewer. */
 static int cut_off(const char **at, size_t *left, void *to, size_t size) {
     if (*left < size)
         return 0;

@@ -50,7 +50,7 @@ static void remove_locked(uint64_t key) {
             continue;
         sl_communicator *gone = atomic_load_explicit(&table.slot[at].place, memory_order_relaxed);
         atomic_store_explicit(&table.slot[at].key, REMOVED, memory_order_release);
-        /* nothing is searched for beyond an empty slot, so what is removed before one is empty as well */
+        /* a search ends at an empty slot, so an entry removed before one becomes empty as well */
         size_t next = (at + 1) % PLACES;
         while (atomic_load_explicit(&table.slot[at].key, memory_order_relaxed) == REMOVED &&
                atomic_load_explicit(&table.slot[next].key, memory_order_relaxed) == EMPTY) {

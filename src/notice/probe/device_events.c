@@ -14,7 +14,7 @@ typedef struct pending_event {
 typedef struct thread_events {
     pending_event at[SL_EVENTS];
     unsigned first,
-        count; /* a queue: streams may finish out of order, but then only later ones wait to be seen */
+        count; /* a queue: streams may finish out of order, but then only later calls are seen late */
 } thread_events;
 
 static __thread thread_events *mine __attribute__((tls_model("initial-exec")));
@@ -54,7 +54,7 @@ static int runtime(void) {
     return there;
 }
 
-/* An error of ours must not become the program's: what was clear before is clear after. */
+/* An error of ours must not become the program's: restores the state before. */
 static void restore(int was_clear) {
     if (was_clear && cuda.peek() != 0)
         cuda.clear();
@@ -158,7 +158,7 @@ void sl_events_group_ended(void) {
     pthread_mutex_unlock(&streams.lock);
 }
 
-/* The event of a stream that goes stays with its place. */
+/* The event of a forgotten stream stays with its slot. */
 void sl_events_forget(void *comm) {
     pthread_mutex_lock(&streams.lock);
     for (int i = streams.count - 1; i >= 0; i--)
@@ -167,7 +167,7 @@ void sl_events_forget(void *comm) {
     pthread_mutex_unlock(&streams.lock);
 }
 
-/* Records an event after what is on the stream now; 0 when that is not possible. */
+/* Records an event after the stream's current work; 0 if that is not possible. */
 static int record_after(device_stream *s) {
     int capturing = 0;
     if (cuda.capturing(s->stream, &capturing) != 0 || capturing || cuda.set_device(s->device) != 0 ||

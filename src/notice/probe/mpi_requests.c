@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #define SLOTS 65536 /* power of two */
-#define WINDOW 16   /* places that a handle may stand at */
+#define WINDOW 16   /* possible slots of a handle */
 #define EMPTY 0
 #define BUSY 1
 

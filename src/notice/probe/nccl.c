@@ -17,7 +17,7 @@ typedef void SL_NCCL_CONFIG, SL_NCCL_CALL_CONFIG;
 
 #define SL_NO_COLOR (-1) /* NCCL_SPLIT_NOCOLOR */
 
-/* The thread's group: how deep, and its first call, which stands for all of them in device time. */
+/* The thread's group: its depth, and its first call, which represents all of them in device time. */
 static __thread struct {
     int depth;
     SL_STREAM stream;
@@ -33,9 +33,9 @@ static uint64_t n(size_t count, SL_NCCL_TYPE type) {
     return type >= 0 && type < (int)sizeof sizes ? (uint64_t)count * sizes[type] : 0;
 }
 
-static sl_gate_channel *local; /* where its calls that nobody else has a part in park */
+static sl_gate_channel *local; /* where its calls without other ranks park */
 
-/* Programs without MPI say their rank in the environment, in the words of whatever started them. */
+/* Programs without MPI have their rank in the environment, under their launcher's names. */
 static void say_rank(void) {
     static const char *const words[][2] = {{"RANK", "WORLD_SIZE"},
                                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -52,7 +52,7 @@ static void say_rank(void) {
     }
 }
 
-/* The gate of a process that has none from MPI yet. Nobody can hold one whose rank is not known. */
+/* The gate of a process without one from MPI. A process with an unknown rank cannot be held. */
 static void open_gate(void) {
     int rank = atomic_load_explicit(&sl_probe_self.file->rank, memory_order_relaxed);
     sl_gate *gate = rank < 0 ? NULL : sl_probe_gate ? sl_probe_gate : sl_probe_gate_new(rank);
@@ -143,7 +143,7 @@ static sl_gate_channel *pair_channel(const sl_communicator *place, int source, i
     return collective_channel(name);
 }
 
-/* Before a call that is enqueued. NULL: there is no gate, or it becomes part of a graph. */
+/* Before a call is enqueued. NULL: no gate, or the call becomes part of a graph. */
 static sl_gate_caller *pass_enqueued(const sl_call *call, const sl_communicator *place, SL_STREAM stream) {
     if (!sl_probe_gate)
         return NULL;
@@ -239,7 +239,7 @@ static uint64_t name_of_ids(const SL_UNIQUE_ID *ids, int count) {
     return name;
 }
 
-/* A creation is recorded with the name of what it made. */
+/* A creation is recorded with the name of the new communicator. */
 static void made(sl_call *call, int result, SL_NCCL_COMM comm, uint64_t name, int rank, int size) {
     if (result == 0 && comm) {
         enter(comm, name, rank, size, 1);

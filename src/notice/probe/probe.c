@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define RECORDS 16384 /* 1 MiB a thread; SLACKLINE_PROBE_RECORDS says otherwise */
+#define RECORDS 16384 /* 1 MiB per thread; set by SLACKLINE_PROBE_RECORDS */
 
 __thread sl_probe_thread sl_probe_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 sl_control *sl_probe_control __attribute__((visibility("hidden")));
@@ -353,7 +353,7 @@ __attribute__((constructor)) static void loaded(void) {
     errno = kept;
 }
 
-/* At the end of the command, when no process of it has begun to record: say so, once. */
+/* At the end of the command, if none of its processes has recorded: reports that, once. */
 __attribute__((destructor)) static void unloaded(void) {
     char path[4096];
     sl_probe_gate_finish();

@@ -16,7 +16,7 @@ static int64_t system_now(void) {
 
 /* The counter runs at one rate, whatever the core's frequency or sleep: 1 yes, 2 no. */
 static int constant_rate(void) {
-    static _Atomic int known; /* what everybody finds is the same */
+    static _Atomic int known; /* all threads find the same */
     int answer = known;
     if (answer == 0) {
         unsigned a, b, c, d = 0;

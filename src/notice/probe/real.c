@@ -31,7 +31,7 @@ static int add_name(struct dl_phdr_info *info, size_t size, void *context) {
     return 0;
 }
 
-/* Whether an address lies in the library that this code is in. */
+/* Whether an address is in the library that contains this code. */
 static int ours(void *address) {
     Dl_info there, here;
     return dladdr(address, &there) && dladdr((void *)(uintptr_t)&add_name, &here) &&

@@ -18,12 +18,12 @@ typedef struct told_group {
 
 typedef struct told_request {
     sl_call call;
-    sl_gate_channel *channel; /* NULL: no gate, or nobody else has a part in it */
+    sl_gate_channel *channel; /* NULL: no gate, or no other rank takes part */
     uint64_t number;
     int complete;
 } told_request;
 
-/* The process: groups are only ever added, so readers need no lock. */
+/* The process: groups are only added, so readers need no lock. */
 static struct {
     pthread_mutex_t lock;
     told_group *_Atomic groups;
@@ -65,7 +65,7 @@ EXPORTED int sl_told_world(int rank, int size) {
     int known = atomic_load_explicit(&sl_probe_self.file->rank, memory_order_relaxed);
     uint32_t family = atomic_load_explicit(&sl_probe_self.file->family, memory_order_relaxed);
     if (known >= 0 && family != SL_FAMILY_NONE && known != rank)
-        return 0; /* peers would be told in another world than MPI's */
+        return 0; /* peers would be reported in another world than MPI's */
     if (known != rank || family == SL_FAMILY_NONE)
         sl_probe_world(rank, size, (int)family);
     pthread_mutex_lock(&told.lock);
@@ -114,7 +114,7 @@ static int is_message(int call) {
            call == SL_CALL_glooIrecv;
 }
 
-/* What the call counts on; NULL: nobody else has a part in it, or it cannot be counted. */
+/* The channel on which the call counts; NULL: no other rank takes part, or it cannot be counted. */
 static sl_gate_channel *channel_of(const told_group *group, int call, int peer, int tag) {
     if (!is_message(call))
         return group->channel;

@@ -97,7 +97,7 @@ sl_probe_file sl_file_head_read(const sl_file_head *head, size_t bytes, uint32_t
 
 /* ---- files ---- */
 
-/* folder/name, with `ending` behind it; 0, or -1 with errno. */
+/* folder/name followed by `ending`; 0, or -1 with errno. */
 static int path_of(char *path, size_t size, const char *folder, const char *name, const char *ending) {
     int length = snprintf(path, size, "%s/%s%s", folder, name, ending);
     if (length > 0 && (size_t)length < size)

@@ -37,7 +37,7 @@ static sl_time patience(const round *r, sl_time usual) {
     return left < STEP_MIN ? STEP_MIN : left < usual ? left : usual;
 }
 
-/* Where the rank runs, to meet what it meets. */
+/* Moves to the rank's place, for the same conditions. */
 static void go_to_rank(round *r) {
     if (r->request->pid > 0)
         sl_join_process(r->request->pid, r->result->joined, sizeof r->result->joined);
@@ -56,7 +56,7 @@ static sl_status introduce(round *r, int rank) {
     size_t size = 0;
     sl_allgather_parts all = {0};
     SL_TRY(sl_wire_listen(r->request->address, &place, &r->listener));
-    go_to_rank(r); /* says which processors these are */
+    go_to_rank(r); /* identifies the processors */
     sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
     come_back(r);
     SL_THEN(status, r->allgather->gather_all(r->allgather->context, words, size, patience(r, ARRIVAL), &all));
@@ -92,7 +92,7 @@ static sl_status list_ends(round *r) {
     return SL_OK;
 }
 
-/* Those whose number is larger have the listener; a connection waits there until it is opened. */
+/* Members with a larger number have the listener; a connection waits there until it is opened. */
 static int connect_all(round *r, sl_time deadline) {
     int awaited = 0, self = r->allgather->self;
     const sl_introduction *of = r->membership->of;

@@ -11,7 +11,7 @@ static int digit_of(char c) {
                                   : -1;
 }
 
-/* text[length] with its %XX decoded into out[size]; 0 when it does not fit or is no such text. */
+/* text[length] with its %XX decoded into out[size]; 0 if it does not fit or is invalid. */
 static int decode(const char *text, size_t length, char *out, size_t size) {
     size_t used = 0;
     for (size_t i = 0; i < length; i++) {

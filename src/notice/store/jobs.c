@@ -14,7 +14,7 @@ typedef struct job_listing {
     size_t count, room;
 } job_listing;
 
-/* slackline:JOB:SIGN...; a job's name may have colons itself, so the last place of the sign counts. */
+/* slackline:JOB:SIGN...; a job's name may contain colons, so the last occurrence of the sign counts. */
 static sl_status add(job_listing *l, const char *key, const char *sign) {
     static const char prefix[] = "slackline:";
     const char *name = key + sizeof prefix - 1, *end = NULL;

@@ -65,7 +65,7 @@ static int64_t in_ms(sl_time time) {
     return time / SL_MS + (time % SL_MS > 0);
 }
 
-/* Asks and frees what the request holds. */
+/* Sends the request and frees it. */
 static sl_status ask(sl_store *store, store_request *r, sl_time patience, redisReply **reply) {
     sl_status status = sl_store_link_ask(&store->link, r->words, r->word, r->size, patience, reply);
     sl_free(r->name);
@@ -154,7 +154,7 @@ static sl_status believe(sl_store *store, const char *name, const void *bytes, s
     return SL_OK;
 }
 
-/* Senders take turns: the search goes on where the last one ended. */
+/* Senders take turns: the search continues where the last one ended. */
 static heard *find_heard(sl_store *store, const char *log, uint64_t sender) {
     for (size_t i = 0; i < store->heards; i++) {
         size_t at = (store->turn + i) % store->heards;
@@ -183,7 +183,7 @@ static sl_status is_new(sl_store *store, const char *log, const sl_seal *seal, i
     return SL_OK;
 }
 
-/* A log that is read from its beginning is read anew. */
+/* Forgets the senders of a log, which is read from its beginning again. */
 static void forget_heard(sl_store *store, const char *log) {
     for (size_t i = store->heards; i-- > 0;)
         if (strcmp(store->heard[i].log, log) == 0) {
@@ -194,7 +194,7 @@ static void forget_heard(sl_store *store, const char *log) {
 
 static sl_status seal_next(sl_store *store, const char *name, const void *bytes, size_t size) {
     store->seal.counter++;
-    if (!store->key[0]) /* the version is told all the same */
+    if (!store->key[0]) /* the version is reported all the same */
         return SL_OK;
     return sl_seal_close(&store->seal, store->key, name, bytes, size);
 }
@@ -262,7 +262,7 @@ sl_status sl_store_claim(sl_store *store, const char *key, const void *bytes, si
     return set(store, key, bytes, size, lasts, 1, won);
 }
 
-/* The seal at the end of a value, where there is one; *size is without it. */
+/* The seal at the end of a value, if any; *size is without it. */
 static const sl_seal *take_off(const char *bytes, size_t *size, sl_seal *seal) {
     if (*size < sizeof *seal || !sl_seal_is(bytes + *size - sizeof *seal, sizeof *seal))
         return NULL;
@@ -340,7 +340,7 @@ static int is_named(const sl_store *store, const redisReply *name, const char *k
            memcmp(name->str, store->prefix, before) == 0 && memcmp(name->str + before, key, strlen(key)) == 0;
 }
 
-/* Removes what one answer to SCAN names. */
+/* Removes the keys in one answer to SCAN. */
 static sl_status remove_all(sl_store *store, const redisReply *names, const char *kept) {
     for (size_t i = 0; item(names, i); i++) {
         redisReply *reply;

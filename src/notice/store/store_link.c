@@ -17,7 +17,7 @@
 #endif
 
 enum { PAUSE_S = 1 };
-#define ANSWER_MAX ((size_t)64 << 20) /* bytes: whoever shares the server could send any number */
+#define ANSWER_MAX ((size_t)64 << 20) /* bytes: other users of the server could send any number */
 
 #if HAS_TLS
 static sl_status open_tls(sl_link *link) {
@@ -102,7 +102,7 @@ static redisReply *exchange_now(redisContext *redis, sl_time deadline, int *late
         if (!sent && (*late = !await(redis, POLLOUT, deadline)))
             return NULL;
     }
-    for (;;) { /* TLS may hold bytes that no poll tells of: wait only when a read brought none */
+    for (;;) { /* TLS may hold bytes that poll does not report: wait only if a read returned none */
         size_t before = redis->reader->len;
         if (before > ANSWER_MAX) {
             snprintf(redis->errstr, sizeof redis->errstr, "an answer of more than %zu MiB", ANSWER_MAX >> 20);
@@ -169,7 +169,7 @@ static redisContext *call_up(const sl_store_address *a, sl_time deadline) {
     redisContext *redis = a->path[0] ? redisConnectUnixWithTimeout(a->path, limit)
                                      : redisConnectWithTimeout(a->host, a->port, limit);
     if (redis && !redis->err) {
-        redisSetTimeout(redis, limit); /* of a handshake; what follows polls */
+        redisSetTimeout(redis, limit); /* of a handshake; the rest polls */
         fcntl(redis->fd, F_SETFD, FD_CLOEXEC);
     }
     return redis;
@@ -197,7 +197,7 @@ static int connect_now(sl_store_link *link, sl_time deadline) {
     return 1;
 }
 
-/* Between two requests nothing comes: what can be read then is the end of the connection. */
+/* Between two requests nothing arrives: anything readable is the end of the connection. */
 static int is_over(const redisContext *redis) {
     struct pollfd file = {.fd = redis->fd, .events = POLLIN};
     return poll(&file, 1, 0) != 0;

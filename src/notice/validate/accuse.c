@@ -223,7 +223,7 @@ static sl_status accuse_host(sl_judge *j, int host, int devices, int links) {
 
 /* ---- all ---- */
 
-/* A host stands for its devices or its links. */
+/* A host replaces its devices or its links. */
 static sl_status accuse_hosts(sl_judge *j, char *devices, char *links) {
     for (int host = 0; host < j->m->hosts; host++) {
         devices[host] = (char)host_by_devices(j->m, host);

@@ -42,7 +42,7 @@ static void close_talk(void *context) {
     SL_FREE(t->early, t->absent, t);
 }
 
-/* Says it, again and again where the store is lost: what is there twice counts once. */
+/* Writes it, repeatedly if the store is lost: a duplicate counts once. */
 static sl_status say(allgather_talk *t, allgather_word what, const void *bytes, size_t size,
                      sl_time deadline) {
     const entry_head top = {.magic = MAGIC, .step = t->step, .member = t->self, .word = (int32_t)what};
@@ -135,7 +135,7 @@ static sl_status hear_more(allgather_talk *t, allgather_step *s, sl_time wait) {
     return SL_OK;
 }
 
-/* Until the step ends: by itself, or because of this member's own word when its patience is over. */
+/* Until the step ends: by itself, or by this member's own entry when its patience runs out. */
 static sl_status listen_until_end(allgather_talk *t, allgather_step *s, sl_time deadline) {
     int said = 0;
     SL_TRY(hear_early(t, s));

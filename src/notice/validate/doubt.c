@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-/* A device that beats the median so far says that the median is not healthy. */
+/* A device this much faster than the median shows that the median is not healthy. */
 #define FAR_FASTER 1.5
 
-/* Nothing to compare with: says so where they disagree. */
+/* Without a comparison: reports devices that disagree. */
 static sl_status doubt_devices(sl_judge *j) {
     const sl_kind *kind = &j->v->kinds.device;
     double least = INFINITY, most = 0;
@@ -47,7 +47,7 @@ static sl_status doubt_refused(sl_judge *j, const sl_measured_link *l) {
     return sl_judge_add(j, &s);
 }
 
-/* Too few links of a kind, or no reference: says so where they disagree. */
+/* Too few links of a kind, or no reference: reports links that disagree. */
 static sl_status doubt_links(sl_judge *j, int kind) {
     const sl_kind *rate = &j->v->kinds.bandwidth[kind];
     double least = INFINITY, most = 0;

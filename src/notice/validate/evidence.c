@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A file of /proc or /sys; these say no size. Empty text where it cannot be read. */
+/* A file of /proc or /sys; these have no size. Empty text if it cannot be read. */
 static const char *read_small(const char *path, char *text, size_t size) {
     size_t used = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -30,7 +30,7 @@ static double read_figure(const char *path) {
     return strtod(read_small(path, text, sizeof text), NULL);
 }
 
-/* ---- where the program's rank is ---- */
+/* ---- the place of the program's rank ---- */
 
 static int group_of(int pid, const char *controller, char *folder, size_t size, size_t *mount) {
     char path[64], groups[4096], *mounts;
@@ -109,7 +109,7 @@ void sl_own_cores(sl_core_set *cores) {
             sl_cores_add(cores, core);
 }
 
-/* ---- what is read before and after ---- */
+/* ---- readings before and after ---- */
 
 typedef struct cpu_moment {
     sl_time wall, own, stopped, pressure;
@@ -371,7 +371,7 @@ void sl_watch_cpu_evidence(const sl_watch_cpu *watch, sl_evidence *e) {
         e->pressure = share(watch->pressure, watch->wall);
     if (watch->busy >= 0)
         e->load = watch->busy / tick / seconds;
-    /* the busiest of one run; below a tenth of a processor it is nobody */
+    /* the busiest of one run; none below a tenth of a processor */
     double load = (double)watch->other.ticks / tick / (seconds / watch->runs);
     if (load > 0.1) {
         e->busiest = watch->other.pid;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #define BEYOND 1.1        /* Falcon's 10 % */
-#define SPREADS 2         /* so many coefficients of variation come on top */
-#define ONCE 0.1          /* what one repeat is taken to vary by, which does not say it */
+#define SPREADS 2         /* plus this many coefficients of variation */
+#define ONCE 0.1          /* assumed variation with one repeat */
 #define LATENCY_MIN 0.1   /* ms */
 #define STOPPED 0.1       /* share of time that a control group was stopped */
 enum { MIN = 3 };         /* members of a kind that can be compared */
@@ -15,7 +15,7 @@ int sl_judge_kind(const sl_measured_link *link) {
     return link->from_host != link->to_host ? SL_LINKS_FAR : SL_LINKS_NEAR;
 }
 
-/* ---- what is expected of a kind ---- */
+/* ---- expected values of a kind ---- */
 
 double sl_judge_median(double *value, int count, int larger_is_better) {
     if (count == 0)
@@ -61,7 +61,7 @@ static void expect_devices(sl_judge *j, const sl_reference *reference) {
     settle(j, &j->v->kinds.device, j->value, count, count, 1, reference ? reference->gflops : 0, median);
 }
 
-/* One figure of the directions of a kind; 0: this direction has none. */
+/* One figure of the directions of a kind; 0: none for this direction. */
 static double figure(const sl_measured_link *link, int latency, int variation) {
     if (latency)
         return link->latency_ms <= 0 ? 0 : variation ? link->latency_cv : link->latency_ms;
@@ -80,7 +80,7 @@ static void expect_links(sl_judge *j, int kind, int latency, double reference) {
     for (int i = 0; i < j->m->links; i++)
         if (sl_judge_kind(&j->m->link[i]) == kind) {
             double value = figure(&j->m->link[i], latency, 0);
-            /* what was cut short is slower than it looks, but counts: the middle must not move away */
+            /* a limited one is slower than it looks, but counts: the median must not move away */
             if (!latency && j->m->link[i].samples > 0 && j->m->link[i].limited)
                 value = j->m->link[i].gb_per_s;
             if (value > 0)
@@ -90,7 +90,7 @@ static void expect_links(sl_judge *j, int kind, int latency, double reference) {
     settle(j, out, j->value, count, links, !latency, reference, median);
 }
 
-/* ---- who is worse ---- */
+/* ---- comparisons ---- */
 
 /* Time without a processor that is not for a quota. */
 static double kept_waiting(const sl_measured_device *d) {
@@ -133,7 +133,7 @@ static void judge_device(sl_judge *j, sl_measured_device *d, double waiting, dou
     d->slow = d->samples > 0 && d->expected > 0 && d->expected > kind->factor * d->gflops &&
               d->expected > BEYOND * d->best && !is_luck(j, d, waiting, rate);
     if (d->samples > 0 && !d->slow && d->evidence.throttled > STOPPED) {
-        /* what it would do in the time that it was stopped */
+        /* its rate without the time in which it was stopped */
         double free = d->gflops / (1 - (d->evidence.throttled < 0.99 ? d->evidence.throttled : 0.99));
         d->expected = d->expected > free ? d->expected : free;
         d->slow = 1;

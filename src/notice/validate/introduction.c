@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- what is said ---- */
+/* ---- introductions ---- */
 
 static void say_host(sl_introduction *words) {
     struct stat space;
@@ -47,7 +47,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wi
     say_host(&words);
     sl_own_cores(&words.cores);
     if (getrandom(&words.token, sizeof words.token, 0) != (ssize_t)sizeof words.token)
-        words.token = (uint64_t)getpid(); /* told to all, never guessed: only a stray must not match */
+        words.token = (uint64_t)getpid(); /* sent to all, never guessed: it only has to exclude strays */
     *size = sizeof words + (size_t)words.links * 2 * sizeof(int32_t);
     sl_status status = sl_alloc(bytes, *size, 1);
     if (status == SL_OK)
@@ -60,7 +60,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wi
     return status;
 }
 
-/* ---- what follows ---- */
+/* ---- derived data ---- */
 
 void sl_membership_free(sl_membership *membership) {
     SL_FREE(membership->of, membership->host, membership->machine, membership->wave);
@@ -93,7 +93,7 @@ static sl_status take_words(const sl_allgather_parts *words, sl_membership *c) {
     return SL_OK;
 }
 
-/* Of several machines where each host says another; what a host does not say is its own. */
+/* Several machines if hosts name different ones; a host that names none is its own. */
 static void name_machines(sl_membership *c) {
     for (int i = 0; i < c->members; i++) {
         c->machine[i] = c->host[i];
@@ -117,7 +117,7 @@ static void name_hosts(sl_membership *c) {
     }
 }
 
-/* Fewer than three suspects would have nobody to be compared with: then all devices are tested. */
+/* Fewer than three suspects would have no comparison: then all devices are tested. */
 enum { COMPARABLE = 3 };
 
 static sl_status make_waves(sl_membership *c) {
@@ -142,7 +142,7 @@ static int member_of(const sl_membership *c, int rank) {
     return -1;
 }
 
-/* Everybody's lists together, as far as their ranks are here; 0: nobody has one. */
+/* All lists together, as far as their ranks are present; 0: there are none. */
 static sl_status given_links(const sl_allgather_parts *words, sl_membership *c, int *given) {
     sl_member_pair *pair = NULL;
     size_t room = 0;
@@ -178,7 +178,7 @@ static int by_rank(const void *left, const void *right) {
                               : (l->member > r->member) - (l->member < r->member);
 }
 
-/* The topology over those who test links, in the order of their ranks. */
+/* The topology over those that test links, in the order of their ranks. */
 static sl_status shaped_links(sl_membership *c) {
     chair *chairs;
     int count = 0, topology = SL_TOPOLOGY_RING;

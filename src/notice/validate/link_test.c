@@ -26,12 +26,12 @@ enum {
     BLOCK_MAX = 64 << 20
 };
 #define PING_TIME (20 * SL_MS)
-#define BLOCK_TIME (20 * SL_MS) /* a block that takes so long is measured well */
+#define BLOCK_TIME (20 * SL_MS) /* a block that takes this long is measured well */
 #define DIRECTION_TIME (60 * SL_MS)
 
 /* ---- round trips ---- */
 
-/* The first byte says whether another follows. */
+/* The first byte indicates whether another follows. */
 static int ping(int file, sl_time limit, sl_time *shortest) {
     char message[PING_BYTES] = {1};
     sl_time begin = sl_now(), deadline = begin + limit;
@@ -52,7 +52,7 @@ static int ping(int file, sl_time limit, sl_time *shortest) {
     return 0;
 }
 
-/* Times what it can see too: from an answer to the next question. */
+/* Times what it sees too: from an answer to the next question. */
 static int pong(int file, sl_time limit, sl_time *shortest) {
     char message[PING_BYTES];
     sl_time deadline = sl_now() + limit + limit / 2, answered = 0;

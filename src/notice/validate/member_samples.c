@@ -74,7 +74,7 @@ static samples_head head_of(const void *bytes) {
     return top;
 }
 
-/* The end of link `pair` and where its samples are; NULL when this member has none. */
+/* The end of link `pair` and the position of its samples; NULL if this member has none. */
 static const char *find_end(const void *bytes, int pair, sl_link_end *end) {
     const samples_head top = head_of(bytes);
     const char *at = (const char *)bytes + sizeof top + (size_t)top.repeats * sizeof(double);
@@ -103,7 +103,7 @@ static void join_device(const sl_allgather_parts *all, int member, double *value
     d->best = top.repeats > 0 ? value[top.repeats - 1] : 0; /* sorted by now */
 }
 
-/* Samples of one figure: what arrived at `at`; latency 1: round trips. */
+/* Samples of one figure, from the bytes at `at`: bandwidth; latency 1: round trips. */
 static int collect(const char *at, int repeats, int latency, double *value, int *limited, int *nothing) {
     int count = 0;
     for (int i = 0; i < repeats; i++) {
@@ -166,7 +166,7 @@ static void join_links(const sl_allgather_parts *all, sl_round_result *r, double
     }
 }
 
-/* Who is not there, and what the hosts are called. */
+/* The missing members, and the hosts' names. */
 static void name_all(const sl_allgather_parts *all, sl_round_result *r) {
     r->reports = -1;
     for (int i = 0; i < r->membership.members; i++) {

@@ -38,7 +38,7 @@ sl_status sl_passes_ring(int members, sl_passes *passes) {
     SL_TRY(sl_alloc(&passes->pair, (size_t)(members > 0 ? members : 0), sizeof *passes->pair));
     for (int i = 0; i + 1 < members; i++)
         add(passes, i, i + 1, i % 2);
-    if (members > 2) /* the last link of an odd ring has a neighbour in either pass */
+    if (members > 2) /* the last link of an odd ring has a neighbor in either pass */
         add(passes, members - 1, 0, members % 2 ? 2 : 1);
     return settle(passes, 3);
 }
@@ -61,7 +61,7 @@ sl_status sl_passes_tree(int members, sl_passes *passes) {
 
 typedef struct colouring {
     sl_passes *passes;
-    int *at; /* [members][colours]: 1 + the pair of that colour at the member; 0: none */
+    int *at; /* [members][colors]: 1 + the pair of that color at the member; 0: none */
     int colours, used;
 } colouring;
 
@@ -83,7 +83,7 @@ static int free_at_both(const colouring *c, int a, int b) {
     return -1;
 }
 
-/* Where the path of colours first, second, first, ... from `member` ends. */
+/* The end of the path of colors first, second, first, ... from `member`. */
 static int path_end(const colouring *c, int member, int first, int second) {
     for (int colour = first;; colour = colour == first ? second : first) {
         int pair = *slot(c, member, colour);
@@ -94,7 +94,7 @@ static int path_end(const colouring *c, int member, int first, int second) {
     }
 }
 
-/* Swaps the two colours along that path. */
+/* Swaps the two colors along that path. */
 static void turn_over(colouring *c, int member, int first, int second) {
     int colour = first, pair = *slot(c, member, colour);
     *slot(c, member, colour) = 0;
@@ -102,7 +102,7 @@ static void turn_over(colouring *c, int member, int first, int second) {
         sl_member_pair *p = &c->passes->pair[pair - 1];
         int other = colour == first ? second : first;
         int far = p->a == member ? p->b : p->a;
-        int next = *slot(c, far, other); /* has this pair's new colour now; takes the old one next */
+        int next = *slot(c, far, other); /* has this pair's new color now; takes the old one next */
         *slot(c, far, colour) = 0;
         p->pass = other;
         *slot(c, member, other) = pair;
@@ -143,7 +143,7 @@ static sl_status busiest(int members, const sl_passes *passes, int *most) {
     return SL_OK;
 }
 
-/* A pair finds a colour among 2 * most - 1: each end has at most most - 1 other links. */
+/* A pair finds a color among 2 * most - 1: each end has at most most - 1 other links. */
 static sl_status colour_all(int members, sl_passes *passes) {
     colouring c = {.passes = passes};
     int most;

@@ -98,7 +98,7 @@ static json_t *report_json(const sl_round_result *r, const sl_verdicts *v) {
 
 /* ---- text ---- */
 
-/* A figure of what is expected, in percent; "-" where that is not known. */
+/* A share of the expected value, in percent; "-" if unknown. */
 static const char *percent(double value, double of, char text[16]) {
     if (value > 0 && of > 0)
         snprintf(text, 16, "%.0f%%", 100 * value / of);

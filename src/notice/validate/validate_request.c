@@ -67,7 +67,7 @@ static const sl_option options[] = {
     SL_OPTION("result", TEXT, sl_validate_request, result),
     SL_OPTIONS_END};
 
-/* A member says who it is, and whether its device is suspect. */
+/* A member gives its identity, and whether its device is suspect. */
 static sl_status check_member(sl_validate_request *r) {
     if (!r->join[0]) {
         if (r->key[0] || r->job || r->round || r->member >= 0 || r->members || r->rank >= 0 || r->pid)

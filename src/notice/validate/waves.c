@@ -1,7 +1,7 @@
 #include "notice/validate/waves.h"
 #include "base/memory.h"
 
-/* A wave of one host: who has which processor, 1 + member; 0: nobody. */
+/* A wave of one host: the member on each processor, 1 + member; 0: none. */
 typedef struct seats {
     int owner[SL_CORES];
 } seats;

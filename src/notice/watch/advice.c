@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT_ONCE (100 * SL_MS) /* what costs no more is not waited for */
+#define AT_ONCE (100 * SL_MS) /* cheaper actions need no wait */
 
 sl_advice_offer sl_advice_offer_defaults(void) {
     return (sl_advice_offer){.cost_s = {-1, -1, 5, 60, 1800}, .microbatches = 8};
@@ -72,7 +72,7 @@ int sl_advice_lasts(const sl_advice *a, int id, sl_incident_view *view) {
 
 /* ---- reports ---- */
 
-/* A component keeps its id for good; where there are too many, those that are well give theirs away. */
+/* A component keeps its id for good; if there are too many, those that have recovered give theirs away. */
 static int id_for(sl_advice *a, const sl_suspect *slow) {
     sl_incident_view view;
     int free_id = -1, well = -1;
@@ -89,7 +89,7 @@ static int id_for(sl_advice *a, const sl_suspect *slow) {
     return id;
 }
 
-/* Neither work that has grown nor what nobody can tell is a part that anything can be done about. */
+/* Neither a grown workload nor an unknown component is a part that an action can help. */
 static int is_part(const sl_suspect *s) {
     return s->component == SL_COMPONENT_DEVICE || s->component == SL_COMPONENT_HOST ||
            s->component == SL_COMPONENT_LINK || s->component == SL_COMPONENT_GROUP;
@@ -138,7 +138,7 @@ static sl_status report_verdicts(sl_advice *a, sl_time now, const sl_status_view
     return SL_OK;
 }
 
-/* What comes again after healthy iterations is told again. */
+/* A slowdown that returns after healthy iterations is reported again. */
 static void forget_what_was_told(sl_advice *a) {
     for (int id = 0; id < SL_ADVICE_COMPONENTS; id++)
         a->component[id].planned = a->component[id].called = a->component[id].named = 0;
@@ -167,7 +167,7 @@ static void tell(const sl_advice *a, sl_event *event, sl_time told) {
         a->config.tell(a->config.context, event);
 }
 
-/* Nobody carries it out: whether one of its incidents has not been told of it. */
+/* No program carries it out: whether one of its incidents has not been reported with it. */
 static int is_news(sl_advice *a, const sl_orchestrator_action *action) {
     int news = 0, called = (int)action->strategy + 1;
     for (int i = 0; i < action->count; i++) {
@@ -192,7 +192,7 @@ static sl_status act(sl_advice *a, sl_time now, sl_time told, const sl_orchestra
     return SL_OK;
 }
 
-/* Once, and again when another strategy is to come next; other numbers alone are no news. */
+/* Once, and again if the next strategy changes; other numbers alone are not reported. */
 static void tell_plans(sl_advice *a, sl_time told) {
     for (int id = 0; id < SL_ADVICE_COMPONENTS; id++) {
         sl_advice_component *c = &a->component[id];
@@ -237,13 +237,13 @@ sl_status sl_advice_view(sl_advice *a, sl_time now, sl_time told, const sl_statu
         return SL_OK;
     if (view && view->iteration > a->iteration)
         a->iteration = (int)view->iteration;
-    if (a->acting && !a->action.undo) /* what is seen now is neither before nor after it */
+    if (a->acting && !a->action.undo) /* the current state is neither before nor after it */
         return SL_OK;
     if (view && view->slow && view->verdicts > 0)
         SL_TRY(report_verdicts(a, now, view));
     if (view && !view->slow && a->slow)
         forget_what_was_told(a);
-    if (view && (!view->slow || view->verdicts > 0)) { /* what is slow is known */
+    if (view && (!view->slow || view->verdicts > 0)) { /* the slow component is known */
         program = program_of(a, view);
         seen.unknown = &program;
     }

@@ -22,9 +22,9 @@ struct sl_advising {
     sl_event held[HELD]; /* for the hook, until the view that goes with them is here */
     int helds;
     sl_time began;
-    sl_time event_time, event_seen; /* an event's time, and when it was seen: what events bear next */
-    int failing;                    /* the last call has failed, and that was said */
-    char said[256];                 /* the last trouble, which is not said again and again */
+    sl_time event_time, event_seen; /* an event's time, and when it was seen: basis of later events' times */
+    int failing;                    /* the last call failed, and that was reported */
+    char said[256];                 /* the last trouble, to report it once */
 };
 
 /* ---- the program of --on-event: the event goes to its standard input as JSON, the main fields into its
@@ -54,12 +54,12 @@ static void clear(variables *v) {
         sl_free(v->line[i]);
 }
 
-/* Whether an event of this kind is one that the program is called for by itself: onset, verdict, relief. */
+/* Whether the program is called for an event of this kind: onset, verdict, relief. */
 static int wants(sl_event_kind kind) {
     return kind == SL_EVENT_ONSET || kind == SL_EVENT_VERDICT || kind == SL_EVENT_RELIEF;
 }
 
-/* What every call is told. */
+/* The content of every call. */
 static json_t *describe(const sl_advising *a, const sl_event *event, variables *v) {
     const sl_advising_config *c = &a->config;
     const sl_status_view *view = &a->view;
@@ -67,7 +67,7 @@ static json_t *describe(const sl_advising *a, const sl_event *event, variables *
     if (!object)
         return NULL;
     json_object_set_new(object, "job", json_string(c->job));
-    json_object_set_new(object, "directory", json_string(c->directory)); /* null where it is not UTF-8 */
+    json_object_set_new(object, "directory", json_string(c->directory)); /* null if it is not UTF-8 */
     json_object_set_new(object, "status", sl_words_status_json(view));
     set(v, "SLACKLINE_EVENT=%s", sl_event_names[event->kind].name);
     set(v, "SLACKLINE_TIME_S=%.3f", (double)event->time / 1e9);
@@ -152,7 +152,7 @@ static sl_time now(const sl_advising *a) {
     return sl_now() - a->began;
 }
 
-/* Events bear times since the controller's start. */
+/* Events have times since the controller's start. */
 static sl_time told(const sl_advising *a) {
     return a->event_time + (now(a) - a->event_seen);
 }
@@ -258,7 +258,7 @@ void sl_advising_close(sl_advising *a) {
     sl_free(a);
 }
 
-/* An event is said before the view that it belongs to; the hook is told both. */
+/* An event comes before its view; the hook gets both. */
 static void pass_on(sl_advising *a) {
     for (int i = 0; i < a->helds; i++)
         check(a, call_for_event(a, &a->held[i]));

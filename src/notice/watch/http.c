@@ -16,7 +16,7 @@ struct sl_http {
     json_t *advice; /* NULL: none */
 };
 
-/* ---- what is told ---- */
+/* ---- served content ---- */
 
 static void put_metrics(FILE *out, void *context) {
     const sl_http *http = context;

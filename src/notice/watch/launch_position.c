@@ -29,7 +29,7 @@ static int number_of(const char *const *names) {
     return -1;
 }
 
-/* Only what may stand in a file's name and between the colons of a key. */
+/* Only characters allowed in a file's name and between the colons of a key. */
 static void clean(char *text) {
     for (; *text; text++)
         if (!isalnum((unsigned char)*text) && *text != '.' && *text != '-' && *text != '_')
@@ -52,7 +52,7 @@ static uint64_t hash_of(const char *text) {
     return hash;
 }
 
-/* The value behind `option` in the command line of the parent, in text[size]; "" when there is none. */
+/* The value after `option` in the command line of the parent, in text[size]; "" if there is none. */
 static void parent_says(const char *option, char *text, size_t size) {
     char path[64], *content;
     size_t bytes;
@@ -81,7 +81,7 @@ static void name_by_folder(const char *directory, sl_launch_position *place) {
     snprintf(place->local, sizeof place->local, "-%d", (int)getppid());
 }
 
-/* Open MPI counts its jobs anew with every mpirun; where that is asked makes the name the only one. */
+/* Open MPI restarts its job numbers with every mpirun; the address of its server makes the name unique. */
 static void name_by_pmix(const char *name, sl_launch_position *place) {
     const char *uri = text_of("OMPI_MCA_orte_hnp_uri");
     snprintf(place->job, sizeof place->job, uri ? "%.50s-%08x" : "%.50s", name,

@@ -75,13 +75,13 @@ static char *sl_standing_text(const sl_controller *controller, const char *job, 
 
 #define REPORTED_LASTS (60 * SL_SECOND)
 #define MEET_LIMIT (30 * SL_SECOND)
-#define LONGEST_SLEEP (SL_SECOND / 2) /* to see what nobody wakes for */
+#define LONGEST_SLEEP (SL_SECOND / 2) /* for changes without a wake-up */
 #define SHORTEST_SLEEP SL_MS
-#define EVENTS_WAIT 1024 /* for the other thread: what comes then is lost there */
+#define EVENTS_WAIT 1024 /* for the other thread: later ones are lost there */
 #define VIEW_EVERY (100 * SL_MS)
 #define TELL_EVERY (250 * SL_MS)
 #define STANDING_EVERY SL_SECOND
-#define STANDING_SHARE 100 /* times what it takes, at least: a hundredth of a core for jobs of any size */
+#define STANDING_SHARE 100 /* times its own cost, at least: a hundredth of a core for jobs of any size */
 
 typedef struct queued_notice {
     struct queued_notice *next;
@@ -96,7 +96,7 @@ struct sl_noticing {
 
     _Atomic int exit_code; /* of the program; -1: not known. Written once by the first thread */
 
-    pthread_mutex_t lock; /* of what is below: notes are written by the thread and taken by the first one */
+    pthread_mutex_t lock; /* of the members below: the thread writes notes, the first thread takes them */
     queued_notice *first, *last;
     int events;                   /* notes of that kind that wait */
     queued_notice *passed, *passed_last; /* events of the first thread, taken by the thread */
@@ -107,10 +107,10 @@ struct sl_noticing {
     sl_agent *agent;
     sl_controller *controller;
     int seated;
-    int other_version, strangers; /* were said */
-    int unread;                   /* said that calls cannot be read */
+    int other_version, strangers; /* were reported */
+    int unread;                   /* reported that calls cannot be read */
     sl_time view_next, tell_next, standing_next;
-    char *standing; /* as it was said last */
+    char *standing; /* as last reported */
     sl_status_view shown;
 };
 
@@ -232,7 +232,7 @@ static void on_event(void *context, const sl_event *event) {
         sl_told_event_put(n->own_store, event);
 }
 
-/* What the first thread has said itself. */
+/* Events of the first thread. */
 static void tell_passed(sl_noticing *n) {
     pthread_mutex_lock(&n->lock);
     queued_notice *q = n->passed;
@@ -248,7 +248,7 @@ static void tell_passed(sl_noticing *n) {
     }
 }
 
-/* Ten times a second, and at once when the state or what is suspected has changed. */
+/* Ten times per second, and at once when the state or the suspects have changed. */
 static void say_view(sl_noticing *n, sl_time now, int last) {
     const sl_status_view *v = sl_controller_status(n->controller);
     int grave = v->phase != n->shown.phase || v->slow != n->shown.slow || v->suspects != n->shown.suspects ||
@@ -261,7 +261,7 @@ static void say_view(sl_noticing *n, sl_time now, int last) {
     say(n, &note);
 }
 
-/* The same for those who look at the store; what is not said again for long is no longer so. */
+/* The same for viewers of the store; a status that is not renewed expires. */
 static void tell_view(sl_noticing *n, sl_time now, int last) {
     if (!n->seated || (!last && now < n->tell_next))
         return;
@@ -269,7 +269,7 @@ static void tell_view(sl_noticing *n, sl_time now, int last) {
     sl_told_status_put(n->own_store, &n->shown, n->config.program);
 }
 
-/* How each rank and link stands, for whoever looks at the folder; where it is another than it was. */
+/* The state of each rank and link, for viewers of the folder; if it has changed. */
 static void say_standing(sl_noticing *n, sl_time now, int last) {
     if (!n->seated || (!last && now < n->standing_next))
         return;
@@ -339,7 +339,7 @@ static int is_reported(sl_noticing *n) {
     return is;
 }
 
-/* What the program did last is read and said; nothing of the job stays in a server that outlives it. */
+/* Reads and reports the program's last calls; removes the job from a server that outlives it. */
 static sl_status end_of_job(sl_noticing *n) {
     sl_time wake;
     SL_TRY(step(n, &wake));
@@ -349,7 +349,7 @@ static sl_status end_of_job(sl_noticing *n) {
     say_standing(n, sl_now(), 1);
     tell_passed(n);
     tell_view(n, 0, 1);
-    if (n->seated) /* before the rest goes, so that who writes after that knows that it has to go, too */
+    if (n->seated) /* before the rest goes, so that a later writer knows to remove its data, too */
         sl_told_end_put(n->own_store, atomic_load(&n->exit_code), REPORTED_LASTS);
     if (n->seated || is_reported(n))
         (void)sl_store_forget(n->own_store, SL_TOLD_END);
@@ -453,7 +453,7 @@ void sl_noticing_close(sl_noticing *n) {
     while (sl_noticing_take(n, &note))
         free(note.standing);
     n->seated = 0;
-    tell_passed(n); /* what is left is dropped */
+    tell_passed(n); /* the rest is dropped */
     free(n->standing);
     close(n->file);
     pthread_mutex_destroy(&n->lock);

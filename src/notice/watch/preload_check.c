@@ -1,4 +1,4 @@
-/* What keeps the probe out of a program, from the file's first bytes and its mode. */
+/* Obstacles to the probe in a program, from the file's first bytes and its mode. */
 #include "base/find.h"
 #include "notice/watch/watched_program.h"
 
@@ -30,7 +30,7 @@ static int is_dynamic(int file, const Elf64_Ehdr *head) {
     return 0;
 }
 
-/* The loader of a program with more rights than its caller ignores what is preloaded from elsewhere. */
+/* The loader of a program with more rights than its caller ignores libraries preloaded from elsewhere. */
 static int has_more_rights(int file) {
     struct stat found;
     char capability[64];
@@ -67,7 +67,7 @@ static int interpreter_of(int file, char *path) {
     return name && find(name, path);
 }
 
-/* What keeps the probe out of the file at `path`, NULL: nothing that can be seen. */
+/* The obstacle to the probe in the file at `path`, NULL: none visible. */
 static const char *look_at(char path[PATH_MAX], int deep) {
     char magic[4];
     int file = open(path, O_RDONLY | O_CLOEXEC);

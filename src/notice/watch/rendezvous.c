@@ -103,7 +103,7 @@ static int answers(const char *url, const char *job) {
     return well;
 }
 
-/* One line of redis.url behind the first. */
+/* One line of redis.url after the first. */
 static sl_status take_line(sl_rendezvous *r, const char *line) {
     char version[32], host[64], text[320];
     if (sscanf(line, "slackline %31s %63s", version, host) == 2) {
@@ -121,7 +121,7 @@ static sl_status take_line(sl_rendezvous *r, const char *line) {
     return SL_OK;
 }
 
-/* Takes what redis.url says, if it is this job's. SL_EPEER: the first process is of another version. */
+/* Reads redis.url, if it is this job's. SL_EPEER: the first process is another version. */
 static sl_status look(sl_rendezvous *r) {
     char path[TEXT + 16], *text = NULL, *save = NULL;
     size_t size;

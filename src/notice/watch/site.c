@@ -46,7 +46,7 @@ static void be_member(sl_site *site) {
         ;
 }
 
-/* As the launcher says; others claim later, for one launcher's host may be several nodes. */
+/* As in the launcher's environment; others claim later, because one launcher's host may be several nodes. */
 static int is_first(const sl_launch_position *place) {
     return place->local_rank == 0 || place->rank == 0;
 }

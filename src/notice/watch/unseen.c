@@ -19,7 +19,7 @@ static void take(sl_unseen *u, const char *line) {
     u->processes[place]++;
 }
 
-/* As much of a line as there is room for, without what a terminal would take for more than words. */
+/* As much of a line as fits, without characters that a terminal would interpret. */
 static void take_lines(sl_unseen *u, char *content) {
     for (char *next, *line = content; *line; line = next) {
         size_t length = strcspn(line, "\n");

@@ -28,7 +28,7 @@
 #define TICK (SL_SECOND / 2)
 #define LINGER (5 * SL_SECOND) /* for the other ranks of the node */
 #define LINGER_LOOK (20 * SL_MS)
-#define HOOK_LINGER (5 * SL_SECOND) /* for calls that go on or wait when the program has ended */
+#define HOOK_LINGER (5 * SL_SECOND) /* for calls under way or waiting when the program has ended */
 #define CLAIM_EVERY (SL_SECOND / 2) /* later than the first rank of a node */
 enum { CLAIMS = 4 };
 
@@ -39,7 +39,7 @@ static const char no_calls[] =
 typedef struct watching {
     const sl_watch_request *request;
     char directory[3072], record[3200];
-    char untold[512]; /* what keeps the probe out; "" */
+    char untold[512]; /* the obstacle to the probe; "" */
     sl_launch_position place;
     sl_site site;
     sl_rendezvous rendezvous;
@@ -51,23 +51,23 @@ typedef struct watching {
     sl_noticing *noticing; /* NULL: another of this node is its agent */
     int claims;            /* tries to become the agent after all */
     int met;               /* the store has answered once */
-    int done, calls;       /* it has said its last; it saw calls */
+    int done, calls;       /* it has sent its last note; it saw calls */
 
     /* while it has the seat, or outside of a launcher */
     int seated;
     sl_launch_folder folder; /* DIRECTORY, locked; lock -1: not open */
-    sl_writer *writer;       /* of all files in DIRECTORY: no disk keeps this thread from the program */
+    sl_writer *writer;       /* of all files in DIRECTORY: no disk delays this thread */
     sl_http *http;
     sl_view view;
     sl_watch_report report;
     sl_status_view last;
     sl_advising *advising; /* NULL: none */
-    sl_time concluded;     /* when the program had ended and everything was said; 0: not yet */
+    sl_time concluded;     /* when the program had ended and everything was reported; 0: not yet */
 } watching;
 
 /* ---- before the program ---- */
 
-/* The URL alone: nobody needs to answer yet. */
+/* Only the URL: no answer is needed yet. */
 static sl_status check_url(const watching *w) {
     sl_store *store = NULL;
     if (!w->request->redis)
@@ -77,7 +77,8 @@ static sl_status check_url(const watching *w) {
     return status;
 }
 
-/* What an agent needs. Outside of a launcher the folder is locked at once, inside by who gets the seat. */
+/* Prepares what an agent needs. Outside of a launcher the folder is locked at once, inside by the process
+ * that gets the seat. */
 static sl_status prepare_agent(watching *w) {
     SL_TRY(sl_directory_make(w->directory));
     if (access(w->directory, W_OK | X_OK) != 0)
@@ -101,7 +102,7 @@ static void block_signals(sigset_t *heard) {
     sigprocmask(SIG_BLOCK, &blocked, NULL);
 }
 
-/* ---- the seat: what the job's controller says is kept and shown here ---- */
+/* ---- the seat: the output of the job's controller is kept and shown here ---- */
 
 static void open_http(watching *w) {
     const sl_watch_request *r = w->request;
@@ -144,7 +145,7 @@ static void write_event(watching *w, const sl_event *event) {
     (void)sl_watch_report_event(&w->report, event);
 }
 
-/* What the advice has to say goes where the controller's events go. */
+/* Events of the advice go where the controller's events go. */
 static void on_advice(void *context, const sl_event *event) {
     watching *w = context;
     write_event(w, event);
@@ -184,7 +185,7 @@ static void take_seat(watching *w, int first) {
     open_advising(w);
 }
 
-/* What those see who look at the folder while the program runs, and afterwards. */
+/* The data for viewers of the folder, during the run and afterwards. */
 static void keep_standing(watching *w, char *text) {
     if (w->seated || !w->place.inside)
         put(w, "watch.json", SL_WRITER_RENEW, text);
@@ -203,7 +204,7 @@ static void leave_seat(watching *w) {
 
 static void keep_decisions(watching *w) {
     char *text = NULL;
-    put(w, "decisions.txt", SL_WRITER_REMOVE, ""); /* what an earlier watch has decided */
+    put(w, "decisions.txt", SL_WRITER_REMOVE, ""); /* decisions of an earlier watch */
     if (w->advising && sl_advice_text(sl_advising_advice(w->advising), &text) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
     if (text)
@@ -225,7 +226,7 @@ static void keep_report(watching *w) {
     free(json);
 }
 
-/* The program has ended, and everything is said; calls of the hook that go on get a little time. */
+/* The program has ended, and everything is reported; calls of the hook under way get a little time. */
 static sl_status conclude(void *context) {
     watching *w = context;
     int speaks = !w->place.inside || w->seated;
@@ -248,7 +249,7 @@ static sl_status conclude(void *context) {
     return SL_OK;
 }
 
-/* What is advised now is told wherever the view is. */
+/* The current advice goes wherever the view is. */
 static void show_advice(watching *w) {
     char text[128];
     sl_advice_line(sl_advising_advice(w->advising), text, sizeof text);
@@ -259,7 +260,7 @@ static void show_advice(watching *w) {
 
 static void take_event(watching *w, const sl_event *event) {
     if (w->place.inside && !w->seated)
-        return; /* the one in charge says it */
+        return; /* the one in charge reports it */
     write_event(w, event);
     if (w->advising)
         sl_advising_event(w->advising, event);
@@ -355,7 +356,7 @@ static sl_status fetch_program(watching *w) {
 
 static sl_status on_end(void *context, int file) {
     watching *w = context;
-    sl_loop_unwatch(w->loop, file); /* where a debugger holds it, SIGCHLD comes with its release */
+    sl_loop_unwatch(w->loop, file); /* if a debugger holds it, SIGCHLD comes with its release */
     return fetch_program(w);
 }
 
@@ -423,13 +424,13 @@ static sl_status start_noticing(watching *w) {
                                  .program = w->request->command[sl_program_word(w->request->command)],
                                  .hold = w->request->hold,
                                  .validate = can_validate(w)};
-    setenv(SL_LAUNCH_VARIABLE, w->site.directory.path, 1); /* whoever clears up finds what was started here */
+    setenv(SL_LAUNCH_VARIABLE, w->site.directory.path, 1); /* later cleanup finds what was started here */
     SL_TRY(sl_noticing_start(&config, &w->noticing));
     SL_TRY(sl_loop_watch(w->loop, sl_noticing_file(w->noticing), on_notes, w));
     return sl_loop_at(w->loop, sl_now() + TICK, tick, w, NULL);
 }
 
-/* Another rank of the node claims to be its agent until somebody is. */
+/* Another rank of the node claims to be its agent until there is one. */
 static sl_status claim_late(void *context) {
     watching *w = context;
     if (w->program.pid == 0 || w->claims++ == CLAIMS)
@@ -441,7 +442,7 @@ static sl_status claim_late(void *context) {
     return SL_OK;
 }
 
-/* The program runs: from here on trouble is said and not returned. */
+/* The program runs: from here on trouble is reported and not returned. */
 static void attend(watching *w) {
     if (sl_writer_open(SL_WRITER_MAX, &w->writer) != SL_OK)
         sl_view_say(&w->view, "%s; nothing is kept", sl_error_text());
@@ -483,7 +484,7 @@ static sl_status start(watching *w) {
     if (status == SL_OK) {
         pid_t pid = 0;
         status = sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);
-        if (status != SL_OK && w->exit_code >= 126) { /* said as a shell says it, with its exit code */
+        if (status != SL_OK && w->exit_code >= 126) { /* reported as in a shell, with its exit code */
             fprintf(stderr, "slackline: %s\n", sl_error_text());
             status = SL_OK;
         } else if (status == SL_OK)

@@ -83,7 +83,7 @@ void sl_metrics_label(FILE *out, const char *text) {
             fputc(*text, out);
 }
 
-/* Two of the same component would be one series twice, which a reader refuses: the first stands for both. */
+/* Two of the same component would be one series twice, which a reader refuses: the first represents both. */
 static void put_suspects(FILE *out, int number, const sl_suspect *suspect, int count) {
     begin(out, number);
     for (int i = 0; i < count; i++) {

@@ -95,7 +95,7 @@ void sl_watch_report_view(sl_watch_report *r, const sl_status_view *view) {
         r->phase[r->phases - 1].level_ms = view->level_ms;
 }
 
-/* ---- what could not be told ---- */
+/* ---- open questions ---- */
 
 typedef struct notes {
     char text[NOTES][400];

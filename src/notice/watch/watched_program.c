@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Beside the command (a build folder), or where an installation puts libraries. */
+/* The folder of the command (a build folder), or where an installation puts libraries. */
 static const char *const places[] = {"", "/../lib", "/../lib64", ("/../lib/" SL_LIBRARY_FOLDER), NULL};
 
 sl_status sl_program_probe(char **path) {
@@ -42,7 +42,7 @@ sl_status sl_program_preload(const char *probe, const char *folder, char **path)
     return status;
 }
 
-/* `name=value` in place of what the environment says; else behind it. */
+/* `name=value` replaces the variable in the environment; else it is appended. */
 static void put(char **environment, size_t *count, char *line) {
     size_t name = strcspn(line, "=") + 1;
     for (size_t i = 0; i < *count; i++)
@@ -87,7 +87,7 @@ _Noreturn static void become(char *const *command, char *const *environment, int
     _exit(127);
 }
 
-/* The child says over a pipe why it could not become the program; the pipe closes when it has. */
+/* The child reports over a pipe why it could not become the program; the pipe closes when it has. */
 static sl_status start(char *const *command, char *const *environment, pid_t *pid, int *exit_code) {
     int tell[2], error = 0;
     if (pipe2(tell, O_CLOEXEC) != 0 || (*pid = fork()) < 0)
