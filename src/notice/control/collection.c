@@ -25,8 +25,7 @@ static int is_nccl(const sl_call *call) {
     return sl_call_is_nccl(call->call);
 }
 
-/* A rank uses few communicators, which its calls name in turns: recently noted members are not noted again.
- */
+/* A rank uses few communicators, which its calls name in turns: recently noted members are skipped. */
 static sl_status note_member(sl_collection *c, const sl_call *call, int world) {
     size_t lately = c->members < 64 ? c->members : 64;
     if (!is_nccl(call) || call->communicator == 0 || call->rank < 0)

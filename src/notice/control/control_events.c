@@ -24,8 +24,7 @@ void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_s
     sl_event event = blank(c, kind);
     char seen[sizeof event.seen];
     sl_suspect_text(suspect, seen, sizeof seen);
-    sl_event_say(&event, seen, decided, why && !strstr(seen, why) ? why : NULL); /* otherwise already in
-                                                                                    `seen` */
+    sl_event_say(&event, seen, decided, why && !strstr(seen, why) ? why : NULL); /* else in `seen` */
     if (suspect->component == SL_COMPONENT_LINK) {
         event.from = suspect->from;
         event.to = suspect->to;

@@ -2,9 +2,7 @@
 #include "base/memory.h"
 
 #define SHADOW 0.2 /* of a pair's waiting that may stay unexplained in a shadow */
-#define ALIKE                                                                                                \
-    0.8 /* share of what the best pair explains: another pair that explains this much is its rival           \
-         */
+#define ALIKE 0.8  /* of what the best pair explains: another that explains this much is its rival */
 
 static sl_call_pair *pair_of(sl_call_pairs *all, int a, int b) {
     int low = a < b ? a : b, high = a < b ? b : a;

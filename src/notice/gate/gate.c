@@ -20,8 +20,7 @@ static int64_t monotonic(void) {
 void sl_gate_init(sl_gate *gate, int rank, const sl_process_id *process) {
     gate->size = sizeof *gate;
     gate->rank = rank;
-    sl_file_head_write(&gate->head, SL_GATE_MAGIC, SL_GATE_LAYOUT, process); /* last: a process that maps it
-                                                                                early waits */
+    sl_file_head_write(&gate->head, SL_GATE_MAGIC, SL_GATE_LAYOUT, process); /* last: early readers wait */
 }
 
 int sl_gate_use_barriers(sl_gate *gate) {

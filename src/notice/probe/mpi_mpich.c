@@ -1,5 +1,4 @@
-/* MPICH and the libraries with its binary interface (MVAPICH, Intel MPI, Cray MPICH): handles are integers.
- */
+/* MPICH and libraries with its binary interface (MVAPICH, Intel MPI, Cray MPICH): handles are integers. */
 #define SL_FAMILY SL_FAMILY_MPICH
 #define SL_WRAPPERS sl_wrappers_mpich
 #define SL_HANDLE int

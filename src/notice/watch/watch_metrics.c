@@ -20,7 +20,7 @@
     X(RELIEFS, "slackline_reliefs_total", "counter", "times that iterations recovered") \
     X(SUSPECT, "slackline_suspect", "gauge", "1 for each component that the profile points at") \
     X(VERDICT, "slackline_verdict", "gauge", "1 for each component that was found slow") \
-    X(HOLDS, "slackline_holds_total", "counter", "times that the job was to be held") \
+    X(HOLDS, "slackline_holds_total", "counter", "attempts to hold the job") \
     X(CLOSED, "slackline_holds_closed_total", "counter", "holds that closed") \
     X(HELD, "slackline_held_seconds_total", "counter", "time that the job was held") \
     X(CALLS, "slackline_calls_total", "counter", "records of calls that were read") \
