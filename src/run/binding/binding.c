@@ -22,8 +22,7 @@ sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage) {
     return held ? held->model : NULL;
 }
 
-/* What the model has its tensor ranks add and compare. Scratch grows in the first iteration and then stays.
- */
+/* The model's sums and maxima over tensor ranks. Scratch grows in the first iteration and then stays. */
 static sl_status tensor_scratch(sl_binding *b, size_t count, float **scratch) {
     size_t floats = sl_group_scratch(b->groups->tensor, count);
     SL_TRY(sl_grow(&b->tensor_scratch, &b->tensor_capacity, floats, sizeof *b->tensor_scratch));
@@ -45,7 +44,7 @@ static sl_status tensor_max(void *object, float *values, size_t count) {
     return sl_group_max(b->groups->tensor, values, count, scratch);
 }
 
-/* As seen by a tensor rank; `binding` may be NULL where nothing is computed. */
+/* As seen by a tensor rank; `binding` may be NULL if nothing is computed. */
 static void shape_of(const sl_run *run, int tensor, sl_binding *binding, sl_model_config *config) {
     const sl_model_config given = {.kind = (sl_model_kind)run->model.kind,
                                    .layers = run->model.layers,
@@ -71,7 +70,7 @@ static void shape_of(const sl_run *run, int tensor, sl_binding *binding, sl_mode
     *config = sl_model_complete(&given);
 }
 
-/* ZeRO: the moments of the largest share, so that all replicas count alike. */
+/* ZeRO: the moments of the largest share, so that all replicas have the same size. */
 static sl_status add_moments(const sl_run *run, const sl_model_config *config, int stage,
                              sl_model_bytes *all) {
     sl_shares cut;
@@ -86,7 +85,7 @@ static sl_status add_moments(const sl_run *run, const sl_model_config *config, i
     return SL_OK;
 }
 
-/* What the stages of a rank take together, and the blocks of memory that all of them use. */
+/* The memory of all stages of a rank together, and the block sizes that all of them use. */
 static sl_status measure(const sl_run *run, const sl_model_config *config, sl_device *device, int rank,
                          sl_model_bytes *all) {
     sl_problem shape = sl_run_shape(run);
@@ -106,7 +105,7 @@ static sl_status measure(const sl_run *run, const sl_model_config *config, sl_de
     return SL_OK;
 }
 
-/* `auto` is a number by now, unless this process is alone and nobody has asked what it has. */
+/* `auto` is a number by now, unless this process is alone and its cores were not queried. */
 static int threads_of(const sl_run *run) {
     return run->device.threads > 0 ? run->device.threads : 1;
 }
@@ -162,9 +161,9 @@ sl_status sl_binding_open_stages(sl_binding *b) {
     return SL_OK;
 }
 
-/* With a limit, F's blocks and I's come and go as the limit allows: at most as many of each as fit alone.
- * Their two ends of the arena must not meet, so its addresses reach further than what may be in use
- * (arena.h). */
+/* With a limit, F's and I's blocks come and go as the limit allows: at most as many of each as fit alone.
+ * Their two ends of the arena must not meet, so its address range is larger than the memory that may be in
+ * use (arena.h). */
 static void size_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight) {
     size_t both = bytes->forward + bytes->backward, count = (size_t)(in_flight > 1 ? in_flight : 1),
            all = bytes->fixed + count * both, most = (size_t)(b->run->device.memory_mb * 1e6);
@@ -281,7 +280,7 @@ static sl_op_part part_of(const sl_op *op, int parts) {
     return (sl_op_part){.index = op->part, .count = parts};
 }
 
-/* The gradients that the update needs are there until now. */
+/* The gradients that the update needs are valid until now. */
 static sl_status prepare(void *object) {
     sl_held *h = object;
     const sl_binding *b = h->binding;

@@ -1,5 +1,5 @@
-/* The gradient norm over all ranks and the factor that it gives: each rank takes the sums of squares of its
- * blocks as soon as a stage's gradients are whole, and the world puts them together. */
+/* The gradient norm over all ranks and its clip factor: each rank takes the sums of squares of its blocks as
+ * soon as a stage's gradients are complete, and the world combines them. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
 
@@ -18,7 +18,7 @@ static const sl_plot *plot_of(const sl_binding *b, const sl_held *h) {
     return &b->plot[h->stage * b->run->parallel.tensor + b->groups->seat.tensor];
 }
 
-/* Blocks of a held stage whose squares are this rank's to take. */
+/* Number of blocks of a held stage whose squares this rank takes. */
 static size_t count_squares(const sl_binding *b, const sl_held *h) {
     const sl_plot *plot = plot_of(b, h);
     size_t all = 0, from;
@@ -57,7 +57,7 @@ static void take(sl_binding *b, const sl_held *h, int first, int end, int thread
     }
 }
 
-/* A tied embedding's gradient is whole only when the head's accumulator has joined it. */
+/* A tied embedding's gradient is complete only after the head's accumulator has been added. */
 static int joined_later(const sl_binding *b, const sl_held *h) {
     return b->config.tied && h->stage == 0;
 }
@@ -68,7 +68,7 @@ void sl_binding_take_squares(sl_binding *b, sl_held *h, int threads) {
     h->squared = 1;
 }
 
-/* What a rank gave, stage by stage, to where its blocks belong. */
+/* Sorts a rank's data, stage by stage, to the positions of its blocks. */
 static const double *sort_rank(sl_binding *b, sl_run_position seat, const double *from) {
     for (int stage = 0; stage < b->stages; stage++) {
         const sl_plot *plot = &b->plot[stage * b->run->parallel.tensor + seat.tensor];

@@ -38,7 +38,7 @@ static int read_before(const sl_data *d, const struct stat *s) {
     return 0;
 }
 
-/* The file's tokens behind those that are there; `size` bytes of content. */
+/* Appends the file's tokens; `size` bytes of content. */
 static sl_status add_tokens(sl_data *d, const char *path, const char *content, size_t size) {
     const size_t width = d->kind == SL_DATA_UINT16 ? 2 : 1, count = size / width;
     if (size == 0)
@@ -66,7 +66,7 @@ static sl_status add_file(sl_data *d, const char *path) {
         return sl_error(SL_EINVAL, "data file '%s': %s", path, strerror(errno));
     if (S_ISDIR(s.st_mode) || read_before(d, &s))
         return SL_OK;
-    if (!S_ISREG(s.st_mode)) /* a device may never end, a pipe gives each rank another part */
+    if (!S_ISREG(s.st_mode)) /* a device may never end; a pipe gives each rank a different part */
         return sl_error(SL_EINVAL, "data file '%s' is no regular file", path);
     SL_TRY(sl_grow(&d->read, &d->file_capacity, d->files + 1, sizeof *d->read));
     d->read[d->files++] = (identity){s.st_dev, s.st_ino};

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where a tensor is read to when this rank holds columns or a share of it. */
+/* Buffers for a tensor if this rank holds columns or a share of it. */
 typedef struct scratch {
     float *full;
     size_t capacity;
@@ -19,7 +19,7 @@ static sl_status read_full(const sl_weights *w, const sl_parameter *p, const cha
                            sl_parameter_full_count(p), out);
 }
 
-/* Rows of a matrix lie together in the file: a rank that holds some of them reads no others. */
+/* Rows of a matrix are contiguous in the file: a rank that holds some of them reads no others. */
 static int holds_rows(const sl_parameter *p) {
     return p->axis == SL_AXIS_ROWS && p->pieces <= 1 && p->rows > 0;
 }
@@ -33,7 +33,7 @@ static sl_status read_rows(const sl_weights *w, const sl_parameter *p, const cha
                            p->count, out);
 }
 
-/* `mine`: where the values of this rank's slice lie; NULL: with ZeRO it holds a share of them. */
+/* `mine`: destination of this rank's slice; NULL: with ZeRO it holds a share of it. */
 static sl_status load_value(const sl_weights *w, sl_binding *b, int stage, int index, const sl_parameter *p,
                             sl_binding_value value, float *mine, scratch *s) {
     static const char *const endings[] = {
@@ -47,7 +47,7 @@ static sl_status load_value(const sl_weights *w, sl_binding *b, int stage, int i
     return sl_binding_place(b, stage, index, value, s->full);
 }
 
-/* The copy of the embedding that a tied head has, by the embedding's name. */
+/* A tied head's copy of the embedding, by the embedding's name. */
 static sl_status load_head(const sl_weights *w, sl_binding *b, sl_model_stage *model, scratch *s) {
     const sl_parameter *head = sl_model_head(model), *embedding = sl_model_embedding(model);
     if (!head || (embedding && embedding->weight == head->weight))
@@ -100,8 +100,8 @@ static sl_status load_sealed(const char *path, uint64_t seal, int stages, sl_bin
     return status;
 }
 
-/* It was whole for rank 0 just now: what is wrong here is no wrong request, and another attempt may find
- * better. */
+/* It was complete for rank 0 just now: so an error here is not a wrong request, and another attempt may
+ * succeed. */
 sl_status sl_load_checkpoint(const char *path, uint64_t seal, int stages, sl_binding *binding) {
     sl_status status = load_sealed(path, seal, stages, binding);
     return status == SL_EINVAL ? SL_ESYS : status;
@@ -125,7 +125,7 @@ static int is_buffer_or_head(const char *name) {
     return is_buffer(name) || strcmp(name, HEAD) == 0;
 }
 
-/* The whole model's list, so that all ranks say the same. */
+/* The whole model's list, so that all ranks report the same. */
 static sl_status list_all(const sl_model_config *shape, int stages, sl_parameter **list, int *count) {
     sl_model_config config = *shape;
     int all = 0;
@@ -139,8 +139,7 @@ static sl_status list_all(const sl_model_config *shape, int stages, sl_parameter
     return SL_OK;
 }
 
-/* A head that the files hold beside an embedding it is tied to must be that embedding: else another model was
- * meant. */
+/* A tied head in the files must equal the embedding: otherwise another model was meant. */
 static sl_status check_head(const sl_weights *w, const sl_parameter *embedding) {
     size_t columns = (size_t)embedding->columns;
     float *row[2] = {NULL, NULL};

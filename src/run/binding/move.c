@@ -1,5 +1,5 @@
-/* A change of seats: the binding of the new seat takes from the old one of this process what it can use as it
- * is, the rest comes from the process that sat there. */
+/* A change of seats: the binding of the new seat reuses parts of this process's old one; the rest comes from
+ * the seat's previous process. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
 
@@ -8,15 +8,15 @@
 /* Where the state of the new seat comes to. */
 typedef enum reception {
     STAYS,   /* it is there: the stages are handed over */
-    WAITS,   /* to a waiting room, until the old stages have made place for the new ones */
+    WAITS,   /* to a waiting buffer, until the old stages have been freed for the new ones */
     ARRIVES, /* to the new stages, in memory of their own */
 } reception;
 
 typedef struct move {
     sl_binding *old, *next;
     reception reception;
-    int to, from;            /* who sits where this process sat; who sat where it sits now */
-    int gives, takes, stays; /* stages with their weights: are needed there; come from there; nobody moves */
+    int to, from;            /* next process of this one's old seat; previous process of its new seat */
+    int gives, takes, stays; /* stages with their weights: needed there; come from there; do not move */
     sl_block *out, *in;      /* [3 * helds] of the old seat, of the new one */
     char *room;              /* the waiting room */
     size_t room_bytes;
@@ -29,7 +29,7 @@ static int same_slices(sl_run_position a, sl_run_position b) {
     return a.pipeline == b.pipeline && a.tensor == b.tensor;
 }
 
-/* World ranks are seats: the process that sits in this one's old seat has its old world rank. */
+/* World ranks are seats: the next process of this one's old seat has its old world rank. */
 static void find_partners(move *m, const int *was) {
     const sl_run *run = m->next->run;
     sl_run_position before = m->old->groups->seat;
@@ -43,13 +43,13 @@ static void find_partners(move *m, const int *was) {
     m->takes = !same_slices(before, m->next->groups->seat);
 }
 
-/* ZeRO's shares go from seat to seat, whoever has the weights already. */
+/* ZeRO's shares go from seat to seat, even if the weights are already there. */
 static int moves_shares(const move *m) {
     return m->next->run->parallel.zero && !m->stays;
 }
 
-/* The state of a seat in its stages: of each in ascending order weights and moments (`stages`) and a share of
- * the moments (`shares`). Sizes depend on the seat alone. Returns how many blocks. */
+/* The state of a seat in its stages: of each, in ascending order, weights and moments (`stages`) and a share
+ * of the moments (`shares`). Sizes depend only on the seat. Returns the number of blocks. */
 static int list_held(const sl_binding *b, int stages, int shares, sl_block *blocks) {
     int count = 0;
     for (int i = 0; i < b->helds; i++) {
@@ -64,7 +64,7 @@ static int list_held(const sl_binding *b, int stages, int shares, sl_block *bloc
     return count;
 }
 
-/* The same in one piece of memory, for stages that are still to be opened. *bytes: of all of it. */
+/* The same in one piece of memory, for stages that are not open yet. *bytes: of all of it. */
 static sl_status list_waiting(const sl_binding *b, char *memory, int stages, int shares, sl_block *blocks,
                               int *count, size_t *bytes) {
     size_t at = 0, floats;
@@ -95,7 +95,7 @@ static int host_suffices(const move *m) {
     return m->next->hosted <= (m->old->host ? sl_arena_limit(m->old->host) : 0);
 }
 
-/* The whole memory of the old binding, with or without what is in it. */
+/* Takes the whole memory of the old binding, with or without its contents. */
 static void take_memory(move *m) {
     sl_binding *old = m->old, *next = m->next;
     next->limit = old->limit > next->limit ? old->limit : next->limit;
@@ -126,7 +126,7 @@ static sl_status hand_over(move *m) {
     return SL_OK;
 }
 
-/* Free room of the arena, where that is left beside the old stages and beside the new ones. */
+/* Uses free room of the arena, if it is left next to the old and the new stages. */
 static sl_status open_room(move *m) {
     sl_arena *arena = m->old->arena;
     int count;
@@ -135,7 +135,7 @@ static sl_status open_room(move *m) {
     stages = stages > fixed ? stages : fixed;
     if (stages + m->room_bytes <= sl_arena_limit(arena))
         return sl_arena_take(arena, m->room_bytes, SL_ARENA_HIGH, "moving states", &m->room);
-    m->room_on_host = 1; /* in small pages: large ones may have to be made free first, which takes seconds */
+    m->room_on_host = 1; /* in small pages: freeing memory for large ones may take seconds */
     return sl_alloc(&m->room, m->room_bytes, 1);
 }
 
@@ -171,7 +171,7 @@ static sl_status list_in(const move *m, int stages, int shares, int *count) {
     return SL_OK;
 }
 
-/* What this process has already, but not where it is to be. */
+/* Copies data that this process already has, but elsewhere. */
 static sl_status copy_own(const move *m) {
     int shares = m->next->run->parallel.zero && m->stays, count;
     SL_TRY(list_in(m, 1, shares, &count));
@@ -193,7 +193,7 @@ static sl_status exchange(move *m, double *bytes) {
     return sl_group_exchange(m->next->groups->world, m->out, gives, m->to, m->in, takes, m->from);
 }
 
-/* From the waiting room into stages where the old ones were. */
+/* From the waiting buffer into stages in the place of the old ones. */
 static sl_status enter(move *m) {
     int zero = m->next->run->parallel.zero, count;
     sl_binding_close_stages(m->old);

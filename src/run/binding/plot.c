@@ -1,4 +1,4 @@
-/* Where the blocks of all stages are: shares over the replicas, slices over the tensor ranks, and the
+/* Positions of the blocks of all stages: shares over the replicas, slices over the tensor ranks, and the
  * canonical order in which the norm adds their squares. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"

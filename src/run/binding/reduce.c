@@ -35,7 +35,7 @@ static float *values_of(const sl_parameter *p, what side) {
     return side == GRADIENT ? p->gradient : p->weight;
 }
 
-/* Blocks of a share that lie in the chunk which begins `offset` blocks into every share. */
+/* Blocks of a share inside the chunk that begins `offset` blocks into every share. */
 static void span_of(const sl_shares *cut, int share, size_t offset, size_t *begin, size_t *end) {
     *begin = sl_shares_begin(cut, share) + offset;
     *end = sl_shares_begin(cut, share + 1);
@@ -66,13 +66,13 @@ static void unpack(const sl_shares *cut, const sl_parameter *list, what side, in
     }
 }
 
-/* Floats of a chunk of every share: as many as the longest has left. */
+/* Floats of a chunk of every share: at most the rest of the longest. */
 static size_t length_of(size_t longest, size_t offset) {
     return (longest - offset < CHUNK_BLOCKS ? longest - offset : CHUNK_BLOCKS) * SL_NORM_BLOCK;
 }
 
-/* The chunks of a list on their way: of `chunks` so many have been started, have turned (this replica's share
- * is summed, and leaves for the others) and have been taken, in this order. */
+/* The progress of the chunks of a list: of `chunks`, the numbers started, turned (this replica's share is
+ * summed, and is sent to the others) and taken, in this order. */
 typedef struct travel {
     sl_reduce *reduce;
     const sl_shares *cut;
@@ -103,7 +103,7 @@ static sl_status gather(const travel *t, size_t chunk, const float *mine) {
     return sl_group_start_gather(slot->flight, mine, length_in(t, chunk), slot->all);
 }
 
-/* This replica's version of all shares leaves, or of weights its share. */
+/* Sends this replica's version of all shares, or of weights its share. */
 static sl_status start(travel *t) {
     const size_t chunk = t->started++, length = length_in(t, chunk);
     sl_reduce_slot *slot = slot_of(t, chunk);
@@ -141,8 +141,8 @@ static sl_status take(travel *t) {
     return SL_OK;
 }
 
-/* What has come is worked on first, the oldest before others. Another chunk is started when nothing is under
- * way, or nothing has come soon. */
+/* Processes arrived chunks first, the oldest before others. Starts another chunk if none is under way, or
+ * none has arrived soon. */
 static sl_status step(travel *t) {
     sl_group_flight *flight[2];
     sl_time soon = SL_TIME_NEVER;

@@ -16,7 +16,7 @@ struct sl_reducer {
     unsigned char *over;     /* [stages] the rank's: its W is over in this iteration */
     sl_time *ended;          /* [stages] written by the rank before `ready` counts the stage */
     sl_reduction *reduction; /* [stages] written by the thread before `done` counts the stage */
-    /* Stages over the whole run, so that neither word ever goes back. */
+    /* Stages over the whole run, so that neither word ever decreases. */
     _Atomic uint32_t ready; /* the rank; QUIT: no more come */
     _Atomic uint32_t done;  /* the thread; QUIT: one failed */
     uint32_t base;          /* what both were when the iteration began */

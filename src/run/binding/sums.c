@@ -1,5 +1,5 @@
-/* After a stage's last W: its gradients are summed over the replicas, and the tied embedding's two
- * accumulators meet. Both go on beside the ops where MPI lets several threads in. */
+/* After a stage's last W: sums its gradients over the replicas, and joins the tied embedding's two
+ * accumulators. Both run during the ops if MPI allows several threads. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
 
@@ -11,7 +11,7 @@ static int passes_beside(const sl_binding *b) {
     return b->passes && sl_group_threads(b->groups->pipeline);
 }
 
-/* Of the whole batch at its sender; at its receiver a buffer. */
+/* Of the whole batch at its sender; a buffer at its receiver. */
 static float *head_gradient(const sl_binding *b) {
     const sl_held *last = sl_binding_held_of(b, b->stages - 1);
     return last ? last->tied->gradient : b->head;
@@ -27,8 +27,8 @@ static sl_status start_head(sl_binding *b) {
                             sl_binding_rank_of(b, 0), head_gradient(b), head_bytes(b));
 }
 
-/* The sender starts when the accumulator is whole. The receiver, whose thread looks again and again whether
- * the message has come, when it has one microbatch left: by then the last stage has long been done. */
+/* The sender starts when the accumulator is complete. The receiver, whose thread polls for the message,
+ * starts when it has one microbatch left: by then the last stage has long finished. */
 sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
     sl_binding *b = h->binding;
     if (h->left == 0 && b->reducer)
@@ -41,8 +41,8 @@ sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
     return SL_OK;
 }
 
-/* The head's accumulator is summed apart: it meets the embedding's on the first stage, as sums of all
- * replicas (docs/design.md, rule 4). */
+/* The head's accumulator is summed separately: it is added to the embedding's on the first stage, after both
+ * are summed over all replicas (docs/design.md, rule 4). */
 static sl_status sum_replicas(sl_binding *b, const sl_held *h) {
     if (h->tied) {
         SL_TRY(sl_reduce_gradients(&b->reduce, &h->head, h->tied, 1));
@@ -58,7 +58,7 @@ static sl_status sum_stage(void *binding, int index) {
     sl_held *h = &b->held[index];
     if (b->run->parallel.data > 1)
         SL_TRY(sum_replicas(b, h));
-    if (index > 0) /* the last one's are for the rank, which waits for it and has more threads */
+    if (index > 0) /* the rank takes those of the last one: it waits for it and has more threads */
         sl_binding_take_squares(b, h, 1);
     return SL_OK;
 }

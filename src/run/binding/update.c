@@ -1,8 +1,8 @@
-/* The update of the weights that the clip factor allows: each rank makes a stage's right before the stage's
- * first F of the next iteration, while others have begun with it. Stages go in ascending order on every rank,
- * since the first F of one feeds that of a later one: so the collectives in here, ZeRO's gather over the
- * replicas and the tied head's copy of the embedding, are entered alike everywhere, and one of a stage waits
- * for those of earlier stages alone. */
+/* The update of the weights by the clip factor: each rank makes a stage's update right before the stage's
+ * first F of the next iteration, which others may already have begun. Stages go in ascending order on every
+ * rank, since the first F of one feeds that of a later one. So all ranks enter the collectives in here,
+ * ZeRO's gather over the replicas and the tied head's copy of the embedding, in the same order, and one of a
+ * stage waits only for those of earlier stages. */
 #include "run/binding/binding_inside.h"
 
 #include <string.h>
@@ -25,17 +25,16 @@ static sl_status step_stage(sl_binding *b, const sl_held *h) {
     return SL_OK;
 }
 
-/* ZeRO: each replica has updated its share; the weights of the others come back. */
+/* ZeRO: each replica has updated its share; gathers the weights of the others. */
 static sl_status gather_weights(sl_binding *b, const sl_held *h) {
     return b->run->parallel.zero && b->run->parallel.data > 1
                ? sl_reduce_weights(&b->reduce, sl_binding_cut(b, h->stage), h->list)
                : SL_OK;
 }
 
-/* The new weight of the embedding to the head's copy on another rank. The first rank gives it beside its ops
- * where it may. The last one takes it before its first op, whatever that op's stage: were it to wait for the
- * stage's turn, a first rank that cannot give it beside its ops would wait for it, and it for their
- * messages. */
+/* Passes the embedding's new weight to the head's copy on another rank. The first rank sends it during its
+ * ops if it can. The last one receives it before its first op of any stage: if it waited for the stage's
+ * turn, a first rank that cannot send during its ops would wait for it, and it for that rank's messages. */
 static sl_status pass_copy(sl_binding *b) {
     const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
     int from = sl_binding_rank_of(b, 0), to = sl_binding_rank_of(b, b->stages - 1);

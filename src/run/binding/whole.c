@@ -1,5 +1,5 @@
-/* What concerns the whole model: validation by forward passes, the hash of all weights, both handed from rank
- * to rank within replica 0, and from there to the rank that leads. */
+/* Functions on the whole model: validation by forward passes, and the hash of all weights, both passed from
+ * rank to rank within replica 0, and from there to the leader. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
 #include "run/binding/hash.h"
@@ -9,7 +9,7 @@
 
 #define MAX_VALIDATED 32 /* microbatches of held-out text in a validation loss */
 
-/* Stage by stage; the activation that a stage gives lies where the next one of the same rank takes it. */
+/* Stage by stage; a stage's output is in the input buffer of the next one of the same rank. */
 static sl_status evaluate(sl_binding *b, int index, double *loss) {
     size_t bytes =
         (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
@@ -59,8 +59,8 @@ sl_status sl_binding_validate(sl_binding *b, double *loss) {
 
 /* ---- full tensors ---- */
 
-/* What this rank has of a parameter, of its slice: all of it, or with ZeRO the share that the replica updates
- * (of weights everybody has all). */
+/* This rank's part of a parameter's slice: all of it, or with ZeRO the share that the replica updates (every
+ * replica has all of the weights). */
 static float *value_of(const sl_binding *b, const sl_held *h, int index, sl_binding_value value, size_t *at,
                        size_t *piece) {
     const sl_parameter *p = &h->list[index];

@@ -33,7 +33,7 @@ typedef struct entries {
     int count;
 } entries;
 
-/* step-N or step-N.part with N as sl_checkpoint_name writes it; anything else is not ours. */
+/* step-N or step-N.part with N as written by sl_checkpoint_name; any other name is not ours. */
 static int parse_name(const char *name, step_entry *e) {
     char expected[SL_CHECKPOINT_NAME], *end;
     if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9' || strlen(name) >= sizeof e->name)
@@ -105,8 +105,8 @@ sl_status sl_checkpoint_begin(const char *folder, int iteration, char *path) {
     return sl_directory_make(path);
 }
 
-/* Takes the place of a folder of that name in one step, where the file system can; what was there is then
- * under the name that the new one had. */
+/* Replaces a folder of that name in one step, if the file system supports it; the old one then has the name
+ * that the new one had. */
 static sl_status take_place(const char *part, const char *whole) {
     if (rename(part, whole) == 0)
         return SL_OK;
@@ -128,8 +128,7 @@ sl_status sl_checkpoint_publish(const char *folder, int iteration) {
     return sync_folder(folder);
 }
 
-/* Under the name of an unfinished one first, so that half a checkpoint never bears the name of a whole one.
- */
+/* Renames it to an unfinished one first, so that half a checkpoint never has the name of a complete one. */
 static sl_status remove_whole(const char *folder, const char *name) {
     char whole[PATH], part[PATH];
     SL_TRY(join(whole, folder, name, ""));

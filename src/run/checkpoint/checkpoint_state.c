@@ -47,7 +47,7 @@ static json_t *files_json(const sl_checkpoint_state *state) {
     return files;
 }
 
-/* Where the digits of the seal begin; NULL: there is no such place. */
+/* Position of the seal's digits; NULL: not found. */
 static char *find_seal(char *text) {
     char *found = NULL;
     for (char *at = text; (at = strstr(at, SEAL_KEY)) != NULL;)
@@ -107,7 +107,7 @@ static sl_status read_keys(json_t *map, sl_checkpoint_state *state) {
     return SL_OK;
 }
 
-/* The name of a file in the folder itself, nothing that leads out of it. */
+/* Whether it is the name of a file in the folder itself, not a path out of it. */
 static int is_plain(const char *name) {
     return name && name[0] && name[0] != '.' && !strchr(name, '/') &&
            strlen(name) < sizeof((sl_checkpoint_file *)0)->name;
@@ -150,7 +150,7 @@ static sl_status read_root(const json_t *root, sl_checkpoint_state *state) {
     return SL_OK;
 }
 
-/* The seal first: what it does not hold is not looked at. */
+/* The seal first: unsealed text is not read. */
 static sl_status check_seal(char *text, size_t size, uint64_t *value) {
     char digits[SEAL_DIGITS + 1], *seal = strlen(text) == size ? find_seal(text) : NULL;
     if (!seal)

@@ -127,7 +127,7 @@ static sl_status read_metadata(const sl_safetensors *f, json_t *metadata) {
     return SL_OK;
 }
 
-/* What the header says of its tensors' checksums; another program's says nothing. */
+/* The checksums of the tensors in the header; other programs write none. */
 static sl_status read_checksums(sl_safetensors *f) {
     const json_t *metadata = json_object_get(f->header, "__metadata__");
     for (int i = 0; i < f->count && metadata; i++) {
@@ -177,7 +177,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const sl_tensor *)a)->name, ((const sl_tensor *)b)->name);
 }
 
-/* Every byte of the data belongs to one tensor: neither overlaps nor holes hide anything. */
+/* Every byte of the data belongs to one tensor: no overlaps or holes. */
 static sl_status check_cover(sl_safetensors *f) {
     uint64_t at = f->data;
     qsort(f->tensor, (size_t)f->count, sizeof *f->tensor, by_offset);
@@ -195,7 +195,7 @@ static sl_status check_cover(sl_safetensors *f) {
     return SL_OK;
 }
 
-/* One line of what jansson says, whatever bytes stand in the file. */
+/* One line of jansson's message, for any bytes in the file. */
 static sl_status parse_header(sl_safetensors *f, const char *text, size_t length) {
     json_error_t error;
     f->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
@@ -306,7 +306,7 @@ static sl_status check(const sl_safetensors *f, const sl_tensor *t, uint64_t che
                           f->path, t->name, checksum, t->checksum);
 }
 
-/* In pieces; of a sealed tensor all of it, whatever part is wanted. */
+/* Reads in pieces; reads all of a sealed tensor, whichever part is wanted. */
 static sl_status read_pieces(const sl_safetensors *f, const sl_tensor *t, size_t first, size_t count,
                              char *piece, sl_checksum_stream *stream, float *out) {
     size_t at = stream ? 0 : first, end = stream ? t->count : first + count, each = bytes_of(t);

@@ -34,7 +34,7 @@ static int put_checksum(json_t *metadata, const sl_tensor_source *t) {
     return json_object_set_new(metadata, key, json_string(digits));
 }
 
-/* The header's text, spaces behind it up to the alignment; free with free(). */
+/* The header's text, padded with spaces to the alignment; free with free(). */
 static sl_status make_header(const sl_tensor_source *tensors, int count, char **text, uint64_t *data) {
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     uint64_t at = 0;
@@ -74,7 +74,7 @@ static sl_status put(tensor_writer *w, const void *bytes, size_t size) {
     return SL_OK;
 }
 
-/* A disk that is too full says so here. File systems that cannot reserve say nothing and fail later. */
+/* A full disk is detected here. File systems that cannot reserve fail later. */
 static sl_status reserve(tensor_writer *w, uint64_t size) {
     if (size == 0 || fallocate(w->descriptor, 0, 0, (off_t)size) == 0 || errno == EOPNOTSUPP ||
         errno == ENOSYS || errno == EINTR)

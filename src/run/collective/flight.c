@@ -64,7 +64,7 @@ static sl_status post(sl_group_flight *f, const float *data, size_t count, int p
                             &f->request[f->requests++]));
 }
 
-/* Sends what is due, of all flights; *next: when the next one is. */
+/* Sends the due messages of all flights; *next: due time of the next one. */
 static sl_status let_through(sl_group *group, sl_time *next) {
     int kept = 0;
     sl_time now = group->holds ? sl_now() : 0;

@@ -11,7 +11,7 @@
 #define YIELDS 200                /* tests of a short wait before its first nap */
 #define PASS_PIECE ((size_t)1 << 20)
 
-/* A rank that waits gives its core to those that compute: short naps first, then up to 200 us. */
+/* A waiting rank yields its core to those that compute: short naps first, then up to 200 us. */
 void sl_group_nap(sl_group_wait wait, int *rounds, sl_time until) {
     int round = (*rounds)++;
     if (wait == SL_WAIT_SHORT) {
@@ -63,7 +63,7 @@ static sl_status make(MPI_Comm communicator, int threads, sl_group_wait wait, sl
     return status;
 }
 
-/* Each host may have an installation of its own. The size of the words is the same in every version. */
+/* Each host may have its own installation. The size of the text is the same in every version. */
 static sl_status compare_builds(sl_group *group) {
     char mine[SL_BUILD_WORDS] = "", (*all)[SL_BUILD_WORDS];
     size_t bytes = (size_t)sl_group_size(group) * sizeof mine;
@@ -152,9 +152,9 @@ sl_status sl_group_broadcast(sl_group *group, int root, void *data, size_t bytes
     return SL_OK;
 }
 
-/* A large message moves only while both ranks look after it, so between two naps of theirs little would
- * arrive (50 MB in 210 ms instead of 9). Therefore in pieces: once the first has been passed both are there,
- * and nobody naps over the rest. */
+/* A large message moves only while both ranks poll, so little would arrive between two naps (50 MB in 210 ms
+ * instead of 9). Therefore it is sent in pieces: after the first has been passed both ranks are present, and
+ * neither naps during the rest. */
 sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t bytes) {
     if (from == to || (group->rank != from && group->rank != to))
         return SL_OK;
@@ -179,7 +179,7 @@ sl_status sl_group_pass(sl_group *group, int from, int to, void *data, size_t by
 
 /* ---- gathering ---- */
 
-/* Sizes of all ranks into group->sizes, *sum; where it is received it must fit into `capacity`. */
+/* Exchanges the sizes of all ranks into group->sizes, *sum; at a receiver they must fit into `capacity`. */
 static sl_status exchange_sizes(sl_group *group, size_t bytes, size_t capacity, int receives, size_t *sizes,
                                 size_t *sum) {
     uint64_t mine = bytes;

@@ -1,6 +1,6 @@
-/* Memory to one rank and from another at once. Blocks are cut into pieces, of which a few are under way in
- * each direction: a large message moves only while both ranks look after it, and what has come lies where it
- * belongs while the next piece is on its way. */
+/* Sends memory to one rank and receives from another at once. Blocks are cut into pieces, of which a few are
+ * under way in each direction: a large message moves only while both ranks poll, and arrived pieces are
+ * copied to their destination while the next ones are under way. */
 #include "run/collective/group_inside.h"
 
 #define PIECE ((size_t)4 << 20) /* bytes of a message */

@@ -16,7 +16,7 @@ static void take_larger(float *restrict into, const float *restrict other, size_
 
 /* ---- halves ---- */
 
-/* Each rank begins with the one behind it, so that not all turn to the same one at once. */
+/* Each rank starts with its successor, so that not all address the same one at once. */
 static int other(const sl_group *group, int n) {
     return (group->rank + n) % group->size;
 }
@@ -36,7 +36,7 @@ sl_status sl_group_start_sum(sl_group_flight *f, const float *values, size_t cou
     return SL_OK;
 }
 
-/* Everybody's version of this rank's part, joined in ascending rank into the first. */
+/* All ranks' versions of this rank's part, joined in ascending rank into the first. */
 static sl_status finish_joined(sl_group_flight *f, float *out, joiner join) {
     SL_TRY(sl_flight_finish(f));
     for (int r = 0; r < f->group->size; r++) {
@@ -77,7 +77,7 @@ sl_status sl_group_gather_shares(sl_group *group, const float *part, size_t coun
 
 /* ---- whole sums and maxima ---- */
 
-/* Two ranks swap all they have: one exchange, and a + b is b + a. */
+/* Two ranks swap all their data: one exchange, and a + b equals b + a. */
 static sl_status join_two(sl_group *group, float *values, size_t count, float *scratch, joiner join) {
     int peer = 1 - group->rank;
     SL_TRY(sl_flight_receive(group->own, scratch, count, peer, SL_TAG_SUM));
@@ -87,7 +87,7 @@ static sl_status join_two(sl_group *group, float *values, size_t count, float *s
     return SL_OK;
 }
 
-/* scratch: the values padded to size * share, then everybody's version of this rank's share */
+/* scratch: the values padded to size * share, then all ranks' versions of this rank's share */
 static sl_status join_piece(sl_group *group, float *values, size_t count, float *scratch, joiner join) {
     size_t size = (size_t)group->size, share = (count + size - 1) / size;
     if (group->size == 2)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Waits until more than `step` steps have ended. 0: there will be no more. */
+/* Waits until more than `step` steps have ended. 0: no more will come. */
 static int wait_for_step(sl_copier *c, int32_t step) {
     for (;;) {
         uint32_t steps = atomic_load_explicit(&c->steps, memory_order_acquire);

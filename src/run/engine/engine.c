@@ -81,7 +81,7 @@ static sl_status check_tables(const sl_engine *e, const sl_rank_program *mine) {
     return SL_OK;
 }
 
-/* Parts split W by parameter, so each part adds for itself. */
+/* Parts split W by parameter, so each part accumulates separately. */
 static sl_status check_ascending(const sl_rank_program *mine, int rank, int parts, int32_t *last) {
     for (int i = 0; i < mine->steps; i++) {
         const sl_op *op = &mine->step[i].op;

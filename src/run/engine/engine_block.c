@@ -1,7 +1,7 @@
 /* One block: a step, or two that are paired. */
 #include "run/engine/engine_inside.h"
 
-/* What a step takes comes as large as what its stage takes from that side. */
+/* A step's input is as large as its stage's input from that side. */
 static size_t input_bytes(const sl_engine *e, const sl_op *op) {
     const sl_stage *stage = &e->config.stage[op->stage];
     return op->kind == SL_F ? stage->input_bytes : stage->output_bytes;
@@ -62,7 +62,7 @@ static sl_status compute(sl_engine *e, int32_t i) {
     }
 }
 
-/* How long the block is to last; 0 with *paced 0: as long as its arithmetic. */
+/* The pace of the block; 0 with *paced 0: the duration of its arithmetic. */
 static sl_time pace_of(const sl_engine *e, int32_t i, int steps, int *paced) {
     const sl_op *op = &e->mine->step[i].op;
     sl_time whole = e->pace[op->kind][op->stage];
@@ -139,7 +139,7 @@ static void record_update(sl_engine *e, int stage, sl_time start, sl_time end) {
     sl_record_write(e->config.ring, e->config.ring->capacity, &record);
 }
 
-/* Like a block: where ops are paced it begins when the rank is free, not when the thread has woken. */
+/* Like a block: if ops are paced it begins when the rank is free, not when the thread has woken. */
 static sl_status prepare(sl_engine *e, const sl_op *op) {
     const sl_stage *stage = &e->config.stage[op->stage];
     if (op->kind != SL_F || e->prepared[op->stage] || !stage->prepare)

@@ -18,7 +18,7 @@ sl_status sl_pool_take(sl_pool *pool, size_t bytes, int32_t *number) {
     return SL_OK;
 }
 
-/* Cannot fail: room for the number of every buffer is made when the buffer is. */
+/* Cannot fail: space for a buffer's number is allocated with the buffer. */
 void sl_pool_give(sl_pool *pool, int32_t number) {
     pool->idle[pool->idles++] = number;
 }

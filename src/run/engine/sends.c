@@ -1,4 +1,4 @@
-/* Sends under way: their buffers, and what the regimes make of them. */
+/* Sends under way: their buffers, and their handling by the regimes. */
 #include "run/engine/engine_inside.h"
 
 static const sl_message *message_at(const sl_engine *e, int32_t index) {
@@ -29,7 +29,7 @@ static sl_status hand_over(sl_engine *e, int32_t index, sl_time ready) {
                              message->op.kind == SL_F ? stage->output_bytes : stage->input_bytes, ready);
 }
 
-/* The oldest of a way has arrived: its place and its buffer are free. */
+/* The oldest send of a neighbor has arrived: its slot and its buffer are free. */
 static void arrived(sl_engine *e, sl_way *way, const sl_sent *sent) {
     int32_t index = way->message[way->first++];
     const sl_message *message = message_at(e, index);
@@ -96,7 +96,7 @@ typedef struct pending_send {
     sl_time ready;   /* when a place was free */
 } pending_send;
 
-/* Hands over what has a place. The second of two on one way comes behind the first. */
+/* Hands over the sends that have a slot. The second of two in one direction comes after the first. */
 static sl_status hand_over_placed(sl_engine *e, pending_send *p, int count) {
     for (int k = 0; k < count; k++) {
         if (p[k].message < 0)
@@ -111,7 +111,7 @@ static sl_status hand_over_placed(sl_engine *e, pending_send *p, int count) {
     return SL_OK;
 }
 
-/* Each send waits for a place of its own peer; where both of a pair wait, for whichever is free first. */
+/* Each send waits for a slot of its own peer; if both of a pair wait, for the one that is free first. */
 static sl_status issue_in_order(sl_engine *e, pending_send *p, int count) {
     for (;;) {
         SL_TRY(hand_over_placed(e, p, count));

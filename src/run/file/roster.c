@@ -125,7 +125,7 @@ int sl_roster_here(const sl_roster *roster, const char *self) {
 
 /* ---- the file ---- */
 
-/* What ssh said may be no UTF-8, and is cut at a number of bytes. */
+/* ssh's message may not be UTF-8, and is cut at a number of bytes. */
 static json_t *text_object(const char *text) {
     json_t *object = json_string(text);
     char plain[256];

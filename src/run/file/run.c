@@ -128,7 +128,7 @@ static const sl_key run_keys[] = {
     {0}};
 /* clang-format on */
 
-/* What can be understood only when the number of ranks is known (check_run). */
+/* Keys that can be parsed only after the number of ranks is known (check_run). */
 static sl_status leave_for_later(const sl_yaml_node *node, void *object) {
     (void)node;
     (void)object;
@@ -203,7 +203,7 @@ static sl_status parse_rails(const sl_yaml_node *node, void *object) {
     return SL_OK;
 }
 
-/* Whether it fits the replicas and the sum is known only at the end (run_shape). */
+/* The sum and the fit to the replicas are checked at the end (run_shape). */
 static sl_status parse_threads(const sl_yaml_node *node, void *object) {
     sl_run *run = object;
     int64_t value;
@@ -263,7 +263,7 @@ static sl_status check_divided(const sl_document *document, const char *key, int
                                "of %d cannot be divided evenly over parallel.tensor of %d", value, ranks);
 }
 
-/* Tensor ranks share heads and the MLP evenly, the vocabulary as it comes. */
+/* Tensor ranks share heads and the MLP evenly, the vocabulary as evenly as possible. */
 static sl_status check_tensor(const sl_document *document, const sl_run *run, int kv_heads) {
     const int ranks = run->parallel.tensor;
     SL_TRY(check_divided(document, "heads", run->model.heads, ranks));

@@ -4,13 +4,13 @@
 
 #define AT(field) offsetof(reading, field)
 
-/* An item while it is read: how long its lists may be is the run's. */
+/* An item being read: the run determines the lengths of its lists. */
 typedef struct reading {
     sl_run_arrangement item;
     const sl_run *run;
 } reading;
 
-/* A list of `count` whole numbers from `least` on; `each` is what there is one for. */
+/* A list of `count` integers >= `least`; `each` names the unit of an entry. */
 static sl_status read_list(const sl_yaml_node *node, int count, const char *each, int least, int most,
                            int **numbers) {
     int64_t value;
@@ -40,7 +40,7 @@ static sl_status read_seats(const sl_yaml_node *node, void *object) {
     return twice < 0 ? SL_OK : sl_node_error(node, "seats process %d twice; each has one seat", twice);
 }
 
-/* The schedule's family must be defined for what each replica gets. */
+/* The schedule's family must be defined for each replica's share. */
 static sl_status check_share(const sl_yaml_node *node, const sl_run *run, const int *split, int replica) {
     const sl_family *family = sl_family_find(run->schedule);
     sl_problem shape = sl_run_replica_shape(run, replica);

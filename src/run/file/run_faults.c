@@ -15,7 +15,7 @@ int sl_fault_is_active(const sl_fault *f, int iteration) {
 
 /* ---- keys ---- */
 
-/* As the file has it; the fault comes first, so that its fields are at their own offsets. */
+/* An item of the file; the fault comes first, so that its fields are at their own offsets. */
 typedef struct fault_item {
     sl_fault fault;
     int one_way, iteration, nic;
@@ -111,13 +111,13 @@ static named what_is_named(const fault_item *item) {
     return n;
 }
 
-/* A key that is there and does not belong to what is named. */
+/* A key that does not apply to the named component. */
 static sl_status refuse_key(const sl_yaml_node *node, const char *key, const char *why) {
     const sl_yaml_node *found = sl_node_find(node, key);
     return found ? sl_node_error(found, "%s", why) : SL_OK;
 }
 
-/* Whether the keys of a slow link or card are there that there should be. */
+/* Checks the required keys of a slow link or card. */
 static sl_status check_network(const sl_yaml_node *node, const fault_item *item, const named *n) {
     const sl_fault *fault = &item->fault;
     if (fault->latency_ms <= 0 && fault->bandwidth_gbps <= 0)
@@ -244,7 +244,7 @@ void sl_run_free_faults(sl_run *run) {
 
 /* ---- what is there ---- */
 
-/* The ranks, replicas and tensor ranks that a fault is narrowed down to, or lies between. */
+/* The ranks, replicas and tensor ranks to which a fault is limited, or between which it is. */
 static sl_status check_place(const sl_yaml_node *node, const sl_run *run, const sl_fault *f) {
     const int ranks = run->parallel.pipeline, replicas = run->parallel.data, tensors = run->parallel.tensor;
     int replica = f->from_replica > f->to_replica ? f->from_replica : f->to_replica;
@@ -271,7 +271,8 @@ static sl_status check_place(const sl_yaml_node *node, const sl_run *run, const 
     return SL_OK;
 }
 
-/* Whether the run file itself lists its hosts; else it names a hostfile, or nobody but the launcher knows. */
+/* Whether the run file itself lists its hosts; otherwise it names a hostfile, or only the launcher knows
+ * them. */
 static int lists_hosts(const sl_run *run) {
     for (int i = 0; i < run->hosts; i++)
         if (strchr(run->host[i], '/'))
@@ -279,8 +280,8 @@ static int lists_hosts(const sl_run *run) {
     return run->hosts > 1 || (run->hosts == 1 && access(run->host[0], F_OK) != 0);
 }
 
-/* Calls entry `number` of the list `name` (without its slots). An item of the list may have several, with
- * commas. 0: there are no more. */
+/* Copies the name of entry `number` of the list (without its slots). An item of the list may have several,
+ * separated by commas. 0: no more. */
 static int find_entry(const sl_run *run, int number, char *name, size_t size) {
     for (int i = 0; i < run->hosts; i++)
         for (const char *at = run->host[i];; at++) {
@@ -305,7 +306,7 @@ static sl_status check_name(const sl_yaml_node *node, const sl_run *run, const c
     return sl_node_error(node, "of '%.100s' is none of the run's %d hosts", name, entries);
 }
 
-/* A number becomes the name in the list. Where the list says which hosts there are, others are refused. */
+/* Replaces a number by the name in the list. If the list is known, other hosts are rejected. */
 static sl_status check_host(const sl_yaml_node *node, const sl_run *run, sl_fault *f) {
     char name[256], first[256];
     int64_t number = -1;

@@ -225,7 +225,7 @@ static sl_status read_pace_list(const sl_yaml_node *map, const char *key, int st
     return sl_read_numbers(node, stages, "stage", &ms, values);
 }
 
-/* As times_ms of a problem, but no time may be 0: that would mean as long as the arithmetic takes. */
+/* Like times_ms of a problem, but no time may be 0, which would mean the duration of the arithmetic. */
 sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
     const sl_yaml_node *map = find(document, "device", "pace_ms");
     int stages = run->parallel.stages;
@@ -249,8 +249,8 @@ sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
 
 /* ---- the planner's question ---- */
 
-/* As the model has it: F takes what it keeps when it starts, I what it adds when it starts, W gives both back
- * when it ends. */
+/* As in the model: F allocates its kept data at its start, I its added data at its start, W frees both at its
+ * end. */
 static void fill_stage(const sl_run *run, int stage, double forward, double backward, sl_problem *problem) {
     problem->delta[SL_F][stage] = forward;
     problem->start[stage] = problem->early[stage] = backward;
@@ -269,7 +269,7 @@ static void fill_stage(const sl_run *run, int stage, double forward, double back
             problem->time[SL_F][stage] + problem->time[SL_B][stage] - sl_from_ms(run->device.pair_ms[stage]);
 }
 
-/* A microbatch lies on all stages of the rank when the first I of them starts. */
+/* A microbatch occupies all stages of the rank when the first I of them starts. */
 static double least_memory(const sl_problem *problem, int rank) {
     double kept = 0, added = 0;
     for (int stage = 0; stage < problem->stages; stage++) {

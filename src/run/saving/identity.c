@@ -83,7 +83,7 @@ static sl_status write_json(const char *path, json_t *root, sl_file_seal *seal) 
     return status;
 }
 
-/* Ids of tokens that begin and end a text: ours have none, and the defaults lie outside a vocabulary of
+/* Ids of tokens that begin and end a text: ours have none, and the defaults are outside a vocabulary of
  * bytes. */
 static json_t *describe_gpt2(const sl_model_description *m) {
     return json_pack(

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#define SPARE 1000000u /* bytes: headers, index, state, and what else the run writes meanwhile */
+#define SPARE 1000000u /* bytes: headers, index, state, and the run's other output meanwhile */
 
 /* ---- opening and closing ---- */
 
@@ -144,8 +144,8 @@ static sl_status finish_phase(sl_saving *s, int whole, sl_journal *journal, sl_t
     return s->leads ? write_event(s, journal, started) : SL_OK;
 }
 
-/* Who leads: whether all files of all ranks fit on the disk, asked before the first byte: a disk that is full
- * for a moment would take the metrics' lines, too. */
+/* Leader: checks whether all files of all ranks fit on the disk, before the first byte: even a temporarily
+ * full disk would lose lines of the metrics. */
 static void check_room(sl_saving *s) {
     struct statvfs disk;
     if (statvfs(s->run_folder, &disk) != 0)
@@ -178,7 +178,7 @@ static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time star
     return SL_OK;
 }
 
-/* Who leads gets what all have written; its thread goes on from there. */
+/* The leader gathers the files of all ranks; its thread continues from there. */
 static sl_status begin_publish(sl_saving *s) {
     size_t *sizes, all = 0, capacity = 2 * (size_t)s->stages * sizeof *s->file;
     SL_TRY(sl_alloc(&sizes, (size_t)sl_group_size(s->group), sizeof *sizes));

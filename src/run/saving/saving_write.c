@@ -1,4 +1,4 @@
-/* What the writing thread does. It touches the snapshot, the files and its task, and never MPI. */
+/* The writing thread. It uses the snapshot, the files and its task, and never MPI. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "run/saving/saving_inside.h"
@@ -11,7 +11,7 @@
 
 #define PATH 4096
 
-/* The part that is written; `path` has room for PATH characters. */
+/* Opens the unfinished checkpoint; `path` has room for PATH characters. */
 static sl_status open_part(const sl_saving *s, char *path) {
     return sl_checkpoint_begin(s->folder, s->iteration, path);
 }
@@ -57,7 +57,7 @@ static void add_file(sl_checkpoint_state *state, const char *name, sl_file_seal 
     snprintf(file->name, sizeof file->name, "%s", name);
 }
 
-/* What other ranks wrote must be here, or their hosts have another folder. */
+/* The files of other ranks must be here; otherwise their hosts have another folder. */
 static sl_status check_files(const char *part, const sl_checkpoint_state *state) {
     char path[PATH];
     struct stat found;
@@ -115,8 +115,8 @@ static sl_status work(sl_saving *s) {
 
 /* ---- the thread ---- */
 
-/* A limit on the size of files is an error of write(2), not a signal that ends the process; everything else
- * is for the main thread. Writing gives way to computing. */
+/* A limit on the size of files is an error of write(2), not a signal that ends the process; all other signals
+ * are left to the main thread. Writing has lower priority than computing. */
 static void settle(void) {
     sigset_t all;
     sigfillset(&all);
