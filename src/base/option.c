@@ -127,8 +127,8 @@ sl_status sl_option_secret(const sl_options *o, char *text, size_t size) {
 }
 
 sl_status sl_option_too_much(const sl_options *o) {
-    return sl_error(SL_EINVAL, "%s: '%.200s' is too much; see slackline %s --help", o->command, o->value,
-                    o->command);
+    return sl_error(SL_EINVAL, "%s: unexpected argument '%.200s'; see slackline %s --help", o->command,
+                    o->value, o->command);
 }
 
 /* ---- one after the other ---- */

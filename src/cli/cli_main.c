@@ -22,7 +22,7 @@ static void print_usage(FILE *out) {
     for (size_t i = 0; i < COMMANDS; i++)
         if (sl_subcommands[i].help)
             fprintf(out, "  %-10s %s\n", sl_subcommands[i].name, sl_subcommands[i].help);
-    fprintf(out, "\nslackline COMMAND --help says more; slackline --version, how this one was built.\n"
+    fprintf(out, "\nslackline COMMAND --help has details; slackline --version shows the build.\n"
                  "Example: slackline plan examples/four-ranks.yaml\n");
 }
 
@@ -47,7 +47,7 @@ int sl_subcommand_refuse(const char *word) {
     names[n++] = "--help";
     names[n] = "--version";
     const char *near = sl_suggest(word, names);
-    (void)sl_error(SL_EINVAL, "'%.200s' is no command; %s%s%s", word, near ? "did you mean '" : "",
+    (void)sl_error(SL_EINVAL, "unknown command '%.200s'; %s%s%s", word, near ? "did you mean '" : "",
                    near ? near : "see slackline --help", near ? "'?" : "");
     fprintf(stderr, "slackline: %s\n", sl_error_text()); /* one line, whatever was typed */
     return 2;
@@ -60,7 +60,7 @@ sl_status sl_subcommand_options(int argc, char **argv, const sl_option *table, v
 }
 
 static int refuse_more(const char *word) {
-    (void)sl_error(SL_EINVAL, "'%.200s' is too much; see slackline --help", word);
+    (void)sl_error(SL_EINVAL, "unexpected argument '%.200s'; see slackline --help", word);
     fprintf(stderr, "slackline: %s\n", sl_error_text());
     return 2;
 }

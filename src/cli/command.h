@@ -9,22 +9,22 @@
  * cmd_plan.c, and help/plan.txt is what its --help prints. */
 #define SL_SUBCOMMANDS(X)                                                                                    \
     X(plan, "plan a pipeline schedule for a problem file")                                                   \
-    X(simulate, "time anybody's order on a problem file")                                                    \
+    X(simulate, "time a given order on a problem file")                                                      \
     X(compare, "compare schedules, also over the values of a key")                                           \
     X(profile, "turn a trace of a pipeline into a problem file")                                             \
-    X(balance, "divide microbatches among replicas of different speed")                                      \
-    X(train, "train a model on pipeline ranks, adapting to slow links")                                      \
+    X(balance, "split microbatches over replicas of different speed")                                        \
+    X(train, "train a model on pipeline ranks and adapt to slow links")                                      \
     X(detect, "change points of a series, or of a recorded call log")                                        \
-    X(watch, "find what makes an unchanged MPI or NCCL program slow")                                        \
-    X(validate, "find slow devices and links, each tested on its own")                                       \
-    X(topology, "which host should sit where, given slow links and devices")                                 \
+    X(watch, "find slow links and devices under any MPI or NCCL program")                                    \
+    X(validate, "test devices and links individually for slow ones")                                         \
+    X(topology, "assign hosts to positions, given slow links and devices")                                   \
     X(campaign, "simulate a long job with faults under several strategies")                                  \
-    X(report, "a run's folder as one page: pictures, events, what was gained")                               \
+    X(report, "a run's folder as one page: charts, events, gains")                                           \
     X(draw, "plans and runs as pictures for papers: Gantt, memory, links, gains")                            \
     X(dashboard, "a run or a watched job as a live page, and for Prometheus")                                \
-    X(doctor, "what is present here, what is missing, and what that means")                                  \
+    X(doctor, "check the installation and suggest fixes")                                                    \
     X(completion, "completion of commands and options for bash, zsh and fish")                               \
-    X(man, "manual pages, made from what --help says")                                                       \
+    X(man, "manual pages with the text of --help")                                                           \
     X(formats, NULL) /* the key tables as Markdown, for docs/reference */
 
 #define SL_DECLARE_SUBCOMMAND(name, words)                                                                   \

@@ -45,9 +45,9 @@ refused(2, "did you mean 'plan'", "man", "paln")
 refused(2, "one command at a time", "man", "plan", "train")
 for words in (["help", "help"], ["help", "--help"], ["--help", "help"], ["-h"]):
     expect(run(*words).stdout == run("help").stdout, f"{words}: the help of all")
-refused(2, "'version' is no command; did you mean '--version'?\n", "version")
-refused(2, "'now' is too much", "help", "plan", "now")
-refused(2, "'now' is too much", "--version", "now")
+refused(2, "unknown command 'version'; did you mean '--version'?\n", "version")
+refused(2, "unexpected argument 'now'", "help", "plan", "now")
+refused(2, "unexpected argument 'now'", "--version", "now")
 refused(2, "no shell", "completion")
 
 

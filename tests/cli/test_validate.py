@@ -16,7 +16,7 @@ refused(2, "--ranks must be a whole number", "validate", "--ranks", "four")
 refused(2, "--topology must be ring, tree or all, got 'star'", "validate", "--topology", "star")
 refused(2, "unknown option '--unknown'", "validate", "--unknown")
 refused(2, "a value is missing after '--repeat'", "validate", "--repeat")
-refused(2, "'here' is too much", "validate", "here")
+refused(2, "unexpected argument 'here'", "validate", "here")
 refused(2, "go with --join", "validate", "--member", "1")
 refused(2, "--join needs", "validate", "--join", "unix:/tmp/x", "--job", "j")
 refused(2, "member 4 is not one of 4", "validate", "--join", "unix:/tmp/x", "--job", "j", "--round", "1", "--member", "4",
