@@ -1,5 +1,5 @@
 /* slackline-delegate: carries the messages of one direction between two ranks, for the trainer that started
- * it. Everything it needs is inherited (run/transport/delegate.h). */
+ * it. It inherits everything it needs (run/transport/delegate.h). */
 #include "base/build.h"
 #include "base/signals.h"
 #include "run/transport/delegate.h"

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* For a reaper that has nothing left to do: more than it needs to remove the temporary part. */
+/* For an idle reaper: more than it needs to remove the temporary part. */
 #define REAPER_MAX (30 * SL_SECOND)
 
 typedef struct sl_supervisor {
@@ -172,7 +172,7 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *format, .
     fputc('\n', stderr);
 }
 
-/* Lets the reaper go. If it was killed, does its work: the processes of the run die of its death
+/* Dismisses the reaper. If it was killed, does its work: the processes of the run die with it
  * (PR_SET_PDEATHSIG, worker.c), but that takes a moment, and the files are still there. */
 static int dismiss_reaper(sl_supervisor *supervisor) {
     int status = 0, started = supervisor->reaper.pid > 0;
@@ -206,7 +206,7 @@ static sl_status conclude(sl_supervisor *supervisor) {
         status = sl_error(SL_ENONE, "no end within %g s", (double)attempt->limit / 1e9);
     else if (said && attempt->warned && ended_by_themselves(supervisor)) {
         attempt->left = 1;
-        unlink(attempt->log); /* holds nothing but mpirun's complaint about that exit code */
+        unlink(attempt->log); /* contains only mpirun's complaint about that exit code */
     } else if (said)
         status = sl_launch_cause(supervisor->directory.path, attempt->log, &supervisor->report,
                                  supervisor->end.pid, supervisor->end.value, &attempt->exit_code);

@@ -17,7 +17,7 @@ typedef struct sl_left_error {
     char text[1024];
 } sl_left_error;
 
-/* Between hosts the words come as a line on standard error, which mpirun carries to the supervisor. */
+/* Between hosts the message comes as a line on standard error, which mpirun forwards to the supervisor. */
 static const char carried[] = "slackline-cause: ";
 
 void sl_launch_cause_send(int rank, sl_status status, const char *text) {
@@ -49,7 +49,7 @@ void sl_launch_cause_exit(const char *temporary, int rank, int exit_code) {
 }
 
 /* A rank that noted exit code `exit_code`; -1: none did. mpirun is known to end with a rank's code and
- * without a word about it when the ranks end at the same time. */
+ * without naming it if the ranks end at the same time. */
 static int find_exit(const char *temporary, int exit_code) {
     int found = -1;
     DIR *all = opendir(temporary);
@@ -80,7 +80,7 @@ static int read_error(const char *path, sl_left_error *error) {
     return error->found;
 }
 
-/* A consequence of another rank's end ranks behind everything else. */
+/* A consequence of another rank's end ranks last. */
 static int comes_before(const sl_left_error *a, const sl_left_error *b) {
     int a_follows = a->status == SL_EPEER, b_follows = b->status == SL_EPEER;
     return !b->found || (a_follows != b_follows ? b_follows : a->time < b->time);

@@ -29,7 +29,7 @@ static sl_status make_environment(const char *directory, char ***environment, ch
     return status;
 }
 
-/* The files lie anywhere, also where another one has to go; copies far above are in nobody's way. */
+/* The files may have any number, including another's target; copies with high numbers conflict with none. */
 static sl_status move_up(const int *files, int count, int *moved) {
     for (int i = 0; i < count; i++)
         moved[i] = -1;
@@ -54,7 +54,7 @@ static int describe_signals(posix_spawnattr_t *attributes) {
     sigset_t mask, all;
     sigemptyset(&mask);
     sigaddset(&mask,
-              SIGTERM); /* a warning is sent to all of a rank's processes: it is the rank's to answer */
+              SIGTERM); /* a warning is sent to all of a rank's processes, and the rank handles it */
     sigaddset(&mask, SIGUSR1);
     sigfillset(&all);
     posix_spawnattr_setsigmask(attributes, &mask);

@@ -16,8 +16,8 @@
 
 static const char memory_file_system[] = "/dev/shm";
 
-/* Containers often get 64 MiB of /dev/shm; below half of that Open MPI's and the transport's segments would
- * not fit, and a full memory file system shows up as SIGBUS in the middle of a run. */
+/* Containers often get 64 MiB of /dev/shm. Below half of that Open MPI's and the transport's segments would
+ * not fit, and a full memory file system is a SIGBUS in the middle of a run. */
 static const unsigned long long least_free = 32ull << 20;
 
 enum { TRIES = 500 };
@@ -35,8 +35,8 @@ static int open_owner(const char *path) {
     return open(owner, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Takes the lock, and checks that the file was not removed between opening and locking: one who clears up
- * also takes the lock first. */
+/* Takes the lock, and checks that the file was not removed between opening and locking: a process that cleans
+ * up also takes the lock first. */
 static int lock_owner(const char *path, int how) {
     int file = open_owner(path);
     if (file < 0)
@@ -53,7 +53,7 @@ static int lock_owner(const char *path, int how) {
     return -1;
 }
 
-/* Not relied upon: it tells a person who finds the directory whose it is. */
+/* Informative only: the owner, for a person who finds the directory. */
 static void describe_owner(int file, const char *durable) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
@@ -92,7 +92,7 @@ sl_status sl_launch_directory_make(const char *durable, sl_launch_directory *dir
 
 /* ---- ranks without a supervisor ---- */
 
-/* A directory of this user that nobody holds any more is cleared; whether it was one. */
+/* Removes a directory of this user that no process holds; returns whether it was one. */
 static int clear_dead(const char *path) {
     sl_launch_directory directory;
     struct stat found;
@@ -107,13 +107,13 @@ static int clear_dead(const char *path) {
     return 1;
 }
 
-/* What there is of a name besides our own directory: one that is settled, or how many candidates. */
+/* Other directories of a name besides our own: a settled one, or the number of candidates. */
 typedef struct others {
     char settled[sizeof((sl_launch_directory *)0)->path];
     int candidates, earlier; /* `earlier`: with a name before ours */
 } others;
 
-/* Directories of other users are not looked at, whatever their names. */
+/* Ignores directories of other users, whatever their names. */
 static sl_status look(const char *base, const char *prefix, const char *own, others *o) {
     char path[sizeof o->settled], marker[sizeof o->settled + 16];
     *o = (others){.candidates = 0};
@@ -154,7 +154,7 @@ static void forget(sl_launch_directory *directory) {
     directory->path[0] = 0;
 }
 
-/* One round of the election (directory.h); *joined: it is over. */
+/* One round of the election (directory.h); *joined: it is finished. */
 static sl_status elect(const char *base, const char *prefix, sl_launch_directory *directory, int *joined) {
     others o;
     *joined = 0;

@@ -45,7 +45,7 @@ struct sl_hook {
     waiting *now; /* what runs */
     sl_hook_run run;
     sl_time began, until; /* until: of the stage */
-    sl_time read_at;      /* of output that is thrown away; 0: it is read as it comes */
+    sl_time read_at;      /* of discarded output; 0: read as it comes */
     size_t written;       /* of this run, into the log */
     long long thrown;     /* bytes */
     int wait_status, has_ended;
@@ -213,7 +213,7 @@ static void start(sl_hook *h) {
         watch(h, h->run.process.file);
 }
 
-/* At most a piece at a time, so that a flood holds nobody up. Returns 0 when there is no more for now. */
+/* At most one piece at a time, so that a flood does not block. Returns 0 if there is no more for now. */
 static int read_piece(sl_hook *h) {
     char piece[PIECE];
     ssize_t got = read(h->run.output, piece, sizeof piece);
@@ -271,13 +271,13 @@ static void finish(sl_hook *h) {
     tell_end(h, result, took, said);
 }
 
-/* Has the process itself ended? Once it is fetched its id is nobody's any more. */
+/* Whether the process itself has ended. After it is fetched its id may be reused. */
 static int fetch(sl_hook *h) {
     h->has_ended = h->has_ended || sl_subprocess_wait(&h->run.process, 0, &h->wait_status);
     return h->has_ended;
 }
 
-/* Its own group first, before its id is fetched; then all that carry its mark. How many live. */
+/* Its own group first, before its id is fetched; then all with its mark. Returns the number still alive. */
 static int signal_all(sl_hook *h, int number) {
     if (!h->has_ended) {
         sl_process_signal_descendants(h->run.process.pid, 0, number);

@@ -63,7 +63,7 @@ _Noreturn static void become(const hook_child *c) {
     _exit(127);
 }
 
-/* Forks; the child says over a pipe why it could not become the program. */
+/* Forks; the child reports over a pipe why it could not become the program. */
 static sl_status launch(hook_child *c, pid_t *pid) {
     int tell[2], error = 0;
     ssize_t got = 0;

@@ -15,11 +15,11 @@
 
 enum { AT_ONCE = 32 };
 
-/* A test that is over its own limit has this long to end what it started. */
+/* A test past its own limit has this long to end the processes it started. */
 #define ENDING (30 * SL_SECOND)
 
-/* The test of one host goes on in a process of its own; what it finds comes through a pipe: the words of the
- * self-test, what ssh says, and behind a '!' why the attempt failed. */
+/* The test of one host runs in its own process; its results come through a pipe: the output of the self-test,
+ * ssh's messages, and after a '!' why the attempt failed. */
 typedef struct one_test {
     sl_subprocess process;
     int words;
@@ -69,7 +69,7 @@ static sl_status start_test(const sl_launch_host *host, char *program, uint64_t 
     return SL_OK;
 }
 
-/* Sleeps until that child has ended. A signal to this command goes on to the tests, which then end soon.
+/* Sleeps until that child has ended. A signal to this command is passed on to the tests, which then end soon.
  * SL_ESYS: it is left behind. */
 static sl_status wait_for(one_test *tests, int count, int which, const sl_launch_signals *signals,
                           sl_time deadline, int *heard) {
@@ -100,7 +100,7 @@ static void read_words(int file, char *words, size_t size) {
     words[used] = 0;
 }
 
-/* Where the first line begins that starts with `start`; NULL: none does. */
+/* Start of the first line that starts with `start`; NULL: none does. */
 static const char *find_line(const char *words, const char *start) {
     while (*words && strncmp(words, start, strlen(start)) != 0) {
         words += strcspn(words, "\n");
@@ -109,7 +109,7 @@ static const char *find_line(const char *words, const char *start) {
     return *words ? words : NULL;
 }
 
-/* Words of ssh tell more than mpirun's, whose banners are long: of those the first sentence. */
+/* ssh's message is more informative than mpirun's long banners, of which only the first sentence is kept. */
 static void keep_reason(sl_launch_host *host, const char *words) {
     const char *reason = find_line(words, "!");
     words += strspn(words, "\r\n");
@@ -137,7 +137,7 @@ static void judge(sl_launch_host *host, const char *words, uint64_t seed) {
                  (int)(strcspn(answer, "\n") % 80), answer, expected);
 }
 
-/* At most AT_ONCE of the hosts; *at comes behind the last of them. */
+/* Chooses at most AT_ONCE of the hosts; *at is set after the last of them. */
 static int choose(const sl_launch_hosts *hosts, sl_launch_which which, int *at, sl_launch_host **chosen) {
     int count = 0;
     for (; *at < hosts->count && count < AT_ONCE; ++*at)

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Long enough that a dead rank's port or memory is free again, short against what a restart itself takes.
- * Doubled for each attempt that reached no new iteration. */
+/* Long enough that a dead rank's port or memory is free again, short compared with a restart. Doubled for
+ * each attempt that reached no new iteration. */
 static const sl_time first_pause = SL_SECOND / 2, longest_pause = 10 * SL_SECOND;
 
-/* An error of a worker's own that came so often without a new iteration in between will come again. */
+/* A worker's own error that occurred this often without a new iteration in between will recur. */
 enum { FRUITLESS_MAX = 2 };
 
 typedef struct launched_run {
@@ -66,7 +66,7 @@ static void announce_restart(const launched_run *r, const char *cause, sl_time p
     sl_living_tell(&r->living, &event);
 }
 
-/* Behind what the ranks have written, so that who reads the folder later sees how it ended. The error text
+/* Written after the ranks' events, so that later readers of the folder see how it ended. The error text
  * stays. */
 static void announce_failure(const launched_run *r, sl_status status) {
     char cause[1024];
@@ -93,8 +93,7 @@ static sl_status say_continued(const launched_run *r) {
     return sl_error(SL_ENONE, "ended by SIGTERM %s; `%s` continues", after, r->config->continued);
 }
 
-/* The workers were warned and ended otherwise than they should: what they had written before is still there.
- */
+/* The workers were warned but did not end as they should: their earlier output still exists. */
 static sl_status say_not_saved(const char *cause) {
     char text[900];
     snprintf(text, sizeof text, "%s", cause);
@@ -148,13 +147,13 @@ static sl_status try_once(launched_run *r, sl_attempt_result *attempt) {
 }
 
 /* The ranks have saved themselves and ended to leave a host: the next attempt follows at once, and nothing
- * has failed. *signal: of one that came meanwhile. */
+ * has failed. *signal: one that arrived meanwhile. */
 static void follow(launched_run *r, int *signal) {
     r->fruitless = 0;
     *signal = rest(r, 0);
 }
 
-/* After a failure: whether there is another attempt, and on which hosts. */
+/* After a failure: decides whether there is another attempt, and on which hosts. */
 static sl_status recover(launched_run *r, sl_status status, const sl_attempt_result *attempt, int *signal) {
     if (!may_restart(r, status, attempt))
         return give_up(r, status, attempt);
@@ -191,7 +190,7 @@ static sl_status try_until_done(launched_run *r, int *exit_code) {
     }
 }
 
-/* How many ranks this host gets of several is not known here: at least some. */
+/* The number of ranks of this host among several is not known here: at least some. */
 static sl_status look_at_limits(const sl_launch_config *config) {
     enum { SOME = 8 };
     char what[32];
@@ -233,7 +232,7 @@ sl_status sl_launch_run(const sl_launch_config *config, int *exit_code) {
         *exit_code = sl_exit_code(status);
     }
     if (*exit_code == 2 &&
-        r->log[0]) { /* a wrong request writes nothing, also when only a worker could see it */
+        r->log[0]) { /* a wrong request writes nothing, even if only a worker could detect it */
         unlink(r->log);
         sl_living_forget(&r->living);
         if (r->folder.made)

@@ -9,15 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 48: a rank with delegates and its neighbours, and mpirun with one rank; both with some to spare. */
+/* 48: a rank with delegates and its neighbors, and mpirun with one rank; both with a margin. */
 enum { FILES = 48, FILES_A_RANK = 4, FILES_USUAL = 1024, THREADS = 5, THREADS_A_RANK = 6 };
 
-/* Open files that each process of a run with `ranks` ranks on this host may need. */
+/* Max. open files of any process of a run with `ranks` ranks on this host. */
 static long files_needed(int ranks) {
     return FILES + (long)FILES_A_RANK * ranks;
 }
 
-/* The soft limit becomes `wanted` where the hard one allows it, else the hard one; 0: it is below `need`. */
+/* Raises the soft limit to `wanted` if the hard one allows it, else to the hard one; 0: it is below
+ * `need`. */
 static int raise_limit(int which, rlim_t need, rlim_t wanted, struct rlimit *limit) {
     if (getrlimit((__rlimit_resource_t)which, limit) != 0 || limit->rlim_cur == RLIM_INFINITY ||
         limit->rlim_cur >= need)
@@ -58,7 +59,7 @@ static long threads_of(const char *pid) {
     return threads;
 }
 
-/* Threads of this user that can be seen: not more than the kernel counts. */
+/* Visible threads of this user: at most the number that the kernel counts. */
 static long threads_of_user(void) {
     long threads = 0;
     DIR *all = opendir("/proc");

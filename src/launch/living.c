@@ -60,7 +60,7 @@ static sl_status choose(sl_living *living) {
     return sl_launch_hosts_text(&living->hosts, &living->text);
 }
 
-/* As many of those that were left as are needed, where that is enough. */
+/* Takes back as many of the left hosts as needed, if that is enough. */
 static void take_back(sl_living *living, int iteration) {
     sl_launch_hosts *hosts = &living->hosts;
     int slots = sl_roster_slots(hosts), most = slots;
@@ -144,7 +144,7 @@ void sl_living_close(sl_living *living) {
     living->text = NULL;
 }
 
-/* The host of that name as it was given; NULL: it is not given any more. */
+/* The given host of that name; NULL: it is no longer given. */
 static sl_launch_host *find(sl_living *living, const char *name) {
     for (int i = 0; i < living->hosts.count; i++)
         if (strcmp(living->hosts.host[i].name, name) == 0)
@@ -152,7 +152,7 @@ static sl_launch_host *find(sl_living *living, const char *name) {
     return NULL;
 }
 
-/* Also hosts whose leaving was ordered by an attempt that nobody lived to see end. */
+/* Also hosts whose leaving was ordered by an attempt whose end no supervisor saw. */
 static void inherit(sl_living *living, const sl_roster *before) {
     int left = 0;
     for (int i = 0; i < before->count; i++) {
@@ -194,7 +194,7 @@ void sl_living_begin(sl_living *living) {
     sl_roster_remove(living->folder->path);
 }
 
-/* What the ranks wrote about the hosts that they were told of. */
+/* Applies the ranks' orders about their hosts. */
 static int carry_out(sl_living *living, const sl_roster *said) {
     int left = 0;
     for (int i = 0; i < said->count; i++) {

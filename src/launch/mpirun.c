@@ -39,7 +39,7 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
     snprintf(ranks, TEXT, "%d", config->ranks);
     char *where = (char *)(uintptr_t)temporary;
 
-    /* Binding would change the number of threads with the number of ranks; a waiting rank must not spin where
+    /* Binding would make the number of threads depend on the number of ranks; a waiting rank must not spin if
      * ranks outnumber cores. Single copy through ptrace is refused in many containers, with a warning for
      * each message. */
     char *const always[] = {"mpirun",
@@ -63,7 +63,7 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
                             "-x",
                             SL_LAUNCH_VARIABLE,
                             NULL};
-    /* On one host: no network, no ssh, no resource manager; nothing is probed that could warn. */
+    /* On one host: no network, no ssh, no resource manager; no probing that could print warnings. */
     char *const local[] = {"--mca", "plm", "isolated", "--mca", "ras",        "^slurm,tm", "--mca",
                            "pml",   "ob1", "--mca",    "btl",   "self,vader", NULL};
     int used = 0;
@@ -75,9 +75,9 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
         command[used++] = "-x";
         command[used++] = SL_TERMINAL_VARIABLE;
     }
-    /* A thread of a product that is done waits for the others by spinning, which pays while they run; where
-     * another process has taken a core it only keeps them from going on. libgomp's own limit makes that 8
-     * times slower. */
+    /* A thread that finished its part of a product spins while it waits for the others, which pays while they
+     * run; if another process has taken a core it only delays them. libgomp's own limit makes that 8 times
+     * slower. */
     command[used++] = "-x";
     command[used++] = getenv("GOMP_SPINCOUNT") ? "GOMP_SPINCOUNT" : "GOMP_SPINCOUNT=5000";
     if (geteuid() == 0)
@@ -117,8 +117,8 @@ static int is_prefixed(const char *line) {
     return digit < end && digit > line + 1 && digit[-1] == ':';
 }
 
-/* What the banners of Open MPI 4.1 say about a rank (help-orterun.txt, help-mpi-api.txt). Nonzero when one
- * did. */
+/* Parses a line about a rank in the banners of Open MPI 4.1 (help-orterun.txt, help-mpi-api.txt). Nonzero if
+ * it is one. */
 static int read_banner_line(sl_mpirun_report *report, const char *line) {
     static const char started[] = "mpirun noticed that process rank ",
                       ended[] = "mpirun has exited due to process rank ";
@@ -148,7 +148,7 @@ static int read_banner_line(sl_mpirun_report *report, const char *line) {
     return 0;
 }
 
-/* OpenSSH on its way to another host. The line passes to the user, too. */
+/* OpenSSH's error for another host. The line also passes to the user. */
 static void read_ssh_line(sl_mpirun_report *report, const char *line) {
     char host[128], why[160];
     if (report->unreached[0])

@@ -19,7 +19,7 @@ typedef struct living_process {
     int marked; /* to be signalled */
 } living_process;
 
-/* The parent of a living process; 0 when it has ended (or is a zombie), or cannot be read. */
+/* The parent of a living process; 0 if it has ended (or is a zombie), or cannot be read. */
 static pid_t parent_of(pid_t pid) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -87,8 +87,8 @@ static void mark_descendants(living_process *processes, int count, pid_t ancesto
     }
 }
 
-/* Whether a process is meant still, once a pidfd holds it: its number may have been used again, and a
- * descendant may have been inherited meanwhile. */
+/* Whether a process still matches, after a pidfd holds it: its number may have been reused, and a descendant
+ * may have been inherited meanwhile. */
 static int is_meant(const living_process *process, pid_t ancestor, const char *line) {
     const pid_t parent = parent_of(process->pid);
     return line ? parent && has_variable(process->pid, line)

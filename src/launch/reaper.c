@@ -100,7 +100,7 @@ static sl_status terminate(sl_reaper *reaper) {
     return sl_loop_at(reaper->loop, sl_now() + reaper->order->grace, kill_all, reaper, NULL);
 }
 
-/* mpirun carries SIGUSR1 to its workers on every host; it would end them for a SIGTERM. */
+/* mpirun forwards SIGUSR1 to its workers on every host; it would end them after a SIGTERM. */
 static sl_status warn(sl_reaper *reaper) {
     sl_subprocess_signal(&reaper->mpirun, SIGUSR1);
     return sl_loop_at(reaper->loop, sl_now() + reaper->order->warning, kill_all, reaper, NULL);
@@ -127,7 +127,7 @@ static sl_status hear_supervisor(void *context, int socket) {
     return begin_kill(reaper);
 }
 
-/* Its end is enough: a debugger may keep it from being collected. */
+/* Its end is enough: a debugger may prevent reaping it. */
 static sl_status hear_end(void *context, int file) {
     sl_reaper *reaper = context;
     sl_loop_unwatch(reaper->loop, file);
@@ -185,7 +185,7 @@ _Noreturn void sl_reaper_main(const sl_reaper_order *order) {
     sl_status status = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 ? open_loop(&reaper) : SL_ESYS;
     SL_THEN(status, start_mpirun(&reaper, self));
     close(order->error);
-    point_at_null(0, O_RDONLY); /* its copies would keep a reader of the command's output waiting */
+    point_at_null(0, O_RDONLY); /* its copies would block a reader of the command's output */
     point_at_null(1, O_WRONLY);
     point_at_null(2, O_WRONLY);
     SL_THEN(status, sl_loop_run(reaper.loop));

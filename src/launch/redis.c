@@ -25,7 +25,7 @@ static const char program[] = "redis-server";
 
 enum { TEXT = 4096 }; /* of its configuration: paths of a folder, addresses and little else */
 
-/* Of whoever connects: what the store asks for, on its own keys. Everything else (CONFIG, MODULE, DEBUG,
+/* Permissions of clients: the store's commands, on its own keys. Everything else (CONFIG, MODULE, DEBUG,
  * SAVE, SHUTDOWN, REPLICAOF, EVAL, MIGRATE, FLUSHALL, ACL ...) would let a client write files or end the
  * server. */
 #define ALLOWED "~slackline:* resetchannels -@all +get +set +del +scan +xadd +xread +select\n"
@@ -44,7 +44,7 @@ sl_status sl_redis_find(void) {
     return find_server(path);
 }
 
-/* A port that is free now. Somebody may take it before the server does, which is then seen by its end. */
+/* A port that is free now. If another process takes it before the server does, the server ends. */
 static sl_status find_port(int *port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof address;
@@ -107,7 +107,7 @@ _Noreturn static void become_server(const char *server, int input, pid_t parent,
     signal(SIGPIPE, SIG_DFL);
     int silent = open("/dev/null", O_RDWR);
     setpgid(0,
-            0); /* an interrupt from the terminal is the program's: what it says last is still to be stored */
+            0); /* the program handles a terminal's interrupt, and still stores its last messages */
     if (getppid() != parent || silent < 0 || dup2(input, 0) < 0 || dup2(silent, 1) < 0 || dup2(silent, 2) < 0)
         _exit(126);
     char *const argv[] = {(char *)program, (char *)"-", NULL};
@@ -115,8 +115,8 @@ _Noreturn static void become_server(const char *server, int input, pid_t parent,
     _exit(127);
 }
 
-/* This environment, with SLACKLINE_RUN naming `folder`, so that the next start finds a server that was left,
- * and without what is preloaded. */
+/* This environment, with SLACKLINE_RUN naming `folder`, so that the next start finds a server left behind,
+ * and without preloaded libraries. */
 static sl_status environment_for(const char *folder, char *named, size_t size, char ***result) {
     size_t count = 0, kept = 0;
     while (environ[count])

@@ -40,7 +40,7 @@ void sl_launch_folder_close(sl_launch_folder *folder) {
     folder->lock = -1;
 }
 
-/* Shared and at once given back: a start that meets it tries again. */
+/* Shared and released at once: a start that meets it tries again. */
 int sl_launch_folder_is_held(const char *path) {
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int held = -1;
@@ -74,7 +74,7 @@ sl_status sl_launch_folder_number(char *path, size_t size, int there) {
     return SL_OK;
 }
 
-/* The end of a file as text; *first: where it begins in the file. Empty when it cannot be read. */
+/* The end of a file as text; *first: its offset in the file. Empty if it cannot be read. */
 static size_t read_tail(int file, char text[TAIL + 1], off_t *first) {
     struct stat status;
     size_t used = 0;

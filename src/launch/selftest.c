@@ -12,7 +12,7 @@ static uint64_t mix(uint64_t x) {
     return sl_random_mix(x + SL_RANDOM_STEP);
 }
 
-/* Writes upwards, compares downwards, so that caches do not hide the memory. 0: a word has changed. */
+/* Writes upwards, compares downwards, so that caches do not hide memory errors. 0: a word has changed. */
 static int memory_keeps(uint64_t seed, uint64_t *memory, uint64_t *result) {
     for (uint64_t i = 0; i < WORDS; i++)
         memory[i] = mix(seed + i);

@@ -20,8 +20,8 @@ typedef struct guarded {
     int file; /* pidfd; -1: the kernel has none */
 } guarded;
 
-/* PR_SET_PDEATHSIG would do for most, but it fires when the parent's *thread* that forked ends, and mpirun
- * may fork from a thread of a pool. */
+/* PR_SET_PDEATHSIG would usually suffice, but it fires when the parent's *thread* that forked ends, and
+ * mpirun may fork from a thread of a pool. */
 static void *watch_parent(void *argument) {
     const guarded *g = argument;
     struct pollfd ended = {.fd = g->file,
@@ -33,7 +33,7 @@ static void *watch_parent(void *argument) {
 }
 
 static sl_status guard(void) {
-    static guarded parent; /* of the process, read by its guard for as long as it lives */
+    static guarded parent; /* of the process, read by its guard during its whole lifetime */
     parent.parent = getppid();
     parent.file = (int)syscall(SYS_pidfd_open, parent.parent, 0);
     if ((parent.file < 0 && errno == ESRCH) || getppid() != parent.parent)
@@ -68,7 +68,7 @@ static void note_exit(int exit_code, void *context) {
         sl_launch_cause_exit(temporary, atoi(rank), exit_code);
 }
 
-/* So that a message can name the process of a rank (cause.c). */
+/* Lets a message name the process of a rank (cause.c). */
 static sl_status note_process(const char *temporary) {
     const char *rank = rank_from_environment();
     if (!rank)
@@ -138,7 +138,7 @@ static void warnings(sigset_t *set) {
     sigaddset(set, SIGUSR1);
 }
 
-/* Blocked in all threads and fetched between two iterations: no system call is cut short by it. */
+/* Blocked in all threads and fetched between two iterations, so that it interrupts no system call. */
 void sl_launch_worker_expect_warning(const sl_launch_worker *worker) {
     sigset_t set;
     warnings(&set);

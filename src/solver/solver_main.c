@@ -1,5 +1,5 @@
 /* slackline-solver LIBRARY PARENT --started-by 'VERSION PATH': solves one model with CP-SAT and ends. Started
- * by sl_solver_run, which see for the conversation on standard input and output. It never outlives its parent
+ * by sl_solver_run, which documents the exchange on standard input and output. It never outlives its parent
  * and leaves no core. */
 #include "base/build.h"
 #include "base/signals.h"
@@ -90,7 +90,7 @@ static void end_with(pid_t parent) {
         _exit(1);
 }
 
-/* Standard input and output are the socket: kept under a number that nobody prints to. */
+/* Standard input and output are the socket: moved to a file number that no print uses. */
 static int take_line(void) {
     int line = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (line < 0 || null < 0)
@@ -139,7 +139,7 @@ int main(int count, char **arguments) {
     }
     end_with((pid_t)strtol(arguments[2], NULL, 10));
     int line = take_line();
-    /* At once: OR-tools' own end of process is of no interest and takes time. */
+    /* Ends at once: OR-tools' own shutdown is not needed and takes time. */
     if (line < 0)
         _exit(1);
     _exit(sl_build_check(starter) == SL_OK ? solve(line, arguments[1]) : refuse(line));

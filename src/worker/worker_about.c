@@ -68,7 +68,7 @@ static unsigned char letter(int rank, int at) {
     return (unsigned char)(rank * 131 + at * 7 + (at >> 8));
 }
 
-/* Each rank sends to the next and gets from the one before. */
+/* Each rank sends to the next and receives from the previous one. */
 static int ring(int rank, int ranks, unsigned char *out, unsigned char *in) {
     int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
     for (int i = 0; i < SIZE; i++)

@@ -1,7 +1,7 @@
 /* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
- * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: what a host computes
- * (launch/selftest.h); no rank of anything. slackline-worker --validate ..., --about, --exchange:
- * worker_inside.h. Each but --about ends with what started it and its version (base/build.h). */
+ * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: a host's self-test
+ * (launch/selftest.h), not a rank. slackline-worker --validate ..., --about, --exchange: worker_inside.h. All
+ * but --about take the starter and its version as last arguments (base/build.h). */
 #include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -56,7 +56,7 @@ static sl_status read_run(int argc, char **argv, const worker_request *request, 
     return status;
 }
 
-/* The settings of the command line as comments, one a line. */
+/* The settings of the command line as comments, one per line. */
 static void write_settings(int argc, char **argv, const worker_request *request, FILE *out) {
     fputs("# slackline " SL_VERSION ", from this run file:\n", out);
     for (int i = request->settings; i < argc; i++) {
@@ -67,7 +67,7 @@ static void write_settings(int argc, char **argv, const worker_request *request,
     }
 }
 
-/* The run file as it was read, below what was set: what the run keeps as run.yaml. Free with free. */
+/* The settings, then the run file as read: the text kept as run.yaml. Free with free. */
 static sl_status write_run(int argc, char **argv, const worker_request *request, char **text) {
     char *file;
     size_t length, size;
@@ -83,7 +83,7 @@ static sl_status write_run(int argc, char **argv, const worker_request *request,
 
 static sl_status train(const sl_run *run, const char *kept, const worker_request *request,
                        const sl_launch_worker *launch, sl_group *group, int *left) {
-    /* Without the program beside this one a run on the direct path still works. */
+    /* Without the program next to this one a run on the direct path still works. */
     sl_launch_delegates delegates = {.directory = (char *)(uintptr_t)launch->temporary};
     sl_status search = sl_launch_program("slackline-delegate", &delegates.program);
     int found = search == SL_OK;

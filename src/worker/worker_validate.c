@@ -20,7 +20,7 @@
 
 /* ---- an allgather of the ranks of an allocation ---- */
 
-/* A rank that is lost ends all: mpirun and srun see to that. */
+/* A lost rank ends all of them: mpirun and srun ensure that. */
 static sl_status gather_ranks(void *context, const void *bytes, size_t size, sl_time patience,
                               sl_allgather_parts *gathered) {
     sl_group *group = context;
@@ -50,7 +50,7 @@ static void keep_group(void *context) {
 
 /* ---- verdict ---- */
 
-/* What this member has to say, if it is the one: the report, and whether all is well. */
+/* The report of this member, if it is the reporting one, and whether all is well. */
 static sl_status conclude(const sl_validate_request *request, sl_round_result *result, char **text,
                           int *healthy) {
     sl_reference reference = {0};
@@ -67,8 +67,8 @@ static sl_status conclude(const sl_validate_request *request, sl_round_result *r
     return status;
 }
 
-/* To standard output; below a supervisor the code and the report go into a file, for a rank that exits with
- * 1 would have failed there. */
+/* To standard output; under a supervisor the code and the report go into a file, because there a rank that
+ * exits with 1 would count as failed. */
 static sl_status deliver(const sl_validate_request *request, const char *text, int healthy) {
     if (!request->result) {
         fputs(text, stdout);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #define PAGE ((size_t)4096)
-#define HUGE_PAGE ((size_t)2 << 20) /* where the system has none of them, alignment to it does no harm */
+#define HUGE_PAGE ((size_t)2 << 20) /* if the system has none of them, alignment to it does no harm */
 
 typedef struct arena_block {
     size_t start, size;
@@ -18,7 +18,7 @@ struct sl_arena {
     pthread_mutex_t mutex; /* guards all below but memory, base, room and limit */
     char *memory;          /* as allocated */
     char *base;            /* aligned */
-    size_t addresses; /* bytes from base on that are the arena's; those behind the room are not touched */
+    size_t addresses; /* the arena's bytes from base on; those after the room are not touched */
     size_t room;      /* bytes at base */
     size_t limit, in_use, peak;
     arena_block *taken; /* ascending by start */
@@ -49,7 +49,7 @@ sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **out) {
     SL_TRY(sl_alloc(&arena, 1, sizeof *arena));
     arena->limit = sl_arena_round(limit);
     arena->room = sl_arena_round(room > limit ? room : limit);
-    /* one region of large pages: a walk over gigabytes would otherwise miss the page tables at every step */
+    /* one region of large pages: otherwise a walk over gigabytes would miss the TLB at every step */
     const size_t align = arena->room >= HUGE_PAGE ? HUGE_PAGE : SL_ARENA_ALIGN;
     arena->addresses = align == HUGE_PAGE ? sl_arena_round(arena->room + arena->room / 4) : arena->room;
     if (sl_alloc(&arena->memory, arena->addresses + align, 1) != SL_OK) {
@@ -152,7 +152,7 @@ int sl_arena_extend(sl_arena *arena, size_t limit, size_t room) {
     if (room <= before)
         return 1;
     arena->room = room;
-    touch(arena, before); /* the page that it begins in holds nothing behind the room before */
+    touch(arena, before); /* the page in which it begins holds nothing after the previous room */
     return 1;
 }
 

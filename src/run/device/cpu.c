@@ -22,7 +22,7 @@ static const char *isa_name(void) {
     return "plain";
 }
 
-/* oneDNN computes with bf16 on older processors, too, by converting; that is slower than f32. */
+/* oneDNN also computes with bf16 on older processors, by conversion; that is slower than f32. */
 static int has_bf16(void) {
     const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     return (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;

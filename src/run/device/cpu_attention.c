@@ -1,16 +1,16 @@
 /* Causal attention in blocks of 64 queries by 64 keys, never a matrix of context x context (Dao et al.,
- * FlashAttention, arXiv 2205.14135; the softmax on the way is Milakov and Gimelshein's, 1805.02867): what is
- * kept of a row of scores is the logarithm of its sum of exponentials, from which the backward pass makes any
- * block of weights again. A thread takes a sequence and a head of keys with all heads of queries that share
- * it, so that no sum crosses threads. */
+ * FlashAttention, arXiv 2205.14135; online softmax by Milakov and Gimelshein, 1805.02867). Of a row of scores
+ * only the logarithm of its sum of exponentials is kept, from which the backward pass recomputes any block of
+ * weights. A thread takes a sequence and a head of keys with all heads of queries that share it, so that no
+ * sum crosses threads. */
 #include "run/device/cpu_lanes.h"
 #include "run/device/threads.h"
 
 #include <math.h>
 
-/* Products of blocks that lie in the cache, the inner loops of attention: strips of 4 rows by up to 4 vectors
- * of 16 columns, held in registers. Each element is one sum in ascending order of the inner index, starting
- * from 0 or from what is there, so its bits depend on nothing but its row and its column. */
+/* Products of blocks in the cache, the inner loops of attention: strips of 4 rows by up to 4 vectors of 16
+ * columns, held in registers. Each element is one sum in ascending order of the inner index, starting from 0
+ * or from its old value, so its bits depend only on its row and its column. */
 
 #define SL_TILE 64      /* queries and keys of a block */
 #define SL_TILE_STRIP 4 /* rows of a strip */
@@ -33,7 +33,7 @@ SL_INLINE void tile_pack(size_t rows, size_t padded, size_t size, size_t width, 
     memset(out + rows * width, 0, (padded - rows) * width * sizeof *out);
 }
 
-/* a of row r and inner index i lies at a[r * a_row + i * a_inner]; b has rows of b_stride, c of c_stride. */
+/* a of row r and inner index i is at a[r * a_row + i * a_inner]; b has rows of b_stride, c of c_stride. */
 SL_INLINE void tile_part(int vectors, int inner, const float *restrict a, size_t a_row, size_t a_inner,
                          const float *restrict b, size_t b_stride, int onto, float *restrict c,
                          size_t c_stride) {
@@ -65,8 +65,8 @@ SL_INLINE void tile_part(int vectors, int inner, const float *restrict a, size_t
             memcpy(c + (size_t)r * c_stride + (size_t)(v * SL_LANES), &sum[r][v], sizeof sum[r][v]);
 }
 
-/* 4 rows of c[.][columns] (+)= a * b; `columns` a multiple of 16. a of row r and inner index i lies at
- * a[r * a_row + i * a_inner]; b has rows of b_stride, c of c_stride. */
+/* 4 rows of c[.][columns] (+)= a * b; `columns` a multiple of 16. a of row r and inner index i is at a[r *
+ * a_row + i * a_inner]; b has rows of b_stride, c of c_stride. */
 SL_VECTORISED
 static void tile_strip(int columns, int inner, const float *a, size_t a_row, size_t a_inner, const float *b,
                        size_t b_stride, int onto, float *c, size_t c_stride) {
@@ -80,7 +80,7 @@ static void tile_strip(int columns, int inner, const float *a, size_t a_row, siz
         tile_part(1, inner, a, a_row, a_inner, b, b_stride, onto, c, c_stride);
 }
 
-/* Blocks of SL_TILE rows of a dense x[padded][width], each turned into [size][SL_TILE]. */
+/* Blocks of SL_TILE rows of a dense x[padded][width], each transposed into [size][SL_TILE]. */
 SL_VECTORISED
 static void tile_turn(size_t padded, size_t size, size_t width, const float *restrict x,
                       float *restrict out) {
@@ -147,13 +147,13 @@ static forward_room lay_forward(const sizes *z, float *at) {
     return r;
 }
 
-/* Floats of scratch that each of them needs, a multiple of 16. */
+/* Floats of scratch for each of them, a multiple of 16. */
 static size_t forward_scratch(const sizes *z) {
     return 2 * (z->padded + SL_TILE) * z->width + SL_TILE * SL_TILE + 2 * SL_TILE;
 }
 
-/* The softmax of a row goes on: `width` new scores become weights relative to the largest score so far, 0 up
- * to `end`; what has been summed before is brought to the same measure. */
+/* Continues the softmax of a row: `width` new scores become weights relative to the largest score so far, 0
+ * up to `end`; the earlier sums are rescaled accordingly. */
 SL_INLINE void go_on(float *restrict p, int width, int end, float *top, float *sum, float *restrict mix,
                      size_t mixed) {
     const float block = sl_row_max(p, width), now = block > *top ? block : *top;
@@ -235,7 +235,7 @@ static void forward_group(const work *w, int sequence, int group, float *scratch
  * dk = ds' (f q). Blocks of keys go from first to last, and for each of them blocks of queries from the
  * diagonal on; so each sum runs in ascending order. */
 
-/* A thread's scratch; of keys and values for the group, of the rest for the head at hand. */
+/* A thread's scratch; keys and values for the group, the rest for the current head. */
 typedef struct backward_room {
     float *keys, *values;  /* [blocks][size][64] */
     float *k;              /* [padded][width] */
@@ -315,7 +315,7 @@ SL_INLINE void backward_pair(const sizes *z, const backward_room *room, size_t i
     }
 }
 
-/* Rows of a dense gradient times `factor`, out to where they belong. */
+/* Writes the rows of a dense gradient times `factor` to their destination. */
 SL_INLINE void unpack(const sizes *z, const float *x, float factor, float *out, size_t stride) {
     for (size_t r = 0; r < z->context; r++) {
         const float *restrict from = x + r * z->width;

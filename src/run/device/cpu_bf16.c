@@ -23,7 +23,7 @@ SL_INLINE void round_lanes(const sl_lanes *x, words *out) {
     *out = (nan & quiet) | (~nan & rounded);
 }
 
-/* Rows of two inner indices become words; 16 such vectors, turned, are 32 inner indices of 16 rows of the
+/* Rows of two inner indices become words; 16 such vectors, transposed, are 32 inner indices of 16 rows of the
  * result. */
 SL_INLINE void turn_block(size_t column, size_t at, size_t inner, size_t stride, const float *restrict x,
                           uint16_t *restrict out) {
@@ -107,8 +107,8 @@ SL_INLINE void pack_pairs(square from, uint32_t *restrict to) {
             to[c] = sl_bf16(from[i][c]) | sl_bf16(from[i + 1][c]) << 16;
 }
 
-/* A panel whose columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words; 16 such
- * rows are turned at a time, and followed to their end, because processors foresee that many streams and
+/* A panel whose columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words. 16 such
+ * rows are transposed at a time, and followed to their end, because processors prefetch that many streams but
  * not 64. */
 SL_INLINE void pack_pairs_across(const sl_packing *p, const float *restrict b, size_t column, size_t pairs,
                                  uint32_t *restrict to) {
@@ -162,8 +162,8 @@ SL_INLINE void pack_block(const sl_packing *p, const float *b, size_t inner, siz
         pack_pairs(part, to);
 }
 
-/* The source is read along its rows: by steps of the inner index where those are rows, by panels where
- * columns are. */
+/* The source is read along its rows: by steps of the inner index if those are rows, by panels if columns
+ * are. */
 SL_VECTORISED
 void sl_cpu_pack(const sl_packing *p, int thread, int threads, const float *b, void *packed) {
     const size_t steps = steps_of(p), panels = blocks(p->columns, SL_PACK_COLUMNS);

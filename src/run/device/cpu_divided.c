@@ -1,19 +1,19 @@
 #include "run/device/cpu.h"
 #include "run/device/threads.h"
 
-/* The kernels of one thread, divided among those of the device: by rows, by elements, or, where rows are
- * summed, by columns, so that each number is made by one thread in the order in which one thread alone would
- * make it. */
+/* Divides the single-threaded kernels among the device's threads: by rows, by elements or, if rows are
+ * summed, by columns, so that each number is computed by one thread in the same order as by a single
+ * thread. */
 
-#define MIN ((size_t)16384)   /* elements that pay for waking the others */
+#define MIN ((size_t)16384)   /* elements that justify waking the others */
 #define UNIT 16               /* columns and elements go in whole vectors */
 #define MAX_ROWS 512          /* losses that are added up at a time */
 
-/* Rows, columns or elements [first, first + count) of what a kernel is given. */
+/* Rows, columns or elements [first, first + count) of a kernel's data. */
 typedef struct call call;
 typedef void part_of(const call *c, size_t first, size_t count);
 
-/* What a kernel is given, of which each uses some; and how it is divided. */
+/* A kernel's arguments, of which each uses some; and how it is divided. */
 struct call {
     int rows, width, context, heads, size, stride, first, count, backward;
     float number;

@@ -1,7 +1,7 @@
 #include "run/device/cpu_lanes.h"
 
-/* Embeddings: rows of a table that a token chooses, which may be a slice of the vocabulary, and of one that
- * the position chooses. */
+/* Embeddings: rows of a table chosen by the token, which may be a slice of the vocabulary, and rows of a
+ * table chosen by the position. */
 
 SL_VECTORISED
 void sl_cpu_embed(int rows, int width, int first, int count, const uint16_t *token, const float *table,

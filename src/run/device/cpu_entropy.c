@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-/* The loss; and of a vocabulary that is divided over tensor ranks what each does alone between their sums. */
+/* The loss; and for a vocabulary divided over tensor ranks, each rank's work between their sums. */
 
-/* loss[row] is f64, so that whoever adds rows up does it in one order whatever the threads. */
+/* loss[row] is f64, so that rows are added in one order for any number of threads. */
 SL_VECTORISED
 void sl_cpu_cross_entropy(int rows, int vocabulary, float *logits, const uint16_t *target, float grad_scale,
                           double *loss) {

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* libgomp's, which oneDNN runs on. Declared here because <omp.h> belongs to a compiler, and clang's is
- * another library's. */
+/* libgomp's, which oneDNN uses. Declared here because <omp.h> belongs to a compiler, and clang's is for
+ * another library. */
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 
@@ -24,9 +24,9 @@ struct sl_matmul {
     int shares;
     dnnl_primitive_t primitive[2]; /* of a whole share; of the last one where that is smaller */
     share *share;
-    /* Scratch: bf16 copies of a and of b, then what oneDNN asks for, share by share. */
+    /* Scratch: bf16 copies of a and of b, then oneDNN's scratch, share by share. */
     size_t a_bytes, b_bytes, each, scratch_bytes;
-    /* Packed b: made by sl_cpu_pack where its form is the one that oneDNN asks for, else by oneDNN. */
+    /* Packed b: by sl_cpu_pack if its format is the one that oneDNN asks for, else by oneDNN. */
     sl_packing packing;
     dnnl_memory_desc_t b_form;
     dnnl_primitive_t reorder;
@@ -61,7 +61,7 @@ static dnnl_data_type_t type_of(const sl_matmul_shape *s) {
     return s->type == SL_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-/* bf16 copies have no gaps between rows, and lie as they are multiplied: a turned back where it is stored
+/* bf16 copies have no gaps between rows, and are in multiplication order: a transposed back if stored
  * transposed, b packed. */
 static int a_stride(const sl_matmul_shape *s) {
     return s->type == SL_F32 ? s->a_stride : s->inner;
@@ -71,7 +71,7 @@ static int a_is_transposed(const sl_matmul_shape *s) {
     return s->type == SL_F32 && s->transpose_a;
 }
 
-/* b is packed by whoever makes the product, or by each run of it. */
+/* b is packed by the creator of the product, or in each run of it. */
 static int b_is_packed(const sl_matmul_shape *s) {
     return s->packed || s->type == SL_BF16;
 }
@@ -154,7 +154,7 @@ static sl_status make_primitive(const sl_cpu *cpu, sl_matmul *p, size_t rows, in
     return status;
 }
 
-/* Whether oneDNN wants packed weights as sl_cpu_pack makes them. */
+/* Whether oneDNN's packed format is that of sl_cpu_pack. */
 static int is_own_form(const sl_matmul *p) {
     const dnnl_blocking_desc_t *b = &p->b_form.format_desc.blocking;
     const int bf16 = p->shape.type == SL_BF16;
@@ -333,7 +333,7 @@ typedef struct run_work {
     const void *b;
     float *c;
     char *scratch;
-    int failed; /* written by any thread, only to 1, and read when all have ended */
+    int failed; /* written by any thread, only to 1, and read after all have ended */
 } run_work;
 
 /* A bf16 copy of a, its rows divided among threads. */

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Llama's normalisation: x by the root of its mean square, no mean taken off, no bias. */
+/* Llama's normalization: x divided by its root mean square, without mean or bias. */
 
 SL_VECTORISED
 void sl_cpu_rmsnorm(int rows, int width, float epsilon, const float *x, const float *gain, float *normal,

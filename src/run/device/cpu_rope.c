@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* Rotary positions as Hugging Face's rotate_half: element i of the first half of a head and element i of its
- * second half turn together by the angle position * base^(-2 i / size). */
+/* Rotary positions as in Hugging Face's rotate_half: element i of the first half of a head and element i of
+ * its second half are rotated together by the angle position * base^(-2 i / size). */
 
 void sl_cpu_rope_table(int context, int size, double base, float *table) {
     const int half = size / 2;

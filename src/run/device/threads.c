@@ -11,7 +11,7 @@ typedef struct team {
     int threads;
 } team;
 
-/* A nested or limited region may have fewer threads than were asked for: each takes several shares. */
+/* A nested or limited region may have fewer threads than requested: each takes several shares. */
 static void enter(void *object) {
     const team *t = object;
     for (int share = omp_get_thread_num(); share < t->threads; share += omp_get_num_threads())

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NOTABLE 10 /* iterations behind an event that are recorded op by op, when the first ones are over */
+#define NOTABLE 10 /* iterations recorded op by op after an event, after the first ones */
 
 static const char *const phase_names[SL_PHASES] = {"healthy", "slow, not adapted",       "slow, delegated",
                                                    "adapted", "relieved, still adapted", "relieved"};
@@ -31,8 +31,8 @@ struct sl_journal {
     char folder[3072];
     sl_writer *writer;
     sl_tracing trace;
-    int trace_left;    /* iterations from the beginning still to be recorded op by op */
-    int notable_left;  /* later ones, behind events */
+    int trace_left;    /* initial iterations still to be recorded op by op */
+    int notable_left;  /* later ones, after events */
     int since_notable; /* iterations since an event */
     int first;         /* iteration of this attempt; -1: the run is new */
     sl_journal_layout layout;
@@ -68,7 +68,7 @@ void sl_journal_flush(sl_journal *j) {
     say_trouble(j);
 }
 
-/* What an earlier attempt has done and this one does again goes. */
+/* Removes the iterations of an earlier attempt that this one repeats. */
 static void open_logs(sl_journal *j) {
     char path[4096];
     snprintf(path, sizeof path, "%s/metrics.jsonl", j->folder);
@@ -119,7 +119,7 @@ void sl_journal_close(sl_journal *j) {
     SL_FREE(j->profiler, j->ping, j->rows, j);
 }
 
-/* Further attempts find it as they would write it: one that is killed meanwhile leaves nothing unfinished. */
+/* Further attempts find it unchanged: one that is killed meanwhile leaves nothing unfinished. */
 void sl_journal_keep(sl_journal *j, const char *run_file) {
     char path[4096], *kept = NULL;
     size_t length = 0, size = strlen(run_file);
@@ -178,7 +178,7 @@ static json_t *links_of(const sl_iteration *it) {
     return links;
 }
 
-/* What the ops of each pipeline rank took, replica after replica. NULL: no memory. */
+/* Op times of each pipeline rank, replica after replica. NULL: no memory. */
 static json_t *works_of(const sl_iteration *it) {
     json_t *works = json_array();
     for (int replica = 0; replica < it->replicas; replica++) {
@@ -264,7 +264,7 @@ int sl_journal_slowest(const sl_journal *j) {
     return slowest;
 }
 
-/* Whether an iteration is recorded op by op: the first ones, later the ten behind something that happened. */
+/* Whether an iteration is recorded op by op: the first ones, later the ten after an event. */
 static int takes_trace(sl_journal *j) {
     int *left = j->trace_left > 0 ? &j->trace_left : &j->notable_left;
     int takes = *left > 0 && (left == &j->trace_left || j->since_notable < NOTABLE);
@@ -296,8 +296,8 @@ typedef struct medians {
     double time, predicted, ratio, bubble;
 } medians;
 
-/* Medians of the times of all iterations of a phase, and of prediction over those that were not late and were
- * predicted with knowledge of the phase (not its first). */
+/* Medians of the times of all iterations of a phase, and of the prediction over those without late arrivals
+ * that were predicted with knowledge of the phase (not its first). */
 static sl_status phase_medians(const sl_journal *j, int phase, medians *m) {
     double *v[4] = {0};
     sl_status status = SL_OK;
@@ -484,7 +484,7 @@ static sl_status write_profile(const sl_journal *j, const sl_program *program, F
     return status;
 }
 
-/* What ran last, as a file: with profile.yaml `simulate` times it. A plan with parts has no CSV. */
+/* The last program, as a file: `simulate` times it with profile.yaml. A plan with parts has no CSV. */
 static sl_status write_order(const sl_journal *j, const sl_program *program, FILE *out) {
     sl_problem problem;
     sl_order order = {0};
@@ -527,7 +527,7 @@ static void print_profile(const sl_forecast *f, FILE *out) {
             f->iterations, f->schedule, sl_to_ms(f->predicted), sl_to_ms(f->measured), sl_to_ms(f->update));
 }
 
-/* A resumed run may have had nothing left to do: then there is none of this. */
+/* A resumed run may have had no iterations left: then there is none of this. */
 static sl_status write_measured(sl_journal *j, const sl_summary *s, sl_forecast *f) {
     SL_TRY(write_file(j, "profile.yaml", NULL, write_profile));
     if (s->program && s->program->parts == 1)

@@ -1,7 +1,7 @@
 #include "run/model/architecture.h"
 
 /* Names, order and orientation of weights are Hugging Face's: GPT2LMHeadModel without "transformer.", and
- * LlamaForCausalLM. A parameter is a line. */
+ * LlamaForCausalLM. One parameter per line. */
 /* clang-format off */
 
 enum { LN_1_WEIGHT, LN_1_BIAS, ATTN_WEIGHT, ATTN_BIAS, ATTN_PROJ_WEIGHT, ATTN_PROJ_BIAS,

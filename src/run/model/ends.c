@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* The two ends of the model. Tensor ranks hold slices of the vocabulary: a token that lies in another slice
- * is a row of zeros here, and the loss is made of what all slices say of a row. */
+/* The two ends of the model. Tensor ranks hold slices of the vocabulary: a token of another slice is a row of
+ * zeros here, and the loss combines all slices' results for a row. */
 
 static sl_status check_tokens(const sl_model_stage *s, const uint16_t *token, const char *what) {
     for (int i = 0; i < s->layout.rows && s->config.vocabulary < SL_MAX_VOCABULARY; i++)

@@ -1,8 +1,8 @@
 #include "run/model/model_stage.h"
 
-/* One half of a block, whatever its form: x += out(core(in(norm(x)))).
+/* One half of a block, of any form: x += out(core(in(norm(x)))).
  *
- * Of the core, W needs its output (the outgoing layer's input) and the gradients of its inputs (those of the
+ * W needs the core's output (the outgoing layer's input) and the gradients of its inputs (those of the
  * incoming layers' outputs). I leaves them where there is room:
  *
  *              output of the core         gradients of its inputs
@@ -78,7 +78,7 @@ static void attend_input_grad(const sl_model_stage *s, const half_of *h, float *
 
 /* ---- F ---- */
 
-/* Normalisation and incoming layers, and the attention, whose output is kept. */
+/* Normalization and incoming layers, and the attention, whose output is kept. */
 static sl_status enter(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept) {
     float *normed = s->scratch + s->layout.h;
     sl_stage_norm(s, h->gain, h->bias, s->scratch + s->layout.x, kept + h->at->normal, kept + h->at->scale,
@@ -92,7 +92,7 @@ static sl_status enter(sl_model_stage *s, int b, sl_half half, const half_of *h,
     return SL_OK;
 }
 
-/* The outgoing layer onto the residual stream; its bias comes once, behind the sum over tensor ranks. */
+/* Adds the outgoing layer to the residual stream; its bias is added once, after the sum over tensor ranks. */
 static sl_status leave(sl_model_stage *s, int b, sl_half half, const half_of *h, float *kept) {
     const size_t n = (size_t)s->layout.rows, inner = n * (size_t)s->layout.hidden;
     const void *weight = sl_stage_weight(s, b, half, SL_LINEAR_OUT, SL_PRODUCT_FORWARD);
@@ -159,7 +159,7 @@ sl_status sl_block_input_grad(sl_model_stage *s, int b, sl_half half, float *kep
 
 /* ---- W ---- */
 
-/* A linear layer's two: its input, the gradient of its output. */
+/* A linear layer's operands: its input, the gradient of its output. */
 static sl_status linear_weight_grad(sl_model_stage *s, int b, sl_matmul *product, const sl_linear *form,
                                     const float *input, const float *grad) {
     const sl_parameter *weight = sl_stage_block(s, b, form->weight), *bias = sl_stage_block(s, b, form->bias);

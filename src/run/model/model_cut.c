@@ -1,8 +1,8 @@
 #include "run/model/model_stage.h"
 
-/* Which blocks make which stage. Blocks cost the same, so giving each next block to the stage that costs
- * least so far makes the largest stage as cheap as it can be: a cheaper cut would have to give some stage
- * that this one leaves below the top one block more, and then that stage would be the top. */
+/* The cut of blocks into stages. Blocks cost the same, so giving each next block to the currently cheapest
+ * stage minimizes the largest stage: a cheaper cut would have to give one block more to some stage below the
+ * maximum, and then that stage would be the maximum. */
 
 static int64_t linear_weights(const sl_model_config *c) {
     const sl_architecture *a = sl_architecture_of(c->kind);
@@ -24,12 +24,12 @@ int64_t sl_model_head_cost(const sl_model_config *c) {
     return 2 * (int64_t)c->vocabulary * c->width;
 }
 
-/* A lookup: a copy, and where positions have a table one addition. */
+/* A lookup: a copy, and with a position table one addition. */
 int64_t sl_model_embedding_cost(const sl_model_config *c) {
     return c->width;
 }
 
-/* Stages among the last get the odd block where costs are equal, as before the head would be counted. */
+/* If costs are equal, later stages get the odd block, as before counting the head. */
 static void cut_by_cost(const sl_model_config *c, int stages, int *blocks) {
     int64_t block = sl_model_block_cost(c), cost[SL_MAX_STAGES];
     for (int s = 0; s < stages; s++) {

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-/* What is kept of a microbatch goes to host memory and comes back: the same bytes at other addresses. */
+/* Moves the kept data of a microbatch to host memory and back: the same bytes at other addresses. */
 
 void sl_model_set_host(sl_model_stage *s, sl_arena *host) {
     s->host = host;
 }
 
-/* Both blocks before either is copied, so that a failure leaves everything where it was. */
+/* Allocates both blocks before copying either, so that a failure leaves everything unchanged. */
 static sl_status move(const sl_model_stage *s, sl_kept *k, sl_arena *from, sl_arena *to, const char *what) {
     float *forward, *backward = NULL;
     SL_TRY(sl_arena_take(to, s->forward_bytes, SL_ARENA_LOW, what, &forward));

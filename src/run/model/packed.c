@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Weights as the products read them: copies, made once after the weights have changed instead of in each
+/* Weights in the products' format: copies, made once after the weights have changed instead of in each
  * product. */
 
 static const sl_parameter *parameter_of(const sl_model_stage *s, int b, sl_half half, int i) {
@@ -23,7 +23,7 @@ const void *sl_stage_head_weight(const sl_model_stage *s, sl_product_op op) {
     return s->packed ? (const void *)(s->packed + s->product.head_packed_at[op]) : s->head.weight;
 }
 
-/* Both products of a linear layer, one after the other while the weight is near. */
+/* Both products of a linear layer, one after the other while the weight is in cache. */
 static sl_status pack_linear(const sl_model_stage *s, int b, int half, int i) {
     for (int op = 0; op < SL_PRODUCT_FIRST; op++)
         SL_TRY(s->device->matmul_pack(s->device, s->product.half[half][i][op],
@@ -39,7 +39,7 @@ static sl_status pack_head(const sl_model_stage *s) {
     return SL_OK;
 }
 
-/* The packed weights that are made of a parameter, if any. */
+/* The packed weights of a parameter, if any. */
 static sl_status pack(const sl_model_stage *s, const sl_parameter *p) {
     const int place = (int)(p - s->parameter) - s->block_base, each = s->form->block_parameters;
     if (s->layout.is_last && p->weight == s->head.weight)

@@ -32,8 +32,8 @@ sl_parameter sl_parameter_slice(const sl_parameter *p, int rank, int ranks) {
     return s;
 }
 
-/* A slice is runs of consecutive elements of the full tensor: one for each piece of each row that is cut, or
- * for each piece of the rows. */
+/* A slice is runs of consecutive elements of the full tensor: one for each piece of each cut row, or for each
+ * piece of the rows. */
 typedef struct runs {
     size_t number, length; /* of them; of each, in the slice */
     size_t step, first;    /* in the full tensor: from run to run; of the first */
@@ -75,7 +75,7 @@ static uint64_t hash_name(const char *name) {
     return h;
 }
 
-/* Box and Muller: the two normal numbers that counter `pair` gives, from two uniform ones of 53 bits. */
+/* Box-Muller: the two normal numbers of counter `pair`, from two uniform ones of 53 bits. */
 static void normal_pair(uint64_t key, uint64_t pair, double *two) {
     uint64_t a = sl_random_mix(key + 2 * pair * SL_RANDOM_STEP);
     uint64_t b = sl_random_mix(key + (2 * pair + 1) * SL_RANDOM_STEP);

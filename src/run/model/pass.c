@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* An iteration of a stage: F, I and W of its microbatches, and whose turn it is. */
+/* An iteration of a stage: F, I and W of its microbatches, and their order. */
 
 void sl_stage_drop(sl_model_stage *s, sl_kept *k) {
     sl_arena *arena = k->away ? s->host : s->arena;
@@ -17,7 +17,7 @@ void sl_stage_drop(sl_model_stage *s, sl_kept *k) {
 /* W of the first microbatch writes the gradients of linear layers and of the head; all others are sums that
  * start from 0: vectors, embeddings, positions. */
 static void clear_sums(sl_model_stage *s) {
-    const int clean = s->joined; /* the embedding's accumulator, once it is back in its place */
+    const int clean = s->joined; /* the embedding's accumulator, after it is back in its place */
     if (s->joined)
         sl_stage_swap_accumulators(s);
     if (s->touched)
@@ -54,7 +54,7 @@ sl_status sl_model_begin(sl_model_stage *s, int microbatches) {
 static const sl_op_part whole_op = {.index = 0, .count = 1};
 
 /* The units of work of an op are the halves of its blocks; a part has the units [*first, *end), as even as
- * can be. The last part always has the last unit. */
+ * possible. The last part always has the last unit. */
 static void units_of(const sl_model_stage *s, const sl_op_part *part, int *first, int *end) {
     *first = 2 * s->layout.blocks * part->index / part->count;
     *end = 2 * s->layout.blocks * (part->index + 1) / part->count;
@@ -84,7 +84,7 @@ static sl_status in_turn(const sl_model_stage *s, int microbatch, const sl_op_pa
     return SL_OK;
 }
 
-/* What F has kept of block b, for I and W: where it was kept, or where I has made it again. */
+/* F's kept data of block b, for I and W: the original, or recomputed by I. */
 static float *block_kept(const sl_model_stage *s, const sl_kept *k, int b) {
     const sl_layout *l = &s->layout;
     float *from = l->recompute ? k->backward + l->again : k->forward + l->block_kept;
@@ -107,8 +107,8 @@ static sl_status enter(sl_model_stage *s, const uint16_t *tokens, const float *i
     return SL_OK;
 }
 
-/* Where the residual stream rests between two parts of F: what the next unit keeps of its normalised input is
- * of that size and not yet there. */
+/* Buffer of the residual stream between two parts of F: the space for the next unit's normalized input, which
+ * has that size and is not used yet. */
 static float *resting_place(const sl_model_stage *s, int unit, float *kept) {
     const sl_layout *l = &s->layout;
     if (l->recompute)
@@ -116,7 +116,7 @@ static float *resting_place(const sl_model_stage *s, int unit, float *kept) {
     return kept + l->block_kept + (size_t)(unit / 2) * l->block_forward + l->half[unit % 2].normal;
 }
 
-/* A unit of F: what the block keeps is dropped at once where it will be made again. */
+/* A unit of F: the block's kept data are dropped at once if they will be recomputed. */
 static sl_status forward_unit(sl_model_stage *s, int unit, float *kept) {
     const sl_layout *l = &s->layout;
     const float *x = s->scratch + l->x;

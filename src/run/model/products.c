@@ -1,7 +1,7 @@
 #include "run/model/products.h"
 
-/* c[rows][columns] = a[rows][inner] * b[inner][columns] of dense matrices, either of them stored transposed.
- */
+/* c[rows][columns] = a[rows][inner] * b[inner][columns] of dense matrices, either of them stored
+ * transposed. */
 static sl_matmul_shape dense(int rows, int inner, int columns, int transpose_a, int transpose_b) {
     return (sl_matmul_shape){.rows = rows,
                              .columns = columns,
@@ -40,8 +40,8 @@ static sl_status prepare(const sl_model_config *c, sl_device *device, sl_matmul_
     return SL_OK;
 }
 
-/* The outgoing layer adds onto the residual stream, unless its result must first be summed over tensor ranks;
- * the gradients of incoming layers add up. */
+/* The outgoing layer adds to the residual stream, unless its result must first be summed over tensor ranks;
+ * the gradients of incoming layers are accumulated. */
 static sl_matmul_shape half_shape(const sl_model_config *c, const sl_half_form *f, int index,
                                   sl_product_op op) {
     const sl_architecture *a = sl_architecture_of(c->kind);

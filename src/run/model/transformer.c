@@ -13,7 +13,7 @@ sl_model_config sl_model_complete(const sl_model_config *config) {
     sl_model_config c = *config;
     if (!c.kv_heads)
         c.kv_heads = c.heads;
-    if (!c.hidden) /* Llama's: two thirds of four widths, so that three matrices weigh as much as two */
+    if (!c.hidden) /* Llama's: two thirds of four widths, so that three matrices are as large as two */
         c.hidden = (int)(c.kind == SL_MODEL_LLAMA ? (8 * (int64_t)c.width / 3 + 63) / 64 * 64
                                                   : 4 * (int64_t)c.width);
     if (c.kind == SL_MODEL_GPT2)
@@ -386,8 +386,8 @@ void sl_stage_swap_accumulators(sl_model_stage *s) {
     s->joined = !s->joined;
 }
 
-/* A microbatch holds few of the tokens, so few rows of the embedding's accumulator are not 0: they are added
- * to the head's, which becomes the gradient, and cleared. */
+/* A microbatch contains few of the tokens, so few rows of the embedding's accumulator are not 0: they are
+ * added to the head's, which becomes the gradient, and cleared. */
 sl_status sl_model_add_own_head(sl_model_stage *s) {
     const size_t width = (size_t)s->config.width;
     if (!s->touched || s->joined)
