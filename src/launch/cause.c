@@ -45,7 +45,7 @@ void sl_launch_cause_exit(const char *temporary, int rank, int exit_code) {
     char path[512], content[32];
     snprintf(path, sizeof path, "%s/exit.%d.%d", temporary, rank, exit_code);
     int size = snprintf(content, sizeof content, "%d\n", (int)getpid());
-    sl_file_write(path, content, (size_t)size); /* the process ends: nobody could be told of a failure */
+    sl_file_write(path, content, (size_t)size); /* the process ends: a failure could not be reported */
 }
 
 /* A rank that noted exit code `exit_code`; -1: none did. mpirun is known to end with a rank's code and

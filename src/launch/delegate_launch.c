@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define FILES_MAX 32
-#define FIRST 3 /* the child's first file behind the standard ones */
+#define FIRST 3 /* the child's first file after the standard ones */
 
 /* *own: the text of SLACKLINE_RUN, if it is set here. Both are the caller's to free. */
 static sl_status make_environment(const char *directory, char ***environment, char **own) {

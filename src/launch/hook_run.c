@@ -80,7 +80,7 @@ static sl_status launch(hook_child *c, pid_t *pid) {
         ;
     close(tell[0]);
     if (*pid > 0 && got != (ssize_t)sizeof error) {
-        setpgid(*pid, *pid); /* the child has done so too; whoever comes first */
+        setpgid(*pid, *pid); /* the child does so too; the first one counts */
         return SL_OK;
     }
     if (*pid > 0) {

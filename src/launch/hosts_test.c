@@ -83,7 +83,7 @@ static sl_status wait_for(one_test *tests, int count, int which, const sl_launch
             return sl_subprocess_end(&tests[which].process, 1,
                                      &(sl_subprocess_ending){.what = "the test of a host"}, NULL);
         struct timespec turn = {.tv_nsec =
-                                    200000000}; /* a child's end may be told of together with another's */
+                                    200000000}; /* a child's end may be reported together with another's */
         int signal = sigtimedwait(&awaited, NULL, &turn);
         if (signal <= 0 || signal == SIGCHLD)
             continue;

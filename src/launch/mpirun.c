@@ -85,7 +85,7 @@ sl_status sl_mpirun_command(const sl_launch_config *config, const char *temporar
     if (config->hosts) {
         command[used++] = "--host";
         command[used++] = (char *)(uintptr_t)config->hosts;
-        command[used++] = "--map-by"; /* neighbours of the pipeline side by side */
+        command[used++] = "--map-by"; /* neighbors of the pipeline side by side */
         command[used++] = "slot";
     }
     for (int i = 0; i < workers; i++)
@@ -181,7 +181,7 @@ static void pass_line(const sl_mpirun_report *report, const char *line, size_t s
     while (size > 0) {
         ssize_t done = write(report->pass, line, size);
         if (done <= 0)
-            return; /* nobody reads: no reason to end a run */
+            return; /* no reader: no reason to end a run */
         line += done;
         size -= (size_t)done;
     }

@@ -138,7 +138,7 @@ static sl_status hear_end(void *context, int file) {
 static sl_status hear_signal(void *context, const siginfo_t *signal) {
     sl_reaper *reaper = context;
     if (signal->si_signo != SIGCHLD)
-        return begin_kill(reaper); /* somebody wants the reaper to go: then everything goes */
+        return begin_kill(reaper); /* a request to end the reaper ends everything */
     collect(reaper);
     return reaper->mpirun.pid == 0 ? begin_kill(reaper) : SL_OK;
 }

@@ -168,7 +168,7 @@ sl_status sl_redis_start(const char *folder, const char *addresses, sl_redis *re
     return sl_redis_restart(redis);
 }
 
-/* Whether somebody accepts a connection there. */
+/* Whether a process accepts a connection there. */
 static int answers(const sl_redis *redis) {
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     struct sockaddr_in net = {.sin_family = AF_INET, .sin_port = htons((uint16_t)redis->port)};

@@ -106,7 +106,7 @@ sl_launch_reached sl_launch_folder_reached(const sl_launch_folder *folder) {
     off_t first;
     size_t size = text ? read_tail(file, text, &first) : 0;
     close(file);
-    while (size > 0 && text[size - 1] != '\n') /* somebody was killed within a line */
+    while (size > 0 && text[size - 1] != '\n') /* a writer was killed within a line */
         size--;
     if (size > 0) {
         size_t begin = size - 1;

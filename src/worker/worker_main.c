@@ -28,7 +28,7 @@ typedef struct worker_request {
     int settings; /* argv from here on */
 } worker_request;
 
-/* Where nobody hears sl_launch_worker_fail. */
+/* Used if no supervisor receives sl_launch_worker_fail. */
 static int refuse(void) {
     fprintf(stderr, "slackline-worker: %s\n", sl_error_text());
     return 1;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-/* A store that does not answer for so long is lost. */
+/* A store that does not answer for this time is lost. */
 #define STORE_PATIENCE (SL_SECOND / 2)
 
 /* ---- an allgather of the ranks of an allocation ---- */
@@ -122,7 +122,7 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
     sl_store *store;
     char *text = NULL;
     int healthy = 1;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would wait for the verdict */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no process would wait for the verdict */
     SL_TRY(sl_store_open(request->join, request->job, STORE_PATIENCE, &store));
     sl_status status = request->key[0] ? sl_store_seal(store, request->key) : SL_OK;
     SL_THEN(status,

@@ -165,7 +165,7 @@ void sl_faults_apply(sl_trainer *t, int iteration) {
         sl_engine_pace(t->engine, &(sl_pace){.offload = t->problem.offload});
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 static int has_ranks(const sl_trainer *t, const char *host) {
     for (int home = 0; home < t->world; home++)

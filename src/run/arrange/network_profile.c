@@ -38,7 +38,7 @@ static int pair_neighbours(const sl_run *run, const sl_ping_pair *of_one, const 
     return pairs_made;
 }
 
-/* All pairs of each data group, behind `made` others. */
+/* All pairs of each data group, after `made` others. */
 static int pair_replicas(const sl_run *run, int made, int first_round, sl_ping_pair *pairs, int *round) {
     const int data = run->parallel.data, teams = data + data % 2;
     for (int n = 0; n < teams - 1; n++)
@@ -105,7 +105,7 @@ typedef struct pair_profiling {
     sl_ping_pair *pairs;
     int *round;
     int count;
-    sl_ping_half *half, *all; /* this rank's; the leader has everybody's */
+    sl_ping_half *half, *all; /* this rank's; the leader has those of all ranks */
     sl_ping_link (*found)[2];
     size_t *sizes;
 } pair_profiling;
@@ -209,7 +209,7 @@ static sl_status measure(sl_trainer *t, pair_profiling *p) {
     return collect(t, p, halves);
 }
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 static sl_time time_of(const sl_network_link *link) {
     return link->latency + (sl_time)(link->per_byte * (double)SL_NETWORK_BYTES);
@@ -264,7 +264,7 @@ static sl_status tell(sl_trainer *t, int iteration) {
 sl_status sl_network_profile_measure(sl_trainer *t, int iteration) {
     pair_profiling p = {0};
     if (t->world == t->run->parallel.tensor)
-        return SL_OK; /* nobody has a neighbour or a twin */
+        return SL_OK; /* no rank has a neighbor or a twin */
     const sl_time begin = sl_clock_now(t->clock);
     sl_faults_emulate(t, iteration);
     SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, 0, t->clocks));

@@ -89,7 +89,7 @@ static int all_blocks(const move *m) {
     return 3 * m->next->stages;
 }
 
-/* ---- where it goes to ---- */
+/* ---- destinations ---- */
 
 static int host_suffices(const move *m) {
     return m->next->hosted <= (m->old->host ? sl_arena_limit(m->old->host) : 0);

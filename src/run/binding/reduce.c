@@ -47,7 +47,7 @@ static void pack(const sl_shares *cut, const sl_parameter *list, what side, int 
                  size_t length, float *out) {
     size_t begin, end, at, position;
     span_of(cut, share, offset, &begin, &end);
-    memset(out, 0, length * sizeof *out); /* what lies behind a parameter's or a share's end */
+    memset(out, 0, length * sizeof *out); /* positions after a parameter's or a share's end */
     for (int i = 0; i < cut->parameters; i++) {
         size_t count = sl_shares_piece(cut, i, begin, end, &at, &position);
         if (count)

@@ -75,7 +75,7 @@ sl_status sl_binding_open_sums(sl_binding *b) {
             SL_TRY(sl_shares_make(b->held[h].tied, 1, replicas, &b->held[h].head));
     SL_TRY(sl_reduce_open(data, &b->reduce));
     if (replicas == 1 && b->helds == 1)
-        return SL_OK; /* there is nothing to do beside the ops */
+        return SL_OK; /* there is nothing to do during the ops */
     int threaded = replicas == 1 || sl_group_threads(data);
     return sl_reducer_open(b->helds, threaded, sum_stage, b, &b->reducer);
 }

@@ -46,7 +46,7 @@ static sl_status pass_copy(sl_binding *b) {
     return sl_group_pass(pipeline, from, to, mine->weight, mine->count * sizeof(float));
 }
 
-/* The same where both lie on this rank. */
+/* The same if both are on this rank. */
 static void copy_here(const sl_binding *b, const sl_held *h) {
     const sl_held *first = sl_binding_held_of(b, 0);
     if (h->tied && first && h->tied->weight != first->list[0].weight)

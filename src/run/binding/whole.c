@@ -159,7 +159,7 @@ sl_status sl_binding_place(sl_binding *b, int stage, int index, sl_binding_value
     memcpy(mine, slice + at, piece * sizeof *mine);
     sl_free(made);
     int count;
-    sl_model_parameters(h->model, &count); /* so that the next iteration packs the weights anew */
+    sl_model_parameters(h->model, &count); /* so that the next iteration repacks the weights */
     return SL_OK;
 }
 

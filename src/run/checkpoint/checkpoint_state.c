@@ -183,7 +183,7 @@ sl_status sl_checkpoint_state_read(const char *path, sl_checkpoint_state *state)
     return status;
 }
 
-/* ---- may this run go on from it? ---- */
+/* ---- may this run resume from it? ---- */
 
 static const sl_checkpoint_key *find_key(const sl_checkpoint_key *key, int keys, const char *name) {
     for (int i = 0; i < keys; i++)

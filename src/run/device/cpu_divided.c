@@ -52,7 +52,7 @@ static void by_elements(const sl_device *device, part_of *part, size_t elements,
     divide(device, part, elements, UNIT, elements, c);
 }
 
-/* ---- normalisations ---- */
+/* ---- normalizations ---- */
 
 static void layernorm_part(const call *c, size_t r, size_t rows) {
     const size_t at = r * (size_t)c->width;

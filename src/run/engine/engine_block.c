@@ -162,7 +162,7 @@ sl_status sl_block_run(sl_engine *e, int32_t i, int steps, sl_engine_result *res
     sl_time start = e->free_at;
     for (int k = 0; k < steps; k++)
         SL_TRY(wait_for_input(e, &e->mine->step[i + k], &start));
-    if (e->mine->awaited) /* a pair's stands at its first step */
+    if (e->mine->awaited) /* a pair's is at its first step */
         SL_TRY(sl_copier_wait(&e->copier, e->mine->awaited[i], &start));
     SL_TRY(make_results(e, i, steps, start, result));
     sl_clock_sleep_until(e->config.clock, e->free_at);

@@ -470,7 +470,7 @@ static sl_status write_summary(const sl_journal *j, const medians *m, const sl_s
     return SL_OK;
 }
 
-/* Of the profile that is told. */
+/* The problem of the profile to be written. */
 static sl_status make_problem(const sl_journal *j, sl_problem *problem) {
     return sl_profiler_problem(j->profiler[sl_journal_slowest(j)], problem);
 }

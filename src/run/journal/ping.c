@@ -242,7 +242,7 @@ typedef struct pinging {
     const sl_groups *groups;
     sl_ping_pair *pairs;
     int *round, count;
-    sl_ping_half *half, *all; /* this rank's; on rank 0 everybody's */
+    sl_ping_half *half, *all; /* this rank's; on rank 0 those of all ranks */
     size_t *sizes;
     sl_offset *clock; /* [ranks] of the pipeline at hand */
 } pinging;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERIODS = 9, TEXT = 1024, WIDEST = 400, USED = 70 }; /* USED: what stands beside the health */
+enum { PERIODS = 9, TEXT = 1024, WIDEST = 400, USED = 70 }; /* USED: the part besides the health */
 
 struct sl_progress {
     FILE *out;
@@ -19,7 +19,7 @@ struct sl_progress {
     sl_time last; /* when the last iteration ended; 0: none has */
     sl_time period[PERIODS];
     int periods;
-    int drawn;       /* a live line stands where the cursor is */
+    int drawn;       /* a live line is at the cursor */
     char line[TEXT]; /* that line */
 };
 

@@ -46,7 +46,7 @@ typedef struct sl_linear {
 
 typedef struct sl_half_form {
     sl_core core;
-    int gain, bias; /* of the normalisation */
+    int gain, bias; /* of the normalization */
     int ins;
     sl_linear in[SL_MAX_IN], out;
 } sl_half_form;

@@ -18,7 +18,7 @@ int sl_layout_extent(const sl_model_config *c, sl_extent extent) {
 sl_attention_shape sl_layout_attention(const sl_model_config *c) {
     const sl_half_form *f = &sl_architecture_of(c->kind)->half[0];
     int query = sl_layout_extent(c, SL_QUERY), key = sl_layout_extent(c, SL_KEY);
-    int together = f->ins == 1 ? query + 2 * key : 0; /* q, k and v beside each other in a row */
+    int together = f->ins == 1 ? query + 2 * key : 0; /* q, k and v side by side in a row */
     return (sl_attention_shape){.batch = c->batch,
                                 .context = c->context,
                                 .heads = c->heads / c->tensor.size,

@@ -7,14 +7,14 @@
 /* Of one half of a block. */
 typedef struct sl_half_layout {
     /* kept by F, relative to the block's part of that */
-    size_t normal, scale;  /* normalised [n][w], 1 / deviation [n] */
+    size_t normal, scale;  /* normalized [n][w], 1 / deviation [n] */
     size_t
         in[SL_MAX_IN]; /* outputs of the incoming layers, dense; I overwrites them (model_block.c) */
     size_t heads, lse;     /* attention: its output [n][query]; [batch][heads][context] */
     /* added by I, relative to the block's part of that: gradients */
     size_t out;   /* of the half's output [n][w] */
     size_t inner; /* MLP: of the core's output [n][hidden] */
-    size_t norm;  /* of the normalisation's output [n][w] */
+    size_t norm;  /* of the normalization's output [n][w] */
 } sl_half_layout;
 
 typedef struct sl_layout {
@@ -36,7 +36,7 @@ typedef struct sl_layout {
     size_t norm;        /* last stage: of the final norm [n][w] */
     size_t backward;
     /* scratch */
-    size_t x, h;      /* [n][w]: residual stream; output of a normalisation, or of a part of a sum */
+    size_t x, h;      /* [n][w]: residual stream; output of a normalization, or of a part of a sum */
     size_t wide;      /* [n][hidden] */
     size_t attention; /* of the device's attention */
     size_t sums;      /* column sums; [2][n] of the loss */

@@ -13,7 +13,7 @@
 typedef struct block_half {
     const sl_half_form *form;
     const sl_half_layout *at;
-    const sl_parameter *gain, *bias; /* of the normalisation */
+    const sl_parameter *gain, *bias; /* of the normalization */
 } half_of;
 
 static half_of get(const sl_model_stage *s, int b, sl_half half) {

@@ -1,6 +1,6 @@
 #include "run/model/model_stage.h"
 
-/* The architecture's normalisation. */
+/* The architecture's normalization. */
 
 static int is_layer(const sl_model_stage *s) {
     return s->form->norm == SL_NORM_LAYER;

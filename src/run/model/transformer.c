@@ -357,7 +357,7 @@ sl_parameter *sl_model_parameters(sl_model_stage *s, int *count) {
     return s->parameter;
 }
 
-/* They lie behind the gradients (place_parameters). */
+/* They follow the gradients (place_parameters). */
 float *sl_model_state(sl_model_stage *s, size_t *floats) {
     const int stage = s->layout.is_first ? 0 : 1, stages = s->layout.is_last ? stage + 1 : stage + 2;
     const fixed_size f = size_fixed(&s->config, s->parameter, s->parameters, stage, stages);

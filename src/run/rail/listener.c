@@ -349,7 +349,7 @@ static const char *read_on(sl_handshake *g, int socket) {
         }
         g->got += (size_t)n;
         if (g->got >= sizeof magic && memcmp(g->in, magic, sizeof magic) != 0)
-            return "it speaks another protocol"; /* however long it would go on */
+            return "it speaks another protocol"; /* even if more data follow */
         const char *wrong = g->got < step ? NULL : step == SL_HANDSHAKE_HELLO ? meet(g) : believe(g);
         if (wrong)
             return wrong;

@@ -44,7 +44,7 @@ sl_status sl_queue_size(uint32_t slots, uint64_t payload_bytes, size_t *bytes) {
 void sl_queue_format(sl_queue *queue, uint32_t slots, uint64_t payload_bytes) {
     size_t bytes = 0;
     if (sl_queue_size(slots, payload_bytes, &bytes) != SL_OK)
-        return; /* without a magic number nobody will open it */
+        return; /* without a magic number it cannot be opened */
     queue->slots = slots;
     queue->payload_bytes = payload_bytes;
     queue->total_bytes = bytes;

@@ -128,7 +128,7 @@ static totals read_reports(sl_trainer *t) {
     return all;
 }
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 /* The memory of the program that ran, from the measured times: moves to host memory depend on them. */
 static sl_status foretell_memory(sl_trainer *t) {

@@ -115,7 +115,7 @@ static sl_time median_time(const sl_time *values, int count) {
 static sl_status one_iteration(sl_trainer *t, int iteration) {
     sl_time begin;
     int suspect = t->pending.phase == SL_PHASE_SLOW || t->pending.phase == SL_PHASE_DELEGATED ||
-                  t->pending.phase == SL_PHASE_ADAPTED; /* known to who leads */
+                  t->pending.phase == SL_PHASE_ADAPTED; /* known to the leader */
     SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, suspect, t->clocks));
     SL_TRY(begin_iteration(t, &begin));
     if (sl_trainer_leads(t))

@@ -36,7 +36,7 @@ typedef struct sl_slot {
      * reads `state`; one of the two sees the other. The claim acquires, so that the payload is overwritten
      * only after the receiver has copied it. */
     _Atomic uint32_t state;
-    uint32_t iteration; /* these, and the payload behind the slot: written by the sender while CLAIMED, read
+    uint32_t iteration; /* these, and the payload after the slot: written by the sender while CLAIMED, read
                            by the */
     uint32_t index; /* receiver once `published` (acquire) covers the slot; the release there orders them */
     uint32_t reserved;

@@ -17,7 +17,7 @@
 
 #define LEAVING SL_SECOND /* for the second goodbye, and for our own */
 #define LOOK_AGAIN (10 * SL_MS)
-#define REFUSAL SL_SECOND /* nobody listens for so long: the peer's process is gone */
+#define REFUSAL SL_SECOND /* no listener for this time: the peer's process is gone */
 
 enum { OUT, IN };
 
@@ -28,8 +28,8 @@ struct sl_crossing {
     sl_queue *memory[2];
     sl_queue_view view[2]; /* the endpoints'; the producer's of OUT as well, on the same thread */
     sl_queue_view taker;   /* compute side: the consumer of IN */
-    int32_t *record;       /* [slots]: whose message lies in a place of OUT */
-    uint64_t harvested;    /* messages of OUT whose record was told */
+    int32_t *record;       /* [slots]: of the message in each slot of OUT */
+    uint64_t harvested;    /* messages of OUT whose record is done */
     sl_endpoint *endpoint[2];
     int said_goodbye[2];
     sl_loop_timer leaving; /* 0: none */

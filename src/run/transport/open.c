@@ -241,7 +241,7 @@ sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_ti
         sl_transport_close(*transport);
         *transport = NULL;
     }
-    close_sockets(sockets); /* those that nobody has taken over */
+    close_sockets(sockets); /* those not taken over */
     return status;
 }
 

@@ -169,7 +169,7 @@ static void stop_all(sl_delegates *d) {
             s->stop(s->object, &d->delegate[i].started, 1);
         return;
     }
-    pthread_mutex_lock(&d->mutex); /* whoever lists them now would see them die */
+    pthread_mutex_lock(&d->mutex); /* a reader of the list would see them die */
     for (int i = 0; i < d->delegates; i++) {
         all[i] = d->delegate[i].started;
         d->delegate[i].started = SL_SUBPROCESS_NONE;
@@ -190,7 +190,7 @@ static void *watch(void *object) {
     if (status != SL_OK)
         snprintf(d->reason, sizeof d->reason, "%s", sl_error_text());
     enter(d, status == SL_OK ? 1 : 2);
-    if (status == SL_OK && sl_loop_run(d->loop) != SL_OK) /* nobody would watch any more */
+    if (status == SL_OK && sl_loop_run(d->loop) != SL_OK) /* no thread would watch any more */
         for (int i = 0; i < d->delegates; i++)
             sl_queue_lose(&d->delegate[i].stream.queue, sl_error_text());
     stop_all(d);
