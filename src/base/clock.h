@@ -17,7 +17,7 @@
 
 typedef struct sl_clock sl_clock;
 
-/* How a virtual clock does it (tests/virtual_clock.h). */
+/* Functions of a virtual clock (tests/virtual_clock.h). */
 typedef struct sl_clock_kind {
     void (*join)(sl_clock *clock, int participants); /* 1, or -1: one ends */
     sl_time (*now)(sl_clock *clock);
@@ -44,10 +44,9 @@ sl_time sl_clock_now(sl_clock *clock);
 sl_time sl_now(void);
 void sl_clock_sleep_until(sl_clock *clock, sl_time deadline);
 
-/** Until when to wait first in real time, so that a wait for `deadline` ends on time: a processor that has
- * idled for long takes 0.1 ms and more to come back, so the end of a long wait is waited for apart, and what
- * the first part loses is lost before the deadline. The waits of this header do so; for those that cannot use
- * them. */
+/** End of the first part of a wait in real time, so that a wait for `deadline` ends on time: a processor
+ * takes 0.1 ms or more to wake up after long idling, so a long wait is split, and the delay of the first part
+ * falls before the deadline. The waits of this header do so; this is for code that cannot use them. */
 sl_time sl_clock_doze_until(sl_time deadline);
 
 /** Sleeps while *word == value, at most until `deadline` (SL_TIME_NEVER: none). May return early; callers
@@ -59,11 +58,10 @@ int sl_clock_stuck(sl_clock *clock);
 
 int sl_clock_is_virtual(const sl_clock *clock);
 
-/* Until when something goes on: to a deadline on the real clock, or until somebody says stop. */
+/* A time limit: a deadline on the real clock, or a stop flag. */
 typedef struct sl_limit {
     sl_time deadline;
-    const atomic_int *stop; /* nonzero: it is over; written by whoever asked for it, at any time. NULL: nobody
-                               does */
+    const atomic_int *stop; /* nonzero: stop; written by the caller at any time. NULL: none */
 } sl_limit;
 
 int sl_limit_is_over(const sl_limit *limit);

@@ -1,5 +1,5 @@
-/* Config tables: one table of keys (name, type, default, where it goes, help) reads a map of a file, refuses
- * what it does not know, and writes docs/reference/. A new key is one line in a table. */
+/* Config tables: one table of keys (name, type, default, destination, help) reads a map of a file, rejects
+ * unknown keys, and generates docs/reference/. A new key is one line in a table. */
 #pragma once
 
 #include "base/yaml.h"
@@ -27,7 +27,7 @@ typedef struct sl_key {
     double minimum, maximum;      /* numbers; both 0: any finite one (INT: any int) */
     const char *const *choices;   /* CHOICE */
     const struct sl_key *section; /* SECTION: its table; CUSTOM: optional, for the documentation only */
-    int is_list; /* `section` is of each of its items; for the documentation and completion */
+    int is_list;                  /* `section` describes each item; for the documentation and completion */
     sl_status (*parse)(const sl_yaml_node *node, void *object);
     const char *help; /* one line, with the unit */
 } sl_key;

@@ -1,4 +1,4 @@
-/* The event log: what was seen, measured and decided during a run, one JSON object a line (events.jsonl).
+/* The event log: observations, measurements and decisions of a run, one JSON object per line (events.jsonl).
  * The kinds are one table; the documentation and the readers use it too. */
 #pragma once
 
@@ -57,7 +57,7 @@ typedef struct sl_event_name {
 
 extern const sl_event_name sl_event_names[SL_EVENT_KINDS];
 
-/* Empty texts and negative numbers are left out of the line. */
+/* Empty texts and negative numbers are omitted from the line. */
 typedef struct sl_event {
     sl_event_kind kind;
     sl_time time; /* since the run's start */

@@ -1,21 +1,21 @@
-/* Finding what is loaded or started: OR-tools, slackline's own programs and its preloaded library, programs
- * in PATH. There is no other way to look for code.
+/* Finds all code that is loaded or started: OR-tools, slackline's own programs and its preloaded library,
+ * programs in PATH. No other code searches for it.
  *
- * Places: what the user names in an environment variable; the folder of the running program and folders next
- * to it; the Python environment that is active. The working directory is none of them: whoever writes a file
- * into a folder must not decide what a command runs that is started there. So an entry of PATH or a
- * VIRTUAL_ENV that is no absolute path is passed over. A relative path in a variable of slackline's own is
- * the user's word; it becomes absolute, so that a later change of folder changes nothing.
+ * Locations: a path in an environment variable; the folder of the running program and folders next to it; the
+ * active Python environment. The working directory is not one of them: a file in it must not decide what a
+ * command started there runs. So a relative entry of PATH or a relative VIRTUAL_ENV is skipped. A relative
+ * path in a variable of slackline's own is the user's choice; it becomes absolute, so that a later change of
+ * folder has no effect.
  *
- * Trust: slackline's own parts and OR-tools are used only if nobody else may replace them. The file and every
- * folder and link on the way to it must belong to root, to the user, or to the owner of the running program,
- * whose code runs already (on clusters that is often an account for software). None may be writable by
- * others, but a folder with the sticky bit (/tmp), where others cannot replace what is not theirs. A group
- * that may write is refused as well, unless it is the private group of the owner or of the user: one of the
- * same name without other members, as Debian and Fedora make them, under which a umask of 002 makes every
- * folder 775. A shared group of a project is refused: each of its members could run code as each other one;
- * `chmod -R g-w` settles it. With access control lists the group's bits are their mask, so a list that lets
- * anybody write is refused, too.
+ * Trust: slackline's own parts and OR-tools are used only if no other user may replace them. The file and
+ * every folder and link on the way to it must belong to root, to the user, or to the owner of the running
+ * program, whose code runs already (on clusters that is often an account for software). None may be writable
+ * by others, but a folder with the sticky bit (/tmp), where others cannot replace what is not theirs. A group
+ * with write permission is rejected as well, unless it is the private group of the owner or of the user: one
+ * of the same name without other members, as on Debian and Fedora, where a umask of 002 makes every folder
+ * 775. A shared group of a project is rejected because each member could run code as any other; `chmod -R
+ * g-w` fixes it. With access control lists the group's bits are their mask, so a list that lets others write
+ * is rejected, too.
  *
  * In a user namespace (containers without privileges) ids from outside show as one number, and root is among
  * them: there it counts as root. Programs that are not slackline's (mpirun, redis-server, hooks) are the
@@ -25,15 +25,15 @@
 #include "base/status.h"
 #include <limits.h>
 
-/** The folder that lies at `relative` to the running program's own: "" (that one), "/..", "/../lib" and the
- * like. SL_ENONE: /proc does not say where the program is. */
+/** The folder at `relative` to the running program's own: "" (that one), "/..", "/../lib" and the like.
+ * SL_ENONE: /proc does not say where the program is. */
 sl_status sl_find_folder(const char *relative, char folder[PATH_MAX]);
 
 /** 1 if `path` is a regular file. */
 int sl_find_is_file(const char *path);
 
-/** SL_OK if nobody but root, the user and the owner of the running program may replace the file `path`
- * (absolute). SL_ESYS names the part of the path that is in the way and why. */
+/** SL_OK if only root, the user and the owner of the running program may replace the file `path` (absolute).
+ * SL_ESYS names the offending part of the path and the reason. */
 sl_status sl_find_trust(const char *path);
 
 /** The absolute path that the environment variable names; path[0] is 0 if it is not set or empty. SL_ENONE:
@@ -41,7 +41,7 @@ sl_status sl_find_trust(const char *path);
 sl_status sl_find_named(const char *variable, char path[PATH_MAX]);
 
 /** The regular file `name` in the first of the `folders` (as for sl_find_folder; the list ends with NULL)
- * that has it. SL_ENONE: it is in none of them. SL_ESYS: it is not to be trusted. */
+ * that has it. SL_ENONE: it is in none of them. SL_ESYS: it is not trusted. */
 sl_status sl_find_beside(const char *const *folders, const char *name, char path[PATH_MAX]);
 
 typedef enum sl_find_entries {

@@ -1,5 +1,5 @@
-/* Fields of JSON objects that other programs wrote: what is absent or of another kind is a value, no error.
- * An object that is NULL has no fields. */
+/* Fields of JSON objects from other programs: an absent field or one of another type gives a default, not an
+ * error. An object that is NULL has no fields. */
 #pragma once
 
 #include <jansson.h>
@@ -9,7 +9,7 @@
 /** The object in text[size] (free with json_decref); NULL: it is none. */
 json_t *sl_json_object(const char *text, size_t size);
 
-/** A finite number whose size is at most `most`, else NaN. */
+/** A finite number of magnitude at most `most`, else NaN. */
 double sl_json_number(const json_t *object, const char *key, double most);
 /** The same of a value by itself. */
 double sl_json_value(const json_t *value, double most);
@@ -21,7 +21,7 @@ int sl_json_within(const json_t *object, const char *key, int64_t least, int64_t
 /** An integer from 0 to INT_MAX - 1; `otherwise` when there is none. */
 int sl_json_count(const json_t *object, const char *key, int otherwise);
 
-/** To write: a number, null where it is not finite. */
+/** For writing: a number, or null if it is not finite. */
 json_t *sl_json_finite(double value);
 
 /** `otherwise` when there is none. */

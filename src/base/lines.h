@@ -1,6 +1,6 @@
-/* A file of lines that another program writes, followed: each whole line once, as it comes. It may be absent,
- * appear later, be cut off, replaced or started over: `anew` says that the lines delivered before no longer
- * count. A file that was started over and has already grown past our position is recognized by its first
+/* Follows a file of lines that another program writes: delivers each whole line once. The file may be absent,
+ * appear later, be truncated, replaced or started over: `anew` means that the lines delivered before are
+ * obsolete. A file that was started over and has already grown past our position is recognized by its first
  * bytes and by those before our position. */
 #pragma once
 
@@ -18,7 +18,7 @@ typedef struct sl_lines {
     off_t at, size;                                  /* read so far; of the file */
     char head[SL_LINES_KNOWN], last[SL_LINES_KNOWN]; /* its first bytes; those before `at` */
     size_t known;                                    /* of both */
-    char *text;                                      /* the begin of a line whose end has not come */
+    char *text;                                      /* start of an incomplete line */
     size_t used, room;
     int passing;                          /* a line that is too long is skipped */
     int64_t number, good, damaged, first; /* lines; `first`: number of the first damaged one */
@@ -33,15 +33,15 @@ void sl_lines_close(sl_lines *lines);
 
 /** A line without its end; SL_EINVAL: it is damaged, which is counted. */
 typedef sl_status (*sl_lines_taker)(void *context, const char *line, size_t length);
-/** No line that was delivered counts any longer. */
+/** All delivered lines are obsolete. */
 typedef void (*sl_lines_anew)(void *context);
 
-/** Reads at most `most` bytes of what has come. The first step needs no `anew`. SL_ENOMEM, and what the taker
- * fails with: then the next step begins with that line. */
+/** Reads at most `most` new bytes. The first step makes no call of `anew`. SL_ENOMEM, or the taker's failure:
+ * then the next step begins with that line. */
 sl_status sl_lines_step(sl_lines *lines, size_t most, sl_lines_taker take, sl_lines_anew anew, void *context);
 
-/** For a reader that does not come back: takes what follows the last whole line as a line, too. */
+/** For the last read: also takes the text after the last whole line as a line. */
 sl_status sl_lines_end(sl_lines *lines, sl_lines_taker take, void *context);
 
-/** After sl_lines_end: what is missing or damaged as a sentence, without a path; "": nothing. */
+/** After sl_lines_end: missing or damaged lines as a sentence, without a path; "": none. */
 void sl_lines_trouble(const sl_lines *lines, char *text, size_t size);

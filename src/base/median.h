@@ -1,4 +1,4 @@
-/* The median: what plans and reports take from measurements, because a few late wake-ups must not count. */
+/* The median, used by plans and reports because a few late wake-ups must not count. */
 #pragma once
 
 #include "base/time.h"

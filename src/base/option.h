@@ -1,8 +1,8 @@
-/* The options of a command line: a command gives a table, a row an option, which says how its value is read
- * and where it goes; one function walks along the words and reads them after it. --help is every command's,
- * and a row whose letter is 'o' may also be said as -o. Names may be shortened as long as they stay clear,
- * options and other words may stand in any order, and behind `--` there are only words, whatever
- * POSIXLY_CORRECT says. What is refused is refused in one line, with a guess at what was meant. */
+/* The options of a command line: a command gives a table with one row per option, which has the type and
+ * destination of its value; one function parses the words by it. Every command has --help, and a row with the
+ * letter 'o' also accepts -o. Names may be shortened while they are unambiguous, options and other words may
+ * come in any order, and after `--` there are only words, regardless of POSIXLY_CORRECT. An error is one
+ * line, with a suggestion. */
 #pragma once
 
 #include "base/status.h"
@@ -23,7 +23,7 @@ sl_status sl_texts_add(sl_texts *texts, const char *text);
 /* How a value is read, and the type of the field that it goes to. */
 typedef enum sl_option_kind {
     SL_TAKES_TEXT,   /* const char * */
-    SL_TAKES_ONCE,   /* the same; SL_EINVAL and `words` when there was one already */
+    SL_TAKES_ONCE,   /* the same; SL_EINVAL and `words` if repeated */
     SL_TAKES_TEXTS,  /* sl_texts, one more */
     SL_TAKES_FLAG,   /* int, which becomes 1; there is no value */
     SL_TAKES_NO,     /* int, which becomes 0; there is no value */
@@ -49,8 +49,8 @@ typedef struct sl_option {
     char letter; /* 'o': -o, too */
 } sl_option;
 
-/* A row: SL_OPTION("seed", SEED, asked, search.seed), with more fields behind it where its kind has some; the
- * end of a table is SL_OPTIONS_END. The function of an SL_OPTION_OWN gets all of what is asked. */
+/* A row: SL_OPTION("seed", SEED, asked, search.seed), followed by more fields if its kind has some;
+ * SL_OPTIONS_END ends a table. The function of an SL_OPTION_OWN gets the whole `asked`. */
 #define SL_OPTION(text, kind_of, object, field, ...)                                                         \
     { .name = text, .kind = SL_TAKES_##kind_of, .at = offsetof(object, field), __VA_ARGS__ }
 #define SL_OPTION_OWN(text, function)                                                                        \
@@ -59,21 +59,21 @@ typedef struct sl_option {
     { .name = NULL }
 
 struct sl_options {
-    const char *command; /* in front of what is refused */
+    const char *command; /* prefix of errors */
     const sl_option *table;
     int argc;
-    char **argv;       /* argv[0] is not looked at */
+    char **argv;       /* argv[0] is ignored */
     const char *usage; /* what --help prints */
-    int stops;         /* ends at the first word: what begins there (argv[next]) is somebody else's */
-    /* what has come */
+    int stops;         /* ends at the first word: the rest (from argv[next]) belongs to another program */
+    /* the present option or word */
     const sl_option *row; /* of the table */
-    const char *value;    /* of the option, NULL where it takes none; or the word */
+    const char *value;    /* of the option, NULL if it takes none; or the word */
     int next;             /* of argv */
 };
 
-/** Reads all options and words into the fields of `asked`. SL_EINVAL: there is no such option, its value is
- * missing or wrong, or it takes none; or a word for a command that takes none. SL_ENOMEM. SL_DONE: --help,
- * `usage` was printed, nothing behind it was looked at. */
+/** Reads all options and words into the fields of `asked`. SL_EINVAL: an unknown option, a missing, wrong or
+ * unexpected value, or a word for a command without words. SL_ENOMEM. SL_DONE: --help, `usage` was printed,
+ * the rest was not parsed. */
 sl_status sl_options_take(sl_options *options, void *asked);
 
 /* For SL_TAKES_OWN: */
@@ -89,6 +89,7 @@ sl_status sl_option_real(const sl_options *options, const char *unit, double lea
                          double *value);
 sl_status sl_option_choice(const sl_options *options, const char *const *names, int *chosen);
 
-/** A value that no list of processes should show: as it is, or the first word of FILE for @FILE. It goes into
- * text[size]. SL_EINVAL: the file cannot be read, the value is empty or too long; the text never shows it. */
+/** A value that process lists should not show: as it is, or the first word of FILE for @FILE. Written to
+ * text[size]. SL_EINVAL: the file cannot be read, the value is empty or too long; the error never shows
+ * it. */
 sl_status sl_option_secret(const sl_options *options, char *text, size_t size);

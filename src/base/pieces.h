@@ -1,5 +1,5 @@
-/* A line made of pieces that is drawn again and again in its place: where it does not fit the terminal, what
- * matters less goes first. */
+/* A line of pieces that is redrawn in place: if it does not fit the terminal, less important pieces are
+ * dropped first. */
 #pragma once
 
 #include <stddef.h>

@@ -1,12 +1,12 @@
-/* Random bits that are a pure function of what they are for: no state that a caller could forget. */
+/* Random bits as a pure function of their purpose, without state. */
 #pragma once
 
 #include <stdint.h>
 
-/* The golden ratio in 64 bits: counters in steps of it are as far apart as can be. */
+/* The golden ratio in 64 bits: counters in steps of it are as far apart as possible. */
 #define SL_RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
 
-/** The finaliser of splitmix64 (Steele, Lea, Flood): a bijection that mixes every bit into every other. */
+/** The finalizer of splitmix64 (Steele, Lea, Flood): a bijection that mixes every bit into every other. */
 static inline uint64_t sl_random_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);

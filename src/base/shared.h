@@ -1,6 +1,6 @@
-/* Memory that several processes map: all of it there from the beginning. A hole would be a SIGBUS on the
- * first touch where memory has run out, and the first touch of a page costs up to 10 us on a virtual machine:
- * the first messages of a path would take many times their time. */
+/* Memory shared by several processes, fully allocated from the start. A hole would cause a SIGBUS on the
+ * first touch if memory has run out, and the first touch of a page costs up to 10 us on a virtual machine:
+ * the first messages of a path would be many times slower. */
 #pragma once
 
 #include "base/status.h"

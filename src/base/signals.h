@@ -1,7 +1,7 @@
-/* Signals of a command. Which signals are ignored and which are blocked outlives exec, so a command begins
- * with what its parent happened to have: one that inherits an ignored SIGCHLD never hears of the end of its
- * children. So every program of ours sets what it needs, first of all, and keeps what it found for those who
- * come after it: a program that it runs for the user sees the signals as if the user had started it. */
+/* Signals of a command. Ignored and blocked signals survive exec, so a command inherits those of its parent:
+ * with an ignored SIGCHLD it never learns of the end of its children. So every slackline program first sets
+ * what it needs and saves what it found: a program that it runs for the user gets the signals as if the user
+ * had started it. */
 #pragma once
 
 #include <pthread.h>
@@ -19,6 +19,6 @@ int sl_signals_were_ignored(int signal);
  * Safe after fork in a process with threads. Does nothing without sl_signals_begin. */
 void sl_signals_give_back(void);
 
-/** Starts a thread that hears no signals: they are for the program's other threads. pthread_create's error.
+/** Starts a thread with all signals blocked: they go to the program's other threads. pthread_create's error.
  */
 int sl_thread_start(pthread_t *thread, void *(*work)(void *object), void *object);

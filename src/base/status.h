@@ -1,18 +1,18 @@
 /* The one status type. Everything that can fail returns sl_status; results go through pointers.
  *
- * The place that knows the reason formats it once with sl_error(); callers pass it on with SL_TRY, or say
- * more in front of it: sl_error(status, "%s: %s", file, sl_error_text()). The text is thread-local, so the
+ * The code that detects the failure formats the reason once with sl_error(); callers pass it on with SL_TRY,
+ * or prepend to it: sl_error(status, "%s: %s", file, sl_error_text()). The text is thread-local, so the
  * library never writes to standard error: the command prints sl_error_text() at its end. */
 #pragma once
 
 typedef enum sl_status {
     SL_OK = 0,
     SL_EINVAL, /* a wrong request: file, key, argument (exit 2) */
-    SL_ENONE,  /* a valid request that has no answer, such as a limit that no schedule meets (exit 1) */
+    SL_ENONE,  /* a valid request without an answer, such as a limit that no schedule meets (exit 1) */
     SL_ENOMEM, /* out of memory, or over a hard limit of the device arena (exit 1) */
     SL_ESYS,   /* a system call or library failed (exit 1) */
     SL_EPEER,  /* another process of the run is gone or misbehaves (exit 1) */
-    SL_DONE    /* no failure: help was asked for and printed, and nothing else is to be done (exit 0) */
+    SL_DONE    /* no failure: help was requested and printed; nothing else to do (exit 0) */
 } sl_status;
 
 /** Formats the reason of a failure into the thread's error text and returns `status`. */

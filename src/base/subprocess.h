@@ -1,10 +1,9 @@
-/* A child process of ours: how its end is waited for, and how it is ended.
+/* A child process: waiting for its end, and ending it.
  *
- * It is watched and signaled through a pidfd, so a process id that was used again is never hit. On a kernel
- * without pidfds the process id serves: it stays the child's until the child is reaped, and only the
- * functions below reap it. Ending goes by steps, each with a limit: a signal that asks, SIGKILL, and then
- * giving up. A process in an uninterruptible sleep, or a dead one that a debugger holds, never makes the
- * caller wait for ever. */
+ * It is watched and signaled through a pidfd, so a reused process id is never hit. On a kernel without pidfds
+ * the process id is used: it stays the child's until the child is reaped, and only the functions below reap
+ * it. Ending has steps, each with a limit: a polite signal, SIGKILL, and then giving up. A process in an
+ * uninterruptible sleep, or a dead one held by a debugger, never makes the caller wait forever. */
 #pragma once
 
 #include "base/status.h"
@@ -31,7 +30,7 @@ int sl_subprocess_await(const sl_subprocess *child, sl_time deadline);
  * *child is none. */
 int sl_subprocess_wait(sl_subprocess *child, sl_time deadline, int *status);
 
-/** No longer watches a child, which nobody will reap. */
+/** Stops watching a child, which is then never reaped. */
 void sl_subprocess_forget(sl_subprocess *child);
 
 /** Sends `signal` unless it has been reaped. Never fails. */

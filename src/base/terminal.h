@@ -1,10 +1,10 @@
-/* A terminal that somebody else's output ends at. What rank 0 says appears where the command that started the
- * run has its standard output, but the rank cannot see that: its own is a pipe, or a pseudo terminal that
- * mpirun makes for it whatever its output goes to. So the command offers its terminal in the environment
- * (SL_TERMINAL_VARIABLE), or says there that it has none, and the rank believes nothing else.
+/* The terminal at the end of another program's output. The output of rank 0 appears on the standard output of
+ * the command that started the run, but the rank cannot see that: its own is a pipe, or a pseudo terminal
+ * that mpirun always makes. So the command puts its terminal, or that it has none, into the environment
+ * (SL_TERMINAL_VARIABLE), and the rank uses only that.
  *
- * The offer names the terminal's device, so that a rank of the same host sees its width as it is now; a rank
- * elsewhere knows the width at the start. */
+ * The variable names the terminal's device, so that a rank on the same host gets its present width; a rank
+ * elsewhere has the width at the start. */
 #pragma once
 
 #include <stdio.h>
@@ -28,9 +28,9 @@ void sl_terminal_offer(void);
 /** The terminal that was offered; columns 0: none was. Never fails. */
 void sl_terminal_find(sl_terminal *terminal);
 
-/** Its width now; asked each time, for windows change. At least 1. */
+/** Its present width; read each time because windows change. At least 1. */
 int sl_terminal_columns(const sl_terminal *terminal);
 
-/** Where `out` is a terminal that knows escapes: takes away what stands on its last line, so that a message
- * after a progress line is not written into it. */
+/** If `out` is a terminal with escapes: clears its last line, so that a message after a progress line is not
+ * written into it. */
 void sl_terminal_clear_line(FILE *out);

@@ -1,5 +1,5 @@
-/* Texts of events, suspects and messages have a fixed size. What does not fit is cut between two words and
- * ends with "...", so that a reader sees that there was more and reads no half of a number or name. */
+/* Texts of events, suspects and messages have a fixed size. Longer text is cut between two words and ends
+ * with "...", so that the cut is visible and no number or name is cut in half. */
 #pragma once
 
 #include <stddef.h>
@@ -11,5 +11,6 @@ size_t sl_text_fit(char *to, size_t size, const char *text);
 /** As snprintf, and cut as by sl_text_fit. The whole may have 4095 bytes. An argument may be the old `to`. */
 size_t sl_text_format(char *to, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/** Adds `piece` to the text in to[size], behind `between` where there is some. One that is cut stays so. */
+/** Appends `piece` to the text in to[size], after `between` if there is text already. A cut text is not
+ * changed. */
 void sl_text_add(char *to, size_t size, const char *between, const char *piece);

@@ -1,11 +1,10 @@
-/* Files that are told something and that nobody waits for: logs, views and reports, written by a thread of
- * their own. A disk that is full or gone, or a file system that hangs, then costs what would have stood in
- * the file, and nothing else.
+/* Files written in the background: logs, views and reports, by a separate thread. A full or missing disk, or
+ * a file system that hangs, then costs only the content of the file.
  *
- * What waits to be written is bounded. Of a file that is written whole, the newest text replaces one that
- * still waits; a file that grows loses what comes while too much waits. What fails leaves the file as it was,
- * so that it ends with a whole text, and the next text is tried all the same. The first trouble of each file
- * is kept for the caller to say, once.
+ * The waiting text is bounded. For a file that is written whole, the newest text replaces a waiting one; a
+ * growing file loses new text while too much waits. A failed write leaves the file unchanged, so that it ends
+ * with a complete text, and the next text is still tried. The first error of each file is kept for the caller
+ * to report, once.
  *
  * Order is kept within a file. Put and trouble are for any thread, open and close for one. */
 #pragma once
@@ -18,9 +17,9 @@
 #define SL_WRITER_PATIENCE (10 * SL_SECOND)
 
 typedef enum sl_writer_how {
-    SL_WRITER_APPEND, /* behind the last whole line that is there */
+    SL_WRITER_APPEND, /* after its last whole line */
     SL_WRITER_ANEW,   /* the same, in an empty file */
-    SL_WRITER_WHOLE,  /* in place of the file, on the disk when it is done (sl_file_write) */
+    SL_WRITER_WHOLE,  /* replaces the file, and waits for the disk (sl_file_write) */
     SL_WRITER_RENEW,  /* the same without waiting for the disk (sl_file_renew) */
     SL_WRITER_REMOVE  /* no such file */
 } sl_writer_how;
@@ -30,18 +29,19 @@ typedef struct sl_writer sl_writer;
 /** `most`: bytes that may wait. SL_ENOMEM, SL_ESYS. */
 sl_status sl_writer_open(size_t most, sl_writer **writer);
 
-/** Copies text[size] for the file `path` and returns at once. The next text to be appended takes the place of
- * the last `tail` bytes: a file with an end of its own is whole after each. */
+/** Copies text[size] for the file `path` and returns at once. The next appended text replaces the last `tail`
+ * bytes: so a file with a closing part is complete after each. */
 void sl_writer_put(sl_writer *writer, const char *path, sl_writer_how how, const char *text, size_t size,
                    size_t tail);
 
 /** The next trouble that was not said yet, in one line: text[size]. 0: there is none. */
 int sl_writer_trouble(sl_writer *writer, char *text, size_t size);
 
-/** Waits until all is written, or nothing has been for so long: 0, and what still waits has trouble. What
- * hangs is waited for once: the next time returns at once unless something was written meanwhile. */
+/** Waits until all is written. Returns 0 if there was no progress for this long; the waiting files then have
+ * an error. A hanging write is waited for only once: the next call returns at once unless something was
+ * written meanwhile. */
 int sl_writer_flush(sl_writer *writer, sl_time patience);
 
-/** Ends the thread. What still waits is lost; a thread that hangs in a file stays behind, with its memory.
- * NULL is fine. */
+/** Ends the thread. Waiting text is lost; a thread that hangs in a file is leaked, with its memory. NULL is
+ * allowed. */
 void sl_writer_close(sl_writer *writer);

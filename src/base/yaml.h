@@ -1,5 +1,5 @@
 /* A YAML document as a tree of nodes that know their line, so that every complaint names file, line and key.
- * Parsing is libyaml's; aliases and anchors, tags, several documents and duplicate keys are refused. */
+ * Parsing is libyaml's; aliases and anchors, tags, several documents and duplicate keys are rejected. */
 #pragma once
 
 #include "base/status.h"
