@@ -1,5 +1,5 @@
-/* What `compare` is asked and what it finds: schedules against the values of a sweep, a cell for each pair.
- * The request (cmd_sweep.c) is read and checked whole before the first plan is made. */
+/* The request and result of `compare`: schedules by values of a sweep, one cell per pair. The request
+ * (cmd_sweep.c) is fully read and checked before the first plan is made. */
 #pragma once
 
 #include "cli/plan_request.h"
@@ -9,7 +9,7 @@
 
 /* One of --schedules. */
 typedef struct sl_compared {
-    char *text;    /* as asked: name or name@placement */
+    char *text;    /* as given: name or name@placement */
     char name[32]; /* a family, auto or optimal */
     int placement; /* -1: the file's */
 } sl_compared;

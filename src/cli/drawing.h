@@ -1,5 +1,5 @@
-/* What `draw` is asked: inputs, each with the options that stand behind it, and how the picture should look.
- * Read by cmd_draw.c; draw_input.c makes charts over time of the inputs, draw_run.c those over iterations. */
+/* The request of `draw`: inputs, each with the options that follow it, and the style of the picture. Read by
+ * cmd_draw.c; draw_input.c makes charts over time of the inputs, draw_run.c those over iterations. */
 #pragma once
 
 #include "cli/plan_request.h"

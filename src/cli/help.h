@@ -1,7 +1,7 @@
-/* The help of a subcommand, help/NAME.txt, as data: what --help prints is the one source, and manual pages
- * (cmd_man.c) and completions (cmd_completion.c) are made from it.
+/* The help of a subcommand, help/NAME.txt, as data: the text of --help is the only source of manual pages
+ * (cmd_man.c) and completions (cmd_completion.c).
  *
- * The text has this form, which tests/cli/test_help.py holds every subcommand to:
+ * The text has this form, which tests/cli/test_help.py checks for every subcommand:
  *
  *   Usage: slackline plan PROBLEM [--format text|json] ...     lines until an empty one
  *

@@ -1,4 +1,4 @@
-/* What plan, simulate and compare share: their options, and how results leave. */
+/* Shared by plan, simulate and compare: their options, and the output of results. */
 #pragma once
 
 #include "base/option.h"

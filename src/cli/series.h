@@ -1,6 +1,6 @@
-/* Reads what `detect` is given, a line at a time, so that standard input may go on for days: CSV with or
- * without a header, JSON lines (metrics.jsonl), or a recorded call log, which is a CSV with the columns call,
- * communicator, peer, bytes, start_ns and (where several ranks are in it) rank. */
+/* Reads the input of `detect` line by line, so that standard input may last for days: CSV with or without a
+ * header, JSON lines (metrics.jsonl), or a recorded call log, which is a CSV with the columns call,
+ * communicator, peer, bytes, start_ns and (if it has several ranks) rank. */
 #pragma once
 
 #include "base/status.h"

@@ -1,6 +1,6 @@
-/* Something tried in a child of its own, with a time limit: a program, or a function. The child leads a
- * process group, which is killed at the limit and after its end, so that nothing of it stays. Standard output
- * and standard error of both come back as one text. */
+/* Runs a program or a function in a child process with a time limit. The child leads a process group, which
+ * is killed at the limit and after its end, so that nothing remains. Standard output and standard error are
+ * returned as one text. */
 #pragma once
 
 #include "base/status.h"

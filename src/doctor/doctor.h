@@ -1,5 +1,5 @@
-/* All that `slackline doctor` looks at, in order; README.md has the table. Each part adds its findings and
- * never fails: what cannot be tried is a finding. */
+/* The checks of `slackline doctor`, in order; README.md has the table. Each part adds its findings and never
+ * fails: a check that cannot run is a finding. */
 #pragma once
 
 #include "base/status.h"
@@ -8,8 +8,8 @@
 #include <limits.h>
 #include <stddef.h>
 
-/* What `slackline doctor` found: one thing after the other, each with its state, what is there, what that
- * means for the user and how to change it. Texts are cut to their room, in one line. */
+/* The findings of `slackline doctor`, each with its state, the thing found, the consequence for the user and
+ * the fix. Texts are single lines, cut to their size. */
 
 typedef enum sl_finding_state {
     SL_PRESENT,

@@ -1,9 +1,9 @@
-/* The one reader of a run's folder, or of a watch's: metrics.jsonl, events.jsonl and decisions.txt as they
- * grow (base/lines.h), run.yaml, profile.yaml, summary.json, watch.json and report.json as they are renewed,
- * and whether a run is at work there. A follower is handed parsed rows. Reading once to the end (the report)
- * and reading on (the dashboard) are the same code and give the same rows, whatever happens to the files
- * meanwhile: what is absent, damaged, cut off or started over is no error. Nothing is written there, ever;
- * the lock of a living run (launch/run_folder.h) is only tried, for an instant and shared. */
+/* The only reader of the folder of a run or a watch: metrics.jsonl, events.jsonl and decisions.txt as they
+ * grow (base/lines.h), run.yaml, profile.yaml, summary.json, watch.json and report.json when they are
+ * replaced, and whether a run is active there. A follower gets parsed rows. Reading once to the end (the
+ * report) and continuous reading (the dashboard) use the same code and give the same rows, regardless of
+ * changes to the files: absent, damaged, truncated or restarted files are not errors. Nothing is ever written
+ * there; the lock of a running run (launch/run_folder.h) is only tried, briefly and shared. */
 #pragma once
 
 #include "base/lines.h"

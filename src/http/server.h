@@ -1,11 +1,11 @@
-/* An HTTP server on an event loop (base/loop.h), for what a program tells while it works: a table of pages,
- * each made anew for every request, and streams of server-sent events (stream.h). Read-only: GET and HEAD
- * alone. libmicrohttpd does HTTP; everything happens on the loop's thread.
+/* An HTTP server on an event loop (base/loop.h) for the state of a running program: a table of pages,
+ * generated per request, and streams of server-sent events (stream.h). Read-only: only GET and HEAD.
+ * libmicrohttpd implements HTTP; everything runs on the loop's thread.
  *
- * Who may ask: with a token, only who says it (`Authorization: Bearer TOKEN`, `?token=TOKEN`, or the cookie
- * that an answer to the latter sets, so that the page's address need not keep it). Without a token, on a
- * loopback address, only requests whose Host is an address or localhost: a page of elsewhere that lets a name
- * of its own point here is refused. */
+ * Access: with a token, only requests that present it (`Authorization: Bearer TOKEN`, `?token=TOKEN`, or the
+ * cookie that an answer to the latter sets, so that the page's address need not keep it). Without a token, on
+ * a loopback address, only requests whose Host is an address or localhost: a foreign page whose own host name
+ * points here is rejected. */
 #pragma once
 
 #include "base/loop.h"

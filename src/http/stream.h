@@ -1,9 +1,9 @@
-/* A stream of server-sent events (text/event-stream) to any number of readers. What is sent is kept once, for
- * all of them, as far as it fits into a bounded memory; each reader has a place in it and takes what comes
- * behind at its own speed. A reader who comes, or who has fallen behind what is kept, gets everything as it
- * is now (event `state`, made by `whole`) and goes on from there; one who comes back and says where he was
- * (Last-Event-ID) goes on from there where that is still kept. So a slow reader costs one text at most, and
- * holds nobody. Readers who hear nothing for 10 s get a comment, so that both sides see a lost connection. */
+/* A stream of server-sent events (text/event-stream) to any number of readers. Messages are stored once for
+ * all readers, in a bounded memory; each reader has a position in it and reads on at its own speed. A new
+ * reader, or one whose position is no longer stored, gets the full present state (event `state`, made by
+ * `whole`) and continues from there. A reader that reconnects with its position (Last-Event-ID) continues
+ * there if it is still stored. So a slow reader costs at most one text and delays no other. After 10 s
+ * without a message, readers get a comment, so that both sides detect a lost connection. */
 #pragma once
 
 #include "base/status.h"

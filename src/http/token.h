@@ -1,4 +1,4 @@
-/* Tokens: what a visitor must present on an address that others reach (server.h says how). */
+/* Tokens that clients must present on an address that others can reach (see server.h). */
 #pragma once
 
 #include "base/option.h"
@@ -9,7 +9,7 @@
 /** Takes the value of the option --token (SL_TAKES_OWN) into char[SL_TOKEN_ROOM]. SL_EINVAL. */
 sl_status sl_token_take(const sl_options *options, void *token);
 
-/** The token that is asked for on `host`: `given`, or, if that is NULL and others reach the address, a random
- * one in `made`; *token is NULL if none is asked for. SL_ESYS. */
+/** The token required on `host`: `given`, or, if that is NULL and others can reach the address, a random one
+ * in `made`; *token is NULL if none is required. SL_ESYS. */
 sl_status sl_token_choose(const char *command, const char *host, const char *given, char made[SL_TOKEN_MADE],
                           const char **token);

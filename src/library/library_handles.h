@@ -1,5 +1,5 @@
-/* What the opaque handles of include/slackline hold, and how their functions fail. Each wraps one of the
- * project's own types; nothing here plans. */
+/* The contents of the opaque handles of include/slackline, and their errors. Each wraps one of the project's
+ * own types; nothing here plans. */
 #pragma once
 
 #include "plan/search/plan.h"
@@ -10,8 +10,8 @@
 /* Every public function is visible in the shared library, nothing else is. */
 #define SL_PUBLIC __attribute__((visibility("default")))
 
-/* First in what reads or writes texts: their numbers have a point, whatever locale the program has chosen for
- * itself, which comes back at the end. Of this thread alone; the C library has that locale ready. */
+/* First line of functions that read or write texts: numbers have a point in any locale of the program, which
+ * is restored at the end. Affects only this thread; the C library has that locale ready. */
 #define SL_PLAIN_NUMBERS                                                                                     \
     __attribute__((cleanup(sl_library_locale_back), unused)) locale_t sl_program_locale_ =                   \
         uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0))

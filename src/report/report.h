@@ -1,7 +1,6 @@
-/* A run's folder as one HTML page that needs nothing else: iteration time with what happened, what each
- * change gained, events, decisions, loss, the Gantt chart of any recorded iteration, links, devices,
- * configuration. Without script still pictures take the place of the chart that is zoomed in; print takes
- * them, too. */
+/* A run's folder as one self-contained HTML page: iteration time with events, the gain of each change,
+ * events, decisions, loss, the Gantt chart of any recorded iteration, links, devices, configuration. Without
+ * scripts, and in print, still pictures replace the zoomable chart. */
 #pragma once
 
 #include "base/status.h"
@@ -10,8 +9,8 @@
 #define SL_REPORT_SLOWEST (-1) /* SL_CHOSEN_SLOWEST */
 
 /** The page of `folder` into *text (free with free), `size` bytes. `iteration`: the recorded one that is
- * shown first and stands among the still pictures, or SL_REPORT_SLOWEST. SL_EINVAL: nothing of a run can be
- * read there; SL_ENONE: that iteration was not recorded; SL_ENOMEM. */
+ * shown first and is one of the still pictures, or SL_REPORT_SLOWEST. SL_EINVAL: no readable file of a run;
+ * SL_ENONE: that iteration was not recorded; SL_ENOMEM. */
 sl_status sl_report_make(const char *folder, int iteration, char **text, size_t *size);
 
 /** The same pictures as SVG files into the folder `pictures`, which is made: iteration-time.svg, loss.svg,
