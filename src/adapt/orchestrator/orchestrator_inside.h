@@ -1,4 +1,4 @@
-/* What the files of the orchestrator share. */
+/* Shared by the files of the orchestrator. */
 #pragma once
 
 #include "adapt/ladder/ladder.h"
@@ -14,7 +14,7 @@ enum {
     SL_FIRST_REPORT = 1 << 20
 };
 
-#define SL_LOSS_MIN 0.02 /* share of the time that must be lost before anything is an incident */
+#define SL_LOSS_MIN 0.02 /* minimum share of the time lost by an incident */
 
 /* A plan that several replicas may run. */
 typedef struct sl_shared_plan {
@@ -34,28 +34,28 @@ typedef struct sl_known_component {
     int id;
 } sl_known_component;
 
-/* Something slow now. */
+/* A component that is slow now. */
 typedef struct sl_case {
     sl_incident_view view;
     sl_cause cause;
     int replica;         /* that showed it; -1: all of them */
     int rank, from, to;  /* of the present layout; -1 */
-    int reported;        /* by somebody else, until he says that it is over */
-    double claimed;      /* the loss that he says; negative: none */
+    int reported;        /* by another source, until it reports the end */
+    double claimed;      /* the reported loss; negative: none */
     double now, healthy; /* as compared */
-    int back;            /* a direction has been seen in this iteration */
-    double excess;       /* ns of an iteration that it would cost alone */
-    double told;         /* loss that the ladder knows; negative: it does not know the incident */
+    int back;            /* a direction was seen in this iteration */
+    double excess;       /* ns per iteration that it would cost alone */
+    double told;         /* loss reported to the ladder; negative: not reported */
     double level; /* of a device: how many times as long, as established in its first iterations; load comes
                      on top */
-    int streak;   /* iterations in which it has been seen, one after the other */
+    int streak;   /* consecutive iterations in which it was seen */
     int waits;    /* strategies that wait for `hold` have been asked since */
     int merged;   /* it goes on as another's: a card's, or a device's of the same place */
     int card;     /* it was a card's when it was seen last */
     int apart;  /* it was named with others at its place, which sit elsewhere now: it may have been theirs */
     int keeps;  /* it has lasted, and the reason for doing nothing is due */
     int seen;   /* in this iteration */
-    int costly; /* iterations, one after the other, in which it cost a tenth */
+    int costly; /* consecutive iterations in which it cost a tenth */
 } sl_case;
 
 /* A direction between two processes, as it was measured: ns more than the best connection of its kind takes.
@@ -95,9 +95,9 @@ typedef struct sl_told_text {
 } sl_told_text;
 
 struct sl_orchestrator {
-    sl_unknown *unknown; /* a program without a pipeline that is known; then nothing of plans, cases and the
-                            model is used. NULL: there is one */
-    sl_recording *recording;       /* NULL: nobody asked for it */
+    sl_unknown *unknown; /* a program with an unknown pipeline; then plans, cases and the model are unused.
+                            NULL: known */
+    sl_recording *recording;       /* NULL: not requested */
     sl_orchestrator_config config; /* arrays and texts are not kept but below */
     char schedule[64];
     char **host;      /* [processes] */
@@ -112,7 +112,7 @@ struct sl_orchestrator {
     sl_slowness lately, last;
     int uneven; /* iterations, one after the other, in which a stage had more work against others than it had
                  */
-    sl_model *model;            /* NULL: what is healthy is not known yet */
+    sl_model *model;            /* NULL: the healthy level is unknown */
     int renewed;                /* the model has what was learnt so often */
     const sl_problem **healthy; /* [replicas] that the model has */
     sl_job_layout layout, next, tried, divided,
@@ -174,7 +174,7 @@ struct sl_orchestrator {
     sl_status failed; /* of a question that the ladder asked */
 };
 
-/** What a replica is like when nothing is slow: as measured, or where it never was, as planned. */
+/** The healthy problem of a replica: as measured, else as planned. */
 static inline const sl_problem *sl_healthy_of(const sl_orchestrator *o, int replica) {
     const sl_problem *healthy = sl_history_healthy(&o->series, replica);
     return healthy ? healthy : o->problem[replica];
@@ -184,20 +184,20 @@ static inline const sl_problem *sl_healthy_of(const sl_orchestrator *o, int repl
 /** The number of a component; the same for the same. One that is not known yet gets `as`; negative: one of
  * its own. */
 sl_status sl_cases_number(sl_orchestrator *o, sl_component_key key, int as, int *number);
-/** NULL: there is none. */
+/** NULL: none. */
 sl_case *sl_cases_by_id(const sl_orchestrator *o, int id);
 sl_case *sl_cases_find(const sl_orchestrator *o, sl_component_key key);
 /** The case of a component, seen in this iteration; NULL: there are too many. */
 sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found);
 /** Cases as the last rows show them; those that nobody was told of are dropped when they are seen no more. */
 sl_status sl_cases_compare(sl_orchestrator *o);
-/** Something is slow in this iteration. */
+/** Whether anything is slow in this iteration. */
 int sl_cases_any_seen(const sl_orchestrator *o);
 /** Cases that nobody knows of and that are seen no more. */
 void sl_cases_drop_unknown(sl_orchestrator *o);
 /** Its processes do not talk any more: nothing can be measured of it. */
 int sl_cases_is_unused(const sl_orchestrator *o, const sl_case *c);
-/** Processes change places to those of `next`. */
+/** Moves processes to their positions in `next`. */
 void sl_cases_move(sl_orchestrator *o, const sl_job_layout *next);
 /** The process at a place: of tensor ranks, which are measured as one, the lowest. */
 int sl_cases_process(const sl_orchestrator *o, int rank, int replica);
@@ -229,7 +229,7 @@ sl_status sl_losses_divide(sl_orchestrator *o);
 /** The model has what is healthy as it is known now: after each time that it was learnt. */
 sl_status sl_losses_renew(sl_orchestrator *o);
 sl_status sl_losses_open_model(sl_orchestrator *o);
-/** What an iteration takes as far as what is slow explains it, ns. */
+/** Iteration time as far as slow components explain it, ns. */
 double sl_losses_believed(sl_orchestrator *o);
 
 /* ---- incidents.c */
@@ -276,7 +276,7 @@ sl_status sl_plans_lately(sl_orchestrator *o, int replica, sl_problem *usual);
 static inline int sl_plans_dwell(const sl_orchestrator *o, const sl_side *side) {
     return o->iteration - side->last_swap < o->config.dwell;
 }
-/** What an order takes on a problem. */
+/** The makespan of an order on a problem. */
 sl_status sl_plans_time_in(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem,
                            sl_regime regime, sl_time *time);
 /** ... in the path that is taken now. */
@@ -284,19 +284,19 @@ sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, co
                         sl_time *time);
 /** The slowest replica's running order on what was measured lately. */
 sl_status sl_plans_running(sl_orchestrator *o, sl_time *time);
-/** The first plans of all on what is healthy. */
+/** The first plans of all replicas on healthy problems. */
 sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time);
 /** What iterations would take with new plans for what is measured lately: running and best, the slowest
  * replica's. Keeps candidates where they pay. */
 sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best);
-/** The candidates become what replicas want to run; or the first plans. */
+/** Makes the candidates, or the first plans, the wanted plans. */
 sl_status sl_plans_take(sl_orchestrator *o);
 sl_status sl_plans_return(sl_orchestrator *o);
 /** Plans of the next layout, into `wanted` of each replica, which run when it has been carried out. */
 sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout);
 /** What each replica is to run from now on is this: the first plan of the present layout. */
 sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan);
-/** Something slow in the replica costs time. */
+/** Whether a slow component of the replica costs time. */
 int sl_plans_is_slow(const sl_orchestrator *o, int replica);
 /** Plans that wait for what is slow no more are dropped. */
 void sl_plans_drop_late(sl_orchestrator *o);
@@ -307,13 +307,13 @@ sl_status sl_plans_rest(sl_orchestrator *o);
 int sl_plans_due(const sl_orchestrator *o);
 /** Iterations until one may, -1: none waits. */
 int sl_plans_wait(const sl_orchestrator *o);
-/** Delegates that measurements ask for. */
+/** Number of delegates that measurements require. */
 sl_status sl_plans_delegates(sl_orchestrator *o, int *count);
-/** A slow link exceeds what the running plan absorbs (Adaptra, eq. 1). */
+/** Whether a slow link exceeds the tolerance of the running plan (Adaptra, eq. 1). */
 int sl_plans_exceed(sl_orchestrator *o);
 
 /* ---- strategies.c */
-/** Nobody has said that it cannot. */
+/** Whether the host can be left: true unless denied. */
 int sl_orchestrator_can_leave(const sl_orchestrator *o, const char *host);
 sl_status sl_strategies_open(sl_orchestrator *o);
 /** Answers are about what was before. */
@@ -324,7 +324,7 @@ sl_orchestrator_action sl_strategies_action(sl_orchestrator *o, const sl_action 
 sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *action);
 
 /* ---- wording.c */
-/** Room for what a call tells. SL_ENOMEM. */
+/** Reserves memory for the events of a call. SL_ENOMEM. */
 sl_status sl_events_reserve(sl_orchestrator *o);
 /** One more event of this iteration, to be filled in; NULL: no memory (o->failed). */
 sl_event *sl_events_add(sl_orchestrator *o, sl_event_kind kind);
@@ -338,6 +338,6 @@ void sl_events_path(sl_orchestrator *o, int delegates);
 void sl_events_ladder(sl_orchestrator *o);
 /** What the ladder has written, as an event, if people should hear of it. */
 void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *entry, const char *text);
-/** One more line of decisions, with its end. */
+/** Adds a line of decisions, with its end. */
 void sl_events_write(sl_orchestrator *o, const char *line);
 void sl_events_decision(sl_orchestrator *o, const char *format, ...) __attribute__((format(printf, 2, 3)));

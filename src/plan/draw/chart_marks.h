@@ -16,8 +16,8 @@ typedef struct sl_chart_signs {
     int rows;
 } sl_chart_signs;
 
-/** Where each mark of a chart stands whose plot is `plot` wide and begins at `left`. SL_ENOMEM. Free with
- * sl_chart_signs_free. */
+/** The position of each mark of a chart with a plot of width `plot` that begins at `left`. SL_ENOMEM. Free
+ * with sl_chart_signs_free. */
 sl_status sl_chart_signs_place(const sl_chart *chart, const sl_chart_axis *axis, double left, double plot,
                                sl_chart_signs *signs);
 void sl_chart_signs_free(sl_chart_signs *signs);

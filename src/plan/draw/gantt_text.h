@@ -6,12 +6,12 @@
 
 typedef struct sl_text_options {
     int width;  /* columns of the terminal, at least 40 */
-    int colour; /* ANSI colours besides the letters */
+    int colour; /* ANSI colors in addition to the letters */
 } sl_text_options;
 
 /** One row a rank: F, I, W or B where an op begins, then its microbatch's last digits and dashes as far as it
  * lasts, dots where the rank is idle (blanks in colour); a time axis below. Where ranks hold two stages small
  * letters are the second; of more a letter of the stage follows that of the op. Parts, pairs and collectives
  * have signs of their own, which lines below the axis explain where they occur. No line is longer than
- * `width` (at most 500). SL_ENOMEM; SL_ESYS when `out` cannot be written. */
+ * `width` (at most 500). SL_ENOMEM; SL_ESYS if `out` cannot be written. */
 sl_status sl_draw_text(const sl_timeline *timeline, const sl_text_options *options, FILE *out);

@@ -1,4 +1,4 @@
-/* What a chart marks: the critical path of a plan, looked up by op and message. */
+/* The critical path of a plan, for charts, looked up by op and message. */
 #pragma once
 
 #include "plan/timing/critical.h"

@@ -1,5 +1,5 @@
-/* The messages of a timeline as lanes: a row for each link that carries any, more where messages of one link
- * are under way at the same time. */
+/* The messages of a timeline as lanes: one row per link with messages, more if messages of one link are under
+ * way at the same time. */
 #pragma once
 
 #include "plan/timing/timeline.h"

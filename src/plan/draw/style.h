@@ -1,6 +1,6 @@
-/* How a picture is meant to look on paper: its width, the size of its letters, in grey or in colour. All
- * pictures are laid out in units in which their letters have one size; a width and a size of letters on paper
- * say how many units there are across. A style that is all zeros is that of the screen. */
+/* The style of a picture on paper: its width, the size of its letters, gray or color. All pictures are laid
+ * out in units in which their letters have one size; a width and a size of letters on paper say how many
+ * units there are across. A style that is all zeros is that of the screen. */
 #pragma once
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Timelines as a Chrome trace (JSON object format), which Perfetto and chrome://tracing open: one process a
+/* Timelines as a Chrome trace (JSON object format), which Perfetto and chrome://tracing open: one process per
  * rank with its ops, and tracks for each of its outgoing links with the transfers, from taking the link to
  * arrival; messages that are under way at the same time lie on tracks of their own (viewers want slices of a
  * track to nest).

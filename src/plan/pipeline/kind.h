@@ -1,5 +1,5 @@
-/* Which kind of file somebody has given: problems, runs, clusters and campaigns are all YAML, and the
- * examples of all of them lie in one folder. */
+/* The kind of a given file: problems, runs, clusters and campaigns are all YAML, and their examples are in
+ * one folder. */
 #pragma once
 
 #include "base/yaml.h"

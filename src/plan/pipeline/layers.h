@@ -1,5 +1,5 @@
-/* Layers: what stages are cut from when the problem gives costs of layers instead of times of stages. A cut
- * says at which layer each stage begins; setting it fills the problem's times, deltas and limits. */
+/* Layers: the source of stages if the problem gives costs of layers instead of times of stages. A cut has the
+ * first layer of each stage; setting it fills the problem's times, deltas and limits. */
 #pragma once
 
 #include "plan/pipeline/problem.h"

@@ -22,8 +22,8 @@ typedef struct sl_op {
     int32_t stage;
     int32_t microbatch;
     int32_t kind;   /* sl_op_kind */
-    int16_t part;   /* of problem->parts, in ascending order; 0 where ops are whole */
-    int16_t paired; /* F: it and the B behind it run as one overlapped block (DualPipe); else 0 */
+    int16_t part;   /* of problem->parts, in ascending order; 0 if ops are whole */
+    int16_t paired; /* F: it and the B after it run as one overlapped block (DualPipe); else 0 */
 } sl_op;
 
 /** "F", "I", "W", "B", "gather", "reduce", "offload", "fetch". */

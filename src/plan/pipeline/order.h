@@ -1,6 +1,6 @@
-/* An order: for every rank the sequence of its ops. It comes from a schedule family, from a file that anybody
- * wrote, or from a running job, so nothing about it is taken for granted: sl_order_check (and lowering) tell
- * whether it is a schedule of a problem. */
+/* An order: the sequence of ops of every rank. It comes from a schedule family, from any file, or from a
+ * running job, so it is not trusted: sl_order_check (and lowering) check whether it is a schedule of a
+ * problem. */
 #pragma once
 
 #include "plan/pipeline/problem.h"
@@ -11,7 +11,7 @@ typedef struct sl_order {
     sl_op **ops; /* [ranks][count[rank]] */
 } sl_order;
 
-/** `capacity` ops a rank, all counts 0. Free with sl_order_free. */
+/** `capacity` ops per rank, all counts 0. Free with sl_order_free. */
 sl_status sl_order_make(int ranks, int capacity, sl_order *order);
 sl_status sl_order_copy(const sl_order *order, sl_order *copy);
 void sl_order_free(sl_order *order);
@@ -29,8 +29,8 @@ sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, in
  * sums need (design.md, rule 3). */
 sl_status sl_order_check_ascending(const sl_order *order);
 
-/** Replaces every whole op by its parts, one behind the other; pairs come apart. For families that know
- * nothing of parts. SL_ENOMEM leaves a mixture that only sl_order_free may see. */
+/** Replaces every whole op by its parts, one after the other; pairs are split. For families without parts.
+ * After SL_ENOMEM the order is inconsistent and may only be freed. */
 sl_status sl_order_split(const sl_problem *problem, sl_order *order);
 
 /** Forwards before the first I or B, per rank (design.md, warm-up). */

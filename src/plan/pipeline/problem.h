@@ -1,9 +1,9 @@
-/* The problem: what a planner is asked. Ranks, microbatches, the time and memory of each stage's ops, and the
- * links between ranks. Read from YAML (design.md, Files) or measured from a run (plan/timing/profile.h).
- * Times in ns.
+/* The problem: the input of a planner. It has ranks, microbatches, the time and memory of each stage's ops,
+ * and the links between ranks. Read from YAML (design.md, Files) or measured from a run
+ * (plan/timing/profile.h). Times in ns.
  *
  * Per-stage arrays have `stages` entries; `link` has ranks*ranks, index from*ranks+to, one per direction. All
- * arrays but `limit`, `fixed`, `host_limit`, `wire` and `layers` are there, zero where the file says nothing.
+ * arrays but `limit`, `fixed`, `host_limit`, `wire` and `layers` are allocated, zero if missing in the file.
  */
 #pragma once
 
@@ -12,9 +12,9 @@
 #include "plan/pipeline/op.h"
 #include <stdio.h>
 
-/* Limits that keep every sum inside int64. Whatever waits for whatever, no replay takes longer than all ops,
- * messages and collectives of the iteration one after the other; SL_MAX_TOTAL_MS bounds that (sl_check_total)
- * to less than half of int64's 9.22e18 ns, so that bounds and searches may add two such times. */
+/* Limits that keep every sum inside int64. With any waiting, no replay takes longer than the sum of all ops,
+ * messages and collectives of the iteration; SL_MAX_TOTAL_MS bounds that (sl_check_total) to less than half
+ * of int64's 9.22e18 ns, so that bounds and searches may add two such times. */
 #define SL_MAX_RANKS 1024
 #define SL_MAX_STAGES 4096
 #define SL_MAX_MICROBATCHES 65536
@@ -29,11 +29,11 @@ typedef enum sl_placement { SL_LINEAR, SL_LOOP, SL_WAVE, SL_BIDIRECTIONAL, SL_PL
 typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED } sl_regime;
 
 typedef struct sl_link {
-    sl_time latency;  /* what plans count on: with jitter, the percentile of the delays */
+    sl_time latency;  /* assumed by plans: with jitter, the percentile of the delays */
     sl_time transfer; /* occupies the link for this long */
     int lanes;        /* measured: messages seen on it at once, when more than one (sl_profile) */
-    double bytes;     /* of a message that takes `transfer`; 0: the file does not say */
-    sl_time jitter;   /* mean of the exponential delay that comes on top of the least latency */
+    double bytes;     /* of a message that takes `transfer`; 0: unknown */
+    sl_time jitter;   /* mean of the exponential delay in addition to the minimum latency */
 } sl_link;
 
 /** What an exponential delay of this mean stays below in `percentile` of 100 cases. */
@@ -48,7 +48,7 @@ typedef struct sl_problem {
     int ranks, stages, microbatches;
     sl_placement placement;
     sl_regime communication;
-    int queue;                  /* inorder: places per rank and peer */
+    int queue;                  /* inorder: slots per rank and peer */
     int parts;                  /* sub-blocks of every op; an order holds them all, cut apart or not */
     double percentile;          /* of jitter that `latency` stands for, 0 to 100 */
     sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
@@ -59,12 +59,12 @@ typedef struct sl_problem {
     double *start;              /* [stage] what I or B takes at its start by the file: delta.I_start */
     double *early;              /* [stage] all that I or B takes then: `start` and recomputed activations */
     unsigned char *recompute;   /* [stage] */
-    double *limit;              /* per rank, of what ops change (`fixed` taken off); NULL: no limit */
-    double *fixed;              /* per rank: there all the time; NULL: nothing is */
-    int32_t *host_limit;        /* per rank: activations that host memory takes; NULL: none anywhere */
+    double *limit;              /* per rank, without `fixed`; NULL: no limit */
+    double *fixed;              /* per rank: permanent use; NULL: none */
+    int32_t *host_limit;        /* per rank: activations that fit into host memory; NULL: none */
     sl_link *link;              /* [from * ranks + to] */
     int *wire; /* [from * ranks + to] links of one number occupy one wire; NULL: each its own */
-    struct sl_layers *layers; /* what the stages are cut from (plan/pipeline/layers.h); NULL: given stages */
+    struct sl_layers *layers; /* source of the stages (plan/pipeline/layers.h); NULL: given stages */
 } sl_problem;
 
 /** Reads a problem document. SL_EINVAL names file, line and key. Free with sl_problem_free, also on error. */
@@ -85,8 +85,8 @@ sl_status sl_problem_write(const sl_problem *problem, FILE *out);
 const char *sl_placement_name(sl_placement placement);
 /** The rank that holds a stage. */
 int sl_problem_rank(const sl_problem *problem, int stage);
-/** Whether a microbatch runs through a stage: always, but for bidirectional, where even ones run through
- * stages 0..ranks-1 and odd ones through the others. */
+/** Whether a microbatch runs through a stage: always, except for bidirectional: even ones run through stages
+ * 0..ranks-1 and odd ones through the others. */
 int sl_problem_runs(const sl_problem *problem, int stage, int microbatch);
 /** The stage that a microbatch comes to next, or came from; -1 at the ends. */
 int sl_problem_next(const sl_problem *problem, int stage);
@@ -131,16 +131,16 @@ static inline double sl_problem_end_memory(const sl_problem *problem, const sl_o
 static inline int sl_problem_offloads(const sl_problem *problem) {
     return problem->limit && problem->host_limit;
 }
-/** What is kept of a microbatch between F and I or B (half 0), or between I and W (1). */
+/** Memory kept for a microbatch between F and I or B (half 0), or between I and W (1). */
 static inline double sl_problem_kept(const sl_problem *problem, int stage, int half) {
     return problem->delta[SL_F][stage] + (half ? problem->early[stage] + problem->delta[SL_I][stage] : 0);
 }
-/** What device and host of a rank hold together at most: the limit, and host_limit times the largest
- * activation of the rank's stages. No schedule has more in flight, so bounds may count on it. There must be
- * a limit. */
+/** Maximum memory of a rank's device and host together: the limit plus host_limit times the largest
+ * activation of the rank's stages. No schedule has more in flight, so bounds may use it. There must be a
+ * limit. */
 double sl_problem_room(const sl_problem *problem, int rank);
 
-/** What lies on a rank all the time. */
+/** Permanent memory use of a rank. */
 static inline double sl_problem_fixed(const sl_problem *problem, int rank) {
     return problem->fixed ? problem->fixed[rank] : 0;
 }
