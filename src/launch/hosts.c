@@ -20,7 +20,7 @@ static sl_status add(sl_launch_hosts *hosts, const char *where, const char *name
         return sl_error(SL_EINVAL, "%s: the name of a host is longer than %zu", where,
                         sizeof hosts->host->name - 1);
     if (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_@") < length)
-        return sl_error(SL_EINVAL, "%s: '%.*s' is no name of a host", where, (int)length, name);
+        return sl_error(SL_EINVAL, "%s: '%.*s' is not a host name", where, (int)length, name);
     for (int i = 0; i < hosts->count; i++) {
         sl_launch_host *host = &hosts->host[i];
         if (strlen(host->name) == length && memcmp(host->name, name, length) == 0) {
@@ -42,7 +42,7 @@ static sl_status read_slots(const char *where, const char *text, size_t length, 
     char *end;
     long value = strtol(number, &end, 10);
     if (number[0] < '0' || number[0] > '9' || *end || value < 1 || value > SLOTS_MAX)
-        return sl_error(SL_EINVAL, "%s: '%.*s' is no number of slots", where, (int)length, text);
+        return sl_error(SL_EINVAL, "%s: '%.*s' is not a number of slots", where, (int)length, text);
     *slots = (int)value;
     return SL_OK;
 }
@@ -94,7 +94,7 @@ static sl_status read_file(const char *path, sl_launch_hosts *hosts) {
     SL_TRY(sl_file_read_most(path, 1 << 20, &text, &size));
     sl_status status = SL_OK;
     if (strlen(text) != size)
-        status = sl_error(SL_EINVAL, "%s: is no text", path);
+        status = sl_error(SL_EINVAL, "%s: is not text", path);
     int number = 1;
     for (const char *line = text; *line && status == SL_OK; number++) {
         char where[4200];

@@ -58,16 +58,16 @@ static void what_is_wrong_is_named_with_its_line(void **state) {
     (void)state;
     static const struct {
         const char *text, *said;
-    } wrong[] = {{"a:0", "'0' is no number of slots"},
-                 {"a:-1", "'-1' is no number of slots"},
-                 {"a:1x", "'1x' is no number of slots"},
-                 {"a:100001", "'100001' is no number of slots"},
-                 {"a:99999999999999999999", "'99999999999999999999' is no number of slots"},
-                 {"a:", "'' is no number of slots"},
+    } wrong[] = {{"a:0", "'0' is not a number of slots"},
+                 {"a:-1", "'-1' is not a number of slots"},
+                 {"a:1x", "'1x' is not a number of slots"},
+                 {"a:100001", "'100001' is not a number of slots"},
+                 {"a:99999999999999999999", "'99999999999999999999' is not a number of slots"},
+                 {"a:", "'' is not a number of slots"},
                  {":2", "a host without a name"},
                  {"", "a host without a name"},
                  {"a,", "a host without a name"},
-                 {"a;rm", "'a;rm' is no name of a host"}};
+                 {"a;rm", "'a;rm' is not a host name"}};
     sl_launch_hosts hosts;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(sl_launch_hosts_read(wrong[i].text, &hosts), SL_EINVAL);

@@ -240,7 +240,7 @@ class Faulted:
         done = subprocess.run([self.command, "train", write(calm, run_file(self.source, pace=False, **keys)), "--resume", "--out",
                                self.path(name)], capture_output=True, text=True, timeout=200)
         assert done.returncode == 0, done.stderr
-        said = [line for line in done.stdout.splitlines() if "goes on from step-" in line]
+        said = [line for line in done.stdout.splitlines() if "resumes from step-" in line]
         assert said, f"it did not go on from a checkpoint: {done.stdout}"
         outcome = Outcome(self.path(name))
         assert outcome == self.reference, outcome.difference(self.reference)

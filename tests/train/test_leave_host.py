@@ -54,7 +54,7 @@ def leaves(runs, hosts, given, called_afterwards, *settings, microbatches=4):
     assert only(result, "host")["seen"] == "the run has left host b" and only(result, "host")["decided"] == "left out"
     assert only(result, "resumed")["iteration"] == AT, only(result, "resumed") # nothing was made twice
     took = re.fullmatch(r"save ([\d.]+) ms, end ([\d.]+) ms, start ([\d.]+) ms, first iteration ([\d.]+) ms longer", only(result, "left")["seen"])
-    total = re.fullmatch(r"goes on from iteration %d: ([\d.]+) s in all" % AT, only(result, "left")["decided"])
+    total = re.fullmatch(r"resumes from iteration %d: ([\d.]+) s in all" % AT, only(result, "left")["decided"])
     assert took and total and abs(sum(map(float, took.groups())) / 1e3 - float(total.group(1))) < 0.01, only(result, "left")
     first = len(set(re.findall("[abc]", given)))
     assert sorted(hosts.called()[first:]) == called_afterwards, hosts.called()
@@ -117,7 +117,7 @@ def refused_without_a_supervisor(runs):
     words = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "plm", "isolated", "--mca", "orte_tmpdir_base", temporary,
              "--mca", "btl_vader_backing_directory", temporary, "-n", "2"] + (["--allow-run-as-root"] if os.getuid() == 0 else [])
     done = subprocess.run(words + arguments(runs.build, runs.file, out, ["hosts=[a, b, c]", LEAVE]), capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0 and re.search("warning: host b is not left, training goes on: nobody starts the ranks again", done.stderr), done.stderr
+    assert done.returncode == 0 and re.search("warning: host b is not left, training goes on: nothing restarts the ranks", done.stderr), done.stderr
     runs.compare("without a supervisor", out)
     print("without a supervisor: refused")
 

@@ -161,7 +161,7 @@ def before_the_first_checkpoint(runs):
         code, error = run.end()
     assert code == 0, error
     resumed = next(event for event in Result(run.out).events if event["kind"] == "resumed")
-    assert (resumed["iteration"], resumed["decided"]) == (0, "starts anew"), resumed
+    assert (resumed["iteration"], resumed["decided"]) == (0, "starts over"), resumed
     runs.compare("before the first checkpoint", run.out)
     print("killed before the first checkpoint: begins anew, the same bits")
 

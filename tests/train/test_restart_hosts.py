@@ -162,11 +162,11 @@ def refused(runs):
     with open(file, "w") as out:
         out.write("a slots=1\nb slots=two\n")
     for given, words in ((["--hosts", "a:1"], "the hosts have 1 slots, but the run has 2 ranks"),
-                         (["--hosts", "a:1,b:x"], "hosts 'a:1,b:x': 'x' is no number of slots"),
+                         (["--hosts", "a:1,b:x"], "hosts 'a:1,b:x': 'x' is not a number of slots"),
                          (["--hosts", "a,,b"], "hosts 'a,,b': a host without a name"),
-                         (["--hosts", file], f"{file}:2: 'two' is no number of slots"),
+                         (["--hosts", file], f"{file}:2: 'two' is not a number of slots"),
                          (["--hosts", "/nowhere/hosts"], "/nowhere/hosts.*"),
-                         (["--set", "hosts=[a, 'b c']"], r".*'hosts' cannot be used: hosts 'a,b c': 'b c' is no name of a host")):
+                         (["--set", "hosts=[a, 'b c']"], r".*'hosts' cannot be used: hosts 'a,b c': 'b c' is not a host name")):
         out = runs.out()
         done = subprocess.run(arguments(runs.build, runs.file, out, []) + given, capture_output=True, text=True, timeout=60)
         assert done.returncode == 2 and re.fullmatch(f"slackline: {words}\n", done.stderr), f"{given}: exit {done.returncode}: {done.stderr}"

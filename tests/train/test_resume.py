@@ -70,8 +70,8 @@ def refusals(folder, file):
 def anew(folder, file, whole):
     out = os.path.join(folder, "anew")
     result = run(build, file, out)
-    assert result.bits == whole.bits and "starts anew" in result.output and not result.error
-    assert kinds(result, "resumed")[0]["decided"] == "starts anew"
+    assert result.bits == whole.bits and "starts over" in result.output and not result.error
+    assert kinds(result, "resumed")[0]["decided"] == "starts over"
     result = run(build, file, out, resume=False, overwrite=True)
     assert result.bits == whole.bits and "were moved to" in result.output
     assert os.path.isdir(os.path.join(out, "checkpoints.before-1", "step-000020")), os.listdir(out)

@@ -65,7 +65,7 @@ static void read_roster(sl_trainer *t) {
     const char *never = "";
     sl_status status = t->place->again ? sl_roster_read(t->folder, &d->roster) : SL_ENONE;
     if (!t->place->again)
-        never = "nobody starts the ranks again (they were not started by `slackline train` itself)";
+        never = "nothing restarts the ranks (they were not started by `slackline train` itself)";
     else if (status == SL_ENONE)
         never = "the run has no list of hosts (key hosts, or --hosts)";
     else if (status != SL_OK)
@@ -276,7 +276,7 @@ static sl_status conclude(sl_trainer *t, int next) {
     char seen[256], decided[128];
     snprintf(seen, sizeof seen, "save %.1f ms, end %.1f ms, start %.1f ms, first iteration %.1f ms longer",
              sl_to_ms(cost.save), sl_to_ms(cost.end), sl_to_ms(cost.start), sl_to_ms(cost.first));
-    snprintf(decided, sizeof decided, "goes on from iteration %d: %.3f s in all", cost.iteration,
+    snprintf(decided, sizeof decided, "resumes from iteration %d: %.3f s in all", cost.iteration,
              (double)cost.total / 1e9);
     roster->move.iteration = -1;
     if (sl_roster_write(t->folder, roster) != SL_OK)

@@ -67,7 +67,7 @@ static sl_status add_file(sl_data *d, const char *path) {
     if (S_ISDIR(s.st_mode) || read_before(d, &s))
         return SL_OK;
     if (!S_ISREG(s.st_mode)) /* a device may never end; a pipe gives each rank a different part */
-        return sl_error(SL_EINVAL, "data file '%s' is no regular file", path);
+        return sl_error(SL_EINVAL, "data file '%s' is not a regular file", path);
     SL_TRY(sl_grow(&d->read, &d->file_capacity, d->files + 1, sizeof *d->read));
     d->read[d->files++] = (identity){s.st_dev, s.st_ino};
     SL_TRY(sl_file_read(path, &content, &size));

@@ -154,7 +154,7 @@ static sl_status read_root(const json_t *root, sl_checkpoint_state *state) {
 static sl_status check_seal(char *text, size_t size, uint64_t *value) {
     char digits[SEAL_DIGITS + 1], *seal = strlen(text) == size ? find_seal(text) : NULL;
     if (!seal)
-        return wrong("is no whole JSON text with a seal");
+        return wrong("is not a complete JSON text with a seal");
     char stated[SEAL_DIGITS];
     memcpy(stated, seal, SEAL_DIGITS);
     memcpy(seal, no_seal, SEAL_DIGITS);
@@ -175,7 +175,7 @@ sl_status sl_checkpoint_state_read(const char *path, sl_checkpoint_state *state)
     json_t *root = status == SL_OK ? json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL) : NULL;
     sl_free(text);
     if (status == SL_OK && !json_is_object(root))
-        status = wrong("is no JSON object");
+        status = wrong("is not a JSON object");
     SL_THEN(status, read_root(root, state));
     json_decref(root);
     if (status != SL_OK)

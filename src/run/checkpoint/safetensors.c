@@ -86,7 +86,7 @@ static sl_status read_shape(const sl_safetensors *f, const json_t *entry, sl_ten
     for (int i = 0; i < t->dimensions; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return sl_error(SL_EINVAL, "%s: tensor '%s' has a shape that is no list of whole numbers",
+            return sl_error(SL_EINVAL, "%s: tensor '%s' has a shape that is not a list of integers",
                             f->path, t->name);
         t->shape[i] = json_integer_value(size);
         if (__builtin_mul_overflow(t->count, (size_t)t->shape[i], &t->count))
@@ -138,7 +138,7 @@ static sl_status read_checksums(sl_safetensors *f) {
         const char *digits = json_string_value(json_object_get(metadata, key));
         t->sealed = digits != NULL;
         if (digits && (strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16))
-            return sl_error(SL_EINVAL, "%s: %s is no xxh64 of 16 digits", f->path, key);
+            return sl_error(SL_EINVAL, "%s: %s is not an xxh64 of 16 digits", f->path, key);
         t->checksum = digits ? strtoull(digits, NULL, 16) : 0;
     }
     return SL_OK;
@@ -203,9 +203,9 @@ static sl_status parse_header(sl_safetensors *f, const char *text, size_t length
         if ((unsigned char)*c < 32)
             *c = ' ';
     if (!f->header)
-        return sl_error(SL_EINVAL, "%s: the header is no JSON: %s", f->path, error.text);
+        return sl_error(SL_EINVAL, "%s: the header is not JSON: %s", f->path, error.text);
     if (!json_is_object(f->header))
-        return sl_error(SL_EINVAL, "%s: the header is no JSON object", f->path);
+        return sl_error(SL_EINVAL, "%s: the header is not a JSON object", f->path);
     SL_TRY(read_entries(f));
     return check_cover(f);
 }

@@ -123,7 +123,7 @@ static sl_status read_index(sl_weights *w, const char *folder, const char *index
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     sl_free(text);
     if (!root)
-        return sl_error(SL_EINVAL, "%s:%d: is no JSON", index, error.line);
+        return sl_error(SL_EINVAL, "%s:%d: is not JSON", index, error.line);
     sl_status status = add_indexed(w, folder, index, root);
     json_decref(root);
     return status;

@@ -69,7 +69,7 @@ static sl_status divides(const sl_model_config *c, const char *key, int value) {
         return sl_error(SL_EINVAL, "'%s' of %d cannot be divided over %d tensor ranks", key, value,
                         c->tensor.size);
     if (value % c->tensor.size)
-        return sl_error(SL_EINVAL, "'%s' of %d is no multiple of %d tensor ranks", key, value,
+        return sl_error(SL_EINVAL, "'%s' of %d is not a multiple of %d tensor ranks", key, value,
                         c->tensor.size);
     return SL_OK;
 }

@@ -73,7 +73,7 @@ void sl_endpoint_breach(sl_endpoint *c, int rail, const char *what) {
 static const char *learn(sl_endpoint *c, int rail, const sl_handshake *handshake) {
     uint32_t slots = handshake->other.slots;
     if (slots == 0)
-        return "the other end has no places";
+        return "the other end has no slots";
     c->shares_clock = sl_handshake_shares_clock(handshake);
     c->window = slots < c->queue->slots ? slots : c->queue->slots;
     sl_endpoint_offer(c);
@@ -164,7 +164,7 @@ static void on_line(void *object, sl_line *line) {
 
 void sl_endpoint_welcome(sl_endpoint *c, int rail, int socket, const sl_handshake *handshake, sl_time took) {
     sl_endpoint_rail *r = &c->rail[rail];
-    sl_endpoint_rail_down(c, rail, "the other end has made it anew");
+    sl_endpoint_rail_down(c, rail, "the other end has replaced it");
     sl_line_close(r->coming.line);
     r->coming = (sl_coming){.handshake = *handshake, .took = took, .since = sl_endpoint_now()};
     if (sl_line_open(r->address.kind, c->loop, socket, on_line, r, &r->coming.line) == SL_OK)
@@ -251,7 +251,7 @@ static void check_outage(sl_endpoint *c, sl_time now) {
         give_up(c, why);
     } else if (c->config.refusal && c->refused_since && c->up == 0 &&
                now >= c->refused_since + c->config.refusal) {
-        snprintf(why, sizeof why, "nobody listens at the other end, rank %d may have died", c->config.to);
+        snprintf(why, sizeof why, "the other end does not listen, rank %d may have died", c->config.to);
         give_up(c, why);
     }
 }

@@ -86,7 +86,7 @@ static const char *take_times(sl_endpoint *c, const sl_wire *frame) {
         if (frame->first + i < done)
             continue; /* another rail was faster */
         if (frame->first + i > done || done >= c->offered)
-            return "it told the time of a message out of turn";
+            return "it sent the time of a message out of order";
         sl_queue_place(c->queue, done++)->arrived = frame->times[i];
         sl_queue_done(c->queue);
         c->moved = 1;

@@ -123,7 +123,7 @@ void sl_rail_describe(int socket, char text[SL_RAIL_TEXT]) {
     socklen_t size = sizeof other;
     char host[96], port[16];
     if (getpeername(socket, (struct sockaddr *)&other, &size) != 0)
-        snprintf(text, SL_RAIL_TEXT, "somebody who has left");
+        snprintf(text, SL_RAIL_TEXT, "a peer that has left");
     else if (other.ss_family == AF_UNIX)
         snprintf(text, SL_RAIL_TEXT, "a process of this host");
     else if (getnameinfo((struct sockaddr *)&other, size, host, sizeof host, port, sizeof port,
@@ -206,7 +206,7 @@ sl_status sl_rail_listen(sl_rail_address *rail, int *result) {
         return listen_unix(rail, result);
     socklen_t size = parse(rail->address, rail->port, rail->interface, &at);
     if (size == 0)
-        return sl_error(SL_EINVAL, "'%s' is no numeric address", rail->address);
+        return sl_error(SL_EINVAL, "'%s' is not a numeric address", rail->address);
     int made = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (made < 0)
         return sl_error_errno(SL_ESYS, "no socket to listen on '%s'", rail->address);

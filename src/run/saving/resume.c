@@ -44,7 +44,7 @@ static sl_status look(const sl_run *run, const char *folder, const sl_binding *b
     sl_status status = sl_checkpoint_find(path, &resume->found);
     say_refusals(&resume->found);
     if (status == SL_ENONE)
-        return sl_error(SL_ENONE, "%s; without --resume the run starts anew", sl_error_text());
+        return sl_error(SL_ENONE, "%s; without --resume the run starts over", sl_error_text());
     SL_TRY(status);
     SL_TRY(sl_checkpoint_clear(path));
     if (!resume->found.found)
@@ -84,12 +84,12 @@ sl_status sl_resume_report(const sl_resume *resume, sl_journal *journal) {
     if (!resume->asked)
         return SL_OK;
     if (!found->found) {
-        printf("slackline: there is no checkpoint to go on from: the run starts anew\n");
+        printf("slackline: there is no checkpoint to resume from: the run starts over\n");
         fflush(stdout);
-        return sl_journal_tell(journal, SL_EVENT_RESUMED, 0, 0, "no checkpoint", "starts anew", "");
+        return sl_journal_tell(journal, SL_EVENT_RESUMED, 0, 0, "no checkpoint", "starts over", "");
     }
-    printf("slackline: goes on from %s: %d of the iterations are done\n", found->name, resume->first);
+    printf("slackline: resumes from %s: %d of the iterations are done\n", found->name, resume->first);
     fflush(stdout);
-    return sl_journal_tell(journal, SL_EVENT_RESUMED, 0, resume->first, found->name, "goes on from there",
+    return sl_journal_tell(journal, SL_EVENT_RESUMED, 0, resume->first, found->name, "resumes from there",
                            "");
 }

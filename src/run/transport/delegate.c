@@ -163,7 +163,7 @@ static sl_status map_bell(life *l) {
 /* getppid detects a trainer that died before the signal was requested. */
 static sl_status watch_parent(life *l) {
     if (prctl(PR_SET_PDEATHSIG, ORPHANED) != 0)
-        return sl_error_errno(SL_ESYS, "a delegate cannot be told of its trainer's end");
+        return sl_error_errno(SL_ESYS, "a delegate cannot watch for its trainer's end");
     l->parent = (int)syscall(SYS_pidfd_open, l->order.parent, 0);
     if (getppid() != l->order.parent)
         l->orphan = 1;

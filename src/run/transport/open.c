@@ -79,7 +79,7 @@ static sl_status open_wires(sl_transport *t, const sl_transport_config *c) {
     for (int r = 0; r < t->ranks; r++) {
         int number = c->wire[t->rank * t->ranks + r];
         if (number < 0 || (size_t)number >= sl_wires_count(t->ranks))
-            return sl_error(SL_EINVAL, "link %d -> %d: there is no wire %d", t->rank, r, number);
+            return sl_error(SL_EINVAL, "link %d -> %d: wire %d does not exist", t->rank, r, number);
         if (number >= t->ranks * t->ranks)
             t->peer[r].emulator.wire = &t->wires.free_at[number];
     }

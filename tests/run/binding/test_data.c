@@ -136,7 +136,7 @@ static void wrong_data_is_named(void **state) {
     pattern = path_of("empty");
     assert_fails(sl_data_open(&c, &d), SL_EINVAL, "is empty");
     pattern = "/dev/zero"; /* never ends */
-    assert_fails(sl_data_open(&c, &d), SL_EINVAL, "data file '/dev/zero' is no regular file");
+    assert_fails(sl_data_open(&c, &d), SL_EINVAL, "data file '/dev/zero' is not a regular file");
     assert_int_equal(symlink("nowhere", path_of("broken")), 0);
     pattern = path_of("brok*");
     assert_fails(sl_data_open(&c, &d), SL_EINVAL, "broken");

@@ -137,8 +137,8 @@ static void a_damaged_one_is_refused_with_its_reason_and_the_one_before_is_used(
     } cases[] = {
         {flip_data, "b.safetensors was changed"},      {flip_header, "a.safetensors was changed"},
         {cut, "a.safetensors has 30 bytes, not "},     {lose_file, "b.safetensors is missing"},
-        {lose_state, "state.json is missing"},         {empty_state, "state.json is no whole JSON"},
-        {text_for_state, "state.json is no whole"},    {folder_for_file, "b.safetensors "},
+        {lose_state, "state.json is missing"},         {empty_state, "state.json is not a complete JSON"},
+        {text_for_state, "state.json is not a complete"},    {folder_for_file, "b.safetensors "},
         {another_ones_place, "of another checkpoint"}, {half_made, "is incomplete"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

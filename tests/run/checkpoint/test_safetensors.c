@@ -73,7 +73,7 @@ static void a_header_that_lies_is_refused(void **state) {
         {ONE("[-8,0]"), 8, "no data_offsets"},
         {ONE("[0,8.0]"), 8, "no data_offsets"},
         {ONE("[0]"), 8, "no data_offsets"},
-        {ONE("[0,18446744073709551615]"), 8, "no JSON"},
+        {ONE("[0,18446744073709551615]"), 8, "not JSON"},
         {ONE("[0,9223372036854775807]"), 8, "truncated"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
@@ -82,8 +82,8 @@ static void a_header_that_lies_is_refused(void **state) {
          "shape that overflows"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0,
          "do not fit"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "no list of whole numbers"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "no list of whole numbers"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "not a list of integers"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "not a list of integers"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
          "at most 8 dimensions"},
         {"{\"a\":{\"dtype\":\"F31\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
@@ -91,10 +91,10 @@ static void a_header_that_lies_is_refused(void **state) {
         {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "has no dtype"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "has no shape"},
         {"{\"a\":3}", 0, "not described by a map"},
-        {"{\"a\":{},\"a\":{}}", 0, "no JSON: duplicate"},
+        {"{\"a\":{},\"a\":{}}", 0, "not JSON: duplicate"},
         {"{\"__metadata__\":{\"x\":1}}", 0, "not a map of texts"},
-        {"{\"a\":", 0, "no JSON"},
-        {"{}x", 0, "no JSON"},
+        {"{\"a\":", 0, "not JSON"},
+        {"{}x", 0, "not JSON"},
         {" {}", 0, "does not begin with '{'"},
         {"[]", 0, "does not begin with '{'"},
         {"{", 0, "does not fit a file of 9"},
@@ -204,7 +204,7 @@ static void a_stated_sum_counts_for_halves_too_and_must_be_one(void **state) {
                  "was changed");
     sl_safetensors_close(file);
     assert_fails(sl_safetensors_open(put_file("h", SEALED_HALVES("12"), data, sizeof data), &file), SL_EINVAL,
-                 "xxh64.a is no xxh64");
+                 "xxh64.a is not an xxh64");
 }
 
 static void what_cannot_be_written_is_an_error_and_leaves_nothing(void **state) {

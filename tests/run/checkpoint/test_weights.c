@@ -104,7 +104,7 @@ static void shards_are_found_by_their_index(void **state) {
                  "in no file of this folder");
     assert_fails(check_index("{\"weight_map\":{\"wte\":3}}"), SL_EINVAL, "in no file of this folder");
     assert_fails(check_index("{\"weight_map\":{}}"), SL_EINVAL, "has no weight_map");
-    assert_fails(check_index("{\n\"weight_map\""), SL_EINVAL, "index.json:2: is no JSON");
+    assert_fails(check_index("{\n\"weight_map\""), SL_EINVAL, "index.json:2: is not JSON");
 }
 
 int main(void) {

@@ -152,10 +152,10 @@ static void what_cannot_be_divided_is_refused_by_name(void **state) {
     c.tensor.size = 3;
     assert_fails(sl_model_check(&c, 1), SL_EINVAL, "'model.kv_heads' of 2 cannot be divided over 3");
     c.kv_heads = 6;
-    assert_fails(sl_model_check(&c, 1), SL_EINVAL, "'model.hidden' of 80 is no multiple of 3");
+    assert_fails(sl_model_check(&c, 1), SL_EINVAL, "'model.hidden' of 80 is not a multiple of 3");
     c = gpt2;
     c.tensor.size = 3;
-    assert_fails(sl_model_check(&c, 1), SL_EINVAL, "'model.heads' of 4 is no multiple of 3");
+    assert_fails(sl_model_check(&c, 1), SL_EINVAL, "'model.heads' of 4 is not a multiple of 3");
     c.tensor.size = 2;
     c.tensor.rank = 2;
     assert_fails(sl_model_check(&c, 1), SL_EINVAL, "tensor rank 2 of 2");
