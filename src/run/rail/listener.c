@@ -86,7 +86,7 @@ static const sl_listener_guest *find_guest(const sl_listener *d, const sl_hello 
 
 static const char *answer(void *object, const sl_hello *said, sl_hello *own) {
     const sl_listener_guest *guest = find_guest(object, said);
-    return guest ? guest->answer(guest->object, said, own) : "no endpoint here expects the conduit that it names";
+    return guest ? guest->answer(guest->object, said, own) : "no endpoint here expects the conduit it names";
 }
 
 static sl_status keep_time(sl_listener *d);
