@@ -27,7 +27,7 @@ def _directive(block, text, where):
         (r"exit (\d+(?: or \d+)*)", lambda m: setattr(block, "exit", [int(code) for code in m[1].split(" or ")])),
         (r"needs: (.+)", lambda m: block.needs.extend(m[1].split())),
         (r"first: (.+)", lambda m: block.first.append(m[1])),
-        (r"numbers within (\d+) %", lambda m: setattr(block, "compare", ("within", int(m[1]) / 100))),
+        (r"numbers within (\d+) ?%", lambda m: setattr(block, "compare", ("within", int(m[1]) / 100))),
         (r"numbers differ", lambda m: setattr(block, "compare", "differ")),
         (r"not compared: (.+)", lambda m: setattr(block, "compare", ("not", m[1]))),
     ):

@@ -65,8 +65,8 @@ for how, shown, printed, code in (
 ):
     expect(f"output: {how}", sh.format(f"printf '{printed}\\n'") + text.format(shown), code)
 for how, mark, shown, printed, code in (
-    ("near", "numbers within 10 %", "two 100 ms", "two 108 ms", 0),
-    ("too far", "numbers within 10 %", "two 100 ms", "two 130 ms", 1),
+    ("near", "numbers within 10%", "two 100 ms", "two 108 ms", 0),
+    ("too far", "numbers within 10%", "two 100 ms", "two 130 ms", 1),
     ("any number", "numbers differ", "two 100 ms", "two 300 ms", 0),
     ("other words", "numbers differ", "two 100 ms", "two 100 s", 1),
     ("nothing alike", "not compared: measured", "two", "three", 0),

@@ -24,7 +24,7 @@ libraries=$(pkg-config --variable=libdir slackline)
 version=$(pkg-config --modversion slackline)
 strict="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 example=$source/examples/library/plan.c
-promise="410.0 ms, bound 410.0 ms, gap 0.00 %" # 390 ms and the link's 20 ms
+promise="410.0 ms, bound 410.0 ms, gap 0.00%" # 390 ms and the link's 20 ms
 
 # shellcheck disable=SC2046,SC2086
 cc -std=c11 $strict "$example" $(pkg-config --cflags --libs slackline) -o "$folder/plan" || fail "the example does not compile"

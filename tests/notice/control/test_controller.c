@@ -213,7 +213,7 @@ static void more_work_in_an_iteration_is_no_trouble(void **state) {
     for (int rank = 0; rank < JOB_RANKS; rank++)
         atomic_store(&j->shared->extra[rank], 20 * SL_MS);
     const sl_event *event = job_await(j, SL_EVENT_TRACKED, from);
-    assert_non_null(strstr(event->why, "+100.0 %"));
+    assert_non_null(strstr(event->why, "+100.0%"));
     job_await(j, SL_EVENT_PROFILED, from); /* another reference */
     assert_int_equal(status_of(j)->onsets, 0);
     assert_int_equal(status_of(j)->holds, 0);
