@@ -283,7 +283,7 @@ static void validation_that_outlives_the_hold_goes_on_beside_the_program(void **
     const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
     assert_true(job_iterations(j) > at);
     assert_non_null(strstr(event->decided, "validation"));
-    assert_non_null(strstr(event->why, "beside"));
+    assert_non_null(strstr(event->why, "partly while the program ran"));
     assert_int_equal(status_of(j)->onsets,
                      1); /* what the tests took from the program is no trouble of its own */
     job_close(j);
