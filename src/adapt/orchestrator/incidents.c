@@ -194,8 +194,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
             continue;
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
         c->told = -1;
-        if (!c->merged && !c->apart && !sl_cases_is_unused(o, c)) /* otherwise nothing shows that it is
-                                                                   * healthy */
+        if (!c->merged && !c->apart && !sl_cases_is_unused(o, c)) /* otherwise its state is unknown */
             sl_events_relief(o, c);
     }
     sl_cases_drop_unknown(o);

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WITHOUT_LONGEST                                                                                      \
-    4 /* from this many values on the longest is left out: a single interruption is no                       \
-       * evidence */
+#define WITHOUT_LONGEST 4 /* from this many values on the longest, perhaps an interruption, is left out */
 
 static sl_status make(const sl_problem *problem, sl_measured **measured) {
     sl_measured *m;

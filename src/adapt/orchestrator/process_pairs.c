@@ -7,8 +7,7 @@
 
 #define BYTES 1e6 /* message size at which pairs are compared */
 #define SAME 1.25 /* of two that are about as slow the one already named is kept */
-#define ALIKE                                                                                                \
-    0.5 /* of a card's slowest connection, the least for each other one: few messages prove little */
+#define ALIKE 0.5 /* a card's connections reach this share of its slowest: few messages prove little */
 
 /* As measured; links of a pipeline may also differ when nothing is slow. */
 static sl_process_pair pair_of(const sl_orchestrator *o, const sl_network_measure *m) {
