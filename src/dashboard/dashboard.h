@@ -11,7 +11,7 @@
 
 typedef struct sl_dashboard_request {
     const char *folder; /* NULL: a job */
-    const char *redis;  /* NULL: a job instead */
+    const char *redis;  /* URL; NULL: a folder */
     const char *job;    /* NULL: any */
     const char *host;   /* numeric address */
     int port;           /* 0: any free one */

@@ -148,7 +148,8 @@ sl_status sl_watched_take(sl_board *b, const json_t *o) {
     snprintf(b->program, sizeof b->program, "%s", sl_json_text(o, "program", ""));
     SL_TRY(take_ranks(b, json_object_get(o, "hosts"), json_object_get(o, "ranks")));
     SL_TRY(take_links(b, json_object_get(o, "links")));
-    return b->blames > 0 ? sl_board_set_blames(b, b->blame, b->blames) : SL_OK; /* marks the new ones */
+    return b->blames > 0 ? sl_board_set_blames(b, b->blame, b->blames)
+                         : SL_OK; /* marks those that have been added */
 }
 
 void sl_watched_outcome(sl_board *b, const json_t *o) {

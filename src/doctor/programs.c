@@ -125,8 +125,7 @@ static int version_of_probe(const char *path, char *version, size_t size) {
     int found = 0;
     if (sl_file_read(path, &bytes, &length) != SL_OK)
         return 0;
-    const char *at =
-        memmem(bytes, length, title, head); /* ended by a 0, at the latest the one after the file */
+    const char *at = memmem(bytes, length, title, head); /* ended by a 0, at the latest after the file */
     if (at) {
         snprintf(version, size, "%s", at + head);
         found = 1;

@@ -19,8 +19,7 @@ typedef struct sl_report_page {
     size_t gains;
     sl_adaptation adaptation;
     unsigned char *kept;            /* [recorded.iterations] whether the page includes it */
-    size_t still[SL_REPORT_STILLS]; /* recorded: an early one, the chosen one, the last; repeated ones are
-                                     * omitted */
+    size_t still[SL_REPORT_STILLS]; /* recorded: an early one, the chosen one, the last; repeats omitted */
 } sl_report_page;
 
 /* A part of the page with a heading: `put` writes its contents. */

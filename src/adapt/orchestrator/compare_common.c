@@ -171,13 +171,13 @@ static void find_common_of_pair(const sl_comparing *c, const double *value, int 
             continue;
         }
         own_times(c, value, kind, before, own);
-        int told = work_of(c, replica, c->rows[i]) > 0; /* then load need not be tracked from row to row */
+        int told =
+            work_of(c, replica, c->rows[i]) > 0; /* then load is no reason to track it from row to row */
         if (*common <= 0 && told)
             *common = fmax(1, common_of(c, now, 2, 2 * replica, room));
         else if (*common <= 0 && before[0] >= 0)
             *common = sl_common_of_pair(last, (double[]){own[0] * last, own[1] * last}, now);
-        else if (*common <=
-                 0) /* the earlier value comes from other devices, or from these at other positions */
+        else if (*common <= 0) /* the earlier value is of other devices, or of other positions */
             *common = fmax(last > 0 ? sl_common_of_pair(last, now, now) : 1,
                            common_of(c, now, 2, 2 * replica, room));
         *common = c->s->settled ? *common : fmax(1, *common);
