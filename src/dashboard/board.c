@@ -160,8 +160,7 @@ static float median(const float *value, int count) {
     return (float)sl_median_of_numbers(copy, count);
 }
 
-/* The usual value is learned only while nothing is slow. Returns whether the change is worth sending: over a
- * hundredth. */
+/* The usual value is learned only while nothing is slow. Returns whether the change is over a hundredth. */
 static int take_value(sl_board_value *v, double ms, int learn) {
     v->now = (float)ms;
     if (learn && v->firsts < SL_BOARD_FIRST && isfinite(ms)) {
@@ -175,8 +174,7 @@ static int take_value(sl_board_value *v, double ms, int learn) {
     return !(fabsf(v->now - v->told) <= 0.01f * fabsf(v->told));
 }
 
-/* Whether no component was named at that iteration. Events may be read before the iterations they refer
- * to. */
+/* Whether no component was named at that iteration. Events may be read before their iterations. */
 static int is_calm(const sl_board *b) {
     for (size_t i = 0; i < b->blames; i++)
         if (b->iteration >= b->blame[i].iteration)
@@ -256,9 +254,8 @@ static int named(const sl_board *b, int index, const char *text) {
     return index >= 0 && strcmp(b->name[index], text) == 0;
 }
 
-/* The healthy time is that of the iterations before any incident, except the first, which is cold. A long
- * enough streak of equally fast iterations clears the named components: a run that does not adapt reports no
- * relief. */
+/* The healthy time is that of the iterations before any incident, except the first, which is cold. A streak
+ * of equally fast iterations clears the named components: a run that does not adapt reports no relief. */
 static sl_status judge(sl_board *b) {
     int healthy = b->phase < 0 || named(b, b->phase, "healthy");
     int room = (int)(sizeof b->healthy_first / sizeof *b->healthy_first);

@@ -10,7 +10,7 @@
 
 typedef enum sl_board_state {
     SL_BOARD_WAITING,  /* nothing is there yet */
-    SL_BOARD_STARTING, /* a run is active, without any report yet */
+    SL_BOARD_STARTING, /* active, but nothing reported yet */
     SL_BOARD_RUNNING,
     SL_BOARD_RESTARTING,
     SL_BOARD_ENDED,

@@ -19,6 +19,5 @@ typedef struct sl_dashboard_request {
 } sl_dashboard_request;
 
 /** Serves until SIGINT or SIGTERM; first prints the address on `out`, in one line. SL_EINVAL (URL, address,
- * no folder), SL_ENONE (the port is in use), SL_ESYS, SL_ENOMEM. Call it from a process without other
- * threads. */
+ * no folder), SL_ENONE (the port is in use), SL_ESYS, SL_ENOMEM. Call without other threads. */
 sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out);

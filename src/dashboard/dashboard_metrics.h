@@ -1,6 +1,5 @@
 /* The page's data for Prometheus (text format 0.0.4). Metrics that mean the same as in `slackline watch` have
- * the same name (notice/watch/watch_metrics.h); those of a run only are in the table here. docs/dashboard.md
- * lists all. */
+ * the same name (notice/watch/watch_metrics.h); those of runs only are here. docs/dashboard.md lists all. */
 #pragma once
 
 #include "dashboard/board.h"

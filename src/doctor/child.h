@@ -23,10 +23,8 @@ sl_status sl_child_run(const char *const *argv, const char *variable, sl_time li
 /** Calls `work` in a child; its return value is the exit code. */
 sl_status sl_child_call(int (*work)(void *argument), void *argument, sl_time limit, sl_child *child);
 
-/** The reason of its failure, in one line: "ended by signal 11 (Segmentation fault): last line that it
- * wrote". */
+/** The reason of its failure, in one line: "ended by signal 11 (Segmentation fault): last line written". */
 void sl_child_reason(const sl_child *child, char *text, size_t size);
 
-/** The first line's text after `title` ("isa: avx512" after "isa: "), in text[size]. Nonzero if there is
- * one. */
+/** The first line's text after `title` ("isa: avx512" after "isa: "), in text[size]. Nonzero if found. */
 int sl_child_line(const sl_child *child, const char *title, char *text, size_t size);

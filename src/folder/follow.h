@@ -72,20 +72,18 @@ typedef struct sl_folder {
     int point;     /* the last iteration of watch.json that was handed out; -1 */
     int steps;     /* 0: nothing read yet */
     int behind;    /* there was more than one step reads */
-    sl_time grown; /* until then it counts as active, because files grew: locks of another machine are not
-                    * visible here */
+    sl_time grown; /* counts as active until then, as files grew: other machines' locks are not seen */
 } sl_folder;
 
 /** The folder may be absent. SL_EINVAL: not a folder. SL_ENOMEM. */
 sl_status sl_folder_open(const char *path, const sl_folder_follower *follower, sl_folder **folder);
 void sl_folder_close(sl_folder *folder);
 
-/** Reads new data, some megabytes at most; *more: more is available at once. SL_ENOMEM, and errors of the
- * follower. */
+/** Reads new data, some megabytes at most; *more: more is there at once. SL_ENOMEM, errors of the follower.
+ */
 sl_status sl_folder_step(sl_folder *folder, int *more);
 
-/** Reads everything once, including text after the last complete line of a file. SL_EINVAL: the folder is
- * absent. */
+/** Reads everything once, also text after a file's last complete line. SL_EINVAL: the folder is absent. */
 sl_status sl_folder_read(sl_folder *folder);
 
 /** A sentence on missing or damaged parts of a file, after sl_folder_read; "": none. */

@@ -46,8 +46,7 @@ int sl_server_port(const sl_server *server);
 /** The address to open, in text[size]: http://HOST:PORT/, with ?token=TOKEN if one is required. */
 void sl_server_url(const sl_server *server, char *text, size_t size);
 
-/** Call it regularly (at least every half second): ends silent connections, and starts pending messages of
- * streams. */
+/** Call it at least every half second: ends silent connections, and starts pending messages of streams. */
 void sl_server_tick(sl_server *server);
 
 /** Whether only this machine can reach `host` (numeric). */

@@ -19,8 +19,7 @@ static int is_eventful(const sl_report_page *r, int iteration) {
     return 0;
 }
 
-/* All recorded iterations if they are few enough; else every n-th, and those with events while there is
- * room. */
+/* All recorded iterations if they are few; else every n-th, and those with events while there is room. */
 static void keep(sl_report_page *r, int wanted) {
     const sl_recorded *rec = &r->recorded;
     const size_t every = rec->events / MAX_EVENTS + 1;

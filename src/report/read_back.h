@@ -56,7 +56,7 @@ typedef struct sl_told {
         decisions_size;
 } sl_told;
 
-/** SL_EINVAL: not a folder, or nothing readable of a run or a watch in it. Free with sl_told_free, also on
+/** SL_EINVAL: not a folder, or nothing of a run or watch is readable. Free with sl_told_free, also on
  * error. */
 sl_status sl_told_read(const char *folder, sl_told *told);
 void sl_told_free(sl_told *told);

@@ -19,6 +19,5 @@ sl_status sl_report_make(const char *folder, int iteration, char **text, size_t 
  * above, SL_ESYS. */
 sl_status sl_report_draw(const char *folder, int iteration, const char *pictures, int *written);
 
-/** Writes the files a run leaves in its own folder at its end: report.html and iterations.svg. Errors as
- * above. */
+/** Writes report.html and iterations.svg into a run's own folder, at the end of the run. Errors as above. */
 sl_status sl_report_leave(const char *folder);

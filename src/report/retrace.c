@@ -103,8 +103,7 @@ static sl_time time_of_cause(const sl_timeline *t, int32_t cause) {
     return cause < 0 ? t->transfer[-1 - cause].arrive : t->span[cause].end;
 }
 
-/* The later of the previous op and the message it consumes; a rank's first op may have waited for its
- * update. */
+/* The later of the previous op and the consumed message; a rank's first op may have waited for its update. */
 static void find_causes(sl_retraced *r, const int *first) {
     const sl_timeline *t = &r->measured;
     for (int i = 0; i < t->spans; i++) {

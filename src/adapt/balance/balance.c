@@ -8,8 +8,7 @@
 
 #define FEW 512 /* candidates that are not worth another pass */
 
-/* An unrounded product: high is the rounded one, low the rounding error (fma, exact in the range of
- * times). */
+/* An unrounded product: high is the rounded one, low the rounding error (fma, exact for valid times). */
 typedef struct exact {
     double high, low;
 } exact;
@@ -57,8 +56,7 @@ static int is_within(const split_row *r, int count, double threshold) {
     return high < threshold || (high == threshold && fma(r->time, count + r->fill, -high) <= 0);
 }
 
-/* The most microbatches, from low to high, with a time within `threshold`: the quotient is off by one at
- * most. */
+/* The most microbatches, low to high, with a time within `threshold`: the quotient is off by at most one. */
 static int count_within(const split_row *r, double threshold) {
     double quotient = threshold * r->rate - r->fill;
     if (!(quotient < r->high + 1.0))
@@ -163,8 +161,7 @@ static void narrow(split_search *s, int *split) {
 
 /* ---- choosing among the remaining ones ---- */
 
-/* The order in which microbatches are assigned: the earlier end first; if equal, the one that lifts its
- * replica less. */
+/* The order of assignment: the microbatch that ends earlier; if equal, the one lifting its replica less. */
 static int by_order(const split_candidate *a, const split_candidate *b) {
     int order = compare(a->time, b->time);
     return order ? order : compare(b->before, a->before);

@@ -118,8 +118,7 @@ static sl_scene scene_of(hindsight *h, const hindsight_layout *p) {
     return (sl_scene){.layout = &p->layout, .plan = p->plan, .fault = h->active, .faults = count};
 }
 
-/* The cost of changes, applied or taken back. Plans are free with another split, other places or a
- * restart. */
+/* The cost of changes, applied or undone. Plans are free with another split or places, or a restart. */
 static sl_time distance(const hindsight *h, const hindsight_layout *from, const hindsight_layout *to) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
@@ -292,8 +291,7 @@ static sl_status apply(hindsight *h, unsigned strategies, hindsight_layout *p) {
     return strategies & (BIT(SCHEDULE) | BIT(BALANCE) | BIT(TOPOLOGY)) ? adapt(h, p) : SL_OK;
 }
 
-/* The initial state, except for faults left behind by restarts that still last; `restarts`: and those slow
- * now. */
+/* The initial state, minus lasting faults left behind by restarts; `restarts`: and minus those slow now. */
 static sl_status begin_again(hindsight *h, const hindsight_layout *from, int restarts, hindsight_layout *p) {
     SL_TRY(copy_place(h, &h->home, p));
     sl_free(p->cured);

@@ -15,7 +15,7 @@
 
 /* ---- opening ---- */
 
-/* Bytes are ns of a healthy link, so that a link slower by s takes s - 1 ns more per byte, wherever it is. */
+/* Bytes are ns of a healthy link, so that a link s times as slow takes s - 1 ns more per byte, anywhere. */
 static sl_status make_job(sl_world *w) {
     const sl_campaign *c = w->campaign;
     sl_problem *p = &w->healthy;
@@ -89,8 +89,7 @@ void sl_world_close(sl_world *w) {
 
 /* ---- what is slow ---- */
 
-/* The one-way latency above that of the healthy link, for the links this fault slows at the initial
- * positions. */
+/* The one-way latency above that of the healthy link that this fault slows at the initial positions. */
 static sl_time more_latency(const sl_world *w, const sl_campaign_fault *f) {
     const sl_campaign *c = w->campaign;
     int ranks = c->problem.ranks, a = f->a / c->replicas, b = f->b / c->replicas;

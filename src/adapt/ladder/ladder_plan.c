@@ -72,8 +72,7 @@ static void choose(sl_ladder *l, sl_ladder_case *c) {
         pair->reason = SL_REASON_WAITS;
         pair->trigger = chain.trigger[i];
     }
-    /* the chain considers only durations: for a recurring incident it may skip the strategy that is best
-     * kept */
+    /* the chain considers only durations: for a recurring incident it may skip the best one to keep */
     for (int i = 0; i < count; i++) {
         sl_ladder_pair *pair = &c->pair[of[i]];
         if (pair->reason == SL_REASON_SKIPPED && c->returned && keeps_better(c, of, &chain, of[i])) {

@@ -69,8 +69,7 @@ double sl_ladder_reached(const sl_ladder *l, int strategy) {
     return progress(l, strategy, &rate);
 }
 
-/* The most that keeping may lose: the cost of applying the strategy again, or of undoing it if that is
- * more. */
+/* The most that keeping may lose: the cost of applying the strategy again, or of its undo if higher. */
 static double allowance(const sl_ladder *l, int strategy) {
     const sl_strategy *s = &l->rung[strategy].strategy;
     return (double)(s->undo_cost > s->cost ? s->undo_cost : s->cost);

@@ -19,8 +19,7 @@ typedef struct exchange_search {
     int positions;
 } exchange_search;
 
-/* An iteration's time; if equal, the total time of all replicas: of two equally slow links one is avoided
- * first. */
+/* An iteration's time; if equal, the sum over replicas: of two equally slow links one is avoided first. */
 typedef struct score {
     double time, sum;
 } score;

@@ -27,8 +27,7 @@ static int is_spared(const sl_comparing *c, const double *value, int devices, in
     return 0;
 }
 
-/* Load that was taken for healthy has ended: at least two devices are not known to be slow, and all of these
- * take less. */
+/* Load taken for healthy has ended: at least two devices are not known to be slow; all of these take less. */
 static int can_be_less(const sl_comparing *c, const double *value, int devices, int first) {
     int well = 0;
     for (int i = 0; i < devices; i++) {
@@ -42,9 +41,8 @@ static int can_be_less(const sl_comparing *c, const double *value, int devices, 
 
 /* The common slowdown of all devices in a row, beyond what is known of each: unreported load. Within a
  * replica, all of whose devices process every microbatch, half of them must show it; for replicas of one
- * rank, all. A row may precede or follow a device's slowdown: the known slowdown is divided out if that
- * brings the value nearer to the others. 1: none; 0: too few were measured. value[devices] of one row; 0: not
- * measured. */
+ * rank, all. A row may precede or follow a device's slowdown: it is divided out if that brings the value
+ * nearer to the others. 1: none; 0: too few were measured. value[devices] of one row; 0: not measured. */
 static double common_of(const sl_comparing *c, const double *value, int devices, int first, double *room) {
     int count = 0, well = 0;
     for (int i = 0; i < devices; i++) {
@@ -187,9 +185,8 @@ static void find_common_of_pair(const sl_comparing *c, const double *value, int 
     }
 }
 
-/* For rows that each show one device only: the devices are measured in turn and each keeps its last value. If
- * only one is measured, load comes from the known work of iterations. `row`, `one`: strides of value; common
- * [count]. */
+/* For rows with one device each: the devices are measured in turn and each keeps its last value. If only one
+ * is, load comes from the known work of iterations. `row`, `one`: strides of value; common [count]. */
 static void find_common_in_turn(const sl_comparing *c, const double *value, int row, int one, int devices,
                                 int replica, double *common, double *last, double *room) {
     int measured = 0;

@@ -14,8 +14,8 @@ typedef struct link_pair {
     double last;                          /* of the last row of all; 0: not measured there */
 } link_pair;
 
-/* A message's time in a row, for usual work: if its own work is unknown, it is assumed to grow with the
- * microbatches. */
+/* A message's time in a row, for usual work; if its work is unknown, load is assumed to stretch it like
+ * ops. */
 static double message_time(const sl_comparing *c, const sl_usual *n, const sl_level *message, int replica,
                            int i) {
     double common = c->common[c->kind[replica] * c->count + i];
@@ -123,8 +123,7 @@ static int shows_delay(const sl_comparing *c, const link_pair *l, int suspected,
            (suspected || (l->now > l->usual && sl_beyond_noise(l->now - l->healthy, l->variance)));
 }
 
-/* A direction is slow by itself; or, if clocks may differ by more than it grew, there and back together
- * are. */
+/* A direction is slow by itself; if clocks may differ by more than it grew, there and back together. */
 static int is_link_slow(const sl_comparing *c, int replica, int ranks, int at, const link_pair *l) {
     int from = at / ranks, to = at % ranks, suspected = is_suspected(c->s, replica, from, to);
     double share = suspected ? SL_STILL_SLOW : 1, growth = l->now - l->healthy;

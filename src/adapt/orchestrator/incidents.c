@@ -1,5 +1,4 @@
-/* Slow components of all replicas as incidents, from onset to relief: named, and reported to the ladder and
- * the user. */
+/* Slow components of all replicas as incidents, from onset to relief: named, reported to ladder and user. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/text.h"
 
@@ -146,8 +145,7 @@ static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
     return SL_OK;
 }
 
-/* A slightly different loss is not reported; the loss after an application is reported once, whatever it
- * is. */
+/* A slightly different loss is not reported; the loss after an application is reported once in any case. */
 static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
     double off = fabs(c->view.loss - c->told);
     if (sl_history_time(&o->series) <= 0) /* not fully measured since the change */
@@ -158,10 +156,8 @@ static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
     return sl_ladder_changes(o->ladder, o->now, c->view.id, c->view.loss);
 }
 
-/* Strategies that need a lasting incident are asked once it has lasted, and again periodically while it is
- * slow. */
-/* A simulation repeats itself: the same questions would get the same answers, except for plans whose `dwell`
- * has passed. */
+/* Strategies for lasting incidents are asked once one has lasted, and again periodically while it is slow. */
+/* A simulation repeats itself: the same questions get the same answers, but for plans past their `dwell`. */
 static int asks_the_same(const sl_orchestrator *o) {
     const sl_history *s = &o->series;
     int rows = o->config.hold + 1;

@@ -165,8 +165,7 @@ sl_status sl_losses_divide(sl_orchestrator *o) {
 
 /* ---- what is healthy ---- */
 
-/* The iteration time if nothing is slow: as soon as healthy times are known, with the initial layout and
- * plans. */
+/* The iteration time if nothing is slow, with the initial layout and plans: once healthy times are known. */
 static sl_status learn_healthy(sl_orchestrator *o) {
     double now = sl_history_time(&o->series);
     sl_time running;

@@ -141,8 +141,7 @@ static void say_link(saying *s, int replica, int a, int b) {
 }
 
 /* The rank shared by two or more slow links of a replica, if they are all its links and about equally slow:
- * its card or each link, which cannot be told apart. From three on it is not chance but its host. -1:
- * none. */
+ * its card or each link, which cannot be told apart. Three are not chance: its host. -1: none. */
 static int common_rank(const saying *s, int replica, int pairs) {
     for (int rank = 0; rank < ranks_of(s, replica); rank++) {
         around a = look_around(s, replica, rank);
@@ -348,8 +347,7 @@ static int is_certain(const sl_history *s, int first, double lost) {
            sl_errors_of_student(lost / sqrt(variance), before - 1) > ERRORS;
 }
 
-/* The last rows have more work than those before, enough to take longer. If work is not given, they take
- * longer. */
+/* The last rows have more work than those before, and take longer. If work is not given, they take longer. */
 static sl_growth growth_of_load(const sl_history *s) {
     const sl_usual *n = &s->iteration;
     sl_growth g = {0};
@@ -428,8 +426,7 @@ static void mark_slow(sl_history *s, int first, int slow) {
 
 /* ---- onset, verdict, end ---- */
 
-/* The first of an unbroken run of latest rows that took a tenth longer than healthy ones; `rows`: the latest
- * did not. */
+/* The first of a streak of latest rows a tenth longer than healthy ones; `rows`: the latest is not. */
 static int rising_since(const sl_history *s) {
     int first = s->rows, least = sl_history_oldest(s) > COLD ? sl_history_oldest(s) : COLD;
     double level = s->iteration.time;

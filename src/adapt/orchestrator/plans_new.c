@@ -60,8 +60,7 @@ static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typ
 
 /* ---- new plans ---- */
 
-/* A swap must pay back its cost within `dwell`, the minimum number of iterations it lasts, and gain
- * enough. */
+/* A swap must pay back its cost within `dwell`, the iterations it lasts at least, and gain enough. */
 static int pays(const sl_orchestrator *o, const sl_side *side, sl_time running, sl_time candidate) {
     sl_time gain = running - candidate;
     return (double)gain > o->config.gain * (double)running && gain * o->config.dwell > side->cost;
@@ -108,8 +107,7 @@ static sl_status new_plan(sl_orchestrator *o, const sl_side *side, const sl_prob
     return status;
 }
 
-/* A plan for varying delays, with its time on the typical ones; if caution costs the gain, the plan for
- * those. */
+/* A plan for varying delays, with its time on typical ones; if caution costs the gain, the plan for those. */
 static sl_status make_candidate(sl_orchestrator *o, int replica, const sl_problem *typical, sl_time running,
                                 sl_shared_plan **plan, sl_time *time) {
     sl_side *side = &o->side[replica];
@@ -126,8 +124,7 @@ static sl_status make_candidate(sl_orchestrator *o, int replica, const sl_proble
     return SL_OK;
 }
 
-/* The candidate, and whether it is worth a swap; a candidate with the first plan's order becomes the first
- * plan. */
+/* The candidate, and whether it is worth a swap; one with the first plan's order becomes the first plan. */
 static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, sl_time *best) {
     sl_side *side = &o->side[replica];
     sl_problem usual;

@@ -1,5 +1,4 @@
-/* One iteration: measurements become a row, slow components incidents, and the ladder's decisions actions
- * with results. */
+/* One iteration: measurements become a row, slow components incidents, and the ladder's decisions actions. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 
 #include <limits.h>
@@ -60,8 +59,7 @@ static void drop_wanted(sl_orchestrator *o) {
         sl_plans_drop(&o->side[r].wanted);
 }
 
-/* The ladder's action is not given out. If memory runs out while reporting that, it is reported at the next
- * call. */
+/* The ladder's action is not given out. If memory runs out in reporting that, the next call reports it. */
 static sl_status end_at_once(sl_orchestrator *o, int done) {
     sl_status status = sl_ladder_ended(o->ladder, o->now, 0, done);
     o->unended = status != SL_OK;
@@ -93,8 +91,7 @@ static sl_status give(sl_orchestrator *o, const sl_action *said) {
     return end_at_once(o, status == SL_OK);
 }
 
-/* A new split and new places are the same mechanism: until measured, one is assumed to take as long as the
- * other. */
+/* A new split and new places are the same mechanism: until measured, both are assumed to take the same. */
 static void share_cost(sl_orchestrator *o, sl_strategy_kind kind, sl_time took) {
     sl_strategy_kind other = kind == SL_STRATEGY_BALANCE ? SL_STRATEGY_TOPOLOGY : SL_STRATEGY_BALANCE;
     o->costs_known |= 1u << kind;

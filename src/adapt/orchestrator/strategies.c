@@ -73,8 +73,7 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
     return SL_OK;
 }
 
-/* A new layout's time, scaled to measured iterations. If another schedule alone would do as well, it cannot
- * help. */
+/* A new layout's time, scaled to measured iterations. It cannot help if a schedule alone would do as well. */
 static sl_status beside_schedule(sl_orchestrator *o, double modelled, double *time) {
     SL_TRY(present(o));
     int better = modelled < (1 - o->config.gain) * o->present;

@@ -122,8 +122,7 @@ static sl_status balanced(const sl_unknown_view *v, const devices *d, int *split
     return status;
 }
 
-/* The same, and the most microbatches of any replica, over an even share; both INFINITY: nothing to
- * balance. */
+/* The same, and the most microbatches of a replica, over an even share; both INFINITY: nothing to balance. */
 static void balance(const sl_unknown_view *v, const devices *d, double *longest, double *most) {
     int *split = NULL, largest = 0;
     *longest = *most = INFINITY;

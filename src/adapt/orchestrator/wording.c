@@ -39,8 +39,7 @@ static void name_replica(const sl_orchestrator *o, sl_event *e, int replica) {
     }
 }
 
-/* Named by the initial positions of its processes, since the device, cable or host at fault belongs to
- * them. */
+/* Named by the initial positions of its processes, as the device, cable or host at fault belongs to them. */
 static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case *c) {
     const sl_job *job = &o->config.job;
     const sl_slow_part *part = &c->view.part;
@@ -62,8 +61,7 @@ static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case 
     name_replica(o, e, replica);
 }
 
-/* Converts positions of the present layout to initial ones; a link whose ends were in two replicas keeps its
- * name. */
+/* Converts present positions to initial ones; a link whose ends were in two replicas keeps its name. */
 static void go_home(const sl_orchestrator *o, int *replica, sl_suspect *s) {
     const sl_job *job = &o->config.job;
     int *const rank[] = {&s->rank, &s->from, &s->to};

@@ -1,5 +1,4 @@
-/* The search for an arrangement: local searches from several starts, then branch and bound if it can
- * finish. */
+/* The search for an arrangement: local searches from several starts, then branch and bound if feasible. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 

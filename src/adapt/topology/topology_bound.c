@@ -1,8 +1,7 @@
 /* A proven bound for clusters too large to decide. Each host must be somewhere: whatever stage that is, its
  * cell is no faster than the host, and its hops and rings take one of the host's links. The best stage for
  * it, with the best of everything around, bounds the iteration; the worst host counts. Slow hosts also need
- * cells: k of them, T per cell, are ceil(k / T) slow cells, so some replica has ceil of that / D slow
- * stages. */
+ * cells: k of them, T per cell, make ceil(k / T) slow cells, ceil of that / D slow stages in one replica. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
@@ -61,8 +60,7 @@ static int by_speed(const void *a, const void *b) {
 }
 
 /* The least time of a replica with `slow` stages that have a host of this speed: its busiest stage does all
- * its ops after a forward through the previous stages, and even the lightest stages slow down by this
- * factor. */
+ * its ops after a forward through the previous stages, and even the lightest stages are slowed. */
 static sl_time bound_slow(const sl_seating *s, const sl_stage_times *cell, double speed, int slow) {
     const sl_cluster *c = s->cluster;
     sl_time least = SL_TIME_NEVER;

@@ -1,8 +1,7 @@
 /* Bounds from parts of a cluster that only slow links connect. For each kind of link the cluster falls into
  * parts if links as slow or slower are cut. A ring of D replicas is within one part or crosses between two;
  * if the parts have no room for all rings, some cross, of whichever stages. The same holds for the T hosts of
- * a cell; and in any case something crosses: a ring, a cell or a hop. The cheapest crossing bounds the
- * iteration. */
+ * a cell; and in any case something crosses: a ring, a cell or a hop. The cheapest one is the bound. */
 #include "adapt/topology/topology_inside.h"
 #include "base/median.h"
 #include "base/memory.h"
