@@ -147,8 +147,7 @@ struct sl_orchestrator {
     double believed;   /* iteration time as far as slow components explain it */
     int fresh;         /* after a change: the next losses are its effect */
     int known[SL_STRATEGY_KINDS];
-    double takes[SL_STRATEGY_KINDS]; /* ns of an iteration with it, scaled to measured ones; asked once per
-                                      * step */
+    double takes[SL_STRATEGY_KINDS]; /* ns of an iteration with it, as if measured; asked once per step */
     double present;                  /* the present state by the model; 0: not asked yet */
     const char *leave;               /* the host that a restart would leave out */
 
@@ -246,8 +245,7 @@ void sl_incident_name(const sl_orchestrator *o, const sl_case *c, char *text, si
 int sl_incidents_wants_network(sl_orchestrator *o);
 
 /* ---- steps.c */
-/** The end of a call: if memory for a decision was lacking, the call fails and the question is asked again.
- */
+/** The end of a call: if memory for a decision was lacking, it fails, and the question is asked again. */
 sl_status sl_steps_result(sl_orchestrator *o, sl_status status);
 
 /* ---- plans.c, plans_new.c */
