@@ -18,7 +18,7 @@
 extern const char sl_dashboard_html[]; /* page.html */
 
 #define TICK (SL_SECOND / 4)
-#define LOOK (SL_SECOND / 4) /* between two looks of the following thread */
+#define LOOK (SL_SECOND / 4) /* between two polls of the following thread */
 #define KEPT (4u << 20)      /* bytes of messages for readers that lag behind */
 enum { READERS = 64, CONNECTIONS = 160 };
 

@@ -36,7 +36,7 @@ sl_status sl_gantt_data(const sl_retraced *retraced, const char *title, FILE *ou
  * SL_ESYS. */
 sl_status sl_gantt_still(const sl_retraced *retraced, const char *predicted, const char *measured, FILE *out);
 
-/** "measured: ops 210 ms, bubble 12.5 % (what)". */
+/** "measured: ops 210 ms, bubble 12.5% (what)". */
 void sl_gantt_title(const char *name, const sl_timeline *timeline, const char *what, char *text, size_t size);
 
 /** The charts of that picture, one or two, predicted first, into charts[2]; they point into `retraced` and to

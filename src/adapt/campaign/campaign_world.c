@@ -87,7 +87,7 @@ void sl_world_close(sl_world *w) {
         sl_free(arrays[i]);
 }
 
-/* ---- what is slow ---- */
+/* ---- slow components ---- */
 
 /* The one-way latency above that of the healthy link that this fault slows at the initial positions. */
 static sl_time more_latency(const sl_world *w, const sl_campaign_fault *f) {

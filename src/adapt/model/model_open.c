@@ -220,7 +220,7 @@ void sl_model_close(sl_model *m) {
         sl_free(arrays[i]);
 }
 
-/* ---- what is slow ---- */
+/* ---- slow components ---- */
 
 static int is_amount(double more) {
     return more >= 0 && isfinite(more);

@@ -255,7 +255,7 @@ sl_fingerprint sl_model_base(const sl_problem *p) {
     return f;
 }
 
-/* ---- what it takes ---- */
+/* ---- its time ---- */
 
 static sl_status plan(sl_model *m, int replica, int microbatches, double *time) {
     sl_problem problem = {0};

@@ -232,7 +232,7 @@ static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
                       &(sl_slow_part){.kind = SL_PART_LINK, .a = pair[0], .b = pair[1]});
 }
 
-/* ---- what is not measured ---- */
+/* ---- unmeasured components ---- */
 
 static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, int replica) {
     const sl_measured *m = row->replica[replica];

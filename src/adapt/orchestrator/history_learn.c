@@ -341,7 +341,7 @@ sl_status sl_history_renew(sl_history *s, int keep) {
     return sl_history_learn(s);
 }
 
-/* ---- what was slow from the beginning ---- */
+/* ---- slow from the beginning ---- */
 
 /* The recent time, if it is well below what was taken for healthy; 0: it is not. */
 static double fallen_to(sl_history *s, const int *rows, int count, int replica, int at,

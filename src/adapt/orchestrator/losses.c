@@ -9,7 +9,7 @@
 #define ERRORS 3.0      /* standard errors by which an iteration may exceed its measured time */
 #define MAX_BLAMED 2.0  /* times a component's cost alone */
 
-/* ---- what the model sees ---- */
+/* ---- input of the model ---- */
 
 static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
     for (size_t i = 0; i < o->memories; i++)
@@ -163,7 +163,7 @@ sl_status sl_losses_divide(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* ---- what is healthy ---- */
+/* ---- healthy times ---- */
 
 /* The iteration time if nothing is slow, with the initial layout and plans: once healthy times are known. */
 static sl_status learn_healthy(sl_orchestrator *o) {
