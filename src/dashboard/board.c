@@ -72,7 +72,7 @@ void sl_board_set_state(sl_board *b, sl_board_state state, const char *format, .
     b->version++;
 }
 
-/* ---- what is forgotten ---- */
+/* ---- forgetting ---- */
 
 void sl_board_forget_iterations(sl_board *b) {
     b->rows = b->row_told = b->ranks = b->links = 0;
@@ -126,7 +126,7 @@ sl_status sl_board_need_ranks(sl_board *b, size_t ranks) {
     return SL_OK;
 }
 
-/* The link's index, made where it is absent; `guess` is tried first. SL_ENOMEM. */
+/* The link's index, added if absent; `guess` is tried first. SL_ENOMEM. */
 static sl_status find_link(sl_board *b, int from, int to, int replica, size_t guess, size_t *index) {
     for (size_t k = 0; k < b->links; k++) {
         size_t i = (guess + k) % b->links;
@@ -160,7 +160,7 @@ static float median(const float *value, int count) {
     return (float)sl_median_of_numbers(copy, count);
 }
 
-/* What is usual is learnt only while nothing is slow. Whether it is worth telling: a hundredth. */
+/* The usual value is learned only while nothing is slow. Returns whether the change is over a hundredth. */
 static int take_value(sl_board_value *v, double ms, int learn) {
     v->now = (float)ms;
     if (learn && v->firsts < SL_BOARD_FIRST && isfinite(ms)) {
@@ -174,8 +174,7 @@ static int take_value(sl_board_value *v, double ms, int learn) {
     return !(fabsf(v->now - v->told) <= 0.01f * fabsf(v->told));
 }
 
-/* Whether nobody was named at that iteration. Events may be read before the iterations that they are about.
- */
+/* Whether no component was named at that iteration. Events may be read before their iterations. */
 static int is_calm(const sl_board *b) {
     for (size_t i = 0; i < b->blames; i++)
         if (b->iteration >= b->blame[i].iteration)
@@ -231,7 +230,7 @@ sl_board_health sl_board_link_health(const sl_board_link *l) {
 /* ---- iterations ---- */
 
 sl_status sl_board_add_row(sl_board *b, const sl_board_row *row) {
-    if (b->rows == ROWS) { /* the older half goes */
+    if (b->rows == ROWS) { /* drops the older half */
         memmove(b->row, b->row + ROWS / 2, ROWS / 2 * sizeof *b->row);
         b->rows -= ROWS / 2;
         b->row_told = b->row_told > ROWS / 2 ? b->row_told - ROWS / 2 : 0;
@@ -255,8 +254,8 @@ static int named(const sl_board *b, int index, const char *text) {
     return index >= 0 && strcmp(b->name[index], text) == 0;
 }
 
-/* Healthy is what iterations took before there was trouble, the first one, which is cold, aside. Iterations
- * that have been as fast again for a while clear who was named: a run that does not adapt says no relief. */
+/* The healthy time is that of the iterations before any incident, except the first, which is cold. A streak
+ * of equally fast iterations clears the named components: a run that does not adapt reports no relief. */
 static sl_status judge(sl_board *b) {
     int healthy = b->phase < 0 || named(b, b->phase, "healthy");
     int room = (int)(sizeof b->healthy_first / sizeof *b->healthy_first);
@@ -273,7 +272,7 @@ static sl_status judge(sl_board *b) {
     return b->quick >= CALM && b->blames > 0 && !b->slow ? sl_board_set_blames(b, NULL, 0) : SL_OK;
 }
 
-/* Without a run file the links say how many ranks there are. */
+/* Without a run file the links give the number of ranks. */
 static sl_status guess_ranks(sl_board *b) {
     int ranks = 0, replicas = 1;
     for (size_t i = 0; i < b->links; i++) {
@@ -313,7 +312,7 @@ static sl_status take_row(sl_board *b, const sl_row_iteration *r) {
                         .loss = r->loss,
                         .late = (unsigned char)r->late,
                         .delegates = (unsigned char)(r->delegates < 255 ? r->delegates : 255)};
-    if (row.iteration <= b->iteration) /* an attempt that went back, in the same file */
+    if (row.iteration <= b->iteration) /* an attempt that resumed earlier, in the same file */
         sl_board_forget_iterations(b);
     const int before = b->schedule;
     SL_TRY(sl_board_name(&b->name, &b->names, &b->name_room, r->schedule, &b->schedule));
@@ -349,7 +348,7 @@ sl_status sl_board_iteration(sl_board *b, const sl_row_iteration *row) {
     return b->blames > 0 && (b->ranks != ranks || b->links != links) ? apply_blames(b) : SL_OK;
 }
 
-/* ---- who is named ---- */
+/* ---- named components ---- */
 
 static void blame_link(sl_board *b, int from, int to, int replica, int how) {
     for (size_t i = 0; i < b->links; i++) {
@@ -385,7 +384,7 @@ static sl_status apply_blames(sl_board *b) {
             blame_rank(b, who, how);
         if (who->from < 0 || who->to < 0)
             continue;
-        if (b->is_cluster) { /* links that nothing else has told of */
+        if (b->is_cluster) { /* links that are not otherwise known */
             SL_TRY(find_link(b, who->from, who->to, -1, 0, &at));
             if (who->both)
                 SL_TRY(find_link(b, who->to, who->from, -1, 0, &at));
@@ -414,7 +413,7 @@ sl_status sl_board_set_blames(sl_board *b, const sl_board_blame *blame, size_t c
 
 /* ---- events ---- */
 
-/* A suspect or verdict of a run. The verdict of an incident takes the place of its suspects. */
+/* A suspect or verdict of a run. The verdict of an incident replaces its suspects. */
 static sl_status take_blame(sl_board *b, const sl_row_event *row, int verdict) {
     sl_board_blame who = {.verdict = verdict,
                           .rank = row->rank,
@@ -443,7 +442,7 @@ static sl_status take_blame(sl_board *b, const sl_row_event *row, int verdict) {
     return apply_blames(b);
 }
 
-/* What an event changes in what is known. A job's suspects come with its status, a run's by its events. */
+/* Applies an event to the board. A job's suspects come with its status, a run's by its events. */
 static sl_status act_on(sl_board *b, const sl_row_event *row) {
     static const char *const fresh[] = {"start", "resumed", "restart", "relief", "end", NULL};
     const char *kind = row->kind;

@@ -20,15 +20,15 @@ enum { MAX = 512, RANK_LIMIT = SL_MAX_WATCHED_RANKS };
 struct sl_watched_cluster {
     char *url, *wanted; /* wanted: the job's name; NULL: any */
     char shown[400];    /* the server */
-    char job[256];      /* that is followed; "": none yet */
+    char job[256];      /* being followed; "": none yet */
     sl_store *store;
     sl_store_position at_nodes, at_iterations, at_events, at_profiles;
     sl_nodes nodes;
     sl_standing standing;  /* where the ranks are */
-    sl_time look;          /* for jobs again */
+    sl_time look;          /* the next look for jobs */
     int reference;         /* the rank whose iterations are drawn; -1 */
-    int64_t number, added; /* its last block; what is added to numbers that began anew */
-    int ended, beats;      /* the job was reported on; heartbeats since the last look */
+    int64_t number, added; /* its last block; offset for numbers that started over */
+    int ended, beats;      /* the job's end was reported; heartbeats since the last look */
     int moved;             /* nodes or their processes have changed */
     int others;            /* further jobs on the server */
     sl_board *board;
@@ -45,7 +45,7 @@ sl_status sl_cluster_name(const char *url, char *text, size_t size) {
 sl_status sl_cluster_open(const char *url, const char *job, sl_watched_cluster **result) {
     sl_watched_cluster *c;
     sl_store *store = NULL;
-    SL_TRY(sl_store_open(url, job ? job : "", 0, &store)); /* what this build cannot connect to is refused */
+    SL_TRY(sl_store_open(url, job ? job : "", 0, &store)); /* rejects what this build cannot connect to */
     sl_store_close(store);
     SL_TRY(sl_alloc(&c, 1, sizeof *c));
     c->reference = -1;
@@ -70,7 +70,7 @@ void sl_cluster_close(sl_watched_cluster *c) {
     SL_FREE(c->url, c->wanted, c);
 }
 
-/* ---- which job ---- */
+/* ---- choice of a job ---- */
 
 static sl_status forget(sl_watched_cluster *c) {
     sl_board *b = c->board;
@@ -104,7 +104,7 @@ static sl_status follow(sl_watched_cluster *c, const char *job) {
     return forget(c);
 }
 
-/* Looks for a job where none is followed, or the one that was has ended. */
+/* Looks for a job if none is followed, or the followed one has ended. */
 static sl_status choose(sl_watched_cluster *c, sl_time now) {
     char **job;
     size_t count;
@@ -140,7 +140,7 @@ static sl_status take_beat(sl_watched_cluster *c, const sl_store_entry *entry) {
     return status;
 }
 
-/* Where the ranks are, after news of the nodes. Those of a job that has ended are not gone. */
+/* Positions of the ranks, after changes of the nodes. Those of an ended job are not marked as gone. */
 static sl_status show_ranks(sl_watched_cluster *c, sl_time now) {
     sl_board *b = c->board;
     const size_t known = b->hosts;
@@ -184,9 +184,9 @@ static sl_status take_block(sl_watched_cluster *c, const sl_message_block *block
     }
     if (block->rank != c->reference)
         return SL_OK;
-    if (block->number <= c->number) /* the period is another, numbers begin anew */
+    if (block->number <= c->number) /* the period has changed: numbers start over */
         c->added += c->number + 1;
-    if (c->added > MAX_NUMBER || c->added < -MAX_NUMBER) { /* after numbers that make no sense */
+    if (c->added > MAX_NUMBER || c->added < -MAX_NUMBER) { /* after implausible numbers */
         c->added = 0;
         sl_board_forget_iterations(b);
     }
@@ -211,9 +211,9 @@ static sl_status take_blocks(sl_watched_cluster *c, const sl_store_entry *entry)
     return SL_OK;
 }
 
-/* ---- links: who sends to whom, as the last profile shows ---- */
+/* ---- links: traffic between ranks in the last profile ---- */
 
-/* What is told of a rank's links once its part of a profile is whole. */
+/* Reports a rank's links once its part of a profile is complete. */
 static sl_status take_profile(sl_watched_cluster *c, const sl_message_head *head, const sl_call *calls) {
     sl_traffic *t = &c->standing.traffic;
     const uint64_t seen = t->number;
@@ -234,7 +234,7 @@ static sl_status take_calls(sl_watched_cluster *c, const sl_store_entry *entry) 
     return head ? take_profile(c, head, body) : SL_OK;
 }
 
-/* ---- what the watch in charge tells ---- */
+/* ---- reports of the watch in charge ---- */
 
 static sl_status take_event(sl_watched_cluster *c, const sl_store_entry *entry) {
     sl_row_event row;
@@ -245,7 +245,7 @@ static sl_status take_event(sl_watched_cluster *c, const sl_store_entry *entry) 
     return status;
 }
 
-/* What has come to a log since the last time, `most` entries of it; *more: there is more at once. */
+/* New entries of a log, at most `most` of them; *more: more are available at once. */
 static sl_status read_log(sl_watched_cluster *c, const char *log, sl_store_position *at, size_t most,
                           sl_status (*take)(sl_watched_cluster *c, const sl_store_entry *entry), int *more) {
     const sl_store_entry *entry;
@@ -260,7 +260,7 @@ static sl_status read_log(sl_watched_cluster *c, const char *log, sl_store_posit
     return status;
 }
 
-/* *is_there: something is, which may be no JSON. */
+/* *is_there: a value exists, which may not be JSON. */
 static sl_status read_object(sl_watched_cluster *c, const char *key, json_t **object, int *is_there) {
     void *bytes;
     size_t size;
@@ -293,7 +293,7 @@ static sl_status read_told(sl_watched_cluster *c, int *exit_code, int *is_over) 
     return SL_OK;
 }
 
-/* ---- how it stands ---- */
+/* ---- state ---- */
 
 static void set_state(sl_watched_cluster *c, int is_over, int exit_code, int alive) {
     sl_board *b = c->board;
@@ -329,9 +329,9 @@ static sl_status read_all(sl_watched_cluster *c, int *more) {
     int exit_code = -1, is_over = 0;
     sl_time now = sl_now();
     c->beats = 0;
-    SL_TRY(read_told(c, &exit_code, &is_over)); /* the end is written behind everything else */
+    SL_TRY(read_told(c, &exit_code, &is_over)); /* the end is written after everything else */
     SL_TRY(read_log(c, SL_LOG_NODES, &c->at_nodes, MAX, take_beat, more));
-    if (c->ended && c->beats > 0 && !is_over) /* the same name again */
+    if (c->ended && c->beats > 0 && !is_over) /* a new job of the same name */
         SL_TRY(forget(c));
     SL_TRY(read_log(c, SL_LOG_ITERATIONS, &c->at_iterations, MAX, take_blocks, more));
     SL_TRY(read_log(c, SL_TOLD_EVENTS, &c->at_events, MAX, take_event, more));

@@ -18,8 +18,8 @@
 extern const char sl_dashboard_html[]; /* page.html */
 
 #define TICK (SL_SECOND / 4)
-#define LOOK (SL_SECOND / 4) /* between two looks of the thread that follows */
-#define KEPT (4u << 20)      /* bytes of messages for readers who fall behind */
+#define LOOK (SL_SECOND / 4) /* between two polls of the following thread */
+#define KEPT (4u << 20)      /* bytes of messages for readers that lag behind */
 enum { READERS = 64, CONNECTIONS = 160 };
 
 typedef struct dashboard {
@@ -28,11 +28,11 @@ typedef struct dashboard {
     sl_server *server;
     sl_event_stream *stream;
     sl_server_page page[5];
-    sl_newest newest; /* of a run's folder; the loop's thread alone */
+    sl_newest newest; /* of a run's folder; only the loop's thread */
     char token[SL_TOKEN_MADE];
-    int64_t told; /* version of the board */
+    int64_t told; /* version of the board at the last update */
 
-    pthread_mutex_t lock; /* of what follows: the one thread writes, the other reads and marks as told */
+    pthread_mutex_t lock; /* of the members below: one thread writes, the other reads and marks as sent */
     sl_board board;
 
     pthread_t thread;
@@ -42,7 +42,7 @@ typedef struct dashboard {
     sl_watched_cluster *cluster;
 } dashboard;
 
-/* ---- the thread that follows ---- */
+/* ---- the following thread ---- */
 
 static sl_status step(dashboard *d, int *more) {
     return d->folder ? sl_follower_step(d->folder, more)
@@ -53,7 +53,7 @@ static void *follow(void *context) {
     dashboard *d = context;
     while (!atomic_load(&d->stop)) {
         int more = 0;
-        if (step(d, &more) != SL_OK) { /* tried again: memory may be there later */
+        if (step(d, &more) != SL_OK) { /* retried: memory may be available later */
             pthread_mutex_lock(&d->lock);
             sl_board_set_state(&d->board, SL_BOARD_SILENT, "%s", sl_error_text());
             pthread_mutex_unlock(&d->lock);
@@ -98,8 +98,8 @@ static void put_gantt(FILE *out, void *context) {
     sl_newest_put(&d->newest, out);
 }
 
-/* What has changed is said before a reader is given everything (*all, where it is asked for), and both are of
- * one moment: what comes in between would be told him twice. */
+/* Sends pending changes before a reader gets the full state (*all, if requested), both under one lock: a
+ * change in between would be sent twice. */
 static void tell(dashboard *d, char **all) {
     int renewed;
     pthread_mutex_lock(&d->lock);
@@ -134,9 +134,9 @@ static sl_status on_signal(void *context, const siginfo_t *signal) {
     return SL_OK;
 }
 
-/* ---- set up ---- */
+/* ---- setup ---- */
 
-/* A page that could load, send or be framed elsewhere would be no dashboard. */
+/* The page may load nothing, send nothing, and not be framed elsewhere. */
 static const char policy[] =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -15,9 +15,9 @@ typedef struct sl_dashboard_request {
     const char *job;    /* NULL: any */
     const char *host;   /* numeric address */
     int port;           /* 0: any free one */
-    const char *token;  /* NULL: none on loopback, else one is made */
+    const char *token;  /* NULL: none on loopback, otherwise one is generated */
 } sl_dashboard_request;
 
-/** Serves until SIGINT or SIGTERM; says the address on `out` first, in one line. SL_EINVAL (URL, address, no
- * folder), SL_ENONE (the port is in use), SL_ESYS, SL_ENOMEM. From a process without other threads. */
+/** Serves until SIGINT or SIGTERM; first prints the address on `out`, in one line. SL_EINVAL (URL, address,
+ * no folder), SL_ENONE (the port is in use), SL_ESYS, SL_ENOMEM. Call without other threads. */
 sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out);

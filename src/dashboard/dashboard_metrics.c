@@ -28,7 +28,7 @@
 enum { OWN(AS_NUMBER) COUNT };
 static const sl_metric own[COUNT] = {OWN(AS_ENTRY)};
 
-/* One of a watch's: a time in ms as seconds, or a count. */
+/* One of a watch: a time in ms as seconds, or a count. */
 static void put_ms(FILE *out, const char *name, double ms) {
     sl_metrics_value(out, sl_metrics_find(name), ms / 1e3);
 }
@@ -53,7 +53,7 @@ static void put_states(FILE *out, const sl_board *b) {
                 b->state == (sl_board_state)s);
 }
 
-/* A place is told once: two of the same would be one series twice, which a reader refuses. */
+/* A component is written once: a duplicate series would be rejected by the reader. */
 static int is_known(const sl_board *b, size_t i) {
     for (size_t j = 0; j < i; j++) {
         const sl_board_blame *x = &b->blame[i], *y = &b->blame[j];
@@ -130,7 +130,7 @@ static const char *name_of(const sl_board *b, int index) {
     return index >= 0 ? b->name[index] : "";
 }
 
-/* What a watch's controller alone knows. */
+/* Values that only a watch's controller knows. */
 static void put_job(FILE *out, const sl_board *b) {
     static const char *const phases[] = {"waiting", "searching",  "tracking", "profiling",
                                          "holding", "validating", "ended",    NULL};

@@ -85,7 +85,7 @@ static int64_t count_at(const json_t *list, size_t index) {
     return json_is_integer(value) && json_integer_value(value) >= 0 ? (int64_t)json_integer_value(value) : -1;
 }
 
-/* How long an iteration of a rank usually takes: the ranks of a job wait for each other, so as the job's. */
+/* The usual iteration time of a rank is the job's, since ranks of a job wait for each other. */
 static void take_rank(sl_board *b, size_t index, const json_t *one, const int *host, size_t hosts) {
     sl_board_rank *r = &b->rank[index];
     int64_t at = count_at(one, 1), pid = count_at(one, 2);
@@ -149,7 +149,7 @@ sl_status sl_watched_take(sl_board *b, const json_t *o) {
     SL_TRY(take_ranks(b, json_object_get(o, "hosts"), json_object_get(o, "ranks")));
     SL_TRY(take_links(b, json_object_get(o, "links")));
     return b->blames > 0 ? sl_board_set_blames(b, b->blame, b->blames)
-                         : SL_OK; /* marks those that have come */
+                         : SL_OK; /* marks those that have been added */
 }
 
 void sl_watched_outcome(sl_board *b, const json_t *o) {

@@ -14,7 +14,7 @@ struct sl_follower {
     pthread_mutex_t *lock;
 };
 
-/* ---- what grows ---- */
+/* ---- growing files ---- */
 
 static sl_status take_iteration(void *context, const sl_row_iteration *row) {
     sl_follower *f = context;
@@ -95,7 +95,7 @@ static sl_status take_run(sl_board *b, const sl_yaml_node *root) {
                : SL_OK;
 }
 
-/* What was set on the command line stands above the file as `# --set KEY=VALUE`; the text is changed. */
+/* Command-line settings are above the file as `# --set KEY=VALUE`; the text is modified. */
 static void set_all(char *text, sl_document *document) {
     static const char mark[] = "# --set ";
     for (char *line = text, *next; *line == '#'; line = next) {
@@ -103,11 +103,11 @@ static void set_all(char *text, sl_document *document) {
         next = *end ? end + 1 : end;
         *end = 0;
         if (strncmp(line, mark, sizeof mark - 1) == 0)
-            (void)sl_document_set(document, line + sizeof mark - 1); /* train took it */
+            (void)sl_document_set(document, line + sizeof mark - 1); /* train accepted it */
     }
 }
 
-/* A run file that cannot be read leaves the layout to what the iterations tell. */
+/* If a run file is unreadable, the iterations give the layout. */
 static sl_status read_run(sl_board *b, char *text) {
     sl_document document = {0};
     sl_status status = sl_document_parse("run.yaml", text, &document);
@@ -155,7 +155,7 @@ void sl_follower_close(sl_follower *f) {
     sl_free(f);
 }
 
-/* ---- how it stands ---- */
+/* ---- state ---- */
 
 static int has_rows(const sl_folder *f) {
     return f->is_watch || f->lines[SL_FOLDER_METRICS].number > 0 || f->lines[SL_FOLDER_EVENTS].number > 0;
@@ -223,7 +223,7 @@ static void judge(const sl_folder *f, sl_board *b) {
     int64_t damaged = metrics->damaged + f->lines[SL_FOLDER_EVENTS].damaged;
     double caught = metrics->size > 0 ? (double)metrics->at / (double)metrics->size : 1;
     if (caught > 0.99)
-        caught = 1; /* within what the next look reads */
+        caught = 1; /* the next look reads the rest */
     if (damaged != b->damaged || fabs(caught - b->caught) > 0.001)
         b->version++;
     b->damaged = damaged;

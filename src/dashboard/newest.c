@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SHARE 10 /* of the time that making one took */
+#define SHARE 10 /* times the duration of the last one */
 enum { BEGIN = 1 << 20, NEWEST = 4 << 20, MAX_OPS = 12000 };
 
 sl_status sl_newest_open(const char *folder, sl_newest *n) {
@@ -30,7 +30,7 @@ void sl_newest_close(sl_newest *n) {
 
 /* ---- the file ---- */
 
-/* text[*size]: its begin, and its newest part from a line's begin on. *cut: there is more between. */
+/* text[*size]: its start, and its newest part from the start of a line. *cut: there is a gap between them. */
 static sl_status read_ends(int file, off_t length, char **text, size_t *size, int *cut) {
     *cut = length > BEGIN + NEWEST;
     const off_t from = *cut ? length - NEWEST : length;
@@ -52,15 +52,15 @@ static sl_status read_ends(int file, off_t length, char **text, size_t *size, in
     return SL_OK;
 }
 
-/* Whether nobody is in the midst of writing an iteration. */
+/* Whether no iteration is being written. */
 static int is_closed(const char *text, size_t size) {
     while (size > 0 && strchr(" \t\r\n", text[size - 1]) && text[size - 1])
         size--;
     return size > 1 && memcmp(text + size - 2, "]}", 2) == 0;
 }
 
-/* The newest whole one; -1: none. The last may still be being written. With a gap (`cut`) between both parts,
- * one is known to be whole when the one before it is there, too. */
+/* The newest complete one; -1: none. The last may still be incomplete. With a gap (`cut`) between both parts,
+ * one is known to be complete if the previous one is present, too. */
 static long choose(const sl_recorded *r, int cut, int closed, int *too_large) {
     long last = -1, before = -1, third = -1;
     for (size_t i = 0; i < r->iterations; i++)
@@ -107,7 +107,7 @@ static sl_status make(int file, off_t length, FILE *out) {
     int cut = 0, too_large = 0;
     sl_recorded recorded = {0};
     sl_status status = read_ends(file, length, &text, &size, &cut);
-    const int closed = status == SL_OK && is_closed(text, size); /* reading changes it */
+    const int closed = status == SL_OK && is_closed(text, size); /* reading modifies it */
     SL_THEN(status, sl_recorded_read_text(text, size, &recorded));
     long index = status == SL_OK ? choose(&recorded, cut, closed, &too_large) : -1;
     if (status == SL_OK && index >= 0)
@@ -121,7 +121,7 @@ static sl_status make(int file, off_t length, FILE *out) {
     return status;
 }
 
-/* A new picture where the file is another than that of the last one. */
+/* Makes a new picture if the file has changed. */
 static void renew(sl_newest *n) {
     struct stat file;
     char *svg = NULL;

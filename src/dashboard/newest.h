@@ -1,6 +1,6 @@
-/* The newest iteration that a run recorded op by op, as a picture: timeline.json is whole after each. Of a
- * large file the begin and the newest part are read; a picture is made when somebody asks, and kept until the
- * file is another. Making them takes a tenth of the time at most, however many ask. */
+/* The newest iteration that a run recorded op by op, as a picture: timeline.json is complete after each. Of a
+ * large file the start and the newest part are read. A picture is made on request and kept until the file
+ * changes. Making them takes a tenth of the time at most, whatever the number of requests. */
 #pragma once
 
 #include "base/status.h"
@@ -12,13 +12,13 @@
 typedef struct sl_newest {
     char *path; /* of timeline.json */
     struct stat file;
-    char *svg; /* of that one; NULL: none was made */
+    char *svg; /* of this version of the file; NULL: none was made */
     sl_time next;
 } sl_newest;
 
-/** `folder` need not be there. SL_ENOMEM. */
+/** `folder` may be absent. SL_ENOMEM. */
 sl_status sl_newest_open(const char *folder, sl_newest *newest);
 void sl_newest_close(sl_newest *newest);
 
-/** Writes the picture, SVG; where there is none, one that says why. */
+/** Writes the picture, SVG; if there is none, one with the reason. */
 void sl_newest_put(sl_newest *newest, FILE *out);

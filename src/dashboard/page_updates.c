@@ -10,14 +10,14 @@
 
 /* ---- values ---- */
 
-/* Six digits of a number; null: not known. */
+/* A number with six digits; null: not known. */
 static json_t *number(double value) {
     char text[32];
     snprintf(text, sizeof text, "%.6g", value);
     return isfinite(value) ? json_real(strtod(text, NULL)) : json_null();
 }
 
-/* Bytes that are no UTF-8 become question marks: the text may come from any file. */
+/* Bytes that are not UTF-8 become question marks: the text may come from any file. */
 static json_t *words(const char *text) {
     json_t *string = json_string(text);
     char *copy = string ? NULL : strdup(text);
@@ -101,7 +101,7 @@ static json_t *rows_of(const sl_board *b, size_t first, const size_t *index, siz
     return list;
 }
 
-/* Of many, those that show all peaks; without memory for that the last ones. */
+/* Of many, those that show all peaks; if memory for that is lacking, the last ones. */
 static json_t *drawn_rows(const sl_board *b) {
     double *time = NULL;
     size_t *index = NULL;
@@ -152,7 +152,7 @@ static json_t *links_of(const sl_board *b, int all) {
     return list;
 }
 
-/* ---- all of it ---- */
+/* ---- full state and changes ---- */
 
 /* The scalars and `more`, which is released, as text. */
 static char *finish(const sl_board *b, json_t *more) {
@@ -163,7 +163,7 @@ static char *finish(const sl_board *b, json_t *more) {
     return text;
 }
 
-/* The last `most` of them. */
+/* The index of the first of the last `most`. */
 static size_t last(size_t count, size_t most) {
     return count > most ? count - most : 0;
 }

@@ -1,5 +1,4 @@
-/* The processor, and the libraries that the worker computes and speaks with; it says itself which those are.
- */
+/* The processor, and the worker's libraries for computation and communication, as the worker reports them. */
 #include "doctor/doctor.h"
 
 #include <stdio.h>

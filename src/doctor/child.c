@@ -35,7 +35,7 @@ static void read_until(int file, sl_time deadline, sl_child *child) {
         ssize_t got = read(file, text, sizeof text);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0) /* it has ended, or closed what it writes to */
+        if (got <= 0) /* it has ended, or closed its output */
             break;
         size_t space = sizeof child->text - 1 - used, taken = (size_t)got < space ? (size_t)got : space;
         memcpy(child->text + used, text, taken);
@@ -44,7 +44,7 @@ static void read_until(int file, sl_time deadline, sl_child *child) {
     child->text[used] = 0;
 }
 
-/* One that has closed its output may go on to the deadline. Its group is killed in any case. */
+/* A child that has closed its output may run until the deadline. Its group is killed in any case. */
 static sl_status bury(sl_subprocess process, sl_time deadline, sl_child *child) {
     int status;
     child->late = child->late || !sl_subprocess_await(&process, deadline);
@@ -58,7 +58,7 @@ static sl_status bury(sl_subprocess process, sl_time deadline, sl_child *child) 
 
 static _Noreturn void become(int (*work)(void *), void *argument, int output) {
     int input = open("/dev/null", O_RDONLY);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever asked is gone */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the parent dies */
     setpgid(0, 0);
     if (input < 0 || dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0)
         _exit(126);
@@ -80,7 +80,7 @@ sl_status sl_child_call(int (*work)(void *argument), void *argument, sl_time lim
     sl_status status = pid > 0 ? SL_OK : sl_error_errno(SL_ESYS, "nothing can be tried: no process");
     close(line[1]);
     if (status == SL_OK) {
-        setpgid(pid, pid); /* whoever comes first */
+        setpgid(pid, pid); /* in parent and child, whichever is first */
         read_until(line[0], deadline, child);
         status = bury(sl_subprocess_take(pid), deadline, child);
     }

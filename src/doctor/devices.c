@@ -1,4 +1,4 @@
-/* Accelerators. Training computes on processors, so none is missed; one that is there is named. */
+/* Accelerators. Training computes on processors, so none is missing; any found are listed. */
 #include "doctor/doctor.h"
 
 #include "base/find.h"

@@ -40,7 +40,7 @@ sl_status sl_doctor_look(sl_doctor *doctor) {
 
 const char *const sl_finding_state_names[SL_FINDING_STATES] = {"present", "limited", "absent", "broken"};
 
-/* One line, whatever a program has said. */
+/* Makes one line of any program's output. */
 static void flatten(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ')

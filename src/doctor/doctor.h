@@ -13,9 +13,9 @@
 
 typedef enum sl_finding_state {
     SL_PRESENT,
-    SL_LIMITED, /* works, and something is worse for it */
+    SL_LIMITED, /* works, but with a drawback */
     SL_ABSENT,
-    SL_BROKEN, /* is there, and fails */
+    SL_BROKEN, /* exists, but fails */
     SL_FINDING_STATES
 } sl_finding_state;
 
@@ -25,7 +25,7 @@ typedef struct sl_finding {
     sl_finding_state state;
     const char *group, *name; /* constants */
     char found[384];          /* "Open MPI 4.1.4, /usr/bin/mpirun" */
-    char means[320];          /* what the user cannot do, or what is worse; "" where nothing is to say */
+    char means[320];          /* what the user cannot do, or a drawback; "" if there is nothing to say */
     char remedy[256];         /* how to change that; "" */
 } sl_finding;
 
@@ -33,22 +33,22 @@ typedef struct sl_findings {
     sl_finding *list;
     int count;
     size_t room;
-    const char *group; /* of those that come */
-    sl_status status;  /* the first that failed: no memory */
+    const char *group; /* of the findings to come */
+    sl_status status;  /* of the first failure: out of memory */
 } sl_findings;
 
 int sl_findings_count(const sl_findings *findings, sl_finding_state state);
 void sl_findings_free(sl_findings *findings);
 
-/* What the parts tell each other. */
+/* Data shared by the parts. */
 typedef struct sl_doctor {
     sl_findings findings;
-    char worker[PATH_MAX]; /* slackline-worker; "": it is not there, or does not run */
-    sl_child about;        /* what it says of itself */
+    char worker[PATH_MAX]; /* slackline-worker; "": missing, or does not run */
+    sl_child about;        /* its own output */
 } sl_doctor;
 
-/** Adds one in the present group: what is there (`found`, a format), what that means and how to change it,
- * either of which may be "". */
+/** Adds one in the present group: the thing found (`found`, a format), its consequence and its fix, either of
+ * which may be "". */
 void sl_finding_tell(sl_doctor *doctor, const char *name, sl_finding_state state, const char *means,
                      const char *remedy, const char *found, ...) __attribute__((format(printf, 6, 7)));
 /* One that needs no explanation. */
@@ -58,11 +58,11 @@ void sl_finding_tell(sl_doctor *doctor, const char *name, sl_finding_state state
  * the findings with sl_findings_free, also on error. */
 sl_status sl_doctor_look(sl_doctor *doctor);
 
-/** A finding of `name` that was not tried for want of a place (below). */
+/** Adds `name` as not tried, for lack of a folder (below). */
 void sl_doctor_not_tried(sl_doctor *doctor, const char *name);
 
-/** A new folder for what is tried: below TMPDIR, or where that is longer than `longest` or cannot be used,
- * below /tmp. The caller removes it. SL_ESYS. */
+/** A new folder for trials: below TMPDIR, or if that is longer than `longest` or unusable, below /tmp. The
+ * caller removes it. SL_ESYS. */
 sl_status sl_doctor_place(size_t longest, char *folder, size_t size);
 
 void sl_doctor_programs(sl_doctor *doctor);

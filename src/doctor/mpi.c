@@ -1,5 +1,4 @@
-/* Whose mpirun it is, and whether two ranks that are started the way `train` starts them can exchange a
- * message. */
+/* The vendor of mpirun, and whether two ranks started the way `train` starts them can exchange a message. */
 #include "doctor/doctor.h"
 
 #include "base/build.h"
@@ -32,7 +31,7 @@ static int read_version(const sl_child *said, char *name, size_t size) {
     return 0;
 }
 
-/* Nonzero when ranks can be started through it. */
+/* Nonzero if ranks can be started through it. */
 static int look_at_mpirun(sl_doctor *d) {
     char path[PATH_MAX], name[128], why[400];
     sl_child said;
@@ -62,7 +61,7 @@ typedef struct ranks {
     const sl_launch_folder *folder;
 } ranks;
 
-/* In a child: what the ranks write is its output, and behind a '!' comes why they failed. */
+/* In a child: prints the ranks' output, and after a '!' the reason of a failure. */
 static int exchange(void *argument) {
     const ranks *r = argument;
     char option[] = "--exchange", started[] = SL_BUILD_OPTION, build[SL_BUILD_WORDS], log[PATH_MAX + 16];

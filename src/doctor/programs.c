@@ -13,7 +13,7 @@
 
 #define LIMIT (20 * SL_SECOND)
 
-/* Four ranks, twelve microbatches of 3 * 10 ms: 12 * 30 ms, and 3 * 10 ms until the last rank begins. */
+/* Four ranks, twelve microbatches of 3 * 10 ms: 12 * 30 ms, and 3 * 10 ms until the last rank starts. */
 static const char problem_text[] =
     "pipeline: {ranks: 4, microbatches: 12, times_ms: {F: 10, I: 10, W: 10}}\n";
 #define PROBLEM_TIME (390 * SL_MS)
@@ -44,7 +44,7 @@ static void look_at_planner(sl_doctor *d) {
         sl_finding_add(d, "planner", SL_PRESENT, "plans 390 ms for a problem whose optimum that is");
 }
 
-/* What says of itself "NAME VERSION", or "version: VERSION". */
+/* Checks a program's output "NAME VERSION" or "version: VERSION". */
 static void judge_version(sl_doctor *d, const char *name, const char *path, const sl_child *child,
                           const char *title) {
     static const char again[] = "build or install all of slackline again, from one source";
@@ -117,7 +117,7 @@ static void look_at_program(sl_doctor *d, const char *name, const char *means, c
     sl_free(path);
 }
 
-/* The library is not loaded here, because it takes MPI's calls: its version stands in it as text. */
+/* The library is not loaded here, because it intercepts MPI's calls: its version is in it as text. */
 static int version_of_probe(const char *path, char *version, size_t size) {
     static const char title[] = "slackline-probe-version ";
     char *bytes = NULL;
@@ -125,7 +125,7 @@ static int version_of_probe(const char *path, char *version, size_t size) {
     int found = 0;
     if (sl_file_read(path, &bytes, &length) != SL_OK)
         return 0;
-    const char *at = memmem(bytes, length, title, head); /* behind it a 0, at the latest behind the file */
+    const char *at = memmem(bytes, length, title, head); /* ended by a 0, at the latest after the file */
     if (at) {
         snprintf(version, size, "%s", at + head);
         found = 1;
@@ -134,8 +134,8 @@ static int version_of_probe(const char *path, char *version, size_t size) {
     return found;
 }
 
-/* Into the solver, where it is there: it has no sanitizer, which would want to be the first. Nonzero when it
- * is loaded, else *why says why not. */
+/* Preloads it into the solver, if present: that has no sanitizer, which would have to be first. Nonzero if it
+ * was loaded, else *why has the reason. */
 static int can_preload(const char *probe, const char *folder, char *why, size_t size) {
     char line[PATH_MAX + 16], *solver = NULL, *path = NULL;
     sl_child child;
@@ -188,7 +188,7 @@ static void look_at_probe(sl_doctor *d) {
     sl_free(path);
 }
 
-/* Said only when it is missing: programs are found by it, and much of what follows is not known then. */
+/* Reported only if missing: programs are found by it, and many later findings would be unknown. */
 static void look_at_proc(sl_doctor *d) {
     if (access("/proc/self/exe", F_OK) != 0)
         sl_finding_tell(d, "/proc", SL_ABSENT,

@@ -1,4 +1,4 @@
-/* What this user may do. */
+/* The rights of this user. */
 #include "doctor/doctor.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #define LIMIT (10 * SL_SECOND)
 
-/* The worker asked for them, as its threads do. */
+/* As reported by the worker, which requests them as its threads do. */
 static void look_at_scheduling(sl_doctor *d) {
     char class[64];
     if (!sl_child_line(&d->about, "scheduling: ", class, sizeof class))

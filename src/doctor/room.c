@@ -1,4 +1,4 @@
-/* How much there is of processors, memory, shared memory, files and addresses, and what limits it. */
+/* Available processors, memory, shared memory, files and addresses, and their limits. */
 #include "doctor/doctor.h"
 
 #include "base/file.h"
@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #define MIB (1024.0 * 1024.0)
-#define MIN_SHARED 32.0 /* MiB: launch/directory.c uses no less */
+#define MIN_SHARED 32.0 /* MiB: launch/directory.c uses at least this */
 #define MIN_FILES 256 /* the examples start with 64; below what a run needs it is refused (launch/limits.h)  \
                        */
 #define MIN_SPACE 2048.0 /* MiB: the examples start with 1024 */
 #define MIN_MEMORY 512.0 /* MiB: the largest of the examples, train-hybrid.yaml, takes 300 */
 
-/* A short file of the system; "" when there is none. */
+/* A short system file; "" if there is none. */
 static void read_small(const char *folder, const char *name, char *text, size_t size) {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s%s", folder, name);
@@ -42,7 +42,7 @@ static double cpu_of(const char *folder) {
     return *text && *period ? sl_read_cfs_quota(text, period) : 0;
 }
 
-/* MiB. Version 1 says a number near 2^63 for no limit. */
+/* MiB. Version 1 has a number near 2^63 for no limit. */
 static double memory_of(const char *folder) {
     char text[64];
     read_small(folder, "/memory.max", text, sizeof text);
@@ -52,7 +52,7 @@ static double memory_of(const char *folder) {
     return bytes > 0 && bytes < 1e18 ? bytes / MIB : 0;
 }
 
-/* The least that this process's group, or one above it, has of something; 0: no limit. */
+/* The lowest limit of this process's group and those above it; 0: no limit. */
 static double least_of(const char *controller, double (*limit_of)(const char *folder)) {
     char *cgroup = NULL, *mounts = NULL, folder[PATH_MAX];
     size_t size, mount = 0;

@@ -1,4 +1,4 @@
-/* What slackline talks to: Redis, HTTP, the exact solver. */
+/* Services and libraries slackline talks to: Redis, HTTP, the exact solver. */
 #include "doctor/doctor.h"
 
 #include "base/file.h"
@@ -26,7 +26,7 @@ static void version_of_redis(char *version, size_t size) {
         snprintf(version, size, "%.*s", (int)strcspn(at + 3, " \n"), at + 3);
 }
 
-/* Starts one on a socket of its own below `folder`, as `watch` does. */
+/* Starts one on its own socket below `folder`, as `watch` does. */
 static sl_status try_redis(const char *folder) {
     sl_redis redis;
     SL_TRY(sl_redis_start(folder, NULL, &redis));
@@ -45,7 +45,7 @@ static void look_at_redis(sl_doctor *d) {
         return;
     }
     version_of_redis(version, sizeof version);
-    if (sl_doctor_place(60, folder, sizeof folder) != SL_OK) { /* the path of a socket is short */
+    if (sl_doctor_place(60, folder, sizeof folder) != SL_OK) { /* a socket's path must be short */
         sl_doctor_not_tried(d, "redis-server");
         return;
     }
@@ -64,7 +64,7 @@ static void look_at_hiredis(sl_doctor *d) {
                     "%s, %s TLS", SL_BUILD_HIREDIS_VERSION, has_tls ? "with" : "without");
 }
 
-/* A wheel says its version in the folder beside its own: ortools-9.15.6755.dist-info. */
+/* The version of a wheel is in the name of a neighboring folder: ortools-9.15.6755.dist-info. */
 static void version_of_solver(const char *library, char *version, size_t size) {
     char folder[PATH_MAX];
     snprintf(version, size, "version unknown");

@@ -11,13 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX (4u << 20)       /* bytes of a file in a step */
-#define MAX_TEXT (64u << 20) /* of a file that is read as a whole */
+#define MAX (4u << 20)       /* bytes of a file per step */
+#define MAX_TEXT (64u << 20) /* of a file read as a whole */
 #define GROWN (10 * SL_SECOND)
-#define RECENT_S 60 /* without locks: a run that has written since then is at work */
+#define RECENT_S 60 /* without locks: a run that wrote this recently counts as active */
 
 static const struct {
-    const char *name, *missing; /* what its absence means; NULL: nothing */
+    const char *name, *missing; /* the consequence of its absence; NULL: none */
     int is_json;
 } files[SL_FOLDER_FILES] = {
     [SL_FOLDER_METRICS] = {.name = "metrics.jsonl"},
@@ -35,7 +35,7 @@ const char *sl_folder_file_name(sl_folder_file file) {
     return files[file].name;
 }
 
-/* 0: it is there. */
+/* 0: it exists. */
 static int look_at(const sl_folder *f, sl_folder_file file, char path[4200], struct stat *found) {
     snprintf(path, 4200, "%s/%s", f->path, files[file].name);
     return stat(path, found);
@@ -78,7 +78,7 @@ void sl_folder_close(sl_folder *f) {
     SL_FREE(f->path, f);
 }
 
-/* ---- what grows ---- */
+/* ---- growing files ---- */
 
 static sl_status take_iteration(void *context, const char *line, size_t length) {
     sl_folder *f = context;
@@ -97,12 +97,12 @@ static void forget(sl_folder *f, sl_folder_file file) {
 static void forget_iterations(void *context) {
     sl_folder *f = context;
     f->point = -1;
-    f->whole[SL_FOLDER_RUN].file.st_ino = 0; /* handed out again: they belong to them */
+    f->whole[SL_FOLDER_RUN].file.st_ino = 0; /* handed out again, since they belong to the iterations */
     f->whole[SL_FOLDER_WATCH].file.st_ino = 0;
     forget(f, SL_FOLDER_METRICS);
 }
 
-/* Another start after an end, a failure or a warning goes on. */
+/* A new start after an end, a failure or a warning continues the run. */
 static void take_state(sl_folder *f, const sl_row_event *row) {
     static const struct {
         sl_event_kind kind;
@@ -111,7 +111,7 @@ static void take_state(sl_folder *f, const sl_row_event *row) {
                   {SL_EVENT_WARNED, SL_FOLDER_WARNED}, {SL_EVENT_RESTART, SL_FOLDER_RESTARTING},
                   {SL_EVENT_START, SL_FOLDER_OPEN},    {SL_EVENT_RESUMED, SL_FOLDER_OPEN}};
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
-        /* the command that saved itself on a warning says after it that it ended so */
+        /* a command that saved on a warning reports its end as a failure after it */
         if (strcmp(row->kind, sl_event_names[states[i].kind].name) != 0 ||
             (states[i].state == SL_FOLDER_FAILED && f->said == SL_FOLDER_WARNED))
             continue;
@@ -154,9 +154,9 @@ static const struct {
                              [SL_FOLDER_EVENTS] = {take_event, forget_events},
                              [SL_FOLDER_DECISIONS] = {take_decision, forget_decisions}};
 
-/* ---- what is written as a whole ---- */
+/* ---- files replaced as a whole ---- */
 
-/* Iterations of a watch: those after the last that is known, as older ones may have been thinned out. */
+/* Iterations of a watch: those after the last known one, since older ones may have been thinned out. */
 static sl_status take_points(sl_folder *f, const json_t *points) {
     size_t i;
     json_t *one;
@@ -222,11 +222,11 @@ static sl_status read_whole(sl_folder *f, sl_folder_file file) {
     snprintf(w->trouble, sizeof w->trouble, "%s", w->unread ? sl_error_text() : "");
     if (status == SL_OK || w->unread)
         return SL_OK;
-    w->file.st_ino = 0; /* tried again */
+    w->file.st_ino = 0; /* retried */
     return status;
 }
 
-/* report.json is written at the end of a watch; that of an earlier one is older than the events. */
+/* report.json is written at the end of a watch; one from an earlier watch is older than the events. */
 static int has_outcome(const sl_folder *f) {
     struct stat report, events;
     char path[4200];
@@ -235,7 +235,7 @@ static int has_outcome(const sl_folder *f) {
             report.st_mtim.tv_sec + 1 >= events.st_mtim.tv_sec);
 }
 
-/* A watch's, when it has the files of one and no run began there since. */
+/* A watch's if it has the files of one and no run started there since. */
 static void see_kind(sl_folder *f) {
     const int is_watch = (is_there(f, SL_FOLDER_WATCH) || is_there(f, SL_FOLDER_REPORT)) &&
                          !is_there(f, SL_FOLDER_METRICS) && !is_there(f, SL_FOLDER_RUN);
@@ -246,7 +246,7 @@ static void see_kind(sl_folder *f) {
     forget_iterations(f);
 }
 
-/* Events come before the iterations that they are about, and both before the end. */
+/* Events come before the iterations they refer to, and both before the end. */
 static sl_status read_files(sl_folder *f, size_t most) {
     static const sl_folder_file lines[] = {SL_FOLDER_EVENTS, SL_FOLDER_METRICS, SL_FOLDER_DECISIONS};
     see_kind(f);
@@ -262,7 +262,7 @@ static sl_status read_files(sl_folder *f, size_t most) {
     return SL_OK;
 }
 
-/* ---- how it stands ---- */
+/* ---- state ---- */
 
 static int wrote_lately(const sl_folder *f) {
     struct stat found;
@@ -273,7 +273,7 @@ static int wrote_lately(const sl_folder *f) {
     return 0;
 }
 
-/* Events of a watch mean something else than a run's. */
+/* Events of a watch have other meanings than a run's. */
 static void take_end(sl_folder *f) {
     f->state = !f->is_watch        ? f->said
                : f->exit_code < 0  ? SL_FOLDER_OPEN
@@ -296,7 +296,7 @@ static void judge(sl_folder *f) {
     f->living = held > 0;
     if (held < 0 && open) /* a file system without locks */
         f->living = wrote_lately(f);
-    else if (held == 0 && open) /* whose locks do not reach us, as of a run on another machine */
+    else if (held == 0 && open) /* locks not visible here, as of a run on another machine */
         f->living = sl_now() < f->grown;
 }
 
@@ -306,7 +306,7 @@ static off_t read_so_far(const sl_folder *f) {
 
 sl_status sl_folder_step(sl_folder *f, int *more) {
     const off_t before = read_so_far(f);
-    /* where the folder is gone as a whole, what it said stays */
+    /* if the whole folder is gone, its earlier contents stay */
     sl_status status = access(f->path, F_OK) == 0 ? read_files(f, MAX) : SL_OK;
     if (f->steps++ > 0 && read_so_far(f) > before && !f->behind)
         f->grown = sl_now() + GROWN;
@@ -327,11 +327,11 @@ sl_status sl_folder_read(sl_folder *f) {
     return SL_OK;
 }
 
-/* ---- what is missing ---- */
+/* ---- missing and damaged parts ---- */
 
 void sl_folder_trouble(const sl_folder *f, sl_folder_file file, char *text, size_t size) {
     const int is_line = file < SL_FOLDER_LINES;
-    /* of a watch there is no metrics.jsonl; decisions.txt is only there when something was decided */
+    /* a watch has no metrics.jsonl; decisions.txt exists only if there were decisions */
     const int may_lack = file == SL_FOLDER_DECISIONS || (file == SL_FOLDER_METRICS && f->is_watch);
     snprintf(text, size, "%s", is_line ? "" : f->whole[file].trouble);
     if (is_line && !(may_lack && !f->lines[file].refused))

@@ -20,39 +20,39 @@ typedef enum sl_folder_file {
     SL_FOLDER_PROFILE,
     SL_FOLDER_SUMMARY,
     SL_FOLDER_WATCH,
-    SL_FOLDER_REPORT, /* of a watch that has ended; what an earlier one left is passed over */
+    SL_FOLDER_REPORT, /* of a watch that has ended; one from an earlier watch is skipped */
     SL_FOLDER_FILES,
     SL_FOLDER_LINES = SL_FOLDER_RUN
 } sl_folder_file;
 
-/* By the last event of a run that says so; of a watch by the exit code in report.json. */
+/* From the last event of a run that gives it; for a watch from the exit code in report.json. */
 typedef enum sl_folder_state {
-    SL_FOLDER_OPEN, /* no end is written */
+    SL_FOLDER_OPEN, /* no end is recorded */
     SL_FOLDER_RESTARTING,
     SL_FOLDER_WARNED, /* a scheduler's warning: saved and ended */
     SL_FOLDER_FAILED,
     SL_FOLDER_ENDED
 } sl_folder_state;
 
-/* Who is handed the rows. SL_EINVAL from any but `anew` counts a line, or a file, as damaged (sl_error is
- * what the file's trouble says); other errors end the step. */
+/* The receiver of the rows. SL_EINVAL from any but `anew` counts a line, or a file, as damaged (sl_error
+ * gives the file's trouble); other errors end the step. */
 typedef struct sl_folder_follower {
     void *context;
-    unsigned files; /* those wanted as a whole: 1 << SL_FOLDER_RUN | ... */
+    unsigned files; /* the files to read as a whole: 1 << SL_FOLDER_RUN | ... */
     sl_status (*iteration)(void *context, const sl_row_iteration *row); /* of a watch: in ascending order */
     sl_status (*event)(void *context, const sl_row_event *row);
     sl_status (*decision)(void *context, const char *line, size_t length);
-    /* `text` may be changed; `object`: of .json files, NULL: damaged */
+    /* `text` may be modified; `object`: of .json files, NULL: damaged */
     sl_status (*text)(void *context, sl_folder_file file, char *text, json_t *object);
-    /* what was handed out of that file (METRICS: the iterations) no longer counts; the folder may have become
-     * a watch's, or a run's. NULL: nothing is done about it */
+    /* rows already handed out of that file (METRICS: the iterations) no longer count; the folder may have
+     * become a watch's, or a run's. NULL: ignored */
     void (*anew)(void *context, sl_folder_file file);
 } sl_folder_follower;
 
 /* A file that is read as a whole. */
 typedef struct sl_folder_whole {
-    struct stat file; /* as it was read; st_ino 0: not */
-    int unread;       /* it is there, and cannot be read */
+    struct stat file; /* when it was read; st_ino 0: never */
+    int unread;       /* it exists, but is unreadable */
     char trouble[1024];
 } sl_folder_whole;
 
@@ -60,38 +60,36 @@ typedef struct sl_folder {
     char *path;
     sl_lines lines[SL_FOLDER_LINES];
     sl_folder_whole whole[SL_FOLDER_FILES];
-    int there, shut; /* the folder is there; errno of why it cannot be read */
-    int is_watch;    /* of a program under watch, not of a run */
-    int living;      /* somebody is at work there */
+    int there, shut; /* the folder exists; errno if it is unreadable */
+    int is_watch;    /* of a watched program, not of a run */
+    int living;      /* a run or watch is active there */
     sl_folder_state state;
-    char why[400]; /* of the state; of a watch that has ended: "exit code N" */
+    char why[400]; /* reason of the state; of a watch that has ended: "exit code N" */
     sl_folder_follower follower;
-    sl_folder_state said; /* by the events, which are a run's or a watch's */
+    sl_folder_state said; /* from the events, which are a run's or a watch's */
     char said_why[400];
     int exit_code; /* of report.json; -1 */
     int point;     /* the last iteration of watch.json that was handed out; -1 */
-    int steps;     /* 0: nothing was read yet */
-    int behind;    /* there was more than a step reads */
-    sl_time grown; /* until then somebody counts as at work, because files grew: locks of another machine do
-                      not reach us */
+    int steps;     /* 0: nothing read yet */
+    int behind;    /* there was more than one step reads */
+    sl_time grown; /* counts as active until then, as files grew: other machines' locks are not seen */
 } sl_folder;
 
-/** The folder need not be there. SL_EINVAL: it is no folder. SL_ENOMEM. */
+/** The folder may be absent. SL_EINVAL: not a folder. SL_ENOMEM. */
 sl_status sl_folder_open(const char *path, const sl_folder_follower *follower, sl_folder **folder);
 void sl_folder_close(sl_folder *folder);
 
-/** Reads what has come, some megabytes at most; *more: there is more at once. SL_ENOMEM, and what the
- * follower fails with. */
+/** Reads new data, some megabytes at most; *more: more is there at once. SL_ENOMEM, errors of the follower.
+ */
 sl_status sl_folder_step(sl_folder *folder, int *more);
 
-/** Reads everything once: also what follows the last whole line of a file. SL_EINVAL: the folder is absent.
- */
+/** Reads everything once, also text after a file's last complete line. SL_EINVAL: the folder is absent. */
 sl_status sl_folder_read(sl_folder *folder);
 
-/** What of a file is missing or damaged, after sl_folder_read, as a sentence; "": nothing. */
+/** A sentence on missing or damaged parts of a file, after sl_folder_read; "": none. */
 void sl_folder_trouble(const sl_folder *folder, sl_folder_file file, char *text, size_t size);
 
-/** Whether a file is there and cannot be read. */
+/** Whether a file exists but is unreadable. */
 int sl_folder_is_unread(const sl_folder *folder, sl_folder_file file);
 
 /** "metrics.jsonl", ... */

@@ -47,7 +47,7 @@ int sl_row_point_read(const json_t *entry, sl_row_iteration *row) {
     return row->iteration >= 0 && !isnan(time);
 }
 
-/* Both ends of a link, or none. */
+/* Takes both ends of a link, or neither. */
 static void take_link(const json_t *link, sl_row_event *row) {
     const json_t *from = json_array_get(link, 0), *to = json_array_get(link, 1);
     if (json_array_size(link) != 2 || !json_is_integer(from) || !json_is_integer(to))

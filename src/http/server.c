@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Who is connected to a server, and since when: whoever takes too long to say what he wants, or to take an
- * answer, is let go, so that a few bytes now and then do not keep a place for ever. libmicrohttpd itself ends
- * connections on which nothing moves at all. A socket holds a bounded part of what is to be sent, and a peer
- * who takes nothing of it is given up by the kernel. On the server's thread. */
+/* The connections of a server with their deadlines: a client that takes too long to send its request or to
+ * read an answer is dropped, so that a few bytes now and then do not hold a slot forever. libmicrohttpd
+ * itself ends connections without any traffic. A socket holds a bounded part of the unsent data, and the
+ * kernel gives up on a peer that reads none of it. On the server's thread. */
 
 typedef struct sl_visitor sl_visitor;
 
@@ -28,8 +28,8 @@ typedef struct sl_visitors {
     int count;
 } sl_visitors;
 
-#define ASKS (20 * SL_SECOND)  /* from the connection, or the last answer's end, to a whole request */
-#define TAKES (60 * SL_SECOND) /* an answer that has an end */
+#define ASKS (20 * SL_SECOND)  /* from the connection, or the last answer's end, to a complete request */
+#define TAKES (60 * SL_SECOND) /* for an answer that has an end */
 enum { KERNEL_BYTES = 256 << 10, UNTAKEN_MS = 10000 };
 
 struct sl_visitor {
@@ -38,7 +38,7 @@ struct sl_visitor {
     sl_time until; /* SL_TIME_NEVER: a stream */
 };
 
-/* What he does not take waits in the kernel: not without bound, and not for ever. */
+/* Unread data waits in the kernel, but within a bound and a time limit. */
 static void bound(int socket) {
     int bytes = KERNEL_BYTES;
     unsigned untaken = UNTAKEN_MS;
@@ -53,7 +53,7 @@ static void come(sl_visitors *all, struct MHD_Connection *connection, void **min
     if (!info)
         return;
     bound(info->connect_fd);
-    if (sl_alloc(&v, 1, sizeof *v) != SL_OK) { /* whom nobody would watch does not stay */
+    if (sl_alloc(&v, 1, sizeof *v) != SL_OK) { /* a client that cannot be tracked is dropped */
         shutdown(info->connect_fd, SHUT_RDWR);
         return;
     }
@@ -95,7 +95,7 @@ static sl_visitor *visitor_of(struct MHD_Connection *connection) {
     return info ? info->socket_context : NULL;
 }
 
-/* His request is whole, and its answer begins now. `endless`: it is a stream, which has no end. */
+/* The request is complete, and its answer starts now. `endless`: it is a stream. */
 static void asked(struct MHD_Connection *connection, int endless) {
     sl_visitor *v = visitor_of(connection);
     if (v)
@@ -110,12 +110,12 @@ static void completed(void *visitors, struct MHD_Connection *connection, void **
         v->until = sl_now() + ASKS;
 }
 
-/* Ends the connections of those who have taken too long. */
+/* Ends connections past their deadline. */
 static void tick_visitors(sl_visitors *all) {
     sl_time time = sl_now();
     for (sl_visitor *v = all->first; v; v = v->next)
         if (time > v->until) {
-            shutdown(v->socket, SHUT_RDWR); /* which libmicrohttpd sees */
+            shutdown(v->socket, SHUT_RDWR); /* libmicrohttpd notices */
             v->until = time + ASKS;
         }
 }
@@ -126,7 +126,7 @@ struct sl_server {
     sl_server_config config;
     struct MHD_Daemon *daemon;
     int file, port, loopback;
-    int again; /* set for what a turn has left */
+    int again; /* a timer is set for work left by a turn */
     sl_loop_timer timer;
     char cookie[COOKIE];
     sl_visitors visitors;
@@ -134,7 +134,7 @@ struct sl_server {
 
 static const char *const plain = "text/plain; charset=utf-8";
 
-/* ---- who may ask ---- */
+/* ---- access ---- */
 
 int sl_server_same_secret(const char *secret, const char *given) {
     size_t size = strlen(secret), length = strlen(given), wrong = size ^ length;
@@ -153,7 +153,7 @@ int sl_server_is_loopback(const char *host) {
     return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == 127);
 }
 
-/* localhost or an address, with a port or without; none at all is HTTP 1.0 and no browser. */
+/* localhost or an address, with or without a port; no Host at all is HTTP 1.0 and not a browser. */
 static int is_own_name(const char *host) {
     char name[80];
     unsigned char address[16];
@@ -170,7 +170,7 @@ static int is_own_name(const char *host) {
     return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, address) == 1;
 }
 
-/* Whether the request says the token in that place, whole: behind a zero byte more may stand. */
+/* Whether the request has the complete token there: more may follow a zero byte. */
 static int says_token(const sl_server *s, struct MHD_Connection *connection, enum MHD_ValueKind kind,
                       const char *key, const char *before) {
     const char *said = NULL;
@@ -181,7 +181,7 @@ static int says_token(const sl_server *s, struct MHD_Connection *connection, enu
     return sl_server_same_secret(s->config.token, said + skip);
 }
 
-/* *tell: the token came in the address, and a cookie should take its place. */
+/* *tell: the token came in the address, and a cookie should replace it. */
 static int may_ask(const sl_server *s, struct MHD_Connection *connection, int *tell) {
     const char *token = s->config.token;
     *tell = 0;
@@ -282,11 +282,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     (void)version, (void)body;
     sl_server *s = context;
     int tell, only_head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-    if (!*mine) { /* the first call: only the head has come */
+    if (!*mine) { /* the first call: only the header has arrived */
         *mine = s;
         return MHD_YES;
     }
-    if (*size > 0) { /* nobody wants a body */
+    if (*size > 0) { /* request bodies are ignored */
         *size = 0;
         return MHD_YES;
     }
@@ -317,7 +317,7 @@ static sl_status on_again(void *context) {
     return turn(s);
 }
 
-/* Its epoll says only once that there is work; what a turn has left (a long answer) is asked for. */
+/* Its epoll reports work only once; remaining work of a turn (a long answer) is polled for. */
 static sl_status turn(sl_server *s) {
     MHD_UNSIGNED_LONG_LONG wait = 1;
     for (int i = 0; i < TURNS; i++) {
@@ -327,7 +327,7 @@ static sl_status turn(sl_server *s) {
     }
     if (s->again)
         return SL_OK;
-    s->again = 1; /* others of the loop first */
+    s->again = 1; /* other users of the loop first */
     return sl_loop_at(s->config.loop, sl_now(), on_again, s, &s->timer);
 }
 
@@ -336,7 +336,7 @@ static sl_status on_ready(void *context, int file) {
     return turn(context);
 }
 
-/* A listening socket on the address; -1: errno says why. */
+/* A listening socket on the address; -1: errno has the reason. */
 static int listen_on(const struct addrinfo *address) {
     int one = 1;
     int file = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -393,7 +393,7 @@ static sl_status find_port(const sl_server_config *c, int *file, int *port) {
     return sl_error_errno(SL_ESYS, "%s: %s cannot be listened on", c->who, where);
 }
 
-/* One address does not take the places of all others. */
+/* A single client address cannot use all connections. */
 static unsigned most_of_one(int connections) {
     return connections < 8 ? (unsigned)connections : (unsigned)connections * 3 / 4;
 }
@@ -402,7 +402,7 @@ static sl_status start(sl_server *s) {
     const sl_server_config *c = &s->config;
     int listening;
     SL_TRY(find_port(c, &listening, &s->port));
-    /* a port is no part of a cookie's place, so its name has it */
+    /* cookies do not distinguish ports, so the name contains it */
     snprintf(s->cookie, sizeof s->cookie, "slackline-%d", s->port);
     s->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, (uint16_t)s->port, NULL, NULL, on_request, s,
@@ -454,7 +454,7 @@ void sl_server_close(sl_server *s) {
     for (int i = 0; i < s->config.pages && s->daemon; i++)
         if (s->config.page[i].stream)
             sl_event_stream_release(s->config.page[i].stream);
-    for (int i = 0; i < TURNS && s->daemon; i++) /* streams end as they should */
+    for (int i = 0; i < TURNS && s->daemon; i++) /* ends streams properly */
         MHD_run(s->daemon);
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
@@ -474,5 +474,5 @@ void sl_server_url(const sl_server *s, char *text, size_t size) {
 void sl_server_tick(sl_server *s) {
     tick_visitors(&s->visitors);
     wake(s);
-    (void)turn(s); /* its only failure is that no timer could be set; the next tick goes on */
+    (void)turn(s); /* it fails only if no timer could be set; the next tick resumes */
 }

@@ -15,7 +15,7 @@
 typedef struct sl_server sl_server;
 typedef struct sl_event_stream sl_event_stream;
 
-/* What is found at a path: a text that `put` writes, or a stream. */
+/* The content of a path: a text written by `put`, or a stream. */
 typedef struct sl_server_page {
     const char *path, *type;
     void (*put)(FILE *out, void *context); /* NULL: `stream` */
@@ -25,33 +25,32 @@ typedef struct sl_server_page {
 
 typedef struct sl_server_config {
     sl_loop *loop;
-    const char *who;   /* begins its errors: "watch" */
+    const char *who;   /* prefix of its errors: "watch" */
     const char *host;  /* numeric address */
-    int port, tries;   /* the first port that is tried (0: any free one), and how many; at least 1 */
-    const char *token; /* NULL: none is asked for */
-    int connections;   /* most at a time */
+    int port, tries;   /* the first port to try (0: any free one), and how many; at least 1 */
+    const char *token; /* NULL: none is required */
+    int connections;   /* maximum at a time */
     const sl_server_page *page;
     int pages;
     void *context; /* of `put` */
 } sl_server_config;
 
-/** Listens. `config` is copied, what it points at must outlive the server. SL_EINVAL (no numeric address),
- * SL_ENONE (the port is in use), SL_ESYS. */
+/** Listens. `config` is copied; the objects it points to must outlive the server. SL_EINVAL (not a numeric
+ * address), SL_ENONE (the port is in use), SL_ESYS. */
 sl_status sl_server_open(const sl_server_config *config, sl_server **server);
-/** Ends all connections. Before the streams are closed. NULL does nothing. */
+/** Ends all connections. Call it before the streams are closed. NULL does nothing. */
 void sl_server_close(sl_server *server);
 
 int sl_server_port(const sl_server *server);
 
-/** The address to open, in text[size]: http://HOST:PORT/, with ?token=TOKEN if one is asked for. */
+/** The address to open, in text[size]: http://HOST:PORT/, with ?token=TOKEN if one is required. */
 void sl_server_url(const sl_server *server, char *text, size_t size);
 
-/** To be called now and then (each half second at least): ends connections that say nothing, and begins what
- * streams have to say. */
+/** Call it at least every half second: ends silent connections, and starts pending messages of streams. */
 void sl_server_tick(sl_server *server);
 
-/** Whether `host` (numeric) is one that only this machine reaches. */
+/** Whether only this machine can reach `host` (numeric). */
 int sl_server_is_loopback(const char *host);
 
-/** Whether two texts are alike, in a time that depends on the length of `given` alone. */
+/** Whether two texts are equal, in a time that depends only on the length of `given`. */
 int sl_server_same_secret(const char *secret, const char *given);

@@ -11,7 +11,7 @@
 #define BEAT (10 * SL_SECOND)
 enum { BLOCK = 32768 };
 
-/* A text that several readers may be taking; freed with the last one. */
+/* A text that several readers may be reading; freed with the last one. */
 typedef struct said {
     int users;
     uint64_t number;
@@ -23,24 +23,24 @@ typedef struct stream_client {
     sl_event_stream *stream;
     struct stream_client *next;
     struct MHD_Connection *connection;
-    uint64_t heard; /* number of the last message that he was given; 0: none */
-    int begun;      /* he has had everything, or came back in time */
-    said *now;      /* what he is taking; NULL: nothing */
+    uint64_t heard; /* number of the last message given to it; 0: none */
+    int begun;      /* it has had the full state, or came back in time */
+    said *now;      /* the text it is reading; NULL: none */
     size_t taken;   /* bytes of it */
     int asleep;     /* suspended */
-    sl_time beat;   /* when he was given something last */
+    sl_time beat;   /* when it was last given something */
 } stream_client;
 
 struct sl_event_stream {
     sl_stream_config config;
-    unsigned epoch; /* so that numbers of an earlier server are not taken for ours */
+    unsigned epoch; /* so that numbers of an earlier server are not mistaken for ours */
     uint64_t last;  /* number of the newest message */
     said **kept;    /* the newest messages, ascending, without gaps */
     size_t count, room, bytes;
-    said *whole; /* everything as of message `number`; NULL: not made */
+    said *whole; /* the full state as of message `number`; NULL: not made */
     stream_client *first;
     int readers;
-    int ending; /* whoever is left is told that there is no more */
+    int ending; /* remaining readers are told that the stream ends */
 };
 
 static void let_go(said *one) {
@@ -92,7 +92,7 @@ void sl_event_stream_send(sl_event_stream *s, const char *text) {
     said *one = make(s, "change", text, s->last);
     if (!one || sl_grow(&s->kept, &s->room, s->count + 1, sizeof(said *)) != SL_OK) {
         let_go(one);
-        drop_oldest(s, s->count); /* without a gap */
+        drop_oldest(s, s->count); /* no gap may remain */
         return;
     }
     s->kept[s->count++] = one;
@@ -110,7 +110,7 @@ void sl_event_stream_renew(sl_event_stream *s) {
 
 /* ---- a reader ---- */
 
-/* The message of that number; NULL: no longer kept, or not yet there. */
+/* The message of that number; NULL: no longer kept, or not yet sent. */
 static said *find(const sl_event_stream *s, uint64_t number) {
     uint64_t first = s->last - s->count + 1;
     return s->count && number >= first && number <= s->last ? s->kept[number - first] : NULL;
@@ -126,7 +126,7 @@ static said *everything(sl_event_stream *s) {
     return s->whole;
 }
 
-/* The next text for him; NULL: nothing now. */
+/* The reader's next text; NULL: nothing now. */
 static said *next_of(stream_client *r) {
     sl_event_stream *s = r->stream;
     if (r->begun && r->heard == s->last)
@@ -157,7 +157,7 @@ static ssize_t read_more(void *context, uint64_t position, char *buffer, size_t 
         memcpy(buffer, beat, sizeof beat - 1);
         return sizeof beat - 1;
     }
-    if (!r->now) { /* woken when there is something */
+    if (!r->now) { /* woken when there is a message */
         r->asleep = 1;
         MHD_suspend_connection(r->connection);
         return 0;
@@ -185,7 +185,7 @@ static void on_gone(void *context) {
     sl_free(r);
 }
 
-/* He was here before and knows everything up to a message that we still know. */
+/* It was here before and knows everything up to a message that is still known. */
 static void resume(stream_client *r, const char *last) {
     unsigned epoch;
     uint64_t number;

@@ -10,31 +10,31 @@
 #include "http/server.h"
 
 typedef struct sl_stream_config {
-    /* Everything as it is now, as a text without line ends, made by malloc; NULL: no memory. It contains
-     * what was sent up to now, and may itself send or renew. */
+    /* The full present state as a text without line ends, made by malloc; NULL: no memory. It includes
+     * everything sent so far, and may itself send or renew. */
     char *(*whole)(void *context);
     void *context;
-    size_t most; /* bytes of what is kept */
-    int readers; /* most at a time; more are told to come later (503) */
+    size_t most; /* bytes of kept messages */
+    int readers; /* maximum at a time; more are asked to retry later (503) */
 } sl_stream_config;
 
 sl_status sl_event_stream_open(const sl_stream_config *config, sl_event_stream **stream);
-/** After its server. NULL does nothing. */
+/** Call it after its server is closed. NULL does nothing. */
 void sl_event_stream_close(sl_event_stream *stream);
 
-/** Says `text` (without line ends) as event `change` to all readers. Where there is no memory for it, readers
- * get everything instead. */
+/** Sends `text` (without line ends) as event `change` to all readers. If memory for it is lacking, readers
+ * get the full state instead. */
 void sl_event_stream_send(sl_event_stream *stream, const char *text);
 
-/** What was said before no longer holds: all readers get everything. */
+/** Earlier messages are obsolete: all readers get the full state. */
 void sl_event_stream_renew(sl_event_stream *stream);
 
 struct MHD_Connection;
-/** For the server: a response for the next reader; NULL with *busy 1 when there are too many. `last`: his
+/** For the server: a response for the next reader; NULL with *busy 1 if there are too many. `last`: its
  * Last-Event-ID or NULL. */
 struct MHD_Response *sl_event_stream_answer(sl_event_stream *stream, struct MHD_Connection *connection,
                                             const char *last, int *busy);
-/** For the server: wakes readers who have something to take; nonzero when there are such. */
+/** For the server: wakes readers with unread messages; nonzero if there are any. */
 int sl_event_stream_wake(sl_event_stream *stream);
-/** For the server that ends: the stream is over for everybody, and nobody is left waiting. */
+/** For the server at its end: ends the stream for all readers, including waiting ones. */
 void sl_event_stream_release(sl_event_stream *stream);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which iterations ---- */
+/* ---- choice of iterations ---- */
 
 static int is_phase(const sl_told *t, size_t row, const char *const *phases) {
     if (t->iteration[row].phase < 0)
@@ -53,7 +53,7 @@ static int is_return(const sl_told_event *e) {
     return strcmp(e->kind, "return") == 0 || strcmp(e->kind, "direct") == 0;
 }
 
-/* The end of the changes that begin with `i`: each follows the one before with nothing else in between. */
+/* The end of the chain of changes that starts with `i`: consecutive, with nothing else in between. */
 static size_t end_of_chain(const sl_told *t, const sl_gain *gain, size_t gains, size_t i) {
     while (i + 1 < gains && gain[i].until == gain[i + 1].first && !is_return(&t->event[gain[i + 1].event]))
         i++;
@@ -62,7 +62,7 @@ static size_t end_of_chain(const sl_told *t, const sl_gain *gain, size_t gains, 
 
 #define RELIEF 3 /* iterations until relief is seen */
 
-/* Whether what was saved may be due to a fault that went, which is seen only later. */
+/* Whether the saving may be due to the end of a fault, which is seen only later. */
 static int is_doubtful(const sl_gain *first, const sl_gain *last, const sl_report_stretch *after) {
     return first->is_mixed || last->is_mixed ||
            (last->until < INT_MAX && after->end - after->first <= RELIEF);
@@ -75,7 +75,7 @@ static sl_status find_changes(const sl_told *t, const sl_gain *gain, size_t gain
         end = end_of_chain(t, gain, gains, i);
         SL_TRY(rows_of(t, gain[i].since, gain[i].first, &during));
         SL_TRY(rows_of(t, gain[end - 1].first, gain[end - 1].until, &after));
-        const double saved = during.time - after.time; /* NaN where one of them is empty */
+        const double saved = during.time - after.time; /* NaN if one of them is empty */
         if (is_return(&t->event[gain[i].event]) || !(saved > most) ||
             !is_phase(t, during.end - 1, troubled) || is_doubtful(&gain[i], &gain[end - 1], &after))
             continue;
@@ -88,7 +88,7 @@ static sl_status find_changes(const sl_told *t, const sl_gain *gain, size_t gain
     return SL_OK;
 }
 
-/* The worst time of trouble that was not answered. */
+/* The worst period of an unanswered incident. */
 static sl_status find_trouble(const sl_told *t, sl_report_stretch *worst) {
     for (size_t i = 0; i < t->iterations;) {
         sl_report_stretch s = {.first = i, .end = i};
@@ -102,14 +102,14 @@ static sl_status find_trouble(const sl_told *t, sl_report_stretch *worst) {
     return SL_OK;
 }
 
-/* Up to the first iteration that is not healthy; of a run whose file says no phases, all of it. */
+/* Up to the first iteration that is not healthy; the whole run if its file has no phases. */
 static sl_status find_healthy(const sl_told *t, sl_report_stretch *s) {
     while (s->end < t->iterations && (t->iteration[s->end].phase < 0 || is_phase(t, s->end, healthy)))
         s->end++;
     return measure(t, s);
 }
 
-/* Not a stretch's first iteration, where there are others: what came before it belongs to another. */
+/* Not a stretch's first iteration, if there are others: its time may belong to the previous stretch. */
 static sl_status find_recorded(const sl_told *t, const sl_recorded *recorded, sl_report_stretch *s) {
     double nearest = INFINITY;
     int iteration = -1;
@@ -148,7 +148,7 @@ sl_status sl_adaptation_find(const sl_told *t, const sl_recorded *recorded, cons
 
 /* ---- the picture ---- */
 
-#define WIDTH 840.0 /* px: about what a page has, so that letters are not made smaller there */
+#define WIDTH 840.0 /* px: about a page's width, so that letters keep their size there */
 #define FONT 12.5
 
 typedef struct panel {
@@ -175,8 +175,8 @@ static void call_out(panel *p, sl_time from, sl_time to, int is_loss) {
     p->callouts++;
 }
 
-/* What was seen when the schedule or the path was changed, else when the trouble began; NULL: nothing is
- * written. Of processes that moved `seen` says how long that took. */
+/* The reason for changing the schedule or the path, else the onset or suspect; NULL: nothing is written. For
+ * moved processes `seen` is the duration of the move. */
 static const char *find_cause(const sl_told *t, const sl_adaptation *a) {
     const sl_report_stretch *s = &a->part[SL_ADAPTATION_DURING];
     const char *cause = NULL;
@@ -228,7 +228,7 @@ static void describe(const sl_told *t, const sl_recorded *recorded, const sl_ada
         add(p, ", %.*s", (int)strcspn(a->last->seen, ",:"), a->last->seen);
 }
 
-/* Updates and sums that would be specks are left out. */
+/* Omits updates and sums that would be specks. */
 static void leave_out_short(sl_timeline *t) {
     const sl_time least = sl_timeline_makespan(t) / 50;
     int kept = 0;
@@ -238,7 +238,7 @@ static void leave_out_short(sl_timeline *t) {
     t->collectives = kept;
 }
 
-/* The arrow ends where the iteration does. */
+/* The arrow ends at the iteration's end. */
 static void write_cost(const sl_adaptation *a, panel *p) {
     const double cost = a->part[SL_ADAPTATION_DURING].time - a->part[SL_ADAPTATION_BEFORE].time;
     const sl_time end = sl_timeline_makespan(&p->traced.measured);
@@ -249,8 +249,8 @@ static void write_cost(const sl_adaptation *a, panel *p) {
     call_out(p, end > sl_from_ms(cost) ? end - sl_from_ms(cost) : 0, end, 1);
 }
 
-/* Of one pipeline: several also wait for each other. One that what was measured contradicts, because ops took
- * longer before, is no bound of it. */
+/* Only for one pipeline: several also wait for each other. A bound above the measured time, because earlier
+ * ops took longer, is omitted. */
 static sl_status write_bound(const sl_recorded *recorded, const sl_adaptation *a, panel *p) {
     sl_time bound;
     char time[32];
@@ -264,7 +264,7 @@ static sl_status write_bound(const sl_recorded *recorded, const sl_adaptation *a
     return SL_OK;
 }
 
-/* The arrow comes back to where the iteration ends. */
+/* The arrow returns to the iteration's end. */
 static void write_gain(const sl_adaptation *a, panel *p) {
     const double gain = a->part[SL_ADAPTATION_DURING].time - a->part[SL_ADAPTATION_AFTER].time,
                  cost = a->part[SL_ADAPTATION_DURING].time - a->part[SL_ADAPTATION_BEFORE].time;

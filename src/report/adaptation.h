@@ -1,15 +1,15 @@
-/* What adapting was worth: an iteration before trouble, one during it and one after the change that saved
- * most, as one picture with the cost and the gain written on it. */
+/* The value of adapting: an iteration before an incident, one during it, and one after the change that saved
+ * most, as one picture with the cost and the gain marked. */
 #pragma once
 
 #include "report/gain.h"
 #include "report/recorded.h"
 
-/* Iterations alike: rows first..end-1 of the metrics. */
+/* Similar iterations: rows first..end-1 of the metrics. */
 typedef struct sl_report_stretch {
     size_t first, end;
     double time;   /* ms, the median; NaN: there is none */
-    long recorded; /* the recorded iteration that took about as long; -1: none */
+    long recorded; /* the recorded iteration with the closest time; -1: none */
 } sl_report_stretch;
 
 typedef enum sl_adaptation_part {
@@ -19,18 +19,18 @@ typedef enum sl_adaptation_part {
     SL_ADAPTATION_PARTS
 } sl_adaptation_part;
 
-/* The change that saved most. Changes that follow each other with no fault or relief in between count as one.
- * A run in which nothing was changed has no `after`, one without trouble only a `before`. */
+/* The change that saved most. Consecutive changes with no fault or relief in between count as one. A run
+ * without changes has no `after`, one without incidents only a `before`. */
 typedef struct sl_adaptation {
     sl_report_stretch part[SL_ADAPTATION_PARTS];
-    const sl_told_event *change, *last; /* the first and the last of the changes; NULL: nothing was changed */
+    const sl_told_event *change, *last; /* the first and the last of the changes; NULL: no change */
 } sl_adaptation;
 
 /** SL_ENOMEM. */
 sl_status sl_adaptation_find(const sl_told *told, const sl_recorded *recorded, const sl_gain *gain,
                              size_t gains, sl_adaptation *adaptation);
 
-/** The picture; nothing is written where no iteration was recorded. A part that was not recorded is left out.
- * The bound is that of the problem which the last part ran, as measured. SL_ENOMEM, SL_ESYS. */
+/** Writes the picture; nothing if no iteration was recorded. A part without a recorded iteration is omitted.
+ * The bound is that of the problem in the last part, as measured. SL_ENOMEM, SL_ESYS. */
 sl_status sl_adaptation_draw(const sl_told *told, const sl_recorded *recorded,
                              const sl_adaptation *adaptation, FILE *out);

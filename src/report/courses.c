@@ -96,7 +96,7 @@ typedef struct table {
     double *column[SL_COURSE_LINES]; /* [points]; NaN: no value */
 } table;
 
-/* Peaks of any column are kept: the thinning looks at the largest. */
+/* Keeps peaks of any column: thinning uses the largest value. */
 static sl_status choose(const table *t, size_t *index, size_t *kept) {
     double *most;
     SL_TRY(sl_alloc(&most, t->points, sizeof *most));
@@ -248,7 +248,7 @@ static sl_status sum_up(const value *v, size_t count, const int *iteration, sl_c
     return SL_OK;
 }
 
-/* Where each course's values begin, so that they are found again when the courses are sorted. */
+/* The start of each course's values, to find them after the courses are sorted. */
 typedef struct ranked {
     sl_course course;
     size_t first;
@@ -296,7 +296,7 @@ static sl_status draw_worst(table *t, const value *v, const ranked *r, size_t co
     return status;
 }
 
-/* `v` is sorted here. `names` are of the courses by number. */
+/* Sorts `v`. `names`: of the courses, by number. */
 static sl_status draw_courses(table *t, value *v, size_t values, const label *names, size_t most,
                               const sl_marks *marks, const sl_draw_style *style, FILE *out,
                               sl_courses *courses) {
@@ -365,7 +365,7 @@ static size_t number_points(const sl_recorded *r, int *iteration, int32_t *point
     return points;
 }
 
-/* Of each rank the time of its ops over its microbatches, counted by the F of one of its stages. */
+/* Each rank's op time per microbatch; microbatches are counted by the F of one of its stages. */
 static size_t measure_ranks(const sl_recorded *r, const int32_t *point, value *v) {
     size_t values = 0;
     for (size_t i = 0; i < r->iterations; i++) {
@@ -398,7 +398,7 @@ sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, const s
     sl_status status = sl_alloc(&iteration, r->iterations, sizeof *iteration);
     SL_THEN(status, sl_alloc(&point, r->iterations, sizeof *point));
     if (status == SL_OK)
-        status = sl_alloc(&v, r->events, sizeof *v); /* every value is of an op at least */
+        status = sl_alloc(&v, r->events, sizeof *v); /* every value comes from at least one op */
     SL_THEN(status, sl_alloc(&names, ranks, sizeof *names));
     for (size_t i = 0; i < ranks && status == SL_OK; i++)
         if (replicas > 1)

@@ -1,19 +1,18 @@
-/* The courses of a run: iteration time, loss, links and devices, each as a chart over the iterations with
- * what happened marked on it, thinned where the run is long. */
+/* Iteration time, loss, links and devices of a run, each as a chart over the iterations with the events
+ * marked, thinned if the run is long. */
 #pragma once
 
 #include "plan/draw/chart.h"
 #include "report/recorded.h"
 
-#define SL_COURSE_POINTS 1500 /* of a chart, about, at most */
+#define SL_COURSE_POINTS 1500 /* of a chart, at most, approximately */
 #define SL_COURSE_LINES 8     /* the worst links and devices */
 #define SL_COURSE_ROWS 200    /* of a table of links or devices */
 
-/* What happened, for all charts: the events that matter, of one iteration together; signs are the events'
- * numbers. */
+/* Event marks for all charts: the events that matter, grouped by iteration; signs are the events' numbers. */
 typedef struct sl_marks {
     sl_chart_mark *mark;
-    char **text; /* [2 * count] that the marks' signs and texts point to */
+    char **text; /* [2 * count] storage of the marks' signs and texts */
     int count;
 } sl_marks;
 
@@ -38,18 +37,18 @@ typedef struct sl_courses {
     size_t thinned; /* points drawn; 0: all */
 } sl_courses;
 
-/** Measured and predicted time; `style` may be NULL. *drawn: points drawn where not all are, else 0. Nothing
- * is written where no iteration has a value. SL_ENOMEM, SL_ESYS. */
+/** Measured and predicted time; `style` may be NULL. *drawn: points drawn if not all, else 0. Nothing is
+ * written if no iteration has a value. SL_ENOMEM, SL_ESYS. */
 sl_status sl_course_time(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
                          size_t *drawn);
-/** Loss, and validation loss where it was measured. */
+/** Loss, and validation loss if measured. */
 sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
                          size_t *drawn);
-/** What a message takes on each direction of a link, latency and transfer: the worst ones drawn, all told.
- * Free with sl_courses_free, also on error. */
+/** Message times on each direction of a link, latency and transfer: draws the worst ones, lists all. Free
+ * with sl_courses_free, also on error. */
 sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
                           sl_courses *courses);
-/** What each rank of the recorded iterations computed for a microbatch. */
+/** Compute time per microbatch of each rank, from the recorded iterations. */
 sl_status sl_course_devices(const sl_recorded *recorded, const sl_marks *marks, const sl_draw_style *style,
                             FILE *out, sl_courses *courses);
 void sl_courses_free(sl_courses *courses);

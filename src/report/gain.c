@@ -97,7 +97,7 @@ static size_t join(sl_gain *gain, size_t count) {
     return kept;
 }
 
-/* Whether something else than a change happened when it began. */
+/* Whether anything besides a change happened at its start. */
 static int is_mixed(const sl_told *t, int first) {
     for (size_t i = 0; i < t->events; i++)
         if (t->event[i].iteration == first && is_boundary(&t->event[i]) && !sl_gain_is_change(&t->event[i]))

@@ -1,9 +1,9 @@
-/* What each change brought, as a picture. */
+/* The effect of each change, as a picture. */
 #include "base/memory.h"
 #include "plan/draw/chart.h"
 #include "report/gain.h"
 
-#define MAX_LONG 4 /* changes whose labels have room for what was gained */
+#define MAX_LONG 4 /* up to this many changes, labels have room for the gain */
 
 typedef char label[64];
 

@@ -1,4 +1,4 @@
-/* Single iterations op by op: those that the page carries, live and as still pictures. */
+/* Single iterations op by op: those included in the page, interactive and as still pictures. */
 #include "base/memory.h"
 #include "plan/draw/escape.h"
 #include "plan/draw/html.h"
@@ -8,10 +8,10 @@
 
 #include <stdio.h>
 
-#define MAX_EVENTS 150000 /* ops and messages that the page carries */
+#define MAX_EVENTS 150000 /* ops and messages included in the page */
 #define MAX_STILL 4000    /* ops of a still picture */
 
-/* Whether something happened there, or just before. */
+/* Whether an event happened there, or just before. */
 static int is_eventful(const sl_report_page *r, int iteration) {
     for (int i = 0; i < r->marks.count; i++)
         if (r->marks.mark[i].x <= iteration && iteration <= r->marks.mark[i].x + 1)
@@ -19,8 +19,7 @@ static int is_eventful(const sl_report_page *r, int iteration) {
     return 0;
 }
 
-/* All recorded iterations where they are few enough; else every n-th, and those at which something happened
- * as long as there is room. */
+/* All recorded iterations if they are few; else every n-th, and those with events while there is room. */
 static void keep(sl_report_page *r, int wanted) {
     const sl_recorded *rec = &r->recorded;
     const size_t every = rec->events / MAX_EVENTS + 1;
@@ -117,7 +116,7 @@ static sl_status put_still(const sl_report_page *r, size_t index, FILE *out) {
     return SL_OK;
 }
 
-/* The first ones of a run are cold. */
+/* Skips the first iteration of a run, which is cold. */
 static void choose_stills(sl_report_page *r, size_t chosen) {
     const sl_recorded *rec = &r->recorded;
     r->still[0] = 0;

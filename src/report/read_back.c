@@ -32,7 +32,7 @@ static sl_status name_of(sl_told *t, const char *text, int *index) {
     return SL_OK;
 }
 
-/* The link that stands at the same place of most lines is found at once. */
+/* The link at the same position of most lines is found at once. */
 static sl_status link_of(sl_told *t, const sl_told_link *link, size_t guess, int32_t *index) {
     for (size_t k = 0; k < t->links; k++) {
         size_t i = (guess + k) % t->links;
@@ -140,7 +140,7 @@ static sl_status keep_decision(void *context, const char *line, size_t length) {
     sl_told *t = context;
     SL_TRY(sl_grow(&t->decisions, &t->decisions_room, t->decisions_size + length + 2, 1));
     memcpy(t->decisions + t->decisions_size, line, length);
-    t->decisions[t->decisions_size + length] = '\n'; /* what follows is zeroed */
+    t->decisions[t->decisions_size + length] = '\n'; /* the following bytes are zero */
     t->decisions_size += length + 1;
     return SL_OK;
 }
@@ -183,7 +183,7 @@ static sl_status note_all(const sl_folder *f, sl_told *t) {
     return SL_OK;
 }
 
-/* `.` and `..` say nothing to who gets the page by mail. */
+/* `.` and `..` mean nothing to a recipient of the page. */
 static sl_status name_folder(sl_told *t) {
     size_t length = strlen(t->path);
     while (length > 1 && t->path[length - 1] == '/')

@@ -9,13 +9,13 @@
 
 #define MAX_PROCESSES 65536
 #define LATEST_US 1e14
-#define LONGEST_US (2e3 * SL_MAX_OP_MS) /* as long as a problem's op may be, so that no sum overflows */
+#define LONGEST_US (2e3 * SL_MAX_OP_MS) /* like a problem's longest op, so that no sum overflows */
 
-/* What the lines of the file have said so far; a message's `to` is still its thread. */
+/* The state of reading; a message's `to` is still its thread. */
 typedef struct record_reader {
     sl_recorded *r;
     size_t room;
-    int named; /* processes have names, so ranks and replicas are known */
+    int named; /* processes have names, which give ranks and replicas */
 } record_reader;
 
 /* "rank R" or "replica D, rank R". */
@@ -48,7 +48,7 @@ static int kind_of(const char *category, const char *name) {
     return -1;
 }
 
-/* Chrome's microseconds; 0: no time. */
+/* Chrome's microseconds; 0: invalid. */
 static int time_of(const json_t *event, const char *key, double least, double most, sl_time *time) {
     const double us = sl_json_number(event, key, most);
     if (isnan(us) || us < least)
@@ -89,7 +89,7 @@ static sl_status take_trace_event(record_reader *rd, const json_t *event) {
     return phase[0] == 'X' ? take_slice(rd, event) : SL_OK;
 }
 
-/* A whole file on one line, as some tools write it again. */
+/* A whole file on one line, as some tools rewrite it. */
 static sl_status take_list(record_reader *rd, const json_t *events) {
     sl_status worst = SL_OK;
     size_t i;
@@ -189,7 +189,7 @@ sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *r) {
     *r = (sl_recorded){0};
     for (char *line = text, *end; line < text + size; line = end + 1) {
         end = memchr(line, '\n', (size_t)(text + size - line));
-        if (!end) /* is being written */
+        if (!end) /* incomplete last line */
             break;
         *end = 0;
         if (take_line(&rd, line, (size_t)(end - line)) == SL_ENOMEM)
@@ -202,7 +202,7 @@ sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *r) {
 sl_status sl_recorded_read(sl_told *told, sl_recorded *r) {
     const size_t notes = told->notes;
     SL_TRY(sl_recorded_read_file(told, "timeline.json", r));
-    if (r->events > 0 || told->notes > notes) /* why there is none is said */
+    if (r->events > 0 || told->notes > notes) /* the notes have the reason */
         return SL_OK;
     return sl_told_note(told, "No iteration was recorded op by op (timeline.json).");
 }
@@ -255,7 +255,7 @@ static double told_time(const sl_told *told, int iteration) {
     return row < 0 ? NAN : told->iteration[row].time;
 }
 
-/* The slowest one after the first; of its replicas the one whose last op ends last. */
+/* The slowest one after the first, in the replica whose last op ends last. */
 static size_t slowest(const sl_told *told, const sl_recorded *rec, const unsigned char *kept) {
     size_t best = rec->iterations;
     double longest = -1;

@@ -1,5 +1,5 @@
-/* The iterations that a run recorded op by op: timeline.json read back, an event at a time, so that a file
- * that was cut off or is large gives what it has. */
+/* The iterations that a run recorded op by op: reads timeline.json one event at a time, so that a truncated
+ * or large file yields as much as it has. */
 #pragma once
 
 #include "plan/timing/timeline.h"
@@ -11,7 +11,7 @@ typedef struct sl_recorded_event {
     int32_t track; /* 0: an op; 1: an update or a reduction; 2: a message */
     int32_t to;    /* of a message */
     sl_op op;
-    sl_time start, end; /* a message: takes its link, arrives */
+    sl_time start, end; /* a message: starts its transfer, arrives */
 } sl_recorded_event;
 
 /* One iteration of one replica: its events. */
@@ -27,33 +27,32 @@ typedef struct sl_recorded {
     size_t events, iterations;
 } sl_recorded;
 
-/** What cannot be read is said in the notes of `told`; none recorded is no error. SL_ENOMEM. Free with
- * sl_recorded_free, also on error. */
+/** Unreadable parts are listed in the notes of `told`; no recorded iteration is not an error. SL_ENOMEM. Free
+ * with sl_recorded_free, also on error. */
 sl_status sl_recorded_read(sl_told *told, sl_recorded *recorded);
-/** The same of another file of the folder, whose name is told. */
+/** The same for another file of the folder. */
 sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *recorded);
-/** The same of `size` bytes of such a file, which are changed: whole lines of its begin, which names the
- * processes, and of its newest part, for who need not read all of it. */
+/** The same for `size` bytes of such a file, which are modified: whole lines of its start, which name the
+ * processes, and of its newest part, if reading all of it is not needed. */
 sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *recorded);
 void sl_recorded_free(sl_recorded *recorded);
 
-/** The index of an iteration of a replica, -1 where it was not recorded. */
+/** The index of an iteration of a replica, -1 if not recorded. */
 long sl_recorded_find(const sl_recorded *recorded, int iteration, int replica);
 
-/** Its timeline from its earliest event on; messages as they lie there, their time all latency. SL_ENOMEM. */
+/** Its timeline from its earliest event on; messages as recorded, their time all latency. SL_ENOMEM. */
 sl_status sl_recorded_timeline(const sl_recorded *recorded, size_t index, sl_timeline *timeline);
 
-/* Which recorded iteration is shown, and what it is called. */
+/* The recorded iteration to show, and its name. */
 
 #define SL_CHOSEN_SLOWEST (-1)
 
-/** The index of iteration `wanted`, of its replicas the one that ends last; or of the slowest one after the
- * first, which is cold. kept[recorded->iterations] says which may be chosen; NULL: all. SL_ENONE: it was not
- * recorded. */
+/** The index of iteration `wanted`, in the replica that ends last; or of the slowest one after the first,
+ * which is cold. kept[recorded->iterations]: the allowed ones; NULL: all. SL_ENONE: not recorded. */
 sl_status sl_chosen_find(const sl_told *told, const sl_recorded *recorded, int wanted,
                          const unsigned char *kept, size_t *index);
 
-/** "iteration 7, replica 1"; the replica where there are several. Returns as snprintf. */
+/** "iteration 7, replica 1"; the replica if there are several. Returns as snprintf. */
 int sl_chosen_name(const sl_recorded *recorded, size_t index, char *text, size_t size);
-/** "iteration 7, replica 1: zb-h2, 210 ms (predicted 200 ms)", as far as it is known. */
+/** "iteration 7, replica 1: zb-h2, 210 ms (predicted 200 ms)", as far as known. */
 void sl_chosen_title(const sl_told *told, const sl_recorded *recorded, size_t index, char *text, size_t size);

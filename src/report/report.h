@@ -8,16 +8,16 @@
 
 #define SL_REPORT_SLOWEST (-1) /* SL_CHOSEN_SLOWEST */
 
-/** The page of `folder` into *text (free with free), `size` bytes. `iteration`: the recorded one that is
- * shown first and is one of the still pictures, or SL_REPORT_SLOWEST. SL_EINVAL: no readable file of a run;
- * SL_ENONE: that iteration was not recorded; SL_ENOMEM. */
+/** The page of `folder` into *text (free with free), `size` bytes. `iteration`: the recorded one shown first
+ * and included in the still pictures, or SL_REPORT_SLOWEST. SL_EINVAL: no readable file of a run; SL_ENONE:
+ * that iteration was not recorded; SL_ENOMEM. */
 sl_status sl_report_make(const char *folder, int iteration, char **text, size_t *size);
 
-/** The same pictures as SVG files into the folder `pictures`, which is made: iteration-time.svg, loss.svg,
- * iterations.svg (before, during and after a change), gains.svg, links.svg, devices.svg, iteration-N.svg
- * (-replica-R of several) of the still pictures; what there is nothing of is left out. *written: how many.
- * Errors as above, SL_ESYS. */
+/** The same pictures as SVG files into the folder `pictures`, which is created: iteration-time.svg, loss.svg,
+ * iterations.svg (before, during and after a change), gains.svg, links.svg, devices.svg, and iteration-N.svg
+ * (-replica-R if several) of the still pictures; empty ones are omitted. *written: their number. Errors as
+ * above, SL_ESYS. */
 sl_status sl_report_draw(const char *folder, int iteration, const char *pictures, int *written);
 
-/** What a run leaves in its own folder when it has ended: report.html and iterations.svg. Errors as above. */
+/** Writes report.html and iterations.svg into a run's own folder, at the end of the run. Errors as above. */
 sl_status sl_report_leave(const char *folder);

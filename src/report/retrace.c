@@ -27,7 +27,7 @@ static sl_status give_up(sl_retraced *r, sl_status status) {
 
 /* ---- the program that ran ---- */
 
-/* F and B of the same times are one overlapped block. */
+/* F and B with equal times are one overlapped block. */
 static sl_status order_of(const sl_timeline *t, sl_order *order) {
     SL_TRY(sl_order_make(t->ranks, t->spans, order));
     for (int i = 0; i < t->spans; i++) {
@@ -72,7 +72,7 @@ static int compare_transfers(const void *a, const void *b) {
     return compare_messages(a, y->from, y->to, &y->op);
 }
 
-/* Transfers in the order of messages. One that took no time was not recorded: it is there when it is made. */
+/* Orders transfers by message. One that took no time was not recorded: it happens when it is produced. */
 static sl_status align_transfers(sl_retraced *r, const int *first) {
     const sl_program *p = &r->program;
     sl_timeline *t = &r->measured;
@@ -95,7 +95,7 @@ static sl_status align_transfers(sl_retraced *r, const int *first) {
     return SL_OK;
 }
 
-/* ---- what held the measured ops up ---- */
+/* ---- causes of measured ops ---- */
 
 static sl_time time_of_cause(const sl_timeline *t, int32_t cause) {
     if (cause == SL_NO_CAUSE)
@@ -103,8 +103,7 @@ static sl_time time_of_cause(const sl_timeline *t, int32_t cause) {
     return cause < 0 ? t->transfer[-1 - cause].arrive : t->span[cause].end;
 }
 
-/* The later of the op before and the message that it consumes; a rank's first op may have waited for its
- * update. */
+/* The later of the previous op and the consumed message; a rank's first op may have waited for its update. */
 static void find_causes(sl_retraced *r, const int *first) {
     const sl_timeline *t = &r->measured;
     for (int i = 0; i < t->spans; i++) {
@@ -181,7 +180,7 @@ static sl_status find_program(const sl_told *told, sl_retraced *r) {
     return status;
 }
 
-/* ---- what was foretold ---- */
+/* ---- prediction ---- */
 
 static sl_status know_links(const sl_told *told, int iteration, int replica, sl_problem *p) {
     long row = sl_told_find(told, iteration);
@@ -199,7 +198,7 @@ static sl_status know_links(const sl_told *told, int iteration, int replica, sl_
         found = 1;
     }
     if (row >= 0 && told->iteration[row].delegates > 0)
-        p->communication = SL_DECOUPLED; /* they never hold a rank */
+        p->communication = SL_DECOUPLED; /* transfers never occupy a rank */
     return found || p->ranks == 1
                ? SL_OK
                : sl_error(SL_EINVAL, "metrics.jsonl has no links of iteration %d", iteration);
@@ -214,7 +213,7 @@ static sl_status know_ops(const sl_recorded *recorded, int iteration, int replic
     for (int i = 0; i < before.spans; i++)
         if (before.span[i].op.stage >= p->stages)
             before.spans = 0;
-    before.transfers = 0; /* metrics.jsonl divides their time into transfer and latency */
+    before.transfers = 0; /* metrics.jsonl splits their time into transfer and latency */
     sl_status status = before.spans > 0 ? sl_profile(&before, p)
                                         : sl_error(SL_EINVAL, "the iteration before has other stages");
     sl_timeline_free(&before);
@@ -244,7 +243,7 @@ static void shift(sl_timeline *t, sl_time by) {
     }
 }
 
-/* Either may begin with updates that take longer than the other's. */
+/* Either may start with updates that take longer than the other's. */
 static void align(sl_timeline *a, sl_timeline *b) {
     sl_time difference = first_start(a) - first_start(b);
     shift(difference < 0 ? a : b, difference < 0 ? -difference : difference);
@@ -261,7 +260,7 @@ static sl_status foretell(const sl_told *told, const sl_recorded *recorded, size
     SL_THEN(status, sl_alloc(&r->predicted_cause, (size_t)r->predicted.spans, sizeof *r->predicted_cause));
     for (int i = 0; i < r->predicted.spans && status == SL_OK; i++)
         r->predicted_cause[i] = sl_critical_cause(&r->problem, &r->program, &r->predicted, i);
-    if (status == SL_OK) /* last, for causes and paths are found by the replay's own times */
+    if (status == SL_OK) /* last, since causes and paths use the replay's own times */
         align(&r->measured, &r->predicted);
     return status;
 }

@@ -1,6 +1,6 @@
-/* A recorded iteration looked at again: its order lowered to the program that ran, replayed on what was known
- * before the iteration (the ops of the iteration before and its links, as metrics.jsonl has them), and what
- * held each op up, in the replay and as measured. */
+/* A recorded iteration analyzed: its order lowered to the program that ran, replayed with the values known
+ * before the iteration (the ops of the previous iteration and its links, from metrics.jsonl), and the cause
+ * that held up each op, predicted and measured. */
 #pragma once
 
 #include "plan/draw/highlight.h"
@@ -10,37 +10,36 @@
 #include <stdio.h>
 
 typedef struct sl_retraced {
-    sl_timeline measured;  /* with a program its transfers are in the order of the program's messages */
-    sl_timeline predicted; /* its first op begins when the measured one does */
-    sl_problem problem;    /* what was known before */
+    sl_timeline measured;  /* with a program, its transfers are in the order of the program's messages */
+    sl_timeline predicted; /* its first op starts with the measured one */
+    sl_problem problem;    /* values known before the iteration */
     sl_program program;
     int has_program, has_predicted;
-    int32_t *cause;           /* [measured.spans] as sl_critical_cause tells it; NULL without a program */
+    int32_t *cause;           /* [measured.spans] as from sl_critical_cause; NULL without a program */
     int32_t *predicted_cause; /* [predicted.spans] */
-    sl_highlight measured_path, predicted_path; /* where there are a program and a prediction */
-    char why_not[320];                          /* why nothing is foretold; else empty */
+    sl_highlight measured_path, predicted_path; /* if there are a program and a prediction */
+    char why_not[320];                          /* why there is no prediction; else empty */
 } sl_retraced;
 
-/** SL_ENOMEM. An order that is no schedule of the run's profile gives the measured timeline alone. Free with
- * sl_retraced_free, also on error. */
+/** SL_ENOMEM. An order that is not a schedule of the run's profile yields only the measured timeline. Free
+ * with sl_retraced_free, also on error. */
 sl_status sl_retrace(const sl_told *told, const sl_recorded *recorded, size_t index, sl_retraced *retraced);
 void sl_retraced_free(sl_retraced *retraced);
 
 /* The Gantt chart of a recorded iteration: ranks and, below them, links as lanes, predicted above measured.
  * As data for plan/draw/gantt.html, and as still pictures. */
 
-/** The data of plan/draw/gantt.html for one iteration, as JSON that may stand in a script element. SL_ENOMEM.
- */
+/** The data of plan/draw/gantt.html for one iteration, as JSON for a script element. SL_ENOMEM. */
 sl_status sl_gantt_data(const sl_retraced *retraced, const char *title, FILE *out);
 
 /** The same as an SVG picture without lanes, with the critical paths; titles of both charts. SL_ENOMEM,
  * SL_ESYS. */
 sl_status sl_gantt_still(const sl_retraced *retraced, const char *predicted, const char *measured, FILE *out);
 
-/** "measured: ops 210 ms, bubble 12.5 % (what)". */
+/** "measured: ops 210 ms, bubble 12.5% (what)". */
 void sl_gantt_title(const char *name, const sl_timeline *timeline, const char *what, char *text, size_t size);
 
-/** The charts of that picture, one or two, predicted first, into charts[2]; they point into `retraced` and at
+/** The charts of that picture, one or two, predicted first, into charts[2]; they point into `retraced` and to
  * the titles. Never fails. */
 int sl_gantt_charts(const sl_retraced *retraced, const char *predicted, const char *measured,
                     sl_svg_chart *charts);

@@ -7,7 +7,7 @@
 
 /* ---- pictures ---- */
 
-/* Within a page a picture needs no namespace, and no address stands in it. */
+/* In a page a picture needs no namespace, and must contain no address. */
 static void put_picture(const char *svg, const char *name, FILE *out) {
     static const char space[] = " xmlns=\"http://www.w3.org/2000/svg\"";
     const char *at = strstr(svg, space);
@@ -126,7 +126,7 @@ sl_status sl_report_put_decisions(const sl_report_page *r, FILE *out) {
     return SL_OK;
 }
 
-/* The line has gaps there. */
+/* The curve has gaps there. */
 static void put_lossless(const sl_told *t, FILE *out) {
     int count = 0, first = 0;
     for (size_t i = t->iterations; i-- > 0;)

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the headline ---- */
+/* ---- key figures ---- */
 
-/* What the last iterations take, and of how many that is the median. */
+/* The time of the last iterations, and the number in that median. */
 static void put_last(const sl_told *t, FILE *out) {
     double times[SL_GAIN_MAX];
     char name[64], value[64];
@@ -133,8 +133,8 @@ typedef struct phase {
     double time, predicted;
 } phase;
 
-/* As summary.json: of prediction over those that were not late, and not the first of their phase, which was
- * foretold without knowledge of it. */
+/* As summary.json: predictions only of iterations that were not late or the first of their phase, which was
+ * predicted without knowing of it. */
 static sl_status measure_phase(const sl_told *t, int name, phase *p) {
     double *times, *predictions = NULL;
     *p = (phase){0};
@@ -221,7 +221,7 @@ static void put_event(const sl_told_event *e, size_t number, FILE *out) {
     fputs("</tr>\n", out);
 }
 
-/* An attempt that goes on after a failure has a clock of its own. */
+/* An attempt that resumes after a failure has its own clock. */
 static int begins_anew(const sl_told *t) {
     for (size_t i = 1; i < t->events; i++)
         if (t->event[i].time < t->event[i - 1].time &&
@@ -258,7 +258,7 @@ void sl_table_events(const sl_told *t, FILE *out) {
 
 #define MAX_LINES 3000
 
-/* Control characters, the end of a line among them, are not written escaped. */
+/* Line by line; control characters, line ends included, are not written escaped. */
 static void put_lines(FILE *out, char *text) {
     fputs("<div class=\"box\"><pre>", out);
     for (char *line = text; *line;) {
@@ -318,7 +318,7 @@ void sl_table_courses(const sl_courses *c, const char *what, FILE *out) {
 
 /* ---- configuration ---- */
 
-/* The single values of an object, and of the objects in it; lists are in the file. */
+/* The single values of an object and of nested objects; lists are only in the file. */
 static void put_values(FILE *out, const char *prefix, const json_t *object, int depth) {
     const char *key;
     json_t *value;

@@ -1,5 +1,5 @@
-/* The parts of the page that are tables and texts. All of them write HTML to `out` and escape what comes from
- * the folder; errors show in ferror. */
+/* The parts of the page that are tables and texts. All write HTML to `out` and escape content from the
+ * folder; errors show in ferror. */
 #pragma once
 
 #include "report/courses.h"
@@ -7,11 +7,11 @@
 
 #include <stdio.h>
 
-#define SL_TABLE_EVENTS 2000 /* listed; of more the middle is left out */
+#define SL_TABLE_EVENTS 2000 /* listed; of more, the middle is omitted */
 
 void sl_table_figures(const sl_told *told, const sl_gain *gain, size_t gains, FILE *out);
 void sl_table_notes(const sl_told *told, FILE *out);
-/** What each change brought, and the medians of the run's phases. SL_ENOMEM. */
+/** The effect of each change, and the medians of the run's phases. SL_ENOMEM. */
 sl_status sl_table_gains(const sl_told *told, const sl_gain *gain, size_t gains, FILE *out);
 void sl_table_events(const sl_told *told, FILE *out);
 void sl_table_decisions(const sl_told *told, FILE *out);
@@ -22,11 +22,11 @@ void sl_table_setup(const sl_told *told, FILE *out);
 /* Single cells and rows of the page's tables. Texts are escaped; errors show in ferror. */
 
 void sl_cell_text(FILE *out, const char *text);
-/** `format` has one %g or %f; a dash where the value is not finite. */
+/** `format` has one %g or %f; writes a dash if the value is not finite. */
 void sl_cell_number(FILE *out, const char *format, double value);
 
-/** A value with its name, of the headline. */
+/** A named value among the key figures. */
 void sl_cell_figure(FILE *out, const char *name, const char *value);
 
-/** A row of two: prefix and key as its head, and the value. */
+/** A row of two: prefix and key as its header, and the value. */
 void sl_cell_row(FILE *out, const char *prefix, const char *key, const char *value);

@@ -1,6 +1,6 @@
-/* The tables of a watched program: how it stands or ended, its phases with suspects and verdicts, its ranks
- * and links, what was watched. From watch.json, which a living watch writes too, and report.json, which it
- * writes at its end (docs/watching.md); fields that are not there are left out. */
+/* The tables of a watched program: its state or end, its phases with suspects and verdicts, its ranks and
+ * links, and the watched command. From watch.json, which a running watch writes too, and report.json, written
+ * at its end (docs/watching.md); missing fields are omitted. */
 #include "notice/detect/suspect.h"
 #include "plan/draw/escape.h"
 #include "report/report_inside.h"
@@ -26,12 +26,12 @@ static const char *text_of(const json_t *object, const char *key) {
     return sl_json_text(object, key, "");
 }
 
-/* The newest that is known of the job. */
+/* The newest known status of the job. */
 static const json_t *status_of(const sl_told *t) {
     return json_object_get(t->outcome ? t->outcome : t->watch, "status");
 }
 
-/* The name of a rank's host; "" where it is not known. */
+/* The name of a rank's host; "" if unknown. */
 static const char *host_of(const sl_told *t, const json_t *rank) {
     double index = number_at(rank, 1);
     const json_t *hosts = json_object_get(t->watch, "hosts");
@@ -39,7 +39,7 @@ static const char *host_of(const sl_told *t, const json_t *rank) {
     return name ? name : "";
 }
 
-/* ---- the headline ---- */
+/* ---- key figures ---- */
 
 static void put_number(FILE *out, const char *name, const char *format, double value) {
     char text[64];
@@ -109,7 +109,7 @@ static void put_phase(const json_t *phase, FILE *out) {
     fputs("</tr>\n", out);
 }
 
-/* Of a watch that has not ended: what holds now. */
+/* For a running watch: the present suspects and verdicts. */
 static void put_now(const sl_told *t, FILE *out) {
     const json_t *status = status_of(t);
     if (!status) {

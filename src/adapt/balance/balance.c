@@ -8,18 +8,18 @@
 
 #define FEW 512 /* candidates that are not worth another pass */
 
-/* A product as it is: high is the rounded one, low what rounding took (fma, exact in the range of times). */
+/* An unrounded product: high is the rounded one, low the rounding error (fma, exact for valid times). */
 typedef struct exact {
     double high, low;
 } exact;
 
-/* A replica whose count is still open: it has at least `low` and at most `high`. */
+/* A replica whose count is still open: at least `low` and at most `high`. */
 typedef struct split_row {
     double time, fill, rate; /* rate: 1 / time */
     int replica, low, high, count;
 } split_row;
 
-/* A microbatch that may be the last one given: it ends at `time`, the one before it at `before`. */
+/* A microbatch that may be the last one assigned: it ends at `time`, the previous one at `before`. */
 typedef struct split_candidate {
     exact time, before;
 } split_candidate;
@@ -29,12 +29,12 @@ typedef struct split_search {
     int rows;
     int64_t wanted;        /* microbatches for the open rows */
     int64_t below, above;  /* sums of low and of high: below < wanted <= above */
-    double floor, ceiling; /* thresholds that gave them */
+    double floor, ceiling; /* the thresholds that gave them */
     double at, slope;      /* the last threshold, and microbatches per unit of time there */
     int64_t reached;       /* counted there */
 } split_search;
 
-/* Counts plus fill stay below 2^32, so 20 bits behind the point leave them exact. */
+/* Counts plus fill stay below 2^32, so 20 fractional bits keep them exact. */
 static double fill_of(const sl_replica_rate *replica) {
     return nearbyint(replica->fill * 0x1p20) * 0x1p-20;
 }
@@ -44,7 +44,7 @@ static exact product(double time, double count) {
     return (exact){high, fma(time, count, -high)};
 }
 
-/* Rounding is monotone, so the rounded products decide unless they are the same. */
+/* Rounding is monotone, so the rounded products decide unless they are equal. */
 static int compare(exact a, exact b) {
     if (a.high != b.high)
         return a.high < b.high ? -1 : 1;
@@ -56,8 +56,7 @@ static int is_within(const split_row *r, int count, double threshold) {
     return high < threshold || (high == threshold && fma(r->time, count + r->fill, -high) <= 0);
 }
 
-/* Most microbatches, from low to high, whose time is within `threshold`: the quotient is off by one at most.
- */
+/* The most microbatches, low to high, with a time within `threshold`: the quotient is off by at most one. */
 static int count_within(const split_row *r, double threshold) {
     double quotient = threshold * r->rate - r->fill;
     if (!(quotient < r->high + 1.0))
@@ -88,7 +87,7 @@ static void count_all(split_search *s, double threshold) {
     s->slope = slope;
 }
 
-/* What the last threshold says about each row; rows without a choice leave. */
+/* Applies the last threshold to each row; decided rows leave. */
 static void close_in(split_search *s, int *split) {
     int enough = s->reached >= s->wanted, kept = 0;
     *(enough ? &s->ceiling : &s->floor) = s->at;
@@ -109,8 +108,8 @@ static void close_in(split_search *s, int *split) {
     s->rows = kept;
 }
 
-/* The double in the middle between two, counted in doubles: as many steps as a double has bits, whatever the
- * ratios. The same as `low` when there is none between. */
+/* The double halfway between two, counted in doubles: bisection takes at most as many steps as a double has
+ * bits, whatever the ratios. Equal to `low` if there is none between. */
 static double middle(double low, double high) {
     uint64_t a, b;
     memcpy(&a, &low, sizeof a);
@@ -120,8 +119,8 @@ static double middle(double low, double high) {
     return low;
 }
 
-/* Newton's step first; then twice as far as the sum misses, so that it brackets; and where it came out on the
- * same side again, by one more a row: what rounding down to whole counts may hide at most. Every fourth is a
+/* First Newton's step; then twice the miss of the sum, so that it brackets; and after another miss on the
+ * same side one more per row, the most that rounding down to whole counts may hide. Every fourth step is a
  * bisection, once there are two sides. */
 static double next_threshold(const split_search *s, int pass, int same_side) {
     double missing = (double)(s->wanted - s->reached), sign = missing > 0 ? 1 : -1;
@@ -142,8 +141,8 @@ static double first_threshold(const split_search *s) {
     return start > s->floor && start < s->ceiling ? start : middle(s->floor, s->ceiling);
 }
 
-/* Until few microbatches end between floor and ceiling, or a row has about one and another threshold parts
- * them no more (they end together, or nearly), or no double lies between. */
+/* Until few microbatches end between floor and ceiling, or a row has about one and no threshold separates
+ * them any further (they end together, or nearly), or there is no double between. */
 static void narrow(split_search *s, int *split) {
     double threshold = first_threshold(s);
     int side = 0;
@@ -160,10 +159,9 @@ static void narrow(split_search *s, int *split) {
     }
 }
 
-/* ---- choosing among what is left ---- */
+/* ---- choosing among the remaining ones ---- */
 
-/* Which microbatch is given first: the one that ends earlier; of two that end together the one that lifts its
- * replica less. */
+/* The order of assignment: the microbatch that ends earlier; if equal, the one lifting its replica less. */
 static int by_order(const split_candidate *a, const split_candidate *b) {
     int order = compare(a->time, b->time);
     return order ? order : compare(b->before, a->before);
@@ -175,8 +173,8 @@ static void swap(split_candidate *a, split_candidate *b) {
     *b = kept;
 }
 
-/* The last of the `wanted` first ones, and how many of those are as it is: quickselect, its pivots drawn so
- * that no input is a bad one. */
+/* The last of the first `wanted` ones, and how many of those are equal to it: quickselect with random pivots,
+ * so that no input is a bad one. */
 static split_candidate find_last(split_candidate *c, int64_t count, int64_t wanted, int64_t *alike) {
     for (uint64_t state = 0;;) {
         split_candidate pivot = c[sl_random_mix(state += SL_RANDOM_STEP) % (uint64_t)count];
@@ -215,7 +213,7 @@ static void list(const split_search *s, split_candidate *c) {
             *c++ = candidate_of(&s->row[i], count);
 }
 
-/* All before `last` are given, and of those like it the first in the order of replicas. */
+/* Assigns all before `last`, and of those equal to it the first in the order of replicas. */
 static void give(const split_search *s, const split_candidate *last, int64_t alike, int *split) {
     for (int i = 0; i < s->rows; i++) {
         const split_row *r = &s->row[i];
@@ -243,7 +241,7 @@ static sl_status choose(split_search *s, int *split) {
     return SL_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole search ---- */
 
 static sl_status check(const sl_replica_rate *replica, int replicas) {
     for (int i = 0; i < replicas; i++) {
@@ -260,7 +258,7 @@ static sl_status check(const sl_replica_rate *replica, int replicas) {
 
 sl_status sl_balance_room(int replicas, int microbatches, int *room) {
     int64_t all = 0;
-    int left = microbatches - replicas + 1; /* when the others take one each */
+    int left = microbatches - replicas + 1; /* if the others take one each */
     if (microbatches < replicas)
         return sl_error(SL_ENONE,
                         "%d microbatches cannot be divided among %d replicas: each takes at least one",
@@ -278,8 +276,8 @@ sl_status sl_balance_room(int replicas, int microbatches, int *room) {
     return SL_OK;
 }
 
-/* Everybody has one microbatch at threshold 0 and all that it may have at infinity. `split` comes with the
- * room of each. */
+/* Every replica has one microbatch at threshold 0 and its maximum at infinity. On entry `split` holds the
+ * maximum of each. */
 static sl_status divide(const sl_replica_rate *replica, int replicas, int microbatches, split_row *rows,
                         int *split) {
     split_search s = {.row = rows, .wanted = microbatches, .ceiling = INFINITY};

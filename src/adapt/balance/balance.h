@@ -46,13 +46,13 @@ typedef struct sl_replica_curve {
     sl_status (*time)(void *context, int replica, int microbatches, double *time);
     void *context;
     const int *limit; /* [replicas], 0: no limit; NULL: no limits */
-    const int *guess; /* [replicas], a split to begin with; NULL: the even one */
+    const int *guess; /* [replicas], a split to start from; NULL: the even one */
 } sl_replica_curve;
 
-/** As sl_balance; what `time` fails with is passed on. */
+/** As sl_balance; errors of `time` are passed on. */
 sl_status sl_balance_curve(const sl_replica_curve *curve, int replicas, int microbatches, int *split,
                            double *makespan);
 
-/** What both begin with: room[replicas] comes with the limits (0: none) and leaves with the most that each
+/** Checks shared by both: on entry room[replicas] holds the limits (0: none), on return the most that each
  * replica may take. SL_EINVAL, SL_ENONE as sl_balance. */
 sl_status sl_balance_room(int replicas, int microbatches, int *room);

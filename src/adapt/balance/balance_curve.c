@@ -1,7 +1,7 @@
-/* The split for times that are no formula: each replica has a window of counts that are still open. A
- * threshold on time divides every window in two, and the sums of both halves say which half the answer is in,
- * as in selection from sorted rows. The first thresholds lie about the guess, so that few and near counts are
- * asked for; then it is the time in the middle of the widest window. */
+/* The split for times without a formula: each replica has a window of open counts. A time threshold divides
+ * every window in two, and the sums of both halves decide which half has the answer, as in selection from
+ * sorted rows. The first thresholds are near the guess, so that few and close counts are requested; after
+ * that, the threshold is the time in the middle of the widest window. */
 #include "adapt/balance/balance.h"
 #include "base/memory.h"
 
@@ -11,15 +11,15 @@
 
 typedef struct window {
     int low, high;   /* the replica takes at least low and at most high */
-    int under, upto; /* of the last threshold: most counts below it, and within it */
-    int near;        /* where the next search begins */
+    int under, upto; /* at the last threshold: most counts below it, and within it */
+    int near;        /* start of the next search */
 } window;
 
 typedef struct curve_search {
     const sl_replica_curve *curve;
     int replicas, wanted;
     int has_floor, has_ceiling; /* a threshold was too low, too high */
-    int step;                   /* from the one, until there is the other */
+    int step;                   /* from one bound, until the other is found */
     window *window;
 } curve_search;
 
@@ -39,8 +39,8 @@ static sl_status is_within(const curve_search *s, int replica, int count, double
     return SL_OK;
 }
 
-/* Most microbatches, from `low` to `high`, whose time is below `threshold`, or within it: in steps that
- * double away from `near`, then by halves. */
+/* The most microbatches, from `low` to `high`, with a time below `threshold`, or within it: by steps that
+ * double away from `near`, then by bisection. */
 static sl_status count_within(const curve_search *s, int replica, int low, int high, int near,
                               double threshold, int within, int *count) {
     int is = 1, step = 1, try = near < low ? low : near > high ? high : near;
@@ -67,7 +67,7 @@ static int widest(const curve_search *s) {
     return most;
 }
 
-/* Splits every window at `threshold` and sums up both counts. */
+/* Splits every window at `threshold` and sums both counts. */
 static sl_status count_all(const curve_search *s, double threshold, int64_t *under, int64_t *upto) {
     *under = *upto = 0;
     for (int i = 0; i < s->replicas; i++) {
@@ -81,7 +81,7 @@ static sl_status count_all(const curve_search *s, double threshold, int64_t *und
     return SL_OK;
 }
 
-/* The open count of a window whose time is the next threshold: it is above low, so either half is smaller. */
+/* The open count of a window whose time is the next threshold: above low, so either half is smaller. */
 static int pivot(curve_search *s, const window *w) {
     int half = w->low + (w->high - w->low + 1) / 2, at = half;
     if (!s->has_floor && !s->has_ceiling)
@@ -94,8 +94,7 @@ static int pivot(curve_search *s, const window *w) {
     return at;
 }
 
-/* The threshold that the last microbatch ends at; each window then says what is below it and what ends there.
- */
+/* Finds the time at which the last microbatch ends; each window then has the counts below it and at it. */
 static sl_status find_threshold(curve_search *s, double *threshold) {
     for (;;) {
         int64_t under, upto;
@@ -114,14 +113,14 @@ static sl_status find_threshold(curve_search *s, double *threshold) {
     }
 }
 
-/* ---- those that end together ---- */
+/* ---- microbatches that end together ---- */
 
 typedef struct lift {
     double before; /* the replica's time without them */
     int replica;
 } lift;
 
-/* The replica that is lifted least first, then the lower index. */
+/* The replica that is lifted least comes first, then the lower index. */
 static int by_lift(const void *a, const void *b) {
     const lift *x = a, *y = b;
     if (x->before != y->before)

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Replicas that are alike. */
+/* Equal replicas. */
 typedef struct pipeline_kind {
-    const sl_problem *source; /* of the caller; compared, never read */
+    const sl_problem *source; /* the caller's; compared, never read */
     double asked;             /* time of a microbatch, or 0 */
-    sl_problem problem;       /* ours, its times multiplied */
+    sl_problem problem;       /* a copy, with scaled times */
     int most;                 /* microbatches that a problem may have */
-    double *time;             /* [most + 1] by microbatches, never falling; 0: not asked for */
+    double *time;             /* [most + 1] by microbatches, never falling; 0: not requested */
     sl_time *planned;         /* [most + 1] as planned */
 } pipeline_kind;
 
@@ -90,7 +90,7 @@ static sl_status check(const sl_problem *p) {
     return SL_OK;
 }
 
-/* As many as are wanted and a problem may have. */
+/* The wanted number, or the maximum of the problem if that is less. */
 static int most_microbatches(const sl_problem *p, int wanted) {
     int most = SL_MAX_OPS / (3 * p->stages * p->parts);
     most = most < SL_MAX_MICROBATCHES ? most : SL_MAX_MICROBATCHES;
@@ -129,7 +129,7 @@ static sl_status plan_makespan(sl_pipelines *p, pipeline_kind *k, int microbatch
     return status;
 }
 
-/* Rules of thumb may make a shorter plan for one microbatch more; the search needs times that never fall. */
+/* Heuristics may make a shorter plan for one microbatch more; the search needs times that never fall. */
 static void keep(pipeline_kind *k, int microbatches, double time) {
     for (int m = microbatches - 1; m > 0; m--)
         if (k->time[m] > 0) {
@@ -160,7 +160,7 @@ static sl_status time_of(void *pipelines, int replica, int microbatches, double 
 
 static sl_status begin_kind(sl_pipelines *p, const sl_problem *problem, double time, pipeline_kind *k) {
     SL_TRY(fill_kind(p, problem, time, k));
-    SL_TRY(plan_makespan(p, k, 1)); /* not even one: the planner says why */
+    SL_TRY(plan_makespan(p, k, 1)); /* not even one fits: the planner's error has the reason */
     keep(k, 1, (double)k->planned[1]);
     return SL_OK;
 }
@@ -190,7 +190,7 @@ sl_status sl_pipelines_add(sl_pipelines *p, const sl_problem *problem, double ti
 
 /* ---- dividing ---- */
 
-/* What a formula suggests: the time of the busiest rank, and a fill of ranks - 1. */
+/* The formula's suggestion: the time of the busiest rank, and a fill of ranks - 1. */
 static sl_status suggest(const sl_pipelines *p, int microbatches, int *guess) {
     sl_replica_rate *replica;
     double makespan;
@@ -205,7 +205,7 @@ static sl_status suggest(const sl_pipelines *p, int microbatches, int *guess) {
     return status;
 }
 
-/* Limits, and what a problem may have at all. */
+/* Limits, including the maximum of each problem. */
 static void limit_all(const sl_pipelines *p, const int *limit, int *limits) {
     for (size_t i = 0; i < p->replicas; i++) {
         int most = p->kind[p->of[i]].most;

@@ -100,7 +100,7 @@ sl_status sl_campaign_add(sl_campaign *c, const sl_campaign_fault *fault) {
     return SL_OK;
 }
 
-/* Until when faults of this job are of interest; SL_FAULT_LASTS: that is not known. */
+/* The end of the span in which faults matter; SL_FAULT_LASTS: unknown. */
 static int64_t horizon(const sl_campaign *c) {
     if (c->by_time && c->duration > 0)
         return c->duration > INT64_MAX / 8 ? c->duration : 4 * c->duration;
@@ -181,7 +181,7 @@ static sl_status play_all(sl_world *w, int log, sl_campaign_result *result) {
     return sl_campaign_hindsight(w, result->row, others, &result->row[others]);
 }
 
-/* As many iterations as a healthy job makes in the time that is given. */
+/* As many iterations as a healthy job completes in the given time. */
 static sl_status count_iterations(sl_campaign *c, sl_time healthy) {
     int64_t count = c->iterations;
     if (healthy < 1)
@@ -209,7 +209,7 @@ static sl_status run(sl_world *w, sl_campaign *c, int log, sl_campaign_result *r
 }
 
 sl_status sl_campaign_run(const sl_campaign *campaign, int log, sl_campaign_result *result) {
-    sl_campaign c = *campaign; /* its iterations are set here; all else is the caller's */
+    sl_campaign c = *campaign; /* iterations are set here; all else stays the caller's */
     sl_world w = {0};
     *result = (sl_campaign_result){0};
     sl_status status = sl_world_open(&c, &w);

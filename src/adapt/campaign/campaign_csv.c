@@ -1,7 +1,7 @@
-/* Traces as CSV, a line an event: first_iteration, last_iteration, one of links ("0-1 5-6": each its own),
- * device, nic (a rank) and host (a number), and latency_ms or slowdown; where there are such columns also
- * replica (of the links, the first where it is empty; of device and nic, all), and every and for (iterations,
- * for spells). A line without last_iteration whose `links` say that a NIC is lost is that. */
+/* Traces as CSV, one event per line: first_iteration, last_iteration, one of links ("0-1 5-6": separate
+ * faults), device, nic (a rank) and host (a number), and latency_ms or slowdown. Optional columns: replica
+ * (of links: the first if empty; of device and nic: all if empty), and every and for (iterations, for
+ * spells). A line without last_iteration whose `links` name a lost NIC is such a loss. */
 #include "adapt/campaign/campaign.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static sl_status read_real(const csv_line *l, int column, double least, double m
     return SL_OK;
 }
 
-/* Cells in order of the header; COLUMNS where a column is not ours. */
+/* Columns in order of the header; COLUMNS for unknown ones. */
 static sl_status read_header(const csv_line *l, char *text, int *column, int *columns) {
     int seen[COLUMNS] = {0};
     for (*columns = 0; text; (*columns)++) {
@@ -103,7 +103,7 @@ static int is_lost_nic(const char *text) {
     return (strstr(text, "NIC") || strstr(text, "nic")) && strcasestr(text, "lost");
 }
 
-/* With its spells, and the line in front of what is wrong. */
+/* Adds it with its spells; errors name the line. */
 static sl_status add(const csv_line *l, sl_campaign *c, const sl_campaign_fault *fault) {
     char why[256];
     int64_t every = 0, lasts = 0;
@@ -141,7 +141,7 @@ static sl_status read_links(const csv_line *l, int replica, sl_campaign_fault fa
     return count ? SL_OK : refuse(l, LINKS, "must name a link");
 }
 
-/* device, nic: a rank, of every replica where none is given. */
+/* device, nic: a rank; of every replica if none is given. */
 static sl_status read_devices(const csv_line *l, int column, int64_t replica, sl_campaign_fault fault,
                               sl_campaign *c) {
     const int first = has(l, REPLICA) ? (int)replica : 0, end = has(l, REPLICA) ? first + 1 : c->replicas;
@@ -157,7 +157,7 @@ static sl_status read_devices(const csv_line *l, int column, int64_t replica, sl
     return SL_OK;
 }
 
-/* Its network card where a latency is given, else its devices. */
+/* Its network card if a latency is given, else its devices. */
 static sl_status read_host(const csv_line *l, sl_campaign_fault fault, sl_campaign *c) {
     int64_t host;
     SL_TRY(read_whole(l, HOST, &host));

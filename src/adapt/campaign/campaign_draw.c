@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 typedef struct kind_of_draw {
-    double per_hour, minutes; /* events a host; how long they last on average */
-    double least, most;       /* times as long */
+    double per_hour, minutes; /* events per host; their mean duration */
+    double least, most;       /* slowdown factor */
 } kind_of_draw;
 
 typedef struct draw {
@@ -30,7 +30,7 @@ const sl_key sl_draw_keys[] = {
     {0}};
 /* clang-format on */
 
-/* Events a host and hour when `hit` of `jobs` of `hours` on `hosts` saw one at least. */
+/* Events per host and hour if `hit` of `jobs` of `hours` on `hosts` had at least one. */
 static double rate(double hit, double jobs, double hours, double hosts) {
     return -log(1 - hit / jobs) / hours / hosts;
 }
@@ -54,8 +54,8 @@ static int at_most(double unit_number, int count) {
     return i < count ? i : count - 1;
 }
 
-/* A host of several positions, or one position: of compute, CPU contention (4 of 6) slows a host, else one
- * device does. */
+/* A host of several positions, or one position: of compute faults, CPU contention (4 of 6) slows a host, the
+ * others one device. */
 static void place(const sl_campaign *c, uint64_t purpose, uint64_t i, sl_campaign_fault *f) {
     int positions = c->replicas * c->problem.ranks;
     f->a = f->b = at_most(unit(c->seed, purpose + 2, i), positions);
@@ -94,7 +94,7 @@ static sl_status draw_kind(const sl_yaml_node *node, const kind_of_draw *k, sl_c
 sl_status sl_campaign_draw(const sl_yaml_node *node, sl_time length, sl_campaign *c) {
     draw d = published(0);
     SL_TRY(sl_config_read(node, "draw", sl_draw_keys, &d));
-    if (d.rates) { /* what the file says replaces what is published for the rates that it chose */
+    if (d.rates) { /* rates in the file replace the published ones */
         d = published(d.rates);
         SL_TRY(sl_config_read(node, "draw", sl_draw_keys, &d));
     }

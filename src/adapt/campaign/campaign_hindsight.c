@@ -1,9 +1,9 @@
-/* The best that could have been done by somebody who knew the trace: for each phase (between two changes of
- * what is slow) the best of what was there, that with strategies more or fewer, and every combination of
- * strategies made for that phase, their costs included, by dynamic programming over the phases with a beam.
- * Splits and places come from the model, which sees what is really slow; plans are the best that are known,
- * those of other rows among them. Whatever another row has reached could have been done too, so hindsight is
- * never worse than any of them. */
+/* The best result with the trace known in advance. For each phase (between two changes of the slow
+ * components) it considers the current state, the same with strategies added or removed, and every
+ * combination of strategies made for that phase, with their costs, by dynamic programming over the phases
+ * with a beam. Splits and places come from the model, which sees the true slowdowns; plans are the best known
+ * ones, including those of other rows. Any result of another row was possible too, so hindsight is never
+ * worse than any of them. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
 
@@ -11,11 +11,11 @@
 #include <string.h>
 
 #define BEAM 12
-#define LARGE 40 /* phases from which fewer combinations and places are looked at */
+#define LARGE 40 /* number of phases above which fewer combinations and places are examined */
 #define BEAM_OF_LARGE 4
 #define BIT(strategy) (1u << SL_STRATEGY_##strategy)
 
-/* The sets that are tried from a place, and from the beginning. */
+/* The sets tried from a place, and from the initial one. */
 static const unsigned sets[] = {0,
                                 BIT(SCHEDULE),
                                 BIT(DELEGATE),
@@ -28,21 +28,21 @@ static const unsigned sets[] = {0,
                                 BIT(TOPOLOGY) | BIT(BALANCE) | BIT(DELEGATE)};
 enum { SETS = sizeof sets / sizeof *sets };
 
-/* What has been made of the job. */
+/* A state of the job. */
 typedef struct hindsight_layout {
     sl_job_layout layout;
-    int *plan;  /* [replicas] numbers of the world's */
-    int *cured; /* [cures] faults that restarts have left behind */
+    int *plan;  /* [replicas] plan numbers of the world */
+    int *cured; /* [cures] faults left behind by restarts */
     int cures;
 } hindsight_layout;
 
-/* A place to be at the end of a phase; `place` of the one itself is in the beam. */
+/* A state at the end of a phase; `place` of the state itself is in the beam. */
 typedef struct node {
-    int before;         /* node; -1: the beginning */
-    sl_time cost, each; /* paid at the phase's begin; of an iteration in it */
+    int before;         /* node; -1: the start */
+    sl_time cost, each; /* paid at the phase's start; of an iteration in it */
     sl_time time;       /* at its end */
     int done;           /* iterations at its end */
-    double score;       /* among places at the end of one phase: the most is best */
+    double score;       /* among the states at the end of one phase: the highest is best */
 } node;
 
 typedef struct beam {
@@ -53,17 +53,17 @@ typedef struct beam {
 typedef struct hindsight {
     sl_world *w;
     const sl_campaign *c;
-    int64_t *edge; /* [edges] where phases begin, ascending; the first is 0 */
+    int64_t *edge; /* [edges] starts of phases, ascending; the first is 0 */
     size_t edges, phase;
     node *node;
     size_t nodes, node_room;
     hindsight_layout home;
     beam now, next;
-    hindsight_layout base, fresh[SETS]; /* what all sets make of it in `fresh_phase` */
+    hindsight_layout base, fresh[SETS]; /* the result of each set in `fresh_phase` */
     int fresh_phase;
-    int *fault, faults; /* that last in the phase at hand */
-    int *active;        /* scratch: of them, those that are not cured */
-    int best;           /* node that has done all iterations first; -1 */
+    int *fault, faults; /* lasting in the current phase */
+    int *active;        /* scratch: those of them that are not cured */
+    int best;           /* the node that first completes all iterations; -1 */
 } hindsight;
 
 /* ---- places ---- */
@@ -109,7 +109,7 @@ static int is_alike(const hindsight *h, const hindsight_layout *a, const hindsig
            !differ(a->layout.process, b->layout.process, sl_job_processes(&h->w->job));
 }
 
-/* What comes with it: the faults that last and are not cured. */
+/* The scene of a place: with the faults that last and are not cured. */
 static sl_scene scene_of(hindsight *h, const hindsight_layout *p) {
     int count = 0;
     for (int i = 0; i < h->faults; i++)
@@ -118,8 +118,7 @@ static sl_scene scene_of(hindsight *h, const hindsight_layout *p) {
     return (sl_scene){.layout = &p->layout, .plan = p->plan, .fault = h->active, .faults = count};
 }
 
-/* What changes, applied or taken back. Plans that come with another split or other places cost nothing more,
- * as those that come with a restart. */
+/* The cost of changes, applied or undone. Plans are free with another split or places, or a restart. */
 static sl_time distance(const hindsight *h, const hindsight_layout *from, const hindsight_layout *to) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
@@ -180,7 +179,7 @@ static void find_faults(hindsight *h) {
             h->fault[h->faults++] = (int)i;
 }
 
-/* What the stops at the phase's begin cost, where delegates may be there or be started. */
+/* The cost of stops at the phase's start, if delegates are present or can be started. */
 static sl_time stops_of(const hindsight *h, const hindsight_layout *p) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
@@ -195,8 +194,8 @@ static sl_time stops_of(const hindsight *h, const hindsight_layout *p) {
 
 /* ---- one step ---- */
 
-/* Time and iterations at the end of the phase; an iteration that has begun is finished. Iterations that are
- * ahead of another place count against the time at which they were done. */
+/* Time and iterations at the end of the phase; a started iteration is finished. The score subtracts the
+ * overshoot past the phase's end. */
 static void pass(const hindsight *h, const node *from, node *to) {
     int last = h->phase + 1 == h->edges;
     int64_t left = h->c->iterations - from->done, end = last ? 0 : h->edge[h->phase + 1], count = left;
@@ -218,7 +217,7 @@ static sl_status add_node(hindsight *h, const node *made, int *number) {
     return SL_OK;
 }
 
-/* Keeps the best places of the phase; finished ones apart. Takes the place over. */
+/* Keeps the best states of the phase; finished ones separately. Takes ownership of the place. */
 static sl_status keep(hindsight *h, const node *made, hindsight_layout *p) {
     beam *b = &h->next;
     int at = b->count, most = h->edges > LARGE ? BEAM_OF_LARGE : BEAM, number;
@@ -246,7 +245,7 @@ static sl_status keep(hindsight *h, const node *made, hindsight_layout *p) {
     return SL_OK;
 }
 
-/* Being at `p` in this phase, after place `from` of the beam; -1: the beginning. Frees it. */
+/* Considers `p` in this phase, after state `from` of the beam; -1: the start. Frees it. */
 static sl_status offer(hindsight *h, int from, hindsight_layout *p) {
     node start = {.cost = 0}, to = {.before = from < 0 ? -1 : h->now.node[from]};
     if (from >= 0)
@@ -277,8 +276,8 @@ static sl_status move(hindsight *h, int divides, hindsight_layout *p) {
     return SL_OK;
 }
 
-/* `p` with strategies of a bit set applied now; delegates that are there go. Plans come with other places and
- * splits. */
+/* Applies the strategies of a bit set to `p` now; present delegates are removed, else started. Plans come
+ * with other places and splits. */
 static sl_status apply(hindsight *h, unsigned strategies, hindsight_layout *p) {
     double time;
     sl_scene scene = scene_of(h, p);
@@ -292,7 +291,7 @@ static sl_status apply(hindsight *h, unsigned strategies, hindsight_layout *p) {
     return strategies & (BIT(SCHEDULE) | BIT(BALANCE) | BIT(TOPOLOGY)) ? adapt(h, p) : SL_OK;
 }
 
-/* As at first, but for what restarts have left behind and lasts; `restarts`: all that is slow now too. */
+/* The initial state, minus lasting faults left behind by restarts; `restarts`: and minus those slow now. */
 static sl_status begin_again(hindsight *h, const hindsight_layout *from, int restarts, hindsight_layout *p) {
     SL_TRY(copy_place(h, &h->home, p));
     sl_free(p->cured);
@@ -303,8 +302,8 @@ static sl_status begin_again(hindsight *h, const hindsight_layout *from, int res
     return SL_OK;
 }
 
-/* Of a long trace splits and places, which are dear to look for, are tried from the beginning only, with all
- * that costs next to nothing. */
+/* In a long trace, splits and places, which are expensive to search for, are tried from the initial state
+ * only, with all that costs next to nothing. */
 static int is_tried(const hindsight *h, unsigned strategies, int from_home) {
     unsigned dear = strategies & (BIT(BALANCE) | BIT(TOPOLOGY));
     if (h->edges <= LARGE || !strategies)
@@ -312,7 +311,7 @@ static int is_tried(const hindsight *h, unsigned strategies, int from_home) {
     return from_home ? (strategies & BIT(DELEGATE)) && (dear || strategies & BIT(SCHEDULE)) : !dear;
 }
 
-/* `base` with one of the sets; without plans where it fits no memory. */
+/* `base` with one of the sets applied; without plans if none fits into memory. */
 static sl_status make_place(hindsight *h, const hindsight_layout *base, unsigned strategies,
                             hindsight_layout *p) {
     SL_TRY(copy_place(h, base, p));
@@ -322,7 +321,7 @@ static sl_status make_place(hindsight *h, const hindsight_layout *base, unsigned
     return status == SL_ENONE ? SL_OK : status;
 }
 
-/* Those from the beginning are the same for all places with the same cures. */
+/* Those from the initial state are the same for all states with equal cures. */
 static sl_status find_fresh(hindsight *h, hindsight_layout *base) {
     if (h->fresh_phase == (int)h->phase && is_alike(h, base, &h->base))
         return SL_OK;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Keys begin at multiples of 8, so that structs can be read where they lie. */
+/* Keys start at multiples of 8, so that structs can be read in place. */
 static size_t padded(size_t size) {
     return (size + 7) & ~(size_t)7;
 }
@@ -20,7 +20,7 @@ static uint64_t hash(const unsigned char *key, size_t size) {
     return sum;
 }
 
-/* A key's size stands in the 8 bytes before it. */
+/* A key's size is in the 8 bytes before it. */
 const void *sl_keys_at(const sl_keys *k, int number, size_t *size) {
     size_t begin = number ? k->end[number - 1] : 0;
     uint64_t bytes;

@@ -1,6 +1,6 @@
-/* One strategy from the first iteration to the last: a body of the orchestrator, on simulated time. Faults
- * begin and end by the trace; what an iteration takes and what is measured of it says the world; what is done
- * about it says the orchestrator, and each action costs its time. */
+/* Plays one strategy from the first iteration to the last as the orchestrator's caller, on simulated time.
+ * The trace starts and ends faults, the world gives iteration times and measurements, the orchestrator
+ * chooses actions, and each action costs its time. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
 
@@ -10,26 +10,26 @@
 
 #define MAX_TIME ((sl_time)4000000000000000000)
 #define MAX_HOLD 32        /* of the orchestrator */
-#define MAX_ACTIONS 1000   /* between two iterations, and one for each replica */
-#define MAX_LOOKED_AT 4096 /* positions; of larger jobs only what faults concern is looked at */
+#define MAX_ACTIONS 1000   /* between two iterations, plus one per replica */
+#define MAX_LOOKED_AT 4096 /* positions; of larger jobs only those near faults are examined */
 
 typedef struct play {
     sl_world *w;
     const sl_campaign *c;
     sl_campaign_row *row;
-    sl_orchestrator *o; /* NULL: nothing is ever done */
+    sl_orchestrator *o; /* NULL: no actions */
     unsigned can;
     sl_job_layout home;
     const sl_job_layout *layout;
     int *plan; /* [replicas] */
     sl_time now, each;
     int iteration;
-    int changed;         /* `each` is not what the next iteration takes */
-    int swapped, undone; /* iterations before which schedules were adapted last, and taken back; -1 */
-    size_t next;         /* fault that begins next */
-    int *live;           /* [lives] faults that last and were not left behind, ascending */
+    int changed;         /* `each` is outdated for the next iteration */
+    int swapped, undone; /* iterations before which schedules were last adapted, and taken back; -1 */
+    size_t next;         /* the next fault to begin */
+    int *live;           /* [lives] lasting faults that were not left behind, ascending */
     size_t lives, live_room;
-    FILE *log; /* NULL: not wanted */
+    FILE *log; /* NULL: not requested */
 } play;
 
 /* ---- the row ---- */
@@ -161,7 +161,7 @@ static void end_faults(play *p) {
 
 /* ---- actions ---- */
 
-/* What the orchestrator says that each replica runs, and where. */
+/* Reads each replica's plan and the layout from the orchestrator. */
 static sl_status read_layout(play *p) {
     const sl_plan *last = NULL;
     sl_keys pointers = {0};
@@ -187,7 +187,7 @@ static sl_status read_layout(play *p) {
     return status;
 }
 
-/* How long a message between two processes takes now: nothing is slow but what the world sees. */
+/* The present time of a message between two processes: only faults known to the world slow it. */
 static sl_network_measure measure_link(const sl_world *w, int from, int to, double latency) {
     double pace = 0, more = 0;
     for (size_t i = 0; i < w->parts; i++) {
@@ -204,8 +204,7 @@ static sl_network_measure measure_link(const sl_world *w, int from, int to, doub
     return (sl_network_measure){from, to, latency + more, 1 + pace};
 }
 
-/* Replicas that are looked at: all of a small job, else those that faults concern, some beside them, and two.
- */
+/* The replicas to measure: all of a small job, else those with faults, their neighbors, and the first two. */
 static void choose_replicas(const play *p, unsigned char *chosen) {
     const sl_job *job = &p->w->job;
     for (int d = 0; d < job->replicas; d++)
@@ -251,7 +250,7 @@ static sl_status look(play *p) {
     return status;
 }
 
-/* What an action takes. Delegates that come with another layout cost what they always do. */
+/* The cost of an action. Delegates that come with another layout cost the usual amount. */
 static sl_time price(const play *p, const sl_orchestrator_action *a) {
     if (a->what == SL_DO_NETWORK)
         return p->c->profile;
@@ -260,7 +259,7 @@ static sl_time price(const play *p, const sl_orchestrator_action *a) {
     return cost + (comes_along && a->strategy != SL_STRATEGY_DELEGATE ? p->c->cost[SL_STRATEGY_DELEGATE] : 0);
 }
 
-/* Plans of several replicas go into effect together. */
+/* Plans of several replicas take effect together. */
 static int is_beside_another(play *p, const sl_orchestrator_action *a) {
     int *last = a->undo ? &p->undone : &p->swapped, is_beside = *last == p->iteration;
     if (a->what != SL_DO_PLAN)
@@ -275,7 +274,7 @@ static void write_decisions(play *p) {
         fputs(text, p->log);
 }
 
-/* What is slow now is left behind, and the job begins again as it did at first. */
+/* The present slow components are left behind, and the job restarts in its initial state. */
 static sl_status restart(play *p) {
     write_decisions(p);
     sl_orchestrator_close(p->o);
@@ -309,7 +308,7 @@ static sl_status follow(play *p) {
     sl_orchestrator_action action;
     for (int i = 0; i < MAX_ACTIONS + p->c->replicas; i++) {
         while (sl_orchestrator_event(p->o, &event))
-            ; /* the decisions have them */
+            ; /* the log has them */
         if (!sl_orchestrator_next(p->o, &action)) {
             write_decisions(p);
             return SL_OK;
@@ -330,7 +329,7 @@ static void until_value(const play *p, int64_t value, int64_t *most) {
         *most = left < 1 ? 1 : left;
 }
 
-/* Iterations until a fault begins or ends. */
+/* The number of iterations until a fault begins or ends. */
 static int64_t alike(const play *p) {
     int64_t most = p->c->iterations - p->iteration;
     if (p->next < p->c->faults)

@@ -12,17 +12,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the file says, in its units. */
+/* The file's values, in its units. */
 typedef struct campaign_request {
     double duration_s, gradient_mb, ring_latency_ms, ring_gbps, other_ms, delegated_ms;
     double cost_s[SL_STRATEGY_KINDS], profile_s;
     double at_once_s, calm_s, profile_every_s;
     int64_t seed;
     char *trace;
-    sl_campaign job; /* what needs no other unit goes there as it is */
+    sl_campaign job; /* values that need no conversion are stored here directly */
 } campaign_request;
 
-/* One of `events`; what is not given is negative. */
+/* One of `events`; values not given are negative. */
 typedef struct event {
     int64_t at, until, every, lasts;
     double at_s, until_s, every_s, lasts_s, slowdown, latency_ms, bandwidth_gbps, cost_s;
@@ -178,7 +178,7 @@ static sl_status read_numbers(const sl_yaml_node *node, const char *form, int co
     if (node->kind != SL_NODE_LIST || node->children != count)
         return sl_node_error(node, "must be %s", form);
     for (int i = 0; i < count; i++) {
-        sl_yaml_node item = *node->child[i]; /* under the list's name, so that the complaint has one */
+        sl_yaml_node item = *node->child[i]; /* under the list's name, for error messages */
         item.key = node->key;
         SL_TRY(sl_node_int(&item, 0, below[i] - 1, &value));
         number[i] = (int)value;
@@ -199,7 +199,7 @@ static sl_status read_host(const sl_yaml_node *node, const event *e, const sl_ca
     return SL_OK;
 }
 
-/* [replica, rank], or a rank: of `replica`, or of every one, *replicas from f->a on. */
+/* [replica, rank], or a rank: of `replica`, or of every replica, *replicas from f->a on. */
 static sl_status read_device(const sl_yaml_node *node, const event *e, const sl_campaign *c,
                              sl_campaign_fault *f, int *replicas) {
     int at[2] = {e->replica < 0 ? 0 : e->replica, 0};
@@ -218,7 +218,7 @@ static sl_status read_device(const sl_yaml_node *node, const event *e, const sl_
     return SL_OK;
 }
 
-/* *count: of as many replicas, from that of `f` on. */
+/* *count: the number of replicas, from that of `f` on. */
 static sl_status read_place(const sl_yaml_node *item, const event *e, const sl_campaign *c,
                             sl_campaign_fault *f, int *count) {
     static const char *const places[] = {"link", "replica_link", "device", "nic", "host", "stop", "nic_lost"};
@@ -284,7 +284,7 @@ static sl_status read_severity(const sl_yaml_node *item, const event *e, const s
     return SL_OK;
 }
 
-/* All events in one unit; the first says which. */
+/* All events must use the unit of the first. */
 static sl_status read_span(const sl_yaml_node *item, const event *e, sl_campaign *c, sl_campaign_fault *f) {
     int by_time = e->at_s >= 0,
         is_mixed = (e->at >= 0) == by_time || (by_time ? e->until >= 0 : e->until_s >= 0);
@@ -304,7 +304,7 @@ static sl_status read_span(const sl_yaml_node *item, const event *e, sl_campaign
     return SL_OK;
 }
 
-/* In the unit of the event's span; *every 0: it is there all the time. */
+/* In the unit of the event's span; *every 0: the fault is permanent during it. */
 static sl_status read_spells(const sl_yaml_node *item, const event *e, const sl_campaign *c, int64_t *every,
                              int64_t *lasts) {
     const int in_s = e->every_s >= 0 || e->lasts_s >= 0, in_iterations = e->every >= 0 || e->lasts >= 0;
@@ -319,7 +319,7 @@ static sl_status read_spells(const sl_yaml_node *item, const event *e, const sl_
     return SL_OK;
 }
 
-/* With the line in front of what is wrong. */
+/* Errors name the line. */
 static sl_status add(const sl_yaml_node *item, const sl_campaign_fault *f, int64_t every, int64_t lasts,
                      sl_campaign *c) {
     char why[256];
@@ -364,7 +364,7 @@ static sl_status read_events(const sl_yaml_node *list, sl_campaign *c) {
     return SL_OK;
 }
 
-/* Beside the campaign file, unless it is a path from the root. */
+/* Relative to the campaign file, unless the path is absolute. */
 static sl_status read_trace(const char *file, const char *trace, sl_campaign *c) {
     char path[4096], *text = NULL;
     const char *slash = strrchr(file, '/');
@@ -379,7 +379,7 @@ static sl_status read_trace(const char *file, const char *trace, sl_campaign *c)
     return status;
 }
 
-/* ---- how long ---- */
+/* ---- length ---- */
 
 static int64_t last_change(const sl_campaign *c) {
     int64_t last = 0;
@@ -390,7 +390,7 @@ static int64_t last_change(const sl_campaign *c) {
     return last;
 }
 
-/* A tenth more than the events. */
+/* A tenth beyond the last event. */
 static void choose_length(sl_campaign *c) {
     int64_t last = last_change(c);
     if (c->iterations || c->duration)

@@ -1,5 +1,5 @@
-/* How long an iteration really takes: the model is told what is slow, gives every replica's problem, and the
- * plan that the replica runs is replayed on it. */
+/* The true time of an iteration: the model gets the slow components and gives every replica's problem, on
+ * which the replica's running plan is replayed. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
 #include "plan/pipeline/layers.h"
@@ -15,8 +15,7 @@
 
 /* ---- opening ---- */
 
-/* Bytes are ns of a healthy link, so that a link that is s times as slow takes s - 1 ns a byte more wherever
- * it lies. */
+/* Bytes are ns of a healthy link, so that a link s times as slow takes s - 1 ns more per byte, anywhere. */
 static sl_status make_job(sl_world *w) {
     const sl_campaign *c = w->campaign;
     sl_problem *p = &w->healthy;
@@ -49,7 +48,7 @@ static sl_status begin(sl_world *w) {
     size_t replicas = (size_t)w->campaign->replicas;
     int number;
     SL_TRY(sl_problem_copy(&w->campaign->problem, &w->healthy));
-    sl_layers_free(w->healthy.layers); /* stages stay as they are cut */
+    sl_layers_free(w->healthy.layers); /* stages keep their layers */
     w->healthy.layers = NULL;
     SL_TRY(make_job(w));
     SL_TRY(sl_model_answers_open(&w->job.answers));
@@ -88,9 +87,9 @@ void sl_world_close(sl_world *w) {
         sl_free(arrays[i]);
 }
 
-/* ---- what is slow ---- */
+/* ---- slow components ---- */
 
-/* One way, beyond what a healthy link takes that this fault slows as everybody sits at first. */
+/* The one-way latency above that of the healthy link that this fault slows at the initial positions. */
 static sl_time more_latency(const sl_world *w, const sl_campaign_fault *f) {
     const sl_campaign *c = w->campaign;
     int ranks = c->problem.ranks, a = f->a / c->replicas, b = f->b / c->replicas;
@@ -171,11 +170,11 @@ sl_status sl_world_number(sl_world *w, const sl_plan *plan, int microbatches, in
     if (!is_new)
         return SL_OK;
     SL_TRY(sl_plan_of_order(&problem, &plan->order, plan->schedule, &w->plan[*number]));
-    sl_timeline_free(&w->plan[*number].timeline); /* of many plans the largest part, and never looked at */
+    sl_timeline_free(&w->plan[*number].timeline); /* the largest part of a plan, and unused here */
     return SL_OK;
 }
 
-/* As the orchestrator plans without a search, or by the family alone; -1: nothing that fits. */
+/* As the orchestrator plans without a search, or by the family alone; -1: none fits. */
 static sl_status number_made(sl_world *w, const sl_problem *problem, const char *family, int *number) {
     sl_plan plan;
     sl_status status =
@@ -212,7 +211,7 @@ static sl_status true_problem(sl_world *w, const sl_scene *s, int replica, sl_pr
     return sl_model_problem(w->model, s->layout, replica, problem);
 }
 
-/* What is not run is not seen: it is as it was when nothing was slow. */
+/* An op kind that is not run is not measured: it keeps its healthy time. */
 static sl_status measure(const sl_world *w, const sl_problem *problem, const sl_timeline *timeline,
                          sl_measured **measured) {
     sl_problem expected = w->healthy;
@@ -286,7 +285,7 @@ sl_status sl_world_time(sl_world *w, const sl_scene *s, int measures, sl_time *t
 
 /* ---- adapted ---- */
 
-/* A new one is made once for what is slow in a pipeline, whatever sums take. */
+/* A new one is made once per set of slow components in a pipeline, whatever the sums take. */
 static sl_status make_plan(sl_world *w, const sl_scene *s, int replica, int *plan) {
     sl_problem problem;
     sl_likeness like = w->like[replica];
@@ -313,7 +312,7 @@ sl_status sl_world_adapt(sl_world *w, const sl_scene *s, int *plan) {
         if (!d || w->of[d] != w->of[d - 1]) {
             SL_TRY(sl_world_first(w, s->layout->split[d], &plan[d]));
             SL_TRY(find_run(w, s, d, plan[d], 0, &run));
-            if (s->faults) /* or a job would be planned anew that nothing has happened to */
+            if (s->faults) /* otherwise a job without faults would be replanned */
                 SL_TRY(make_plan(w, s, d, &plan[d]));
             SL_TRY(find_run(w, s, d, plan[d], 0, &run));
         }

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* ---- what a chain pays ---- */
+/* ---- cost of a chain ---- */
 
 double sl_chain_best(double loss, const sl_rung *rungs, int count, double duration) {
     double best = loss * duration;
@@ -11,7 +11,7 @@ double sl_chain_best(double loss, const sl_rung *rungs, int count, double durati
     return best;
 }
 
-/* When each rung's turn comes; INFINITY: never. */
+/* The time at which each rung is applied; INFINITY: never. */
 static void moments(double loss, const sl_rung *rungs, const sl_chain *chain, double *at) {
     double now = 0, lost = 0, rate = loss;
     for (int i = 0; i < chain->count; i++) {
@@ -24,7 +24,7 @@ static void moments(double loss, const sl_rung *rungs, const sl_chain *chain, do
     }
 }
 
-/* Lost and paid until `duration`; `at` from moments(). */
+/* Loss and costs until `duration`; `at` from moments(). */
 static double pays(double loss, const sl_rung *rungs, const sl_chain *chain, const double *at,
                    double duration) {
     double total = 0, from = 0, rate = loss;
@@ -42,7 +42,7 @@ double sl_chain_pays(double loss, const sl_rung *rungs, const sl_chain *chain, d
     return pays(loss, rungs, chain, at, duration);
 }
 
-/* As the duration grows without end. */
+/* As the duration goes to infinity. */
 static double in_the_end(double loss, const sl_rung *rungs, int count, const sl_chain *chain,
                          const double *at) {
     double least = loss, cost = 0, rate = loss, paid = 0, from = 0;
@@ -61,8 +61,8 @@ static double in_the_end(double loss, const sl_rung *rungs, int count, const sl_
     return rate > 0 ? INFINITY : paid / cost;
 }
 
-/* Between two moments at which a rung is applied or another choice becomes the best one, both sides are
- * linear in the duration and their ratio is monotone: the largest is at one of these moments. */
+/* Between two moments at which a rung is applied or the best choice changes, both sides are linear in the
+ * duration and their ratio is monotone: its maximum is at one of these moments. */
 double sl_chain_ratio(double loss, const sl_rung *rungs, int count, const sl_chain *chain) {
     double at[SL_STRATEGIES_MAX];
     moments(loss, rungs, chain, at);
@@ -82,9 +82,9 @@ double sl_chain_ratio(double loss, const sl_rung *rungs, int count, const sl_cha
     return worst;
 }
 
-/* ---- which rungs ---- */
+/* ---- selection of rungs ---- */
 
-/* The indices in ascending order of cost, of equal ones that which leaves less first. */
+/* The indices in ascending order of cost; if equal, the smaller remaining loss first. */
 static void by_cost(const sl_rung *rungs, int count, int *order) {
     for (int i = 0; i < count; i++) {
         int j = i;
@@ -125,7 +125,7 @@ static int useful(double loss, const sl_rung *rungs, int count, int *order) {
     return kept;
 }
 
-/* When the best choice in hindsight has come to `value`; INFINITY: never. */
+/* When the best choice in hindsight reaches `value`; INFINITY: never. */
 static double when_best_is(double loss, const sl_rung *rungs, int count, double value) {
     double when = value / loss;
     for (int i = 0; i < count; i++)

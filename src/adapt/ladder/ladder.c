@@ -58,7 +58,7 @@ int sl_ladder_in_effect(const sl_ladder *l, int strategy) {
 
 /* ---- time ---- */
 
-/* While the job stands still for an action nothing else is lost: sl_ladder_ended counts what is left. */
+/* No other loss counts while the job is stopped for an action: sl_ladder_ended counts the rest. */
 static sl_status advance(sl_ladder *l, sl_time now) {
     if (now < l->now)
         return sl_error(SL_EINVAL, "the ladder's time goes back by %.3f ms", sl_to_ms(l->now - now));
@@ -78,7 +78,7 @@ static sl_ladder_case *find(sl_ladder *l, int id) {
     return NULL;
 }
 
-/* A relieved incident that nothing is in effect for and that nothing is remembered of. */
+/* A relieved incident with nothing in effect and nothing remembered. */
 static int is_past(const sl_ladder *l, const sl_ladder_case *c) {
     if (c->active)
         return 0;
@@ -88,7 +88,7 @@ static int is_past(const sl_ladder *l, const sl_ladder_case *c) {
     return 1;
 }
 
-/* A place for a new incident: that of a past one, or one more. */
+/* The slot for a new incident: a past one's, or one more. */
 static sl_status make_place(sl_ladder *l, sl_ladder_case **place) {
     for (size_t i = 0; i < l->case_count; i++)
         if (is_past(l, &l->cases[i])) {
@@ -107,7 +107,7 @@ static sl_status check(int id, double loss) {
     return SL_OK;
 }
 
-/* Failures count while what they were for lasts. */
+/* Failures count while their incidents last. */
 static void forget_failures(sl_ladder *l) {
     for (size_t i = 0; i < l->case_count; i++)
         if (l->cases[i].active)
@@ -121,8 +121,8 @@ static void ask_keeping(const sl_ladder *l, sl_ladder_case *c, int strategy) {
     c->pair[strategy].keeping = s->keeping ? fmax(0, s->keeping(s->user, &c->incident)) : 0;
 }
 
-/* What keeps a strategy from costing anything after relief may be another incident: what is in effect is
- * asked for anew when one comes or goes. */
+/* Another incident may be what makes keeping a strategy free after relief, so strategies in effect are asked
+ * again when an incident begins or ends. */
 static void ask_all_keeping(const sl_ladder *l) {
     for (size_t i = 0; i < l->case_count; i++) {
         sl_ladder_case *c = &l->cases[i];
@@ -176,7 +176,7 @@ sl_status sl_ladder_changes(sl_ladder *l, sl_time now, int id, double loss) {
         SL_TRY(sl_ladder_note(l, SL_LADDER_CHANGED, c, -1, &entry));
         entry->expected = was;
     }
-    /* what an application brought, more or less than foretold, is no reason to apply it again */
+    /* an application's effect, even if unexpected, is no reason to apply it again */
     return sl_ladder_plan(l, c, outcome < 0);
 }
 
@@ -214,7 +214,7 @@ static int wants(const sl_ladder_case *c, int strategy) {
                          pair->reason == SL_REASON_SKIPPED);
 }
 
-/* Of those whose time has come the cheapest; -1: none. */
+/* The cheapest of those that are due; -1: none. */
 static int cheapest(const sl_ladder *l) {
     int best = -1;
     for (int s = 0; s < l->rungs; s++)
@@ -300,12 +300,12 @@ sl_status sl_ladder_next(sl_ladder *l, sl_time now, sl_action *action) {
 
 /* ---- ends ---- */
 
-/* The model is believed until something is measured. */
+/* The model's value is used until something is measured. */
 static sl_status take_effect(sl_ladder *l, sl_ladder_case *c, int strategy) {
     sl_ladder_pair *pair = &c->pair[strategy];
     int at_once = pair->reason == SL_REASON_AT_ONCE;
     for (int s = 0; s < l->rungs; s++) {
-        c->pair[s].saves = 0; /* what those below still save beside this one nobody knows */
+        c->pair[s].saves = 0; /* the savings of those below in addition to this one are unknown */
         if (l->rung[strategy].strategy.replaces)
             c->pair[s].in_effect = 0;
     }
@@ -322,7 +322,7 @@ static sl_status take_effect(sl_ladder *l, sl_ladder_case *c, int strategy) {
         if (c->pair[s].reason == SL_REASON_WAITS &&
             c->pair[s].expected >= c->incident.loss * (1 - l->config.least_gain))
             c->pair[s].reason = SL_REASON_CANNOT_HELP;
-    /* the others were not asked for good before: what comes at once changes what they bring */
+    /* earlier answers of the others are outdated: a strategy applied at once changes their gain */
     return at_once ? sl_ladder_plan(l, c, 0) : SL_OK;
 }
 
@@ -354,7 +354,7 @@ static sl_status undone(sl_ladder *l, sl_time took, int done) {
     SL_TRY(sl_ladder_note(l, done ? SL_LADDER_UNDONE : SL_LADDER_FAILED, NULL, strategy, &entry));
     entry->cost = took;
     entry->count = l->id_count;
-    l->rung[strategy].kept = 0; /* a failed one is tried again when as much has been lost again */
+    l->rung[strategy].kept = 0; /* a failed one is retried after the same loss again */
     if (!done)
         return SL_OK;
     l->rung[strategy].strategy.undo_cost = took;
@@ -364,7 +364,7 @@ static sl_status undone(sl_ladder *l, sl_time took, int done) {
             continue;
         c->pair[strategy].in_effect = 0;
         c->pair[strategy].lost = 0;
-        if (c->active) /* it came again while this was being undone */
+        if (c->active) /* it recurred during the undo */
             SL_TRY(sl_ladder_plan(l, c, 0));
     }
     return SL_OK;

@@ -35,7 +35,7 @@ typedef struct sl_ladder_config {
     sl_time profile_every; /* interval between network profiles, also without incidents; 0: never */
 } sl_ladder_config;
 
-/** 100 ms, 5 %, 10 %, 10 s, 10 min. */
+/** 100 ms, 5%, 10%, 10 s, 10 min. */
 sl_ladder_config sl_ladder_defaults(void);
 
 /** Copies strategies (their names and user pointers must outlive the ladder). SL_EINVAL: more than

@@ -1,4 +1,4 @@
-/* What the files of the ladder share.
+/* Shared by the files of the ladder.
  *
  *   ladder      its input, and the action that follows
  *   ladder_time the loss over time, and when the next action is due

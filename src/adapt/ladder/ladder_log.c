@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A call writes an entry of its own, and then plans each incident once at most. */
+/* A call writes an entry of its own, and then plans each incident at most once. */
 sl_status sl_ladder_reserve(sl_ladder *l) {
     size_t most = 2 + (l->case_count + 1) * (size_t)l->rungs;
     return sl_grow(&l->log, &l->log_capacity, l->log_count + most, sizeof *l->log);

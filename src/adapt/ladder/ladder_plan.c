@@ -9,7 +9,7 @@ double sl_ladder_price(const sl_ladder *l, int strategy) {
     return rung->failures ? ldexp(fmax(cost, (double)SL_MS), rung->failures) : cost;
 }
 
-/* What the model says about each strategy; returns whether one that comes at once helps. */
+/* Asks the model about each strategy; returns whether one that is applied at once helps. */
 static int ask(sl_ladder *l, sl_ladder_case *c, int news) {
     int any = 0;
     for (int s = 0; s < l->rungs; s++) {
@@ -42,7 +42,7 @@ static int ask(sl_ladder *l, sl_ladder_case *c, int news) {
     return any;
 }
 
-/* No strategy of the chain does at least as well, both while the trouble lasts and after it. */
+/* No strategy of the chain does at least as well, both during the incident and after it. */
 static int keeps_better(const sl_ladder_case *c, const int *of, const sl_chain *chain, int strategy) {
     const sl_ladder_pair *mine = &c->pair[strategy];
     for (int i = 0; i < chain->count; i++) {
@@ -53,8 +53,8 @@ static int keeps_better(const sl_ladder_case *c, const int *of, const sl_chain *
     return 1;
 }
 
-/* The chain over the strategies that help and cost something. Those that come at once come first; the chain
- * is made when they have, since they change what the others would bring. */
+/* The chain over the strategies that help and cost something. Strategies applied at once come first, and the
+ * chain is chosen after them, since they change the gain of the others. */
 static void choose(sl_ladder *l, sl_ladder_case *c) {
     sl_rung rungs[SL_STRATEGIES_MAX];
     int of[SL_STRATEGIES_MAX], count = 0;
@@ -72,8 +72,7 @@ static void choose(sl_ladder *l, sl_ladder_case *c) {
         pair->reason = SL_REASON_WAITS;
         pair->trigger = chain.trigger[i];
     }
-    /* of an incident that comes again and again the chain, which knows durations only, may skip what is best
-     * kept */
+    /* the chain considers only durations: for a recurring incident it may skip the best one to keep */
     for (int i = 0; i < count; i++) {
         sl_ladder_pair *pair = &c->pair[of[i]];
         if (pair->reason == SL_REASON_SKIPPED && c->returned && keeps_better(c, of, &chain, of[i])) {

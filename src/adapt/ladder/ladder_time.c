@@ -2,16 +2,16 @@
 
 #include <math.h>
 
-/* Counters are sums of many small times: what is reached but for rounding is reached. */
+/* Counters are sums of many small times: a value within rounding of the goal counts as reached. */
 static const double rounding = 1e-12;
 
-/* What a pair remembers is at most what the strategy needs: a job that waited long for something that it then
- * did not want has no claim to more. */
+/* A pair remembers at most what the strategy needs: a long wait for a strategy that was then not wanted gives
+ * no further claim. */
 static double remembered(const sl_ladder *l, const sl_ladder_pair *pair, int strategy) {
     return isfinite(pair->trigger) ? pair->trigger : sl_ladder_price(l, strategy);
 }
 
-/* ns a second-of-ns at which a strategy's `kept` moves: up by keeping, down by what it saves. */
+/* ns per ns at which a strategy's `kept` changes: up by keeping, down by its savings. */
 static double keeping_rate(const sl_ladder *l, int strategy) {
     double rate = 0;
     for (size_t i = 0; i < l->case_count; i++) {
@@ -22,7 +22,7 @@ static double keeping_rate(const sl_ladder *l, int strategy) {
     return rate;
 }
 
-/* What a strategy could not have saved is no reason to apply it. */
+/* A loss that a strategy could not have saved is no reason to apply it. */
 static int helps(const sl_ladder_pair *pair) {
     return pair->reason == SL_REASON_WAITS || pair->reason == SL_REASON_AT_ONCE ||
            pair->reason == SL_REASON_SKIPPED;
@@ -45,7 +45,7 @@ void sl_ladder_pass(sl_ladder *l, double duration) {
     }
 }
 
-/* Waiting incidents: what they have reached, and how fast it grows with time in ns. */
+/* Waiting incidents: their progress, and its rate per ns. */
 static double progress(const sl_ladder *l, int strategy, double *rate) {
     double reached = 0;
     *rate = 0;
@@ -69,13 +69,13 @@ double sl_ladder_reached(const sl_ladder *l, int strategy) {
     return progress(l, strategy, &rate);
 }
 
-/* What keeping may lose: what it costs to apply the strategy again, or to undo it where that is more. */
+/* The most that keeping may lose: the cost of applying the strategy again, or of its undo if higher. */
 static double allowance(const sl_ladder *l, int strategy) {
     const sl_strategy *s = &l->rung[strategy].strategy;
     return (double)(s->undo_cost > s->cost ? s->undo_cost : s->cost);
 }
 
-/* Nothing that it is for lasts; *since: the last relief. */
+/* None of its incidents lasts; *since: the last relief. */
 static int is_over(const sl_ladder *l, int strategy, sl_time *since) {
     int any = 0;
     *since = 0;

@@ -1,9 +1,9 @@
-/* What was found out once: times of replicas and searched places, by fingerprint. */
+/* Cached results by fingerprint: times of replicas and searched places. */
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
 
-#define MAX_ANSWERS 65536         /* then all are forgotten */
-enum { MAX_ARRANGEMENTS = 1024 }; /* then the oldest goes */
+#define MAX_ANSWERS 65536         /* then all are dropped */
+enum { MAX_ARRANGEMENTS = 1024 }; /* then the oldest is dropped */
 
 sl_status sl_model_answers_open(sl_model_answers **answers) {
     return sl_alloc(answers, 1, sizeof **answers);
@@ -29,7 +29,7 @@ static sl_answer *slot_of(sl_answer *answer, size_t slots, const sl_fingerprint 
     return &answer[i];
 }
 
-/* Room for one more answer. */
+/* Makes room for one more answer. */
 static sl_status widen(sl_model_answers *a) {
     size_t slots = a->slots ? 2 * a->slots : 256;
     sl_answer *wider;

@@ -1,5 +1,5 @@
-/* An iteration's time, and microbatches over replicas. Replicas that are alike are a group: a job of a
- * hundred thousand replicas has few. */
+/* An iteration's time, and microbatches over replicas. Equal replicas form a group: a job of a hundred
+ * thousand replicas has few. */
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
 
@@ -8,7 +8,7 @@
 /* ---- groups ---- */
 
 static sl_status join(sl_model *m, int replica, const sl_fingerprint *like, int microbatches) {
-    size_t i = m->groups && replica ? (size_t)m->of[replica - 1] : 0; /* often the same as the one before */
+    size_t i = m->groups && replica ? (size_t)m->of[replica - 1] : 0; /* often the same as the previous one */
     for (size_t seen = 0; seen < m->groups; seen++, i++) {
         i = i < m->groups ? i : 0;
         sl_alike *g = &m->group[i];
@@ -86,8 +86,8 @@ static long long taken(const sl_model *m) {
     return sum;
 }
 
-/* A formula's split: each replica takes pace * (microbatches + fill). What does not fit the even share begins
- * with 1. */
+/* A formula's split: each replica takes pace * (microbatches + fill). Groups that do not fit the even share
+ * start with 1. */
 static sl_status guess(sl_model *m, long long microbatches) {
     double replicas = 0, rate = 0, fill = m->job.ranks - 1, time;
     for (size_t i = 0; i < m->groups; i++)
@@ -106,7 +106,7 @@ static sl_status guess(sl_model *m, long long microbatches) {
     return SL_OK;
 }
 
-/* One more to whoever then takes least, until all are taken; *fits 0: they are not. */
+/* Gives one more to whichever then takes least, until all are assigned; *fits 0: they do not fit. */
 static sl_status raise_least(sl_model *m, long long microbatches, int *fits) {
     for (long long sum = taken(m); sum < microbatches;) {
         sl_alike *best = NULL;
@@ -128,7 +128,7 @@ static sl_status raise_least(sl_model *m, long long microbatches, int *fits) {
     return SL_OK;
 }
 
-/* One less to each that takes so long; *can 0: one has no more than one. */
+/* Takes one from each that takes that long; *can 0: one has only one. */
 static sl_status lower(sl_model *m, double than, int *can) {
     double time;
     *can = 1;
@@ -142,7 +142,7 @@ static sl_status lower(sl_model *m, double than, int *can) {
     return SL_OK;
 }
 
-/* From the slowest, what was taken too much. */
+/* Returns the surplus, from the slowest. */
 static sl_status give_back(sl_model *m, long long microbatches) {
     for (long long over = taken(m) - microbatches; over > 0;) {
         sl_alike *worst = NULL;
@@ -165,8 +165,8 @@ static sl_status give_back(sl_model *m, long long microbatches) {
     return SL_OK;
 }
 
-/* Where no time falls with one microbatch more it is the least there is: whatever takes less needs one less
- * in each of the slowest, and so at least one more in others; the best of those is tried. */
+/* The minimum if no time falls with one microbatch more: any shorter split has one less in each of the
+ * slowest, and so at least one more in others; the best of those is tried. */
 sl_status sl_model_level(sl_model *m, long long microbatches, double *time) {
     int fits;
     SL_TRY(guess(m, microbatches));
@@ -186,7 +186,7 @@ sl_status sl_model_level(sl_model *m, long long microbatches, double *time) {
     return SL_OK;
 }
 
-/* Of those that are alike the first ones take more. */
+/* Of equal replicas the first ones take more. */
 static void write_split(sl_model *m, int *split) {
     for (int r = m->job.replicas - 1; r >= 0; r--) {
         sl_alike *g = &m->group[m->of[r]];
@@ -209,7 +209,7 @@ static sl_status divide(sl_model *m, sl_job_layout *next, double *time) {
     return sl_model_time(m, next, time);
 }
 
-/* The present split stays where none is better. */
+/* Keeps the present split if none is better. */
 sl_status sl_model_divide(sl_model *m, sl_job_layout *layout, double *time) {
     sl_job_layout next = *layout;
     double divided = INFINITY;

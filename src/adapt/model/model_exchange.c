@@ -1,7 +1,7 @@
-/* Places found by exchanging two at a time, as long as an iteration becomes shorter: of the processes that
- * something slow concerns each with any other of the excerpt, the best first. A quick rule stands for all
- * schedules. The search of adapt/topology/topology.h, which gives all replicas the same number of
- * microbatches, does not look for that; this one sees only what single exchanges lead to. */
+/* Places found by exchanging two at a time, as long as an iteration becomes shorter: each process affected by
+ * a slow component with any other of the excerpt, the best first. A quick rule replaces all schedules. The
+ * search of adapt/topology/topology.h gives all replicas the same number of microbatches and misses such
+ * places; this one finds only what single exchanges lead to. */
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
 
@@ -13,14 +13,13 @@ typedef struct exchange_search {
     const sl_excerpt *excerpt;
     int divides;
     long long microbatches; /* of all */
-    sl_alike *other;        /* groups of the replicas beside the excerpt */
+    sl_alike *other;        /* groups of the replicas outside the excerpt */
     size_t others;
     int *position; /* [positions] of the excerpt */
     int positions;
 } exchange_search;
 
-/* An iteration's time, and of layouts where that is the same what all replicas take together: of two links
- * that are as slow as each other one is left first. */
+/* An iteration's time; if equal, the sum over replicas: of two equally slow links one is avoided first. */
 typedef struct score {
     double time, sum;
 } score;
@@ -29,7 +28,7 @@ static int is_less(const score *a, const score *b) {
     return a->time < b->time || (a->time == b->time && a->sum < b->sum);
 }
 
-/* The layout at hand, with replicas of the excerpt looked at again. */
+/* The current layout, with replicas of the excerpt examined again. */
 static sl_status measure(exchange_search *s, score *result) {
     sl_model *m = s->m;
     double time;
@@ -52,7 +51,7 @@ static sl_status measure(exchange_search *s, score *result) {
     return SL_OK;
 }
 
-/* The best exchange; *best is what it leads to. *found 0: none is better. */
+/* The best exchange; *best is its score. *found 0: none is better. */
 static sl_status best_exchange(exchange_search *s, score *best, int *found) {
     const sl_model *m = s->m;
     int at[2] = {0, 0};
@@ -79,7 +78,7 @@ static sl_status best_exchange(exchange_search *s, score *best, int *found) {
     return SL_OK;
 }
 
-/* Exchanges that made no iteration shorter are left out at the end. */
+/* Exchanges that made no iteration shorter are dropped at the end. */
 static sl_status climb(exchange_search *s) {
     size_t size = (size_t)s->m->processes * sizeof *s->layout->process;
     score best;
@@ -111,7 +110,7 @@ static sl_status list_positions(exchange_search *s) {
     return SL_OK;
 }
 
-/* What is beside the excerpt stays as it is. */
+/* The part outside the excerpt stays as it is. */
 static sl_status set_aside(exchange_search *s) {
     sl_model *m = s->m;
     unsigned char *skip;

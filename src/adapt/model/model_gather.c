@@ -1,20 +1,20 @@
-/* Which replicas are looked at, and slow devices gathered in as few of them as can be: a replica with one
- * slow device is as slow as with several, and gets fewer microbatches then (Falcon, section 5.3). The search
- * of adapt/topology/topology.h, which gives all replicas the same number, does not look for that. */
+/* The replicas considered, and slow devices gathered in as few of them as possible: a replica with one slow
+ * device is as slow as with several, and then gets fewer microbatches (Falcon, section 5.3). The search of
+ * adapt/topology/topology.h gives all replicas the same number and misses this. */
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define MAX_SEARCHED 64  /* processes; but 4 replicas always */
-#define HEALTHY_BESIDE 2 /* replicas at least, where there are so many */
-#define SLOW 1.1         /* times as long */
+#define MAX_SEARCHED 64  /* processes; but at least 4 replicas */
+#define HEALTHY_BESIDE 2 /* minimum number of healthy replicas, if there are enough */
+#define SLOW 1.1         /* slowdown factor */
 
 /* ---- the excerpt ---- */
 
 typedef struct weighed {
-    double time; /* of the replica, and what its links hold sums up */
+    double time; /* of the replica, plus the delay of sums by its links */
     int replica;
 } weighed;
 
@@ -29,7 +29,7 @@ static int by_number(const void *a, const void *b) {
     return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
 }
 
-/* What a replica's links hold sums up. */
+/* The delay of sums by a replica's links. */
 static double held_up(const sl_model *m, int replica) {
     double most = 0;
     for (int rank = 0; rank < m->job.ranks; rank++)
@@ -45,7 +45,7 @@ static sl_status choose(sl_model *m, const int *split, int wanted, weighed *slow
     for (int i = 0; i < m->touches; i++) {
         slow[i].replica = m->touched[i];
         if (wanted == m->job.replicas)
-            continue; /* all come */
+            continue; /* all are considered */
         SL_TRY(sl_model_ask(m, &m->group[m->of[slow[i].replica]], split[slow[i].replica], &slow[i].time));
         slow[i].time += held_up(m, slow[i].replica);
     }
@@ -90,7 +90,7 @@ static int count_slow(const sl_model *m, int replica) {
     return count;
 }
 
-/* Where replica `into` takes the slow device of `rank`: the same stage if it is healthy there, for then no
+/* The place in replica `into` for the slow device of `rank`: the same stage if that is healthy, since then no
  * weights move. -1: it is slow everywhere. */
 static int place_for(const sl_model *m, int into, int rank) {
     if (!is_slow(m, rank, into))
@@ -101,7 +101,7 @@ static int place_for(const sl_model *m, int into, int rank) {
     return -1;
 }
 
-/* The replica with most slow devices that has a healthy place left; -1: none has any. */
+/* The replica with the most slow devices and a healthy place left; -1: none. */
 static int fullest(const sl_model *m, const sl_excerpt *e) {
     int best = -1, most = 0;
     for (int i = 0; i < e->count; i++) {
@@ -114,7 +114,7 @@ static int fullest(const sl_model *m, const sl_excerpt *e) {
     return best;
 }
 
-/* The replica with fewest, at least one, other than `into`. */
+/* The replica with the fewest slow devices, at least one, other than `into`. */
 static int emptiest(const sl_model *m, const sl_excerpt *e, int into) {
     int best = -1, least = 0;
     for (int i = 0; i < e->count; i++) {

@@ -1,4 +1,4 @@
-/* Opening a model, what is slow, and layouts. */
+/* Opening a model, slow components, and layouts. */
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
 #include "plan/family/family.h"
@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <math.h>
 
-#define QUICK "zb-h1" /* stands for all families while many arrangements are compared */
+#define QUICK "zb-h1" /* replaces all families while many arrangements are compared */
 
 /* ---- layouts ---- */
 
@@ -45,14 +45,14 @@ void sl_job_layout_free(sl_job_layout *layout) {
 }
 
 int sl_job_layout_position(const sl_job *job, const sl_job_layout *layout, int process) {
-    int position = process; /* most are at home */
+    int position = process; /* most are at their initial positions */
     if (layout->process[position] != process)
         for (position = 0; position < sl_job_processes(job) - 1 && layout->process[position] != process;)
             position++;
     return position;
 }
 
-/* Neighbouring stages of a pipeline are on the two ranks. */
+/* Whether the two ranks hold neighboring stages of a pipeline. */
 static int has_link(const sl_problem *problem, int a, int b) {
     for (int stage = 0; stage < problem->stages && a != b; stage++) {
         int next = sl_problem_next(problem, stage);
@@ -106,7 +106,7 @@ static sl_status check_job(const sl_job *job, int stages, sl_placement placement
     return SL_OK;
 }
 
-/* Which of the problems that differ each replica has; pointers that come again are looked at once. */
+/* Assigns each replica its distinct problem; repeated pointers are examined once. */
 static sl_status number_bases(sl_model *m) {
     m->bases = 0;
     for (int r = 0; r < m->job.replicas; r++) {
@@ -220,7 +220,7 @@ void sl_model_close(sl_model *m) {
         sl_free(arrays[i]);
 }
 
-/* ---- what is slow ---- */
+/* ---- slow components ---- */
 
 static int is_amount(double more) {
     return more >= 0 && isfinite(more);
@@ -242,7 +242,7 @@ static int ends_of(const sl_slow_part *p) {
     return p->kind == SL_PART_LINK ? 2 : 1;
 }
 
-/* Each process's ends in the order of the parts. */
+/* Lists each process's ends in the order of the parts. */
 static void list_ends(sl_model *m) {
     for (int i = m->parts - 1; i >= 0; i--)
         for (int side = ends_of(&m->part[i]) - 1; side >= 0; side--) {

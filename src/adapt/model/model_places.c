@@ -1,6 +1,5 @@
-/* Which process should sit where: what the topology search says, slow devices gathered, and what exchanges of
- * two lead to from the present places, from the gathered ones and from home. Each is measured as any layout
- * is; the best counts. */
+/* Processes over positions: the topology search, slow devices gathered, and exchanges of two from the present
+ * places, the gathered ones and the initial ones. Each is timed like any layout; the best counts. */
 #include "adapt/model/model_inside.h"
 #include "adapt/topology/topology.h"
 #include "base/memory.h"
@@ -16,10 +15,10 @@ typedef struct best {
     int divides;
     sl_job_layout *layout;
     double time;
-    int moved; /* processes that sit elsewhere */
+    int moved; /* processes that change position */
 } best;
 
-/* Keeps the layout if it is better, or as good with fewer that move. Frees it. */
+/* Keeps the layout if it is better, or as good with fewer moves. Frees it. */
 static sl_status consider(sl_model *m, best *b, sl_job_layout *layout) {
     double time;
     int moved = 0;
@@ -41,7 +40,7 @@ static sl_status consider(sl_model *m, best *b, sl_job_layout *layout) {
 
 /* ---- the topology search ---- */
 
-/* Its timing knows one stage a rank, and links that are alike. */
+/* Its timing assumes one stage per rank, and equal links. */
 static int is_searchable(const sl_model *m, int hosts) {
     const sl_problem *p = m->healthy[0];
     const sl_link *first = &p->link[p->ranks > 1 ? 1 : 0];
@@ -52,7 +51,7 @@ static int is_searchable(const sl_model *m, int hosts) {
     return alike;
 }
 
-/* A byte of a healthy link, as messages say, or sums where there are none. */
+/* ns per byte of a healthy link, from messages, or from sums if there are none. */
 static double healthy_pace(const sl_model *m, double steps) {
     const sl_problem *p = m->healthy[0];
     double bytes = 0, time = 0;
@@ -65,8 +64,8 @@ static double healthy_pace(const sl_model *m, double steps) {
     return bytes > 0 ? time / bytes : 0;
 }
 
-/* Hosts are the processes of the excerpt by their places. A sum of fewer replicas has fewer steps of more
- * bytes: its bytes are chosen so that it takes as long. */
+/* Hosts are the processes of the excerpt by position. A sum of fewer replicas has fewer steps of more bytes:
+ * its bytes are chosen so that it takes the same time. */
 static void fill_cluster(const sl_model *m, const int *host, sl_cluster *c) {
     const sl_problem *p = m->healthy[0];
     double steps = m->job.ring ? 2.0 * (m->job.replicas - 1) : 2, pace = healthy_pace(m, steps);
@@ -92,7 +91,7 @@ static void fill_cluster(const sl_model *m, const int *host, sl_cluster *c) {
     }
 }
 
-/* Of all that the search goes by and that another cluster of this job may have otherwise. */
+/* Covers all inputs of the search that may differ for another cluster of this job. */
 static sl_fingerprint fingerprint_of(const sl_cluster *c) {
     sl_fingerprint f = {{0}};
     const int shape[] = {c->tensor, c->data, c->pipeline, c->microbatches};
@@ -112,7 +111,7 @@ static sl_fingerprint fingerprint_of(const sl_cluster *c) {
     return f;
 }
 
-/* *host: at each position; NULL: as they sit. */
+/* *host: at each position; NULL: unchanged. */
 static sl_status search(sl_model *m, const sl_cluster *cluster, const int **host) {
     sl_topology found = {0};
     sl_fingerprint asked = fingerprint_of(cluster);
@@ -146,7 +145,7 @@ static sl_status find_arrangement(sl_model *m, const sl_excerpt *e, int microbat
     }
     SL_THEN(status, search(m, &cluster, host));
     sl_cluster_free(&cluster);
-    return status == SL_EINVAL || status == SL_ENONE ? SL_OK : status; /* it has no answer */
+    return status == SL_EINVAL || status == SL_ENONE ? SL_OK : status; /* no answer */
 }
 
 /* Into layout->process. */
@@ -173,7 +172,7 @@ static sl_status ask_topology(sl_model *m, const sl_excerpt *e, sl_job_layout *l
 
 typedef enum exchange_way { TOPOLOGY, GATHERED, FROM_PRESENT, FROM_GATHERED, FROM_HOME, WAYS } exchange_way;
 
-/* What leads nowhere else leaves the layout as it was. */
+/* If it leads nowhere, the layout stays as it was. */
 static sl_status find(sl_model *m, exchange_way w, int divides, sl_job_layout *layout) {
     sl_excerpt excerpt;
     int moved = w == FROM_PRESENT;

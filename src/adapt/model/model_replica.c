@@ -1,13 +1,12 @@
-/* What a replica is like in the layout at hand: its healthy problem, ops as slow as the devices that run
- * them, links as slow as the connections that carry their messages, sums as slow as their slowest pair. And
- * what it takes. */
+/* A replica in the current layout, and its time: its healthy problem with ops slowed by their devices, links
+ * by the connections that carry their messages, and sums by their slowest pair. */
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- what is slow at a process, between two, at a place, in a sum ---- */
+/* ---- slowdown of a process, a pair, a place, a sum ---- */
 
 static void worsen(double more[2], double latency, double pace) {
     more[0] = fmax(more[0], latency);
@@ -45,7 +44,7 @@ double sl_model_slowness(const sl_model *m, int rank, int replica) {
     return slow;
 }
 
-/* A sum waits for its slowest pair: in a ring in every one of its steps, else there and back. */
+/* A sum waits for its slowest pair: in a ring in each step, otherwise there and back. */
 double sl_model_sum_growth(const sl_model *m, const sl_slow_part *part, int stage) {
     int n = m->job.replicas, at = m->position[part->a], both = part->kind == SL_PART_LINK;
     if (!m->job.sum || n == 1 || part->kind == SL_PART_DEVICE ||
@@ -114,7 +113,7 @@ static int by_ends(const void *a, const void *b) {
     return x->from != y->from ? (x->from > y->from) - (x->from < y->from) : (x->to > y->to) - (x->to < y->to);
 }
 
-/* In one order, each link once. */
+/* Sorts them, with each link once. */
 static void merge(sl_model *m) {
     size_t kept = 0;
     if (m->excesses)
@@ -150,7 +149,7 @@ sl_status sl_model_look(sl_model *m, int replica, sl_fingerprint *like) {
 
 /* ---- its problem ---- */
 
-/* What the timing model takes of an op or message at most. */
+/* At most the timing model's maximum for an op or message. */
 static sl_time capped(double time, double most_ms) {
     return (sl_time)llround(fmin(time, most_ms * 1e6));
 }
@@ -181,7 +180,7 @@ static void slow_link(const sl_model *m, int from, int to, sl_link *link) {
     link->transfer = capped((double)link->transfer + more[1] * m->job.message, SL_MAX_OP_MS);
 }
 
-/* Of the replica last looked at. */
+/* For the replica last examined. */
 static sl_status build(const sl_model *m, int replica, int microbatches, sl_problem *p) {
     SL_TRY(sl_problem_copy(m->healthy[replica], p));
     p->microbatches = microbatches;
@@ -205,7 +204,7 @@ sl_status sl_model_problem(sl_model *m, const sl_job_layout *layout, int replica
     return build(m, replica, layout->split[replica], problem);
 }
 
-/* Many words, each by two multiplications alone; the end of sl_model_base mixes what came of them. */
+/* Adds many words, each with only two multiplications; the end of sl_model_base mixes the result. */
 static void add_words(sl_fingerprint *f, const void *words, int count) {
     for (int i = 0; i < count; i++) {
         uint64_t word;
@@ -256,7 +255,7 @@ sl_fingerprint sl_model_base(const sl_problem *p) {
     return f;
 }
 
-/* ---- what it takes ---- */
+/* ---- its time ---- */
 
 static sl_status plan(sl_model *m, int replica, int microbatches, double *time) {
     sl_problem problem = {0};
@@ -270,7 +269,7 @@ static sl_status plan(sl_model *m, int replica, int microbatches, double *time) 
         status = sl_plan_time(&problem, m->rule, &makespan);
     *time = status == SL_OK ? (double)makespan : INFINITY;
     sl_problem_free(&problem);
-    return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status; /* the family takes no such number */
+    return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status; /* not possible with this family */
 }
 
 sl_status sl_model_ask(sl_model *m, const sl_alike *group, int microbatches, double *time) {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { TIMES = 4096, PLANS = 256 }; /* each has its place by its bits; what is new there goes before */
+enum { TIMES = 4096, PLANS = 256 }; /* direct-mapped by digest; a newer answer replaces the old one */
 
 struct sl_asked {
     struct {

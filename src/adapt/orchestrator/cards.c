@@ -1,5 +1,5 @@
-/* All links of a process that are as late as each other are its card, one incident, if what it sums with
- * other replicas is late, too, and no link of them could be another card's as well. */
+/* If all links of a process are equally late, they become one incident, its card. Its sums with other
+ * replicas must be late, too, and none of the links may be explained by another card as well. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 
 #include <limits.h>
@@ -14,7 +14,7 @@ static double delay_of(const sl_slow_part *part, double bytes) {
     return fmax(part->latency[0] + part->pace[0] * bytes, part->latency[1] + part->pace[1] * bytes);
 }
 
-/* How many pairs of a place carry messages. */
+/* The number of pairs of a rank that carry messages. */
 static int pairs_of(const sl_problem *p, int rank) {
     int pairs = 0;
     for (int other = 0; other < p->ranks; other++) {
@@ -34,7 +34,7 @@ static int is_card_already(const sl_orchestrator *o, int process) {
     return c && c->card && c->told >= 0;
 }
 
-/* The slow links of a process within its pipeline: how many, their delays, since how many iterations. */
+/* The slow links of a process within its pipeline: their number, delays and streaks. */
 typedef struct slow_links {
     int count, first, last;
     double least, most;
@@ -56,7 +56,7 @@ static slow_links look_at_links(const sl_orchestrator *o, int process) {
     return l;
 }
 
-/* Links as late as that were slow as well, and nobody uses them since processes have changed places. */
+/* An equally late link was slow as well, and is unused since processes changed places. */
 static int has_left_another(const sl_orchestrator *o, int process, double delay) {
     for (size_t i = 0; i < o->memories; i++) {
         const sl_slow_part *part = &o->memory[i].part;
@@ -69,8 +69,8 @@ static int has_left_another(const sl_orchestrator *o, int process, double delay)
     return 0;
 }
 
-/* All of them are slow and as late as each other, two at least with one that was left; and since about the
- * same iteration. */
+/* All of its links are slow, equally late and since about the same iteration; at least two, including one
+ * that was left. */
 static int is_card(const sl_orchestrator *o, int process, double *most) {
     const sl_job *job = &o->config.job;
     int position = sl_job_layout_position(job, &o->layout, process);
@@ -105,7 +105,7 @@ int sl_cards_known(const sl_orchestrator *o, int process, sl_slow_part *part) {
     return sl_pairs_card(o, process) && sl_pairs_split(o, part, 0) && sl_pairs_split(o, part, 1);
 }
 
-/* Its sums and the network show it, and its links are as late. */
+/* Its sums and the network show it, and its links are equally late. */
 static int is_card_of_sums(const sl_orchestrator *o, int process, sl_slow_part *part, double *most) {
     if (!sl_cards_known(o, process, part))
         return 0;
@@ -115,7 +115,7 @@ static int is_card_of_sums(const sl_orchestrator *o, int process, sl_slow_part *
     return l.count > 0 && fmin(l.least, delay) > SL_AS_LATE * *most;
 }
 
-/* A card carries what its process sums with those of other replicas, too. */
+/* A card also carries its process's sums with other replicas. */
 static int sums_agree(const sl_orchestrator *o, int process) {
     int position = sl_job_layout_position(&o->config.job, &o->layout, process);
     int rank = sl_job_rank(&o->config.job, position), replica = sl_job_replica(&o->config.job, position),
@@ -139,7 +139,7 @@ static sl_status merge_card(sl_orchestrator *o, sl_slow_part part, double most) 
         sl_case *c = &o->cases[i];
         if (!touches(c, process) || c->cause != SL_CAUSE_LINK)
             continue;
-        for (int way = 0; way < 2; way++) { /* the card sends [0] where it is the link's first end */
+        for (int way = 0; way < 2; way++) { /* the card sends [0] if it is the link's first end */
             int at = c->view.part.a == process ? way : 1 - way;
             part.latency[at] = fmax(part.latency[at], c->view.part.latency[way]);
             part.pace[at] = fmax(part.pace[at], c->view.part.pace[way]);
@@ -149,9 +149,9 @@ static sl_status merge_card(sl_orchestrator *o, sl_slow_part part, double most) 
             kept = *c;
         }
         c->seen = 0;
-        c->merged = 1; /* it is the card's */
+        c->merged = 1; /* now part of the card */
     }
-    /* the costliest of its links goes on as the card */
+    /* the card takes over the number of its costliest link */
     SL_TRY(sl_cases_number(o, (sl_component_key){SL_PART_CARD, process, -1}, kept.view.id, &id));
     SL_TRY(sl_cases_see(o, (sl_component_key){SL_PART_CARD, process, -1}, &card));
     if (!card)
@@ -169,7 +169,7 @@ static sl_status merge_card(sl_orchestrator *o, sl_slow_part part, double most) 
     return SL_OK;
 }
 
-/* A link that the cards of both its ends would explain tells of neither. */
+/* A link that the cards of both its ends would explain is no evidence for either. */
 static int shares_a_link(const sl_orchestrator *o, int process) {
     double most;
     for (int i = 0; i < o->case_count; i++) {
@@ -193,7 +193,7 @@ static sl_status look_at_process(sl_orchestrator *o, int process, int already) {
     return SL_OK;
 }
 
-/* Those that are cards already come first. */
+/* Known cards come first. */
 sl_status sl_cards_find(sl_orchestrator *o) {
     for (int already = 1; already >= 0; already--)
         for (int i = 0, count = o->case_count; i < count; i++)

@@ -1,5 +1,5 @@
-/* What is slow in this iteration, as cases of processes: a component is named by its processes, so it stays
- * the same when they change places. What was slow and is not measured now stays as it was. */
+/* The slow components of this iteration, as cases of processes: a component is named by its processes, so it
+ * keeps its name when they change places. A slow component that is not measured now keeps its state. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 
@@ -74,8 +74,8 @@ sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found
 
 /* ---- components of this iteration ---- */
 
-/* Tensor ranks of a place are measured as one: who is known to be slow there is named; of several the first
- * goes on. Or who sat with one that was named and sits elsewhere now. */
+/* Tensor ranks of a position are measured as one. Returns the one known to be slow (the first of several), or
+ * one that shared a position with a slow process that has since moved. */
 static int slow_process(sl_orchestrator *o, int rank, int replica) {
     const sl_job *job = &o->config.job;
     int found = -1, left = -1;
@@ -108,13 +108,12 @@ static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
     c->from = c->to = -1;
     c->now = s->now;
     c->healthy = s->healthy;
-    c->view.growth = fmax(1, s->now / s->healthy); /* the level may be well before the last row is */
+    c->view.growth = fmax(1, s->now / s->healthy); /* the level may have recovered before the last row does */
     c->view.part = (sl_slow_part){.kind = SL_PART_DEVICE, .a = a, .b = -1, .slowdown = c->view.growth};
     return SL_OK;
 }
 
-/* What a direction of a link takes more: its latency and its transfer as the window's medians tell them
- * apart. */
+/* The extra delay of a link direction, split into latency and transfer by the window's medians. */
 static sl_status see_direction(sl_orchestrator *o, int replica, int from, int to, double grown,
                                double *latency, double *pace) {
     const sl_problem *healthy = sl_healthy_of(o, replica);
@@ -133,12 +132,12 @@ static sl_status see_direction(sl_orchestrator *o, int replica, int from, int to
     return SL_OK;
 }
 
-/* Both directions are one case: the worse one names it. */
+/* Both directions are one case, named after the worse one. */
 static sl_status see_link(sl_orchestrator *o, const sl_slow *s) {
     sl_case *c;
     int a = sl_cases_process(o, s->from, s->replica), b = sl_cases_process(o, s->to, s->replica);
     int turned = a > b, low = turned ? b : a, high = turned ? a : b;
-    double grown = fmax(0, s->now - s->healthy); /* the level may be well before the last row is */
+    double grown = fmax(0, s->now - s->healthy); /* the level may have recovered before the last row does */
     SL_TRY(sl_cases_see(o, (sl_component_key){SL_PART_LINK, low, high}, &c));
     if (!c || c->reported)
         return SL_OK;
@@ -162,8 +161,7 @@ static sl_status see_link(sl_orchestrator *o, const sl_slow *s) {
 }
 
 /* Replicas exchange their shares at once, there and back: a sum waits twice for the slowest pair's latency
- * and share; a ring as often as it has steps. Of which the growth consists the network tells; without it all
- * of it is bandwidth. */
+ * and share; a ring once per step. The network measurements split the growth; else all is bandwidth. */
 static void split_growth(const sl_orchestrator *o, int stage, double grown, sl_slow_part *part) {
     const sl_job *job = &o->config.job;
     double steps = job->ring ? 2.0 * (job->replicas - 1) : 2;
@@ -197,8 +195,7 @@ static sl_status see_sum_at(sl_orchestrator *o, const sl_slow *s, sl_component_k
     return SL_OK;
 }
 
-/* The cards that hold up a sum. *found of them. What was seen of the sum so far goes on as the first one's.
- */
+/* The cards that hold up a sum, *found of them. The first one takes over the sum's incident. */
 static sl_status see_cards(sl_orchestrator *o, const sl_slow *s, int before, int *found) {
     int id, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
     sl_slow_part part;
@@ -217,7 +214,7 @@ static sl_status see_cards(sl_orchestrator *o, const sl_slow *s, int before, int
     return SL_OK;
 }
 
-/* Several stages of a rank go over the same connection; which pair's it is may be known only later. */
+/* Several stages of a rank share a connection; the slow pair may be identified only later. */
 static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
     sl_slow_part part;
     int id, cards, pair[2] = {-1, -1}, rank = sl_problem_rank(sl_healthy_of(o, 0), s->stage);
@@ -235,7 +232,7 @@ static sl_status see_sum(sl_orchestrator *o, const sl_slow *s) {
                       &(sl_slow_part){.kind = SL_PART_LINK, .a = pair[0], .b = pair[1]});
 }
 
-/* ---- what is not measured ---- */
+/* ---- unmeasured components ---- */
 
 static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, int replica) {
     const sl_measured *m = row->replica[replica];
@@ -251,8 +248,7 @@ static int shows(const sl_orchestrator *o, const sl_case *c, const sl_row *row, 
     return any;
 }
 
-/* Whether enough was measured of a component lately to say that it is well: of a sum by one of the replicas.
- */
+/* Whether enough recent measurements exist to call a component healthy; of a sum, by one of the replicas. */
 static int is_measured(const sl_orchestrator *o, const sl_case *c, const int *rows, int count) {
     int most = 0, least = o->config.hold < 3 ? o->config.hold : 3;
     if (c->cause == SL_CAUSE_DEVICE)
@@ -268,15 +264,14 @@ static int is_measured(const sl_orchestrator *o, const sl_case *c, const int *ro
     return most >= least;
 }
 
-/* Where its processes do not talk any more, nothing can be measured of a link. */
+/* If its processes no longer communicate, a link cannot be measured. */
 int sl_cases_is_unused(const sl_orchestrator *o, const sl_case *c) {
     const sl_slow_part *p = &c->view.part;
     return p->kind == SL_PART_LINK && p->a >= 0 &&
            !sl_job_layout_talk(&o->config.job, &o->layout, sl_healthy_of(o, 0), p->a, p->b);
 }
 
-/* What was the matter with it may be with the links that its processes have now: it lasts until those were
- * measured. */
+/* The fault may persist in the links that its processes have now: the case lasts until those are measured. */
 static int are_links_measured(const sl_orchestrator *o, const sl_case *c) {
     const int ends[2] = {c->view.part.a, c->view.part.b};
     int least = o->config.hold < 3 ? o->config.hold : 3;
@@ -329,7 +324,7 @@ sl_status sl_cases_compare(sl_orchestrator *o) {
         sl_case *c = &o->cases[i];
         if (!c->seen && c->told >= 0 && !c->merged &&
             !(sl_cases_is_unused(o, c) ? are_links_measured(o, c) : is_measured(o, c, rows, count)))
-            c->seen = 1; /* nothing says that it is well */
+            c->seen = 1; /* nothing shows that it is healthy */
     }
     sl_cases_drop_unknown(o);
     return SL_OK;
@@ -357,7 +352,7 @@ void sl_cases_move(sl_orchestrator *o, const sl_job_layout *next) {
         if (part->b >= 0)
             b = sl_job_layout_position(job, next, part->b);
         if (c->replica < 0 || sl_job_replica(job, a) != sl_job_replica(job, b))
-            continue; /* a sum, or two that do not talk any more */
+            continue; /* a sum, or two that no longer communicate */
         c->replica = sl_job_replica(job, a);
         if (part->kind == SL_PART_LINK) {
             c->from = sl_job_rank(job, a);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define ERRORS 4.0 /* standard errors of the difference that a growth must exceed */
+#define ERRORS 4.0 /* a growth must exceed this many standard errors of the difference */
 
 void sl_comparison_free(sl_slowness *c) {
     sl_free(c->slow);
@@ -23,7 +23,7 @@ sl_usual sl_comparing_norm(const sl_usual *norm, const sl_baseline *b, const sl_
                       .slope = -1};
 }
 
-/* Values that are no two measurements of one level. */
+/* Values too far apart to be two measurements of one level. */
 static int differ(double low, double high, double noise) {
     return high - low > noise && high - low > low / 2;
 }
@@ -92,7 +92,7 @@ const sl_problem *sl_comparing_shape(const sl_comparing *c, int replica) {
     return differs && (b->same || b->op) ? shape : NULL;
 }
 
-/* Of a replica that does not differ. */
+/* For a replica that does not differ. */
 static int is_measured(const sl_comparing *c, int replica) {
     int rows = 0;
     for (int i = 0; i < c->count; i++)
@@ -109,7 +109,7 @@ int sl_comparing_both_show(const sl_comparing *c, int suspected, int level, int 
     return suspected ? level || (c->lately && last) : level && last;
 }
 
-/* Replicas of a simulation that are alike are looked at once. */
+/* Identical replicas of a simulation are examined once. */
 static void find_kinds(sl_comparing *c) {
     c->versions = sl_history_distinct(c->s, c->rows, c->count, c->distinct);
     for (int r = 0; r < c->s->replicas; r++) {
@@ -132,7 +132,7 @@ int sl_comparing_latest(const sl_comparing *c) {
     return c->count > c->most ? c->count - c->most : 0;
 }
 
-/* What is known of devices of replicas that do not differ. */
+/* What is known of devices in replicas that do not differ. */
 static sl_status know_well(sl_comparing *c) {
     sl_slowness *out = c->out;
     size_t ranks = (size_t)c->ranks;

@@ -1,4 +1,4 @@
-/* Load that nobody has told of: what all devices take longer, by which nobody is named. */
+/* Unreported load: extra time that all devices share, so none of them is named. */
 #include "adapt/orchestrator/common.h"
 #include "adapt/orchestrator/compare_inside.h"
 #include "base/median.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_LESS 0.95 /* of healthy: what all take less is noise */
-#define NO_LOAD 1.2  /* times what known work explains: time need not follow work in proportion */
+#define NO_LESS 0.95 /* of healthy: a smaller common decrease is noise */
+#define NO_LOAD 1.2  /* times the known work: time need not follow work in proportion */
 
 static double known_of(const sl_comparing *c, int at) {
     return c->s->suspected[at] > 1 ? (double)c->s->suspected[at] : 1;
@@ -19,7 +19,7 @@ static double middle_of(double *values, int count) {
     return values[(count - 1) / 2];
 }
 
-/* Load spares nobody: where one device takes what it takes when healthy, there is none. */
+/* Load affects every device: if one runs at its healthy speed, there is none. */
 static int is_spared(const sl_comparing *c, const double *value, int devices, int first) {
     for (int i = 0; i < devices && c->s->settled && c->ranks > 2; i++)
         if (value[i] > NO_LESS && value[i] < 1 / NO_LESS && known_of(c, first + i) <= 1)
@@ -27,8 +27,7 @@ static int is_spared(const sl_comparing *c, const double *value, int devices, in
     return 0;
 }
 
-/* Load that was taken for healthy has ended: of two devices at least nothing is known, and all of these take
- * less. */
+/* Load taken for healthy has ended: at least two devices are not known to be slow; all of these take less. */
 static int can_be_less(const sl_comparing *c, const double *value, int devices, int first) {
     int well = 0;
     for (int i = 0; i < devices; i++) {
@@ -40,11 +39,10 @@ static int can_be_less(const sl_comparing *c, const double *value, int devices, 
     return c->s->settled && well > 1;
 }
 
-/* What devices have in common in a row, beyond what is known of each: load that nobody has told of. Within a
- * replica, which all microbatches of it pass through, what half of them show; of replicas of one rank what
- * all show. A row may be from before a device became slow or after: what is known of it counts where that is
- * nearer to the others. 1: nothing; 0: too few were measured. Values of one row, by device: 0 where it was
- * not. */
+/* The common slowdown of all devices in a row, beyond what is known of each: unreported load. Within a
+ * replica, all of whose devices process every microbatch, half of them must show it; for replicas of one
+ * rank, all. A row may precede or follow a device's slowdown: it is divided out if that brings the value
+ * nearer to the others. 1: none; 0: too few were measured. value[devices] of one row; 0: not measured. */
 static double common_of(const sl_comparing *c, const double *value, int devices, int first, double *room) {
     int count = 0, well = 0;
     for (int i = 0; i < devices; i++) {
@@ -72,7 +70,7 @@ static double common_of(const sl_comparing *c, const double *value, int devices,
                                                    : fmax(1, common);
 }
 
-/* How many times its usual work all ops of a replica had in a row; 0: not known of each. */
+/* The work of all ops of a replica in a row, over their usual work; 0: not known of each. */
 static double work_of(const sl_comparing *c, int replica, int row) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
     const sl_measured *m = sl_history_row(c->s, row)->replica[replica];
@@ -97,8 +95,8 @@ static int tells_work(const sl_comparing *c, int replica, int row) {
     return tells;
 }
 
-/* Time need not follow work along a line (attention): whether the latest rows take longer than known work
- * explains by more than healthy rows do. */
+/* Time need not follow work along a line (attention): whether the latest rows exceed their known work by more
+ * than healthy rows do. */
 static int is_beyond_line(const sl_comparing *c, int kind) {
     sl_sums before = {0}, since = {0};
     int replica = c->first[kind], lately = c->rows[sl_comparing_latest(c)];
@@ -110,8 +108,8 @@ static int is_beyond_line(const sl_comparing *c, int kind) {
     return !(before.count > 0) || sl_sums_errors(&before, &since) > SL_LOADS_ERRORS;
 }
 
-/* Where work is known, what all devices take longer is load only as far as work has grown; beyond, they are
- * slow. Where what ops take was said, and no work, it is none. */
+/* If work is known, a common slowdown is load only as far as work has grown; the rest is slow devices. If op
+ * times were given but no work, there is no load. */
 static void limit_common(const sl_comparing *c) {
     for (int k = 0; k < c->kinds; k++)
         for (int i = 0, known = 0, beyond = 0; i < c->count; i++) {
@@ -148,7 +146,7 @@ static double last_common(const sl_history *s, int before, int replica) {
     return common;
 }
 
-/* How many times as long each took on its own in the rows before: the less of two, for one may be a spike. */
+/* Each one's own slowdown in the two previous rows: the smaller one, since the other may be a spike. */
 static void own_times(const sl_comparing *c, const double *value, int kind, const int *before, double *own) {
     for (int d = 0; d < 2; d++) {
         own[d] = INFINITY;
@@ -158,7 +156,7 @@ static void own_times(const sl_comparing *c, const double *value, int kind, cons
     }
 }
 
-/* Pipelines of two ranks: each row after those before in which both were measured. */
+/* Pipelines of two ranks: each row is compared with earlier ones in which both were measured. */
 static void find_common_of_pair(const sl_comparing *c, const double *value, int kind, double *room) {
     int replica = c->first[kind], before[2] = {-1, -1};
     for (int i = 0; i < c->count; i++) {
@@ -172,12 +170,12 @@ static void find_common_of_pair(const sl_comparing *c, const double *value, int 
         }
         own_times(c, value, kind, before, own);
         int told =
-            work_of(c, replica, c->rows[i]) > 0; /* then load is no reason to follow it from row to row */
+            work_of(c, replica, c->rows[i]) > 0; /* then load is no reason to track it from row to row */
         if (*common <= 0 && told)
             *common = fmax(1, common_of(c, now, 2, 2 * replica, room));
         else if (*common <= 0 && before[0] >= 0)
             *common = sl_common_of_pair(last, (double[]){own[0] * last, own[1] * last}, now);
-        else if (*common <= 0) /* of what came before other devices are known, or the same in other places */
+        else if (*common <= 0) /* the earlier value is of other devices, or of other positions */
             *common = fmax(last > 0 ? sl_common_of_pair(last, now, now) : 1,
                            common_of(c, now, 2, 2 * replica, room));
         *common = c->s->settled ? *common : fmax(1, *common);
@@ -187,8 +185,8 @@ static void find_common_of_pair(const sl_comparing *c, const double *value, int 
     }
 }
 
-/* Devices of which no row shows two: they are measured in turn, and each is as it was last, or one alone is,
- * and load is what the known work of iterations says. `row`, `one`: strides of value; common [count]. */
+/* For rows with one device each: the devices are measured in turn and each keeps its last value. If only one
+ * is, load comes from the known work of iterations. `row`, `one`: strides of value; common [count]. */
 static void find_common_in_turn(const sl_comparing *c, const double *value, int row, int one, int devices,
                                 int replica, double *common, double *last, double *room) {
     int measured = 0;
@@ -209,14 +207,14 @@ static void find_common_in_turn(const sl_comparing *c, const double *value, int 
                 last[d] = value[i * row + d * one];
         if (measured > 1)
             common[i] = common_of(c, last, devices, replica * c->ranks, room);
-        else if (c->ranks > 1 && r->common[replica] != 0) /* as it was when others were measured, too */
+        else if (c->ranks > 1 && r->common[replica] != 0) /* as when others were measured, too */
             common[i] = fabs(r->common[replica]);
         else
             common[i] = work_of(c, replica, c->rows[i]) > 0 || !(usual > 0) ? 1 : fmax(1, r->work / usual);
     }
 }
 
-/* Where no row shows two devices. */
+/* If no row shows two devices. */
 static void find_other_common(const sl_comparing *c, const double *value, double *room) {
     double *last = room + 2 * c->s->replicas + c->ranks;
     for (int k = 0; k < c->kinds && c->ranks > 1; k++)

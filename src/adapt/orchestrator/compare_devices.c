@@ -1,11 +1,11 @@
-/* Devices by their ops, all kinds of a rank together, and stages by the work of theirs. */
+/* Devices by all kinds of their ops, and stages by the work of their devices. */
 #include "adapt/orchestrator/compare_inside.h"
 
 #include <math.h>
 #include <string.h>
 
-/* All ops of each rank in a row in terms of healthy ones, and as they were; 0: none was measured. All three
- * [ranks]; `healthy` is scratch. */
+/* All ops of each rank in a row, relative to healthy ones and raw; 0: not measured. All three [ranks];
+ * `healthy` is scratch. */
 static void read_row(const sl_comparing *c, int replica, int row, double *value, double *raw,
                      double *healthy) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
@@ -28,7 +28,7 @@ static void read_row(const sl_comparing *c, int replica, int row, double *value,
     }
 }
 
-/* All ops of a rank in an iteration when nothing is slow, ns. */
+/* ns of all ops of a rank in an iteration if nothing is slow. */
 static double all_ops(const sl_problem *p, int rank) {
     double sum = 0;
     for (int stage = 0; stage < p->stages; stage++)
@@ -37,8 +37,8 @@ static double all_ops(const sl_problem *p, int rank) {
     return sum * p->microbatches / (p->placement == SL_BIDIRECTIONAL ? 2 : 1);
 }
 
-/* What is usual of its ops, and how many there are in an iteration: by the last row in which each was seen.
- * What nobody has measured of a slow device is as slow. */
+/* The usual time of its ops, and their number per iteration, from the last row in which each was seen.
+ * Unmeasured ops of a slow device are assumed to be equally slow. */
 static void describe_device(const sl_comparing *c, int replica, int rank, int values, double *sum, int *kinds,
                             sl_compared_device *d) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
@@ -144,12 +144,12 @@ sl_status sl_comparing_devices(sl_comparing *c, sl_compared_device *devices, dou
 
 /* ---- stages ---- */
 
-/* By how much known work says that its ops take longer than usual; 1: as usual, or nobody knows. */
+/* The extra time of its ops that known work explains, as a factor; 1: none, or unknown. */
 static double load_of_device(const sl_compared_device *d) {
     return d->known && d->now > 0 ? d->raw / d->now : 1;
 }
 
-/* Whether a rank's work against another's of the same rows is more than it varies. */
+/* Whether a rank's work has grown relative to another's in the same rows, by more than it varies. */
 static int is_sure_of_load(const sl_comparing *c, const double *value, const double *raw, int rank,
                            int other) {
     sl_sums more = {0};

@@ -3,19 +3,19 @@
 
 #include <math.h>
 
-#define OP_SHARE 0.1        /* of a typical op: the least delay of a link that counts */
-#define MIN (0.2 * SL_MS)   /* what threads that wake late add to a message */
+#define OP_SHARE 0.1        /* of a typical op: the smallest delay that counts for a link */
+#define MIN (0.2 * SL_MS)   /* added to a message by threads that wake late */
 
-/* Of one entry: over the rows at hand, and when healthy. */
+/* Of one entry: over the given rows, and when healthy. */
 typedef struct link_pair {
     int known;
-    double now, healthy, usual, variance; /* of usual work; variance of the difference */
+    double now, healthy, usual, variance; /* for usual work; variance of the difference */
     double count;                         /* of the last row in which it was measured */
-    double last;                          /* of the last row of all; 0: it was not measured there */
+    double last;                          /* of the last row of all; 0: not measured there */
 } link_pair;
 
-/* A message's time in a row, of usual work: where nobody knows its own, longer microbatches have longer
- * messages. */
+/* A message's time in a row, for usual work; if its work is unknown, load is assumed to stretch it like
+ * ops. */
 static double message_time(const sl_comparing *c, const sl_usual *n, const sl_level *message, int replica,
                            int i) {
     double common = c->common[c->kind[replica] * c->count + i];
@@ -52,7 +52,7 @@ static link_pair compare_link(const sl_comparing *c, int replica, int at) {
     return finish(c, &n, &l, last);
 }
 
-/* There and back in the same row: clocks that differ do not change it. */
+/* There and back in the same row: a clock difference cancels out. */
 static link_pair compare_round(const sl_comparing *c, int replica, int there, int back) {
     const sl_baseline *b = sl_history_baseline(c->s, replica);
     const int ways[2] = {there, back};
@@ -70,7 +70,7 @@ static link_pair compare_round(const sl_comparing *c, int replica, int there, in
         const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
         double sum = 0;
         if (!m || !(m->link[there].time > 0) || !(m->link[back].time > 0))
-            continue; /* nor is it known of a message that seems to arrive before it was sent */
+            continue; /* a message that seems to arrive before it was sent proves nothing */
         for (int way = 0; way < 2; way++)
             sum += message_time(c, &n[way], &m->link[ways[way]], replica, i);
         more = sl_latest_take(&l, i == c->count - 1, sum, 0);
@@ -101,7 +101,7 @@ static int is_suspected(const sl_history *s, int replica, int from, int to) {
     return 0;
 }
 
-/* The least delay that counts, whatever clocks say. */
+/* The smallest delay that counts, whatever the clocks show. */
 static double least_noticed(const sl_comparing *c) {
     return fmax(OP_SHARE * c->out->op, MIN);
 }
@@ -110,7 +110,7 @@ static double least_delay(const sl_comparing *c) {
     return fmax(least_noticed(c), 2 * c->clock_error);
 }
 
-/* By its time now and what it has grown by at least. */
+/* By its current time and the least growth that counts. */
 static int is_later(double now, double healthy, double least, double share) {
     double growth = now - healthy;
     return growth > least && growth > share * (SL_SLOW_MIN - 1) * healthy;
@@ -123,8 +123,7 @@ static int shows_delay(const sl_comparing *c, const link_pair *l, int suspected,
            (suspected || (l->now > l->usual && sl_beyond_noise(l->now - l->healthy, l->variance)));
 }
 
-/* A direction is slow by itself; or clocks may differ by more than it grew, and there and back together are.
- */
+/* A direction is slow by itself; if clocks may differ by more than it grew, there and back together. */
 static int is_link_slow(const sl_comparing *c, int replica, int ranks, int at, const link_pair *l) {
     int from = at / ranks, to = at % ranks, suspected = is_suspected(c->s, replica, from, to);
     double share = suspected ? SL_STILL_SLOW : 1, growth = l->now - l->healthy;
@@ -176,7 +175,7 @@ static sl_status find_links_of(sl_comparing *c, int replica) {
     return SL_OK;
 }
 
-/* Of replicas that are alike, and none of whose links is slow, one is looked at. */
+/* Of identical replicas without slow links, one is examined. */
 sl_status sl_comparing_links(sl_comparing *c) {
     sl_slowness *out = c->out;
     int known = 0, slow = 0;
@@ -196,7 +195,7 @@ sl_status sl_comparing_links(sl_comparing *c) {
     return SL_OK;
 }
 
-/* All replicas of a sum wait for the same; the one that shows most of it tells. */
+/* All replicas of a sum wait for the same pair; the one that shows the most growth counts. */
 sl_status sl_comparing_sums(sl_comparing *c, int stages) {
     for (int stage = 0; stage < stages; stage++) {
         link_pair worst = {0};

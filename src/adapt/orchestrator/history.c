@@ -41,7 +41,7 @@ void sl_history_close(sl_history *s) {
     *s = (sl_history){0};
 }
 
-/* What a replica's ops had to do, all together; 0: not known of each. */
+/* The total work of a replica's ops; 0: not known of each. */
 static double work_of(const sl_measured *m) {
     double sum = 0;
     for (int at = 0; m && at < SL_OP_KINDS * m->problem.stages; at++) {
@@ -52,7 +52,7 @@ static double work_of(const sl_measured *m) {
     return sum;
 }
 
-/* Where nobody says what an iteration's work was, the replica's with most. */
+/* If an iteration's work was not given, that of the replica with the most. */
 static double most_work(const sl_orchestrator_iteration *it, int replicas) {
     double most = 0;
     for (int r = 0; it->replica && r < replicas; r++)

@@ -1,4 +1,4 @@
-/* What is healthy: learnt from rows in which nothing was slow, anew where load has changed, and lower where
+/* Learns what is healthy: from rows in which nothing was slow, again after load has changed, and lower if
  * something was slow from the beginning. */
 #include "adapt/orchestrator/history_inside.h"
 #include "base/median.h"
@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-#define USUAL 0.85 /* share of the healthy rows that stay below what is usual */
-#define DRIFT 1.05 /* healthy ops are at most so many times what they took at first */
-#define FALLEN 0.8 /* of what was taken for healthy: then something was slow when it was learnt */
+#define USUAL 0.85 /* share of the healthy rows below the usual time */
+#define DRIFT 1.05 /* healthy ops take at most this many times their first time */
+#define FALLEN 0.8 /* of what was taken for healthy: then something was slow when it was learned */
 #define FALLEN_MIN (0.3 * SL_MS)
-#define FAR_OFF 0.1    /* of the median, beside what rows vary by */
+#define FAR_OFF 0.1    /* of the median, in addition to the spread of rows */
 #define ALIKE 4.0      /* standard errors by which the work of two replicas may differ */
-#define TOLD_WORK 1e-4 /* least relative variance of work that says how time follows it */
+#define TOLD_WORK 1e-4 /* least relative variance of work that shows how time follows it */
 
 /* ---- norms ---- */
 
@@ -39,7 +39,7 @@ static double line_slope(const fitted_line *l) {
     return sl_history_clamp(l->slope / l->span, 0, l->time / l->work);
 }
 
-/* From values[count] in terms of usual work. */
+/* From values[count] for usual work. */
 static void settle(sl_usual *n, double *values, int count, const sl_usual *before) {
     n->rows = count;
     n->time = sl_history_median(values, count);
@@ -67,8 +67,8 @@ static double leverage(const sl_level *v, double work) {
     return v->span + v->worked * (v->work - work) * (v->work - work);
 }
 
-/* No row says more of how time follows work than three usual ones: a very long microbatch takes longer than
- * a line tells. INFINITY: work hardly varies in most rows. */
+/* No row weighs more in the fit of time to work than three usual ones: a very long microbatch takes longer
+ * than a line predicts. INFINITY: work hardly varies in most rows. */
 static double most_leverage(sl_history *s, const int *rows, int count, int replica, int at,
                             sl_history_level level, double *work) {
     int found = 0;
@@ -87,8 +87,8 @@ static double most_leverage(sl_history *s, const int *rows, int count, int repli
     return usual > TOLD_WORK * *work * *work ? 3 * usual : INFINITY;
 }
 
-/* The line through rows, without those that `value`, in terms of usual work, shows far from the median: what
- * a fault or an interruption took is no measure of work. NULL: through all. */
+/* The line through rows, except those whose `value`, for usual work, is far from the median: time lost to a
+ * fault or an interruption does not measure work. NULL: through all. */
 static fitted_line fit(sl_history *s, const int *rows, int count, int replica, int at, sl_history_level level,
                        const double *value) {
     fitted_line l = {0};
@@ -118,8 +118,8 @@ static fitted_line fit(sl_history *s, const int *rows, int count, int replica, i
     return l;
 }
 
-/* The work that all times are in terms of: as at first, and the same for all replicas unless theirs differs
- * by more than chance explains. */
+/* The work that all times refer to: the first one, and the same for all replicas unless theirs differs by
+ * more than chance explains. */
 static double reference_work(const fitted_line *l, const sl_usual *before, const sl_usual *like) {
     if (before->first_work > 0)
         return before->first_work;
@@ -128,7 +128,7 @@ static double reference_work(const fitted_line *l, const sl_usual *before, const
                                                                                     : l->work;
 }
 
-/* `like`: the same of another replica; NULL. */
+/* `like`: the same of another replica; may be NULL. */
 static void learn_norm(sl_history *s, const int *rows, int count, int replica, int at, sl_history_level level,
                        const sl_usual *like, sl_usual *n) {
     int found = 0, worked = 0;
@@ -143,7 +143,7 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         work[found++] = v->work;
         worked += v->work > 0;
     }
-    if (found < SL_ROWS_HEALTHY_MIN && found < before.rows) /* rows grow old while something is slow */
+    if (found < SL_ROWS_HEALTHY_MIN && found < before.rows) /* healthy rows expire while something is slow */
         return;
     *n = (sl_usual){.slope = -1, .first = before.first, .first_work = before.first_work};
     if (!found)
@@ -196,7 +196,7 @@ static sl_status make_room(const sl_measured *shape, sl_baseline *b) {
     return status;
 }
 
-/* What it took at first, in terms of the work that is usual now. */
+/* Its first time, for the work that is usual now. */
 static double first_time(const sl_usual *n) {
     if (!(n->work > 0) || !(n->first_work > 0))
         return n->first;
@@ -204,7 +204,7 @@ static double first_time(const sl_usual *n) {
     return n->slope >= 0 ? n->first + n->slope * more : n->first * fmax(1, n->work / n->first_work);
 }
 
-/* What slowly becomes slow is slow. */
+/* Gradual slowing is slowness too. */
 static void limit_drift(sl_baseline *b, int replica_rows) {
     for (int kind = 0; kind < SL_OP_KINDS && replica_rows; kind++)
         for (int stage = 0; stage < b->problem.stages; stage++) {
@@ -259,9 +259,9 @@ sl_status sl_history_learn(sl_history *s) {
     if (count < s->hold || count == 0)
         return SL_OK;
     s->settled |= count > 2 * s->hold;
-    for (int r = 0; r < s->replicas && !s->settled; r++) /* it is in terms of what few rows have shown */
+    for (int r = 0; r < s->replicas && !s->settled; r++) /* it is relative to too few rows */
         forget_common(s, r);
-    int cold = rows[0] == 0 && count > s->hold; /* the first iteration of all is no measure */
+    int cold = rows[0] == 0 && count > s->hold; /* the very first iteration is not representative */
     learn_norm(s, rows + cold, count - cold, 0, 0, time_at, NULL, &s->iteration);
     int distinct[SL_ROWS], versions = sl_history_distinct(s, rows + cold, count - cold, distinct);
     for (int r = 0; r < s->replicas; r++)
@@ -286,7 +286,7 @@ sl_status sl_history_assume(sl_history *s, const sl_problem *const *healthy) {
 
 /* ---- other load ---- */
 
-/* Of so many rows, where it is known of three at least; 0: it is not. */
+/* Over the given rows, if known in at least three; 0: it is not. */
 static double common_of(sl_history *s, const int *rows, int count, int replica, double *most) {
     int found = 0;
     *most = 0;
@@ -299,7 +299,7 @@ static double common_of(sl_history *s, const int *rows, int count, int replica, 
     return found < SL_ROWS_HEALTHY_MIN || !s->settled ? 0 : sl_median_of_numbers(s->room, found);
 }
 
-/* What is healthy has become so many times as long: what all have in common is in terms of it. */
+/* The healthy time has grown by this factor: common slowdowns are relative to it. */
 static void divide_common(sl_history *s, int replica, double share) {
     for (int i = 0; i < SL_ROWS && share > 0; i++)
         s->row[i].common[replica] /= share;
@@ -309,7 +309,7 @@ static sl_usual slope_alone(const sl_usual *n) {
     return (sl_usual){.slope = n->rows ? n->slope : -1};
 }
 
-/* How time follows work stays known. */
+/* Keeps only how time follows work. */
 static void forget_replica(sl_baseline *b) {
     if (!b->op)
         sl_baseline_clear(b);
@@ -326,7 +326,7 @@ sl_status sl_history_renew(sl_history *s, int keep) {
     double most;
     for (int i = 0; i < count; i++)
         sl_history_row(s, rows[i])->slow = 0;
-    SL_TRY(sl_history_learn(s)); /* from what was and what is now it is known how time follows work */
+    SL_TRY(sl_history_learn(s)); /* old and new rows together show how time follows work */
     s->learnt = 0;
     s->renewed = 1;
     s->loads.since = s->rows - keep;
@@ -341,9 +341,9 @@ sl_status sl_history_renew(sl_history *s, int keep) {
     return sl_history_learn(s);
 }
 
-/* ---- what was slow from the beginning ---- */
+/* ---- slow from the beginning ---- */
 
-/* What lately is, where that is well below what was taken for healthy; 0: it is not. */
+/* The recent time, if it is well below what was taken for healthy; 0: it is not. */
 static double fallen_to(sl_history *s, const int *rows, int count, int replica, int at,
                         sl_history_level level, double least, const sl_usual *n) {
     sl_level room;
@@ -370,7 +370,7 @@ static double lower(sl_usual *n, double time) {
     return share;
 }
 
-/* What all take less was load. */
+/* A decrease that all share was the end of load. */
 static int lower_common(sl_history *s, const int *rows, int count, int replica) {
     sl_baseline *b = &s->healthy[replica];
     double most, share = common_of(s, rows, count, replica, &most);

@@ -1,19 +1,18 @@
-/* Medians over rows, in terms of usual work: of a replica's problem, and of iterations. */
+/* Medians over rows, for usual work: of a replica's problem, and of iterations. */
 #include "adapt/orchestrator/history_inside.h"
 #include "base/median.h"
 #include "base/memory.h"
 
 #define MEDIAN_VARIANCE 1.57 /* of a median, over that of a mean */
 
-/* Where nobody knows how time follows work, anything between not at all and in proportion is as it should be.
- */
+/* If it is unknown how time follows work, anything from not at all to in proportion is normal. */
 double sl_norm_time(const sl_usual *n, double time, double work) {
     if (!(n->work > 0) || !(work > 0) || !(n->time > 0))
         return time;
     double expected = n->slope >= 0 ? n->time + n->slope * (work - n->work)
                                     : sl_history_clamp(time, n->time, n->time * work / n->work);
     expected = fmax(expected,
-                    n->time * sl_history_clamp(work / n->work, 0.01, 1)); /* never less than in proportion */
+                    n->time * sl_history_clamp(work / n->work, 0.01, 1)); /* at least the proportional time */
     return time * n->time / expected;
 }
 
@@ -66,7 +65,7 @@ void sl_history_medians(sl_history *s, const int *rows, int count, int replica, 
 #undef MEDIAN_OF
 }
 
-/* The median over the rows in terms of usual work; 0: that is not known. */
+/* The median over the rows for usual work; 0: unknown. */
 static double usual_time(sl_history *s, const int *rows, int count, int replica, int at,
                          sl_history_level level, const sl_usual *n) {
     sl_level room;
@@ -79,8 +78,8 @@ static double usual_time(sl_history *s, const int *rows, int count, int replica,
     return sl_history_median(s->room, found);
 }
 
-/* Where the work of ops is known, medians become what usual work takes. B follows I and W where it was not
- * measured itself, and they follow it. */
+/* If the work of ops is known, medians are converted to usual work. B follows I and W if it was not measured
+ * itself, and they follow it. */
 static void ops_in_usual_work(sl_history *s, const int *rows, int count, int replica, const sl_usual *op,
                               sl_problem *p) {
     for (int stage = 0; stage < p->stages; stage++) {

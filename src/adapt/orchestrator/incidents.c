@@ -1,5 +1,4 @@
-/* Slow components of all replicas as incidents: named, told to the ladder and to people, from onset to
- * relief. */
+/* Slow components of all replicas as incidents, from onset to relief: named, reported to ladder and user. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/text.h"
 
@@ -8,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEWS 0.2         /* a loss that is off by more is told to the ladder */
-enum { ONSET = 4 };      /* rows that something slow may have taken to be seen */
-#define WORTH_A_LOOK 0.1 /* share of a healthy iteration by which a sum must have grown */
+#define NEWS 0.2         /* a loss that is off by more is reported to the ladder */
+enum { ONSET = 4 };      /* rows in which a component may already be slow before it is seen */
+#define WORTH_A_LOOK 0.1 /* a sum must have grown by this share of a healthy iteration */
 
 /* ---- words ---- */
 
@@ -70,7 +69,7 @@ static void describe(const sl_orchestrator *o, sl_case *c) {
 
 /* ---- seeing ---- */
 
-/* The rows before the first sight of something slow may be slow already: they are no measure of health. */
+/* The rows before a slow component is first seen may be slow already: they do not count as healthy. */
 static sl_status leave_out_onset(sl_orchestrator *o) {
     int oldest = sl_history_oldest(&o->series), marked = 0;
     for (int i = o->series.rows - ONSET; i < o->series.rows; i++)
@@ -127,15 +126,15 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
 
 /* ---- telling ---- */
 
-/* It costs time: as measured, against what iterations took at first; or, where what runs now is better than
- * what ran then, by the model. */
+/* It must cost time: measured against the first iterations; or, if the current setup is better than theirs,
+ * by the model. */
 static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
     sl_incident incident = {.id = c->view.id, .cause = c->cause, .loss = c->view.loss};
     double alone = c->excess / sl_losses_believed(o);
     if (!(c->reported || alone >= SL_LOSS_MIN) || !(c->view.loss >= SL_LOSS_MIN || alone >= SL_ITERATION_MIN))
         return SL_OK;
     sl_text_fit(incident.seen, sizeof incident.seen, c->view.seen);
-    c->told = c->view.loss; /* the strategies that are asked see it */
+    c->told = c->view.loss; /* visible to the strategies that are asked */
     sl_status status = sl_ladder_begins(o->ladder, o->now, &incident);
     if (status != SL_OK) {
         c->told = -1;
@@ -146,10 +145,10 @@ static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
     return SL_OK;
 }
 
-/* A loss that varies a little is no news; what an application brought is told once, whatever it is. */
+/* A slightly different loss is not reported; the loss after an application is reported once in any case. */
 static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
     double off = fabs(c->view.loss - c->told);
-    if (sl_history_time(&o->series) <= 0) /* not wholly measured after the change */
+    if (sl_history_time(&o->series) <= 0) /* not fully measured since the change */
         return SL_OK;
     if (!o->fresh && (off < SL_LOSS_MIN || off < NEWS * fmax(c->told, c->view.loss)))
         return SL_OK;
@@ -157,9 +156,8 @@ static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
     return sl_ladder_changes(o->ladder, o->now, c->view.id, c->view.loss);
 }
 
-/* What must have lasted is asked for when it has, and again from time to time while it is slow. */
-/* A simulation gives the same again: the same questions would have the same answers, but for plans whose
- * `dwell` is over. */
+/* Strategies for lasting incidents are asked once one has lasted, and again periodically while it is slow. */
+/* A simulation repeats itself: the same questions get the same answers, but for plans past their `dwell`. */
 static int asks_the_same(const sl_orchestrator *o) {
     const sl_history *s = &o->series;
     int rows = o->config.hold + 1;
@@ -192,7 +190,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
             continue;
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
         c->told = -1;
-        if (!c->merged && !c->apart && !sl_cases_is_unused(o, c)) /* else nothing says that it is well */
+        if (!c->merged && !c->apart && !sl_cases_is_unused(o, c)) /* otherwise its state is unknown */
             sl_events_relief(o, c);
     }
     sl_cases_drop_unknown(o);
@@ -211,7 +209,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
 sl_status sl_incidents_keep(sl_orchestrator *o) {
     for (int i = 0; i < o->case_count; i++) {
         sl_time running, best;
-        if (o->cases[i].keeps && o->config.frozen) /* nobody else has asked */
+        if (o->cases[i].keeps && o->config.frozen) /* no other caller has asked */
             SL_TRY(sl_plans_ask(o, &running, &best));
         if (o->cases[i].keeps)
             sl_events_keep(o, &o->cases[i]);
@@ -241,7 +239,7 @@ int sl_incidents_wants_network(sl_orchestrator *o) {
 
 /* ---- from outside ---- */
 
-/* Times as long; or, where only that is told of a link or card, ns more. */
+/* The slowdown factor; or extra ns, if only that was reported of a link or card. */
 static double growth_of(const sl_slow_part *part) {
     double later = fmax(part->latency[0], part->latency[1]);
     return part->kind == SL_PART_DEVICE || !(later > 0) ? part->slowdown : later;

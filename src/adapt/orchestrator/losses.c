@@ -1,15 +1,15 @@
-/* What iterations lose, divided among what is slow by what each would cost alone, and no more than what is
- * slow explains, for an iteration may be long for reasons that nothing can be done about; and the model that
- * is asked for it. */
+/* Divides an iteration's loss among the slow components in proportion to what each would cost alone. The
+ * total is at most what slow components explain, since an iteration may be long for other reasons. Also the
+ * model that is asked for this. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 
 #include <math.h>
 
-#define ERRORS 3.0      /* standard errors by which an iteration may be longer than measured */
-#define MAX_BLAMED 2.0  /* times what a component costs alone */
+#define ERRORS 3.0      /* standard errors by which an iteration may exceed its measured time */
+#define MAX_BLAMED 2.0  /* times a component's cost alone */
 
-/* ---- what the model sees ---- */
+/* ---- input of the model ---- */
 
 static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
     for (size_t i = 0; i < o->memories; i++)
@@ -27,8 +27,8 @@ static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
     return SL_OK;
 }
 
-/* A connection that nobody uses any more is over, but it is remembered for a while, so that the next layout
- * does not use it again. */
+/* A connection that is no longer used ends its incident, but it is remembered for a while so that the next
+ * layout avoids it. */
 static sl_status remember_unused(sl_orchestrator *o) {
     const sl_problem *p = sl_healthy_of(o, 0);
     for (int i = 0; i < o->case_count; i++) {
@@ -68,7 +68,7 @@ static sl_status show_model(sl_orchestrator *o) {
 
 /* ---- losses ---- */
 
-/* Sums of all stages of a rank go over the same connection. */
+/* Sums of all stages of a rank share a connection. */
 static void spoil_sums(const sl_orchestrator *o, const sl_case *c, sl_problem *p) {
     int found = 0;
     for (size_t i = 0; i < o->lately.count && !c->reported; i++) {
@@ -78,11 +78,11 @@ static void spoil_sums(const sl_orchestrator *o, const sl_case *c, sl_problem *p
         p->reduce[s->stage] += (sl_time)(s->now - s->healthy);
         found = 1;
     }
-    if (!found && c->cause == SL_CAUSE_REPLICA_LINK) /* as it was measured last */
+    if (!found && c->cause == SL_CAUSE_REPLICA_LINK) /* as last measured */
         p->reduce[c->view.stage] += (sl_time)c->view.growth;
 }
 
-/* The replica's healthy problem with that component alone as it is. */
+/* The replica's healthy problem with only that component slow. */
 static void spoil(const sl_orchestrator *o, const sl_case *c, sl_problem *p) {
     const sl_slow_part *part = &c->view.part;
     double bytes = o->config.job.message;
@@ -129,7 +129,7 @@ double sl_losses_believed(sl_orchestrator *o) {
     return o->believed > 0 ? o->believed : sl_history_time(&o->series);
 }
 
-/* What nothing slow explains is not blamed on what is a little slow. */
+/* A loss that slow components cannot explain is not blamed on a slightly slow one. */
 static sl_status believe(sl_orchestrator *o) {
     sl_time running;
     SL_TRY(sl_plans_running(o, &running));
@@ -140,8 +140,8 @@ static sl_status believe(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* None is blamed for more than twice what it costs alone, for an iteration may also be long because of what
- * was done about trouble that is over. */
+/* No component is blamed for more than twice its cost alone, since an iteration may also be long because of
+ * mitigations that are no longer needed. */
 sl_status sl_losses_divide(sl_orchestrator *o) {
     SL_TRY(remember_unused(o));
     SL_TRY(show_model(o));
@@ -163,10 +163,9 @@ sl_status sl_losses_divide(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* ---- what is healthy ---- */
+/* ---- healthy times ---- */
 
-/* What an iteration takes when nothing is slow: as soon as what is healthy is known, in the layout and with
- * the plans of the beginning. */
+/* The iteration time if nothing is slow, with the initial layout and plans: once healthy times are known. */
 static sl_status learn_healthy(sl_orchestrator *o) {
     double now = sl_history_time(&o->series);
     sl_time running;
@@ -180,8 +179,8 @@ static sl_status learn_healthy(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* What was slow from the beginning is not any more, or load is how it is now: an iteration takes another time
- * when nothing is slow. */
+/* A component that was slow from the beginning has recovered, or the load change is permanent: the healthy
+ * iteration time changes. */
 static sl_status follow_healthy(sl_orchestrator *o) {
     sl_time healthy;
     int lower = sl_history_lower(&o->series), renewed = o->series.renewed && o->series.learnt;
@@ -201,7 +200,7 @@ static sl_status follow_healthy(sl_orchestrator *o) {
     return sl_losses_renew(o);
 }
 
-/* The first iterations may have been slow ones: as long as healthy is not settled, less is learnt again. */
+/* The first iterations may have been slow: until healthy times are settled, a lower time is learned again. */
 static int may_be_less(const sl_orchestrator *o) {
     return o->case_count == 0 && !o->series.settled && o->series.quiet == 0;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WITHOUT_LONGEST 4 /* values from which on the longest is left out: one interruption tells nothing */
+#define WITHOUT_LONGEST 4 /* from this many values on the longest, perhaps an interruption, is left out */
 
 static sl_status make(const sl_problem *problem, sl_measured **measured) {
     sl_measured *m;
@@ -74,7 +74,7 @@ static void add_work(const level_sample *s, int count, sl_level *level) {
     level->work = work;
 }
 
-/* Sorted samples of ops: parts of one op count together. */
+/* From sorted samples of ops: the parts of one op count together. */
 static sl_level op_level(const level_sample *s, int count) {
     sl_level level = {0};
     double sum = 0;
@@ -95,7 +95,7 @@ static double middle_of(const level_sample *s, int count) {
     return count % 2 ? s[count / 2].time : (s[count / 2 - 1].time + s[count / 2].time) / 2;
 }
 
-/* Of mean work, by the median around the line. */
+/* At mean work, from the median around the line. */
 static sl_level link_level(level_sample *s, int count) {
     sl_level level = {.count = count, .time = middle_of(s, count)};
     add_work(s, count, &level);
@@ -118,7 +118,7 @@ static void fill(level_sample *s, int count, sl_level *level, int links) {
     }
 }
 
-/* What an op of a pair takes as long as it would alone: its share of the pair, less what pairs save. */
+/* The time an op of a pair would take alone: its span times its planned time over the pair's. */
 static double alone(const sl_problem *expected, const sl_timeline *t, int i) {
     const sl_span *span = &t->span[i];
     double time = (double)(span->end - span->start);

@@ -6,16 +6,16 @@
 #include <string.h>
 
 enum {
-    LATEST = 3,  /* rows that tell whether something is still slow */
-    VERDICT = 8, /* slow rows after which it is told again */
-    RECENT = 16, /* rows that are looked at: what was slow long ago is over */
-    AFTER = 12,  /* rows in which a change of schedule may be what the detector sees */
-    COLD = 1     /* first rows that are no measure */
+    LATEST = 3,  /* rows that decide whether something is still slow */
+    VERDICT = 8, /* slow rows before the verdict */
+    RECENT = 16, /* rows examined: older slowness is over */
+    AFTER = 12,  /* rows after a change of schedule in which the detector may be reacting to it */
+    COLD = 1     /* first rows, not representative */
 };
 enum { FINE, SUSPECTED, TOLD };
 
-#define ERRORS 6.0    /* standard errors by which iterations must be longer where nothing is named */
-enum { UNNAMED = 5 }; /* rows that must be so then */
+#define ERRORS 6.0    /* standard errors by which iterations must be longer if nothing is named */
+enum { UNNAMED = 5 }; /* rows that must show it then */
 
 sl_status sl_naming_open(sl_naming *n) {
     *n = (sl_naming){.changed = -1, .open = -1};
@@ -36,10 +36,10 @@ void sl_naming_changed(sl_naming *n, const sl_history *s) {
 
 typedef struct saying {
     const sl_slowness *c;
-    const sl_row *last;  /* of the rows at hand */
-    const sl_slow *link; /* [links] the slow ones of the replica at hand */
+    const sl_row *last;  /* of the given rows */
+    const sl_slow *link; /* [links] the slow ones of the current replica */
     int links;
-    double load; /* how many times its work an iteration has; 0: it has not grown, or nobody knows */
+    double load; /* an iteration's work over its usual work; 0: not grown, or unknown */
     sl_naming_result *out;
 } saying;
 
@@ -83,7 +83,7 @@ static int has_link(const saying *s, int replica, int a, int b) {
     return m && (m->link[a * m->problem.ranks + b].count || m->link[b * m->problem.ranks + a].count);
 }
 
-/* A rank, with how many of its pairs are slow and what their delays are. */
+/* The pairs of a rank: how many are slow, and their delays. */
 typedef struct around {
     int pairs, slow;
     double least, most;
@@ -120,7 +120,7 @@ static void say_devices(saying *s) {
     }
 }
 
-/* What takes a rank's processor away holds up all of its messages, too. */
+/* A fault that takes a rank's processor away delays all of its messages, too. */
 static int explained(const saying *s, int replica, int rank) {
     around a = look_around(s, replica, rank);
     return sl_comparison_device(s->c, replica, rank) && a.pairs > 1 && a.slow == a.pairs &&
@@ -140,8 +140,8 @@ static void say_link(saying *s, int replica, int a, int b) {
              suspect->measured, suspect->expected, suspect->both ? ", in both directions" : "");
 }
 
-/* The rank that two or more slow links of a replica have in common, all of its own and about as slow: one
- * card or each link, nobody can tell. Three are no chance any more: its host. -1: there is none. */
+/* The rank shared by two or more slow links of a replica, if they are all its links and about equally slow:
+ * its card or each link, which cannot be told apart. Three are not chance: its host. -1: none. */
 static int common_rank(const saying *s, int replica, int pairs) {
     for (int rank = 0; rank < ranks_of(s, replica); rank++) {
         around a = look_around(s, replica, rank);
@@ -155,7 +155,7 @@ static int is_open(const saying *s, int replica, int a, int b) {
     return delay_of(s, a, b) > 0 && !explained(s, replica, a) && !explained(s, replica, b);
 }
 
-/* Sums over replicas of one rank's stages are slow, and of no other: its card carries them as well. */
+/* Sums of one rank's stages over replicas are slow, and no other's: its card carries them as well. */
 static int sums_agree(const saying *s, const sl_problem *p, int rank) {
     int mine = 0, others = 0;
     for (size_t i = 0; i < s->c->count; i++)
@@ -197,7 +197,7 @@ static void say_links(saying *s, int replica) {
                 say_link(s, replica, i, k);
 }
 
-/* Slow links of a replica stand together; of one without any there is nothing to say. */
+/* Slow links of a replica are adjacent; a replica without any is skipped. */
 static void say_all_links(saying *s) {
     const sl_slow *slow = s->c->slow;
     for (size_t i = 0, next; i < s->c->count; i = next) {
@@ -213,7 +213,7 @@ static void say_all_links(saying *s) {
     }
 }
 
-/* Most of what there is: then it is something that they share. */
+/* If most components are slow, the cause is shared. */
 static int say_shared(saying *s) {
     const sl_slowness *c = s->c;
     char why[192];
@@ -228,8 +228,8 @@ static int say_shared(saying *s) {
     return 1;
 }
 
-/* A path through the iteration meets each op and each message at most once, so what became slow cannot cost
- * more than all of it together. When that is less than half of what was lost, something else is slow. */
+/* A path through the iteration meets each op and each message at most once, so the slow components cost at
+ * most the sum of their excess. If that is less than half of the loss, something else is slow. */
 static void doubt(saying *s, double lost) {
     double excess = 0;
     char first[96], why[192];
@@ -249,7 +249,7 @@ static void doubt(saying *s, double lost) {
     say_unknown(s, -1, why);
 }
 
-/* Reductions are told only when nothing else is slow and one explains most of what was lost. */
+/* Reductions are reported only if nothing else is slow and one explains at least half of the loss. */
 static void say_sums(saying *s, double lost) {
     for (size_t i = 0; i < s->c->count; i++) {
         const sl_slow *sum = &s->c->slow[i];
@@ -265,7 +265,7 @@ static void say_sums(saying *s, double lost) {
     }
 }
 
-/* Load that is no fault: some stages have more work than they had, or all have. */
+/* Load, not a fault: some or all stages have more work than before. */
 static int say_load(saying *s) {
     const sl_slowness *c = s->c;
     for (size_t i = 0; i < c->count; i++) {
@@ -312,11 +312,11 @@ static double median_ms(const sl_history *s, const int *rows, int count, int adj
     return found ? sl_median_of_numbers(time, found) / SL_MS : 0;
 }
 
-/* Rows `first` to the last but `quiet` ones against what is healthy. */
+/* Compares rows `first` to the last, except the last `quiet` ones, with healthy ones. */
 static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_naming_result *out,
                       double *lost) {
     int rows[SL_ROWS], count = sl_history_latest(s, first, s->rows - quiet, RECENT, rows);
-    if (count < 2) /* too little was measured: iteration times tell, if anything does */
+    if (count < 2) /* too few components measured: only iteration times can help */
         count = sl_history_collect(s, first, s->rows - quiet, RECENT, 0, rows);
     *out = (sl_naming_result){.kind = SL_NAMING_NOTHING, .before = s->iteration.time / SL_MS};
     *lost = 0;
@@ -336,7 +336,7 @@ static sl_status look(sl_naming *n, sl_history *s, int first, int quiet, sl_nami
     return SL_OK;
 }
 
-/* Nothing is named, but iterations are longer than they vary. */
+/* Nothing is named, but iterations are longer than their variation explains. */
 static int is_certain(const sl_history *s, int first, double lost) {
     double rows = (double)(s->rows - first), before = s->iteration.rows;
     double variance = 1.57 * s->iteration.spread * s->iteration.spread * (1 / rows + 1 / before);
@@ -347,8 +347,7 @@ static int is_certain(const sl_history *s, int first, double lost) {
            sl_errors_of_student(lost / sqrt(variance), before - 1) > ERRORS;
 }
 
-/* The last rows have more work than those before, so much that they take longer. Where nobody tells of work,
- * they take longer. */
+/* The last rows have more work than those before, and take longer. If work is not given, they take longer. */
 static sl_growth growth_of_load(const sl_history *s) {
     const sl_usual *n = &s->iteration;
     sl_growth g = {0};
@@ -391,7 +390,7 @@ static int is_load(const sl_naming_result *r) {
     return c == SL_COMPONENT_LOAD || c == SL_COMPONENT_STAGES;
 }
 
-/* The last rows, at least `hold`, that took about as long as each other. */
+/* The last rows, at least `hold`, that took about equally long. */
 static int steady_rows(const sl_history *s) {
     int least = s->hold < SL_ROWS_HEALTHY_MIN ? SL_ROWS_HEALTHY_MIN : s->hold, rows[SL_ROWS], steady = 0;
     double level =
@@ -401,7 +400,7 @@ static int steady_rows(const sl_history *s) {
     return steady > least ? steady : least;
 }
 
-/* Load is said once; from then on that is how it is. By the last `count` rows. */
+/* Load is reported once, from the last `count` rows; from then on it is normal. */
 static sl_status tell_load(sl_naming *n, sl_history *s, int count, const sl_growth *grown,
                            sl_naming_result *out) {
     int rows[SL_ROWS];
@@ -427,8 +426,7 @@ static void mark_slow(sl_history *s, int first, int slow) {
 
 /* ---- onset, verdict, end ---- */
 
-/* The first of the latest rows, without a gap, that took a tenth longer than healthy ones; `rows`: the latest
- * did not. */
+/* The first of a streak of latest rows a tenth longer than healthy ones; `rows`: the latest is not. */
 static int rising_since(const sl_history *s) {
     int first = s->rows, least = sl_history_oldest(s) > COLD ? sl_history_oldest(s) : COLD;
     double level = s->iteration.time;
@@ -439,12 +437,12 @@ static int rising_since(const sl_history *s) {
 
 static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_naming_result *out) {
     double lost;
-    n->open = first; /* until it is told */
+    n->open = first; /* until it is reported */
     mark_slow(s, first, 1);
     SL_TRY(sl_history_learn(s));
     SL_TRY(look(n, s, first, 0, out, &lost));
     int after_change = n->changed >= 0 && s->rows - 1 - n->changed < AFTER;
-    int level = lost < SL_ITERATION_MIN * s->iteration.time; /* it only was faster */
+    int level = lost < SL_ITERATION_MIN * s->iteration.time; /* it only got faster */
     n->open = !level && out->count == 0 && s->rows - first < AFTER ? first : -1;
     if (level || (out->count == 0 && (after_change || n->altered || !is_certain(s, first, lost)))) {
         if (!trouble)
@@ -461,12 +459,12 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_n
     n->told.count = 0;
     n->open = -1;
     n->alone = out->begins = !is_load(out) && !is_measured(s, first);
-    if (is_load(out)) /* it is said once, with enough evidence */
+    if (is_load(out)) /* reported once, with enough evidence */
         *out = (sl_naming_result){0};
     return SL_OK;
 }
 
-/* Whether anything that can be compared is still slow: components, and when none was known, the time. */
+/* Whether anything comparable is still slow: components, or the time if none was known. */
 static sl_status is_over(sl_naming *n, sl_history *s, int *over) {
     sl_naming_result latest;
     double lost;
@@ -480,7 +478,7 @@ static sl_status is_over(sl_naming *n, sl_history *s, int *over) {
     return SL_OK;
 }
 
-/* All slow rows of this onset, but for those at its end in which nothing was slow any more. */
+/* All slow rows of this onset, except those at its end in which nothing was slow any more. */
 static sl_status tell_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_result *out) {
     double lost;
     SL_TRY(look(n, s, n->since, quiet, out, &lost));
@@ -493,7 +491,7 @@ static sl_status tell_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_
     return SL_OK;
 }
 
-/* What nobody could tell, more measurements may. */
+/* More measurements may resolve an undecided verdict. */
 static sl_status tell_at_last(sl_naming *n, sl_history *s, sl_naming_result *out) {
     sl_naming_result now;
     double lost;
@@ -511,7 +509,7 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
     int over;
     mark_slow(s, s->rows - 1, 1);
     SL_TRY(is_over(n, s, &over));
-    if (s->rows - s->since < LATEST) /* too few since everybody has changed places */
+    if (s->rows - s->since < LATEST) /* too few since processes changed places */
         return SL_OK;
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
         SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since + 1 ? LATEST : 0, out));
@@ -527,10 +525,10 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
         out->over = n->alone ? median_ms(s, rows, count, 0) : 0;
         n->alone = 0;
     }
-    return load ? sl_history_renew(s, steady_rows(s)) : SL_OK; /* that is how it is now */
+    return load ? sl_history_renew(s, steady_rows(s)) : SL_OK; /* this is normal now */
 }
 
-/* An onset while another is known is news when something else is slow now. */
+/* An onset during another one is reported if something else is slow now. */
 static sl_status again(sl_naming *n, sl_history *s, int first, sl_naming_result *out) {
     double lost;
     if (first < n->since + LATEST || n->state != TOLD)
@@ -553,7 +551,7 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, i
     int onset = 0, first = s->rows, rising = s->rows;
     *out = (sl_naming_result){0};
     if (n->state != FINE &&
-        n->since < s->since) /* everybody may sit elsewhere: only what came since can be compared */
+        n->since < s->since) /* processes may have moved: only later rows can be compared */
         n->since = s->since;
     if (sl_history_row(s, s->rows - 1)->time > 0)
         onset = sl_detector_add(n->detector, time_of(s, s->rows - 1) / SL_MS, &change) &&
@@ -562,7 +560,7 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, i
         first = s->rows - 1 - (int)(change.seen - change.index);
     if (n->state == FINE && trouble)
         rising = rising_since(s);
-    if (!onset && s->rows - rising >= 2) { /* two at least: one is a spike */
+    if (!onset && s->rows - rising >= 2) { /* at least two: one is a spike */
         onset = 1;
         first = rising;
     }
@@ -582,7 +580,7 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, i
         SL_TRY(follow(n, s, trouble, out));
     if (n->state == FINE && out->kind == SL_NAMING_NOTHING && !trouble) {
         sl_growth grown = growth_of_load(s);
-        if (uneven >= VERDICT || (grown.rows && !uneven)) /* it may be a stage's alone */
+        if (uneven >= VERDICT || (grown.rows && !uneven)) /* a single stage may have grown */
             return tell_load(n, s, uneven ? uneven : grown.rows, &grown, out);
     }
     return onset && out->kind == SL_NAMING_NOTHING && n->state == TOLD ? again(n, s, first, out) : SL_OK;

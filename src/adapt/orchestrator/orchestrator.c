@@ -1,4 +1,4 @@
-/* Opened and closed; what else is given, and what may be asked. */
+/* Opening and closing; other inputs and queries. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 

@@ -1,5 +1,5 @@
-/* What each replica runs: the running order replayed on what was measured lately (Adaptra, section 6), and
- * plans that wait, for two swaps of a replica are at least `dwell` iterations apart, whatever links do. */
+/* The plan each replica runs: the running order replayed on recent measurements (Adaptra, section 6), and
+ * waiting plans, since two swaps of a replica are at least `dwell` iterations apart, whatever links do. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "adapt/orchestrator/queues.h"
 #include "base/memory.h"
@@ -35,7 +35,7 @@ void sl_plans_replace(sl_shared_plan **place, sl_shared_plan *with) {
     *place = kept;
 }
 
-/* Replicas that begin with the same plan share it. */
+/* Replicas that start with the same plan share it. */
 sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
@@ -111,7 +111,7 @@ static sl_time newer(sl_time usual, sl_time recent) {
     return high - low > 300 * (SL_MS / 1000) && high - low > low / 2 ? recent : usual;
 }
 
-/* Ops of a slow device that nobody has measured lately are as slow as those that somebody has. */
+/* Ops of a slow device without recent measurements are assumed to be as slow as its measured ones. */
 static void spoil_unseen(const sl_orchestrator *o, int replica, int count, sl_problem *usual) {
     for (int i = 0; i < o->case_count; i++) {
         const sl_case *c = &o->cases[i];
@@ -127,8 +127,8 @@ static void spoil_unseen(const sl_orchestrator *o, int replica, int count, sl_pr
     }
 }
 
-/* Medians of the window, but what has become half as long again or more, or that much shorter, in two of the
- * last three measurements is as there. */
+/* Medians of the window; but a value at least half as long again, or shorter by as much, in two of the last
+ * three measurements is used as measured there. */
 sl_status sl_plans_lately(sl_orchestrator *o, int replica, sl_problem *usual) {
     sl_problem recent;
     int count = sl_history_measured(&o->series, replica, o->config.hold);
@@ -165,7 +165,7 @@ sl_plans_window sl_plans_window_of(const sl_orchestrator *o) {
     return w;
 }
 
-/* Replicas of a simulation that are alike are asked once. */
+/* Identical replicas of a simulation are asked once. */
 int sl_plans_as_before(const sl_orchestrator *o, const sl_plans_window *w, int replica) {
     if (replica == 0)
         return 0;
@@ -174,7 +174,7 @@ int sl_plans_as_before(const sl_orchestrator *o, const sl_plans_window *w, int r
            sl_history_alike(&o->series, w->rows, w->count, replica, replica - 1);
 }
 
-/* What all rows of the window were given of a replica; NULL: not the same. */
+/* The measurement of a replica shared by all rows of the window; NULL: they differ. */
 static sl_measured *only_one(const sl_orchestrator *o, const sl_plans_window *w, int replica) {
     sl_measured *only = NULL;
     for (int i = 0; i < w->count; i++) {
@@ -186,7 +186,7 @@ static sl_measured *only_one(const sl_orchestrator *o, const sl_plans_window *w,
     return only;
 }
 
-/* A number that is another where another device of it is slow, or as another much. */
+/* A number that changes if another device of the replica is slow, or one is slow by another factor. */
 static double slowdowns_of(const sl_orchestrator *o, int replica) {
     double product = 1;
     for (int i = 0; i < o->case_count; i++) {
@@ -197,7 +197,7 @@ static double slowdowns_of(const sl_orchestrator *o, int replica) {
     return product;
 }
 
-/* A simulation gives the same again and again. */
+/* A simulation repeats itself. */
 static sl_status time_running(sl_orchestrator *o, const sl_plans_window *w, int replica, sl_time *time) {
     sl_side *side = &o->side[replica];
     sl_measured *only = only_one(o, w, replica);
@@ -267,7 +267,7 @@ sl_status sl_plans_take(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* A plan that has waited until what it was for is over is not wanted any more. */
+/* A waiting plan is dropped once the slowness it was made for is over. */
 void sl_plans_drop_late(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
@@ -296,7 +296,7 @@ int sl_plans_wait(const sl_orchestrator *o) {
 
 /* ---- the path ---- */
 
-/* Equation 1 speaks of one stage per rank; elsewhere every link that has grown counts. */
+/* Equation 1 assumes one stage per rank; otherwise every link that has grown counts. */
 int sl_plans_exceed(sl_orchestrator *o) {
     for (int i = 0; i < o->case_count; i++) {
         const sl_case *c = &o->cases[i];

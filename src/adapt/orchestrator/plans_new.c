@@ -1,5 +1,5 @@
-/* What each replica might run instead of its running order: a new plan for what was measured lately. It must
- * gain more than a swap costs, and more than the running order itself varied by. */
+/* The alternatives to each replica's running order: a new plan for recent measurements. It must gain more
+ * than a swap costs, and more than the variation of the running order's time. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/median.h"
 #include "plan/family/family.h"
@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORTH_A_REFIT 0.05 /* least share of an iteration that it must gain */
-enum { LOOKS = 3 };        /* in the beginning, whether the plan is for what is measured */
-#define OTHER_TIMES 0.25   /* times that are off by more than this were not what the plan was made for */
+#define WORTH_A_REFIT 0.05 /* least gain, as a share of an iteration */
+enum { LOOKS = 3 };        /* at the start, at whether the plan fits the measurements */
+#define OTHER_TIMES 0.25   /* the plan was made for other times if they are off by more than this */
 
-/* How much the running order's time varied over the window: a gain below that may be noise. */
+/* The variation of the running order's time over the window: a smaller gain may be noise. */
 static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
     int rows[SL_ROWS],
         count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
@@ -34,7 +34,7 @@ static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
 }
 
 /* Each link's latency and transfer are `percentile` of the last measurements, at least the typical ones, so
- * that a small spike finds slack. */
+ * that a small spike fits into the slack. */
 static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typical, sl_problem *problem) {
     sl_time latency[SL_ROWS], transfer[SL_ROWS];
     int rows[SL_ROWS],
@@ -60,13 +60,13 @@ static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typ
 
 /* ---- new plans ---- */
 
-/* What a swap gains must pay its cost back within the iterations that it lasts at least, and be worth it. */
+/* A swap must pay back its cost within `dwell`, the iterations it lasts at least, and gain enough. */
 static int pays(const sl_orchestrator *o, const sl_side *side, sl_time running, sl_time candidate) {
     sl_time gain = running - candidate;
     return (double)gain > o->config.gain * (double)running && gain * o->config.dwell > side->cost;
 }
 
-/* A rank map or split that is new has no order to begin with. */
+/* A new rank map or split has no order to start from. */
 static sl_status make_plan(const sl_orchestrator *o, const sl_side *side, const sl_problem *problem,
                            sl_plan *plan) {
     if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE)) /* only the job's own kind of schedule */
@@ -83,7 +83,7 @@ static sl_status make_plan(const sl_orchestrator *o, const sl_side *side, const 
                                  .work = o->config.work,
                                  .seed = o->config.job.seed};
     SL_TRY(sl_replan(problem, &options, plan));
-    if (strcmp(plan->schedule, "known") == 0) /* one of these again: by its own name */
+    if (strcmp(plan->schedule, "known") == 0) /* a known order again: under its own name */
         snprintf(plan->schedule, sizeof plan->schedule, "%s",
                  (side->first ? side->first : side->offered)->plan.schedule);
     return SL_OK;
@@ -107,8 +107,7 @@ static sl_status new_plan(sl_orchestrator *o, const sl_side *side, const sl_prob
     return status;
 }
 
-/* For delays that vary, and what it takes on the typical ones; where being careful costs the gain, the plan
- * for those. */
+/* A plan for varying delays, with its time on typical ones; if caution costs the gain, the plan for those. */
 static sl_status make_candidate(sl_orchestrator *o, int replica, const sl_problem *typical, sl_time running,
                                 sl_shared_plan **plan, sl_time *time) {
     sl_side *side = &o->side[replica];
@@ -125,8 +124,7 @@ static sl_status make_candidate(sl_orchestrator *o, int replica, const sl_proble
     return SL_OK;
 }
 
-/* The candidate, and whether it is worth a swap; candidates that are the first plan's order again are the
- * first plan. */
+/* The candidate, and whether it is worth a swap; one with the first plan's order becomes the first plan. */
 static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, sl_time *best) {
     sl_side *side = &o->side[replica];
     sl_problem usual;
@@ -162,7 +160,7 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
     return SL_OK;
 }
 
-/* What would be gained where nothing is slow is nobody's loss. */
+/* If nothing is slow, a possible gain does not count as loss. */
 static sl_status keep_replica(sl_orchestrator *o, int replica, sl_time *running, sl_time *best) {
     sl_side *side = &o->side[replica];
     sl_problem usual;
@@ -190,7 +188,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
         }
         sl_status status =
             sl_plans_is_slow(o, r) ? ask_replica(o, r, &now, &then) : keep_replica(o, r, &now, &then);
-        if (status == SL_ENONE) { /* no plan: it stays as it is */
+        if (status == SL_ENONE) { /* no plan: keep the running one */
             then = now;
             status = SL_OK;
         }
@@ -201,7 +199,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
     return SL_OK;
 }
 
-/* Relief: the first plan; where something else is slow, if it is no worse now. */
+/* Relief: the first plan; if something else is slow, only if it is no worse now. */
 static sl_status return_replica(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
     sl_problem usual;
@@ -240,7 +238,7 @@ static int are_alike(const sl_problem *a, const sl_problem *b) {
     return same;
 }
 
-/* The plan that a replica will want; `before`: the problem of the replica before it. */
+/* The plan that a replica will want; `before`: the problem of the previous replica. */
 static sl_status plan_replica(sl_orchestrator *o, const sl_job_layout *layout, int replica, int slow,
                               const sl_problem *before, const sl_problem *problem) {
     sl_side *side = &o->side[replica];
@@ -261,7 +259,7 @@ static sl_status plan_replica(sl_orchestrator *o, const sl_job_layout *layout, i
     return SL_OK;
 }
 
-/* For what is slow where it will run; replicas that are alike get the same. */
+/* For the components that are slow in the new layout; identical replicas share a plan. */
 sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
     sl_problem before = {0}, problem;
     sl_status status = SL_OK;
@@ -287,7 +285,7 @@ static int off(double a, double b, double least) {
     return more - less > least && more > (1 + OTHER_TIMES) * less;
 }
 
-/* Half of all ops, links or sums: a few that are slow from the beginning are no wrong plan. */
+/* Half of all ops, links or sums: a few that are slow from the beginning do not make a plan wrong. */
 static int other_times(const sl_problem *planned, const sl_problem *now, double least) {
     int ops = 0, op = 0, sum = 0, links = 0, link = 0;
     for (int stage = 0; stage < now->stages; stage++) {
@@ -305,7 +303,7 @@ static int other_times(const sl_problem *planned, const sl_problem *now, double 
     return 2 * op >= ops || 2 * sum >= now->stages || (links > 0 && 2 * link >= links);
 }
 
-/* The first plan's own kind of schedule for what is measured, where that is not what it was planned for. */
+/* The first plan's own kind of schedule for the measured times, if they are not those it was planned for. */
 static sl_status refit(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
     double clocks = 2 * (double)sl_history_row(&o->series, o->series.rows - 1)->clock_error;
@@ -332,10 +330,10 @@ static sl_status refit(sl_orchestrator *o, int replica) {
         side->refits = status == SL_OK;
     }
     sl_plan_free(&plan);
-    return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status; /* of its kind there is none */
+    return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status; /* no plan of its kind */
 }
 
-/* Asked in the beginning, once nothing is slow; later times are compared with what was healthy then. */
+/* Asked at the start, once nothing is slow; later times are compared with the healthy ones of that time. */
 static sl_status consider_refit(sl_orchestrator *o, const sl_plans_window *w, int replica) {
     sl_side *side = &o->side[replica];
     if (side->fits >= LOOKS || sl_history_measured(&o->series, replica, o->config.hold) < o->config.hold ||

@@ -1,15 +1,15 @@
-/* What the last look at the network says of pairs of processes: which is the slowest of those that sum, and
- * whose card it is. */
+/* Pairs of processes in the last network measurements: the slowest of those that sum, and the card at
+ * fault. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 
 #include <math.h>
 
-#define BYTES 1e6 /* of a message by which pairs are compared */
-#define SAME 1.25 /* of two that are as slow the one that was named stays */
-#define ALIKE 0.5 /* of the slowest connection of a card each other one has at least: few messages tell */
+#define BYTES 1e6 /* message size at which pairs are compared */
+#define SAME 1.25 /* of two that are about as slow the one already named is kept */
+#define ALIKE 0.5 /* a card's connections reach this share of its slowest: few messages prove little */
 
-/* As it was measured; links of a pipeline may differ when nothing is slow, too. */
+/* As measured; links of a pipeline may also differ when nothing is slow. */
 static sl_process_pair pair_of(const sl_orchestrator *o, const sl_network_measure *m) {
     const sl_job *job = &o->config.job;
     int from = sl_job_layout_position(job, &o->layout, m->from),
@@ -22,7 +22,7 @@ static sl_process_pair pair_of(const sl_orchestrator *o, const sl_network_measur
     return (sl_process_pair){m->from, m->to, between, latency, latency + m->pace * BYTES};
 }
 
-/* Pairs by process: the ends (2 * pair + side) that each is at, as a list. */
+/* A list per process of the ends (2 * pair + side) at it. */
 typedef struct ends {
     const sl_process_pair *pair;
     int *first, *next; /* end + 1; 0: none */
@@ -41,7 +41,7 @@ static double late_with(const ends *e, int process, int other) {
     return worst;
 }
 
-/* Its connections are about as late as each other. */
+/* Its connections are about equally late. */
 static int is_card(const ends *e, int process) {
     double least = INFINITY, most = 0;
     int first = -1, several = 0;
@@ -131,7 +131,7 @@ int sl_pairs_card(const sl_orchestrator *o, int process) {
     return o->pairs && o->card[process];
 }
 
-/* Of a card the connection that is least late: at the other end of a later one there may be another. */
+/* For a card, its least late connection: a later one may have a second slow card at its other end. */
 int sl_pairs_split(const sl_orchestrator *o, sl_slow_part *part, int way) {
     const sl_process_pair *least = NULL;
     for (int i = 0; i < o->pairs; i++) {

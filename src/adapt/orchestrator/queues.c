@@ -8,7 +8,7 @@ int sl_queues_for(sl_time production, sl_time consumption) {
     return (int)((consumption + production - 1) / production);
 }
 
-/* The shortest time in which a rank makes one message after another towards the other. */
+/* The least time between two messages that a rank produces for another. */
 static sl_time production(const sl_problem *p, int from, int to) {
     sl_time least = 0;
     for (int stage = 0; stage < p->stages; stage++)

@@ -8,12 +8,12 @@ struct sl_recording {
     void (*line)(void *context, const char *text);
     void *context;
     sl_field_shape shape;
-    sl_measured **slot; /* [slots] measurements that somebody else holds, too; NULL: free */
+    sl_measured **slot; /* [slots] measurements that are also held elsewhere; NULL: free */
     size_t slots, room;
-    int good; /* there has been memory for all of the line */
+    int good; /* memory sufficed for the whole line */
 };
 
-/* ---- pieces: where there is no memory the line is not good, and the rest of it does not matter ---- */
+/* ---- pieces: on lack of memory the line is not good, and the rest of it does not matter ---- */
 
 static void add(sl_recording *rec, json_t *to, const char *key, json_t *value) {
     rec->good &= json_object_set_new(to, key, value) == 0;
@@ -53,7 +53,7 @@ static json_t *plan_of(sl_recording *rec, const sl_plan *plan) {
     return json_pack("{s:s, s:o}", "schedule", plan->schedule, "order", order_of(rec, &plan->order));
 }
 
-/* The same pointer again is null. */
+/* A repeated pointer is written as null. */
 static json_t *plans_of(sl_recording *rec, const sl_plan *const *plan) {
     json_t *list = json_array();
     for (size_t r = 0; r < rec->shape.many[SL_MANY_REPLICAS]; r++)
@@ -150,7 +150,7 @@ void sl_recording_close(sl_recording *rec) {
     sl_free(rec);
 }
 
-/* Nobody else knows it: it cannot be given again. */
+/* Frees slots whose measurement is held here only: it cannot be passed in again. */
 static void free_slots(sl_recording *rec) {
     for (size_t i = 0; i < rec->slots; i++)
         if (rec->slot[i] && rec->slot[i]->references == 1) {

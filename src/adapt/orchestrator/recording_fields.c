@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define TEXT_MAX 4e18 /* ns: the sum of two is an int64, still */
+#define TEXT_MAX 4e18 /* ns: the sum of two still fits an int64 */
 #define ANY 1e300
 #define COUNT_MAX 1e6
 
@@ -202,7 +202,7 @@ static const size_t size_of[] = {[SL_FIELD_INT] = sizeof(int),
                                  [SL_FIELD_REAL] = sizeof(double),
                                  [SL_FIELD_BYTE] = 1};
 
-/* NULL: an array that is not there. */
+/* NULL: the array is missing. */
 static unsigned char *place(const sl_field *f, const void *object, size_t i) {
     unsigned char *member = (unsigned char *)object + f->offset, *array;
     if (f->many == SL_MANY_INSIDE)
@@ -266,7 +266,7 @@ static size_t count_of(const sl_field *f, const sl_field_shape *shape) {
     return f->many == SL_MANY_INSIDE ? f->count : shape->many[f->many];
 }
 
-/* The elements that differ from the base. NULL: no memory. */
+/* The elements that differ from the base. NULL: out of memory. */
 static json_t *some_of(const sl_field *f, size_t count, const void *object, const void *base) {
     static const unsigned char zero[sizeof(int64_t)];
     json_t *some = json_object();

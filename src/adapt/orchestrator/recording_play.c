@@ -1,4 +1,4 @@
-/* The player of a recording: reads a line, believes nothing of it, and makes its call. */
+/* The player of a recording: reads a line, validates all of it, and makes its call. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "adapt/orchestrator/recording.h"
 #include "adapt/orchestrator/recording_fields.h"
@@ -16,17 +16,17 @@ struct sl_player {
     sl_measured **slot;
     size_t slots, room;
     long long lines;
-    sl_orchestrator_action *action; /* of the caller */
+    sl_orchestrator_action *action; /* owned by the caller */
 };
 
-/* What nobody has taken out is unknown. */
+/* Members that were not taken out are unknown. */
 static sl_status end_of(json_t *object) {
     return json_object_size(object) == 0
                ? SL_OK
                : sl_error(SL_EINVAL, "'%s' is unknown here", json_object_iter_key(json_object_iter(object)));
 }
 
-/* The caller's, out of the object; NULL: it is not there. */
+/* Takes it out of the object, for the caller to free; NULL: it is missing. */
 static json_t *take(json_t *object, const char *key) {
     json_t *value = json_incref(json_object_get(object, key));
     json_object_del(object, key);
@@ -65,7 +65,7 @@ static sl_status check_problem(const sl_problem *p) {
 static const sl_field shape_fields[] = {
     SHAPE(ranks, SL_MAX_RANKS), SHAPE(stages, SL_MAX_STAGES), SHAPE(microbatches, SL_MAX_MICROBATCHES), {0}};
 
-/* Free with sl_problem_free where SL_OK. */
+/* Free with sl_problem_free if SL_OK. */
 static sl_status read_problem(json_t *object, sl_problem *p) {
     sl_problem s;
     SL_TRY(sl_fields_get(object, shape_fields, NULL, 1, &s));
@@ -79,7 +79,7 @@ static sl_status read_problem(json_t *object, sl_problem *p) {
     return status;
 }
 
-/* The measured problem differs from what was planned, in its slot. */
+/* The differences between the measured problem and the planned one, in its slot. */
 static sl_status read_measured(sl_player *player, int replica, json_t *object) {
     const json_t *number = json_object_get(object, "slot");
     size_t slot = (size_t)json_integer_value(number);
@@ -114,7 +114,7 @@ static sl_status read_measured(sl_player *player, int replica, json_t *object) {
     return SL_OK;
 }
 
-/* ---- plans: as much of them as an orchestrator takes ---- */
+/* ---- plans: the parts that an orchestrator uses ---- */
 
 static sl_status read_op(const json_t *ops, size_t i, sl_op *op) {
     static const int most[SL_RECORDED_OP] = {SL_B, SL_MAX_STAGES, SL_MAX_MICROBATCHES, SL_MAX_PARTS, 1};
@@ -163,12 +163,12 @@ static sl_status read_plan(json_t *object, int ranks, sl_plan *plan) {
     return end_of(object);
 }
 
-/* [count] each, where null is the one before. The caller frees them, also on error. */
+/* [count] each; null in the list repeats the previous one. The caller frees them, also on error. */
 typedef struct per_replica {
     int count;
     sl_problem *problem;
     sl_plan *plan;
-    const void **pointer; /* to either */
+    const void **pointer; /* to elements of `problem` or `plan` */
 } per_replica;
 
 static void free_replicas(per_replica *all) {
@@ -204,7 +204,7 @@ static sl_status read_replicas(json_t *line, const char *key, int ranks, per_rep
 
 /* ---- calls ---- */
 
-/* What `open` holds while it is read. */
+/* Holds `open` while it is read. */
 typedef struct opening {
     sl_orchestrator_config config;
     sl_unknown_job unknown;
@@ -246,7 +246,7 @@ static sl_status read_pipelines(json_t *line, opening *in, sl_field_shape *many)
     return read_hosts(line, in, many->many[SL_MANY_PROCESSES]);
 }
 
-/* *has: there is one. */
+/* *has: whether there is one. */
 static sl_status read_unknown(json_t *line, sl_unknown_job *job, int *has) {
     json_t *unknown = take(line, "unknown");
     *has = unknown != NULL;
@@ -375,7 +375,7 @@ static sl_status play_network(sl_player *player, const sl_recorded_values *g, js
     return status;
 }
 
-/* Everybody sits somewhere, once, and every replica has something to do. */
+/* Every process has exactly one position, and every replica has microbatches. */
 static sl_status check_layout(const sl_job_layout *layout, size_t processes, size_t replicas) {
     unsigned char *seen;
     int good = 1;
@@ -436,7 +436,7 @@ static sl_status play_next(sl_player *player, const sl_recorded_values *g) {
     return SL_OK;
 }
 
-/* Calls that have nothing but numbers and a text. */
+/* Calls with only numbers and a text. */
 static sl_status play_plain(sl_player *player, sl_recorded_call call, const sl_recorded_values *g) {
     switch (call) {
     case SL_CALL_SKIP:

@@ -1,4 +1,4 @@
-/* What a resumed job should know: what is healthy, what strategies have cost, and which incidents last. */
+/* State for a resumed job: healthy times, costs of strategies, and lasting incidents. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -45,7 +45,7 @@ static size_t norms_of(const sl_problem *p) {
     return (SL_OP_KINDS + 1) * stages + ranks * ranks;
 }
 
-/* Every time of a problem, one after the other, as a place to read from or write to. */
+/* Every time of a problem in turn, as an address to read from or write to. */
 static sl_time *time_at(sl_problem *p, size_t at) {
     size_t stages = (size_t)p->stages;
     sl_time *const rows[] = {p->time[SL_F], p->time[SL_I], p->time[SL_W], p->time[SL_B],
@@ -80,7 +80,7 @@ static sl_usual get_norm(const double *from) {
 
 static json_t *save_baseline(const sl_baseline *b) {
     double *value = NULL;
-    sl_problem *p = (sl_problem *)(b->same ? &b->same->problem : &b->problem); /* it is only read */
+    sl_problem *p = (sl_problem *)(b->same ? &b->same->problem : &b->problem); /* only read */
     size_t times = times_of(p), norms = b->same ? 0 : norms_of(p);
     json_t *list = NULL;
     if (sl_alloc(&value, times + NORM * norms, sizeof *value) != SL_OK)
@@ -189,7 +189,7 @@ static sl_status load_case(sl_orchestrator *o, const json_t *saved) {
     return sl_ladder_begins(o->ladder, o->now, &told);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole state ---- */
 
 static int add(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value) == 0;
@@ -266,7 +266,7 @@ static sl_status load_all(sl_orchestrator *o, const json_t *all) {
         shape[3] != job->tensor)
         return bad("its shape");
     const json_t *healthy = json_object_get(all, "healthy");
-    if (!healthy) /* it knew nothing yet */
+    if (!healthy) /* nothing was known yet */
         return SL_OK;
     if (!read_numbers(json_object_get(all, "iteration"), norm, NORM) ||
         !read_numbers(json_object_get(all, "times"), times, 2) || !(times[0] > 0) || !(times[1] > 0) ||

@@ -1,5 +1,4 @@
-/* One iteration: what was measured becomes a row, what is slow incidents, and what the ladder wants actions;
- * and how these went. */
+/* One iteration: measurements become a row, slow components incidents, and the ladder's decisions actions. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 
 #include <limits.h>
@@ -33,7 +32,7 @@ static int most_costly(const sl_orchestrator *o) {
     return most;
 }
 
-/* Rows in which something is slow are no measure of health; what is healthy follows the others. */
+/* Rows with slow components do not count as healthy; the others update the healthy times. */
 static sl_status learn(sl_orchestrator *o) {
     sl_row *row = sl_history_row(&o->series, o->series.rows - 1);
     int slow = sl_cases_any_seen(o) || sl_naming_is_slow(&o->naming);
@@ -60,8 +59,7 @@ static void drop_wanted(sl_orchestrator *o) {
         sl_plans_drop(&o->side[r].wanted);
 }
 
-/* What the ladder wants is not given out. Where there is no memory to say so, that is said at the next call.
- */
+/* The ladder's action is not given out. If memory runs out in reporting that, the next call reports it. */
 static sl_status end_at_once(sl_orchestrator *o, int done) {
     sl_status status = sl_ladder_ended(o->ladder, o->now, 0, done);
     o->unended = status != SL_OK;
@@ -70,18 +68,18 @@ static sl_status end_at_once(sl_orchestrator *o, int done) {
 
 static sl_status give(sl_orchestrator *o, const sl_action *said) {
     if (said->kind == SL_ACTION_APPLY &&
-        o->refused & 1u << o->kind[said->strategy]) /* what it had planned before */
+        o->refused & 1u << o->kind[said->strategy]) /* planned before the refusal */
         return end_at_once(o, 0);
     sl_status status = sl_strategies_act(o, said);
     if (status == SL_OK && changes_nothing(o)) {
         drop_wanted(o);
-        o->action.what = SL_DO_PLAN; /* of which there is none */
+        o->action.what = SL_DO_PLAN; /* an empty plan */
     }
     o->strategy = said->strategy;
     o->undoes = said->kind == SL_ACTION_UNDO;
     if (status == SL_OK && (o->action.what != SL_DO_PLAN || sl_plans_due(o) >= 0))
         return SL_OK;
-    /* nothing can be given out: plans wait for their time, or none fits the layout */
+    /* nothing to give out: plans wait for their time, or none fits the layout */
     o->action.id = 0;
     o->strategy = -1;
     if (status == SL_ENOMEM) {
@@ -93,9 +91,7 @@ static sl_status give(sl_orchestrator *o, const sl_action *said) {
     return end_at_once(o, status == SL_OK);
 }
 
-/* Another split and other places are the same mechanism: what one took, the other is thought to take until it
- * was measured.
- */
+/* A new split and new places are the same mechanism: until measured, both are assumed to take the same. */
 static void share_cost(sl_orchestrator *o, sl_strategy_kind kind, sl_time took) {
     sl_strategy_kind other = kind == SL_STRATEGY_BALANCE ? SL_STRATEGY_TOPOLOGY : SL_STRATEGY_BALANCE;
     o->costs_known |= 1u << kind;
@@ -112,13 +108,13 @@ static sl_status end_of_strategy(sl_orchestrator *o, sl_time took, int done) {
     o->strategy = -1;
     sl_strategies_forget(o);
     if (done && takes > 0 && isfinite(takes))
-        o->believed = takes; /* until something is measured */
+        o->believed = takes; /* until measured */
     if (done && took > 0 && (kind == SL_STRATEGY_BALANCE || kind == SL_STRATEGY_TOPOLOGY))
         share_cost(o, kind, took);
     return sl_ladder_ended(o->ladder, o->now, took, done);
 }
 
-/* Nothing is slow, and no schedule is in effect for what was. */
+/* Nothing is slow, and no mitigation by schedule is in effect. */
 static int rests(const sl_orchestrator *o) {
     int rung = o->ladder ? o->rung[SL_STRATEGY_SCHEDULE] : -1;
     return rung >= 0 && !sl_cases_any_seen(o) && !o->config.frozen &&
@@ -129,10 +125,10 @@ static sl_status decide(sl_orchestrator *o) {
     sl_action said;
     sl_strategies_forget(o);
     SL_TRY(sl_incidents_tell(o));
-    if (!o->action.id || o->action.what != SL_DO_LAYOUT) /* whose plans come with it */
+    if (!o->action.id || o->action.what != SL_DO_LAYOUT) /* which brings its own plans */
         sl_plans_drop_late(o);
     if (!o->given && o->strategy >= 0 && o->action.what == SL_DO_PLAN && sl_plans_due(o) < 0) {
-        o->action.id = 0; /* the rest of its plans was dropped */
+        o->action.id = 0; /* its remaining plans were dropped */
         SL_TRY(end_of_strategy(o, o->side[0].cost, 1));
     }
     if (o->unended)
@@ -147,13 +143,13 @@ static sl_status decide(sl_orchestrator *o) {
     return sl_incidents_keep(o);
 }
 
-/* While an action is under way, what is measured is neither before nor after it. */
+/* Measurements during an action count neither as before nor as after it. */
 static sl_status think(sl_orchestrator *o) {
     int ready, last = o->series.rows - 1;
     SL_TRY(sl_incidents_see(o, &ready));
     o->sudden = 0;
     if (ready &&
-        !sl_cases_any_seen(o)) { /* a link tells at once, by the median over its messages; ops vary */
+        !sl_cases_any_seen(o)) { /* a link shows at once, by the median over its messages; ops vary */
         SL_TRY(sl_compare(&o->series, &last, 1, 0, &o->last));
         o->sudden = o->last.slow_links > 0;
     }
@@ -169,7 +165,7 @@ static sl_status think(sl_orchestrator *o) {
     return rests(o) ? sl_plans_rest(o) : SL_OK;
 }
 
-/* What an iteration takes is not what it was at first. */
+/* An iteration's time is not comparable with the first ones. */
 static int is_altered(const sl_orchestrator *o) {
     int altered = memcmp(o->layout.split, o->even, (size_t)o->config.job.replicas * sizeof *o->even) != 0;
     for (int r = 0; r < o->config.job.replicas && !altered; r++)
@@ -182,10 +178,10 @@ static sl_status name(sl_orchestrator *o) {
     o->naming.altered = is_altered(o);
     SL_TRY(sl_naming_step(&o->naming, &o->series, sl_cases_any_seen(o), most_costly(o), o->uneven, &result));
     sl_events_naming(o, &result);
-    return sl_losses_renew(o); /* what is healthy may have been learnt again */
+    return sl_losses_renew(o); /* healthy times may have been learned again */
 }
 
-/* What the running orders take on what was measured, where nobody tells what iterations take. */
+/* The time of the running orders on the measurements, if iteration times are not given. */
 static sl_status replay_of(const sl_orchestrator *o, const sl_orchestrator_iteration *it, sl_time *time) {
     for (int r = 0; it->replica && r < o->config.job.replicas; r++) {
         sl_time takes;
@@ -198,7 +194,7 @@ static sl_status replay_of(const sl_orchestrator *o, const sl_orchestrator_itera
     return SL_OK;
 }
 
-/* One more row; the first time that is told replaces those that were replayed. */
+/* Adds a row; the first reported time replaces the replayed ones. */
 static sl_status add_row(sl_orchestrator *o, const sl_orchestrator_iteration *it) {
     sl_orchestrator_iteration row = *it;
     if (it->time > 0 && o->replayed) {
@@ -244,14 +240,14 @@ sl_status sl_orchestrator_observe(sl_orchestrator *o, const sl_orchestrator_iter
     SL_THEN(status, think(o));
     SL_THEN(status, name(o));
     SL_THEN(status, learn(o));
-    if (status != SL_OK) /* half known, it is no measure of health */
+    if (status != SL_OK) /* incomplete, it does not count as healthy */
         sl_history_row(&o->series, o->series.rows - 1)->slow = 1;
     return result_of(o, status);
 }
 
 /* ---- simulations ---- */
 
-enum { SETTLED = 16 }; /* rows that are alike after which nothing but time changes */
+enum { SETTLED = 16 }; /* identical rows after which only time changes */
 
 static int is_settled(const sl_orchestrator *o) {
     const sl_history *s = &o->series;
@@ -281,7 +277,7 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
     for (int r = 0; r < o->config.job.replicas && o->case_count; r++) {
         int left = o->config.dwell + 2 * o->config.hold - (o->iteration - o->side[r].last_swap);
         if (left > 0)
-            most = 0; /* what was refused for dwell is asked again */
+            most = 0; /* plans refused because of dwell are asked for again */
     }
     sl_time due = o->ladder ? sl_ladder_due(o->ladder) : SL_TIME_NEVER;
     if (due == SL_TIME_NEVER || each <= 0)
@@ -311,7 +307,7 @@ int sl_orchestrator_event(sl_orchestrator *o, sl_event *event) {
     return 1;
 }
 
-/* What a plan that has waited for its time is for: what is slow in the replica. */
+/* The reason for a plan that has waited for its time: the slow components of the replica. */
 static void name_incidents(sl_orchestrator *o, int replica) {
     const sl_side *side = &o->side[replica];
     sl_orchestrator_action *a = &o->action;
@@ -399,7 +395,7 @@ static void plan_runs(sl_orchestrator *o, int replica, sl_time took) {
     measure_again(o);
 }
 
-/* Everybody runs what was planned for the new layout, and returns to it. */
+/* Every process runs the plans for the new layout, and returns to them. */
 static void layout_runs(sl_orchestrator *o) {
     sl_cases_move(o, &o->next);
     memcpy(o->layout.process, o->next.process, (size_t)o->processes * sizeof *o->layout.process);
@@ -496,5 +492,5 @@ sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, s
     if (outcome == SL_OUTCOME_REFUSED)
         o->refused |= 1u << o->action.strategy;
     sl_status status = result_of(o, carried_out(o, outcome, took));
-    return status == SL_ENOMEM ? SL_OK : status; /* it is done; what it changes is asked again */
+    return status == SL_ENOMEM ? SL_OK : status; /* the layout is changed; its plans are asked for again */
 }

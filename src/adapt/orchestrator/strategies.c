@@ -1,5 +1,5 @@
-/* The ladder's strategies over the model: what an iteration would take with each of them, so what would still
- * be lost; and what is done when the ladder says so. Answers are asked once for each iteration. */
+/* The ladder's strategies over the model: the iteration time with each of them, which gives the remaining
+ * loss; and their execution if the ladder chooses one. Answers are computed once per iteration. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 
@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define DELEGATES_GAIN                                                                                       \
-    0.01 /* least share of an iteration that delegates must gain; config.gain is about swaps and layouts */
-#define BY_TOLERANCE 0.9 /* of a loss, that is thought to remain when delegates come by equation 1 alone */
+    0.01 /* least gain of delegates, as a share of an iteration; config.gain is for swaps and layouts */
+#define BY_TOLERANCE 0.9 /* share of a loss assumed to remain if delegates are chosen by equation 1 alone */
 
 const char *const sl_strategy_words[SL_STRATEGY_KINDS] = {"adapt the schedule", "delegate the communication",
                                                           "re-balance microbatches", "change the topology",
@@ -24,21 +24,21 @@ static void copy_layout(const sl_orchestrator *o, const sl_job_layout *from, sl_
     to->delegates = from->delegates;
 }
 
-/* ---- each one's iteration time ---- */
+/* ---- the iteration time of each ---- */
 
-/* By the model, as it is now. */
+/* The current one, by the model. */
 static sl_status present(sl_orchestrator *o) {
     sl_time running;
     if (o->present > 0)
         return SL_OK;
     if (o->rung[SL_STRATEGY_SCHEDULE] >= 0)
         return sl_model_time(o->model, &o->layout, &o->present);
-    SL_TRY(sl_plans_running(o, &running)); /* nobody plans for it as it is */
+    SL_TRY(sl_plans_running(o, &running)); /* no strategy plans a schedule for it */
     o->present = (double)running;
     return SL_OK;
 }
 
-/* Running and best order on what was measured. */
+/* Running and best order on the measurements. */
 static sl_status ask_schedule(sl_orchestrator *o, double *time) {
     sl_time running, best;
     SL_TRY(sl_plans_ask(o, &running, &best));
@@ -46,14 +46,14 @@ static sl_status ask_schedule(sl_orchestrator *o, double *time) {
     return SL_OK;
 }
 
-/* Delegates carry messages beside the ops: the same orders, decoupled. In a decoupled regime the model counts
- * sends as free anyhow; there a link beyond what the running order tolerates (Adaptra, eq. 1) is reason
- * enough, for an iteration's fiftieth. */
+/* Delegates carry messages in parallel to the ops: the same orders, decoupled. In a decoupled regime the
+ * model counts sends as free anyway; there a link beyond the running order's tolerance (Adaptra, eq. 1) is
+ * reason enough, for a fiftieth of an iteration. */
 static sl_status ask_delegates(sl_orchestrator *o, double *time) {
     int delegates = o->layout.delegates;
     sl_time coupled, decoupled;
     *time = INFINITY;
-    if (delegates) { /* more of them, where measurements ask for more; there are never fewer */
+    if (delegates) { /* more of them, if measurements require it; there are never fewer */
         int count;
         SL_TRY(sl_plans_delegates(o, &count));
         if (count > delegates)
@@ -73,7 +73,7 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
     return SL_OK;
 }
 
-/* Another layout's time as it is measured. Where another schedule alone would do as well it cannot help. */
+/* A new layout's time, scaled to measured iterations. It cannot help if a schedule alone would do as well. */
 static sl_status beside_schedule(sl_orchestrator *o, double modelled, double *time) {
     SL_TRY(present(o));
     int better = modelled < (1 - o->config.gain) * o->present;
@@ -115,7 +115,7 @@ static int is_on(const sl_orchestrator *o, const sl_case *c, const char *host) {
            (part->kind == SL_PART_LINK && part->b >= 0 && strcmp(o->host[part->b], host) == 0);
 }
 
-/* Without the host that most is lost on; the others' losses stay. */
+/* Without the host with the largest loss; the losses of the others remain. */
 static sl_status ask_restart(sl_orchestrator *o, double *time) {
     double worst = 0;
     *time = INFINITY;
@@ -140,9 +140,9 @@ static sl_status ask_restart(sl_orchestrator *o, double *time) {
 static sl_status (*const asks[SL_STRATEGY_KINDS])(sl_orchestrator *, double *) = {
     ask_schedule, ask_delegates, ask_balance, ask_topology, ask_restart};
 
-/* ---- what the ladder asks ---- */
+/* ---- answers for the ladder ---- */
 
-/* An answer that cannot be had (no plan fits) is that it cannot help; want of memory ends the observation. */
+/* If no answer exists (no plan fits), it cannot help; running out of memory ends the observation. */
 static double takes(sl_orchestrator *o, sl_strategy_kind strategy) {
     if (!o->known[strategy]) {
         o->known[strategy] = 1;
@@ -155,8 +155,8 @@ static double takes(sl_orchestrator *o, sl_strategy_kind strategy) {
     return o->takes[strategy];
 }
 
-/* It brings more than the other, by what is worth a change, and costs next to nothing, or less than is lost
- * while the other is waited for and measured. */
+/* It gains enough over the other to be worth a change, and its cost is negligible, or below the loss while
+ * waiting for the other and measuring it. */
 static int is_soon_better(sl_orchestrator *o, sl_strategy_kind strategy, sl_strategy_kind than) {
     if (o->rung[strategy] < 0 || !(takes(o, strategy) < (1 - o->config.gain) * takes(o, than)))
         return 0;
@@ -165,9 +165,9 @@ static int is_soon_better(sl_orchestrator *o, sl_strategy_kind strategy, sl_stra
     return cost <= (double)o->at_once || cost <= o->config.hold * (other - takes(o, strategy));
 }
 
-/* What comes first has to be measured before anything else is done, so it is no step on the way to what can
- * be had now: a new layout is planned for what is slow, and other places come with a split of their own.
- * Where they bring no more than the split, that alone does. */
+/* A first step must be measured before any further action, so it only delays a better one: a new layout comes
+ * with plans for the slow components, and new places come with their own split. If they gain no more than the
+ * split, the split alone is used. */
 static int other_does(sl_orchestrator *o, sl_strategy_kind strategy) {
     int both = o->rung[SL_STRATEGY_TOPOLOGY] >= 0 && o->rung[SL_STRATEGY_BALANCE] >= 0;
     switch (strategy) {
@@ -191,7 +191,7 @@ static const sl_case *case_of(const sl_orchestrator *o, int id) {
     return NULL;
 }
 
-/* Another order or path is for what has lasted. */
+/* Another order or path is only for a lasting incident. */
 static int must_last(const sl_orchestrator *o, sl_strategy_kind strategy, int id) {
     const sl_case *c = case_of(o, id);
     int changed = strategy == SL_STRATEGY_DELEGATE && o->iteration - o->last_path < o->config.hold;
@@ -207,7 +207,7 @@ static double remaining(sl_orchestrator *o, sl_strategy_kind strategy, const sl_
     double now = sl_losses_believed(o), lost = 1 - o->healthy_time / now;
     double least = strategy == SL_STRATEGY_DELEGATE ? fmin(DELEGATES_GAIN, o->config.gain) : o->config.gain;
     if (!(o->takes[strategy] < (1 - least) * now) || lost <= 0)
-        return incident->loss; /* less than what a swap of schedules must gain */
+        return incident->loss; /* below the least gain of a schedule swap */
     return incident->loss * fmax(0, 1 - o->healthy_time / o->takes[strategy]) / lost;
 }
 
@@ -221,14 +221,14 @@ REMAINING(with_balance, SL_STRATEGY_BALANCE)
 REMAINING(with_topology, SL_STRATEGY_TOPOLOGY)
 REMAINING(with_restart, SL_STRATEGY_RESTART)
 
-/* The split that it has left, against the best one, when nothing is slow any more. */
+/* The loss from keeping its split, not the best one, once nothing is slow any more. */
 static double keeping_split(void *user, const sl_incident *incident) {
     sl_orchestrator *o = user;
     double best;
     (void)incident;
     for (int i = 0; i < o->case_count; i++)
         if (o->cases[i].seen && o->cases[i].excess >= SL_LOSS_MIN * o->healthy_time)
-            return 0; /* another one asks for what is best now when its loss changes */
+            return 0; /* another incident asks for the best one when its loss changes */
     copy_layout(o, &o->layout, &o->tried);
     if (o->rung[SL_STRATEGY_BALANCE] < 0 || present(o) != SL_OK ||
         sl_model_divide(o->model, &o->tried, &best) != SL_OK)
@@ -241,7 +241,7 @@ void sl_strategies_forget(sl_orchestrator *o) {
     o->present = 0;
 }
 
-/* ---- which there are ---- */
+/* ---- available strategies ---- */
 
 static int possible(const sl_orchestrator *o, sl_strategy_kind strategy) {
     const sl_job *job = &o->config.job;
@@ -267,8 +267,7 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     sl_strategy strategy[SL_STRATEGY_KINDS];
     double (*const with[])(void *, const sl_incident *) = {with_schedule, with_delegates, with_balance,
                                                            with_topology, with_restart};
-    /* of those that cost the same the first comes first: a schedule is planned for the path that messages
-     * take */
+    /* among equal costs the first comes first: a schedule is planned for the path that messages take */
     static const int order[SL_STRATEGY_KINDS] = {SL_STRATEGY_DELEGATE, SL_STRATEGY_SCHEDULE,
                                                  SL_STRATEGY_BALANCE, SL_STRATEGY_TOPOLOGY,
                                                  SL_STRATEGY_RESTART};
@@ -295,7 +294,7 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     }
     sl_ladder_config config = sl_ladder_defaults();
     sl_time two = (sl_time)(2 * o->healthy_time);
-    /* a change that costs no more than two iterations is not waited for */
+    /* a change that costs at most two iterations is made at once */
     o->at_once = o->config.at_once > 0 ? o->config.at_once : two > config.at_once ? two : config.at_once;
     config.at_once = o->at_once;
     config.news = o->config.news > 0 ? o->config.news : 0.2;
@@ -303,15 +302,15 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     config.calm = o->config.calm < 0 ? 0
                   : o->config.calm > 0
                       ? o->config.calm
-                      : (sl_time)(o->config.hold * o->healthy_time); /* as a schedule returns */
+                      : (sl_time)(o->config.hold * o->healthy_time); /* like a schedule's return */
     config.profile_every = o->config.looks ? o->config.profile_every : 0;
     return sl_ladder_open(&config, strategy, o->rungs, &o->ladder);
 }
 
-/* ---- what is done ---- */
+/* ---- execution ---- */
 
-/* What is taken back is the split; places cost nothing. Other trouble may have come meanwhile, so it becomes
- * the one that is best now. */
+/* Only the split is taken back; places cost nothing. Other components may have become slow meanwhile, so the
+ * best split for now is used. */
 static sl_status take_back(sl_orchestrator *o) {
     double time;
     copy_layout(o, &o->layout, &o->next);
@@ -346,8 +345,8 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     sl_orchestrator_action *a = &o->action;
     int count = 0, undo = said->kind == SL_ACTION_UNDO;
     *a = sl_strategies_action(o, said);
-    a->cost = sl_ladder_cost(o->ladder, said->strategy); /* of one that has failed, too */
-    if (!undo && a->expected >= a->loss)                 /* what it was wanted for has gone meanwhile */
+    a->cost = sl_ladder_cost(o->ladder, said->strategy); /* also of one that has failed */
+    if (!undo && a->expected >= a->loss)                 /* its reason has gone meanwhile */
         return sl_error(SL_ENONE, "%s would bring nothing any more", sl_strategy_words[strategy]);
     copy_layout(o, &o->layout, &o->next);
     switch (strategy) {

@@ -9,7 +9,7 @@
 
 #define SETTLE_ITERATIONS 20
 #define SETTLE_TIME (3 * SL_SECOND)
-#define MIN 0.1 /* by which a part is off that is called slow and not measured */
+#define MIN 0.1 /* least excess of a part that is slow but not measured */
 
 static int is_device(const sl_unknown_part *p) {
     return p->part.kind == SL_PART_DEVICE;
@@ -25,9 +25,9 @@ unsigned sl_unknown_cause(const sl_unknown_part *p) {
     return is_group(p) ? SL_CAUSE_REPLICA_LINK : p->part.kind == SL_PART_CARD ? SL_CAUSE_HOST : SL_CAUSE_LINK;
 }
 
-/* ---- what is lost ---- */
+/* ---- the loss ---- */
 
-/* ns of an iteration. */
+/* ns per iteration. */
 static double excess(const sl_unknown_view *v) {
     double healthy = v->job->healthy, level = v->job->level;
     return healthy > 0 && level > healthy ? level - healthy : 0;
@@ -37,14 +37,13 @@ static double factor(const sl_unknown_part *p) {
     return isfinite(p->part.slowdown) ? fmax(1, p->part.slowdown) : 1;
 }
 
-/* By how far each is off. That a part is more times as slow than the whole iteration says nothing more: it
- * was a small part. */
+/* How far each is off. A factor above that of the whole iteration adds nothing: it was a small part. */
 static double weight(const sl_unknown_view *v, int part) {
     double most = v->job->healthy > 0 ? v->job->level / v->job->healthy - 1 : 1;
     return fmax(MIN, fmin(factor(&v->part[part]) - 1, most));
 }
 
-/* Of the excess, ns. */
+/* Its share of the excess, ns. */
 static double share(const sl_unknown_view *v, int part) {
     double sum = 0;
     for (int i = 0; i < v->parts; i++)
@@ -60,10 +59,10 @@ double sl_unknown_loss(const sl_unknown_view *v, int part) {
 
 /* All slow devices together. */
 typedef struct devices {
-    double cost;      /* ns of an iteration */
+    double cost;      /* ns per iteration */
     double slowest;   /* the largest factor */
     double stretched; /* healthy ns that they stretch */
-    double scale;     /* other factors are taken as so many times further from 1 than measured */
+    double scale;     /* scales the distance of other factors from 1 */
 } devices;
 
 static devices of_devices(const sl_unknown_view *v) {
@@ -75,7 +74,7 @@ static devices of_devices(const sl_unknown_view *v) {
             d.slowest = fmax(d.slowest, factor(&v->part[i]));
         }
     d.stretched = d.slowest > 1 ? d.cost / (d.slowest - 1) : INFINITY;
-    if (d.stretched > healthy) { /* the iteration is slower than the device is said to be */
+    if (d.stretched > healthy) { /* the iteration is slower than the reported device */
         double measured = d.slowest;
         d.stretched = healthy;
         d.slowest = healthy > 0 ? 1 + d.cost / healthy : 1;
@@ -84,13 +83,13 @@ static devices of_devices(const sl_unknown_view *v) {
     return d;
 }
 
-/* Of the replicas, those on a slow host. */
+/* The number of replicas on a slow host. */
 static int replicas_of_host(const sl_unknown_job *job) {
     return job->nodes > 0 ? (job->replicas + job->nodes - 1) / job->nodes : job->replicas;
 }
 
-/* Times of a microbatch, healthy ones 1. If all ranks are replicas a slow device is its rank; otherwise, and
- * on a slow host, only how many are slow counts. */
+/* Times of a microbatch, relative to healthy. If all ranks are replicas, a slow device is its rank;
+ * otherwise, and on a slow host, only the number of slow ones counts. */
 static void speeds(const sl_unknown_view *v, const devices *d, sl_replica_rate *replica) {
     const sl_unknown_job *job = v->job;
     int next = 0, all = job->replicas == job->ranks;
@@ -108,7 +107,7 @@ static void speeds(const sl_unknown_view *v, const devices *d, sl_replica_rate *
     }
 }
 
-/* The best split[replicas], and the longest replica's time over that of a healthy one with its even share.
+/* The best split[replicas], and the longest replica's time over that of a healthy one with an even share.
  * SL_ENONE: there is nothing to balance. */
 static sl_status balanced(const sl_unknown_view *v, const devices *d, int *split, double *longest) {
     sl_replica_rate *replica;
@@ -123,8 +122,7 @@ static sl_status balanced(const sl_unknown_view *v, const devices *d, int *split
     return status;
 }
 
-/* The same, and the most microbatches that a replica takes, over its even share; both INFINITY: nothing to
- * balance. */
+/* The same, and the most microbatches of a replica, over an even share; both INFINITY: nothing to balance. */
 static void balance(const sl_unknown_view *v, const devices *d, double *longest, double *most) {
     int *split = NULL, largest = 0;
     *longest = *most = INFINITY;
@@ -155,9 +153,9 @@ sl_status sl_unknown_split(const sl_unknown_view *v, int *split) {
     return balanced(v, &d, split, &longest);
 }
 
-/* ---- what remains ---- */
+/* ---- the remaining loss ---- */
 
-/* Other ranks at this link would send less over it. */
+/* Whether other ranks at this link would send less over it. */
 static int is_uneven(const sl_unknown_job *job, const sl_unknown_part *p) {
     return sl_unknown_cause(p) == SL_CAUSE_LINK && job->nodes >= 3 && job->lightest >= 0 && job->lightest < 1;
 }

@@ -7,15 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NEWS 0.02 /* a loss that has moved by less is not told to the ladder again */
+#define NEWS 0.02 /* a loss that has moved by less is not reported to the ladder again */
 
 typedef struct incident {
-    sl_incident_view view; /* its loss: as the ladder was told */
-    double claimed;        /* loss that was reported; negative: the model says it */
+    sl_incident_view view; /* its loss: as last reported to the ladder */
+    double claimed;        /* reported loss; negative: taken from the model */
     int lasts;
     int named;    /* reported, and not over */
-    int place;    /* among the parts of the model; -1: not there */
-    int strategy; /* the last that was carried out while it lasts; -1 */
+    int place;    /* index among the parts of the model; -1: not there */
+    int strategy; /* the last one carried out and still in effect; -1 */
 } incident;
 
 typedef struct program_question {
@@ -29,14 +29,14 @@ struct sl_unknown {
     program_question ask[SL_STRATEGY_KINDS];
     incident *incident;
     size_t count, capacity;
-    sl_unknown_part *part; /* what was slow when the program was last; room as for incidents */
+    sl_unknown_part *part; /* the slow parts when the program last was slow; room as for incidents */
     size_t part_room, view_room;
-    int watches; /* iteration times are watched here */
+    int watches; /* iteration times are monitored here */
     int *ids;    /* of the action's incidents */
     size_t id_room;
-    int *split, ranks; /* [ranks] that a balance asks for; known in the beginning, or 0 */
-    unsigned advised;  /* bits of strategies that were last carried out by nobody */
-    int applied_iteration, applied_changes; /* when something was carried out last */
+    int *split, ranks;                      /* [ranks] the split for a balance; known from the start, or 0 */
+    unsigned advised;                       /* bits of strategies whose last action was only advised */
+    int applied_iteration, applied_changes; /* of the last action carried out */
     sl_time applied_at;
 };
 
@@ -49,7 +49,7 @@ static incident *find(const sl_unknown *u, int id) {
 
 /* ---- opening ---- */
 
-/* The host that a restart would leave out for it; NULL: not known, or it cannot be left. */
+/* The host that a restart would leave out for it; NULL: unknown, or it must stay. */
 static const char *host_of(const sl_orchestrator *o, const incident *i) {
     const char *host =
         i && o->host && i->view.part.a >= 0 && i->view.part.a < o->processes ? o->host[i->view.part.a] : NULL;
@@ -63,7 +63,7 @@ static double remaining(void *user, const sl_incident *told) {
     double loss = i && i->place >= 0 ? sl_unknown_loss(view, i->place) : 0;
     if (loss <= 0 || (ask->kind == SL_STRATEGY_RESTART && ask->o->host && !host_of(ask->o, i)))
         return told->loss;
-    /* what the ladder believes of the incident may be newer than what was reported last */
+    /* the ladder's loss for the incident may be newer than the last reported one */
     return told->loss / loss * sl_unknown_remaining(view, ask->kind, i->place);
 }
 
@@ -98,7 +98,7 @@ static sl_status open_ladder(sl_orchestrator *o, const sl_orchestrator_config *c
     config.calm = c->calm < 0 ? 0 : c->calm > 0 ? c->calm : config.calm;
     config.news = c->news > 0 ? c->news : config.news;
     config.least_gain = c->least_gain > 0 ? c->least_gain : config.least_gain;
-    config.profile_every = 0; /* whoever reports measures when it has to */
+    config.profile_every = 0; /* the reporter decides when to measure */
     return sl_ladder_open(&config, strategy, o->rungs, &o->ladder);
 }
 
@@ -129,7 +129,7 @@ int sl_unknown_why_not(const sl_orchestrator *o, int id, sl_strategy_kind kind, 
     return i != NULL;
 }
 
-/* What the ladder has written since. */
+/* Reads the ladder's new entries. */
 static void read_log(sl_orchestrator *o) {
     size_t count;
     const sl_ladder_entry *log = sl_ladder_log(o->ladder, &count);
@@ -164,7 +164,7 @@ static int is_past(const sl_orchestrator *o, const incident *i) {
     return !used;
 }
 
-/* The place of one that is over and that nothing is in effect for, or one more. */
+/* Reuses the slot of an incident that is over with nothing in effect, or adds one. */
 static sl_status make_place(sl_orchestrator *o, incident **place) {
     sl_unknown *u = o->unknown;
     for (size_t i = 0; i < u->count; i++)
@@ -255,7 +255,7 @@ static sl_status relieve(sl_orchestrator *o, incident *i) {
     return SL_OK;
 }
 
-/* All that is reported is slow. */
+/* Everything reported is slow. */
 static sl_status follow_slow(sl_orchestrator *o) {
     sl_unknown *u = o->unknown;
     int settled = u->watches ? o->series.rows - o->series.quiet >= o->config.hold
@@ -300,7 +300,7 @@ static sl_status follow_healthy(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* While an application is under way, what is seen is neither before nor after it. */
+/* Observations during an application count neither as before nor as after it. */
 static sl_status follow(sl_orchestrator *o, const sl_unknown_job *job) {
     sl_unknown *u = o->unknown;
     double healthy = u->job.healthy, level = u->job.level;
@@ -315,7 +315,7 @@ static sl_status follow(sl_orchestrator *o, const sl_unknown_job *job) {
     return was_slow ? follow_healthy(o) : SL_OK;
 }
 
-/* The program as iteration times show it. */
+/* The program's state, from its iteration times. */
 static sl_status watch(sl_orchestrator *o, const sl_orchestrator_iteration *it, sl_unknown_job *job) {
     sl_unknown *u = o->unknown;
     sl_naming_result result;
@@ -361,7 +361,7 @@ sl_status sl_unknown_observe(sl_orchestrator *o, const sl_orchestrator_iteration
 
 /* ---- actions ---- */
 
-/* NULL: not known rank by rank. */
+/* NULL: not known for each rank. */
 static int *split_for(sl_unknown *u, int undo) {
     int known = u->ranks > 0 && u->job.ranks == u->ranks && u->job.replicas == u->ranks;
     for (int r = 0; r < u->ranks && undo; r++)
@@ -437,7 +437,7 @@ sl_status sl_unknown_carried_out(sl_orchestrator *o, int id, sl_time now, sl_out
     return SL_OK;
 }
 
-/* ---- what may be asked ---- */
+/* ---- queries ---- */
 
 const sl_unknown_view *sl_unknown_seen(const sl_unknown *u) {
     return &u->view;

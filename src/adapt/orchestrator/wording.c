@@ -1,4 +1,4 @@
-/* What people read: events, and decisions in sentences. */
+/* Text for users: events, and decisions in sentences. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EVENTS 64      /* of a call, and of those that answer it */
+#define EVENTS 64      /* from one call, and from the calls that answer it */
 #define SENTENCES 8192 /* bytes */
 
 sl_status sl_events_reserve(sl_orchestrator *o) {
@@ -39,8 +39,7 @@ static void name_replica(const sl_orchestrator *o, sl_event *e, int replica) {
     }
 }
 
-/* By the places where its processes sat in the beginning, as a fault's device, cable or host belongs to them.
- */
+/* Named by the initial positions of its processes, as the device, cable or host at fault belongs to them. */
 static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case *c) {
     const sl_job *job = &o->config.job;
     const sl_slow_part *part = &c->view.part;
@@ -53,7 +52,7 @@ static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case 
             return;
         int there = part->latency[0] > 0 || part->pace[0] > 0,
             back = part->latency[1] > 0 || part->pace[1] > 0;
-        int turned = there && back ? a > b : back; /* of one direction that one */
+        int turned = there && back ? a > b : back; /* the direction, if only one is slow */
         e->from = turned ? b : a;
         e->to = turned ? a : b;
     } else {
@@ -62,8 +61,7 @@ static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case 
     name_replica(o, e, replica);
 }
 
-/* Places of the present layout as those of the beginning; a link whose ends were in two replicas stays as it
- * is. */
+/* Converts present positions to initial ones; a link whose ends were in two replicas keeps its name. */
 static void go_home(const sl_orchestrator *o, int *replica, sl_suspect *s) {
     const sl_job *job = &o->config.job;
     int *const rank[] = {&s->rank, &s->from, &s->to};
@@ -129,7 +127,7 @@ static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_na
                        : "");
 }
 
-/* A verdict on a component is one on its incident. */
+/* A verdict on a component applies to its incident. */
 static void mark_verdict(sl_orchestrator *o, const sl_named *named) {
     const sl_suspect *s = &named->suspect;
     for (int i = 0; i < o->case_count; i++) {
@@ -144,7 +142,7 @@ static void mark_verdict(sl_orchestrator *o, const sl_named *named) {
     }
 }
 
-/* Iteration times alone tell that something is slow, or that it is over. */
+/* Onset or relief that shows in iteration times only. */
 static void say_iterations(sl_orchestrator *o, const sl_naming_result *r, sl_event_kind kind) {
     sl_event *e = sl_events_add(o, kind);
     if (e && kind == SL_EVENT_RELIEF)
@@ -160,7 +158,7 @@ void sl_events_naming(sl_orchestrator *o, const sl_naming_result *r) {
         say_iterations(o, r, SL_EVENT_ONSET);
     for (int i = 0; i < r->count && r->kind != SL_NAMING_NOTHING; i++)
         say_named(o, r, &r->named[i]);
-    for (int i = 0; i < o->naming.told.count; i++) /* its incident may begin later */
+    for (int i = 0; i < o->naming.told.count; i++) /* its incident may start later */
         mark_verdict(o, &o->naming.told.named[i]);
     if (r->over > 0)
         say_iterations(o, r, SL_EVENT_RELIEF);
@@ -174,7 +172,7 @@ static void explain(sl_event *e, const sl_side *side) {
                    sl_to_ms(side->predicted), sl_to_ms(side->best), sl_to_ms(side->cost));
 }
 
-/* The costliest component of a replica, into the event. */
+/* Names the costliest component of a replica in the event. */
 static void name_costliest(const sl_orchestrator *o, sl_event *e, int replica) {
     const sl_case *worst = NULL;
     for (int i = 0; i < o->case_count; i++)
@@ -207,7 +205,7 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
                        e->seen[0] ? ", for " : "", e->seen, e->why);
 }
 
-/* The reason for doing nothing, once for each incident, when it has lasted. */
+/* The reason for doing nothing, once per incident, after it has lasted. */
 void sl_events_keep(sl_orchestrator *o, const sl_case *c) {
     int replica = c->replica < 0 ? 0 : c->replica;
     const sl_side *side = &o->side[replica];
@@ -240,7 +238,7 @@ void sl_events_path(sl_orchestrator *o, int delegates) {
                        o->config.hold);
     } else {
         for (int i = 0; i < o->case_count && !e->seen[0];
-             i++) /* a link or a card of a pipeline: who asks for it */
+             i++) /* the cause: a slow link or card of a pipeline */
             if (o->cases[i].seen && o->cases[i].replica >= 0 && o->cases[i].cause != SL_CAUSE_DEVICE) {
                 name_component(o, e, &o->cases[i]);
                 sl_text_format(e->seen, sizeof e->seen, "%s", o->cases[i].view.seen);
@@ -282,7 +280,7 @@ void sl_events_decision(sl_orchestrator *o, const char *format, ...) {
     sl_events_write(o, line);
 }
 
-/* What is considered about an incident is one line: each strategy that could help, and what others lack. */
+/* One line for the strategies considered for an incident: each that could help, and what others lack. */
 typedef struct considered {
     int id, any;
     double loss;
@@ -314,7 +312,7 @@ static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e
     c->loss = e->loss;
 }
 
-/* The same again is not said again. */
+/* A repeated line is not written again. */
 static void end_considering(sl_orchestrator *o, considered *c) {
     if (c->text[0] && (c->any || !o->said[0]) && strncmp(c->text, o->said, sizeof o->said - 1) != 0) {
         sl_events_decision(o, "  %s", c->text);
@@ -323,7 +321,7 @@ static void end_considering(sl_orchestrator *o, considered *c) {
     c->text[0] = 0;
 }
 
-/* What comes and goes with a swap or a change of path is told by that. */
+/* The start and end of a swap or change of path have events of their own. */
 static int is_told_otherwise(const sl_orchestrator *o, const sl_ladder_entry *e) {
     int at_once = e->strategy >= 0 && o->kind[e->strategy] <= SL_STRATEGY_DELEGATE;
     return at_once && e->kind != SL_LADDER_BROUGHT && e->kind != SL_LADDER_FAILED;

@@ -1,5 +1,4 @@
-/* The search for an arrangement: local searches from several beginnings, then branch and bound where it can
- * end. */
+/* The search for an arrangement: local searches from several starts, then branch and bound if feasible. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
@@ -44,7 +43,7 @@ sl_status sl_topology_time(const sl_cluster *c, const int *host, sl_time *time) 
     return status;
 }
 
-/* Takes an arrangement over where it is shorter by the replay. */
+/* Keeps an arrangement if it is shorter by the replay. */
 static void consider(topology_search *t, const int *host) {
     sl_seating_set(&t->replayed, host);
     sl_time time = sl_seating_time(&t->replayed, NULL, NULL), spread = sl_seating_spread(&t->replayed);
@@ -55,7 +54,7 @@ static void consider(topology_search *t, const int *host) {
     }
 }
 
-/* Tries of a search by the bound: about 0.6 s for 1,024 hosts in all, on a processor of 2020. */
+/* Tries of a search by the bound: about 0.6 s for 1,024 hosts in total, on a processor of 2020. */
 static long long tries(const topology_search *t) {
     const sl_cluster *c = t->cluster;
     double each = 200 + 120.0 * c->pipeline + 20.0 * c->data * c->tensor + 2.0 * c->data * c->pipeline;
@@ -63,7 +62,7 @@ static long long tries(const topology_search *t) {
     return (long long)(t->effort * (fit < most ? fit : most));
 }
 
-/* Local searches by the bound from three beginnings, then one by the replay from the best. */
+/* Local searches by the bound from three starts, then one by the replay from the best. */
 static sl_status search_local(topology_search *t) {
     const sl_cluster *c = t->cluster;
     long long all = tries(t);
@@ -83,7 +82,7 @@ static sl_status search_local(topology_search *t) {
     return SL_OK;
 }
 
-/* Logarithm of how many arrangements there are that differ in more than hosts of one class. */
+/* Logarithm of the number of arrangements that differ in more than hosts of one class. */
 static sl_status count(const sl_cluster *c, const sl_best *best, double *logarithm) {
     int *of;
     SL_TRY(sl_alloc(&of, (size_t)best->classes, sizeof *of));
@@ -96,8 +95,8 @@ static sl_status count(const sl_cluster *c, const sl_best *best, double *logarit
     return SL_OK;
 }
 
-/* Brings the host that sits at a position now back to it, in exchange, alone (width 1) or with its whole
- * cell, unless that makes anything worse. Returns whether anything moved. */
+/* Moves the present host of a position back to it by an exchange, alone (width 1) or with its whole cell,
+ * unless that makes anything worse. Returns whether anything moved. */
 static int bring_back(sl_seating *s, int position, int width, sl_time time, sl_time spread) {
     const sl_cluster *c = s->cluster;
     int home = position, host = c->present[position];
@@ -112,7 +111,7 @@ static int bring_back(sl_seating *s, int position, int width, sl_time time, sl_t
     return 0;
 }
 
-/* Hosts that need not have moved go back where they are now, cells first, as long as nothing gets worse. */
+/* Moves hosts back if they need not have moved, cells first, unless anything gets worse. */
 static void move_less(topology_search *t) {
     const sl_cluster *c = t->cluster;
     sl_seating *s = &t->bounded;

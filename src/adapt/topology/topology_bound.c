@@ -1,7 +1,7 @@
-/* A proven bound for clusters too large to decide. Each host must sit somewhere: whatever stage that is, its
- * cell is no faster than it is, and its hops and rings take one of its own links. The best stage for it, with
- * the best of everything around, bounds the iteration; the worst host counts. And slow hosts need cells: k of
- * them, T to a cell, are ceil(k / T) slow cells, so some replica has ceil of that / D slow stages. */
+/* A proven bound for clusters too large to decide. Each host must be somewhere: whatever stage that is, its
+ * cell is no faster than the host, and its hops and rings take one of the host's links. The best stage for
+ * it, with the best of everything around, bounds the iteration; the worst host counts. Slow hosts also need
+ * cells: k of them, T per cell, make ceil(k / T) slow cells, ceil of that / D slow stages in one replica. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
@@ -20,7 +20,7 @@ static int worst_first(const void *a, const void *b) {
     return x->least != y->least ? (x->least < y->least) - (x->least > y->least) : x->host - y->host;
 }
 
-/* The least over the stages that a host can be in. */
+/* The minimum over the stages that a host can be in. */
 static sl_time least_of(sl_seating *s, int host) {
     sl_time least = SL_TIME_NEVER;
     for (int p = 0; p < s->cluster->pipeline; p++) {
@@ -33,7 +33,7 @@ static sl_time least_of(sl_seating *s, int host) {
     return least;
 }
 
-/* One host of each class, bounded; then the worst of them replayed, as many as are quick. */
+/* Bounds one host of each class, then replays the worst of them, as many as are quick. */
 static sl_status bound_hosts(sl_seating *bounded, sl_seating *replayed, sl_time *bound) {
     const sl_cluster *c = bounded->cluster;
     const int *class_of = bounded->best->class_of;
@@ -59,9 +59,8 @@ static int by_speed(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The least that a replica takes of which `slow` stages have a host of this speed: its busiest stage does all
- * its ops behind a forward through the stages before it, and even the lightest stages become so much slower.
- */
+/* The least time of a replica with `slow` stages that have a host of this speed: its busiest stage does all
+ * its ops after a forward through the previous stages, and even the lightest stages are slowed. */
 static sl_time bound_slow(const sl_seating *s, const sl_stage_times *cell, double speed, int slow) {
     const sl_cluster *c = s->cluster;
     sl_time least = SL_TIME_NEVER;
@@ -87,7 +86,7 @@ static sl_time bound_slow(const sl_seating *s, const sl_stage_times *cell, doubl
     return least;
 }
 
-/* Pigeonholes; up to 12 stages, of which all subsets are tried. */
+/* Pigeonhole bound; tries all subsets of up to 12 stages. */
 static sl_status bound_speeds(const sl_seating *s, sl_time *bound) {
     const sl_cluster *c = s->cluster;
     double *speed;

@@ -1,4 +1,4 @@
-/* Hosts that may be exchanged without any change, and the nearest of arrangements that are the same. */
+/* Hosts that may be exchanged without any change, and the nearest among equal arrangements. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -11,7 +11,7 @@ static uint64_t bits_of(double value) {
     return bits;
 }
 
-/* A number that interchangeable hosts have in common: of the speed and the multisets of their links. */
+/* A hash shared by interchangeable hosts: of the speed and the multisets of their links. */
 static uint64_t sign(const sl_cluster *c, int host) {
     size_t n = (size_t)c->hosts, h = (size_t)host;
     uint64_t sum = sl_random_mix(bits_of(c->speed[host]));
@@ -24,7 +24,7 @@ static uint64_t sign(const sl_cluster *c, int host) {
     return sum;
 }
 
-/* Columns need no look where they are as the rows. */
+/* Whether the columns equal the rows, and so need no examination. */
 static int symmetric(const sl_cluster *c) {
     size_t n = (size_t)c->hosts;
     for (size_t i = 0; i < n; i++)
@@ -70,8 +70,8 @@ sl_status sl_topology_classes(const sl_cluster *c, int *class_of, int *classes) 
     return status;
 }
 
-/* Gives each position a host of the class that it wants: those already there, then those with the same
- * weights, then any. seat[hosts] by position; taken[hosts] is scratch. Returns how near the whole is. */
+/* Gives each position a host of the wanted class: those already there, then those with the same weights, then
+ * any. seat[hosts] by position; taken[hosts] is scratch. Returns the total nearness. */
 static long long assign(const sl_cluster *c, const int *class_of, const int *home, const int *wanted,
                         int *seat, int *taken) {
     long long score = 0;
@@ -108,7 +108,7 @@ static void rotate(const sl_cluster *c, const int *class_of, const int *host, in
                                                      sl_position_stage(c, position))]];
 }
 
-/* How near a rotation is where no host is exchanged, quickly. */
+/* How near a rotation is if no host is exchanged, quickly. */
 static long long nearness(const sl_cluster *c, const int *class_of, const int *wanted) {
     long long score = 0;
     for (int position = 0; position < c->hosts; position++)

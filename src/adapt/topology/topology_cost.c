@@ -1,4 +1,4 @@
-/* What cells, hops and rings of an arrangement take. */
+/* Costs of cells, hops and rings of an arrangement. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
@@ -109,7 +109,7 @@ sl_hop sl_hop_cost(const sl_seating *s, int replica, int stage) {
     return hop;
 }
 
-/* Replica `from` and those that it sends to: the next one on the ring, or all others. */
+/* Replica `from` and its receivers: the next one on the ring, or all others. */
 static void sum_steps(const sl_seating *s, int tensor, int from, int stage, double *slowest, double *all) {
     const sl_cluster *c = s->cluster;
     int host = s->host[sl_position(c, tensor, from, stage)], last = c->direct ? c->data - 1 : 1;

@@ -1,8 +1,7 @@
 /* Bounds from parts of a cluster that only slow links connect. For each kind of link the cluster falls into
- * parts when links as slow as it, or slower, are cut. A ring of D replicas lies in one part or crosses
- * between two; where the parts have no room for all rings, some cross, whichever stages' they are. The same
- * for the T hosts of a cell; and in any case something crosses: a ring, a cell or a hop. The least of what
- * can, bounds the iteration. */
+ * parts if links as slow or slower are cut. A ring of D replicas is within one part or crosses between two;
+ * if the parts have no room for all rings, some cross, of whichever stages. The same holds for the T hosts of
+ * a cell; and in any case something crosses: a ring, a cell or a hop. The cheapest one is the bound. */
 #include "adapt/topology/topology_inside.h"
 #include "base/median.h"
 #include "base/memory.h"
@@ -10,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_KINDS 24 /* of links that are tried */
+#define MAX_KINDS 24 /* kinds of links that are tried */
 
 typedef struct cut {
     sl_seating *s;
-    double latency, pace; /* what crosses takes at least */
+    double latency, pace; /* least cost of a crossing */
     int *part;            /* [hosts] */
     int *stack, *size;    /* [hosts] */
     int parts;
@@ -52,7 +51,7 @@ static void divide(cut *k) {
     }
 }
 
-/* Groups of `width` hosts that find room within parts. */
+/* Groups of `width` hosts that fit within parts. */
 static int room(const cut *k, int width) {
     int groups = 0;
     for (int i = 0; i < k->parts; i++)
@@ -71,7 +70,7 @@ static sl_time with_ring(const cut *k, int stage) {
     return time;
 }
 
-/* Rings of so many stages cross: best those that end first. */
+/* If this many stages have crossing rings: best those that end first. */
 static sl_time with_rings(const cut *k, int stages) {
     sl_time time[SL_MAX_RANKS];
     int all = k->s->cluster->pipeline;
@@ -81,7 +80,7 @@ static sl_time with_rings(const cut *k, int stages) {
     return time[stages - 1];
 }
 
-/* With the first replica as it is in `s` now; then as it was. */
+/* With the first replica as now in `s`; then restores it. */
 static sl_time changed(sl_seating *s) {
     size_t bytes = (size_t)s->cluster->pipeline * sizeof *s->end;
     sl_time *before = s->scratch + 3 * (s->cluster->pipeline + 1);
@@ -123,7 +122,7 @@ static sl_time with_hop(const cut *k, int stage) {
     return time;
 }
 
-/* The least over the stages, or what was there before. */
+/* The minimum over the stages. */
 static sl_time least(const cut *k, sl_time (*with)(const cut *, int), int stages) {
     sl_time time = SL_TIME_NEVER;
     for (int p = 0; p < stages; p++) {
@@ -147,7 +146,7 @@ static void bound_cut(cut *k, sl_time *bound) {
     sl_time cell = c->tensor > 1 ? least(k, with_cell, c->pipeline) : SL_TIME_NEVER;
     sl_time hop = c->pipeline > 1 ? least(k, with_hop, c->pipeline - 1) : SL_TIME_NEVER;
     raise(bound, sl_sooner(ring, sl_sooner(cell, hop)));
-    int whole = room(k, c->data) / c->tensor; /* stages at most, none of whose rings cross */
+    int whole = room(k, c->data) / c->tensor; /* at most this many stages without crossing rings */
     if (c->data > 1 && whole < c->pipeline)
         raise(bound, with_rings(k, c->pipeline - whole));
     if (room(k, c->tensor) < c->data * c->pipeline)
@@ -158,7 +157,7 @@ static void bound_cut(cut *k, sl_time *bound) {
         raise(bound, sl_sooner(cell, hop));
 }
 
-/* Kinds of links, by latency and pace; returns how many, at most MAX_KINDS. */
+/* Kinds of links, by latency and pace; returns their number, at most MAX_KINDS. */
 static int find_kinds(const sl_cluster *c, double *latency, double *pace) {
     int kinds = 0;
     size_t n = (size_t)c->hosts;

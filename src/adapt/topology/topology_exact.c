@@ -1,7 +1,7 @@
-/* Branch and bound: places are filled replica by replica; what is filled, with the best around it, bounds all
- * that can follow, and a replica that is full is replayed. Hosts of one class are one choice. Replicas may be
- * rotated around their rings, and tensor ranks around theirs, so a host of the rarest class is in the first
- * replica, at the first tensor rank. Decides by the replay: what it finishes is proven. */
+/* Branch and bound: places are filled replica by replica. The filled part, with the best around it, bounds
+ * all continuations, and a full replica is replayed. Hosts of one class are one choice. Replicas may be
+ * rotated around their rings, and tensor ranks around theirs, so a host of the rarest class is fixed in the
+ * first replica at the first tensor rank. Decisions use the replay: a finished search is a proof. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
@@ -21,13 +21,13 @@ typedef struct exact_search {
     sl_time *time, *spread;
 } exact_search;
 
-/* The order in which places are filled: tensor rank fastest, then stage, then replica. */
+/* Order of filling: tensor rank fastest, then stage, then replica. */
 static int place_of(const sl_cluster *c, int depth) {
     int t = depth % c->tensor, p = depth / c->tensor % c->pipeline, d = depth / c->tensor / c->pipeline;
     return sl_position(c, t, d, p);
 }
 
-/* Whether what is filled can still become shorter than the best. */
+/* Whether the filled part can no longer become shorter than the best. */
 static int hopeless(const exact_search *e) {
     sl_time time = sl_seating_time(&e->bound, NULL, NULL);
     if (time < *e->time)
@@ -46,7 +46,7 @@ static int breaks_symmetry(const exact_search *e, int depth) {
     return 1;
 }
 
-/* Ends of a replica that is full become those of its replay. */
+/* Replaces the ends of a full replica by those of its replay. */
 static void replay(exact_search *e, int replica) {
     size_t row = (size_t)replica * (size_t)e->cluster->pipeline;
     long long before = e->frame->replayed;
@@ -95,7 +95,7 @@ static void sort_classes(exact_search *e) {
     e->first[e->classes] = n;
 }
 
-/* First the least time, proven; then, among those that take as long, the least spread. */
+/* First the least time, proven; then the least spread among those that take as long. */
 static void search(exact_search *e, int *finished) {
     *finished = *e->time <= e->floor;
     if (!*finished) {

@@ -1,17 +1,17 @@
 /* The order that is replayed for every replica, and a bound of its replay.
  *
- * The bound follows chains that every replay has. Of stage p, with m microbatches and x of them in flight:
- * its first op waits for a forward through the stages before (head); a microbatch needs a round trip from p
+ * The bound follows chains that every replay has. For stage p, with m microbatches and x of them in flight:
+ * its first op waits for a forward through the previous stages (head). A microbatch needs a round trip from p
  * to the last stage and back; F number k + x begins after the backward of k has ended, so there are floor((m
- * - 1) / x) + 1 round trips one behind the other; the last forward waits for m - 1 forwards, or messages, of
- * the stages before and then makes its own round trip; all ops of the stage run one after the other; and its
- * last backward comes after the last one of the stage behind it. */
+ * - 1) / x) + 1 consecutive round trips. The last forward waits for m - 1 forwards, or messages, of the
+ * previous stages and then makes its own round trip. All ops of the stage run one after the other. Its last
+ * backward comes after the last one of the next stage. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
 #include <string.h>
 
-/* Whether F, and the backwards, of a rank come in the order of the microbatches; *most: in flight at once. */
+/* Whether F, and the backwards, of a rank follow the order of the microbatches; *most: in flight at once. */
 static int ascending(const sl_op *op, int ops, int *most) {
     int next[2] = {0, 0};
     *most = 0;
@@ -96,7 +96,7 @@ long long sl_frame_ops(const sl_frame *f) {
     return ops;
 }
 
-/* Time of the op that sends a gradient back, and of what is left to do behind it. */
+/* Time of the op that sends a gradient back, and of the work after it. */
 static sl_time backward(const sl_frame *f, const sl_stage_times *cell) {
     if (f->full > 0)
         return cell->time[SL_B];
@@ -125,7 +125,7 @@ void sl_frame_bound(const sl_frame *f, const sl_stage_times *cell, const sl_hop 
     for (int p = stages - 2; p >= 0; p--)
         trip[p] = cell[p].time[SL_F] + across(&hop[p], 0) + trip[p + 1] + across(&hop[p], 1) +
                   backward(f, &cell[p]);
-    sl_time behind = 0; /* end of the last backward of the stage behind */
+    sl_time behind = 0; /* end of the last backward of the next stage */
     for (int p = stages - 1; p >= 0; p--) {
         sl_time own = backward(f, &cell[p]), work = 0;
         sl_time done = head[p] + m * (cell[p].time[SL_F] + own);

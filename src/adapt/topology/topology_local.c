@@ -1,7 +1,7 @@
 /* Local search for large clusters: hosts change places, mostly around the cell that decides the iteration's
- * time. Exchanges that lose a little are taken while the search is hot. As many arrangements take equally
- * long, a small share of what does not decide is counted in: mean links of rings, replicas that end early,
- * stages' latest ends; so a ring loses its slow links one by one before its slowest is gone. */
+ * time. Exchanges that lose a little are accepted while the search is hot. Since many arrangements take
+ * equally long, a small share of the rest is added to the cost: mean links of rings, replicas that end early,
+ * stages' latest ends. So a ring loses its slow links one by one before its slowest is gone. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -18,7 +18,7 @@ typedef struct local_search {
     int *where;        /* [hosts] its position */
     int *best;         /* [positions] */
     sl_time *stage;    /* [stage] latest end */
-    int replica, late; /* where the time is decided */
+    int replica, late; /* at which the time is decided */
     sl_time best_time;
     double best_cost;
 } local_search;
@@ -27,7 +27,7 @@ static int draw(local_search *l, int below) {
     return (int)(sl_random_mix(l->state += SL_RANDOM_STEP) % (uint64_t)below);
 }
 
-/* Time, and what the search goes by. */
+/* The time, and the cost that guides the search. */
 static double cost_of(local_search *l, sl_time *time) {
     const sl_seating *s = l->s;
     const sl_cluster *c = s->cluster;
@@ -64,8 +64,7 @@ static void keep_best(local_search *l, sl_time time, double cost) {
     }
 }
 
-/* The position of a host of a class drawn first: so those that are like no others come as often as the many.
- */
+/* The position of a host of a randomly drawn class: so unique hosts come as often as common ones. */
 static int draw_host(local_search *l) {
     int k = draw(l, l->classes);
     return l->where[l->member[l->first[k] + draw(l, l->first[k + 1] - l->first[k])]];
@@ -109,7 +108,7 @@ static void swap_stages(local_search *l, int a, int b) {
     place(l);
 }
 
-/* One try; takes it back where the cost grows by more than chance allows. */
+/* One try; reverted if the cost grows by more than chance allows. */
 static void try_move(local_search *l, double heat, double *cost) {
     const sl_cluster *c = l->s->cluster;
     int a = 0, b = 0, width = 1, stages = !l->s->replay && c->pipeline > 1 && draw(l, 100) == 0;
@@ -122,7 +121,7 @@ static void try_move(local_search *l, double heat, double *cost) {
         swap_stages(l, a, b);
     } else {
         draw_pair(l, &a, &b);
-        if (c->tensor > 1 && draw(l, 2)) { /* whole cells: what is fast inside stays together */
+        if (c->tensor > 1 && draw(l, 2)) { /* whole cells: fast links inside stay */
             width = c->tensor;
             a -= a % width;
             b -= b % width;
@@ -188,7 +187,7 @@ sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves)
     return status;
 }
 
-/* A slower host comes first, then that with the best link to the last one, then the first in the file. */
+/* A slower host comes first, then the one with the best link to the last one, then the first in the file. */
 static int better_next(const sl_cluster *c, int by_speed, int last, int a, int b, double bytes) {
     size_t n = (size_t)c->hosts;
     if (by_speed && c->speed[a] != c->speed[b])

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hosts of a cluster file by name: a name, or several at once as prefix[first-last]suffix. */
+/* Hosts of a cluster file by name: one name, or several as prefix[first-last]suffix. */
 /* Names of hosts, and ranges of them. */
 
 #define LONGEST 200
@@ -33,8 +33,8 @@ static int digits(const char *text, size_t length) {
     return length > 0 && length < 9;
 }
 
-/* Calls `each` for every name that `node` (a scalar) writes, in order; at most SL_MAX_CLUSTER. SL_EINVAL
- * names file, line and key of `where`. */
+/* Calls `each` for every name in `node` (a scalar), in order; at most SL_MAX_CLUSTER. SL_EINVAL names file,
+ * line and key of `where`. */
 static sl_status sl_names_expand(const sl_yaml_node *where, const sl_yaml_node *node,
                                  sl_status (*each)(const sl_yaml_node *, const char *, void *),
                                  void *object) {
@@ -102,7 +102,7 @@ static sl_status sl_names_hosts(const sl_cluster *c, const sl_yaml_node *where, 
     return *count > 0 ? SL_OK : sl_node_error(where, "has no hosts");
 }
 
-/* A cluster as such: made, freed. */
+/* Making and freeing a bare cluster. */
 
 static sl_status check_shape(int tensor, int data, int pipeline, int microbatches) {
     if (tensor < 1 || data < 1 || pipeline < 1 || tensor > SL_MAX_CLUSTER || data > SL_MAX_CLUSTER ||
@@ -299,7 +299,7 @@ static void set_link(sl_cluster *c, int from, int to, const cluster_link_item *l
     if (from == to)
         return;
     c->latency[i] = link->latency_ms * 1e6;
-    c->pace[i] = 8 / link->bandwidth_gbps; /* bits a byte / bits a ns */
+    c->pace[i] = 8 / link->bandwidth_gbps; /* bits per byte / bits per ns */
 }
 
 static sl_status read_group(const sl_yaml_node *item, sl_cluster *c, int *host) {
@@ -388,7 +388,7 @@ static sl_status read_times(const sl_yaml_node *root, const sl_yaml_node *map, s
     return sl_read_op_times(map, c->pipeline, "stage", c->time);
 }
 
-/* What the first replica measured, at the speed of the hosts that it ran on. */
+/* Measurements of the first replica, at the speed of its hosts. */
 static sl_status take_profile(const sl_yaml_node *root, const sl_problem *profile, sl_cluster *c) {
     if (sl_node_find(root, "times_ms"))
         return sl_node_error(sl_node_find(root, "times_ms"),
@@ -434,7 +434,7 @@ static sl_status read_rest(const sl_yaml_node *root, const sl_problem *profile, 
     return check_extremes(root, c);
 }
 
-/* A problem file has the pipeline of one replica, and that is not enough. */
+/* A problem file has the pipeline of one replica, which is not enough. */
 static sl_status refuse_problem(const sl_yaml_node *root) {
     const sl_yaml_node *pipeline = root->kind == SL_NODE_MAP ? sl_node_find(root, "pipeline") : NULL;
     if (!pipeline)

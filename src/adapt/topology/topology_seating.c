@@ -1,4 +1,4 @@
-/* A seating: an arrangement with what follows from it, kept up to date place by place. */
+/* A seating: an arrangement with its derived values, updated place by place. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
@@ -23,7 +23,7 @@ static void compute_place(sl_seating *s, int replica, int stage) {
         s->hop[row + (size_t)stage] = sl_hop_cost(s, replica, stage);
 }
 
-/* Replicas with the same hosts' speeds and links end alike. */
+/* Replicas with equal speeds and links have equal ends. */
 static int same_as_before(const sl_seating *s, int replica) {
     size_t stages = (size_t)s->cluster->pipeline, row = (size_t)replica * stages;
     for (int other = replica - 1; other >= 0 && other >= replica - 16; other--) {

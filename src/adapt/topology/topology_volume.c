@@ -1,8 +1,8 @@
-/* Volumes. Of a microbatch of b sequences of n tokens, width h, k bytes a number: an activation has b n h k
- * bytes, and so has a sum of tensor ranks, of which each layer makes two in F and two in I (the attention's
- * and the MLP's outgoing products, and the gradients of their inputs). Parameters: 12 h^2 + 5 h a layer, v h
- * + n h in the first stage, v h in the last of several (the output's gradients, tied or not). Layers are
- * divided evenly, the first stages get one more. */
+/* Volumes. For a microbatch of b sequences of n tokens, width h, k bytes per number: b n h k bytes in an
+ * activation, and in a sum of tensor ranks, of which each layer makes two in F and two in I (the attention's
+ * and the MLP's outgoing products, and the gradients of their inputs). Parameters: 12 h^2 + 5 h per layer, v
+ * h + n h in the first stage, v h in the last of several (the output's gradients, tied or not). Layers are
+ * divided evenly; the first stages get one more. */
 #include "adapt/topology/topology_volume.h"
 #include "plan/pipeline/problem_read.h"
 

@@ -1,4 +1,4 @@
-/* Why an arrangement is better than the present one, in lines for people. */
+/* Why an arrangement is better than the present one, in lines for users. */
 #include "adapt/topology/topology_inside.h"
 #include "adapt/topology/topology_volume.h"
 #include "base/memory.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LINKS 8   /* told one by one */
-#define CONGESTED 1.5 /* times what a quarter of the present ring's links take at most */
+#define MAX_LINKS 8   /* reported one by one */
+#define CONGESTED 1.5 /* times the maximum of the fastest quarter of the present ring's links */
 #define SLOW 0.9      /* of the median speed */
 
 typedef struct telling {
@@ -37,7 +37,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* How many stages, and (stage, replica) pairs, have slow hosts. */
+/* The number of stages, and of (stage, replica) pairs, with slow hosts. */
 static void count_slow(const sl_cluster *c, const int *position, double limit, int *hosts, int *stages,
                        char *which, size_t size) {
     unsigned char stage[SL_MAX_RANKS] = {0};
@@ -118,7 +118,7 @@ static double step(const sl_cluster *c, int from, int to, double bytes) {
     return c->latency[i] + bytes * c->pace[i];
 }
 
-/* Links of the present rings that take longer than most, and what becomes of them. */
+/* Links of the present rings that take longer than most, and their fate. */
 static sl_status tell_links(telling *t) {
     const sl_cluster *c = t->c;
     double *cost;
