@@ -235,7 +235,7 @@ static sl_status prepare(sl_builder *b) {
 
 static sl_status build(sl_builder *b, sl_time known_bound) {
     sl_time length =
-        b->model->upper; /* of the makespan; ops end later if the first F waits for a gather */
+        b->model->upper; /* of the makespan; ops may end later if the first F waits for a gather */
     int64_t begin, latest = 0, horizon;
     for (int i = 0; b->hint && i < b->hint->spans; i++)
         latest = b->hint->span[i].end > latest ? b->hint->span[i].end : latest;
