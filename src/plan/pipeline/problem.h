@@ -48,7 +48,7 @@ typedef struct sl_problem {
     sl_placement placement;
     sl_regime communication;
     int queue;                  /* inorder: slots per rank and peer */
-    int parts;                  /* sub-blocks of every op; an order holds them all, separately or joined */
+    int parts;                  /* sub-blocks of every op; an order holds them all, adjacent or apart */
     double percentile;          /* of jitter that `latency` stands for, 0 to 100 */
     sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
     sl_time *saved;             /* [stage] F + B less the two overlapped (times_ms.FB); default 0 */
