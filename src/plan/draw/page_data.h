@@ -12,7 +12,7 @@ typedef struct sl_page_chart {
     const char *name; /* NULL: rows are ranks, and there are no lanes */
     const sl_timeline *timeline;
     const sl_program
-        *program;         /* program of the timeline; NULL: unknown, then no message connects two ops */
+        *program;         /* the program of the timeline; NULL: unknown, and then no message connects ops */
     const int32_t *cause; /* [spans] as of sl_critical_cause; NULL: unknown */
     const sl_highlight *path; /* NULL: none */
 } sl_page_chart;

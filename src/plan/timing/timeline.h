@@ -16,7 +16,7 @@ typedef struct sl_span {
 typedef struct sl_transfer {
     int32_t from, to;           /* ranks */
     sl_op op;                   /* the op that produced the message */
-    sl_time start, end, arrive; /* takes the link, leaves it, is usable on `to` */
+    sl_time start, end, arrive; /* enters the link, leaves it, is usable on `to` */
 } sl_transfer;
 
 typedef struct sl_timeline {
