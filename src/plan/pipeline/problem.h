@@ -56,7 +56,7 @@ typedef struct sl_problem {
     sl_time *offload;           /* [stage] to move what F keeps of a microbatch to host memory, or back */
     double *delta[SL_OP_KINDS]; /* memory change: F's at its start, the others' at their end */
     double *start;              /* [stage] memory that I or B takes at its start: the file's delta.I_start */
-    double *early;              /* [stage] memory that I or B takes then: `start` and recomputed activations */
+    double *early;              /* [stage] total that I or B takes then: `start` and recomputed activations */
     unsigned char *recompute;   /* [stage] */
     double *limit;              /* per rank, without `fixed`; NULL: no limit */
     double *fixed;              /* per rank: permanent use; NULL: none */
