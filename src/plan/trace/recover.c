@@ -42,7 +42,7 @@ static void find_bounds(const sl_recovery *r, bounds *of) {
 static int belongs(const sl_recovery *r, const sl_traced_op *c, const bounds *b) {
     if (c->mark >= 0 && r->chosens > 0 && r->chosen[0].of.mark >= 0)
         return c->mark == r->chosen[0].of.mark;
-    /* a gather before the first op may come after the previous iteration; a reduction has ended when the next
+    /* a gather may run before the first op, after the previous iteration; a reduction ends before the next
      * begins */
     return c->op.kind == SL_GATHER ? c->start >= b->before && c->end <= b->last && c->start < b->last
                                    : c->start >= b->first && c->start < b->after;
