@@ -24,7 +24,7 @@ typedef struct sl_lines {
     int64_t number, good, damaged, first; /* lines; `first`: number of the first damaged one */
     int is_cut;                           /* sl_lines_end: the last line has no end, and is damaged */
     int there;
-    int refused; /* there, but cannot be read: errno, or -1 for what is no regular file */
+    int refused; /* exists, but cannot be read: errno, or -1 if it is not a regular file */
 } sl_lines;
 
 /** `path` is copied. SL_ENOMEM. */
