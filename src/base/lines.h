@@ -36,8 +36,8 @@ typedef sl_status (*sl_lines_taker)(void *context, const char *line, size_t leng
 /** All delivered lines are obsolete. */
 typedef void (*sl_lines_anew)(void *context);
 
-/** Reads at most `most` new bytes. The first step makes no call of `anew`. SL_ENOMEM, or the taker's failure:
- * then the next step begins with that line. */
+/** Reads at most `most` new bytes. The first step never calls `anew`. SL_ENOMEM, or the taker's failure: then
+ * the next step begins with that line. */
 sl_status sl_lines_step(sl_lines *lines, size_t most, sl_lines_taker take, sl_lines_anew anew, void *context);
 
 /** For the last read: also takes the text after the last whole line as a line. */

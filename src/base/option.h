@@ -63,7 +63,7 @@ struct sl_options {
     const sl_option *table;
     int argc;
     char **argv;       /* argv[0] is ignored */
-    const char *usage; /* what --help prints */
+    const char *usage; /* the text of --help */
     int stops;         /* ends at the first word: the rest (from argv[next]) belongs to another program */
     /* the present option or word */
     const sl_option *row; /* of the table */

@@ -3,8 +3,8 @@
  *
  * The waiting text is bounded. For a file that is written whole, the newest text replaces a waiting one; a
  * growing file loses new text while too much waits. A failed write leaves the file unchanged, so that it ends
- * with a complete text, and the next text is still tried. The first error of each file is kept for the caller
- * to report, once.
+ * with a complete text; later texts are still tried. The first error of each file is kept for the caller to
+ * report, once.
  *
  * Order is kept within a file. Put and trouble are for any thread, open and close for one. */
 #pragma once

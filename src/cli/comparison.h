@@ -23,7 +23,7 @@ typedef struct sl_sweep {
 } sl_sweep;
 
 typedef struct sl_comparison_cell {
-    char *error; /* why there is no plan; NULL: there is one */
+    char *error; /* the reason for having no plan; NULL: there is one */
     char planned[32];
     sl_placement placement;
     sl_time makespan, span, bound;

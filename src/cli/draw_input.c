@@ -182,7 +182,7 @@ static void choose_title(const sl_drawing *d, const sl_input *input, int within,
         chart->title = d->common.title.text[of_all];
 }
 
-/* `files`: the number of inputs that it is made of, including those before `input`. */
+/* `files`: its number of inputs, including those before `input`. */
 static sl_status add_one(const sl_drawing *d, const sl_input *input, int files, const char *schedule,
                          const char *order_file, input_picture *p, int *within) {
     sl_drawn *one;

@@ -34,8 +34,8 @@ typedef enum sl_input_kind {
 /* Options of one input; those before the first input apply to all. */
 typedef struct sl_input_options {
     sl_texts set, order, title;
-    const char *schedules;  /* NULL: not said */
-    int iteration, replica; /* -1: not said */
+    const char *schedules;  /* NULL: not given */
+    int iteration, replica; /* -1: not given */
 } sl_input_options;
 
 typedef struct sl_input {
@@ -49,14 +49,14 @@ typedef struct sl_drawing {
     int inputs;
     size_t room;
     sl_input_options common, given; /* given: those of the present input */
-    int what;                       /* SL_DRAW_...; 0: not said */
+    int what;                       /* SL_DRAW_...; 0: not given */
     int no_messages, no_critical;
     const char *sweep, *output;
     double time_limit; /* s; negative: not given */
     uint64_t seed;
     sl_draw_style style;
     sl_label_map map; /* of traces, as profile takes them */
-    int microbatches; /* 0: not said */
+    int microbatches; /* 0: not given */
 } sl_drawing;
 
 /** The kind of a file, by its content. SL_EINVAL: it cannot be drawn or read. */

@@ -23,7 +23,8 @@ static int parse_real(const char *text, double *value) {
 
 #define LONGEST_LINE (16 << 20) /* bytes; a device or a binary file may never end its line */
 
-/* As getline, up to the first zero byte or LONGEST_LINE; the bytes, or -1 at the end. *refused: neither. */
+/* As getline, up to the first zero byte or LONGEST_LINE; returns the bytes, or -1 at the end. *refused: the
+ * reason of an early stop, else NULL. */
 static ssize_t get_line(sl_series_reader *s, const char **refused) {
     size_t used = 0;
     int c = 0;

@@ -9,7 +9,7 @@ typedef struct stage_memory {
         backward; /* of F; maximum release by I' (<= 0); release by I' and W' together (<= 0) */
 } stage_memory;
 
-/* A pair saves half of what its stages save, F and B each a quarter of both: so F and B are shortened. */
+/* A pair saves half of its stages' savings, so F and B are each shortened by a quarter of both. */
 static void relax_times(sl_relaxation *r) {
     const sl_problem *p = r->problem;
     for (int s = 0; s < p->stages; s++) {

@@ -10,7 +10,7 @@
 typedef struct sl_chart_line {
     const char *name;
     const double *y;  /* [points]; NaN: missing, the line has a gap there */
-    int is_reference; /* a thin grey line without markers, such as a bound */
+    int is_reference; /* a thin gray line without markers, such as a bound */
 } sl_chart_line;
 
 /* An event on x: a line across the plot with a sign above it. */

@@ -16,7 +16,7 @@ typedef struct sl_exact_model {
 } sl_exact_model;
 
 /** `hint`: the replayed timeline of an order of F, I and W; its makespan is the model's upper bound; NULL:
- * none. `known_bound`: ns. SL_ENONE: too large, or an F needs more than a rank has. Free with
+ * none. `known_bound`: ns. SL_ENONE: too large, or an F needs more memory than its rank has. Free with
  * sl_exact_model_free, also on error. */
 sl_status sl_exact_model_make(const sl_problem *problem, const sl_timeline *hint, sl_time known_bound,
                               sl_exact_model *model);

@@ -44,7 +44,7 @@ typedef struct sl_blob {
 /** Runs one solve in a child process and waits for it, at most `limit_s` seconds. SL_ESYS if the child cannot
  * be started, ends without a response (with its reason or signal), answers with something else, or does not
  * answer in time or before *stop (NULL: none) becomes nonzero; SL_EPEER if it is of another version. The
- * child has ended when this returns, or the error says that it is left behind because SIGKILL did not end it.
- * *response is the CpSolverResponse; free its bytes with sl_free. */
+ * child has ended when this returns, or the error reports that SIGKILL did not end it. *response is the
+ * CpSolverResponse; free its bytes with sl_free. */
 sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_blob *parameters,
                         double limit_s, const atomic_int *stop, sl_blob *response);

@@ -7,7 +7,7 @@
 #include "plan/pipeline/order.h"
 
 /** Reads and checks: the cells, the ops (sl_order_check), sends against receives, sharding cells, and that
- * all rows can run to their end (no deadlock). SL_EINVAL names file, line, column and cell; also when the
+ * all rows can run to their end (no deadlock). SL_EINVAL names file, line, column and cell; also if the
  * problem has parts, which CSV cannot name. Free with sl_order_free. */
 sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_order *order);
 

@@ -15,7 +15,7 @@ const char *sl_csv_comm_name(int receive, int backward) {
     return names[receive][backward];
 }
 
-/* One action as it is written: its word and numbers. */
+/* One action as written: its word and numbers. */
 typedef enum action_class { OP, COMM, SHARD } action_class;
 typedef struct csv_action {
     action_class class;

@@ -48,7 +48,7 @@ static void give(sweep *s, int backward, int stage, int microbatch) {
         push(s, sl_problem_rank(p, to));
 }
 
-/* Does the result of an op leave with a SEND cell of its own? */
+/* Does the result of an op leave with its own SEND cell? */
 static int has_send(const sweep *s, const sl_op *op, int rank) {
     const sl_problem *p = s->reader->problem;
     int to = op->kind == SL_F ? sl_problem_next(p, op->stage) : sl_problem_previous(p, op->stage);

@@ -42,7 +42,7 @@ typedef struct sl_csv_row {
 
 typedef struct sl_csv_reader {
     const sl_problem *problem;
-    sl_order *order; /* what has been read so far */
+    sl_order *order; /* the order read so far */
     const char *file;
     int rank;        /* rank of the current line */
     sl_csv_row *row; /* [ranks] */

@@ -49,11 +49,11 @@ typedef struct sl_problem {
     sl_regime communication;
     int queue;                  /* inorder: slots per rank and peer */
     int parts;                  /* sub-blocks of every op; an order holds them all, adjacent or apart */
-    double percentile;          /* of jitter that `latency` stands for, 0 to 100 */
+    double percentile;          /* of jitter included in `latency`, 0 to 100 */
     sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
-    sl_time *saved;             /* [stage] F + B less the two overlapped (times_ms.FB); default 0 */
+    sl_time *saved;             /* [stage] F + B minus the two overlapped (times_ms.FB); default 0 */
     sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */
-    sl_time *offload;           /* [stage] to move what F keeps of a microbatch to host memory, or back */
+    sl_time *offload;           /* [stage] to move a microbatch's activations to host memory, or back */
     double *delta[SL_OP_KINDS]; /* memory change: F's at its start, the others' at their end */
     double *start;              /* [stage] memory that I or B takes at its start: the file's delta.I_start */
     double *early;              /* [stage] total that I or B takes then: `start` and recomputed activations */
