@@ -1,11 +1,11 @@
 /* Chimera (Li and Hoefler, SC 2021): one pipeline runs down the ranks and one up, each in 1F1B, and each
  * fills the bubbles of the other. In slots of one F or one B, stage s of a pipeline over R ranks runs F of
  * its microbatch k in slot s + 2k and B in slot 2R - 1 - s + 2k; on every rank, for even R, F of one pipeline
- * and B of the other use odd slots if the other two use even ones. A unit of R microbatches, half of them in
- * each pipeline, fills 2R slots of every rank, so the next unit begins 2R slots later, in the bubbles at the
- * end of the first ("direct concatenation"). A rank runs its ops in the order of their slots. If B is longer
- * than F, the units fit less tightly and each further one adds bubbles; the paper's remedies change the work
- * (doubled forwards, halved backwards) and are not implemented.
+ * and B of the other use the odd slots, the other two the even ones. A unit of R microbatches, half of them
+ * in each pipeline, fills 2R slots of every rank, so the next unit begins 2R slots later, in the bubbles at
+ * the end of the first ("direct concatenation"). A rank runs its ops in the order of their slots. If B is
+ * longer than F, the units fit less tightly and each further one adds bubbles; the paper's remedies change
+ * the work (doubled forwards, halved backwards) and are not implemented.
  *
  * An odd number of ranks uses the slots of one more rank, whose ops do not exist: the pipeline that runs up
  * begins on it. Slots increase along every dependency, so no order that follows them deadlocks. */
