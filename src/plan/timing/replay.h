@@ -1,5 +1,5 @@
 /* The timing model: one replay of a program on ranks and links (design.md, Problem, Semantics). Planner,
- * search, simulate, the engine's prediction and the campaign all use this model.
+ * search, simulate, the engine's prediction and the campaign all use this one model.
  *
  * Work is O(ops); if several ranks share a wire, O(ops log ranks). Regimes: decoupled, a send never holds a
  * rank; inorder, it holds one of `queue` slots of its rank and peer until it has arrived; batched, the sends
