@@ -1,13 +1,12 @@
 /* Time and every wait, behind one interface that is real or virtual.
  *
- * Real: CLOCK_MONOTONIC; waits sleep in the kernel (futex, clock_nanosleep), never spin.
- * Virtual: time stands still while any participating thread runs, and jumps to the earliest deadline when all
- * of them wait, so a test of the engine is exact to the nanosecond and takes no time; tests bring it along.
- * Threads that use a virtual clock bracket their life with sl_clock_join / sl_clock_leave; on the real clock
- * both do nothing.
+ * Real: CLOCK_MONOTONIC; waits sleep in the kernel (futex, clock_nanosleep), never spin. Virtual: time stands
+ * still while any participating thread runs, and jumps to the earliest deadline when all of them wait, so a
+ * test of the engine is exact to the nanosecond and takes no time; tests bring it along. Threads that use a
+ * virtual clock bracket their life with sl_clock_join / sl_clock_leave; on the real clock both do nothing.
  *
  * A wait is on a 32-bit word, as with a futex: the thread that changes the word calls sl_clock_wake
- * afterwards. Words may lie in memory shared between processes (real clock only). */
+ * afterwards. Words may be in memory shared between processes (real clock only). */
 #pragma once
 
 #include "base/status.h"

@@ -15,7 +15,7 @@ static const sl_key *find_key(const sl_key *table, const char *name) {
 
 enum { MAX_NAMES = 64, DEEPEST = 4, PATH = 128 };
 
-/* Where a key of this name stands further in: "batch.microbatches". 0: nowhere. */
+/* Path of a nested key of this name: "batch.microbatches". 0: none. */
 static int find_within(const sl_key *table, const char *name, int depth, char path[PATH]) {
     for (const sl_key *key = table; key->name && depth < DEEPEST; key++) {
         char rest[PATH];

@@ -34,8 +34,8 @@ typedef struct sl_key {
 
 /* A table ends with an entry whose name is NULL. */
 
-/** Reads `map` (NULL: an empty one; `where` names it in complaints about missing keys) into `object` after
- * the table, defaults first. SL_EINVAL names file, line and key. TEXT fields must be NULL or owned before. */
+/** Reads `map` (NULL: an empty one; `where` names it in errors about missing keys) into `object` after the
+ * table, defaults first. SL_EINVAL names file, line and key. TEXT fields must be NULL or owned before. */
 sl_status sl_config_read(const sl_yaml_node *map, const char *where, const sl_key *table, void *object);
 
 /** Frees the TEXT fields of `object` that the table names. */

@@ -66,9 +66,8 @@ static sl_status write_all(int file, const char *path, const char *content, size
     return SL_OK;
 }
 
-/* A new file beside `path` under a name that nobody can foresee; *temporary is that name. The mode is given
- * to open, so that the kernel applies the umask: to read the umask is to change it for all threads. -1:
- * errno. */
+/* A new file next to `path` under an unpredictable name, *temporary. The mode is passed to open, so that the
+ * kernel applies the umask: reading the umask would change it for all threads. -1: errno. */
 static int open_beside(const char *path, mode_t mode, char *temporary, size_t size) {
     for (int tries = 0; tries < 100; tries++) {
         uint64_t random;

@@ -13,9 +13,9 @@
 enum {
     LINKS = 40,
     RECORD = 16384
-}; /* links on one way, as the kernel has it; bytes of a user's or group's entry */
+}; /* links on one path, as in the kernel; bytes of a user's or group's entry */
 
-/* ---- places ---- */
+/* ---- locations ---- */
 
 static void cut_last(char *path) {
     char *slash = strrchr(path, '/');
@@ -69,7 +69,7 @@ sl_status sl_find_beside(const char *const *folders, const char *name, char path
     return sl_error(SL_ENONE, "%s is not in %s", name, folder);
 }
 
-/* errno says why not. */
+/* If not, errno has the reason. */
 static int can_run(const char *path) {
     struct stat about;
     if (stat(path, &about) != 0)
@@ -107,8 +107,8 @@ int sl_find_program(const char *name, sl_find_entries entries, char path[PATH_MA
 /* ---- trust ---- */
 
 typedef struct trusted {
-    uid_t user, program; /* who runs this, and who owns what runs */
-    uid_t unmapped;      /* the number of all ids that this user namespace does not know; 0: it knows all */
+    uid_t user, program; /* the user of this process, and the owner of its program */
+    uid_t unmapped;      /* the number for all ids unknown in this user namespace; 0: none is unknown */
 } trusted;
 
 static unsigned long long first_number(const char *file, const char *format) {
@@ -131,7 +131,7 @@ static trusted who_is_trusted(void) {
     return who;
 }
 
-/* A group of the user's own name that nobody else is a member of. */
+/* A group with the user's name and no other members. */
 static int is_private_group(gid_t group, uid_t user) {
     char *text;
     struct passwd person, *known = NULL;
@@ -148,7 +148,7 @@ static int is_private_group(gid_t group, uid_t user) {
     return is_private;
 }
 
-/* Writes why others than the trusted may write `part` of the path; 0: they may not. */
+/* Writes why untrusted users may write `part` of the path; 0: they may not. */
 static int find_objection(const trusted *who, const char *part, const struct stat *about, char *why,
                           size_t size) {
     const uid_t owner = about->st_uid;
@@ -166,7 +166,7 @@ static int find_objection(const trusted *who, const char *part, const struct sta
     return 0;
 }
 
-/* Puts what a link at the end of `done` names before `rest`. */
+/* Puts the target of a link at the end of `done` before `rest`. */
 static sl_status follow(char done[PATH_MAX], char rest[PATH_MAX]) {
     char target[PATH_MAX], joined[2 * PATH_MAX + 1];
     ssize_t length = readlink(done, target, sizeof target - 1);
@@ -183,7 +183,7 @@ static sl_status follow(char done[PATH_MAX], char rest[PATH_MAX]) {
     return SL_OK;
 }
 
-/* `done` is the way so far, without links and without a slash at its end; the root is "". */
+/* `done` is the path so far, without links and without a slash at its end; the root is "". */
 sl_status sl_find_trust(const char *path) {
     char done[PATH_MAX] = "", rest[PATH_MAX], why[PATH_MAX + 64];
     const trusted who = who_is_trusted();

@@ -10,9 +10,10 @@
  * Trust: slackline's own parts and OR-tools are used only if no other user may replace them. The file and
  * every folder and link on the way to it must belong to root, to the user, or to the owner of the running
  * program, whose code runs already (on clusters that is often an account for software). None may be writable
- * by others, but a folder with the sticky bit (/tmp), where others cannot replace what is not theirs. A group
- * with write permission is rejected as well, unless it is the private group of the owner or of the user: one
- * of the same name without other members, as on Debian and Fedora, where a umask of 002 makes every folder
+ * by others, except folders with the sticky bit (/tmp), where others cannot replace files that are not
+ * theirs. A group with write permission is rejected as well, unless it is the private group of the owner or
+ * of the user: one of the same name without other members, as on Debian and Fedora, where a umask of 002
+ * makes every folder
  * 775. A shared group of a project is rejected because each member could run code as any other; `chmod -R
  * g-w` fixes it. With access control lists the group's bits are their mask, so a list that lets others write
  * is rejected, too.
@@ -26,7 +27,7 @@
 #include <limits.h>
 
 /** The folder at `relative` to the running program's own: "" (that one), "/..", "/../lib" and the like.
- * SL_ENONE: /proc does not say where the program is. */
+ * SL_ENONE: the program's path is not in /proc. */
 sl_status sl_find_folder(const char *relative, char folder[PATH_MAX]);
 
 /** 1 if `path` is a regular file. */
@@ -49,6 +50,6 @@ typedef enum sl_find_entries {
     SL_FIND_AS_SHELL  /* all of them: for the user's own command line, which a shell would run that way */
 } sl_find_entries;
 
-/** The program `name`: itself if it has a slash, else from the first of the `entries` of PATH where it can be
- * run. Returns 1, or 0 with the reason in errno (ENOENT: it is nowhere). */
+/** The program `name`: itself if it has a slash, else from the first of the `entries` of PATH in which it can
+ * be run. Returns 1, or 0 with the reason in errno (ENOENT: not found). */
 int sl_find_program(const char *name, sl_find_entries entries, char path[PATH_MAX]);

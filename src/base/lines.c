@@ -39,12 +39,12 @@ static int holds(const sl_lines *l, off_t where, const char *known) {
     return pread(l->file, now, l->known, where) == (ssize_t)l->known && memcmp(now, known, l->known) == 0;
 }
 
-/* Whether what was read of the open file is still there. */
+/* Whether the open file still has the bytes that were read. */
 static int is_same(const sl_lines *l) {
     return holds(l, 0, l->head) && holds(l, l->at - (off_t)l->known, l->last);
 }
 
-/* Remembers the file's first bytes and the last of those read; text[size] was read behind what is known. */
+/* Remembers the file's first bytes and the last of those read; text[size] was read after the known ones. */
 static void know(sl_lines *l, const char *text, size_t size) {
     const size_t most = SL_LINES_KNOWN, first = most - l->known < size ? most - l->known : size;
     const size_t more = size < most ? size : most, kept = l->known < most - more ? l->known : most - more;
@@ -54,7 +54,7 @@ static void know(sl_lines *l, const char *text, size_t size) {
     l->known = kept + more;
 }
 
-/* Opens it, or sees that it is another one. *lost: what was told before no longer counts. */
+/* Opens the file, or detects that it is another one. *lost: lines delivered before are obsolete. */
 static void look(sl_lines *l, int *lost) {
     struct stat file;
     const int failed = stat(l->path, &file) != 0, absent = failed || !S_ISREG(file.st_mode);
@@ -95,7 +95,8 @@ static sl_status take_line(sl_lines *l, const char *line, size_t length, sl_line
     return SL_OK;
 }
 
-/* The whole lines of text[used]; what is left moves to its begin: a line that a taker failed with, too. */
+/* Delivers the whole lines of text[used]; the rest moves to its begin, including a line for which a taker
+ * failed. */
 static sl_status take_lines(sl_lines *l, sl_lines_taker take, void *context) {
     char *line = l->text, *end;
     sl_status status = SL_OK;

@@ -24,7 +24,7 @@ typedef struct sl_lines {
     int64_t number, good, damaged, first; /* lines; `first`: number of the first damaged one */
     int is_cut;                           /* sl_lines_end: the last line has no end, and is damaged */
     int there;
-    int refused; /* there, but cannot be read: errno, or -1 for what is no regular file */
+    int refused; /* exists, but cannot be read: errno, or -1 if it is not a regular file */
 } sl_lines;
 
 /** `path` is copied. SL_ENOMEM. */
@@ -36,8 +36,8 @@ typedef sl_status (*sl_lines_taker)(void *context, const char *line, size_t leng
 /** All delivered lines are obsolete. */
 typedef void (*sl_lines_anew)(void *context);
 
-/** Reads at most `most` new bytes. The first step makes no call of `anew`. SL_ENOMEM, or the taker's failure:
- * then the next step begins with that line. */
+/** Reads at most `most` new bytes. The first step never calls `anew`. SL_ENOMEM, or the taker's failure: then
+ * the next step begins with that line. */
 sl_status sl_lines_step(sl_lines *lines, size_t most, sl_lines_taker take, sl_lines_anew anew, void *context);
 
 /** For the last read: also takes the text after the last whole line as a line. */

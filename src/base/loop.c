@@ -11,8 +11,8 @@
 
 typedef struct sl_watch {
     int file;
-    int writable;           /* called when it can be written to as well */
-    sl_loop_file_call call; /* NULL: this place is free */
+    int writable;           /* also called when it can be written to */
+    sl_loop_file_call call; /* NULL: this slot is free */
     void *context;
 } sl_watch;
 
@@ -120,7 +120,7 @@ static sl_status arm(sl_loop *loop) {
             first = loop->timer[i].deadline;
     struct itimerspec when = {0};
     if (first != SL_TIME_NEVER) {
-        first = sl_clock_doze_until(first); /* when that comes, nothing is due, and this runs again */
+        first = sl_clock_doze_until(first); /* at that time nothing is due, and this runs again */
         sl_time at = first > 0 ? first : 1; /* 0 would disarm it */
         when.it_value.tv_sec = at / SL_SECOND;
         when.it_value.tv_nsec = at % SL_SECOND;
@@ -149,7 +149,7 @@ void sl_loop_forget(sl_loop *loop, sl_loop_timer name) {
             loop->timer[i].name = 0;
 }
 
-/* Calls the timers that are due, earliest first; those that they set are looked at in the next turn. */
+/* Calls the timers that are due, earliest first; timers that they set are for the next turn. */
 static sl_status call_timers(sl_loop *loop) {
     uint64_t expirations;
     if (read(loop->clock, &expirations, sizeof expirations) < 0 && errno != EAGAIN && errno != EINTR)

@@ -30,15 +30,14 @@ sl_status sl_loop_watch(sl_loop *loop, int file, sl_loop_file_call call, void *c
 /** From now on the watched `file` is also called when it can be written to (wanted), or no longer (0). The
  * callback is the same: it tries both. SL_EINVAL: it is not watched. */
 sl_status sl_loop_watch_writable(sl_loop *loop, int file, int wanted);
-/** No more calls for `file`, not even those of events that have been seen already. Unknown files are ignored.
- */
+/** No more calls for `file`, not even for events that were already seen. Unknown files are ignored. */
 void sl_loop_unwatch(sl_loop *loop, int file);
 
 /** Calls `call` once at `deadline` (if past: in the next turn). *timer names it for sl_loop_forget; may be
  * NULL. */
 sl_status sl_loop_at(sl_loop *loop, sl_time deadline, sl_loop_time_call call, void *context,
                      sl_loop_timer *timer);
-/** The timer will not be called any more. Timers that were called already are ignored. */
+/** Cancels the timer. Timers that were already called are ignored. */
 void sl_loop_forget(sl_loop *loop, sl_loop_timer timer);
 
 /** Calls `call` for each signal of `set`, which the caller has blocked (sigprocmask). Only `si_signo`,

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAMES = 63, FIRST = 256 }; /* getopt_long gives FIRST and a row's place in its table */
+enum { MAX_NAMES = 63, FIRST = 256 }; /* getopt_long returns FIRST plus the index of a row */
 
-/* ---- what is no option ---- */
+/* ---- errors ---- */
 
-/* The names that begin so, with commas between; how many. */
+/* Lists the names with this prefix, separated by commas; returns their number. */
 static int list_begun(const struct option *table, const char *word, char *text, size_t size) {
     int count = 0;
     text[0] = 0;
@@ -42,11 +42,11 @@ static sl_status refuse_name(const sl_options *o, const struct option *table, co
                     o->command);
 }
 
-/* `word` is what getopt_long has not taken: `missing`, for want of a value. */
+/* `word` is the one that getopt_long has rejected; `missing`: because it lacks a value. */
 static sl_status refuse(const sl_options *o, const struct option *table, const char *word, int missing) {
     char text[64];
     int is_long = strncmp(word, "--", 2) == 0;
-    if (!is_long && optopt > ' ' && optopt < 127) /* one of several letters behind a - */
+    if (!is_long && optopt > ' ' && optopt < 127) /* one of several letters after a - */
         snprintf(text, sizeof text, "-%c", optopt);
     else
         snprintf(text, sizeof text, "%s", word);
@@ -54,7 +54,7 @@ static sl_status refuse(const sl_options *o, const struct option *table, const c
     if (missing)
         return sl_error(SL_EINVAL, "%s: a value is missing after '%s'; see slackline %s --help", o->command,
                         text, o->command);
-    if (is_long && optopt) /* known, so it is its value that is wrong */
+    if (is_long && optopt) /* known, so its value is wrong */
         return sl_error(SL_EINVAL, "%s: '%s' takes no value", o->command, text);
     return refuse_name(o, table, text);
 }
@@ -79,7 +79,7 @@ sl_status sl_option_int(const sl_options *o, int least, int most, int *value) {
     return SL_OK;
 }
 
-/* A decimal number: none of strtod's other forms. */
+/* A decimal number, without strtod's other forms. */
 static int is_decimal(const char *text) {
     return text[strspn(text, "0123456789.eE+-")] == 0 && strpbrk(text, "0123456789") != NULL;
 }
@@ -131,7 +131,7 @@ sl_status sl_option_too_much(const sl_options *o) {
                     o->value, o->command);
 }
 
-/* ---- one after the other ---- */
+/* ---- parsing ---- */
 
 static sl_status take_text(const sl_options *o, void *field) {
     const char **text = field;
@@ -222,7 +222,7 @@ sl_status sl_options_take(sl_options *o, void *asked) {
     char letters[8];
     make_table(o, table, letters, sizeof letters);
     opterr = 0;
-    optind = 0; /* getopt starts anew */
+    optind = 0; /* getopt starts over */
     for (;;) {
         int at = optind > 0 ? optind : 1;
         optarg = NULL;
@@ -243,7 +243,7 @@ sl_status sl_options_take(sl_options *o, void *asked) {
         o->value = optarg;
         SL_TRY(take(o, asked));
     }
-    for (o->next = optind; !o->stops && o->next < o->argc;) /* behind -- */
+    for (o->next = optind; !o->stops && o->next < o->argc;) /* after -- */
         SL_TRY(take_word(o, o->argv[o->next++], asked));
     return SL_OK;
 }

@@ -30,7 +30,7 @@ typedef enum sl_option_kind {
     SL_TAKES_INT,    /* int, from `least` to `most` */
     SL_TAKES_WHOLE,  /* int64_t, from `least` to `most` */
     SL_TAKES_SEED,   /* uint64_t, from 0 to INT64_MAX */
-    SL_TAKES_REAL,   /* double, from `least` to `most`; `words`: of what, "ms"; NULL: of nothing */
+    SL_TAKES_REAL,   /* double, from `least` to `most`; `words`: the unit, "ms"; NULL: none */
     SL_TAKES_CHOICE, /* int, the index of one of `names` */
     SL_TAKES_SECRET, /* char[most], by sl_option_secret */
     SL_TAKES_OWN     /* whatever `take` makes of it */
@@ -39,9 +39,9 @@ typedef enum sl_option_kind {
 typedef struct sl_options sl_options;
 
 typedef struct sl_option {
-    const char *name; /* "": words that are no options, NULL: the end of the table */
+    const char *name; /* "": words that are not options, NULL: the end of the table */
     sl_option_kind kind;
-    size_t at; /* of the field in what is asked */
+    size_t at; /* offset of the field in `asked` */
     double least, most;
     const char *words;
     const char *const *names; /* ended by NULL */
@@ -63,7 +63,7 @@ struct sl_options {
     const sl_option *table;
     int argc;
     char **argv;       /* argv[0] is ignored */
-    const char *usage; /* what --help prints */
+    const char *usage; /* the text of --help */
     int stops;         /* ends at the first word: the rest (from argv[next]) belongs to another program */
     /* the present option or word */
     const sl_option *row; /* of the table */
@@ -78,7 +78,7 @@ sl_status sl_options_take(sl_options *options, void *asked);
 
 /* For SL_TAKES_OWN: */
 
-/** SL_EINVAL: a word too many. */
+/** SL_EINVAL: an unexpected word. */
 sl_status sl_option_too_much(const sl_options *options);
 
 /** The option's value as a number from `least` to `most`, or as one of `names`, of which *chosen is the
@@ -89,7 +89,7 @@ sl_status sl_option_real(const sl_options *options, const char *unit, double lea
                          double *value);
 sl_status sl_option_choice(const sl_options *options, const char *const *names, int *chosen);
 
-/** A value that process lists should not show: as it is, or the first word of FILE for @FILE. Written to
+/** A value that process lists should not show: itself, or the first word of FILE for @FILE. Written to
  * text[size]. SL_EINVAL: the file cannot be read, the value is empty or too long; the error never shows
  * it. */
 sl_status sl_option_secret(const sl_options *options, char *text, size_t size);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Lets go of the highest ranks until the rest fits; `gap` becomes 1 where 2 would not do. */
+/* Drops the highest ranks until the rest fits; `gap` becomes 1 if 2 is too wide. */
 static void choose(sl_piece *p, int count, int width, int *gap) {
     for (;;) {
         int length = 0, shown = 0, last = -1;

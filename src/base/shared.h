@@ -7,9 +7,9 @@
 
 #include <stddef.h>
 
-/** Sizes `file` and backs it: zeros where nothing was. `what` names it in errors. SL_ESYS. */
+/** Sizes `file` and allocates its blocks; new ones are zero. `what` names it in errors. SL_ESYS. */
 sl_status sl_shared_reserve(int file, size_t bytes, const char *what);
 
-/** *memory (a pointer to a pointer) becomes the first `bytes` of `file`, readable and writable, shared, every
- * page of it mapped (where the kernel is older than 5.14: on first touch). Give back with munmap. SL_ESYS. */
+/** *memory (a pointer to a pointer) becomes the first `bytes` of `file`, readable and writable, shared, with
+ * every page mapped (before Linux 5.14: on first touch). Release with munmap. SL_ESYS. */
 sl_status sl_shared_map(int file, size_t bytes, const char *what, void *memory);

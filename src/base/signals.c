@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Of the process; written by sl_signals_begin alone, before there are threads. */
+/* Of the process; written only by sl_signals_begin, before there are threads. */
 static struct {
     int known;
     sigset_t ignored, blocked;

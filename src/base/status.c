@@ -7,7 +7,8 @@
 
 static _Thread_local char error_text[1024] = "no error";
 
-/* Bytes of the UTF-8 character at `text` that a terminal shows as one; 0: a control character or no UTF-8. */
+/* Bytes of the UTF-8 character at `text` that a terminal shows as one; 0: a control character or not
+ * UTF-8. */
 static size_t printable(const unsigned char *text) {
     if (text[0] < 0x80)
         return text[0] >= 0x20 && text[0] != 0x7f;
@@ -20,7 +21,7 @@ static size_t printable(const unsigned char *text) {
     return length;
 }
 
-/* An error is one line, whatever names and values of a file stand in it. */
+/* Makes an error one line, whatever names and values from files it contains. */
 static void make_line(char *text) {
     for (size_t i = 0; text[i];) {
         size_t length = printable((const unsigned char *)text + i);

@@ -35,8 +35,8 @@ int sl_exit_code(sl_status status);
             return sl_try_status_;                                                                           \
     } while (0)
 
-/* For a function that frees something at its end, whatever fails: the next call, made only while `status` is
- * SL_OK. */
+/* For a function that frees something at its end after any failure: makes the next call only while `status`
+ * is SL_OK. */
 #define SL_THEN(status, ...)                                                                                 \
     do {                                                                                                     \
         if ((status) == SL_OK)                                                                               \

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK (5 * SL_MS) /* between two looks where no pidfd tells */
+#define LOOK (5 * SL_MS) /* interval of checks without a pidfd */
 
 sl_subprocess sl_subprocess_take(pid_t pid) {
     return (sl_subprocess){.pid = pid, .file = (int)syscall(SYS_pidfd_open, pid, 0)};
@@ -26,7 +26,7 @@ static int look(const sl_subprocess *child, siginfo_t *end, int options) {
     return failed;
 }
 
-/* Somebody else has reaped it, or the kernel has, because this process ignores SIGCHLD: it has ended, too. */
+/* Also if it was reaped elsewhere, or by the kernel because this process ignores SIGCHLD. */
 static int has_ended(const sl_subprocess *child) {
     siginfo_t end;
     int failed = look(child, &end, WNOWAIT);
@@ -45,7 +45,7 @@ int sl_subprocess_await(const sl_subprocess *child, sl_time deadline) {
         sl_time now = sl_now();
         if (now >= deadline)
             return 0;
-        if (child->file < 0 || ended.revents) /* dead, but held by a debugger: no file tells of its release */
+        if (child->file < 0 || ended.revents) /* dead, but held by a debugger: no file signals its release */
             sl_clock_sleep_until(sl_clock_real(), deadline - now > LOOK ? now + LOOK : deadline);
         else if (poll(&ended, 1, milliseconds(deadline - now)) < 0)
             ended.revents = 0;

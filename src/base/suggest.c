@@ -10,7 +10,7 @@ static int least(int a, int b) {
     return a < b ? a : b;
 }
 
-/* Letters to change, add, drop or swap with a neighbour (optimal string alignment). */
+/* Number of letters to change, add, drop or swap with a neighbor (optimal string alignment). */
 static int distance(const char *a, const char *b) {
     int rows = (int)strlen(a), columns = (int)strlen(b), d[LONGEST + 1][LONGEST + 1];
     for (int i = 0; i <= rows; i++)

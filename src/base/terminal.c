@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define USUAL 80 /* where a terminal does not say */
+#define USUAL 80 /* if a terminal does not report it */
 
 static int width_of(int file) {
     struct winsize size;

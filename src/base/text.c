@@ -6,7 +6,7 @@
 
 static const char more[] = "...";
 
-/* Where in `text` the first `room` bytes end without half a word; without half a character where a word is
+/* The end of the first `room` bytes of `text` without half a word, or without half a character if a word is
  * longer than half of them. */
 static size_t cut(const char *text, size_t room) {
     size_t at = room;

@@ -4,11 +4,12 @@
 
 #include <stddef.h>
 
-/** Copies `text` to text[size] (size > 3). One word that alone is too long is cut between two characters of
- * UTF-8. Returns the length of the copy. */
+/** Copies `text` to text[size] (size > 3). A single word that is too long is cut between two UTF-8
+ * characters. Returns the length of the copy. */
 size_t sl_text_fit(char *to, size_t size, const char *text);
 
-/** As snprintf, and cut as by sl_text_fit. The whole may have 4095 bytes. An argument may be the old `to`. */
+/** As snprintf, and cut as by sl_text_fit. The whole text may have 4095 bytes. An argument may be the old
+ * `to`. */
 size_t sl_text_format(char *to, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /** Appends `piece` to the text in to[size], after `between` if there is text already. A cut text is not

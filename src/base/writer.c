@@ -20,11 +20,11 @@ typedef struct file {
     /* the thread's */
     int descriptor; /* of a file that grows; -1: not open */
     int regular;
-    off_t end;  /* of what stays; `tail` is behind it */
-    char *tail; /* as it is in the file */
+    off_t end;  /* of the kept bytes; `tail` is after it */
+    char *tail; /* as in the file */
     size_t tail_size, tail_room;
     /* under the lock */
-    int troubled; /* 0: never, 1: to be said, 2: said */
+    int troubled; /* 0: never, 1: to be reported, 2: reported */
     char why[400];
     char path[];
 } file;
@@ -40,14 +40,14 @@ typedef struct task {
 struct sl_writer {
     size_t most;
     pthread_t thread;
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t changed;
     file *files;
     task *first, *busy; /* busy: the thread has it */
-    size_t waiting;     /* bytes of `first` and those behind it */
+    size_t waiting;     /* bytes of `first` and its successors */
     uint64_t done;      /* tasks */
-    uint64_t given_up;  /* 1 + `done` when a flush had waited in vain */
-    int ending, left;   /* left: nobody waits for the thread, which frees the rest */
+    uint64_t given_up;  /* 1 + `done` at the time of a flush that timed out */
+    int ending, left;   /* left: the thread is abandoned and frees the rest */
 };
 
 /* ---- the files, by the thread ---- */
@@ -64,7 +64,7 @@ static void shut(file *f) {
     f->tail_size = 0;
 }
 
-/* A file that was removed is made again, where it can be. */
+/* A file that was removed is created again, if possible. */
 static int is_open(const file *f) {
     struct stat found;
     return f->descriptor >= 0 && (!f->regular || (fstat(f->descriptor, &found) == 0 && found.st_nlink > 0));
@@ -102,7 +102,7 @@ static sl_status grow(file *f, const task *t) {
     SL_TRY(open_file(f, t->how == SL_WRITER_ANEW));
     if (!put_all(f, t->text, t->size)) {
         sl_status status = cannot(f);
-        if (f->regular) /* as it was: that takes no room that was not there */
+        if (f->regular) /* restored, which needs no additional room */
             (void)put_all(f, f->tail, f->tail_size);
         return status;
     }
@@ -156,7 +156,7 @@ static void release(sl_writer *w) {
 
 static void *write_all(void *context) {
     sl_writer *w = context;
-    setpriority(PRIO_PROCESS, (id_t)gettid(), 10); /* writing gives way to computing */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 10); /* computing has priority over writing */
     pthread_mutex_lock(&w->lock);
     for (;;) {
         while (!w->first && !w->ending)
@@ -194,7 +194,7 @@ sl_status sl_writer_open(size_t most, sl_writer **writer) {
     pthread_cond_init(&w->changed, &clock);
     pthread_condattr_destroy(&clock);
     int error =
-        sl_thread_start(&w->thread, write_all, w); /* a limit on the size of files is an error of write */
+        sl_thread_start(&w->thread, write_all, w); /* exceeding the file size limit is an error of write */
     if (error) {
         release(w);
         return sl_error(SL_ESYS, "no thread that writes can be started: %s", strerror(error));
@@ -203,7 +203,7 @@ sl_status sl_writer_open(size_t most, sl_writer **writer) {
     return SL_OK;
 }
 
-/* ---- the others ---- */
+/* ---- other threads ---- */
 
 static file *find(sl_writer *w, const char *path) {
     file *f = w->files;
@@ -217,7 +217,7 @@ static file *find(sl_writer *w, const char *path) {
     return w->files = f;
 }
 
-/* A text of a whole file that waits, and that a newer one replaces. */
+/* Drops a waiting text of a whole file, which a newer one replaces. */
 static void forget_older(sl_writer *w, const file *f) {
     for (task **at = &w->first; *at;) {
         task *t = *at;

@@ -3,8 +3,8 @@
  *
  * The waiting text is bounded. For a file that is written whole, the newest text replaces a waiting one; a
  * growing file loses new text while too much waits. A failed write leaves the file unchanged, so that it ends
- * with a complete text, and the next text is still tried. The first error of each file is kept for the caller
- * to report, once.
+ * with a complete text; later texts are still tried. The first error of each file is kept for the caller to
+ * report, once.
  *
  * Order is kept within a file. Put and trouble are for any thread, open and close for one. */
 #pragma once
@@ -17,11 +17,11 @@
 #define SL_WRITER_PATIENCE (10 * SL_SECOND)
 
 typedef enum sl_writer_how {
-    SL_WRITER_APPEND, /* after its last whole line */
-    SL_WRITER_ANEW,   /* the same, in an empty file */
+    SL_WRITER_APPEND, /* appends after its last whole line */
+    SL_WRITER_ANEW,   /* the same, after emptying the file */
     SL_WRITER_WHOLE,  /* replaces the file, and waits for the disk (sl_file_write) */
     SL_WRITER_RENEW,  /* the same without waiting for the disk (sl_file_renew) */
-    SL_WRITER_REMOVE  /* no such file */
+    SL_WRITER_REMOVE  /* removes the file */
 } sl_writer_how;
 
 typedef struct sl_writer sl_writer;
@@ -34,7 +34,7 @@ sl_status sl_writer_open(size_t most, sl_writer **writer);
 void sl_writer_put(sl_writer *writer, const char *path, sl_writer_how how, const char *text, size_t size,
                    size_t tail);
 
-/** The next trouble that was not said yet, in one line: text[size]. 0: there is none. */
+/** The next unreported trouble, in one line: text[size]. 0: none. */
 int sl_writer_trouble(sl_writer *writer, char *text, size_t size);
 
 /** Waits until all is written. Returns 0 if there was no progress for this long; the waiting files then have

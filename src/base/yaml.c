@@ -10,9 +10,9 @@
 #include <string.h>
 #include <yaml.h>
 
-/* What no honest file reaches; recursion, time and memory below stay bounded. */
+/* No honest file reaches these limits, which bound recursion, time and memory below. */
 #define DEEPEST 64                   /* nesting */
-#define MAX_KEYS 4096                /* of one map: each is compared with all before it */
+#define MAX_KEYS 4096                /* of one map: each is compared with all earlier ones */
 #define MAX_NODES 10000000           /* of a file */
 #define MAX_BYTES ((size_t)1 << 28)  /* of a file */
 
@@ -32,7 +32,7 @@ static sl_status node_make(sl_node_kind kind, const char *file, int line, sl_yam
     return SL_OK;
 }
 
-/* Takes the child over, also on failure. */
+/* Takes ownership of the child, also on failure. */
 static sl_status node_append(sl_yaml_node *parent, sl_yaml_node *child) {
     size_t capacity = (size_t)parent->children;
     if ((parent->children & (parent->children - 1)) == 0 ||
@@ -62,12 +62,12 @@ typedef struct yaml_reader {
     yaml_event_t event;
     int has_event;
     const char *file;
-    const char *text; /* what is parsed */
+    const char *text; /* the parsed text */
     size_t size;
     int nodes;
 } yaml_reader;
 
-/* A fault of the encoding has an offset only. */
+/* Encoding errors only have an offset. */
 static size_t error_line(const yaml_reader *r) {
     size_t line = 1, end = r->parser.problem_offset < r->size ? r->parser.problem_offset : r->size;
     if (r->parser.error != YAML_READER_ERROR)
@@ -95,7 +95,7 @@ static int event_line(const yaml_reader *r) {
 
 static sl_status read_node(yaml_reader *r, int depth, sl_yaml_node **out);
 
-/* A tag would change what a value is, an anchor is there for an alias. */
+/* A tag would change the type of a value; an anchor is for an alias. */
 static sl_status refuse_decoration(const yaml_reader *r) {
     const yaml_char_t *tag = NULL, *anchor = NULL;
     if (r->event.type == YAML_SCALAR_EVENT) {
@@ -185,7 +185,7 @@ static sl_status read_node(yaml_reader *r, int depth, sl_yaml_node **out) {
     case YAML_SEQUENCE_START_EVENT:
         SL_TRY(node_make(SL_NODE_LIST, r->file, event_line(r), out));
         return read_children(r, depth, *out);
-    default: /* refuse_decoration lets nothing else pass */
+    default: /* refuse_decoration rejects everything else */
         SL_TRY(node_make(SL_NODE_MAP, r->file, event_line(r), out));
         return read_children(r, depth, *out);
     }
@@ -196,7 +196,7 @@ static sl_status read_stream(yaml_reader *r, sl_yaml_node **root) {
     SL_TRY(next_event(r));
     if (r->event.type == YAML_STREAM_END_EVENT)
         return sl_error(SL_EINVAL, "%s: the file is empty", r->file);
-    SL_TRY(next_event(r)); /* behind document start */
+    SL_TRY(next_event(r)); /* after document start */
     SL_TRY(read_node(r, 0, root));
     SL_TRY(next_event(r)); /* document end */
     SL_TRY(next_event(r));
@@ -254,7 +254,7 @@ void sl_document_close(sl_document *document) {
 
 /* ---- --set ---- */
 
-/* The place in `parent` that `step` names, made (as an empty map) when it may be. */
+/* The node in `parent` named by `step`, created (as an empty map) if allowed. */
 static sl_status descend(sl_document *document, const char *assignment, sl_yaml_node *parent,
                          const char *step, sl_yaml_node ***place) {
     if (parent->kind == SL_NODE_LIST) {
@@ -356,7 +356,7 @@ sl_status sl_document_set_all(sl_document *document, const char *const *assignme
 
 sl_status sl_node_error(const sl_yaml_node *node, const char *format, ...) {
     char text[512], place[384];
-    size_t name = strlen(node->file), most = sizeof place - 32; /* of a long path the end, with the name */
+    size_t name = strlen(node->file), most = sizeof place - 32; /* of a long path, the end with the name */
     const char *file = name > most ? node->file + (name - most) : node->file;
     va_list arguments;
     va_start(arguments, format);
@@ -370,7 +370,7 @@ sl_status sl_node_error(const sl_yaml_node *node, const char *format, ...) {
                      : sl_error(SL_EINVAL, "%s: %s", place, text);
 }
 
-/* YAML readers disagree on 010: eight for some, ten for others. */
+/* YAML readers disagree on 010: some read eight, others ten. */
 static int has_leading_zero(const char *text) {
     text += *text == '+' || *text == '-';
     return text[0] == '0' && text[1] >= '0' && text[1] <= '9';

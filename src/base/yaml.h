@@ -31,8 +31,8 @@ sl_status sl_document_parse(const char *name, const char *text, sl_document *doc
 void sl_document_close(sl_document *document);
 
 /** Applies one `--set KEY=VALUE`: KEY is a dotted path with list indices (pipeline.links.list.0.latency_ms).
- * Maps on the way are made where absent; an index one past the end appends. VALUE is parsed as YAML (flow
- * lists and maps too). */
+ * Missing maps on the way are created; an index one past the end appends. VALUE is parsed as YAML (flow lists
+ * and maps too). */
 sl_status sl_document_set(sl_document *document, const char *assignment);
 /** Several, one after the other. */
 sl_status sl_document_set_all(sl_document *document, const char *const *assignment, int count);
@@ -44,7 +44,7 @@ const sl_yaml_node *sl_node_find(const sl_yaml_node *map, const char *key);
 sl_status sl_node_error(const sl_yaml_node *node, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Scalars, strictly: a trailing character, NaN, infinity or overflow is an error. */
+/** Scalars, strictly: trailing characters, NaN, infinity and overflow are errors. */
 sl_status sl_node_real(const sl_yaml_node *node, double minimum, double maximum, double *value);
 sl_status sl_node_int(const sl_yaml_node *node, int64_t minimum, int64_t maximum, int64_t *value);
 sl_status sl_node_bool(const sl_yaml_node *node, int *value);

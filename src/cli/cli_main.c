@@ -49,7 +49,7 @@ int sl_subcommand_refuse(const char *word) {
     const char *near = sl_suggest(word, names);
     (void)sl_error(SL_EINVAL, "unknown command '%.200s'; %s%s%s", word, near ? "did you mean '" : "",
                    near ? near : "see slackline --help", near ? "'?" : "");
-    fprintf(stderr, "slackline: %s\n", sl_error_text()); /* one line, whatever was typed */
+    fprintf(stderr, "slackline: %s\n", sl_error_text()); /* always one line */
     return 2;
 }
 
@@ -103,7 +103,7 @@ static int run(int argc, char **argv) {
     return command ? command->run(argc - 1, argv + 1) : sl_subcommand_refuse(argv[1]);
 }
 
-/* Whatever was printed has arrived, or the command has failed. */
+/* The command fails if its output could not be written. */
 int main(int argc, char **argv) {
     sl_signals_begin(NULL);
     int code = run(argc, argv);

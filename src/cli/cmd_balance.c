@@ -1,4 +1,4 @@
-/* slackline balance: how many microbatches each replica takes. */
+/* slackline balance: the number of microbatches of each replica. */
 #include "adapt/balance/balance.h"
 #include "adapt/balance/pipelines.h"
 #include "base/file.h"
@@ -13,10 +13,10 @@
 
 typedef struct balance_options {
     int microbatches, replicas;
-    double *time;        /* [replicas] ms; NULL: the problems say it */
+    double *time;        /* [replicas] ms; NULL: from the problems */
     double *fill;        /* [replicas] microbatches; NULL: none */
     int *limit;          /* [replicas] 0: none; NULL: none */
-    sl_problem *problem; /* [problems] 0: none; 1: of all replicas; else one a replica */
+    sl_problem *problem; /* [problems] 0: none; 1: of all replicas; else one per replica */
     int problems;
     const char *schedule;
     int is_text;
@@ -24,7 +24,7 @@ typedef struct balance_options {
 
 #define MAX_BYTES ((size_t)1 << 30) /* of a list in a file */
 
-/* The options as they were given. */
+/* The options as given. */
 typedef struct given {
     int microbatches, is_text;
     const char *times, *fill, *limits, *schedule;
@@ -45,7 +45,7 @@ static const sl_option options[] = {
 
 /* ---- lists ---- */
 
-/* What an option's list becomes, word by word. */
+/* The list of an option, read word by word. */
 typedef struct number_list {
     const char *option; /* its name */
     double least, most;
@@ -76,9 +76,9 @@ static int is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Words between commas; blanks and ends of lines may stand about them or part them. Changes `text`. */
+/* Words separated by commas, blanks or ends of lines. Changes `text`. */
 static sl_status add_all(number_list *l, char *text) {
-    int is_open = 0; /* behind a comma, or at the beginning: a number must follow */
+    int is_open = 0; /* after a comma, or at the beginning: a number must follow */
     while (is_blank(*text))
         text++;
     while (*text || is_open) {
@@ -133,7 +133,7 @@ static sl_status check(const given *g) {
     return SL_OK;
 }
 
-/* One number for all, or one a replica. */
+/* One number for all, or one per replica. */
 static sl_status spread(const balance_options *r, number_list *l) {
     if (l->count != 1 && l->count != (size_t)r->replicas)
         return sl_error(SL_EINVAL, "balance: --%s has %zu numbers for %d replicas", l->option, l->count,
@@ -247,7 +247,7 @@ static double largest(const double *time, int count, int *place) {
     return time[*place];
 }
 
-/* The largest of `split`, by formula; *time of each. */
+/* The maximum time of `split`, by formula; *time of each. */
 static double formula_times(const balance_options *r, const sl_replica_rate *replica, const int *split,
                             double *time, int *place) {
     for (int i = 0; i < r->replicas; i++)
@@ -297,7 +297,7 @@ static sl_status by_pipelines(const balance_options *r, sl_pipelines *pipelines,
     return SL_OK;
 }
 
-/* Before anything is planned for it. */
+/* Checks the request before anything is planned. */
 static sl_status check_shares(const balance_options *r, int *room, int *most) {
     *most = 1;
     for (int i = 0; i < r->replicas; i++)
@@ -340,7 +340,7 @@ static sl_status balance(const balance_options *r, balance_answer *a) {
 
 /* ---- printing ---- */
 
-/* As few digits as read back to the same number. */
+/* The fewest digits that read back to the same number. */
 static const char *shortest(double value, char text[32]) {
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, 32, "%.*g", digits, value);

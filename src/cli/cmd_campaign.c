@@ -14,11 +14,11 @@
 #include <strings.h>
 #include <sys/resource.h>
 
-/* The result of a campaign as text, JSON, CSV and SVG. All of it depends on the inputs alone: what the
- * simulation itself took is told elsewhere. */
+/* The result of a campaign as text, JSON, CSV and SVG. All of it depends only on the inputs: the time of the
+ * simulation itself is printed elsewhere. */
 
 #define POINTS 240 /* of a line of the picture */
-#define LATER 3600 /* s from which time is drawn in hours, or in minutes: 60 times less */
+#define LATER 3600 /* s; the axis is in hours beyond twice this, in minutes beyond 120 s */
 
 static double seconds(sl_time t) {
     return (double)t / 1e9;
@@ -68,7 +68,7 @@ static void print_log(const sl_campaign_row *row, FILE *out) {
         fprintf(out, "\n%s: decisions\n%s", row->name, row->log);
 }
 
-/* A table, a line a strategy; `log`: the ladders' decisions below. */
+/* A table, one line per strategy; `log`: the ladders' decisions below. */
 static sl_status print_text(const sl_campaign *c, const sl_campaign_result *r, int log, FILE *out) {
     print_job(c, r, out);
     fprintf(out, "%-20s %12s %14s %9s %10s %11s  %s\n", "strategy", "total s", "mean iter. ms", "slowdown",
@@ -166,7 +166,7 @@ static sl_status print_json(const sl_campaign *c, const sl_campaign_result *r, i
 
 /* ---- CSV ---- */
 
-/* A line for every stretch of iterations that are alike, and every stop. */
+/* One line per stretch of equal iterations, and per stop. */
 static sl_status print_csv(const sl_campaign *c, const sl_campaign_result *r, int log, FILE *out) {
     (void)c;
     (void)log;
@@ -182,7 +182,7 @@ static sl_status print_csv(const sl_campaign *c, const sl_campaign_result *r, in
 
 /* ---- picture ---- */
 
-/* Iterations a minute at each point: how far the job came between this point and the next. */
+/* Iterations per minute at each point: the job's progress from this point to the next. */
 static double done_at(const sl_campaign_row *row, double ns) {
     double done = 0;
     for (size_t i = 0; i < row->stretches; i++) {
@@ -207,7 +207,7 @@ static void fill_line(const sl_campaign_row *row, const double *x, double unit, 
     }
 }
 
-/* Throughput over time, a line a strategy. */
+/* Throughput over time, one line per strategy. */
 static sl_status print_svg(const sl_campaign *c, const sl_campaign_result *r, int log, FILE *out) {
     double *x, longest = 0;
     sl_chart_line series[32] = {{0}};
@@ -293,7 +293,7 @@ static sl_status read_problem(campaign_options *a) {
     return sl_problem_read(&a->problem_document, &a->problem);
 }
 
-/* A CSV is the trace of a campaign file that says nothing else. */
+/* A CSV is the trace of an otherwise empty campaign file. */
 static sl_status read_campaign(campaign_options *a) {
     SL_TRY(is_csv(a->trace) ? sl_document_parse("--set", "{}", &a->document)
                             : sl_document_read(a->trace, &a->document));

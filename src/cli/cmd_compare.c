@@ -1,4 +1,4 @@
-/* slackline compare: schedules against each other, over the values of a key. */
+/* slackline compare: compares schedules, over the values of a key. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cli/command.h"
@@ -19,7 +19,7 @@ static int shows_progress(void) {
     return isatty(STDERR_FILENO) && !(terminal && strcmp(terminal, "dumb") == 0);
 }
 
-/* Ctrl-C: the line goes, then the signal does what it did before (SA_RESETHAND). */
+/* Ctrl-C: clears the line, then the signal has its former effect (SA_RESETHAND). */
 static void clear_and_end(int signal) {
     ssize_t ignored = write(STDERR_FILENO, "\r\033[K", 4);
     (void)ignored;
@@ -52,11 +52,11 @@ static void end_progress(void) {
 
 /* ---- the problem of a cell ---- */
 
-/* The value came in as by --set; the error says where it came from. */
+/* The value was set as by --set; makes the error name --sweep. */
 static void say_sweep(const char *assignment) {
     char error[1024], *set;
     snprintf(error, sizeof error, "%s", sl_error_text());
-    if (strncmp(error, "--set ", 6) == 0) { /* names the assignment already */
+    if (strncmp(error, "--set ", 6) == 0) { /* already names the assignment */
         sl_error(SL_EINVAL, "--sweep %s", error + 6);
         return;
     }
@@ -65,7 +65,7 @@ static void say_sweep(const char *assignment) {
     sl_error(SL_EINVAL, "--sweep %s: %s", assignment, error);
 }
 
-/* The file with the sweep's value in it. Later values replace earlier ones. */
+/* Reads the file with the sweep's value set. Later values replace earlier ones. */
 static sl_status read_value(sl_plan_request *planning, const sl_comparison *c, int value,
                             sl_problem *problem) {
     *problem = (sl_problem){0};
@@ -92,7 +92,7 @@ static sl_status place(const sl_problem *problem, const sl_compared *schedule, s
     return status == SL_EINVAL ? sl_error(status, "%s: %s", schedule->text, sl_error_text()) : status;
 }
 
-/* Every problem is read once before the first is planned: a wrong request must not cost a minute. */
+/* Reads every problem once before the first is planned, so that a wrong request fails at once. */
 static sl_status check_values(sl_plan_request *planning, const sl_comparison *c) {
     for (int value = 0; value < c->sweep.values; value++) {
         sl_problem problem, placed = {0};
@@ -174,7 +174,7 @@ static sl_status plan_value(sl_plan_request *planning, sl_comparison *c, int val
         while (cells[first].placement != cells[k].placement)
             first++;
         if (first < k)
-            continue; /* was planned with that one */
+            continue; /* already planned with that one */
         status = place(&problem, &c->schedule[k], &placed);
         SL_THEN(status, plan_placed(planning, c, value, &placed, progress));
         sl_problem_free(&placed);
@@ -201,7 +201,7 @@ static sl_status plan_all(sl_plan_request *planning, sl_comparison *c) {
                     c->sweep.key ? " at " : "", c->sweep.key ? c->sweep.value[0] : "", c->cell[0].error);
 }
 
-/* ---- the whole ---- */
+/* ---- the command ---- */
 
 static sl_status check_form(const sl_plan_request *planning) {
     static const char *const forms[] = {"text", "json", "csv", "svg"};

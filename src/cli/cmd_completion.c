@@ -1,9 +1,8 @@
-/* slackline completion: a script for a shell (shells/SHELL.txt), which asks this command at every Tab what
- * may stand there: `completion SHELL -- WORDS` gives a line for each word that the last of WORDS may become,
- * and behind a tab what it means; or one line that says what the shell completes itself: ":files",
- * ":folders", or
- * ":program" (a program and its arguments, behind a -- among WORDS). The answers come from the help texts
- * (help.h) and from the tables of keys that `slackline formats` prints. */
+/* slackline completion: a script for a shell (shells/SHELL.txt), which runs this command at every Tab:
+ * `completion SHELL -- WORDS` prints a line for each word that the last of WORDS may become, with its meaning
+ * after a tab; or one line for words that the shell completes itself: ":files", ":folders", or ":program" (a
+ * program and its arguments, after a -- among WORDS). The answers come from the help texts (help.h) and from
+ * the tables of keys that `slackline formats` prints. */
 #include "adapt/campaign/campaign.h"
 #include "adapt/topology/topology.h"
 #include "base/suggest.h"
@@ -19,11 +18,11 @@ extern const char sl_shell_bash[], sl_shell_fish[], sl_shell_zsh[]; /* shells/, 
 
 static const struct shell {
     const char *name, *script;
-    int expands; /* keys whose values are known are offered with them at once */
+    int expands; /* keys with known values are offered together with them */
 } shells[] = {
     {"bash", sl_shell_bash, 0}, {"zsh", sl_shell_zsh, 0}, {"fish", sl_shell_fish, 1}, {NULL, NULL, 0}};
 
-/* What is asked: the last word, and how it begins whatever stands behind (`--format=`). */
+/* The question: the last word, and the prefix before the part to complete (`--format=`). */
 typedef struct question {
     const struct shell *shell;
     const sl_subcommand *command;
@@ -40,7 +39,7 @@ static void offer(const question *q, const char *word, const char *end, const ch
         printf("%s%s%s\n", whole, *about ? "\t" : "", about);
 }
 
-/* Each of `values`, which blanks part, behind `key`. */
+/* Offers each of `values`, separated by blanks, after `key`. */
 static void offer_values(const question *q, const char *key, const char *values, const char *about) {
     for (size_t length; (length = strcspn(values, " ")) > 0;) {
         char value[256];
@@ -56,7 +55,7 @@ static void offer_commands(const question *q) {
             offer(q, c->name, "", c->help);
 }
 
-/* What an option does, in few words. */
+/* Offers an option with a short description. */
 static void offer_option(const question *q, const sl_help_option *o) {
     char about[90], name[] = {'-', o->letter, 0};
     sl_help_words(&q->help, o->block, about, sizeof about);
@@ -81,7 +80,7 @@ static void offer_options(const question *q) {
 
 enum { NAME, TYPE, DEFAULT, MEANING, CELLS };
 
-/* 0: it is no such row. */
+/* 0: it is not such a row. */
 static int part(char *row, char *cell[CELLS]) {
     if (strncmp(row, "| ", 2) != 0)
         return 0;
@@ -106,7 +105,7 @@ static void strip(const char *text, char *to, size_t size) {
     to[used] = 0;
 }
 
-/* The first number of an item in a key, and how many digits it has; "0" where there is none. */
+/* The first number of an item in a key, and its number of digits; "0" if there is none. */
 static const char *find_item(const char *key, int *digits) {
     for (const char *at = key; (at = strchr(at, '.'));) {
         at++;
@@ -118,7 +117,7 @@ static const char *find_item(const char *key, int *digits) {
     return "0";
 }
 
-/* `faults[].rank` as faults.3.rank, where an item's number was typed, else with 0. */
+/* `faults[].rank` as faults.3.rank if an item's number was typed, else with 0. */
 static void name_key(const question *q, const char *cell, char *name, size_t size) {
     int digits;
     const char *item = find_item(q->typed + strlen(q->front), &digits);
@@ -131,7 +130,7 @@ static void name_key(const question *q, const char *cell, char *name, size_t siz
     name[used] = 0;
 }
 
-/* What plan --schedule takes, but for the search that no file asks for. */
+/* The values of plan --schedule, except the search that no file requests. */
 static void name_schedules(char *values, size_t size) {
     sl_help help;
     sl_help_option o;
@@ -146,7 +145,7 @@ static void name_schedules(char *values, size_t size) {
         memmove(search, search + strlen("optimal "), strlen(search + strlen("optimal ")) + 1);
 }
 
-/* Where the values of a choice stand in what a key means; NULL: it is no choice. */
+/* The values of a choice within the meaning of a key; NULL: not a choice. */
 static char *find_choices(char *const cell[CELLS]) {
     char *last = strcmp(cell[TYPE], "choice") == 0 ? strstr(cell[MEANING], ": `") : NULL;
     for (char *at = last; at; at = strstr(at + 1, ": `"))
@@ -201,7 +200,7 @@ static void (*table_of(const char *command))(FILE *out) {
                                               : sl_problem_document;
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 static sl_status offer_argument(const question *q, const sl_help_option *o) {
     if (strncmp(o->argument, "KEY=", 4) == 0)
@@ -213,7 +212,7 @@ static sl_status offer_argument(const question *q, const sl_help_option *o) {
     return SL_OK;
 }
 
-/* The option that `word` is and that takes something; how much of `word` stands before a value within it. */
+/* Finds the option `word` if it takes an argument; *before: length of `word` before a value within it. */
 static int find_option(const question *q, const char *word, sl_help_option *o, size_t *before) {
     size_t length = strcspn(word, "=");
     *before = word[length] ? length + 1 : 0;
@@ -227,7 +226,7 @@ static int find_option(const question *q, const char *word, sl_help_option *o, s
     return 0;
 }
 
-/* word[count] stand behind the command. */
+/* word[count] follow the command. */
 static sl_status answer(question *q, char *const *word, int count) {
     char front[64], values[512];
     sl_help_option o;
@@ -285,7 +284,7 @@ static const struct shell *find_shell(const char *name) {
     return shell->name ? shell : NULL;
 }
 
-/* A shell's name; two are too much. */
+/* A shell's name; only one is allowed. */
 static sl_status take(const sl_options *o, void *argument) {
     static const char *const names[] = {"bash", "zsh", "fish", NULL};
     const struct shell **shell = argument;

@@ -17,7 +17,7 @@ typedef struct detection {
     size_t samples, sample_room;
     sl_change *change;
     size_t changes, change_room;
-    const char *unit; /* what an index counts */
+    const char *unit; /* unit of an index */
     int period;       /* of a call log; 0: none */
     int is_calls;
 } detection;
@@ -42,7 +42,7 @@ static void print_change(const detection *d, const sl_change *change) {
     fflush(stdout);
 }
 
-/* One sample; a change that it shows is printed at once. */
+/* Adds a sample; a change that it shows is printed at once. */
 static sl_status add(detection *d, double sample) {
     sl_change change;
     d->samples++;
@@ -80,7 +80,7 @@ static sl_status read_samples(detection *d, sl_series_reader *series) {
     }
 }
 
-/* What was taken for iterations before the period changed were none. */
+/* Takes the iterations of a call log; those found before the period changed were wrong. */
 static sl_status take_iterations(detection *d, sl_period *period) {
     sl_period_iteration iteration;
     while (sl_period_take(period, &iteration)) {

@@ -1,4 +1,4 @@
-/* slackline doctor: what is present here, and what each absence means. */
+/* slackline doctor: checks the installation, with the consequences of each missing part. */
 #include "cli/command.h"
 #include "cli/plan_request.h"
 #include "cli/version.h"
@@ -31,7 +31,7 @@ static void print_text(const sl_findings *findings) {
            sl_findings_count(findings, SL_BROKEN));
 }
 
-/* What a program has said may be no UTF-8. */
+/* The output of a program may not be UTF-8. */
 static json_t *text_json(const char *text) {
     json_t *value = json_string(text);
     return value ? value : json_string("(not readable)");

@@ -52,7 +52,7 @@ static sl_status take_what(const sl_options *o, void *argument) {
     return SL_OK;
 }
 
-/* A length in px; `unit` is what a number alone means, and becomes the one that was given. */
+/* A length in px; `unit` is the default unit, and becomes the given one. */
 static sl_status read_size(const sl_options *o, const char **unit, double *px) {
     const char *text = o->value;
     char *end;
@@ -102,7 +102,7 @@ static sl_status take_map(const sl_options *o, void *map) {
 
 static const sl_input_options no_options = {.iteration = -1, .replica = -1};
 
-/* What was given so far is of the input before, or of all. */
+/* Assigns the options given so far to the previous input, or to all. */
 static void assign_given(sl_drawing *d) {
     *(d->inputs > 0 ? &d->input[d->inputs - 1].options : &d->common) = d->given;
     d->given = no_options;
@@ -162,7 +162,7 @@ static sl_status check(const sl_drawing *d) {
     return SL_OK;
 }
 
-/* ---- what was asked for, and of what ---- */
+/* ---- the request and its inputs ---- */
 
 static sl_status look_at_inputs(sl_drawing *d) {
     int runs = 0;
@@ -174,7 +174,7 @@ static sl_status look_at_inputs(sl_drawing *d) {
     if (d->sweep && d->what != SL_DRAW_COMPARE)
         return sl_error(SL_EINVAL, "draw: --sweep goes with --what compare");
     if (d->what == SL_DRAW_LINKS && runs == d->inputs)
-        d->what |= SL_DRAW_OVER_RUN << 8; /* only says which axis */
+        d->what |= SL_DRAW_OVER_RUN << 8; /* only selects the axis */
     if (d->what & SL_DRAW_OVER_RUN && runs < d->inputs)
         return sl_error(SL_EINVAL, "draw: --what iterations, loss, gains and devices are of folders of runs");
     return SL_OK;

@@ -17,7 +17,8 @@ extern const char sl_man_page[]; /* slackline.1, made by the build */
 
 /* ---- roff ---- */
 
-/* As the terminal had it: roff makes other signs of some. None of roff's words at the beginning of a line. */
+/* As on the terminal: escapes characters that roff would change, and roff's requests at the beginning of a
+ * line. */
 static void put_letter(FILE *out, char c, int first) {
     static const struct {
         char letter;
@@ -44,7 +45,7 @@ static void put_text(FILE *out, const char *text) {
     fputc('\n', out);
 }
 
-/* A text with lines that stand further right is shown as it is. */
+/* Whether a text has indented lines: it is shown unchanged. */
 static int is_display(const sl_help *help, int block) {
     const sl_help_block *b = &help->block[block];
     int indented = 0;
@@ -76,7 +77,7 @@ static void put_capitals(FILE *out, const char *text) {
         put_letter(out, (char)toupper((unsigned char)*text), 0);
 }
 
-/* `-o, --output FILE`: what is typed in bold, what stands for something else slanted. */
+/* `-o, --output FILE`: literal text in bold, placeholders in italics. */
 static void put_head(FILE *out, const char *head, size_t length) {
     for (size_t at = 0; at < length;) {
         size_t size = strcspn(head + at, " ");
@@ -102,7 +103,7 @@ static void put_title(FILE *out, const char *name) {
 
 /* ---- parts of a page ---- */
 
-/* Blanks within brackets do not part what belongs together. */
+/* Does not break lines at blanks within brackets. */
 static void put_usage_words(FILE *out, const char *line) {
     int depth = 0;
     for (line += strspn(line, " "); *line; line++) {
@@ -190,7 +191,7 @@ static void put_options(FILE *out, const sl_help *help) {
     fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nthis in short\n", out);
 }
 
-/* Paragraphs of a kind in blocks [from, to), under a heading where there is one. */
+/* Paragraphs of a kind in blocks [from, to), under a heading if given. */
 static void put_section(FILE *out, const sl_help *help, const char *heading, sl_help_kind kind, int from,
                         int to) {
     int open = 0;

@@ -1,4 +1,4 @@
-/* slackline profile: a trace that somebody has, as a problem that can be planned. */
+/* slackline profile: turns a given trace into a problem for the planner. */
 #include "base/memory.h"
 #include "base/option.h"
 #include "cli/command.h"
@@ -15,7 +15,7 @@
 
 typedef struct profile_options {
     sl_texts trace;                        /* files */
-    const char *problem_file, *order_file; /* NULL: not asked for */
+    const char *problem_file, *order_file; /* NULL: not requested */
     int is_json;
     sl_label_map map;
     sl_recover_options options;
@@ -23,7 +23,7 @@ typedef struct profile_options {
     sl_traced traced;
     sl_recovered recovered;
     sl_plan simulated; /* the traced order on the recovered problem */
-    sl_plan within;    /* auto, no rank above what the traced order keeps */
+    sl_plan within;    /* auto, no rank above its memory in the traced order */
     sl_plan free;      /* auto without a limit */
 } profile_options;
 
@@ -44,7 +44,7 @@ static int whole_iterations(const profile_options *p) {
     return count;
 }
 
-/* How much longer `time` is than `base`, in parts of base. */
+/* The excess of `time` over `base`, relative to base. */
 static double longer(sl_time time, sl_time base) {
     return base > 0 ? (double)(time - base) / (double)base : 0;
 }
@@ -245,7 +245,7 @@ static void put_name(const char *name, FILE *out) {
         fputc((unsigned char)*name < 32 || *name == 127 ? '?' : *name, out);
 }
 
-/* The problem file, with where it comes from above it. */
+/* The problem file, after a comment with its origin. */
 static sl_status write_problem(const profile_options *p, FILE *out) {
     const sl_recovered *r = &p->recovered;
     fprintf(out, "# slackline profile of ");
@@ -304,7 +304,7 @@ static sl_status read_traces(profile_options *p) {
     return sl_recover(&p->traced, &p->options, &p->recovered);
 }
 
-/* No rank may hold more than it did in the traced order, which is what its memory is known to take. */
+/* No rank may hold more than in the traced order, which is known to fit into its memory. */
 static sl_status plan_within(profile_options *p) {
     sl_problem limited;
     const sl_problem *problem = &p->recovered.problem;
@@ -319,7 +319,7 @@ static sl_status plan_within(profile_options *p) {
     return status;
 }
 
-/* A short search may find nothing as good as what is there already. */
+/* Keeps the better plan: a short search may find nothing as good as the present one. */
 static sl_status keep_better(const profile_options *p, const sl_plan *there, sl_plan *plan) {
     if (plan->makespan <= there->makespan)
         return SL_OK;
@@ -337,7 +337,7 @@ static sl_status examine(profile_options *p) {
     return keep_better(p, &p->within, &p->free);
 }
 
-/* ---- what leaves ---- */
+/* ---- output ---- */
 
 static sl_status write_order(const profile_options *p, FILE *out) {
     return sl_order_write_csv(&p->recovered.problem, &p->recovered.order, out);
@@ -354,7 +354,7 @@ static sl_status make_text(const profile_options *p, sl_status (*print)(const pr
     return status;
 }
 
-/* All is made before anything is written. */
+/* Makes everything before anything is written. */
 static sl_status write_all(const profile_options *p) {
     char *problem = NULL, *order = NULL, *report = NULL;
     size_t problem_size = 0, order_size = 0, report_size = 0;

@@ -1,4 +1,4 @@
-/* slackline simulate: times anybody's order on a problem. */
+/* slackline simulate: times a given order on a problem. */
 #include "cli/command.h"
 #include "cli/plan_request.h"
 #include "plan/pipeline/csv.h"

@@ -1,4 +1,4 @@
-/* --schedules and --sweep: what `compare` is asked. */
+/* --schedules and --sweep: the request of `compare`. */
 #include "base/memory.h"
 #include "base/suggest.h"
 #include "cli/comparison.h"
@@ -12,7 +12,7 @@
 
 /* ---- items of a list ---- */
 
-/* Length of the item at `text`: up to a comma that stands outside brackets. */
+/* Length of the item at `text`: up to a comma outside brackets. */
 static size_t item_length(const char *text) {
     int depth = 0;
     const char *c = text;
@@ -128,7 +128,7 @@ static int read_decimal(const char *text, size_t length, decimal *number) {
         } else if (isdigit((unsigned char)text[i]) && count < MAX_DIGITS) {
             number->digits = number->digits * 10 + (text[i] - '0');
             number->places += dot;
-            count += number->digits > 0 || dot; /* zeros in front do not count */
+            count += number->digits > 0 || dot; /* leading zeros do not count */
         } else {
             return 0;
         }
@@ -138,7 +138,7 @@ static int read_decimal(const char *text, size_t length, decimal *number) {
     return i > 0 && isdigit((unsigned char)text[i - 1]);
 }
 
-/* To `places` places; 0 when that has too many digits. */
+/* To `places` places; 0 if that needs too many digits. */
 static int align(decimal *number, int places) {
     for (; number->places < places; number->places++) {
         if (llabs(number->digits) > INT64_C(100000000000000000)) /* 1e17 */
@@ -148,11 +148,11 @@ static int align(decimal *number, int places) {
     return 1;
 }
 
-/* Without the zeros that only the other numbers' places ask for. */
+/* Without the zeros that only align it with the other numbers. */
 static void print_decimal(int64_t digits, int places, char *text, size_t size) {
     for (; places > 0 && digits % 10 == 0; places--)
         digits /= 10;
-    char all[40]; /* 32 digits, zeros in front */
+    char all[40]; /* 32 digits with leading zeros */
     snprintf(all, sizeof all, "%032lld", (long long)llabs(digits));
     const char *whole = all + strspn(all, "0"), *point = all + 32 - places;
     whole = whole < point - 1 ? whole : point - 1;

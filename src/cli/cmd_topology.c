@@ -1,4 +1,4 @@
-/* slackline topology: which host should sit at which position. */
+/* slackline topology: assigns hosts to positions. */
 #include "adapt/topology/topology.h"
 #include "adapt/topology/topology_volume.h"
 #include "base/clock.h"

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A scheduler kills long before; this only ends a run that hangs. */
+/* A scheduler kills much earlier; this only ends a hanging run. */
 #define WARNING (300 * SL_SECOND)
 
 typedef struct train_request {
@@ -30,10 +30,10 @@ typedef struct train_request {
     char folder[3072];
 } train_request;
 
-/* What the run file says about starting it. */
+/* The parts of the run file that are needed to start it. */
 typedef struct train_shape {
     int ranks, restarts, saves;
-    char *hosts; /* as sl_launch_hosts_read takes them; NULL: not said */
+    char *hosts; /* in the form of sl_launch_hosts_read; NULL: not given */
 } train_shape;
 
 static const sl_option options[] = {
@@ -45,7 +45,7 @@ static const sl_option options[] = {
     SL_OPTION("", ONCE, train_request, file, .words = "one run file at a time"),
     SL_OPTIONS_END};
 
-/* runs/<file name without its ending>, unless --out says otherwise. */
+/* runs/<file name without its ending>, unless --out is given. */
 static sl_status choose_folder(train_request *request) {
     if (!request->file)
         return sl_error(SL_EINVAL, "train: no run file; see slackline train --help");
@@ -62,8 +62,8 @@ static sl_status choose_folder(train_request *request) {
     return SL_OK;
 }
 
-/* A finished run stays as it is, unless it is to be continued or replaced. Ranks that a launcher started must
- * all find the same folder, so they are not given another one. */
+/* A finished run is not changed, unless it is to be continued or replaced. Ranks that a launcher started must
+ * all find the same folder, so they do not get another one. */
 static sl_status keep_finished(train_request *request) {
     char finished[sizeof request->folder];
     if (request->resume)
@@ -131,7 +131,7 @@ static sl_status refuse_schedule(const sl_document *document, const char *name) 
                          name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Everything that can be known to be wrong before a process starts. */
+/* Finds all errors that are detectable before a process starts. */
 static sl_status check_run(const train_request *request, train_shape *shape) {
     char *delegate = NULL;
     sl_document document;
@@ -151,7 +151,7 @@ static sl_status check_run(const train_request *request, train_shape *shape) {
     return status;
 }
 
-/* argv of a rank, one allocation; `build`: what starts it (base/build.h), `resume`: it continues. */
+/* argv of a rank, one allocation; `build`: the starting program (base/build.h), `resume`: it continues. */
 static sl_status make_worker(const train_request *request, char *worker, char *build, int resume,
                              char ***argv) {
     SL_TRY(sl_alloc(argv, (size_t)(request->set.count + 7), sizeof **argv));
@@ -168,7 +168,7 @@ static sl_status make_worker(const train_request *request, char *worker, char *b
     return SL_OK;
 }
 
-/* As a shell takes it. */
+/* Quotes a word for a shell. */
 static void write_word(FILE *out, const char *word) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"; /* as Python's shlex */
@@ -204,7 +204,7 @@ static sl_status write_continued(const train_request *request, char **text) {
     return fclose(out) == 0 ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the command line");
 }
 
-/* What a whole run leaves last. Without it the run is as good. */
+/* The last output of a complete run. The run is valid without it. */
 static void write_report(const char *folder) {
     if (sl_report_leave(folder) != SL_OK)
         fprintf(stderr, "slackline: the run is whole, but its report is not written: %s\n", sl_error_text());

@@ -1,5 +1,5 @@
 /* slackline validate: checks the request, then starts the validating processes (or becomes one, inside an
- * allocation or beside a rank of a program that is held). */
+ * allocation or next to a rank of a held program). */
 #include "cli/command.h"
 #include "cli/plan_request.h"
 
@@ -17,14 +17,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* One a processor; with fewer than three there is nothing to compare a link with. */
+/* One per processor, at least 4: comparing links takes at least three. */
 static int usual_ranks(void) {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
     return count > 4 ? count : 4;
 }
 
-/* `worker --validate WORDS`, with a file --result FILE, and what starts it (`build`). One allocation. */
+/* `worker --validate WORDS`, with a file --result FILE, and the starting program (`build`). One
+ * allocation. */
 static sl_status make_worker(char *worker, int argc, char **argv, char *result, char *build, char ***made) {
     SL_TRY(sl_alloc(made, (size_t)argc + 7, sizeof **made));
     int n = 0;
@@ -85,7 +86,7 @@ static sl_status become(char *worker, int argc, char **argv) {
     return status;
 }
 
-/* Files that are wrong are wrong requests, told before a process starts. */
+/* Invalid files are invalid requests, reported before a process starts. */
 static sl_status check_files(const sl_validate_request *request) {
     sl_reference reference;
     sl_member_pair *pair = NULL;

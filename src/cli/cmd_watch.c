@@ -1,4 +1,4 @@
-/* slackline watch: a program under watch. */
+/* slackline watch: runs a program and watches it. */
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/plan_request.h"
@@ -100,7 +100,7 @@ static const sl_option options[] = {
     SL_OPTION("spares", INT, watch_options, request.offer.spares, .most = MAX_COUNT),
     SL_OPTIONS_END};
 
-/* Launchers hand the environment on; what is started from here on has no use for the key. */
+/* Launchers pass the environment on; programs started from here do not need the key. */
 static sl_status choose_key(watch_options *a) {
     const char *handed = getenv(KEY_VARIABLE);
     if (!a->key[0] && handed) {
@@ -126,7 +126,7 @@ static sl_status check(watch_options *a, char **command) {
     return choose_key(a);
 }
 
-/* redis-server and mpirun would not start; what the program gets beyond its own limit does not harm it. */
+/* redis-server and mpirun would not start; a limit raised for the program does not harm it. */
 static sl_status look_at_limits(const sl_watch_request *request) {
     char what[64] = "watch";
     const int ranks = sl_limits_ranks_of(request->command);

@@ -5,8 +5,8 @@
 
 #include "base/option.h"
 
-/* In the order of the help: the name, and what it does (NULL: not listed). `plan` is sl_command_plan in
- * cmd_plan.c, and help/plan.txt is what its --help prints. */
+/* In the order of the help: the name and a description (NULL: not listed). `plan` is sl_command_plan in
+ * cmd_plan.c, and its --help prints help/plan.txt. */
 #define SL_SUBCOMMANDS(X)                                                                                    \
     X(plan, "plan a pipeline schedule for a problem file")                                                   \
     X(simulate, "time a given order on a problem file")                                                      \
@@ -40,13 +40,13 @@ typedef struct sl_subcommand {
     const char *text; /* of --help */
 } sl_subcommand;
 
-/** In the order of the help; ended by a name NULL. */
+/** In the order of the help; ended by a NULL name. */
 extern const sl_subcommand sl_subcommands[];
 
-/** NULL: there is none of this name. */
+/** NULL: unknown name. */
 const sl_subcommand *sl_subcommand_find(const char *name);
 
-/** Says on standard error that `word` is none, and which one may be meant; the exit code. */
+/** Prints to standard error that `word` is unknown, with a suggestion. Returns the exit code. */
 int sl_subcommand_refuse(const char *word);
 
 /** Reads the options of the subcommand argv[0] into the fields of `asked`. As sl_options_take; its help goes

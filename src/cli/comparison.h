@@ -14,7 +14,7 @@ typedef struct sl_compared {
     int placement; /* -1: the file's */
 } sl_compared;
 
-/* The values of --sweep, or none: then one value stands for the file as it is. */
+/* The values of --sweep, or none: then one value represents the unchanged file. */
 typedef struct sl_sweep {
     char *key;    /* NULL: no sweep */
     char **value; /* [values] as texts: decimals without rounding, or words */
@@ -23,7 +23,7 @@ typedef struct sl_sweep {
 } sl_sweep;
 
 typedef struct sl_comparison_cell {
-    char *error; /* why there is no plan; NULL: there is one */
+    char *error; /* the reason for having no plan; NULL: there is one */
     char planned[32];
     sl_placement placement;
     sl_time makespan, span, bound;
@@ -36,24 +36,25 @@ typedef struct sl_comparison {
     sl_sweep sweep;
     sl_comparison_cell *cell; /* [value * schedules + schedule] */
     const char *file;  /* of the problem, for titles */
-    const char *title; /* of the picture; NULL: says the file */
+    const char *title; /* of the picture; NULL: names the file */
 } sl_comparison;
 
 /** Reads "A,B@wave,.."; NULL: every family that fits `problem`, and auto. SL_EINVAL. */
 sl_status sl_compared_read(const char *text, const sl_problem *problem, sl_compared **schedule, int *count);
 void sl_compared_free(sl_compared *schedule, int count);
 
-/** Reads KEY=FROM:TO:STEP (exact decimals, TO included where a step meets it) or KEY=A,B,..; NULL: none.
+/** Reads KEY=FROM:TO:STEP (exact decimals, TO included if a step meets it) or KEY=A,B,..; NULL: none.
  * SL_EINVAL. Close also on error. */
 sl_status sl_sweep_read(const char *text, sl_sweep *sweep);
 void sl_sweep_close(sl_sweep *sweep);
 
-/** Plans all that `planning` asks for (document, schedules, sweep, time limit and seed), with progress on a
- * terminal. SL_EINVAL, SL_ENONE: no schedule anywhere. Close with sl_comparison_close, also on error. */
+/** Plans everything requested by `planning` (document, schedules, sweep, time limit and seed), with progress
+ * on a terminal. SL_EINVAL, SL_ENONE: no cell has a schedule. Close with sl_comparison_close, also on
+ * error. */
 sl_status sl_comparison_make(sl_plan_request *planning, sl_comparison *comparison);
 void sl_comparison_close(sl_comparison *comparison);
 
 /** All cells in one of the forms text, json, csv, svg; `width` columns for text. */
 sl_status sl_comparison_print(const sl_comparison *comparison, const char *format, int width, FILE *out);
-/** The svg of it; `style` may be NULL. */
+/** The svg form; `style` may be NULL. */
 sl_status sl_comparison_svg(const sl_comparison *comparison, const sl_draw_style *style, FILE *out);

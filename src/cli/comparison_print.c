@@ -1,4 +1,4 @@
-/* Cells as JSON, CSV, a picture and a table for people. */
+/* Cells as JSON, CSV, a picture and a text table. */
 #include "base/memory.h"
 #include "cli/comparison.h"
 #include "plan/draw/chart.h"
@@ -22,7 +22,7 @@ static int is_best(const sl_comparison *c, int value, int schedule) {
     return !cell->error;
 }
 
-/* What found the plan where its name does not say so: the family that auto took, or "search"; else NULL. */
+/* The source of the plan if its name does not show it: the family that auto chose, or "search"; else NULL. */
 static const char *found_by(const sl_comparison *c, int value, int schedule) {
     const sl_comparison_cell *cell = &c->cell[value * c->schedules + schedule];
     if (cell->error || strcmp(cell->planned, c->schedule[schedule].name) == 0)
@@ -114,7 +114,7 @@ static double makespan_ms(const sl_comparison_cell *cell) {
     return cell->error ? NAN : sl_to_ms(cell->makespan);
 }
 
-/* The bound of a value where it holds for all schedules: they are planned for one problem. */
+/* The bound of a value if it holds for all schedules, because they are planned for one problem. */
 static double common_bound_ms(const sl_comparison *c, int value) {
     double bound = NAN;
     for (int k = 0; k < c->schedules; k++) {
@@ -228,13 +228,13 @@ sl_status sl_comparison_svg(const sl_comparison *c, const sl_draw_style *style, 
     return c->sweep.key ? draw_lines(c, style, out) : draw_bars(c, style, out);
 }
 
-/* Cells as a table for people. */
+/* Cells as a text table. */
 
 static double ms(sl_time t) {
     return round((double)t / 1e3) / 1e3;
 }
 
-/* Decimals, at most 3, that every makespan of the table is written with, so that their points align. */
+/* Common number of decimals, at most 3, of the table's makespans, so that their points align. */
 static int decimals_of(const sl_comparison *c) {
     int most = 0;
     for (int i = 0; i < c->sweep.values * c->schedules; i++) {
@@ -266,7 +266,7 @@ static void print_cell(const sl_comparison *c, int value, int k, int width, int 
         fprintf(out, "  %*.*f%c", width - 1, decimals, ms(cell->makespan), is_best(c, value, k) ? '*' : ' ');
 }
 
-/* ---- with a sweep: a line for each value, a column for each schedule ---- */
+/* ---- with a sweep: one line per value, one column per schedule ---- */
 
 static int column_width(const sl_comparison *c, int k, int decimals) {
     char text[64];
@@ -277,7 +277,7 @@ static int column_width(const sl_comparison *c, int k, int decimals) {
     return width;
 }
 
-/* The columns from `first` that fit, below each other when not all do; returns the next column. */
+/* Prints the columns from `first` that fit, the rest in further blocks; returns the next column. */
 static int print_block(const sl_comparison *c, int first, int width, int decimals, FILE *out) {
     int left = 5, last = first, used;
     for (int value = 0; value < c->sweep.values; value++)
@@ -301,7 +301,7 @@ static int print_block(const sl_comparison *c, int first, int width, int decimal
     return last;
 }
 
-/* Why there are dashes: the first reason of each schedule, and how often it has none. */
+/* Explains the dashes: the first reason of each schedule, and the number of its dashes. */
 static void print_reasons(const sl_comparison *c, FILE *out) {
     for (int k = 0; k < c->schedules; k++) {
         int failed = 0, first = -1;
@@ -326,7 +326,7 @@ static void print_sweep(const sl_comparison *c, int width, FILE *out) {
     print_reasons(c, out);
 }
 
-/* ---- without: a line for each schedule, the shortest first ---- */
+/* ---- without: one line per schedule, the shortest first ---- */
 
 typedef struct table_line {
     const sl_comparison_cell *cell;

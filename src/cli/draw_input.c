@@ -1,5 +1,5 @@
 /* Inputs of `draw` as charts over the time of an iteration: problems planned or timed by an order, plans and
- * timelines read back, iterations of runs looked at again. */
+ * timelines read back, recorded iterations of runs. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/drawing.h"
@@ -13,7 +13,7 @@
 #define MAX_SHOWN 200000    /* ops and messages of one picture */
 #define MAX_BYTES (1 << 30) /* of a plan */
 
-/* ---- what a file is ---- */
+/* ---- the kind of a file ---- */
 
 static sl_status read_head(const char *file, char *head, size_t *size) {
     FILE *in = fopen(file, "re");
@@ -60,7 +60,7 @@ sl_status sl_input_find(const char *file, sl_input_kind *kind) {
     return status;
 }
 
-/* ---- what charts point to ---- */
+/* ---- data of charts ---- */
 
 static void free_drawn(sl_drawn *one) {
     for (int k = 0; k < 2; k++)
@@ -89,7 +89,7 @@ sl_status sl_drawn_add_memory(const sl_problem *p, const sl_timeline *t, sl_draw
 
 /* ---- one input ---- */
 
-/* What --set changed, without what all keys begin with. */
+/* The assignments of --set, without the keys' common prefix. */
 static void say_sets(const sl_input_options *o, char *title, size_t size) {
     for (int i = 0; i < o->set.count; i++) {
         const char *set = o->set.text[i];
@@ -173,7 +173,7 @@ typedef struct input_picture {
     size_t room, shown;
 } input_picture;
 
-/* The chart's own title, or what --title says of it. */
+/* The chart's own title, or that of --title. */
 static void choose_title(const sl_drawing *d, const sl_input *input, int within, int of_all,
                          sl_svg_chart *chart) {
     if (within < input->options.title.count)
@@ -182,7 +182,7 @@ static void choose_title(const sl_drawing *d, const sl_input *input, int within,
         chart->title = d->common.title.text[of_all];
 }
 
-/* `files`: how many inputs it is made of, those before `input` among them. */
+/* `files`: its number of inputs, including those before `input`. */
 static sl_status add_one(const sl_drawing *d, const sl_input *input, int files, const char *schedule,
                          const char *order_file, input_picture *p, int *within) {
     sl_drawn *one;
@@ -211,7 +211,7 @@ static sl_status add_one(const sl_drawing *d, const sl_input *input, int files, 
                : sl_error(SL_ENONE, "more than %d ops and messages are too many for a picture", MAX_SHOWN);
 }
 
-/* A chart for each schedule that is named, and for each order; one of auto where neither is. */
+/* A chart for each named schedule and each order; one of auto if there are none. */
 static sl_status add_problem(const sl_drawing *d, const sl_input *input, input_picture *p, int *within) {
     const sl_input_options *o = &input->options;
     const char *list = o->schedules ? o->schedules : d->common.schedules;
@@ -230,8 +230,8 @@ static sl_status add_problem(const sl_drawing *d, const sl_input *input, input_p
     return SL_OK;
 }
 
-/* Traces behind each other: the ranks of one run where that is a pipeline; else each by itself, where all of
- * them can be, as traces that hold all ranks. */
+/* Consecutive traces: the ranks of one run if that is a pipeline; else each by itself if possible, as traces
+ * that hold all ranks. */
 static sl_status add_traces(const sl_drawing *d, int first, int count, input_picture *p, int *within) {
     char why[1024];
     const input_picture before = *p;
@@ -265,7 +265,7 @@ static sl_status refuse_options(const sl_input *input) {
     return SL_OK;
 }
 
-/* A title without a chart is a mistake: most likely it stands behind another input. */
+/* A title without a chart is a mistake: most likely it follows the wrong input. */
 static sl_status check_titles(const char *whose, int titles, int charts) {
     return titles <= charts
                ? SL_OK

@@ -1,5 +1,4 @@
-/* Iterations that were measured, as charts: of a run's folder, of its timeline alone, of another program's
- * trace. */
+/* Measured iterations as charts: of a run's folder, of its timeline alone, of another program's trace. */
 #include "base/memory.h"
 #include "cli/drawing.h"
 #include "cli/trace_file.h"
@@ -7,7 +6,7 @@
 
 #include <string.h>
 
-/* The recorded iteration that an input's options ask for. */
+/* The recorded iteration selected by an input's options. */
 static sl_status choose(const sl_drawing *d, const sl_input *input, const sl_told *told,
                         const sl_recorded *recorded, size_t *index) {
     int wanted = input->options.iteration >= 0 ? input->options.iteration : d->common.iteration;
@@ -23,7 +22,7 @@ static sl_status choose(const sl_drawing *d, const sl_input *input, const sl_tol
     return SL_OK;
 }
 
-/* What a trace does not say is counted in activations of a microbatch, as profile writes it. */
+/* A trace without memory is counted in activations of a microbatch, as profile writes it. */
 static sl_status add_memory(const sl_drawing *d, sl_drawn *one) {
     for (int k = 0; k < one->charts && d->what & SL_DRAW_MEMORY; k++)
         SL_TRY(sl_drawn_add_memory(&one->recovered.problem, one->chart[k].timeline, &one->memory[k],
@@ -31,7 +30,7 @@ static sl_status add_memory(const sl_drawing *d, sl_drawn *one) {
     return SL_OK;
 }
 
-/* A trace of another program, as profile reads it: its order in simulation above what was traced. */
+/* A trace of another program, as profile reads it: its order in simulation above the trace. */
 static sl_status draw_trace(const sl_drawing *d, const sl_input *input, int files, sl_drawn *one) {
     const int wanted = input->options.iteration >= 0 ? input->options.iteration : d->common.iteration;
     const sl_recover_options options = {.iteration = wanted, .microbatches = d->microbatches};
@@ -88,7 +87,7 @@ int sl_drawn_ranks(const sl_drawing *d, int first) {
     return count;
 }
 
-/* A timeline outside of its run's folder: what was measured, and nothing foretold. */
+/* A timeline without its run's folder: measured, not predicted. */
 sl_status sl_drawn_timeline(const sl_drawing *d, const sl_input *input, int files, sl_drawn *one) {
     char what[300];
     sl_told told = {0};

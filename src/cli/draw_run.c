@@ -59,7 +59,7 @@ static const struct {
              {SL_DRAW_DEVICES, "no iteration was recorded op by op (timeline.json)"}};
 enum { MAX = sizeof order / sizeof order[0] };
 
-/* The charts of a run as texts of their own. */
+/* The charts of a run as separate texts. */
 static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, const sl_draw_style *style,
                              char **text, int *count) {
     const sl_input_options *o = &d->input[i].options;
@@ -93,7 +93,7 @@ static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, con
     return SL_OK;
 }
 
-/* From the first to the last iteration of any run, unless that was asked for. */
+/* From the first to the last iteration of any run, unless a range was requested. */
 static void find_axis(const drawn_run *r, int runs, sl_draw_style *style) {
     double first = INFINITY, last = 0;
     for (int i = 0; i < runs; i++)

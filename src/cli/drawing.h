@@ -1,5 +1,5 @@
 /* The request of `draw`: inputs, each with the options that follow it, and the style of the picture. Read by
- * cmd_draw.c; draw_input.c makes charts over time of the inputs, draw_run.c those over iterations. */
+ * cmd_draw.c; draw_input.c makes charts over time, draw_run.c those over iterations. */
 #pragma once
 
 #include "cli/plan_request.h"
@@ -10,7 +10,7 @@
 #include "plan/trace/recover.h"
 #include "report/retrace.h"
 
-/* What is drawn: over the time of an iteration, over the iterations of a run, or schedules compared. */
+/* The kind of picture: over the time of an iteration, over the iterations of a run, or schedules compared. */
 enum {
     SL_DRAW_GANTT = 1,
     SL_DRAW_MEMORY = 2,
@@ -31,11 +31,11 @@ typedef enum sl_input_kind {
     SL_INPUT_RUN       /* a run's folder */
 } sl_input_kind;
 
-/* Options of one input; those before the first input are of all. */
+/* Options of one input; those before the first input apply to all. */
 typedef struct sl_input_options {
     sl_texts set, order, title;
-    const char *schedules;  /* NULL: not said */
-    int iteration, replica; /* -1: not said */
+    const char *schedules;  /* NULL: not given */
+    int iteration, replica; /* -1: not given */
 } sl_input_options;
 
 typedef struct sl_input {
@@ -48,18 +48,18 @@ typedef struct sl_drawing {
     sl_input *input;
     int inputs;
     size_t room;
-    sl_input_options common, given; /* given: those that are being read */
-    int what;                       /* SL_DRAW_...; 0: not said */
+    sl_input_options common, given; /* given: those of the present input */
+    int what;                       /* SL_DRAW_...; 0: not given */
     int no_messages, no_critical;
     const char *sweep, *output;
-    double time_limit; /* s; negative: not said */
+    double time_limit; /* s; negative: not given */
     uint64_t seed;
     sl_draw_style style;
     sl_label_map map; /* of traces, as profile takes them */
-    int microbatches; /* 0: not said */
+    int microbatches; /* 0: not given */
 } sl_drawing;
 
-/** What a file is, by its content. SL_EINVAL: none of what can be drawn, or unreadable. */
+/** The kind of a file, by its content. SL_EINVAL: it cannot be drawn or read. */
 sl_status sl_input_find(const char *file, sl_input_kind *kind);
 
 /** Gantt charts, lanes and memory of all inputs on one axis of time. Errors as plan, simulate and report. */
@@ -67,8 +67,8 @@ sl_status sl_draw_over_time(const sl_drawing *drawing, FILE *out);
 /** Charts over the iterations of all inputs, which are folders of runs. */
 sl_status sl_draw_over_run(const sl_drawing *drawing, FILE *out);
 
-/* An input of `draw` over the time of an iteration: one or two charts, and all that they point to.
- * draw_input.c makes those of problems and plans, draw_recorded.c those of what was measured or traced. */
+/* An input of `draw` over the time of an iteration: one or two charts, and the data that they refer to.
+ * draw_input.c makes those of problems and plans, draw_recorded.c those of measurements and traces. */
 
 /* The memory of one chart. */
 typedef struct sl_drawn_memory {
@@ -76,7 +76,7 @@ typedef struct sl_drawn_memory {
     sl_svg_memory shown;
 } sl_drawn_memory;
 
-/* One input, or one schedule of it: what its charts point to, and the charts. */
+/* One input, or one schedule of it: the charts and their data. */
 typedef struct sl_drawn {
     sl_plan_request planning;
     sl_plan plan;
@@ -94,14 +94,14 @@ typedef struct sl_drawn {
 /** Adds rows of memory to a chart. SL_ENOMEM. */
 sl_status sl_drawn_add_memory(const sl_problem *problem, const sl_timeline *timeline, sl_drawn_memory *memory,
                               sl_svg_chart *chart);
-/** SL_ENONE with `why` where memory was asked for. */
+/** SL_ENONE with `why` if memory was requested. */
 sl_status sl_drawn_refuse_memory(const sl_drawing *drawing, const sl_input *input, const char *why);
 
-/** How many inputs from `first` on may be the ranks of one run: traces of another program behind each other,
- * none but the last with options of its own. At least 1. */
+/** The number of inputs from `first` on that may be the ranks of one run: consecutive traces of another
+ * program, of which only the last may have its own options. At least 1. */
 int sl_drawn_ranks(const sl_drawing *drawing, int first);
-/** A run's timeline outside of its folder: what was measured; or another program's trace, `files` inputs
- * (those before `input` among them), with its order in simulation above it. Errors as profile. */
+/** A run's timeline without its folder: measured only; or another program's trace from `files` inputs
+ * (`input` and those before it), with its order in simulation above it. Errors as profile. */
 sl_status sl_drawn_timeline(const sl_drawing *drawing, const sl_input *input, int files, sl_drawn *one);
-/** The recorded iteration of a run that is asked for, predicted above measured. Errors as report. */
+/** The requested recorded iteration of a run, predicted above measured. Errors as report. */
 sl_status sl_drawn_run(const sl_drawing *drawing, const sl_input *input, sl_drawn *one);

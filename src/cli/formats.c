@@ -1,6 +1,5 @@
-/* slackline formats: the tables of keys, events and metrics as Markdown. docs/reference/ is made of this
- * output (tests/docs/test_reference.py).
- */
+/* slackline formats: the tables of keys, events and metrics as Markdown. docs/reference/ is made from this
+ * output (tests/docs/test_reference.py). */
 #include "cli/command.h"
 
 #include "adapt/campaign/campaign.h"

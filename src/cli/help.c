@@ -17,7 +17,7 @@ static int begins(const char *line, const char *with) {
     return strncmp(line, with, strlen(with)) == 0;
 }
 
-/* Where a block of this kind has its head's end, "Usage: " and the like. */
+/* The title at the start of a block of this kind, "Usage: " and the like. */
 static const char *title_of(sl_help_kind kind) {
     return kind == SL_HELP_USAGE     ? "Usage: "
            : kind == SL_HELP_EXIT    ? "Exit code: "
@@ -25,12 +25,12 @@ static const char *title_of(sl_help_kind kind) {
                                      : "";
 }
 
-/* Six blanks, a word, and two blanks before what it means. */
+/* Six blanks, a word, and two blanks before its meaning. */
 static int is_value(const char *line) {
     return indent_of(line) == 6 && strstr(line + 6, "  ") != NULL;
 }
 
-/* The kind of a line, when it begins a block; -1: it goes on with `before`. */
+/* The kind of a line if it begins a block; -1: it continues `before`. */
 static int kind_of(const char *line, int before, int after_blank) {
     for (sl_help_kind kind = SL_HELP_USAGE; kind <= SL_HELP_EXAMPLE; kind++)
         if (*title_of(kind) && begins(line, title_of(kind)))
@@ -163,7 +163,7 @@ static int is_plain(const char *word, size_t length) {
     return length > 0;
 }
 
-/* `a|b|c` in the usage, with blanks for bars; "" when it is not of that form. */
+/* `a|b|c` in the usage, with blanks for bars; "" if it is not of that form. */
 static void take_alternatives(const char *word, size_t length, char *values, size_t size) {
     if (!is_plain(word, length) || !memchr(word, '|', length) || length + 1 > size)
         return;
@@ -213,7 +213,7 @@ int sl_help_next_option(const sl_help *help, int *at, sl_help_option *option) {
     return 1;
 }
 
-/* ---- what is no option ---- */
+/* ---- positional arguments ---- */
 
 static int takes_argument(const sl_help *help, const char *word, size_t length) {
     sl_help_option o;
@@ -226,7 +226,7 @@ static int takes_argument(const sl_help *help, const char *word, size_t length) 
     return 0;
 }
 
-/* One line of usage; the first place that is found counts. */
+/* One line of usage; the first positional argument counts. */
 static sl_help_argument place_in(const sl_help *help, const char *line, char *values, size_t size) {
     int skip = 0, behind = 0;
     for (const char *word = line; *word;) {
@@ -266,9 +266,9 @@ sl_help_argument sl_help_place(const sl_help *help, char *values, size_t size) {
 
 /* Help on a terminal that is narrower than its lines. */
 
-enum { MIN = 30 }; /* columns; below, the terminal breaks lines as well as we do */
+enum { MIN = 30 }; /* columns; below this, line breaks by the terminal are as good */
 
-/* Where a line goes on: below its words, behind the option that they are of. */
+/* The indent of a continued line: below its words, after their option. */
 static size_t below(const char *line, size_t width) {
     size_t indent = strspn(line, " ");
     const char *gap = strstr(line + indent, "  ");
@@ -276,7 +276,7 @@ static size_t below(const char *line, size_t width) {
     return words <= width / 2 ? words : indent + 4;
 }
 
-/* How much of `line` fits into `room`: to a blank behind `from`, else to the first one. */
+/* The length of `line` that fits into `room`: to a blank after `from`, else to the first one. */
 static size_t piece(const char *line, size_t from, size_t room) {
     size_t at = room;
     while (at > from && line[at] != ' ')

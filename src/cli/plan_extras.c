@@ -1,4 +1,4 @@
-/* What --jitter and --explain add to a plan, and how it reads. */
+/* The additions of --jitter and --explain to a plan, and their output. */
 #include "cli/plan_request.h"
 #include "plan/search/attribute.h"
 #include "plan/timing/jitter.h"
@@ -40,7 +40,7 @@ static void print_parts(const sl_plan *plan, const sl_attribution *a, FILE *out)
     print_part("blocking", a->blocking, plan->makespan, "ranks held by their messages", out);
 }
 
-/* What costs nothing has slack and is left out. */
+/* Entries without cost have slack and are left out. */
 static void print_costs(const sl_attribution *a, FILE *out) {
     fprintf(out, "\na millisecond more costs, in ms\n");
     for (int i = 0; i < a->links; i++)

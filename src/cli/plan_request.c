@@ -20,7 +20,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* A form in which a plan is printed; the table `forms` stands below, behind the functions. */
+/* A form in which a plan is printed; the table `forms` is below, after the functions. */
 typedef struct form {
     const char *name;
     sl_status (*print)(const sl_plan_request *planning, const sl_plan *plan, FILE *out);
@@ -66,7 +66,7 @@ static sl_status check(const char *command, const sl_plan_request *p) {
     if (simulates && strcmp(p->problem_file, "-") == 0 && strcmp(p->order_file, "-") == 0)
         return sl_error(SL_EINVAL, "simulate: problem and order cannot both come from standard input");
     if (strcmp(command, "compare") == 0)
-        return SL_OK; /* its forms are its own */
+        return SL_OK; /* it has its own forms */
     int examines = p->draws > 0 || p->explain;
     if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
         return sl_error(SL_EINVAL, "--jitter and --explain go with --format text or json, not %s", p->format);
@@ -155,7 +155,7 @@ static void print_ranks(const sl_problem *p, const sl_plan *plan, FILE *out) {
     fputc('\n', out);
 }
 
-/* What the stages hold where they were cut from layers. */
+/* The layers of each stage, if stages were cut from layers. */
 static void print_cut(const sl_problem *p, FILE *out) {
     int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
     if (!p->layers)
@@ -212,7 +212,7 @@ static sl_status print_svg(const sl_plan_request *planning, const sl_plan *plan,
     return status;
 }
 
-/* The schedule and the problem's file: what tells one open page from another. */
+/* The schedule and the problem's file: they distinguish open pages. */
 static sl_status print_html(const sl_plan_request *planning, const sl_plan *plan, FILE *out) {
     char *title = NULL;
     int from_input = strcmp(planning->problem_file, "-") == 0;

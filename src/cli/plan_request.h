@@ -7,39 +7,40 @@
 typedef struct sl_plan_request {
     const char *problem_file, *schedule, *order_file, *schedules, *sweep, *format, *output;
     sl_texts set;
-    double time_limit; /* s; negative: what the schedule has by default */
+    double time_limit; /* s; negative: the schedule's default */
     uint64_t seed;
-    int draws;   /* of jitter; 0: not asked for */
-    int explain; /* where the time goes */
+    int draws;   /* of jitter; 0: not requested */
+    int explain; /* print the breakdown of time */
     sl_document document;
     sl_problem problem;
 } sl_plan_request;
 
 /** Parses the options of argv[0] ("plan", "simulate" or "compare") and reads the problem with --set applied
- * (compare: only the document, because each value of a sweep makes another problem). SL_EINVAL;
- * SL_DONE when only help was asked for. Close with sl_plan_request_close, also on error. */
+ * (compare: only the document, because each value of a sweep makes another problem). SL_EINVAL; SL_DONE if
+ * only help was requested. Close with sl_plan_request_close, also on error. */
 sl_status sl_plan_request_open(int argc, char **argv, sl_plan_request *planning);
 void sl_plan_request_close(sl_plan_request *planning);
 
-/** The plan that `schedule`, `time_limit` and `seed` ask for, of `problem`, which gets its cut of layers. */
+/** The plan of `problem`, which gets its cut of layers, with `schedule`, `time_limit` and `seed`. */
 sl_status sl_plan_request_make(sl_plan_request *planning, sl_plan *plan);
 
-/** Says on standard error if OR-tools is there but others could replace it: then it is not used. */
+/** Reports on standard error if OR-tools is installed but not used because others could replace it. */
 void sl_plan_request_say_refused(void);
 
-/** Adds to the plan what --jitter and --explain ask for. */
+/** Adds the results of --jitter and --explain to the plan. */
 sl_status sl_plan_request_examine(const sl_plan_request *planning, sl_plan *plan);
-/** What was added, as text. */
+/** Prints the added results as text. */
 void sl_plan_request_print_examined(const sl_plan *plan, FILE *out);
 
-/** Prints the plan in the asked form to standard output, or complete or not at all to the file of -o. */
+/** Prints the plan in the requested form to standard output, or, complete or not at all, to the file of
+ * -o. */
 sl_status sl_plan_request_print(const sl_plan_request *planning, const sl_plan *plan);
 
-/** Writes a finished result to standard output (`output` NULL or "-"), or complete or not at all to that
- * file: signals that end the command wait until it is there. */
+/** Writes a finished result to standard output (`output` NULL or "-"), or, complete or not at all, to that
+ * file: signals that end the command wait until it is written. */
 sl_status sl_plan_request_write(const char *output, const char *text, size_t size);
 
-/* A result on its way there: first into memory, by `out`. */
+/* A result to be written there: first into memory, through `out`. */
 typedef struct sl_leaving {
     const char *output;
     FILE *out;
@@ -49,10 +50,11 @@ typedef struct sl_leaving {
 
 /** SL_ENOMEM. */
 sl_status sl_leaving_open(const char *output, sl_leaving *leaving);
-/** Writes what has come as sl_plan_request_write, unless `status` is a failure; that, or its own. */
+/** Writes the collected result as sl_plan_request_write does, unless `status` is a failure. Returns `status`,
+ * or its own failure. */
 sl_status sl_leaving_close(sl_leaving *leaving, sl_status status);
 
-/** Columns of the terminal, or of COLUMNS; 100 where neither is known. */
+/** Columns of the terminal, or of COLUMNS; 100 if neither is known. */
 int sl_plan_request_width(const sl_plan_request *planning);
 
 /** Prints the error text of a failure and gives the exit code of `status`. */

@@ -21,9 +21,10 @@ static int parse_real(const char *text, double *value) {
     return *end == 0 && isfinite(*value);
 }
 
-#define LONGEST_LINE (16 << 20) /* bytes; a device, or a file that is none of text, never ends its line */
+#define LONGEST_LINE (16 << 20) /* bytes; a device or a binary file may never end its line */
 
-/* As getline, up to the first zero byte or LONGEST_LINE; the bytes, or -1 at the end. *refused: neither. */
+/* As getline, up to the first zero byte or LONGEST_LINE; returns the bytes, or -1 at the end. *refused: the
+ * reason of an early stop, else NULL. */
 static ssize_t get_line(sl_series_reader *s, const char **refused) {
     size_t used = 0;
     int c = 0;
@@ -43,7 +44,7 @@ static ssize_t get_line(sl_series_reader *s, const char **refused) {
     return used > 0 ? (ssize_t)used : -1;
 }
 
-/* Reads a line without its end; 0 bytes are refused because nothing behind them would be seen. */
+/* Reads a line without its end; 0 bytes are refused because text after them would be lost. */
 static sl_status read_line(sl_series_reader *s, int *end) {
     for (;;) {
         errno = 0;
@@ -65,7 +66,7 @@ static sl_status read_line(sl_series_reader *s, int *end) {
     }
 }
 
-/* One cell at `text`, unquoted in place; returns what stands behind it, NULL after the last one. */
+/* One cell at `text`, unquoted in place; returns the text after it, NULL after the last one. */
 static char *cut_cell(char *text, char **cell, int *wrong) {
     char *out = text, *in = text;
     *cell = text;
@@ -240,7 +241,7 @@ sl_status sl_series_reader_next(sl_series_reader *s, double *sample, int *end) {
     return s->is_json ? parse_json(s, sample) : parse_cell(s, sample);
 }
 
-/* Numbers as they are; names (a communicator may have one) by their letters. */
+/* Numbers by value; names (a communicator may have one) by their letters. */
 static sl_status parse_word(sl_series_reader *s, int column, int64_t least, int is_name, int64_t *value) {
     const char *text = s->cell[s->column = column];
     char *end;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 typedef struct sl_series_reader {
-    const char *name; /* of the file, for messages */
+    const char *name; /* of the file, for errors */
     FILE *file;
     const char *wanted; /* --column; NULL: time_ms, else the last numeric one */
     char *line;
@@ -20,21 +20,21 @@ typedef struct sl_series_reader {
     char **cell;       /* [cells] of the current line, inside `line` */
     size_t header_room, columns, cell_room, cells;
     int column;         /* of a CSV; -1: not chosen yet */
-    char *key;          /* the same of JSON */
+    char *key;          /* the same for JSON */
     int call_column[6]; /* call, communicator, peer, bytes, start_ns, rank (-1: none) */
 } sl_series_reader;
 
 typedef struct sl_series_call {
     sl_symbol symbol;
-    int64_t start, rank; /* rank 0 where the log has none */
+    int64_t start, rank; /* rank 0 if the log has none */
 } sl_series_call;
 
-/** Opens `path` ("-": standard input) and reads its first line: is_calls is known then. SL_EINVAL. Close also
- * on error. */
+/** Opens `path` ("-": standard input) and reads its first line: is_calls is known afterwards. SL_EINVAL.
+ * Close also on error. */
 sl_status sl_series_reader_open(const char *path, const char *column, sl_series_reader *series);
 void sl_series_reader_close(sl_series_reader *series);
 
-/** The next sample; *end is 1 when there is none. SL_EINVAL with file, line and column. */
+/** The next sample; *end is 1 if there is none. SL_EINVAL with file, line and column. */
 sl_status sl_series_reader_next(sl_series_reader *series, double *sample, int *end);
 
 /** The next call of a call log. */

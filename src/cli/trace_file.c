@@ -15,7 +15,7 @@ static int open_file(const char *path) {
 }
 
 #ifdef SL_ZLIB
-/* zlib hands on what is not packed as it is. */
+/* zlib passes uncompressed data through. */
 static sl_status read_pieces(const char *path, int file, sl_traced *traced) {
     char piece[PIECE];
     gzFile packed = gzdopen(file, "rb");

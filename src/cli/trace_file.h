@@ -1,4 +1,4 @@
-/* Trace files as they lie on disks: plain or packed by gzip. */
+/* Trace files on disk: plain or compressed with gzip. */
 #pragma once
 
 #include "plan/trace/collect.h"

@@ -17,7 +17,7 @@ static void print_part(FILE *out, const char *name, const char *value, const cha
     fprintf(out, "%-14s %s\n", name, *value ? value : absent);
 }
 
-/* Found when it is asked for, not when this was built. */
+/* Found at run time, not at build time. */
 static void print_solver(FILE *out) {
     sl_solver solver = {0};
     sl_status status = sl_solver_find(&solver);

@@ -24,7 +24,7 @@ SL_PUBLIC slackline_status slackline_balance(const slackline_replica *replica, i
     return sl_library_status(by_formula(replica, replicas, microbatches, split, makespan));
 }
 
-/* Most that any replica may have to be asked for. */
+/* The maximum number of microbatches that any replica may need to take. */
 static sl_status most_of(int replicas, int microbatches, const int *limit, int *room, int *most) {
     *most = 1;
     for (int i = 0; i < replicas; i++)

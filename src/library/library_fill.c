@@ -1,4 +1,4 @@
-/* Filling in a problem: stages, ranks and links, each value checked as the reader of files does. */
+/* Filling in a problem: stages, ranks and links, with the same checks as for files. */
 #include "base/memory.h"
 #include "library/library_handles.h"
 
@@ -29,7 +29,8 @@ static sl_status check_op(const sl_problem *p, int stage, slackline_kind kind) {
     return check_stage(p, stage);
 }
 
-/* Takes back what recomputation adds, so that a stage can be changed; *input is what its F keeps. */
+/* Removes the additions by recomputation, so that a stage can be changed; *input is the memory that its F
+ * keeps. */
 static void without_recompute(sl_problem *p, int stage, double *input) {
     *input = p->delta[SL_F][stage];
     if (!p->recompute[stage])
@@ -119,9 +120,9 @@ SL_PUBLIC slackline_status slackline_problem_set_collectives(slackline_problem *
     return SLACKLINE_OK;
 }
 
-/* ---- ranks, and all of the problem ---- */
+/* ---- ranks, and the whole problem ---- */
 
-/* Once one rank has a limit, the others have the largest that there is, as in a file. */
+/* After one rank has a limit, the others have the largest possible one, as in a file. */
 SL_PUBLIC slackline_status slackline_problem_set_limit(slackline_problem *problem, int rank, double limit) {
     sl_problem *p = &problem->problem;
     SL_LIBRARY_TRY(check_index("rank", rank, p->ranks));
@@ -200,7 +201,7 @@ SL_PUBLIC slackline_status slackline_problem_set_link(slackline_problem *problem
     return SLACKLINE_OK;
 }
 
-/* A link's latency holds what plans count on: its least one and the percentile of its jitter. */
+/* A link's latency is the one that plans assume: the minimum plus the percentile of its jitter. */
 static sl_status jittering(const sl_link *link, double before, double percentile, sl_time mean,
                            sl_link *changed) {
     double share = sl_jitter_share(sl_to_ms(mean), percentile);

@@ -22,7 +22,7 @@ static inline void sl_library_locale_back(const locale_t *before) {
 
 struct slackline_problem {
     sl_problem problem;
-    unsigned char *full_time, *full_memory; /* [stages] B was set itself */
+    unsigned char *full_time, *full_memory; /* [stages] B was set explicitly */
 };
 
 struct slackline_planner {
@@ -34,11 +34,11 @@ struct slackline_planner {
 };
 
 struct slackline_plan {
-    sl_problem problem; /* a copy: its cut may be the plan's own */
+    sl_problem problem; /* a copy, because the plan may have its own cut */
     sl_plan plan;
 };
 
-/** The public status of one of ours; the error text is the same. */
+/** The public status for an internal one; the error text is the same. */
 slackline_status sl_library_status(sl_status status);
 
 /* As SL_TRY, in a public function. */
@@ -49,7 +49,7 @@ slackline_status sl_library_status(sl_status status);
             return sl_library_status(sl_try_status_);                                                        \
     } while (0)
 
-/* SL_EINVAL with a sentence that names `what` unless it is there, or within bounds. */
+/* SL_EINVAL with a sentence that names `what` if it is NULL or out of bounds. */
 sl_status sl_library_need(const void *pointer, const char *what);
 sl_status sl_library_between(const char *what, int64_t value, int64_t least, int64_t most);
 sl_status sl_library_number(const char *what, double value, double least, double most);
@@ -57,14 +57,13 @@ sl_status sl_library_number(const char *what, double value, double least, double
 /** Marks the stages of a problem that has just been read or copied. */
 sl_status sl_library_mark(slackline_problem *problem);
 
-/** Ends a text that open_memstream began (`out` NULL: it failed): *length is its length then. Leaves *text
- * NULL unless all went well, else writes *size where that is wanted. */
+/** Ends a text that open_memstream began (`out` NULL: it failed); *length then has its length. Sets *text to
+ * NULL on any failure, else writes *size if requested. */
 slackline_status sl_library_close_text(FILE *out, sl_status status, char **text, const size_t *length,
                                        size_t *size);
 
-/** The timeline of what was measured, each span and transfer checked; of ops in the order given, and *work of
- * each of them (NULL: of none is known). Free with sl_timeline_free and sl_free, also on error. SL_EINVAL,
- * SL_ENOMEM. */
+/** The timeline of measurements, each span and transfer checked; ops in the given order, and their *work
+ * (NULL: all unknown). Free with sl_timeline_free and sl_free, also on error. SL_EINVAL, SL_ENOMEM. */
 sl_status sl_library_timeline(const sl_problem *problem, const slackline_measurements *from,
                               sl_timeline *timeline, double **work);
 

@@ -1,5 +1,4 @@
-/* Measurements as a timeline, or as a problem. They come from outside, so each is checked before it is
- * counted. */
+/* Measurements as a timeline, or as a problem. They come from outside, so each is checked before use. */
 #include "base/memory.h"
 #include "library/library_handles.h"
 #include "plan/timing/profile.h"
@@ -10,7 +9,7 @@ static int within(int64_t start, int64_t end, uint64_t most_ms) {
     return end >= start && (uint64_t)end - (uint64_t)start <= most_ms * (uint64_t)SL_MS;
 }
 
-/* Of a pair F comes first and has the mark, its B follows. */
+/* In a pair, F comes first and has the mark, and its B follows. */
 static sl_status check_pair(size_t index, const sl_span *last, const sl_span *span) {
     if (span->op.paired && span->op.kind != SL_F)
         return sl_error(SL_EINVAL, "span %zu: the first of a pair is an F, not %s", index,
@@ -57,7 +56,7 @@ static sl_status take_span(const sl_problem *p, size_t index, const slackline_sp
     return SL_OK;
 }
 
-/* Ops go to `span`, what runs beside them to `collective`, which has room for all. */
+/* Ops go to `span`, collectives and moves to `collective`, which has room for all. */
 static sl_status take_spans(const sl_problem *p, const slackline_measurements *from, sl_timeline *timeline,
                             double *work) {
     const sl_span *last = NULL;

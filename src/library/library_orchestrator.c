@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MAX_PROCESSES 1000000
-#define SEARCH 700000 /* ops replayed; some 5 ms */
+#define SEARCH 700000 /* replayed ops; some 5 ms */
 
 sl_status sl_library_replica(const slackline_orchestrator *o, int replica) {
     SL_TRY(sl_library_need(o, "orchestrator"));
@@ -59,7 +59,7 @@ static sl_status check_options(const slackline_orchestrator_options *o) {
     return sl_library_number("effort", o->effort, 0.01, 1000);
 }
 
-/* A replica's problem and plan, and the number of microbatches that they agree on. */
+/* Checks a replica's problem and plan, and that they agree on the number of microbatches. */
 static sl_status check_pipeline(const slackline_job *job, int replica, int microbatches) {
     const slackline_problem *problem = job->problem[replica];
     SL_TRY(sl_library_need(problem, "a problem of the job"));
@@ -89,7 +89,7 @@ static sl_status check_pipeline(const slackline_job *job, int replica, int micro
                           (double)SL_MAX_TOTAL_MS);
 }
 
-/* Nobody knows its pipeline: microbatches are those of a process, for a balance. */
+/* Its pipeline is unknown: microbatches are those of a process, for balancing. */
 static sl_status check_program(const slackline_job *job) {
     const unsigned pipeline = SLACKLINE_CAN(SLACKLINE_SCHEDULE) | SLACKLINE_CAN(SLACKLINE_DELEGATE);
     if (job->can & pipeline || job->delegates)
@@ -129,7 +129,7 @@ static sl_status check_job(const slackline_job *job, const char *schedule) {
     return SL_OK;
 }
 
-/* Replicas of one problem share what is expected of them. */
+/* Replicas of one problem share their expected values. */
 static sl_status expect(slackline_orchestrator *o, const slackline_job *job) {
     for (int r = 0; r < o->replicas; r++) {
         int same = 0;
@@ -161,7 +161,7 @@ static sl_status count_hosts(const slackline_job *job, int processes, int *hosts
     return SL_OK;
 }
 
-/* problem, first: [replicas] to be filled in; NULL: the pipeline is not known. */
+/* problem, first: [replicas] to be filled in; NULL: the pipeline is unknown. */
 static sl_status open_with(slackline_orchestrator *o, const slackline_job *job,
                            const slackline_orchestrator_options *options, const sl_problem **problem,
                            const sl_plan **first) {

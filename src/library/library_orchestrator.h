@@ -1,6 +1,6 @@
-/* The public orchestrator: arguments are checked, converted, and given to adapt/orchestrator.
+/* The public orchestrator: arguments are checked, converted, and passed to adapt/orchestrator.
  *
- *   library_orchestrator.c          opening, and what all of it checks
+ *   library_orchestrator.c          opening, and common checks
  *   library_orchestrator_given.c    measurements and reports
  *   library_orchestrator_answers.c  events, actions, questions, a resume */
 #pragma once
@@ -14,16 +14,16 @@
 struct slackline_orchestrator {
     sl_orchestrator *inner;
     int replicas, processes;
-    sl_measured **expected; /* [replicas] what is not measured is like this; alike replicas share one */
-    sl_measured **last;     /* [replicas] measured in this layout, or NULL */
+    sl_measured **expected;           /* [replicas] used for unmeasured values; equal replicas share one */
+    sl_measured **last;               /* [replicas] measured in this layout, or NULL */
     sl_orchestrator_action under_way; /* SL_DO_NOTHING: none */
 };
 
-/** There is such a replica. */
+/** Checks that the replica exists. */
 sl_status sl_library_replica(const slackline_orchestrator *orchestrator, int replica);
 
-/** `like` (expected or last) of a replica, with the microbatches that it has now; the arrays are those of
+/** `like` (expected or last) of a replica, with its current number of microbatches; shares the arrays of
  * `like`. */
 sl_problem sl_library_shape(const slackline_orchestrator *orchestrator, int replica, const sl_measured *like);
-/** Nothing was measured in this layout. */
+/** Drops all measurements: none were made in this layout. */
 void sl_library_forget(slackline_orchestrator *orchestrator);

@@ -98,7 +98,7 @@ SL_PUBLIC slackline_status slackline_orchestrator_plan(const slackline_orchestra
 
 SL_PUBLIC int slackline_orchestrator_adapted(const slackline_orchestrator *orchestrator, int replica) {
     sl_status status = sl_library_replica(orchestrator, replica);
-    return status == SL_ENONE ? 0 /* what it runs nobody knows */
+    return status == SL_ENONE ? 0 /* its schedule is unknown */
            : status == SL_OK  ? sl_orchestrator_adapted(orchestrator->inner, replica)
                               : -1;
 }

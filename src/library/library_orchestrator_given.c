@@ -8,7 +8,7 @@
 /* The sum of a stage's gradients over the replicas. */
 typedef struct stage_sum {
     sl_time came, done;   /* the latest */
-    int replicas, latest; /* that have told it; the last one's number and 1 */
+    int replicas, latest; /* that have reported it; the last one's number plus 1 */
 } stage_sum;
 
 static void take_sums(const sl_timeline *timeline, int replica, stage_sum *sums) {
@@ -38,8 +38,8 @@ static sl_status measure(const slackline_orchestrator *o, int replica, const sla
     return status;
 }
 
-/* Whether two iterations were measured alike, to the ns: then they are one for slackline_orchestrator_idle.
- */
+/* Whether two iterations have equal measurements, to the ns: slackline_orchestrator_idle counts them as
+ * one. */
 static int is_same(const sl_measured *a, const sl_measured *b) {
     const sl_problem *p = &a->problem, *q = &b->problem;
     size_t stages = (size_t)p->stages, links = (size_t)p->ranks * (size_t)p->ranks,
@@ -88,7 +88,7 @@ static sl_status check_iteration(const slackline_iteration *i) {
     return sl_library_number("work", i->work, 0, 1e300);
 }
 
-/* Without a pipeline nothing but its times can be measured of an iteration. */
+/* Without a pipeline, only the times of an iteration can be measured. */
 static sl_status observe_program(slackline_orchestrator *o, const slackline_iteration *i) {
     for (int r = 0; i->replica && r < o->replicas; r++)
         if (i->replica[r].spans || i->replica[r].transfers)
@@ -132,7 +132,7 @@ SL_PUBLIC slackline_status slackline_orchestrator_observe(slackline_orchestrator
     return sl_library_status(status);
 }
 
-/* ---- what else is known ---- */
+/* ---- other reports ---- */
 
 _Static_assert((int)SLACKLINE_DEVICE == (int)SL_PART_DEVICE && (int)SLACKLINE_LINK == (int)SL_PART_LINK &&
                    (int)SLACKLINE_CARD == (int)SL_PART_CARD,

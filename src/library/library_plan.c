@@ -37,7 +37,7 @@ static slackline_op public_op(const sl_op *op) {
                           .paired = op->paired};
 }
 
-/* What stands for an op that is not there. */
+/* Represents an absent op. */
 static const slackline_op no_op = {.stage = -1, .microbatch = -1, .kind = -1};
 
 static int has_rank(const slackline_plan *plan, int rank) {
@@ -122,7 +122,7 @@ SL_PUBLIC double slackline_plan_peak_memory(const slackline_plan *plan, int rank
     return has_rank(plan, rank) ? plan->plan.peak_memory[rank] : 0;
 }
 
-/* Rank `link` and the next one. */
+/* Whether the link between rank `link` and the next one exists. */
 static int has_link(const slackline_plan *plan, int link) {
     return link >= 0 && link < plan->problem.ranks - 1;
 }
@@ -135,7 +135,7 @@ SL_PUBLIC int64_t slackline_plan_tolerance(const slackline_plan *plan, int link)
     return has_link(plan, link) ? sl_plan_tolerance(&plan->problem, &plan->plan, link) : 0;
 }
 
-/* ---- more about it ---- */
+/* ---- details ---- */
 
 SL_PUBLIC slackline_status slackline_plan_jitter(slackline_plan *plan, int draws, uint64_t seed,
                                                  slackline_jitter *jitter) {

@@ -3,7 +3,7 @@
 
 /* ---- making ---- */
 
-/* Gives away what `status` says was made. */
+/* Passes the new problem to the caller if `status` is SL_OK. */
 static slackline_status give(sl_status status, slackline_problem *made, slackline_problem **problem) {
     if (status == SL_OK)
         *problem = made;
@@ -12,7 +12,7 @@ static slackline_status give(sl_status status, slackline_problem *made, slacklin
     return sl_library_status(status);
 }
 
-/* B of a problem that was read counts as set where it is not I + W. */
+/* B of a problem from a file counts as set if it is not I + W. */
 sl_status sl_library_mark(slackline_problem *problem) {
     const sl_problem *p = &problem->problem;
     size_t stages = (size_t)p->stages;
@@ -33,7 +33,7 @@ static sl_status read_document(sl_document *document, const char *const *set, in
     return sl_library_mark(problem);
 }
 
-/* Takes the document that `status` says was read. */
+/* Takes the document if `status` is SL_OK. */
 static slackline_status from_document(sl_status status, sl_document *document, const char *const *set,
                                       int sets, slackline_problem **problem) {
     slackline_problem *made = NULL;

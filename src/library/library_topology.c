@@ -11,7 +11,7 @@
 
 struct slackline_cluster {
     sl_cluster cluster;
-    unsigned char *full; /* [stages] B was set itself */
+    unsigned char *full; /* [stages] B was set explicitly */
 };
 
 /* ---- making ---- */
@@ -23,7 +23,7 @@ SL_PUBLIC void slackline_cluster_free(slackline_cluster *cluster) {
     SL_FREE(cluster->full, cluster);
 }
 
-/* Takes what `status` says was made. */
+/* Passes the new cluster to the caller if `status` is SL_OK. */
 static slackline_status give(sl_status status, slackline_cluster *made, slackline_cluster **cluster) {
     SL_THEN(status, sl_alloc(&made->full, (size_t)made->cluster.pipeline, 1));
     for (int stage = 0; status == SL_OK && stage < made->cluster.pipeline; stage++) {
@@ -210,7 +210,7 @@ static sl_status say_why(const sl_cluster *c, const sl_topology *r, char **why) 
     size_t size = 1, used = 0;
     sl_status status = sl_topology_why(c, r, &lines, &count);
     for (int i = 0; i < count; i++)
-        size += lines[i] ? strlen(lines[i]) + 1 : 0; /* without memory the last one is none */
+        size += lines[i] ? strlen(lines[i]) + 1 : 0; /* if memory ran out, the last one is NULL */
     SL_THEN(status, sl_alloc(why, size, 1));
     for (int i = 0; i < count; i++) {
         if (status == SL_OK)

@@ -17,9 +17,9 @@ static sl_time tail_of(const job_chain *c) {
     return c->tail[c->next] + c->after;
 }
 
-/* Jackson's schedule: whenever a job with a longer tail comes, it takes over. Its longest end + tail is a
- * bound for every schedule of the machine. Of a chain only the first job matters, for the others come later
- * and have shorter tails. */
+/* Jackson's schedule: a job with a longer tail preempts the running one when it comes. Its longest end + tail
+ * is a bound for every schedule of the machine. Only the first job of a chain matters, because the others
+ * come later and have shorter tails. */
 static sl_time preemptive_bound(job_chain *chains, int count) {
     sl_time now = 0, bound = 0;
     for (int c = 0; c < count; c++)
@@ -97,7 +97,7 @@ static sl_time wire_bound(const sl_relaxation *r, int i, job_chain *chains) {
         if (chain.count == 0 || other != wire)
             continue;
         if (k < i)
-            return 0; /* that one has counted this wire */
+            return 0; /* already counted with that one */
         chains[count++] = chain;
     }
     return preemptive_bound(chains, count);
@@ -116,7 +116,7 @@ sl_status sl_relaxation_bound(const sl_relaxation *r, sl_time *bound) {
     return SL_OK;
 }
 
-/* The batched regime's bound gives up one message's delay, so the decoupled one may be larger. */
+/* The batched regime's bound omits one message's delay, so the decoupled one may be larger. */
 sl_status sl_lower_bound(const sl_problem *p, int deep, sl_time *bound) {
     sl_relaxation r;
     sl_time held = 0;

@@ -3,13 +3,13 @@
 
 #include <math.h>
 
-/* What the microbatches of a stage hold, at least: after F, I' and W' the sums of one microbatch. */
+/* Minimum memory of a stage's microbatches: sums of one microbatch after F, I' and W'. */
 typedef struct stage_memory {
     double forward, input,
-        backward; /* F's; what I' may release (<= 0); what I' and W' release together (<= 0) */
+        backward; /* of F; maximum release by I' (<= 0); release by I' and W' together (<= 0) */
 } stage_memory;
 
-/* A pair saves half of what its stages save, F and B each a quarter of both: so F and B are shortened. */
+/* A pair saves half of its stages' savings, so F and B are each shortened by a quarter of both. */
 static void relax_times(sl_relaxation *r) {
     const sl_problem *p = r->problem;
     for (int s = 0; s < p->stages; s++) {
@@ -21,7 +21,7 @@ static void relax_times(sl_relaxation *r) {
     }
 }
 
-/* B stands for I and W unless it is never better: then what I itself takes can be counted. */
+/* B represents I and W, unless it is never better: then the memory that I itself takes can be counted. */
 static stage_memory relax_memory(const sl_problem *p, int s) {
     double input = p->delta[SL_I][s] + p->early[s], both = input + p->delta[SL_W][s],
            full = p->delta[SL_B][s] + p->early[s];
@@ -30,7 +30,7 @@ static stage_memory relax_memory(const sl_problem *p, int s) {
                           .backward = fmin(0, fmin(fmin(input, both), full))};
 }
 
-/* Where a stage's messages of a kind go; -1: nowhere, or to the same rank. */
+/* The receiver of a stage's messages of a kind; -1: none, or the same rank. */
 static int receiver(const sl_problem *p, int stage, int kind) {
     int to = kind == SL_F ? sl_problem_next(p, stage) : sl_problem_previous(p, stage);
     return to < 0 || sl_problem_rank(p, to) == sl_problem_rank(p, stage) ? -1 : sl_problem_rank(p, to);
@@ -42,10 +42,10 @@ static sl_time delay_of(const sl_problem *p, int stage, int kind) {
     return link ? link->latency + link->transfer : 0;
 }
 
-/* Batched: the rank runs nothing else while a message is under way, so its delay is the op's. The two
- * messages of a pair are under way together, so of each rank only F's or only I's count, whichever holds it
- * longer. A full backward at the very end of a rank is counted with its message, which nobody waits for
- * there: `excess`. */
+/* Batched: the rank runs nothing else while a message is under way, so its delay is part of the op. The two
+ * messages of a pair are under way together, so only F's or only I's count on each rank, whichever holds it
+ * longer. A full backward at the very end of a rank is counted with its message, although nothing waits for
+ * that one: `excess`. */
 static void hold_ranks(sl_relaxation *r) {
     const sl_problem *p = r->problem;
     for (int rank = 0; rank < p->ranks; rank++) {
@@ -63,7 +63,7 @@ static void hold_ranks(sl_relaxation *r) {
             }
 }
 
-/* In order with one place: the next message is issued when this one has arrived. */
+/* In order with one slot: the next message is issued after this one has arrived. */
 static void set_links(sl_relaxation *r) {
     const sl_problem *p = r->problem;
     int one_place = p->communication == SL_INORDER && p->queue == 1 && !p->wire;
@@ -83,7 +83,7 @@ static int same_pipeline(const sl_problem *p, int a, int b) {
     return p->placement != SL_BIDIRECTIONAL || (a < p->ranks) == (b < p->ranks);
 }
 
-/* The least number n in 0..most with base + n * each <= limit (each < 0); most + 1 when there is none. */
+/* The smallest n in 0..most with base + n * each <= limit (each < 0); most + 1 if there is none. */
 static int least_count(double base, double each, double limit, int most) {
     if (base <= limit)
         return 0;
@@ -93,8 +93,8 @@ static int least_count(double base, double each, double limit, int most) {
     return n > most ? most + 1 : (int)n;
 }
 
-/* When F_k of stage s starts, the stages before it on the same rank have run F_k as well, and no more of
- * their I than this stage has; the stages behind it hold nothing at least. */
+/* When F_k of stage s starts, the stages before it on the same rank have also run F_k, and no more of their I
+ * than this stage has; the minimum memory of the stages after it is zero. */
 static void count_needs(sl_relaxation *r, int s) {
     const sl_problem *p = r->problem;
     int rank = sl_problem_rank(p, s), base = r->first[s] / 3;
@@ -105,7 +105,7 @@ static void count_needs(sl_relaxation *r, int s) {
             stage_memory m = relax_memory(p, before);
             double kept = m.forward + m.backward;
             if (before != s && (m.forward <= 0 || kept < 0))
-                continue; /* more of them would only make room */
+                continue; /* more of them would only free memory */
             forward += m.forward;
             backward += m.backward;
             others += before != s ? m.backward : 0;
@@ -124,7 +124,7 @@ static void count_needs(sl_relaxation *r, int s) {
     }
 }
 
-/* Turned around: the first F that waits for the j-th I (W). */
+/* The inverse: the first F that waits for the j-th I (W). */
 static void count_frees(sl_relaxation *r, int s) {
     int base = r->first[s] / 3, n = r->count[s];
     for (int j = 0, i = 0, w = 0; j < n; j++) {
@@ -142,13 +142,13 @@ static void count_frees(sl_relaxation *r, int s) {
 /* Prefixes (or suffixes) of chains of ops on one rank that must come before (after) an op. */
 #define MAX_CHAINS 64
 typedef struct chain {
-    const sl_time *value; /* heads, ascending, or tails, descending: the far end comes first */
+    const sl_time *value; /* heads, ascending, or tails, descending: the far end first */
     sl_time time;
     int at, step, left;
 } chain;
 
-/* One machine runs them all beside each other: max over thresholds t of t + the work of those with value >=
- * t. `work` is the sum of all, for stopping early. */
+/* One machine runs them all, in any order: max over thresholds t of t + the work of those with value >= t.
+ * `work` is the sum of all, for stopping early. */
 static sl_time completion(chain *chains, int count, sl_time work) {
     sl_time best = 0, done = 0;
     for (;;) {
@@ -167,9 +167,9 @@ static sl_time completion(chain *chains, int count, sl_time work) {
 
 typedef struct relaxation_pass {
     sl_relaxation *r;
-    int **stages_of; /* [ranks] its stages, ended by -1 */
+    int **stages_of; /* [ranks] its stages, then -1 */
     int deep;        /* count machines too; else longest paths only */
-    sl_time *link;   /* [stages * 2] when the last message of F (I) of a stage has left */
+    sl_time *link;   /* [stages * 2] time at which the last message of F (I) of a stage has left */
 } relaxation_pass;
 
 static void add_chain(chain *chains, int *count, sl_time *work, const sl_relaxation *r, const sl_time *value,
@@ -185,7 +185,7 @@ static void add_chain(chain *chains, int *count, sl_time *work, const sl_relaxat
     *work += r->time[kind][stage] * (to - from);
 }
 
-/* What must have ended on the rank before op (stage, kind, k) starts. */
+/* Work that must have ended on the rank before op (stage, kind, k) starts. */
 static sl_time machine_head(const relaxation_pass *p, int stage, int kind, int k) {
     const sl_relaxation *r = p->r;
     chain chains[MAX_CHAINS];
@@ -206,7 +206,7 @@ static sl_time machine_head(const relaxation_pass *p, int stage, int kind, int k
     return completion(chains, count, work);
 }
 
-/* What must still run on the rank after op (stage, kind, k). */
+/* Work that must still run on the rank after op (stage, kind, k). */
 static sl_time machine_tail(const relaxation_pass *p, int stage, int kind, int k) {
     const sl_relaxation *r = p->r;
     chain chains[MAX_CHAINS];
@@ -250,7 +250,7 @@ static void set_head(relaxation_pass *p, int stage, int kind, int k, sl_time hea
 }
 
 /* A first F of a stage waits for its gather; time counts from the first F of stage 0, which waits for its
- * own. Two pipelines may begin at either end, so there gathers are left out. */
+ * own. Two pipelines may begin at either end, so gathers are ignored for them. */
 static sl_time gather_head(const sl_problem *p, int stage) {
     return p->placement == SL_BIDIRECTIONAL ? 0 : sl_later(0, p->gather[stage] - p->gather[0]);
 }
@@ -291,7 +291,7 @@ static sl_time chain_tail(const sl_relaxation *r, int stage, int kind, int k) {
     return k >= r->count[stage] ? 0 : r->tail[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
 }
 
-/* From the end of the producer on, over the link; behind this message the later ones need it too. */
+/* From the end of the producer, over the link; the later messages need the link after this one. */
 static sl_time message_tail(relaxation_pass *p, int from, int to, int kind, int k) {
     sl_link link = sl_relaxation_link(p->r, from, to, kind);
     sl_time *left = &p->link[2 * from + (kind == SL_F ? 0 : 1)];
@@ -353,7 +353,7 @@ static void fill(relaxation_pass *p) {
     }
 }
 
-/* ---- the whole ---- */
+/* ---- all heads and tails ---- */
 
 static sl_status make_arrays(const sl_problem *p, sl_relaxation *r) {
     size_t stages = (size_t)p->stages;
@@ -389,7 +389,7 @@ static sl_status make_pass(sl_relaxation *r, int deep, relaxation_pass *p) {
                 *stages++ = s;
         *stages++ = -1;
     }
-    /* Every op looks at its rank's others: affordable up to some 10^8 of them. */
+    /* Every op considers the others of its rank: affordable up to some 10^8 of them. */
     int64_t looks = 0;
     for (int s = 0; s < problem->stages; s++)
         looks += 9 * (int64_t)r->count[s] * r->count[s] * problem->stages / problem->ranks;

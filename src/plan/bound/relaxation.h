@@ -2,9 +2,9 @@
  *
  * Microbatches are equal, so in every schedule the k-th F of a stage can be called F_k, and the same for I
  * and W: the constraints of a schedule become counts. Full backwards and pairs are covered by the smaller of
- * their times and memory (I' and W' together are never longer than what a schedule runs instead). Regimes
- * other than decoupled add waiting, some of which counts as work: in the batched regime a send holds its rank
- * until it has arrived; inorder with one slot, a link carries one message at a time until it has arrived. The
+ * their times and memory (I' and W' together are never longer than the ops of any schedule). Regimes other
+ * than decoupled add waiting, some of which counts as work: in the batched regime a send holds its rank until
+ * it has arrived; inorder with one slot, a link carries one message at a time until it has arrived. The
  * memory limit implies edges: before F_k starts, a number of I and W of its stage must have ended. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* Bars with their names on the left and their values behind them. */
+/* Bars with their names on the left and their values on the right. */
 #include "plan/draw/axis.h"
 #include "plan/draw/chart.h"
 #include "plan/draw/escape.h"
@@ -15,7 +15,7 @@
 #define LETTER 7.2
 #define BOTTOM 52.0
 
-/* What all of it has in common. */
+/* Shared by all bars. */
 typedef struct bars_frame {
     const sl_bars *bars;
     sl_chart_axis axis;

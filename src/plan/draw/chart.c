@@ -12,7 +12,7 @@
 #define TOP 44.0
 #define TOP_UNTITLED 24.0
 #define MIN_PLOT 100.0
-#define NARROW 280.0 /* names stand below a plot that would be narrower beside them */
+#define NARROW 280.0 /* minimum width of a plot with names on its right; else they go below it */
 #define FONT 12.0
 #define RIGHT 14.0
 #define OWN_PLOT 620.0 /* without a style */
@@ -24,7 +24,7 @@
 #define LETTER 7.2
 #define MAX_MARKERS 24
 
-/* After Okabe and Ito, without the yellow that white paper swallows. */
+/* After Okabe and Ito, without yellow, which is invisible on white paper. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#a0447e", "#000000", "#4ba3d9"};
 static const char *const greys[] = {"#000", "#666", "#333", "#888", "#000", "#555"};
 static const char *const dashes[] = {"", "7 3", "2 3", "9 3 2 3", "12 4"};
@@ -38,7 +38,7 @@ static const char *const markers[] = {"M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
                                       "M-4.6 0H4.6M0 -4.6V4.6"};
 #define OF(list, i) ((list)[(size_t)(i) % (sizeof(list) / sizeof *(list))])
 
-/* A point's place in the series' order along x. */
+/* A point's position in the order of x. */
 typedef struct plot_area {
     double x; /* on the picture */
     int point;
@@ -47,27 +47,27 @@ typedef struct plot_area {
 typedef struct chart_picture {
     const sl_chart *chart;
     sl_chart_axis x, y;
-    double top, plot, height; /* where the plot begins, its width and height */
+    double top, plot, height; /* top of the plot, its width and height */
     char title[512];
-    int below, rows;  /* names stand below it, in so many rows */
+    int below, rows;  /* names are below it, in this many rows */
     plot_area *places; /* [points] by x */
-    double *label_at; /* [count] where each name stands */
+    double *label_at; /* [count] position of each name */
     int *by_height;   /* [count] series from the top one */
     sl_chart_signs signs;
-    double turn, hang; /* of categories: degrees, 0: they stand upright; how much lower they reach then */
+    double turn, hang; /* of categories: angle in degrees, 0: none; the additional height that it needs */
 } chart_picture;
 
 static const char *colour_of(const chart_picture *p, int k) {
     return p->chart->style && p->chart->style->grey ? OF(greys, k) : OF(colours, k);
 }
 
-/* Whether a point lies within what the style wants to see. */
+/* Whether a point is in the range of the style. */
 static int is_seen(const sl_chart *c, int point) {
     const sl_draw_style *s = c->style;
     return !c->x || !s || ((!s->has_from || c->x[point] >= s->from) && (!s->has_to || c->x[point] <= s->to));
 }
 
-/* Its value, or NaN where none is drawn. */
+/* Its value, or NaN if none is drawn. */
 static double value_of(const sl_chart *c, int k, int point) {
     return is_seen(c, point) ? c->series[k].y[point] : NAN;
 }
@@ -85,7 +85,7 @@ static void extend(double value, double *low, double *high) {
     }
 }
 
-/* From 0 unless that would press all lines into the upper half; otherwise with some room on both sides. */
+/* From 0 unless that would put all lines into the upper half; otherwise with some room on both sides. */
 static sl_chart_axis y_axis(const sl_chart *c) {
     double low = INFINITY, high = -INFINITY;
     for (int k = 0; k < c->count; k++)
@@ -101,7 +101,7 @@ static sl_chart_axis x_axis(const sl_chart *c, double plot) {
     for (int i = 0; i < c->points; i++)
         if (is_seen(c, i))
             extend(c->x[i], &low, &high);
-    const double least = low - 1, most = high + 1; /* a failure stands behind the last iteration */
+    const double least = low - 1, most = high + 1; /* a failure is after the last iteration */
     for (int i = 0; i < c->marks && c->x_is_whole; i++)
         if (c->mark[i].x >= least && c->mark[i].x <= most)
             extend(c->mark[i].x, &low, &high);
@@ -130,7 +130,7 @@ static void place_points(chart_picture *p) {
 
 /* ---- names ---- */
 
-/* Where a line ends; below the plot when it has no point at all. */
+/* The height of a line's end; below the plot if it has no points. */
 static double end_of(const chart_picture *p, int k) {
     for (int i = p->chart->points - 1; i >= 0 && p->chart->x; i--) {
         double y = value_of(p->chart, k, p->places[i].point);
@@ -140,8 +140,8 @@ static double end_of(const chart_picture *p, int k) {
     return p->chart->x ? p->top + p->height : p->top;
 }
 
-/* Names as near to the ends of their lines as they can be without touching each other: sorted by height,
- * pushed down where they touch, and the last ones back up where they leave the plot. */
+/* Places names as near to the ends of their lines as possible without overlap: sorted by height, pushed down
+ * if they touch, and the last ones back up if they leave the plot. */
 static void place_labels(chart_picture *p) {
     int count = p->chart->count;
     for (int k = 0; k < count && p->below; k++)
@@ -224,7 +224,7 @@ static void draw_x_axis(const chart_picture *p, FILE *out) {
     put_text(out, LEFT + p->plot / 2, bottom + 44 + p->hang, " text-anchor=\"middle\"", p->chart->x_label);
 }
 
-/* Lines of the same course lie on each other: the first is wide, later ones are narrower and dashed. */
+/* Equal lines cover each other, so the first is wide, and later ones are narrower and dashed. */
 static void put_line_style(const chart_picture *p, int k, FILE *out) {
     if (p->chart->series[k].is_reference)
         fprintf(out, "fill=\"none\" stroke=\"#555\" stroke-width=\"1.2\" stroke-dasharray=\"1.5 2\"");
@@ -239,7 +239,7 @@ static void put_line_style(const chart_picture *p, int k, FILE *out) {
                 OF(dashes, k)[0] ? OF(dashes, k) : "none");
 }
 
-/* Over categories a reference is a piece of line at each of them. */
+/* Over categories, a reference is a short line at each of them. */
 static void draw_pieces(const chart_picture *p, int k, FILE *out) {
     const sl_chart *c = p->chart;
     double half = p->plot / c->points * 0.4;
@@ -284,7 +284,7 @@ static void begin_marker(const chart_picture *p, double x, double y, int k, FILE
         y, OF(markers, k), k % 2 ? "#fff" : colour_of(p, k), colour_of(p, k));
 }
 
-/* Over categories the markers of one stand side by side. */
+/* Over categories, the markers of one category are side by side. */
 static double aside(const chart_picture *p, int k) {
     int count = p->chart->count;
     double room = p->plot / p->chart->points * 0.7 / count;
@@ -334,8 +334,8 @@ static int has_names(const sl_chart *c) {
     return !(c->style && c->style->no_legend);
 }
 
-/* Categories that would run into each other are written at an angle, steeper where the first would leave the
- * picture on its left. */
+/* Categories that would overlap are written at an angle, steeper if the first would leave the picture on its
+ * left. */
 static void turn_categories(chart_picture *p) {
     const sl_chart *c = p->chart;
     const double degree = 3.14159265358979 / 180;
@@ -351,7 +351,7 @@ static void turn_categories(chart_picture *p) {
     p->hang = fmax(0, length * sin(p->turn * degree) - 14);
 }
 
-/* As wide as the style asks for: names beside the plot, or below it where that leaves it too narrow. */
+/* Uses the style's width: names on the right of the plot, or below it if the plot would be too narrow. */
 static sl_status divide(chart_picture *p) {
     const sl_chart *c = p->chart;
     const char *name = c->style ? c->style->name : NULL;

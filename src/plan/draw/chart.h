@@ -1,6 +1,6 @@
-/* Charts as SVG, without scripts or anything from elsewhere. Series are told apart by colour, dash pattern
- * and marker, so a chart reads in grey print too; each is named at the end of its own line instead of in a
- * legend apart. Axes begin and end at round numbers. All text is escaped. */
+/* Charts as SVG, without scripts or external resources. Series are distinguished by color, dash pattern and
+ * marker, so a chart is readable in gray print too; each is named at the end of its own line instead of in a
+ * legend. Axes begin and end at round numbers. All text is escaped. */
 #pragma once
 
 #include "base/status.h"
@@ -10,22 +10,22 @@
 typedef struct sl_chart_line {
     const char *name;
     const double *y;  /* [points]; NaN: missing, the line has a gap there */
-    int is_reference; /* a thin grey line without markers, such as a bound */
+    int is_reference; /* a thin gray line without markers, such as a bound */
 } sl_chart_line;
 
-/* A place on x where something happened: a line across the plot with a sign above it. */
+/* An event on x: a line across the plot with a sign above it. */
 typedef struct sl_chart_mark {
     double x;
-    const char *sign, *text; /* above the line, left out where there is no room; its tooltip */
+    const char *sign, *text; /* above the line, left out if there is no room; its tooltip */
     int is_change;           /* a full line and a filled diamond; else dotted with an open triangle */
 } sl_chart_mark;
 
 typedef struct sl_chart {
-    const char *title, *x_label, *y_label; /* with units; a title may be empty: no room is kept */
+    const char *title, *x_label, *y_label; /* with units; an empty title takes no room */
     int points;
-    const double *x;          /* [points], in any order; NULL: the labels stand on the axis instead */
+    const double *x;          /* [points], in any order; NULL: the labels are on the axis instead */
     int x_is_whole;           /* x are counts, such as iterations: no tick between two of them */
-    const char *const *label; /* [points] how x is written: on the axis without x, in tooltips with it */
+    const char *const *label; /* [points] text of x: on the axis without x, in tooltips with it */
     int count;
     const sl_chart_line *series; /* [count] */
     int marks;                  /* with x only */
@@ -33,12 +33,12 @@ typedef struct sl_chart {
     const sl_draw_style *style; /* NULL: that of the screen; names go below a narrow plot */
 } sl_chart;
 
-/** Lines over x, or over categories markers side by side. SL_EINVAL: too narrow for its letters; SL_ENOMEM,
+/** Lines over x; over categories, markers side by side. SL_EINVAL: too narrow for its letters; SL_ENOMEM,
  * SL_ESYS. */
 sl_status sl_draw_chart(const sl_chart *chart, FILE *out);
 
 typedef struct sl_bar {
-    const char *name, *note; /* the note stands behind the bar; may be NULL */
+    const char *name, *note; /* the note is right of the bar; may be NULL */
     double value;            /* NaN: no bar, only the note */
 } sl_bar;
 
@@ -47,7 +47,7 @@ typedef struct sl_bars {
     int count;
     const sl_bar *bar;          /* [count], from the top */
     double reference;           /* a line across the bars; NaN: none */
-    const char *reference_name; /* NULL where there is none */
+    const char *reference_name; /* NULL: none */
     const sl_draw_style *style; /* NULL: that of the screen */
 } sl_bars;
 

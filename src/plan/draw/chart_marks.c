@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LETTER 5.8 /* of its smaller letters */
+#define LETTER 5.8 /* width of its smaller letters */
 #define APART 5.0
 #define ROW 11.0
 #define PIXEL 0.7
@@ -15,7 +15,7 @@ static double half_of(const char *text) {
     return (LETTER * (double)strlen(text) + APART) / 2;
 }
 
-/* Of lines of one kind on one pixel the first is drawn. */
+/* Of several lines of one kind on one pixel, only the first is drawn. */
 static void find_drawn(const sl_chart *c, const sl_chart_axis *axis, double left, double plot,
                        sl_chart_sign *s) {
     double last[2] = {-INFINITY, -INFINITY};
@@ -28,7 +28,7 @@ static void find_drawn(const sl_chart *c, const sl_chart_axis *axis, double left
     }
 }
 
-/* The whole sign; of a range otherwise its first number. */
+/* The whole sign; if a range does not fit, its first number. */
 static int fit(sl_chart_sign *s, const char *sign, double from, double to) {
     snprintf(s->text, sizeof s->text, "%s", sign);
     for (int k = 0; k < 2; k++) {

@@ -1,5 +1,5 @@
-/* Marks of a chart: a line across the plot for each, a symbol at its head, and its sign above that, in as few
- * rows as are needed. Where there is no room for all signs, those of changes come first. */
+/* Marks of a chart: a line across the plot for each, a symbol at its top, and its sign above that, in as few
+ * rows as possible. If there is no room for all signs, those of changes come first. */
 #pragma once
 
 #include "plan/draw/axis.h"

@@ -1,11 +1,12 @@
-/* Which of its rank's stages a stage is: charts shade or letter them apart where a rank holds several. */
+/* The index of a stage among its rank's stages, which charts distinguish by shades or letters if a rank holds
+ * several. */
 #pragma once
 
 #include "plan/timing/timeline.h"
 
 typedef struct sl_chunks {
     int stages; /* one more than the highest stage that the timeline shows */
-    int most;   /* stages on one rank, at most; 1 or 0 where nothing need be told apart */
+    int most;   /* maximum of stages on one rank; 1 or 0: nothing to distinguish */
     int *of;    /* [stages] 0 for the lowest stage of its rank */
 } sl_chunks;
 

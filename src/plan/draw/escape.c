@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Bytes of the UTF-8 character at `c`, 0 when it is none: overlong, a surrogate, beyond U+10FFFF, cut off, or
- * U+FFFE and U+FFFF, which XML excludes. */
+/* Bytes of the UTF-8 character at `c`, 0 if it is invalid: overlong, a surrogate, beyond U+10FFFF, cut off,
+ * or U+FFFE and U+FFFF, which XML excludes. */
 static int length_of(const unsigned char *c) {
     static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
     int length = c[0] < 0x80 ? 1 : c[0] >> 5 == 6 ? 2 : c[0] >> 4 == 14 ? 3 : c[0] >> 3 == 30 ? 4 : 0;

@@ -8,8 +8,8 @@
 #define MARGIN 10 /* "rank 1023 " */
 #define MAX_COLUMNS 500
 
-/* Colours that differ in brightness too: F blue, I orange, W green, B purple, collectives grey, moves to
- * host memory and back cyan. */
+/* Colors that differ in brightness too: F blue, I orange, W green, B purple, collectives gray, moves to host
+ * memory and back cyan. */
 static const char *const ansi[SL_SPAN_KINDS] = {"\033[97;44m", "\033[30;43m", "\033[30;42m", "\033[97;45m",
                                                 "\033[30;47m", "\033[30;47m", "\033[30;46m", "\033[30;46m"};
 
@@ -32,7 +32,7 @@ static int column_of(const chart *c, sl_time t) {
     return c->length > 0 ? (int)((double)(t - c->begin) / (double)c->length * c->columns + 0.5) : 0;
 }
 
-/* One that is too short for a column of its own still gets one. */
+/* One that is shorter than a column still gets one. */
 static void columns_of(const chart *c, const sl_span *span, int *from, int *to) {
     *from = column_of(c, span->start);
     *to = column_of(c, span->end);
@@ -42,7 +42,7 @@ static void columns_of(const chart *c, const sl_span *span, int *from, int *to) 
         *to = *from + 1;
 }
 
-/* The op's letter, small for the second of two stages of a rank; of more stages a letter of their own
+/* The op's letter, small for the second of two stages of a rank; for more stages, a letter for the stage
  * follows. Then the microbatch's last digits, as many as fit into `room`. */
 static const char *words(const chart *c, const sl_op *op, int room, char *text, size_t size) {
     char digits[16];
@@ -66,8 +66,8 @@ static void put_op(chart *c, const sl_op *op, int from, int to) {
         c->row[i] = (text_cell){.text = *shown ? *shown++ : '-', .kind = (signed char)op->kind};
 }
 
-/* An op shows its words, then dashes; one that goes on with the part before, a colon. The two of a pair share
- * their columns, an ampersand between them. */
+/* An op shows its words, then dashes; one that continues the previous part, a colon. The two ops of a pair
+ * share their columns, with an ampersand between them. */
 static void put_span(chart *c, int i) {
     const sl_span *span = &c->t->span[i], *before = i > 0 ? span - 1 : NULL;
     int from, to;
@@ -90,12 +90,12 @@ static void put_span(chart *c, int i) {
     }
 }
 
-/* A fetch would be an F's small letter. */
+/* A fetch cannot use its initial: it would look like a small F. */
 static char mark_of(const sl_span *span) {
     return span->op.kind == SL_OFFLOAD ? '^' : span->op.kind == SL_FETCH ? 'v' : sl_op_name(span->op.kind)[0];
 }
 
-/* Beside the ops, so only where the rank is idle. */
+/* In parallel with the ops, so only in idle columns. */
 static void put_collective(chart *c, const sl_span *span) {
     int from, to;
     columns_of(c, span, &from, &to);
@@ -124,7 +124,7 @@ static int is_free(const char *axis, int at, int length) {
     return 1;
 }
 
-/* Labels at both ends and, where there is room, at quarters of the width. */
+/* Labels at both ends and, if there is room, at quarters of the width. */
 static void print_axis(sl_time end, int columns, FILE *out) {
     static const int quarters[] = {0, 4, 2, 1, 3};
     char axis[MAX_COLUMNS + 2];
@@ -145,7 +145,7 @@ static void print_axis(sl_time end, int columns, FILE *out) {
     fprintf(out, "%.*s\n", last, axis);
 }
 
-/* What the signs mean that stand only in some charts; no line is longer than the narrowest chart. */
+/* Explains the signs that only some charts have; no line is longer than the narrowest chart. */
 static void explain(const chart *c, FILE *out) {
     if (c->chunks.most == 2)
         fputs("capitals: first stage; small: second\n", out);

@@ -9,9 +9,9 @@ typedef struct sl_text_options {
     int colour; /* ANSI colors in addition to the letters */
 } sl_text_options;
 
-/** One row a rank: F, I, W or B where an op begins, then its microbatch's last digits and dashes as far as it
- * lasts, dots where the rank is idle (blanks in colour); a time axis below. Where ranks hold two stages small
- * letters are the second; of more a letter of the stage follows that of the op. Parts, pairs and collectives
- * have signs of their own, which lines below the axis explain where they occur. No line is longer than
- * `width` (at most 500). SL_ENOMEM; SL_ESYS if `out` cannot be written. */
+/** One row per rank: F, I, W or B at the start of an op, then its microbatch's last digits and dashes until
+ * its end, dots while the rank is idle (blanks in color); a time axis below. If ranks hold two stages, small
+ * letters mark the second; if they hold more, a letter for the stage follows that of the op. Parts, pairs and
+ * collectives have their own signs, explained below the axis if they occur. No line is longer than `width`
+ * (at most 500). SL_ENOMEM; SL_ESYS if `out` cannot be written. */
 sl_status sl_draw_text(const sl_timeline *timeline, const sl_text_options *options, FILE *out);

@@ -14,6 +14,6 @@ sl_status sl_highlight_make(const sl_problem *problem, const sl_program *program
                             sl_highlight *highlight);
 void sl_highlight_free(sl_highlight *highlight);
 
-/** When the path goes on from its entry `index`: that entry's end, or, of a message that only held its wire,
- * earlier than its arrival. */
+/** The time at which the path leaves its entry `index`: that entry's end, or before its arrival for a message
+ * that only held its wire. */
 sl_time sl_highlight_until(const sl_timeline *timeline, const sl_highlight *highlight, int index);

@@ -15,9 +15,9 @@ typedef struct page {
     FILE *out;
 } page;
 
-/* ---- what is read without the script ---- */
+/* ---- text that is readable without the script ---- */
 
-/* To the microsecond, without zeros behind the point. */
+/* To the microsecond, without trailing zeros. */
 static double ms(sl_time t) {
     return round((double)t / 1e3) / 1e3;
 }

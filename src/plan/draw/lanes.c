@@ -24,7 +24,8 @@ static int compare_links(const void *a, const void *b) {
                                                                              : 1;
 }
 
-/* While they are divided, rides carry their place among the sorted messages instead of their transfer. */
+/* During the division into lanes, rides hold their index among the sorted messages instead of their
+ * transfer. */
 static int compare_rides(const void *a, const void *b) {
     const sl_ride *x = a, *y = b;
     return x->lane != y->lane ? (x->lane < y->lane ? -1 : 1) : x->transfer - y->transfer;

@@ -1,5 +1,5 @@
-/* The messages of a timeline as lanes: one row per link with messages, more if messages of one link are under
- * way at the same time. */
+/* The messages of a timeline as lanes: one row per link with messages, more if messages of one link
+ * overlap. */
 #pragma once
 
 #include "plan/timing/timeline.h"
@@ -10,7 +10,7 @@ typedef struct sl_ride {
 } sl_ride;
 
 typedef struct sl_lanes {
-    sl_ride *ride;            /* [rides] by lane, then start; messages that take no time are not there */
+    sl_ride *ride;            /* [rides] by lane, then start, without messages that take no time */
     const sl_transfer **lane; /* [lanes] a message of each, by its link; into the timeline */
     int rides, lanes;
 } sl_lanes;

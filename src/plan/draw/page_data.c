@@ -5,13 +5,13 @@
 
 #include <limits.h>
 
-/* A chart on the page: where its rows, ops, messages and collectives begin. */
+/* A chart on the page: the start of its rows, ops, messages and collectives. */
 typedef struct message_half {
     const sl_page_chart *c;
     const sl_timeline *t;
     int *first; /* [ranks] first span; NULL without a program */
     sl_lanes lanes;
-    int *entry; /* [transfers] op of the page; -1: it has none */
+    int *entry; /* [transfers] op of the page; -1: none */
     int row, op, transfer, collective;
 } message_half;
 
@@ -30,7 +30,7 @@ typedef struct column {
     long long (*value)(const message_half *h, int row);
 } column;
 
-/* An entry of a half's own numbering in that of the page. */
+/* Converts an entry of a half's own numbering to that of the page. */
 static long long entry_of(const message_half *h, int32_t entry) {
     return entry == SL_NO_CAUSE   ? NONE
            : entry < 0            ? entry - h->transfer
@@ -89,7 +89,7 @@ static long long collective_start(const message_half *h, int i) { return h->t->c
 static long long collective_end(const message_half *h, int i) { return h->t->collective[i].end; }
 
 static int op_rows(const message_half *h) { return h->t->spans + h->lanes.rides; }
-/* without a program the op that made a message is not known: it is shown on its lane alone */
+/* without a program, the op that made a message is unknown: the message is only on its lane */
 static int transfer_rows(const message_half *h) { return h->c->program ? h->t->transfers : 0; }
 static int collective_rows(const message_half *h) { return h->t->collectives; }
 
@@ -126,7 +126,7 @@ static void put_columns(const page_pair *p, const column *c, int (*rows)(const m
     }
 }
 
-/* A message on the path is there twice: as what leads from op to op, and on its lane. */
+/* A message on the path appears twice: between its ops, and on its lane. */
 static void put_path(const page_pair *p) {
     const char *before = "";
     for (int k = 0; k < p->halves; k++) {
@@ -159,7 +159,7 @@ static void put_rows(const page_pair *p) {
     fputs("],\n", p->out);
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
 static void extend(const sl_timeline *t, sl_time *begin, sl_time *end, int *pairs) {
     for (int i = 0; i < t->spans; i++) {

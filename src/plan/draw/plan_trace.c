@@ -1,4 +1,5 @@
-/* The trace of a plan. Processes and threads are numbered from 1: 0 is the idle process to some viewers. */
+/* The trace of a plan. Processes and threads are numbered from 1, because 0 is the idle process in some
+ * viewers. */
 #include "base/memory.h"
 #include "plan/draw/trace.h"
 
@@ -9,8 +10,8 @@ typedef struct tracer {
     sl_highlight highlight;
     FILE *out;
     int threads;                /* named so far */
-    int32_t *thread;            /* [transfers] where each lies; 0: it takes no time and has no slice */
-    int32_t *sent;              /* [transfers] of the present link, those that have a slice */
+    int32_t *thread;            /* [transfers] thread of each; 0: it takes no time and has no slice */
+    int32_t *sent;              /* [transfers] those of the current link with a slice */
     int32_t *ops, *collectives; /* [ranks] threads */
     int32_t *first;             /* [ranks] first span */
 } tracer;
@@ -43,7 +44,7 @@ static int name_thread(tracer *r, int process, const char *name, int number) {
     return thread;
 }
 
-/* "F3" where each rank has one stage, else "5F3" as in orders; "gather 5". */
+/* "F3" if each rank has one stage, else "5F3" as in orders; "gather 5". */
 static void put_name(const tracer *r, const sl_op *op) {
     if (op->microbatch < 0)
         fprintf(r->out, ",\"name\":\"%s %d\"", sl_op_name(op->kind), op->stage);
@@ -53,7 +54,7 @@ static void put_name(const tracer *r, const sl_op *op) {
         fprintf(r->out, ",\"name\":\"%d%s%d\"", op->stage, sl_op_name(op->kind), op->microbatch);
 }
 
-/* A slice up to its arguments, which the caller adds to and closes with "}}". */
+/* A slice up to its arguments; the caller may add more and closes it with "}}". */
 static void begin_slice(const tracer *r, int process, int thread, const char *category, int critical,
                         const sl_op *op, sl_time start, sl_time end) {
     fprintf(r->out, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"cat\":\"%s%s\"", process, thread, category,
@@ -71,7 +72,7 @@ static void begin_slice(const tracer *r, int process, int thread, const char *ca
     fprintf(r->out, ",\"critical\":%s", critical ? "true" : "false");
 }
 
-/* Messages of a link leave it in order, so the thread that was taken first is free first. */
+/* Messages of a link leave it in order, so the thread used first is free first. */
 static void place_link(tracer *r, int rank, int queue) {
     const sl_rank_program *mine = &r->program->rank[rank];
     int used = 0, oldest = 0;

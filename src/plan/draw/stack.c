@@ -6,7 +6,7 @@
 
 typedef struct one {
     double width, height;
-    const char *inside; /* behind the opening element and the white ground */
+    const char *inside; /* after the opening element and the white background */
     size_t length;
 } one;
 

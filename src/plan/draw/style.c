@@ -25,7 +25,7 @@ double sl_style_width(const sl_draw_style *style, double own, double font) {
     return px / scale_of(style, font);
 }
 
-/* As wide as asked for, to the thousandth; px whole. */
+/* The requested size, to the thousandth; whole px. */
 static void put_size(const char *name, double px, const char *unit, FILE *out) {
     if (strcmp(unit, "px") == 0)
         fprintf(out, " %s=\"%.0f\"", name, px);
@@ -57,7 +57,7 @@ static const lettering title_letters = {8.7, 17.0, "font-size=\"14\" font-weight
 
 #define MAX_LINE 1000
 
-/* Where the line that begins at `from` ends: behind a word, or within one that is longer than a line. */
+/* The end of the line that begins at `from`: after a word, or within one that is longer than a line. */
 static size_t line_end(const char *text, size_t from, size_t most) {
     size_t end = from + most, length = strlen(text);
     if (end >= length)
@@ -67,7 +67,7 @@ static size_t line_end(const char *text, size_t from, size_t most) {
     if (end > from)
         return end;
     for (end = from + most; end > from + 1 && ((unsigned char)text[end] & 0xc0) == 0x80;)
-        end--; /* no character of UTF-8 is cut */
+        end--; /* do not cut a UTF-8 character */
     return end;
 }
 

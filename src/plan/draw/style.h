@@ -1,6 +1,6 @@
 /* The style of a picture on paper: its width, the size of its letters, gray or color. All pictures are laid
- * out in units in which their letters have one size; a width and a size of letters on paper say how many
- * units there are across. A style that is all zeros is that of the screen. */
+ * out in units in which their letters have one size; the number of units across follows from a width and a
+ * letter size on paper. An all-zero style is that of the screen. */
 #pragma once
 
 #include <stdio.h>
@@ -9,33 +9,32 @@
 
 typedef struct sl_draw_style {
     double width;     /* px, 96 to the inch; 0: the picture's own */
-    const char *unit; /* in which the width is written: "mm", "cm", "in", "pt"; NULL: px */
+    const char *unit; /* of the written width: "mm", "cm", "in", "pt"; NULL: px */
     double font;      /* px; 0: the picture's own */
-    int grey;         /* patterns and greys instead of colours */
-    int no_labels;    /* nothing written into boxes, beside bars or above marks */
+    int grey;         /* patterns and grays instead of colors */
+    int no_labels;    /* no text in boxes, next to bars or above marks */
     int no_legend;
     int names_below;   /* of a chart: below its plot, however wide, so that plots below each other are as wide
                         */
     const char *title; /* instead of a chart's own; NULL: its own */
-    const char *name;  /* in front of its own title, which several charts may share; NULL: nothing */
+    const char *name;  /* before its own title, which several charts may share; NULL: nothing */
     int has_from, has_to;
-    double from, to; /* of the axis across: ms from a timeline's begin, or numbers of iterations */
+    double from, to; /* of the horizontal axis: ms from a timeline's begin, or iteration numbers */
 } sl_draw_style;
 
-/** The width of a picture in its own units, where letters are `font` of them high and `own` is its width
- * without a style (`style` may be NULL). */
+/** The width of a picture in its own units, if letters are `font` units high and `own` is its width without a
+ * style (`style` may be NULL). */
 double sl_style_width(const sl_draw_style *style, double own, double font);
 
 /** Opens the picture: the element svg of `width` x `height` units, on white. */
 void sl_style_begin(const sl_draw_style *style, double width, double height, double font, FILE *out);
 
-/** A title in bold letters of 14 units whose first line stands at y, in as many lines, 17 apart, as its words
- * need where lines are `room` wide; `out` NULL: nothing is written. Returns the number of lines, 0 for an
- * empty one. */
+/** A bold title of 14-unit letters, with its first line at y and wrapped into lines of width `room`, 17
+ * apart; `out` NULL: nothing is written. Returns the number of lines, 0 for an empty one. */
 int sl_style_title(const char *title, double x, double y, double room, FILE *out);
 
-/** The same of plain grey letters of the picture's own size, with lines 15 apart. */
+/** The same in plain gray letters of the picture's own size, with lines 15 apart. */
 int sl_style_lines(const char *text, double x, double y, double room, FILE *out);
 
-/** px of a unit, "mm" and so on; 0: there is no such unit. */
+/** px of a unit, "mm" and so on; 0: unknown unit. */
 double sl_style_unit(const char *unit);

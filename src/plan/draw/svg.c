@@ -13,7 +13,7 @@
 #define DETAIL_LINE 15.0
 #define BOX SL_SVG_BOX
 #define GAP 6.0       /* between rows */
-#define WIDE_GAP 16.0 /* the same where messages are drawn */
+#define WIDE_GAP 16.0 /* the same if messages are drawn */
 #define BAR 4.0       /* a collective, in the gap */
 #define AXIS 34.0
 
@@ -77,7 +77,7 @@ static void draw_axis(FILE *out, const svg_area *f) {
     }
 }
 
-/* The rank's label and a pale bar under its ops, so that idle time is seen as such. */
+/* The rank's label and a pale bar under its ops, which makes idle time visible. */
 static void draw_rank(FILE *out, const svg_area *f, int rank) {
     char text[32];
     snprintf(text, sizeof text, "rank %d", rank);
@@ -86,7 +86,7 @@ static void draw_rank(FILE *out, const svg_area *f, int rank) {
             box_top(f, rank) + BOX / 2, sl_svg_across(f, f->to) - LEFT, BOX);
 }
 
-/* Where an op's box lies: the two of a pair share its height. */
+/* The position of an op's box: the two ops of a pair share its height. */
 static void box_of(const svg_area *f, int i, double *y, double *height) {
     const sl_span *span = &f->t->span[i];
     *y = box_top(f, span->rank);
@@ -151,7 +151,7 @@ static void draw_outline(FILE *out, double x, double y, double width, double hei
             x + 0.8, y + 0.8, width > 2.6 ? width - 1.6 : 1, height - 1.6);
 }
 
-/* Above the boxes, for neighbours would cover it. */
+/* Above the boxes, because neighbors would cover it. */
 static void draw_critical(FILE *out, const svg_area *f) {
     const sl_highlight *h = f->chart->highlight;
     for (int i = 0; h && i < f->t->spans; i++) {
@@ -171,14 +171,14 @@ static void draw_critical(FILE *out, const svg_area *f) {
     }
 }
 
-/* Messages that take less than this are left out: they would only hide the boxes. */
+/* Shorter messages are left out: they would only hide the boxes. */
 static int is_visible(const svg_area *f, const sl_transfer *t) {
     return f->chart->messages == SL_MESSAGES_LINES && !f->chart->no_ops &&
            sl_to_ms(t->arrive - t->start) * f->scale >= 4;
 }
 
-/* Through the gap between the sender's and the receiver's row; of one that is cut off the piece that is seen.
- */
+/* Through the gap between the sender's and the receiver's row; for a message that is cut off, the visible
+ * part. */
 static void draw_transfer(FILE *out, const svg_area *f, int i) {
     const sl_transfer *t = &f->t->transfer[i];
     int critical = f->chart->highlight && f->chart->highlight->transfer[i];
@@ -192,9 +192,9 @@ static void draw_transfer(FILE *out, const svg_area *f, int i) {
             t->op.kind == SL_F ? "" : " stroke-dasharray=\"3 2\"");
 }
 
-/* ---- the charts' places ---- */
+/* ---- positions of the charts ---- */
 
-/* What all charts have in common: the updates before their first ops, and how long they are from there on. */
+/* Common to all charts: the updates before their first ops, and their length from there on. */
 typedef struct axis {
     sl_time lead, longest;
     double scale;
@@ -225,7 +225,7 @@ static int detail_lines(const sl_svg_chart *chart, double plot) {
     return sl_style_lines(chart->detail, 0, 0, plot + SL_SVG_RIGHT, NULL);
 }
 
-/* Rows of ops need more room where messages run between them. */
+/* Rows of ops need more room if messages are drawn between them. */
 static void place(const sl_svg_chart *chart, const axis *a, const sl_lanes *lanes, const sl_draw_style *style,
                   double plot, double top, svg_area *f) {
     const sl_timeline *t = chart->timeline;
@@ -278,7 +278,7 @@ static void draw_chart(FILE *out, const svg_area *f, double top) {
         sl_svg_draw_memory(f, out);
 }
 
-/* ---- the whole ---- */
+/* ---- the picture ---- */
 
 typedef struct svg_picture {
     const sl_svg_chart *charts;

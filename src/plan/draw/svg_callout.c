@@ -1,4 +1,4 @@
-/* Callouts: arrows and lines above a chart's ops, with what they mean. */
+/* Callouts: arrows and lines above a chart's ops, with their texts. */
 #include "plan/draw/escape.h"
 #include "plan/draw/svg_frame.h"
 
@@ -18,7 +18,7 @@ static const char *colour_of(const sl_svg_frame *f, const sl_svg_callout *c) {
     return c->from == c->to || (style && style->grey) ? "#000" : c->is_loss ? "#b3261e" : "#00694d";
 }
 
-/* Also beyond what the chart's own ops need. */
+/* Also beyond the chart's own ops. */
 static double across(const sl_svg_frame *f, sl_time t) {
     return SL_SVG_LEFT + sl_to_ms(f->first + t - f->from) * f->scale;
 }
@@ -58,8 +58,8 @@ static void draw_lines(const sl_svg_frame *f, const sl_svg_callout *c, FILE *out
     }
 }
 
-/* From right to left: a text that does not fit into its arrow ends where the arrow begins, and what is left
- * of it makes room. */
+/* From right to left: a text that does not fit into its arrow ends where the arrow begins, and texts on its
+ * left make room. */
 static void put_texts(const sl_svg_frame *f, FILE *out) {
     const double y = f->top - HEIGHT / 2 + 4;
     double free = SL_SVG_LEFT + f->content->plot + SL_SVG_RIGHT;

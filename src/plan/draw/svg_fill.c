@@ -1,10 +1,10 @@
-/* What tells the kinds of ops apart, on a screen and in grey print. */
+/* The fills that distinguish kinds of ops, on a screen and in gray print. */
 #include "plan/draw/svg_frame.h"
 
 typedef enum texture { PLAIN, RISING, CROSSED, DOTTED, FALLING, STRIPED } texture;
 
-/* Colours after Okabe and Ito: told apart by colour-blind readers, and by brightness in grey print. In grey a
- * ground and what is drawn on it. */
+/* Colors after Okabe and Ito: distinguishable by color-blind readers, and by brightness in gray print. In
+ * gray, a background and the strokes on it. */
 static const struct {
     const char *text, *name;
     int colour[3];
@@ -19,7 +19,7 @@ static const struct {
                           {"#000", "to host memory", {0xd5, 0x5e, 0x00}, FALLING, 0xe8, 0x60},
                           {"#000", "back from it", {0x00, 0x72, 0xb2}, STRIPED, 0xe8, 0x60}};
 
-/* What is drawn on the ground, in a square of 6. */
+/* The strokes on the background, in a square of 6. */
 static const char *const strokes[] = {"",         "M-1 7L7 -1M-1 1L1 -1M5 7L7 5", "M-1 7L7 -1M-1 -1L7 7",
                                       "M1 3h1.4", "M-1 -1L7 7M5 -1L7 1M-1 5L1 7", "M3 0V6"};
 
@@ -31,7 +31,7 @@ static int is_grey(const sl_draw_style *s) {
     return s && s->grey;
 }
 
-/* Half way to white for the last stage of a rank with several. */
+/* Halfway to white for the last stage of a rank with several. */
 static int paler(int shade, int chunk, int chunks) {
     return shade + (chunks > 1 ? (255 - shade) * 58 * chunk / (100 * (chunks - 1)) : 0);
 }
@@ -55,7 +55,7 @@ const char *sl_svg_edge(const sl_draw_style *s) {
     return is_grey(s) ? "#000" : "#fff";
 }
 
-/* F is white in grey, and nothing is paler: a further stage's F has a band of dots. */
+/* F is white in gray and cannot be paler: a later stage's F has a band of dots. */
 static void define(int kind, int chunk, int chunks, FILE *out) {
     const texture t = style[kind].texture == PLAIN ? DOTTED : style[kind].texture;
     int ground = paler(style[kind].ground, chunk, chunks), ink = style[kind].ink ? style[kind].ink : 0x60;

@@ -1,4 +1,4 @@
-/* Inside of plan/draw/svg.h: where things lie on a picture, and what fills boxes. */
+/* Inside of plan/draw/svg.h: positions on a picture, and the fills of boxes. */
 #pragma once
 
 #include "plan/draw/chunk.h"
@@ -11,7 +11,7 @@
 #define SL_SVG_BOX 20.0
 #define SL_SVG_IDLE "#ededed"
 
-/* What the charts show together: for the legend, and for what all boxes have in common. */
+/* The content of all charts: for the legend and for common properties of boxes. */
 typedef struct sl_svg_content {
     int kinds[SL_SPAN_KINDS], messages, gradients, wires, latencies, memory, limit, critical, idle, chunks,
         parts, updates;
@@ -20,10 +20,10 @@ typedef struct sl_svg_content {
     const sl_draw_style *style;
 } sl_svg_content;
 
-/* Where one timeline lies on the picture. */
+/* The position of one timeline on the picture. */
 typedef struct sl_svg_frame {
     sl_time origin;   /* the axis' 0 */
-    sl_time from, to; /* what is shown */
+    sl_time from, to; /* the visible range */
     sl_time first;    /* the first op's start */
     double scale;     /* per ms */
     double top;       /* of the first row */
@@ -32,13 +32,13 @@ typedef struct sl_svg_frame {
     const sl_svg_chart *chart;
     const sl_timeline *t;
     const sl_chunks *chunks;
-    const sl_lanes *lanes; /* none unless they are shown */
+    const sl_lanes *lanes; /* none unless shown */
     const sl_svg_content *content;
 } sl_svg_frame;
 
-/** Where a time lies, within what is shown. */
+/** The position of a time, limited to the visible range. */
 double sl_svg_across(const sl_svg_frame *f, sl_time t);
-/** Whether any of it lies within what is shown. */
+/** Whether any of it is in the visible range. */
 int sl_svg_shows(const sl_svg_frame *f, sl_time start, sl_time end);
 /** A row's label. */
 void sl_svg_label(double y, const char *text, FILE *out);
@@ -46,18 +46,18 @@ void sl_svg_label(double y, const char *text, FILE *out);
 /* ---- fills (svg_fill.c) ---- */
 
 typedef struct sl_svg_fill {
-    char text[24];      /* a colour, or a pattern */
-    const char *letter; /* colour of what is written on it */
-    const char *more;   /* of those letters: a rim that keeps them apart from a pattern */
+    char text[24];      /* a color, or a pattern */
+    const char *letter; /* color of the text on it */
+    const char *more;   /* attributes of those letters: a rim that separates them from a pattern */
 } sl_svg_fill;
 
 /** The name of a kind in the legend. */
 const char *sl_svg_kind_name(int kind);
-/** Paler for the further of `chunks` stages of a rank. */
+/** Paler for the later of `chunks` stages of a rank. */
 sl_svg_fill sl_svg_fill_of(const sl_draw_style *style, int kind, int chunk, int chunks);
-/** The edge of a box: it keeps neighbours apart. */
+/** The edge of a box, which separates neighbors. */
 const char *sl_svg_edge(const sl_draw_style *style);
-/** Defines the patterns that fills refer to: nothing in colour. */
+/** Defines the patterns that fills refer to: none in color. */
 void sl_svg_define(const sl_svg_content *content, FILE *out);
 
 /* ---- rows of messages and memory (svg_rows.c) ---- */
@@ -70,7 +70,7 @@ double sl_svg_most_memory(const sl_svg_memory *memory, int ranks);
 
 /* ---- callouts (svg_callout.c) ---- */
 
-/** The room that they take above the first row; 0 without any. */
+/** The height that they take above the first row; 0: none. */
 double sl_svg_callouts_height(const sl_svg_chart *chart);
 /** The frame's top is that of the first row, below them. */
 void sl_svg_draw_callouts(const sl_svg_frame *f, FILE *out);

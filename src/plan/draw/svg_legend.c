@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define LINE 20.0
-#define BELOW 30.0 /* the last line, and the picture's edge */
+#define BELOW 30.0 /* between the last line and the picture's edge */
 
 typedef struct legend {
     const sl_svg_content *c;

@@ -86,7 +86,7 @@ double sl_svg_most_memory(const sl_svg_memory *m, int ranks) {
     return most;
 }
 
-/* Three or four digits: bytes as they are counted on disks, and units as they are. */
+/* Three or four digits: bytes with decimal prefixes, other units unchanged. */
 static void put_amount(double amount, FILE *out) {
     static const char *const units[] = {"", "k", "M", "G", "T", "P"};
     int unit = 0;

@@ -12,9 +12,9 @@ static void name_track(FILE *out, int rank, int track, const char *what, const c
             track, what, name, number);
 }
 
-#define REDUCTIONS 1000000 /* a thread behind those of all links */
+#define REDUCTIONS 1000000 /* a thread after those of all links */
 
-/* `process` is the rank, of the first replica's; those of others follow. */
+/* `process` is the rank, for the first replica; those of other replicas follow. */
 static void name_rank(FILE *out, int ranks, int rank, int process) {
     name_track(out, process, 0, "thread_name", "ops of rank ", rank);
     for (int to = rank - 1; to <= rank + 1; to += 2)
@@ -60,8 +60,8 @@ static int compare_transfers(const void *a, const void *b) {
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Track `lane` of a link; the first one of neighbours is named already. Named again in each iteration: what
- * was named before is not remembered, and viewers do not mind. */
+/* Track `lane` of a link; the first one between neighbors already has a name. Names are repeated in each
+ * iteration, because earlier ones are not stored; viewers accept that. */
 static int link_track(FILE *out, const sl_transfer *t, int first, int ranks, int lane, int is_new) {
     int track = 1 + t->to + ranks * lane, neighbours = t->from - t->to == 1 || t->to - t->from == 1;
     if (is_new && (lane > 0 || !neighbours))
@@ -69,11 +69,11 @@ static int link_track(FILE *out, const sl_transfer *t, int first, int ranks, int
     return track;
 }
 
-/* Messages of a link that are under way at the same time lie on tracks of their own. */
+/* Overlapping messages of a link are on separate tracks. */
 static sl_status add_transfers(FILE *out, const sl_timeline *timeline, int first, sl_time offset,
                                int iteration) {
     const sl_transfer **order;
-    sl_time *busy; /* until when, of each lane of the link */
+    sl_time *busy; /* end of the last message of each lane of the link */
     int count = timeline->transfers, lanes = 0;
     SL_TRY(sl_alloc(&order, (size_t)count + 1, sizeof *order));
     sl_status status = sl_alloc(&busy, (size_t)count + 1, sizeof *busy);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GRACE_S 10 /* the solver looks at its limit between steps, and starts and ends outside of it */
+#define GRACE_S 10 /* the solver checks its limit between steps; start and end are not included */
 
 /* Numbers of the fields in sat_parameters.proto and of CpSolverResponse */
 enum {
@@ -35,7 +35,7 @@ int sl_exact_available(void) {
 
 /* ---- replaying orders ---- */
 
-/* SL_EINVAL: no order of the problem. *fits: it keeps the memory limit as plans are checked. */
+/* SL_EINVAL: not an order of the problem. *fits: it keeps the memory limit by the check of plans. */
 static sl_status replay(const sl_problem *p, const sl_order *order, sl_regime regime, sl_timeline *timeline,
                         int *fits) {
     sl_program program = {0};
@@ -83,7 +83,7 @@ static sl_status split_backwards(const sl_problem *p, const sl_order *hint, sl_o
     return SL_OK;
 }
 
-/* Whether I and W apart can do all that B can. */
+/* Whether separate I and W can do all that B can. */
 static int split_is_best(const sl_problem *p) {
     for (int s = 0; s < p->stages; s++) {
         if (p->saved[s] > 0 || p->time[SL_B][s] < p->time[SL_I][s] + p->time[SL_W][s])
@@ -147,7 +147,8 @@ static void set_parameters(double time_limit_s, int threads, uint64_t seed, sl_p
     sl_protobuf_int(parameters, PARAMETER_WORKERS, threads);
     sl_protobuf_int(parameters, PARAMETER_SEED, (int64_t)(seed % INT32_MAX));
     sl_protobuf_int(parameters, PARAMETER_CATCH_SIGINT, 0);
-    sl_protobuf_int(parameters, PARAMETER_LINEARIZATION, 0); /* linear programs say little here, slowly */
+    sl_protobuf_int(parameters, PARAMETER_LINEARIZATION, 0); /* linear programs help little here, and are
+                                                                slow */
 }
 
 static sl_status ask(const sl_solver *solver, const sl_exact_model *model, double time_limit_s, int threads,
@@ -172,7 +173,7 @@ typedef struct timed {
     sl_op op;
 } timed;
 
-/* Ops without length stand before what starts with them, in the order that their data take. */
+/* Zero-length ops come before ops that start at the same time, in data order. */
 static int earlier(const void *a, const void *b) {
     const timed *x = a, *y = b;
     if (x->start != y->start)
@@ -224,7 +225,7 @@ static sl_status read_order(const sl_problem *p, const sl_exact_model *model, co
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- solve ---- */
 
 static void raise_bound(const sl_exact_model *model, const exact_answer *a, sl_exact_result *result) {
     double units = ceil(a->bound - 1e-6) - (double)model->begin;
@@ -234,7 +235,7 @@ static void raise_bound(const sl_exact_model *model, const exact_answer *a, sl_e
     result->bound = bound > result->bound ? bound : result->bound;
 }
 
-/* The solver's order becomes the result where its replay is better than what there was. */
+/* The solver's order becomes the result if its replay is better than the present one. */
 static sl_status keep_order(const sl_problem *p, const sl_exact_model *model, const exact_answer *a,
                             sl_exact_result *result) {
     sl_order order = {0};
@@ -275,7 +276,7 @@ static sl_status solve(const sl_problem *p, const sl_solver *solver, const sl_ti
     return status;
 }
 
-/* The decoupled timeline of the hint's ops apart, when that keeps the memory limit. */
+/* The decoupled timeline of the hint with separate I and W, if that keeps the memory limit. */
 static sl_status read_hint(const sl_problem *p, const sl_order *hint, sl_exact_result *result,
                            sl_timeline *timeline, int *usable) {
     sl_order split = {0};

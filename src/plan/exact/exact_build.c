@@ -31,12 +31,12 @@ int32_t sl_build_variable(sl_builder *b, int64_t least, int64_t most, int64_t hi
     return variable;
 }
 
-/* A literal: a variable of 0 and 1, or with `negated` its contrary. */
+/* A literal: a 0-1 variable, or with `negated` its negation. */
 int32_t sl_build_negated(int32_t literal) {
     return -literal - 1;
 }
 
-/* ConstraintProto around what is in b->two, in force where `literal` is true. */
+/* ConstraintProto around the content of b->two, enforced if `literal` is true. */
 int sl_build_constraint_if(sl_builder *b, int32_t literal, unsigned kind) {
     int64_t value = literal;
     sl_protobuf_clear(&b->one);
@@ -51,7 +51,7 @@ int sl_build_constraint(sl_builder *b, unsigned kind) {
     return sl_build_constraint_if(b, SL_ALWAYS, kind);
 }
 
-/* after - before >= lag, where `literal` is true */
+/* after - before >= lag, if `literal` is true */
 void sl_build_precedence_if(sl_builder *b, int32_t literal, sl_exact_time before, sl_exact_time after,
                             int64_t lag) {
     int64_t variables[2], coefficients[2], domain[2] = {lag + before.offset - after.offset, INT64_MAX};
@@ -99,7 +99,7 @@ int sl_build_fixed_interval(sl_builder *b, sl_exact_time start, int64_t size) {
                              (sl_exact_time){start.variable, start.offset + size});
 }
 
-/* Of the intervals in hand, which it then drops. */
+/* Of the current intervals, which it then clears. */
 void sl_build_no_overlap(sl_builder *b) {
     if (b->intervals.count > 1) {
         sl_protobuf_clear(&b->two);
@@ -129,7 +129,7 @@ sl_exact_time sl_build_end_of(const sl_builder *b, int stage, int microbatch, in
     return at;
 }
 
-/* The value that the hint gives to a moment. */
+/* The hint's value of a time. */
 int64_t sl_build_hinted(const sl_builder *b, sl_exact_time at) {
     return at.offset + (at.variable >= 0 && b->hint_value ? b->hint_value[at.variable] : 0);
 }

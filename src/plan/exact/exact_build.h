@@ -1,6 +1,5 @@
-/* The parts that the exact solver's model is built from: variables, constraints, and the times of ops as they
- * stand in the model. Functions remember the first failure in the builder's `status`. Internal to
- * plan/exact/exact_*.c. */
+/* The building blocks of the exact solver's model: variables, constraints, and the times of ops in the model.
+ * Functions store the first failure in the builder's `status`. Internal to plan/exact/exact_*.c. */
 #pragma once
 
 #include "plan/exact/exact_memory.h"
@@ -62,33 +61,33 @@ typedef struct sl_builder {
     sl_time *hint_start; /* as model->start; ascending in microbatches */
     int constraints;
     int32_t makespan;   /* variable of the end of all */
-    sl_items intervals; /* of the rank or wire in hand */
+    sl_items intervals; /* of the current rank or wire */
     sl_protobuf one, two, three;
     sl_exact_memory memory;
     sl_status status;
 } sl_builder;
 
-/* What one stage sends to another: F or I of each of its microbatches. */
+/* The messages from one stage to another: F or I of each of its microbatches. */
 typedef struct sl_exact_flow {
     int stage, to, kind;
     int wire;
     int64_t transfer, latency;
 } sl_exact_flow;
 
-/* ---- variables and constraints; values of the hint go along ---- */
+/* ---- variables and constraints, with values of the hint ---- */
 
-#define SL_ALWAYS INT32_MAX /* in place of a literal: the constraint holds whatever happens */
+#define SL_ALWAYS INT32_MAX /* in place of a literal: the constraint always holds */
 
-/** Sets the builder's status where it is still SL_OK. */
+/** Sets the builder's status if it is still SL_OK. */
 void sl_build_fail(sl_builder *b, sl_status status);
 void sl_build_item(sl_builder *b, sl_items *items, int64_t value);
 
 /** In least .. most; returns its number. */
 int32_t sl_build_variable(sl_builder *b, int64_t least, int64_t most, int64_t hint);
-/** A literal is a variable of 0 and 1, or its contrary. */
+/** A literal is a 0-1 variable or its negation. */
 int32_t sl_build_negated(int32_t literal);
 
-/** A ConstraintProto of this field around what is in b->two, in force where `literal` is true. Returns its
+/** A ConstraintProto of this field around the content of b->two, enforced if `literal` is true. Returns its
  * number. */
 int sl_build_constraint_if(sl_builder *b, int32_t literal, unsigned kind);
 int sl_build_constraint(sl_builder *b, unsigned kind);
@@ -100,7 +99,7 @@ void sl_build_precedence(sl_builder *b, sl_exact_time before, sl_exact_time afte
 void sl_build_nest_moment(sl_builder *b, unsigned field, sl_exact_time at);
 int sl_build_interval(sl_builder *b, sl_exact_time start, sl_exact_time size, sl_exact_time end);
 int sl_build_fixed_interval(sl_builder *b, sl_exact_time start, int64_t size);
-/** Of b->intervals, which are dropped then. */
+/** Of b->intervals, which it then clears. */
 void sl_build_no_overlap(sl_builder *b);
 
 /* ---- ops; times in the model's units ---- */
@@ -110,7 +109,7 @@ size_t sl_build_place(const sl_problem *p, int stage, int microbatch, int kind);
 sl_exact_time sl_build_start_of(const sl_builder *b, int stage, int microbatch, int kind);
 sl_exact_time sl_build_end_of(const sl_builder *b, int stage, int microbatch, int kind);
 int64_t sl_build_length(const sl_builder *b, int stage, int kind);
-/** What the hint gives to a moment. */
+/** The hint's value of a time. */
 int64_t sl_build_hinted(const sl_builder *b, sl_exact_time at);
 int sl_build_stages_of(const sl_problem *p, int rank);
 /** a / b, rounded up; 0 for a below 0. */
@@ -118,7 +117,7 @@ int64_t sl_build_divide_up(int64_t a, int64_t b);
 
 /* ---- messages (exact_links.c) and memory (exact_limits.c) ---- */
 
-/** 0 when the stage sends no such message. */
+/** 0 if the stage sends no such message. */
 int sl_build_flow_of(const sl_builder *b, int stage, int kind, sl_exact_flow *f);
 void sl_build_messages(sl_builder *b);
 /** The problem has limits. */

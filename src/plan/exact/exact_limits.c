@@ -7,14 +7,14 @@ static sl_status too_little(const sl_builder *b, int rank) {
     return sl_error(SL_ENONE, "rank %d: no schedule keeps the memory limit of %g", rank, b->p->limit[rank]);
 }
 
-/* Where memory only grows with F and shrinks with I and W, the k-th F of a stage needs so many I and W before
- * it, whatever other stages hold: nI inputs and nW <= nI weights with
+/* If memory only grows with F and shrinks with I and W, the k-th F of a stage needs this many I and W before
+ * it, for any memory of other stages: nI inputs and nW <= nI weights with
  *     (k + 1) forward - nI input - nW weight <= limit,   nI <= k. */
 typedef struct need {
     int64_t forward, input, weight, limit;
 } need;
 
-/* Fewest I when `weights` W are done at most. */
+/* Fewest I if at most `weights` W are done. */
 static int64_t inputs_with(const need *n, int64_t k, int64_t weights) {
     int64_t over = (k + 1) * n->forward - n->limit - weights * n->weight;
     return over <= 0 ? 0 : n->input == 0 ? k + 1 : sl_build_divide_up(over, n->input);
@@ -30,7 +30,7 @@ static int64_t fewest_weights(const need *n, int64_t k) {
     return over <= 0 ? 0 : n->weight == 0 ? k + 1 : sl_build_divide_up(over, n->weight);
 }
 
-/* What lies between the fewest W and the fewest I: as long as W number w is not done, more I must be. */
+/* Between the fewest W and the fewest I: while W number w is not done, more I must be. */
 static void add_trade(sl_builder *b, const need *n, int stage, int64_t k, const int64_t *microbatch) {
     sl_exact_time forward = sl_build_start_of(b, stage, (int)microbatch[k], SL_F),
                   forward_end = sl_build_end_of(b, stage, (int)microbatch[k], SL_F);
@@ -50,7 +50,7 @@ static void add_trade(sl_builder *b, const need *n, int stage, int64_t k, const 
     }
 }
 
-/* Returns whether that is all there is to say (for a rank with one stage). */
+/* Returns whether these constraints are sufficient (for a rank with one stage). */
 static int add_memory_precedences(sl_builder *b, int rank, int stage, int alone) {
     const sl_exact_change *change = &b->memory.change[stage];
     need n = {change->forward, -change->input, -change->weight, b->memory.limit[rank]};
@@ -96,7 +96,7 @@ static void moments_of(const sl_builder *b, int stage, int m, sl_exact_time at[4
     at[3] = sl_build_end_of(b, stage, m, SL_W);
 }
 
-/* One interval for each stretch of equal level, as many as it takes. */
+/* One interval per stretch of equal level, with the level as its demand. */
 static void add_levels(sl_builder *b, int stage, int m, sl_items *demands) {
     int64_t level[4];
     sl_exact_time at[4];
@@ -133,7 +133,7 @@ static void add_cumulative(sl_builder *b, int rank) {
     sl_free(demands.item);
 }
 
-/* Any changes whatever. */
+/* Any changes at all. */
 static void add_reservoir(sl_builder *b, int rank) {
     sl_protobuf_clear(&b->two);
     sl_protobuf_int(&b->two, RESERVOIR_MIN, -((int64_t)1 << 60));

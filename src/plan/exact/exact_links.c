@@ -1,6 +1,6 @@
 #include "plan/exact/exact_build.h"
 
-/* ---- messages: what a stage sends, and where it waits for a wire ---- */
+/* ---- messages: those of a stage, and their waits for a wire ---- */
 
 int sl_build_flow_of(const sl_builder *b, int stage, int kind, sl_exact_flow *f) {
     const sl_problem *p = b->p;
@@ -20,8 +20,8 @@ int sl_build_flow_of(const sl_builder *b, int stage, int kind, sl_exact_flow *f)
     return 1;
 }
 
-/* Messages of a flow never wait for each other where its ops take as long as its transfers; they wait for
- * those of another flow on the same wire. */
+/* Messages of a flow never wait for each other if its ops take as long as its transfers; they wait for those
+ * of another flow on the same wire. */
 static int waits(const sl_builder *b, const sl_exact_flow *f) {
     if (f->transfer == 0)
         return 0;
@@ -37,8 +37,8 @@ static int waits(const sl_builder *b, const sl_exact_flow *f) {
     return 0;
 }
 
-/* In the hint's timeline the k-th message of a flow leaves as its k-th op does: no earlier than that ends,
- * and after the message before it. */
+/* In the hint's timeline the k-th message of a flow leaves no earlier than its k-th op ends, and after the
+ * previous message. */
 static void add_flow(sl_builder *b, const sl_exact_flow *f, int with_transfers) {
     sl_exact_time last = {-1, 0};
     for (int m = 0; m < b->p->microbatches; m++) {
@@ -89,6 +89,6 @@ void sl_build_messages(sl_builder *b) {
                     }
             if (flows > 1)
                 sl_build_no_overlap(b);
-            b->intervals.count = 0; /* one flow alone is a chain already */
+            b->intervals.count = 0; /* a single flow is already a chain */
         }
 }

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-#define ALLOWANCE 1e-9      /* a peak this much over the limit still keeps it (plan.c) */
+#define ALLOWANCE 1e-9      /* a peak over the limit by this much is accepted (plan.c) */
 #define LARGEST 0x1p42      /* a sum of 2^20 of these is far from int64's end */
 #define ROUNDED_LARGEST 1e6 /* when rounding: finer numbers would only slow the solver */
 
-/* Every change of the problem, one after the other; kinds that the model does not have are left out. */
+/* Every change of the problem, one after the other; kinds that are not in the model are left out. */
 static double change_of(const sl_problem *p, int stage, int which) {
     switch (which) {
     case 0:
@@ -39,7 +39,7 @@ static int fits(const sl_problem *p, double scale) {
     return 1;
 }
 
-/* Whole numbers, binary and decimal fractions have a scale; 0 where there is none. */
+/* Whole numbers, binary and decimal fractions have a scale; 0 if there is none. */
 static double find_scale(const sl_problem *p) {
     double ten = 1;
     for (int digits = 0; digits <= 6; digits++, ten *= 10)
@@ -70,7 +70,7 @@ static int64_t divisor(int64_t a, int64_t b) {
     return a;
 }
 
-/* Changes in their common unit: limits then lose what no sum of changes can reach. */
+/* Changes in their common unit: limits are rounded down to sums that changes can reach. */
 static void reduce(const sl_problem *p, sl_exact_memory *memory) {
     int64_t unit = 0;
     for (int stage = 0; stage < p->stages; stage++)
@@ -99,7 +99,7 @@ sl_status sl_exact_memory_make(const sl_problem *p, sl_exact_memory *memory) {
             *place_of(&memory->change[stage], which) =
                 (int64_t)(memory->exact ? nearbyint(value) : ceil(value - 1e-6));
         }
-    for (int rank = 0; rank < p->ranks; rank++) /* a limit beyond all sums is none */
+    for (int rank = 0; rank < p->ranks; rank++) /* a limit above all sums has no effect */
         memory->limit[rank] =
             (int64_t)floor(fmin(p->limit[rank] * scale * (memory->exact ? 1 + ALLOWANCE : 1), 0x1p60));
     if (memory->exact)

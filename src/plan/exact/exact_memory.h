@@ -1,4 +1,4 @@
-/* Memory of a problem in integers, as the exact solver wants it. */
+/* Memory of a problem in integers, as the exact solver needs it. */
 #pragma once
 
 #include "plan/pipeline/problem.h"
@@ -10,10 +10,10 @@ typedef struct sl_exact_change {
 typedef struct sl_exact_memory {
     sl_exact_change *change; /* [stages] */
     int64_t *limit;          /* [ranks] */
-    int exact;               /* 0: rounded to the safe side: what keeps these limits keeps the problem's */
+    int exact;               /* 0: rounded to the safe side: within these limits is within the problem's */
 } sl_exact_memory;
 
-/** `problem` has limits. Limits include the allowance of a relative 1e-9 that plans are checked with. Free
+/** `problem` has limits. Limits include the relative allowance of 1e-9 that the check of plans uses. Free
  * with sl_exact_memory_free, also on error. */
 sl_status sl_exact_memory_make(const sl_problem *problem, sl_exact_memory *memory);
 void sl_exact_memory_free(sl_exact_memory *memory);

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define MAX_OPS 60000              /* the model grows with the square of what a rank's ops share */
+#define MAX_OPS 60000              /* the model grows with the square of a rank's ops */
 #define HORIZON ((int64_t)1 << 48) /* units; CP-SAT adds coefficients times these in int64 */
 
 /* The microbatch that runs through the stage before `microbatch`; -1: none. With `microbatches`: the last. */
@@ -59,8 +59,8 @@ static void add_gathers(sl_builder *b, int rank) {
     sl_build_no_overlap(b);
 }
 
-/* All ends before the makespan's; with the rank's whole work before it, which the solver would have to find
- * out. */
+/* All ops end before the makespan; also with the rank's whole work before it, which the solver would
+ * otherwise have to derive. */
 static void add_end(sl_builder *b, int rank) {
     const sl_problem *p = b->p;
     sl_exact_time end = {b->makespan, 0};
@@ -89,8 +89,8 @@ static void add_end(sl_builder *b, int rank) {
     sl_build_no_overlap(b);
 }
 
-/* Whether the first F of all starts at a time that is known: behind stage 0's gather, or at 0. Of the two
- * first stages of a bidirectional placement either may be the first where gathers hold one up. */
+/* Whether the first F of all starts at a known time: after stage 0's gather, or at 0. With a bidirectional
+ * placement, either of the two first stages may be the first if gathers delay one. */
 static int known_begin(const sl_problem *p, int64_t unit, int64_t *begin) {
     *begin = p->placement == SL_BIDIRECTIONAL ? 0 : p->gather[0] / unit;
     for (int stage = 0; p->placement == SL_BIDIRECTIONAL && stage < p->stages; stage++)
@@ -99,7 +99,7 @@ static int known_begin(const sl_problem *p, int64_t unit, int64_t *begin) {
     return 1;
 }
 
-/* The end of all less the start of the first F. */
+/* The end of all minus the start of the first F. */
 static void add_objective(sl_builder *b, sl_time known_bound, int64_t horizon) {
     int64_t variables[2] = {b->makespan, -1}, coefficients[2] = {1, -1}, begin;
     sl_exact_time first = {-1, 0}, end = {b->makespan, 0}, down = sl_build_start_of(b, 0, 0, SL_F),
@@ -108,7 +108,7 @@ static void add_objective(sl_builder *b, sl_time known_bound, int64_t horizon) {
         up = sl_build_start_of(b, b->p->ranks, 1, SL_F);
     if (known_begin(b->p, b->model->unit, &begin)) {
         first.offset = begin;
-        if (b->p->placement != SL_BIDIRECTIONAL) /* on its rank every other op comes behind it */
+        if (b->p->placement != SL_BIDIRECTIONAL) /* on its rank every other op comes after it */
             sl_build_precedence(b, down, first, 0);
     } else {
         int64_t hint = sl_build_hinted(b, down);
@@ -183,7 +183,7 @@ static double total(const sl_builder *b) {
 }
 
 /* The hint's starts of each kind and stage, in ascending order for ascending microbatches: a schedule stays
- * one when microbatches, which are alike, change names. */
+ * valid if microbatches, which are alike, are renumbered. */
 static sl_status sort_hint(sl_builder *b) {
     const sl_problem *p = b->p;
     sl_time *starts;
@@ -235,14 +235,14 @@ static sl_status prepare(sl_builder *b) {
 
 static sl_status build(sl_builder *b, sl_time known_bound) {
     sl_time length =
-        b->model->upper; /* of the makespan; ops end later where the first F waits for a gather */
+        b->model->upper; /* of the makespan; ops may end later if the first F waits for a gather */
     int64_t begin, latest = 0, horizon;
     for (int i = 0; b->hint && i < b->hint->spans; i++)
         latest = b->hint->span[i].end > latest ? b->hint->span[i].end : latest;
     for (int i = 0; b->hint && i < b->hint->collectives; i++)
         latest = b->hint->collective[i].end > latest ? b->hint->collective[i].end : latest;
     latest /= b->model->unit;
-    /* where the begin is not known, a shorter schedule may end later */
+    /* if the begin is unknown, a shorter schedule may end later */
     if (b->hint)
         b->model->upper = known_begin(b->p, b->model->unit, &begin) ? latest : (int64_t)total(b);
     for (int rank = 0; rank < b->p->ranks; rank++)

@@ -1,6 +1,6 @@
-/* The little of the protobuf wire format that CP-SAT's model, parameters and response need: varints, packed
- * lists of them, doubles and nested messages. The encoder remembers its first failure, so callers look once
- * at the end. The decoder walks the fields of a message and checks every length against what is there. */
+/* The part of the protobuf wire format that CP-SAT's model, parameters and response need: varints, packed
+ * lists of them, doubles and nested messages. The encoder stores its first failure, so callers check once at
+ * the end. The decoder walks the fields of a message and checks every length against the bytes available. */
 #pragma once
 
 #include "base/status.h"
@@ -34,5 +34,5 @@ typedef struct sl_protobuf_field {
 
 /** Takes the next field off the front of *bytes. 1: *field is filled, 0: the end, -1: not protobuf. */
 int sl_protobuf_next(const unsigned char **bytes, size_t *size, sl_protobuf_field *field);
-/** Takes a varint off the front. 0 when there is none. */
+/** Takes a varint off the front. 0 if there is none. */
 int sl_protobuf_varint(const unsigned char **bytes, size_t *size, uint64_t *value);

@@ -1,4 +1,4 @@
-/* One solve in a child process, from start to burial. */
+/* One solve in a child process, from its start to its end. */
 #include "plan/exact/solver.h"
 #include "base/build.h"
 #include "base/clock.h"
@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-#define LOOK (50 * SL_MS) /* at what says stop */
+#define LOOK (50 * SL_MS) /* interval of checking the stop flag */
 
 typedef struct solver_child {
     sl_subprocess process;
@@ -27,7 +27,7 @@ typedef struct solver_child {
 
 /* ---- start and end ---- */
 
-/* Default handlers and an empty mask, whatever the caller's are; of its files none but the socket. */
+/* Default signal handlers and an empty mask, independent of the caller's; no open files but the socket. */
 static int spawn(const sl_solver *solver, int line, pid_t *pid) {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -77,7 +77,7 @@ static sl_status start(const sl_solver *solver, double limit_s, const atomic_int
     return SL_OK;
 }
 
-/* Ended by force, which comes too late for one that has ended: its own status stays. */
+/* Ends the child by force; a child that has already ended keeps its own status. */
 static sl_status end(const sl_solver *solver, solver_child *c, int *status) {
     const sl_subprocess_ending ending = {.what = "slackline-solver", .patience = solver->patience};
     close(c->line);
@@ -93,7 +93,7 @@ static sl_status say_end(int status) {
     return sl_error(SL_ESYS, "the solver ended without an answer");
 }
 
-/* ---- conversation: no call blocks but poll, and that until the deadline ---- */
+/* ---- conversation: only poll blocks, at most until the deadline ---- */
 
 typedef enum solver_talk { TALK_DONE, TALK_CLOSED, TALK_LATE, TALK_GARBAGE, TALK_MEMORY } solver_talk;
 
@@ -155,7 +155,7 @@ static solver_talk put_blob(const solver_child *c, unsigned char letter, const s
     return done == TALK_DONE ? put(c, blob->bytes, blob->size) : done;
 }
 
-/* A response or, with *letter SL_SOLVER_REASON, the reason why there is none; a 0 stands behind its bytes. */
+/* A response or, with *letter SL_SOLVER_REASON, the reason why there is none; a 0 follows its bytes. */
 static solver_talk get_blob(const solver_child *c, unsigned char *letter, sl_blob *blob) {
     unsigned char header[SL_SOLVER_HEADER];
     uint64_t size = 0;
@@ -179,7 +179,7 @@ static solver_talk converse(const solver_child *c, const sl_blob *model, const s
     solver_talk done = put_blob(c, SL_SOLVER_MODEL, model);
     if (done == TALK_DONE)
         done = put_blob(c, SL_SOLVER_PARAMETERS, parameters);
-    /* A child that gave up before it had read all has said why. */
+    /* A child that gave up before it had read everything has sent the reason. */
     return done == TALK_DONE || done == TALK_CLOSED ? get_blob(c, letter, answer) : done;
 }
 
@@ -196,7 +196,7 @@ sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_
     int ended;
     sl_status status = end(solver, &c, &ended);
     if (status != SL_OK)
-        ; /* it is left behind, which is worse than what it said */
+        ; /* it is left behind, which is worse than its own error */
     else if (done == TALK_CLOSED)
         status = say_end(ended);
     else if (done == TALK_LATE)

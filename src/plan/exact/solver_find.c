@@ -16,7 +16,7 @@
 #define IN_ENVIRONMENT "/lib/python3*/site-packages/ortools/.libs/" SL_SOLVER_LIBRARY
 #define DEPTH 12 /* folders below SLACKLINE_ORTOOLS; a wheel has 6 */
 
-/* Beside the running program, and one folder above: a test's program, a build in its source tree. */
+/* Next to the running program, and one folder above: a test's program, a build in its source tree. */
 static const char *const places[] = {"", "/..", NULL};
 
 static int is_folder(const char *path) {
@@ -24,7 +24,7 @@ static int is_folder(const char *path) {
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* 0 when it does not fit. */
+/* 0 if it does not fit. */
 static int join(char *path, const char *folder, const char *name) {
     int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
     return length > 0 && length < PATH_MAX;
@@ -78,7 +78,7 @@ static sl_status find_named_library(const char *named, char *found) {
     return SL_OK;
 }
 
-/* In .venv beside the running program or one folder above, then in the environment that is active. */
+/* In .venv next to the running program or one folder above, then in the active environment. */
 static sl_status search_library(char *found) {
     char folder[PATH_MAX];
     const char *active = getenv("VIRTUAL_ENV");

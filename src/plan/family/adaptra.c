@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define MAX_OPS 4000 /* that the other rules are tried for */
+#define MAX_OPS 4000 /* for which the other rules are tried */
 
 static int least(int a, int b) {
     return a < b ? a : b;
@@ -19,8 +19,8 @@ static int links_are_free(const sl_problem *p) {
     return 1;
 }
 
-/* Forwards that a rank may run before its first I without passing its limit, at most all; room for that I is
- * kept where I takes memory (F leaves it, see list.c). */
+/* Forwards that a rank may run before its first I within its limit, at most all; if I takes memory, room for
+ * it is kept (F leaves it, see list.c). */
 static int capacity(const sl_problem *p, int rank) {
     double each = p->delta[SL_F][rank], start = p->early[rank], end = start + p->delta[SL_I][rank],
            most = start > end ? start : end, input = most > 0 ? most : 0;
@@ -32,8 +32,8 @@ static int capacity(const sl_problem *p, int rank) {
     return room < 0 ? 0 : room / each >= p->microbatches ? p->microbatches : (int)(room / each);
 }
 
-/* What no order can help: when a rank starts its last F, it holds at least what all other microbatches leave
- * behind, and that F or its I comes on top. */
+/* A minimum for every order: when a rank starts its last F, it holds at least what all other microbatches
+ * leave behind, plus that F or its I. */
 static sl_status check_room(const sl_problem *p) {
     for (int rank = 0; p->limit && rank < p->ranks; rank++) {
         double forward = p->delta[SL_F][rank], begun = forward + p->early[rank],
@@ -47,7 +47,8 @@ static sl_status check_room(const sl_problem *p) {
     return SL_OK;
 }
 
-/* A rank's warm-up neither passes its own memory nor that of the rank before (Lemma 1: it never grows). */
+/* A rank's warm-up exceeds neither its own memory nor the warm-up of the rank before (Lemma 1: it never
+ * grows). */
 static void clip(const sl_problem *p, int x0, int *x) {
     for (int rank = 0; rank < p->ranks; rank++) {
         x[rank] = least(x[rank], least(capacity(p, rank), rank > 0 ? x[rank - 1] : x0));
@@ -69,7 +70,7 @@ static sl_status keep_shorter(const sl_problem *p, const sl_list_rule *rule, sl_
     sl_time time;
     sl_status status = sl_list_schedule(p, rule, &other);
     if (status != SL_OK)
-        return status == SL_ENONE ? SL_OK : status; /* stuck: this rule is none for this memory */
+        return status == SL_ENONE ? SL_OK : status; /* stuck: this rule does not suit this memory */
     status = sl_replay_order(p, &other, &time);
     if (status == SL_OK && time < *makespan) {
         sl_order longer = *order;
@@ -94,8 +95,8 @@ static sl_time least_makespan(const sl_problem *p) {
     return most;
 }
 
-/* I before F before W spends a tight memory on forwards first, and begins a W that a little later is in the
- * way. */
+/* I before F before W uses a tight memory for forwards first, and may start a W that is in the way shortly
+ * after. */
 static sl_status improve(const sl_problem *p, const sl_list_rule *rule, sl_order *order) {
     sl_list_rule other = *rule;
     sl_time makespan, mean = 0;
@@ -107,15 +108,15 @@ static sl_status improve(const sl_problem *p, const sl_list_rule *rule, sl_order
     other.forward_first = 1;
     SL_THEN(status, keep_shorter(p, &other, order, &makespan));
     other.forward_first = 0;
-    other.patience = mean * 3 / 5; /* the best of a few on random profiles */
+    other.patience = mean * 3 / 5; /* the best of a few values on random profiles */
     SL_THEN(status, keep_shorter(p, &other, order, &makespan));
     if (status != SL_OK)
         sl_order_free(order);
     return status;
 }
 
-/* Algorithm 1 takes M / M_F for x_0, as if I freed everything. Here memory follows the deltas, so x_0 is the
- * largest that the list scheduler gets through with. Without a limit the first attempt succeeds. */
+/* Algorithm 1 uses M / M_F for x_0, as if I freed everything. Here memory follows the deltas, so x_0 is the
+ * largest with which the list scheduler completes. Without a limit the first attempt succeeds. */
 sl_status sl_family_adaptra(const sl_problem *p, sl_order *order) {
     int *x, adapted = !p->limit || !links_are_free(p);
     SL_TRY(check_room(p));

@@ -1,14 +1,14 @@
-/* Chimera (Li and Hoefler, SC 2021): one pipeline runs down the ranks and one up, each in 1F1B, and the
- * bubbles of one are filled by the other. In slots as long as F and B both are, stage s of a pipeline over R
- * ranks runs F of its microbatch k in slot s + 2k and B in slot 2R - 1 - s + 2k; on every rank F of one
- * pipeline and B of the other are odd where, for even R, the other two are even. A unit of R microbatches,
- * half of them in each pipeline, fills 2R slots of every rank, so the next unit begins 2R slots later, in the
- * bubbles that the first leaves at its end ("direct concatenation"). A rank runs its ops in the order of
- * their slots. Where B is longer than F the units fit less tightly and each further one adds bubbles; the
- * paper's remedies change the work (doubled forwards, halved backwards) and are not here.
+/* Chimera (Li and Hoefler, SC 2021): one pipeline runs down the ranks and one up, each in 1F1B, and each
+ * fills the bubbles of the other. In slots of one F or one B, stage s of a pipeline over R ranks runs F of
+ * its microbatch k in slot s + 2k and B in slot 2R - 1 - s + 2k; on every rank, for even R, F of one pipeline
+ * and B of the other use the odd slots, the other two the even ones. A unit of R microbatches, half of them
+ * in each pipeline, fills 2R slots of every rank, so the next unit begins 2R slots later, in the bubbles at
+ * the end of the first ("direct concatenation"). A rank runs its ops in the order of their slots. If B is
+ * longer than F, the units fit less tightly and each further one adds bubbles; the paper's remedies change
+ * the work (doubled forwards, halved backwards) and are not implemented.
  *
- * An odd number of ranks takes the slots of one rank more, whose ops do not exist: the pipeline that runs up
- * begins on it. Slots grow along every dependency, so no order that follows them deadlocks. */
+ * An odd number of ranks uses the slots of one more rank, whose ops do not exist: the pipeline that runs up
+ * begins on it. Slots increase along every dependency, so no order that follows them deadlocks. */
 #include "base/memory.h"
 #include "plan/family/static_families.h"
 
@@ -25,7 +25,7 @@ static int compare_slots(const void *a, const void *b) {
 }
 
 static int64_t slot_of(const sl_problem *p, const sl_op *op) {
-    int64_t ranks = p->ranks + p->ranks % 2; /* even, one of them may not exist */
+    int64_t ranks = p->ranks + p->ranks % 2; /* even; the last one may not exist */
     int64_t stage = op->stage < p->ranks ? op->stage : op->stage - p->ranks + p->ranks % 2;
     int64_t k = op->microbatch / 2, unit = k / (ranks / 2), inside = k % (ranks / 2);
     return 2 * ranks * unit + (op->kind == SL_F ? stage : 2 * ranks - 1 - stage) + 2 * inside;

@@ -6,8 +6,8 @@
 
 typedef enum warmup { NATURAL, STATIC, ADAPTED, WARMUPS } warmup;
 
-/* Rules worth a pass. On the paper's grid (4 and 8 ranks, two sites, delays up to 2 F) the first four come
- * within 0.05 % of the best of all; long problems try only the first FEW. */
+/* Rules worth a pass. On the paper's grid (4 and 8 ranks, two sites, delays up to 2 F), the first four are
+ * within 0.05% of the best of all; long problems try only the first FEW. */
 static const struct sub_choice {
     sl_steady steady;
     warmup warmup;
@@ -18,7 +18,7 @@ static const struct sub_choice {
     {SL_FORWARD_FIRST, NATURAL, 0, 0},
     {SL_STRICT, STATIC, 4, 0},
     {SL_ALTERNATE, NATURAL, 4, 0},
-    {SL_STRICT, STATIC, 0, 1}, /* 1F1B with its B in two */
+    {SL_STRICT, STATIC, 0, 1}, /* 1F1B with its B split in two */
     {SL_INPUT_FIRST, NATURAL, 4, 0},
     {SL_FORWARD_FIRST, ADAPTED, 4, 0},
     {SL_STRICT, ADAPTED, 4, 0},
@@ -44,7 +44,7 @@ static const struct sub_choice {
 };
 enum { FEW = 5, CHOICES = sizeof choices / sizeof choices[0] };
 
-/* Every rule gets a pass while the sum of their ops stays small. */
+/* Every rule gets a pass if the sum of their ops is small. */
 static int passes(const sl_problem *p) {
     int64_t ops = 3LL * p->stages * p->microbatches * p->parts, most = 4000000 / ops;
     return most < FEW ? FEW : most > CHOICES ? CHOICES : (int)most;

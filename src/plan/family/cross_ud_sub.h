@@ -5,6 +5,6 @@
 
 #include "plan/pipeline/order.h"
 
-/** The best order within the memory limit, in the problem's parts; all parts of F and I side by side.
- * SL_ENONE: no schedule fits. O(rules * ops * log ranks). Free with sl_order_free. */
+/** The best order within the memory limit, in the problem's parts; all parts of F and I adjacent. SL_ENONE:
+ * no schedule fits. O(rules * ops * log ranks). Free with sl_order_free. */
 sl_status sl_cross_ud_sub(const sl_problem *problem, sl_order *order);

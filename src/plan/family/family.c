@@ -17,7 +17,7 @@ static void append(sl_order *order, int rank, int kind, int microbatch) {
     order->ops[rank][order->count[rank]++] = (sl_op){.stage = rank, .microbatch = microbatch, .kind = kind};
 }
 
-/* Some forwards, then one backward and one forward in turn, then the backwards that are left. */
+/* Some forwards, then one backward and one forward in turn, then the remaining backwards. */
 static sl_status one_f_one_b(const sl_problem *p, sl_order *order) {
     int n = p->microbatches;
     SL_TRY(sl_order_make(p->ranks, 2 * n, order));
@@ -35,8 +35,8 @@ static sl_status one_f_one_b(const sl_problem *p, sl_order *order) {
 }
 
 /* Zero Bubble's handcrafted schedules (its section 2): H1 keeps 1F1B's warm-up p - s and memory p on every
- * rank, W fills what 1F1B leaves idle; H2 (`deep`) warms up with 2(p - s) - 1 and takes 2p - 1. Found for F =
- * I = W on free links, whatever the problem's times are. */
+ * rank, and W fills its idle time; H2 (`deep`) warms up with 2(p - s) - 1 and needs memory 2p - 1. Built for
+ * F = I = W on free links, regardless of the problem's times. */
 static sl_status zero_bubble(const sl_problem *p, int deep, sl_order *order) {
     sl_problem unit;
     int *x, ranks = p->ranks;

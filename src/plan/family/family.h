@@ -3,7 +3,7 @@
 
 #include "plan/pipeline/order.h"
 
-#define SL_TWO_STAGES (1u << 16) /* only for two stages a rank */
+#define SL_TWO_STAGES (1u << 16) /* only for two stages per rank */
 /* It tries many schedules: a search over all families tries it last, and only if nothing before it fits or is
  * proven optimal. */
 #define SL_LABORIOUS (1u << 17)

@@ -1,7 +1,7 @@
-/* GPipe (Huang et al., 2019), and with several stages a rank the breadth-first order of Lamy-Poirier (2022):
- * all microbatches through a stage before the next stage of the rank. PyTorch's ScheduleLoopedBFS runs each
- * stage's backwards from the last microbatch to the first; here they ascend, so that sums of gradients are
- * those of every other schedule, bit by bit. */
+/* GPipe (Huang et al., 2019), and with several stages per rank the breadth-first order of Lamy-Poirier
+ * (2022): all microbatches through a stage before the next stage of the rank. PyTorch's ScheduleLoopedBFS
+ * runs each stage's backwards from the last microbatch to the first; here they ascend, so that sums of
+ * gradients are bit-identical to those of every other schedule. */
 #include "plan/family/static_families.h"
 
 static void append_stage(const sl_problem *p, int stage, int kind, sl_order *order) {

@@ -7,8 +7,8 @@ typedef struct greedy_rank {
     int32_t next[3];   /* next microbatch of F, I, W */
     int16_t part;      /* of the next W */
     int16_t turn;      /* SL_F or SL_I */
-    sl_time busy;      /* the running op ends */
-    double memory;     /* in use once what runs has ended */
+    sl_time busy;      /* end of the running op */
+    double memory;     /* in use after the running op has ended */
     sl_time *ready[2]; /* of F and I [microbatches]: arrival; SL_TIME_NEVER: not sent yet */
     int32_t wire[2];   /* towards the next and the previous rank */
 } greedy_rank;
@@ -21,12 +21,12 @@ typedef struct greedy_scheduler {
     sl_time *ready; /* one block for all ranks */
     sl_windows *wire;
     sl_moments moments;
-    int loose; /* ranks have waited for each other: quotas and turns bind no more */
+    int loose; /* ranks have waited for each other: quotas and turns no longer apply */
 } greedy_scheduler;
 
-/* ---- what may start ---- */
+/* ---- ops that may start ---- */
 
-/* Sums of deltas such as 0.1 are off by rounding; a limit is not passed by that. */
+/* Sums of deltas such as 0.1 have rounding errors, which must not count as exceeding a limit. */
 static int fits(const greedy_scheduler *s, int rank, double more) {
     if (!s->problem->limit || more <= 0)
         return 1;
@@ -34,19 +34,19 @@ static int fits(const greedy_scheduler *s, int rank, double more) {
     return s->rank[rank].memory + more <= limit + 1e-9 * limit;
 }
 
-/* What I, with its recomputation, takes at most. */
+/* Maximum memory of I, with its recomputation. */
 static double input_needs(const sl_problem *p, int rank) {
     double start = p->early[rank], end = start + p->delta[SL_I][rank], most = start > end ? start : end;
     return most > 0 ? most : 0;
 }
 
-/* An F leaves room for one I: else a rank could fill up with forwards and never go on. */
+/* An F leaves room for one I: else a rank could fill up with forwards and get stuck. */
 static int has_room(const greedy_scheduler *s, int rank, int kind) {
     double needs = input_needs(s->problem, rank);
     return fits(s, rank, kind == SL_F ? s->problem->delta[SL_F][rank] + needs : needs);
 }
 
-/* When the next F or I is there; SL_TIME_NEVER: all have started, or it has not been sent. */
+/* Arrival of the next F or I; SL_TIME_NEVER: all have started, or it has not been sent. */
 static sl_time arrival(const greedy_scheduler *s, int rank, int kind) {
     const greedy_rank *r = &s->rank[rank];
     int m = r->next[kind];
@@ -64,7 +64,7 @@ static sl_op next_weights(const greedy_scheduler *s, int rank) {
     return (sl_op){.stage = rank, .microbatch = r->next[SL_W], .kind = SL_W, .part = r->part};
 }
 
-/* ---- what shall start ---- */
+/* ---- the choice ---- */
 
 static int warming(const greedy_scheduler *s, int rank) {
     const greedy_rank *r = &s->rank[rank];
@@ -73,7 +73,7 @@ static int warming(const greedy_scheduler *s, int rank) {
     return s->rule->warmup && r->next[SL_F] < s->rule->warmup[rank];
 }
 
-/* F or I, or -1: neither may start, or the other one's turn is waited for. */
+/* F or I, or -1: neither may start, or the rank waits for the other one's turn. */
 static int select_steady(const greedy_scheduler *s, int rank, sl_time now) {
     const greedy_rank *r = &s->rank[rank];
     int left = r->next[SL_F] < s->problem->microbatches, room = has_room(s, rank, SL_F);
@@ -94,12 +94,12 @@ static int select_steady(const greedy_scheduler *s, int rank, sl_time now) {
     return forward ? SL_F : input ? SL_I : -1;
 }
 
-/* Whether a part of W, begun now, ends before the next F or I comes, or not much later. */
+/* Whether a part of W started now would end before the next F or I comes, or shortly after. */
 static int fills_bubble(const greedy_scheduler *s, int rank, sl_time now) {
     sl_time forward = arrival(s, rank, SL_F), input = arrival(s, rank, SL_I);
     if (!has_room(s, rank, SL_F)) {
         if (forward <= now)
-            return 1; /* it is memory that keeps F from starting */
+            return 1; /* memory keeps F from starting */
         forward = SL_TIME_NEVER;
     }
     sl_op op = next_weights(s, rank);
@@ -112,7 +112,7 @@ static int select_kind(const greedy_scheduler *s, int rank, sl_time now) {
         return select_steady(s, rank, now);
     if (s->rule->weights_first)
         return SL_W;
-    /* in its turn, an F that memory keeps out is worth a W rather than an I */
+    /* if memory blocks an F in its turn, a W is better than an I */
     if (s->rule->steady != SL_INPUT_FIRST && s->rank[rank].turn == SL_F && !has_room(s, rank, SL_F) &&
         arrival(s, rank, SL_F) <= now)
         return SL_W;
@@ -120,7 +120,7 @@ static int select_kind(const greedy_scheduler *s, int rank, sl_time now) {
     return kind >= 0 ? kind : fills_bubble(s, rank, now) ? SL_W : -1;
 }
 
-/* ---- doing ---- */
+/* ---- running ops ---- */
 
 static sl_status deliver(greedy_scheduler *s, int rank, int kind, int microbatch, sl_time now) {
     int to = kind == SL_F ? rank + 1 : rank - 1;
@@ -160,7 +160,7 @@ static sl_status start_weights(greedy_scheduler *s, int rank, sl_time now) {
     sl_op op = next_weights(s, rank);
     append(s, rank, op);
     r->busy = now + sl_problem_op_time(s->problem, &op);
-    r->memory += sl_problem_end_memory(s->problem, &op); /* nothing is decided before it ends */
+    r->memory += sl_problem_end_memory(s->problem, &op); /* no decision is made before it ends */
     if (++r->part == s->problem->parts) {
         r->part = 0;
         r->next[SL_W]++;
@@ -172,7 +172,7 @@ static int finished(const greedy_scheduler *s, int rank) {
     return s->rank[rank].next[SL_W] == s->problem->microbatches;
 }
 
-/* Every rank waits: for a turn or a quota, which the others' memory keeps from coming. */
+/* Every rank waits for a turn or a quota that cannot come because of the others' memory. */
 static sl_status loosen(greedy_scheduler *s, sl_time now) {
     int waiting = 0;
     for (int rank = 0; rank < s->problem->ranks; rank++)
@@ -231,7 +231,7 @@ static sl_status prepare(greedy_scheduler *s) {
     SL_TRY(sl_alloc(&s->wire, 2 * ranks, sizeof *s->wire));
     SL_TRY(sl_alloc(&s->ready, 2 * ranks * n, sizeof *s->ready));
     for (size_t i = 0; i < 2 * ranks * n; i++)
-        s->ready[i] = i < n ? 0 : SL_TIME_NEVER; /* the forwards of rank 0 are there at once */
+        s->ready[i] = i < n ? 0 : SL_TIME_NEVER; /* the forwards of rank 0 are ready at once */
     for (size_t rank = 0; rank < ranks; rank++) {
         s->rank[rank].ready[SL_F] = s->ready + 2 * rank * n;
         s->rank[rank].ready[SL_I] = s->ready + (2 * rank + 1) * n;

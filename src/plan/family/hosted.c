@@ -3,13 +3,13 @@
 #include "plan/lower/program.h"
 #include "plan/timing/replay.h"
 
-#define MAX_OPS 20000 /* beyond, only the two ends are tried */
+#define MAX_OPS 20000 /* for more, only the two extremes are tried */
 
 typedef struct host_choice {
     const sl_family *family;
     const sl_problem *problem;
     sl_order best;
-    sl_time makespan; /* SL_TIME_NEVER: it does not keep the limit */
+    sl_time makespan; /* SL_TIME_NEVER: it exceeds the limit */
     int moves;
     int found;
 } host_choice;
@@ -34,7 +34,7 @@ static sl_status time_order(const sl_problem *p, const sl_program *program, sl_t
     return status;
 }
 
-/* Takes `order` over: it becomes the best, or goes. */
+/* Takes ownership of `order`: it becomes the best, or is freed. */
 static sl_status offer(host_choice *c, sl_order *order) {
     sl_program program;
     sl_time makespan = SL_TIME_NEVER;
@@ -59,7 +59,7 @@ static sl_status offer(host_choice *c, sl_order *order) {
     return SL_OK;
 }
 
-/* With the limit as it is raised by `held` activations; -1: without a limit. */
+/* With the limit raised by `held` activations; -1: without a limit. */
 static sl_status try_limit(host_choice *c, int held) {
     const sl_problem *p = c->problem;
     sl_problem raised = *p;
@@ -84,7 +84,7 @@ static sl_status try_limit(host_choice *c, int held) {
     return status == SL_ENONE ? SL_OK : status;
 }
 
-/* All of the host, less, and less, until one activation. */
+/* From all activations that fit into host memory down to one. */
 static sl_status try_limits(host_choice *c) {
     const sl_problem *p = c->problem;
     int most = 0, all = 0;

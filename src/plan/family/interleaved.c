@@ -1,16 +1,15 @@
 /* Interleaved 1F1B, Megatron-LM's order (core/pipeline_parallel/schedules.py): microbatches pass through the
- * stages of a rank in groups, a whole group through one stage before it comes to the next. A rank first runs
- * (stages a rank - 1) * group + 2 * (ranks - 1 - rank) forwards, or all there are, then one forward and one
- * backward in turn, then the backwards that are left.
+ * stages of a rank in groups, a whole group through one stage before it reaches the next. A rank first runs
+ * (stages per rank - 1) * group + 2 * (ranks - 1 - rank) forwards, or all if there are fewer, then one
+ * forward and one backward in turn, then the remaining backwards.
  *
- * Megatron's groups have as many microbatches as there are ranks. It refuses a last group that is smaller,
- * and has to: the first rank would wait for a forward of the last rank that stands behind a backward which
- * waits for the first rank. So, as in PyTorch's ScheduleInterleaved1F1B, there are microbatches / ranks
- * groups (at least one) and what is left over goes into them. PyTorch demands that this comes out even; here
- * the first groups are larger by one where it does not. The orders are Megatron's where ranks divides the
- * microbatches, and PyTorch's wherever it has one; the two warm up alike. (Megatron once ran all forwards
- * first when there was just one group; it no longer does.)
- */
+ * Megatron's groups have as many microbatches as there are ranks. It must refuse a smaller last group: the
+ * first rank would wait for a forward of the last rank that comes after a backward which waits for the first
+ * rank. So, as in PyTorch's ScheduleInterleaved1F1B, there are microbatches / ranks groups (at least one),
+ * and the remainder is distributed among them. PyTorch requires an even division; here the first groups are
+ * larger by one otherwise. The orders are Megatron's if ranks divides the microbatches, and PyTorch's
+ * whenever it has one; the two have the same warm-up. (Megatron once ran all forwards first if there was just
+ * one group; it no longer does.) */
 #include "plan/family/static_families.h"
 
 typedef struct turn {

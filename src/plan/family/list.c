@@ -4,15 +4,15 @@
 
 typedef struct listed_stage {
     int32_t next[3];            /* how many F, I, W have started */
-    int32_t count, first, step; /* its microbatches: first, first + step, .. */
+    int32_t count, first, step; /* its microbatches: first, first + step, ... */
     int32_t rank, before, after;
     sl_time *ready_f, *ready_i; /* [count] arrival; SL_TIME_NEVER: not sent yet */
-    double reserve;             /* what an F leaves free for the later stages of the rank */
+    double reserve;             /* memory that an F leaves free for the later stages of the rank */
 } listed_stage;
 
 typedef struct list_rank {
-    sl_time busy;         /* the running op ends */
-    double memory;        /* in use once all ops that have ended by `busy` are counted */
+    sl_time busy;         /* end of the running op */
+    double memory;        /* in use after all ops that end by `busy` */
     sl_time link_free[2]; /* towards the next and the previous rank */
     int forwards;
     int stages, *stage;
@@ -26,7 +26,7 @@ typedef struct list_scheduler {
     listed_stage *stage;
     int *stages; /* one block for all ranks */
     sl_time *ready;
-    sl_time *wire_free; /* [wires] where links share one; else NULL */
+    sl_time *wire_free; /* [wires] if links share one; else NULL */
     sl_moments moments;
 } list_scheduler;
 
@@ -37,7 +37,7 @@ typedef struct op_candidate {
 
 /* ---- deciding ---- */
 
-/* Sums of deltas such as 0.1 are off by rounding; a limit is not passed by that. */
+/* Sums of deltas such as 0.1 have rounding errors, which must not count as exceeding a limit. */
 static int fits(const list_scheduler *s, int rank, double more) {
     if (!s->rule->limited || !s->problem->limit || more <= 0)
         return 1;
@@ -45,15 +45,15 @@ static int fits(const list_scheduler *s, int rank, double more) {
     return s->rank[rank].memory + more <= limit + 1e-9 * limit;
 }
 
-/* What I or its recomputation takes at most. */
+/* Maximum memory of I or its recomputation. */
 static double input_needs(const sl_problem *p, int stage) {
     double start = p->early[stage], end = start + p->delta[SL_I][stage];
     double most = start > end ? start : end;
     return most > 0 ? most : 0;
 }
 
-/* Where I takes memory, an F leaves room for one I, and for an F of each later stage of the rank: else a rank
- * could fill up with forwards and never go on. */
+/* If I takes memory, an F leaves room for one I and for an F of each later stage of the rank: else a rank
+ * could fill up with forwards and get stuck. */
 static double forward_needs(const sl_problem *p, int stage) {
     return p->delta[SL_F][stage] + input_needs(p, stage);
 }
@@ -82,7 +82,7 @@ static int64_t key_of(const list_scheduler *s, int stage, int kind, int forward_
     if (s->rule->key)
         return s->rule->key[((int64_t)stage * 3 + kind) * s->problem->microbatches + k];
     int64_t microbatch = g->first + (int64_t)k * g->step, stages = s->problem->stages;
-    int64_t deep = kind == SL_F ? stage : stages - 1 - stage; /* earlier on the microbatch's way */
+    int64_t deep = kind == SL_F ? stage : stages - 1 - stage; /* earlier on the microbatch's path */
     int64_t class = kind == SL_W ? 2 : (kind == SL_F) == forward_first ? 0 : 1;
     int64_t inner =
         s->rule->tie == SL_OLDEST ? microbatch * stages + deep : deep * s->problem->microbatches + microbatch;
@@ -95,7 +95,7 @@ static void offer(const list_scheduler *s, int stage, int kind, op_candidate *be
         *best = (op_candidate){.stage = stage, .kind = kind, .key = key};
 }
 
-/* An op of lower key than this W that comes within the rule's patience. */
+/* Whether an op with a lower key than this W comes within the rule's patience. */
 static int worth_waiting(const list_scheduler *s, int rank, const op_candidate *best, sl_time now) {
     for (int i = 0; i < s->rank[rank].stages; i++) {
         int stage = s->rank[rank].stage[i];
@@ -111,7 +111,7 @@ static int worth_waiting(const list_scheduler *s, int rank, const op_candidate *
     return 0;
 }
 
-/* The op that an idle rank takes now. */
+/* The op that an idle rank starts now. */
 static op_candidate select_op(const list_scheduler *s, int rank, sl_time now) {
     const list_rank *r = &s->rank[rank];
     int warming = r->forwards < s->rule->warmup[rank];
@@ -131,7 +131,7 @@ static op_candidate select_op(const list_scheduler *s, int rank, sl_time now) {
     return best;
 }
 
-/* ---- doing ---- */
+/* ---- running ops ---- */
 
 static int towards(const list_scheduler *s, int from, int to) {
     int ranks = s->problem->ranks;

@@ -1,4 +1,4 @@
-/* Two stages a rank, down the ranks and up again. */
+/* Two stages per rank, down the ranks and up again. */
 #include "base/memory.h"
 #include "plan/family/static_families.h"
 
@@ -7,8 +7,8 @@ typedef struct builder {
     int *count;
     int stage[2];             /* on the way down, on the way up */
     int microbatches;         /* those of a higher number are surplus */
-    int next[SL_OP_KINDS][2]; /* microbatch that comes next, by kind and stage; a full backward counts as I */
-    sl_op *waiting;           /* DualPipeV: W whose I has been, first come first served */
+    int next[SL_OP_KINDS][2]; /* next microbatch, by kind and stage; a full backward counts as I */
+    sl_op *waiting;           /* DualPipeV: W whose I has run, first come, first served */
     int first, last;
 } builder;
 
@@ -32,11 +32,11 @@ static int add(builder *b, int kind, int side) {
     return append(b, (sl_op){.stage = b->stage[side], .microbatch = m, .kind = kind});
 }
 
-/* ZB-V (Zero Bubble, section 6): two stages a rank, down the ranks and up again, so that the rank with the
- * first stage has the last one too and its backwards begin early. It starts backwards as 1F1B does and puts
- * off W only at the end, where it fills what would be idle; memory is that of 1F1B on every rank. The recipe
- * is that of PyTorch's ScheduleZBVZeroBubble, and I and W stay apart as in the paper even where one follows
- * the other: a gradient leaves after I. */
+/* ZB-V (Zero Bubble, section 6): two stages per rank, down the ranks and up again, so that the rank with the
+ * first stage also has the last one and its backwards begin early. It starts backwards as 1F1B does and
+ * delays W only at the end, where it fills idle time; memory is that of 1F1B on every rank. The recipe is
+ * that of PyTorch's ScheduleZBVZeroBubble, and I and W stay separate as in the paper even if one follows the
+ * other: a gradient leaves after I. */
 static void warm_up(builder *b, int ranks, int rank) {
     for (int i = 0; i < 2 * (ranks - rank) - 1; i++)
         add(b, SL_F, 0);
@@ -78,7 +78,7 @@ static void cool_down(builder *b, int ranks, int rank) {
 }
 
 sl_status sl_family_zb_v(const sl_problem *p, sl_order *order) {
-    int n = p->microbatches, least = 2 * p->ranks - 1; /* what fills the warm-up */
+    int n = p->microbatches, least = 2 * p->ranks - 1; /* microbatches that fill the warm-up */
     SL_TRY(sl_order_make(p->ranks, 6 * n, order));
     for (int rank = 0; rank < p->ranks; rank++) {
         builder b = begin(p, rank, order);
@@ -90,9 +90,9 @@ sl_status sl_family_zb_v(const sl_problem *p, sl_order *order) {
 }
 
 /* DualPipeV (github.com/deepseek-ai/DualPipe, the steps of its README and of PyTorch's ScheduleDualPipeV):
- * stages lie as in ZB-V, and in the main step a forward of one stage and a full backward of the other run as
- * one overlapped block, so that the messages of one hide behind the work of the other. Zero-bubble halves I
- * and W stand only where the pipeline fills and drains. */
+ * stages are placed as in ZB-V, and in the main step a forward of one stage and a full backward of the other
+ * run as one overlapped block, so that the messages of one are hidden by the work of the other. Zero-bubble
+ * halves I and W are used only while the pipeline fills and drains. */
 static void add_input(builder *b, int side) {
     sl_op weight = {.stage = b->stage[side], .microbatch = b->next[SL_I][side], .kind = SL_W};
     add(b, SL_I, side);
@@ -111,8 +111,8 @@ static void add_weight(builder *b) {
         append(b, b->waiting[b->first++]);
 }
 
-/* Forward of one side, overlapped with a full backward of the other; what is surplus leaves the other alone.
- */
+/* Forward of one side, overlapped with a full backward of the other; if one is surplus, the other runs
+ * alone. */
 static void add_pair(builder *b, int forward_side) {
     int at = *b->count;
     if (add(b, SL_F, forward_side) && add(b, SL_B, 1 - forward_side))
@@ -135,7 +135,7 @@ static void fill(builder *b, int ranks, int rank) {
     }
 }
 
-/* On the last rank the first two are not overlapped: its neighbour gets the gradient earlier. */
+/* On the last rank the first two are not overlapped, so its neighbor gets the gradient earlier. */
 static void dualpipe_v_steadily(builder *b, int ranks, int rank, int microbatches) {
     for (int i = 0; i < microbatches - 2 * ranks + rank + 1; i++) {
         if (i == 0 && rank == ranks - 1) {
@@ -152,7 +152,7 @@ static void dualpipe_v_steadily(builder *b, int ranks, int rank, int microbatche
     }
 }
 
-/* The second half of the last backwards is halved, so that W is left for the end. */
+/* The second half of the last backwards is split, so that W remains for the end. */
 static void drain(builder *b, int ranks, int rank) {
     int halved = 0, middle = (rank + 1) / 2;
     for (int i = 0; i < rank + 1; i++) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Forgets what is over, and moves the rest down before the array would grow. */
+/* Drops past windows, and moves the rest down before the array would grow. */
 static void forget(sl_windows *w, sl_time now) {
     while (w->first < w->count && w->taken[w->first].end <= now)
         w->first++;
@@ -33,7 +33,7 @@ sl_status sl_windows_book(sl_windows *w, sl_time now, sl_time ready, sl_time len
         return SL_OK;
     int joins_before = at > w->first && w->taken[at - 1].end == start,
         joins_after = at < w->count && w->taken[at].start == *end;
-    if (joins_before && joins_after) { /* windows that touch become one, so few are left to look through */
+    if (joins_before && joins_after) { /* windows that touch are merged, so few remain to be searched */
         w->taken[at - 1].end = w->taken[at].end;
         memmove(w->taken + at, w->taken + at + 1, (--w->count - at) * sizeof *w->taken);
     } else if (joins_before) {

@@ -2,8 +2,8 @@
 #include "base/memory.h"
 #include "plan/pipeline/csv.h"
 
-/* Stages of a rank whose weights are gathered at a time, as PyTorch has it: one forward, one backward, one
- * that is fetched meanwhile. */
+/* Stages of a rank whose weights are gathered at the same time, as in PyTorch: one forward, one backward, one
+ * being fetched. */
 #define MAX_ACTIVE 3
 
 typedef enum cell_kind { STEP, SEND, RECEIVE, UNSHARD, RESHARD, REDUCE_GRAD } cell_kind;
@@ -29,8 +29,8 @@ static sl_status add(csv_row *r, cell_kind kind, int32_t at) {
 typedef struct sharding {
     const sl_rank_program *rank;
     int stages;
-    int *left;             /* [stages] steps of this rank that are still to come */
-    int *sums;             /* [stages] W and B of it */
+    int *left;             /* [stages] remaining steps of this rank */
+    int *sums;             /* [stages] remaining W and B */
     unsigned char *active; /* [stages] */
     unsigned char *wanted; /* [stages] among the next ones */
     int32_t *change;       /* [steps] first later step of another stage */
@@ -38,8 +38,8 @@ typedef struct sharding {
     int actives;           /* active stages */
 } sharding;
 
-/* The next stages from step `i` on into s->wanted and next[MAX_ACTIVE + 1], in the order in which they come;
- * a pair counts as a whole and may bring one more. */
+/* The next stages from step `i` on, into s->wanted and next[MAX_ACTIVE + 1], in order of use; a pair counts
+ * as a whole and may add one more. */
 static int next_stages(sharding *s, int i, int32_t *next) {
     int found = 0;
     while (i < s->rank->steps && found < MAX_ACTIVE && found < s->to_come) {
@@ -150,7 +150,7 @@ static sl_status send(turns *t, int rank, int32_t message) {
     return add(&t->full[t->program->message[message].to], RECEIVE, message);
 }
 
-/* The rank's next cell, when it has one that can come. */
+/* Takes the rank's next cell if there is one and it can run. */
 static sl_status take_turn(turns *t, int rank, int *moved) {
     if (t->next[rank] == t->own[rank].cells)
         return SL_OK;
@@ -167,7 +167,7 @@ static sl_status take_turn(turns *t, int rank, int *moved) {
     return paired ? send(t, rank, step[1].send) : SL_OK;
 }
 
-/* Lowering has proved that the sequences come to their ends, so every round moves. */
+/* Lowering has proved that the sequences can run to their end, so every round makes progress. */
 static sl_status take_turns(turns *t, int stages) {
     int moved = 1;
     for (int rank = 0; rank < t->program->ranks; rank++)

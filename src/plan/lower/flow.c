@@ -1,8 +1,8 @@
 #include "plan/lower/flow.h"
 #include "base/memory.h"
 
-/* Where the ops of a rank begin and end: steps of the first and last part by direction (0: F, 1: I or B),
- * stage and microbatch; -1: not of this rank. */
+/* The begin and end of a rank's ops: steps of the first and last part by direction (0: F, 1: I or B), stage
+ * and microbatch; -1: not of this rank. */
 typedef struct op_steps {
     int stages, microbatches;
     int32_t *first[2], *last[2];
@@ -13,7 +13,7 @@ typedef struct maker {
     const sl_rank_program *rank;
     op_steps at;
     int32_t *begins; /* [steps + 1] first post of each step */
-    int32_t *idle;   /* buffers to be used again, a stack */
+    int32_t *idle;   /* free buffers, a stack */
     int idles;
     sl_flow *flow;
 } maker;
@@ -26,7 +26,7 @@ static int32_t cell(const op_steps *at, int stage, int microbatch) {
     return (int32_t)(stage * at->microbatches + microbatch);
 }
 
-/* ---- where ops are ---- */
+/* ---- positions of ops ---- */
 
 static sl_status find_ops(maker *m) {
     const sl_rank_program *rank = m->rank;
@@ -55,7 +55,7 @@ static sl_status find_ops(maker *m) {
     return SL_OK;
 }
 
-/* ---- what flows where ---- */
+/* ---- flows ---- */
 
 static void connect(maker *m, sl_flow_end *ends, const sl_op *op, sl_flow_kind kind, int32_t message) {
     int32_t c = cell(&m->at, op->stage, op->microbatch), last = m->at.last[direction(op)][c];
@@ -68,7 +68,7 @@ static void connect(maker *m, sl_flow_end *ends, const sl_op *op, sl_flow_kind k
 }
 
 /* The stage of this rank that takes an op's result without a message; -1: none. Its op of the same microbatch
- * is on this rank exactly where the microbatch goes on here. */
+ * is on this rank if and only if the microbatch continues here. */
 static int local_stage(const maker *m, const sl_op *op) {
     int stage = op->kind == SL_F ? op->stage + 1 : op->stage - 1;
     if (stage < 0 || stage >= m->at.stages)

@@ -13,7 +13,7 @@
 
 typedef enum sl_flow_kind { SL_FLOW_NONE, SL_FLOW_RECEIVED, SL_FLOW_LOCAL, SL_FLOW_SENT } sl_flow_kind;
 
-/* One end of a step. */
+/* The input or output of a step. */
 typedef struct sl_flow_end {
     int32_t kind;    /* sl_flow_kind */
     int32_t buffer;  /* received and local: its number; sent: -1 */

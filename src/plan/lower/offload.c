@@ -1,22 +1,22 @@
 #include "plan/lower/offload.h"
 #include "base/memory.h"
 
-#define LOOK_AHEAD 64 /* fetches that are counted when one asks whether it must start */
+#define LOOK_AHEAD 64 /* fetches considered in the decision whether one must start */
 
-/* One of the two times that an activation lies idle: from F to I or B, and from I to W. */
+/* One of the two idle times of an activation: from F to I or B, and from I to W. */
 typedef struct stay {
-    int32_t from;  /* step with the last part of the op before */
-    int32_t until; /* step with the first part of the op behind */
-    sl_time begin; /* end of the op before, as expected */
+    int32_t from;  /* step with the last part of the previous op */
+    int32_t until; /* step with the first part of the next op */
+    sl_time begin; /* expected end of the previous op */
     int32_t fetch; /* its move; -1: none so far */
 } stay;
 
 struct sl_offload {
-    int32_t *row;         /* [stages] place of a stage of this rank among its stages */
+    int32_t *row;         /* [stages] index of a stage among the rank's stages */
     stay *stay;           /* [rows][microbatches][from F, from I] */
-    sl_time *start;       /* [steps + 1] if the rank never waited */
-    double *coming;       /* [steps + 1] most that this step or a later one takes */
-    sl_time *end;         /* [moves] as expected */
+    sl_time *start;       /* [steps + 1] start times without any waiting */
+    double *coming;       /* [steps + 1] maximum that this step or a later one takes */
+    sl_time *end;         /* [moves] expected */
     int32_t *held, *away; /* stays that have begun: on the device, never moved; on the host. By `until`,
                              ascending */
 };
@@ -25,15 +25,15 @@ typedef struct offload_pass {
     const sl_problem *problem;
     sl_rank_program *mine;
     struct sl_offload *state;
-    double limit, used; /* of the device, all steps and moves so far done */
+    double limit, used; /* of the device, after all steps and moves so far */
     int host_limit, hosted;
     int held, away;
-    double pinned;   /* fetched ahead of their op: these stay */
-    int32_t last;    /* the latest step that one of them was fetched for */
-    int32_t settled; /* moves up to this one have ended, whatever happens */
-    sl_time now;     /* expected start of the present block */
-    sl_time lag;     /* what the rank has waited for moves so far */
-    sl_time copied;  /* the copy engine is idle again */
+    double pinned;   /* fetched before their op: these stay */
+    int32_t last;    /* the latest step for which one of them was fetched */
+    int32_t settled; /* moves up to this one have certainly ended */
+    sl_time now;     /* expected start of the current block */
+    sl_time lag;     /* time that the rank has waited for moves so far */
+    sl_time copied;  /* time at which the copy engine is idle again */
     int fits;
 } offload_pass;
 
@@ -56,7 +56,7 @@ static void take_out(int32_t *list, int *count, int place) {
         list[i] = list[i + 1];
 }
 
-/* The stay before (`behind` 0) or behind an op; -1: none. */
+/* The stay before (`behind` 0) or after an op; -1: none. */
 static int32_t index_of(const offload_pass *p, const sl_op *op, int behind) {
     int32_t first = 2 * (p->state->row[op->stage] * p->problem->microbatches + op->microbatch);
     if (op->part != (behind ? p->problem->parts - 1 : 0))
@@ -103,8 +103,8 @@ static void add_move(offload_pass *p, int32_t index, int kind, int32_t after, in
     p->hosted -= kind == SL_FETCH;
 }
 
-/* Moves out the activation that suits best among those that are needed behind step `bound`. Returns 0
- * when there is none, or no room on the host. */
+/* Moves out the most suitable activation among those needed after step `bound`. Returns 0 if there is none,
+ * or no room on the host. */
 static int make_room(offload_pass *p, int32_t bound) {
     int best = -1;
     sl_time least = SL_TIME_NEVER;
@@ -132,13 +132,13 @@ static int may_swap(const offload_pass *p, int32_t bound) {
     return p->host_limit > 0 && p->held > 0 && at(p, p->state->held[p->held - 1])->until > bound;
 }
 
-/* Fetches the first of those that are away before step `i`, which needs `need` itself. Where the host is full
- * the fetch goes first and the step's own room is made behind it. */
+/* Fetches the first activation on the host before step `i`, which needs `need` itself. If the host is full,
+ * the fetch comes first and the step's own room is made after it. */
 static int bring(offload_pass *p, int32_t i, double need, int forced) {
     int32_t index = p->state->away[0], until = at(p, index)->until;
     double size = size_of(p, index);
     if (!forced && p->pinned + size + p->state->coming[i] > p->limit)
-        return 0; /* steps until then could not be given room */
+        return 0; /* there would be no room for the steps until then */
     while (p->used + need + size > p->limit && make_room(p, until))
         continue;
     if (p->used + need + size > p->limit && !forced && (p->used + size > p->limit || !may_swap(p, until)))
@@ -152,11 +152,11 @@ static int bring(offload_pass *p, int32_t i, double need, int forced) {
     return 1;
 }
 
-/* Whether the first fetch, and those behind it, would be late if it waited for the end of this block. */
+/* Whether the first fetch, or those after it, would be late if it waited for the end of this block. */
 static int is_urgent(const offload_pass *p, double need, sl_time block_end) {
     int32_t first = p->state->away[0];
     sl_time before = 0, latest = SL_TIME_NEVER;
-    if (p->used + need + size_of(p, first) > p->limit) /* something moves out first */
+    if (p->used + need + size_of(p, first) > p->limit) /* something must move out first */
         before = time_of(p, first);
     for (int k = 0; k < p->away && k < LOOK_AHEAD; k++) {
         int32_t index = p->state->away[k];
@@ -167,8 +167,8 @@ static int is_urgent(const offload_pass *p, double need, sl_time block_end) {
     return latest < block_end;
 }
 
-/* The first move that the block must wait for: from then on the device has room for it, however far the copy
- * engine has come. */
+/* The first move that the block must wait for: after it, the device has room for the block, regardless of the
+ * copy engine's progress. */
 static int32_t awaited(const offload_pass *p, double need) {
     double used = p->used + need;
     int32_t m = p->mine->moves - 1;
@@ -184,7 +184,7 @@ static int32_t awaited(const offload_pass *p, double need) {
 
 /* ---- blocks ---- */
 
-/* What the ops of a block take at most, and what is left of it. */
+/* The maximum that the ops of a block take, and their net change. */
 static void memory_of(const offload_pass *p, int32_t i, int steps, double *need, double *net) {
     *need = *net = 0;
     for (int k = 0; k < steps; k++) {
@@ -248,7 +248,7 @@ static void end_block(offload_pass *p, int32_t i, int steps) {
     }
 }
 
-/* Where activations begin and end, and when steps would start if nothing held the rank. */
+/* Finds the begin and end of activations, and the start of steps without any waiting. */
 static void look_through(const offload_pass *p) {
     sl_time now = 0;
     for (int32_t i = 0; i < p->mine->steps; i++) {

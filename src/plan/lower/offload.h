@@ -1,7 +1,7 @@
 /* Offloading: moves a rank's activations to host memory and back.
  *
  * A rank has one copy engine. It makes one move at a time, in either direction, in program order, in parallel
- * with the rank's ops. What F of a microbatch keeps may move out after F until I or B need it, and what is
+ * with the rank's ops. The memory kept by F of a microbatch may move out between F and I or B, and the memory
  * kept until W, after I. A move takes host memory at its start and frees device memory at its end. A fetch
  * before the op that needs it takes device memory at its start and frees host memory at its end, and the op
  * waits for it. An F (or any op that takes memory) that would exceed the limit waits for the end of the move

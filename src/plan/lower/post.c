@@ -1,6 +1,6 @@
 #include "plan/lower/post.h"
 
-/* Pairs start together; what happens before the second happens before the first. */
+/* Pairs start together, so before the second means before the first. */
 static int32_t block_of(const sl_rank_program *rank, int32_t step) {
     return step > 0 && rank->step[step - 1].op.paired ? step - 1 : step;
 }
@@ -27,7 +27,7 @@ sl_status sl_program_post(const sl_program *program, const sl_time *start, const
         const sl_rank_program *rank = &program->rank[r];
         for (int q = SL_RECEIVE_NEXT; q <= SL_RECEIVE_PREVIOUS; q++) {
             int32_t most = rank->steps;
-            for (int i = rank->queued[q] - 1; i >= 0; i--) { /* never behind a later message of the link */
+            for (int i = rank->queued[q] - 1; i >= 0; i--) { /* never after a later message of the link */
                 int32_t m = rank->queue[q][i], consumer = block_of(rank, program->message[m].consumer);
                 most = consumer < most ? consumer : most;
                 most = post[m] = latest_block(rank, start + first, most, sent[m], margin);

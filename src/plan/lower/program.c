@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Where each op stands on its rank: step index by kind, stage, microbatch and part; -1: not in the order. */
+/* Position of each op on its rank: step index by kind, stage, microbatch and part; -1: not in the order. */
 typedef struct op_index {
     int32_t *at[SL_OP_KINDS];
     int microbatches, parts;
@@ -49,7 +49,7 @@ static sl_status index_make(const sl_problem *p, const sl_order *order, op_index
     return SL_OK;
 }
 
-/* The step of I or B, whichever the order uses for this stage and microbatch. */
+/* The step of I or B, depending on the order's choice for this stage and microbatch. */
 static int32_t backward_step(const op_index *index, int stage, int microbatch) {
     int32_t step = first_part(index, SL_B, stage, microbatch);
     return step >= 0 ? step : first_part(index, SL_I, stage, microbatch);
@@ -112,7 +112,7 @@ static void connect(const sl_problem *p, const op_index *index, sl_program *prog
         }
 }
 
-/* Neighbours on the ring of ranks; of two ranks, the second is next to the first. */
+/* Neighbors on the ring of ranks; with two ranks, the second is next to the first. */
 static int is_next(int rank, int peer, int ranks) {
     return ranks == 2 ? peer > rank : peer == (rank + 1) % ranks;
 }
@@ -125,8 +125,8 @@ static sl_queue_kind receive_queue(const sl_program *program, const sl_message *
     return is_next(message->to, message->from, program->ranks) ? SL_RECEIVE_NEXT : SL_RECEIVE_PREVIOUS;
 }
 
-/* Messages lie in the producers' order, so one pass fills every queue in the order in which the peer sends.
- */
+/* Messages are in the producers' order, so one pass fills every queue in the order in which the peer
+ * sends. */
 static sl_status make_queues(sl_program *program) {
     for (int m = 0; m < program->messages; m++) {
         program->rank[program->message[m].from]
@@ -174,9 +174,9 @@ static sl_status make_lifetimes(const op_index *index, sl_rank_program *mine) {
 }
 
 typedef struct progress {
-    int32_t *next;           /* [ranks] step that comes next */
+    int32_t *next;           /* [ranks] next step */
     unsigned char *sent;     /* [messages] */
-    int32_t *stack;          /* ranks that may go on */
+    int32_t *stack;          /* ranks that may be able to continue */
     unsigned char *on_stack; /* [ranks] */
     int depth;
 } progress;
@@ -188,7 +188,7 @@ static void push(progress *p, int32_t rank) {
     }
 }
 
-/* The message that keeps a rank from its step `i`, or from the step that is paired with it; -1: none. */
+/* The message that keeps a rank from its step `i`, or from the step paired with it; -1: none. */
 static int32_t missing(const sl_rank_program *mine, const progress *p, int32_t i) {
     int32_t first = mine->step[i].receive, second = mine->step[i].op.paired ? mine->step[i + 1].receive : -1;
     if (first >= 0 && !p->sent[first])
@@ -206,7 +206,7 @@ static void send(const sl_program *program, progress *p, int32_t index) {
         push(p, message->to);
 }
 
-/* Runs the sequences as far as messages allow. */
+/* Advances the sequences as far as messages allow. */
 static void run_sequences(const sl_program *program, progress *p) {
     for (int32_t rank = 0; rank < program->ranks; rank++)
         push(p, rank);
@@ -224,7 +224,7 @@ static void run_sequences(const sl_program *program, progress *p) {
     }
 }
 
-/* The op at which a rank waits, and the message that it waits for. */
+/* The op at which a rank waits, and its missing message. */
 static const sl_message *awaited(const sl_program *program, const progress *p, int rank, const sl_op **op) {
     const sl_rank_program *mine = &program->rank[rank];
     const sl_message *message = &program->message[missing(mine, p, p->next[rank])];
@@ -248,8 +248,8 @@ static sl_status deadlock(const sl_program *program, const progress *p, int firs
     return sl_error(SL_EINVAL, "deadlock: %s%s", text, rank == first ? "" : ", and so on");
 }
 
-/* A rank that did not reach its end waits for a message whose sender waits as well: whoever follows the
- * senders for as many steps as there are ranks stands on a cycle. */
+/* A rank that did not reach its end waits for a message whose sender waits as well: following the senders for
+ * as many steps as there are ranks leads to a cycle. */
 static sl_status check_ends(const sl_program *program, const progress *p) {
     const sl_op *op;
     int rank = 0;
@@ -276,7 +276,7 @@ static sl_status check_progress(const sl_program *program) {
     return status;
 }
 
-/* Between stages of one rank nothing is sent: there the sequence itself must respect the dependency. */
+/* Between stages of one rank nothing is sent, so the sequence itself must respect the dependency. */
 static sl_status check_sequences(const sl_program *program) {
     for (int rank = 0; rank < program->ranks; rank++)
         for (int32_t i = 0; i < program->rank[rank].steps; i++) {

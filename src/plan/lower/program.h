@@ -25,7 +25,7 @@ typedef struct sl_message {
     int32_t consumer; /* step index on `to` */
 } sl_message;
 
-/* A move of what F keeps of a microbatch between device and host memory (plan/lower/offload.h). */
+/* A move of a microbatch's activations between device and host memory (plan/lower/offload.h). */
 typedef struct sl_move {
     int32_t stage, microbatch;
     int32_t kind;   /* SL_OFFLOAD or SL_FETCH */

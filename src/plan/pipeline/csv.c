@@ -10,7 +10,7 @@ enum { MAX_BYTES = 1 << 30 }; /* of an order: all ops that a problem may have, w
 
 /* ---- reading ---- */
 
-/* The order's own faults, with the cell that they came from. */
+/* Errors of the order itself, with their cell. */
 static sl_status check_order(const sl_csv_reader *r) {
     int rank, position;
     sl_status status = sl_order_check_at(r->problem, r->order, &rank, &position);
@@ -55,7 +55,7 @@ static void free_reader(sl_csv_reader *r) {
     SL_FREE(r->row, r->most);
 }
 
-/* Changes `content`, which has a 0 byte behind it. */
+/* Changes `content`, which is followed by a 0 byte. */
 static sl_status read_content(const char *name, char *content, size_t size, const sl_problem *problem,
                               sl_order *order) {
     sl_csv_reader r = {.problem = problem, .order = order, .file = name};

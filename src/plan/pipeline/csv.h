@@ -7,7 +7,7 @@
 #include "plan/pipeline/order.h"
 
 /** Reads and checks: the cells, the ops (sl_order_check), sends against receives, sharding cells, and that
- * the rows come to their ends (no deadlock). SL_EINVAL names file, line, column and cell; also when the
+ * all rows can run to their end (no deadlock). SL_EINVAL names file, line, column and cell; also if the
  * problem has parts, which CSV cannot name. Free with sl_order_free. */
 sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_order *order);
 
@@ -18,10 +18,9 @@ sl_status sl_order_parse_csv(const char *name, const char *text, size_t size, co
 /** The compute_only form: the sequence, without idle cells. SL_ENONE as sl_order_check_csv. */
 sl_status sl_order_write_csv(const sl_problem *problem, const sl_order *order, FILE *out);
 
-/** Whether an order has a CSV form that PyTorch runs as it is meant. SL_ENONE: its ops have parts, or the
- * last stage runs its forwards in another order than the microbatches' (PyTorch takes the losses by
- * position). */
+/** Whether an order has a CSV form that PyTorch runs as intended. SL_ENONE: its ops have parts, or the last
+ * stage does not run its forwards in ascending microbatches (PyTorch takes the losses by position). */
 sl_status sl_order_check_csv(const sl_problem *problem, const sl_order *order);
 
-/** The cell of one op; of a pair both, `op` is its F and the B stands behind it. */
+/** The cell of one op; for a pair both: `op` is its F, and its B follows it. */
 void sl_op_write_csv(const sl_op *op, FILE *out);

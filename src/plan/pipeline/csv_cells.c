@@ -1,11 +1,11 @@
-/* Cells of the CSV form: the grammar, strictly, and what each cell says. */
+/* Cells of the CSV form: the strict grammar, and the meaning of each cell. */
 #include "base/memory.h"
 #include "plan/pipeline/csv_read.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* A cell may be anything, a whole other file too: its beginning is enough to find it. */
+/* A cell may be anything, even a whole other file: its beginning is enough to find it. */
 sl_status sl_csv_refuse(const sl_csv_cell *c, const char *why) {
     return sl_error(SL_EINVAL, "%s:%d: column %d, '%.40s': %s", c->file, c->line, c->column, c->text, why);
 }
@@ -15,7 +15,7 @@ const char *sl_csv_comm_name(int receive, int backward) {
     return names[receive][backward];
 }
 
-/* One action as it is written: its word and numbers. */
+/* One action as written: its word and numbers. */
 typedef enum action_class { OP, COMM, SHARD } action_class;
 typedef struct csv_action {
     action_class class;
@@ -24,7 +24,7 @@ typedef struct csv_action {
     int32_t stage, microbatch;
 } csv_action;
 
-/* A decimal number without sign at *text, moved behind it; -1 when there is none or it is far too large. */
+/* A decimal number without sign at *text, which moves past it; -1 if there is none or it is far too large. */
 static int32_t take_number(const char **text) {
     int64_t value = 0;
     const char *p = *text;
@@ -45,7 +45,7 @@ static int take_word(const char **text, const char *word) {
     return 1;
 }
 
-/* The action at *text, moved behind it; NULL or what is wrong with it. */
+/* The action at *text, which moves past it; NULL or the error. */
 static const char *take_action(const char **text, csv_action *found) {
     static const struct {
         const char *word;
@@ -89,7 +89,7 @@ static sl_status add_op(sl_csv_reader *r, const sl_csv_cell *c, const csv_action
         return sl_csv_refuse(c, "the stage belongs to another rank");
     int *count = &r->order->count[r->rank];
     if (*count == r->most[r->rank])
-        return SL_OK; /* too many already: one stands twice, or a B beside I and W; the check says which */
+        return SL_OK; /* already too many: one comes twice, or a B with I and W; the check names it */
     r->row[r->rank].column[*count] = c->column;
     r->order->ops[r->rank][(*count)++] =
         (sl_op){.stage = a->stage, .microbatch = a->microbatch, .kind = a->kind, .paired = (int16_t)paired};

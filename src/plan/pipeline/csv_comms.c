@@ -8,7 +8,7 @@
 typedef struct tables {
     int *at[2];                /* [backward] position + 1 of F, or of I or B, on its rank */
     unsigned char *seen[2][2]; /* [receive][backward] */
-    unsigned char *paired;     /* [from * ranks + to] compared already */
+    unsigned char *paired;     /* [from * ranks + to] already compared */
 } tables;
 
 static size_t place(const sl_problem *p, int stage, int microbatch) {
@@ -22,7 +22,7 @@ static sl_status refuse_comm(const sl_csv_reader *r, const sl_csv_comm *c, const
     return sl_csv_refuse(&cell, why);
 }
 
-/* ---- each cell: once, behind the op that makes the message or in front of the one that needs it ---- */
+/* ---- each cell: once, after the op that makes the message or before the one that needs it ---- */
 
 static sl_status check_place(const sl_csv_reader *r, const tables *t, const sl_csv_comm *c) {
     size_t cell = place(r->problem, c->stage, c->microbatch);
@@ -51,7 +51,7 @@ static sl_status check_places(const sl_csv_reader *r, const tables *t) {
     return SL_OK;
 }
 
-/* ---- each pair of ranks: PyTorch gives all messages one tag, so only their order tells them apart ---- */
+/* ---- each pair of ranks: PyTorch gives all messages one tag, so only their order distinguishes them ---- */
 
 static const sl_csv_comm *next_between(const sl_csv_row *row, int peer, int receive, size_t *at) {
     while (*at < row->comms) {
@@ -108,7 +108,7 @@ static sl_status check_pairs(const sl_csv_reader *r, const tables *t) {
     return SL_OK;
 }
 
-/* ---- each op: its message is there ---- */
+/* ---- each op: its message exists ---- */
 
 /* The rank to which an op's result goes; -1: it stays. */
 static int goes_to(const sl_problem *p, const sl_op *op, int rank) {
@@ -157,7 +157,7 @@ static sl_status make_tables(const sl_problem *p, tables *t) {
     return sl_alloc(&t->paired, (size_t)p->ranks * (size_t)p->ranks, 1);
 }
 
-/* Only the compute_comms form has any. */
+/* Only the compute_comms form has comms. */
 sl_status sl_csv_check_comms(const sl_csv_reader *r) {
     tables t = {0};
     if (r->comms == 0)

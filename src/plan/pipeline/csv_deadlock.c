@@ -1,5 +1,5 @@
-/* Whether the rows of a file come to their ends when they run against each other. Lowering looks at ops alone
- * (plan/lower/program.h); a file can also hold a message back, and its reader wants line and column. */
+/* Whether the rows of a file can run to their end together. Lowering considers only ops
+ * (plan/lower/program.h); a file can also hold a message back, and its reader needs line and column. */
 #include "base/memory.h"
 #include "plan/pipeline/csv_read.h"
 
@@ -9,8 +9,8 @@ typedef struct sweep {
     const sl_csv_reader *reader;
     int *next;               /* [ranks] op that comes next */
     size_t *comm;            /* [ranks] communication cell that comes next */
-    unsigned char *there[2]; /* [backward][stage, microbatch] result that has been made, or sent */
-    int *stack;              /* ranks that may go on */
+    unsigned char *there[2]; /* [backward][stage, microbatch] the result was made, or sent */
+    int *stack;              /* ranks that may be able to continue */
     unsigned char *on_stack;
     int depth;
 } sweep;
@@ -39,7 +39,7 @@ static int ready(const sweep *s, const sl_op *op) {
     return stage < 0 || s->there[op->kind != SL_F][place(p, stage, op->microbatch)];
 }
 
-/* A result is there for its reader; a rank that waits for it may go on. */
+/* Delivers a result; a rank that waits for it may continue. */
 static void give(sweep *s, int backward, int stage, int microbatch) {
     const sl_problem *p = s->reader->problem;
     int to = backward ? sl_problem_previous(p, stage) : sl_problem_next(p, stage);
@@ -48,7 +48,7 @@ static void give(sweep *s, int backward, int stage, int microbatch) {
         push(s, sl_problem_rank(p, to));
 }
 
-/* Does the result of an op leave with a SEND cell of its own? */
+/* Does the result of an op leave with its own SEND cell? */
 static int has_send(const sweep *s, const sl_op *op, int rank) {
     const sl_problem *p = s->reader->problem;
     int to = op->kind == SL_F ? sl_problem_next(p, op->stage) : sl_problem_previous(p, op->stage);
@@ -70,7 +70,7 @@ static void pass_op(sweep *s, int rank) {
         give(s, op->kind != SL_F, op->stage, op->microbatch);
 }
 
-/* The op at which a rank waits: the next one, or the one that is paired with it; NULL: it can go on. */
+/* The op at which a rank waits: the next one, or the one paired with it; NULL: it does not wait. */
 static const sl_op *waiting(const sweep *s, int rank) {
     const sl_op *op = &s->reader->order->ops[rank][s->next[rank]];
     return !ready(s, op) ? op : op->paired && !ready(s, op + 1) ? op + 1 : NULL;
@@ -113,13 +113,13 @@ static sl_status refuse_cycle(const sweep *s, int first) {
             r->row[rank].column[s->next[rank]], op->kind == SL_F ? "activation" : "gradient",
             needed_stage(r->problem, op), op->microbatch, awaited(s, rank));
         rank = awaited(s, rank);
-    } while (rank != first && length < (int)sizeof text - 200); /* a link is at most 130 long */
+    } while (rank != first && length < (int)sizeof text - 200); /* one step is at most 130 bytes */
     return sl_error(SL_EINVAL, "%s:%d: column %d: deadlock: %s%s", r->file, r->row[first].line,
                     r->row[first].column[s->next[first]], text, rank == first ? "" : ", and so on");
 }
 
-/* A rank that did not reach its end waits for another that does not either: whoever follows them for as many
- * steps as there are ranks stands on a cycle. */
+/* A rank that did not reach its end waits for another one that did not either: following them for as many
+ * steps as there are ranks leads to a cycle. */
 static sl_status check_ends(const sweep *s) {
     const sl_order *order = s->reader->order;
     int rank = 0;

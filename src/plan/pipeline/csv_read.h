@@ -1,12 +1,12 @@
-/* What the files of the CSV reader share. csv_cells.c turns lines into ops and into the cells that PyTorch
- * puts between them; csv_comms.c compares sends and receives with the ops and with each other, and looks at
- * the sharding cells; csv_deadlock.c runs the rows against each other. Every finding names the file's line
- * and column, and the cell. */
+/* Shared by the files of the CSV reader. csv_cells.c turns lines into ops and into the cells that PyTorch
+ * puts between them; csv_comms.c compares sends and receives with the ops and with each other; csv_shards.c
+ * checks the sharding cells; csv_deadlock.c runs the rows against each other. Every error names the file's
+ * line and column, and the cell. */
 #pragma once
 
 #include "plan/pipeline/order.h"
 
-/* A cell of the file and where it stands. */
+/* A cell of the file and its position. */
 typedef struct sl_csv_cell {
     const char *file;
     int line, column;
@@ -18,7 +18,7 @@ typedef struct sl_csv_comm {
     int32_t stage, microbatch;
     int backward, receive;
     int peer;   /* rank at the other end */
-    int before; /* ops of the rank that stand before it */
+    int before; /* number of the rank's ops before it */
     int line, column;
 } sl_csv_comm;
 
@@ -42,11 +42,11 @@ typedef struct sl_csv_row {
 
 typedef struct sl_csv_reader {
     const sl_problem *problem;
-    sl_order *order; /* what has been read so far */
+    sl_order *order; /* the order read so far */
     const char *file;
-    int rank;        /* whose line is read */
+    int rank;        /* rank of the current line */
     sl_csv_row *row; /* [ranks] */
-    int *most;       /* [ranks] ops there is room for: one more than may be, so that a surplus is seen */
+    int *most;       /* [ranks] room for ops: one more than allowed, so that a surplus is found */
     size_t comms;    /* of all ranks; 0: the compute_only form */
 } sl_csv_reader;
 
@@ -59,14 +59,14 @@ const char *sl_csv_comm_name(int receive, int backward);
 /** The lines of a file into ops, comms and shards of each rank. Changes `content`. */
 sl_status sl_csv_read_lines(sl_csv_reader *reader, char *content, size_t size);
 
-/** Sends and receives, once the order is known to hold every op once: each comes once and on the right side
- * of its op; between two ranks the sends of the one are, in order, the receives of the other, for PyTorch
- * matches messages of two ranks by nothing but their order. */
+/** Sends and receives, for an order that is known to hold every op once: each comes once and on the right
+ * side of its op; between two ranks, the sends of one are, in order, the receives of the other, because
+ * PyTorch matches messages of two ranks only by their order. */
 sl_status sl_csv_check_comms(const sl_csv_reader *reader);
 
-/** UNSHARD and RESHARD of a stage in turn and around its ops, REDUCE_GRAD once, behind its last W or B. */
+/** UNSHARD and RESHARD of a stage alternate, around its ops; REDUCE_GRAD once, after its last W or B. */
 sl_status sl_csv_check_shards(const sl_csv_reader *reader);
 
-/** Runs all rows against each other: an op waits for its message, which leaves with its SEND cell or, where
+/** Runs all rows against each other: an op waits for its message, which leaves with its SEND cell or, if
  * there is none, with the op that makes it. Receives do not wait. */
 sl_status sl_csv_check_deadlock(const sl_csv_reader *reader);

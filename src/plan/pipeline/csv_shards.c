@@ -1,11 +1,11 @@
-/* UNSHARD, RESHARD and REDUCE_GRAD cells: no ops of a schedule, but a file in which they are wrong fails or
- * gives wrong gradients where it runs (PyTorch divides the gradients in REDUCE_GRAD). */
+/* UNSHARD, RESHARD and REDUCE_GRAD cells: they are not ops of a schedule, but if they are wrong, PyTorch
+ * fails or computes wrong gradients (it divides the gradients in REDUCE_GRAD). */
 #include "base/memory.h"
 #include "plan/pipeline/csv_read.h"
 
 #include <stdio.h>
 
-/* Of one stage, while its rank's row is walked through. */
+/* State of one stage during the walk through its rank's row. */
 typedef struct shard_stage {
     unsigned char used;      /* it has an UNSHARD somewhere in the row */
     unsigned char unsharded; /* now */

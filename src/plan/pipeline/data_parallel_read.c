@@ -22,7 +22,7 @@ const sl_key sl_data_parallel_keys[] = {
     {0}};
 /* clang-format on */
 
-/* Time of one of the ring's steps: every link carries a chunk, the slowest decides. */
+/* Time of one of the ring's steps: every link carries a chunk, and the slowest link sets the time. */
 static double step_ms(const ring_item *r, const double *volume, int stage) {
     double slowest = 0;
     for (int i = 0; i < r->replicas; i++) {

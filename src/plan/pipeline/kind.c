@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Keys at the top of a file that no other kind has there. */
+/* Top-level keys that no other kind of file has. */
 static const struct document_kind {
     const char *mark, *name, *alone;
     sl_file_kind kind;

@@ -56,7 +56,7 @@ void sl_layers_free(sl_layers *layers) {
     SL_FREE(layers->weights, layers->speed, layers->memory, layers->first, layers);
 }
 
-/* One stage from its layers; returns the weights that it holds. */
+/* One stage from its layers; returns its weights. */
 static double fill_stage(sl_problem *p, int stage, int begin, int end) {
     const sl_layers *l = p->layers;
     double speed = l->speed[sl_problem_rank(p, stage)], weights = 0;

@@ -10,7 +10,7 @@ typedef struct sl_layers {
     double *delta[SL_OP_KINDS]; /* [kind][layer] */
     double *weights;            /* [layer] memory that stays: parameters, gradients, optimizer */
     double *speed;              /* [ranks] 2: takes half the time */
-    double *memory;             /* [ranks] what a rank has, weights included; NULL: no limit */
+    double *memory;             /* [ranks] memory of a rank, weights included; NULL: no limit */
     int *first;                 /* [stages + 1] the present cut: stage s holds first[s] .. first[s+1] - 1 */
 } sl_layers;
 
@@ -19,6 +19,6 @@ sl_status sl_layers_copy(const sl_layers *layers, int ranks, int stages, sl_laye
 void sl_layers_free(sl_layers *layers);
 
 /** Cuts: first[0] = 0, ascending, every stage at least one layer, first[stages] = count. Fills times, deltas
- * and limits of `problem` (its layers' `memory` less the weights that the rank holds; 0 where nothing is
- * left). Bidirectional: the stages of the second pipeline are cut like those of the first. */
+ * and limits of `problem` (the layers' `memory` minus the weights of the rank; 0 if nothing is left).
+ * Bidirectional: the stages of the second pipeline are cut like those of the first. */
 void sl_problem_cut(sl_problem *problem, const int *first);

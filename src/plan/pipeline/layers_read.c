@@ -44,7 +44,7 @@ static sl_status read_costs(const sl_yaml_node *map, sl_layers *l, int ranks) {
     return SL_OK;
 }
 
-/* A stage's times must keep inside SL_MAX_OP_MS however the layers are cut. */
+/* A stage's times must not exceed SL_MAX_OP_MS for any cut of the layers. */
 static sl_status check_sums(const sl_yaml_node *map, const sl_layers *l, int ranks) {
     double slowest = 1;
     for (int rank = 0; rank < ranks; rank++)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define MAX_WIRES 4096 /* each name is compared with all before it */
+#define MAX_WIRES 4096 /* each name is compared with all earlier ones */
 
 typedef struct link_item {
     double latency_ms, jitter_ms, transfer_ms, bandwidth_gbps, message_mb;
@@ -68,7 +68,7 @@ static sl_status read_link(const sl_yaml_node *map, double percentile, link_item
         by_size ? item->message_mb * 8 / item->bandwidth_gbps : item->transfer_ms; /* 1e6*8/1e9 s = ms */
     if (transfer > SL_MAX_OP_MS)
         return sl_node_error(map, "gives a transfer of %g ms; at most %g", transfer, SL_MAX_OP_MS);
-    sl_time jitter = sl_from_ms(item->jitter_ms); /* as it is kept and written: to the ns */
+    sl_time jitter = sl_from_ms(item->jitter_ms); /* rounded to the ns, as stored and written */
     double latency = item->latency_ms + sl_jitter_share(sl_to_ms(jitter), percentile);
     if (latency > SL_MAX_OP_MS)
         return sl_node_error(map, "gives a latency of %g ms; at most %g", latency, SL_MAX_OP_MS);
@@ -79,7 +79,7 @@ static sl_status read_link(const sl_yaml_node *map, double percentile, link_item
     return SL_OK;
 }
 
-/* `where` has the key that is named in complaints. */
+/* `where` has the key that errors name. */
 static sl_status read_pair(const sl_yaml_node *where, const sl_yaml_node *node, int ranks, int *pair) {
     if (node->kind != SL_NODE_LIST || node->children != 2)
         return sl_node_error(where, "must be two ranks%s", where == node ? "" : " for every link");
@@ -94,7 +94,7 @@ static sl_status read_pair(const sl_yaml_node *where, const sl_yaml_node *node, 
     return SL_OK;
 }
 
-/* A wire that a link is given twice would be two wires. */
+/* A link cannot be on two wires. */
 static sl_status share(const sl_yaml_node *links, int ranks, int *wires, int from, int to, int wire) {
     int *mine = &wires[from * ranks + to];
     if (*mine >= ranks * ranks)

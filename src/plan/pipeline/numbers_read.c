@@ -9,7 +9,7 @@
 static sl_status one_number(const sl_yaml_node *list, const sl_yaml_node *node, const sl_number_range *range,
                             double *value) {
     sl_status status = sl_node_real(node, range->least, range->most, value);
-    if (status != SL_OK && list != node) { /* items of a list have no key of their own */
+    if (status != SL_OK && list != node) { /* items of a list have no key */
         char text[1024];
         snprintf(text, sizeof text, "%s", sl_error_text());
         const char *what = strstr(text, "must be");

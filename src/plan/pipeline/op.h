@@ -9,10 +9,10 @@ typedef enum sl_op_kind {
     SL_W,
     SL_B,
     SL_OP_KINDS,
-    /* what a timeline shows besides ops: collectives of a stage over its replicas */
+    /* also shown in timelines: collectives of a stage over its replicas */
     SL_GATHER = SL_OP_KINDS,
     SL_REDUCE,
-    /* and moves of what F keeps of a microbatch: to host memory and back (plan/lower/offload.h) */
+    /* and moves of a microbatch's activations: to host memory and back (plan/lower/offload.h) */
     SL_OFFLOAD,
     SL_FETCH,
     SL_SPAN_KINDS

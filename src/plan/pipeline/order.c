@@ -47,7 +47,7 @@ static const char *check_pair(const sl_problem *p, const sl_order *order, int ra
     return NULL;
 }
 
-/* What has been seen of each (stage, microbatch): the parts of each kind that are done, in 8 bits each. */
+/* The parts done so far of each (stage, microbatch): 8 bits for each kind. */
 static unsigned seen_parts(uint32_t cell, int kind) {
     return cell >> 8 * kind & 255;
 }
@@ -163,7 +163,7 @@ sl_status sl_order_check_ascending(const sl_order *order) {
     return SL_OK;
 }
 
-/* Every op as all its parts, one behind the other. */
+/* Every op as all its parts, one after the other. */
 sl_status sl_order_split(const sl_problem *p, sl_order *order) {
     if (p->parts == 1)
         return SL_OK;

@@ -21,12 +21,12 @@ void sl_order_free(sl_order *order);
  * Deadlock, links: see lower. */
 sl_status sl_order_check(const sl_problem *problem, const sl_order *order);
 
-/** The same; *rank and *position are those of the op at fault, for readers that know where it came from.
- * Position -1: an op is missing on that rank; rank -1: something else, or no fault. */
+/** The same; *rank and *position are those of the wrong op, for readers that know its origin. Position -1: an
+ * op is missing on that rank; rank -1: something else, or no fault. */
 sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, int *rank, int *position);
 
-/** Whether W (or B) of every stage comes in ascending microbatches, each part for itself: what bit-identical
- * sums need (design.md, rule 3). */
+/** Whether W (or B) of every stage comes in ascending microbatches, each part separately, as bit-identical
+ * sums require (design.md, rule 3). */
 sl_status sl_order_check_ascending(const sl_order *order);
 
 /** Replaces every whole op by its parts, one after the other; pairs are split. For families without parts.

@@ -11,12 +11,12 @@ int sl_placement_find(const char *name) {
     return -1;
 }
 
-/* How often a microbatch comes through one of the stages that a rank holds. */
+/* How often a microbatch runs through a stage of a rank. */
 static int visits(const sl_problem *p) {
     return p->placement == SL_BIDIRECTIONAL ? 1 : p->stages / p->ranks;
 }
 
-/* What a rank spends on a microbatch; of the two copies of bidirectional the mean. */
+/* A rank's time for a microbatch; for bidirectional, the mean of the two copies. */
 static sl_time rank_time(const sl_problem *p, const sl_time *of_stage, int rank) {
     sl_time sum = 0;
     for (int stage = 0; stage < p->stages; stage++)
@@ -40,7 +40,7 @@ static int rank_recomputes(const sl_problem *p, int rank) {
     return any;
 }
 
-/* The new stages of a rank, in ascending order, each get their share of what it had. */
+/* The new stages of a rank, in ascending order, each get a share of its time. */
 static void divide_times(const sl_problem *p, const sl_time *from, const sl_problem *placed, sl_time *to) {
     int shares = visits(placed);
     for (int stage = 0; stage < placed->stages; stage++) {
@@ -95,7 +95,7 @@ static sl_status copy_ranks(const sl_problem *p, sl_problem *placed) {
         SL_TRY(sl_alloc(&placed->fixed, ranks, sizeof *placed->fixed));
         memcpy(placed->fixed, p->fixed, ranks * sizeof *p->fixed);
     }
-    if (p->host_limit) { /* as much memory as before, in activations of another size */
+    if (p->host_limit) { /* the same memory, in activations of another size */
         SL_TRY(sl_alloc(&placed->host_limit, ranks, sizeof *placed->host_limit));
         for (size_t rank = 0; rank < ranks; rank++) {
             int64_t held = (int64_t)p->host_limit[rank] * visits(placed) / visits(p);

@@ -1,4 +1,4 @@
-/* Placement: which rank holds which stage, and the way of a microbatch through the stages. */
+/* Placement: the rank of each stage, and the path of a microbatch through the stages. */
 #include "plan/pipeline/problem.h"
 
 const char *sl_placement_name(sl_placement placement) {

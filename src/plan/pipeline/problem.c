@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Every per-stage array, so that making, copying and freeing name each once. */
+/* All per-stage arrays, listed once for making, copying and freeing. */
 static sl_time **times_of(sl_problem *p, int i) {
     sl_time **const all[] = {&p->time[SL_F], &p->time[SL_I], &p->time[SL_W],
                              &p->time[SL_B], &p->saved,      &p->gather,

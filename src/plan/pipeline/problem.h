@@ -31,15 +31,14 @@ typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED } sl_regime;
 typedef struct sl_link {
     sl_time latency;  /* assumed by plans: with jitter, the percentile of the delays */
     sl_time transfer; /* occupies the link for this long */
-    int lanes;        /* measured: messages seen on it at once, when more than one (sl_profile) */
+    int lanes;        /* measured: messages seen on it at once, if more than one (sl_profile) */
     double bytes;     /* of a message that takes `transfer`; 0: unknown */
     sl_time jitter;   /* mean of the exponential delay in addition to the minimum latency */
 } sl_link;
 
-/** What an exponential delay of this mean stays below in `percentile` of 100 cases. */
+/** The value that an exponential delay of this mean does not exceed in `percentile` of 100 cases. */
 double sl_jitter_share(double mean, double percentile);
-/** The latency of a link when nothing comes on top: what is left below the percentile of its jitter, to the
- * ns. */
+/** The minimum latency of a link: `latency` minus the percentile of its jitter, to the ns. */
 sl_time sl_link_least_latency(const sl_link *link, double percentile);
 
 struct sl_layers;
@@ -49,15 +48,15 @@ typedef struct sl_problem {
     sl_placement placement;
     sl_regime communication;
     int queue;                  /* inorder: slots per rank and peer */
-    int parts;                  /* sub-blocks of every op; an order holds them all, cut apart or not */
-    double percentile;          /* of jitter that `latency` stands for, 0 to 100 */
+    int parts;                  /* sub-blocks of every op; an order holds them all, adjacent or apart */
+    double percentile;          /* of jitter included in `latency`, 0 to 100 */
     sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
-    sl_time *saved;             /* [stage] F + B less the two overlapped (times_ms.FB); default 0 */
+    sl_time *saved;             /* [stage] F + B minus the two overlapped (times_ms.FB); default 0 */
     sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */
-    sl_time *offload;           /* [stage] to move what F keeps of a microbatch to host memory, or back */
+    sl_time *offload;           /* [stage] to move a microbatch's activations to host memory, or back */
     double *delta[SL_OP_KINDS]; /* memory change: F's at its start, the others' at their end */
-    double *start;              /* [stage] what I or B takes at its start by the file: delta.I_start */
-    double *early;              /* [stage] all that I or B takes then: `start` and recomputed activations */
+    double *start;              /* [stage] memory that I or B takes at its start: the file's delta.I_start */
+    double *early;              /* [stage] total that I or B takes then: `start` and recomputed activations */
     unsigned char *recompute;   /* [stage] */
     double *limit;              /* per rank, without `fixed`; NULL: no limit */
     double *fixed;              /* per rank: permanent use; NULL: none */
@@ -93,7 +92,7 @@ int sl_problem_next(const sl_problem *problem, int stage);
 int sl_problem_previous(const sl_problem *problem, int stage);
 /** The microbatches that run through a stage. */
 int sl_problem_microbatches(const sl_problem *problem, int stage);
-/** Ops of a rank when every microbatch has `kinds` of them (3: F, I, W; 2: F, B), in parts. */
+/** Ops of a rank if every microbatch has `kinds` of them (3: F, I, W; 2: F, B), in parts. */
 int sl_problem_rank_ops(const sl_problem *problem, int rank, int kinds);
 
 /* ---- one op ---- */
@@ -108,7 +107,7 @@ static inline sl_time sl_problem_op_time(const sl_problem *problem, const sl_op 
     return sl_part_time(problem->time[op->kind][op->stage], problem->parts, op->part);
 }
 
-/** Time of F of one stage and B of another, overlapped: both less half of what either stage saves. */
+/** Time of F of one stage and B of another, overlapped: both times minus half of each stage's saving. */
 static inline sl_time sl_pair_time(sl_time forward, sl_time backward, sl_time saved_forward,
                                    sl_time saved_backward) {
     sl_time whole = forward + backward - (saved_forward + saved_backward) / 2;
@@ -116,8 +115,8 @@ static inline sl_time sl_pair_time(sl_time forward, sl_time backward, sl_time sa
 }
 sl_time sl_problem_pair_time(const sl_problem *problem, int forward_stage, int backward_stage);
 
-/** Memory that an op takes when it starts, and what changes when it ends. An op in parts takes at the start
- * of the first and changes at the end of the last. */
+/** Memory that an op takes at its start, and the change at its end. An op in parts takes it at the start of
+ * the first and changes it at the end of the last. */
 static inline double sl_problem_start_memory(const sl_problem *problem, const sl_op *op) {
     if (op->part != 0 || op->kind == SL_W)
         return 0;

@@ -1,4 +1,4 @@
-/* The problem file (docs/formats.md) through config tables: `pipeline:` and what stands in it. */
+/* The problem file (docs/formats.md) through config tables: `pipeline:` and its content. */
 #include "plan/pipeline/problem_read.h"
 #include "base/memory.h"
 #include "plan/pipeline/kind.h"
@@ -60,7 +60,7 @@ static sl_status read_stage_times(const sl_yaml_node *map, sl_problem *p) {
     return SL_OK;
 }
 
-/* Whole numbers; all of them 0 is as if the key were not there. */
+/* Whole numbers; all 0 is the same as an absent key. */
 static sl_status read_host_limit(const sl_yaml_node *node, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_HOST};
     double *held;
@@ -88,7 +88,7 @@ static sl_status read_offload(const sl_yaml_node *memory, sl_problem *p) {
     return move ? sl_read_times(move, p->stages, "stage", &ms, p->offload) : SL_OK;
 }
 
-/* What lies there all the time comes off the limit: everything that plans looks at what ops change. */
+/* Permanent use is subtracted from the limit: the planner considers only the changes by ops. */
 static sl_status read_fixed(const sl_yaml_node *memory, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
     const sl_yaml_node *fixed = sl_node_find(memory, "fixed");
@@ -141,7 +141,7 @@ static sl_status read_memory(const sl_yaml_node *memory, sl_problem *p) {
     return SL_OK;
 }
 
-/* I and B run F again and take at their start what F did not keep. */
+/* I and B rerun F and take at their start the memory that F did not keep. */
 static void recompute_stage(sl_problem *p, int stage, double input) {
     p->recompute[stage] = 1;
     p->time[SL_I][stage] += p->time[SL_F][stage];

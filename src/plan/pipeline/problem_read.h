@@ -1,4 +1,4 @@
-/* What the readers of a problem file's parts share. */
+/* Shared by the readers of a problem file's parts. */
 #pragma once
 
 #include "base/config.h"
@@ -37,8 +37,8 @@ sl_status sl_read_op_times(const sl_yaml_node *map, int count, const char *each,
 sl_status sl_read_deltas(const sl_yaml_node *map, int count, const char *each, double *const *delta);
 extern const sl_key sl_time_keys[], sl_delta_keys[];
 
-/** SL_EINVAL when everything in a row takes longer than SL_MAX_TOTAL_MS: nothing that is planned later can
- * leave int64. `pipeline` is the node to complain about. */
+/** SL_EINVAL if everything in a row takes longer than SL_MAX_TOTAL_MS, so that no later plan can leave int64.
+ * `pipeline` is the node that the error names. */
 sl_status sl_check_total(const sl_yaml_node *pipeline, const sl_problem *problem);
 
 /** `data_parallel:` into gather and reduce. */

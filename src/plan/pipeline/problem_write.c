@@ -26,7 +26,7 @@ static void write_reals(FILE *out, const char *indent, const char *name, const d
     fprintf(out, "]\n");
 }
 
-/* What the file said before recomputation was added. */
+/* The file's time, before recomputation was added. */
 static sl_time given_time(const sl_problem *p, int kind, int stage) {
     sl_time again = p->recompute[stage] && (kind == SL_I || kind == SL_B) ? p->time[SL_F][stage] : 0;
     return p->time[kind][stage] > again ? p->time[kind][stage] - again : 0;
@@ -51,7 +51,7 @@ static void write_stages(const sl_problem *p, FILE *out) {
     fprintf(out, "]\n");
 }
 
-/* The number that leaves `rest` when `fixed` comes off it, as near to their sum as that may be. */
+/* The number that gives `rest` after `fixed` is subtracted, as near to their sum as possible. */
 static double sum_back(double rest, double fixed) {
     double sum = rest + fixed, low = sum, high = sum;
     for (int step = 0; step < 4; step++) {
@@ -65,7 +65,7 @@ static double sum_back(double rest, double fixed) {
     return sum;
 }
 
-/* As the file says it: with what lies there all the time. */
+/* As in the file: including permanent use. */
 static void write_limit(const sl_problem *p, FILE *out) {
     fprintf(out, "    limit: [");
     for (int rank = 0; rank < p->ranks; rank++)
@@ -117,8 +117,8 @@ static void write_layers(const sl_problem *p, FILE *out) {
     write_reals(out, "    ", "speed", l->speed, p->ranks);
 }
 
-/* `latency` holds the percentile of the jitter, the file what lies below it; where a measurement put less in
- * its place, nothing is left to jitter. */
+/* `latency` includes the percentile of the jitter, the file's latency does not; if a measurement has set a
+ * smaller one, no jitter is left. */
 static void write_link(const sl_problem *p, int from, int to, FILE *out) {
     const sl_link *link = &p->link[from * p->ranks + to];
     int jitters = link->latency >= sl_from_ms(sl_jitter_share(sl_to_ms(link->jitter), p->percentile));

@@ -1,4 +1,4 @@
-/* How long an iteration may take at most, whatever its order: everything one after the other. */
+/* The maximum time of an iteration in any order: everything one after the other. */
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem_read.h"
 
@@ -16,14 +16,14 @@ static double message_ms(const sl_problem *p, int from_stage, int to_stage) {
                : sl_to_ms(link->latency) + sl_to_ms(link->transfer) + LONGEST_DRAW * sl_to_ms(link->jitter);
 }
 
-/* Ops of one microbatch on a stage. A pair may be slower than its ops: where `saved` is below 0. */
+/* Ops of one microbatch on a stage. A pair may be slower than its ops, if `saved` is below 0. */
 static double ops_ms(const sl_problem *p, int stage) {
     double f = sl_to_ms(p->time[SL_F][stage]), b = sl_to_ms(p->time[SL_B][stage]),
            split = sl_to_ms(p->time[SL_I][stage]) + sl_to_ms(p->time[SL_W][stage]);
     return f + fmax(b, split) + fmax(-sl_to_ms(p->saved[stage]), 0);
 }
 
-/* All layers for one microbatch, however they are cut: on the slowest rank. */
+/* All layers for one microbatch, for any cut: on the slowest rank. */
 static double layers_ms(const sl_problem *p) {
     const sl_layers *l = p->layers;
     double sum = 0, slowest = 0;

@@ -43,12 +43,12 @@ static sl_status measure_parts(const sl_plan *plan, sl_problem *free, sl_attribu
 /* ---- costs ---- */
 
 typedef struct trial {
-    sl_problem *problem; /* a copy that is changed and changed back */
+    sl_problem *problem; /* a copy, changed temporarily */
     sl_replayer *replayer;
     sl_time makespan;
 } trial;
 
-/* How many ms longer the iteration takes with `*changed` 1 ms longer. */
+/* The additional ms of the iteration if `*changed` is 1 ms longer. */
 static double cost_of(const trial *t, sl_time *changed) {
     *changed += SL_MS;
     sl_time longer = sl_replayer_run(t->replayer, NULL);

@@ -9,7 +9,7 @@ static const sl_order *begin_of(const sl_chains *c, int chain) {
     return c->improved ? &c->best : &c->starts->start[0].order;
 }
 
-/* Takes over `order`. */
+/* Takes ownership of `order`. */
 static void keep_shorter(sl_chains *c, sl_order *order, sl_time makespan) {
     if (makespan < c->makespan) {
         sl_order longer = c->best;

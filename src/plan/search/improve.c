@@ -14,11 +14,11 @@ typedef struct annealer {
     sl_order *best;
     double *room;    /* [ranks] limit, host memory included; NULL: no limit */
     double **memory; /* [ranks][steps + 1] in use before each step, all earlier ones ended */
-    int32_t *pairs;  /* candidates: rank and position of critical neighbours */
+    int32_t *pairs;  /* candidates: rank and position of critical neighbors */
     int pair_count;
     int32_t *blocks; /* rank, first and last step of every run of critical ops without a gap */
     int block_count;
-    int32_t *done; /* what a move carried: rank, from, to */
+    int32_t *done; /* shifts made by a move: rank, from, to */
     int done_count;
     int64_t ops; /* of the program */
     sl_time current, found;
@@ -34,7 +34,7 @@ static int draw_below(annealer *a, int limit) {
     return (int)(draw(a) % (uint64_t)limit);
 }
 
-/* ---- swapping two neighbours ---- */
+/* ---- swapping two neighbors ---- */
 
 static int feeds(const sl_problem *p, const sl_op *a, const sl_op *b) {
     if (a->microbatch != b->microbatch)
@@ -57,13 +57,13 @@ static int within_limit(const annealer *a, int rank, double before, const sl_op 
     return (peak > after ? peak : after) <= limit + 1e-9 * limit;
 }
 
-/* Both add to the weight gradients of one stage, which must go in ascending microbatches. */
+/* Whether both add to the weight gradients of one stage, which requires ascending microbatches. */
 static int accumulate(const sl_op *a, const sl_op *b) {
     return (a->kind == SL_W || a->kind == SL_B) && (b->kind == SL_W || b->kind == SL_B);
 }
 
 /* Whether steps i and i + 1 of the rank may change places. Ops of one kind and stage stay in ascending
- * microbatches: others are no better (plan/bound/relaxation.h). */
+ * microbatches: other orders are not better (plan/bound/relaxation.h). */
 static int may_swap(const annealer *a, int rank, int i) {
     const sl_step *step = a->program.rank[rank].step;
     const sl_op *first = &step[i].op, *second = &step[i + 1].op;
@@ -98,7 +98,7 @@ static void swap(annealer *a, int rank, int i) {
         a->memory[rank][i + 1] = a->memory[rank][i] + steps_memory(a->problem, &step[i].op);
 }
 
-/* Carries step i of the rank to place j by swaps, as far as it may go; returns where it came to. */
+/* Moves step i of the rank to position j by swaps, as far as allowed; returns its new position. */
 static int carry(annealer *a, int rank, int i, int j) {
     while (i < j && may_swap(a, rank, i))
         swap(a, rank, i++);
@@ -122,7 +122,7 @@ static void add_pair(annealer *a, int rank, int i) {
     a->pair_count++;
 }
 
-/* The block grows to the front. */
+/* Extends the block at its front. */
 static void add_to_block(annealer *a, int rank, int i, int begins) {
     int32_t *block = &a->blocks[3 * a->block_count];
     if (begins) {
@@ -141,7 +141,7 @@ static int last_span(const sl_timeline *t) {
     return last;
 }
 
-/* Walks back from the op that ends last: an op begins when the one before it on the rank has ended (then the
+/* Walks back from the op that ends last: an op begins when the previous one on the rank has ended (then the
  * two are a candidate) or when its message has arrived. */
 static void collect_pairs(annealer *a, const sl_timeline *t, const int32_t *first_span) {
     int at = last_span(t), rank = t->span[at].rank, i = at - first_span[rank];
@@ -190,7 +190,7 @@ static void remember(annealer *a, int rank, int from, int to) {
     a->done_count += from != to;
 }
 
-/* Swaps two critical neighbours, or carries one of them over the other and further on. */
+/* Swaps two critical neighbors, or moves one of them past the other and further. */
 static void move_critical(annealer *a) {
     int choice = draw_below(a, a->pair_count);
     int rank = a->pairs[2 * choice], i = a->pairs[2 * choice + 1], from = i, to = i + 1;
@@ -208,8 +208,8 @@ static void take_back(annealer *a) {
         carry_back(a, a->done[3 * i], a->done[3 * i + 2], a->done[3 * i + 1]);
 }
 
-/* What can shorten the path: another op at the front or at the rear of a block. (Blocks lie latest first; the
- * front of the path's first and the rear of its last decide nothing.) */
+/* The moves that can shorten the path: another op at the front or rear of a block. (Blocks are listed latest
+ * first; the front of the path's first and the rear of its last have no effect.) */
 static void move_block(annealer *a) {
     int choice = draw_below(a, a->block_count), rear = draw_below(a, 2);
     const int32_t *block = &a->blocks[3 * choice];
@@ -222,10 +222,10 @@ static void move_block(annealer *a) {
         return;
     far = draw_below(a, 3) == 0 ? 1 + draw_below(a, far < 12 ? far : 12) : 1;
     int from, to, border = rear ? last : first;
-    if (draw_below(a, 2)) { /* another op comes to the border */
+    if (draw_below(a, 2)) { /* another op moves to the border */
         from = rear ? last - far : first + far;
         to = border;
-    } else { /* the border's goes inside */
+    } else { /* the op at the border moves inside */
         from = border;
         to = rear ? last - far : first + far;
     }
@@ -237,7 +237,7 @@ static void move_block(annealer *a) {
     }
 }
 
-/* One forward more, or fewer, before the first backward: of one rank, or of it and all ranks before it, which
+/* One forward more, or fewer, before the first backward: on one rank, or also on all ranks before it, which
  * keeps the slack of the links between them. */
 static void move_warmup(annealer *a) {
     int last = draw_below(a, a->program.ranks), more = draw_below(a, 2);
@@ -255,7 +255,7 @@ static void move_warmup(annealer *a) {
     }
 }
 
-/* The moves to host memory of the ranks whose order has changed; 0 where one passes its limit. */
+/* Recomputes the moves to host memory of ranks whose order has changed; 0 if one exceeds its limit. */
 static int derive_moves(annealer *a) {
     int fits = 1;
     for (int i = 0; i < a->done_count && sl_problem_offloads(a->problem); i++)
@@ -263,10 +263,10 @@ static int derive_moves(annealer *a) {
     return fits;
 }
 
-/* In ops replayed: what a try costs, and what lies between two looks at temperature and limit. */
+/* In replayed ops: the cost of a try, and the interval between checks of temperature and limit. */
 enum { TRY = 4, TRIES = 40, LOOK = 5000 };
 
-/* Draws until a move comes to something, or for long. Returns what it cost. */
+/* Draws until a move has an effect, with a limit of tries. Returns the cost. */
 static int64_t draw_move(annealer *a) {
     int tries = 0;
     for (a->done_count = 0; a->done_count == 0 && tries < TRIES; tries++)
@@ -279,7 +279,7 @@ static int64_t draw_move(annealer *a) {
     return tries * TRY;
 }
 
-/* Returns what it cost. */
+/* Returns the cost. */
 static int64_t move(annealer *a, const int32_t *first_span) {
     const sl_timeline *timeline;
     int64_t cost = draw_move(a);
@@ -300,7 +300,7 @@ static int64_t move(annealer *a, const int32_t *first_span) {
 
 static void anneal(annealer *a, const sl_improve_options *options, const int32_t *first_span, double hottest,
                    double coldest, int64_t *work) {
-    int64_t look = 0; /* at the limit */
+    int64_t look = 0; /* next check of the limit */
     for (*work = 0; *work < options->work && a->found > options->target && a->pair_count > 0;) {
         if (*work >= look) {
             double share = (double)*work / (double)options->work;

@@ -10,7 +10,7 @@
 
 #define FEW_CUTS 2000
 
-/* Stages that are cut; the second pipeline of bidirectional follows the first. */
+/* Number of stages that are cut; the second pipeline of bidirectional follows the first. */
 static int cut_stages(const sl_problem *p) {
     return p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
 }
@@ -24,7 +24,7 @@ static sl_status shorter(const sl_problem *p, const sl_order *order, sl_time *be
     return SL_OK;
 }
 
-/* The shortest of a few quick schedules; SL_TIME_NEVER where none fits. */
+/* The shortest of a few quick schedules; SL_TIME_NEVER if none fits. */
 static sl_status value_of(sl_problem *p, const int *first, sl_time *best) {
     static const int rules[] = {0, 6, 10};
     sl_relaxation r;
@@ -58,7 +58,7 @@ static sl_status value_of(sl_problem *p, const int *first, sl_time *best) {
 
 /* ---- the most balanced cut ---- */
 
-/* Work of layers begin .. end - 1 for one microbatch on a rank: the least, with B where it is shorter. */
+/* Minimum work of layers begin .. end - 1 for one microbatch on a rank, with B if it is shorter. */
 static double work_of(const sl_layers *l, int begin, int end, double speed) {
     double work = 0;
     for (int i = begin; i < end; i++) {
@@ -76,8 +76,8 @@ static int fits(const sl_problem *p, int stage, int begin, int end) {
     return !l->memory || needed <= l->memory[sl_problem_rank(p, stage)] * (1 + 1e-9);
 }
 
-/* least[s * (count + 1) + e]: the least largest work of stages 0 .. s that hold layers 0 .. e - 1. O(stages *
- * layers^2), by sums of prefixes. */
+/* least[s * (count + 1) + e]: the minimum over cuts of the largest work of stages 0 .. s that hold layers 0
+ * .. e - 1. O(stages * layers^2), with prefix sums. */
 static void balance(const sl_problem *p, int with_memory, const double *sum, double *least, int *from) {
     const sl_layers *l = p->layers;
     int n = l->count, stages = cut_stages(p);
@@ -98,8 +98,8 @@ static void balance(const sl_problem *p, int with_memory, const double *sum, dou
     }
 }
 
-/* The balanced cut into `first` (NULL: its value only); *work is what its slowest stage does a microbatch,
- * 1e300 where memory leaves none. */
+/* The balanced cut into `first` (NULL: its value only); *work is the work of its slowest stage per
+ * microbatch, 1e300 if no cut fits into memory. */
 static sl_status balanced(const sl_problem *p, int with_memory, int *first, double *work) {
     const sl_layers *l = p->layers;
     size_t n = (size_t)l->count, stages = (size_t)cut_stages(p);
@@ -126,7 +126,7 @@ static sl_status balanced(const sl_problem *p, int with_memory, int *first, doub
 
 /* ---- choosing ---- */
 
-/* Moves each boundary by up to two layers while that pays. */
+/* Moves each boundary by up to two layers while this helps. */
 static sl_status climb(sl_problem *p, sl_limit until, int *first, sl_time *best) {
     static const int steps[] = {-1, 1, -2, 2};
     int stages = cut_stages(p);

@@ -3,7 +3,7 @@
 #include "plan/lower/program.h"
 #include "plan/timing/replay.h"
 
-/* The most of the ranks; whether all keep their limits. */
+/* The maximum over ranks; returns whether all keep their limits. */
 static int look_at_memory(const sl_problem *p, const double *peak, double *memory) {
     int fits = 1;
     for (int rank = 0; rank < p->ranks; rank++) {

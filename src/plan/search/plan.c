@@ -25,7 +25,7 @@ static sl_time rank_work(const sl_problem *p, const sl_order *order, int rank) {
     return work;
 }
 
-/* The makespan of the same order elsewhere: with links as they are or free, in a regime. */
+/* The makespan of the same order with the real or free links, in a given regime. */
 static sl_status makespan_if(const sl_problem *p, const sl_program *program, int free_links, sl_regime regime,
                              sl_time *makespan) {
     sl_timeline timeline;
@@ -67,12 +67,12 @@ static sl_status measure_memory(const sl_problem *p, sl_plan *plan) {
     return SL_OK;
 }
 
-/* Where stages are cut from layers, another cut might be shorter: the bound holds for all. */
+/* If stages are cut from layers, another cut might be shorter, so the bound covers all cuts. */
 static sl_status bound_of(const sl_problem *p, int deep, sl_time *bound) {
     return p->layers ? sl_cut_bound(p, bound) : sl_lower_bound(p, deep, bound);
 }
 
-/* How a plan whose order is set runs. */
+/* Times a plan whose order is set. */
 static sl_status run_through(const sl_problem *p, sl_plan *plan) {
     SL_TRY(sl_lower(p, &plan->order, &plan->program));
     SL_TRY(sl_replay(p, &plan->program, p->communication, p->queue, &plan->timeline));
@@ -88,7 +88,7 @@ static sl_status run_through(const sl_problem *p, sl_plan *plan) {
     return SL_OK;
 }
 
-/* How good that is. */
+/* Evaluates the plan. */
 static sl_status judge(const sl_problem *p, sl_plan *plan) {
     SL_TRY(bound_of(p, 0, &plan->bound));
     return measure_losses(p, plan);
@@ -185,7 +185,7 @@ static int is_better(const sl_problem *p, const sl_plan *a, const sl_plan *b) {
     return most_memory(p, a) < most_memory(p, b);
 }
 
-/* No family need do much for what cannot be better. */
+/* Whether the plan is proven optimal, so that laborious families can be skipped. */
 static sl_status is_proven(const sl_problem *p, const sl_plan *plan, sl_time *bound, int *proven) {
     *proven = 0;
     if (!plan->schedule[0])
@@ -222,7 +222,7 @@ static sl_status make_best(const sl_problem *p, sl_plan *plan) {
         return SL_OK;
     if (!fits)
         return sl_error(SL_ENONE, "no family plans for placement %s", sl_placement_name(p->placement));
-    /* the last of the table gets along with the least */
+    /* the last family of the table needs the least memory */
     return sl_error(SL_ENONE, "no schedule fits into the memory limit: %s", sl_error_text());
 }
 

@@ -14,8 +14,8 @@ static json_t *ms(sl_time t) {
     return json_real(sl_to_ms(t));
 }
 
-/* Takes over `item`, which may be NULL when memory ran out. A list that lost an item becomes NULL as a whole,
- * and json_pack refuses that. */
+/* Takes ownership of `item`, NULL if memory ran out. A list that lost an item becomes NULL, which json_pack
+ * rejects. */
 static void append(json_t **list, json_t *item) {
     if (*list && json_array_append_new(*list, item) != 0) {
         json_decref(*list);
@@ -43,8 +43,8 @@ static int compare_starts(const void *a, const void *b) {
     return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-/* One item of a long list, on a line of its own: the whole would take gigabytes as a tree. Takes over `item`.
- */
+/* One item of a long list, on its own line: the whole list as a tree would take gigabytes. Takes ownership of
+ * `item`. */
 static int dump_item(json_t *item, int first, FILE *out) {
     fputs(first ? "\n  " : ",\n  ", out);
     int failed = !item || json_dumpf(item, out, JSON_REAL_PRECISION(15)) != 0;
@@ -92,7 +92,7 @@ static sl_status dump_transfers(const sl_plan *plan, FILE *out) {
     return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : SL_OK;
 }
 
-/* What a rank holds from each instant at which that changes. */
+/* A rank's memory use at each instant at which it changes. */
 static json_t *held_json(const sl_plan_memory *m, int rank) {
     json_t *steps = json_array();
     for (int i = m->first[rank]; i < m->first[rank + 1]; i++)
@@ -117,7 +117,7 @@ static sl_status dump_memory(const sl_problem *p, const sl_plan *plan, FILE *out
     return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : status;
 }
 
-/* Where stages are cut from layers: the first layer of each, and the number of layers at the end. */
+/* If stages are cut from layers: the first layer of each, then the number of layers. */
 static json_t *cut_json(const sl_problem *p) {
     json_t *values = json_array();
     for (int i = 0; i <= (p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages); i++)
@@ -182,7 +182,7 @@ static json_t *explain_json(const sl_attribution *a) {
                      "links", links, "ops", ops);
 }
 
-/* What only some plans have; 0 when memory ran out. */
+/* Adds the parts that only some plans have; 0 if memory ran out. */
 static int add_optional(const sl_problem *p, const sl_plan *plan, json_t *object) {
     if (p->layers && json_object_set_new(object, "cut", cut_json(p)) != 0)
         return 0;
@@ -209,7 +209,7 @@ sl_status sl_plan_write_json(const sl_problem *p, const sl_plan *plan, FILE *out
     char *text = head_text(p, plan);
     if (!text)
         return sl_error(SL_ENOMEM, "out of memory for the plan's JSON");
-    fwrite(text, 1, strlen(text) - 2, out); /* all but the end of the object */
+    fwrite(text, 1, strlen(text) - 2, out); /* without the end of the object */
     free(text);
     SL_TRY(dump_ops(p, plan, out));
     SL_TRY(dump_transfers(plan, out));

@@ -1,7 +1,7 @@
 #include "plan/search/plan_memory.h"
 #include "base/memory.h"
 
-/* Besides what ops change there is what lies there all the time; the limit counts both. */
+/* Permanent use is added to the changes by ops; the limit covers both. */
 sl_status sl_plan_memory_make(const sl_problem *p, const sl_timeline *t, sl_plan_memory *m) {
     *m = (sl_plan_memory){0};
     SL_TRY(sl_alloc(&m->first, (size_t)t->ranks + 1, sizeof *m->first));

@@ -130,7 +130,7 @@ static sl_status read_transfers(plan_reader *r, const json_t *transfers, sl_time
     return SL_OK;
 }
 
-/* ---- what ranks hold ---- */
+/* ---- memory of ranks ---- */
 
 static sl_status amount_of(const plan_reader *r, const json_t *item, const char *key, double *amount) {
     const json_t *value = json_object_get(item, key);
@@ -190,7 +190,7 @@ static sl_status read_memory(plan_reader *r, const json_t *memory, sl_plan_memor
     return SL_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the plan ---- */
 
 static sl_status read_plan(plan_reader *r, const json_t *plan, sl_timeline *t, sl_plan_memory *memory,
                            char *schedule) {

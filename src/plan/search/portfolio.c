@@ -3,19 +3,19 @@
 #include "plan/family/greedy_pass.h"
 #include "plan/family/list.h"
 
-/* Where the keys of a list schedule come from; PHASES: it is none, but CrossPipe's greedy with F and I in
+/* The source of a list schedule's keys; PHASES: not a list schedule, but CrossPipe's greedy with F and I in
  * turn (plan/family/greedy_pass.h), for linear placement. */
 typedef enum key_source { NO_KEYS, BY_TAIL, BY_HEAD, PHASES } key_source;
 
-/* How many forwards a rank runs before its first backward. */
+/* The number of forwards that a rank runs before its first backward. */
 typedef enum quota { NO_QUOTA, ONE_F_ONE_B, DEEP } quota;
 
 typedef struct rule {
-    key_source keys; /* PHASES: all else but `patience` is 0 */
+    key_source keys; /* PHASES: all other fields but `patience` are 0 */
     quota quota;
     sl_list_tie tie;
-    int patience; /* in quarters of the longest op; PHASES: how much a W may delay another op */
-    int flight; /* most microbatches between F and W of a stage, in halves of the ranks; -1: one, 0: no cap */
+    int patience; /* in quarters of the longest op; PHASES: the delay that a W may cause another op */
+    int flight; /* cap of microbatches between F and W of a stage, in halves of the ranks; -1: one, 0: none */
 } rule;
 
 /* clang-format off */
@@ -39,7 +39,7 @@ int sl_portfolio_suits(const sl_problem *p, int index) {
     const rule *r = &rules[index];
     if (r->keys == PHASES)
         return p->placement == SL_LINEAR;
-    return r->flight == 0 || p->stages > p->ranks; /* caps help where ranks hold several stages */
+    return r->flight == 0 || p->stages > p->ranks; /* caps help if ranks hold several stages */
 }
 
 static void append(const sl_problem *p, sl_order *order, int stage, int kind, int microbatch) {
@@ -93,7 +93,7 @@ static sl_time longest_op(const sl_problem *p) {
     return longest;
 }
 
-/* Least first: what leaves the longest way to go, or what could start first of all. */
+/* Smallest first: the op with the longest tail, or the one that could start earliest. */
 static sl_status make_keys(const sl_relaxation *r, key_source source, int64_t **keys) {
     const sl_problem *p = r->problem;
     SL_TRY(sl_alloc(keys, (size_t)p->stages * 3 * (size_t)p->microbatches, sizeof **keys));

@@ -8,7 +8,7 @@ static int joins(const sl_problem *p, const sl_op *op) {
            p->time[SL_B][op->stage] < p->time[SL_I][op->stage] + p->time[SL_W][op->stage];
 }
 
-/* Joins on a rank from position `from` on: the first only, or all; returns how many. */
+/* Joins on a rank, starting at position `from`: only the first, or all; returns the number. */
 static int join(const sl_problem *p, sl_order *order, int rank, int from, int all) {
     sl_op *ops = order->ops[rank];
     int kept = 0, joined = 0;

@@ -4,14 +4,14 @@
 
 #include <stdio.h>
 
-/* What trying one laborious family costs, in ops replayed for each of its order's: some 26 schedules. */
+/* Cost of trying one laborious family, in replayed ops per op of its order: some 26 schedules. */
 #define LABOR 600
 
 typedef struct replan {
     const sl_replan_options *options;
     sl_starts starts;
     int64_t ops;  /* of an order of F, I and W */
-    int64_t work; /* that is left */
+    int64_t work; /* remaining */
 } replan;
 
 static sl_status add_known(replan *r) {
@@ -30,7 +30,7 @@ static int is_worth_it(const replan *r, const sl_family *family) {
            4 * LABOR * r->ops <= r->options->work;
 }
 
-/* The preferred one first: it may be proven, and goes first among equals. */
+/* The preferred one first: it may be proven optimal, and wins among equals. */
 static sl_status add_families(replan *r) {
     const sl_family *first = r->starts.preferred ? sl_family_find(r->starts.preferred) : NULL;
     if (first && is_worth_it(r, first))
@@ -47,7 +47,7 @@ static sl_status search(replan *r) {
     const sl_limit until = {SL_TIME_NEVER, r->options->stop};
     if (sl_starts_proven(&r->starts) || (r->work <= 0 && r->starts.count > 0))
         return SL_OK;
-    int deep = r->ops * r->starts.problem->microbatches <= r->options->work / 4; /* what it costs */
+    int deep = r->ops * r->starts.problem->microbatches <= r->options->work / 4; /* its cost */
     SL_TRY(sl_starts_relax(&r->starts, deep));
     SL_TRY(sl_starts_add_portfolio(&r->starts, &until, &r->work));
     sl_chains chains = {.starts = &r->starts,

@@ -1,5 +1,5 @@
-/* The search behind `auto` and `optimal`: starting orders from families and portfolio, annealing on every
- * processor, the exact solver at the end; whatever proves the plan first ends it. */
+/* The search of `auto` and `optimal`: starting orders from families and portfolio, annealing on every
+ * processor, and finally the exact solver; it ends when the plan is proven optimal. */
 #include "base/clock.h"
 #include "plan/exact/exact.h"
 #include "plan/search/chains.h"
@@ -17,12 +17,12 @@ typedef struct order_search {
     const sl_problem *problem;
     const sl_plan_options *options;
     sl_time begin, deadline;
-    sl_time anneal_end; /* what is left until the deadline belongs to the exact solver */
+    sl_time anneal_end; /* the rest until the deadline is for the exact solver */
     sl_starts starts;
-    int put_off; /* laborious families that the time did not allow at the start */
+    int put_off; /* laborious families skipped at the start for lack of time */
 } order_search;
 
-/* Until `deadline`, unless whoever asked says stop. */
+/* Until `deadline`, or until the caller's stop flag. */
 static sl_limit until(const order_search *s, sl_time deadline) {
     return (sl_limit){deadline, s->options->stop};
 }
@@ -34,14 +34,13 @@ static int is_over(const order_search *s, sl_time deadline) {
 
 /* ---- starting orders ---- */
 
-/* What a laborious family takes: some 26 schedules of about 150 ns an op. */
+/* Time of a laborious family: some 26 schedules of about 150 ns per op. */
 static double labour(const order_search *s) {
     const sl_problem *p = s->problem;
     return 26 * 150.0 * 3 * p->stages * (double)p->microbatches * p->parts;
 }
 
-/* Families; the laborious ones only where nothing fits, or for a tenth of the time where nothing is proven.
- */
+/* Families; the laborious ones only if nothing fits, or for a tenth of the time if nothing is proven. */
 static sl_status add_families(order_search *s) {
     for (const sl_family *family = sl_families; family->name; family++) {
         int laborious = (family->placements & SL_LABORIOUS) != 0;
@@ -56,8 +55,8 @@ static sl_status add_families(order_search *s) {
     return SL_OK;
 }
 
-/* What was put off, when the search has not proven its plan: no plan is worse than a family's, if that costs
- * no more than 20 ms beyond the limit. */
+/* Tries the skipped families if the search has not proven its plan: no plan is worse than a family's, unless
+ * this takes more than 20 ms beyond the limit. */
 static sl_status add_rest(order_search *s) {
     for (const sl_family *family = sl_families; family->name && s->put_off; family++)
         if (family->placements & SL_LABORIOUS && sl_family_fits(family, s->problem) &&
@@ -87,7 +86,7 @@ static int thread_count(const sl_plan_options *options) {
     return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
 }
 
-/* Runs the workers; where a thread cannot be had, its work is done here. */
+/* Runs the workers; if a thread cannot be created, its work is done here. */
 static void run_workers(worker *workers, int count) {
     pthread_t thread[MAX_THREADS];
     int started[MAX_THREADS] = {0};
@@ -134,7 +133,8 @@ static sl_status anneal(order_search *s) {
 
 /* ---- the exact solver ---- */
 
-/* The solver gets the more of the time the smaller the problem is; beyond its reach nothing. */
+/* The smaller the problem, the larger the solver's share of the time; nothing for problems beyond its
+ * reach. */
 static sl_time share_of_annealing(const order_search *s) {
     int nodes = s->starts.relaxation.nodes;
     double share = nodes <= 600 ? 0.2 : nodes <= 2000 ? 0.4 : nodes <= 20000 ? 0.6 : 1;
@@ -144,8 +144,8 @@ static sl_time share_of_annealing(const order_search *s) {
     return s->begin + (sl_time)(share * (double)(s->deadline - s->begin));
 }
 
-/* Its failure is no failure of the search: the plan stands, and says nothing of a proof. But a solver of
- * another version is an error of the installation, which would stay unseen. */
+/* Its failure does not fail the search: the plan is kept without its proof. But a solver of another version
+ * is an error of the installation, which would otherwise stay unnoticed. */
 static sl_status solve_exactly(order_search *s) {
     sl_exact_result result;
     double seconds = sl_to_ms(s->deadline - sl_now()) / 1e3;
@@ -162,9 +162,9 @@ static sl_status solve_exactly(order_search *s) {
     return sl_starts_add(&s->starts, &result.order, NULL);
 }
 
-/* ---- the whole ---- */
+/* ---- the search ---- */
 
-/* The deep bound takes longer than the families, which often meet the other one. */
+/* The deep bound takes longer than the families, which often reach the shallow one. */
 static sl_status search_orders(order_search *s) {
     const sl_limit limit = until(s, s->deadline);
     int64_t work = INT64_MAX;
@@ -190,7 +190,7 @@ static sl_status finish(order_search *s, sl_plan *plan) {
              : s->problem->layers             ? "nothing is shorter with this cut"
                                               : "nothing can be shorter",
              s->starts.tried[0] ? "; tried " : "", s->starts.tried, s->starts.tried[0] ? " ms" : "");
-    if (!s->problem->layers) /* with layers it is the bound of this cut only */
+    if (!s->problem->layers) /* with layers, it would be the bound of this cut only */
         plan->bound = s->starts.bound > plan->bound ? s->starts.bound : plan->bound;
     plan->solve = sl_now() - s->begin;
     return SL_OK;

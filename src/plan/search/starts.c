@@ -30,7 +30,7 @@ static int goes_before(const sl_starts *s, const sl_start *a, const sl_start *b)
 
 static void insert(sl_starts *s, sl_start added) {
     int i = s->count;
-    if (i == SL_STARTS) /* the last makes room */
+    if (i == SL_STARTS) /* the last is dropped */
         sl_order_free(&s->start[i = --s->count].order);
     for (; i > 0 && goes_before(s, &added, &s->start[i - 1]); i--)
         s->start[i] = s->start[i - 1];
@@ -64,7 +64,7 @@ sl_status sl_starts_add_family(sl_starts *s, const sl_family *family) {
     return status == SL_ENOMEM ? status : SL_OK;
 }
 
-/* Activations in host memory: what fits into both is measured with the moves that it needs. */
+/* For activations in host memory: orders that fit into both memories are measured with their moves. */
 static sl_status widen(sl_starts *s) {
     SL_TRY(sl_problem_copy(s->problem, &s->wide));
     for (int rank = 0; rank < s->problem->ranks && sl_problem_offloads(s->problem); rank++)

@@ -1,7 +1,7 @@
 #include "plan/timing/critical.h"
 
-/* The walk goes backwards: from what ends last, to what made it begin when it did, until the first forward
- * began. Every step asks which of the replay's rules (replay.c) gave the present start. */
+/* The walk goes backwards: from the entry that ends last to the cause of its start, and so on to the first
+ * forward. Every step asks which of the replay's rules (replay.c) gave the present start. */
 typedef struct walk {
     const sl_problem *problem;
     const sl_program *program;
@@ -10,9 +10,9 @@ typedef struct walk {
 
 enum { NONE = SL_NO_CAUSE };
 
-/* ---- where things are: spans lie by rank, then in the program's order ---- */
+/* ---- positions: spans are by rank, then in the program's order ---- */
 
-/* First span of a rank (or of the ranks behind it). */
+/* First span of a rank (or of the ranks after it). */
 static int32_t first_span(const walk *w, int rank) {
     int32_t low = 0, high = w->t->spans;
     while (low < high) {
@@ -30,7 +30,7 @@ static const sl_step *step_of(const walk *w, int32_t span) {
     return &w->program->rank[rank].step[span - first_span(w, rank)];
 }
 
-/* The span of `rank` that ends at `end`: ends do not descend along a rank. Of several the last; NONE. */
+/* The span of `rank` that ends at `end`: ends do not descend along a rank. The last of several; NONE. */
 static int32_t span_ending(const walk *w, int rank, sl_time end) {
     int32_t low = first_span(w, rank), high = first_span(w, rank + 1), first = low;
     while (low < high) {
@@ -43,7 +43,7 @@ static int32_t span_ending(const walk *w, int rank, sl_time end) {
     return low > first && w->t->span[low - 1].end == end ? low - 1 : NONE;
 }
 
-/* The entry of a move of a rank: its moves lie together behind the collectives. */
+/* The entry of a move of a rank: its moves are contiguous after the collectives. */
 static int32_t move_entry(const walk *w, int rank, int32_t move) {
     int c = 0;
     while (c < w->t->collectives &&
@@ -86,7 +86,7 @@ static int32_t transfer_entry(int32_t message) {
     return message == NONE ? NONE : -1 - message;
 }
 
-/* The message whose arrival freed the place that `message` takes at `time` (inorder). */
+/* The message whose arrival freed the slot that `message` takes at `time` (inorder). */
 static int32_t place_freed(const walk *w, int32_t message, sl_time time) {
     if (w->problem->communication != SL_INORDER)
         return NONE;
@@ -94,8 +94,8 @@ static int32_t place_freed(const walk *w, int32_t message, sl_time time) {
     return earlier != NONE && w->t->transfer[earlier].arrive == time ? transfer_entry(earlier) : NONE;
 }
 
-/* The last message of a queue that left its wire at `time`, if it was on the wire for a while or, `instant`,
- * if it was made at that very time. */
+/* The last message of a queue that left its wire at `time`, if it spent time on the wire or, with `instant`,
+ * if it was produced at exactly that time. */
 static int32_t left_wire(const walk *w, int rank, int queue, sl_time time, int instant) {
     const int32_t *sent = w->program->rank[rank].queue[queue];
     int low = 0, high = w->program->rank[rank].queued[queue], most = high;
@@ -116,7 +116,7 @@ static int32_t left_wire(const walk *w, int rank, int queue, sl_time time, int i
     return NONE;
 }
 
-/* The message before on the same wire. Links of their own first, then all that share it, by rank. */
+/* The message before on the same wire. Its own link first, then all that share the wire, by rank. */
 static int32_t wire_before(const walk *w, int32_t message, sl_time time) {
     const sl_message *m = &w->program->message[message];
     int32_t earlier = sent_before(w, message, 1), ranks = w->program->ranks;
@@ -138,8 +138,7 @@ static int32_t wire_before(const walk *w, int32_t message, sl_time time) {
     return NONE;
 }
 
-/* The message of the other op of a pair, if there is one: both are issued together where ranks share wires.
- */
+/* The message of the other op of a pair, if any: both are issued together if ranks share wires. */
 static int32_t sent_with(const walk *w, int32_t message) {
     const sl_message *m = &w->program->message[message];
     const sl_step *step = &w->program->rank[m->from].step[m->producer];
@@ -173,7 +172,7 @@ static int32_t input_of(const walk *w, const sl_step *step, sl_time start) {
     return NONE;
 }
 
-/* The send of the block before that held the rank: for want of a place (inorder), until its arrival
+/* The send of the block before that held the rank: for lack of a slot (inorder), until its arrival
  * (batched). */
 static int32_t held_by(const walk *w, const sl_step *step, sl_time start) {
     if (step->send < 0)
@@ -183,7 +182,7 @@ static int32_t held_by(const walk *w, const sl_step *step, sl_time start) {
     return place_freed(w, step->send, start);
 }
 
-/* Of two transfers that of the lower rank, and any transfer before a collective. */
+/* Of two transfers, that of the lower rank; any transfer before a collective. */
 static int32_t preferred(const walk *w, int32_t a, int32_t b) {
     if (a == NONE || b == NONE)
         return a == NONE ? b : a;
@@ -245,7 +244,7 @@ static int32_t before_collective(const walk *w, int32_t index) {
     return NONE;
 }
 
-/* ---- the whole ---- */
+/* ---- the path ---- */
 
 static sl_time begin_of(const sl_timeline *t) {
     sl_time begin = SL_TIME_NEVER;

@@ -1,4 +1,4 @@
-/* The critical path: the chain of ops, transfers and collectives that decides a predicted makespan. Each
+/* The critical path: the chain of ops, transfers and collectives that determines a predicted makespan. Each
  * element of the chain ends when the next one can begin: the op before on the same rank, the message that an
  * op needs, the message before on the same wire, the send that held a rank, the latency of a link. */
 #pragma once

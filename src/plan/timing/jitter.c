@@ -15,13 +15,13 @@ typedef struct drawing {
     sl_time *makespan; /* [draws] */
 } drawing;
 
-/* Activations and gradients of a stage and microbatch, whichever op makes the gradient. */
+/* A number for the activation or gradient of a stage and microbatch, whichever op makes the gradient. */
 static uint64_t number_of(const sl_problem *p, const sl_op *op) {
     uint64_t place = (uint64_t)op->stage * (uint64_t)p->microbatches + (uint64_t)op->microbatch;
     return 2 * place + (op->kind == SL_F ? 0 : 1);
 }
 
-/* No delay leaves what a problem may hold, so sums stay inside int64. */
+/* No delay exceeds the limits of a problem, so sums stay inside int64. */
 static sl_time delayed(const sl_problem *p, const sl_message *message, uint64_t key) {
     const sl_link *link = &p->link[(size_t)message->from * (size_t)p->ranks + (size_t)message->to];
     double unit = sl_random_unit(sl_random_mix(key + number_of(p, &message->op) * SL_RANDOM_STEP));
@@ -51,7 +51,7 @@ static sl_time nearest_rank(const sl_time *sorted, int draws, int percent) {
 static void sum_up(sl_time *makespan, sl_jitter *jitter) {
     int draws = jitter->draws;
     qsort(makespan, (size_t)draws, sizeof *makespan, sl_ascending_times);
-    double beyond = 0; /* the least: the sum keeps its digits */
+    double beyond = 0; /* relative to the smallest, so that the sum keeps its digits */
     for (int i = 0; i < draws; i++)
         beyond += (double)(makespan[i] - makespan[0]);
     jitter->mean = (double)makespan[0] + beyond / draws;

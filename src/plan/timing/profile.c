@@ -31,14 +31,15 @@ static sl_status samples_make(int keys, int values, timed_samples *s) {
     return status;
 }
 
-/* start[key + 2] holds the count of key, then becomes the place of the next value of key + 1. */
+/* start[key + 2] holds the count of key, then becomes the position of the next value of key + 1. */
 static void samples_begin(timed_samples *s, int keys) {
     for (int key = 0; key < keys; key++)
         s->start[key + 2] += s->start[key + 1];
 }
 
-/* whole[i]: what the op took in all its parts, at the span of the last one; -1: at the others, and in pairs.
- * Spans of whole ops come from outside too (src/library), from several iterations and of any microbatch. */
+/* whole[i]: the op's time in all its parts, at the span of the last one; -1: at the others, and in pairs.
+ * Spans of whole ops can also come from outside (src/library), from several iterations and of any
+ * microbatch. */
 static sl_status whole_times(const sl_timeline *measured, const sl_problem *problem, sl_time *whole) {
     sl_time *sum; /* [kind][stage][microbatch] so far */
     size_t microbatches = (size_t)problem->microbatches, stages = (size_t)problem->stages;
@@ -88,7 +89,7 @@ static sl_status median_ops(const sl_timeline *measured, const sl_time *whole, s
     return SL_OK;
 }
 
-/* What a pair took less than its two ops is what both stages save, each as much as the other. */
+/* The time that a pair saves over its two ops, which is `saved` of both stages. */
 static sl_status median_saved(const sl_timeline *measured, sl_problem *problem) {
     timed_samples s;
     SL_TRY(samples_make(problem->stages, measured->spans, &s));
@@ -146,10 +147,10 @@ static sl_status median_collectives(const sl_timeline *measured, int first, int 
 enum { LANES_MAX = 16 };
 
 typedef struct lanes {
-    sl_time from[LANES_MAX], until[LANES_MAX]; /* of the latest messages of a link */
+    sl_time from[LANES_MAX], until[LANES_MAX]; /* of the most recent messages of a link */
 } lanes;
 
-/* Most messages that occupied each link at once. */
+/* Maximum number of messages that occupied each link at once. */
 static sl_status count_lanes(const sl_timeline *measured, sl_problem *problem) {
     lanes *links;
     int ranks = problem->ranks;
@@ -175,9 +176,9 @@ static sl_status count_lanes(const sl_timeline *measured, sl_problem *problem) {
     return SL_OK;
 }
 
-/* A link that carries n messages side by side, each for a time T, is told as one that carries them one after
- * the other, each for T / n, and adds what is missing to its latency: it takes as many in a row, and one of
- * them arrives when it did. */
+/* A link that carries n messages in parallel, each for a time T, is described as one that carries them one
+ * after the other, each for T / n, with the difference added to its latency: it has the same throughput, and
+ * a single message arrives at the same time. */
 static void fold_lanes(sl_link *link) {
     if (link->lanes < 2)
         return;
@@ -211,7 +212,7 @@ static sl_status profile_links(const sl_timeline *measured, sl_problem *problem)
     }
     for (int key = 0; key < keys; key++) {
         median_of(&latency, key, &problem->link[key].latency);
-        if (median_of(&transfer, key, &problem->link[key].transfer)) /* else the link keeps what it had */
+        if (median_of(&transfer, key, &problem->link[key].transfer)) /* else the link keeps its time */
             fold_lanes(&problem->link[key]);
     }
     samples_free(&latency);

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-/* What a rank sends to one of its two neighbours on the ring, in order. Placements connect no others. */
+/* The messages from a rank to one of its two neighbors on the ring, in order. Placements connect no
+ * others. */
 typedef struct lane {
     int32_t first; /* its messages' arrivals: arrival[first .. first + sent) */
     int32_t sent, most;
-    int32_t wire; /* whose occupancy it waits for */
+    int32_t wire; /* the wire whose occupancy it waits for */
 } lane;
 
 /* A block of one or two steps of a rank that has ended, or will. */
@@ -23,20 +24,20 @@ struct sl_replayer {
     int queue;
     const sl_time *latency; /* of each message; NULL: the links' */
     int32_t *next;          /* [ranks] step to run */
-    sl_time *free;          /* [ranks] when the rank is idle again */
+    sl_time *free;          /* [ranks] time at which the rank is idle again */
     int32_t *first_span;    /* [ranks + 1] */
     lane *lane;             /* [2 * ranks] */
-    sl_time *wire_free;     /* [2 * ranks] the last message has left it */
+    sl_time *wire_free;     /* [2 * ranks] time at which the last message has left it */
     sl_time *arrival;       /* [messages], by lane, in sending order */
     unsigned char *arrived; /* [messages] the arrival in the timeline is known */
-    sl_time *gathered;      /* [stages] its first F may start */
+    sl_time *gathered;      /* [stages] time at which its first F may start */
     int collective;         /* there are gathers or reductions */
-    int shared;             /* ranks share wires: blocks end in the order of time */
+    int shared;             /* ranks share wires: blocks end in order of time */
     int moving;             /* activations may go to host memory */
-    sl_time *move_end;      /* by rank, in order, from first_move on */
+    sl_time *move_end;      /* by rank, in order, starting at first_move */
     int32_t *first_move;    /* [ranks] */
     int32_t *moved;         /* [ranks] moves whose times are known */
-    int32_t *stack;         /* ranks that can go on */
+    int32_t *stack;         /* ranks that may be able to continue */
     unsigned char *on_stack;
     int depth;
     replay_moment *heap; /* [ranks], shared only: running blocks */
@@ -60,7 +61,7 @@ static void push(sl_replayer *r, int32_t rank) {
     }
 }
 
-/* When a message whose data exist at `end` finds a place (inorder). */
+/* The time at which a message whose data exist at `end` gets a slot (inorder). */
 static sl_time issue_time(const sl_replayer *r, int32_t index, sl_time end) {
     const lane *l = lane_of(r, &r->program->message[index]);
     if (r->regime != SL_INORDER || l->sent < r->queue)
@@ -92,7 +93,7 @@ static sl_time send(sl_replayer *r, int32_t index, sl_time issue) {
     return r->regime == SL_BATCHED ? t->arrive : issue;
 }
 
-/* Whether the step's input has been sent; *start is moved to its arrival. */
+/* Whether the step's input has been sent; *start becomes its arrival if that is later. */
 static int take_input(const sl_replayer *r, const sl_step *step, sl_time *start) {
     if (step->receive >= 0) {
         if (!r->arrived[step->receive])
@@ -110,8 +111,8 @@ static void record(sl_replayer *r, int rank, int32_t i, sl_time start, sl_time e
         (sl_span){.rank = rank, .op = r->program->rank[rank].step[i].op, .start = start, .end = end};
 }
 
-/* The end of a move of a rank, and with it of all before: a copy engine makes one at a time. What they follow
- * has ended, for no step waits for a move that follows a later one. */
+/* The end of a move of a rank, computed with all moves before it: a copy engine makes one at a time. The
+ * steps that they follow have ended, because no step waits for a move that follows a later step. */
 static sl_time move_until(sl_replayer *r, int rank, int32_t last) {
     const sl_rank_program *mine = &r->program->rank[rank];
     sl_time *end = &r->move_end[r->first_move[rank]];
@@ -127,15 +128,15 @@ static sl_time move_until(sl_replayer *r, int rank, int32_t last) {
     return last >= 0 ? end[last] : 0;
 }
 
-/* Starts the rank's next step, with the one that is paired with it. Returns how many steps, 0 when it waits
- * for a message that has not been sent. `moving` is a constant, so that replays without moves pay nothing. */
+/* Starts the rank's next step, with the one paired with it. Returns the number of steps, 0 if it waits for a
+ * message that has not been sent. `moving` is a constant, so that replays without moves pay nothing. */
 static inline int start_block(sl_replayer *r, int rank, int moving, sl_time *end) {
     int32_t i = r->next[rank];
     const sl_step *step = &r->program->rank[rank].step[i];
     sl_time start = r->free[rank];
     if (!take_input(r, step, &start))
         return 0;
-    if (moving) { /* a pair's lie on its first step */
+    if (moving) { /* a pair's moves are at its first step */
         sl_time moved = move_until(r, rank, r->program->rank[rank].awaited[i]);
         start = moved > start ? moved : start;
     }
@@ -164,8 +165,8 @@ static void end_block(sl_replayer *r, int rank, int steps, sl_time end) {
     r->free[rank] = now;
 }
 
-/* ---- every link its own wire: a rank's ops end in sequence, so its messages reach a wire in the order first
- * come, first served, and ranks may run far ahead of each other ---- */
+/* ---- every link its own wire: a rank's ops end in sequence, so its messages reach a wire first come, first
+ * served, and ranks may run far ahead of each other ---- */
 
 static inline void run_rank(sl_replayer *r, int rank, int moving) {
     sl_time end;
@@ -187,8 +188,7 @@ static void run_apart(sl_replayer *r) {
     }
 }
 
-/* ---- shared wires: messages of several ranks meet, so blocks end in the order of time, then microbatch ----
- */
+/* ---- shared wires: messages of several ranks meet, so blocks end in order of time, then microbatch ---- */
 
 static int earlier(const replay_moment *a, const replay_moment *b) {
     if (a->time != b->time)
@@ -234,7 +234,7 @@ static void start_ranks(sl_replayer *r) {
     }
 }
 
-/* A send that must wait for its place comes to the wire only then. */
+/* A send that must wait for its slot reaches the wire only after that. */
 static int waits_for_place(sl_replayer *r, const replay_moment *now) {
     const sl_step *step = &r->program->rank[now->rank].step[r->next[now->rank]];
     sl_time issue = now->time;
@@ -290,7 +290,7 @@ static void run_gathers(sl_replayer *r) {
     }
 }
 
-/* Reductions in the order in which the rank has done the last W or B of their stages: `left` counts down. */
+/* Reductions in the order in which the rank ends the last W or B of their stages: `left` counts down. */
 static void run_reductions(sl_replayer *r) {
     sl_time *left = r->gathered; /* no longer needed */
     for (int stage = 0; stage < r->problem->stages; stage++)
@@ -312,7 +312,7 @@ static void run_reductions(sl_replayer *r) {
     }
 }
 
-/* By rank, in the order of its copy engine, behind the collectives. */
+/* By rank, in the order of its copy engine, after the collectives. */
 static void add_moves(sl_replayer *r) {
     for (int rank = 0; rank < r->program->ranks; rank++) {
         const sl_rank_program *mine = &r->program->rank[rank];
@@ -332,7 +332,7 @@ static void add_moves(sl_replayer *r) {
     }
 }
 
-/* ---- the whole ---- */
+/* ---- a replay ---- */
 
 static void reset(sl_replayer *r) {
     size_t ranks = (size_t)r->program->ranks;
@@ -350,7 +350,7 @@ static void reset(sl_replayer *r) {
         memset(r->moved, 0, ranks * sizeof *r->moved);
 }
 
-/* Returns 0 when a rank waits for ever. */
+/* Returns 0 if a rank waits forever. */
 static int run(sl_replayer *r) {
     reset(r);
     if (r->collective)
@@ -369,7 +369,7 @@ static int run(sl_replayer *r) {
     return 1;
 }
 
-/* Lanes get their messages' places and their wires, renumbered from 0. */
+/* Gives lanes their range of arrivals, and their wires, renumbered from 0. */
 static void make_lanes(sl_replayer *r) {
     const sl_problem *p = r->problem;
     int lanes = 2 * p->ranks;
@@ -394,7 +394,7 @@ static void make_lanes(sl_replayer *r) {
     }
 }
 
-/* Returns in *most how many moves a timeline may hold. */
+/* Returns in *most the maximum number of moves of a timeline. */
 static sl_status make_moves(sl_replayer *r, size_t *most) {
     size_t ranks = (size_t)r->program->ranks;
     *most = 0;

@@ -1,5 +1,5 @@
 /* The timing model: one replay of a program on ranks and links (design.md, Problem, Semantics). Planner,
- * search, simulate, the engine's prediction and the campaign all use it; there is no other.
+ * search, simulate, the engine's prediction and the campaign all use this one model.
  *
  * Work is O(ops); if several ranks share a wire, O(ops log ranks). Regimes: decoupled, a send never holds a
  * rank; inorder, it holds one of `queue` slots of its rank and peer until it has arrived; batched, the sends
@@ -29,8 +29,8 @@ sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program,
 /** Gives every message its own latency from now on, [program->messages] (kept by the caller), instead of its
  * link's; NULL: its link's again. */
 void sl_replayer_delay(sl_replayer *replayer, const sl_time *latency);
-/** The makespan of the program as it is now, in the problem's regime; SL_TIME_NEVER: deadlock. *timeline
- * (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
+/** The makespan of the program in its present state, in the problem's regime; SL_TIME_NEVER: deadlock.
+ * *timeline (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
 sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);
 void sl_replayer_close(sl_replayer *replayer);
 

@@ -31,7 +31,7 @@ sl_time sl_timeline_makespan(const sl_timeline *timeline) {
 
 sl_time sl_timeline_span(const sl_timeline *timeline) {
     sl_time longest = 0;
-    for (int i = 0; i < timeline->spans;) { /* spans of a rank lie together */
+    for (int i = 0; i < timeline->spans;) { /* spans of a rank are contiguous */
         int rank = timeline->span[i].rank;
         sl_time first = timeline->span[i].start, last = timeline->span[i].end;
         for (; i < timeline->spans && timeline->span[i].rank == rank; i++) {
@@ -43,7 +43,7 @@ sl_time sl_timeline_span(const sl_timeline *timeline) {
     return longest;
 }
 
-/* The second of a pair runs while the first does. */
+/* The second of a pair runs at the same time as the first. */
 static sl_time busy(const sl_timeline *timeline, int i) {
     return i > 0 && timeline->span[i - 1].op.paired ? 0 : timeline->span[i].end - timeline->span[i].start;
 }

@@ -16,7 +16,7 @@ typedef struct sl_span {
 typedef struct sl_transfer {
     int32_t from, to;           /* ranks */
     sl_op op;                   /* the op that produced the message */
-    sl_time start, end, arrive; /* takes the link, leaves it, is usable on `to` */
+    sl_time start, end, arrive; /* enters the link, leaves it, is usable on `to` */
 } sl_transfer;
 
 typedef struct sl_timeline {
@@ -40,7 +40,7 @@ sl_status sl_timeline_make(int ranks, int spans, int transfers, sl_timeline *tim
 void sl_timeline_free(sl_timeline *timeline);
 
 /** From the first F, which is stage 0's (of two pipelines, that of either first stage), to the last op or
- * reduction (CrossPipe, appendix A); 0 when empty. */
+ * reduction (CrossPipe, appendix A); 0 if empty. */
 sl_time sl_timeline_makespan(const sl_timeline *timeline);
 /** Largest over ranks of last end - first start of its ops (Zero Bubble's cost). */
 sl_time sl_timeline_span(const sl_timeline *timeline);

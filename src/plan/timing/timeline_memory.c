@@ -9,7 +9,7 @@ typedef struct memory_change {
     double bytes;
 } memory_change;
 
-/* In time; at the same instant what releases comes first. */
+/* By time; at the same instant, releases come first. */
 static int compare_changes(const void *a, const void *b) {
     const memory_change *x = a, *y = b;
     if (x->time != y->time)
@@ -37,7 +37,7 @@ static int first_move(const sl_timeline *timeline) {
 }
 
 void sl_peak_host(const sl_timeline *timeline, int *peak) {
-    int rank = -1, held = 0; /* a rank's moves lie together and follow each other */
+    int rank = -1, held = 0; /* a rank's moves are contiguous and in order */
     for (int r = 0; r < timeline->ranks; r++)
         peak[r] = 0;
     for (int i = first_move(timeline); i < timeline->collectives; i++) {
@@ -49,9 +49,8 @@ void sl_peak_host(const sl_timeline *timeline, int *peak) {
     }
 }
 
-/* Of the rank whose spans begin at *span and whose moves begin at *move, sorted; both go on to the next
- * rank's.
- */
+/* Of the rank whose spans begin at *span and whose moves begin at *move, sorted; both advance to the next
+ * rank's. */
 static size_t changes_of(const sl_problem *problem, const sl_timeline *timeline, int rank, int *span,
                          int *move, memory_change *changes) {
     size_t count = 0;
@@ -91,7 +90,7 @@ sl_status sl_peak_memory(const sl_problem *problem, const sl_timeline *timeline,
     return SL_OK;
 }
 
-/* What is released before something else is acquired at one instant makes no step of its own. */
+/* A release followed by an acquisition at the same instant does not make a separate step. */
 sl_status sl_memory_course(const sl_problem *problem, const sl_timeline *timeline, sl_memory_step **steps,
                            int *first) {
     memory_change *changes;

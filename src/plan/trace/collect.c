@@ -12,9 +12,9 @@
         (array)[(count)++] = (__VA_ARGS__);                                                                  \
     } while (0)
 
-#define LARGEST_NUMBER 1000000000 /* of a stage or microbatch that is believed */
+#define LARGEST_NUMBER 1000000000 /* accepted number of a stage or microbatch */
 
-/* An event that takes time, taken apart. */
+/* The fields of an event with a duration. */
 typedef struct slice {
     const char *name, *category;
     const json_t *args;
@@ -35,7 +35,7 @@ static uint64_t hash_value(uint64_t hash, const json_t *value) {
     return (hash ^ 255) * 1099511628211u;
 }
 
-/* A whole number of an event's arguments under the first of these names; -1: none has one. */
+/* The integer in an event's arguments under the first of these names that has one; -1: none. */
 static int64_t number_of(const json_t *args, const char *const *names) {
     for (; *names; names++) {
         const json_t *value = json_object_get(args, *names);
@@ -50,8 +50,8 @@ static const char *const microbatch_names[] = {
     "microbatch", "microbatch_index", "microbatch_id", "micro_batch", "mb", NULL};
 static const char *const iteration_names[] = {"iteration", "step", NULL};
 
-/* Microseconds, as a number or (some writers) as text, into ns. Up to the year 2039 from 1970, so that the
- * difference of two, twice, fits int64, a file's base included. */
+/* Microseconds, as a number or (from some writers) as text, into ns. Limited to the years 1970 to 2039, so
+ * that twice the difference of two, including a file's base, fits int64. */
 static int read_time(const json_t *value, sl_time *time) {
     char *end = NULL;
     const char *text = json_string_value(value);
@@ -65,7 +65,7 @@ static int read_time(const json_t *value, sl_time *time) {
 
 /* ---- processes ---- */
 
-/* "rank 3"; of several replicas "replica 1, rank 3" (slackline). */
+/* "rank 3"; with several replicas "replica 1, rank 3" (slackline). */
 static void read_process_name(sl_traced_process *process, const char *name) {
     int rank, replica, length = 0;
     if (sscanf(name, "replica %6d, rank %6d%n", &replica, &rank, &length) == 2 && !name[length]) {
@@ -80,7 +80,7 @@ static void read_process_name(sl_traced_process *process, const char *name) {
 
 static sl_status find_process(sl_traced *t, const json_t *pid, int *index) {
     uint64_t key = hash_value(14695981039346656037u + (uint64_t)t->files, pid);
-    size_t *recent = &t->file->recent[key % SL_RECENT]; /* index + 1 of the last one of this place */
+    size_t *recent = &t->file->recent[key % SL_RECENT]; /* index + 1 of the last one in this entry */
     if (*recent > t->file->first_process && t->process[*recent - 1].key == key) {
         *index = (int)*recent - 1;
         return SL_OK;
@@ -101,12 +101,12 @@ static sl_status find_process(sl_traced *t, const json_t *pid, int *index) {
                             .file = t->files,
                             .number = number >= 0 && number < INT32_MAX ? (int)number : -1,
                             .rank = -1});
-    if (json_is_string(pid)) /* some writers give the name itself */
+    if (json_is_string(pid)) /* some writers put the name here */
         read_process_name(&t->process[*index], json_string_value(pid));
     return SL_OK;
 }
 
-/* ---- what a slice means ---- */
+/* ---- the meaning of a slice ---- */
 
 static int has(const char *list, const char *word) {
     size_t length = strlen(word);
@@ -130,7 +130,7 @@ static int is_runtime(const char *category) {
     return ends(category, "_runtime") || ends(category, "_driver");
 }
 
-/* Events that PyTorch makes by the thousand for every op; never labels. */
+/* Events that PyTorch writes by the thousand per op; never labels. */
 static int is_inner(const char *category) {
     static const char *const inner[] = {"cpu_op",
                                         "kernel",
@@ -151,7 +151,7 @@ static int is_inner(const char *category) {
     return is_runtime(category);
 }
 
-/* Categories of 2021, when they had other names. */
+/* Maps the category names of 2021 to the present ones. */
 static const char *category_of(const char *category) {
     return strcmp(category, "Operator") == 0  ? "cpu_op"
            : strcmp(category, "Kernel") == 0  ? "kernel"
@@ -159,7 +159,7 @@ static const char *category_of(const char *category) {
                                               : category;
 }
 
-/* Functions of the stacks, and the profiler's own span: no names that somebody may have given. */
+/* Functions of the stacks, and the profiler's own span: not names that a user may have given. */
 static int is_background(const slice *s) {
     return strcmp(s->category, "python_function") == 0 || strcmp(s->category, "Trace") == 0 ||
            begins(s->name, "PyTorch Profiler (");
@@ -188,7 +188,7 @@ static double bytes_of_type(const char *type) {
     return 0;
 }
 
-/* record_param_comms, of a send: elements and their type; 0: it is none, or does not say. */
+/* Bytes of a send's record_param_comms, from elements and their type; 0: it is something else, or unknown. */
 static double payload_of(const slice *s) {
     const char *what = json_string_value(json_object_get(s->args, "Collective name"));
     const json_t *elements = json_object_get(s->args, "In msg nelems");
@@ -197,7 +197,7 @@ static double payload_of(const slice *s) {
     return json_number_value(elements) * bytes_of_type(json_string_value(json_object_get(s->args, "dtype")));
 }
 
-/* Numbers in a list of lists, multiplied; 0 where there are none. */
+/* Product of the numbers in a list of lists; 0 if there are none. */
 static double elements_of(const json_t *shape) {
     double product = json_array_size(shape) > 0;
     for (size_t i = 0; i < json_array_size(shape); i++) {
@@ -220,7 +220,7 @@ static double sent_by(const slice *s) {
     return bytes;
 }
 
-/* Whether it is one of Gloo's messages, which last from their issue until they are done. */
+/* Whether it is one of Gloo's messages, which last from their issue to their completion. */
 static sl_status take_gloo(sl_file *f, const slice *s, int *taken) {
     double bytes = strcmp(s->name, "gloo:send") == 0 ? sent_by(s) : 0;
     *taken = begins(s->name, "gloo:");
@@ -246,7 +246,7 @@ static sl_status add_inner(sl_file *f, const slice *s) {
     } else if (is_runtime(s->category)) {
         ADD(f->launch, f->launches, f->launch_room, (sl_launch){json_integer_value(correlation), s->start});
     } else if (strcmp(s->category, "kernel") == 0 && !begins(s->name, "nccl") && s->end != 0) {
-        /* up to 0: a kernel whose time the GPU's tracer has lost */
+        /* 0 or less: the GPU's tracer has lost the kernel's time */
         ADD(f->kernel, f->kernels, f->kernel_room,
             (sl_kernel){json_integer_value(correlation), s->start, s->end});
     }
@@ -289,8 +289,8 @@ static sl_status add_message(sl_traced *t, const slice *s, const sl_label *label
     return SL_OK;
 }
 
-/* slackline's own traces tell by the category what no other does: transfers from taking the link to arrival,
- * updates before a stage's first F, reductions behind its last W. */
+/* In slackline's own traces the category gives what other traces lack: transfers from taking the link to
+ * arrival, updates before a stage's first F, reductions after its last W. */
 static int is_own(const slice *s, sl_label *label) {
     int stage = (int)number_of(s->args, stage_names);
     if (stage < 0)
@@ -350,7 +350,7 @@ static sl_status add_slice(sl_traced *t, const slice *s) {
     SL_TRY(take_gloo(t->file, s, &taken));
     if (taken)
         return SL_OK;
-    if (has(s->category, "critical-path")) /* of a plan's trace: ops once more */
+    if (has(s->category, "critical-path")) /* in a plan's trace: ops a second time */
         return SL_OK;
     if (!is_own(s, &label))
         label = sl_label_read(&t->map, s->name);
@@ -374,7 +374,7 @@ static sl_status read_slice(sl_traced *t, const json_t *event, slice *s) {
     s->category = category ? category_of(category) : "";
     s->args = json_object_get(event, "args");
     s->thread = hash_value(hash_value(14695981039346656037u, pid), tid);
-    if (is_async(event)) /* by itself, whatever thread it was told from */
+    if (is_async(event)) /* by itself, independent of the thread that reported it */
         s->thread = hash_value(hash_value(hash_value(2166136261u, pid), json_object_get(event, "id")),
                                json_object_get(event, "cat"));
     if (!s->name)

@@ -1,4 +1,4 @@
-/* The end of a trace file: what its events tell of each other. */
+/* The end of a trace file: relates its events to each other. */
 #include "base/memory.h"
 #include "plan/trace/collect_parts.h"
 #include "plan/trace/interval.h"
@@ -43,7 +43,7 @@ static int inside(const sl_inner *inner, size_t count, size_t at, const sl_trace
     return at < count && inner[at].thread == op->thread && inner[at].start <= op->end;
 }
 
-/* Behind the last receive that was issued inside, where there is one: it is waited for. */
+/* After the last receive that was issued inside, if any, because the op waits for it. */
 static void find_work(sl_traced *t, sl_file *f) {
     if (f->inners > 0)
         qsort(f->inner, f->inners, sizeof *f->inner, compare_inner);
@@ -62,7 +62,7 @@ static void find_work(sl_traced *t, sl_file *f) {
 
 /* ---- kernels ---- */
 
-/* By start; the longer first, for it holds the other; F of a pair before its B. */
+/* By start; the longer first, because it contains the other; F of a pair before its B. */
 static int compare_ops(const void *a, const void *b) {
     const sl_traced_op *x = a, *y = b;
     if (x->start != y->start)
@@ -72,8 +72,8 @@ static int compare_ops(const void *a, const void *b) {
     return x->op.kind - y->op.kind;
 }
 
-/* Launches: which op's label was open; `at` becomes the index of the op, -1: none. Ops of a file are sorted.
- */
+/* Finds the op whose label was open at each launch; `at` becomes the index of the op, -1: none. Ops of a file
+ * are sorted. */
 static void find_launchers(sl_traced *t, sl_file *f) {
     sl_traced_op *op = t->op + f->first_op;
     size_t ops = t->ops - f->first_op;
@@ -102,7 +102,7 @@ static void add_kernel(sl_traced_op *op, const sl_kernel *kernel, int first) {
     op->work = op->start;
 }
 
-/* A pair's B lies behind its F, which has found the kernels of both. */
+/* A pair's B comes after its F, which has found the kernels of both. */
 static sl_status find_kernels(sl_traced *t, sl_file *f) {
     unsigned char *seen;
     size_t ops = t->ops - f->first_op;
@@ -132,8 +132,8 @@ static sl_status find_kernels(sl_traced *t, sl_file *f) {
 
 /* ---- payloads, marks, ranks ---- */
 
-/* What holds an instant: labels of ops, of messages, of receives that are not done, and marks; those of a
- * process, and of any. */
+/* Intervals to search for an instant: labels of ops, of messages, of receives that are not done, and marks;
+ * per process, and of all. */
 typedef struct labels {
     sl_intervals op, message, receive, mark, any_mark;
 } labels;
@@ -173,8 +173,8 @@ static sl_status labels_make(const sl_traced *t, const sl_file *f, labels *l) {
     return sl_intervals_sort(&l->any_mark);
 }
 
-/* The functions of stacks hold no messages: what such an op receives is issued before it, what it sends
- * behind it. Ops of a file are all of stacks or all of labels. */
+/* The functions of stacks contain no messages: such an op's receive is issued before it, its send after it.
+ * The ops of a file are all from stacks or all from labels. */
 static sl_traced_op *of_stack(sl_traced *t, const labels *l, long place) {
     sl_traced_op *op = place < 0 ? NULL : &t->op[l->op.interval[place].of];
     return op && op->of_stack ? op : NULL;
@@ -200,7 +200,7 @@ static void give_payload(sl_traced *t, const labels *l, const sl_payload *p) {
         before->sent = p->start;
 }
 
-/* To the label of the receive that was issued then, else to the op inside which it was. */
+/* Assigns it to the label of the receive that was issued then, else to the op inside which it was. */
 static void give_receipt(sl_traced *t, labels *l, const sl_receipt *receipt) {
     const uint64_t thread = receipt->thread;
     long place = sl_intervals_holding(&l->receive, thread, receipt->start, 0);
@@ -223,7 +223,7 @@ static void give_receipt(sl_traced *t, labels *l, const sl_receipt *receipt) {
         behind->received = receipt->end;
 }
 
-/* The process's own mark; another's where it has none then: some programs mark on one rank only. */
+/* The process's own mark; another's if it has none then, because some programs mark on one rank only. */
 static int64_t mark_at(const sl_file *f, const labels *l, int process, sl_time start) {
     long place = sl_intervals_holding(&l->mark, (uint64_t)process, start, 0);
     if (place >= 0)
@@ -262,7 +262,7 @@ static void shift(sl_traced *t, const sl_file *f) {
 }
 
 sl_status sl_file_finish(sl_traced *t, sl_file *f) {
-    if (t->ops > f->first_op) /* labels of a file in the order of time */
+    if (t->ops > f->first_op) /* labels of a file in order of time */
         qsort(t->op + f->first_op, t->ops - f->first_op, sizeof *t->op, compare_ops);
     sl_file_sort_stack(t, f);
     find_work(t, f);

@@ -1,4 +1,4 @@
-/* What collect.c (events) and collect_file.c (the end of a file) share: what is held of one file while it is
+/* Shared by collect.c (events) and collect_file.c (the end of a file): the data held of a file while it is
  * read. */
 #pragma once
 
@@ -11,7 +11,7 @@ typedef struct sl_inner {
     sl_time start;
 } sl_inner;
 
-/* A receive that is issued inside an op: computing begins behind it. */
+/* A receive that is issued inside an op: computing begins after it. */
 typedef sl_inner sl_issue;
 
 /* A receive from its issue until it was done (gloo:recv). */
@@ -20,14 +20,14 @@ typedef struct sl_receipt {
     sl_time start, end;
 } sl_receipt;
 
-/* What a send carries. */
+/* The content of a send. */
 typedef struct sl_payload {
     uint64_t thread;
     sl_time start;
     double bytes;
 } sl_payload;
 
-/* A launch, and a kernel: one correlation each. */
+/* A launch or a kernel: both have the same correlation. */
 typedef struct sl_launch {
     int64_t correlation;
     sl_time at;
@@ -51,14 +51,14 @@ typedef struct sl_open {
     sl_time start;
 } sl_open;
 
-#define SL_RECENT 4096 /* processes of a file that are found at once */
+#define SL_RECENT 4096 /* entries for fast lookup of a file's processes */
 
 typedef struct sl_file {
     char *name;
     sl_scanner *scanner;
     sl_time base;  /* baseTimeNanoseconds */
     int rank;      /* distributedInfo.rank; -1 */
-    uint64_t host; /* of host_name; 0: not said */
+    uint64_t host; /* of host_name; 0: unknown */
     size_t first_op, first_message, first_process, first_event;
     size_t recent[SL_RECENT];
     sl_inner *inner;
@@ -81,12 +81,12 @@ typedef struct sl_file {
 
 /** SL_EINVAL: the file has no op. */
 sl_status sl_file_check(const sl_traced *traced, const sl_file *file);
-/** Puts together what the file has told of its ops: kernels, computation, payloads, marks, ranks. */
+/** Combines the file's data about its ops: kernels, computation, payloads, marks, ranks. */
 sl_status sl_file_finish(sl_traced *traced, sl_file *file);
 void sl_file_free(sl_file *file);
 
-/** Keeps ops that only the stacks show where the file has no others. */
+/** Keeps ops that only the stacks show if the file has no others. */
 void sl_file_sort_stack(sl_traced *traced, const sl_file *file);
 
-/** Counts a name that means nothing. */
+/** Counts an unknown name. */
 sl_status sl_name_count(sl_traced *traced, const char *name);

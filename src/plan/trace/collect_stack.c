@@ -1,6 +1,5 @@
 /* Ops that only the profiler's stacks show: PyTorch's Schedule1F1B gives its ops no labels, but
- * with_stack=True records the functions that they are. A label that says the same counts, and the function
- * does not. */
+ * with_stack=True records their functions. If the file has labels, they are used instead. */
 #include "plan/trace/collect_parts.h"
 
 static size_t count(const sl_traced *t, const sl_file *f, int of_stack, int kind) {
@@ -26,7 +25,7 @@ void sl_file_sort_stack(sl_traced *t, const sl_file *f) {
         drop(t, f);
         return;
     }
-    /* backward_one_chunk is I where each has its backward_weight_one_chunk */
+    /* backward_one_chunk is I if each has its backward_weight_one_chunk */
     const size_t weights = count(t, f, 1, SL_W);
     const int kind = weights > 0 && weights == count(t, f, 1, SL_B) ? SL_I : SL_B;
     for (size_t i = f->first_op; i < t->ops; i++)

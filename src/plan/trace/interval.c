@@ -42,7 +42,7 @@ sl_status sl_intervals_sort(sl_intervals *all) {
     return SL_OK;
 }
 
-/* The first place whose key and start are not below these. */
+/* The first index whose key and start are not below these. */
 static size_t first_place(const sl_intervals *all, uint64_t key, sl_time start) {
     size_t low = 0, high = all->count;
     while (low < high) {
@@ -56,14 +56,14 @@ static size_t first_place(const sl_intervals *all, uint64_t key, sl_time start) 
     return low;
 }
 
-/* The first place at or behind `from` whose end is not below `at`; `leaves` when there is none. Up to the
+/* The first index at or after `from` whose end is not below `at`; `leaves` if there is none. Goes up to the
  * subtree that has one, then down to its first. */
 static size_t first_ending_behind(const sl_intervals *all, size_t from, sl_time at) {
     if (from >= all->count)
         return all->leaves;
     size_t node = all->leaves + from;
     while (all->latest[node] < at) {
-        while (node & 1) /* a right child: what is behind it stands behind its parent */
+        while (node & 1) /* a right child: its successors are those of its parent */
             node >>= 1;
         if (node == 0)
             return all->leaves;
@@ -76,18 +76,18 @@ static size_t first_ending_behind(const sl_intervals *all, size_t from, sl_time 
 
 long sl_intervals_holding(const sl_intervals *all, uint64_t key, sl_time at, size_t from) {
     const size_t first = first_place(all, key, INT64_MIN);
-    const size_t last = first_place(all, key, at + 1); /* those behind begin later */
+    const size_t last = first_place(all, key, at + 1); /* later ones begin later */
     const size_t place = first_ending_behind(all, from > first ? from : first, at);
     return place < last ? (long)place : -1;
 }
 
-/* The last place below `until` whose end is not above `at`; -1: none. */
+/* The last index below `until` whose end is not above `at`; -1: none. */
 static long last_ending_before(const sl_intervals *all, size_t until, sl_time at) {
     if (until == 0)
         return -1;
     size_t node = all->leaves + until - 1;
     while (all->earliest[node] > at) {
-        while (!(node & 1)) /* a left child: what is before it stands before its parent */
+        while (!(node & 1)) /* a left child: its predecessors are those of its parent */
             node >>= 1;
         if (node <= 1)
             return -1;

@@ -1,6 +1,6 @@
-/* Intervals of many keys (threads, processes), asked which of them hold an instant: sorted by key and start,
- * with a tree of the latest and the earliest end above them, so that each question takes the logarithm of
- * their number however they overlap. A trace of some minutes has a million of them. */
+/* Intervals of many keys (threads, processes), searched for those that contain an instant: sorted by key and
+ * start, with a tree of the latest and the earliest end above them, so that each search is logarithmic in
+ * their number for any overlap. A trace of some minutes has a million of them. */
 #pragma once
 
 #include "base/status.h"
@@ -10,7 +10,7 @@
 
 typedef struct sl_interval {
     uint64_t key;
-    sl_time start, end; /* both within */
+    sl_time start, end; /* both inclusive */
     size_t of;          /* the caller's own index */
 } sl_interval;
 
@@ -20,18 +20,19 @@ typedef struct sl_intervals {
     size_t count, leaves, room;
 } sl_intervals;
 
-/** Adds one; all before sl_intervals_sort. Begins with a zeroed one; sl_intervals_free also on error. */
+/** Adds one; all must be added before sl_intervals_sort. Start with a zeroed struct; sl_intervals_free also
+ * on error. */
 sl_status sl_intervals_add(sl_intervals *all, sl_interval interval);
 sl_status sl_intervals_sort(sl_intervals *all);
 
-/** The first by start that holds `at`, at or behind place `from` (0 to begin); its place, to go on from the
- * next one. -1: none (more). Never fails. */
+/** The index of the first by start that contains `at`, at or after index `from` (0 at first; then the last
+ * result + 1). -1: none (more). Never fails. */
 long sl_intervals_holding(const sl_intervals *all, uint64_t key, sl_time at, size_t from);
-/** The last by start that has ended at `at` or before; the first that begins at `at` or behind. -1: none. */
+/** The last by start that has ended at or before `at`; the first that begins at or after `at`. -1: none. */
 long sl_intervals_before(const sl_intervals *all, uint64_t key, sl_time at);
 long sl_intervals_behind(const sl_intervals *all, uint64_t key, sl_time at);
 
-/** The one at a place holds nothing from now on. */
+/** The interval at this index contains nothing from now on. */
 void sl_intervals_remove(sl_intervals *all, size_t place);
 
 void sl_intervals_free(sl_intervals *all);

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* The words before = of a mapping. */
+/* The words before the = of a mapping. */
 static const struct label_word {
     const char *name;
     sl_label_kind kind;
@@ -16,9 +16,9 @@ static const struct label_word {
 };
 enum { F, I, W, B, SEND_F, RECV_F, SEND_B, RECV_B, ITERATION, ACTION, WORDS };
 
-/* What is known without being told. */
+/* The built-in patterns. */
 static const sl_pattern known[] = {
-    {ACTION, "PP:{action}"}, /* PyTorch's _PipelineScheduleRuntime and what is built on it */
+    {ACTION, "PP:{action}"}, /* PyTorch's _PipelineScheduleRuntime and schedules built on it */
     {ACTION, "{action}"},
     {F, "Forward {microbatch}"}, /* PyTorch's ScheduleGPipe */
     {B, "Backward {microbatch}"},
@@ -60,7 +60,7 @@ static int field_of(const char *pattern) {
     return field;
 }
 
-/* Up to nine digits; *text moves behind them. */
+/* Up to nine digits; *text moves past them. */
 static int read_number(const char **text, int32_t *number) {
     int digits = 0;
     int32_t value = 0;
@@ -78,7 +78,7 @@ static const struct label_action {
     int op;
     int of_microbatch;
 } actions[] = {
-    /* longer names before those that they begin with */
+    /* longer names before their prefixes */
     {"REDUCE_GRAD", SL_LABEL_COLLECTIVE, SL_REDUCE, 0},
     {"SEND_F", SL_LABEL_SEND, SL_F, 1},
     {"SEND_B", SL_LABEL_SEND, SL_B, 1},
@@ -91,7 +91,7 @@ static const struct label_action {
     {NULL, SL_LABEL_NONE, 0, 0},
 };
 
-/* One action at *text, which moves behind it. */
+/* One action at *text, which moves past it. */
 static int read_single(const char **text, sl_label *label) {
     int32_t stage, microbatch = -1;
     if (!read_number(text, &stage))
@@ -146,7 +146,7 @@ static int read_field(int field, const char **name, sl_label *label) {
     return 1;
 }
 
-/* A field, or one character, of both; 0: they differ there. */
+/* Matches a field, or one character, of both; 0: they differ there. */
 static int match_one(const char **pattern, const char **name, sl_label *label) {
     const int field = **pattern == '{' ? field_of(*pattern) : NO_FIELD;
     if (field != NO_FIELD) {
@@ -156,11 +156,10 @@ static int match_one(const char **pattern, const char **name, sl_label *label) {
     return **pattern && *(*pattern)++ == *(*name)++;
 }
 
-/* What stands between two stars is taken where it is found first, which leaves most to what follows: so only
- * the last star is ever moved on, and the time is that of the two lengths multiplied, whatever the pattern.
- */
+/* Text between two stars is matched at its first occurrence, which leaves most to the rest. So only the last
+ * star is ever moved, and the time is the product of the two lengths for any pattern. */
 static int matches(const char *pattern, const char *name, sl_label *label) {
-    const char *star = NULL, *from = NULL; /* behind the last star; where that began in the name */
+    const char *star = NULL, *from = NULL; /* after the last star; the start of its match in the name */
     sl_label before = *label;
     for (;;) {
         if (*pattern == '*') {
@@ -187,7 +186,7 @@ static int try_pattern(const sl_pattern *pattern, const char *name, sl_label *la
     return label->kind != SL_LABEL_NONE;
 }
 
-/* Whether patterns were given for the group that this one belongs to. */
+/* Whether patterns were given for this one's group. */
 static int is_replaced(const sl_label_map *map, const sl_label *label) {
     switch (label->kind) {
     case SL_LABEL_SEND:

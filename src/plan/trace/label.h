@@ -1,11 +1,10 @@
-/* Labels: what the name of a trace's event says about a pipeline: an op, a message, or an iteration.
+/* Labels: the meaning of the name of a trace's event in a pipeline: an op, a message, or an iteration.
  *
- * A pattern is text that the whole name must be, in which * stands for anything, {stage}, {microbatch} and
- * {iteration} for numbers, and {action} for an action of PyTorch's pipelining (0F7, 1SEND_B3,
- * (0F7;7B3)OVERLAP_F_B). What a name does not say the event's arguments may, or its place: one stage a rank,
- * microbatches in order. There are patterns for what is known (sl_label_print lists them); those that
- * somebody gives for ops stand instead of the known ones for ops, those for messages instead of those for
- * messages. */
+ * A pattern must match the whole name: * stands for anything, {stage}, {microbatch} and {iteration} for
+ * numbers, and {action} for an action of PyTorch's pipelining (0F7, 1SEND_B3, (0F7;7B3)OVERLAP_F_B). Values
+ * that are not in the name may be in the event's arguments or follow from its place: one stage per rank,
+ * microbatches in order. There are known patterns (sl_label_print lists them); given patterns for ops replace
+ * the known ones for ops, those for messages replace those for messages. */
 #pragma once
 
 #include "base/status.h"
@@ -44,11 +43,11 @@ typedef struct sl_label_map {
 } sl_label_map;
 
 /** Adds "WHAT=PATTERN" (kept by the caller): WHAT is F, I, W, B, SEND_F, RECV_F, SEND_B, RECV_B, iteration or
- * action. SL_EINVAL says what is wrong with it. */
+ * action. SL_EINVAL with the reason. */
 sl_status sl_label_map_add(sl_label_map *map, const char *assignment);
 
-/** What `name` says; kind SL_LABEL_NONE: nothing. Never fails. */
+/** The meaning of `name`; kind SL_LABEL_NONE: none. Never fails. */
 sl_label sl_label_read(const sl_label_map *map, const char *name);
 
-/** The known patterns, a line for each word. */
+/** The known patterns, one line per word. */
 void sl_label_print(FILE *out, const char *indent);

@@ -16,8 +16,8 @@ static sl_time first_start(const sl_recovery *r) {
     return first;
 }
 
-/* What bounds the gathers and reductions of a rank's iteration: the end of its ops before it, the begin of
- * those behind it, and its own first and last. */
+/* Bounds of the gathers and reductions of a rank's iteration: the end of its ops before it, the begin of
+ * those after it, and its own first and last. */
 typedef struct bounds {
     sl_time before, after, first, last;
 } bounds;
@@ -42,7 +42,7 @@ static void find_bounds(const sl_recovery *r, bounds *of) {
 static int belongs(const sl_recovery *r, const sl_traced_op *c, const bounds *b) {
     if (c->mark >= 0 && r->chosens > 0 && r->chosen[0].of.mark >= 0)
         return c->mark == r->chosen[0].of.mark;
-    /* a gather before the first op may stand behind the iteration before; a reduction is over when the next
+    /* a gather may run before the first op, after the previous iteration; a reduction ends before the next
      * begins */
     return c->op.kind == SL_GATHER ? c->start >= b->before && c->end <= b->last && c->start < b->last
                                    : c->start >= b->first && c->start < b->after;
@@ -128,7 +128,7 @@ static int ran(const sl_recovery *r, int kind, int stage) {
     return 0;
 }
 
-/* Where only full backwards ran nobody knows what of them is I and what is W. */
+/* If only full backwards ran, their division into I and W is unknown. */
 static void divide_backwards(sl_recovery *r) {
     sl_problem *p = &r->result->problem;
     for (int stage = 0; stage < r->stages; stage++) {
@@ -140,8 +140,8 @@ static void divide_backwards(sl_recovery *r) {
     }
 }
 
-/* B of a stage that only ran in pairs has no time of its own, nor has F: what the pair took, in the
- * proportion of F to B that other ops have, or 1 to 2. */
+/* Stages that only ran in pairs have no separate times of F and B: the pair's time is divided in the
+ * proportion of F to B of other ops, or 1 to 2. */
 static void time_pairs(sl_recovery *r) {
     sl_problem *p = &r->result->problem;
     const sl_timeline *t = &r->result->timeline;
@@ -160,7 +160,7 @@ static void time_pairs(sl_recovery *r) {
     }
 }
 
-/* Means instead of medians, of what ran by itself. */
+/* Means instead of medians, of unpaired ops. */
 static sl_status average(sl_recovery *r) {
     const sl_timeline *t = &r->result->timeline;
     sl_problem *p = &r->result->problem;
@@ -234,7 +234,7 @@ static sl_status recover_times(sl_recovery *r) {
     return status;
 }
 
-/* Marks of instants are no ops. */
+/* Marks of instants are not ops. */
 static sl_status check_lengths(const sl_recovery *r) {
     char sources[SL_SOURCES];
     for (size_t i = 0; i < r->chosens; i++)
@@ -243,7 +243,7 @@ static sl_status check_lengths(const sl_recovery *r) {
     return sl_error(SL_EINVAL, "%s: no op takes any time", sl_traced_sources(r->traced, sources));
 }
 
-/* Ops that begin well before the one before has ended: a rank of a problem runs one at a time. */
+/* Finds ops that begin well before the previous one has ended: a rank of a problem runs one at a time. */
 static void find_overlaps(sl_recovery *r) {
     sl_recovered *result = r->result;
     for (size_t i = 1; i < r->chosens; i++) {

@@ -1,4 +1,4 @@
-/* Where iterations begin, of traces without marks: a trace that begins in the middle of an iteration has its
+/* The begin of iterations in traces without marks: a trace that begins in the middle of an iteration has its
  * rest at its head, and another rank's may begin an iteration earlier or later. */
 #include "base/memory.h"
 #include "plan/trace/recover_parts.h"
@@ -15,7 +15,7 @@ static int is_same(const sl_op *a, const sl_op *b) {
     return a->kind == b->kind && a->stage == b->stage && a->microbatch == b->microbatch;
 }
 
-/* What a rank runs first: F of its lowest stage and microbatch, on which all its others depend (but in two
+/* A rank's first op: F of its lowest stage and microbatch, on which all its others depend (except in two
  * pipelines of opposite directions). */
 static const sl_op *find_first(const sl_recovery *r, size_t first, size_t end) {
     const sl_op *found = NULL;
@@ -38,8 +38,8 @@ static int32_t *cell_of(const sl_recovery *r, const sl_op *op, int32_t *cells) {
                   (size_t)op->microbatch];
 }
 
-/* Whether every forward of these ops has its backward among them, as at the end of an iteration; `cells` say
- * which ops they are. */
+/* Whether every forward of these ops has its backward among them, as at the end of an iteration; `cells`
+ * marks the ops. */
 static int is_drained(const sl_recovery *r, size_t first, size_t end, int32_t *cells) {
     for (size_t i = first; i < end; i++) {
         sl_op op = r->op[i].of.op;
@@ -54,8 +54,8 @@ static int is_drained(const sl_recovery *r, size_t first, size_t end, int32_t *c
     return 1;
 }
 
-/* What stands before that first op is a rest when its forwards have come back and it comes again; else
- * another pipeline's, which began before. */
+/* The ops before that first op are a rest if their forwards have come back and it comes again; else they
+ * belong to another pipeline, which began before. */
 size_t sl_recover_head(const sl_recovery *r, size_t first, size_t end, int32_t *cells) {
     const sl_op *begin = find_first(r, first, end);
     const size_t once = begin ? next_same(r, first, end, begin) : first;
@@ -71,15 +71,15 @@ size_t sl_recover_head(const sl_recovery *r, size_t first, size_t end, int32_t *
     return is_rest ? once - first : 0;
 }
 
-/* ---- ranks beside each other ---- */
+/* ---- ranks compared ---- */
 
 typedef struct stretch {
     sl_time start, end;
 } stretch;
 
 typedef struct stretches {
-    stretch *of;   /* of all ranks, one behind the other */
-    size_t *begin; /* [ranks] the first of a rank's */
+    stretch *of;   /* of all ranks, one after the other */
+    size_t *begin; /* [ranks] index of a rank's first */
     int *count;    /* [ranks] */
 } stretches;
 
@@ -92,7 +92,7 @@ static sl_status find_stretches(const sl_recovery *r, stretches *all) {
     SL_TRY(sl_alloc(&all->of, r->ops, sizeof *all->of));
     SL_TRY(sl_alloc(&all->begin, (size_t)r->ranks, sizeof *all->begin));
     SL_TRY(sl_alloc(&all->count, (size_t)r->ranks, sizeof *all->count));
-    for (size_t i = 0; i < r->ops; i++) { /* by rank, then iteration: none is left out */
+    for (size_t i = 0; i < r->ops; i++) { /* by rank, then iteration, without gaps */
         const sl_placed_op *op = &r->op[i];
         if (op->iteration >= all->count[op->rank]) {
             if (all->count[op->rank]++ == 0)
@@ -104,7 +104,8 @@ static sl_status find_stretches(const sl_recovery *r, stretches *all) {
     return SL_OK;
 }
 
-/* How long the iterations of a rank and of rank 0 went on at once, those of the rank `shift` later. */
+/* The time during which iterations of a rank and of rank 0 overlap, with those of the rank shifted by
+ * `shift`. */
 static double common_time(const stretches *all, int rank, int shift) {
     double common = 0;
     for (int i = shift < 0 ? -shift : 0; i < all->count[rank] && i + shift < all->count[0]; i++) {
@@ -117,7 +118,7 @@ static double common_time(const stretches *all, int rank, int shift) {
     return common;
 }
 
-enum { FURTHEST = 64, FURTHEST_OF_ALL = 1000 }; /* shift that is tried, beyond the difference in number */
+enum { FURTHEST = 64, FURTHEST_OF_ALL = 1000 }; /* largest shift tried, beyond the difference in number */
 
 static int best_shift(const stretches *all, int rank) {
     const int differ = abs(all->count[0] - all->count[rank]) + FURTHEST;
@@ -135,7 +136,7 @@ static int best_shift(const stretches *all, int rank) {
     return shift;
 }
 
-/* Ranks of unknown clocks with as many iterations each are left as they stand. */
+/* Ranks with unknown clocks and equally many iterations are not changed. */
 static int may_differ(const sl_recovery *r, const stretches *all) {
     if (r->options->shared_clock || sl_recover_share_a_clock(r))
         return 1;

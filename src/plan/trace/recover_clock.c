@@ -1,7 +1,7 @@
 /* Clocks: ranks of several hosts (or files) may count from different instants. A message cannot arrive before
- * it left; where one seems to, the least delays of the two directions between neighbouring ranks make a round
- * trip, and Cristian's method tells the offset and how far it may be off. Where nothing contradicts the
- * clocks they are left alone, for an offset of half a millisecond cannot be told from a link that is slower
+ * it left; if one seems to, the minimum delays of the two directions between neighboring ranks make a round
+ * trip, and Cristian's method gives the offset and its error bound. If nothing contradicts the clocks, they
+ * are not changed, because an offset of half a millisecond cannot be distinguished from a link that is slower
  * in one direction. */
 #include "base/memory.h"
 #include "notice/record/offset.h"
@@ -11,7 +11,7 @@
 
 #define LARGEST 2000000000000000000 /* ns between two clocks */
 
-/* Least apparent delays of both directions between a rank and the one before; SL_TIME_NEVER: no message. */
+/* Minimum apparent delays of both directions between a rank and the one before; SL_TIME_NEVER: no message. */
 typedef struct trip {
     sl_time there, back;
 } trip;
@@ -29,7 +29,7 @@ static void find_trips(const sl_carried *carried, size_t count, trip *trips, int
     }
 }
 
-/* How far a rank's clock is ahead of that of the one before. */
+/* By how much a rank's clock is ahead of the previous rank's. */
 static sl_time offset_of(trip of, sl_time *error) {
     const sl_time there = of.there, back = of.back;
     *error = 0;
@@ -70,8 +70,8 @@ static sl_status add_offsets(sl_recovered *result, const trip *trips, int ranks)
     return SL_OK;
 }
 
-/* On one clock no message of an iteration is under way for longer than that lasts, there or back in time:
- * else these are several hosts of one name, or files of several put into one. */
+/* On one clock, no message of an iteration is under way for longer than the iteration lasts, forward or back
+ * in time: else these are several hosts of one name, or several files merged into one. */
 static int can_share(const sl_recovery *r, const trip *trips) {
     sl_time longest = 0;
     for (size_t i = 0, first = 0; i < r->chosens; i++) {
@@ -120,7 +120,7 @@ void sl_recover_align(sl_recovery *r, sl_carried *carried, size_t count) {
         if (needs->work >= 0)
             needs->start = needs->work;
         if (c->consumer > 0 && r->chosen[c->consumer - 1].of.op.paired)
-            continue; /* B of a pair begins behind F, wherever in their label that is */
+            continue; /* B of a pair begins after F, somewhere inside their label */
         if (needs->start >= c->ready)
             continue;
         if (c->ready - needs->start <= (needs->end - needs->start) / 10) { /* no clock is that exact */

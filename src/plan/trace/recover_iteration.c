@@ -8,7 +8,7 @@
 
 #define LACKS 400
 
-/* Of the rank whose ops begin there; marks need no such help. */
+/* Head of the rank whose ops begin there; not needed with marks. */
 static size_t head_of(const sl_recovery *r, size_t first, int32_t *cells) {
     size_t end = first;
     for (; end < r->ops && r->op[end].rank == r->op[first].rank; end++)
@@ -17,7 +17,7 @@ static size_t head_of(const sl_recovery *r, size_t first, int32_t *cells) {
     return sl_recover_head(r, first, end, cells);
 }
 
-/* Iterations of each rank from 0 into op[].iteration; *most of any rank, *marked: marks number them. */
+/* Numbers each rank's iterations from 0 into op[].iteration; *most: of any rank, *marked: by marks. */
 static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
     int32_t *seen; /* [kind][stage][microbatch] iteration + 1 that it was last seen in, of this rank */
     size_t cells = SL_OP_KINDS * (size_t)r->stages * (size_t)r->microbatches;
@@ -34,9 +34,9 @@ static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
                   (size_t)o->microbatch];
         int marks = last && op->of.mark != last->of.mark;
         if (!last) {
-            now = 0; /* no other rank has its stages, so what was seen there is not asked for */
+            now = 0; /* no other rank has its stages, so earlier entries are not read */
             head_end = i + head_of(r, i, seen);
-        } else if (i == head_end) { /* behind what is left of an iteration */
+        } else if (i == head_end) { /* after the rest of an iteration */
             now++;
             *marked = 0;
         } else if (marks || *cell == now + 1) {
@@ -79,7 +79,7 @@ static sl_status list_iterations(sl_recovery *r, int most, int marked) {
     return status;
 }
 
-/* Where the ops of each iteration stand in `listed`, in the order of r->op. */
+/* The ops of each iteration in `listed`, in the order of r->op. */
 typedef struct span_listing {
     size_t *first;  /* [iterations + 1] */
     size_t *listed; /* [ops] into r->op */
@@ -110,7 +110,7 @@ static sl_status make_index(sl_recovery *r) {
     return SL_OK;
 }
 
-/* Into `chosen` and `index`, in the place of the one before. */
+/* Into `chosen` and `index`, replacing the previous one. */
 static void take_iteration(sl_recovery *r, const span_listing *l, int iteration) {
     for (size_t i = 0; i < r->chosens; i++) {
         const sl_op *op = &r->chosen[i].of.op;
@@ -131,7 +131,7 @@ static int runs(const sl_recovery *r, int kind, int stage, int microbatch) {
     return *sl_recovery_at(r, kind, stage, microbatch) >= 0;
 }
 
-/* Whether the iteration at hand has every op; else the text of what is missing. */
+/* Whether the current iteration has every op; else the missing one as text. */
 static int is_complete(const sl_recovery *r, char *missing, size_t size) {
     for (int stage = 0; stage < r->stages; stage++)
         for (int m = 0; m < r->microbatches; m++) {
@@ -185,7 +185,7 @@ static void look_at_all(sl_recovery *r, const span_listing *l, char *missing, si
     }
 }
 
-/* The iteration of median time; the first one, cold, only where it is alone. */
+/* The iteration of median time; the first one, cold, only if it is the only one. */
 static sl_status choose(sl_recovery *r, int complete) {
     sl_recovered *result = r->result;
     sl_time *time;

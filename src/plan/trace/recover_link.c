@@ -1,4 +1,4 @@
-/* Links: what the messages of one direction tell of its latency and transfer time. */
+/* Links: latency and transfer time of each direction from its messages. */
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/trace/recover_parts.h"
@@ -25,7 +25,7 @@ static sl_time delay_of(const sl_carried *c) {
     return c->whole >= 0 ? c->whole : c->arrive > c->ready ? c->arrive - c->ready : 0;
 }
 
-/* No message took less than the link does. */
+/* The link's delay is at most that of the fastest message. */
 static sl_time least_delay(const sl_carried *c, int count) {
     sl_time least = SL_TIME_NEVER;
     for (int i = 0; i < count; i++)
@@ -34,9 +34,9 @@ static sl_time least_delay(const sl_carried *c, int count) {
     return least == SL_TIME_NEVER ? 0 : least;
 }
 
-/* Messages that found the link empty, and that were waited for. What a rank does first in an iteration may
- * have waited for more than its message, so it counts only where nothing else tells; and what took more than
- * twice as long as another message did was not waited for alone. */
+/* Samples messages that found the link empty and were waited for. A rank's first op in an iteration may have
+ * waited for more than its message, so it counts only if there is no other; and a message that took more than
+ * twice as long as another one was not the only cause of the wait. */
 static void sample_delays(const sl_recovery *r, const sl_carried *c, int count, link_samples *s) {
     sl_time least = least_delay(c, count), most = least < SL_TIME_NEVER / 4 ? 2 * least + 50000 : least;
     for (int first = 0; first < 2 && s->delays == 0; first++)
@@ -50,14 +50,14 @@ static void sample_delays(const sl_recovery *r, const sl_carried *c, int count, 
         }
 }
 
-/* A message that was ready while the one before was under way, and came later than by itself: it queued,
- * unless no transfer that the others allow would have held it up. */
+/* A message that was ready while the previous one was under way, and took longer than by itself: it queued,
+ * unless no transfer time that the others allow would have delayed it. */
 static void sample_transfers(const sl_carried *c, int count, sl_time delay, sl_time most, link_samples *s) {
     sl_time tolerance = delay / 20 + 1000;
     for (int i = 0; i < count; i++)
         if (c[i].on_link >= 0)
             s->transfer[s->transfers++] = c[i].on_link;
-    if (s->transfers > 0) /* the trace says it */
+    if (s->transfers > 0) /* from the trace itself */
         return;
     for (int i = 1; i < count; i++)
         if (c[i].awaited && c[i - 1].awaited && c[i - 1].arrive > c[i].ready &&

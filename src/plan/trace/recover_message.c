@@ -1,4 +1,4 @@
-/* Messages of the chosen iteration: when each could leave, and when it had arrived. */
+/* Messages of the chosen iteration: the times at which each could leave and had arrived. */
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/trace/recover_parts.h"
@@ -10,12 +10,12 @@ typedef struct messages {
     sl_carried *carried;
     size_t count;
     int32_t *place;       /* [2][stages][microbatches] of the sending stage into carried; -1: none */
-    sl_time *busy;        /* [chosens] until when the rank had something else to do before the op */
-    sl_time *sent;        /* [count] begin of the send that was matched; SL_TIME_NEVER: none yet */
-    sl_time *issued;      /* [count] begin of the receive that was matched; INT64_MIN: none yet */
+    sl_time *busy;        /* [chosens] end of the rank's other work before the op */
+    sl_time *sent;        /* [count] begin of the matched send; SL_TIME_NEVER: none yet */
+    sl_time *issued;      /* [count] begin of the matched receive; INT64_MIN: none yet */
     sl_time slack[2];     /* a gap before F, before a backward, beyond which a rank waits for something */
-    sl_time *begin, *end; /* [ranks] what lies between belongs to the iteration */
-    unsigned char *told;  /* [count] a receive has told when it arrived */
+    sl_time *begin, *end; /* [ranks] limits of the iteration */
+    unsigned char *told;  /* [count] a receive has given its arrival */
 } messages;
 
 static sl_time begin_of(const sl_traced_op *op) {
@@ -28,7 +28,7 @@ static int32_t *place_of(const messages *m, int backward, int stage, int microba
                      (size_t)microbatch];
 }
 
-/* The op that makes the gradient: I where the backward is cut, else B. */
+/* The op that makes the gradient: I if the backward is split, else B. */
 static int32_t backward_of(const sl_recovery *r, int stage, int microbatch) {
     int32_t input = *sl_recovery_at(r, SL_I, stage, microbatch);
     return input >= 0 ? input : *sl_recovery_at(r, SL_B, stage, microbatch);
@@ -97,13 +97,13 @@ static void match_send(messages *m, const sl_traced_message *t, sl_carried *c, s
     }
 }
 
-/* B of a pair waits for its gradient behind the work of F, inside the label of both. */
+/* B of a pair waits for its gradient after the work of F, inside the label of both. */
 static int is_second(const sl_recovery *r, int32_t op) {
     return op > 0 && r->chosen[op - 1].rank == r->chosen[op].rank && r->chosen[op - 1].of.op.paired;
 }
 
-/* A receive that took its time waited for the message; one that is only issued says nothing. Gloo's are done
- * when somebody has waited for them, so whether the message came just then depends on what the rank did
+/* A receive with a duration waited for the message; one that is only issued gives nothing. Gloo's end when
+ * the program has waited for them, so whether the message came at that time depends on the rank's work
  * before: find_awaited. */
 static void match_receive(messages *m, const sl_traced_message *t, sl_carried *c, size_t at, int backward) {
     sl_time begins = begin_of(&m->r->chosen[c->consumer].of);
@@ -118,7 +118,7 @@ static void match_receive(messages *m, const sl_traced_message *t, sl_carried *c
     m->told[at] = (unsigned char)t->done;
 }
 
-/* The same of a receive inside the op's label. */
+/* The same for a receive inside the op's label. */
 static void match_inner(messages *m) {
     for (size_t i = 0; i < m->count; i++) {
         sl_carried *c = &m->carried[i];
@@ -131,7 +131,7 @@ static void match_inner(messages *m) {
     }
 }
 
-/* From the last op of the iteration before to the first of the one behind, of each rank. */
+/* From the last op of the previous iteration to the first of the next, for each rank. */
 static void find_window(messages *m) {
     const sl_recovery *r = m->r;
     for (int rank = 0; rank < r->ranks; rank++) {
@@ -178,8 +178,8 @@ static void match_events(messages *m) {
     }
 }
 
-/* What lies between two ops of a rank when nothing is waited for: ops that need no message tell, forwards of
- * forwards, backwards of backwards. */
+/* The gap between two ops of a rank without waiting, from ops that need no message: forwards for forwards,
+ * backwards for backwards. */
 static sl_time slack_of(const messages *m, const unsigned char *needs, int backward, sl_time *value) {
     const sl_recovery *r = m->r;
     int gaps = 0;

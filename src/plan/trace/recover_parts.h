@@ -1,4 +1,4 @@
-/* What the steps of recover.c share. */
+/* Shared by the steps of recover.c. */
 #pragma once
 
 #include "plan/trace/recover.h"
@@ -19,7 +19,7 @@ typedef struct sl_recovery {
     int *rank_of_stage;   /* [stages] */
     sl_placed_op *op;     /* by rank, then start; ops only */
     size_t ops;
-    sl_placed_op *chosen; /* those of the chosen iteration, a part of their own, the same order */
+    sl_placed_op *chosen; /* those of the chosen iteration, a separate part in the same order */
     size_t chosens;
     int32_t *index; /* [SL_OP_KINDS][stages][microbatches] into `chosen`; -1: it did not run */
 } sl_recovery;
@@ -34,42 +34,42 @@ typedef struct sl_carried {
     int from, to;               /* ranks */
     int32_t producer, consumer; /* into `chosen` */
     sl_time ready;              /* its op has ended, and the rank has begun to send it */
-    sl_time arrive;             /* it was there at the latest; SL_TIME_NEVER: nothing tells */
-    sl_time whole;              /* from taking the link to arrival, where the trace says; -1 */
-    sl_time on_link;            /* of that on the link; -1 */
-    int awaited;                /* the rank had nothing else to do: it arrived then */
+    sl_time arrive;             /* latest possible arrival; SL_TIME_NEVER: unknown */
+    sl_time whole;              /* from taking the link to arrival, if the trace has it; else -1 */
+    sl_time on_link;            /* part of that on the link; -1: unknown */
+    int awaited;                /* the rank had nothing else to do, so it arrived then */
     double bytes;
 } sl_carried;
 
-/** Ranks, stages, microbatches, placement and iterations; `chosen` and `index` of the one that is asked for.
- */
+/** Ranks, stages, microbatches, placement and iterations; `chosen` and `index` of the requested one. */
 sl_status sl_recover_shape(sl_recovery *r);
-/** Makes a process of each thread where the ranks are threads of one: see recover_threads.c. SL_ENOMEM. */
+/** Makes each thread a process if the ranks are threads of one process (recover_threads.c). SL_ENOMEM. */
 sl_status sl_recover_threads(sl_traced *traced);
 /** The index of the mark, or of the only sequence: see recover_shape.c. */
 sl_status sl_recover_iterations(sl_recovery *r);
-/** Ops at the head of a rank's, r->op[first] to before r->op[end], that end an iteration whose begin was not
- * traced. `cells` of room, zeroed and left so, one an op of kind, stage and microbatch. */
+/** Number of ops at the head of a rank's, r->op[first] to before r->op[end], that end an iteration whose
+ * begin was not traced. `cells`: scratch, zeroed before and after, one entry per op by kind, stage and
+ * microbatch. */
 size_t sl_recover_head(const sl_recovery *r, size_t first, size_t end, int32_t *cells);
-/** Ranks whose traces begin in different iterations: op[].iteration of each is shifted so that what ran at
- * the same time has one number. *most becomes that of any rank. */
+/** Ranks whose traces begin in different iterations: op[].iteration of each is shifted so that simultaneous
+ * iterations have the same number. *most becomes the maximum of all ranks. */
 sl_status sl_recover_meet(sl_recovery *r, int *most);
 
 /** The messages of the chosen iteration on the ranks' own clocks; *carried is the caller's. */
 sl_status sl_recover_messages(const sl_recovery *r, sl_carried **carried, size_t *count);
 /** The offset of each rank's clock into the result. */
 sl_status sl_recover_clocks(sl_recovery *r, const sl_carried *carried, size_t count);
-/** Times of `chosen` and `carried` on rank 0's clock. Ops that began before their input had left, by more
- * than a tenth of their time, count from then. */
+/** Converts times of `chosen` and `carried` to rank 0's clock. The time of ops that began before their input
+ * had left, by more than a tenth of their time, counts from its departure. */
 void sl_recover_align(sl_recovery *r, sl_carried *carried, size_t count);
 /** Whether all ranks had one clock: in one file, or on one host. */
 int sl_recover_share_a_clock(const sl_recovery *r);
 /** Latency and transfer time of each link into the result's problem. */
 sl_status sl_recover_links(sl_recovery *r, sl_carried *carried, size_t count);
 
-#define SL_QUEUE_MAX ((sl_time)(2 * SL_MAX_OP_MS * 1e6)) /* ns; a problem has no longer transfers */
+#define SL_QUEUE_MAX ((sl_time)(2 * SL_MAX_OP_MS * 1e6)) /* ns; the longest transfer of a problem */
 
-/** The longest transfer time of a link whose `count` messages, in the order of arrival, cannot be
- * contradicted when each takes `delay` by itself: what queues arrives that long behind what was ready before
- * it. 0 where no positive one can be; SL_QUEUE_MAX where nothing bounds it. n log n. SL_ENOMEM. */
+/** The longest transfer time of a link that its `count` messages, in order of arrival, do not contradict if
+ * each takes `delay` by itself: a queued message arrives that long after the ones that were ready before it.
+ * 0 if no positive one is possible; SL_QUEUE_MAX if nothing bounds it. n log n. SL_ENOMEM. */
 sl_status sl_queue_bound(const sl_carried *c, int count, sl_time delay, sl_time *transfer);

@@ -1,10 +1,10 @@
-/* Queues: messages that came soon after each other bound the transfer time T, waited for or not: none can be
- * there before it has queued behind those that were ready before it, so of two that came i-th and j-th, j
- * first, (i - j) T <= arrive[i] - delay + tolerance - ready[j]   where ready[j] <= ready[i]. Links carry a
- * hundred thousand messages, so pairs are not tried one by one: with a T at hand the pair that contradicts it
- * most is found in n log n, its bound is the next T, and after a few rounds none does (Newton's method on the
- * greatest contradiction, Dinkelbach 1967). A pair's own side is ready[j] - j T, of which the greatest among
- * those ready before is kept by a Fenwick tree over the order of `ready`. */
+/* Queues: messages that came shortly after each other bound the transfer time T, waited for or not: none can
+ * arrive before it has queued after those that were ready before it, so of two that came i-th and j-th, j
+ * first, (i - j) T <= arrive[i] - delay + tolerance - ready[j] if ready[j] <= ready[i]. Links carry a hundred
+ * thousand messages, so pairs are not tried one by one: for a given T, the pair that contradicts it most is
+ * found in n log n, its bound is the next T, and after a few rounds none does (Newton's method on the
+ * greatest contradiction, Dinkelbach 1967). A pair's own side is ready[j] - j T; a Fenwick tree over the
+ * order of `ready` keeps the greatest among those ready before. */
 #include "base/memory.h"
 #include "plan/trace/recover_parts.h"
 
@@ -20,8 +20,8 @@ typedef struct queue {
     const sl_carried *c;
     int count;
     sl_time begin;    /* times count from here */
-    queue_moment *by_ready; /* [count] in the order of time */
-    int32_t *rank;    /* [count] how many are ready at that time or before */
+    queue_moment *by_ready; /* [count] in order of time */
+    int32_t *rank;    /* [count] number of messages ready at that time or before */
     int32_t *best;    /* [count + 1] Fenwick tree: the index with the greatest side; -1 */
 } queue;
 
@@ -50,7 +50,7 @@ static int32_t tree_greatest(const queue *q, int32_t rank, sl_time transfer) {
     return greatest;
 }
 
-/* The bound of the pair that contradicts `transfer` most; `transfer` where none does. */
+/* The bound of the pair that contradicts `transfer` most; `transfer` if none does. */
 static sl_time next_bound(queue *q, sl_time transfer, sl_time allowance) {
     sl_time most = 0, bound = transfer;
     memset(q->best, 255, ((size_t)q->count + 1) * sizeof *q->best);
@@ -96,7 +96,7 @@ static sl_time find_bound(queue *q, sl_time delay) {
 
 sl_status sl_queue_bound(const sl_carried *c, int count, sl_time delay, sl_time *transfer) {
     queue q = {.c = c};
-    while (q.count < count && c[q.count].arrive != SL_TIME_NEVER) /* those stand last */
+    while (q.count < count && c[q.count].arrive != SL_TIME_NEVER) /* those come last */
         q.count++;
     *transfer = SL_QUEUE_MAX;
     if (q.count == 0)

@@ -1,4 +1,4 @@
-/* Shape: which process is which rank, which stages it holds, how many microbatches there are. */
+/* Shape: the rank of each process, its stages, and the number of microbatches. */
 #include "base/memory.h"
 #include "plan/trace/recover_parts.h"
 
@@ -8,7 +8,7 @@
 /* ---- ranks ---- */
 
 typedef struct shape_candidate {
-    int process, lowest; /* stage; -1: names do not say */
+    int process, lowest; /* stage; -1: not in the names */
     int rank, file, number;
 } shape_candidate;
 
@@ -27,7 +27,7 @@ static int is_op(const sl_traced_op *op) {
     return op->op.kind < SL_OP_KINDS;
 }
 
-/* PyTorch's files hold one rank each, whatever its processes. */
+/* PyTorch's files hold one rank each, even with several processes. */
 static int same_rank(const sl_traced *t, int a, int b) {
     const sl_traced_process *x = &t->process[a], *y = &t->process[b];
     return a == b || (x->file == y->file && x->rank >= 0 && x->rank == y->rank && x->replica == y->replica);
@@ -75,7 +75,8 @@ static sl_status refuse_twice(const sl_traced *t, int stage, int a, int b) {
         stage, first, t->process[a].number, second, t->process[b].number);
 }
 
-/* Ranks whose names say no stage stand in the order of their numbers, which all must have then, or none. */
+/* Ranks without stages in their names are in the order of their numbers, which all must have then, or
+ * none. */
 static sl_status refuse_numbers(const sl_traced *t, const shape_candidate *a, const shape_candidate *b) {
     const char *first = sl_traced_file(t, a->process), *second = sl_traced_file(t, b->process);
     if (a->file == b->file)
@@ -95,7 +96,7 @@ static sl_status refuse_numbers(const sl_traced *t, const shape_candidate *a, co
 
 static sl_status refuse_mixture(const sl_traced *t, const shape_candidate *c, int count) {
     for (int i = 1; i < count; i++) {
-        if ((c[i].lowest < 0) != (c[0].lowest < 0)) /* those without stand first */
+        if ((c[i].lowest < 0) != (c[0].lowest < 0)) /* those without come first */
             return sl_error(SL_EINVAL, "%s: ops do not say their stage, those of %s do",
                             sl_traced_file(t, c[0].process), sl_traced_file(t, c[i].process));
         if (c[i].lowest >= 0 && c[i].lowest == c[i - 1].lowest)
@@ -148,7 +149,7 @@ static int are_pair(const sl_traced_op *f, const sl_traced_op *b) {
            (f->op.stage != b->op.stage || f->op.microbatch != b->op.microbatch || f->op.stage < 0);
 }
 
-/* Labels inside labels say the same once more. */
+/* Labels inside labels repeat the same op. */
 static int is_inside(const sl_placed_op *inner, const sl_placed_op *outer) {
     return inner->rank == outer->rank && inner->of.start < outer->of.end && inner->of.end <= outer->of.end &&
            !are_pair(&outer->of, &inner->of);
@@ -178,7 +179,7 @@ static sl_status place_ops(sl_recovery *r) {
 
 /* ---- microbatches that names do not number ---- */
 
-/* The pipeline is empty on the first rank when all its forwards have come back: an iteration's end. */
+/* An iteration ends when all forwards of the first rank have come back: its pipeline is empty. */
 static sl_status count_microbatches(const sl_recovery *r, int *count) {
     int forwards = 0, open = 0;
     *count = r->options->microbatches;
@@ -198,7 +199,7 @@ static sl_status count_microbatches(const sl_recovery *r, int *count) {
 }
 
 static sl_status number_microbatches(sl_recovery *r) {
-    int *next = NULL, count = 0, numbered = 0, without = 0; /* next[kind] on the present rank and stage */
+    int *next = NULL, count = 0, numbered = 0, without = 0; /* next[kind] on the current rank and stage */
     int lacking = 0;                                        /* a process whose ops have no number */
     for (size_t i = 0; i < r->ops; i++) {
         numbered |= r->op[i].of.op.microbatch >= 0;
@@ -266,7 +267,7 @@ static sl_status count_shape(sl_recovery *r) {
     return SL_OK;
 }
 
-/* Of two pipelines every stage runs half of the microbatches. */
+/* With two pipelines, every stage runs half of the microbatches. */
 static int runs_everything(const sl_recovery *r) {
     for (size_t i = 0; i < r->ops; i++)
         if (r->op[i].of.op.stage == 0 && r->op[i].of.op.microbatch == 1)
@@ -304,8 +305,8 @@ static sl_status find_placement(sl_recovery *r, sl_placement *placement) {
         r->rank_of_stage[r->stages - 1]);
 }
 
-/* A message from or to a stage that has no neighbour there: the neighbour was not traced. Only of labels that
- * say the stage; Megatron's first and last ranks call the functions of messages, too. */
+/* A message from or to a stage without a neighbor there: the neighbor was not traced. Only for labels with a
+ * stage, because Megatron's first and last ranks call the message functions, too. */
 static sl_status check_ends(const sl_recovery *r) {
     const sl_problem *p = &r->result->problem;
     for (size_t i = 0; i < r->traced->messages; i++) {

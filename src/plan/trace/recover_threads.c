@@ -1,6 +1,6 @@
-/* Ranks that are threads of one process, as simulators and programs of several threads draw them. A rank runs
- * one op at a time; so where names say the stages, each stage lies on one thread, and ops of two threads go
- * on at once, the threads are the ranks. A process that is said to be one rank stays that. */
+/* Ranks that are threads of one process, as in simulators and multithreaded programs. A rank runs one op at a
+ * time; so if names have the stages, each stage is on one thread, and ops of two threads overlap, the threads
+ * are the ranks. A process that is known to be one rank is not divided. */
 #include "base/memory.h"
 #include "plan/trace/recover_parts.h"
 
@@ -43,9 +43,9 @@ static sl_status list_places(const sl_traced *t, thread_position **list, size_t 
     return SL_OK;
 }
 
-/* Whether ops of two threads go on at once, by more than a tenth of one; `of` by start, of one process. */
+/* Whether ops of two threads overlap by more than a tenth of one; `of` by start, of one process. */
 static int overlap(const thread_position *of, size_t count) {
-    const thread_position *latest = count ? &of[0] : NULL; /* that ends last of those before */
+    const thread_position *latest = count ? &of[0] : NULL; /* the one with the latest end so far */
     for (size_t i = 1; i < count; i++) {
         if (of[i].thread != latest->thread && latest->end - of[i].start > (of[i].end - of[i].start) / 10)
             return 1;
@@ -62,7 +62,7 @@ static int one_thread_a_stage(const thread_position *of, size_t count) {
     return 1;
 }
 
-/* The process of a thread: the one at hand for the first, a new one for each other. */
+/* The process of a thread: the present one for the first, a new one for each other. */
 static sl_status process_for(sl_traced *t, int process, size_t first, uint64_t thread, uint64_t own,
                              int *found) {
     *found = process;
@@ -81,7 +81,7 @@ static sl_status process_for(sl_traced *t, int process, size_t first, uint64_t t
     return SL_OK;
 }
 
-/* Ops of a process go to those of their threads, and messages with them. */
+/* Moves ops and messages of a process to the processes of their threads. */
 static sl_status divide(sl_traced *t, const thread_position *of, size_t count) {
     const int process = of->process;
     const size_t first = t->processes;

@@ -5,7 +5,7 @@
 
 typedef enum scan_state { BEGIN, KEY, COLON, VALUE, EVENTS, END } scan_state;
 
-/* What is being taken as text, up to its end. */
+/* The item that is being copied as text, up to its end. */
 typedef enum scan_take { TAKE_NOTHING, TAKE_KEY, TAKE_MEMBER, TAKE_EVENT } scan_take;
 
 struct sl_scanner {
@@ -14,11 +14,11 @@ struct sl_scanner {
     scan_state state;
     scan_take take;
     int bare;      /* a list without an object around it */
-    int separated; /* a comma, or the beginning, stands before what comes next */
-    int listed;    /* traceEvents was there */
+    int separated; /* the next item follows a comma or the beginning */
+    int listed;    /* traceEvents was seen */
     int depth, in_string, escaped;
-    int mark;         /* bytes of a byte order mark that were seen */
-    long line, begun; /* now; where what is taken began */
+    int mark;         /* bytes of a byte order mark seen so far */
+    long line, begun; /* current line; line where the item began */
     char *text;
     size_t used, room;
     char key[64];
@@ -98,8 +98,7 @@ static sl_status taken(sl_scanner *s) {
     return SL_OK;
 }
 
-/* One more byte of what is taken. *again: the byte belongs to what follows (a number has no end of its own).
- */
+/* Adds a byte to the item. *again: the byte belongs to the next item (a number has no end mark). */
 static sl_status take_byte(sl_scanner *s, char c, int *again) {
     if (s->in_string) {
         SL_TRY(put(s, c));
@@ -161,7 +160,7 @@ static sl_status between(sl_scanner *s, char c) {
         return SL_OK;
     switch (s->state) {
     case BEGIN:
-        if (s->mark < 3 && c == "\xef\xbb\xbf"[s->mark]) { /* UTF-8, as some editors begin a file */
+        if (s->mark < 3 && c == "\xef\xbb\xbf"[s->mark]) { /* UTF-8 mark, from some editors */
             s->mark++;
             return SL_OK;
         }
