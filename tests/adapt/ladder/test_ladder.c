@@ -346,8 +346,8 @@ static void a_person_can_read_why(void **state) {
         "adapt the schedule: not for this cause\n",
         "change the topology: after 60 s of lost time (time lost 20.0%, would be 4.0%; cost 60 s)\n",
         "restart: cannot help (time lost 20.0%, would be 20.0%)\n",
-        "   312.000 s  change the topology for incident 3: lost so far 60 s, cost 60 s; time lost 20.0%, "
-        "expected 4.0%\n",
+        "   312.000 s  change the topology for incident 3: lost so far 60 s, cost 60 s; ",
+        "; time lost 20.0%, expected 4.0%\n",
         "change the topology is in effect; it took 48 s\n",
         "incident 3 with change the topology: time lost 4.1% (predicted 4.0%)\n",
         "  1000.000 s  incident 3 ends: "};
