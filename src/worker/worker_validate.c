@@ -29,7 +29,7 @@ static sl_status gather_ranks(void *context, const void *bytes, size_t size, sl_
     size_t *each;
     char *all = NULL;
     (void)patience;
-    SL_TRY(sl_gathered_open(members, gathered));
+    SL_TRY(sl_allgather_parts_open(members, gathered));
     SL_TRY(sl_alloc(&sizes, (size_t)members, sizeof *sizes));
     sl_status status = sl_alloc(&each, (size_t)members, sizeof *each);
     SL_THEN(status,
@@ -39,7 +39,7 @@ static sl_status gather_ranks(void *context, const void *bytes, size_t size, sl_
     SL_THEN(status, sl_alloc(&all, sum + 1, 1));
     SL_THEN(status, sl_group_gather_all(group, bytes, size, all, sum, each));
     for (size_t i = 0, at = 0; status == SL_OK && i < (size_t)members; at += each[i++])
-        status = sl_gathered_put(gathered, (int)i, all + at, each[i]);
+        status = sl_allgather_parts_put(gathered, (int)i, all + at, each[i]);
     SL_FREE(all, each, sizes);
     return status;
 }

@@ -7,7 +7,7 @@
 
 #define ERRORS 4.0 /* a growth must exceed this many standard errors of the difference */
 
-void sl_comparison_free(sl_slowness *c) {
+void sl_slowness_free(sl_slowness *c) {
     sl_free(c->slow);
     sl_free(c->known);
     *c = (sl_slowness){0};
@@ -55,7 +55,7 @@ int sl_comparing_rows_wanted(const sl_comparing *c) {
     return c->lately ? few : c->count < 2 ? 1 : 2;
 }
 
-double sl_norm_variance(const sl_usual *n, int count) {
+double sl_usual_variance(const sl_usual *n, int count) {
     return 1.57 * n->spread * n->spread * (1.0 / count + 1.0 / n->rows);
 }
 

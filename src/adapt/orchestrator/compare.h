@@ -48,6 +48,6 @@ typedef struct sl_slowness {
  * trust a change by half in two of the last three before the median; 0: all rows. Fills *comparison, whose
  * array is reused. SL_ENOMEM. */
 sl_status sl_compare(sl_history *series, const int *rows, int count, int lately, sl_slowness *comparison);
-void sl_comparison_free(sl_slowness *comparison);
+void sl_slowness_free(sl_slowness *comparison);
 
 const sl_slow *sl_comparison_device(const sl_slowness *comparison, int replica, int rank);

@@ -18,7 +18,7 @@ static void read_row(const sl_comparing *c, int replica, int row, double *value,
             sl_usual n = sl_comparing_norm(b->op ? &b->op[at] : NULL, b, b->same ? &b->same->op[at] : NULL);
             if (!m->op[at].count || n.rows < sl_comparing_rows_needed(c) || !(n.time > 0))
                 continue;
-            value[rank] += sl_norm_time(&n, m->op[at].time, m->op[at].work);
+            value[rank] += sl_usual_time(&n, m->op[at].time, m->op[at].work);
             raw[rank] += m->op[at].time;
             healthy[rank] += n.time;
         }
@@ -56,7 +56,7 @@ static void describe_device(const sl_comparing *c, int replica, int rank, int va
                 continue;
             d->healthy += n.time;
             usual += n.usual;
-            variance += sl_norm_variance(&n, values);
+            variance += sl_usual_variance(&n, values);
             ops += seen * n.time;
             *sum += n.time;
             ++*kinds;

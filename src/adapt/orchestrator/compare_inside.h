@@ -45,7 +45,7 @@ int sl_comparing_rows_needed(const sl_comparing *c);
 /** Number of rows needed for a recent level. */
 int sl_comparing_rows_wanted(const sl_comparing *c);
 /** Variance of the difference between the median of `count` rows and the healthy median. */
-double sl_norm_variance(const sl_usual *n, int count);
+double sl_usual_variance(const sl_usual *n, int count);
 /** Takes rows from the last to the first. 0: there are enough. */
 int sl_latest_take(sl_latest *l, int is_last, double value, double raw);
 int sl_beyond_noise(double growth, double variance);

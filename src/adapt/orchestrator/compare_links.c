@@ -20,7 +20,7 @@ static double message_time(const sl_comparing *c, const sl_usual *n, const sl_le
                            int i) {
     double common = c->common[c->kind[replica] * c->count + i];
     if (n->work > 0 && message->work > 0)
-        return sl_norm_time(n, message->time, message->work);
+        return sl_usual_time(n, message->time, message->work);
     return common > 1 ? message->time / common : message->time;
 }
 
@@ -31,7 +31,7 @@ static link_pair finish(const sl_comparing *c, const sl_usual *n, sl_latest *l, 
                        .now = sl_comparing_level(c, l->value + SL_ROWS - l->count, l->count, SL_OPS_MIN),
                        .healthy = n->time,
                        .usual = n->usual,
-                       .variance = sl_norm_variance(n, l->count),
+                       .variance = sl_usual_variance(n, l->count),
                        .count = last,
                        .last = c->lately ? l->last : l->value[SL_ROWS - 1]};
 }

@@ -110,7 +110,7 @@ void sl_history_moved(sl_history *series);
 sl_status sl_history_renew(sl_history *series, int keep);
 
 /** A time converted to usual work. */
-double sl_norm_time(const sl_usual *norm, double time, double work);
+double sl_usual_time(const sl_usual *norm, double time, double work);
 /** Medians of the last `count` rows of this layout with measurements of the replica. SL_ENONE: no such row.
  * Free with sl_problem_free. */
 sl_status sl_history_typical(sl_history *series, int replica, int count, sl_problem *problem);

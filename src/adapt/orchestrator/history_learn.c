@@ -160,7 +160,7 @@ static void learn_norm(sl_history *s, const int *rows, int count, int replica, i
         n->work = reference.work;
         n->slope = reference.slope;
         for (int i = 0; i < found; i++)
-            plain[i] = sl_norm_time(&reference, value[i], work[i]);
+            plain[i] = sl_usual_time(&reference, value[i], work[i]);
     }
     settle(n, worked == found ? plain : value, found, &before);
 }
@@ -352,7 +352,7 @@ static double fallen_to(sl_history *s, const int *rows, int count, int replica, 
         const sl_level *v = level(sl_history_row(s, rows[i]), replica, at, &room);
         if (!v)
             continue;
-        double time = sl_norm_time(n, v->time, v->work);
+        double time = sl_usual_time(n, v->time, v->work);
         if (time > FALLEN * n->time || n->time - time < least)
             return 0;
         s->room[found++] = time;

@@ -6,7 +6,7 @@
 #define MEDIAN_VARIANCE 1.57 /* of a median, over that of a mean */
 
 /* If it is unknown how time follows work, anything from not at all to in proportion is normal. */
-double sl_norm_time(const sl_usual *n, double time, double work) {
+double sl_usual_time(const sl_usual *n, double time, double work) {
     if (!(n->work > 0) || !(work > 0) || !(n->time > 0))
         return time;
     double expected = n->slope >= 0 ? n->time + n->slope * (work - n->work)
@@ -73,7 +73,7 @@ static double usual_time(sl_history *s, const int *rows, int count, int replica,
     for (int i = 0; i < count && n->work > 0; i++) {
         const sl_level *v = level(sl_history_row(s, rows[i]), replica, at, &room);
         if (v)
-            s->room[found++] = sl_norm_time(n, v->time, v->work);
+            s->room[found++] = sl_usual_time(n, v->time, v->work);
     }
     return sl_history_median(s->room, found);
 }
@@ -133,7 +133,7 @@ static double median_iteration(sl_history *s, const int *rows, int count) {
     for (int i = 0; i < count; i++) {
         const sl_row *row = sl_history_row(s, rows[i]);
         if (row->time > 0)
-            s->room[found++] = sl_norm_time(&s->iteration, (double)row->time, row->work);
+            s->room[found++] = sl_usual_time(&s->iteration, (double)row->time, row->work);
     }
     return sl_history_median(s->room, found);
 }

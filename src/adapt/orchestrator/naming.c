@@ -24,7 +24,7 @@ sl_status sl_naming_open(sl_naming *n) {
 
 void sl_naming_close(sl_naming *n) {
     sl_detector_close(n->detector);
-    sl_comparison_free(&n->comparison);
+    sl_slowness_free(&n->comparison);
     *n = (sl_naming){0};
 }
 
@@ -298,7 +298,7 @@ static int say_load(saying *s) {
 
 static double time_of(const sl_history *s, int row) {
     const sl_row *r = &s->row[row % SL_ROWS];
-    return sl_norm_time(&s->iteration, (double)r->time, r->work);
+    return sl_usual_time(&s->iteration, (double)r->time, r->work);
 }
 
 static double median_ms(const sl_history *s, const int *rows, int count, int adjusted) {

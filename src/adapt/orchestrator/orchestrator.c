@@ -139,8 +139,8 @@ void sl_orchestrator_close(sl_orchestrator *o) {
     sl_ladder_close(o->ladder);
     sl_naming_close(&o->naming);
     sl_history_close(&o->series);
-    sl_comparison_free(&o->lately);
-    sl_comparison_free(&o->last);
+    sl_slowness_free(&o->lately);
+    sl_slowness_free(&o->last);
     sl_job_layout *const all[] = {&o->layout, &o->next, &o->tried, &o->divided, &o->placed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sl_job_layout_free(all[i]);

@@ -17,7 +17,7 @@ typedef enum sl_watch_phase {
 } sl_watch_phase;
 
 /** "tracking", ... */
-const char *sl_phase_name(sl_watch_phase phase);
+const char *sl_watch_phase_name(sl_watch_phase phase);
 
 #define SL_STATUS_SUSPECTS 16
 

@@ -61,7 +61,7 @@ static sl_status introduce(round *r, int rank) {
     come_back(r);
     SL_THEN(status, r->allgather->gather_all(r->allgather->context, words, size, patience(r, ARRIVAL), &all));
     SL_THEN(status, sl_membership_open(&all, r->membership));
-    sl_gathered_free(&all);
+    sl_allgather_parts_free(&all);
     sl_free(words);
     return status;
 }
@@ -255,7 +255,7 @@ static sl_status tell_all(round *r) {
     SL_THEN(status, r->allgather->gather_all(r->allgather->context, bytes, size, patience(r, STEP), &all));
     SL_THEN(status, sl_member_samples_join(&all, r->result));
     r->result->reports = r->result->reports == r->allgather->self;
-    sl_gathered_free(&all);
+    sl_allgather_parts_free(&all);
     sl_free(bytes);
     return status;
 }

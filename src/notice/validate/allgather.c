@@ -3,20 +3,20 @@
 
 #include <string.h>
 
-void sl_gathered_free(sl_allgather_parts *gathered) {
+void sl_allgather_parts_free(sl_allgather_parts *gathered) {
     for (int i = 0; gathered->part && i < gathered->members; i++)
         sl_free(gathered->part[i]);
     SL_FREE(gathered->part, gathered->size);
     *gathered = (sl_allgather_parts){0};
 }
 
-sl_status sl_gathered_open(int members, sl_allgather_parts *gathered) {
+sl_status sl_allgather_parts_open(int members, sl_allgather_parts *gathered) {
     *gathered = (sl_allgather_parts){.members = members};
     SL_TRY(sl_alloc(&gathered->part, (size_t)members, sizeof *gathered->part));
     return sl_alloc(&gathered->size, (size_t)members, sizeof *gathered->size);
 }
 
-sl_status sl_gathered_put(sl_allgather_parts *gathered, int member, const void *bytes, size_t size) {
+sl_status sl_allgather_parts_put(sl_allgather_parts *gathered, int member, const void *bytes, size_t size) {
     if (gathered->part[member])
         return SL_OK;
     SL_TRY(sl_alloc(&gathered->part[member], size + 1, 1));
@@ -33,6 +33,6 @@ sl_status sl_allgather_barrier(const sl_allgather *allgather, sl_time patience, 
     for (int i = 0; status == SL_OK && stop && i < all.members; i++)
         if (all.part[i] && all.size[i] == 1 && *(char *)all.part[i])
             *stop = 1;
-    sl_gathered_free(&all);
+    sl_allgather_parts_free(&all);
     return status;
 }

@@ -17,13 +17,13 @@ typedef struct sl_allgather_parts {
     int members;
 } sl_allgather_parts;
 
-void sl_gathered_free(sl_allgather_parts *gathered);
+void sl_allgather_parts_free(sl_allgather_parts *gathered);
 
 typedef struct sl_allgather {
     int members, self;
     void *context;
     /** Every member gets the `bytes[size]` of all. SL_EPEER: this member itself was too late, or no member
-     * can be reached; SL_ENOMEM. Free with sl_gathered_free, also on error. */
+     * can be reached; SL_ENOMEM. Free with sl_allgather_parts_free, also on error. */
     sl_status (*gather_all)(void *context, const void *bytes, size_t size, sl_time patience,
                             sl_allgather_parts *gathered);
     void (*close)(void *context);
@@ -33,9 +33,9 @@ typedef struct sl_allgather {
 sl_status sl_allgather_barrier(const sl_allgather *allgather, sl_time patience, int *stop);
 
 /** Room for `members` parts. SL_ENOMEM. */
-sl_status sl_gathered_open(int members, sl_allgather_parts *gathered);
+sl_status sl_allgather_parts_open(int members, sl_allgather_parts *gathered);
 /** Stores a copy of `bytes[size]` for member `member`, unless it has one. SL_ENOMEM. */
-sl_status sl_gathered_put(sl_allgather_parts *gathered, int member, const void *bytes, size_t size);
+sl_status sl_allgather_parts_put(sl_allgather_parts *gathered, int member, const void *bytes, size_t size);
 
 /** Through the log `validation:ROUND:talk` of `store` (the caller's). Its order is the same for all: a step
  * ends when all members have come, or at the entry of the first member that lost patience; later entries are

@@ -81,7 +81,7 @@ static sl_status hear(allgather_talk *t, allgather_step *s, const entry_head *to
     }
     if (s->gathered->part[top->member])
         return SL_OK;
-    SL_TRY(sl_gathered_put(s->gathered, top->member, bytes, size));
+    SL_TRY(sl_allgather_parts_put(s->gathered, top->member, bytes, size));
     s->ended = --s->missing == 0;
     return SL_OK;
 }
@@ -161,7 +161,7 @@ static sl_status gather_all(void *context, const void *bytes, size_t size, sl_ti
                             sl_allgather_parts *gathered) {
     allgather_talk *t = context;
     sl_time deadline = sl_now() + patience;
-    SL_TRY(sl_gathered_open(t->members, gathered));
+    SL_TRY(sl_allgather_parts_open(t->members, gathered));
     allgather_step s = {.gathered = gathered};
     for (int i = 0; i < t->members; i++)
         s.missing += !t->absent[i];

@@ -106,7 +106,7 @@ void sl_own_cores(sl_core_set *cores) {
     sched_getaffinity(0, sizeof set, &set);
     for (int core = 0; core < SL_CORES && core < CPU_SETSIZE; core++)
         if (CPU_ISSET((size_t)core, &set))
-            sl_cores_add(cores, core);
+            sl_core_set_add(cores, core);
 }
 
 /* ---- readings before and after ---- */
@@ -202,7 +202,7 @@ static double heat_of(const sl_core_set *cores) {
     double times = -1;
     for (int core = 0; core < SL_CORES; core++) {
         char path[128], text[64];
-        if (!sl_cores_has(cores, core))
+        if (!sl_core_set_has(cores, core))
             continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count",
                  core);
@@ -246,7 +246,7 @@ static double compare_processes(sl_watch_cpu *watch) {
         const sl_process_reading *then =
             before->processes ? bsearch(now, before->process, before->processes, sizeof *now, by_id) : NULL;
         uint64_t ticks = now->ticks - (then && then->ticks <= now->ticks ? then->ticks : 0);
-        if (!sl_cores_has(&watch->cores, now->core))
+        if (!sl_core_set_has(&watch->cores, now->core))
             continue;
         if (is_ours(watch, now->pid)) {
             ours += (double)ticks;
@@ -262,7 +262,7 @@ static double clock_of(const sl_core_set *cores) {
     double sum = 0;
     int count = 0;
     for (int core = 0; core < SL_CORES; core++)
-        if (sl_cores_has(cores, core)) {
+        if (sl_core_set_has(cores, core)) {
             char path[128];
             snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", core);
             double khz = read_figure(path);
@@ -351,11 +351,11 @@ static double share(sl_time part, sl_time whole) {
 void sl_watch_cpu_evidence(const sl_watch_cpu *watch, sl_evidence *e) {
     double seconds = (double)watch->wall / 1e9, tick = (double)sysconf(_SC_CLK_TCK);
     *e = (sl_evidence){.pressure = -1, .load = -1, .thermal = -1};
-    e->cores = sl_cores_count(&watch->cores);
+    e->cores = sl_core_set_count(&watch->cores);
     e->celsius = hottest();
     e->thermal = watch->heat;
     for (int core = 0; core < SL_CORES && e->mhz_most <= 0; core++)
-        if (sl_cores_has(&watch->cores, core)) {
+        if (sl_core_set_has(&watch->cores, core)) {
             char path[128];
             snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/cpuinfo_max_freq", core);
             e->mhz_most = read_figure(path) / 1000;

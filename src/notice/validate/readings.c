@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int sl_cores_count(const sl_core_set *cores) {
+int sl_core_set_count(const sl_core_set *cores) {
     int count = 0;
     for (int core = 0; core < SL_CORES; core++)
-        count += sl_cores_has(cores, core);
+        count += sl_core_set_has(cores, core);
     return count;
 }
 
@@ -70,7 +70,7 @@ int64_t sl_read_busy(const char *text, const sl_core_set *cores) {
                    "cpu%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
                    " %" SCNd64,
                    &core, &user, &nice, &system, &idle, &disk, &irq, &soft, &stolen) < 6 ||
-            strncmp(line, "cpu ", 4) == 0 || !sl_cores_has(cores, core))
+            strncmp(line, "cpu ", 4) == 0 || !sl_core_set_has(cores, core))
             continue;
         busy = (busy < 0 ? 0 : busy) + user + nice + system + irq + soft + stolen;
     }
@@ -107,7 +107,7 @@ double sl_read_cpuinfo(const char *text, const sl_core_set *cores) {
             continue;
         if (strncmp(line, "processor", 9) == 0)
             core = atoi(colon + 1);
-        else if (strncmp(line, "cpu MHz", 7) == 0 && sl_cores_has(cores, core)) {
+        else if (strncmp(line, "cpu MHz", 7) == 0 && sl_core_set_has(cores, core)) {
             sum += strtod(colon + 1, NULL);
             count++;
         }

@@ -13,14 +13,14 @@ typedef struct sl_core_set {
     uint8_t bit[SL_CORES / 8];
 } sl_core_set;
 
-static inline int sl_cores_has(const sl_core_set *cores, int core) {
+static inline int sl_core_set_has(const sl_core_set *cores, int core) {
     return core >= 0 && core < SL_CORES && (cores->bit[core / 8] >> (core % 8) & 1);
 }
-static inline void sl_cores_add(sl_core_set *cores, int core) {
+static inline void sl_core_set_add(sl_core_set *cores, int core) {
     if (core >= 0 && core < SL_CORES)
         cores->bit[core / 8] = (uint8_t)(cores->bit[core / 8] | 1u << (core % 8));
 }
-int sl_cores_count(const sl_core_set *cores);
+int sl_core_set_count(const sl_core_set *cores);
 
 /* cpu.stat of a group, of either version. */
 typedef struct sl_throttling {

@@ -9,7 +9,7 @@ typedef struct seats {
 /* A processor for `member`, moving others to free ones (an augmenting path of a bipartite matching). */
 static int take(const sl_wave_member *all, int member, seats *s, char *seen) {
     for (int core = 0; core < SL_CORES; core++) {
-        if (!sl_cores_has(&all[member].cores, core) || seen[core])
+        if (!sl_core_set_has(&all[member].cores, core) || seen[core])
             continue;
         seen[core] = 1;
         if (!s->owner[core] || (s->owner[core] != member + 1 && take(all, s->owner[core] - 1, s, seen))) {
@@ -22,7 +22,7 @@ static int take(const sl_wave_member *all, int member, seats *s, char *seen) {
 
 static int fits(const sl_wave_member *all, int member, seats *s, int fresh) {
     seats before = *s;
-    int most = sl_cores_count(&all[member].cores), wanted = all[member].threads;
+    int most = sl_core_set_count(&all[member].cores), wanted = all[member].threads;
     for (int i = 0; i < wanted && i < most; i++) {
         char seen[SL_CORES] = {0};
         if (!take(all, member, s, seen) && !fresh) {

@@ -38,7 +38,7 @@ static void put_text(FILE *out, void *context) {
     const sl_http *http = context;
     const sl_status_view *v = &http->view;
     char text[512];
-    fprintf(out, "slackline watch: %s%s\n", sl_phase_name(v->phase), v->slow ? ", slow" : "");
+    fprintf(out, "slackline watch: %s%s\n", sl_watch_phase_name(v->phase), v->slow ? ", slow" : "");
     if (v->iteration >= 0)
         fprintf(out, "iteration %lld: %.3f ms (healthy %.3f ms)\n", (long long)v->iteration, v->time_ms,
                 v->healthy_ms > 0 ? v->healthy_ms : v->level_ms);

@@ -39,7 +39,7 @@ int sl_view_line(const sl_status_view *s, const char *advice, int width, int col
         snprintf(p[n++].text, sizeof p->text, "(healthy %.*f)", healthy < 100 ? 2 : 0, healthy);
     }
     p[n] = (sl_piece){.tone = s->slow ? SL_TONE_BAD : SL_TONE_GOOD, .rank = 2};
-    snprintf(p[n++].text, sizeof p->text, "%s%s", s->slow ? "slow, " : "", sl_phase_name(s->phase));
+    snprintf(p[n++].text, sizeof p->text, "%s%s", s->slow ? "slow, " : "", sl_watch_phase_name(s->phase));
     if (s->verdicts > 0 || s->suspects > 0) {
         p[n] = (sl_piece){.tone = SL_TONE_BAD, .rank = 3};
         if (s->verdicts > 0)

@@ -112,7 +112,7 @@ static void put_suspects(FILE *out, int number, const sl_suspect *suspect, int c
 void sl_metrics_write(FILE *out, const sl_status_view *v) {
     begin(out, PHASE);
     for (int phase = 0; phase < SL_PHASES; phase++)
-        fprintf(out, "%s{phase=\"%s\"} %d\n", metrics[PHASE].name, sl_phase_name((sl_watch_phase)phase),
+        fprintf(out, "%s{phase=\"%s\"} %d\n", metrics[PHASE].name, sl_watch_phase_name((sl_watch_phase)phase),
                 v->phase == (sl_watch_phase)phase);
     put_count(out, NODES, v->nodes);
     put_count(out, RANKS, v->ranks);

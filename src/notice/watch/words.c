@@ -24,7 +24,7 @@ json_t *sl_words_status_json(const sl_status_view *v) {
     return json_pack(
         "{s:s, s:b, s:i, s:i, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:i, s:i, s:o, s:i, "
         "s:i, s:b, s:I}",
-        "state", sl_phase_name(v->phase), "slow", v->slow, "nodes", v->nodes, "ranks", v->ranks,
+        "state", sl_watch_phase_name(v->phase), "slow", v->slow, "nodes", v->nodes, "ranks", v->ranks,
         "period_calls", v->period > 0 ? json_integer(v->period) : json_null(), "iterations",
         (json_int_t)(v->iteration + 1), "iteration_ms", time_of(v->time_ms), "level_ms", time_of(v->level_ms),
         "healthy_ms", time_of(v->healthy_ms), "onset_iteration", iteration_of(v->onset), "suspects",

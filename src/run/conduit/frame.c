@@ -12,7 +12,7 @@ enum { NAME = 60, ACK_EPOCH = 16, EPOCH = 8, PUBLISHED = 16, LIMIT = 24, FIRST =
 enum { CHECKSUM = 88 };
 _Static_assert(TIMES + 8 * SL_WIRE_TIMES == COUNT && CHECKSUM + 8 == SL_WIRE_BYTES, "the header on the wire");
 
-uint64_t sl_wire_checksum(const void *payload, size_t bytes) {
+uint64_t sl_frame_checksum(const void *payload, size_t bytes) {
     return XXH3_64bits(payload ? payload : "", payload ? bytes : 0);
 }
 
@@ -60,7 +60,7 @@ static void encode_state(const sl_wire *f, uint8_t *b) {
     put32(b + COUNT, f->count);
 }
 
-void sl_wire_encode(const sl_wire *frame, uint8_t bytes[SL_WIRE_BYTES]) {
+void sl_frame_encode(const sl_wire *frame, uint8_t bytes[SL_WIRE_BYTES]) {
     memset(bytes, 0, SL_WIRE_BYTES);
     put32(bytes, MAGIC);
     bytes[4] = VERSION;
@@ -135,12 +135,12 @@ static sl_status decode(const uint8_t *b, sl_wire *f) {
         SL_TRY(decode_state(b, f));
     /* Unused fields must be 0: any bytes that differ from our encoding are rejected. */
     uint8_t again[SL_WIRE_BYTES];
-    sl_wire_encode(f, again);
+    sl_frame_encode(f, again);
     return memcmp(again, b, SL_WIRE_BYTES) ? sl_error(SL_EPEER, "a frame with bytes that its kind lacks")
                                            : SL_OK;
 }
 
-sl_status sl_wire_decode(const uint8_t bytes[SL_WIRE_BYTES], sl_wire *frame) {
+sl_status sl_frame_decode(const uint8_t bytes[SL_WIRE_BYTES], sl_wire *frame) {
     *frame = (sl_wire){0};
     sl_status status = decode(bytes, frame);
     if (status != SL_OK)

@@ -2,7 +2,7 @@
  * the header of a CHUNK its `bytes` of payload; no other kind has one. Encoding and decoding are pure.
  *
  * The header carries a checksum of itself; that of a CHUNK also one of its payload (XXH3, 64 bits). A header
- * that differs from the output of sl_wire_encode is rejected, and the rest of the stream cannot be trusted:
+ * that differs from the output of sl_frame_encode is rejected, and the rest of the stream cannot be trusted:
  * the caller closes the connection. A payload with a wrong checksum is discarded (sl_receiver_rail_down),
  * never finished.
  *
@@ -46,7 +46,7 @@ typedef struct sl_wire {
     sl_chunk chunk;               /* CHUNK: all of it. ACK: message and index */
     uint32_t iteration, name;     /* CHUNK: of the message, name = its index within the iteration */
     sl_time due;                  /* CHUNK with SL_WIRE_DUE */
-    uint64_t payload_checksum;    /* CHUNK: sl_wire_checksum of its payload, also of an empty one */
+    uint64_t payload_checksum;    /* CHUNK: sl_frame_checksum of its payload, also of an empty one */
     uint64_t epoch;               /* ACK: of the receiving process that has the chunk */
     sl_conduit_state state;       /* STATE */
     uint64_t first;               /* STATE with count > 0: the message of times[0] */
@@ -55,12 +55,12 @@ typedef struct sl_wire {
 } sl_wire;
 
 /** Of a payload; `payload` may be NULL when `bytes` is 0. */
-uint64_t sl_wire_checksum(const void *payload, size_t bytes);
+uint64_t sl_frame_checksum(const void *payload, size_t bytes);
 
 /** Writes the header. Fields that the kind does not use need not be set. */
-void sl_wire_encode(const sl_wire *frame, uint8_t bytes[SL_WIRE_BYTES]);
+void sl_frame_encode(const sl_wire *frame, uint8_t bytes[SL_WIRE_BYTES]);
 
-/** SL_EPEER, with the reason: not a header that sl_wire_encode writes, a chunk outside of its message, or a
+/** SL_EPEER, with the reason: not a header that sl_frame_encode writes, a chunk outside of its message, or a
  * state that contradicts itself. *frame is then all zero. sl_receiver_begin checks whether a chunk fits this
  * conduit; `chunk.bytes` is not bounded here. */
-sl_status sl_wire_decode(const uint8_t bytes[SL_WIRE_BYTES], sl_wire *frame);
+sl_status sl_frame_decode(const uint8_t bytes[SL_WIRE_BYTES], sl_wire *frame);

@@ -91,7 +91,7 @@ const char *sl_endpoint_end_chunk(sl_endpoint *c, int rail) {
     /* The rest of a chunk that is already complete may by now belong to another message in its sender's
      * slot. */
     if (s->verdict == SL_CHUNK_TAKE) {
-        if (sl_wire_checksum(s->place, s->head.chunk.bytes) != s->head.payload_checksum) {
+        if (sl_frame_checksum(s->place, s->head.chunk.bytes) != s->head.payload_checksum) {
             sl_receiver_rail_down(c->receiver, rail);
             return "the checksum of a chunk is wrong";
         }

@@ -72,8 +72,8 @@ int sl_endpoint_next_chunk(sl_endpoint *c, int rail) {
     } else if (place->due > 0) {
         frame.flags = SL_WIRE_HELD;
     }
-    frame.payload_checksum = sl_wire_checksum(s->chunk, frame.chunk.bytes);
-    sl_wire_encode(&frame, s->chunk_head);
+    frame.payload_checksum = sl_frame_checksum(s->chunk, frame.chunk.bytes);
+    sl_frame_encode(&frame, s->chunk_head);
     s->chunk_bytes = SL_WIRE_BYTES + (size_t)frame.chunk.bytes;
     s->chunk_done = 0;
     return 1;

@@ -38,7 +38,7 @@ static void end_payload(sl_endpoint *c, int rail) {
 
 static void take_head(sl_endpoint *c, int rail) {
     sl_endpoint_stream *s = &c->rail[rail].stream;
-    if (sl_wire_decode(s->in + s->in_begin, &s->head) != SL_OK) {
+    if (sl_frame_decode(s->in + s->in_begin, &s->head) != SL_OK) {
         sl_endpoint_breach(c, rail, sl_error_text());
         return;
     }
@@ -152,7 +152,7 @@ int sl_endpoint_say(sl_endpoint_stream *s, const sl_wire *frame) {
         if (s->control_end + SL_WIRE_BYTES > SL_STREAM_CONTROL)
             return 0;
     }
-    sl_wire_encode(frame, s->control + s->control_end);
+    sl_frame_encode(frame, s->control + s->control_end);
     s->control_end += SL_WIRE_BYTES;
     return 1;
 }

@@ -46,7 +46,7 @@ static void after(world *w, sl_time time) {
 /* The phase and all that was asked for since the last time. */
 static void expect(world *w, sl_watch_phase phase, const char *done) {
     assert_string_equal(w->done, done);
-    assert_string_equal(sl_phase_name(w->phases.phase), sl_phase_name(phase));
+    assert_string_equal(sl_watch_phase_name(w->phases.phase), sl_watch_phase_name(phase));
     w->done[0] = 0;
 }
 
@@ -400,7 +400,7 @@ static void whatever_comes_the_job_goes_on_and_an_onset_is_answered(void **state
                     owed = 0;
             }
             if (held && w.phases.phase != SL_PHASE_HOLDING && w.phases.phase != SL_PHASE_VALIDATING)
-                fail_msg("run %d, input %d: held while %s", run, i, sl_phase_name(w.phases.phase));
+                fail_msg("run %d, input %d: held while %s", run, i, sl_watch_phase_name(w.phases.phase));
             if (held && input == SL_IN_TICK && w.now - held_since >= 4 * SL_SECOND)
                 fail_msg("run %d, input %d: held for too long", run, i);
         }

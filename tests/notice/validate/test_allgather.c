@@ -69,7 +69,7 @@ static sl_status one_step(member *m, const sl_allgather *allgather, int step) {
         size = words_of(i, step, words);
         m->wrong += all.size[i] != size || memcmp(all.part[i], words, size) != 0;
     }
-    sl_gathered_free(&all);
+    sl_allgather_parts_free(&all);
     return status;
 }
 

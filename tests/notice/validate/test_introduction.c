@@ -13,12 +13,12 @@ static void another_version_is_named_with_both_hosts(void **state) {
     sl_membership membership;
     const sl_wire_address place = {0};
     assert_ok(sl_validate_request_read(1, words, &request));
-    assert_ok(sl_gathered_open(2, &all));
+    assert_ok(sl_allgather_parts_open(2, &all));
     for (int i = 0; i < 2; i++) {
         void *bytes;
         size_t size;
         assert_ok(sl_introduce(&request, i, &place, &bytes, &size));
-        assert_ok(sl_gathered_put(&all, i, bytes, size));
+        assert_ok(sl_allgather_parts_put(&all, i, bytes, size));
         sl_free(bytes);
     }
     assert_ok(sl_membership_open(&all, &membership));
@@ -36,7 +36,7 @@ static void another_version_is_named_with_both_hosts(void **state) {
     all.size[1] = 112;
     assert_fails(sl_membership_open(&all, &membership), SL_EPEER, "slackline 9.9.9 on host far-away");
     sl_membership_free(&membership);
-    sl_gathered_free(&all);
+    sl_allgather_parts_free(&all);
 }
 
 int main(void) {

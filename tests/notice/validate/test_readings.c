@@ -5,7 +5,7 @@
 static sl_core_set cores_of(const char *list) {
     sl_core_set cores = {{0}};
     for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
-        sl_cores_add(&cores, atoi(at));
+        sl_core_set_add(&cores, atoi(at));
     return cores;
 }
 

@@ -5,7 +5,7 @@
 static sl_wave_member member(int host, int threads, int first, int last) {
     sl_wave_member m = {.host = host, .threads = threads};
     for (int core = first; core <= last; core++)
-        sl_cores_add(&m.cores, core);
+        sl_core_set_add(&m.cores, core);
     return m;
 }
 

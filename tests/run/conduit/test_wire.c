@@ -40,7 +40,7 @@ static sl_wire a_chunk(void) {
                      .iteration = 3,
                      .name = 0x405,
                      .due = -2,
-                     .payload_checksum = sl_wire_checksum(payload, sizeof payload)};
+                     .payload_checksum = sl_frame_checksum(payload, sizeof payload)};
 }
 
 static sl_wire a_state(void) {
@@ -57,23 +57,23 @@ static void a_chunk_has_the_documented_bytes(void **state) {
     golden_chunk(golden, payload);
     seal(golden);
     sl_wire frame = a_chunk();
-    sl_wire_encode(&frame, bytes);
+    sl_frame_encode(&frame, bytes);
     assert_memory_equal(bytes, golden, sizeof golden);
 }
 
 /* XXH3 of nothing with seed 0, from the vectors of the xxHash project. */
 static void the_checksum_is_xxh3(void **state) {
     (void)state;
-    assert_true(sl_wire_checksum(NULL, 0) == UINT64_C(0x2d06800538d394c2));
-    assert_true(sl_wire_checksum("", 0) == UINT64_C(0x2d06800538d394c2));
-    assert_true(sl_wire_checksum("a", 1) != sl_wire_checksum("b", 1));
+    assert_true(sl_frame_checksum(NULL, 0) == UINT64_C(0x2d06800538d394c2));
+    assert_true(sl_frame_checksum("", 0) == UINT64_C(0x2d06800538d394c2));
+    assert_true(sl_frame_checksum("a", 1) != sl_frame_checksum("b", 1));
 }
 
 static void come_back(const sl_wire *frame) {
     uint8_t bytes[SL_WIRE_BYTES];
     sl_wire back;
-    sl_wire_encode(frame, bytes);
-    assert_ok(sl_wire_decode(bytes, &back));
+    sl_frame_encode(frame, bytes);
+    assert_ok(sl_frame_decode(bytes, &back));
     assert_int_equal(back.kind, frame->kind);
     assert_int_equal(back.flags, frame->flags);
     assert_true(back.chunk.message == frame->chunk.message && back.chunk.index == frame->chunk.index);
@@ -91,7 +91,7 @@ static void every_kind_comes_back_as_it_went(void **state) {
     (void)state;
     sl_wire frames[] = {
         a_chunk(),
-        {.kind = SL_WIRE_CHUNK, .payload_checksum = sl_wire_checksum(NULL, 0)},
+        {.kind = SL_WIRE_CHUNK, .payload_checksum = sl_frame_checksum(NULL, 0)},
         {.kind = SL_WIRE_CHUNK,
          .chunk = {UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX - UINT32_MAX, UINT64_MAX}},
         {.kind = SL_WIRE_ACK, .chunk = {.message = UINT64_MAX, .index = UINT32_MAX}, .epoch = UINT64_MAX - 1},
@@ -110,13 +110,13 @@ static void a_garbled_header_is_never_acted_upon(void **state) {
     const sl_wire nothing = {0};
     for (size_t f = 0; f < sizeof frames / sizeof *frames; f++) {
         uint8_t bytes[SL_WIRE_BYTES];
-        sl_wire_encode(&frames[f], bytes);
+        sl_frame_encode(&frames[f], bytes);
         for (unsigned i = 0; i < 8 * SL_WIRE_BYTES; i++)
             for (unsigned j = i; j < 8 * SL_WIRE_BYTES; j++) {
                 bytes[i / 8] = (uint8_t)(bytes[i / 8] ^ (1u << i % 8));
                 if (j != i)
                     bytes[j / 8] = (uint8_t)(bytes[j / 8] ^ (1u << j % 8));
-                if (sl_wire_decode(bytes, &back) != SL_EPEER || back.kind != nothing.kind)
+                if (sl_frame_decode(bytes, &back) != SL_EPEER || back.kind != nothing.kind)
                     fail_msg("frame %zu with bits %u and %u flipped is taken", f, i, j);
                 bytes[i / 8] = (uint8_t)(bytes[i / 8] ^ (1u << i % 8));
                 if (j != i)
@@ -128,11 +128,11 @@ static void a_garbled_header_is_never_acted_upon(void **state) {
 static void refused(const sl_wire *frame, size_t at, uint8_t value, const char *why) {
     uint8_t bytes[SL_WIRE_BYTES];
     sl_wire back;
-    sl_wire_encode(frame, bytes);
+    sl_frame_encode(frame, bytes);
     assert_int_not_equal(bytes[at], value);
     bytes[at] = value;
     seal(bytes);
-    assert_fails(sl_wire_decode(bytes, &back), SL_EPEER, why);
+    assert_fails(sl_frame_decode(bytes, &back), SL_EPEER, why);
     assert_int_equal(back.kind, 0);
 }
 
