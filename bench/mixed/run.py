@@ -193,7 +193,7 @@ def page(results, arguments):
              f"{100 * r['choice']:+.1f}%", f"{r['simulated']:.3f}", "the same bits" if r["off"] == 0 else f"{r['off']:.1e}"] for r in results]
     return f"""
 Measured on paced devices: `bench/mixed/run.py --seeds {arguments.seeds} --iterations {arguments.iterations}`, {machine()}, 8 ranks on
-one host; ms an iteration, from one begin to the next, everything between them included.
+one host; ms per iteration, from one begin to the next, everything between them included.
 
 Devices, pipeline links and links between replicas become slow at random, one to three at once, in phases of 25 to 60 iterations
 (`bench/mixed/draw.py`); the run may change schedule, path, split and places (`adaptation.strategies`), and nobody does anything by hand.

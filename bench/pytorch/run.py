@@ -129,7 +129,7 @@ rank, which labels its ops for the profiler) is run under `torch.profiler`, a tr
 {', '.join(f'{kind} {value:.1f}' for kind, value in times_ms.items())}; emulated: {arguments.op_ms:g} for F, {2 * arguments.op_ms:g} for B){', delays of links (ms: ' + links + '; emulated: ' + f'{arguments.delay_ms:g} between 0 and 1)' if links else ''}. `slackline.plan`
 plans it anew, and PyTorch runs the plan.
 
-{table(["what", "ms an iteration", ""], rows)}
+{table(["what", "ms per iteration", ""], rows)}
 The schedule that was profiled takes {statistics.median(times) / statistics.median(realised):.2f} times as long as that plan.""")
 
 

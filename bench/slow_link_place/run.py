@@ -52,7 +52,7 @@ def main():
     head = ["a message takes", "in the ring: times slower", "published", "between stages", "published", "where messages hold no rank",
             "ring over stages", "published"]
     body = f"""Measured on paced devices: {machine()}; nothing adapts. gpt2 on {RANKS} pipeline ranks x 2 replicas, {SCHEDULE}, {MICROBATCHES}
-microbatches a replica, F, I and W {OP_MS:g} ms each, healthy {1e3 * healthy['batched']:.0f} ms an iteration. The link has a bandwidth at which a
+microbatches a replica, F, I and W {OP_MS:g} ms each, healthy {1e3 * healthy['batched']:.0f} ms per iteration. The link has a bandwidth at which a
 message of an activation takes what the first column says, as a delay of every packet does; it joins rank 1 of the two replicas,
 or ranks 1 and 2 of one. Width {WIDTH}, context {CONTEXT} and a block a stage make a stage's gradients {RING / MESSAGE:.0f} times a message, which is
 what 8 blocks of width 4096 are to a message of 2,048 tokens at one precision, about what each stage of a GPT-2 of 7B has. The

@@ -1,5 +1,5 @@
 /* A job that runs somewhere else, simulated: replicas of 4 ranks and 12 microbatches with F = I = W = 10 ms,
- * 390 ms an iteration; with a link of c ms and an adapted schedule 390 + c (design.md, facts). */
+ * 390 ms per iteration; with a link of c ms and an adapted schedule 390 + c (design.md, facts). */
 #ifndef SL_TESTS_SIMULATED_JOB_H
 #define SL_TESTS_SIMULATED_JOB_H
 

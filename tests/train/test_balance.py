@@ -54,4 +54,4 @@ def middle(result):
     return sorted(float(line["time_ms"]) for line in result.metrics[2:])[3]
 
 
-print(f"split {split}: {middle(balanced):.0f} ms an iteration, {middle(even):.0f} ms evenly; the same loss")
+print(f"split {split}: {middle(balanced):.0f} ms per iteration, {middle(even):.0f} ms evenly; the same loss")

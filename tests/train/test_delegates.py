@@ -103,7 +103,7 @@ def host_memory_lifts_the_limit(folder):
     best = [min(float(line["predicted_ms"]) for line in run.metrics[8:]) for run in (without, relaxed)]
     assert best[1] < 0.8 * best[0], f"predicted {best} ms"
     measured = [sorted(float(line["time_ms"]) for line in run.metrics[8:])[2] for run in (without, relaxed)]
-    print(f"relaxed memory limit: {measured[0]} ms an iteration without host memory, {measured[1]} with it "
+    print(f"relaxed memory limit: {measured[0]} ms per iteration without host memory, {measured[1]} with it "
           f"({best[0]} and {best[1]} predicted)")
 
 

@@ -341,7 +341,7 @@ static void print_table(const sl_journal *j, const medians *m, FILE *out) {
     }
     if (m[SL_PHASE_SLOW].count && m[SL_PHASE_ADAPTED].count) {
         double gain = m[SL_PHASE_SLOW].time - m[SL_PHASE_ADAPTED].time;
-        fprintf(out, "\nAdapting saved %.1f ms an iteration (%.1f%%)", gain,
+        fprintf(out, "\nAdapting saved %.1f ms per iteration (%.1f%%)", gain,
                 100 * gain / m[SL_PHASE_SLOW].time);
         if (m[SL_PHASE_HEALTHY].count) {
             double loss = m[SL_PHASE_SLOW].time - m[SL_PHASE_HEALTHY].time;

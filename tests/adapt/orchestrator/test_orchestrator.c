@@ -1,5 +1,5 @@
 /* When a job is changed, and when not. The problem is design.md's: 4 ranks, 12 microbatches, F=I=W=10 ms, 390
- * ms an iteration. An iteration takes what its order takes on the links and devices as they are. */
+ * ms per iteration. An iteration takes what its order takes on the links and devices as they are. */
 #include "check.h"
 
 #include "adapt/orchestrator/orchestrator.h"
