@@ -35,6 +35,15 @@ int sl_exit_code(sl_status status);
             return sl_try_status_;                                                                           \
     } while (0)
 
+/* As SL_TRY, for a function that has acquired something: sets `status`, and if that is an error jumps to
+ * `label`, where it is released. Labels release in the reverse order of acquisition. */
+#define SL_TRY_GOTO(label, status, ...)                                                                      \
+    do {                                                                                                     \
+        (status) = (__VA_ARGS__);                                                                            \
+        if ((status) != SL_OK)                                                                               \
+            goto label;                                                                                      \
+    } while (0)
+
 /* For a function that frees something at its end after any failure: makes the next call only while `status`
  * is SL_OK. */
 #define SL_THEN(status, ...)                                                                                 \
