@@ -148,7 +148,7 @@ static sl_status show_ranks(sl_watched_cluster *c, sl_time now) {
         c->moved = 1;
     if (!c->moved)
         return SL_OK;
-    SL_TRY(sl_standing_places(&c->standing, &c->nodes));
+    SL_TRY(sl_standing_positions(&c->standing, &c->nodes));
     SL_TRY(sl_board_need_ranks(b, c->standing.ranks));
     for (size_t i = 0; i < c->standing.ranks && i < b->ranks; i++) {
         const sl_standing_rank *s = &c->standing.rank[i];

@@ -7,7 +7,7 @@
 
 sl_status sl_collection_begin(sl_collection *c, int64_t round, int ranks) {
     sl_collection_end(c);
-    SL_TRY(sl_alloc(&c->told, (size_t)ranks, 1));
+    SL_TRY(sl_alloc(&c->complete, (size_t)ranks, 1));
     SL_TRY(sl_alloc(&c->starved, (size_t)ranks, sizeof *c->starved));
     for (int r = 0; r < ranks; r++)
         c->starved[r] = -1;
@@ -17,7 +17,7 @@ sl_status sl_collection_begin(sl_collection *c, int64_t round, int ranks) {
 }
 
 void sl_collection_end(sl_collection *c) {
-    SL_FREE(c->call, c->told, c->starved, c->member);
+    SL_FREE(c->call, c->complete, c->starved, c->member);
     *c = (sl_collection){0};
 }
 
@@ -84,14 +84,14 @@ sl_status sl_collection_add(sl_collection *c, const sl_nodes *nodes, const sl_me
     } else {
         c->left_out += head->count;
     }
-    if (head->look && !c->told[head->rank]) {
-        c->told[head->rank] = 1;
+    if (head->look && !c->complete[head->rank]) {
+        c->complete[head->rank] = 1;
         c->starved[head->rank] = isfinite(head->starved) ? head->starved : -1;
-        c->tolds++;
+        c->completed++;
     }
     return SL_OK;
 }
 
 int sl_collection_whole(const sl_collection *c) {
-    return c->round && c->tolds == c->ranks;
+    return c->round && c->completed == c->ranks;
 }

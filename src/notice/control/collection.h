@@ -20,10 +20,10 @@ typedef struct sl_collection {
     int ranks;
     sl_call *call; /* [calls] */
     size_t calls, capacity, left_out;
-    char *told; /* [ranks] whose last part has arrived */
+    char *complete; /* [ranks] whose last part has arrived */
     double
         *starved; /* [ranks] share of the time in which a rank wanted a processor and had none; -1: unknown */
-    int tolds;
+    int completed;
     sl_collection_member *member; /* [members]; in order of arrival, unique after sl_collection_settle */
     size_t members, member_capacity;
 } sl_collection;

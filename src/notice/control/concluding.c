@@ -11,16 +11,15 @@
 enum { WEIGHED = 256 }; /* ranks */
 
 /* Replicas of one another do the same: the ranks that could take work from the first slow device. */
-static void count_alike(sl_controller *c) {
-    const sl_call_profile *p = c->reference;
-    int rank = -1;
-    c->view.alike = 0;
-    for (int i = c->view.verdicts; i-- > 0;)
-        if (c->view.verdict[i].component == SL_COMPONENT_DEVICE ||
-            c->view.verdict[i].component == SL_COMPONENT_HOST)
-            rank = c->view.verdict[i].rank;
+static int count_alike(const sl_status_view *view, const sl_call_profile *p) {
+    int rank = -1, alike = 0;
+    for (int i = view->verdicts; i-- > 0;)
+        if (view->verdict[i].component == SL_COMPONENT_DEVICE ||
+            view->verdict[i].component == SL_COMPONENT_HOST)
+            rank = view->verdict[i].rank;
     for (int i = 0; p && rank >= 0 && rank < p->ranks && i < p->ranks; i++)
-        c->view.alike += p->rank[i].kind == p->rank[rank].kind;
+        alike += p->rank[i].kind == p->rank[rank].kind;
+    return alike;
 }
 
 /* Bytes of messages from one rank to another in the reference. */
@@ -44,59 +43,47 @@ static double least_sent(const sl_call_profile *p) {
     return least;
 }
 
-/* Whether other ranks could sit at a slow link, and send less over it. */
-static void weigh_link(sl_controller *c) {
-    const sl_call_profile *p = c->reference;
-    c->view.lightest = -1;
-    for (int i = 0; p && p->ranks >= 3 && p->ranks <= WEIGHED && i < c->view.verdicts; i++) {
-        const sl_suspect *s = &c->view.verdict[i];
+/* Whether other ranks at a slow link would send less over it. */
+static double weigh_link(const sl_status_view *view, const sl_call_profile *p) {
+    for (int i = 0; p && p->ranks >= 3 && p->ranks <= WEIGHED && i < view->verdicts; i++) {
+        const sl_suspect *s = &view->verdict[i];
         double bytes = s->component == SL_COMPONENT_LINK ? sent(p, s->from, s->to) : 0;
-        if (bytes <= 0)
-            continue;
-        c->view.lightest = least_sent(p) / bytes;
-        return;
+        if (bytes > 0)
+            return least_sent(p) / bytes;
     }
+    return -1;
 }
 
 /* If neither calls nor tests show anything, the slow phase may be the program's normal behavior, and its
  * profile is kept. If the tests found something, it is not. */
-static int keep_usual(sl_controller *c) {
-    int unknown = c->view.verdicts == 1 && c->view.verdict[0].component == SL_COMPONENT_UNKNOWN;
-    if (!c->usual || !c->usual_is_now)
-        return 0;
-    if (unknown)
-        return 1;
-    sl_call_profile_close(c->usual);
-    c->usual = NULL;
-    return 0;
-}
-
-static void tell_verdicts(sl_controller *c, const char *decided, const char *why) {
+static void report_verdicts(sl_control_core *c, const char *decided, const char *why) {
     char all[400];
-    snprintf(all, sizeof all, "%s%s", why, keep_usual(c) ? "; what the profile shows is kept as usual" : "");
-    count_alike(c);
-    weigh_link(c);
+    int unknown = c->view.verdicts == 1 && c->view.verdict[0].component == SL_COMPONENT_UNKNOWN;
+    snprintf(all, sizeof all, "%s%s", why,
+             sl_references_conclude(c, !unknown) ? "; what the profile shows is kept as usual" : "");
+    c->view.alike = count_alike(&c->view, sl_references_last(c).healthy);
+    c->view.lightest = weigh_link(&c->view, sl_references_last(c).healthy);
     for (int i = 0; i < c->view.verdicts; i++)
-        sl_controller_tell_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, all);
+        sl_control_report_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, all);
 }
 
-static void cannot_tell(sl_controller *c, const char *why) {
+static void undecided(sl_control_core *c, const char *why) {
     sl_suspect *s = &c->view.verdict[0];
     *s = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
     sl_text_format(s->why, sizeof s->why, "%s", why);
     c->view.verdicts = 1;
 }
 
-void sl_controller_verdict_by_profile(sl_controller *c) {
+void sl_control_verdict_by_profile(sl_control_core *c) {
     c->view.verdicts = c->view.suspects;
     memcpy(c->view.verdict, c->view.suspect, sizeof c->view.verdict);
     if (c->view.verdicts == 0)
-        cannot_tell(c, c->reason[0] ? c->reason : "no profile came");
-    sl_controller_end_validation(c);
-    tell_verdicts(c, "by the profile alone", c->reason);
+        undecided(c, c->reason[0] ? c->reason : "no profile came");
+    sl_validating_end(c);
+    report_verdicts(c, "by the profile alone", c->reason);
 }
 
-static int read_verdicts(sl_controller *c, const json_t *verdicts) {
+static int read_verdicts(sl_control_core *c, const json_t *verdicts) {
     size_t i;
     const json_t *one;
     int count = 0;
@@ -123,7 +110,7 @@ static sl_status read_directions(const json_t *links, sl_tested_direction **dire
 
 /* The index of a verdict without an answer: about a link, or that nothing is slow; -1: something was found,
  * and no link is in doubt. */
-static int open_verdict(const sl_controller *c) {
+static int open_verdict(const sl_control_core *c) {
     int unknown = 0;
     for (int i = 0; i < c->view.verdicts; i++) {
         const sl_suspect *v = &c->view.verdict[i];
@@ -136,25 +123,27 @@ static int open_verdict(const sl_controller *c) {
 
 /* If tests have nothing to compare a link with, and the calls named none: compares with what healthy calls
  * carried. */
-static void compare_with_carried(sl_controller *c, const int *node_of, int world) {
+static void compare_with_carried(sl_control_core *c, const int *node_of, int world) {
     sl_tested_direction *direction;
     sl_suspect found;
     int count;
-    const int place = open_verdict(c);
-    if (place < 0 || !c->reference || !c->slow)
+    const int open = open_verdict(c);
+    const sl_profile_comparison last = sl_references_last(c);
+    if (open < 0 || !last.healthy || !last.slow)
         return;
-    if (read_directions(json_object_get(c->validation.result, "links"), &direction, &count) != SL_OK) {
+    if (read_directions(json_object_get(sl_validating_result(c, NULL), "links"), &direction, &count) !=
+        SL_OK) {
         c->failed = SL_ENOMEM;
         return;
     }
-    if (sl_carried_compare(c->reference, c->slow, sl_nodes_clock_error(&c->nodes), direction, count, node_of,
-                           world, &found))
-        c->view.verdict[place] = found;
+    if (sl_carried_compare(last.healthy, last.slow, sl_nodes_clock_error(&c->nodes), direction, count,
+                           node_of, world, &found))
+        c->view.verdict[open] = found;
     sl_free(direction);
 }
 
 /* Contention of a host is that of the ranks that the profile names. */
-static void narrow(sl_controller *c) {
+static void narrow(sl_control_core *c) {
     int world = sl_nodes_world(&c->nodes), *node_of;
     if (sl_alloc(&node_of, (size_t)world, sizeof *node_of) != SL_OK) {
         c->failed = SL_ENOMEM;
@@ -164,39 +153,30 @@ static void narrow(sl_controller *c) {
         const sl_job_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
         node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
     }
+    const sl_profile_comparison last = sl_references_last(c);
     c->view.verdicts =
-        sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS, c->view.suspect, c->taken,
-                          c->view.suspects, c->starved, node_of, world);
+        sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS, c->view.suspect, last.taken,
+                          c->view.suspects, last.starved, node_of, world);
     compare_with_carried(c, node_of, world);
     sl_free(node_of);
 }
 
-void sl_controller_verdict_by_validation(sl_controller *c) {
-    if (!c->validation.result) { /* no test was possible */
-        sl_controller_verdict_by_profile(c);
+void sl_control_verdict_by_validation(sl_control_core *c) {
+    int released;
+    const json_t *result = sl_validating_result(c, &released);
+    if (!result) { /* no test was possible */
+        sl_control_verdict_by_profile(c);
         return;
     }
-    c->view.verdicts = read_verdicts(c, json_object_get(c->validation.result, "verdicts"));
+    c->view.verdicts = read_verdicts(c, json_object_get(result, "verdicts"));
     if (c->view.verdicts == 0) {
         char profile[200], why[256];
         sl_suspects_text(c->view.suspect, c->view.suspects, profile, sizeof profile);
         snprintf(why, sizeof why, "the tests found nothing slow; by the profile: %s", profile);
-        cannot_tell(c, why);
+        undecided(c, why);
     }
     narrow(c);
-    const char *why = c->validation.beside ? "tested partly while the program ran" : "tested while held";
-    sl_controller_end_validation(c);
-    tell_verdicts(c, "by validation", why);
-}
-
-void sl_controller_validated(sl_controller *c) {
-    char seen[160];
-    snprintf(seen, sizeof seen, "%zu devices and %zu links tested by %d processes in %.0f ms",
-             json_array_size(json_object_get(c->validation.result, "devices")),
-             json_array_size(json_object_get(c->validation.result, "links")), c->validation.members,
-             sl_to_ms(c->now - c->validation.begin));
-    sl_controller_tell(c, SL_EVENT_VALIDATED, seen, NULL,
-                       c->validation.beside ? "the hold ended early: partly while the program ran"
-                                            : "while the program was held");
-    sl_controller_note(c, SL_IN_VERDICT, 0);
+    sl_validating_end(c);
+    report_verdicts(c, "by validation",
+                    released ? "tested partly while the program ran" : "tested while held");
 }

@@ -1,26 +1,28 @@
-#include "base/text.h"
 #include "notice/control/controller_inside.h"
 
+#include "base/text.h"
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-static sl_event blank(const sl_controller *c, sl_event_kind kind) {
+static sl_event blank(const sl_control_core *c, sl_event_kind kind) {
     return sl_event_of(kind, c->now - c->begun, (int)(c->view.iteration > 0 ? c->view.iteration : 0));
 }
 
-static void send(sl_controller *c, const sl_event *event) {
-    if (c->config.event)
-        c->config.event(c->config.context, event);
+static void send(sl_control_core *c, const sl_event *event) {
+    if (c->given.event)
+        c->given.event(c->given.context, event);
 }
 
-void sl_controller_tell(sl_controller *c, sl_event_kind kind, const char *seen, const char *decided,
-                        const char *why) {
+void sl_control_report(sl_control_core *c, sl_event_kind kind, const char *seen, const char *decided,
+                       const char *why) {
     sl_event event = blank(c, kind);
     sl_event_say(&event, seen, decided, why);
     send(c, &event);
 }
 
-void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_suspect *suspect,
-                                const char *decided, const char *why) {
+void sl_control_report_suspect(sl_control_core *c, sl_event_kind kind, const sl_suspect *suspect,
+                               const char *decided, const char *why) {
     sl_event event = blank(c, kind);
     char seen[sizeof event.seen];
     sl_suspect_text(suspect, seen, sizeof seen);
@@ -34,8 +36,8 @@ void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_s
     send(c, &event);
 }
 
-void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_t iteration,
-                               const char *decided) {
+void sl_control_report_change(sl_control_core *c, const sl_change *change, int64_t iteration,
+                              const char *decided) {
     sl_event event = blank(c, change->kind == SL_CHANGE_ONSET ? SL_EVENT_ONSET : SL_EVENT_RELIEF);
     event.iteration = (int)iteration;
     sl_text_format(event.seen, sizeof event.seen, "an iteration takes %.4g ms instead of %.4g ms (%+.1f%%)",
@@ -43,6 +45,13 @@ void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_
                    change->before > 0 ? 100 * (change->after / change->before - 1) : 0.0);
     sl_text_fit(event.decided, sizeof event.decided, decided ? decided : "");
     send(c, &event);
+}
+
+void sl_control_because(sl_control_core *c, const char *format, ...) {
+    va_list more;
+    va_start(more, format);
+    vsnprintf(c->reason, sizeof c->reason, format, more);
+    va_end(more);
 }
 
 void sl_suspects_text(const sl_suspect *suspect, int count, char *text, size_t size) {

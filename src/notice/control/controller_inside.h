@@ -1,155 +1,200 @@
-/* The controller's state, shared by its files. controller.c reads the nodes, levels.c their iterations,
- * answering.c what agents answer; these are inputs of the phases. acting.c does what the phases ask for,
- * concluding.c reaches verdicts, control_events.c reports events. */
+/* The controller's parts, one per file. Each part's struct is defined in its file, and only that file sees
+ * its inside: levels.c the job's iterations, profiling.c the profile under way, references.c the profiles
+ * kept and how they compare, holding.c the hold, validating.c the tests, acting.c the phases and what they
+ * ask for. All of them work on one sl_control_core: what the controller was given, what it knows and
+ * publishes. concluding.c reaches verdicts, control_store.c reads logs and sends orders, control_events.c
+ * reports events, controller.c steps all of it. */
 #pragma once
 
-#include "notice/control/closing.h"
-#include "notice/control/collection.h"
 #include "notice/control/controller.h"
-#include "notice/control/iteration_samples.h"
-#include "notice/control/nodes.h"
+#include "notice/control/leadership.h"
 #include "notice/control/phases.h"
-#include "notice/control/seat.h"
-#include "notice/control/standing.h"
 #include "notice/detect/call_profile.h"
 #include "notice/detect/change.h"
 
 #define SL_PROFILE_ITERATIONS 5
-#define SL_PROFILE_CALLS 20000 /* of one rank, about */
-#define SL_STABLE_SAMPLES 20   /* at one level, before a reference is taken */
-#define SL_MEMORY 8192         /* samples whose iteration is remembered; a power of two */
-#define SL_INTERRUPTIONS 16
-#define SL_INPUTS 16
+#define SL_READ_MAX 512 /* entries of one reading */
+#define SL_VALIDATION_TIME (60 * SL_SECOND)
 
-/* Time in which iterations say nothing about the program: it was held, or tests ran at the same time. */
-typedef struct sl_interruption {
-    sl_time begin, end; /* end SL_TIME_NEVER: not over */
-} sl_interruption;
-
-struct sl_controller {
-    sl_controller_config config;
-    sl_time deadline; /* of a hold, ns */
-    sl_leadership seat;
-    int was_mine, connected;
+typedef struct sl_control_core {
+    sl_controller_config given;
+    sl_time begun, now;
     int64_t round; /* number of the last order that has one */
-    sl_store_position at_nodes, at_iterations, at_profiles, at_views;
+    sl_leadership leadership;
     sl_nodes nodes;
-    sl_iteration_samples *samples;
-    sl_detector *detector;
-    int64_t sample; /* given to the detector since it was opened */
-    int64_t since;  /* of them, since the last change */
-    int64_t iteration_of[SL_MEMORY];
-    sl_time start_of[SL_MEMORY];
-    double bytes_of[SL_MEMORY]; /* of an iteration */
-    sl_phases phases;
     sl_status_view view;
     sl_standing standing;
-    sl_time begun, now, taken_over; /* samples before `taken_over` are history: they have no effect */
-    sl_call_profile *reference;
-    sl_time reference_until; /* end of its window */
-    sl_call_profile *slow;   /* the last one compared with the reference; NULL: none */
-    sl_call_profile *usual;  /* replaces a missing reference for onsets after usual_until: its iterations may
-                                have been slow already */
-    sl_time usual_until, onset_at;
-    int usual_is_now;                 /* it is of this slow phase */
-    double taken[SL_STATUS_SUSPECTS]; /* of each suspect: sl_call_profile_taken */
-    double *starved; /* [ranks of the job] sl_call_profile_starved of the last profile compared; NULL: none */
-    struct {
-        sl_collection collection;
-        sl_time from, to;
-        int iterations;
-        int stretch; /* part of its window in which iterations took longer than their level */
-    } profile;
-    struct {
-        sl_closing closing;
-        int64_t round; /* 0: none ordered */
-        sl_time begin, until, closed;
-        sl_time rested; /* no new hold before this time: a fault that comes and goes must not stop the job */
-    } hold;
-    struct {
-        int64_t round;       /* 0: none */
-        int members, beside; /* beside: the hold was released before the validation ended */
-        sl_time begin, next;
-        json_t *result; /* its result; NULL: none yet */
-    } validation;
-    sl_interruption interruption[SL_INTERRUPTIONS];
-    int interruptions;
-    struct {
-        sl_phase_input input;
-        int64_t number;
-    } input[SL_INPUTS]; /* inputs caused by actions */
-    int inputs;
     char reason[256]; /* why the verdict rests on the profile alone */
-    char profile_reason[256];
     sl_status failed; /* SL_ENOMEM, or SL_OK */
-};
+    struct sl_acting *acting;
+    struct sl_levels *levels;
+    struct sl_profiling *profiling;
+    struct sl_references *references;
+    struct sl_holding *holding;
+    struct sl_validating *validating;
+} sl_control_core;
 
-/* ---- controller.c ---- */
+/* Each part is opened with everything above it zeroed or open; closing accepts what was never opened.
+ * SL_ENOMEM. */
+#define SL_CONTROL_PARTS(X) X(acting) X(levels) X(profiling) X(references) X(validating) X(holding)
+#define SL_CONTROL_PART(part)                                                                                \
+    sl_status sl_##part##_open(sl_control_core *c);                                                          \
+    void sl_##part##_close(sl_control_core *c);
+SL_CONTROL_PARTS(SL_CONTROL_PART)
+#undef SL_CONTROL_PART
+
+/* ---- acting.c ---- */
 
 /** Handles one input and those that its actions cause. */
-void sl_controller_feed(sl_controller *c, sl_phase_input input, int64_t number);
+void sl_control_feed(sl_control_core *c, sl_phase_input input, int64_t number);
 
-/** Whether the store answered; handles its loss and its return. */
-int sl_controller_answered(sl_controller *c, sl_status status);
+/** An input for later in this step. */
+void sl_control_note(sl_control_core *c, sl_phase_input input, int64_t number);
+
+/** The current phase ends at `until` at the latest. */
+void sl_control_wait_until(sl_control_core *c, sl_time until);
+
+/** When a tick is needed; SL_TIME_NEVER: never. */
+sl_time sl_control_due(const sl_control_core *c);
 
 /* ---- levels.c ---- */
 
 /** The iterations that agents found: samples, levels, onsets and reliefs. */
-void sl_controller_read_iterations(sl_controller *c);
+void sl_levels_read(sl_control_core *c);
+
+/** Samples before now are history: they have no effect. */
+void sl_levels_take_over(sl_control_core *c);
 
 /** A controller that takes over a slow job resumes from its onset. */
-void sl_controller_resume(sl_controller *c);
+void sl_levels_resume(sl_control_core *c);
 
-/* ---- answering.c ---- */
+/** A rank that no living node has is waited for no longer. */
+void sl_levels_lose(sl_control_core *c, int rank);
 
-/** What agents answer to orders, if it is awaited: calls, views of gates, the result of a validation. */
-void sl_controller_read_profiles(sl_controller *c);
-void sl_controller_read_views(sl_controller *c);
-void sl_controller_read_validation(sl_controller *c);
+/** From the one to the other, iterations say nothing about the program: it is held, or tests run. */
+void sl_levels_interrupt(sl_control_core *c);
+void sl_levels_continue(sl_control_core *c);
 
-/* ---- acting.c ---- */
+/* ---- profiling.c ---- */
 
-/** Does what the phases asked for. Failures become inputs, or `failed`. */
-void sl_controller_act(sl_controller *c, const sl_phase_actions *actions);
+typedef struct sl_profiled {
+    sl_call_profile *profile; /* ownership passes; NULL: none could be made */
+    sl_time end;              /* of its window */
+    size_t calls;
+    int iterations, ranks, complete; /* complete: ranks all of whose calls arrived */
+} sl_profiled;
 
-/** An input for later in this step. */
-void sl_controller_note(sl_controller *c, sl_phase_input input, int64_t number);
+/** Asks for a profile; cancels it. */
+void sl_profiling_begin(sl_control_core *c);
+void sl_profiling_cancel(sl_control_core *c);
 
-/** Appends an order; takes ownership of `order`. 0 when the store is lost. */
-int sl_controller_order(sl_controller *c, const char *kind, int64_t round, json_t *order);
+/** The calls that agents sent. If they are far fewer than the iterations have, asks for a longer window. */
+void sl_profiling_read(sl_control_core *c);
 
-/** If the profile holds far fewer calls than its iterations have, asks for one of a longer window. 0: it
- * holds enough, or a longer window does not help. */
-int sl_controller_profile_again(sl_controller *c);
+/** Skips what other controllers asked for. */
+void sl_profiling_skip(sl_control_core *c);
 
-/** No profile counts as healthy any more. */
-void sl_controller_drop_reference(sl_controller *c);
+/** Ends the profile under way, and gives what came. */
+sl_profiled sl_profiling_take(sl_control_core *c);
 
-/** The validation has ended or is no longer needed: ends its processes. */
-void sl_controller_end_validation(sl_controller *c);
+/* ---- references.c ---- */
+
+typedef struct sl_profile_comparison {
+    const sl_call_profile *healthy, *slow; /* NULL: none */
+    const double *taken;                   /* of each suspect: sl_call_profile_taken */
+    const double *starved; /* [ranks of the job] sl_call_profile_starved of the last profile; NULL: none */
+} sl_profile_comparison;
+
+/** The profile that has arrived is the healthy reference; it is compared with it; none counts as healthy any
+ * more. */
+void sl_references_keep(sl_control_core *c);
+void sl_references_compare(sl_control_core *c);
+void sl_references_drop(sl_control_core *c);
+
+/** An onset at `start`. Nonzero: the reference had been taken when iterations were slow already, and counts
+ * no longer. */
+int sl_references_onset(sl_control_core *c, sl_time start);
+
+/** No profile is of this slow phase: it is over, or another profile is taken. */
+void sl_references_clear(sl_control_core *c);
+
+/** The verdict: whether the profile of this slow phase is kept as usual. It is not if something was `found`.
+ */
+int sl_references_conclude(sl_control_core *c, int found);
+
+/** The profiles last compared, and what they show; valid until the next step. */
+sl_profile_comparison sl_references_last(const sl_control_core *c);
+
+/* ---- holding.c ---- */
+
+/** Holds the job; releases it. `testing`: a validation is under way, and continues. */
+void sl_holding_begin(sl_control_core *c);
+void sl_holding_release(sl_control_core *c, int testing);
+
+/** The views of the gates, if they are awaited. */
+void sl_holding_read(sl_control_core *c);
+
+/** Skips what other controllers asked for. */
+void sl_holding_skip(sl_control_core *c);
+
+/** Whether the job was asked to hold; when that hold ends at the latest. */
+int sl_holding_now(const sl_control_core *c);
+sl_time sl_holding_until(const sl_control_core *c);
+
+/* ---- validating.c ---- */
+
+/** Has the suspects tested; ends the tests' processes. */
+void sl_validating_begin(sl_control_core *c);
+void sl_validating_end(sl_control_core *c);
+
+/** The result, if it is awaited. */
+void sl_validating_read(sl_control_core *c);
+
+/** Whether tests run; their result (NULL: none yet), and whether the hold had ended before. */
+int sl_validating_now(const sl_control_core *c);
+const json_t *sl_validating_result(const sl_control_core *c, int *released);
 
 /* ---- concluding.c ---- */
 
-/** The members' results have arrived: the verdict that follows. */
-void sl_controller_validated(sl_controller *c);
-
 /** The suspects become the verdict; or the results of the tests do, as far as there are any. */
-void sl_controller_verdict_by_profile(sl_controller *c);
-void sl_controller_verdict_by_validation(sl_controller *c);
+void sl_control_verdict_by_profile(sl_control_core *c);
+void sl_control_verdict_by_validation(sl_control_core *c);
+
+/* ---- control_store.c ---- */
+
+/** Whether the store answered; handles its loss and its return. */
+int sl_control_answered(sl_control_core *c, sl_status status);
+
+/** As sl_store_read, without waiting. 0: the store did not answer. */
+int sl_control_read(sl_control_core *c, const char *log, sl_store_position *position, size_t most,
+                    const sl_store_entry **entries, size_t *count);
+
+/** Skips what is in a log. */
+void sl_control_skip(sl_control_core *c, const char *log, sl_store_position *position);
+
+/** As sl_message_read; counts what is no such message. */
+const sl_message_head *sl_control_message(sl_control_core *c, const sl_store_entry *entry,
+                                          sl_message_kind kind, const void **body);
+
+/** Appends an order; takes ownership of `order`. 0 when the store is lost. */
+int sl_control_order(sl_control_core *c, const char *kind, int64_t round, json_t *order);
 
 /* ---- control_events.c ---- */
 
 /** An event at the current time. `seen`, `decided`, `why` may be NULL. */
-void sl_controller_tell(sl_controller *c, sl_event_kind kind, const char *seen, const char *decided,
-                        const char *why);
+void sl_control_report(sl_control_core *c, sl_event_kind kind, const char *seen, const char *decided,
+                       const char *why);
 
 /** The same about a suspect: its rank or link goes into the event. */
-void sl_controller_tell_suspect(sl_controller *c, sl_event_kind kind, const sl_suspect *suspect,
-                                const char *decided, const char *why);
+void sl_control_report_suspect(sl_control_core *c, sl_event_kind kind, const sl_suspect *suspect,
+                               const char *decided, const char *why);
 
 /** An onset or relief, from the detector's change. */
-void sl_controller_tell_change(sl_controller *c, const sl_change *change, int64_t iteration,
-                               const char *decided);
+void sl_control_report_change(sl_control_core *c, const sl_change *change, int64_t iteration,
+                              const char *decided);
+
+/** The reason of the verdict to come, should it rest on the profile alone. */
+void sl_control_because(sl_control_core *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** The suspects in one line. */
 void sl_suspects_text(const sl_suspect *suspect, int count, char *text, size_t size);

@@ -199,6 +199,7 @@ void sl_phases_step(sl_phases *p, sl_phase_input input, int64_t number, sl_time 
             profile(p, 1, now, actions);
         break;
     case SL_IN_ONSET:
+        p->reference = p->reference && !number;
         onset(p, now, actions);
         break;
     case SL_IN_RELIEF:

@@ -83,8 +83,9 @@ typedef struct sl_phase_actions {
 void sl_phases_open(sl_phases *phases, sl_phase_limits limits);
 
 /** Handles an input at `now`. `number`: suspects of SL_IN_SUSPECTS; deadline of SL_IN_CLOSED; time of another
- * try of SL_IN_OPEN, or 0; otherwise ignored. *actions are in the order in which to do them. An input with no
- * meaning in the current phase (a late answer) does nothing. Never fails. */
+ * try of SL_IN_OPEN, or 0; of SL_IN_ONSET, whether the reference proved to be slow already; otherwise
+ * ignored. *actions are in the order in which to do them. An input with no meaning in the current phase (a
+ * late answer) does nothing. Never fails. */
 void sl_phases_step(sl_phases *phases, sl_phase_input input, int64_t number, sl_time now,
                     sl_phase_actions *actions);
 

@@ -17,7 +17,7 @@ static sl_status need_ranks(sl_standing *s, size_t ranks) {
     return SL_OK;
 }
 
-sl_status sl_standing_places(sl_standing *s, const sl_nodes *nodes) {
+sl_status sl_standing_positions(sl_standing *s, const sl_nodes *nodes) {
     int world = sl_nodes_world(nodes);
     if (world > 0 && world <= SL_MAX_WATCHED_RANKS)
         SL_TRY(need_ranks(s, (size_t)world));

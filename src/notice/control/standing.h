@@ -35,7 +35,7 @@ void sl_standing_close(sl_standing *standing);
 sl_status sl_standing_block(sl_standing *standing, const sl_message_block *block);
 
 /** Updates the nodes of the ranks. SL_ENOMEM. */
-sl_status sl_standing_places(sl_standing *standing, const sl_nodes *nodes);
+sl_status sl_standing_positions(sl_standing *standing, const sl_nodes *nodes);
 
 /** Adds a finished iteration of the job; in order (iteration_samples.h). SL_ENOMEM. */
 sl_status sl_standing_iteration(sl_standing *standing, int64_t iteration, double ms, int held);

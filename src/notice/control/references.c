@@ -1,0 +1,169 @@
+#include "notice/control/controller_inside.h"
+
+#include "base/memory.h"
+#include <stdio.h>
+
+struct sl_references {
+    sl_call_profile *healthy;
+    sl_time healthy_until;  /* end of its window */
+    sl_call_profile *slow;  /* the last one compared with the healthy one; NULL: none */
+    sl_call_profile *usual; /* replaces a missing reference for onsets after usual_until: its iterations may
+                               have been slow already */
+    sl_time usual_until, onset;
+    int usual_is_now; /* it is of this slow phase */
+    double taken[SL_STATUS_SUSPECTS];
+    double *starved; /* [ranks of the job] */
+};
+
+sl_status sl_references_open(sl_control_core *c) {
+    return sl_alloc(&c->references, 1, sizeof *c->references);
+}
+
+void sl_references_close(sl_control_core *c) {
+    if (!c->references)
+        return;
+    sl_references_drop(c);
+    SL_FREE(c->references->starved, c->references);
+}
+
+void sl_references_drop(sl_control_core *c) {
+    struct sl_references *r = c->references;
+    sl_call_profile_close(r->healthy);
+    sl_call_profile_close(r->usual);
+    sl_call_profile_close(r->slow);
+    r->healthy = r->usual = r->slow = NULL;
+}
+
+void sl_references_keep(sl_control_core *c) {
+    char seen[128];
+    sl_profiled got = sl_profiling_take(c);
+    sl_references_drop(c);
+    c->references->healthy = got.profile;
+    c->references->healthy_until = got.end;
+    snprintf(seen, sizeof seen, "%zu calls of %d iterations on %d ranks", got.calls, got.iterations,
+             got.complete);
+    sl_control_report(c, SL_EVENT_PROFILED, seen, "kept as the healthy reference", NULL);
+}
+
+/* A further slowdown may still be compared with a reference that was slow already. */
+int sl_references_onset(sl_control_core *c, sl_time start) {
+    struct sl_references *r = c->references;
+    r->onset = start;
+    if (!r->healthy || start >= r->healthy_until)
+        return 0;
+    sl_call_profile_close(r->usual);
+    r->usual = r->healthy;
+    r->usual_until = r->healthy_until;
+    r->usual_is_now = 0;
+    r->healthy = NULL;
+    return 1;
+}
+
+void sl_references_clear(sl_control_core *c) {
+    c->references->usual_is_now = 0;
+}
+
+int sl_references_conclude(sl_control_core *c, int found) {
+    struct sl_references *r = c->references;
+    if (!r->usual || !r->usual_is_now)
+        return 0;
+    if (!found)
+        return 1;
+    sl_call_profile_close(r->usual);
+    r->usual = NULL;
+    return 0;
+}
+
+sl_profile_comparison sl_references_last(const sl_control_core *c) {
+    const struct sl_references *r = c->references;
+    return (sl_profile_comparison){.healthy = r->healthy, .slow = r->slow, .taken = r->taken, .starved = r->starved};
+}
+
+/* ---- comparing ---- */
+
+static const sl_call_profile *to_compare_with(const struct sl_references *r) {
+    if (r->healthy)
+        return r->healthy;
+    return r->onset >= r->usual_until ? r->usual : NULL;
+}
+
+/* Slow iterations in whose calls nothing is slow replace a missing reference. */
+static void keep_or_close(struct sl_references *r, sl_profiled now, int nothing) {
+    if (now.profile && r->healthy) {
+        sl_call_profile_close(r->slow);
+        r->slow = now.profile;
+        return;
+    }
+    if (!now.profile || !nothing || to_compare_with(r)) {
+        sl_call_profile_close(now.profile);
+        return;
+    }
+    sl_call_profile_close(r->usual);
+    r->usual = now.profile;
+    r->usual_until = now.end;
+    r->usual_is_now = 1;
+}
+
+static void note_starved(sl_control_core *c, const sl_call_profile *now, const sl_call_profile *before) {
+    struct sl_references *r = c->references;
+    int world = sl_nodes_world(&c->nodes);
+    sl_free(r->starved);
+    r->starved = NULL;
+    if (!now || world <= 0)
+        return;
+    if (sl_alloc(&r->starved, (size_t)world, sizeof *r->starved) != SL_OK) {
+        c->failed = SL_ENOMEM;
+        return;
+    }
+    for (int rank = 0; rank < world; rank++)
+        r->starved[rank] = sl_call_profile_starved(now, before, rank);
+}
+
+/* The suspects of `now`; writes why there are none into reason[size]. */
+static int find_suspects(sl_control_core *c, const sl_call_profile *now, const sl_call_profile *before,
+                         char *reason, size_t size) {
+    size_t count = 0;
+    int64_t error = sl_nodes_clock_error(&c->nodes);
+    if (!now)
+        return 0;
+    sl_status status = sl_call_profile_compare(now, before, error, c->view.suspect, SL_STATUS_SUSPECTS,
+                                               &count, reason, size);
+    if (status == SL_ENOMEM)
+        c->failed = status;
+    else if (status != SL_OK) /* the reference is of another shape: without it then */
+        status = sl_call_profile_compare(now, NULL, error, c->view.suspect, SL_STATUS_SUSPECTS, &count,
+                                         reason, size);
+    return status == SL_OK ? (int)count : 0;
+}
+
+void sl_references_compare(sl_control_core *c) {
+    struct sl_references *r = c->references;
+    sl_profiled now = sl_profiling_take(c);
+    const sl_call_profile *before = to_compare_with(r);
+    const char *why =
+        before && before == r->usual ? "compared with iterations that may have been slow already" : NULL;
+    char reason[256] = "", seen[256];
+    int count = find_suspects(c, now.profile, before, reason, sizeof reason);
+    note_starved(c, now.profile, before);
+    for (int i = 0; i < count; i++)
+        r->taken[i] = sl_call_profile_taken(now.profile, before, &c->view.suspect[i]);
+    keep_or_close(r, now, count == 0);
+    if (count == 0 && c->given.hold) { /* something is slow: tests may see what the calls do not show */
+        r->taken[0] = -1;
+        c->view.suspect[0] =
+            (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+        snprintf(c->view.suspect[0].why, sizeof c->view.suspect[0].why, "%s",
+                 reason[0] ? reason : "the profile shows no suspect");
+        count = 1;
+    }
+    c->view.suspects = count;
+    if (count > 0)
+        sl_suspects_text(c->view.suspect, count, seen, sizeof seen);
+    else
+        snprintf(seen, sizeof seen, "no suspect among %d ranks", now.ranks);
+    sl_control_report(c, SL_EVENT_PROFILED, seen, count > 0 && c->given.hold ? "a hold is tried" : "no hold",
+                      count > 0 ? why : reason);
+    if (!c->given.hold)
+        sl_control_because(c, "holds are disabled");
+    sl_control_note(c, SL_IN_SUSPECTS, count);
+}
