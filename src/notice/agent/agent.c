@@ -35,15 +35,15 @@ sl_status sl_agent_open(const sl_agent_config *config, sl_agent **agent) {
     sl_clock_identity(a->identity, sizeof a->identity);
     if (gethostname(a->host, sizeof a->host - 1) != 0)
         a->host[0] = 0;
-    sl_status status = sl_rings_open(config->folder, &a->rings);
-    if (status == SL_OK && config->record)
-        status = sl_call_log_open(config->record, &a->log);
-    if (status != SL_OK) {
-        sl_agent_close(a);
-        return status;
-    }
+    sl_status status;
+    SL_TRY_GOTO(err_close, status, sl_rings_open(config->folder, &a->rings));
+    if (config->record)
+        SL_TRY_GOTO(err_close, status, sl_call_log_open(config->record, &a->log));
     *agent = a;
     return SL_OK;
+err_close:
+    sl_agent_close(a);
+    return status;
 }
 
 void sl_agent_close(sl_agent *a) {

@@ -55,14 +55,14 @@ sl_status sl_rings_open(const char *folder, sl_rings **rings) {
     sl_process_find(&self);
     r->space = self.space;
     r->scans = SCANS;
-    sl_status status = sl_copy_text(&r->folder, folder);
-    SL_THEN(status, sl_alloc(&r->records, CHUNK, sizeof *r->records));
-    if (status != SL_OK) {
-        sl_rings_close(r);
-        return status;
-    }
+    sl_status status;
+    SL_TRY_GOTO(err_close, status, sl_copy_text(&r->folder, folder));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&r->records, CHUNK, sizeof *r->records));
     *rings = r;
     return SL_OK;
+err_close:
+    sl_rings_close(r);
+    return status;
 }
 
 static void unmap(call_ring *one) {

@@ -50,14 +50,14 @@ sl_status sl_cut_create(sl_cut **result, int ranks, sl_cut_limits limits) {
     if (cut->limits.time == 0)
         cut->limits.time = TIME_LIMIT;
     cut->slots = 1024;
-    sl_status status = sl_alloc(&cut->rank, (size_t)ranks, sizeof *cut->rank);
-    SL_THEN(status, sl_alloc(&cut->slot, cut->slots, sizeof *cut->slot));
-    if (status != SL_OK) {
-        sl_cut_destroy(cut);
-        return status;
-    }
+    sl_status status;
+    SL_TRY_GOTO(err_destroy, status, sl_alloc(&cut->rank, (size_t)ranks, sizeof *cut->rank));
+    SL_TRY_GOTO(err_destroy, status, sl_alloc(&cut->slot, cut->slots, sizeof *cut->slot));
     *result = cut;
     return SL_OK;
+err_destroy:
+    sl_cut_destroy(cut);
+    return status;
 }
 
 void sl_cut_destroy(sl_cut *cut) {

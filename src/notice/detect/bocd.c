@@ -46,20 +46,19 @@ sl_status sl_change_bocd(const double *sample, size_t samples, sl_change **chang
     *change = NULL;
     *changes = 0;
     SL_TRY(sl_alloc(&previous, samples, sizeof *previous));
-    sl_status status = segment(sample, samples, previous, &last);
-    for (int64_t i = last; status == SL_OK && i > 0; i = previous[i])
+    sl_status status;
+    SL_TRY_GOTO(done, status, segment(sample, samples, previous, &last));
+    for (int64_t i = last; i > 0; i = previous[i])
         ++*changes;
-    SL_THEN(status, sl_alloc(change, *changes, sizeof **change));
-    if (status == SL_OK) {
-        int64_t end = (int64_t)samples;
-        size_t left = *changes;
-        for (int64_t i = last; i > 0; end = i, i = previous[i])
-            (*change)[--left] = (sl_change){.index = i,
-                                            .seen = (int64_t)samples - 1,
-                                            .kind = SL_CHANGE_ANY,
-                                            .before = mean_of(sample, previous[i], i),
-                                            .after = mean_of(sample, i, end)};
-    }
+    SL_TRY_GOTO(done, status, sl_alloc(change, *changes, sizeof **change));
+    size_t left = *changes;
+    for (int64_t i = last, end = (int64_t)samples; i > 0; end = i, i = previous[i])
+        (*change)[--left] = (sl_change){.index = i,
+                                        .seen = (int64_t)samples - 1,
+                                        .kind = SL_CHANGE_ANY,
+                                        .before = mean_of(sample, previous[i], i),
+                                        .after = mean_of(sample, i, end)};
+done:
     sl_free(previous);
     return status;
 }

@@ -264,8 +264,9 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
     size_t worst = 0, many = 0;
     int *left, *members = NULL, different = 0;
     SL_TRY(sl_alloc(&left, c->now->groups, sizeof *left));
-    sl_status status = sl_alloc(&members, (size_t)c->now->ranks, sizeof *members);
-    for (size_t g = 0; g < c->now->groups && status == SL_OK; g++) {
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_alloc(&members, (size_t)c->now->ranks, sizeof *members));
+    for (size_t g = 0; g < c->now->groups; g++) {
         const sl_call_group *group = &c->now->group[g];
         left[g] = c->group[g].slow && group->size > 2 && !explained[g] && !holds_suspect(group, v);
         if (!left[g])
@@ -274,12 +275,12 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
         worst = many++ == 0 || c->group[g].excess > c->group[worst].excess ? g : worst;
     }
     double excess = many ? c->group[worst].excess : 0;
-    int common = many && different && status == SL_OK ? in_common(c, left, members) : 0;
-    if (status == SL_OK && common == 1) {
+    int common = many && different ? in_common(c, left, members) : 0;
+    if (common == 1) {
         sl_suspect s = suspect_of(SL_COMPONENT_HOST, members[0], &c->group[worst]);
         snprintf(s.why, sizeof s.why, "it is common to %zu slow groups, and computes as before", many);
         status = say(v, s, excess);
-    } else if (status == SL_OK && common == 2) {
+    } else if (common == 2) {
         sl_suspect s = {.component = SL_COMPONENT_LINK,
                         .rank = -1,
                         .from = members[0],
@@ -300,6 +301,7 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
                 status = say_group(c, g, v);
         }
     }
+done:
     SL_FREE(left, members);
     return status;
 }
@@ -354,17 +356,19 @@ static void sort_verdict(verdict *v) {
         }
 }
 
-static sl_status judge(sl_call_comparison *c, verdict *v, char *reason, size_t size) {
+static sl_status find_suspects(sl_call_comparison *c, verdict *v, char *reason, size_t size) {
     int *explained = NULL;
     sl_call_pairs all = {0};
     if (all_alike(c, reason, size))
         return say(v, unknown(reason), 0);
     SL_TRY(sl_alloc(&explained, c->now->groups, sizeof *explained));
-    sl_status status = sl_call_pairs_find(c, &all);
-    SL_THEN(status, find_devices(c, &all, explained, v));
-    SL_THEN(status, sl_call_pairs_cover(c, &all));
-    SL_THEN(status, find_links(c, &all, explained, v));
-    SL_THEN(status, find_groups(c, explained, v));
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_call_pairs_find(c, &all));
+    SL_TRY_GOTO(done, status, find_devices(c, &all, explained, v));
+    SL_TRY_GOTO(done, status, sl_call_pairs_cover(c, &all));
+    SL_TRY_GOTO(done, status, find_links(c, &all, explained, v));
+    SL_TRY_GOTO(done, status, find_groups(c, explained, v));
+done:
     sl_call_pairs_free(&all);
     sl_free(explained);
     SL_TRY(status);
@@ -412,15 +416,17 @@ sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_prof
     if (healthy && healthy->ranks != now->ranks)
         return sl_error(SL_EINVAL, "a profile of %d ranks is compared with one of %d", now->ranks,
                         healthy->ranks);
-    sl_status status = sl_call_measure_all(&c);
-    SL_THEN(status, judge(&c, &v, text, sizeof text));
-    for (; status == SL_OK && *count < v.count && *count < most; ++*count)
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_call_measure_all(&c));
+    SL_TRY_GOTO(done, status, find_suspects(&c, &v, text, sizeof text));
+    for (; *count < v.count && *count < most; ++*count)
         suspect[*count] = v.suspect[*count];
-    if (status == SL_OK && v.count == 0)
+    if (v.count == 0)
         snprintf(text, sizeof text, "no rank computes and no transfer takes more than %.1f times what is %s",
                  SL_SUSPECT_MIN, healthy ? "healthy" : "usual of its kind");
-    else if (status == SL_OK && text[0] == 0)
+    else if (text[0] == 0)
         sl_suspect_text(&v.suspect[0], text, sizeof text);
+done:
     snprintf(reason, reason_size, "%s", text);
     SL_FREE(c.rank, c.group, v.suspect, v.excess);
     return status;

@@ -296,19 +296,20 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int
     *profile = NULL;
     SL_TRY(sl_alloc(&p, 1, sizeof *p));
     p->ranks = ranks;
-    sl_status status = sl_alloc(&p->rank, (size_t)ranks, sizeof *p->rank);
-    for (int r = 0; r < ranks && status == SL_OK; r++)
+    sl_status status;
+    SL_TRY_GOTO(err_close, status, sl_alloc(&p->rank, (size_t)ranks, sizeof *p->rank));
+    for (int r = 0; r < ranks; r++)
         p->rank[r].starved = -1;
-    SL_THEN(status, make_ranks(call, calls, p));
-    SL_THEN(status, sl_meetings_find(call, calls, ranks, clock_error, &all));
-    SL_THEN(status, make_groups(&all, p));
-    if (status == SL_OK)
-        note_members(&all, p);
+    SL_TRY_GOTO(err_close, status, make_ranks(call, calls, p));
+    SL_TRY_GOTO(err_close, status, sl_meetings_find(call, calls, ranks, clock_error, &all));
+    SL_TRY_GOTO(err_close, status, make_groups(&all, p));
+    note_members(&all, p);
     sl_meetings_close(&all);
-    if (status == SL_OK)
-        *profile = p;
-    else
-        sl_call_profile_close(p);
+    *profile = p;
+    return SL_OK;
+err_close:
+    sl_meetings_close(&all);
+    sl_call_profile_close(p);
     return status;
 }
 

@@ -202,13 +202,14 @@ sl_status sl_call_pairs_cover(const sl_call_comparison *c, sl_call_pairs *all) {
     cover v = {.c = c, .all = all};
     char *kept = NULL;
     double *waited = NULL;
-    sl_status status = sl_alloc(&v.slow, c->now->waits, sizeof *v.slow);
-    SL_THEN(status, sl_alloc(&v.explained, c->now->waits, sizeof *v.explained));
-    SL_THEN(status, sl_alloc(&v.mark, c->now->waits, sizeof *v.mark));
-    SL_THEN(status, sl_alloc(&kept, all->count, sizeof *kept));
-    SL_THEN(status, sl_alloc(&waited, all->count, sizeof *waited));
-    if (status == SL_OK)
-        cover_waits(&v, kept, waited);
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_alloc(&v.slow, c->now->waits, sizeof *v.slow));
+    SL_TRY_GOTO(done, status, sl_alloc(&v.explained, c->now->waits, sizeof *v.explained));
+    SL_TRY_GOTO(done, status, sl_alloc(&v.mark, c->now->waits, sizeof *v.mark));
+    SL_TRY_GOTO(done, status, sl_alloc(&kept, all->count, sizeof *kept));
+    SL_TRY_GOTO(done, status, sl_alloc(&waited, all->count, sizeof *waited));
+    cover_waits(&v, kept, waited);
+done:
     SL_FREE(v.slow, v.explained, v.mark, kept, waited);
     return status;
 }

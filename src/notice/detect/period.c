@@ -118,19 +118,19 @@ sl_status sl_period_open(size_t history, sl_period **period) {
     SL_TRY(sl_alloc(&p, 1, sizeof *p));
     p->history = size;
     p->search = FIRST_SEARCH;
-    sl_status status = sl_alloc(&p->number, size, sizeof *p->number);
-    SL_THEN(status, sl_alloc(&p->start, size, sizeof *p->start));
-    SL_THEN(status, sl_alloc(&p->reversed, size, sizeof *p->reversed));
-    SL_THEN(status, sl_alloc(&p->match, size, sizeof *p->match));
-    SL_THEN(status, sl_alloc(&p->room, size, sizeof *p->room));
-    SL_THEN(status, sl_alloc(&p->template, size, sizeof *p->template));
-    SL_THEN(status, sl_alloc(&p->fail, size + 1, sizeof *p->fail));
-    if (status != SL_OK) {
-        sl_period_close(p);
-        return status;
-    }
+    sl_status status;
+    SL_TRY_GOTO(err_close, status, sl_alloc(&p->number, size, sizeof *p->number));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&p->start, size, sizeof *p->start));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&p->reversed, size, sizeof *p->reversed));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&p->match, size, sizeof *p->match));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&p->room, size, sizeof *p->room));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&p->template, size, sizeof *p->template));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&p->fail, size + 1, sizeof *p->fail));
     *period = p;
     return SL_OK;
+err_close:
+    sl_period_close(p);
+    return status;
 }
 
 void sl_period_close(sl_period *p) {

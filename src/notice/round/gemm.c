@@ -36,13 +36,15 @@ sl_status sl_gemm_open(int threads, sl_gemm **out) {
     sl_gemm *gemm;
     size_t scratch;
     SL_TRY(sl_alloc(&gemm, 1, sizeof *gemm));
-    sl_status status = sl_device_open_cpu(threads, &gemm->device);
-    SL_THEN(status, gemm->device->matmul_prepare(gemm->device, &shape, &gemm->product, &scratch));
-    SL_THEN(status, allocate(gemm, scratch));
-    if (status == SL_OK)
-        *out = gemm;
-    else
-        sl_gemm_close(gemm);
+    sl_status status;
+    SL_TRY_GOTO(err_close, status, sl_device_open_cpu(threads, &gemm->device));
+    SL_TRY_GOTO(err_close, status,
+                gemm->device->matmul_prepare(gemm->device, &shape, &gemm->product, &scratch));
+    SL_TRY_GOTO(err_close, status, allocate(gemm, scratch));
+    *out = gemm;
+    return SL_OK;
+err_close:
+    sl_gemm_close(gemm);
     return status;
 }
 

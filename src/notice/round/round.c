@@ -163,7 +163,8 @@ static sl_status open_device(round *r) {
         }
     sl_status status = sl_watch_cpu_open(&r->membership->of[self].cores, ours, count, &r->watch);
     sl_free(ours);
-    return status == SL_OK && !r->gemm ? sl_gemm_open(r->request->threads, &r->gemm) : status;
+    SL_TRY(status);
+    return r->gemm ? SL_OK : sl_gemm_open(r->request->threads, &r->gemm);
 }
 
 static sl_status test_here(round *r, int repeat) {
@@ -242,7 +243,7 @@ static sl_status repeat_all(round *r) {
     return SL_OK;
 }
 
-static sl_status tell_all(round *r) {
+static sl_status share_samples(round *r) {
     sl_allgather_parts all = {0};
     void *bytes = NULL;
     size_t size = 0;
@@ -283,14 +284,17 @@ sl_status sl_round(const sl_validate_request *request, const sl_allgather *allga
                .begin = sl_now()};
     sl_home_find(&r.home);
     /* before this process has no more than the rank's processors: making a product takes a while */
-    sl_status status = request->gemm ? sl_gemm_open(request->threads, &r.gemm) : SL_OK;
-    if (status == SL_OK && r.gemm)
-        status = sl_gemm_warm(r.gemm);
-    SL_THEN(status, introduce(&r, rank));
-    SL_THEN(status, make_wires(&r));
-    SL_THEN(status, open_device(&r));
-    SL_THEN(status, repeat_all(&r));
-    SL_THEN(status, tell_all(&r));
+    sl_status status;
+    if (request->gemm) {
+        SL_TRY_GOTO(done, status, sl_gemm_open(request->threads, &r.gemm));
+        SL_TRY_GOTO(done, status, sl_gemm_warm(r.gemm));
+    }
+    SL_TRY_GOTO(done, status, introduce(&r, rank));
+    SL_TRY_GOTO(done, status, make_wires(&r));
+    SL_TRY_GOTO(done, status, open_device(&r));
+    SL_TRY_GOTO(done, status, repeat_all(&r));
+    SL_TRY_GOTO(done, status, share_samples(&r));
+done:
     close_round(&r);
     return status;
 }

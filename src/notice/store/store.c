@@ -80,18 +80,18 @@ static sl_status strange(redisReply *reply) {
 sl_status sl_store_open(const char *url, const char *job, sl_time patience, sl_store **result) {
     sl_store *store;
     SL_TRY(sl_alloc(&store, 1, sizeof *store));
-    sl_status status = sl_store_link_open(url, &store->link);
-    SL_THEN(status, sl_seal_begin(&store->seal));
-    size_t size = strlen(job) + sizeof "slackline::";
-    SL_THEN(status, sl_alloc(&store->prefix, size, 1));
-    if (status != SL_OK) {
-        sl_store_close(store);
-        return status;
-    }
+    const size_t size = strlen(job) + sizeof "slackline::";
+    sl_status status;
+    SL_TRY_GOTO(err_close, status, sl_store_link_open(url, &store->link));
+    SL_TRY_GOTO(err_close, status, sl_seal_begin(&store->seal));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&store->prefix, size, 1));
     snprintf(store->prefix, size, "slackline:%s:", job);
     store->patience = patience > 0 ? patience : SL_SECOND;
     *result = store;
     return SL_OK;
+err_close:
+    sl_store_close(store);
+    return status;
 }
 
 void sl_store_close(sl_store *store) {

@@ -147,6 +147,7 @@ static sl_status given_links(const sl_allgather_parts *words, sl_membership *c, 
     sl_member_pair *pair = NULL;
     size_t room = 0;
     int count = 0;
+    sl_status status = SL_OK;
     *given = 0;
     for (int i = 0; i < c->members; i++)
         for (int k = 0; c->of[i].version && k < c->of[i].links; k++) {
@@ -156,14 +157,12 @@ static sl_status given_links(const sl_allgather_parts *words, sl_membership *c, 
             *given = 1;
             if (a < 0 || b < 0 || a == b)
                 continue;
-            sl_status status = sl_grow(&pair, &room, (size_t)count + 1, sizeof *pair);
-            if (status != SL_OK) {
-                sl_free(pair);
-                return status;
-            }
+            SL_TRY_GOTO(done, status, sl_grow(&pair, &room, (size_t)count + 1, sizeof *pair));
             pair[count++] = (sl_member_pair){a, b, 0};
         }
-    sl_status status = *given ? sl_passes_given(c->members, pair, count, &c->links) : SL_OK;
+    if (*given)
+        status = sl_passes_given(c->members, pair, count, &c->links);
+done:
     sl_free(pair);
     return status;
 }

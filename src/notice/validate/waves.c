@@ -39,20 +39,20 @@ static sl_status fill_host(const sl_wave_member *all, int members, int host, int
     size_t room = 0;
     int used = 0;
     sl_status status = SL_OK;
-    for (int i = 0; i < members && status == SL_OK; i++) {
+    for (int i = 0; i < members; i++) {
         if (all[i].host != host || all[i].threads < 1)
             continue;
         int at = 0;
         while (at < used && !fits(all, i, &s[at], 0))
             at++;
         if (at == used) {
-            status = sl_grow(&s, &room, (size_t)used + 1, sizeof *s);
-            if (status == SL_OK)
-                fits(all, i, &s[used++], 1);
+            SL_TRY_GOTO(done, status, sl_grow(&s, &room, (size_t)used + 1, sizeof *s));
+            fits(all, i, &s[used++], 1);
         }
         wave[i] = at;
     }
     *waves = used > *waves ? used : *waves;
+done:
     sl_free(s);
     return status;
 }

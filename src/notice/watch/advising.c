@@ -238,13 +238,14 @@ sl_status sl_advising_open(const sl_advising_config *config, sl_advising **advis
     a->config = *config;
     a->began = sl_now();
     snprintf(a->log, sizeof a->log, "%s/hook.log", config->directory);
-    sl_status status = open_advice(a);
-    if (status == SL_OK && config->program)
-        status = open_hook(a);
-    if (status == SL_OK)
-        *advising = a;
-    else
-        sl_advising_close(a);
+    sl_status status;
+    SL_TRY_GOTO(err_close, status, open_advice(a));
+    if (config->program)
+        SL_TRY_GOTO(err_close, status, open_hook(a));
+    *advising = a;
+    return SL_OK;
+err_close:
+    sl_advising_close(a);
     return status;
 }
 

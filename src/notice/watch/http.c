@@ -63,7 +63,8 @@ sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *to
     const char *asked = NULL;
     SL_TRY(sl_alloc(&http, 1, sizeof *http));
     http->view.iteration = http->view.onset = -1;
-    sl_status status = sl_token_choose("http", host, token, http->token, &asked);
+    sl_status status;
+    SL_TRY_GOTO(err_close, status, sl_token_choose("http", host, token, http->token, &asked));
     sl_server_config config = {.loop = loop,
                                .who = "http",
                                .host = host,
@@ -74,13 +75,12 @@ sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *to
                                .page = pages,
                                .pages = sizeof pages / sizeof *pages,
                                .context = http};
-    SL_THEN(status, sl_server_open(&config, &http->server));
-    if (status != SL_OK) {
-        sl_http_close(http);
-        return status;
-    }
+    SL_TRY_GOTO(err_close, status, sl_server_open(&config, &http->server));
     *result = http;
     return SL_OK;
+err_close:
+    sl_http_close(http);
+    return status;
 }
 
 void sl_http_close(sl_http *http) {

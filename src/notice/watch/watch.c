@@ -467,6 +467,21 @@ static void attend(watching *w) {
         w->exit_code = sl_program_exit_code(status);
 }
 
+static sl_status start_program(watching *w, const char *probe) {
+    pid_t pid = 0;
+    sl_status status =
+        sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);
+    if (status != SL_OK && w->exit_code >= 126) { /* reported as in a shell, with its exit code */
+        fprintf(stderr, "slackline: %s\n", sl_error_text());
+        return SL_OK;
+    }
+    SL_TRY(status);
+    w->program = sl_subprocess_take(pid);
+    if (w->program.pid > 0 && w->program.file >= 0)
+        (void)sl_loop_watch(w->loop, w->program.file, on_end, w); /* else SIGCHLD has to do */
+    return SL_OK;
+}
+
 static sl_status start(watching *w) {
     char *probe = NULL;
     sigset_t heard;
@@ -475,23 +490,15 @@ static sl_status start(watching *w) {
     SL_TRY(check_url(w));
     SL_TRY(sl_program_probe(&probe));
     block_signals(&heard);
-    sl_status status = sl_loop_open(&w->loop);
-    SL_THEN(status, sl_loop_signals(w->loop, &heard, on_signal, w));
-    SL_THEN(status, sl_site_open(&w->place, &w->site));
-    if (status == SL_OK && w->site.is_agent)
-        status = prepare_agent(w);
-    SL_THEN(status, sl_watch_report_open(&w->report, w->request->command, w->place.job));
-    if (status == SL_OK) {
-        pid_t pid = 0;
-        status = sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);
-        if (status != SL_OK && w->exit_code >= 126) { /* reported as in a shell, with its exit code */
-            fprintf(stderr, "slackline: %s\n", sl_error_text());
-            status = SL_OK;
-        } else if (status == SL_OK)
-            w->program = sl_subprocess_take(pid);
-        if (w->program.pid > 0 && w->program.file >= 0)
-            (void)sl_loop_watch(w->loop, w->program.file, on_end, w); /* else SIGCHLD has to do */
-    }
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_loop_open(&w->loop));
+    SL_TRY_GOTO(done, status, sl_loop_signals(w->loop, &heard, on_signal, w));
+    SL_TRY_GOTO(done, status, sl_site_open(&w->place, &w->site));
+    if (w->site.is_agent)
+        SL_TRY_GOTO(done, status, prepare_agent(w));
+    SL_TRY_GOTO(done, status, sl_watch_report_open(&w->report, w->request->command, w->place.job));
+    status = start_program(w, probe);
+done:
     sl_free(probe);
     return status;
 }

@@ -20,7 +20,8 @@ sl_status sl_program_probe(char **path) {
     sl_status status = sl_find_beside(places, "libslackline_probe.so", found);
     if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
         return sl_error(SL_ENONE, "libslackline_probe.so is neither in %s nor in its ../lib", folder);
-    return status == SL_OK ? sl_copy_text(path, found) : status;
+    SL_TRY(status);
+    return sl_copy_text(path, found);
 }
 
 sl_status sl_program_preload(const char *probe, const char *folder, char **path) {
