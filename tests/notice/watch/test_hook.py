@@ -143,7 +143,7 @@ def a_hook_is_called_for_what_happens_and_carries_actions_out(folder, program):
         job.wait_for_event("hook", "carried out")
         job.finish()
         decisions, log = job.text("decisions.txt"), job.text("hook.log")
-        for part in ("device of rank 2", "re-balance microbatches: later", "no spare host", "is in effect; it took 0.",
+        for part in ("device of rank 2", "re-balance microbatches: after 0", "no spare host", "is in effect; it took 0.",
                      "(predicted ", "ends: ", "undo re-balance"):
             assert part in decisions, (part, decisions)
         assert "hello from the hook" in log and "exit 0" in log, log
