@@ -1,6 +1,7 @@
 /* Making profiles; call_measure.c and call_compare.c compare them. */
 #include "notice/detect/call_profile.h"
 #include "base/memory.h"
+#include "notice/detect/awaited.h"
 #include "notice/detect/call_role.h"
 
 #include <stdlib.h>

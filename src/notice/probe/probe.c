@@ -1,5 +1,4 @@
 #include "notice/probe/probe.h"
-#include "notice/probe/device_events.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +28,6 @@ static struct {
     int rank, size, family;
     sl_gate *gate;                 /* made, perhaps not yet open */
     int gateless;                  /* none will be made: it failed, or a parent of this process has one */
-    void (*progress)(int in_nccl); /* of the MPI library */
     struct ring_list {
         struct ring_list *next;
         sl_ring_file *file;
@@ -259,19 +257,6 @@ void sl_probe_world(int rank, int size, int family) {
 
 /* ---- the gate ---- */
 
-static void progress(void *unused) {
-    (void)unused;
-    if (process.progress)
-        process.progress(sl_probe_self.in_nccl);
-}
-
-static int drained(void *unused) {
-    (void)unused;
-    return sl_events_drained();
-}
-
-static const sl_gate_shim shim = {.progress = progress, .drained = drained};
-
 static sl_gate *make_gate(int rank) {
     char name[SL_FILE_NAME];
     sl_gate_name(&process.self, name);
@@ -297,23 +282,6 @@ sl_gate *sl_probe_gate_new(int rank) {
     pthread_mutex_unlock(&process.lock);
     errno = kept;
     return gate;
-}
-
-void sl_probe_gate_open(sl_gate *gate, void (*move)(int in_nccl)) {
-    if (move)
-        process.progress = move;
-    __atomic_store_n(&sl_probe_gate, gate, __ATOMIC_RELEASE);
-}
-
-void sl_probe_gate_finish(void) {
-    if (sl_probe_gate)
-        sl_gate_finish(sl_probe_gate);
-    process.progress = NULL;
-}
-
-sl_gate_caller *sl_probe_join(void) {
-    sl_gate_join(&sl_probe_self.gate, sl_probe_gate, &shim);
-    return &sl_probe_self.gate;
 }
 
 void sl_probe_untracked(void) {

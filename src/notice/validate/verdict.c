@@ -1,6 +1,9 @@
 #include "notice/validate/verdict.h"
+#include "base/median.h"
 #include "base/memory.h"
 #include "notice/validate/verdict_inside.h"
+#include <math.h>
+#include <stdlib.h>
 
 void sl_verdicts_free(sl_verdicts *verdicts) {
     sl_free(verdicts->suspect);
@@ -28,4 +31,19 @@ sl_status sl_verdict(sl_validation *measured, const sl_reference *reference, sl_
     SL_THEN(status, sl_judge_doubt(&j));
     sl_free(j.value);
     return status;
+}
+
+void sl_spread(double *value, int count, double *median, double *cv) {
+    double mean = 0, squares = 0;
+    *median = *cv = 0;
+    if (count < 1)
+        return;
+    qsort(value, (size_t)count, sizeof *value, sl_ascending_numbers);
+    *median = count % 2 ? value[count / 2] : (value[count / 2 - 1] + value[count / 2]) / 2;
+    for (int i = 0; i < count; i++)
+        mean += value[i] / count;
+    for (int i = 0; i < count; i++)
+        squares += (value[i] - mean) * (value[i] - mean);
+    if (count > 1 && mean > 0)
+        *cv = sqrt(squares / (count - 1)) / mean;
 }

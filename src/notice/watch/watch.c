@@ -485,7 +485,8 @@ static sl_status start_program(watching *w, const char *probe) {
 static sl_status start(watching *w) {
     char *probe = NULL;
     sigset_t heard;
-    SL_TRY(sl_results_choose(w->request, &w->place, w->directory, sizeof w->directory));
+    SL_TRY(sl_results_choose(w->request->command, w->request->directory, w->request->overwrite, &w->place,
+                             w->directory, sizeof w->directory));
     snprintf(w->record, sizeof w->record, "%s/calls", w->directory);
     SL_TRY(check_url(w));
     SL_TRY(sl_program_probe(&probe));
