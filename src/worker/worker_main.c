@@ -12,7 +12,7 @@
 #include "launch/worker.h"
 #include "run/collective/group.h"
 #include "run/train/cores.h"
-#include "run/train/trainer.h"
+#include "run/train/train.h"
 #include "worker/worker_inside.h"
 
 #include <inttypes.h>
@@ -89,15 +89,15 @@ static sl_status train(const sl_run *run, const char *kept, const worker_request
     int found = search == SL_OK;
     sl_status status = sl_run_may_delegate(run) ? search : SL_OK;
     sl_transport_starter starter = sl_launch_delegate_starter(&delegates);
-    sl_run_site place = {.folder = request->folder,
-                         .run_file = kept,
-                         .temporary = launch->temporary,
-                         .starter = found ? &starter : NULL,
-                         .resume = request->resume,
-                         .again = launch->supervised,
-                         .warned = sl_run_saves(run) ? sl_launch_worker_warned : NULL,
-                         .left = left};
-    SL_THEN(status, sl_train(run, &place, group));
+    sl_run_site site = {.folder = request->folder,
+                        .run_file = kept,
+                        .temporary = launch->temporary,
+                        .starter = found ? &starter : NULL,
+                        .resume = request->resume,
+                        .again = launch->supervised,
+                        .warned = sl_run_saves(run) ? sl_launch_worker_warned : NULL,
+                        .left = left};
+    SL_THEN(status, sl_train(run, &site, group));
     sl_free(delegates.program);
     return status;
 }

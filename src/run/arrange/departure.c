@@ -1,7 +1,8 @@
 #include "run/arrange/departure.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "run/arrange/run_events.h"
+#include "run/arrange/rank_state.h"
+#include "run/file/roster.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,12 @@
 
 #define END_ESTIMATE SL_SECOND /* of the end of an attempt, until one was measured */
 #define MEASURED 3             /* iterations of an attempt that show how much longer its first took */
+
+struct sl_departure {
+    char never[256];  /* leader: why this run can leave no host; empty: it can */
+    sl_roster roster; /* leader */
+    sl_time begun[4]; /* leader, wall clock: start of each of the first iterations of the attempt */
+};
 
 /* ---- who is where ---- */
 
@@ -19,11 +26,11 @@ static sl_status own_host(char *host, size_t size) {
 
 /* Shares the names of the roster: each rank looks for its own host among them. */
 static sl_status share_names(sl_trainer *t, sl_roster *names) {
-    int count = t->departure->roster.count;
+    int count = t->state->departure->roster.count;
     SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &count, sizeof count));
     if (sl_trainer_leads(t)) {
-        names->host = t->departure->roster.host;
-        memcpy(names->local, t->departure->roster.local, sizeof names->local);
+        names->host = t->state->departure->roster.host;
+        memcpy(names->local, t->state->departure->roster.local, sizeof names->local);
     } else {
         SL_TRY(sl_grow(&names->host, &names->capacity, (size_t)count, sizeof *names->host));
     }
@@ -49,22 +56,22 @@ static sl_status tell_hosts(sl_trainer *t) {
     sl_process_host mine = {.entry = -1}, *all;
     size_t world = (size_t)t->world;
     SL_TRY(find_own(t, &mine));
-    SL_TRY(sl_alloc(&t->process_host, world, sizeof *t->process_host));
+    SL_TRY(sl_alloc(&t->state->process_host, world, sizeof *t->state->process_host));
     SL_TRY(sl_alloc(&all, world, sizeof *all));
     sl_status status =
         sl_group_gather_all(t->groups.world, &mine, sizeof mine, all, world * sizeof *all, NULL);
     for (int w = 0; w < t->world && status == SL_OK; w++)
-        t->process_host[t->home[w]] = all[w];
+        t->state->process_host[t->home[w]] = all[w];
     sl_free(all);
     return status;
 }
 
 /* The leader. */
 static void read_roster(sl_trainer *t) {
-    sl_departure *d = t->departure;
+    sl_departure *d = t->state->departure;
     const char *never = "";
-    sl_status status = t->place->again ? sl_roster_read(t->folder, &d->roster) : SL_ENONE;
-    if (!t->place->again)
+    sl_status status = t->site->again ? sl_roster_read(t->site->folder, &d->roster) : SL_ENONE;
+    if (!t->site->again)
         never = "nothing restarts the ranks (they were not started by `slackline train` itself)";
     else if (status == SL_ENONE)
         never = "the run has no list of hosts (key hosts, or --hosts)";
@@ -78,51 +85,54 @@ static void read_roster(sl_trainer *t) {
 }
 
 sl_status sl_departure_open(sl_trainer *t) {
-    SL_TRY(sl_alloc(&t->departure, 1, sizeof *t->departure));
-    t->departure->roster = sl_roster_empty();
+    SL_TRY(sl_alloc(&t->state->departure, 1, sizeof *t->state->departure));
+    t->state->departure->roster = sl_roster_empty();
     if (sl_trainer_leads(t))
         read_roster(t);
     return tell_hosts(t);
 }
 
 void sl_departure_close(sl_trainer *t) {
-    if (t->departure)
-        sl_roster_free(&t->departure->roster);
-    SL_FREE(t->departure, t->process_host);
-    t->departure = NULL;
+    if (t->state->departure)
+        sl_roster_free(&t->state->departure->roster);
+    SL_FREE(t->state->departure, t->state->process_host);
 }
 
 const char *sl_departure_host(const sl_trainer *t, int home) {
-    const sl_process_host *w = &t->process_host[home];
+    const sl_process_host *w = &t->state->process_host[home];
     return w->entry >= 0 ? w->listed : w->host;
 }
 
 int sl_departure_is_on(const sl_trainer *t, int home, const char *host) {
-    const sl_process_host *w = &t->process_host[home];
+    const sl_process_host *w = &t->state->process_host[home];
     return sl_roster_same(w->host, host) || (w->entry >= 0 && sl_roster_same(w->listed, host));
 }
 
 /* ---- whether it is possible ---- */
 
+int sl_departure_is_possible(const sl_trainer *t) {
+    return !t->state->departure->never[0];
+}
+
 static int has_ranks(const sl_trainer *t, int entry) {
     for (int w = 0; w < t->world; w++)
-        if (t->process_host[w].entry == entry)
+        if (t->state->process_host[w].entry == entry)
             return 1;
     return 0;
 }
 
 /* The entry of the list; -1: unknown name. A rank's own name for its host also works. */
 static int entry_of(const sl_trainer *t, const char *host) {
-    int entry = sl_roster_find(&t->departure->roster, host);
+    int entry = sl_roster_find(&t->state->departure->roster, host);
     for (int w = 0; w < t->world && entry < 0; w++)
-        if (sl_roster_same(t->process_host[w].host, host))
-            entry = t->process_host[w].entry;
+        if (sl_roster_same(t->state->process_host[w].host, host))
+            entry = t->state->process_host[w].entry;
     return entry;
 }
 
 /* Slots without these hosts. A repeated entry is counted once. */
 static int slots_without(const sl_trainer *t, const char *const *hosts, int count) {
-    const sl_roster *roster = &t->departure->roster;
+    const sl_roster *roster = &t->state->departure->roster;
     int slots = sl_roster_slots(roster);
     for (int i = 0; i < count; i++) {
         int entry = entry_of(t, hosts[i]), again = 0;
@@ -134,7 +144,7 @@ static int slots_without(const sl_trainer *t, const char *const *hosts, int coun
 }
 
 sl_status sl_departure_check(const sl_trainer *t, const char *const *hosts, int count) {
-    const sl_departure *d = t->departure;
+    const sl_departure *d = t->state->departure;
     if (d->never[0])
         return sl_error(SL_ENONE, "%s", d->never);
     for (int i = 0; i < count; i++) {
@@ -165,7 +175,7 @@ int sl_can_leave(const sl_trainer *t, const char *host) {
 }
 
 sl_time sl_leave_cost(const sl_trainer *t) {
-    const sl_departure *d = t->departure;
+    const sl_departure *d = t->state->departure;
     if (d->roster.last.iteration >= 0)
         return d->roster.last.total;
     sl_time start =
@@ -182,27 +192,21 @@ static void list_hosts(const char *const *hosts, int count, char *text, size_t s
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", hosts[i]);
 }
 
-static sl_status write_event(const sl_trainer *t, sl_event_kind kind, int iteration, const char *seen,
-                             const char *decided, const char *why) {
-    return sl_journal_tell(t->journal, kind, sl_clock_now(t->clock) - t->started, iteration, seen, decided,
-                           why);
-}
-
 static sl_status refuse(const sl_trainer *t, int done, const char *names, const char *reason) {
     char decided[128];
     snprintf(decided, sizeof decided, "host %.60s is not left, training goes on", names);
     fprintf(stderr, "slackline: warning: host %s is not left, training goes on: %s\n", names, reason);
-    return write_event(t, SL_EVENT_LEAVE, done, "", decided, reason);
+    return sl_run_log_tell(t->log, SL_EVENT_LEAVE, done, "", decided, reason);
 }
 
 static sl_status write_order(sl_trainer *t, int done, const char *const *hosts, int count, const char *why,
                              sl_time began) {
-    sl_roster *roster = &t->departure->roster;
+    sl_roster *roster = &t->state->departure->roster;
     roster->move = (sl_roster_move){.iteration = done, .began = began, .ordered = sl_roster_now()};
     snprintf(roster->move.why, sizeof roster->move.why, "%s", why);
     for (int i = 0; i < count; i++)
         roster->host[entry_of(t, hosts[i])].leave = 1;
-    sl_status status = sl_roster_write(t->folder, roster);
+    sl_status status = sl_roster_write(t->site->folder, roster);
     for (int i = 0; i < roster->count && status != SL_OK; i++)
         roster->host[i].leave = 0;
     return status;
@@ -216,7 +220,7 @@ static sl_status order(sl_trainer *t, int done, const char *const *hosts, int co
     *go = 0;
     if (sl_saving_whole(t->saving) != done)
         return refuse(t, done, names, "its checkpoint could not be written");
-    SL_TRY(sl_run_events_flush(t, sl_clock_now(t->clock)));
+    SL_TRY(sl_run_log_flush(t->log, sl_clock_now(t->clock)));
     if (write_order(t, done, hosts, count, why, began) != SL_OK) {
         snprintf(text, sizeof text, "%s", sl_error_text());
         return refuse(t, done, names, text);
@@ -225,8 +229,8 @@ static sl_status order(sl_trainer *t, int done, const char *const *hosts, int co
     snprintf(decided, sizeof decided, "saved after %d iterations, is started again without %.60s", done,
              names);
     snprintf(text, sizeof text, "the checkpoint took %.1f ms",
-             sl_to_ms(t->departure->roster.move.ordered - began));
-    return write_event(t, SL_EVENT_LEAVE, done, text, decided, why);
+             sl_to_ms(t->state->departure->roster.move.ordered - began));
+    return sl_run_log_tell(t->log, SL_EVENT_LEAVE, done, text, decided, why);
 }
 
 sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int count, const char *why) {
@@ -243,7 +247,7 @@ sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int 
     SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &go, sizeof go));
     if (!go)
         return SL_OK;
-    SL_TRY(sl_saving_finish(t->saving, done, t->journal, t->started));
+    SL_TRY(sl_saving_finish(t->saving, done, t->log));
     if (sl_trainer_leads(t))
         SL_TRY(order(t, done, hosts, count, why, began, &go));
     SL_TRY(sl_group_broadcast(t->groups.world, t->leader, &go, sizeof go));
@@ -271,22 +275,22 @@ static sl_roster_cost cost_of(const sl_roster_move *move, const sl_time *begun) 
 
 /* A full disk now is no reason to end: the next decision then uses an estimate. */
 static sl_status conclude(sl_trainer *t, int next) {
-    sl_roster *roster = &t->departure->roster;
-    const sl_roster_cost cost = roster->last = cost_of(&roster->move, t->departure->begun);
+    sl_roster *roster = &t->state->departure->roster;
+    const sl_roster_cost cost = roster->last = cost_of(&roster->move, t->state->departure->begun);
     char seen[256], decided[128];
     snprintf(seen, sizeof seen, "save %.1f ms, end %.1f ms, start %.1f ms, first iteration %.1f ms longer",
              sl_to_ms(cost.save), sl_to_ms(cost.end), sl_to_ms(cost.start), sl_to_ms(cost.first));
     snprintf(decided, sizeof decided, "resumes from iteration %d: %.3f s in all", cost.iteration,
              (double)cost.total / 1e9);
     roster->move.iteration = -1;
-    if (sl_roster_write(t->folder, roster) != SL_OK)
+    if (sl_roster_write(t->site->folder, roster) != SL_OK)
         fprintf(stderr, "slackline: warning: %s\n", sl_error_text());
-    return write_event(t, SL_EVENT_LEFT, next - 1, seen, decided, roster->move.why);
+    return sl_run_log_tell(t->log, SL_EVENT_LEFT, next - 1, seen, decided, roster->move.why);
 }
 
 static sl_status measure(sl_trainer *t, int next) {
-    sl_departure *d = t->departure;
-    int at = next - t->resume.first;
+    sl_departure *d = t->state->departure;
+    int at = next - t->first;
     if (at > MEASURED || !sl_trainer_leads(t))
         return SL_OK;
     d->begun[at] = sl_roster_now();
@@ -298,8 +302,8 @@ static sl_status measure(sl_trainer *t, int next) {
 
 /* An unused host was already left by an earlier attempt or because of a failed test. */
 static int is_out(const sl_trainer *t, const char *host) {
-    int entry = t->departure->never[0] ? -1 : entry_of(t, host);
-    return entry >= 0 && !sl_roster_uses(&t->departure->roster.host[entry]);
+    int entry = t->state->departure->never[0] ? -1 : entry_of(t, host);
+    return entry >= 0 && !sl_roster_uses(&t->state->departure->roster.host[entry]);
 }
 
 sl_status sl_departure_step(sl_trainer *t, int next) {

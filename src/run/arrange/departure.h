@@ -8,17 +8,18 @@
  * Nothing is lost and no bit changes: the next attempt begins with the next iteration. */
 #pragma once
 
-#include "run/arrange/trainer_state.h"
-#include "run/file/roster.h"
+#include "run/arrange/trainer.h"
+/* The host of a process. */
+typedef struct sl_process_host {
+    char host[256];   /* its own host name */
+    char listed[256]; /* its name in the run's list of hosts; empty: not in it */
+    int32_t entry;    /* in that list; -1: none */
+} sl_process_host;
 
-typedef struct sl_departure {
-    char never[256];  /* leader: why this run can leave no host; empty: it can */
-    sl_roster roster; /* leader */
-    sl_time begun[4]; /* leader, wall clock: start of each of the first iterations of the attempt */
-} sl_departure;
+typedef struct sl_departure sl_departure;
 
-/** Determines the host of each process, and whether the run can leave one. Collective, before
- * sl_trainer_open. Close with sl_departure_close, also on error. SL_ENOMEM, SL_EPEER. */
+/** Determines the host of each process, and whether the run can leave one. Collective. Close with
+ * sl_departure_close, also on error. SL_ENOMEM, SL_EPEER. */
 sl_status sl_departure_open(sl_trainer *t);
 void sl_departure_close(sl_trainer *t);
 
@@ -30,6 +31,8 @@ const char *sl_departure_host(const sl_trainer *t, int home);
  * or by its own host name. On every rank. */
 int sl_departure_is_on(const sl_trainer *t, int home, const char *host);
 
+/** Leader: whether leaving a host is possible in this run at all. */
+int sl_departure_is_possible(const sl_trainer *t);
 /** Leader: SL_OK if the run can leave these hosts together; else SL_ENONE and the reason as error text: no
  * supervisor restarts it, it has no list of hosts, writes no checkpoints, does not use the host, or too few
  * slots are left. */

@@ -1,7 +1,9 @@
 #include "run/arrange/faults.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "run/arrange/departure.h"
-#include "run/transport/wires.h"
+#include "run/arrange/rank_state.h"
+#include "run/file/roster.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -56,25 +58,39 @@ static int has_wires(const sl_run *run) {
 }
 
 sl_status sl_faults_open(sl_trainer *t) {
+    sl_fault_effects *e;
+    const size_t stages = (size_t)t->run->parallel.stages;
+    SL_TRY(sl_alloc(&t->state->effects, 1, sizeof *e));
+    e = t->state->effects;
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        SL_TRY(sl_alloc(&e->paced[kind], stages, sizeof *e->paced[kind]));
+    SL_TRY(sl_alloc(&e->saved, stages, sizeof *e->saved));
     return has_wires(t->run)
-               ? sl_wires_open(t->place->temporary, "cards", wires_of(t->run, t->run->faults), &t->cards)
+               ? sl_wires_open(t->site->temporary, "cards", wires_of(t->run, t->run->faults), &e->cards)
                : SL_OK;
 }
 
 void sl_faults_close(sl_trainer *t) {
-    sl_wires_close(&t->cards);
+    sl_fault_effects *e = t->state->effects;
+    if (!e)
+        return;
+    sl_wires_close(&e->cards);
+    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+        sl_free(e->paced[kind]);
+    SL_FREE(e->saved, e);
 }
 
 /* The message passes a card, whose wire in that direction is `word`. */
 static void pass(const sl_fault *f, const sl_trainer *t, size_t word, sl_link_emulation *link) {
+    _Atomic int64_t *free_at;
     int i = 0;
     link->latency += sl_from_ms(f->latency_ms);
     if (f->bandwidth_gbps <= 0 || !t)
         return;
-    while (i < link->wires && link->wire[i].free_at != &t->cards.free_at[word])
+    free_at = &t->state->effects->cards.free_at[word];
+    while (i < link->wires && link->wire[i].free_at != free_at)
         i++;
-    link->wire[i] =
-        (sl_link_wire){.free_at = &t->cards.free_at[word], .bytes_per_second = f->bandwidth_gbps * 1e9 / 8};
+    link->wire[i] = (sl_link_wire){.free_at = free_at, .bytes_per_second = f->bandwidth_gbps * 1e9 / 8};
     link->wires += i == link->wires;
 }
 
@@ -123,7 +139,7 @@ void sl_faults_emulate(sl_trainer *t, int iteration) {
     const sl_run_position mine = t->groups.seat;
     for (int rank = 0; rank < t->ranks; rank++)
         if (sl_run_has_link(t->run, mine.pipeline, rank))
-            sl_transport_emulate(t->transport, rank,
+            sl_transport_emulate(t->state->transport, rank,
                                  way_to(t, iteration, (sl_run_position){rank, mine.replica, mine.tensor}));
     for (int replica = 0; replica < t->run->parallel.data; replica++)
         if (replica != mine.replica)
@@ -134,15 +150,17 @@ void sl_faults_emulate(sl_trainer *t, int iteration) {
 /* ---- devices ---- */
 
 static void set_pace(sl_trainer *t, double slowdown) {
-    sl_pace pace = {.saved = t->saved, .offload = t->problem.offload};
-    for (int stage = 0; stage < t->problem.stages; stage++) {
+    const sl_problem *p = &t->state->problem;
+    sl_fault_effects *e = t->state->effects;
+    sl_pace pace = {.saved = e->saved, .offload = p->offload};
+    for (int stage = 0; stage < p->stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
-            t->paced[kind][stage] = (sl_time)((double)t->problem.time[kind][stage] * slowdown);
-        t->saved[stage] = (sl_time)((double)t->problem.saved[stage] * slowdown);
+            e->paced[kind][stage] = (sl_time)((double)p->time[kind][stage] * slowdown);
+        e->saved[stage] = (sl_time)((double)p->saved[stage] * slowdown);
     }
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
-        pace.time[kind] = t->paced[kind];
-    sl_engine_pace(t->engine, &pace);
+        pace.time[kind] = e->paced[kind];
+    sl_engine_pace(t->state->engine, &pace);
 }
 
 void sl_faults_apply(sl_trainer *t, int iteration) {
@@ -162,7 +180,7 @@ void sl_faults_apply(sl_trainer *t, int iteration) {
     if (t->run->device.pace_ms[SL_F])
         set_pace(t, slowdown);
     else
-        sl_engine_pace(t->engine, &(sl_pace){.offload = t->problem.offload});
+        sl_engine_pace(t->state->engine, &(sl_pace){.offload = t->state->problem.offload});
 }
 
 /* ---- events ---- */
@@ -200,7 +218,6 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
             continue;
         const int pipeline = f->from >= 0 && f->from_replica < 0;
         sl_event event = {.kind = SL_EVENT_FAULT,
-                          .time = sl_clock_now(t->clock) - t->started,
                           .iteration = iteration,
                           .from = pipeline ? f->from : -1,
                           .to = pipeline ? f->to : -1,
@@ -215,9 +232,9 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
         else if (f->rank >= 0 || f->host)
             sl_text_format(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
         name_place(t, f, &event);
-        SL_TRY(sl_journal_event(t->journal, &event));
+        SL_TRY(sl_run_log_write(t->log, &event));
         if (f->kill >= 0) /* the next attempt reads it, so that no rank is killed twice */
-            sl_journal_flush(t->journal);
+            sl_journal_flush(sl_run_log_journal(t->log));
     }
     return SL_OK;
 }

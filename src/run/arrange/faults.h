@@ -8,17 +8,24 @@
  *
  * A network card belongs to a process, for all its traffic, or to a host, for traffic between its processes
  * and those of other hosts: pipeline messages and sums over replicas, both ways. Its latency is added to each
- * of them; its bandwidth is a wire per direction that they share, a word of t->cards. Sums over tensor ranks,
- * and the run's own reports, do not pass it.
+ * of them; its bandwidth is a wire per direction that they share, a word of effects.cards. Sums over tensor
+ * ranks, and the run's own reports, do not pass it.
  *
  * Emulation happens at the sender (run/transport, run/collective), so each process handles its own sends. So
  * the sends of several hosts to one card share its wire only per host (wires.h). */
 #pragma once
 
-#include "run/arrange/trainer_state.h"
+#include "run/arrange/trainer.h"
+#include "run/transport/wires.h"
+
+typedef struct sl_fault_effects {
+    sl_wires cards; /* of slow network cards */
+    /* [stages] minimum op times of this iteration for the engine: the problem's times, slowed down */
+    sl_time *paced[SL_OP_KINDS], *saved;
+} sl_fault_effects;
 
 /** Maps the wires of slow network cards, if the run has any with a bandwidth. Before the first emulation;
- * close with sl_faults_close, also on error. SL_ESYS. */
+ * close with sl_faults_close, also on error. SL_ESYS, SL_ENOMEM. */
 sl_status sl_faults_open(sl_trainer *t);
 void sl_faults_close(sl_trainer *t);
 

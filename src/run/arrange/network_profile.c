@@ -3,8 +3,16 @@
 #include "base/text.h"
 #include "run/arrange/exchange.h"
 #include "run/arrange/faults.h"
+#include "run/arrange/rank_state.h"
 
 #define PATIENCE (120 * SL_SECOND) /* a slow link is slow here, too */
+
+/* The latest measurement. */
+typedef struct sl_network_profile {
+    sl_network_link *link; /* [links], on the leader only */
+    int links;
+    sl_time at, took; /* time of its end (0: never measured), and its duration */
+} sl_network_profile;
 
 /* ---- who with whom ---- */
 
@@ -124,7 +132,7 @@ static size_t count_mine(const pair_profiling *p, int rank) {
 
 /* Both directions of each pair, by homes. */
 static sl_status keep(sl_trainer *t, const pair_profiling *p) {
-    sl_network_profile *network = &t->network;
+    sl_network_profile *network = t->state->network;
     sl_network_link *link;
     SL_TRY(sl_alloc(&link, 2 * (size_t)p->count, sizeof *link));
     sl_free(network->link);
@@ -168,7 +176,7 @@ static sl_status collect(sl_trainer *t, pair_profiling *p, int halves) {
 static sl_status exchange(sl_trainer *t, pair_profiling *p, int first, int end, size_t bytes, int *halves) {
     ways w = {.run = t->run,
               .groups = &t->groups,
-              .transport = {.transport = t->transport, .clock = t->clock, .patience = PATIENCE}};
+              .transport = {.transport = t->state->transport, .clock = t->clock, .patience = PATIENCE}};
     sl_ping_way way = {.object = &w, .say = say, .hear = hear};
     sl_ping_half *mine = p->half + *halves;
     int more;
@@ -183,7 +191,7 @@ static sl_status exchange(sl_trainer *t, pair_profiling *p, int first, int end, 
 /* Of replicas: as much as one sends another in a sum. */
 static size_t share_bytes(const sl_trainer *t) {
     size_t most = 0;
-    for (int stage = 0; stage < t->problem.stages; stage++) {
+    for (int stage = 0; stage < t->state->problem.stages; stage++) {
         size_t elements = sl_binding_elements(t->run, stage);
         most = elements > most ? elements : most;
     }
@@ -233,7 +241,8 @@ static void put_speed(const sl_network_link *link, char *text, size_t size) {
 
 /* Names the ends by their seats when the attempt began, as the run file does. */
 static void describe(const sl_trainer *t, char *text, size_t size) {
-    const sl_network_link *neighbours = slowest(&t->network, 0), *replicas = slowest(&t->network, 1);
+    const sl_network_link *neighbours = slowest(t->state->network, 0),
+                          *replicas = slowest(t->state->network, 1);
     char speed[64], more[32] = "";
     size_t at = 0;
     text[0] = 0;
@@ -254,35 +263,55 @@ static void describe(const sl_trainer *t, char *text, size_t size) {
 }
 
 static sl_status tell(sl_trainer *t, int iteration) {
-    sl_event event = sl_event_of(SL_EVENT_PROFILE, sl_clock_now(t->clock) - t->started, iteration);
+    sl_event event = sl_event_of(SL_EVENT_PROFILE, 0, iteration);
     describe(t, event.seen, sizeof event.seen);
-    sl_text_format(event.decided, sizeof event.decided, "measured %d directions in %.3g ms", t->network.links,
-                   sl_to_ms(t->network.took));
-    return sl_journal_event(t->journal, &event);
+    sl_text_format(event.decided, sizeof event.decided, "measured %d directions in %.3g ms",
+                   t->state->network->links, sl_to_ms(t->state->network->took));
+    return sl_run_log_write(t->log, &event);
 }
 
 sl_status sl_network_profile_measure(sl_trainer *t, int iteration) {
+    sl_network_profile *network = t->state->network;
     pair_profiling p = {0};
     if (t->world == t->run->parallel.tensor)
         return SL_OK; /* no rank has a neighbor or a twin */
     const sl_time begin = sl_clock_now(t->clock);
     sl_faults_emulate(t, iteration);
-    SL_TRY(sl_exchange_clocks(t->groups.world, t->leader, t->clock, t->remote, 0, t->clocks));
+    SL_TRY(sl_exchange_clocks(t, 0));
     sl_status status = measure(t, &p);
     free_profiling(&p);
     SL_TRY(status);
-    t->network.at = sl_clock_now(t->clock);
-    t->network.took = t->network.at - begin;
-    t->last_begin += t->network.took; /* no part of the period of the iteration before */
-    return sl_trainer_leads(t) ? tell(t, iteration) : SL_OK;
+    network->at = sl_clock_now(t->clock);
+    network->took = network->at - begin;
+    if (!sl_trainer_leads(t))
+        return SL_OK;
+    sl_run_log_exclude(t->log, network->took);
+    return tell(t, iteration);
+}
+
+const sl_network_link *sl_network_profile_links(const sl_trainer *t, int *links) {
+    *links = t->state->network->links;
+    return t->state->network->link;
+}
+
+sl_status sl_network_profile_ping(sl_trainer *t, sl_ping_link *link) {
+    if (t->ranks == 1)
+        return SL_OK;
+    sl_faults_emulate(t, t->first);
+    SL_TRY(sl_exchange_clocks(t, 0));
+    return sl_ping_all(t->run, &t->groups, t->state->transport, t->clock, t->message_bytes, t->clocks, link);
 }
 
 int sl_network_profile_due(const sl_trainer *t) {
     const sl_time every = sl_from_ms(1e3 * t->run->adaptation.profile_every_s);
-    return every > 0 && sl_clock_now(t->clock) - t->network.at >= every;
+    return every > 0 && sl_clock_now(t->clock) - t->state->network->at >= every;
 }
 
-void sl_network_profile_free(sl_network_profile *network) {
-    sl_free(network->link);
-    *network = (sl_network_profile){0};
+sl_status sl_network_profile_open(sl_trainer *t) {
+    return sl_alloc(&t->state->network, 1, sizeof(sl_network_profile));
+}
+
+void sl_network_profile_close(sl_trainer *t) {
+    if (t->state->network)
+        SL_FREE(t->state->network->link, t->state->network);
 }

@@ -14,13 +14,11 @@
  * it, and no op, message or sum of an iteration is under way. */
 #pragma once
 
-#include "run/file/run.h"
+#include "run/arrange/trainer.h"
 #include "run/journal/ping.h"
 
 #define SL_NETWORK_BUDGET (20 * SL_MS)
 #define SL_NETWORK_BYTES ((size_t)256 << 10)
-
-struct sl_trainer;
 
 /* One direction between two processes. */
 typedef struct sl_network_link {
@@ -30,13 +28,6 @@ typedef struct sl_network_link {
     double per_byte; /* beta, ns; 0: too fast to tell */
 } sl_network_link;
 
-/* The latest measurement. */
-typedef struct sl_network_profile {
-    sl_network_link *link; /* [links], on the leader only */
-    int links;
-    sl_time at, took; /* time of its end (0: never measured), and its duration */
-} sl_network_profile;
-
 /** The pairs to measure: *count pairs of world ranks in the order in which they run (neighbors, then
  * replicas), and the round of each: pairs of a round have no common rank. Room for
  * sl_network_profile_most(run) of either. Pure; SL_ENOMEM. */
@@ -44,11 +35,19 @@ int sl_network_profile_most(const sl_run *run);
 sl_status sl_network_profile_pairs(const sl_run *run, sl_ping_pair *pairs, int *round, int *count);
 
 /** Measures. Collective over the world, between two iterations; `iteration` comes next, and links are
- * emulated as of it. Updates the leader's t->network; an event `profile` names the slowest link. SL_EPEER,
+ * emulated as of it. Updates the leader's table; an event `profile` names the slowest link. SL_EPEER,
  * SL_ENOMEM. */
-sl_status sl_network_profile_measure(struct sl_trainer *t, int iteration);
+sl_status sl_network_profile_measure(sl_trainer *t, int iteration);
+
+/** The leader's latest measurement: [*links]. */
+const sl_network_link *sl_network_profile_links(const sl_trainer *t, int *links);
+
+/** The ping test before the run's first iteration: link[ranks * ranks] of a pipeline on the leader, all zero
+ * if it has one rank. Collective. */
+sl_status sl_network_profile_ping(sl_trainer *t, sl_ping_link *link);
 
 /** The leader: whether the next measurement is due (adaptation.profile_every_s). */
-int sl_network_profile_due(const struct sl_trainer *t);
+int sl_network_profile_due(const sl_trainer *t);
 
-void sl_network_profile_free(sl_network_profile *network);
+sl_status sl_network_profile_open(sl_trainer *t);
+void sl_network_profile_close(sl_trainer *t);

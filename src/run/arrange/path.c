@@ -2,6 +2,7 @@
 #include "adapt/orchestrator/queues.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "run/arrange/rank_state.h"
 
 _Static_assert(SL_QUEUES_MAX <= SL_DELEGATES_MAX, "what is decided can be started");
 
@@ -9,36 +10,46 @@ _Static_assert(SL_QUEUES_MAX <= SL_DELEGATES_MAX, "what is decided can be starte
 #define NEWS_MAX 32 /* of a rank between two iterations; the rest waits for the next */
 
 static sl_status stop(sl_trainer *t) {
-    SL_TRY(sl_transport_use(t->transport, SL_PATH_DIRECT));
-    return sl_transport_stop_delegates(t->transport);
+    SL_TRY(sl_transport_use(t->state->transport, SL_PATH_DIRECT));
+    return sl_transport_stop_delegates(t->state->transport);
 }
 
 static sl_status start(sl_trainer *t, int delegates) {
-    size_t bytes = sl_transport_block_bytes(t->transport);
+    size_t bytes = sl_transport_block_bytes(t->state->transport);
     char *blocks;
     SL_TRY(sl_alloc(&blocks, (size_t)t->ranks + 1, bytes));
     char *mine = blocks + (size_t)t->ranks * bytes;
-    sl_status status = sl_transport_prepare_delegates(t->transport, delegates, mine);
+    sl_status status = sl_transport_prepare_delegates(t->state->transport, delegates, mine);
     SL_THEN(status,
             sl_group_gather_all(t->groups.pipeline, mine, bytes, blocks, (size_t)t->ranks * bytes, NULL));
-    SL_THEN(status, sl_transport_start_delegates(t->transport, blocks, START_PATIENCE));
+    SL_THEN(status, sl_transport_start_delegates(t->state->transport, blocks, START_PATIENCE));
     sl_free(blocks);
-    return status == SL_OK ? sl_transport_use(t->transport, SL_PATH_DELEGATED) : status;
+    return status == SL_OK ? sl_transport_use(t->state->transport, SL_PATH_DELEGATED) : status;
+}
+
+int sl_path_delegates(const sl_trainer *t) {
+    return t->state->delegates;
+}
+
+sl_time sl_path_cost(const sl_trainer *t) {
+    return t->state->path_settled > 0 ? t->state->path_cost : -1;
 }
 
 sl_status sl_path_change(sl_trainer *t, int delegates) {
-    if (delegates == 0 || !t->transport)
+    sl_rank_state *s = t->state;
+    if (delegates == 0 || !t->state->transport)
         return SL_OK;
     sl_time before = sl_clock_now(t->clock);
     SL_TRY(sl_group_barrier(t->groups.world)); /* a peer may still be reading what we sent */
     SL_TRY(stop(t));
     if (delegates > 0)
         SL_TRY(start(t, delegates));
-    t->delegates = delegates > 0 ? delegates : 0;
-    sl_engine_arrange(t->engine, t->delegates ? SL_DECOUPLED : t->problem.communication, t->problem.queue);
+    s->delegates = delegates > 0 ? delegates : 0;
+    sl_engine_arrange(t->state->engine, s->delegates ? SL_DECOUPLED : s->problem.communication,
+                      s->problem.queue);
     SL_TRY(sl_group_barrier(t->groups.world));
-    t->path_settled = sl_clock_now(t->clock);
-    t->path_cost = t->path_settled - before;
+    s->path_settled = sl_clock_now(t->clock);
+    s->path_cost = s->path_settled - before;
     return SL_OK;
 }
 
@@ -53,12 +64,12 @@ static sl_event_kind kind_of(sl_transport_news_kind kind) {
 /* Routine events of starting and stopping are dropped: the change of path is one event already. */
 static int is_routine(const sl_transport_news *news, const sl_trainer *t) {
     return news->kind == SL_TRANSPORT_GOODBYE ||
-           (news->kind == SL_TRANSPORT_RAIL_UP && news->time < t->path_settled);
+           (news->kind == SL_TRANSPORT_RAIL_UP && news->time < t->state->path_settled);
 }
 
 static sl_status write_news(sl_trainer *t, int iteration, int replica, const sl_transport_news *news) {
     sl_event event = {.kind = kind_of(news->kind),
-                      .time = news->time - t->started,
+                      .time = sl_run_log_time(t->log, news->time),
                       .iteration = iteration,
                       .from = news->from,
                       .to = news->to,
@@ -76,12 +87,12 @@ static sl_status write_news(sl_trainer *t, int iteration, int replica, const sl_
                        news->text[0] ? ": " : "", news->text);
     else
         sl_text_format(event.seen, sizeof event.seen, "%s: %s", who, news->text);
-    return sl_journal_event(t->journal, &event);
+    return sl_run_log_write(t->log, &event);
 }
 
 static int has_several_hosts(const sl_trainer *t) {
     for (int r = 0; r < t->world; r++)
-        if (t->remote[r])
+        if (t->state->remote[r])
             return 1;
     return 0;
 }
@@ -89,9 +100,9 @@ static int has_several_hosts(const sl_trainer *t) {
 sl_status sl_path_news(sl_trainer *t, int iteration) {
     sl_transport_news mine[NEWS_MAX], *all = NULL;
     size_t count = 0, sum = 0, *sizes = NULL;
-    if (!t->transport || (!t->delegates && !has_several_hosts(t)))
+    if (!t->state->transport || (!t->state->delegates && !has_several_hosts(t)))
         return SL_OK; /* on all ranks alike */
-    while (count < NEWS_MAX && sl_transport_next_news(t->transport, &mine[count]))
+    while (count < NEWS_MAX && sl_transport_next_news(t->state->transport, &mine[count]))
         count += !is_routine(&mine[count], t);
     if (sl_trainer_leads(t)) {
         SL_TRY(sl_alloc(&all, (size_t)t->world * NEWS_MAX, sizeof *all));

@@ -2,7 +2,12 @@
  * events of their rails. */
 #pragma once
 
-#include "run/arrange/trainer_state.h"
+#include "run/arrange/trainer.h"
+
+/** How many delegates carry the messages of a link and direction; 0: the ranks do. */
+int sl_path_delegates(const sl_trainer *t);
+/** Duration of the last change; -1: none yet. */
+sl_time sl_path_cost(const sl_trainer *t);
 
 /** `delegates` > 0: this many carry the messages of a link and direction from the next iteration on; -1:
  * ranks carry them again; 0: no change. Collective; nothing is under way. Does nothing on a run of one

@@ -3,6 +3,7 @@
 #include "plan/family/family.h"
 #include "plan/pipeline/csv.h"
 #include "run/arrange/exchange.h"
+#include "run/arrange/rank_state.h"
 #include "run/binding/reduce.h"
 
 #include <string.h>
@@ -45,7 +46,7 @@ static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding
 
 /* Takes an order made for the same number of microbatches. *taken 0: it needs too much memory, or does not
  * fit. */
-static sl_status take_order(const sl_plan *from, int fits, sl_trainer_replica *mine, int *taken) {
+static sl_status take_order(const sl_plan *from, int fits, sl_replica_plan *mine, int *taken) {
     *taken = 0;
     if (!fits)
         return SL_OK;
@@ -61,18 +62,18 @@ static sl_status take_order(const sl_plan *from, int fits, sl_trainer_replica *m
 /* A replica with as many microbatches as an earlier one runs that one's order; in an arrangement, also that
  * of one in the previous arrangement. An order from a file is for its number of microbatches; for another
  * number a plan is made. */
-static sl_status plan_replica(sl_trainer *t, const sl_trainer_replica *before, const sl_plan *const *given,
+static sl_status plan_replica(sl_trainer *t, const sl_replica_plan *before, const sl_plan *const *given,
                               int replica) {
     const char *schedule = t->run->schedule;
     int taken = 0, microbatches = t->run->batch.split[replica], replicas = t->run->parallel.data;
-    sl_trainer_replica *mine = &t->replica[replica];
+    sl_replica_plan *mine = &t->state->plan[replica];
     if (given)
         SL_TRY(take_order(given[replica], 1, mine, &taken));
     for (int r = 0; r < replicas && before && !taken; r++)
         SL_TRY(take_order(&before[r].plan, before[r].problem.microbatches == microbatches, mine, &taken));
     for (int r = 0; r < replica && !taken; r++)
-        SL_TRY(take_order(&t->replica[r].plan, t->replica[r].problem.microbatches == microbatches, mine,
-                          &taken));
+        SL_TRY(take_order(&t->state->plan[r].plan, t->state->plan[r].problem.microbatches == microbatches,
+                          mine, &taken));
     if (taken)
         return SL_OK;
     if (strcmp(schedule, "auto") == 0 || sl_family_find(schedule))
@@ -81,26 +82,24 @@ static sl_status plan_replica(sl_trainer *t, const sl_trainer_replica *before, c
                   : read_order(schedule, &mine->problem, &mine->plan);
 }
 
-sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_trainer_replica *before,
+sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_replica_plan *before,
                            const sl_plan *const *given) {
     int replicas = t->run->parallel.data;
-    SL_TRY(make_problem(t, t->groups.seat.replica, sizes, &t->problem));
+    SL_TRY(make_problem(t, t->groups.seat.replica, sizes, &t->state->problem));
     if (sl_trainer_leads(t))
-        SL_TRY(sl_alloc(&t->replica, (size_t)replicas, sizeof *t->replica));
+        SL_TRY(sl_alloc(&t->state->plan, (size_t)replicas, sizeof *t->state->plan));
     for (int r = 0; r < replicas; r++) {
         sl_problem shape = sl_run_replica_shape(t->run, r);
         sl_order order = {0};
         sl_status status = SL_OK;
         if (sl_trainer_leads(t)) {
-            SL_TRY(make_problem(t, r, sizes, &t->replica[r].problem));
+            SL_TRY(make_problem(t, r, sizes, &t->state->plan[r].problem));
             SL_TRY(plan_replica(t, before, given, r));
-            snprintf(t->replica[r].schedule, sizeof t->replica[r].schedule, "%s",
-                     t->replica[r].plan.schedule);
-            SL_TRY(sl_order_copy(&t->replica[r].plan.order, &order));
+            SL_TRY(sl_order_copy(&t->state->plan[r].plan.order, &order));
         }
-        status = sl_exchange_order(t->groups.world, t->leader, &shape, &order);
+        status = sl_exchange_order(t, &shape, &order);
         if (status == SL_OK && r == t->groups.seat.replica)
-            t->first = order;
+            t->state->first = order;
         else
             sl_order_free(&order);
         SL_TRY(status);
@@ -108,13 +107,16 @@ sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const s
     return SL_OK;
 }
 
-void sl_planning_free(const sl_trainer *t, sl_trainer_replica *replica) {
-    for (int r = 0; replica && r < t->run->parallel.data; r++) {
-        sl_plan_free(&replica[r].plan);
-        sl_problem_free(&replica[r].problem);
-        sl_free(replica[r].peak);
+void sl_planning_free(const sl_trainer *t, sl_replica_plan *plans) {
+    for (int r = 0; plans && r < t->run->parallel.data; r++) {
+        sl_plan_free(&plans[r].plan);
+        sl_problem_free(&plans[r].problem);
     }
-    sl_free(replica);
+    sl_free(plans);
+}
+
+const sl_replica_plan *sl_planning_plans(const sl_trainer *t) {
+    return t->state->plan;
 }
 
 /* sizes[ranks]: the largest of those that hold the same stages. */
@@ -142,7 +144,7 @@ sl_status sl_planning_measure(sl_trainer *t, sl_binding_sizes *sizes) {
 /* What the first order holds at once on this rank. */
 static sl_status count_buffers(const sl_trainer *t, int *buffers) {
     sl_program program;
-    SL_TRY(sl_lower(&t->problem, &t->first, &program));
+    SL_TRY(sl_lower(&t->state->problem, &t->state->first, &program));
     *buffers = program.rank[t->rank].buffers;
     sl_program_free(&program);
     return SL_OK;
@@ -153,10 +155,10 @@ static sl_status count_buffers(const sl_trainer *t, int *buffers) {
 sl_status sl_planning_in_flight(const sl_trainer *t, int *in_flight) {
     SL_TRY(count_buffers(t, in_flight));
     if (t->run->adapt)
-        *in_flight = t->problem.microbatches * (t->problem.stages / t->ranks);
+        *in_flight = t->state->problem.microbatches * (t->state->problem.stages / t->ranks);
     return SL_OK;
 }
 
 int sl_planning_hosted(const sl_trainer *t) {
-    return sl_problem_offloads(&t->problem) ? t->problem.host_limit[t->rank] : 0;
+    return sl_problem_offloads(&t->state->problem) ? t->state->problem.host_limit[t->rank] : 0;
 }

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
-#include "run/arrange/run_events.h"
+#include "run/arrange/rank_state.h"
 #include "run/arrange/seated.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct seat_change {
     int rank;          /* taken by this process */
     sl_groups before;
     int delegates;
-    sl_trainer_replica *replica; /* those of the previous arrangement, on the leader */
+    sl_replica_plan *plan; /* those of the previous arrangement, on the leader */
     sl_rearranged took;
     sl_time phase; /* when the phase at hand began */
 } seat_change;
@@ -85,9 +85,9 @@ static sl_status end_phase(sl_trainer *t, seat_change *c, sl_time *time) {
 }
 
 static sl_status settle(sl_trainer *t, seat_change *c) {
-    SL_TRY(sl_saving_rest(t->saving, t->journal, t->started));
+    SL_TRY(sl_saving_rest(t->saving, t->log));
     SL_TRY(sl_binding_settle_last(t->binding));
-    c->delegates = t->delegates;
+    c->delegates = t->state->delegates;
     if (c->delegates)
         SL_TRY(sl_path_change(t, -1));
     SL_TRY(sl_group_barrier(t->groups.world)); /* a peer may still be reading what we sent */
@@ -112,10 +112,10 @@ static sl_status regroup(sl_trainer *t, seat_change *c) {
     while (c->home[leader] != 0)
         leader++;
     SL_TRY(take_clocks_along(t, c));
-    SL_TRY(sl_group_split(t->origin, 0, c->rank, SL_WAIT_LONG, &world));
+    SL_TRY(sl_group_split(t->state->origin, 0, c->rank, SL_WAIT_LONG, &world));
     c->before = t->groups;
     memcpy(t->home, c->home, (size_t)t->world * sizeof *t->home);
-    memcpy(t->own.batch.split, c->split, (size_t)t->run->parallel.data * sizeof *c->split);
+    memcpy(t->state->own.batch.split, c->split, (size_t)t->run->parallel.data * sizeof *c->split);
     t->world_rank = c->rank;
     t->leader = leader;
     SL_TRY(sl_groups_open(t->run, world, leader, &t->groups));
@@ -125,11 +125,11 @@ static sl_status regroup(sl_trainer *t, seat_change *c) {
 
 static sl_status plan(sl_trainer *t, seat_change *c, const sl_plan *const *given) {
     sl_binding_sizes *sizes;
-    c->replica = t->replica;
-    t->replica = NULL;
+    c->plan = t->state->plan;
+    t->state->plan = NULL;
     SL_TRY(sl_alloc(&sizes, (size_t)t->ranks, sizeof *sizes));
     sl_status status = sl_planning_measure(t, sizes);
-    SL_THEN(status, sl_planning_make(t, sizes, c->replica, given));
+    SL_THEN(status, sl_planning_make(t, sizes, c->plan, given));
     sl_free(sizes);
     SL_TRY(status);
     return end_phase(t, c, &c->took.plan);
@@ -138,7 +138,7 @@ static sl_status plan(sl_trainer *t, seat_change *c, const sl_plan *const *given
 static sl_status end_groups_before(const sl_trainer *t, seat_change *c) {
     sl_group *world = c->before.world;
     SL_TRY(sl_groups_end(&c->before));
-    return world == t->origin ? SL_OK : sl_group_end(world);
+    return world == t->state->origin ? SL_OK : sl_group_end(world);
 }
 
 static sl_status sum_bytes(sl_trainer *t, seat_change *c, double mine) {
@@ -202,10 +202,10 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
         took->moved, t->world, took->bytes_moved / 1e6, sl_to_ms(took->whole), sl_to_ms(took->settle),
         sl_to_ms(took->groups), sl_to_ms(took->plan), sl_to_ms(took->states), sl_to_ms(took->connect));
     sl_text_format(event.why, sizeof event.why, "%s", why ? why : "");
-    return sl_run_events_add(t, &event, -1);
+    return sl_run_log_add(t->log, &event, -1);
 }
 
-static sl_status carry_out(sl_trainer *t, int iteration, const sl_plan *const *given, seat_change *c) {
+static sl_status carry_out(sl_trainer *t, const sl_plan *const *given, seat_change *c) {
     sl_time start = sl_clock_now(t->clock);
     c->phase = start;
     SL_TRY(settle(t, c));
@@ -214,7 +214,6 @@ static sl_status carry_out(sl_trainer *t, int iteration, const sl_plan *const *g
     SL_TRY(move_states(t, c));
     SL_TRY(connect_seats(t, c));
     c->took.whole = sl_clock_now(t->clock) - start;
-    t->fresh = iteration;
     return SL_OK;
 }
 
@@ -224,12 +223,12 @@ sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next,
     sl_status status = agree(t, next, &c);
     int same = status == SL_OK && changes_nothing(t, &c);
     if (status == SL_OK && !same)
-        status = carry_out(t, iteration, next ? next->plan : NULL, &c);
+        status = carry_out(t, next ? next->plan : NULL, &c);
     if (status == SL_OK && !same && sl_trainer_leads(t)) {
         *took = c.took;
         status = write_event(t, iteration, took, next->why);
     }
-    sl_planning_free(t, c.replica);
+    sl_planning_free(t, c.plan);
     SL_FREE(c.home, c.split, c.was);
     return status;
 }

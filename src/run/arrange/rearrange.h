@@ -20,7 +20,7 @@
  * attempt as at any other time. */
 #pragma once
 
-#include "run/arrange/trainer_state.h"
+#include "run/arrange/trainer.h"
 
 typedef struct sl_arrangement {
     const int *home;  /* [world] home of the process that takes each seat (world rank); NULL: unchanged */

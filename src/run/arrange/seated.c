@@ -2,7 +2,8 @@
 #include "base/memory.h"
 #include "plan/lower/post.h"
 #include "plan/timing/replay.h"
-#include "run/arrange/run_events.h"
+#include "run/arrange/iterate.h"
+#include "run/arrange/rank_state.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static sl_status exchange_addresses(sl_trainer *t, const sl_transport_address *m
         sl_group_gather_all(t->groups.world, mine, sizeof *mine, all, (size_t)t->world * sizeof *mine, NULL);
     for (int w = 0; w < t->world && status == SL_OK; w++) {
         sl_run_position seat = sl_run_seat(t->run, w);
-        t->remote[w] = strcmp(all[w].host, all[t->leader].host) != 0;
+        t->state->remote[w] = strcmp(all[w].host, all[t->leader].host) != 0;
         if (seat.replica == t->groups.seat.replica && seat.tensor == t->groups.seat.tensor)
             addresses[seat.pipeline] = all[w];
     }
@@ -60,14 +61,14 @@ static sl_status exchange_addresses(sl_trainer *t, const sl_transport_address *m
 
 /* A pipeline of several has a folder of its own. */
 static sl_status choose_directory(const sl_trainer *t, char *directory, size_t size) {
-    const sl_run_site *place = t->place;
+    const sl_run_site *site = t->site;
     const sl_run_position *seat = &t->groups.seat;
-    int written = snprintf(directory, size, "%s", place->temporary);
+    int written = snprintf(directory, size, "%s", site->temporary);
     if (t->world == t->ranks)
         return SL_OK;
-    written = snprintf(directory, size, "%s/%d.%d", place->temporary, seat->replica, seat->tensor);
+    written = snprintf(directory, size, "%s/%d.%d", site->temporary, seat->replica, seat->tensor);
     if (written < 0 || (size_t)written >= size)
-        return sl_error(SL_EINVAL, "%s: the path is too long", place->temporary);
+        return sl_error(SL_EINVAL, "%s: the path is too long", site->temporary);
     if (mkdir(directory, 0700) != 0 && errno != EEXIST)
         return sl_error_errno(SL_ESYS, "%s: cannot be made", directory);
     return SL_OK;
@@ -88,19 +89,19 @@ static sl_status connect_peers(sl_trainer *t, sl_transport_config *config, sl_tr
     config->addresses = addresses;
     config->peers = peers;
     config->rail_sockets = sockets;
-    sl_status status = sl_transport_open(config, -1, 30 * SL_SECOND, &t->transport);
+    sl_status status = sl_transport_open(config, -1, 30 * SL_SECOND, &t->state->transport);
     sl_free(peers);
     return status;
 }
 
-/* Collective: t->transport for the messages of t->problem, the largest of `message_bytes` (NULL on a
- * pipeline of one rank), and t->remote. */
+/* Collective: t->state->transport for the messages of t->state->problem, the largest of `message_bytes` (NULL
+ * on a pipeline of one rank), and t->state->remote. */
 static sl_status sl_connect(sl_trainer *t, size_t message_bytes) {
-    const sl_run_site *place = t->place;
+    const sl_run_site *site = t->site;
     sl_transport_address alone = {0}, *addresses;
     char directory[512];
     int messages;
-    SL_TRY(count_messages(&t->problem, &messages));
+    SL_TRY(count_messages(&t->state->problem, &messages));
     SL_TRY(choose_directory(t, directory, sizeof directory));
     sl_transport_config config = {.rank = t->rank,
                                   .ranks = t->ranks,
@@ -108,7 +109,7 @@ static sl_status sl_connect(sl_trainer *t, size_t message_bytes) {
                                   .directory = directory,
                                   .message_bytes = message_bytes,
                                   .wire = t->run->wire,
-                                  .starter = place->starter,
+                                  .starter = site->starter,
                                   .rails = (const char *const *)t->run->network.rail,
                                   .rail_count = t->run->network.rails,
                                   .rail_beat = sl_from_ms(t->run->network.beat_ms),
@@ -128,68 +129,6 @@ static sl_status sl_connect(sl_trainer *t, size_t message_bytes) {
 }
 
 #define PATIENCE (60 * SL_SECOND) /* for one message, on top of the worst emulated latency */
-
-/* ---- records ---- */
-
-static sl_status open_gathered(sl_trainer *t) {
-    sl_rank_reports *g = &t->gathered;
-    size_t world = (size_t)t->world;
-    g->records_capacity = (size_t)t->record_capacity * world;
-    g->reports_capacity =
-        world * sizeof(sl_rank_report) + (size_t)t->run->batch.microbatches * sizeof(double);
-    SL_TRY(sl_alloc(&g->reports, g->reports_capacity, 1));
-    SL_TRY(sl_alloc(&g->report_bytes, world, sizeof *g->report_bytes));
-    SL_TRY(sl_alloc(&g->records, g->records_capacity, sizeof *g->records));
-    SL_TRY(sl_alloc(&g->record_bytes, world, sizeof *g->record_bytes));
-    return sl_alloc(&g->replica, t->record_capacity * (size_t)t->ranks, sizeof *g->replica);
-}
-
-static sl_status open_records(sl_trainer *t) {
-    /* F, I, W in parts, two messages, four moves to or from host memory, and a reduction and an update per
-     * stage; twice, so that none is lost. SL_MAX_OPS bounds it. */
-    uint32_t capacity = 64, stages = (uint32_t)(t->problem.stages / t->ranks), most = 0;
-    for (int r = 0; r < t->run->parallel.data; r++)
-        if ((uint32_t)t->run->batch.split[r] > most)
-            most = (uint32_t)t->run->batch.split[r];
-    uint32_t records = (3 * (uint32_t)t->problem.parts + 6) * most * stages + 2 * stages;
-    while (capacity < 2 * records)
-        capacity *= 2;
-    SL_TRY(sl_alloc(&t->ring, 1, sl_record_ring_bytes(capacity)));
-    if (sl_record_ring_init(t->ring, capacity) != 0)
-        return sl_error(SL_EINVAL, "a ring of %u records", capacity);
-    t->record_capacity = capacity;
-    SL_TRY(sl_alloc(&t->records, capacity, sizeof *t->records));
-    SL_TRY(sl_alloc(&t->reduction, stages, sizeof *t->reduction));
-    SL_TRY(
-        sl_alloc(&t->report, sizeof(sl_rank_report) + (size_t)t->problem.microbatches * sizeof(double), 1));
-    return sl_trainer_leads(t) ? open_gathered(t) : SL_OK;
-}
-
-static void close_records(sl_trainer *t) {
-    sl_rank_reports *g = &t->gathered;
-    SL_FREE(g->reports, g->report_bytes, g->records, g->record_bytes, g->replica, t->ring, t->records,
-            t->reduction, t->report);
-    *g = (sl_rank_reports){0};
-    t->ring = NULL;
-    t->records = NULL;
-    t->reduction = NULL;
-    t->report = NULL;
-    t->position = t->lost = 0;
-}
-
-/* ---- the rank that leads ---- */
-
-static sl_status open_replicas(sl_trainer *t) {
-    for (int r = 0; sl_trainer_leads(t) && r < t->run->parallel.data; r++) {
-        sl_trainer_replica *replica = &t->replica[r];
-        replica->program = &replica->plan.program;
-        SL_TRY(sl_alloc(&replica->peak, 2 * (size_t)t->ranks, sizeof *replica->peak));
-        replica->peak_before = replica->peak + t->ranks;
-    }
-    if (sl_trainer_leads(t))
-        sl_run_events_name_schedule(t);
-    return SL_OK;
-}
 
 /* ---- programs ---- */
 
@@ -216,18 +155,18 @@ static sl_status post_receives(const sl_problem *p, const sl_program *program, i
 static sl_status swap_program(sl_trainer *t, const sl_program *program) {
     int32_t *post;
     SL_TRY(sl_alloc(&post, (size_t)program->messages, sizeof *post));
-    sl_status status = post_receives(&t->problem, program, post);
-    SL_THEN(status, sl_engine_swap(t->engine, program, post));
+    sl_status status = post_receives(&t->state->problem, program, post);
+    SL_THEN(status, sl_engine_swap(t->state->engine, program, post));
     sl_free(post);
     return status;
 }
 
-sl_status sl_trainer_run_order(sl_trainer *t, const sl_order *order) {
-    int next = 1 - t->running;
-    sl_program_free(&t->program[next]);
-    SL_TRY(sl_lower(&t->problem, order, &t->program[next]));
-    SL_TRY(swap_program(t, &t->program[next]));
-    t->running = next;
+sl_status sl_seated_run_order(sl_trainer *t, const sl_order *order) {
+    int next = 1 - t->state->running;
+    sl_program_free(&t->state->program[next]);
+    SL_TRY(sl_lower(&t->state->problem, order, &t->state->program[next]));
+    SL_TRY(swap_program(t, &t->state->program[next]));
+    t->state->running = next;
     return SL_OK;
 }
 
@@ -238,7 +177,7 @@ static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
     size_t most = 0;
     if (!t->run->parallel.zero || fault->bandwidth_gbps <= 0)
         return 0;
-    for (int stage = 0; stage < t->problem.stages; stage++) {
+    for (int stage = 0; stage < t->state->problem.stages; stage++) {
         size_t elements = sl_binding_elements(t->run, stage);
         most = elements > most ? elements : most;
     }
@@ -247,24 +186,24 @@ static sl_time gather_time(const sl_trainer *t, const sl_fault *fault) {
 
 static sl_status open_engine(sl_trainer *t) {
     sl_stage *stage;
-    SL_TRY(sl_alloc(&stage, (size_t)t->problem.stages, sizeof *stage));
+    SL_TRY(sl_alloc(&stage, (size_t)t->state->problem.stages, sizeof *stage));
     sl_binding_stages(t->binding, stage);
     sl_engine_config config = {.rank = t->rank,
                                .clock = t->clock,
-                               .transport = t->transport,
-                               .ring = t->ring,
+                               .transport = t->state->transport,
+                               .ring = sl_iterate_ring(t),
                                .stage = stage,
-                               .stages = t->problem.stages,
-                               .regime = t->problem.communication,
-                               .queue = t->problem.queue,
+                               .stages = t->state->problem.stages,
+                               .regime = t->state->problem.communication,
+                               .queue = t->state->problem.queue,
                                .patience = PATIENCE};
     for (int i = 0; i < t->run->faults; i++) /* of a card twice: both ends may pass it */
-        config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->problem.microbatches *
-                           (t->problem.stages / t->ranks) * (1 + t->run->fault[i].nic);
+        config.patience += sl_from_ms(t->run->fault[i].latency_ms) * t->state->problem.microbatches *
+                           (t->state->problem.stages / t->ranks) * (1 + t->run->fault[i].nic);
     for (int i = 0; i < t->run->faults; i++)
         config.patience += gather_time(t, &t->run->fault[i]);
     config.patience += sl_from_ms(1e3 * t->run->network.outage_s); /* the transport says it first */
-    sl_status status = sl_engine_open(&config, &t->engine);
+    sl_status status = sl_engine_open(&config, &t->state->engine);
     sl_free(stage);
     return status;
 }
@@ -273,20 +212,23 @@ static sl_status open_engine(sl_trainer *t) {
 
 sl_status sl_seated_open(sl_trainer *t) {
     SL_TRY(sl_connect(t, (size_t)t->message_bytes));
-    SL_TRY(open_records(t));
+    SL_TRY(sl_iterate_open(t));
     SL_TRY(open_engine(t));
-    SL_TRY(open_replicas(t));
-    return sl_trainer_run_order(t, &t->first);
+    return sl_seated_run_order(t, &t->state->first);
 }
 
 void sl_seated_close(sl_trainer *t) {
-    sl_engine_close(t->engine);
-    sl_transport_close(t->transport);
-    t->engine = NULL;
-    t->transport = NULL;
-    close_records(t);
-    sl_program_free(&t->program[0]);
-    sl_program_free(&t->program[1]);
-    sl_order_free(&t->first);
-    sl_problem_free(&t->problem);
+    sl_engine_close(t->state->engine);
+    sl_transport_close(t->state->transport);
+    t->state->engine = NULL;
+    t->state->transport = NULL;
+    sl_iterate_close(t);
+    sl_program_free(&t->state->program[0]);
+    sl_program_free(&t->state->program[1]);
+    sl_order_free(&t->state->first);
+    sl_problem_free(&t->state->problem);
+}
+
+const char *sl_seated_scheduling(const sl_trainer *t) {
+    return t->state->transport ? sl_transport_scheduling(t->state->transport) : "none";
 }

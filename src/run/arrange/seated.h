@@ -3,11 +3,17 @@
  * (rearrange.h), from its planning (planning.h). */
 #pragma once
 
-#include "run/arrange/trainer_state.h"
+#include "run/arrange/trainer.h"
 
-/** Collective, with t->binding open. Runs t->first from the next iteration on; the ranks carry the messages.
+/** Collective, with t->binding open. Runs the first order from the next iteration on; the ranks carry the
+ * messages.
  */
 sl_status sl_seated_open(sl_trainer *t);
-/** Also closes a partly opened seat. Frees all of the seat except binding, plans and groups; also t->problem
- * and t->first. */
+/** Also closes a partly opened seat. Frees all of the seat except binding, plans and groups; also problem and
+ * first order. */
 void sl_seated_close(sl_trainer *t);
+
+/** Lowers an order and runs it from the next iteration on. */
+sl_status sl_seated_run_order(sl_trainer *t, const sl_order *order);
+/** The scheduling class of the communication thread; "none" without one. */
+const char *sl_seated_scheduling(const sl_trainer *t);

@@ -140,13 +140,6 @@ sl_status sl_journal_event(sl_journal *j, const sl_event *event) {
     return SL_OK;
 }
 
-sl_status sl_journal_tell(sl_journal *j, sl_event_kind kind, sl_time time, int iteration, const char *seen,
-                          const char *decided, const char *why) {
-    sl_event event = sl_event_of(kind, time, iteration);
-    sl_event_say(&event, seen, decided, why);
-    return sl_journal_event(j, &event);
-}
-
 void sl_journal_decision(sl_journal *j, const char *line) {
     put(j, "decisions.txt", SL_WRITER_APPEND, line);
 }

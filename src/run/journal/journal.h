@@ -63,9 +63,6 @@ sl_status sl_journal_profile(sl_journal *journal, const sl_ping_link *ping, doub
  * has its shape, its ops and its links: a mix of several replicas would match none. */
 int sl_journal_slowest(const sl_journal *journal);
 sl_status sl_journal_event(sl_journal *journal, const sl_event *event);
-/** An event of no link or rank, given by its texts. */
-sl_status sl_journal_tell(sl_journal *journal, sl_event_kind kind, sl_time time, int iteration,
-                          const char *seen, const char *decided, const char *why);
 /** Waits until everything recorded is in its file, or cannot be written. */
 void sl_journal_flush(sl_journal *journal);
 /** A line of decisions.txt, including its newline. */

@@ -71,7 +71,7 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
 
 /* ---- saying it ---- */
 
-sl_status sl_resume_report(const sl_resume *resume, sl_journal *journal) {
+sl_status sl_resume_report(const sl_resume *resume, sl_run_log *log) {
     const sl_checkpoint_found *found = &resume->found;
     if (resume->moved[0]) {
         printf("slackline: checkpoints of an earlier run were moved to %s; --resume goes on from them\n",
@@ -79,17 +79,16 @@ sl_status sl_resume_report(const sl_resume *resume, sl_journal *journal) {
         fflush(stdout);
     }
     for (int i = 0; i < found->refusals; i++)
-        SL_TRY(sl_journal_tell(journal, SL_EVENT_CHECKPOINT_REFUSED, 0, resume->first, found->refused[i].name,
+        SL_TRY(sl_run_log_tell(log, SL_EVENT_CHECKPOINT_REFUSED, resume->first, found->refused[i].name,
                                "not used", found->refused[i].why));
     if (!resume->asked)
         return SL_OK;
     if (!found->found) {
         printf("slackline: there is no checkpoint to resume from: the run starts over\n");
         fflush(stdout);
-        return sl_journal_tell(journal, SL_EVENT_RESUMED, 0, 0, "no checkpoint", "starts over", "");
+        return sl_run_log_tell(log, SL_EVENT_RESUMED, 0, "no checkpoint", "starts over", "");
     }
     printf("slackline: resumes from %s: %d of the iterations are done\n", found->name, resume->first);
     fflush(stdout);
-    return sl_journal_tell(journal, SL_EVENT_RESUMED, 0, resume->first, found->name, "resumes from there",
-                           "");
+    return sl_run_log_tell(log, SL_EVENT_RESUMED, resume->first, found->name, "resumes from there", "");
 }

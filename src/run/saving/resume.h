@@ -6,7 +6,7 @@
 
 #include "run/binding/binding.h"
 #include "run/checkpoint/checkpoint_folder.h"
-#include "run/journal/journal.h"
+#include "run/journal/run_log.h"
 
 typedef struct sl_resume {
     int asked;        /* --resume */
@@ -25,4 +25,4 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
 void sl_resume_close(sl_resume *resume);
 
 /** Rank 0: reports the result as events, on standard output and, for damage, on standard error. */
-sl_status sl_resume_report(const sl_resume *resume, sl_journal *journal);
+sl_status sl_resume_report(const sl_resume *resume, sl_run_log *log);

@@ -109,9 +109,9 @@ typedef struct report {
     char why[240];
 } report;
 
-static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started) {
-    sl_event event = sl_event_of(s->why[0] ? SL_EVENT_CHECKPOINT_FAILED : SL_EVENT_CHECKPOINT_WRITTEN,
-                                 sl_now() - started, s->iteration);
+static sl_status write_event(sl_saving *s, sl_run_log *log) {
+    sl_event event =
+        sl_event_of(s->why[0] ? SL_EVENT_CHECKPOINT_FAILED : SL_EVENT_CHECKPOINT_WRITTEN, 0, s->iteration);
     char name[SL_CHECKPOINT_NAME];
     uint64_t bytes = 0;
     sl_checkpoint_name(s->iteration, name);
@@ -132,16 +132,16 @@ static sl_status write_event(sl_saving *s, sl_journal *journal, sl_time started)
             (double)bytes / 1e6, sl_to_ms(sl_now() - s->began), sl_to_ms(s->snapped),
             (double)s->largest / 1e6);
     }
-    return sl_journal_event(journal, &event);
+    return sl_run_log_write(log, &event);
 }
 
-static sl_status finish_phase(sl_saving *s, int whole, sl_journal *journal, sl_time started) {
+static sl_status finish_phase(sl_saving *s, int whole, sl_run_log *log) {
     s->phase = SL_SAVING_NOTHING;
     if (whole) {
         s->whole = s->iteration;
         s->took = sl_now() - s->began;
     }
-    return s->leads ? write_event(s, journal, started) : SL_OK;
+    return s->leads ? write_event(s, log) : SL_OK;
 }
 
 /* Leader: checks whether all files of all ranks fit on the disk, before the first byte: even a temporarily
@@ -158,7 +158,7 @@ static void check_room(sl_saving *s) {
                        strerror(ENOSPC));
 }
 
-static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time started) {
+static sl_status begin(sl_saving *s, int done, sl_run_log *log) {
     s->due = 0;
     s->why[0] = 0;
     s->iteration = s->tried = done;
@@ -168,7 +168,7 @@ static sl_status begin(sl_saving *s, int done, sl_journal *journal, sl_time star
     int fits = !s->why[0];
     SL_TRY(sl_group_broadcast(s->group, s->leader, &fits, sizeof fits));
     if (!fits)
-        return finish_phase(s, 0, journal, started);
+        return finish_phase(s, 0, log);
     SL_TRY(sl_snapshot_take(&s->snapshot, s->binding));
     s->snapped = sl_now() - s->began;
     s->files = 0;
@@ -206,7 +206,7 @@ static void begin_remove(sl_saving *s, const char *why) {
 }
 
 /* All ranks see the same reports and so take the same step. `wait`: until this rank's thread is done. */
-static sl_status advance(sl_saving *s, int wait, sl_journal *journal, sl_time started) {
+static sl_status advance(sl_saving *s, int wait, sl_run_log *log) {
     int ranks = sl_group_size(s->group), busy = 0, failed = -1;
     report mine = {.busy = is_busy(s, wait), .bytes = (int64_t)s->snapshot.bytes}, *all;
     mine.failed = !mine.busy && s->status != SL_OK;
@@ -227,35 +227,35 @@ static sl_status advance(sl_saving *s, int wait, sl_journal *journal, sl_time st
         else if (failed >= 0 && s->phase != SL_SAVING_REMOVE)
             begin_remove(s, all[failed].why);
         else
-            status = finish_phase(s, s->phase == SL_SAVING_PUBLISH, journal, started);
+            status = finish_phase(s, s->phase == SL_SAVING_PUBLISH, log);
     }
     sl_free(all);
     return status;
 }
 
-sl_status sl_saving_step(sl_saving *s, int done, sl_journal *journal, sl_time started) {
+sl_status sl_saving_step(sl_saving *s, int done, sl_run_log *log) {
     if (!s)
         return SL_OK;
     if (s->phase != SL_SAVING_NOTHING)
-        SL_TRY(advance(s, 0, journal, started));
+        SL_TRY(advance(s, 0, log));
     s->due |= done % s->run->checkpoint.every == 0 && s->tried != done;
-    return s->due && s->phase == SL_SAVING_NOTHING ? begin(s, done, journal, started) : SL_OK;
+    return s->due && s->phase == SL_SAVING_NOTHING ? begin(s, done, log) : SL_OK;
 }
 
-sl_status sl_saving_rest(sl_saving *s, sl_journal *journal, sl_time started) {
+sl_status sl_saving_rest(sl_saving *s, sl_run_log *log) {
     while (s && s->phase != SL_SAVING_NOTHING)
-        SL_TRY(advance(s, 1, journal, started));
+        SL_TRY(advance(s, 1, log));
     return SL_OK;
 }
 
-sl_status sl_saving_finish(sl_saving *s, int done, sl_journal *journal, sl_time started) {
+sl_status sl_saving_finish(sl_saving *s, int done, sl_run_log *log) {
     if (!s)
         return SL_OK;
-    SL_TRY(sl_saving_rest(s, journal, started));
+    SL_TRY(sl_saving_rest(s, log));
     if (s->tried == done)
         return SL_OK;
-    SL_TRY(begin(s, done, journal, started));
-    return sl_saving_rest(s, journal, started);
+    SL_TRY(begin(s, done, log));
+    return sl_saving_rest(s, log);
 }
 
 int sl_saving_whole(const sl_saving *s) {

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "run/binding/binding.h"
-#include "run/journal/journal.h"
+#include "run/journal/run_log.h"
 
 typedef struct sl_saving sl_saving;
 
@@ -25,18 +25,18 @@ sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_bi
 void sl_saving_close(sl_saving *saving);
 
 /** Collective, between two iterations: `done` iterations are complete. Begins a checkpoint when one is due,
- * and continues the one under way. Events go to `journal` (the leader's; else NULL), whose run began at
- * `started`. Fails only if ranks or the journal do. */
-sl_status sl_saving_step(sl_saving *saving, int done, sl_journal *journal, sl_time started);
+ * and continues the one under way. Events go to the leader's `log`. Fails only if ranks or
+ * the log do. */
+sl_status sl_saving_step(sl_saving *saving, int done, sl_run_log *log);
 
 /** Collective: returns when no checkpoint is under way. */
-sl_status sl_saving_rest(sl_saving *saving, sl_journal *journal, sl_time started);
+sl_status sl_saving_rest(sl_saving *saving, sl_run_log *log);
 /** Continues, at rest, with other seats: on this rank another binding, in groups with the same leader
  * process. SL_ENOMEM. */
 sl_status sl_saving_move(sl_saving *saving, sl_binding *binding, const sl_groups *groups);
 
 /** Collective: like sl_saving_step, and returns when there is a checkpoint of `done` or it has failed. */
-sl_status sl_saving_finish(sl_saving *saving, int done, sl_journal *journal, sl_time started);
+sl_status sl_saving_finish(sl_saving *saving, int done, sl_run_log *log);
 
 /** The iterations completed in the newest complete checkpoint, or at the start of training; the same on all
  * ranks. -1: none are written at all. */

@@ -11,15 +11,22 @@
  * decisions.txt in the run's folder logs what was considered and done, events.jsonl its events. */
 #pragma once
 
-#include "run/arrange/trainer_state.h"
+#include "run/train/leader.h"
 
-/** On the leader, after its plans and its binding are open. SL_ENOMEM. */
-sl_status sl_body_open(sl_trainer *t);
-/** The leader: observes t->measured of `iteration`, which took `time`; writes events and decisions. */
-sl_status sl_body_observe(sl_trainer *t, int iteration, sl_time time);
-/** Collective, between two iterations: carries out the orchestrator's actions. */
-sl_status sl_body_act(sl_trainer *t, int iteration);
-/** The leader: the run file has changed seats, split or plans. Other ranks: does nothing. */
-sl_status sl_body_moved(sl_trainer *t);
+/** On the leader, after its plans and its binding are open, which took `opened`. Close with sl_body_close,
+ * also on error. SL_ENOMEM. */
+sl_status sl_body_open(sl_leader *leader, sl_time opened);
+void sl_body_close(sl_leader *leader);
+
+/** The leader: observes the replicas' measurements of `iteration`, which took `time`; writes events and
+ * decisions. */
+sl_status sl_body_observe(sl_leader *leader, int iteration, sl_time time, sl_measured *const *measured);
+/** Collective, between two iterations: carries out the orchestrator's actions. `leader` NULL: other ranks. */
+sl_status sl_body_act(sl_trainer *t, sl_leader *leader, int iteration);
 /** Collective: measures the network before `iteration`, and informs the orchestrator. */
-sl_status sl_body_look(sl_trainer *t, int iteration);
+sl_status sl_body_look(sl_trainer *t, sl_leader *leader, int iteration);
+/** The leader: the run file has changed seats or split. */
+sl_status sl_body_moved(sl_leader *leader);
+
+/** How many plans were exchanged; *cost: median, -1: none. */
+int sl_body_swaps(const sl_leader *leader, sl_time *cost);

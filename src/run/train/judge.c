@@ -3,7 +3,8 @@
 #include "base/median.h"
 #include "base/memory.h"
 #include "plan/timing/profile.h"
-#include "run/arrange/run_events.h"
+#include "run/arrange/path.h"
+#include "run/arrange/planning.h"
 #include "run/journal/run_profile.h"
 #include "run/train/body.h"
 
@@ -11,6 +12,41 @@
 #include <string.h>
 
 #define LATE SL_MS /* an arrival later than this marks its iteration */
+
+typedef struct sl_judge_state {
+    sl_measured **measured; /* [data] in the last iteration */
+    sl_timeline *timeline;  /* [data] likewise */
+    sl_arrivals arrivals;
+    long ops, overruns;
+    sl_time around[9]; /* time of the last iterations before their first op and after their last */
+    int arounds;
+    int troubled_before;
+} sl_judge_state;
+
+sl_status sl_judge_open(sl_leader *l) {
+    const size_t replicas = (size_t)l->t->run->parallel.data;
+    SL_TRY(sl_alloc(&l->judge, 1, sizeof *l->judge));
+    SL_TRY(sl_alloc(&l->judge->measured, replicas, sizeof(sl_measured *)));
+    return sl_alloc(&l->judge->timeline, replicas, sizeof *l->judge->timeline);
+}
+
+void sl_judge_close(sl_leader *l) {
+    sl_judge_state *j = l->judge;
+    if (!j)
+        return;
+    for (int r = 0; j->measured && r < l->t->run->parallel.data; r++)
+        sl_measured_drop(j->measured[r]);
+    for (int r = 0; j->timeline && r < l->t->run->parallel.data; r++)
+        sl_timeline_free(&j->timeline[r]);
+    sl_arrivals_free(&j->arrivals);
+    SL_FREE(j->measured, j->timeline, j);
+}
+
+void sl_judge_sum(const sl_leader *l, sl_summary *summary) {
+    summary->arrivals = &l->judge->arrivals;
+    summary->ops = l->judge->ops;
+    summary->overruns = l->judge->overruns;
+}
 
 /* ---- measuring ---- */
 
@@ -26,19 +62,19 @@ static void shift_record(const sl_trainer *t, sl_run_position seat, sl_record *r
 
 /* Collects the records of a replica: its tensor ranks run the same program, so their records are merged into
  * one. */
-static sl_status collect_records(sl_trainer *t, int replica, int *count) {
-    sl_record *out = t->gathered.replica;
+static sl_status collect_records(const sl_trainer *t, sl_rank_reports *all, int replica, int *count) {
+    sl_record *out = all->replica;
     *count = 0;
     size_t *start;
     SL_TRY(sl_alloc(&start, (size_t)t->world + 1, sizeof *start));
     for (int w = 0; w < t->world; w++)
-        start[w + 1] = start[w] + t->gathered.record_bytes[w] / sizeof *out;
+        start[w + 1] = start[w] + all->record_bytes[w] / sizeof *out;
     sl_status status = SL_OK;
     for (int rank = 0; rank < t->ranks && status == SL_OK; rank++)
         for (int tensor = 0; tensor < t->run->parallel.tensor && status == SL_OK; tensor++) {
             sl_run_position seat = {.pipeline = rank, .replica = replica, .tensor = tensor};
             int w = sl_run_world_rank(t->run, seat), records = (int)(start[w + 1] - start[w]);
-            sl_record *from = t->gathered.records + start[w];
+            sl_record *from = all->records + start[w];
             for (int i = 0; i < records; i++)
                 shift_record(t, seat, &from[i]);
             if (tensor > 0) {
@@ -65,37 +101,38 @@ static sl_status make_clocks(const sl_trainer *t, int replica, sl_offset **clock
     return SL_OK;
 }
 
-static sl_status measure_replica(sl_trainer *t, int replica, int iteration, sl_time begin) {
-    sl_trainer_replica *r = &t->replica[replica];
-    sl_measured **measured = &t->measured[replica];
-    sl_timeline *timeline = &t->pending_timeline[replica];
+static sl_status measure_replica(sl_leader *l, sl_rank_reports *all, int replica, int iteration,
+                                 sl_time begin) {
+    const sl_problem *problem = &sl_planning_plans(l->t)[replica].problem;
+    sl_measured **measured = &l->judge->measured[replica];
+    sl_timeline *timeline = &l->judge->timeline[replica];
     sl_offset *clock;
     int count;
     sl_timeline_free(timeline);
     sl_measured_drop(*measured);
     *measured = NULL;
-    SL_TRY(collect_records(t, replica, &count));
-    SL_TRY(make_clocks(t, replica, &clock));
-    sl_status status =
-        sl_measure_timeline(&r->problem, t->gathered.replica, count, iteration, begin, clock, timeline);
-    SL_THEN(status, sl_measured_make(&r->problem, timeline, NULL, NULL, measured));
+    SL_TRY(collect_records(l->t, all, replica, &count));
+    SL_TRY(make_clocks(l->t, replica, &clock));
+    sl_status status = sl_measure_timeline(problem, all->replica, count, iteration, begin, clock, timeline);
+    SL_THEN(status, sl_measured_make(problem, timeline, NULL, NULL, measured));
     if (status == SL_OK)
-        sl_profile_divide(timeline, &r->problem, t->run->device.pace_ms[SL_F] != NULL, &(*measured)->problem);
+        sl_profile_divide(timeline, problem, sl_leader_is_paced(l), &(*measured)->problem);
     if (status == SL_OK)
         sl_measure_level_directions(clock, &(*measured)->problem);
     sl_free(clock);
     return status;
 }
 
-static sl_status measure(sl_trainer *t, int iteration, sl_time begin, sl_time *worst) {
+static sl_status measure(sl_leader *l, sl_rank_reports *all, int iteration, sl_time begin, sl_time *worst) {
+    const int replicas = l->t->run->parallel.data;
     size_t count = 0;
-    for (int w = 0; w < t->world; w++)
-        count += t->gathered.record_bytes[w] / sizeof *t->gathered.records;
-    SL_TRY(sl_arrivals_add(&t->arrivals, t->gathered.records, (int)count, iteration, worst));
-    for (int replica = 0; replica < t->run->parallel.data; replica++)
-        SL_TRY(measure_replica(t, replica, iteration, begin));
-    if (t->run->parallel.data > 1)
-        sl_measure_reductions(t->pending_timeline, t->run->parallel.data, t->measured);
+    for (int w = 0; w < l->t->world; w++)
+        count += all->record_bytes[w] / sizeof *all->records;
+    SL_TRY(sl_arrivals_add(&l->judge->arrivals, all->records, (int)count, iteration, worst));
+    for (int replica = 0; replica < replicas; replica++)
+        SL_TRY(measure_replica(l, all, replica, iteration, begin));
+    if (replicas > 1)
+        sl_measure_reductions(l->judge->timeline, replicas, l->judge->measured);
     return SL_OK;
 }
 
@@ -105,24 +142,25 @@ typedef struct totals {
     double loss; /* mean over all microbatches, added in their global order */
 } totals;
 
-static totals read_reports(sl_trainer *t) {
+static totals read_reports(sl_leader *l, const sl_rank_reports *g) {
+    const sl_trainer *t = l->t;
     totals all = {0};
     double sum = 0;
-    const char *at = t->gathered.reports;
+    const char *at = g->reports;
     for (int w = 0; w < t->world; w++) { /* of the last stage's ranks, replica after replica */
         sl_rank_report report;
         double loss;
         memcpy(&report, at, sizeof report);
-        for (size_t i = sizeof report; i < t->gathered.report_bytes[w]; i += sizeof loss) {
+        for (size_t i = sizeof report; i < g->report_bytes[w]; i += sizeof loss) {
             memcpy(&loss, at + i, sizeof loss);
             sum += loss;
         }
-        at += t->gathered.report_bytes[w];
+        at += g->report_bytes[w];
         sl_time end = report.end - t->clocks[w].offset;
         all.end = end > all.end ? end : all.end;
-        t->ops += report.ops;
-        t->overruns += report.overruns;
-        t->warned |= report.warned;
+        l->judge->ops += report.ops;
+        l->judge->overruns += report.overruns;
+        l->warned |= report.warned;
     }
     all.loss = sum / t->run->batch.microbatches;
     return all;
@@ -131,109 +169,99 @@ static totals read_reports(sl_trainer *t) {
 /* ---- reports ---- */
 
 /* The memory of the program that ran, from the measured times: moves to host memory depend on them. */
-static sl_status foretell_memory(sl_trainer *t) {
+static sl_status foretell_memory(sl_leader *l) {
     sl_time makespan;
-    for (int r = 0; r < t->run->parallel.data; r++) {
-        t->replica[r].ran = 1;
-        SL_TRY(sl_profile_predict(&t->measured[r]->problem, t->replica[r].program, &makespan,
-                                  t->replica[r].peak));
+    for (int r = 0; r < l->t->run->parallel.data; r++) {
+        l->replica[r].ran = 1;
+        SL_TRY(sl_profile_predict(&l->judge->measured[r]->problem, l->replica[r].program, &makespan,
+                                  l->replica[r].peak));
     }
     return SL_OK;
 }
 
-static sl_run_phase phase_of(sl_trainer *t, int adapted) {
-    int troubled = sl_orchestrator_troubled(t->orchestrator);
-    t->troubled_before |= troubled;
+static sl_run_phase phase_of(sl_leader *l, int adapted) {
+    int troubled = sl_orchestrator_troubled(l->orchestrator);
+    l->judge->troubled_before |= troubled;
     if (adapted)
         return troubled ? SL_PHASE_ADAPTED : SL_PHASE_BETWEEN;
-    if (troubled && t->delegates && t->run->transport == SL_RUN_AUTO)
+    if (troubled && sl_path_delegates(l->t) && l->t->run->transport == SL_RUN_AUTO)
         return SL_PHASE_DELEGATED;
-    return troubled ? SL_PHASE_SLOW : t->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
+    return troubled ? SL_PHASE_SLOW : l->judge->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
 }
 
-static int is_adapted(const sl_trainer *t) {
+static int is_adapted(const sl_leader *l) {
     int adapted = 0;
-    for (int r = 0; r < t->run->parallel.data; r++)
-        adapted |= sl_orchestrator_adapted(t->orchestrator, r);
+    for (int r = 0; r < l->t->run->parallel.data; r++)
+        adapted |= sl_orchestrator_adapted(l->orchestrator, r);
     return adapted;
 }
 
-static void print_iteration(const sl_trainer *t, const sl_iteration *it) {
+static void log_iteration(const sl_leader *l, const sl_iteration *it) {
     int incidents;
-    const sl_incident_view *incident = sl_orchestrator_incidents(t->orchestrator, &incidents);
+    const sl_incident_view *incident = sl_orchestrator_incidents(l->orchestrator, &incidents);
     const sl_job job = {
-        .replicas = t->run->parallel.data, .ranks = t->ranks, .tensor = t->run->parallel.tensor};
-    sl_progress_iteration(t->progress,
-                          &(sl_progress_view){.iteration = it->iteration,
-                                              .loss = it->loss,
-                                              .time = it->time,
-                                              .predicted = it->predicted,
-                                              .schedule = it->schedule,
-                                              .job = &job,
-                                              .incidents = incident,
-                                              .incident_count = incidents},
-                          it->phase != t->pending.phase);
+        .replicas = l->t->run->parallel.data, .ranks = l->t->ranks, .tensor = l->t->run->parallel.tensor};
+    sl_run_log_iteration(l->t->log, it, &job, incident, incidents);
 }
 
-static sl_status foretell(sl_trainer *t) {
-    for (int r = 0; r < t->run->parallel.data; r++)
-        SL_TRY(sl_orchestrator_forecast(t->orchestrator, r, &t->replica[r].expected));
+static sl_status foretell(sl_leader *l) {
+    for (int r = 0; r < l->t->run->parallel.data; r++)
+        SL_TRY(sl_orchestrator_forecast(l->orchestrator, r, &l->replica[r].expected));
     return SL_OK;
 }
 
 /* The slowest replica's ops determine the iteration; `around` is added for the time before the first and
  * after the last. */
-static sl_time predict(const sl_trainer *t, int iteration) {
-    int known = t->arounds > 0 && (t->run->device.pace_ms[SL_F] != NULL || iteration > t->fresh);
+static sl_time predict(const sl_leader *l, int iteration) {
+    const sl_judge_state *j = l->judge;
+    int known = j->arounds > 0 && (sl_leader_is_paced(l) || iteration > l->fresh);
     sl_time slowest = 0, around[9];
-    int arounds = t->arounds < 9 ? t->arounds : 9;
+    int arounds = j->arounds < 9 ? j->arounds : 9;
     if (!known)
         return -1;
-    for (int r = 0; r < t->run->parallel.data; r++)
-        slowest = t->replica[r].expected > slowest ? t->replica[r].expected : slowest;
-    memcpy(around, t->around, sizeof around);
+    for (int r = 0; r < l->t->run->parallel.data; r++)
+        slowest = l->replica[r].expected > slowest ? l->replica[r].expected : slowest;
+    memcpy(around, j->around, sizeof around);
     return slowest + sl_median(around, arounds);
 }
 
 /* The time of an iteration besides its ops: before them the first stage's update, which the first iteration
  * of an attempt does not have, and after them the norm. */
-static void note_around(sl_trainer *t, int iteration, sl_time time) {
+static void note_around(const sl_leader *l, int iteration, sl_time time) {
+    sl_judge_state *j = l->judge;
     sl_time longest = 0;
-    for (int r = 0; r < t->run->parallel.data; r++) {
-        sl_time makespan = sl_timeline_makespan(&t->pending_timeline[r]);
+    for (int r = 0; r < l->t->run->parallel.data; r++) {
+        sl_time makespan = sl_timeline_makespan(&j->timeline[r]);
         longest = makespan > longest ? makespan : longest;
     }
-    if (iteration == t->resume.first + 1)
-        t->arounds = 0;
-    t->around[t->arounds++ % 9] = time - longest;
+    if (iteration == l->t->first + 1)
+        j->arounds = 0;
+    j->around[j->arounds++ % 9] = time - longest;
 }
 
-sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin) {
+sl_status sl_judge_iteration(sl_leader *l, sl_rank_reports *gathered, int iteration, sl_time begin) {
+    const sl_trainer *t = l->t;
     sl_time worst;
-    SL_TRY(measure(t, iteration, begin, &worst));
-    totals all = read_reports(t);
-    SL_TRY(foretell_memory(t));
-    SL_TRY(foretell(t));
-    int adapted = is_adapted(t); /* in this iteration; its measurements may change it */
-    SL_TRY(sl_body_observe(t, iteration, all.end - begin));
+    SL_TRY(measure(l, gathered, iteration, begin, &worst));
+    totals all = read_reports(l, gathered);
+    SL_TRY(foretell_memory(l));
+    SL_TRY(foretell(l));
+    int adapted = is_adapted(l); /* in this iteration; its measurements may change it */
+    SL_TRY(sl_body_observe(l, iteration, all.end - begin, l->judge->measured));
     sl_iteration it = {.iteration = iteration,
                        .loss = all.loss,
                        .validation = NAN,
                        .time = all.end - begin,
-                       .predicted = predict(t, iteration),
-                       .schedule = t->schedule,
-                       .delegates = t->delegates,
-                       .phase = phase_of(t, adapted),
+                       .predicted = predict(l, iteration),
+                       .schedule = l->schedule,
+                       .delegates = sl_path_delegates(t),
+                       .phase = phase_of(l, adapted),
                        .late = worst > LATE,
-                       .begin = begin - t->started,
+                       .begin = sl_run_log_time(t->log, begin),
                        .replicas = t->run->parallel.data,
-                       .measured = t->measured,
-                       .timeline = t->pending_timeline};
-    note_around(t, iteration, it.time);
-    print_iteration(t, &it);
-    t->pending = it;
-    memcpy(t->pending_schedule, t->schedule, sizeof t->schedule);
-    t->pending.schedule = t->pending_schedule;
-    t->last_begin = begin;
+                       .measured = l->judge->measured,
+                       .timeline = l->judge->timeline};
+    note_around(l, iteration, it.time);
+    log_iteration(l, &it);
     return SL_OK;
 }

@@ -2,8 +2,16 @@
  * measurements, the orchestrator's actions (body.h), and the lines of the journal. */
 #pragma once
 
-#include "run/arrange/trainer_state.h"
+#include "run/arrange/iterate.h"
+#include "run/train/leader.h"
+
+/** SL_ENOMEM. Close with sl_judge_close, also on error. */
+sl_status sl_judge_open(sl_leader *leader);
+void sl_judge_close(sl_leader *leader);
 
 /** Turns the gathered data of an iteration that began at `begin` into measurements, events and the pending
  * line of the journal. */
-sl_status sl_judge(sl_trainer *t, int iteration, sl_time begin);
+sl_status sl_judge_iteration(sl_leader *leader, sl_rank_reports *all, int iteration, sl_time begin);
+
+/** The sums over all iterations, for the summary: arrivals (valid until it is closed), ops, overruns. */
+void sl_judge_sum(const sl_leader *leader, sl_summary *summary);

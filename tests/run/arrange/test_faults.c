@@ -2,7 +2,9 @@
  * two processes is asked by their homes, whatever goes between them now. */
 #include "check.h"
 
+#include "run/arrange/departure.h"
 #include "run/arrange/faults.h"
+#include "run/arrange/rank_state.h"
 
 #include <string.h>
 
@@ -95,6 +97,8 @@ enum { PIPELINE = 3, DATA = 2, TENSOR = 2, WORLD = PIPELINE * DATA * TENSOR, WOR
 typedef struct cluster {
     sl_run run;
     sl_trainer trainer;
+    sl_rank_state state;
+    sl_fault_effects effects;
     sl_process_host process_host[WORLD];
     _Atomic int64_t word[WORDS];
 } cluster;
@@ -111,8 +115,10 @@ static void open_cluster(cluster *c, sl_fault *faults, int count) {
         c->process_host[w].host[0] = (char)('a' + sl_run_seat(&c->run, w).pipeline);
     }
     c->trainer.run = &c->run;
-    c->trainer.process_host = c->process_host;
-    c->trainer.cards.free_at = c->word;
+    c->trainer.state = &c->state;
+    c->state.process_host = c->process_host;
+    c->state.effects = &c->effects;
+    c->effects.cards.free_at = c->word;
 }
 
 static sl_fault slow_card(int rank, double latency_ms, double gbps) {

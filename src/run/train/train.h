@@ -8,7 +8,7 @@
 
 /** Trains. A warning to any rank ends the run on all ranks between the same two iterations, with a
  * checkpoint. Rank 0 prints progress and the table to standard output. The error text names the cause. */
-sl_status sl_train(const sl_run *run, const sl_run_site *place, sl_group *world);
+sl_status sl_train(const sl_run *run, const sl_run_site *site, sl_group *world);
 
 /* Ranks that the run file kills (faults with `kill`) die once: a resumed run does not repeat a death that is
  * in events.jsonl, or it would never get past it. */
