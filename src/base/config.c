@@ -152,40 +152,14 @@ void sl_config_free(const sl_key *table, void *object) {
     }
 }
 
-static const char *type_name(const sl_key *key) {
-    switch (key->type) {
-    case SL_KEY_INT:
-    case SL_KEY_INT64:
-        return "whole number";
-    case SL_KEY_REAL:
-        return "number";
-    case SL_KEY_BOOL:
-        return "true or false";
-    case SL_KEY_TEXT:
-        return "text";
-    case SL_KEY_CHOICE:
-        return "choice";
-    default:
-        return "map";
-    }
-}
-
-void sl_config_document(const sl_key *table, const char *prefix, FILE *out) {
+void sl_config_visit(const sl_key *table, const char *path, sl_key_visit visit, void *context) {
     for (const sl_key *key = table; key->name; key++) {
         if (key->type != SL_KEY_SECTION)
-            fprintf(out, "| `%s%s` | %s | %s%s%s | %s", prefix, key->name,
-                    key->type == SL_KEY_CUSTOM ? "see right" : type_name(key),
-                    key->required ? "required" : "", key->standard ? "default " : "",
-                    key->standard ? key->standard : "", key->help ? key->help : "");
-        if (key->type != SL_KEY_SECTION) {
-            for (int i = 0; key->type == SL_KEY_CHOICE && key->choices[i]; i++)
-                fprintf(out, "%s`%s`", i ? ", " : ": ", key->choices[i]);
-            fprintf(out, " |\n");
-        }
+            visit(path, key, context);
         if (key->section) {
             char inner[256];
-            snprintf(inner, sizeof inner, "%s%s%s.", prefix, key->name, key->is_list ? "[]" : "");
-            sl_config_document(key->section, inner, out);
+            snprintf(inner, sizeof inner, "%s%s%s.", path, key->name, key->is_list ? "[]" : "");
+            sl_config_visit(key->section, inner, visit, context);
         }
     }
 }

@@ -1,5 +1,5 @@
 /* Config tables: one table of keys (name, type, default, destination, help) reads a map of a file, rejects
- * unknown keys, and generates docs/reference/. A new key is one line in a table. */
+ * unknown keys, and gives docs/reference/ and completion. A new key is one line in a table. */
 #pragma once
 
 #include "base/yaml.h"
@@ -41,5 +41,8 @@ sl_status sl_config_read(const sl_yaml_node *map, const char *where, const sl_ke
 /** Frees the TEXT fields of `object` that the table names. */
 void sl_config_free(const sl_key *table, void *object);
 
-/** Writes the table as Markdown rows: key, type, default, help. */
-void sl_config_document(const sl_key *table, const char *prefix, FILE *out);
+/* A key that a file may set: the path of the map that holds it ("", "pipeline.links.list[].") and its row. */
+typedef void (*sl_key_visit)(const char *path, const sl_key *key, void *context);
+
+/** Visits all keys of a table whose map is at `path`, and those of its sections, in their order. */
+void sl_config_visit(const sl_key *table, const char *path, sl_key_visit visit, void *context);

@@ -93,17 +93,34 @@ sl_status sl_option_real(const sl_options *o, const char *unit, double least, do
     return SL_OK;
 }
 
-sl_status sl_option_choice(const sl_options *o, const char *const *names, int *chosen) {
-    char all[256] = "";
-    for (int i = 0; names[i]; i++) {
-        size_t used = strlen(all);
-        if (strcmp(names[i], o->value) == 0) {
-            *chosen = i;
+void sl_values_join(const sl_value *values, char *text, size_t size) {
+    text[0] = 0;
+    for (const sl_value *v = values; v->name; v++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%s", v == values ? "" : v[1].name ? ", " : " or ", v->name);
+    }
+}
+
+sl_status sl_option_choice(const sl_options *o, int *chosen) {
+    char all[256];
+    for (const sl_value *v = o->row->values; v->name; v++)
+        if (strcmp(v->name, o->value) == 0) {
+            *chosen = (int)(v - o->row->values);
             return SL_OK;
         }
-        snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : names[i + 1] ? ", " : " or ", names[i]);
-    }
+    sl_values_join(o->row->values, all, sizeof all);
     return sl_error(SL_EINVAL, "%s: --%s must be %s, got '%.40s'", o->command, o->row->name, all, o->value);
+}
+
+int sl_option_value(const sl_option *option, int index, sl_value *value, char room[SL_VALUE_ROOM]) {
+    if (option->list)
+        return option->list(index, value, room);
+    for (const sl_value *v = option->values; v && v->name; v++)
+        if (index-- == 0) {
+            *value = *v;
+            return 1;
+        }
+    return 0;
 }
 
 sl_status sl_option_secret(const sl_options *o, char *text, size_t size) {
@@ -176,26 +193,40 @@ static sl_status take(const sl_options *o, void *asked) {
     case SL_TAKES_REAL:
         return sl_option_real(o, r->words, r->least, r->most, field);
     case SL_TAKES_CHOICE:
-        return sl_option_choice(o, r->names, field);
+        return sl_option_choice(o, field);
     case SL_TAKES_SECRET:
         return sl_option_secret(o, field, (size_t)r->most);
     case SL_TAKES_OWN:
+        return r->take(o, field);
+    case SL_TAKES_PROGRAM: /* taken with all that follows it */
         break;
     }
-    return r->take(o, field);
+    return SL_OK;
+}
+
+const sl_option *sl_options_words(const sl_option *table) {
+    while (table->name && *table->name)
+        table++;
+    return table->name ? table : NULL;
 }
 
 static sl_status take_word(sl_options *o, const char *word, void *asked) {
-    const sl_option *row = o->table;
-    while (row->name && *row->name)
-        row++;
-    o->row = row;
+    o->row = sl_options_words(o->table);
     o->value = word;
-    return row->name ? take(o, asked) : sl_option_too_much(o);
+    return o->row ? take(o, asked) : sl_option_too_much(o);
+}
+
+static sl_status take_standards(sl_options *o, void *asked) {
+    for (o->row = o->table; o->row->name; o->row++)
+        if (o->row->standard) {
+            o->value = o->row->standard;
+            SL_TRY(take(o, asked));
+        }
+    return SL_OK;
 }
 
 /* getopt_long's table, and its letters. */
-static void make_table(const sl_options *o, struct option *table, char *letters, size_t size) {
+static void make_table(const sl_options *o, int stops, struct option *table, char letters[8]) {
     int lettered = 0, n = 0;
     for (const sl_option *row = o->table; row->name; row++) {
         const int alone = row->kind == SL_TAKES_FLAG || row->kind == SL_TAKES_NO;
@@ -205,7 +236,7 @@ static void make_table(const sl_options *o, struct option *table, char *letters,
         lettered |= row->letter == 'o';
     }
     table[n] = (struct option){"help", no_argument, NULL, 'h'};
-    snprintf(letters, size, "%c:h%s", o->stops ? '+' : '-', lettered ? "o:" : "");
+    snprintf(letters, 8, "%c:h%s", stops ? '+' : '-', lettered ? "o:" : "");
 }
 
 static const sl_option *row_of(const sl_options *o, int value) {
@@ -220,7 +251,10 @@ static const sl_option *row_of(const sl_options *o, int value) {
 sl_status sl_options_take(sl_options *o, void *asked) {
     struct option table[MAX_NAMES + 2] = {{NULL, 0, NULL, 0}};
     char letters[8];
-    make_table(o, table, letters, sizeof letters);
+    const sl_option *words = sl_options_words(o->table);
+    const int stops = words && words->kind == SL_TAKES_PROGRAM;
+    make_table(o, stops, table, letters);
+    SL_TRY(take_standards(o, asked));
     opterr = 0;
     optind = 0; /* getopt starts over */
     for (;;) {
@@ -231,10 +265,8 @@ sl_status sl_options_take(sl_options *o, void *asked) {
             return refuse(o, table, o->argv[at], value == ':');
         if (value == -1)
             break;
-        if (value == 'h') {
-            fputs(o->usage, stdout);
+        if (value == 'h')
             return SL_DONE;
-        }
         if (value == 1) { /* a word */
             SL_TRY(take_word(o, optarg, asked));
             continue;
@@ -243,7 +275,9 @@ sl_status sl_options_take(sl_options *o, void *asked) {
         o->value = optarg;
         SL_TRY(take(o, asked));
     }
-    for (o->next = optind; !o->stops && o->next < o->argc;) /* after -- */
-        SL_TRY(take_word(o, o->argv[o->next++], asked));
+    if (stops)
+        *(char ***)((char *)asked + words->at) = o->argv + optind;
+    for (int i = optind; !stops && i < o->argc; i++) /* after -- */
+        SL_TRY(take_word(o, o->argv[i], asked));
     return SL_OK;
 }

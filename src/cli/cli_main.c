@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROW(name, words) {#name, sl_command_##name, words, sl_help_##name},
-const sl_subcommand sl_subcommands[] = {SL_SUBCOMMANDS(ROW){NULL, NULL, NULL, NULL}};
+#define ROW(name) &sl_command_##name,
+const sl_command *const sl_commands[] = {SL_COMMANDS(ROW) NULL};
 
-#define COMMANDS (sizeof sl_subcommands / sizeof sl_subcommands[0] - 1)
+#define COMMANDS (sizeof sl_commands / sizeof sl_commands[0] - 1)
 
 static void print_usage(FILE *out) {
     fprintf(out,
@@ -20,8 +20,8 @@ static void print_usage(FILE *out) {
             "COMMAND ...\n\n",
             SL_VERSION);
     for (size_t i = 0; i < COMMANDS; i++)
-        if (sl_subcommands[i].help)
-            fprintf(out, "  %-10s %s\n", sl_subcommands[i].name, sl_subcommands[i].help);
+        if (sl_commands[i]->summary)
+            fprintf(out, "  %-10s %s\n", sl_commands[i]->name, sl_commands[i]->summary);
     fprintf(out, "\nslackline COMMAND --help has details; slackline --version shows the build.\n"
                  "Example: slackline plan examples/four-ranks.yaml\n");
 }
@@ -30,19 +30,19 @@ static int is_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-const sl_subcommand *sl_subcommand_find(const char *name) {
+const sl_command *sl_command_find(const char *name) {
     for (size_t i = 0; i < COMMANDS; i++)
-        if (strcmp(sl_subcommands[i].name, name) == 0)
-            return &sl_subcommands[i];
+        if (strcmp(sl_commands[i]->name, name) == 0)
+            return sl_commands[i];
     return NULL;
 }
 
-int sl_subcommand_refuse(const char *word) {
+int sl_command_refuse(const char *word) {
     const char *names[COMMANDS + 4] = {NULL};
     size_t n = 0;
     for (size_t i = 0; i < COMMANDS; i++)
-        if (sl_subcommands[i].help)
-            names[n++] = sl_subcommands[i].name;
+        if (sl_commands[i]->summary)
+            names[n++] = sl_commands[i]->name;
     names[n++] = "help";
     names[n++] = "--help";
     names[n] = "--version";
@@ -53,24 +53,19 @@ int sl_subcommand_refuse(const char *word) {
     return 2;
 }
 
-sl_status sl_subcommand_options(int argc, char **argv, const sl_option *table, void *asked) {
-    const char *help = sl_subcommand_find(argv[0])->text;
-    sl_options o = {.command = argv[0], .table = table, .argc = argc, .argv = argv, .usage = help};
-    return sl_options_take(&o, asked);
+sl_status sl_command_options(int argc, char **argv, void *asked) {
+    const sl_command *command = sl_command_find(argv[0]);
+    sl_options o = {.command = argv[0], .table = command->options, .argc = argc, .argv = argv};
+    sl_status status = sl_options_take(&o, asked);
+    if (status == SL_DONE)
+        sl_help_print(command);
+    return status;
 }
 
 static int refuse_more(const char *word) {
     (void)sl_error(SL_EINVAL, "unexpected argument '%.200s'; see slackline --help", word);
     fprintf(stderr, "slackline: %s\n", sl_error_text());
     return 2;
-}
-
-static int print_help(const char *name) {
-    const sl_subcommand *command = sl_subcommand_find(name);
-    if (!command)
-        return sl_subcommand_refuse(name);
-    sl_help_print(command->text);
-    return 0;
 }
 
 /* `help COMMAND` is `COMMAND --help`. */
@@ -81,7 +76,11 @@ static int run_help(int argc, char **argv) {
         print_usage(stdout);
         return 0;
     }
-    return print_help(argv[2]);
+    const sl_command *command = sl_command_find(argv[2]);
+    if (!command)
+        return sl_command_refuse(argv[2]);
+    sl_help_print(command);
+    return 0;
 }
 
 static int run(int argc, char **argv) {
@@ -97,10 +96,8 @@ static int run(int argc, char **argv) {
         sl_version_print(stdout);
         return 0;
     }
-    if (argc == 3 && argv[2][0] == '-' && is_help(argv[2]))
-        return print_help(argv[1]);
-    const sl_subcommand *command = sl_subcommand_find(argv[1]);
-    return command ? command->run(argc - 1, argv + 1) : sl_subcommand_refuse(argv[1]);
+    const sl_command *command = sl_command_find(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : sl_command_refuse(argv[1]);
 }
 
 /* The command fails if its output could not be written. */

@@ -31,16 +31,33 @@ typedef struct given {
     sl_texts problem, set;
 } given;
 
-static const char *const forms[] = {"json", "text", NULL};
+static const sl_value forms[] = {
+    {"json", "{\"microbatches\", \"makespan_ms\", \"times_ms\", \"slowest\", \"even_ms\"}"},
+    {"text", "a table"},
+    {NULL, NULL}};
 static const sl_option options[] = {
-    SL_OPTION("microbatches", INT, given, microbatches, .least = 1, .most = INT_MAX),
-    SL_OPTION("times", TEXT, given, times),
-    SL_OPTION("fill", TEXT, given, fill),
-    SL_OPTION("limits", TEXT, given, limits),
-    SL_OPTION("problem", TEXTS, given, problem),
-    SL_OPTION("schedule", TEXT, given, schedule),
-    SL_OPTION("set", TEXTS, given, set),
-    SL_OPTION("format", CHOICE, given, is_text, .names = forms),
+    SL_OPTION("microbatches", INT, given, microbatches, "M", "of one iteration, over all replicas",
+              .least = 1, .most = INT_MAX, .required = 3),
+    SL_OPTION("times", TEXT, given, times, "LIST",
+              "ms per microbatch on each replica's slowest rank, one number per replica", .required = 1),
+    SL_OPTION(
+        "fill", TEXT, given, fill, "LIST",
+        "cost of filling and draining a pipeline, in microbatches, without --problem: m take T * (m + P); "
+        "ranks - 1 for an even pipeline; default 0"),
+    SL_OPTION("limits", TEXT, given, limits, "LIST",
+              "maximum of microbatches in a replica's memory, or none"),
+    SL_OPTION(
+        "problem", TEXTS, given, problem, "FILE",
+        "the replicas' pipeline: iteration times are planned and replayed for every number tried, "
+        "including links, collectives and the memory limit; its op times are scaled so that F, I and W of "
+        "a microbatch take T on the busiest rank. If repeated: one file per replica, not scaled, without "
+        "--times",
+        .completes = SL_COMPLETES_FILE, .required = 2),
+    SL_OPTION("schedule", TEXT, given, schedule, "NAME",
+              "of --problem: a family, or auto (default), the best family"),
+    SL_OPTION_SET(given, set, sl_problem_visit_keys, "--problem"),
+    SL_OPTION("format", CHOICE, given, is_text, "FORM", "form of the output", .values = forms,
+              .standard = "json"),
     SL_OPTIONS_END};
 
 /* ---- lists ---- */
@@ -169,11 +186,13 @@ static sl_status read_limits(balance_options *r, const given *g) {
     number_list l = {.option = "limits", .is_limit = 1};
     if (!g->limits)
         return SL_OK;
-    sl_status status = read_list(g->limits, &l);
-    SL_THEN(status, spread(r, &l));
-    SL_THEN(status, sl_alloc(&r->limit, l.count, sizeof *r->limit));
-    for (size_t i = 0; i < l.count && status == SL_OK; i++)
+    sl_status status;
+    SL_TRY_GOTO(out, status, read_list(g->limits, &l));
+    SL_TRY_GOTO(out, status, spread(r, &l));
+    SL_TRY_GOTO(out, status, sl_alloc(&r->limit, l.count, sizeof *r->limit));
+    for (size_t i = 0; i < l.count; i++)
         r->limit[i] = (int)l.value[i];
+out:
     sl_free(l.value);
     return status;
 }
@@ -206,7 +225,7 @@ static sl_status read_all(balance_options *r, const given *g) {
 static sl_status read_request(int argc, char **argv, balance_options *request) {
     given g = {0};
     *request = (balance_options){0};
-    sl_status status = sl_subcommand_options(argc, argv, options, &g);
+    sl_status status = sl_command_options(argc, argv, &g);
     SL_THEN(status, read_all(request, &g));
     SL_FREE(g.problem.text, g.set.text);
     return status;
@@ -255,17 +274,21 @@ static double formula_times(const balance_options *r, const sl_replica_rate *rep
     return largest(time, r->replicas, place);
 }
 
-static sl_status by_formula(const balance_options *r, sl_replica_rate *replica, int *even,
-                            balance_answer *a) {
+static sl_status by_formula(const balance_options *r, int *even, balance_answer *a) {
+    sl_replica_rate *replica;
     int place;
+    SL_TRY(sl_alloc(&replica, (size_t)r->replicas, sizeof *replica));
     for (int i = 0; i < r->replicas; i++)
         replica[i] = (sl_replica_rate){
             .time = r->time[i], .fill = r->fill ? r->fill[i] : 0, .limit = r->limit ? r->limit[i] : 0};
-    SL_TRY(sl_balance(replica, r->replicas, r->microbatches, a->split, &a->makespan));
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_balance(replica, r->replicas, r->microbatches, a->split, &a->makespan));
     sl_split_evenly(r->replicas, r->microbatches, even);
     a->even = formula_times(r, replica, even, a->time, &place);
     formula_times(r, replica, a->split, a->time, &a->slowest);
-    return SL_OK;
+out:
+    sl_free(replica);
+    return status;
 }
 
 static sl_status add_replicas(const balance_options *r, sl_pipelines *pipelines) {
@@ -311,30 +334,26 @@ static sl_status check_shares(const balance_options *r, int *room, int *most) {
 static sl_status plan_pipelines(const balance_options *r, int *even, balance_answer *a) {
     sl_pipelines *pipelines = NULL;
     sl_time *time = NULL;
+    sl_status status;
     int most;
     SL_TRY(check_shares(r, even, &most));
     SL_TRY(sl_pipelines_open(r->schedule, most, &pipelines));
-    sl_status status = sl_alloc(&time, (size_t)r->replicas, sizeof *time);
-    SL_THEN(status, by_pipelines(r, pipelines, time, even, a));
+    SL_TRY_GOTO(out, status, sl_alloc(&time, (size_t)r->replicas, sizeof *time));
+    status = by_pipelines(r, pipelines, time, even, a);
+out:
     sl_free(time);
     sl_pipelines_close(pipelines);
     return status;
 }
 
 static sl_status balance(const balance_options *r, balance_answer *a) {
-    sl_replica_rate *replica = NULL;
-    int *even = NULL;
+    int *even;
     SL_TRY(make_room(r, a));
-    sl_status status = sl_alloc(&even, (size_t)r->replicas, sizeof *even);
-    if (status == SL_OK && r->problems > 0)
-        status = plan_pipelines(r, even, a);
-    else if (status == SL_OK)
-        status = sl_alloc(&replica, (size_t)r->replicas, sizeof *replica);
-    if (status == SL_OK && r->problems == 0)
-        status = by_formula(r, replica, even, a);
+    SL_TRY(sl_alloc(&even, (size_t)r->replicas, sizeof *even));
+    sl_status status = r->problems > 0 ? plan_pipelines(r, even, a) : by_formula(r, even, a);
     if (status == SL_OK && !even_fits(r, even))
         a->even = -1;
-    SL_FREE(replica, even);
+    sl_free(even);
     return status;
 }
 
@@ -373,7 +392,7 @@ static void print_text(const balance_options *r, const balance_answer *a) {
         printf("; divided evenly they do not fit\n");
 }
 
-int sl_command_balance(int argc, char **argv) {
+static int run(int argc, char **argv) {
     balance_options request;
     balance_answer a = {0};
     sl_status status = read_request(argc, argv, &request);
@@ -384,3 +403,17 @@ int sl_command_balance(int argc, char **argv) {
     close_request(&request);
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_balance = {
+    .name = "balance",
+    .summary = "split microbatches over replicas of different speed",
+    .about = "Splits M microbatches over replicas, at least one each, so that the largest iteration time is "
+             "minimal (exact). Ties are broken by the second-largest time, and so on; then the lower replica "
+             "gets more.",
+    .options = options,
+    .notes =
+        "A LIST has commas or blanks between its numbers, or is @FILE (@-: standard input); for --fill and "
+        "--limits one number applies to all. `train` takes the split as batch.split and weights gradients "
+        "by it.",
+    .example = "slackline balance --microbatches 20 --times 30,45 --fill 1",
+    .run = run};

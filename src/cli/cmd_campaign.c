@@ -256,7 +256,11 @@ typedef struct campaign_options {
     sl_campaign_result result;
 } campaign_options;
 
-static const char *const forms[] = {"text", "json", "csv", "svg", NULL};
+static const sl_value forms[] = {{"text", "a table of the strategies"},
+                                 {"json", "all results"},
+                                 {"csv", "stretches of equal iterations"},
+                                 {"svg", "throughput over time"},
+                                 {NULL, NULL}};
 static sl_status (*const prints[])(const sl_campaign *, const sl_campaign_result *, int,
                                    FILE *) = {print_text, print_json, print_csv, print_svg};
 
@@ -269,15 +273,29 @@ static sl_status take_seed(const sl_options *o, void *argument) {
     return sl_texts_add(&a->set, a->seed);
 }
 
+/* A setting whose key begins with pipeline. is one of its problem. */
+static void visit_keys(sl_key_visit visit, void *context) {
+    sl_campaign_visit_keys(visit, context);
+    sl_problem_visit_keys(visit, context);
+}
+
 static const sl_option options[] = {
-    SL_OPTION("problem", TEXT, campaign_options, problem_file),
-    SL_OPTION("set", TEXTS, campaign_options, set),
-    SL_OPTION_OWN("seed", take_seed),
-    SL_OPTION("log", FLAG, campaign_options, log),
-    SL_OPTION("format", CHOICE, campaign_options, form, .names = forms),
-    SL_OPTION("output", TEXT, campaign_options, output, .letter = 'o'),
-    SL_OPTION("stats", FLAG, campaign_options, stats),
-    SL_OPTION("", ONCE, campaign_options, trace, .words = "give one TRACE file"),
+    SL_OPTION("problem", TEXT, campaign_options, problem_file, "FILE",
+              "the pipeline of one replica, as for plan", .completes = SL_COMPLETES_FILE, .required = 1),
+    SL_OPTION("set", TEXTS, campaign_options, set, "KEY=VALUE",
+              "change a key of the campaign file (job.replicas=4) or, if KEY begins with pipeline, of the "
+              "problem; also with a CSV: --set job.iterations=1200",
+              .keys = visit_keys),
+    SL_OPTION_OWN("seed", take_seed, "N", "same as --set seed=N: of random faults"),
+    SL_OPTION("log", FLAG, campaign_options, log, NULL,
+              "log decisions: measurements, options, actions and their effects"),
+    SL_OPTION("format", CHOICE, campaign_options, form, "FORM", "form of the output", .values = forms,
+              .standard = "text"),
+    SL_OPTION_OUTPUT(campaign_options, output),
+    SL_OPTION("stats", FLAG, campaign_options, stats, NULL,
+              "time and peak memory of the simulation, to standard error"),
+    SL_OPTION("", ONCE, campaign_options, trace, "TRACE", NULL, .words = "give one TRACE file",
+              .completes = SL_COMPLETES_FILE, .required = 1),
     SL_OPTIONS_END};
 
 static int is_csv(const char *path) {
@@ -331,9 +349,9 @@ static sl_status answer(campaign_options *a) {
     return SL_OK;
 }
 
-int sl_command_campaign(int argc, char **argv) {
+static int run(int argc, char **argv) {
     campaign_options a = {0};
-    sl_status status = sl_subcommand_options(argc, argv, options, &a);
+    sl_status status = sl_command_options(argc, argv, &a);
     SL_THEN(status, answer(&a));
     sl_campaign_result_free(&a.result);
     sl_campaign_free(&a.campaign);
@@ -343,3 +361,17 @@ int sl_command_campaign(int argc, char **argv) {
     sl_free(a.set.text);
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_campaign = {
+    .name = "campaign",
+    .summary = "simulate a long job with faults under several strategies",
+    .about =
+        "Simulates a long job while links, devices, NICs and hosts slow down and recover, once per "
+        "strategy: nothing, each mitigation alone, other schedules, the ladder of all, and the best in "
+        "hindsight. TRACE is a campaign file like examples/campaign.yaml (docs/formats.md), or a CSV with "
+        "the columns first_iteration,last_iteration,links,latency_ms; - is standard input (a campaign "
+        "file).",
+    .options = options,
+    .notes = "The same inputs and seed give the same output.",
+    .example = "slackline campaign examples/campaign.yaml --problem examples/four-ranks.yaml",
+    .run = run};

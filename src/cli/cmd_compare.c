@@ -165,20 +165,23 @@ static sl_status plan_placed(sl_plan_request *planning, sl_comparison *c, int va
 
 static sl_status plan_value(sl_plan_request *planning, sl_comparison *c, int value, int progress) {
     sl_comparison_cell *cells = &c->cell[value * c->schedules];
-    sl_problem problem, placed;
-    sl_status status = read_value(planning, c, value, &problem);
-    for (int k = 0; k < c->schedules && status == SL_OK; k++)
+    sl_problem problem, placed = {0};
+    sl_status status;
+    SL_TRY_GOTO(out, status, read_value(planning, c, value, &problem));
+    for (int k = 0; k < c->schedules; k++)
         cells[k].placement = placement_of(&problem, &c->schedule[k]);
-    for (int k = 0; k < c->schedules && status == SL_OK; k++) {
+    for (int k = 0; k < c->schedules; k++) {
         int first = 0;
         while (cells[first].placement != cells[k].placement)
             first++;
         if (first < k)
             continue; /* already planned with that one */
-        status = place(&problem, &c->schedule[k], &placed);
-        SL_THEN(status, plan_placed(planning, c, value, &placed, progress));
+        SL_TRY_GOTO(out, status, place(&problem, &c->schedule[k], &placed));
+        SL_TRY_GOTO(out, status, plan_placed(planning, c, value, &placed, progress));
         sl_problem_free(&placed);
     }
+out:
+    sl_problem_free(&placed);
     sl_problem_free(&problem);
     return status;
 }
@@ -204,12 +207,12 @@ static sl_status plan_all(sl_plan_request *planning, sl_comparison *c) {
 /* ---- the command ---- */
 
 static sl_status check_form(const sl_plan_request *planning) {
-    static const char *const forms[] = {"text", "json", "csv", "svg"};
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        if (strcmp(planning->format, forms[i]) == 0)
+    char known[64];
+    for (const sl_value *form = sl_compare_forms; form->name; form++)
+        if (strcmp(planning->format, form->name) == 0)
             return SL_OK;
-    return sl_error(SL_EINVAL, "--format of compare must be text, json, csv or svg, got '%s'",
-                    planning->format);
+    sl_values_join(sl_compare_forms, known, sizeof known);
+    return sl_error(SL_EINVAL, "--format of compare must be %s, got '%s'", known, planning->format);
 }
 
 static sl_status read_request(sl_plan_request *planning, sl_comparison *c) {
@@ -248,7 +251,7 @@ static sl_status print(const sl_plan_request *planning, const sl_comparison *c) 
         &leaving, sl_comparison_print(c, planning->format, sl_plan_request_width(planning), leaving.out));
 }
 
-int sl_command_compare(int argc, char **argv) {
+static int run(int argc, char **argv) {
     sl_plan_request planning;
     sl_comparison comparison = {0};
     sl_status status = sl_plan_request_open(argc, argv, &planning);
@@ -259,3 +262,12 @@ int sl_command_compare(int argc, char **argv) {
     sl_plan_request_close(&planning);
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_compare = {
+    .name = "compare",
+    .summary = "compare schedules, also over the values of a key",
+    .about = "Plans several schedules for the problem file PROBLEM and compares their makespans.",
+    .options = sl_compare_options,
+    .example = "slackline compare examples/four-ranks.yaml --schedules 1f1b,zb-h2,adaptra --sweep "
+               "pipeline.links.list.0.latency_ms=0:60:10",
+    .run = run};

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 9465 };
-
 typedef struct dashboard_options {
     sl_dashboard_request request;
     char host[64];
@@ -48,11 +46,18 @@ static sl_status take_listen(const sl_options *o, void *argument) {
 }
 
 static const sl_option options[] = {
-    SL_OPTION("redis", SECRET, dashboard_options, redis, .most = SL_STORE_URL),
-    SL_OPTION("job", TEXT, dashboard_options, request.job),
-    SL_OPTION_OWN("listen", take_listen),
-    SL_OPTION("token", OWN, dashboard_options, token, .take = sl_token_take),
-    SL_OPTION("", ONCE, dashboard_options, request.folder, .words = "give one folder of a run"),
+    SL_OPTION("redis", SECRET, dashboard_options, redis, "URL", SL_STORE_URL_HELP, .most = SL_STORE_URL,
+              .required = 2),
+    SL_OPTION("job", TEXT, dashboard_options, request.job, "NAME",
+              "of several jobs on that server (default: the first by name)"),
+    SL_OPTION_OWN(
+        "listen", take_listen, "HOST:PORT",
+        "numeric address; port 0: any free one. Only this machine can reach a loopback address; others "
+        "require a token",
+        .standard = "127.0.0.1:9465"),
+    SL_OPTION_TOKEN(dashboard_options, token),
+    SL_OPTION("", ONCE, dashboard_options, request.folder, "DIR", NULL, .words = "give one folder of a run",
+              .completes = SL_COMPLETES_FOLDER, .required = 1),
     SL_OPTIONS_END};
 
 static sl_status check(dashboard_options *a) {
@@ -71,11 +76,26 @@ static sl_status check(dashboard_options *a) {
     return SL_OK;
 }
 
-int sl_command_dashboard(int argc, char **argv) {
-    dashboard_options a = {.request.port = PORT, .host = "127.0.0.1"};
+static int run(int argc, char **argv) {
+    dashboard_options a = {0};
     a.request.host = a.host;
-    sl_status status = sl_subcommand_options(argc, argv, options, &a);
+    sl_status status = sl_command_options(argc, argv, &a);
     SL_THEN(status, check(&a));
     SL_THEN(status, sl_dashboard_run(&a.request, stdout));
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_dashboard = {
+    .name = "dashboard",
+    .summary = "a run or a watched job as a live page, and for Prometheus",
+    .about =
+        "Shows a running job in the browser: the state of every rank and link, iteration time, schedule, "
+        "suspects and live decisions. DIR is the folder of a run or of a watch and may not exist yet; with "
+        "--redis it shows a job under slackline watch. The page loads nothing else, changes nothing, and "
+        "stays after the run has ended. The server also has /metrics for Prometheus and /state.json. "
+        "Prints its address; Ctrl-C ends it.",
+    .options = options,
+    .exit_code =
+        "0 when ended by Ctrl-C or SIGTERM; 1 if the address is not available; 2 for a wrong request.",
+    .example = "slackline dashboard runs/slow-link",
+    .run = run};

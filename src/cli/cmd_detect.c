@@ -22,15 +22,29 @@ typedef struct detection {
     int is_calls;
 } detection;
 
-static const char *const algorithms[] = {"bocd-v", "window", "bocd", NULL};
-static const char *const formats[] = {"text", "json", NULL};
+static const sl_value algorithms[] = {
+    {"bocd-v", "online, changes of at least 10% that last"},
+    {"window", "sliding medians, for comparison"},
+    {"bocd", "Bayesian change points of the whole series, without the 10% check"},
+    {NULL, NULL}};
+static const sl_value forms[] = {
+    {"text", "a line per change"},
+    {"json",
+     "{\"change_points\": [{\"index\", \"kind\", \"before\", \"after\"}], \"period\"}: index is the 0-based "
+     "data row (call log: iteration) where the new level begins"},
+    {NULL, NULL}};
 static const char *const kinds[] = {"onset", "relief", "change"};
 
-static const sl_option options[] = {SL_OPTION("algorithm", CHOICE, detection, algorithm, .names = algorithms),
-                                    SL_OPTION("column", TEXT, detection, column),
-                                    SL_OPTION("format", CHOICE, detection, is_json, .names = formats),
-                                    SL_OPTION("", ONCE, detection, file, .words = "give one FILE"),
-                                    SL_OPTIONS_END};
+static const sl_option options[] = {
+    SL_OPTION("algorithm", CHOICE, detection, algorithm, "NAME", "one of the following", .values = algorithms,
+              .standard = "bocd-v"),
+    SL_OPTION("column", TEXT, detection, column, "NAME",
+              "of FILE; default time_ms, else the last numeric one"),
+    SL_OPTION("format", CHOICE, detection, is_json, "FORM", "form of the output", .values = forms,
+              .standard = "text"),
+    SL_OPTION("", ONCE, detection, file, "FILE", NULL, .words = "give one FILE",
+              .completes = SL_COMPLETES_FILE, .required = 1),
+    SL_OPTIONS_END};
 
 static void print_change(const detection *d, const sl_change *change) {
     printf("%s %lld: %s, %.6g -> %.6g (%+.1f%%)", d->unit, (long long)change->index, kinds[change->kind],
@@ -170,13 +184,24 @@ static sl_status detect(detection *d, sl_series_reader *series) {
     return SL_OK;
 }
 
-int sl_command_detect(int argc, char **argv) {
-    detection d = {.algorithm = SL_CHANGE_BOCD_V};
+static int run(int argc, char **argv) {
+    detection d = {0};
     sl_series_reader series = {0};
-    sl_status status = sl_subcommand_options(argc, argv, options, &d);
+    sl_status status = sl_command_options(argc, argv, &d);
     SL_THEN(status, detect(&d, &series));
     sl_series_reader_close(&series);
     sl_detector_close(d.detector);
     SL_FREE(d.sample, d.change);
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_detect = {
+    .name = "detect",
+    .summary = "change points of a series, or of a recorded call log",
+    .about =
+        "Finds level changes in the samples of FILE: iteration times that become slow (onset) and recover "
+        "(relief). FILE is a CSV, JSON lines such as a run's metrics.jsonl, or a recorded call log, whose "
+        "iterations are found first; - is standard input, and changes are printed as they are found.",
+    .options = options,
+    .example = "slackline detect runs/slow-link/metrics.jsonl",
+    .run = run};

@@ -8,8 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const forms[] = {"text", "json", NULL};
-static const sl_option options[] = {{.name = "format", .kind = SL_TAKES_CHOICE, .names = forms},
+typedef struct doctor_options {
+    int is_json;
+} doctor_options;
+
+static const sl_value forms[] = {
+    {"text", "a line per finding"},
+    {"json",
+     "{\"version\", \"commit\", \"findings\": [{\"group\", \"name\", \"state\", \"found\", \"means\", "
+     "\"remedy\"}], \"absent\", \"limited\", \"broken\"}"},
+    {NULL, NULL}};
+static const sl_option options[] = {SL_OPTION("format", CHOICE, doctor_options, is_json, "FORM",
+                                              "form of the output", .values = forms, .standard = "text"),
                                     SL_OPTIONS_END};
 
 static void print_text(const sl_findings *findings) {
@@ -56,9 +66,9 @@ static sl_status print_json(const sl_findings *findings) {
     return failed ? sl_error(SL_ESYS, "the findings cannot be written") : SL_OK;
 }
 
-int sl_command_doctor(int argc, char **argv) {
-    int is_json = 0;
-    sl_status status = sl_subcommand_options(argc, argv, options, &is_json);
+static int run(int argc, char **argv) {
+    doctor_options a = {0};
+    sl_status status = sl_command_options(argc, argv, &a);
     if (status != SL_OK)
         return sl_plan_request_end(status);
     sl_doctor doctor;
@@ -66,7 +76,7 @@ int sl_command_doctor(int argc, char **argv) {
     status = sl_doctor_look(&doctor);
     if (status == SL_OK) {
         broken = sl_findings_count(&doctor.findings, SL_BROKEN);
-        if (is_json)
+        if (a.is_json)
             status = print_json(&doctor.findings);
         else
             print_text(&doctor.findings);
@@ -74,3 +84,17 @@ int sl_command_doctor(int argc, char **argv) {
     sl_findings_free(&doctor.findings);
     return status == SL_OK ? broken > 0 : sl_plan_request_end(status);
 }
+
+const sl_command sl_command_doctor = {
+    .name = "doctor",
+    .summary = "check the installation and suggest fixes",
+    .about =
+        "Checks the installation and suggests fixes: the planner, its programs, two ranks under mpirun, a "
+        "Redis server, the exact solver, instruction sets, devices, permissions, limits. Each is present, "
+        "limited (works, but worse), absent (with the consequence and the fix), or broken. It takes a few "
+        "seconds and leaves no files.",
+    .options = options,
+    .exit_code =
+        "0 nothing is broken, even if something is absent; 1 something is broken; 2 a wrong request.",
+    .example = "slackline doctor",
+    .run = run};

@@ -11,22 +11,27 @@
 
 /* ---- values of options ---- */
 
-static const struct {
-    const char *name;
-    int what;
-} words[] = {{"gantt", SL_DRAW_GANTT},           {"memory", SL_DRAW_MEMORY},  {"links", SL_DRAW_LINKS},
-             {"iterations", SL_DRAW_ITERATIONS}, {"loss", SL_DRAW_LOSS},      {"gains", SL_DRAW_GAINS},
-             {"devices", SL_DRAW_DEVICES},       {"compare", SL_DRAW_COMPARE}};
-enum { WORDS = sizeof words / sizeof words[0] };
+/* Number i is bit i of SL_DRAW_... */
+static const sl_value pictures[] = {
+    {"gantt", "ops over the time of an iteration; for a run, predicted above measured"},
+    {"memory", "memory of each rank over that time, its peak and limit"},
+    {"links", "messages over that time, one lane per link; for a run, alone: links over iterations"},
+    {"iterations", "time of a run's iterations, with events"},
+    {"loss", "training and validation loss over them"},
+    {"gains", "iterations before and after each change of a run"},
+    {"devices", "time per microbatch of each rank, over recorded iterations"},
+    {"compare", "makespans of the schedules of a problem, also over the values of --sweep"},
+    {NULL, NULL}};
+enum { PICTURES = sizeof pictures / sizeof pictures[0] - 1 };
 
 static sl_status read_word(const char *word, size_t length, int *what) {
-    const char *names[WORDS + 1] = {NULL};
+    const char *names[PICTURES + 1] = {NULL};
     char text[32];
     snprintf(text, sizeof text, "%.*s", (int)(length < 31 ? length : 31), word);
-    for (int i = 0; i < WORDS; i++) {
-        names[i] = words[i].name;
-        if (strcmp(text, words[i].name) == 0) {
-            *what |= words[i].what;
+    for (int i = 0; i < PICTURES; i++) {
+        names[i] = pictures[i].name;
+        if (strcmp(text, pictures[i].name) == 0) {
+            *what |= 1 << i;
             return SL_OK;
         }
     }
@@ -116,31 +121,47 @@ static sl_status take_input(const sl_options *o, void *argument) {
     return SL_OK;
 }
 
-static const char *const on_off[] = {"on", "off", NULL};
+static const sl_value on_off[] = {{"on", NULL}, {"off", NULL}, {NULL, NULL}};
+#define ON_OFF(text, field, meaning)                                                                         \
+    SL_OPTION(text, CHOICE, sl_drawing, field, NULL, meaning, .values = on_off, .standard = "on")
+
 static const sl_option options[] = {
-    SL_OPTION("what", OWN, sl_drawing, what, .take = take_what),
-    SL_OPTION("schedule", TEXT, sl_drawing, given.schedules),
-    SL_OPTION("order", TEXTS, sl_drawing, given.order),
-    SL_OPTION("set", TEXTS, sl_drawing, given.set),
-    SL_OPTION("iteration", INT, sl_drawing, given.iteration, .most = INT_MAX - 1),
-    SL_OPTION("replica", INT, sl_drawing, given.replica, .most = INT_MAX - 1),
-    SL_OPTION("map", OWN, sl_drawing, map, .take = take_map),
-    SL_OPTION("microbatches", INT, sl_drawing, microbatches, .least = 1, .most = SL_MAX_MICROBATCHES),
-    SL_OPTION("title", TEXTS, sl_drawing, given.title),
-    SL_OPTION("sweep", TEXT, sl_drawing, sweep),
-    SL_OPTION("time-limit", REAL, sl_drawing, time_limit, .most = 1e6, .words = "seconds"),
-    SL_OPTION("seed", SEED, sl_drawing, seed),
-    SL_OPTION("width", OWN, sl_drawing, style, .take = take_width),
-    SL_OPTION("font-size", OWN, sl_drawing, style.font, .take = take_font),
-    SL_OPTION("grey", FLAG, sl_drawing, style.grey),
-    SL_OPTION("labels", CHOICE, sl_drawing, style.no_labels, .names = on_off),
-    SL_OPTION("legend", CHOICE, sl_drawing, style.no_legend, .names = on_off),
-    SL_OPTION("messages", CHOICE, sl_drawing, no_messages, .names = on_off),
-    SL_OPTION("critical", CHOICE, sl_drawing, no_critical, .names = on_off),
-    SL_OPTION("from", OWN, sl_drawing, style, .take = take_from),
-    SL_OPTION("to", OWN, sl_drawing, style, .take = take_to),
-    SL_OPTION("output", TEXT, sl_drawing, output, .letter = 'o'),
-    SL_OPTION_OWN("", take_input),
+    SL_OPTION("what", OWN, sl_drawing, what, "LIST",
+              "what is drawn, separated by commas; the first is the default", .take = take_what,
+              .values = pictures),
+    SL_OPTION("schedule", TEXT, sl_drawing, given.schedules, "LIST",
+              "schedules, named as in plan and compare; one chart each; default auto"),
+    SL_OPTION("order", TEXTS, sl_drawing, given.order, "FILE",
+              "an order (CSV) to time on the problem, instead of a plan", .completes = SL_COMPLETES_FILE),
+    SL_OPTION_SET(sl_drawing, given.set, sl_problem_visit_keys, "the problem"),
+    SL_OPTION("iteration", INT, sl_drawing, given.iteration, "N",
+              "the recorded iteration; default: the slowest one", .most = INT_MAX - 1),
+    SL_OPTION("replica", INT, sl_drawing, given.replica, "N", "the replica; default: the one that ends last",
+              .most = INT_MAX - 1),
+    SL_OPTION("map", OWN, sl_drawing, map, "WHAT=PATTERN",
+              "of traces: meanings of names, as in profile (repeatable)", .take = take_map),
+    SL_OPTION("microbatches", INT, sl_drawing, microbatches, "N",
+              "of traces: number per iteration, as in profile", .least = 1, .most = SL_MAX_MICROBATCHES),
+    SL_OPTION("title", TEXTS, sl_drawing, given.title, "TEXT",
+              "replaces the chart's own title, in order of the charts; empty: none"),
+    SL_OPTION("sweep", TEXT, sl_drawing, sweep, "KEY=FROM:TO:STEP",
+              "of compare: for each value of a key; also KEY=A,B,..", .keys = sl_problem_visit_keys),
+    SL_OPTION_TIME_LIMIT(sl_drawing, time_limit, "seconds for each plan, as in plan and compare"),
+    SL_OPTION_SEED(sl_drawing, seed, "searches"),
+    SL_OPTION("width", OWN, sl_drawing, style, "SIZE", "of the picture: 85mm, 3.3in, 240pt, 600px",
+              .take = take_width),
+    SL_OPTION("font-size", OWN, sl_drawing, style.font, "SIZE",
+              "of its letters, in pt unless another unit is given", .take = take_font),
+    SL_OPTION("grey", FLAG, sl_drawing, style.grey, NULL, "patterns and grays, for print without color"),
+    ON_OFF("labels", style.no_labels, "numbers in boxes, next to bars and above marks"),
+    ON_OFF("legend", style.no_legend, "the meaning of colors and patterns"),
+    ON_OFF("messages", no_messages, "lines from rank to rank"),
+    ON_OFF("critical", no_critical, "the outline of the critical path"),
+    SL_OPTION("from", OWN, sl_drawing, style, "X",
+              "start of the axis: ms of an iteration, or an iteration number", .take = take_from),
+    SL_OPTION("to", OWN, sl_drawing, style, "X", "end of the axis", .take = take_to),
+    SL_OPTION_OUTPUT(sl_drawing, output),
+    SL_OPTION_OWN("", take_input, "INPUT...", NULL, .completes = SL_COMPLETES_FILE, .required = 1),
     SL_OPTIONS_END};
 
 static void free_options(sl_input_options *o) {
@@ -180,7 +201,7 @@ static sl_status look_at_inputs(sl_drawing *d) {
     return SL_OK;
 }
 
-static sl_status compare(const sl_drawing *d, FILE *out) {
+static sl_status compare(const sl_drawing *d, FILE *picture) {
     const sl_input_options *o = &d->input[0].options;
     sl_plan_request planning = {.problem_file = d->input[0].file,
                                 .schedules = o->schedules ? o->schedules : d->common.schedules,
@@ -191,15 +212,16 @@ static sl_status compare(const sl_drawing *d, FILE *out) {
     sl_comparison comparison = {0};
     if (d->inputs != 1 || d->input[0].kind != SL_INPUT_PROBLEM)
         return sl_error(SL_EINVAL, "draw: --what compare takes one problem file");
-    sl_status status = sl_document_read(planning.problem_file, &planning.document);
-    SL_THEN(status, sl_document_set_all(&planning.document, d->common.set.text, d->common.set.count));
-    SL_THEN(status, sl_document_set_all(&planning.document, o->set.text, o->set.count));
-    SL_THEN(status, sl_comparison_make(&planning, &comparison));
-    if (status == SL_OK) {
-        const sl_texts *title = o->title.count > 0 ? &o->title : &d->common.title;
-        comparison.title = title->count > 0 ? title->text[0] : NULL;
-        status = sl_comparison_svg(&comparison, &d->style, out);
-    }
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_document_read(planning.problem_file, &planning.document));
+    SL_TRY_GOTO(out, status,
+                sl_document_set_all(&planning.document, d->common.set.text, d->common.set.count));
+    SL_TRY_GOTO(out, status, sl_document_set_all(&planning.document, o->set.text, o->set.count));
+    SL_TRY_GOTO(out, status, sl_comparison_make(&planning, &comparison));
+    const sl_texts *title = o->title.count > 0 ? &o->title : &d->common.title;
+    comparison.title = title->count > 0 ? title->text[0] : NULL;
+    status = sl_comparison_svg(&comparison, &d->style, picture);
+out:
     sl_comparison_close(&comparison);
     sl_plan_request_close(&planning);
     return status;
@@ -218,9 +240,9 @@ static sl_status write_picture(const sl_drawing *d) {
     return sl_leaving_close(&leaving, draw(d, leaving.out));
 }
 
-int sl_command_draw(int argc, char **argv) {
-    sl_drawing d = {.common = no_options, .given = no_options, .time_limit = -1, .seed = 1};
-    sl_status status = sl_subcommand_options(argc, argv, options, &d);
+static int run(int argc, char **argv) {
+    sl_drawing d = {.common = no_options, .given = no_options, .time_limit = -1};
+    sl_status status = sl_command_options(argc, argv, &d);
     assign_given(&d);
     SL_THEN(status, check(&d));
     SL_THEN(status, look_at_inputs(&d));
@@ -228,3 +250,23 @@ int sl_command_draw(int argc, char **argv) {
     close_drawing(&d);
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_draw = {
+    .name = "draw",
+    .summary = "plans and runs as pictures for papers: Gantt, memory, links, gains",
+    .about =
+        "Draws plans and runs as one SVG picture for a paper. An INPUT is a problem file, which is planned; "
+        "a plan (plan --format json); a run's folder, or its timeline.json; or a trace that profile reads. "
+        "Several inputs are drawn below each other on one axis. Consecutive traces are the ranks of one "
+        "run, unless each has all ranks or an option is between them. The options of an input follow it: "
+        "--schedule, --order, --set, --iteration, --replica, --title; before the first input they apply to "
+        "all.",
+    .options = options,
+    .example = "slackline draw examples/four-ranks.yaml --schedule 1f1b,zb-h2 --width 85mm --font-size 7 -o "
+               "schedules.svg\n"
+               "slackline draw --what gantt,memory --schedule auto examples/four-ranks.yaml "
+               "examples/four-ranks.yaml --set pipeline.links.list.0.latency_ms=60 -o before-after.svg\n"
+               "slackline draw runs/slow-link --iteration 30 --grey --from 0 --to 200 -o iteration.svg\n"
+               "slackline draw runs/slow-link --what iterations,gains -o run.svg\n"
+               "slackline draw traces/rank*.json --what gantt,memory -o traced.svg",
+    .run = run};

@@ -266,21 +266,48 @@ static sl_status take_map(const sl_options *o, void *map) {
     return sl_label_map_add(map, o->value);
 }
 
-static const char *const forms[] = {"text", "json", NULL}, *const clocks[] = {"auto", "shared", NULL},
-                         *const averages[] = {"median", "mean", NULL};
+static int list_known(int index, sl_value *value, char room[SL_VALUE_ROOM]) {
+    *value = (sl_value){sl_label_known(index, room, SL_VALUE_ROOM), room};
+    return value->name != NULL;
+}
+
+static const sl_value forms[] = {{"text", NULL}, {"json", NULL}, {NULL, NULL}};
+static const sl_value clocks[] = {
+    {"auto", "if a message arrives before it left"}, {"shared", "never"}, {NULL, NULL}};
+static const sl_value averages[] = {
+    {"median", "the usual choice"}, {"mean", "for ranks that share cores"}, {NULL, NULL}};
 static const sl_option options[] = {
-    SL_OPTION("output", TEXT, profile_options, problem_file, .letter = 'o'),
-    SL_OPTION("order", TEXT, profile_options, order_file),
-    SL_OPTION("format", CHOICE, profile_options, is_json, .names = forms),
-    SL_OPTION("iteration", WHOLE, profile_options, options.iteration, .most = 1000000000),
-    SL_OPTION("map", OWN, profile_options, map, .take = take_map),
-    SL_OPTION("microbatches", INT, profile_options, options.microbatches, .least = 1,
+    SL_OPTION("output", TEXT, profile_options, problem_file, "PROBLEM",
+              "write the problem there (YAML, for plan, simulate and compare)", .letter = 'o',
+              .completes = SL_COMPLETES_FILE),
+    SL_OPTION("order", TEXT, profile_options, order_file, "FILE",
+              "write the traced order there (CSV, for simulate --order)", .completes = SL_COMPLETES_FILE),
+    SL_OPTION_FORMAT(profile_options, is_json, forms),
+    SL_OPTION(
+        "iteration", WHOLE, profile_options, options.iteration, "N",
+        "number in ProfilerStep#N or timeline.json, else counted from 0; default: the one of median time, "
+        "without the first if there are others",
+        .most = 1000000000),
+    SL_OPTION(
+        "map", OWN, profile_options, map, "WHAT=PATTERN",
+        "meaning of names other than those below (repeatable). WHAT: F, I, W, B (ops), SEND_F, RECV_F, "
+        "SEND_B, RECV_B (messages), iteration, or action; PATTERN: the whole name, with * for anything and "
+        "{stage}, {microbatch}, {iteration} or {action}. Without a stage in names or arguments each rank "
+        "has one, without a microbatch they count in order. Patterns for ops replace those below for ops, "
+        "and so on",
+        .take = take_map),
+    SL_OPTION("microbatches", INT, profile_options, options.microbatches, "N",
+              "per iteration, if names do not number them; default: detected", .least = 1,
               .most = SL_MAX_MICROBATCHES),
-    SL_OPTION("clocks", CHOICE, profile_options, options.shared_clock, .names = clocks),
-    SL_OPTION("average", CHOICE, profile_options, options.mean, .names = averages),
-    SL_OPTION("time-limit", REAL, profile_options, search.time_limit, .most = 1e6, .words = "seconds"),
-    SL_OPTION("seed", SEED, profile_options, search.seed),
-    SL_OPTION("", TEXTS, profile_options, trace),
+    SL_OPTION("clocks", CHOICE, profile_options, options.shared_clock, "HOW",
+              "whether clocks of ranks differ", .values = clocks, .standard = "auto"),
+    SL_OPTION("average", CHOICE, profile_options, options.mean, "HOW", "of op times over microbatches",
+              .values = averages, .standard = "median"),
+    SL_OPTION_TIME_LIMIT(profile_options, search.time_limit, "seconds for each of two searches for a plan",
+                         .standard = "1"),
+    SL_OPTION_SEED(profile_options, search.seed, "the search"),
+    SL_OPTION("", TEXTS, profile_options, trace, "TRACE...", NULL, .completes = SL_COMPLETES_FILE,
+              .required = 1),
     SL_OPTIONS_END};
 
 static int is_standard(const char *file) {
@@ -309,12 +336,14 @@ static sl_status plan_within(profile_options *p) {
     sl_problem limited;
     const sl_problem *problem = &p->recovered.problem;
     SL_TRY(sl_problem_copy(problem, &limited));
-    sl_status status = sl_alloc(&limited.limit, (size_t)problem->ranks, sizeof *limited.limit);
-    for (int rank = 0; status == SL_OK && rank < problem->ranks; rank++)
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_alloc(&limited.limit, (size_t)problem->ranks, sizeof *limited.limit));
+    for (int rank = 0; rank < problem->ranks; rank++)
         limited.limit[rank] = p->simulated.peak_memory[rank];
-    SL_THEN(status, sl_plan_search(&limited, &p->search, &p->within));
+    status = sl_plan_search(&limited, &p->search, &p->within);
     if (status == SL_ENONE) /* no family fits, the traced order does */
         status = sl_plan_of_order(problem, &p->recovered.order, "traced", &p->within);
+out:
     sl_problem_free(&limited);
     return status;
 }
@@ -358,28 +387,29 @@ static sl_status make_text(const profile_options *p, sl_status (*print)(const pr
 static sl_status write_all(const profile_options *p) {
     char *problem = NULL, *order = NULL, *report = NULL;
     size_t problem_size = 0, order_size = 0, report_size = 0;
-    sl_status status = make_text(p, write_problem, &problem, &problem_size);
-    if (status == SL_OK && p->order_file)
-        status = make_text(p, write_order, &order, &order_size);
-    SL_THEN(status, make_text(p, p->is_json ? print_json : print_text, &report, &report_size));
-    if (status == SL_OK && p->problem_file)
-        status = sl_plan_request_write(p->problem_file, problem, problem_size);
-    if (status == SL_OK && p->order_file)
-        status = sl_plan_request_write(p->order_file, order, order_size);
-    if (status == SL_OK && (is_standard(p->problem_file) || is_standard(p->order_file)))
+    sl_status status;
+    SL_TRY_GOTO(out, status, make_text(p, write_problem, &problem, &problem_size));
+    if (p->order_file)
+        SL_TRY_GOTO(out, status, make_text(p, write_order, &order, &order_size));
+    SL_TRY_GOTO(out, status, make_text(p, p->is_json ? print_json : print_text, &report, &report_size));
+    if (p->problem_file)
+        SL_TRY_GOTO(out, status, sl_plan_request_write(p->problem_file, problem, problem_size));
+    if (p->order_file)
+        SL_TRY_GOTO(out, status, sl_plan_request_write(p->order_file, order, order_size));
+    if (is_standard(p->problem_file) || is_standard(p->order_file))
         fwrite(report, 1, report_size, stderr); /* standard output is taken */
-    else if (status == SL_OK)
+    else
         status = sl_plan_request_write(NULL, report, report_size);
+out:
     free(problem);
     free(order);
     free(report);
     return status;
 }
 
-int sl_command_profile(int argc, char **argv) {
-    profile_options p = {.options.iteration = -1,
-                         .search = {.schedule = "auto", .time_limit = 1, .seed = 1, .exact = 1}};
-    sl_status status = sl_subcommand_options(argc, argv, options, &p);
+static int run(int argc, char **argv) {
+    profile_options p = {.options.iteration = -1, .search = {.schedule = "auto", .exact = 1}};
+    sl_status status = sl_command_options(argc, argv, &p);
     SL_THEN(status, check(&p));
     SL_THEN(status, examine(&p));
     SL_THEN(status, write_all(&p));
@@ -391,3 +421,19 @@ int sl_command_profile(int argc, char **argv) {
     sl_free(p.trace.text);
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_profile = {
+    .name = "profile",
+    .summary = "turn a trace of a pipeline into a problem file",
+    .about =
+        "Turns a trace of a pipeline into a problem file, and compares the traced iteration time with those "
+        "of its order in simulation and of a better plan. TRACE is a Chrome trace (JSON, also gzipped): of "
+        "PyTorch's profiler, one file per rank or merged; of any program that labels its ops; or a run's "
+        "timeline.json.",
+    .options = options,
+    .list_title = "Known names",
+    .list = list_known,
+    .example = "slackline profile rank*.json.gz -o problem.yaml --order order.csv\n"
+               "slackline profile trace.json --map 'F=fwd stage {stage} mb {microbatch}' --map "
+               "'B=bwd stage {stage} mb {microbatch}'",
+    .run = run};

@@ -17,10 +17,16 @@ typedef struct report_options {
 } report_options;
 
 static const sl_option options[] = {
-    SL_OPTION("output", TEXT, report_options, file, .letter = 'o'),
-    SL_OPTION("iteration", INT, report_options, iteration, .most = INT_MAX - 1),
-    SL_OPTION("svg", TEXT, report_options, pictures),
-    SL_OPTION("", ONCE, report_options, folder, .words = "give one folder of a run"), SL_OPTIONS_END};
+    SL_OPTION("output", TEXT, report_options, file, "FILE", "another file; - is standard output",
+              .letter = 'o', .completes = SL_COMPLETES_FILE),
+    SL_OPTION("iteration", INT, report_options, iteration, "N",
+              "the recorded iteration shown first (default: the slowest)", .most = INT_MAX - 1),
+    SL_OPTION("svg", TEXT, report_options, pictures, "FOLDER",
+              "write the charts as SVG files into FOLDER, for papers, instead of the page",
+              .completes = SL_COMPLETES_FOLDER),
+    SL_OPTION("", ONCE, report_options, folder, "DIR", NULL, .words = "give one folder of a run",
+              .completes = SL_COMPLETES_FOLDER, .required = 1),
+    SL_OPTIONS_END};
 
 static sl_status write_pictures(const report_options *a) {
     int written;
@@ -41,15 +47,17 @@ static sl_status write_page(const report_options *a) {
         return SL_OK;
     }
     const size_t room = strlen(a->folder) + sizeof "/report.html";
-    sl_status status = a->file ? sl_copy_text(&path, a->file) : sl_alloc(&path, room, 1);
-    if (status == SL_OK && !a->file)
+    sl_status status;
+    SL_TRY_GOTO(out, status, a->file ? sl_copy_text(&path, a->file) : sl_alloc(&path, room, 1));
+    if (!a->file)
         snprintf(path, room, "%s/report.html", a->folder);
-    SL_THEN(status, sl_file_write(path, text, size));
+    status = sl_file_write(path, text, size);
     if (status == SL_ESYS && !a->file)
         status = sl_error(status, "%s; -o FILE writes it elsewhere", sl_error_text());
     if (status == SL_OK)
         fprintf(stderr, size < 1000000 ? "%s: %.0f kB\n" : "%s: %.1f MB\n", path,
                 (double)size / (size < 1000000 ? 1e3 : 1e6));
+out:
     sl_free(path);
     free(text);
     return status;
@@ -63,8 +71,22 @@ static sl_status report(const report_options *a) {
     return a->pictures ? write_pictures(a) : write_page(a);
 }
 
-int sl_command_report(int argc, char **argv) {
+static int run(int argc, char **argv) {
     report_options a = {.iteration = SL_REPORT_SLOWEST};
-    sl_status status = sl_subcommand_options(argc, argv, options, &a);
+    sl_status status = sl_command_options(argc, argv, &a);
     return sl_plan_request_end(status == SL_OK ? report(&a) : status);
 }
+
+const sl_command sl_command_report = {
+    .name = "report",
+    .summary = "a run's folder as one page: charts, events, gains",
+    .about =
+        "Draws the run in the folder DIR as one HTML file, DIR/report.html: iteration time with events and "
+        "decisions, the gain of each change, loss, the Gantt chart of any recorded iteration (predicted "
+        "above measured), links and devices over the run, configuration. The file is self-contained, "
+        "printable and readable without color. It works on running and killed runs and lists missing or "
+        "damaged files. For a folder of slackline watch it shows iteration time, phases with suspects and "
+        "verdicts, events, advice, ranks and links of the watched program.",
+    .options = options,
+    .example = "slackline report runs/slow-link",
+    .run = run};

@@ -18,10 +18,21 @@ static sl_status simulate(const sl_plan_request *planning) {
     return status;
 }
 
-int sl_command_simulate(int argc, char **argv) {
+static int run(int argc, char **argv) {
     sl_plan_request planning;
     sl_status status = sl_plan_request_open(argc, argv, &planning);
     SL_THEN(status, simulate(&planning));
     sl_plan_request_close(&planning);
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_simulate = {
+    .name = "simulate",
+    .summary = "time a given order on a problem file",
+    .about =
+        "Checks the order of FILE (CSV of PyTorch's pipelining, one line per rank) and times it on PROBLEM.",
+    .options = sl_simulate_options,
+    .example = "slackline plan examples/four-ranks.yaml --format csv -o order.csv\n"
+               "slackline simulate examples/four-ranks.yaml --order order.csv --set "
+               "pipeline.links.list.0.latency_ms=20",
+    .run = run};

@@ -26,14 +26,20 @@ typedef struct topology_options {
     double seconds;
 } topology_options;
 
-static const char *const forms[] = {"text", "json", NULL};
+static const sl_value forms[] = {{"text", NULL}, {"json", NULL}, {NULL, NULL}};
 static const sl_option options[] = {
-    SL_OPTION("profile", TEXT, topology_options, profile),
-    SL_OPTION("seed", SEED, topology_options, options.seed),
-    SL_OPTION("effort", REAL, topology_options, options.effort, .least = 0.01, .most = 1000),
-    SL_OPTION("set", TEXTS, topology_options, set),
-    SL_OPTION("format", CHOICE, topology_options, is_json, .names = forms),
-    SL_OPTION("", ONCE, topology_options, file, .words = "give one CLUSTER file"),
+    SL_OPTION("profile", TEXT, topology_options, profile, "FILE",
+              "op times from a run's profile.yaml, as measured by its first replica",
+              .completes = SL_COMPLETES_FILE),
+    SL_OPTION_SEED(topology_options, options.seed, "the search: the same seed gives the same answer"),
+    SL_OPTION("effort", REAL, topology_options, options.effort, "X",
+              "search effort, 0.01 to 1000; 1: about one second for 1,024 hosts", .least = 0.01, .most = 1000,
+              .standard = "1"),
+    SL_OPTION("set", TEXTS, topology_options, set, "KEY=VALUE",
+              "change a key of CLUSTER: links.list.0.bandwidth_gbps=10", .keys = sl_cluster_visit_keys),
+    SL_OPTION_FORMAT(topology_options, is_json, forms),
+    SL_OPTION("", ONCE, topology_options, file, "CLUSTER", NULL, .words = "give one CLUSTER file",
+              .completes = SL_COMPLETES_FILE, .required = 1),
     SL_OPTIONS_END};
 
 static sl_status read_profile(const topology_options *a, sl_cluster *cluster) {
@@ -209,9 +215,9 @@ static sl_status answer(topology_options *a) {
     return SL_OK;
 }
 
-int sl_command_topology(int argc, char **argv) {
-    topology_options a = {.options = {.seed = 1, .effort = 1}};
-    sl_status status = sl_subcommand_options(argc, argv, options, &a);
+static int run(int argc, char **argv) {
+    topology_options a = {0};
+    sl_status status = sl_command_options(argc, argv, &a);
     SL_THEN(status, answer(&a));
     for (int i = 0; i < a.whys; i++)
         sl_free(a.why[i]);
@@ -222,3 +228,14 @@ int sl_command_topology(int argc, char **argv) {
     sl_free(a.set.text);
     return sl_plan_request_end(status);
 }
+
+const sl_command sl_command_topology = {
+    .name = "topology",
+    .summary = "assign hosts to positions, given slow links and devices",
+    .about =
+        "Assigns hosts to (tensor, data, pipeline) positions, given the speed of devices and the remaining "
+        "capacity of links: congested links get light traffic, slow hosts are gathered in few stages. "
+        "CLUSTER is a file like examples/cluster.yaml (docs/formats.md); - is standard input.",
+    .options = options,
+    .example = "slackline topology examples/cluster.yaml",
+    .run = run};

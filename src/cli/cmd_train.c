@@ -37,12 +37,18 @@ typedef struct train_shape {
 } train_shape;
 
 static const sl_option options[] = {
-    SL_OPTION("set", TEXTS, train_request, set),
-    SL_OPTION("out", TEXT, train_request, out, .letter = 'o'),
-    SL_OPTION("resume", FLAG, train_request, resume),
-    SL_OPTION("overwrite", FLAG, train_request, overwrite),
-    SL_OPTION("hosts", TEXT, train_request, hosts),
-    SL_OPTION("", ONCE, train_request, file, .words = "one run file at a time"),
+    SL_OPTION_SET(train_request, set, sl_run_visit_keys, "RUN"),
+    SL_OPTION("out", TEXT, train_request, out, "DIR", "the run's folder", .letter = 'o',
+              .completes = SL_COMPLETES_FOLDER),
+    SL_OPTION("resume", FLAG, train_request, resume, NULL,
+              "resumes from the latest complete checkpoint in DIR, or starts over if none exists"),
+    SL_OPTION("overwrite", FLAG, train_request, overwrite, NULL,
+              "replaces a finished run in DIR; without it or --resume, such a DIR is refused"),
+    SL_OPTION("hosts", TEXT, train_request, hosts, "LIST|FILE",
+              "where ranks run: a:4,b:4, or a hostfile (lines: host slots=4); key hosts of RUN",
+              .completes = SL_COMPLETES_FILE),
+    SL_OPTION("", ONCE, train_request, file, "RUN", NULL, .words = "one run file at a time",
+              .completes = SL_COMPLETES_FILE, .required = 1),
     SL_OPTIONS_END};
 
 /* runs/<file name without its ending>, unless --out is given. */
@@ -136,16 +142,17 @@ static sl_status check_run(const train_request *request, train_shape *shape) {
     char *delegate = NULL;
     sl_document document;
     sl_run run = {0};
-    sl_status status = sl_document_read(request->file, &document);
-    SL_THEN(status, sl_document_set_all(&document, request->set.text, request->set.count));
-    SL_THEN(status, sl_run_read(&document, &run));
-    if (status == SL_OK && strcmp(run.schedule, "auto") != 0 && !sl_family_find(run.schedule) &&
-        access(run.schedule, R_OK) != 0)
-        status = refuse_schedule(&document, run.schedule);
-    if (status == SL_OK && sl_run_may_delegate(&run))
-        status = sl_launch_program("slackline-delegate", &delegate);
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_document_read(request->file, &document));
+    SL_TRY_GOTO(out, status, sl_document_set_all(&document, request->set.text, request->set.count));
+    SL_TRY_GOTO(out, status, sl_run_read(&document, &run));
+    if (strcmp(run.schedule, "auto") != 0 && !sl_family_find(run.schedule) && access(run.schedule, R_OK) != 0)
+        SL_TRY_GOTO(out, status, refuse_schedule(&document, run.schedule));
+    if (sl_run_may_delegate(&run))
+        SL_TRY_GOTO(out, status, sl_launch_program("slackline-delegate", &delegate));
+    status = shape_of(request, &document, &run, shape);
+out:
     sl_free(delegate);
-    SL_THEN(status, shape_of(request, &document, &run, shape));
     sl_run_free(&run);
     sl_document_close(&document);
     return status;
@@ -234,15 +241,17 @@ static sl_status start(const train_request *request, const train_shape *shape, i
     char *worker, **argv = NULL, **again = NULL, build[SL_BUILD_WORDS];
     SL_TRY(sl_launch_program("slackline-worker", &worker));
     sl_build_words(build);
-    sl_status status = make_worker(request, worker, build, request->resume, &argv);
-    SL_THEN(status, make_worker(request, worker, build, 1, &again));
-    if (status == SL_OK && sl_launch_inside()) {
+    sl_status status;
+    SL_TRY_GOTO(out, status, make_worker(request, worker, build, request->resume, &argv));
+    SL_TRY_GOTO(out, status, make_worker(request, worker, build, 1, &again));
+    if (sl_launch_inside()) {
         execv(worker, argv);
         status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
-    } else if (status == SL_OK) {
+    } else {
         sl_terminal_offer();
         status = supervise(request, shape, argv, again, exit_code);
     }
+out:
     SL_FREE(argv, again, worker);
     return status;
 }
@@ -254,17 +263,35 @@ static sl_status train(train_request *request, train_shape *shape, int *exit_cod
     return start(request, shape, exit_code);
 }
 
-int sl_command_train(int argc, char **argv) {
+static int run(int argc, char **argv) {
     train_request request = {0};
     train_shape shape = {0};
     int exit_code = 0;
-    sl_status status = sl_subcommand_options(argc, argv, options, &request);
+    sl_status status = sl_command_options(argc, argv, &request);
     SL_THEN(status, train(&request, &shape, &exit_code));
     SL_FREE(request.set.text, shape.hosts);
-    if (status != SL_OK) {
-        sl_terminal_clear_line(stderr);
-        const int code = sl_plan_request_end(status);
-        return exit_code ? exit_code : code;
-    }
-    return exit_code;
+    if (status == SL_OK || status == SL_DONE)
+        return exit_code;
+    sl_terminal_clear_line(stderr);
+    const int code = sl_plan_request_end(status);
+    return exit_code ? exit_code : code;
 }
+
+const sl_command sl_command_train = {
+    .name = "train",
+    .summary = "train a model on pipeline ranks and adapt to slow links",
+    .about =
+        "Trains the model of the run file RUN (YAML) on its ranks, adapts the schedule to slow links and "
+        "writes metrics, events, checkpoints, timeline and summary into DIR (default: runs/<name of RUN>, "
+        "or runs/<name of RUN>-2, -3, ... if that holds a finished run). Starts mpirun itself; inside "
+        "mpirun or srun it is one of the ranks.",
+    .options = options,
+    .notes =
+        "If a rank is killed, or a host or a link is lost, the ranks restart from the latest checkpoint, at "
+        "most `restarts` times (default 3 if the run file has `checkpoint`, else 0); hosts that then fail a "
+        "test are excluded. If interrupted (Ctrl-C) it ends at once. On SIGTERM or SIGUSR1, a scheduler's "
+        "warning, a run that writes checkpoints finishes its iteration, writes one and ends; a second "
+        "signal ends it at once.",
+    .exit_code = "0 trained, 1 failed or ended by a signal, 2 a wrong request.",
+    .example = "slackline train examples/slow-link.yaml --set iterations=40 --out /tmp/run",
+    .run = run};

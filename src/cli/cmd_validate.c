@@ -1,6 +1,6 @@
 /* slackline validate: checks the request, then starts the validating processes (or becomes one, inside an
  * allocation or next to a rank of a held program). */
-#include "cli/command.h"
+#include "cli/help.h"
 #include "cli/plan_request.h"
 
 #include "base/build.h"
@@ -62,13 +62,13 @@ static sl_status launch(const sl_validate_request *request, char *worker, int ar
         return sl_error_errno(SL_ESYS, "%s: no temporary directory can be made", folder);
     snprintf(result, sizeof result, "%s/result", folder);
     sl_build_words(build);
-    sl_status status = make_worker(worker, argc, argv, result, build, &words);
-    if (status == SL_OK) {
-        const sl_launch_config config = {
-            .directory = folder, .ranks = request->ranks ? request->ranks : usual_ranks(), .worker = words};
-        status = sl_launch_run(&config, exit_code);
-    }
-    SL_THEN(status, print_result(result, exit_code));
+    sl_status status;
+    SL_TRY_GOTO(out, status, make_worker(worker, argc, argv, result, build, &words));
+    const sl_launch_config config = {
+        .directory = folder, .ranks = request->ranks ? request->ranks : usual_ranks(), .worker = words};
+    SL_TRY_GOTO(out, status, sl_launch_run(&config, exit_code));
+    status = print_result(result, exit_code);
+out:
     sl_free(words);
     char kept[1024];
     snprintf(kept, sizeof kept, "%s", sl_error_text());
@@ -103,13 +103,13 @@ static sl_status check_files(const sl_validate_request *request) {
     return status;
 }
 
-int sl_command_validate(int argc, char **argv) {
+static int run(int argc, char **argv) {
     sl_validate_request request;
     char *worker = NULL;
     int exit_code = 0;
     sl_status status = sl_validate_request_read(argc, argv, &request);
     if (status == SL_DONE)
-        fputs(sl_help_validate, stdout);
+        sl_help_print(&sl_command_validate);
     int inside = status == SL_OK && !request.join[0] && sl_launch_inside();
     if (status == SL_OK && inside && request.ranks)
         status = sl_error(SL_EINVAL, "validate: inside mpirun or srun the ranks are there; --ranks is for "
@@ -125,3 +125,17 @@ int sl_command_validate(int argc, char **argv) {
     }
     return exit_code;
 }
+
+const sl_command sl_command_validate = {
+    .name = "validate",
+    .summary = "test devices and links individually for slow ones",
+    .about =
+        "Tests devices (matrix products) and links (TCP between the processes: latency, and bandwidth in "
+        "each direction) and names slow components, with the cause if the system shows it. Inside mpirun or "
+        "srun each rank is one of its processes; elsewhere it starts them itself, on this host.",
+    .options = sl_validate_options,
+    .notes = "With --join the deadline is 3000 ms unless --deadline says otherwise.",
+    .exit_code = "0 nothing is slow, 1 something is slow or unresolved, or the validation failed, 2 a wrong "
+                 "request.",
+    .example = "slackline validate --ranks 4 --format json > healthy.json",
+    .run = run};

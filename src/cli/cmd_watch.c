@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 9464, MAX_COUNT = 1000000 };
+enum { MAX_COUNT = 1000000 };
 #define MAX_SECONDS 1e8
 #define KEY_VARIABLE "SLACKLINE_KEY"
 
@@ -83,21 +83,51 @@ static sl_status take_key(const sl_options *o, void *key) {
 }
 
 static const sl_option options[] = {
-    SL_OPTION("out", TEXT, watch_options, request.directory, .letter = 'o'),
-    SL_OPTION("overwrite", FLAG, watch_options, request.overwrite),
-    SL_OPTION("record", FLAG, watch_options, request.record),
-    SL_OPTION("redis", SECRET, watch_options, redis, .most = SL_STORE_URL),
-    SL_OPTION("key", OWN, watch_options, key, .take = take_key),
-    SL_OPTION_OWN("http", take_http),
-    SL_OPTION("token", OWN, watch_options, token, .take = sl_token_take),
-    SL_OPTION("no-hold", NO, watch_options, request.hold),
-    SL_OPTION("no-validate", NO, watch_options, request.validate),
-    SL_OPTION("on-event", TEXT, watch_options, request.on_event),
-    SL_OPTION("on-event-limit", REAL, watch_options, request.on_event_limit, .least = 0.001,
-              .most = MAX_SECONDS, .words = "seconds"),
-    SL_OPTION("cost", OWN, watch_options, request.offer, .take = take_costs),
-    SL_OPTION("microbatches", INT, watch_options, request.offer.microbatches, .least = 1, .most = MAX_COUNT),
-    SL_OPTION("spares", INT, watch_options, request.offer.spares, .most = MAX_COUNT),
+    SL_OPTION(
+        "out", TEXT, watch_options, request.directory, "DIR",
+        "results (default: runs/watch-<program>, or runs/watch-<program>-2, -3, ... if that holds a finished "
+        "run); one that all nodes share",
+        .letter = 'o', .completes = SL_COMPLETES_FOLDER),
+    SL_OPTION("overwrite", FLAG, watch_options, request.overwrite, NULL,
+              "replaces a finished run in DIR; without it, such a DIR is refused"),
+    SL_OPTION("record", FLAG, watch_options, request.record, NULL,
+              "a log of each rank's calls in DIR/calls, for slackline detect"),
+    SL_OPTION("redis", SECRET, watch_options, redis, "URL",
+              SL_STORE_URL_HELP " (default: a private server is started)", .most = SL_STORE_URL),
+    SL_OPTION(
+        "key", OWN, watch_options, key, "KEY",
+        "authenticates the messages of the job's watches: 16 to 256 characters without blanks; @FILE reads "
+        "it from a file (default: " KEY_VARIABLE ", or one that the first rank makes and leaves in DIR for "
+        "the others)",
+        .take = take_key),
+    SL_OPTION_OWN("http", take_http, "[HOST:]PORT",
+                  "address of /metrics (Prometheus) and /status.json; if the port is in use, the next free "
+                  "one; off: no server. An "
+                  "address that others can reach requires a token",
+                  .standard = "127.0.0.1:9464"),
+    SL_OPTION_TOKEN(watch_options, token),
+    SL_OPTION("no-hold", NO, watch_options, request.hold, NULL,
+              "the program is never held: verdicts rest on its own calls"),
+    SL_OPTION("no-validate", NO, watch_options, request.validate, NULL,
+              "suspects are reported but not tested"),
+    SL_OPTION(
+        "on-event", TEXT, watch_options, request.on_event, "CMD",
+        "a program to run for each onset, verdict and relief, and to apply an advice; it gets the event as "
+        "JSON on its standard input (docs/watching.md)"),
+    SL_OPTION("on-event-limit", REAL, watch_options, request.on_event_limit, "S",
+              "time limit of one run of it, in seconds", .least = 0.001, .most = MAX_SECONDS,
+              .words = "seconds", .standard = "60"),
+    SL_OPTION(
+        "cost", OWN, watch_options, request.offer, "NAME=S,...",
+        "estimated costs of balance, topology and restart in seconds of job time, until one is measured; "
+        "off: never advised",
+        .take = take_costs, .standard = "balance=5,topology=60,restart=1800"),
+    SL_OPTION("microbatches", INT, watch_options, request.offer.microbatches, "N",
+              "per rank and iteration, for the advice to balance", .least = 1, .most = MAX_COUNT,
+              .standard = "8"),
+    SL_OPTION("spares", INT, watch_options, request.offer.spares, "N",
+              "hosts that can replace another, for the advice", .most = MAX_COUNT, .standard = "0"),
+    SL_OPTION("", PROGRAM, watch_options, request.command, "COMMAND [ARGUMENT]...", NULL),
     SL_OPTIONS_END};
 
 /* Launchers pass the environment on; programs started from here do not need the key. */
@@ -112,7 +142,7 @@ static sl_status choose_key(watch_options *a) {
     return SL_OK;
 }
 
-static sl_status check(watch_options *a, char **command) {
+static sl_status check(watch_options *a) {
     sl_watch_request *request = &a->request;
     request->redis = a->redis[0] ? a->redis : NULL;
     request->token = a->token[0] ? a->token : NULL;
@@ -120,9 +150,8 @@ static sl_status check(watch_options *a, char **command) {
         return sl_error(SL_EINVAL, "watch: --out needs the path of a folder");
     if (request->on_event && !request->on_event[0])
         return sl_error(SL_EINVAL, "watch: --on-event needs the path of a program");
-    if (!command[0] || !command[0][0])
+    if (!request->command[0] || !request->command[0][0])
         return sl_error(SL_EINVAL, "watch: no command to run; see slackline watch --help");
-    request->command = command;
     return choose_key(a);
 }
 
@@ -135,20 +164,32 @@ static sl_status look_at_limits(const sl_watch_request *request) {
     return sl_limits_open_files(ranks, what);
 }
 
-int sl_command_watch(int argc, char **argv) {
-    watch_options a = {.host = "127.0.0.1",
-                       .request = {.port = PORT,
-                                   .hold = 1,
-                                   .validate = 1,
-                                   .on_event_limit = 60,
-                                   .offer = sl_advice_offer_defaults()}};
+static int run(int argc, char **argv) {
+    watch_options a = {.request = {.hold = 1, .validate = 1, .offer = sl_advice_offer_defaults()}};
     a.request.host = a.host;
     int code = 0;
-    sl_options o = {
-        .command = "watch", .table = options, .argc = argc, .argv = argv, .stops = 1, .usage = sl_help_watch};
-    sl_status status = sl_options_take(&o, &a);
-    SL_THEN(status, check(&a, argv + o.next));
+    sl_status status = sl_command_options(argc, argv, &a);
+    SL_THEN(status, check(&a));
     SL_THEN(status, look_at_limits(&a.request));
     SL_THEN(status, sl_watch_run(&a.request, &code));
     return status == SL_OK ? code : sl_plan_request_end(status);
 }
+
+const sl_command sl_command_watch = {
+    .name = "watch",
+    .summary = "find slow links and devices under any MPI or NCCL program",
+    .about =
+        "Runs COMMAND, an unmodified MPI or NCCL program or its launcher. Detects when its iterations become "
+        "slow, and finds the group of ranks and the device or link. Input, output and exit code are "
+        "COMMAND's. Shows a live line on a terminal; writes events.jsonl, report.txt and report.json into "
+        "DIR.",
+    .options = options,
+    .notes =
+        "PyTorch over Gloo is observed if Python starts the watch: python -m slackline watch -- torchrun "
+        "... (docs/python.md).\n"
+        "On one node: slackline watch -- mpirun -np 4 PROGRAM. On several: mpirun ... slackline watch -- "
+        "PROGRAM, or srun in place of mpirun.",
+    .exit_code = "COMMAND's; 128 + N if signal N killed it; 1 if the watch could not start, 2 for a wrong "
+                 "request (then COMMAND has not run).",
+    .example = "slackline watch -- mpirun -np 4 hpcc",
+    .run = run};

@@ -1,54 +1,85 @@
-/* The subcommands: one table, one file each. A subcommand prints its results to standard output and
- * everything else to standard error, and returns the exit code (0 done, 1 no answer or failed, 2 wrong
+/* The subcommands: one file each, which describes it as data: --help (help.h), the manual page (cmd_man.c)
+ * and completion (cmd_completion.c) are made from that. A subcommand prints its results to standard output
+ * and everything else to standard error, and returns the exit code (0 done, 1 no answer or failed, 2 wrong
  * request). */
 #pragma once
 
 #include "base/option.h"
 
-/* In the order of the help: the name and a description (NULL: not listed). `plan` is sl_command_plan in
- * cmd_plan.c, and its --help prints help/plan.txt. */
-#define SL_SUBCOMMANDS(X)                                                                                    \
-    X(plan, "plan a pipeline schedule for a problem file")                                                   \
-    X(simulate, "time a given order on a problem file")                                                      \
-    X(compare, "compare schedules, also over the values of a key")                                           \
-    X(profile, "turn a trace of a pipeline into a problem file")                                             \
-    X(balance, "split microbatches over replicas of different speed")                                        \
-    X(train, "train a model on pipeline ranks and adapt to slow links")                                      \
-    X(detect, "change points of a series, or of a recorded call log")                                        \
-    X(watch, "find slow links and devices under any MPI or NCCL program")                                    \
-    X(validate, "test devices and links individually for slow ones")                                         \
-    X(topology, "assign hosts to positions, given slow links and devices")                                   \
-    X(campaign, "simulate a long job with faults under several strategies")                                  \
-    X(report, "a run's folder as one page: charts, events, gains")                                           \
-    X(draw, "plans and runs as pictures for papers: Gantt, memory, links, gains")                            \
-    X(dashboard, "a run or a watched job as a live page, and for Prometheus")                                \
-    X(doctor, "check the installation and suggest fixes")                                                    \
-    X(completion, "completion of commands and options for bash, zsh and fish")                               \
-    X(man, "manual pages with the text of --help")                                                           \
-    X(formats, NULL) /* the key tables as Markdown, for docs/reference */
-
-#define SL_DECLARE_SUBCOMMAND(name, words)                                                                   \
-    int sl_command_##name(int argc, char **argv); /* argv[0] is the name */                                  \
-    extern const char sl_help_##name[];
-SL_SUBCOMMANDS(SL_DECLARE_SUBCOMMAND)
-#undef SL_DECLARE_SUBCOMMAND
-
-typedef struct sl_subcommand {
+/* Texts have no line breaks of their own: what shows them fills lines. Paragraphs, and examples, end with \n
+ * if another follows; one that begins with a blank is shown as it is. */
+typedef struct sl_command {
     const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help; /* one line; NULL: not listed */
-    const char *text; /* of --help */
-} sl_subcommand;
+    const char *summary;      /* one line; NULL: the command is not listed */
+    const char *about;        /* paragraphs before the options */
+    const sl_option *options; /* its table */
+    const char *list_title;   /* of names and their meanings, shown after the options; NULL: none */
+    sl_value_list list;
+    const char *notes;                 /* paragraphs after that; NULL: none */
+    const char *exit_code;             /* NULL: 0, 1 and 2, as all have it */
+    const char *example;               /* command lines */
+    int (*run)(int argc, char **argv); /* argv[0] is the name */
+} sl_command;
 
-/** In the order of the help; ended by a NULL name. */
-extern const sl_subcommand sl_subcommands[];
+/* In the order of the help. */
+#define SL_COMMANDS(X)                                                                                       \
+    X(plan)                                                                                                  \
+    X(simulate)                                                                                              \
+    X(compare)                                                                                               \
+    X(profile)                                                                                               \
+    X(balance)                                                                                               \
+    X(train)                                                                                                 \
+    X(detect)                                                                                                \
+    X(watch)                                                                                                 \
+    X(validate)                                                                                              \
+    X(topology)                                                                                              \
+    X(campaign)                                                                                              \
+    X(report)                                                                                                \
+    X(draw)                                                                                                  \
+    X(dashboard)                                                                                             \
+    X(doctor)                                                                                                \
+    X(completion)                                                                                            \
+    X(man)                                                                                                   \
+    X(formats)
+
+#define SL_DECLARE_COMMAND(name) extern const sl_command sl_command_##name;
+SL_COMMANDS(SL_DECLARE_COMMAND)
+#undef SL_DECLARE_COMMAND
+
+/** In that order; ended by NULL. */
+extern const sl_command *const sl_commands[];
 
 /** NULL: unknown name. */
-const sl_subcommand *sl_subcommand_find(const char *name);
+const sl_command *sl_command_find(const char *name);
 
 /** Prints to standard error that `word` is unknown, with a suggestion. Returns the exit code. */
-int sl_subcommand_refuse(const char *word);
+int sl_command_refuse(const char *word);
 
-/** Reads the options of the subcommand argv[0] into the fields of `asked`. As sl_options_take; its help goes
- * to standard output. */
-sl_status sl_subcommand_options(int argc, char **argv, const sl_option *table, void *asked);
+/** Reads the options of the subcommand argv[0] into the fields of `asked`. As sl_options_take; its help is
+ * printed. */
+sl_status sl_command_options(int argc, char **argv, void *asked);
+
+/* Rows that several tables have. `visit` gives the keys of the file that `file` names. */
+#define SL_OPTION_SET(object, field, visit, file)                                                            \
+    SL_OPTION("set", TEXTS, object, field, "KEY=VALUE", "change a key of " file ", by its dotted path",      \
+              .keys = visit)
+#define SL_OPTION_OUTPUT(object, field)                                                                      \
+    SL_OPTION("output", TEXT, object, field, "FILE",                                                         \
+              "write there instead of to standard output, completely or not at all", .letter = 'o',          \
+              .completes = SL_COMPLETES_FILE)
+#define SL_OPTION_FORMAT(object, field, forms)                                                               \
+    SL_OPTION("format", CHOICE, object, field, NULL, "form of the output", .values = forms,                  \
+              .standard = "text")
+#define SL_OPTION_SEED(object, field, of)                                                                    \
+    SL_OPTION("seed", SEED, object, field, "N", "of " of, .standard = "1")
+#define SL_OPTION_TOKEN(object, field)                                                                       \
+    SL_OPTION(                                                                                               \
+        "token", OWN, object, field, "TOKEN",                                                                \
+        "required from clients, 8 to 128 letters, digits, - . _ ~ (default: none on a loopback address, "    \
+        "else a new one in the printed address); @FILE reads it from a file",                                \
+        .take = sl_token_take)
+#define SL_STORE_URL_HELP                                                                                    \
+    "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH; @FILE reads it from a "    \
+    "file, which keeps a password out of the list of processes"
+#define SL_OPTION_TIME_LIMIT(object, field, meaning, ...)                                                    \
+    SL_OPTION("time-limit", REAL, object, field, "S", meaning, .most = 1e6, .words = "seconds", __VA_ARGS__)

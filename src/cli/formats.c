@@ -1,6 +1,7 @@
 /* slackline formats: the tables of keys, events and metrics as Markdown. docs/reference/ is made from this
  * output (tests/docs/test_reference.py). */
 #include "cli/command.h"
+#include "cli/plan_request.h"
 
 #include "adapt/campaign/campaign.h"
 #include "adapt/topology/topology.h"
@@ -12,23 +13,50 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char heading[] = "| key | type | default | meaning |\n|---|---|---|---|\n";
-
-int sl_command_formats(int argc, char **argv) {
-    if (argc > 1) {
-        int help = strcmp(argv[1], "--help") == 0;
-        fputs(sl_help_formats, help ? stdout : stderr);
-        return help ? 0 : 2;
+static const char *type_name(const sl_key *key) {
+    switch (key->type) {
+    case SL_KEY_INT:
+    case SL_KEY_INT64:
+        return "whole number";
+    case SL_KEY_REAL:
+        return "number";
+    case SL_KEY_BOOL:
+        return "true or false";
+    case SL_KEY_TEXT:
+        return "text";
+    case SL_KEY_CHOICE:
+        return "choice";
+    default:
+        return "see right";
     }
-    printf("### Keys of a problem file\n%s", heading);
-    sl_problem_document(stdout);
-    printf("\n### Keys of a run file\n%s", heading);
-    sl_run_document(stdout);
-    printf("\n### Keys of a cluster file\n%s", heading);
-    sl_cluster_document(stdout);
-    printf("\n### Keys of a campaign file\n%s", heading);
-    sl_campaign_document(stdout);
-    printf("\n### Kinds of events\n| kind | meaning |\n|---|---|\n");
+}
+
+static void print_key(const char *path, const sl_key *key, void *context) {
+    (void)context;
+    printf("| `%s%s` | %s | %s%s%s | %s", path, key->name, type_name(key), key->required ? "required" : "",
+           key->standard ? "default " : "", key->standard ? key->standard : "", key->help ? key->help : "");
+    for (int i = 0; key->type == SL_KEY_CHOICE && key->choices[i]; i++)
+        printf("%s`%s`", i ? ", " : ": ", key->choices[i]);
+    printf(" |\n");
+}
+
+static void print_keys(const char *file, void (*visit_keys)(sl_key_visit visit, void *context)) {
+    printf("### Keys of a %s file\n| key | type | default | meaning |\n|---|---|---|---|\n", file);
+    visit_keys(print_key, NULL);
+    printf("\n");
+}
+
+static const sl_option options[] = {SL_OPTIONS_END};
+
+static int run(int argc, char **argv) {
+    sl_status status = sl_command_options(argc, argv, NULL);
+    if (status != SL_OK)
+        return sl_plan_request_end(status);
+    print_keys("problem", sl_problem_visit_keys);
+    print_keys("run", sl_run_visit_keys);
+    print_keys("cluster", sl_cluster_visit_keys);
+    print_keys("campaign", sl_campaign_visit_keys);
+    printf("### Kinds of events\n| kind | meaning |\n|---|---|\n");
     for (int kind = 0; kind < SL_EVENT_KINDS; kind++)
         printf("| %s | %s |\n", sl_event_names[kind].name, sl_event_names[kind].meaning);
     int count;
@@ -38,3 +66,9 @@ int sl_command_formats(int argc, char **argv) {
         printf("| `%s` | %s | %s |\n", metrics[i].name, metrics[i].type, metrics[i].help);
     return 0;
 }
+
+const sl_command sl_command_formats = {.name = "formats",
+                                       .about = "Prints the tables of docs/reference/ that describe files.",
+                                       .options = options,
+                                       .example = "slackline formats",
+                                       .run = run};

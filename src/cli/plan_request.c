@@ -8,6 +8,7 @@
 #include "plan/draw/svg.h"
 #include "plan/draw/trace.h"
 #include "plan/exact/solver.h"
+#include "plan/family/family.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/pipeline/csv.h"
 #include "plan/pipeline/layers.h"
@@ -20,41 +21,107 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* A form in which a plan is printed; the table `forms` is below, after the functions. */
-typedef struct form {
-    const char *name;
-    sl_status (*print)(const sl_plan_request *planning, const sl_plan *plan, FILE *out);
-} form;
+int sl_schedules_list(int index, sl_value *value, char room[SL_VALUE_ROOM]) {
+    static const sl_value searches[] = {
+        {"auto", "the shortest of all within the memory limit, with a search if none is proven optimal"},
+        {"optimal", "the result of a longer search (CrossUD, CrossLoop, CrossWave)"}};
+    enum { SEARCHES = sizeof searches / sizeof searches[0] };
+    (void)room;
+    if (index < SEARCHES) {
+        *value = searches[index];
+        return 1;
+    }
+    const sl_family *family = &sl_families[index - SEARCHES];
+    *value = (sl_value){family->name, family->help};
+    return family->name != NULL;
+}
 
-static const form *find_form(const char *name);
-static sl_status refuse_form(const char *name);
+static const sl_value forms[] = {{"text", "a chart for the terminal"},
+                                 {"json", "the full plan"},
+                                 {"csv", "the order, in the format of PyTorch's pipelining"},
+                                 {"csv-comms", "the same with its messages"},
+                                 {"trace", "for Perfetto or chrome://tracing"},
+                                 {"svg", "a picture"},
+                                 {"html", "a page with a zoomable chart that shows what each op waits for"},
+                                 {NULL, NULL}};
+const sl_value sl_compare_forms[] = {{"text", "a table"},
+                                     {"json", "all results"},
+                                     {"csv", "a line per plan"},
+                                     {"svg", "a chart"},
+                                     {NULL, NULL}};
 
-/* clang-format off */
-#define PROBLEM SL_OPTION("", ONCE, sl_plan_request, problem_file, .words = "one problem file at a time")
-#define SEED SL_OPTION("seed", SEED, sl_plan_request, seed)
-#define TIME_LIMIT SL_OPTION("time-limit", REAL, sl_plan_request, time_limit, .most = 1e6, .words = "seconds")
-#define FORMAT SL_OPTION("format", TEXT, sl_plan_request, format)
-#define OUTPUT SL_OPTION("output", TEXT, sl_plan_request, output, .letter = 'o')
-#define SET SL_OPTION("set", TEXTS, sl_plan_request, set)
-#define JITTER SL_OPTION("jitter", INT, sl_plan_request, draws, .least = 1, .most = SL_MAX_DRAWS)
-#define EXPLAIN SL_OPTION("explain", FLAG, sl_plan_request, explain)
+#define PROBLEM                                                                                              \
+    SL_OPTION("", ONCE, sl_plan_request, problem_file, "PROBLEM", NULL,                                      \
+              .words = "one problem file at a time", .completes = SL_COMPLETES_FILE, .required = 1)
+#define FORMAT(forms_of)                                                                                     \
+    SL_OPTION("format", TEXT, sl_plan_request, format, "FORM", "what is printed", .values = forms_of,        \
+              .standard = "text")
+#define SET SL_OPTION_SET(sl_plan_request, set, sl_problem_visit_keys, "PROBLEM")
+#define JITTER                                                                                               \
+    SL_OPTION("jitter", INT, sl_plan_request, draws, "DRAWS",                                                \
+              "the makespan's distribution with jittering delays (jitter_ms)", .least = 1,                   \
+              .most = SL_MAX_DRAWS)
+#define EXPLAIN                                                                                              \
+    SL_OPTION("explain", FLAG, sl_plan_request, explain, NULL,                                               \
+              "breakdown of time, and the cost of an extra millisecond per link and op")
+#define OUTPUT SL_OPTION_OUTPUT(sl_plan_request, output)
 
-static const sl_option plan_options[] = {
-    SL_OPTION("schedule", TEXT, sl_plan_request, schedule),
-    TIME_LIMIT, SEED, JITTER, EXPLAIN, FORMAT, OUTPUT, SET, PROBLEM, SL_OPTIONS_END};
-static const sl_option simulate_options[] = {
-    SL_OPTION("order", TEXT, sl_plan_request, order_file),
-    SEED, JITTER, EXPLAIN, TIME_LIMIT, FORMAT, OUTPUT, SET, PROBLEM, SL_OPTIONS_END};
-static const sl_option compare_options[] = {
-    SL_OPTION("schedules", TEXT, sl_plan_request, schedules),
-    SL_OPTION("sweep", ONCE, sl_plan_request, sweep, .words = "one --sweep at a time"),
-    TIME_LIMIT, SEED, FORMAT, OUTPUT, SET, PROBLEM, SL_OPTIONS_END};
-/* clang-format on */
+const sl_option sl_plan_options_table[] = {
+    SL_OPTION("schedule", TEXT, sl_plan_request, schedule, "NAME", "one of the following",
+              .list = sl_schedules_list, .standard = "auto"),
+    SL_OPTION_TIME_LIMIT(sl_plan_request, time_limit,
+                         "seconds for auto (default 1) and optimal (default 10); it ends earlier if proven "
+                         "optimal"),
+    SL_OPTION_SEED(sl_plan_request, seed, "the search and of jitter"),
+    JITTER,
+    EXPLAIN,
+    FORMAT(forms),
+    OUTPUT,
+    SET,
+    PROBLEM,
+    SL_OPTIONS_END};
+const sl_option sl_simulate_options[] = {
+    SL_OPTION("order", TEXT, sl_plan_request, order_file, "FILE",
+              "the order; compute_only and compute_comms forms are read", .completes = SL_COMPLETES_FILE,
+              .required = 1),
+    SL_OPTION_SEED(sl_plan_request, seed, "jitter"),
+    JITTER,
+    EXPLAIN,
+    SL_OPTION_TIME_LIMIT(sl_plan_request, time_limit, "accepted as in plan, but there is no search here"),
+    FORMAT(forms),
+    OUTPUT,
+    SET,
+    PROBLEM,
+    SL_OPTIONS_END};
+const sl_option sl_compare_options[] = {
+    SL_OPTION(
+        "schedules", TEXT, sl_plan_request, schedules, "LIST",
+        "names as in plan --schedule, separated by commas, each with @linear, @loop, @wave or "
+        "@bidirectional for the same work under that placement; default: all families of the file's, and "
+        "auto"),
+    SL_OPTION("sweep", ONCE, sl_plan_request, sweep, "KEY=FROM:TO:STEP",
+              "repeat it for each value of a key of PROBLEM; also KEY=A,B,..",
+              .words = "one --sweep at a time", .keys = sl_problem_visit_keys),
+    SL_OPTION_TIME_LIMIT(sl_plan_request, time_limit,
+                         "seconds for each search of auto and optimal; default 1"),
+    SL_OPTION_SEED(sl_plan_request, seed, "the searches"),
+    FORMAT(sl_compare_forms),
+    OUTPUT,
+    SET,
+    PROBLEM,
+    SL_OPTIONS_END};
 
-static const sl_option *options_of(const char *command) {
-    return strcmp(command, "simulate") == 0  ? simulate_options
-           : strcmp(command, "compare") == 0 ? compare_options
-                                             : plan_options;
+static int find_form(const char *name) {
+    int form = 0;
+    while (forms[form].name && strcmp(forms[form].name, name) != 0)
+        form++;
+    return forms[form].name ? form : -1;
+}
+
+static sl_status refuse_form(const char *name) {
+    char known[128];
+    sl_values_join(forms, known, sizeof known);
+    return sl_error(SL_EINVAL, "--format must be %s, got '%s'", known, name);
 }
 
 static sl_status check(const char *command, const sl_plan_request *p) {
@@ -70,13 +137,13 @@ static sl_status check(const char *command, const sl_plan_request *p) {
     int examines = p->draws > 0 || p->explain;
     if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
         return sl_error(SL_EINVAL, "--jitter and --explain go with --format text or json, not %s", p->format);
-    return find_form(p->format) ? SL_OK : refuse_form(p->format);
+    return find_form(p->format) >= 0 ? SL_OK : refuse_form(p->format);
 }
 
 sl_status sl_plan_request_open(int argc, char **argv, sl_plan_request *p) {
     const char *command = argv[0];
-    *p = (sl_plan_request){.schedule = "auto", .format = "text", .time_limit = -1, .seed = 1};
-    SL_TRY(sl_subcommand_options(argc, argv, options_of(command), p));
+    *p = (sl_plan_request){.time_limit = -1};
+    SL_TRY(sl_command_options(argc, argv, p));
     SL_TRY(check(command, p));
     SL_TRY(sl_document_read(p->problem_file, &p->document));
     SL_TRY(sl_document_set_all(&p->document, p->set.text, p->set.count));
@@ -240,38 +307,9 @@ static sl_status print_trace(const sl_plan_request *planning, const sl_plan *pla
     return sl_trace_plan(&planning->problem, &plan->program, &plan->timeline, out);
 }
 
-/* clang-format off */
-static const form forms[] = {
-    {"text", print_text},
-    {"json", print_json},
-    {"csv", print_csv},
-    {"csv-comms", print_csv_comms},
-    {"trace", print_trace},
-    {"svg", print_svg},
-    {"html", print_html},
-    {NULL, NULL},
-};
-/* clang-format on */
-
-static const form *find_form(const char *name) {
-    for (const form *f = forms; f->name; f++)
-        if (strcmp(f->name, name) == 0)
-            return f;
-    return NULL;
-}
-
-static sl_status refuse_form(const char *name) {
-    char known[128] = "";
-    for (const form *f = forms; f->name; f++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s",
-                 f == forms  ? ""
-                 : f[1].name ? ", "
-                             : " or ",
-                 f->name);
-    }
-    return sl_error(SL_EINVAL, "--format must be %s, got '%s'", known, name);
-}
+/* By index of `forms`. */
+static sl_status (*const prints[])(const sl_plan_request *, const sl_plan *, FILE *) = {
+    print_text, print_json, print_csv, print_csv_comms, print_trace, print_svg, print_html};
 
 static sl_status write_file(const char *path, const char *text, size_t size) {
     sigset_t ending, before;
@@ -310,7 +348,7 @@ sl_status sl_leaving_close(sl_leaving *leaving, sl_status status) {
 sl_status sl_plan_request_print(const sl_plan_request *planning, const sl_plan *plan) {
     sl_leaving leaving;
     SL_TRY(sl_leaving_open(planning->output, &leaving));
-    return sl_leaving_close(&leaving, find_form(planning->format)->print(planning, plan, leaving.out));
+    return sl_leaving_close(&leaving, prints[find_form(planning->format)](planning, plan, leaving.out));
 }
 
 int sl_plan_request_end(sl_status status) {

@@ -15,6 +15,13 @@ typedef struct sl_plan_request {
     sl_problem problem;
 } sl_plan_request;
 
+/* The options of plan, simulate and compare, and the values of compare --format. */
+extern const sl_option sl_plan_options_table[], sl_simulate_options[], sl_compare_options[];
+extern const sl_value sl_compare_forms[];
+
+/** The values of --schedule (sl_value_list): auto, optimal, and the families. */
+int sl_schedules_list(int index, sl_value *value, char room[SL_VALUE_ROOM]);
+
 /** Parses the options of argv[0] ("plan", "simulate" or "compare") and reads the problem with --set applied
  * (compare: only the document, because each value of a sweep makes another problem). SL_EINVAL; SL_DONE if
  * only help was requested. Close with sl_plan_request_close, also on error. */

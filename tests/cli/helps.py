@@ -8,14 +8,15 @@ expect({"plan", "train", "watch", "doctor", "completion", "man"} <= set(names), 
 helps = {name: run(name, "--help").stdout for name in names}
 
 
-def options_of(text):
-    """As a reader sees them: lines that begin with two blanks and a dash; what is in front of the next two blanks."""
-    found = {}
+def documented(text):
+    """Names and argument as a reader sees them: lines that begin with two blanks and a dash, in front of the next two blanks."""
     for line in text.splitlines():
         if re.match(r"  -", line):
             head = re.split(r"  +", line.strip())[0]
-            words = re.findall(r"(?:^|[ ,])--?([a-z][a-z-]*)", head)
-            argument = re.sub(r"--?[a-z-]+,?", "", head).strip()
-            for word in words:
-                found[word] = argument
-    return found
+            argument = re.sub(r"--?[a-z-]+,?", "", head, count=2 if re.match(r"-\w,", head) else 1).strip()
+            for word in re.findall(r"(?:^|[ ,])--?([a-z][a-z-]*)", head):
+                yield word, argument
+
+
+def options_of(text):
+    return dict(documented(text))

@@ -1,5 +1,6 @@
 # labels: long
-"""Every option that a subcommand takes stands in its help: every name in any table of options, tried on every subcommand."""
+"""The tables of options are read by the command as this test reads them in the source: every name in any of them, tried on every
+subcommand, is taken if it is in the help, and refused if not. What is taken is in the manual page and in completion: test_help.py."""
 import os
 import re
 import sys
@@ -11,11 +12,11 @@ from slackline import expect, finish, run, source  # noqa: E402
 
 HIDDEN = {("validate", "result")}  # between the command and the processes that it starts
 
-tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join(source, "src", "cli")) if f.endswith(".c")]
+tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join(source, "src", "cli")) if f.endswith((".c", ".h"))]
 tables += [os.path.join(source, "src", "notice", "validate", "validate_request.c")]
 known, flags = set(), set()
 for path in tables:
-    rows = re.findall(r'(?:SL_OPTION\(|SL_OPTION_OWN\(|\.name = )"([a-z-]+)", (?:\.kind = SL_TAKES_)?(\w+)', open(path).read())
+    rows = re.findall(r'(?:SL_OPTION|SL_OPTION_OWN|ON_OFF)\(\s*"([a-z-]+)",\s*(\w+)', open(path).read())
     known |= {name for name, _ in rows} | {"help"}
     flags |= {name for name, kind in rows if kind in ("FLAG", "NO")} | {"help"}
 expect({"format", "sweep", "join", "on-event", "resume"} <= known, f"the tables were read: {sorted(known)}")
@@ -28,8 +29,6 @@ for name in names:
         shortened = any(other.startswith(option) and other != option for other in said)  # getopt takes that, too
         if option == "help" or (name, option) in HIDDEN or (shortened and option not in said):
             continue
-        if option in ("out", "output") and option not in said and "o" in said:
-            continue  # by its letter
         expect(taken == (option in said), f"{name} --{option}: {'taken' if taken else 'refused'}, in the help: {option in said}")
     expect(("unknown option '-o'" not in run(name, "-o").stderr) == ("o" in said), f"{name} -o")
 

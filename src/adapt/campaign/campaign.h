@@ -12,6 +12,7 @@
 #pragma once
 
 #include "adapt/orchestrator/orchestrator.h"
+#include "base/config.h"
 
 #define SL_CAMPAIGN_FAULTS 20000
 #define SL_CAMPAIGN_ITERATIONS 100000000
@@ -87,8 +88,8 @@ sl_status sl_campaign_add_spells(sl_campaign *campaign, const sl_campaign_fault 
 int sl_campaign_hosts(const sl_campaign *campaign);
 /** The first and the last position of `host`, as faults name them. */
 void sl_campaign_host_range(const sl_campaign *campaign, int host, int *first, int *last);
-/** The config tables, as Markdown. */
-void sl_campaign_document(FILE *out);
+/** Visits the keys of a campaign file. */
+void sl_campaign_visit_keys(sl_key_visit visit, void *context);
 
 /* ---- the result */
 

@@ -100,8 +100,8 @@ static const sl_key campaign_keys[] = {
     {0}};
 /* clang-format on */
 
-void sl_campaign_document(FILE *out) {
-    sl_config_document(campaign_keys, "", out);
+void sl_campaign_visit_keys(sl_key_visit visit, void *context) {
+    sl_config_visit(campaign_keys, "", visit, context);
 }
 
 /* ---- the job ---- */

@@ -11,7 +11,7 @@
  * proven bound. The same cluster, options and seed give the same answer. */
 #pragma once
 
-#include "base/yaml.h"
+#include "base/config.h"
 #include "plan/pipeline/problem.h"
 
 #define SL_MAX_CLUSTER 4096 /* hosts */
@@ -65,8 +65,8 @@ sl_status sl_cluster_check(const sl_cluster *cluster, const char *where);
  * run by the first replica of the present arrangement. SL_EINVAL names file, line and key. Free with
  * sl_cluster_free, also on error. */
 sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile, sl_cluster *cluster);
-/** The config tables of the cluster file, as Markdown, for docs/reference. */
-void sl_cluster_document(FILE *out);
+/** Visits the keys of a cluster file. */
+void sl_cluster_visit_keys(sl_key_visit visit, void *context);
 
 /** Time of an iteration, ns, by the timing model: host[position] is an arrangement. SL_EINVAL: an invalid
  * arrangement, or the schedule does not fit. */

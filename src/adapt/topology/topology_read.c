@@ -250,8 +250,8 @@ static const sl_key cluster_keys[] = {
     {0}};
 /* clang-format on */
 
-void sl_cluster_document(FILE *out) {
-    sl_config_document(cluster_keys, "", out);
+void sl_cluster_visit_keys(sl_key_visit visit, void *context) {
+    sl_config_visit(cluster_keys, "", visit, context);
 }
 
 typedef struct naming {

@@ -1,7 +1,6 @@
 #include "notice/validate/validate_request.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/option.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +10,14 @@
 /* A program is held meanwhile, usually for 5 s. */
 #define HELD (3 * SL_SECOND)
 
-static const char *const topologies[] = {"ring", "tree", "all", NULL};
-static const char *const kinds[] = {"devices", "links", NULL};
-static const char *const formats[] = {"text", "json", NULL};
+static const sl_value topologies[] = {{"ring", NULL}, {"tree", NULL}, {"all", NULL}, {NULL, NULL}};
+static const sl_value kinds[] = {{"devices", NULL}, {"links", NULL}, {NULL, NULL}};
+static const sl_value forms[] = {{"text", NULL}, {"json", NULL}, {NULL, NULL}};
 
 static sl_status take_topology(const sl_options *o, void *argument) {
     sl_validate_request *r = argument;
     int chosen = 0;
-    SL_TRY(sl_option_choice(o, topologies, &chosen));
+    SL_TRY(sl_option_choice(o, &chosen));
     r->topology = (sl_validate_topology)chosen;
     r->topology_said = 1;
     return SL_OK;
@@ -27,7 +26,7 @@ static sl_status take_topology(const sl_options *o, void *argument) {
 static sl_status take_kind(const sl_options *o, void *argument) {
     sl_validate_request *r = argument;
     int chosen = 0;
-    SL_TRY(sl_option_choice(o, kinds, &chosen));
+    SL_TRY(sl_option_choice(o, &chosen));
     r->devices = chosen == 0;
     r->wires = chosen == 1;
     return SL_OK;
@@ -43,28 +42,49 @@ static sl_status take_time(const sl_options *o, void *time) {
 #define MAX_MEMBERS 1000000
 #define MAX_IDS (1 << 30)
 
-static const sl_option options[] = {
-    SL_OPTION("ranks", INT, sl_validate_request, ranks, .least = 1, .most = 10000),
-    SL_OPTION_OWN("topology", take_topology),
-    SL_OPTION("links", TEXT, sl_validate_request, links),
-    SL_OPTION_OWN("only", take_kind),
-    SL_OPTION("repeat", INT, sl_validate_request, repeat, .least = 1, .most = 1000),
-    SL_OPTION("window", OWN, sl_validate_request, window, .take = take_time),
-    SL_OPTION("threads", INT, sl_validate_request, threads, .least = 1, .most = 1024),
-    SL_OPTION("expect", TEXT, sl_validate_request, expect),
-    SL_OPTION("deadline", OWN, sl_validate_request, deadline, .take = take_time),
-    SL_OPTION("address", TEXT, sl_validate_request, address),
-    SL_OPTION("format", CHOICE, sl_validate_request, json, .names = formats),
-    SL_OPTION("join", SECRET, sl_validate_request, join, .most = SL_STORE_URL),
-    SL_OPTION("key", SECRET, sl_validate_request, key, .most = SL_STORE_KEY),
-    SL_OPTION("job", TEXT, sl_validate_request, job),
-    SL_OPTION("round", TEXT, sl_validate_request, round),
-    SL_OPTION("member", INT, sl_validate_request, member, .most = MAX_MEMBERS),
-    SL_OPTION("members", INT, sl_validate_request, members, .least = 1, .most = MAX_MEMBERS),
-    SL_OPTION("rank", INT, sl_validate_request, rank, .most = MAX_IDS),
-    SL_OPTION("pid", INT, sl_validate_request, pid, .least = -1, .most = MAX_IDS),
-    SL_OPTION("gemm", FLAG, sl_validate_request, gemm),
-    SL_OPTION("result", TEXT, sl_validate_request, result),
+const sl_option sl_validate_options[] = {
+    SL_OPTION("ranks", INT, sl_validate_request, ranks, "N",
+              "processes to start (default: one per processor, at least 4)", .least = 1, .most = 10000),
+    SL_OPTION_OWN("topology", take_topology, NULL, "links that are tested (default ring)",
+                  .values = topologies),
+    SL_OPTION("links", TEXT, sl_validate_request, links, "LIST|FILE",
+              "these links instead: 0-1,1-2 or a file of such pairs", .completes = SL_COMPLETES_FILE),
+    SL_OPTION_OWN("only", take_kind, NULL, "devices or links alone", .values = kinds),
+    SL_OPTION("repeat", INT, sl_validate_request, repeat, "N", "repeats; the report shows their variation",
+              .least = 1, .most = 1000, .standard = "5"),
+    SL_OPTION("window", OWN, sl_validate_request, window, "MS", "duration of the products of one repeat",
+              .take = take_time, .standard = "100"),
+    SL_OPTION("threads", INT, sl_validate_request, threads, "N", "threads of a device", .least = 1,
+              .most = 1024, .standard = "1"),
+    SL_OPTION("expect", TEXT, sl_validate_request, expect, "FILE",
+              "compare with an earlier result (JSON), not with the median of the same kind",
+              .completes = SL_COMPLETES_FILE),
+    SL_OPTION("deadline", OWN, sl_validate_request, deadline, "MS",
+              "no new repeat if it might finish after this", .take = take_time),
+    SL_OPTION("address", TEXT, sl_validate_request, address, "ADDRESS",
+              "where this process is reached (default: any address of its host)"),
+    SL_OPTION("format", CHOICE, sl_validate_request, json, NULL, "form of the output", .values = forms,
+              .standard = "text"),
+    SL_OPTION("join", SECRET, sl_validate_request, join, "URL",
+              "the store of that job; @FILE reads it from a file", .most = SL_STORE_URL,
+              .heading = "Next to a program on hold (started by slackline watch)"),
+    SL_OPTION("key", SECRET, sl_validate_request, key, "KEY",
+              "the key of that job, 16 to 256 characters; @FILE reads it from a file", .most = SL_STORE_KEY),
+    SL_OPTION("job", TEXT, sl_validate_request, job, "JOB", "its name"),
+    SL_OPTION("round", TEXT, sl_validate_request, round, "NAME",
+              "of the members that test together; the first one stores the JSON report under the key "
+              "validation:NAME of the job"),
+    SL_OPTION("member", INT, sl_validate_request, member, "I", "this one's number, from 0",
+              .most = MAX_MEMBERS),
+    SL_OPTION("members", INT, sl_validate_request, members, "N", "of the round", .least = 1,
+              .most = MAX_MEMBERS),
+    SL_OPTION("rank", INT, sl_validate_request, rank, "RANK", "of the job, next to which this one runs",
+              .most = MAX_IDS),
+    SL_OPTION("pid", INT, sl_validate_request, pid, "PID", "of its process, whose environment is examined",
+              .least = -1, .most = MAX_IDS),
+    SL_OPTION("gemm", FLAG, sl_validate_request, gemm, NULL, "its device is suspect: test it, too"),
+    SL_OPTION("result", TEXT, sl_validate_request, result, "FILE",
+              NULL), /* from the command to its processes */
     SL_OPTIONS_END};
 
 /* A member gives its identity, and whether its device is suspect. */
@@ -91,9 +111,8 @@ static sl_status check_member(sl_validate_request *r) {
 }
 
 sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request) {
-    *request = (sl_validate_request){
-        .repeat = 5, .threads = 1, .devices = 1, .wires = 1, .window = 100 * SL_MS, .member = -1, .rank = -1};
-    sl_options o = {.command = "validate", .table = options, .argc = argc, .argv = argv, .usage = ""};
+    *request = (sl_validate_request){.devices = 1, .wires = 1, .member = -1, .rank = -1};
+    sl_options o = {.command = "validate", .table = sl_validate_options, .argc = argc, .argv = argv};
     SL_TRY(sl_options_take(&o, request));
     if (request->links && request->topology_said)
         return sl_error(SL_EINVAL, "validate: give --links or --topology, not both");

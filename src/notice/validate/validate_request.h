@@ -2,7 +2,7 @@
  * and by the processes that it starts, which get the same arguments. */
 #pragma once
 
-#include "base/status.h"
+#include "base/option.h"
 #include "base/time.h"
 #include "notice/store/store.h"
 #include "notice/validate/passes.h"
@@ -34,6 +34,8 @@ typedef struct sl_validate_request {
     const char *job, *round;
     int member, members, rank, pid; /* pid 0: none */
 } sl_validate_request;
+
+extern const sl_option sl_validate_options[];
 
 /** Fills `request` with pointers into argv; ignores argv[0]. SL_EINVAL explains the error; SL_DONE: the
  * caller prints --help. */

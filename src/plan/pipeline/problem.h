@@ -7,8 +7,8 @@
  */
 #pragma once
 
+#include "base/config.h"
 #include "base/time.h"
-#include "base/yaml.h"
 #include "plan/pipeline/op.h"
 #include <stdio.h>
 
@@ -144,5 +144,5 @@ static inline double sl_problem_fixed(const sl_problem *problem, int rank) {
     return problem->fixed ? problem->fixed[rank] : 0;
 }
 
-/** The config tables of the problem file, as Markdown, for docs/reference. */
-void sl_problem_document(FILE *out);
+/** Visits the keys of a problem file. */
+void sl_problem_visit_keys(sl_key_visit visit, void *context);

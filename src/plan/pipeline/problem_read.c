@@ -248,6 +248,6 @@ sl_status sl_problem_read(const sl_document *document, sl_problem *problem) {
     return read_parts(pipeline, problem);
 }
 
-void sl_problem_document(FILE *out) {
-    sl_config_document(pipeline_keys, "pipeline.", out);
+void sl_problem_visit_keys(sl_key_visit visit, void *context) {
+    sl_config_visit(pipeline_keys, "pipeline.", visit, context);
 }

@@ -249,17 +249,12 @@ sl_status sl_label_map_add(sl_label_map *map, const char *assignment) {
     return SL_OK;
 }
 
-void sl_label_print(FILE *out, const char *indent) {
-    for (int what = 0; what < WORDS; what++) {
-        int count = 0;
-        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-            if (known[i].what == what) {
-                if (count++)
-                    fprintf(out, "%s'%s'", count % 4 == 1 ? ",\n            " : ", ", known[i].text);
-                else
-                    fprintf(out, "%s%-9s '%s'", indent, words[what].name, known[i].text);
-            }
-        if (count)
-            fputc('\n', out);
-    }
+const char *sl_label_known(int index, char *text, size_t size) {
+    text[0] = 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].what == index) {
+            const size_t used = strlen(text);
+            snprintf(text + used, size - used, "%s'%s'", used ? ", " : "", known[i].text);
+        }
+    return index < WORDS ? words[index].name : NULL;
 }

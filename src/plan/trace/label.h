@@ -3,7 +3,7 @@
  * A pattern must match the whole name: * stands for anything, {stage}, {microbatch} and {iteration} for
  * numbers, and {action} for an action of PyTorch's pipelining (0F7, 1SEND_B3, (0F7;7B3)OVERLAP_F_B). Values
  * that are not in the name may be in the event's arguments or follow from its place: one stage per rank,
- * microbatches in order. There are known patterns (sl_label_print lists them); given patterns for ops replace
+ * microbatches in order. There are known patterns (sl_label_known lists them); given patterns for ops replace
  * the known ones for ops, those for messages replace those for messages. */
 #pragma once
 
@@ -49,5 +49,6 @@ sl_status sl_label_map_add(sl_label_map *map, const char *assignment);
 /** The meaning of `name`; kind SL_LABEL_NONE: none. Never fails. */
 sl_label sl_label_read(const sl_label_map *map, const char *name);
 
-/** The known patterns, one line per word. */
-void sl_label_print(FILE *out, const char *indent);
+/** Word number `index` and its known patterns, with commas between them, in text[size]; NULL: there are
+ * fewer. */
+const char *sl_label_known(int index, char *text, size_t size);

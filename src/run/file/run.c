@@ -341,8 +341,8 @@ void sl_run_free(sl_run *run) {
     *run = (sl_run){0};
 }
 
-void sl_run_document(FILE *out) {
-    sl_config_document(run_keys, "", out);
-    sl_run_document_arrangements(out);
-    sl_run_document_faults(out);
+void sl_run_visit_keys(sl_key_visit visit, void *context) {
+    sl_config_visit(run_keys, "", visit, context);
+    sl_run_visit_arrangement_keys(visit, context);
+    sl_run_visit_fault_keys(visit, context);
 }

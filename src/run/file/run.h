@@ -167,4 +167,5 @@ sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *f
                                  const double *backward_bytes, const double *fixed_bytes,
                                  sl_problem *problem);
 
-void sl_run_document(FILE *out);
+/** Visits the keys of a run file. */
+void sl_run_visit_keys(sl_key_visit visit, void *context);

@@ -122,6 +122,6 @@ void sl_run_free_arrangements(sl_run *run) {
     sl_free(run->arrangement);
 }
 
-void sl_run_document_arrangements(FILE *out) {
-    sl_config_document(keys, "arrangements[].", out);
+void sl_run_visit_arrangement_keys(sl_key_visit visit, void *context) {
+    sl_config_visit(keys, "arrangements[].", visit, context);
 }

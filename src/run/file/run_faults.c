@@ -87,8 +87,8 @@ static const sl_key fault_keys[] = {
     {0}};
 /* clang-format on */
 
-void sl_run_document_faults(FILE *out) {
-    sl_config_document(fault_keys, "faults[].", out);
+void sl_run_visit_fault_keys(sl_key_visit visit, void *context) {
+    sl_config_visit(fault_keys, "faults[].", visit, context);
 }
 
 /* ---- one item by itself ---- */

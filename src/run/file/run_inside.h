@@ -32,7 +32,7 @@ void sl_run_free_faults(sl_run *run);
 sl_status sl_run_check_faults(const sl_document *document, sl_run *run);
 
 /** The item's keys, as Markdown rows. */
-void sl_run_document_faults(FILE *out);
+void sl_run_visit_fault_keys(sl_key_visit visit, void *context);
 
 /* `arrangements` of a run file: manual changes of the rank map and of the number of microbatches of each
  * replica from an iteration on. */
@@ -43,4 +43,4 @@ sl_status sl_run_read_arrangements(const sl_document *document, sl_run *run);
 void sl_run_free_arrangements(sl_run *run);
 
 /** The item's keys, as Markdown rows. */
-void sl_run_document_arrangements(FILE *out);
+void sl_run_visit_arrangement_keys(sl_key_visit visit, void *context);

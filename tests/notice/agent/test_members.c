@@ -43,16 +43,17 @@ struct words {
 };
 
 static int be_member(int argc, char **argv) {
-    static const sl_option options[] = {SL_OPTION("join", SECRET, struct words, join, .most = 512),
-                                        SL_OPTION("key", SECRET, struct words, key, .most = 512),
-                                        SL_OPTION("job", TEXT, struct words, other),
-                                        SL_OPTION("round", TEXT, struct words, other),
-                                        SL_OPTION("member", TEXT, struct words, other),
-                                        SL_OPTION("members", TEXT, struct words, other),
-                                        SL_OPTION("rank", TEXT, struct words, other),
-                                        SL_OPTION("pid", TEXT, struct words, other),
-                                        SL_OPTION("deadline", TEXT, struct words, other),
-                                        SL_OPTIONS_END};
+    static const sl_option options[] = {
+        SL_OPTION("join", SECRET, struct words, join, NULL, NULL, .most = 512),
+        SL_OPTION("key", SECRET, struct words, key, NULL, NULL, .most = 512),
+        SL_OPTION("job", TEXT, struct words, other, NULL, NULL),
+        SL_OPTION("round", TEXT, struct words, other, NULL, NULL),
+        SL_OPTION("member", TEXT, struct words, other, NULL, NULL),
+        SL_OPTION("members", TEXT, struct words, other, NULL, NULL),
+        SL_OPTION("rank", TEXT, struct words, other, NULL, NULL),
+        SL_OPTION("pid", TEXT, struct words, other, NULL, NULL),
+        SL_OPTION("deadline", TEXT, struct words, other, NULL, NULL),
+        SL_OPTIONS_END};
     struct words word = {0};
     char path[256], both[1100];
     sl_options o = {.command = "validate", .table = options, .argc = argc - 1, .argv = argv + 1};

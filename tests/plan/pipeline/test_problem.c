@@ -769,7 +769,13 @@ static void a_full_disk_is_an_error(void **state) {
     sl_problem_free(&p);
 }
 
-/* Every key that the reader takes stands in the documentation. */
+/* The reference and completion name every key that the reader takes. */
+static void look_for_key(const char *path, const sl_key *key, void *context) {
+    const char **wanted = context;
+    (void)path;
+    *wanted = *wanted && strcmp(*wanted, key->name) == 0 ? NULL : *wanted;
+}
+
 static void the_documentation_names_every_key(void **state) {
     (void)state;
     static const char *const keys[] = {"ranks",       "microbatches",
@@ -783,16 +789,12 @@ static void the_documentation_names_every_key(void **state) {
                                        "transfer_ms", "bandwidth_gbps",
                                        "message_mb",  "communication",
                                        "queue"};
-    char *text;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    assert_non_null(out);
-    sl_problem_document(out);
-    fclose(out);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (!strstr(text, keys[i]))
-            fail_msg("'%s' is not documented", keys[i]);
-    free(text);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *wanted = keys[i];
+        sl_problem_visit_keys(look_for_key, &wanted);
+        if (wanted)
+            fail_msg("'%s' is not visited", wanted);
+    }
 }
 
 static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
