@@ -273,28 +273,32 @@ static sl_status check_titles(const char *whose, int titles, int charts) {
                           titles, charts, whose);
 }
 
+/* The charts of `count` inputs from `first` on, which are one problem, plan or run. */
+static sl_status add_input(const sl_drawing *d, int first, int count, input_picture *p) {
+    const sl_input *input = &d->input[first + count - 1];
+    int within = 0;
+    SL_TRY(refuse_options(input));
+    SL_TRY(input->kind == SL_INPUT_PROBLEM ? add_problem(d, input, p, &within)
+                                           : add_traces(d, first, count, p, &within));
+    return check_titles(input->file, input->options.title.count, within);
+}
+
 sl_status sl_draw_over_time(const sl_drawing *d, FILE *out) {
     input_picture p = {0};
     sl_svg_chart *charts = NULL;
-    sl_status status = SL_OK;
-    for (int i = 0, count; i < d->inputs && status == SL_OK; i += count) {
-        int within = 0;
+    sl_status status;
+    int at = 0;
+    for (int i = 0, count; i < d->inputs; i += count) {
         count = sl_drawn_ranks(d, i);
-        const sl_input *input = &d->input[i + count - 1];
-        status = refuse_options(input);
-        SL_THEN(status, input->kind == SL_INPUT_PROBLEM ? add_problem(d, input, &p, &within)
-                                                        : add_traces(d, i, count, &p, &within));
-        SL_THEN(status, check_titles(input->file, input->options.title.count, within));
+        SL_TRY_GOTO(close, status, add_input(d, i, count, &p));
     }
-    SL_THEN(status, check_titles("all inputs", d->common.title.count, p.charts));
-    SL_THEN(status, sl_alloc(&charts, (size_t)p.charts, sizeof *charts));
-    if (status == SL_OK) {
-        int at = 0;
-        for (int i = 0; i < p.count; i++)
-            for (int k = 0; k < p.one[i]->charts; k++)
-                charts[at++] = p.one[i]->chart[k];
-        status = sl_draw_svg_charts(charts, p.charts, &d->style, out);
-    }
+    SL_TRY_GOTO(close, status, check_titles("all inputs", d->common.title.count, p.charts));
+    SL_TRY_GOTO(close, status, sl_alloc(&charts, (size_t)p.charts, sizeof *charts));
+    for (int i = 0; i < p.count; i++)
+        for (int k = 0; k < p.one[i]->charts; k++)
+            charts[at++] = p.one[i]->chart[k];
+    status = sl_draw_svg_charts(charts, p.charts, &d->style, out);
+close:
     for (int i = 0; i < p.count; i++) {
         free_drawn(p.one[i]);
         sl_free(p.one[i]);

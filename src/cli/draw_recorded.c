@@ -93,25 +93,24 @@ sl_status sl_drawn_timeline(const sl_drawing *d, const sl_input *input, int file
     sl_told told = {0};
     sl_recorded recorded = {0};
     size_t index = 0;
+    sl_status status;
     if (files > 1)
         return draw_trace(d, input, files, one);
-    sl_status status = read_recorded(input, &told, &recorded);
-    const int is_other = status == SL_OK && recorded.iterations == 0;
-    if (is_other)
+    SL_TRY_GOTO(out, status, read_recorded(input, &told, &recorded));
+    if (recorded.iterations == 0) {
         status = draw_trace(d, input, 1, one);
-    else if (status == SL_OK)
-        status =
-            sl_drawn_refuse_memory(d, input, "a timeline does not say what ops keep: draw its run's folder");
-    if (status == SL_OK && !is_other)
-        status = choose(d, input, &told, &recorded, &index);
-    if (status == SL_OK && !is_other)
-        status = sl_recorded_timeline(&recorded, index, &one->timeline);
-    if (status == SL_OK && !is_other) {
-        sl_chosen_title(&told, &recorded, index, what, sizeof what);
-        sl_gantt_title("measured", &one->timeline, what, one->title[0], sizeof one->title[0]);
-        one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};
-        one->charts = 1;
+        goto out;
     }
+    SL_TRY_GOTO(
+        out, status,
+        sl_drawn_refuse_memory(d, input, "a timeline does not say what ops keep: draw its run's folder"));
+    SL_TRY_GOTO(out, status, choose(d, input, &told, &recorded, &index));
+    SL_TRY_GOTO(out, status, sl_recorded_timeline(&recorded, index, &one->timeline));
+    sl_chosen_title(&told, &recorded, index, what, sizeof what);
+    sl_gantt_title("measured", &one->timeline, what, one->title[0], sizeof one->title[0]);
+    one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};
+    one->charts = 1;
+out:
     sl_recorded_free(&recorded);
     sl_told_free(&told);
     return status;
@@ -138,16 +137,16 @@ sl_status sl_drawn_run(const sl_drawing *d, const sl_input *input, sl_drawn *one
     sl_told told;
     sl_recorded recorded = {0};
     size_t index = 0;
-    sl_status status = sl_told_read(input->file, &told);
-    SL_THEN(status, sl_recorded_read(&told, &recorded));
-    SL_THEN(status, choose(d, input, &told, &recorded, &index));
-    SL_THEN(status, sl_retrace(&told, &recorded, index, &one->retraced));
-    if (status == SL_OK) {
-        sl_chosen_title(&told, &recorded, index, what, sizeof what);
-        sl_gantt_title("predicted", &one->retraced.predicted, "", one->title[0], sizeof one->title[0]);
-        sl_gantt_title("measured", &one->retraced.measured, what, one->title[1], sizeof one->title[1]);
-        status = draw_retraced(d, input, one);
-    }
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_told_read(input->file, &told));
+    SL_TRY_GOTO(out, status, sl_recorded_read(&told, &recorded));
+    SL_TRY_GOTO(out, status, choose(d, input, &told, &recorded, &index));
+    SL_TRY_GOTO(out, status, sl_retrace(&told, &recorded, index, &one->retraced));
+    sl_chosen_title(&told, &recorded, index, what, sizeof what);
+    sl_gantt_title("predicted", &one->retraced.predicted, "", one->title[0], sizeof one->title[0]);
+    sl_gantt_title("measured", &one->retraced.measured, what, one->title[1], sizeof one->title[1]);
+    status = draw_retraced(d, input, one);
+out:
     sl_recorded_free(&recorded);
     sl_told_free(&told);
     return status;

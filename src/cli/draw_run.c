@@ -116,17 +116,21 @@ sl_status sl_draw_over_run(const sl_drawing *d, FILE *out) {
     for (int k = 0; k < MAX; k++)
         charts += (d->what & order[k].what) != 0;
     charts *= d->inputs;
+    sl_status status;
     SL_TRY(sl_alloc(&runs, (size_t)d->inputs, sizeof *runs));
-    sl_status status = sl_alloc(&text, (size_t)charts, sizeof *text);
-    for (; read < d->inputs && status == SL_OK; read++)
-        status = read_run(d->input[read].file, &runs[read]);
-    if (status == SL_OK && charts > 1) {
+    SL_TRY_GOTO(close, status, sl_alloc(&text, (size_t)charts, sizeof *text));
+    for (int i = 0; i < d->inputs; i++) {
+        read++;
+        SL_TRY_GOTO(close, status, read_run(d->input[i].file, &runs[i]));
+    }
+    if (charts > 1) {
         style.names_below = 1;
         find_axis(runs, read, &style);
     }
-    for (int i = 0; i < read && status == SL_OK; i++)
-        status = draw_charts(d, i, &runs[i], &style, text, &count);
-    SL_THEN(status, sl_draw_stack(text, count, &style, out));
+    for (int i = 0; i < read; i++)
+        SL_TRY_GOTO(close, status, draw_charts(d, i, &runs[i], &style, text, &count));
+    status = sl_draw_stack(text, count, &style, out);
+close:
     for (int i = 0; i < read; i++)
         close_run(&runs[i]);
     for (int i = 0; i < count; i++)
