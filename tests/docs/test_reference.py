@@ -24,7 +24,7 @@ NEEDS = {
     "slackline train": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->"],
     "slackline detect": ["<!-- first: mkdir -p runs/slow-link; for i in $(seq 60); do echo \"{\\\"time_ms\\\": $((i < 30 ? 400 : 600)).$((i % 7))}\"; done > runs/slow-link/metrics.jsonl -->"],
     "slackline report": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->", "<!-- first: rm -rf runs/slow-link; cp -r /tmp/run runs/slow-link -->"],  # the example of train
-    "slackline draw": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->"],
+    "slackline draw": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->", "<!-- first: mkdir -p traces; slackline plan examples/four-ranks.yaml --format trace > traces/rank0.json -->"],
     "slackline dashboard": ["<!-- not run: serves until it is ended -->"],
     "slackline watch": ["<!-- not run: takes hpcc and its input file; docs/howto/slurm.md watches a program that is there -->"],
     "slackline validate": ["<!-- needs: slackline-worker mpirun -->", "<!-- exit 0 or 1 -->"],
