@@ -112,28 +112,29 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
     snprintf(text, sizeof text, "%s", sl_error_text());
     if (reading == SL_OK && sl_run_saves(&run))
         sl_launch_worker_expect_warning(launch);
-    sl_status status = sl_group_open_world(&argc, &argv, &group);
-    if (status == SL_OK)
-        *rank = sl_group_rank(group);
-    if (status == SL_OK && reading != SL_OK)
-        status = sl_error(reading, "%s", text);
-    if (status == SL_OK && sl_group_size(group) != sl_run_ranks(&run))
-        status = sl_error(SL_EINVAL,
-                          "the run has %d ranks (pipeline %d, data %d, tensor %d), but %d processes "
-                          "were started",
-                          sl_run_ranks(&run), run.parallel.pipeline, run.parallel.data, run.parallel.tensor,
-                          sl_group_size(group));
-    SL_THEN(status, sl_cores_claim(group, &run));
-    if (status == SL_OK && *rank == 0)
-        status = sl_launch_worker_own(launch, request->folder);
-    if (status == SL_OK && request->resume)
-        status = sl_fired_forget(&run, request->folder, group);
-    SL_THEN(status, write_run(argc, argv, request, &kept));
-    SL_THEN(status, train(&run, kept, request, launch, group, left));
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_group_open_world(&argc, &argv, &group));
+    *rank = sl_group_rank(group);
+    if (reading != SL_OK)
+        SL_TRY_GOTO(out, status, sl_error(reading, "%s", text));
+    if (sl_group_size(group) != sl_run_ranks(&run))
+        SL_TRY_GOTO(out, status,
+                    sl_error(SL_EINVAL,
+                             "the run has %d ranks (pipeline %d, data %d, tensor %d), but %d processes "
+                             "were started",
+                             sl_run_ranks(&run), run.parallel.pipeline, run.parallel.data,
+                             run.parallel.tensor, sl_group_size(group)));
+    SL_TRY_GOTO(out, status, sl_cores_claim(group, &run));
+    if (*rank == 0)
+        SL_TRY_GOTO(out, status, sl_launch_worker_own(launch, request->folder));
+    if (request->resume)
+        SL_TRY_GOTO(out, status, sl_fired_forget(&run, request->folder, group));
+    SL_TRY_GOTO(out, status, write_run(argc, argv, request, &kept));
+    SL_TRY_GOTO(out, status, train(&run, kept, request, launch, group, left));
+    sl_group_close_world(group);
+out:
     free(kept);
     sl_run_free(&run);
-    if (status == SL_OK)
-        sl_group_close_world(group);
     return status;
 }
 

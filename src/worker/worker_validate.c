@@ -26,20 +26,22 @@ static sl_status gather_ranks(void *context, const void *bytes, size_t size, sl_
     sl_group *group = context;
     int members = sl_group_size(group);
     uint64_t mine = size, sum = 0, *sizes;
-    size_t *each;
+    size_t *each = NULL;
     char *all = NULL;
+    sl_status status;
     (void)patience;
     SL_TRY(sl_allgather_parts_open(members, gathered));
     SL_TRY(sl_alloc(&sizes, (size_t)members, sizeof *sizes));
-    sl_status status = sl_alloc(&each, (size_t)members, sizeof *each);
-    SL_THEN(status,
-            sl_group_gather_all(group, &mine, sizeof mine, sizes, (size_t)members * sizeof *sizes, each));
-    for (int i = 0; status == SL_OK && i < members; i++)
+    SL_TRY_GOTO(out, status, sl_alloc(&each, (size_t)members, sizeof *each));
+    SL_TRY_GOTO(out, status,
+                sl_group_gather_all(group, &mine, sizeof mine, sizes, (size_t)members * sizeof *sizes, each));
+    for (int i = 0; i < members; i++)
         sum += sizes[i];
-    SL_THEN(status, sl_alloc(&all, sum + 1, 1));
-    SL_THEN(status, sl_group_gather_all(group, bytes, size, all, sum, each));
-    for (size_t i = 0, at = 0; status == SL_OK && i < (size_t)members; at += each[i++])
-        status = sl_allgather_parts_put(gathered, (int)i, all + at, each[i]);
+    SL_TRY_GOTO(out, status, sl_alloc(&all, sum + 1, 1));
+    SL_TRY_GOTO(out, status, sl_group_gather_all(group, bytes, size, all, sum, each));
+    for (size_t i = 0, at = 0; i < (size_t)members; at += each[i++])
+        SL_TRY_GOTO(out, status, sl_allgather_parts_put(gathered, (int)i, all + at, each[i]));
+out:
     SL_FREE(all, each, sizes);
     return status;
 }
@@ -96,14 +98,15 @@ static sl_status in_allocation(const sl_validate_request *request, int *argc, ch
                               .context = group,
                               .gather_all = gather_ranks,
                               .close = keep_group};
-    sl_status status = sl_round(request, &allgather, *rank, &result);
-    SL_THEN(status, conclude(request, &result, &text, &healthy));
-    if (status == SL_OK && text)
-        status = deliver(request, text, healthy);
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_round(request, &allgather, *rank, &result));
+    SL_TRY_GOTO(out, status, conclude(request, &result, &text, &healthy));
+    if (text)
+        SL_TRY_GOTO(out, status, deliver(request, text, healthy));
+    sl_group_close_world(group);
+out:
     free(text);
     sl_round_result_free(&result);
-    if (status == SL_OK)
-        sl_group_close_world(group);
     *code = healthy || request->result ? 0 : 1;
     return status;
 }
@@ -120,17 +123,21 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
     sl_round_result result = {0};
     sl_allgather allgather = {0};
     sl_store *store;
+    sl_status status;
     char *text = NULL;
     int healthy = 1;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* no process would wait for the verdict */
     SL_TRY(sl_store_open(request->join, request->job, STORE_PATIENCE, &store));
-    sl_status status = request->key[0] ? sl_store_seal(store, request->key) : SL_OK;
-    SL_THEN(status,
-            sl_allgather_open_store(store, request->round, request->members, request->member, &allgather));
-    SL_THEN(status, sl_round(request, &allgather, request->rank, &result));
-    SL_THEN(status, conclude(request, &result, &text, &healthy));
-    if (status == SL_OK && text)
+    if (request->key[0])
+        SL_TRY_GOTO(out, status, sl_store_seal(store, request->key));
+    SL_TRY_GOTO(
+        out, status,
+        sl_allgather_open_store(store, request->round, request->members, request->member, &allgather));
+    SL_TRY_GOTO(out, status, sl_round(request, &allgather, request->rank, &result));
+    SL_TRY_GOTO(out, status, conclude(request, &result, &text, &healthy));
+    if (text)
         status = tell_store(store, request->round, text);
+out:
     if (result.joined[0])
         fprintf(stderr, "slackline: rank %d is tested outside of its control group: %s\n", request->rank,
                 result.joined);
@@ -151,9 +158,10 @@ int sl_worker_validate(const char *starter, int argc, char **argv) {
     if (status == SL_OK && request.join[0]) {
         status = sl_build_check(starter);
         SL_THEN(status, as_member(&request, &code));
-        if (status != SL_OK)
-            fprintf(stderr, "slackline: validating rank %d: %s\n", request.rank, sl_error_text());
-        return status == SL_OK ? code : sl_exit_code(status);
+        if (status == SL_OK)
+            return code;
+        fprintf(stderr, "slackline: validating rank %d: %s\n", request.rank, sl_error_text());
+        return sl_exit_code(status);
     }
     SL_THEN(status, sl_launch_worker_begin(&launch));
     SL_THEN(status, sl_build_check(starter));

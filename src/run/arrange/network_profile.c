@@ -66,14 +66,14 @@ sl_status sl_network_profile_pairs(const sl_run *run, sl_ping_pair *pairs, int *
     sl_problem shape = sl_run_shape(run);
     sl_ping_pair *neighbours;
     int *round_of_one;
+    sl_status status;
     SL_TRY(sl_alloc(&neighbours, (size_t)shape.stages, sizeof *neighbours));
-    sl_status status = sl_alloc(&round_of_one, (size_t)shape.stages, sizeof *round_of_one);
-    if (status == SL_OK) {
-        int mine = sl_ping_pairs(&shape, neighbours, round_of_one);
-        int made = pair_neighbours(run, neighbours, round_of_one, mine, pairs, round);
-        *count = pair_replicas(run, made, made ? round[made - 1] + 1 : 0, pairs, round);
-        sl_free(round_of_one);
-    }
+    SL_TRY_GOTO(out, status, sl_alloc(&round_of_one, (size_t)shape.stages, sizeof *round_of_one));
+    int mine = sl_ping_pairs(&shape, neighbours, round_of_one);
+    int made = pair_neighbours(run, neighbours, round_of_one, mine, pairs, round);
+    *count = pair_replicas(run, made, made ? round[made - 1] + 1 : 0, pairs, round);
+    sl_free(round_of_one);
+out:
     sl_free(neighbours);
     return status;
 }

@@ -15,16 +15,20 @@ static sl_status stop(sl_trainer *t) {
 }
 
 static sl_status start(sl_trainer *t, int delegates) {
-    size_t bytes = sl_transport_block_bytes(t->state->transport);
+    sl_transport *transport = t->state->transport;
+    size_t bytes = sl_transport_block_bytes(transport);
     char *blocks;
     SL_TRY(sl_alloc(&blocks, (size_t)t->ranks + 1, bytes));
     char *mine = blocks + (size_t)t->ranks * bytes;
-    sl_status status = sl_transport_prepare_delegates(t->state->transport, delegates, mine);
-    SL_THEN(status,
-            sl_group_gather_all(t->groups.pipeline, mine, bytes, blocks, (size_t)t->ranks * bytes, NULL));
-    SL_THEN(status, sl_transport_start_delegates(t->state->transport, blocks, START_PATIENCE));
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_transport_prepare_delegates(transport, delegates, mine));
+    SL_TRY_GOTO(out, status,
+                sl_group_gather_all(t->groups.pipeline, mine, bytes, blocks, (size_t)t->ranks * bytes, NULL));
+    SL_TRY_GOTO(out, status, sl_transport_start_delegates(transport, blocks, START_PATIENCE));
+    status = sl_transport_use(transport, SL_PATH_DELEGATED);
+out:
     sl_free(blocks);
-    return status == SL_OK ? sl_transport_use(t->state->transport, SL_PATH_DELEGATED) : status;
+    return status;
 }
 
 int sl_path_delegates(const sl_trainer *t) {
@@ -100,25 +104,24 @@ static int has_several_hosts(const sl_trainer *t) {
 sl_status sl_path_news(sl_trainer *t, int iteration) {
     sl_transport_news mine[NEWS_MAX], *all = NULL;
     size_t count = 0, sum = 0, *sizes = NULL;
+    sl_status status;
     if (!t->state->transport || (!t->state->delegates && !has_several_hosts(t)))
         return SL_OK; /* on all ranks alike */
     while (count < NEWS_MAX && sl_transport_next_news(t->state->transport, &mine[count]))
         count += !is_routine(&mine[count], t);
     if (sl_trainer_leads(t)) {
-        SL_TRY(sl_alloc(&all, (size_t)t->world * NEWS_MAX, sizeof *all));
-        sl_status status = sl_alloc(&sizes, (size_t)t->world, sizeof *sizes);
-        if (status != SL_OK) {
-            sl_free(all);
-            return status;
-        }
+        SL_TRY_GOTO(out, status, sl_alloc(&all, (size_t)t->world * NEWS_MAX, sizeof *all));
+        SL_TRY_GOTO(out, status, sl_alloc(&sizes, (size_t)t->world, sizeof *sizes));
     }
-    sl_status status = sl_group_gather(t->groups.world, t->leader, mine, count * sizeof *mine, all,
-                                       (size_t)t->world * NEWS_MAX * sizeof *all, sizes);
+    SL_TRY_GOTO(out, status,
+                sl_group_gather(t->groups.world, t->leader, mine, count * sizeof *mine, all,
+                                (size_t)t->world * NEWS_MAX * sizeof *all, sizes));
     for (int r = 0; sl_trainer_leads(t) && r < t->world; r++)
-        for (size_t i = 0; i < sizes[r] / sizeof *all && status == SL_OK; i++, sum++) {
+        for (size_t i = 0; i < sizes[r] / sizeof *all; i++, sum++) {
             all[sum].time -= t->clocks[r].offset;
-            status = write_news(t, iteration, sl_run_seat(t->run, r).replica, &all[sum]);
+            SL_TRY_GOTO(out, status, write_news(t, iteration, sl_run_seat(t->run, r).replica, &all[sum]));
         }
+out:
     SL_FREE(all, sizes);
     return status;
 }

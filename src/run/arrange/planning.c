@@ -13,11 +13,13 @@
 static sl_status read_order(const char *file, const sl_problem *problem, sl_plan *plan) {
     sl_order order = {0};
     SL_TRY(sl_order_read_csv(file, problem, &order));
-    sl_status status = sl_order_check_ascending(&order);
-    SL_THEN(status, sl_plan_of_order(problem, &order, "file", plan));
-    sl_order_free(&order);
-    if (status == SL_OK && !plan->memory_ok)
+    sl_status status;
+    SL_TRY_GOTO(out, status, sl_order_check_ascending(&order));
+    SL_TRY_GOTO(out, status, sl_plan_of_order(problem, &order, "file", plan));
+    if (!plan->memory_ok)
         status = sl_error(SL_ENONE, "%s: the order exceeds device.memory_mb", file);
+out:
+    sl_order_free(&order);
     return status;
 }
 

@@ -137,18 +137,21 @@ static sl_status sl_connect(sl_trainer *t, size_t message_bytes) {
 static sl_status post_receives(const sl_problem *p, const sl_program *program, int32_t *post) {
     sl_timeline predicted;
     sl_time *times, margin = 0;
+    sl_status status;
     SL_TRY(sl_replay(p, program, p->communication, p->queue, &predicted));
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int stage = 0; stage < p->stages; stage++)
             margin = p->time[kind][stage] > margin ? p->time[kind][stage] : margin;
-    sl_status status = sl_alloc(&times, (size_t)predicted.spans + (size_t)predicted.transfers, sizeof *times);
-    for (int i = 0; i < predicted.spans && status == SL_OK; i++)
+    SL_TRY_GOTO(free_timeline, status,
+                sl_alloc(&times, (size_t)predicted.spans + (size_t)predicted.transfers, sizeof *times));
+    for (int i = 0; i < predicted.spans; i++)
         times[i] = predicted.span[i].start;
-    for (int i = 0; i < predicted.transfers && status == SL_OK; i++)
+    for (int i = 0; i < predicted.transfers; i++)
         times[predicted.spans + i] = predicted.transfer[i].start;
-    SL_THEN(status, sl_program_post(program, times, times + predicted.spans, margin, post));
-    sl_timeline_free(&predicted);
+    status = sl_program_post(program, times, times + predicted.spans, margin, post);
     sl_free(times);
+free_timeline:
+    sl_timeline_free(&predicted);
     return status;
 }
 

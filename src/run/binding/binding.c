@@ -422,13 +422,14 @@ sl_status sl_gradients_write(sl_binding *binding, int leads, const char *folder,
     state_writer w = {0};
     char name[64];
     snprintf(name, sizeof name, "iteration-%06d.f32", iteration);
-    sl_status status = SL_OK;
-    if (leads)
-        status = open_file(folder, name, &w.values);
-    if (leads && status == SL_OK)
-        status = open_file(folder, "tensors.json", &w.names);
-    SL_THEN(status, sl_binding_each(binding, SL_VALUE_GRADIENT, add, &w));
+    sl_status status;
     int failed = 0;
+    if (leads) {
+        SL_TRY_GOTO(out, status, open_file(folder, name, &w.values));
+        SL_TRY_GOTO(out, status, open_file(folder, "tensors.json", &w.names));
+    }
+    status = sl_binding_each(binding, SL_VALUE_GRADIENT, add, &w);
+out:
     if (w.names) {
         failed |= fprintf(w.names, "\n]\n") < 0;
         failed |= fclose(w.names) != 0;

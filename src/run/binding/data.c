@@ -140,6 +140,7 @@ static sl_status check(const sl_data_config *c) {
 
 sl_status sl_data_open(const sl_data_config *c, sl_data **data) {
     sl_data *d;
+    sl_status status;
     SL_TRY(check(c));
     SL_TRY(sl_alloc(&d, 1, sizeof *d));
     d->seed = c->seed;
@@ -148,17 +149,15 @@ sl_status sl_data_open(const sl_data_config *c, sl_data **data) {
     d->microbatches = (size_t)c->microbatches;
     d->kind = c->tokens;
     d->vocabulary = c->vocabulary ? (uint32_t)c->vocabulary : UINT16_MAX + 1u;
-    sl_status status = SL_OK;
-    for (int i = 0; i < c->pattern_count && status == SL_OK; i++)
-        status = add_pattern(d, c->patterns[i]);
-    SL_THEN(status, cut_tail(d, c->held_out));
-    SL_THEN(status, find_entropy(d));
-    if (status != SL_OK) {
-        sl_data_close(d);
-        return status;
-    }
+    for (int i = 0; i < c->pattern_count; i++)
+        SL_TRY_GOTO(err_close, status, add_pattern(d, c->patterns[i]));
+    SL_TRY_GOTO(err_close, status, cut_tail(d, c->held_out));
+    SL_TRY_GOTO(err_close, status, find_entropy(d));
     *data = d;
     return SL_OK;
+err_close:
+    sl_data_close(d);
+    return status;
 }
 
 void sl_data_close(sl_data *d) {

@@ -142,20 +142,24 @@ static sl_status list_all(const sl_model_config *shape, int stages, sl_parameter
 /* A tied head in the files must equal the embedding: otherwise another model was meant. */
 static sl_status check_head(const sl_weights *w, const sl_parameter *embedding) {
     size_t columns = (size_t)embedding->columns;
+    const char *const name[2] = {embedding->name, HEAD};
     float *row[2] = {NULL, NULL};
+    sl_status status = SL_OK;
     if (!sl_weights_has(w, HEAD))
         return SL_OK;
-    sl_status status = sl_alloc(&row[0], columns, sizeof(float));
-    SL_THEN(status, sl_alloc(&row[1], columns, sizeof(float)));
-    for (int i = 0; i < embedding->rows && status == SL_OK; i++) {
-        const char *const name[2] = {embedding->name, HEAD};
-        for (int k = 0; k < 2 && status == SL_OK; k++)
-            status = sl_weights_read(w, name[k], embedding->rows, embedding->columns, (size_t)i * columns,
-                                     columns, row[k]);
-        if (status == SL_OK && memcmp(row[0], row[1], columns * sizeof(float)) != 0)
-            status = sl_error(SL_EINVAL, "tensor '%s' differs from '%s', to which the model ties it", HEAD,
-                              embedding->name);
+    for (int k = 0; k < 2; k++)
+        SL_TRY_GOTO(out, status, sl_alloc(&row[k], columns, sizeof(float)));
+    for (int i = 0; i < embedding->rows; i++) {
+        for (int k = 0; k < 2; k++)
+            SL_TRY_GOTO(out, status,
+                        sl_weights_read(w, name[k], embedding->rows, embedding->columns, (size_t)i * columns,
+                                        columns, row[k]));
+        if (memcmp(row[0], row[1], columns * sizeof(float)) != 0)
+            SL_TRY_GOTO(out, status,
+                        sl_error(SL_EINVAL, "tensor '%s' differs from '%s', to which the model ties it", HEAD,
+                                 embedding->name));
     }
+out:
     SL_FREE(row[0], row[1]);
     return status;
 }
@@ -164,14 +168,16 @@ static sl_status check_weights(sl_weights *w, const sl_model_config *config, int
     const sl_weight_rules rules = {.prefix = "transformer.", .passed_over = is_buffer_or_head};
     sl_parameter *list;
     sl_weight_need *needs = NULL;
+    sl_status status;
     int count;
     SL_TRY(list_all(config, stages, &list, &count));
-    sl_status status = sl_alloc(&needs, (size_t)count, sizeof *needs);
-    for (int i = 0; i < count && status == SL_OK; i++)
+    SL_TRY_GOTO(out, status, sl_alloc(&needs, (size_t)count, sizeof *needs));
+    for (int i = 0; i < count; i++)
         needs[i] = (sl_weight_need){.name = list[i].name, .rows = list[i].rows, .columns = list[i].columns};
-    SL_THEN(status, sl_weights_check(w, needs, count, &rules));
-    if (status == SL_OK && config->tied)
+    SL_TRY_GOTO(out, status, sl_weights_check(w, needs, count, &rules));
+    if (config->tied)
         status = check_head(w, &list[0]); /* the embedding comes first */
+out:
     SL_FREE(needs, list);
     return status;
 }

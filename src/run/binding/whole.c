@@ -179,32 +179,43 @@ sl_status sl_binding_place_head(sl_binding *b, const float *full) {
 
 /* ---- every tensor in canonical order, at the rank that leads ---- */
 
+/* Tensor `index` of a stage goes to the leader, which visits it. */
+static sl_status visit_one(sl_binding *b, int stage, int index, const sl_parameter *tensor,
+                           sl_binding_value value,
+                           sl_status (*visit)(void *object, const sl_parameter *tensor, const float *full),
+                           void *object) {
+    int from = sl_run_world_rank(b->run, (sl_run_position){.pipeline = sl_binding_rank_of(b, stage)});
+    float *full;
+    sl_status status;
+    SL_TRY(sl_alloc(&full, tensor->count, sizeof *full));
+    SL_TRY_GOTO(out, status, sl_binding_collect(b, stage, index, value, full));
+    SL_TRY_GOTO(out, status,
+                sl_group_pass(b->groups->world, from, b->groups->leader, full, tensor->count * sizeof *full));
+    if (sl_groups_lead(b->groups))
+        status = visit(object, tensor, full);
+out:
+    sl_free(full);
+    return status;
+}
+
 sl_status sl_binding_each(sl_binding *b, sl_binding_value value,
                           sl_status (*visit)(void *object, const sl_parameter *tensor, const float *full),
                           void *object) {
     sl_model_config whole = b->config;
-    sl_status status = SL_OK;
     whole.tensor = (sl_tensor_ranks){0};
     SL_TRY(sl_binding_settle(b));
-    for (int stage = 0; stage < b->stages && status == SL_OK; stage++) {
+    for (int stage = 0; stage < b->stages; stage++) {
         int count = sl_model_list(&whole, stage, b->stages, NULL);
-        int from = sl_run_world_rank(b->run, (sl_run_position){.pipeline = sl_binding_rank_of(b, stage)});
         sl_parameter *list;
+        sl_status status = SL_OK;
         SL_TRY(sl_alloc(&list, (size_t)count, sizeof *list));
         sl_model_list(&whole, stage, b->stages, list);
-        for (int i = 0; i < count && status == SL_OK; i++) {
-            float *full;
-            status = sl_alloc(&full, list[i].count, sizeof *full);
-            SL_THEN(status, sl_binding_collect(b, stage, i, value, full));
-            SL_THEN(status, sl_group_pass(b->groups->world, from, b->groups->leader, full,
-                                          list[i].count * sizeof *full));
-            if (status == SL_OK && sl_groups_lead(b->groups))
-                status = visit(object, &list[i], full);
-            sl_free(full);
-        }
+        for (int i = 0; i < count && status == SL_OK; i++)
+            status = visit_one(b, stage, i, &list[i], value, visit, object);
         sl_free(list);
+        SL_TRY(status);
     }
-    return status;
+    return SL_OK;
 }
 
 static sl_status add_to_hash(void *hash, const sl_parameter *tensor, const float *full) {

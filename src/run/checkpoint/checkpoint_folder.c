@@ -64,19 +64,20 @@ static sl_status list(const char *folder, entries *all) {
     *all = (entries){0};
     if (!directory)
         return errno == ENOENT ? SL_OK : sl_error_errno(SL_ESYS, "%s: cannot be read", folder);
-    for (const struct dirent *at; status == SL_OK && (at = readdir(directory)) != NULL;) {
+    for (const struct dirent *at; (at = readdir(directory)) != NULL;) {
         step_entry one;
         if (!parse_name(at->d_name, &one))
             continue;
-        status = sl_grow(&all->entry, &all->capacity, (size_t)all->count + 1, sizeof *all->entry);
-        if (status == SL_OK)
-            all->entry[all->count++] = one;
+        SL_TRY_GOTO(out, status,
+                    sl_grow(&all->entry, &all->capacity, (size_t)all->count + 1, sizeof *all->entry));
+        all->entry[all->count++] = one;
     }
-    closedir(directory);
-    if (status == SL_OK && all->count > 1)
+    if (all->count > 1)
         qsort(all->entry, (size_t)all->count, sizeof *all->entry, newest_first);
+out:
     if (status != SL_OK)
         sl_free(all->entry);
+    closedir(directory);
     return status;
 }
 

@@ -169,17 +169,18 @@ static sl_status check_seal(char *text, size_t size, uint64_t *value) {
 sl_status sl_checkpoint_state_read(const char *path, sl_checkpoint_state *state) {
     char *text;
     size_t size;
+    json_t *root;
+    sl_status status;
     *state = (sl_checkpoint_state){0};
     SL_TRY(sl_file_read_most(path, STATE_MAX, &text, &size));
-    sl_status status = check_seal(text, size, &state->seal);
-    json_t *root = status == SL_OK ? json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    sl_free(text);
-    if (status == SL_OK && !json_is_object(root))
-        status = wrong("is not a JSON object");
-    SL_THEN(status, read_root(root, state));
+    SL_TRY_GOTO(out, status, check_seal(text, size, &state->seal));
+    root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    status = json_is_object(root) ? read_root(root, state) : wrong("is not a JSON object");
     json_decref(root);
     if (status != SL_OK)
         sl_checkpoint_state_free(state);
+out:
+    sl_free(text);
     return status;
 }
 

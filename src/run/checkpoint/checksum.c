@@ -59,17 +59,17 @@ sl_status sl_checksum_file(const char *path, uint64_t *size, uint64_t *checksum)
     sl_checksum_stream *stream = NULL;
     char *piece = NULL;
     struct stat found;
+    sl_status status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
-    sl_status status = fstat(file, &found) == 0 && S_ISREG(found.st_mode)
-                           ? SL_OK
-                           : sl_error(SL_EINVAL, "%s: is not a regular file", path);
-    SL_THEN(status, sl_checksum_open(&stream));
-    SL_THEN(status, sl_alloc(&piece, PIECE, 1));
-    SL_THEN(status, read_all(file, path, piece, stream, size));
-    if (status == SL_OK)
-        *checksum = sl_checksum_value(stream);
+    if (fstat(file, &found) != 0 || !S_ISREG(found.st_mode))
+        SL_TRY_GOTO(out, status, sl_error(SL_EINVAL, "%s: is not a regular file", path));
+    SL_TRY_GOTO(out, status, sl_checksum_open(&stream));
+    SL_TRY_GOTO(out, status, sl_alloc(&piece, PIECE, 1));
+    SL_TRY_GOTO(out, status, read_all(file, path, piece, stream, size));
+    *checksum = sl_checksum_value(stream);
+out:
     sl_free(piece);
     sl_checksum_close(stream);
     close(file);

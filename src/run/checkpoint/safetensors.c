@@ -241,19 +241,20 @@ static sl_status read_header(sl_safetensors *f) {
 
 sl_status sl_safetensors_open(const char *path, sl_safetensors **file) {
     sl_safetensors *f;
+    sl_status status;
     *file = NULL;
     SL_TRY(sl_alloc(&f, 1, sizeof *f));
     f->descriptor = -1;
-    sl_status status = sl_copy_text(&f->path, path);
-    if (status == SL_OK && (f->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
-        status = sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
-    SL_THEN(status, read_header(f));
-    if (status != SL_OK) {
-        sl_safetensors_close(f);
-        return status;
-    }
+    SL_TRY_GOTO(err_close, status, sl_copy_text(&f->path, path));
+    f->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->descriptor < 0)
+        SL_TRY_GOTO(err_close, status, sl_error_errno(SL_EINVAL, "%s: cannot be read", path));
+    SL_TRY_GOTO(err_close, status, read_header(f));
     *file = f;
     return SL_OK;
+err_close:
+    sl_safetensors_close(f);
+    return status;
 }
 
 void sl_safetensors_close(sl_safetensors *f) {

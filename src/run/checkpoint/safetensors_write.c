@@ -107,14 +107,14 @@ sl_status sl_safetensors_write(const char *path, const sl_tensor_source *tensors
     tensor_writer w = {.path = path, .stop = stop};
     char *text;
     uint64_t data;
+    sl_status status;
     SL_TRY(make_header(tensors, count, &text, &data));
     w.descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w.descriptor < 0) {
-        free(text);
-        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-    }
-    sl_status status = sl_checksum_open(&w.checksum);
-    SL_THEN(status, write_all(&w, tensors, count, text, data));
+    if (w.descriptor < 0)
+        SL_TRY_GOTO(free_text, status, sl_error_errno(SL_ESYS, "%s: cannot be written", path));
+    SL_TRY_GOTO(close_file, status, sl_checksum_open(&w.checksum));
+    status = write_all(&w, tensors, count, text, data);
+close_file:
     if (close(w.descriptor) != 0 && status == SL_OK)
         status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
     if (status == SL_OK)
@@ -122,6 +122,7 @@ sl_status sl_safetensors_write(const char *path, const sl_tensor_source *tensors
     else
         unlink(path);
     sl_checksum_close(w.checksum);
+free_text:
     free(text);
     return status;
 }

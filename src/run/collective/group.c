@@ -46,20 +46,21 @@ static sl_status finish(const sl_group *group, MPI_Request *request, int count, 
 
 static sl_status make(MPI_Comm communicator, int threads, sl_group_wait wait, sl_group **group) {
     sl_group *made;
+    sl_status status;
     SL_TRY(sl_alloc(&made, 1, sizeof *made));
     *made = (sl_group){.communicator = communicator, .threads = threads, .wait = wait};
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     MPI_Comm_rank(communicator, &made->rank);
     MPI_Comm_size(communicator, &made->size);
-    sl_status status = sl_alloc(&made->link, (size_t)made->size, sizeof *made->link);
-    SL_THEN(status, sl_alloc(&made->counts, (size_t)made->size, sizeof *made->counts));
-    SL_THEN(status, sl_alloc(&made->starts, (size_t)made->size, sizeof *made->starts));
-    SL_THEN(status, sl_alloc(&made->sizes, (size_t)made->size, sizeof *made->sizes));
-    SL_THEN(status, sl_group_flight_open(made, &made->own));
-    if (status == SL_OK)
-        *group = made;
-    else
-        sl_group_close(made);
+    SL_TRY_GOTO(err_close, status, sl_alloc(&made->link, (size_t)made->size, sizeof *made->link));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&made->counts, (size_t)made->size, sizeof *made->counts));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&made->starts, (size_t)made->size, sizeof *made->starts));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&made->sizes, (size_t)made->size, sizeof *made->sizes));
+    SL_TRY_GOTO(err_close, status, sl_group_flight_open(made, &made->own));
+    *group = made;
+    return SL_OK;
+err_close:
+    sl_group_close(made);
     return status;
 }
 

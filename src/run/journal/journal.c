@@ -294,10 +294,10 @@ typedef struct medians {
 static sl_status phase_medians(const sl_journal *j, int phase, medians *m) {
     double *v[4] = {0};
     sl_status status = SL_OK;
-    for (int k = 0; k < 4 && status == SL_OK; k++)
-        status = sl_alloc(&v[k], j->row_count, sizeof *v[k]);
     *m = (medians){0};
-    for (size_t i = 0; i < j->row_count && status == SL_OK; i++) {
+    for (int k = 0; k < 4; k++)
+        SL_TRY_GOTO(out, status, sl_alloc(&v[k], j->row_count, sizeof *v[k]));
+    for (size_t i = 0; i < j->row_count; i++) {
         const journal_row *r = &j->rows[i];
         if (r->phase != phase)
             continue;
@@ -309,14 +309,12 @@ static sl_status phase_medians(const sl_journal *j, int phase, medians *m) {
         v[2][m->predicted_count] = (double)r->predicted;
         v[3][m->predicted_count++] = (double)r->time / (double)r->predicted;
     }
-    if (status == SL_OK) {
-        m->time = sl_median_of_numbers(v[0], m->count);
-        m->bubble = sl_median_of_numbers(v[1], m->count);
-        m->predicted = sl_median_of_numbers(v[2], m->predicted_count);
-        m->ratio = sl_median_of_numbers(v[3], m->predicted_count);
-    }
-    for (int k = 0; k < 4; k++)
-        sl_free(v[k]);
+    m->time = sl_median_of_numbers(v[0], m->count);
+    m->bubble = sl_median_of_numbers(v[1], m->count);
+    m->predicted = sl_median_of_numbers(v[2], m->predicted_count);
+    m->ratio = sl_median_of_numbers(v[3], m->predicted_count);
+out:
+    SL_FREE(v[0], v[1], v[2], v[3]);
     return status;
 }
 

@@ -246,12 +246,16 @@ typedef struct order {
 static sl_status run_plan(sl_trainer *t, int replica, const sl_plan *plan) {
     sl_problem shape = sl_run_replica_shape(t->run, replica);
     sl_order next = {0};
-    sl_status status = plan ? sl_order_copy(&plan->order, &next) : SL_OK;
-    SL_THEN(status, sl_exchange_order(t, &shape, &next));
-    if (status == SL_OK && replica == t->groups.seat.replica)
-        status = sl_seated_run_order(t, &next);
+    sl_status status;
+    if (plan)
+        SL_TRY_GOTO(out, status, sl_order_copy(&plan->order, &next));
+    SL_TRY_GOTO(out, status, sl_exchange_order(t, &shape, &next));
+    if (replica == t->groups.seat.replica)
+        SL_TRY_GOTO(out, status, sl_seated_run_order(t, &next));
+    status = sl_group_barrier(t->groups.world);
+out:
     sl_order_free(&next);
-    return status == SL_OK ? sl_group_barrier(t->groups.world) : status;
+    return status;
 }
 
 static void note_swap(sl_leader *l, const sl_orchestrator_action *a, sl_time took) {

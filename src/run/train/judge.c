@@ -107,18 +107,19 @@ static sl_status measure_replica(sl_leader *l, sl_rank_reports *all, int replica
     sl_measured **measured = &l->judge->measured[replica];
     sl_timeline *timeline = &l->judge->timeline[replica];
     sl_offset *clock;
+    sl_status status;
     int count;
     sl_timeline_free(timeline);
     sl_measured_drop(*measured);
     *measured = NULL;
     SL_TRY(collect_records(l->t, all, replica, &count));
     SL_TRY(make_clocks(l->t, replica, &clock));
-    sl_status status = sl_measure_timeline(problem, all->replica, count, iteration, begin, clock, timeline);
-    SL_THEN(status, sl_measured_make(problem, timeline, NULL, NULL, measured));
-    if (status == SL_OK)
-        sl_profile_divide(timeline, problem, sl_leader_is_paced(l), &(*measured)->problem);
-    if (status == SL_OK)
-        sl_measure_level_directions(clock, &(*measured)->problem);
+    SL_TRY_GOTO(out, status,
+                sl_measure_timeline(problem, all->replica, count, iteration, begin, clock, timeline));
+    SL_TRY_GOTO(out, status, sl_measured_make(problem, timeline, NULL, NULL, measured));
+    sl_profile_divide(timeline, problem, sl_leader_is_paced(l), &(*measured)->problem);
+    sl_measure_level_directions(clock, &(*measured)->problem);
+out:
     sl_free(clock);
     return status;
 }

@@ -68,16 +68,18 @@ int sl_searcher_is_idle(const sl_searcher *s) {
 }
 
 sl_status sl_searcher_ask(sl_searcher *s, int replica, const sl_problem *problem, const sl_order *known) {
+    sl_status status;
     if (s->asked)
         return SL_OK;
     s->replica = replica;
-    sl_status status = sl_problem_copy(problem, &s->problem);
-    SL_THEN(status, sl_order_copy(known, &s->known));
-    if (status == SL_OK && pthread_create(&s->thread, NULL, search, s) != 0)
-        status = sl_error(SL_ESYS, "no thread for the search of a plan");
-    s->asked = status == SL_OK;
-    if (status != SL_OK)
-        forget(s);
+    SL_TRY_GOTO(err_forget, status, sl_problem_copy(problem, &s->problem));
+    SL_TRY_GOTO(err_forget, status, sl_order_copy(known, &s->known));
+    if (pthread_create(&s->thread, NULL, search, s) != 0)
+        SL_TRY_GOTO(err_forget, status, sl_error(SL_ESYS, "no thread for the search of a plan"));
+    s->asked = 1;
+    return SL_OK;
+err_forget:
+    forget(s);
     return status;
 }
 

@@ -135,6 +135,7 @@ sl_status sl_address_choose(const char *interface, char number[64]) {
 
 sl_status sl_transport_listen(const char *interface_address, sl_transport_address *address, int *socket_out) {
     struct sockaddr_storage local;
+    sl_status status;
     *socket_out = -1;
     memset(address, 0, sizeof *address);
     if (gethostname(address->host, sizeof address->host - 1) != 0)
@@ -144,16 +145,15 @@ sl_status sl_transport_listen(const char *interface_address, sl_transport_addres
     int made = socket(local.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (made < 0)
         return sl_error_errno(SL_ESYS, "no socket for the peers on other hosts");
-    sl_status status = SL_OK;
     if (bind(made, (struct sockaddr *)&local, size_of((struct sockaddr *)&local)) != 0 ||
         listen(made, 128) != 0)
-        status = sl_error_errno(SL_ESYS, "cannot listen on '%s'",
-                                interface_address ? interface_address : "any address");
-    SL_THEN(status, describe(made, address));
-    if (status != SL_OK) {
-        close(made);
-        return status;
-    }
+        SL_TRY_GOTO(err_close, status,
+                    sl_error_errno(SL_ESYS, "cannot listen on '%s'",
+                                   interface_address ? interface_address : "any address"));
+    SL_TRY_GOTO(err_close, status, describe(made, address));
     *socket_out = made;
     return SL_OK;
+err_close:
+    close(made);
+    return status;
 }
