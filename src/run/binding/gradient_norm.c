@@ -1,5 +1,5 @@
 #include "run/binding/gradient_norm.h"
-#include "run/device/cpu.h"
+#include "run/device/cpu_kernels.h"
 #include "run/device/threads.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * Also weights packed in the format of oneDNN's products. */
 #pragma once
 
-#include "run/device/cpu.h"
+#include "run/device/cpu_kernels.h"
 #include <string.h>
 
 SL_INLINE uint32_t sl_bf16(float x) {

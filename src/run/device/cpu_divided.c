@@ -1,4 +1,4 @@
-#include "run/device/cpu.h"
+#include "run/device/cpu_kernels.h"
 #include "run/device/threads.h"
 
 /* Divides the single-threaded kernels among the device's threads: by rows, by elements or, if rows are

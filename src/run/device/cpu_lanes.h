@@ -3,7 +3,7 @@
  * alike. */
 #pragma once
 
-#include "run/device/cpu.h"
+#include "run/device/cpu_kernels.h"
 #include <string.h>
 
 #define SL_LANES 16

@@ -4,7 +4,7 @@
  * bf16 copies of both operands summed in f32. Scratch from the caller. */
 #pragma once
 
-#include "run/device/cpu.h"
+#include "run/device/cpu_kernels.h"
 #include <oneapi/dnnl/dnnl.h>
 
 struct sl_cpu {

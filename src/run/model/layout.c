@@ -1,4 +1,5 @@
 #include "run/model/layout.h"
+#include "run/device/arena.h"
 
 /* Reserves `count` floats at *end. */
 static size_t place(size_t *end, size_t count) {

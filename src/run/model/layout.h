@@ -2,7 +2,7 @@
  * batch * context rows, w = width; widths of heads, MLP and vocabulary are this tensor rank's slices. */
 #pragma once
 
-#include "run/model/transformer.h"
+#include "run/model/model_config.h"
 
 /* Of one half of a block. */
 typedef struct sl_half_layout {

@@ -3,6 +3,7 @@
 
 #include "plan/pipeline/problem.h"
 #include "run/model/products.h"
+#include "run/model/transformer.h"
 
 /* The unit in which ops are cut into parts: a block's work up to its first residual sum, or from there. */
 typedef enum sl_half { SL_HALF_ATTENTION, SL_HALF_MLP } sl_half;
@@ -75,9 +76,6 @@ sl_status sl_stage_refresh(sl_model_stage *s);
 static inline sl_status sl_stage_sum(const sl_model_stage *s, float *values, size_t count) {
     return s->config.tensor.size > 1 ? s->config.tensor.sum(s->config.tensor.object, values, count) : SL_OK;
 }
-
-/** Whether the config's cut fits. */
-sl_status sl_stage_check_cut(const sl_model_config *config, int stages);
 
 /** Swaps the embedding's and the tied head's accumulators (sl_model_add_own_head). */
 void sl_stage_swap_accumulators(sl_model_stage *s);

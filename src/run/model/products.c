@@ -1,4 +1,5 @@
 #include "run/model/products.h"
+#include "run/device/arena.h"
 
 /* c[rows][columns] = a[rows][inner] * b[inner][columns] of dense matrices, either of them stored
  * transposed. */

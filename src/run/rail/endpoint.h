@@ -15,20 +15,7 @@
 #include "run/conduit/conduit.h"
 #include "run/rail/listener.h"
 #include "run/rail/queue.h"
-
-typedef enum sl_rail_kind {
-    SL_RAIL_TCP,
-    SL_RAIL_UNIX,
-    SL_RAIL_UCX /* handshake over TCP, frames over UCX (rail_line.h); address as TCP's */
-} sl_rail_kind;
-
-typedef struct sl_rail_address {
-    sl_rail_kind kind;
-    char interface[32]; /* TCP: bound to this device if the system permits it; empty: any */
-    char address[108];  /* numeric IPv4 or IPv6 address, or the path of a unix socket; of the receiver */
-    char source[64];    /* TCP, sender: local numeric address to connect from; empty: the system's choice */
-    uint16_t port;
-} sl_rail_address;
+#include "run/rail/rail_socket.h"
 
 typedef enum sl_endpoint_news {
     SL_NEWS_RAIL_UP,
@@ -75,7 +62,3 @@ sl_status sl_endpoint_look(sl_endpoint *endpoint);
 const char *sl_endpoint_reason(const sl_endpoint *endpoint);
 /** Number of rails that are up. */
 int sl_endpoint_rails_up(const sl_endpoint *endpoint);
-
-/** Opens a socket that listens at `rail` (port 0: any; the assigned port is filled in). A unix socket's file
- * is made with mode 0600. SL_EINVAL, SL_ESYS. */
-sl_status sl_rail_listen(sl_rail_address *rail, int *socket);

@@ -11,7 +11,8 @@
  * by one loop's thread. */
 #pragma once
 
-#include "run/rail/endpoint.h"
+#include "base/loop.h"
+#include "run/rail/rail_socket.h"
 #include <sys/types.h>
 #include <sys/uio.h>
 

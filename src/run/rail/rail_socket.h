@@ -2,10 +2,30 @@
  * interface of a connection. Nothing here waits. */
 #pragma once
 
-#include "run/rail/endpoint.h"
+#include "base/status.h"
+#include "base/time.h"
+#include <stdint.h>
 #include <sys/socket.h>
 
 #define SL_RAIL_TEXT 160
+
+typedef enum sl_rail_kind {
+    SL_RAIL_TCP,
+    SL_RAIL_UNIX,
+    SL_RAIL_UCX /* handshake over TCP, frames over UCX (rail_line.h); address as TCP's */
+} sl_rail_kind;
+
+typedef struct sl_rail_address {
+    sl_rail_kind kind;
+    char interface[32]; /* TCP: bound to this device if the system permits it; empty: any */
+    char address[108];  /* numeric IPv4 or IPv6 address, or the path of a unix socket; of the receiver */
+    char source[64];    /* TCP, sender: local numeric address to connect from; empty: the system's choice */
+    uint16_t port;
+} sl_rail_address;
+
+/** Opens a socket that listens at `rail` (port 0: any; the assigned port is filled in). A unix socket's file
+ * is made with mode 0600. SL_EINVAL, SL_ESYS. */
+sl_status sl_rail_listen(sl_rail_address *rail, int *socket);
 
 /** Starts to connect to `rail` (nonblocking): the socket, or -1 with errno. It becomes writable once
  * connected or failed (SO_ERROR). */

@@ -1,11 +1,11 @@
-/* Creates the resources of delegates and sends their addresses to the peers. watcher.c watches the
+/* Creates the resources of delegates and sends their addresses to the peers. delegates_watch.c watches the
  * processes. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/shared.h"
 #include "run/rail/rail_line.h"
+#include "run/transport/delegates_inside.h"
 #include "run/transport/listen.h"
-#include "run/transport/watcher.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -266,7 +266,7 @@ sl_status sl_delegates_start(sl_delegates *d, const void *blocks, sl_time timeou
     for (int i = 0; i < d->delegates; i++)
         if (d->delegate[i].order->sends)
             SL_TRY(find_way(d, &d->delegate[i], block_of(d, blocks, d->delegate[i].peer)));
-    SL_TRY(sl_watcher_start(d));
+    SL_TRY(sl_delegates_watch(d));
     for (int i = 0; i < d->delegates; i++)
         if (d->delegate[i].order->sends)
             SL_TRY(await_rail(&d->delegate[i], deadline));
@@ -292,7 +292,7 @@ static void free_delegate(sl_delegate *e) {
 void sl_delegates_close(sl_delegates *d) {
     if (!d)
         return;
-    sl_watcher_end(d);
+    sl_delegates_unwatch(d);
     for (int i = 0; i < d->delegates; i++)
         free_delegate(&d->delegate[i]);
     if (d->settled)
@@ -356,5 +356,5 @@ int sl_delegates_next_news(sl_delegates *d, sl_transport_news *news) {
                 return 1;
         }
     }
-    return sl_watcher_next_news(d, news);
+    return sl_delegates_watch_news(d, news);
 }

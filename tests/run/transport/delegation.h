@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "launch/delegate_launch.h"
+#include "run/transport/delegates_inside.h"
 #include "run/transport/peer.h"
-#include "run/transport/watcher.h"
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,13 +1,16 @@
-/* The watcher: the trainer's thread that starts its delegates, sleeps on their pidfds and replaces those that
- * die, with the same queue, doorbell and sockets. Too many deaths are an error: the queue of the last one is
- * lost, and every wait on it reports this. */
+/* The inside of a trainer's delegates, shared by the side that creates them (delegates.c) and the watcher
+ * (delegates_watch.c).
+ *
+ * The watcher is the trainer's thread that starts its delegates, sleeps on their pidfds and replaces those
+ * that die, with the same queue, doorbell and sockets. Too many deaths are an error: the queue of the last
+ * one is lost, and every wait on it reports this. */
 #pragma once
 
 #include "base/loop.h"
 #include "run/transport/delegates.h"
 #include <pthread.h>
 
-#define SL_WATCHER_NEWS 64
+#define SL_DELEGATES_NEWS 64
 
 /* Constant after prepare, except `started`, which the watcher thread writes under the mutex, and `stream`,
  * which belongs to the compute side. */
@@ -44,12 +47,12 @@ struct sl_delegates {
     _Atomic uint32_t phase;
     char reason[192];
     pthread_mutex_t mutex; /* guards `started` and the events */
-    sl_transport_news news[SL_WATCHER_NEWS];
+    sl_transport_news news[SL_DELEGATES_NEWS];
     uint64_t put, taken;
 };
 
 /** Starts the thread and returns after it has started all delegates. SL_ESYS with the reason. */
-sl_status sl_watcher_start(sl_delegates *delegates);
+sl_status sl_delegates_watch(sl_delegates *delegates);
 /** Ends the delegates, then the thread. */
-void sl_watcher_end(sl_delegates *delegates);
-int sl_watcher_next_news(sl_delegates *delegates, sl_transport_news *news);
+void sl_delegates_unwatch(sl_delegates *delegates);
+int sl_delegates_watch_news(sl_delegates *delegates, sl_transport_news *news);

@@ -1,7 +1,7 @@
-#include "run/transport/watcher.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/signals.h"
+#include "run/transport/delegates_inside.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 static void note(sl_delegate *e, const char *text) {
     sl_delegates *d = e->all;
     pthread_mutex_lock(&d->mutex);
-    if (d->put - d->taken < SL_WATCHER_NEWS) {
-        sl_transport_news *news = &d->news[d->put++ % SL_WATCHER_NEWS];
+    if (d->put - d->taken < SL_DELEGATES_NEWS) {
+        sl_transport_news *news = &d->news[d->put++ % SL_DELEGATES_NEWS];
         *news = (sl_transport_news){.kind = SL_TRANSPORT_REPLACED,
                                     .from = e->order->from,
                                     .to = e->order->to,
@@ -30,11 +30,11 @@ static void note(sl_delegate *e, const char *text) {
     pthread_mutex_unlock(&d->mutex);
 }
 
-int sl_watcher_next_news(sl_delegates *d, sl_transport_news *news) {
+int sl_delegates_watch_news(sl_delegates *d, sl_transport_news *news) {
     pthread_mutex_lock(&d->mutex);
     int some = d->put != d->taken;
     if (some)
-        *news = d->news[d->taken++ % SL_WATCHER_NEWS];
+        *news = d->news[d->taken++ % SL_DELEGATES_NEWS];
     pthread_mutex_unlock(&d->mutex);
     return some;
 }
@@ -206,7 +206,7 @@ static sl_status start_thread(sl_delegates *d) {
     return SL_OK;
 }
 
-sl_status sl_watcher_start(sl_delegates *d) {
+sl_status sl_delegates_watch(sl_delegates *d) {
     d->deaths_most = d->config->deaths_most > 0 ? d->config->deaths_most : DEATHS_MAX;
     SL_TRY(sl_alloc(&d->death, (size_t)d->deaths_most, sizeof *d->death));
     SL_TRY(sl_loop_open(&d->loop));
@@ -219,7 +219,7 @@ sl_status sl_watcher_start(sl_delegates *d) {
     return atomic_load(&d->phase) == 1 ? SL_OK : sl_error(SL_ESYS, "%s", d->reason);
 }
 
-void sl_watcher_end(sl_delegates *d) {
+void sl_delegates_unwatch(sl_delegates *d) {
     uint64_t one = 1;
     if (d->running) {
         if (write(d->control, &one, sizeof one) < 0) {
