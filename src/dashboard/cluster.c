@@ -130,12 +130,12 @@ static sl_status choose(sl_watched_cluster *c, sl_time now) {
 
 static sl_status take_beat(sl_watched_cluster *c, const sl_store_entry *entry) {
     sl_job_node *node;
-    int news;
+    int change;
     json_t *beat = json_loadb(entry->bytes, entry->size, 0, NULL);
-    sl_status status = sl_nodes_hear(&c->nodes, beat, sl_now(), &node, &news);
+    sl_status status = sl_nodes_hear(&c->nodes, beat, sl_now(), &node, &change);
     c->board->damaged += !node;
     c->beats += node != NULL;
-    c->moved |= news != 0;
+    c->moved |= change != 0;
     json_decref(beat);
     return status;
 }
@@ -276,7 +276,7 @@ static sl_status read_object(sl_watched_cluster *c, const char *key, json_t **ob
 static sl_status read_told(sl_watched_cluster *c, int *exit_code, int *is_over) {
     json_t *status, *end;
     int is_there;
-    SL_TRY(read_object(c, SL_TOLD_STATUS, &status, &is_there));
+    SL_TRY(read_object(c, SL_PUBLISHED_STATUS, &status, &is_there));
     sl_status done = SL_OK;
     pthread_mutex_lock(c->lock);
     snprintf(c->board->unread, sizeof c->board->unread, "%s",
@@ -286,7 +286,7 @@ static sl_status read_told(sl_watched_cluster *c, int *exit_code, int *is_over) 
     pthread_mutex_unlock(c->lock);
     json_decref(status);
     SL_TRY(done);
-    SL_TRY(read_object(c, SL_TOLD_END, &end, &is_there));
+    SL_TRY(read_object(c, SL_PUBLISHED_END, &end, &is_there));
     *is_over = end != NULL;
     *exit_code = sl_json_count(end, "exit_code", -1);
     json_decref(end);
@@ -334,7 +334,7 @@ static sl_status read_all(sl_watched_cluster *c, int *more) {
     if (c->ended && c->beats > 0 && !is_over) /* a new job of the same name */
         SL_TRY(forget(c));
     SL_TRY(read_log(c, SL_LOG_ITERATIONS, &c->at_iterations, MAX, take_blocks, more));
-    SL_TRY(read_log(c, SL_TOLD_EVENTS, &c->at_events, MAX, take_event, more));
+    SL_TRY(read_log(c, SL_PUBLISHED_EVENTS, &c->at_events, MAX, take_event, more));
     SL_TRY(read_log(c, SL_LOG_PROFILES, &c->at_profiles, 32, take_calls, more));
     pthread_mutex_lock(c->lock);
     c->board->connected = 1;

@@ -19,7 +19,7 @@ import threading
 import types
 import weakref
 
-VERSION = 1  # of told.h
+VERSION = 1  # of reported_calls.h
 NONE, ANYBODY = -1, -2
 TOKEN = os.urandom(8).hex()  # process ids of containers that share a folder may be equal
 
@@ -50,7 +50,7 @@ OPERATORS = {
 
 
 class Probe:
-    """The functions of told.h. ctypes gives up the interpreter's lock in each, so a rank that is held stops one thread."""
+    """The functions of reported_calls.h. ctypes gives up the interpreter's lock in each, so a rank that is held stops one thread."""
 
     def __init__(self):
         library = ctypes.CDLL(None)
@@ -59,7 +59,7 @@ class Probe:
                                         ("group", number, (ctypes.c_char_p, ctypes.POINTER(ctypes.c_int32), number)),
                                         ("begin", number, (number, number, number, number, ctypes.c_uint64)), ("end", pointer, (number,)),
                                         ("wait", number, (pointer,)), ("waited", None, (pointer, number, number)), ("forget", None, (pointer,))):
-            function = getattr(library, "sl_told_" + name)
+            function = getattr(library, "sl_reported_" + name)
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
         if self.version() != VERSION:

@@ -22,7 +22,7 @@ typedef struct sl_watched_process {
     sl_call *call; /* of the profile under way */
     size_t calls, capacity, sent;
     int passed;                  /* a call after the window was seen */
-    int told;                    /* the last part was sent */
+    int complete;                /* the last part was sent */
     sl_time starved, starved_at; /* when the profile was ordered (obeying.c), and the time of the order */
 } sl_watched_process;
 

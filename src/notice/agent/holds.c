@@ -42,8 +42,8 @@ sl_status sl_holds_begin(sl_holds *h, int64_t round, const sl_process_id *proces
     return SL_OK;
 }
 
-static int64_t cell(const json_t *row, size_t place) {
-    return (int64_t)json_integer_value(json_array_get(row, place));
+static int64_t cell(const json_t *row, size_t column) {
+    return (int64_t)json_integer_value(json_array_get(row, column));
 }
 
 static int are_raises(const json_t *raises) {
@@ -52,11 +52,11 @@ static int are_raises(const json_t *raises) {
     if (!json_is_array(raises))
         return 0;
     json_array_foreach(raises, i, row) {
-        for (size_t place = 0; place < 7; place++)
-            if (!json_is_integer(json_array_get(row, place)))
+        for (size_t column = 0; column < 7; column++)
+            if (!json_is_integer(json_array_get(row, column)))
                 return 0;
-        for (size_t place = 2; place < 6; place++)
-            if (cell(row, place) < INT32_MIN || cell(row, place) > UINT32_MAX)
+        for (size_t column = 2; column < 6; column++)
+            if (cell(row, column) < INT32_MIN || cell(row, column) > UINT32_MAX)
                 return 0;
     }
     return 1;

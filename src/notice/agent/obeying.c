@@ -54,7 +54,8 @@ void sl_agent_set_timing(sl_agent *a, sl_timing timing) {
 sl_status sl_agent_keep(sl_agent *a, sl_watched_process *p, const sl_call *call) {
     if (call->start >= a->profile.to)
         p->passed = 1;
-    if (call->start >= a->profile.to || call->end <= a->profile.from || p->told || p->calls >= PROFILE_MAX)
+    if (call->start >= a->profile.to || call->end <= a->profile.from || p->complete ||
+        p->calls >= PROFILE_MAX)
         return SL_OK;
     SL_TRY(sl_grow(&p->call, &p->capacity, p->calls + 1, sizeof *p->call));
     p->call[p->calls] = *call;
@@ -71,7 +72,7 @@ static void end_profile(sl_agent *a) {
         sl_free(p->call);
         p->call = NULL;
         p->calls = p->capacity = p->sent = 0;
-        p->passed = p->told = 0;
+        p->passed = p->complete = 0;
     }
 }
 
@@ -87,7 +88,7 @@ static sl_status send_profile_of(sl_agent *a, sl_watched_process *p, sl_time now
     uint64_t calls, lost;
     double starved = starved_share(p, now);
     sl_rings_counts(a->rings, &calls, &lost);
-    while (!p->told) {
+    while (!p->complete) {
         size_t count = p->calls - p->sent < SL_AGENT_PART ? p->calls - p->sent : SL_AGENT_PART;
         sl_message_head head = {.kind = SL_MESSAGE_CALLS,
                                 .count = (uint32_t)count,
@@ -101,7 +102,7 @@ static sl_status send_profile_of(sl_agent *a, sl_watched_process *p, sl_time now
         if (status != SL_OK)
             return status;
         p->sent += count;
-        p->told = head.look;
+        p->complete = head.look;
     }
     return SL_OK;
 }
@@ -112,7 +113,7 @@ sl_status sl_agent_send_profiles(sl_agent *a, sl_time now) {
     int left = 0;
     for (size_t i = 0; i < a->processes; i++) {
         sl_watched_process *p = &a->process[i];
-        if (p->told || (p->ended && p->calls == 0))
+        if (p->complete || (p->ended && p->calls == 0))
             continue;
         if (!p->passed && !p->ended && now < a->profile.to + PROFILE_LATE) {
             left++;

@@ -168,7 +168,7 @@ static int map(sl_rings *rings, call_ring *one) {
     return 1;
 }
 
-static size_t place_of(const sl_rings *rings, const char *name) {
+static size_t slot_of(const sl_rings *rings, const char *name) {
     uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
     for (const char *c = name; *c; c++)
         h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
@@ -176,7 +176,7 @@ static size_t place_of(const sl_rings *rings, const char *name) {
 }
 
 static void enter(sl_rings *rings, size_t which) {
-    size_t at = place_of(rings, rings->ring[which].name);
+    size_t at = slot_of(rings, rings->ring[which].name);
     while (rings->index[at])
         at = (at + 1) & (rings->indexed - 1);
     rings->index[at] = (uint32_t)which + 1;
@@ -195,7 +195,7 @@ static sl_status index_all(sl_rings *rings) {
 }
 
 static int is_known(const sl_rings *rings, const char *name) {
-    for (size_t at = place_of(rings, name); rings->index[at]; at = (at + 1) & (rings->indexed - 1))
+    for (size_t at = slot_of(rings, name); rings->index[at]; at = (at + 1) & (rings->indexed - 1))
         if (strcmp(rings->ring[rings->index[at] - 1].name, name) == 0)
             return 1;
     return 0;

@@ -56,9 +56,9 @@ static int by_chance(int call) {
     }
 }
 
-static sl_status follower_of(sl_track *t, int thread, size_t *place) {
-    for (*place = 0; *place < t->followers; *place += 2)
-        if (t->follower[*place].thread == thread)
+static sl_status follower_of(sl_track *t, int thread, size_t *index) {
+    for (*index = 0; *index < t->followers; *index += 2)
+        if (t->follower[*index].thread == thread)
             return SL_OK;
     SL_TRY(sl_grow(&t->follower, &t->capacity, t->followers + 2, sizeof *t->follower));
     for (int bytes = 1; bytes >= 0; bytes--) {
@@ -142,33 +142,33 @@ static sl_status take(sl_track *t, size_t i) {
     return SL_OK;
 }
 
-static sl_status add(sl_track *t, size_t place, sl_symbol symbol, int64_t start) {
+static sl_status add(sl_track *t, size_t index, sl_symbol symbol, int64_t start) {
     uint64_t bytes = symbol.call == SL_CALL_NOTHING ? 0 : symbol.bytes;
-    t->follower[place].bytes_seen += bytes;
-    t->follower[place + 1].bytes_seen += bytes;
-    SL_TRY(sl_period_add(t->follower[place].period, &symbol, start));
-    SL_TRY(take(t, place));
-    if (t->follower[place + 1].period) {
+    t->follower[index].bytes_seen += bytes;
+    t->follower[index + 1].bytes_seen += bytes;
+    SL_TRY(sl_period_add(t->follower[index].period, &symbol, start));
+    SL_TRY(take(t, index));
+    if (t->follower[index + 1].period) {
         symbol.bytes = symbol.call == SL_CALL_NOTHING ? symbol.bytes : 0;
-        SL_TRY(sl_period_add(t->follower[place + 1].period, &symbol, start));
-        SL_TRY(take(t, place + 1));
+        SL_TRY(sl_period_add(t->follower[index + 1].period, &symbol, start));
+        SL_TRY(take(t, index + 1));
     }
     return SL_OK;
 }
 
 sl_status sl_track_add(sl_track *t, const sl_call *call) {
-    size_t place;
-    SL_TRY(follower_of(t, call->thread, &place));
-    follower *f = &t->follower[place];
+    size_t index;
+    SL_TRY(follower_of(t, call->thread, &index));
+    follower *f = &t->follower[index];
     /* Lost records are marked by a symbol that never comes again: whole iterations may be missing, and the
      * calls before and after would look like one long iteration. */
     if (f->next && call->sequence != f->next)
-        SL_TRY(add(t, place, (sl_symbol){.call = SL_CALL_NOTHING, .bytes = call->sequence}, call->start));
-    t->follower[place].next = call->sequence + 1;
+        SL_TRY(add(t, index, (sl_symbol){.call = SL_CALL_NOTHING, .bytes = call->sequence}, call->start));
+    t->follower[index].next = call->sequence + 1;
     if (call->kind != SL_RECORD_CALL || by_chance(call->call))
         return SL_OK;
     SL_TRY(add(
-        t, place,
+        t, index,
         (sl_symbol){
             .communicator = call->communicator, .bytes = call->bytes, .peer = call->peer, .call = call->call},
         call->start));

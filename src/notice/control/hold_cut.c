@@ -101,7 +101,7 @@ static sl_status grow_slots(sl_cut *cut) {
     return SL_OK;
 }
 
-static sl_status channel_named(sl_cut *cut, const sl_channel_key *key, uint32_t *place) {
+static sl_status channel_named(sl_cut *cut, const sl_channel_key *key, uint32_t *index) {
     size_t at = find_slot(cut, key);
     if (!cut->slot[at]) {
         SL_TRY(sl_grow(&cut->channel, &cut->channel_size, cut->channels + 1, sizeof *cut->channel));
@@ -112,7 +112,7 @@ static sl_status channel_named(sl_cut *cut, const sl_channel_key *key, uint32_t 
         cut->channel[cut->channels] = (channel){.key = *key};
         cut->slot[at] = (uint32_t)++cut->channels;
     }
-    *place = cut->slot[at] - 1;
+    *index = cut->slot[at] - 1;
     return SL_OK;
 }
 
@@ -130,9 +130,9 @@ static sl_status map_channels(sl_cut *cut, int r, const sl_gate_view *view) {
 }
 
 /* The job's channel of an entry; NULL if its index had no channel at the look. */
-static channel *channel_at(sl_cut *cut, int r, uint32_t place) {
+static channel *channel_at(sl_cut *cut, int r, uint32_t index) {
     const rank *own = &cut->rank[r];
-    return place < own->mapped && own->map[place] != UINT32_MAX ? &cut->channel[own->map[place]] : NULL;
+    return index < own->mapped && own->map[index] != UINT32_MAX ? &cut->channel[own->map[index]] : NULL;
 }
 
 static void raise_to(uint64_t *value, uint64_t least) {
@@ -276,10 +276,10 @@ static int parked_at_match(sl_cut *cut, int s, const sl_gate_view *view, const s
 }
 
 /* Whether the thread may be waiting for a message that its rank needs to continue. */
-static int waits(const sl_cut *cut, int r, const sl_gate_view_thread *thread, int place) {
+static int waits(const sl_cut *cut, int r, const sl_gate_view_thread *thread, int index) {
     if (thread->state == SL_GATE_PARKED || (thread->state == SL_GATE_OUTSIDE && thread->forbidden))
         return 1;
-    return thread->state == SL_GATE_INSIDE && cut->rank[r].steady[place];
+    return thread->state == SL_GATE_INSIDE && cut->rank[r].steady[index];
 }
 
 /* The channel of an entry whose message may come from a sender without a known number; else NULL. A receive

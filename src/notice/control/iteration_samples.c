@@ -50,8 +50,8 @@ void sl_iteration_samples_close(sl_iteration_samples *samples) {
     SL_FREE(samples->rank, samples->room, samples);
 }
 
-static queued_block *at(const follows *f, uint64_t place) {
-    return &f->queue[place & (QUEUE - 1)];
+static queued_block *at(const follows *f, uint64_t position) {
+    return &f->queue[position & (QUEUE - 1)];
 }
 
 static sl_status find(sl_iteration_samples *s, int rank, follows **found) {

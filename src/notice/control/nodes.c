@@ -46,10 +46,10 @@ static sl_status read_ranks(sl_job_node *node, const json_t *ranks, int *changed
     return SL_OK;
 }
 
-sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job_node **node, int *news) {
+sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job_node **node, int *change) {
     int changed = 0;
     *node = NULL;
-    *news = 0;
+    *change = 0;
     if (!sl_beat_is(beat))
         return SL_OK;
     const char *name = sl_json_text(beat, "node", ""), *clock = sl_json_text(beat, "clock", "");
@@ -68,7 +68,7 @@ sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job
     const char *trouble = sl_json_text(beat, "trouble", "");
     n->troubled |= trouble[0] && strncmp(trouble, n->trouble, sizeof n->trouble - 1) != 0;
     snprintf(n->trouble, sizeof n->trouble, "%s", trouble);
-    *news = !n->alive ? 1 : changed ? 2 : 0;
+    *change = !n->alive ? 1 : changed ? 2 : 0;
     n->alive = 1;
     n->heard = now;
     n->validate = (int)sl_json_int(beat, "validate", 0);

@@ -36,7 +36,7 @@ void sl_nodes_close(sl_nodes *nodes);
 
 /** Reads a heartbeat. *node is its sender; *news: 1 the node is new or back, 2 its processes changed, else 0.
  * Not a heartbeat, or one node too many: *node is NULL. SL_ENOMEM. */
-sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job_node **node, int *news);
+sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job_node **node, int *change);
 
 /** The node of that name; NULL. */
 sl_job_node *sl_nodes_find(const sl_nodes *nodes, const char *name);

@@ -30,7 +30,7 @@ void sl_traffic_close(sl_traffic *t) {
 
 /* ---- members of a communicator ---- */
 
-static sl_traffic_member *place_of(const sl_traffic *t, uint64_t communicator, int rank) {
+static sl_traffic_member *slot_of(const sl_traffic *t, uint64_t communicator, int rank) {
     size_t at = (size_t)sl_random_mix(communicator ^ ((uint64_t)rank << 40)), mask = t->member_room - 1;
     for (;; at++) {
         sl_traffic_member *m = &t->member[at & mask];
@@ -44,7 +44,7 @@ static sl_status more_members(sl_traffic *t) {
     SL_TRY(sl_alloc(&larger.member, larger.member_room, sizeof *larger.member));
     for (size_t i = 0; i < t->member_room; i++)
         if (t->member[i].communicator)
-            *place_of(&larger, t->member[i].communicator, t->member[i].rank) = t->member[i];
+            *slot_of(&larger, t->member[i].communicator, t->member[i].rank) = t->member[i];
     sl_free(t->member);
     t->member = larger.member;
     t->member_room = larger.member_room;
@@ -56,7 +56,7 @@ static sl_status note_member(sl_traffic *t, const sl_call *call, int world) {
         return SL_OK;
     if (2 * t->members >= t->member_room && t->members < MEMBERS)
         SL_TRY(more_members(t));
-    sl_traffic_member *m = place_of(t, call->communicator, call->rank);
+    sl_traffic_member *m = slot_of(t, call->communicator, call->rank);
     if (m->communicator == 0 && t->members >= MEMBERS)
         return SL_OK;
     t->members += m->communicator == 0;
@@ -68,7 +68,7 @@ static sl_status note_member(sl_traffic *t, const sl_call *call, int world) {
 static int peer_of(const sl_traffic *t, const sl_traffic_pair *p) {
     if (p->communicator == 0)
         return p->peer;
-    const sl_traffic_member *m = t->member_room ? place_of(t, p->communicator, p->peer) : NULL;
+    const sl_traffic_member *m = t->member_room ? slot_of(t, p->communicator, p->peer) : NULL;
     return m && m->communicator ? m->world : -1;
 }
 
@@ -156,7 +156,7 @@ static sl_status take_call(sl_traffic *t, int rank, const sl_call *call) {
 }
 
 /* A pair becomes part of its link, which may be of several communicators. */
-static sl_status tell(sl_traffic *t, sl_traffic_pair *p, int calm) {
+static sl_status report(sl_traffic *t, sl_traffic_pair *p, int calm) {
     sl_traffic_link *link;
     int to = peer_of(t, p);
     if (to < 0)
@@ -201,6 +201,6 @@ sl_status sl_traffic_take(sl_traffic *t, const sl_message_head *head, const sl_c
         t->pair[i].due = 1;
     for (size_t i = 0; i < t->pairs; i++) /* those that waited for a member may know it now */
         if (t->pair[i].due)
-            SL_TRY(tell(t, &t->pair[i], calm));
+            SL_TRY(report(t, &t->pair[i], calm));
     return SL_OK;
 }

@@ -144,7 +144,7 @@ static double misfit(double sample, double level, double most) {
 }
 
 /* Where two levels part with the smallest sum of misfits, near the start of the run. */
-static int64_t place(const sl_detector *d, int64_t start, double before, double after) {
+static int64_t change_index(const sl_detector *d, int64_t start, double before, double after) {
     int64_t from = start - NEAR, to = start + DECIDED;
     from = from < d->level + 1 ? d->level + 1 : from;
     to = to > d->samples ? d->samples : to;
@@ -179,10 +179,10 @@ static int is_settling(const sl_detector *d, int64_t index, int onset) {
 /* The levels are known to differ: the change is placed, which takes as many samples after it, and reported
  * unless it is part of another. */
 static int confirm(sl_detector *d, int64_t start, double before, double after, sl_change *change) {
-    int64_t index = place(d, start, before, after);
+    int64_t index = change_index(d, start, before, after);
     if (d->samples - index < SUSTAINED)
         return 0;
-    int onset = after > before, told = !is_settling(d, index, onset);
+    int onset = after > before, counts = !is_settling(d, index, onset);
     *change = (sl_change){.index = index,
                           .seen = d->samples - 1,
                           .kind = onset ? SL_CHANGE_ONSET : SL_CHANGE_RELIEF,
@@ -190,10 +190,10 @@ static int confirm(sl_detector *d, int64_t start, double before, double after, s
                           .after = after};
     d->level = index;
     d->known = after;
-    d->reported += told;
-    d->healthy = !onset || !told ? 0 : d->healthy > 0 ? d->healthy : before;
+    d->reported += counts;
+    d->healthy = !onset || !counts ? 0 : d->healthy > 0 ? d->healthy : before;
     settle(d, index, after);
-    return told;
+    return counts;
 }
 
 /* The relief of a reported onset may fall a little short of the onset, by drift: a return counts from two

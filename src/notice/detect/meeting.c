@@ -80,7 +80,7 @@ static piece make_piece(const sl_call *call, size_t first, size_t last, size_t a
 
 /* Whether a record shows what its call did. A host's times of NCCL's calls show only when something was
  * enqueued; they replace missing device times. */
-static int tells(const sl_call *c, int device_times) {
+static int is_timed(const sl_call *c, int device_times) {
     sl_call_role role = sl_call_role_of(c->call);
     if (c->end <= 0 || c->end < c->start || role == SL_ROLE_OTHER || role >= SL_ROLE_WAIT ||
         c->communicator == 0)
@@ -101,7 +101,7 @@ static sl_status collect(const sl_call *sorted, size_t calls, pieces *all) {
         for (last = first; last < calls && sorted[last].rank == sorted[first].rank; last++)
             ;
         for (size_t i = first; i < last; i++) {
-            if (!tells(&sorted[i], device_times))
+            if (!is_timed(&sorted[i], device_times))
                 continue;
             SL_TRY(sl_grow(&all->at, &all->capacity, all->count + 1, sizeof *all->at));
             all->at[all->count++] = make_piece(sorted, first, last, i);

@@ -23,7 +23,7 @@ typedef struct sl_symbols {
 /* More different symbols are not kept: the caller starts over. */
 #define SL_SYMBOLS_MAX 65536
 
-static size_t place_of(const sl_symbol *symbol) {
+static size_t slot_of(const sl_symbol *symbol) {
     uint64_t mixed = sl_random_mix(symbol->communicator + SL_RANDOM_STEP);
     mixed = sl_random_mix(mixed ^ symbol->bytes);
     return (size_t)sl_random_mix(mixed ^ ((uint64_t)(uint32_t)symbol->peer << 32 | symbol->call));
@@ -36,7 +36,7 @@ static int same(const sl_symbol *a, const sl_symbol *b) {
 
 /* The slot of `symbol`, or the free one for it. */
 static size_t find(const sl_symbols *symbols, const sl_symbol *symbol) {
-    size_t at = place_of(symbol) & (symbols->slots - 1);
+    size_t at = slot_of(symbol) & (symbols->slots - 1);
     while (symbols->slot[at] && !same(&symbols->seen[symbols->slot[at] - 1].symbol, symbol))
         at = (at + 1) & (symbols->slots - 1);
     return at;

@@ -84,27 +84,27 @@ static uint32_t key_hash(const sl_channel_key *key) {
 
 /* Takes an entry of channel[] and fills its key; it becomes the channel only when the hash index says so. */
 static uint32_t channel_new(sl_gate *gate, const sl_channel_key *key) {
-    uint32_t place = atomic_load(&gate->channels);
+    uint32_t index = atomic_load(&gate->channels);
     do {
-        if (place >= SL_GATE_CHANNELS)
+        if (index >= SL_GATE_CHANNELS)
             return UINT32_MAX;
-    } while (!atomic_compare_exchange_weak(&gate->channels, &place, place + 1));
-    gate->channel[place].key = *key;
-    return place;
+    } while (!atomic_compare_exchange_weak(&gate->channels, &index, index + 1));
+    gate->channel[index].key = *key;
+    return index;
 }
 
 sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
-    uint32_t place =
+    uint32_t index =
         UINT32_MAX; /* ours, once the search has failed; unused for good when another was faster */
     uint32_t at = key_hash(key) & (SL_GATE_SLOTS - 1);
     for (uint32_t probe = 0; probe < SL_GATE_SLOTS; probe++, at = (at + 1) & (SL_GATE_SLOTS - 1)) {
         uint32_t found = atomic_load_explicit(&gate->slot[at], memory_order_acquire);
         if (found == 0) {
-            if (place == UINT32_MAX && (place = channel_new(gate, key)) == UINT32_MAX)
+            if (index == UINT32_MAX && (index = channel_new(gate, key)) == UINT32_MAX)
                 break;
-            if (atomic_compare_exchange_strong(&gate->slot[at], &found, place + 1)) {
-                atomic_store_explicit(&gate->channel[place].ready, 1, memory_order_release);
-                return &gate->channel[place];
+            if (atomic_compare_exchange_strong(&gate->slot[at], &found, index + 1)) {
+                atomic_store_explicit(&gate->channel[index].ready, 1, memory_order_release);
+                return &gate->channel[index];
             }
         }
         if (found > SL_GATE_CHANNELS) /* written by another process with the memory */

@@ -15,7 +15,7 @@ static struct {
     pthread_mutex_t lock;
     struct {
         _Atomic uint64_t key; /* handle + 2 */
-        _Atomic(sl_communicator *) place;
+        _Atomic(sl_communicator *) communicator;
     } slot[PLACES];
     struct {
         uint64_t key;
@@ -34,7 +34,7 @@ sl_communicator *sl_communicator_find(uint64_t handle) {
     for (size_t i = 0, at = hash(key); i < PLACES; i++, at = (at + 1) % PLACES) {
         uint64_t there = atomic_load_explicit(&table.slot[at].key, memory_order_acquire);
         if (there == key)
-            return atomic_load_explicit(&table.slot[at].place, memory_order_relaxed);
+            return atomic_load_explicit(&table.slot[at].communicator, memory_order_relaxed);
         if (there == EMPTY)
             return NULL;
     }
@@ -48,7 +48,7 @@ static void remove_locked(uint64_t key) {
             return;
         if (there != key)
             continue;
-        sl_communicator *gone = atomic_load_explicit(&table.slot[at].place, memory_order_relaxed);
+        sl_communicator *gone = atomic_load_explicit(&table.slot[at].communicator, memory_order_relaxed);
         atomic_store_explicit(&table.slot[at].key, REMOVED, memory_order_release);
         /* a search ends at an empty slot, so an entry removed before one becomes empty as well */
         size_t next = (at + 1) % PLACES;
@@ -66,7 +66,7 @@ static void remove_locked(uint64_t key) {
     }
 }
 
-sl_communicator *sl_communicator_add(uint64_t handle, sl_communicator *place, int fresh) {
+sl_communicator *sl_communicator_add(uint64_t handle, sl_communicator *communicator, int fresh) {
     uint64_t key = handle + 2;
     sl_communicator *entered = &sl_nowhere;
     pthread_mutex_lock(&table.lock);
@@ -78,16 +78,16 @@ sl_communicator *sl_communicator_add(uint64_t handle, sl_communicator *place, in
     for (size_t i = 0, at = hash(key); i < PLACES && entered == &sl_nowhere; i++, at = (at + 1) % PLACES) {
         if (atomic_load_explicit(&table.slot[at].key, memory_order_relaxed) > REMOVED)
             continue;
-        atomic_store_explicit(&table.slot[at].place, place, memory_order_relaxed);
+        atomic_store_explicit(&table.slot[at].communicator, communicator, memory_order_relaxed);
         atomic_store_explicit(&table.slot[at].key, key, memory_order_release);
-        entered = place;
+        entered = communicator;
     }
     pthread_mutex_unlock(&table.lock);
     if (entered == &sl_nowhere)
         sl_probe_untracked();
-    if (entered != place) {
-        free(place->world);
-        free(place);
+    if (entered != communicator) {
+        free(communicator->world);
+        free(communicator);
     }
     return entered;
 }

@@ -29,7 +29,7 @@ sl_communicator *sl_communicator_find(uint64_t handle);
 /** Adds an entry, which the table then owns. An older entry of this handle is removed if the communicator is
  * `fresh`; otherwise (two threads met it for the first time) it stays. Returns the current entry, or
  * &sl_nowhere if the table is full. */
-sl_communicator *sl_communicator_add(uint64_t handle, sl_communicator *place, int fresh);
+sl_communicator *sl_communicator_add(uint64_t handle, sl_communicator *communicator, int fresh);
 
 void sl_communicator_remove(uint64_t handle);
 

@@ -31,7 +31,7 @@ static struct {
     int (*device)(int *);
     int (*set_device)(int);
     int (*capture_mode)(int *); /* exchanges; may be missing */
-    _Atomic int told;
+    _Atomic int reported;
 } cuda;
 
 static int runtime(void) {
@@ -65,7 +65,7 @@ static int wanted(void) {
         return 0;
     if (runtime())
         return 1;
-    if (atomic_exchange(&cuda.told, 1) == 0)
+    if (atomic_exchange(&cuda.reported, 1) == 0)
         sl_probe_say("device timing is asked for, but the program has no CUDA runtime: times are the host's");
     return 0;
 }
@@ -73,20 +73,20 @@ static int wanted(void) {
 int sl_events_before(void *stream) {
     if (!wanted() || (!mine && !(mine = calloc(1, sizeof *mine))) || mine->count == SL_EVENTS)
         return -1;
-    int capturing = 0, was_clear = cuda.peek() == 0, place = (int)((mine->first + mine->count) % SL_EVENTS);
-    pending_event *p = &mine->at[place];
+    int capturing = 0, was_clear = cuda.peek() == 0, slot = (int)((mine->first + mine->count) % SL_EVENTS);
+    pending_event *p = &mine->at[slot];
     int good = cuda.capturing(stream, &capturing) == 0 && !capturing &&
                (p->start || cuda.create(&p->start) == 0) && (p->end || cuda.create(&p->end) == 0) &&
                cuda.record(p->start, stream) == 0;
     restore(was_clear);
-    return good ? place : -1;
+    return good ? slot : -1;
 }
 
-void sl_events_after(int place, void *stream, const sl_call *call) {
-    if (place < 0)
+void sl_events_after(int slot, void *stream, const sl_call *call) {
+    if (slot < 0)
         return;
     int was_clear = cuda.peek() == 0;
-    pending_event *p = &mine->at[place];
+    pending_event *p = &mine->at[slot];
     p->call = *call;
     p->call.kind = SL_RECORD_COMPLETION;
     if (cuda.record(p->end, stream) == 0)
@@ -131,15 +131,15 @@ static struct {
 } streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void sl_events_enqueued(void *comm, void *handle) {
-    int place = 0;
+    int slot = 0;
     pthread_mutex_lock(&streams.lock);
-    while (place < streams.count && streams.at[place].stream != handle)
-        place++;
-    if (place == STREAMS)
+    while (slot < streams.count && streams.at[slot].stream != handle)
+        slot++;
+    if (slot == STREAMS)
         streams.full = 1;
     else {
-        device_stream *s = &streams.at[place];
-        if (place == streams.count) {
+        device_stream *s = &streams.at[slot];
+        if (slot == streams.count) {
             *s = (device_stream){.stream = handle};
             if (runtime())
                 cuda.device(&s->device);

@@ -11,7 +11,7 @@
 int sl_events_before(void *stream);
 
 /** After it: `call` is the content of the completion, with the device's time. */
-void sl_events_after(int place, void *stream, const sl_call *call);
+void sl_events_after(int slot, void *stream, const sl_call *call);
 
 /** Writes completions of calls that are done, without waiting. */
 void sl_events_collect(void);

@@ -147,31 +147,31 @@ static int channel_tag(int tag) {
     return tag == SL_TAG_ANY ? -1 : tag < 128 ? tag : 128 + tag % 64;
 }
 
-__attribute__((noinline)) static sl_gate_channel *find_message(const sl_communicator *place, int sends,
+__attribute__((noinline)) static sl_gate_channel *find_message(const sl_communicator *communicator, int sends,
                                                                int peer, int tag, int wild) {
     if (peer == SL_PEER_UNKNOWN || peer == SL_PEER_NONE) {
         sl_gate_refuse(sl_probe_gate, SL_GATE_STRANGERS);
         return NULL;
     }
     int other = peer == SL_PEER_ANY ? -1 : peer, own = library.rank;
-    return gate_channel(place->name, sends ? own : other, sends ? other : own, channel_tag(tag),
+    return gate_channel(communicator->name, sends ? own : other, sends ? other : own, channel_tag(tag),
                         wild ? SL_CHANNEL_WILD : SL_CHANNEL_POINT);
 }
 
 /* The channel of a message; NULL: of this rank alone (to itself, to no rank). `peer` and `tag` as in records.
  */
-static inline sl_gate_channel *message_channel(const sl_communicator *place, int sends, int peer, int tag,
-                                               int *wild) {
+static inline sl_gate_channel *message_channel(const sl_communicator *communicator, int sends, int peer,
+                                               int tag, int *wild) {
     *wild = 0;
     if (peer == SL_PEER_NULL || peer == library.rank)
         return NULL;
     *wild = !sends && (peer == SL_PEER_ANY || tag == SL_TAG_ANY);
-    uint64_t name = place->name + (uint64_t)sends;
+    uint64_t name = communicator->name + (uint64_t)sends;
     uint64_t message = (uint64_t)(uint32_t)peer << 32 | (uint32_t)tag;
     size_t at = (size_t)(((name ^ message) * 0x9e3779b97f4a7c15u) >> 58);
     if (cache[at].name == name && cache[at].message == message && cache[at].channel)
         return cache[at].channel;
-    sl_gate_channel *channel = find_message(place, sends, peer, tag, *wild);
+    sl_gate_channel *channel = find_message(communicator, sends, peer, tag, *wild);
     cache[at].name = name;
     cache[at].message = message;
     cache[at].channel = channel;
@@ -184,7 +184,7 @@ static inline int record_tag(int tag) {
 
 /* A wildcard has received the message of `status`, which counts on its channel (from itself: nowhere). NULL:
  * it received none. */
-static void matched(sl_gate_channel *wild, const sl_communicator *place, const void *status) {
+static void matched(sl_gate_channel *wild, const sl_communicator *communicator, const void *status) {
     sl_gate_channel *channel = NULL;
     int again;
     if (!sl_probe_self.gate.gate) /* a child of fork completes what its parent posted */
@@ -193,7 +193,8 @@ static void matched(sl_gate_channel *wild, const sl_communicator *place, const v
         const int *words = status;
         int source = words[SL_STATUS_SOURCE];
         if (source >= 0)
-            channel = message_channel(place, 0, world_rank(place, source), words[SL_STATUS_TAG], &again);
+            channel = message_channel(communicator, 0, world_rank(communicator, source), words[SL_STATUS_TAG],
+                                      &again);
     }
     sl_gate_wild_matched(sl_probe_self.gate.gate, wild, channel);
 }
@@ -215,15 +216,15 @@ static inline void need_next(sl_gate_caller *caller, const sl_gate_channel *chan
 }
 
 /* Passes the gate. `kind` and `mode` are constants. */
-static inline __attribute__((always_inline)) passage pass(const sl_call *call, const sl_communicator *place,
-                                                          gate_way kind, sl_gate_mode mode) {
+static inline __attribute__((always_inline)) passage
+pass(const sl_call *call, const sl_communicator *communicator, gate_way kind, sl_gate_mode mode) {
     passage p = {.caller = sl_probe_gated()};
     if (!p.caller)
         return p;
     if (kind == WAY_TOGETHER)
-        p.channel = place->channel;
+        p.channel = communicator->channel;
     else if (kind != WAY_LOCAL)
-        p.channel = message_channel(place, kind == WAY_SEND, call->peer, call->tag, &p.wild);
+        p.channel = message_channel(communicator, kind == WAY_SEND, call->peer, call->tag, &p.wild);
     if (p.wild && mode == SL_GATE_BLOCK)
         sl_gate_wild_posted(p.caller->gate);
     if (kind == WAY_PROBE && !p.wild) { /* it takes nothing, so it has no number */
@@ -239,21 +240,21 @@ static inline __attribute__((always_inline)) passage pass(const sl_call *call, c
 }
 
 /* The channel and kind of a persistent request's calls, for each start. */
-static passage name_start(const sl_call *call, const sl_communicator *place, gate_way kind) {
+static passage name_start(const sl_call *call, const sl_communicator *communicator, gate_way kind) {
     passage p = {.caller = sl_probe_gated()};
     if (p.caller)
-        p.channel = message_channel(place, kind == WAY_SEND, call->peer, call->tag, &p.wild);
+        p.channel = message_channel(communicator, kind == WAY_SEND, call->peer, call->tag, &p.wild);
     return p;
 }
 
 /* Sendrecv: both pass together. */
-static passage pass_exchange(const sl_call *call, const sl_communicator *place, int source, int tag) {
+static passage pass_exchange(const sl_call *call, const sl_communicator *communicator, int source, int tag) {
     passage p = {.caller = sl_probe_gated()};
     if (!p.caller)
         return p;
     int unused;
-    sl_gate_channel *out = message_channel(place, 1, call->peer, call->tag, &unused);
-    p.channel = message_channel(place, 0, world_rank(place, source), record_tag(tag), &p.wild);
+    sl_gate_channel *out = message_channel(communicator, 1, call->peer, call->tag, &unused);
+    p.channel = message_channel(communicator, 0, world_rank(communicator, source), record_tag(tag), &p.wild);
     if (p.wild)
         sl_gate_wild_posted(p.caller->gate);
     sl_gate_announce(p.caller, out ? out : library.local);
@@ -263,13 +264,13 @@ static passage pass_exchange(const sl_call *call, const sl_communicator *place, 
 }
 
 /* A nonblocking probe: a point to park at, where it needs a message only if its rank must move on. */
-static passage pass_look(const sl_call *call, const sl_communicator *place) {
+static passage pass_look(const sl_call *call, const sl_communicator *communicator) {
     passage p = {.caller = sl_probe_gated()};
     if (!p.caller)
         return p;
     sl_gate_announce(p.caller, library.local);
     if (sl_gate_careful(p.caller))
-        need_next(p.caller, message_channel(place, 0, call->peer, call->tag, &p.wild));
+        need_next(p.caller, message_channel(communicator, 0, call->peer, call->tag, &p.wild));
     sl_gate_pass(p.caller, SL_GATE_POST);
     return p;
 }

@@ -12,13 +12,13 @@
 
 #define SL_REAL(prefix, name, params) SL_PROBE_REAL(SL_NAMED(SL_EXPORTED(prefix, name)), params)
 
-/* The beginning of wrappers: `place`, `members`, and `call`, which describes the call. */
+/* The beginning of wrappers: `communicator`, `members`, and `call`, which describes the call. */
 #define SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
-    sl_communicator *place = place_of(comm_);                                                                \
-    uint64_t members = (uint64_t)place->peers;                                                               \
+    sl_communicator *communicator = communicator_of(comm_);                                                  \
+    uint64_t members = (uint64_t)communicator->peers;                                                        \
     sl_call call;                                                                                            \
     (void)members;                                                                                           \
-    before(&call, SL_CALL_MPI_##name, place, peer_, tag_);
+    before(&call, SL_CALL_MPI_##name, communicator, peer_, tag_);
 
 #define SL_CALL_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
     static int SL_FUNCTION(prefix, name) params {                                                            \
@@ -27,7 +27,7 @@
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
-        passage p = pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                           \
+        passage p = pass(&call, communicator, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                    \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
         sl_probe_after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                         \
@@ -53,7 +53,7 @@
         sl_probe_after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                         \
         also;                                                                                                \
         if (p.wild)                                                                                          \
-            matched(p.channel, place, (takes) && result == 0 ? status : NULL);                               \
+            matched(p.channel, communicator, (takes) && result == 0 ? status : NULL);                        \
         leave(&p);                                                                                           \
         mind_message(&p, SL_CALL_MPI_##name, result);                                                        \
         sl_probe_leave();                                                                                    \
@@ -62,13 +62,13 @@
 
 #define SL_TAKE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
     SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_,                                    \
-                  pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK),                             \
+                  pass(&call, communicator, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK),                      \
                   way_of(SL_CALL_MPI_##name) == WAY_RECEIVE, (void)0)
 
 #define SL_EXCHANGE_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, room_)                       \
     SL_TAKING_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_,                                    \
-                  pass_exchange(&call, place, source, receive_tag), 1,                                       \
-                  received_too(call, place, source, receive_tag, result == 0, (uint64_t)(room_)))
+                  pass_exchange(&call, communicator, source, receive_tag), 1,                                \
+                  received_too(call, communicator, source, receive_tag, result == 0, (uint64_t)(room_)))
 
 #define SL_POST_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_, persistent)                      \
     static int SL_FUNCTION(prefix, name) params {                                                            \
@@ -77,16 +77,16 @@
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
-        passage p = (persistent) ? name_start(&call, place, way_of(SL_CALL_MPI_##name))                      \
-                                 : pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_POST);             \
+        passage p = (persistent) ? name_start(&call, communicator, way_of(SL_CALL_MPI_##name))               \
+                                 : pass(&call, communicator, way_of(SL_CALL_MPI_##name), SL_GATE_POST);      \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
         if (result == 0)                                                                                     \
-            posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0, &p, place);                     \
+            posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0, &p, communicator);              \
         else {                                                                                               \
             sl_probe_after(&call, 0);                                                                        \
             if (p.wild && !(persistent))                                                                     \
-                matched(p.channel, place, NULL);                                                             \
+                matched(p.channel, communicator, NULL);                                                      \
         }                                                                                                    \
         if (!(persistent))                                                                                   \
             leave(&p);                                                                                       \
@@ -101,8 +101,8 @@
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         SL_BEGIN(name, parent_, SL_NO_RANK, SL_NO_TAG)                                                       \
-        uint64_t numbered = (key_) == SL_NUMBERED ? next_child(place) : 0;                                   \
-        passage p = pass(&call, place, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                           \
+        uint64_t numbered = (key_) == SL_NUMBERED ? next_child(communicator) : 0;                            \
+        passage p = pass(&call, communicator, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                    \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
         sl_probe_after(&call, 0);                                                                            \
@@ -118,13 +118,13 @@
         SL_REAL(prefix, name, params)                                                                        \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        sl_communicator *place = place_of(comm);                                                             \
-        uint64_t numbered = next_child(place);                                                               \
+        sl_communicator *communicator = communicator_of(comm);                                               \
+        uint64_t numbered = next_child(communicator);                                                        \
         const sl_call call = {.kind = SL_RECORD_CALL};                                                       \
-        passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_BLOCK);                                         \
+        passage p = pass(&call, communicator, WAY_TOGETHER, SL_GATE_BLOCK);                                  \
         int result = real args;                                                                              \
         if (result == 0)                                                                                     \
-            enter_window(*win, place, numbered);                                                             \
+            enter_window(*win, communicator, numbered);                                                      \
         leave(&p);                                                                                           \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \

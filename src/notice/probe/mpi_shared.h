@@ -5,7 +5,7 @@ static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
     if (!comm) /* left to the library to refuse, here and below */
         return real(comm);
     sl_call call = {.kind = SL_RECORD_CALL};
-    passage p = pass(&call, place_of(*comm), WAY_TOGETHER, SL_GATE_BLOCK);
+    passage p = pass(&call, communicator_of(*comm), WAY_TOGETHER, SL_GATE_BLOCK);
     sl_communicator_remove(SL_KEY(*comm));
     int result = real(comm);
     leave(&p);
@@ -20,14 +20,14 @@ static uint64_t next_child(sl_communicator *parent) {
 static int post_duplicate(int (*real)(SL_COMM, SL_COMM *, SL_REQUEST *), SL_COMM comm, SL_COMM *created,
                           SL_REQUEST *request) {
     sl_call call;
-    sl_communicator *place = place_of(comm);
-    uint64_t name = next_child(place);
-    before(&call, SL_CALL_MPI_Comm_idup, place, SL_NO_RANK, SL_NO_TAG);
-    passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_POST);
+    sl_communicator *communicator = communicator_of(comm);
+    uint64_t name = next_child(communicator);
+    before(&call, SL_CALL_MPI_Comm_idup, communicator, SL_NO_RANK, SL_NO_TAG);
+    passage p = pass(&call, communicator, WAY_TOGETHER, SL_GATE_POST);
     sl_probe_begin(&call);
     int result = real(comm, created, request);
     if (result == 0)
-        posted(&call, 0, *request, 0, created, name, &p, place);
+        posted(&call, 0, *request, 0, created, name, &p, communicator);
     else
         sl_probe_after(&call, 0);
     leave(&p);
@@ -49,15 +49,15 @@ static int finalize(int (*real)(void)) {
 
 /* A window or a file has a channel like a communicator: the joint calls of all ranks that made it. */
 static void enter_shared(uint64_t handle, const sl_communicator *parent, uint64_t name) {
-    sl_communicator *place = calloc(1, sizeof *place);
-    if (!place)
+    sl_communicator *communicator = calloc(1, sizeof *communicator);
+    if (!communicator)
         return;
-    place->name = name;
-    place->rank = library.rank;
-    place->size = place->peers = parent->peers;
+    communicator->name = name;
+    communicator->rank = library.rank;
+    communicator->size = communicator->peers = parent->peers;
     if (sl_probe_gate && parent->channel)
-        place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
-    sl_communicator_add(handle, place, 1);
+        communicator->channel = gate_channel(communicator->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
+    sl_communicator_add(handle, communicator, 1);
 }
 
 static void enter_window(SL_WIN window, const sl_communicator *parent, uint64_t numbered) {
@@ -66,8 +66,8 @@ static void enter_window(SL_WIN window, const sl_communicator *parent, uint64_t 
 
 static passage pass_shared(uint64_t handle) {
     static const sl_call call = {.kind = SL_RECORD_CALL};
-    const sl_communicator *place = sl_communicator_find(handle);
-    return pass(&call, place ? place : &sl_nowhere, WAY_TOGETHER, SL_GATE_BLOCK);
+    const sl_communicator *communicator = sl_communicator_find(handle);
+    return pass(&call, communicator ? communicator : &sl_nowhere, WAY_TOGETHER, SL_GATE_BLOCK);
 }
 
 static passage pass_window(SL_WIN window) {
@@ -80,13 +80,13 @@ static inline uint64_t file_key(SL_FILE file) {
 
 static int open_file(int (*real)(SL_COMM, const char *, int, SL_INFO, SL_FILE *), SL_COMM comm,
                      const char *name, int mode, SL_INFO info, SL_FILE *file) {
-    sl_communicator *place = place_of(comm);
-    uint64_t numbered = next_child(place);
+    sl_communicator *communicator = communicator_of(comm);
+    uint64_t numbered = next_child(communicator);
     const sl_call call = {.kind = SL_RECORD_CALL};
-    passage p = pass(&call, place, WAY_TOGETHER, SL_GATE_BLOCK);
+    passage p = pass(&call, communicator, WAY_TOGETHER, SL_GATE_BLOCK);
     int result = real(comm, name, mode, info, file);
     if (result == 0)
-        enter_shared(file_key(*file), place, sl_name_mix(numbered, sl_name_text("file")));
+        enter_shared(file_key(*file), communicator, sl_name_mix(numbered, sl_name_text("file")));
     leave(&p);
     return result;
 }

@@ -146,30 +146,30 @@ static sl_gate_channel *gate_channel(uint64_t name, int source, int destination,
 /* Adds a communicator whose name is `base` mixed with its members and, if no parent counts it, with the
  * number of earlier ones of that name. */
 static sl_communicator *enter_communicator(SL_COMM comm, uint64_t base, int counted, int fresh) {
-    sl_communicator *place = calloc(1, sizeof *place);
+    sl_communicator *communicator = calloc(1, sizeof *communicator);
     int inter = 0, count = 0;
-    if (!place)
+    if (!communicator)
         return &sl_nowhere;
     library.comm_test_inter(comm, &inter);
     uint64_t own = 0, other = 0;
-    int *local = members_of(comm, 0, &place->size, &own);
-    place->peers = place->size;
-    place->world = local;
+    int *local = members_of(comm, 0, &communicator->size, &own);
+    communicator->peers = communicator->size;
+    communicator->world = local;
     if (inter) {
-        place->world = members_of(comm, 1, &count, &other);
-        place->peers = count;
+        communicator->world = members_of(comm, 1, &count, &other);
+        communicator->peers = count;
         free(local);
     }
-    if (!place->world)
-        place->peers = 0;
-    place->rank = library.rank;
+    if (!communicator->world)
+        communicator->peers = 0;
+    communicator->rank = library.rank;
     /* both sides of an intercommunicator get the same name */
-    place->name = sl_name_mix(sl_name_mix(base, own < other ? own : other), own < other ? other : own);
+    communicator->name = sl_name_mix(sl_name_mix(base, own < other ? own : other), own < other ? other : own);
     if (!counted)
-        place->name = sl_name_mix(place->name, sl_name_repeat(place->name));
-    if (sl_probe_gate && (inter || place->peers > 1))
-        place->channel = gate_channel(place->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
-    sl_communicator *entered = sl_communicator_add(SL_KEY(comm), place, fresh);
+        communicator->name = sl_name_mix(communicator->name, sl_name_repeat(communicator->name));
+    if (sl_probe_gate && (inter || communicator->peers > 1))
+        communicator->channel = gate_channel(communicator->name, -1, -1, -1, SL_CHANNEL_COLLECTIVE);
+    sl_communicator *entered = sl_communicator_add(SL_KEY(comm), communicator, fresh);
     if (entered == &sl_nowhere && sl_probe_gate)
         sl_gate_refuse(sl_probe_gate, SL_GATE_FULL);
     return entered;
@@ -187,14 +187,14 @@ __attribute__((noinline)) static sl_communicator *discover(SL_COMM comm) {
     return enter_communicator(comm, sl_name_text(name), *name != 'u', 0);
 }
 
-static inline sl_communicator *place_of(SL_COMM comm) {
-    sl_communicator *place = sl_communicator_find(SL_KEY(comm));
-    return place ? place : discover(comm);
+static inline sl_communicator *communicator_of(SL_COMM comm) {
+    sl_communicator *communicator = sl_communicator_find(SL_KEY(comm));
+    return communicator ? communicator : discover(comm);
 }
 
-static inline int world_rank(const sl_communicator *place, int peer) {
+static inline int world_rank(const sl_communicator *communicator, int peer) {
     if (peer >= 0)
-        return peer < place->peers ? place->world[peer] : SL_PEER_UNKNOWN;
+        return peer < communicator->peers ? communicator->world[peer] : SL_PEER_UNKNOWN;
     return peer == SL_NO_RANK      ? SL_PEER_NONE
            : peer == SL_ANY_SOURCE ? SL_PEER_ANY
            : peer == SL_PROC_NULL  ? SL_PEER_NULL
@@ -249,15 +249,15 @@ static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, u
 
 /* Describes a call; its time begins when it has passed the gate (`begin`): the time of a hold is not part of
  * the call. */
-static inline void before(sl_call *call, int number, const sl_communicator *place, int peer, int tag) {
+static inline void before(sl_call *call, int number, const sl_communicator *communicator, int peer, int tag) {
     call->kind =
         SL_RECORD_CALL; /* one by one: a literal is made elsewhere first and copied in wider pieces */
     call->call = (uint8_t)number;
     call->thread = 0;
     call->tag = record_tag(tag);
     call->rank = library.rank;
-    call->peer = world_rank(place, peer);
-    call->communicator = place->name;
+    call->peer = world_rank(communicator, peer);
+    call->communicator = communicator->name;
     call->bytes = 0;
     call->start = call->end = 0;
     call->device = -1;
@@ -265,12 +265,12 @@ static inline void before(sl_call *call, int number, const sl_communicator *plac
 }
 
 /* What a Sendrecv has received, in addition to what it has sent. */
-static void received_too(sl_call call, const sl_communicator *place, int source, int tag, int done,
+static void received_too(sl_call call, const sl_communicator *communicator, int source, int tag, int done,
                          uint64_t room) {
     if (!done || source == SL_PROC_NULL)
         return;
     call.kind = SL_RECORD_COMPLETION;
-    call.peer = world_rank(place, source);
+    call.peer = world_rank(communicator, source);
     call.tag = record_tag(tag);
     call.bytes = room;
     sl_probe_write(&call);
@@ -294,7 +294,7 @@ static void complete(sl_request *request, int64_t end, const void *status, int r
 
 /* After a call that posted: keeps it until completion. */
 static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persistent, void *created,
-                   uint64_t name, const passage *p, sl_communicator *place) {
+                   uint64_t name, const passage *p, sl_communicator *communicator) {
     sl_probe_after(call, bytes);
     sl_request request = {.call = *call,
                           .persistent = persistent,
@@ -303,9 +303,9 @@ static void posted(sl_call *call, uint64_t bytes, SL_REQUEST handle, int persist
                           .owned = persistent ? NULL : sl_narrowed_take(),
                           .channel = p->channel,
                           .number = p->number,
-                          .wild = p->wild ? place : NULL};
+                          .wild = p->wild ? communicator : NULL};
     if (request.wild)
-        atomic_fetch_add(&place->pending, 1);
+        atomic_fetch_add(&communicator->pending, 1);
     int entered = handle == library.no_request ? 0 : sl_request_add(SL_KEY(handle), &request);
     if (entered < 0)
         sl_probe_untracked();
@@ -325,8 +325,8 @@ static inline int narrow(intptr_t count) {
 }
 
 static const int *narrow_all(const void *counts, SL_COMM comm) {
-    const sl_communicator *place = place_of(comm);
-    int count = place->peers > place->size ? place->peers : place->size;
+    const sl_communicator *communicator = communicator_of(comm);
+    int count = communicator->peers > communicator->size ? communicator->peers : communicator->size;
     return sl_narrowed(counts, count);
 }
 

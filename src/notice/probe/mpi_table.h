@@ -90,9 +90,9 @@ SL_GROUP(Reduce, Ireduce, (const void *send, void *receive, SL_COUNT count, SL_T
 SL_GROUP(Allreduce, Iallreduce, (const void *send, void *receive, SL_COUNT count, SL_TYPE type, SL_OP op, SL_COMM comm), (send, receive, count, type, op, comm),
          SL_NO_RANK, b(count, type))
 SL_GROUP(Reduce_scatter, Ireduce_scatter, (const void *send, void *receive, const SL_COUNT *counts, SL_TYPE type, SL_OP op, SL_COMM comm),
-         (send, receive, counts, type, op, comm), SL_NO_RANK, b(SL_SUM(counts, (uint64_t)place->size), type))
+         (send, receive, counts, type, op, comm), SL_NO_RANK, b(SL_SUM(counts, (uint64_t)communicator->size), type))
 SL_GROUP(Reduce_scatter_block, Ireduce_scatter_block, (const void *send, void *receive, SL_COUNT count, SL_TYPE type, SL_OP op, SL_COMM comm),
-         (send, receive, count, type, op, comm), SL_NO_RANK, (uint64_t)place->size * b(count, type))
+         (send, receive, count, type, op, comm), SL_NO_RANK, (uint64_t)communicator->size * b(count, type))
 SL_GROUP(Scan, Iscan, (const void *send, void *receive, SL_COUNT count, SL_TYPE type, SL_OP op, SL_COMM comm), (send, receive, count, type, op, comm),
          SL_NO_RANK, b(count, type))
 SL_GROUP(Exscan, Iexscan, (const void *send, void *receive, SL_COUNT count, SL_TYPE type, SL_OP op, SL_COMM comm), (send, receive, count, type, op, comm),

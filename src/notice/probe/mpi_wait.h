@@ -362,9 +362,9 @@ static int look_at_request(int (*real)(SL_REQUEST, int *, void *), SL_REQUEST re
 static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, int tag, SL_COMM comm,
                      int *flag, void *status) {
     sl_call call;
-    sl_communicator *place = place_of(comm);
-    before(&call, SL_CALL_MPI_Iprobe, place, peer, tag);
-    passage p = pass_look(&call, place);
+    sl_communicator *communicator = communicator_of(comm);
+    before(&call, SL_CALL_MPI_Iprobe, communicator, peer, tag);
+    passage p = pass_look(&call, communicator);
     int result = real(peer, tag, comm, flag, status);
     if (result == 0 && *flag) {
         sl_probe_begin(&call);
@@ -379,9 +379,9 @@ static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *,
                              SL_COMM comm, int *flag, SL_MESSAGE *message, void *status) {
     sl_call call;
     few_statuses few;
-    sl_communicator *place = place_of(comm);
-    before(&call, SL_CALL_MPI_Improbe, place, peer, tag);
-    passage p = pass_look(&call, place);
+    sl_communicator *communicator = communicator_of(comm);
+    before(&call, SL_CALL_MPI_Improbe, communicator, peer, tag);
+    passage p = pass_look(&call, communicator);
     sl_probe_begin(&call);
     void *used = p.caller && status == SL_IGNORE ? few.bytes : status;
     int result = real(peer, tag, comm, flag, message, used);
@@ -389,7 +389,7 @@ static int probe_message_now(int (*real)(int, int, SL_COMM, int *, SL_MESSAGE *,
         sl_probe_after(&call, 0);
         if (p.caller) {
             sl_gate_wild_posted(p.caller->gate);
-            matched(NULL, place, used);
+            matched(NULL, communicator, used);
         }
     }
     leave(&p);

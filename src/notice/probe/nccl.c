@@ -70,50 +70,51 @@ static sl_gate_channel *collective_channel(uint64_t name) {
 }
 
 static sl_communicator *enter(SL_NCCL_COMM comm, uint64_t name, int rank, int size, int fresh) {
-    sl_communicator *place = calloc(1, sizeof *place);
-    if (!place)
+    sl_communicator *communicator = calloc(1, sizeof *communicator);
+    if (!communicator)
         return &sl_nowhere;
-    *place = (sl_communicator){.name = name, .rank = rank, .size = size, .peers = size};
+    *communicator = (sl_communicator){.name = name, .rank = rank, .size = size, .peers = size};
     say_rank();
     open_gate();
-    place->channel = collective_channel(name);
-    return sl_communicator_add((uint64_t)(uintptr_t)comm, place, fresh);
+    communicator->channel = collective_channel(name);
+    return sl_communicator_add((uint64_t)(uintptr_t)comm, communicator, fresh);
 }
 
 /* Rank and size may be unknown while a communicator is made in a group: asked for at its first call. */
-static void ask(SL_NCCL_COMM comm, sl_communicator *place) {
+static void ask(SL_NCCL_COMM comm, sl_communicator *communicator) {
     int (*rank)(SL_NCCL_COMM, int *) =
         (int (*)(SL_NCCL_COMM, int *))(uintptr_t)sl_probe_real_or_error("ncclCommUserRank");
     int (*count)(SL_NCCL_COMM, int *) =
         (int (*)(SL_NCCL_COMM, int *))(uintptr_t)sl_probe_real_or_error("ncclCommCount");
     int own = -1, size = 0;
     if (rank(comm, &own) == 0 && count(comm, &size) == 0) {
-        place->rank = own;
-        place->size = place->peers = size;
+        communicator->rank = own;
+        communicator->size = communicator->peers = size;
     }
 }
 
 /* One made by a call that is not wrapped (ncclCommGrow) has a name of this process alone. */
-static sl_communicator *place_of(SL_NCCL_COMM comm) {
-    sl_communicator *place = sl_communicator_find((uint64_t)(uintptr_t)comm);
-    if (!place && !comm)
+static sl_communicator *communicator_of(SL_NCCL_COMM comm) {
+    sl_communicator *communicator = sl_communicator_find((uint64_t)(uintptr_t)comm);
+    if (!communicator && !comm)
         return &sl_nowhere;
-    if (!place && sl_probe_gate)
+    if (!communicator && sl_probe_gate)
         sl_gate_refuse(sl_probe_gate, SL_GATE_UNKNOWN);
-    if (!place)
-        place = enter(comm, sl_name_mix(sl_name_text("unknown to the probe"), sl_name_repeat(1)), -1, 0, 0);
-    if (place->rank < 0 && place != &sl_nowhere)
-        ask(comm, place);
-    return place;
+    if (!communicator)
+        communicator =
+            enter(comm, sl_name_mix(sl_name_text("unknown to the probe"), sl_name_repeat(1)), -1, 0, 0);
+    if (communicator->rank < 0 && communicator != &sl_nowhere)
+        ask(comm, communicator);
+    return communicator;
 }
 
-static void before(sl_call *call, int number, const sl_communicator *place, int peer) {
+static void before(sl_call *call, int number, const sl_communicator *communicator, int peer) {
     *call = (sl_call){.kind = SL_RECORD_CALL,
                       .call = (uint8_t)number,
                       .tag = SL_TAG_NONE,
-                      .rank = place->rank,
+                      .rank = communicator->rank,
                       .peer = peer,
-                      .communicator = place->name,
+                      .communicator = communicator->name,
                       .device = -1};
 }
 
@@ -136,24 +137,27 @@ static void leave_gate(sl_gate_caller *caller) {
 
 /* Messages from `source` to `destination` of a communicator, which both ends must enqueue: a channel like
  * that of a communicator of two, with NCCL's ranks, which need no translation. */
-static sl_gate_channel *pair_channel(const sl_communicator *place, int source, int destination) {
-    if (source == destination || !place->channel)
+static sl_gate_channel *pair_channel(const sl_communicator *communicator, int source, int destination) {
+    if (source == destination || !communicator->channel)
         return NULL;
-    uint64_t name = sl_name_mix(sl_name_mix(place->name, (uint64_t)source + 1), (uint64_t)destination + 1);
+    uint64_t name =
+        sl_name_mix(sl_name_mix(communicator->name, (uint64_t)source + 1), (uint64_t)destination + 1);
     return collective_channel(name);
 }
 
 /* Before a call is enqueued. NULL: no gate, or the call becomes part of a graph. */
-static sl_gate_caller *pass_enqueued(const sl_call *call, const sl_communicator *place, SL_STREAM stream) {
+static sl_gate_caller *pass_enqueued(const sl_call *call, const sl_communicator *communicator,
+                                     SL_STREAM stream) {
     if (!sl_probe_gate)
         return NULL;
     if (sl_events_capturing(stream)) {
         sl_gate_refuse(sl_probe_gate, SL_GATE_CAPTURED);
         return NULL;
     }
-    sl_gate_channel *channel = call->call == SL_CALL_ncclSend   ? pair_channel(place, place->rank, call->peer)
-                               : call->call == SL_CALL_ncclRecv ? pair_channel(place, call->peer, place->rank)
-                                                                : place->channel;
+    sl_gate_channel *channel =
+        call->call == SL_CALL_ncclSend   ? pair_channel(communicator, communicator->rank, call->peer)
+        : call->call == SL_CALL_ncclRecv ? pair_channel(communicator, call->peer, communicator->rank)
+                                         : communicator->channel;
     return enter_gate(channel, SL_GATE_ENQUEUE);
 }
 
@@ -211,7 +215,7 @@ static void leave_group(int calls) {
 static int group_end(int (*real)(void)) {
     sl_call call;
     before(&call, SL_CALL_ncclGroupEnd, &sl_nowhere, SL_PEER_NONE);
-    int timed = group.depth == 1 && group.calls > 0, place = timed ? sl_events_before(group.stream) : -1;
+    int timed = group.depth == 1 && group.calls > 0, slot = timed ? sl_events_before(group.stream) : -1;
     sl_probe_begin(&call);
     int result = real();
     sl_probe_after(&call, 0);
@@ -219,11 +223,11 @@ static int group_end(int (*real)(void)) {
         group.depth--;
         leave_group(group.depth == 0 ? group.calls : 0);
     }
-    if (place >= 0) {
+    if (slot >= 0) {
         group.first.call = SL_CALL_ncclGroupEnd;
         group.first.start = call.start;
         group.first.bytes = group.bytes;
-        sl_events_after(place, group.stream, &group.first);
+        sl_events_after(slot, group.stream, &group.first);
     }
     return result;
 }
@@ -309,22 +313,22 @@ static int init_all(int (*real)(SL_NCCL_COMM *, int, const int *), SL_NCCL_COMM 
 static int split(int (*real)(SL_NCCL_COMM, int, int, SL_NCCL_COMM *, SL_NCCL_CONFIG *), SL_NCCL_COMM comm,
                  int color, int key, SL_NCCL_COMM *created, SL_NCCL_CONFIG *config) {
     sl_call call;
-    sl_communicator *place = place_of(comm);
-    uint64_t number = 1 + atomic_fetch_add_explicit(&place->children, 1, memory_order_relaxed);
-    before(&call, SL_CALL_ncclCommSplit, place, SL_PEER_NONE);
-    sl_gate_caller *caller = enter_gate(place->channel, SL_GATE_BLOCK);
+    sl_communicator *communicator = communicator_of(comm);
+    uint64_t number = 1 + atomic_fetch_add_explicit(&communicator->children, 1, memory_order_relaxed);
+    before(&call, SL_CALL_ncclCommSplit, communicator, SL_PEER_NONE);
+    sl_gate_caller *caller = enter_gate(communicator->channel, SL_GATE_BLOCK);
     sl_probe_begin(&call);
     int result = real(comm, color, key, created, config);
     sl_probe_after(&call, 0);
     if ((result == 0 || result == IN_PROGRESS) && color != SL_NO_COLOR && *created)
-        enter(*created, sl_name_mix(sl_name_mix(place->name, number), (uint64_t)color), -1, 0, 1);
+        enter(*created, sl_name_mix(sl_name_mix(communicator->name, number), (uint64_t)color), -1, 0, 1);
     leave_gate(caller);
     return result;
 }
 
 static int end_communicator(int number, int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm, int gone) {
     sl_call call;
-    before(&call, number, place_of(comm), SL_PEER_NONE);
+    before(&call, number, communicator_of(comm), SL_PEER_NONE);
     sl_gate_caller *caller = enter_gate(NULL, SL_GATE_BLOCK);
     sl_probe_begin(&call);
     if (gone) {
@@ -358,11 +362,11 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
         sl_events_collect();                                                                                 \
-        sl_communicator *place = place_of(comm);                                                             \
-        uint64_t members = (uint64_t)place->size;                                                            \
+        sl_communicator *communicator = communicator_of(comm);                                               \
+        uint64_t members = (uint64_t)communicator->size;                                                     \
         sl_call call;                                                                                        \
-        before(&call, SL_CALL_##as, place, peer_);                                                           \
-        sl_gate_caller *caller = pass_enqueued(&call, place, stream);                                        \
+        before(&call, SL_CALL_##as, communicator, peer_);                                                    \
+        sl_gate_caller *caller = pass_enqueued(&call, communicator, stream);                                 \
         int timed = group.depth == 0 ? sl_events_before(stream) : -1;                                        \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \

@@ -25,7 +25,7 @@ typedef struct round {
     sl_gemm *gemm;
     sl_watch_cpu *watch;
     sl_time begin;
-    sl_home home;
+    sl_original_group original;
     int apart; /* it could leave the rank's control groups again */
 } round;
 
@@ -47,17 +47,17 @@ static void go_to_rank(round *r) {
  * processor, not because of the link. */
 static void come_back(round *r) {
     if (r->request->pid > 0)
-        r->apart = sl_home_return(&r->home);
+        r->apart = sl_original_group_return(&r->original);
 }
 
 static sl_status introduce(round *r, int rank) {
-    sl_wire_address place;
+    sl_wire_address address;
     void *words = NULL;
     size_t size = 0;
     sl_allgather_parts all = {0};
-    SL_TRY(sl_wire_listen(r->request->address, &place, &r->listener));
+    SL_TRY(sl_wire_listen(r->request->address, &address, &r->listener));
     go_to_rank(r); /* identifies the processors */
-    sl_status status = sl_introduce(r->request, rank, &place, &words, &size);
+    sl_status status = sl_introduce(r->request, rank, &address, &words, &size);
     come_back(r);
     SL_THEN(status, r->allgather->gather_all(r->allgather->context, words, size, patience(r, ARRIVAL), &all));
     SL_THEN(status, sl_membership_open(&all, r->membership));
@@ -105,7 +105,7 @@ static int connect_all(round *r, sl_time deadline) {
         }
         if (!is_here(r, p->b))
             continue;
-        sl_wire_connect(&of[self].place, &of[p->b].place,
+        sl_wire_connect(&of[self].address, &of[p->b].address,
                         r->membership->host[self] == r->membership->host[p->b], r->membership->token,
                         end->pair, deadline, &r->wire[i], end->why, sizeof end->why);
         if (r->wire[i] >= 0)
@@ -282,7 +282,7 @@ sl_status sl_round(const sl_validate_request *request, const sl_allgather *allga
                .membership = &result->membership,
                .listener = -1,
                .begin = sl_now()};
-    sl_home_find(&r.home);
+    sl_original_group_find(&r.original);
     /* before this process has no more than the rank's processors: making a product takes a while */
     sl_status status;
     if (request->gemm) {

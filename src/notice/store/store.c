@@ -47,9 +47,9 @@ static void add(store_request *r, const char *word) {
     add_bytes(r, word, strlen(word));
 }
 
-static void add_number(store_request *r, int place, int64_t number) {
-    snprintf(r->number[place], sizeof r->number[place], "%" PRId64, number);
-    add(r, r->number[place]);
+static void add_number(store_request *r, int slot, int64_t number) {
+    snprintf(r->number[slot], sizeof r->number[slot], "%" PRId64, number);
+    add(r, r->number[slot]);
 }
 
 static sl_status add_name(store_request *r, const sl_store *store, const char *name) {
@@ -315,9 +315,9 @@ sl_status sl_store_remove(sl_store *store, const char *key) {
     return SL_OK;
 }
 
-static const redisReply *item(const redisReply *reply, size_t place) {
-    return reply && reply->type == REDIS_REPLY_ARRAY && place < (size_t)reply->elements
-               ? reply->element[place]
+static const redisReply *item(const redisReply *reply, size_t index) {
+    return reply && reply->type == REDIS_REPLY_ARRAY && index < (size_t)reply->elements
+               ? reply->element[index]
                : NULL;
 }
 

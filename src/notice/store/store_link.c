@@ -204,9 +204,9 @@ static int is_over(const redisContext *redis) {
 }
 
 static sl_status lost(sl_store_link *link, const char *why) {
-    char place[sizeof link->address.host + 16];
-    sl_store_address_show(&link->address, place, sizeof place);
-    return sl_error(SL_EPEER, "redis at %s: %s", place, why);
+    char server[sizeof link->address.host + 16];
+    sl_store_address_show(&link->address, server, sizeof server);
+    return sl_error(SL_EPEER, "redis at %s: %s", server, why);
 }
 
 sl_status sl_store_link_ask(sl_store_link *link, int count, const char **words, const size_t *sizes,

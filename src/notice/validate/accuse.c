@@ -6,12 +6,12 @@
 
 /* ---- devices ---- */
 
-static double usual_clock(sl_judge *j) {
+static double usual_clock(sl_assessment *j) {
     int count = 0;
     for (int i = 0; i < j->m->devices; i++)
         if (j->m->device[i].samples > 0 && j->m->device[i].evidence.mhz > 0)
             j->value[count++] = j->m->device[i].evidence.mhz;
-    return sl_judge_median(j->value, count, 1);
+    return sl_assessment_median(j->value, count, 1);
 }
 
 /* "52.1 of 104 GFLOP/s; throttled 50 % of the time" */
@@ -22,15 +22,15 @@ static void say_device(const sl_measured_device *d, char *why, size_t size) {
                    d->expected, d->samples, 100 * d->cv, words[0] ? "; " : "", words);
 }
 
-static sl_status accuse_device(sl_judge *j, const sl_measured_device *d, double mhz) {
-    sl_suspect s = sl_judge_nobody();
+static sl_status accuse_device(sl_assessment *j, const sl_measured_device *d, double mhz) {
+    sl_suspect s = sl_assessment_nobody();
     s.component = SL_COMPONENT_DEVICE;
     s.rank = d->rank;
     s.measured = d->gflops;
     s.expected = d->expected;
     sl_cause_of_device(&d->evidence, mhz, s.cause, sizeof s.cause);
     say_device(d, s.why, sizeof s.why);
-    return sl_judge_add(j, &s);
+    return sl_assessment_add(j, &s);
 }
 
 /* ---- healthy devices that starve ---- */
@@ -58,8 +58,8 @@ static int host_starves(const sl_validation *m, int host) {
 }
 
 /* Fast products on processors that others press on: the device is well and starves. */
-static sl_status accuse_starving(sl_judge *j, const sl_measured_device *d, int whole) {
-    sl_suspect s = sl_judge_nobody();
+static sl_status accuse_starving(sl_assessment *j, const sl_measured_device *d, int whole) {
+    sl_suspect s = sl_assessment_nobody();
     char words[256];
     starves(d, s.cause);
     s.component = whole ? SL_COMPONENT_HOST : SL_COMPONENT_DEVICE;
@@ -71,10 +71,10 @@ static sl_status accuse_starving(sl_judge *j, const sl_measured_device *d, int w
     sl_text_format(s.why, sizeof s.why, "%s%s, but %s processors are not free: %s",
                    whole ? "no device is slower than the others" : "the device is healthy", rate,
                    whole ? "their" : "its", words[0] ? words : "others wait for them too");
-    return sl_judge_add(j, &s);
+    return sl_assessment_add(j, &s);
 }
 
-static sl_status accuse_starving_all(sl_judge *j) {
+static sl_status accuse_starving_all(sl_assessment *j) {
     const sl_validation *m = j->m;
     char cause[96];
     for (int host = 0; host < m->hosts; host++) {
@@ -88,7 +88,7 @@ static sl_status accuse_starving_all(sl_judge *j) {
 
 /* ---- links ---- */
 
-static void say_link(const sl_judge *j, const sl_measured_link *l, sl_suspect *s) {
+static void say_link(const sl_assessment *j, const sl_measured_link *l, sl_suspect *s) {
     char resent[48] = "";
     int64_t again = l->from_evidence.resent;
     if (again > 0)
@@ -96,7 +96,7 @@ static void say_link(const sl_judge *j, const sl_measured_link *l, sl_suspect *s
     if (l->state == SL_WIRE_LOST) {
         s->expected = l->expected_gb_per_s;
         sl_text_format(s->why, sizeof s->why, "connected, but nothing arrived in this direction%s", resent);
-    } else if (sl_judge_by_rate(j, l)) {
+    } else if (sl_assessment_by_rate(j, l)) {
         s->measured = l->gb_per_s;
         s->expected = l->expected_gb_per_s;
         sl_text_format(s->why, sizeof s->why,
@@ -113,24 +113,24 @@ static void say_link(const sl_judge *j, const sl_measured_link *l, sl_suspect *s
     }
 }
 
-static double usual_speed(sl_judge *j, int kind) {
+static double usual_speed(sl_assessment *j, int kind) {
     int count = 0;
     for (int i = 0; i < j->m->links; i++)
-        if (sl_judge_kind(&j->m->link[i]) == kind && j->m->link[i].from_evidence.mbit > 0)
+        if (sl_assessment_kind(&j->m->link[i]) == kind && j->m->link[i].from_evidence.mbit > 0)
             j->value[count++] = j->m->link[i].from_evidence.mbit;
-    return sl_judge_median(j->value, count, 1);
+    return sl_assessment_median(j->value, count, 1);
 }
 
-static sl_status accuse_link(sl_judge *j, const sl_measured_link *l, int both) {
-    sl_suspect s = sl_judge_nobody();
+static sl_status accuse_link(sl_assessment *j, const sl_measured_link *l, int both) {
+    sl_suspect s = sl_assessment_nobody();
     s.component = SL_COMPONENT_LINK;
     s.from = l->from;
     s.to = l->to;
     s.both = both;
     say_link(j, l, &s);
-    sl_cause_of_link(&l->from_evidence, &l->to_evidence, usual_speed(j, sl_judge_kind(l)), s.cause,
+    sl_cause_of_link(&l->from_evidence, &l->to_evidence, usual_speed(j, sl_assessment_kind(l)), s.cause,
                      sizeof s.cause);
-    return sl_judge_add(j, &s);
+    return sl_assessment_add(j, &s);
 }
 
 /* ---- hosts ---- */
@@ -159,7 +159,7 @@ static int host_by_links(const sl_validation *m, int host) {
     int slow = 0, well = 0, well_elsewhere = 0, peer = -1, peers = 0;
     for (int i = 0; i + 1 < m->links; i += 2) {
         const sl_measured_link *l = &m->link[i];
-        if (sl_judge_kind(l) != SL_LINKS_FAR || l->state == SL_WIRE_REFUSED)
+        if (sl_assessment_kind(l) != SL_LINKS_FAR || l->state == SL_WIRE_REFUSED)
             continue;
         if (!touches(l, host)) {
             well_elsewhere += !is_slow_pair(m, i);
@@ -181,11 +181,11 @@ static int rank_of(const sl_validation *m, int host) {
     return rank;
 }
 
-static sl_status accuse_host(sl_judge *j, int host, int devices, int links) {
+static sl_status accuse_host(sl_assessment *j, int host, int devices, int links) {
     const sl_validation *m = j->m;
     const sl_measured_device *worst = NULL;
     const sl_measured_link *slowest = NULL;
-    sl_suspect s = sl_judge_nobody();
+    sl_suspect s = sl_assessment_nobody();
     int count = 0;
     s.component = SL_COMPONENT_HOST;
     s.rank = rank_of(m, host);
@@ -196,8 +196,8 @@ static sl_status accuse_host(sl_judge *j, int host, int devices, int links) {
                 worst = &m->device[i];
         }
     for (int i = 0; i < m->links; i++)
-        if (sl_judge_kind(&m->link[i]) == SL_LINKS_FAR && touches(&m->link[i], host) && m->link[i].slow &&
-            (!slowest || m->link[i].gb_per_s < slowest->gb_per_s))
+        if (sl_assessment_kind(&m->link[i]) == SL_LINKS_FAR && touches(&m->link[i], host) &&
+            m->link[i].slow && (!slowest || m->link[i].gb_per_s < slowest->gb_per_s))
             slowest = &m->link[i];
     if (devices && worst) {
         char words[256];
@@ -209,7 +209,7 @@ static sl_status accuse_host(sl_judge *j, int host, int devices, int links) {
                        m->host[host], links ? ", and so are all its links to other hosts" : "", worst->rank,
                        words);
     } else if (slowest) {
-        sl_suspect link = sl_judge_nobody();
+        sl_suspect link = sl_assessment_nobody();
         say_link(j, slowest, &link);
         s.measured = link.measured;
         s.expected = link.expected;
@@ -218,13 +218,13 @@ static sl_status accuse_host(sl_judge *j, int host, int devices, int links) {
         sl_text_format(s.why, sizeof s.why, "all links of %.32s to other hosts are slow; %d -> %d: %s",
                        m->host[host], slowest->from, slowest->to, link.why);
     }
-    return sl_judge_add(j, &s);
+    return sl_assessment_add(j, &s);
 }
 
 /* ---- all ---- */
 
 /* A host replaces its devices or its links. */
-static sl_status accuse_hosts(sl_judge *j, char *devices, char *links) {
+static sl_status accuse_hosts(sl_assessment *j, char *devices, char *links) {
     for (int host = 0; host < j->m->hosts; host++) {
         devices[host] = (char)host_by_devices(j->m, host);
         links[host] = (char)host_by_links(j->m, host);
@@ -234,7 +234,7 @@ static sl_status accuse_hosts(sl_judge *j, char *devices, char *links) {
     return SL_OK;
 }
 
-static sl_status accuse_devices(sl_judge *j, const char *taken) {
+static sl_status accuse_devices(sl_assessment *j, const char *taken) {
     double mhz = usual_clock(j);
     for (int i = 0; i < j->m->devices; i++) {
         const sl_measured_device *d = &j->m->device[i];
@@ -250,19 +250,19 @@ static sl_status accuse_devices(sl_judge *j, const char *taken) {
 static int is_kept_from_link(const sl_validation *m, int rank) {
     for (int i = 0; i < m->devices; i++) {
         const sl_measured_device *d = &m->device[i];
-        if (d->rank == rank && d->slow && !d->evidence.apart && d->evidence.waited > SL_JUDGE_WAITING)
+        if (d->rank == rank && d->slow && !d->evidence.apart && d->evidence.waited > SL_ASSESSMENT_WAITING)
             return 1;
     }
     return 0;
 }
 
-static sl_status accuse_links(sl_judge *j, const char *taken) {
+static sl_status accuse_links(sl_assessment *j, const char *taken) {
     for (int i = 0; i + 1 < j->m->links; i += 2) {
         const sl_measured_link *there = &j->m->link[i], *back = &j->m->link[i + 1];
         if (there->state == SL_WIRE_REFUSED || is_kept_from_link(j->m, there->from) ||
             is_kept_from_link(j->m, there->to))
             continue;
-        if (sl_judge_kind(there) == SL_LINKS_FAR && (taken[there->from_host] || taken[there->to_host]))
+        if (sl_assessment_kind(there) == SL_LINKS_FAR && (taken[there->from_host] || taken[there->to_host]))
             continue;
         if (there->slow && back->slow)
             SL_TRY(accuse_link(j, back->gb_per_s < there->gb_per_s ? back : there, 1));
@@ -272,7 +272,7 @@ static sl_status accuse_links(sl_judge *j, const char *taken) {
     return SL_OK;
 }
 
-sl_status sl_judge_accuse(sl_judge *j) {
+sl_status sl_assessment_accuse(sl_assessment *j) {
     char *taken;
     SL_TRY(sl_alloc(&taken, (size_t)(2 * j->m->hosts), 1));
     sl_status status = accuse_hosts(j, taken, taken + j->m->hosts);

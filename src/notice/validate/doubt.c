@@ -7,10 +7,10 @@
 #define FAR_FASTER 1.5
 
 /* Without a comparison: reports devices that disagree. */
-static sl_status doubt_devices(sl_judge *j) {
+static sl_status doubt_devices(sl_assessment *j) {
     const sl_kind *kind = &j->v->kinds.device;
     double least = INFINITY, most = 0;
-    sl_suspect s = sl_judge_nobody();
+    sl_suspect s = sl_assessment_nobody();
     for (int i = 0; i < j->m->devices; i++) {
         const sl_measured_device *d = &j->m->device[i];
         if (d->samples == 0 || d->slow)
@@ -28,33 +28,33 @@ static sl_status doubt_devices(sl_judge *j) {
                        "which of %d devices is slow: %.3g and %.3g GFLOP/s; at least 3, or a healthy "
                        "reference, are needed to compare",
                        kind->members, least, most);
-    else if (kind->expected > 0 && !kind->given && sl_judge_waiting(j) <= SL_JUDGE_WAITING &&
+    else if (kind->expected > 0 && !kind->given && sl_assessment_waiting(j) <= SL_ASSESSMENT_WAITING &&
              most > FAR_FASTER * kind->factor * kind->expected)
         sl_text_format(s.why, sizeof s.why,
                        "whether most devices are slow: the fastest reaches %.3g GFLOP/s, the median "
                        "%.3g; a healthy reference is needed",
                        most, kind->expected);
-    return s.why[0] ? sl_judge_add(j, &s) : SL_OK;
+    return s.why[0] ? sl_assessment_add(j, &s) : SL_OK;
 }
 
-static sl_status doubt_refused(sl_judge *j, const sl_measured_link *l) {
-    sl_suspect s = sl_judge_nobody();
+static sl_status doubt_refused(sl_assessment *j, const sl_measured_link *l) {
+    sl_suspect s = sl_assessment_nobody();
     s.from = l->from;
     s.to = l->to;
     s.both = 1;
     sl_text_format(s.why, sizeof s.why, "about the link %d - %d: no connection for the test (%s)", l->from,
                    l->to, l->why);
-    return sl_judge_add(j, &s);
+    return sl_assessment_add(j, &s);
 }
 
 /* Too few links of a kind, or no reference: reports links that disagree. */
-static sl_status doubt_links(sl_judge *j, int kind) {
+static sl_status doubt_links(sl_assessment *j, int kind) {
     const sl_kind *rate = &j->v->kinds.bandwidth[kind];
     double least = INFINITY, most = 0;
-    sl_suspect s = sl_judge_nobody();
+    sl_suspect s = sl_assessment_nobody();
     for (int i = 0; i < j->m->links; i++) {
         const sl_measured_link *l = &j->m->link[i];
-        if (sl_judge_kind(l) != kind || l->samples == 0)
+        if (sl_assessment_kind(l) != kind || l->samples == 0)
             continue;
         double rate_once = l->best_gb_per_s > l->gb_per_s ? l->best_gb_per_s : l->gb_per_s;
         if (rate_once < least) { /* at its best it is worse than that of others */
@@ -73,20 +73,20 @@ static sl_status doubt_links(sl_judge *j, int kind) {
                    "at least 3 of a kind, or a healthy reference, are needed to compare",
                    s.from, s.to, least, rate->members, rate->members == 1 ? "" : "s",
                    kind == SL_LINKS_FAR ? "between hosts" : "within a host", most);
-    return sl_judge_add(j, &s);
+    return sl_assessment_add(j, &s);
 }
 
-sl_status sl_judge_doubt(sl_judge *j) {
+sl_status sl_assessment_doubt(sl_assessment *j) {
     const sl_validation *m = j->m;
     for (int i = 0; i < m->missings; i++) {
-        sl_suspect s = sl_judge_nobody();
+        sl_suspect s = sl_assessment_nobody();
         s.rank = m->missing[i].rank;
         if (s.rank >= 0)
             sl_text_format(s.why, sizeof s.why, "about rank %d: its validating process was lost", s.rank);
         else
             sl_text_format(s.why, sizeof s.why, "about all ranks: validating process %d did not arrive",
                            m->missing[i].member);
-        SL_TRY(sl_judge_add(j, &s));
+        SL_TRY(sl_assessment_add(j, &s));
     }
     for (int i = 0; i + 1 < m->links; i += 2)
         if (m->link[i].state == SL_WIRE_REFUSED)

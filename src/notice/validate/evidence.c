@@ -59,21 +59,21 @@ static int enter(const char *folder, char *why, size_t size) {
     return done;
 }
 
-void sl_home_find(sl_home *home) {
+void sl_original_group_find(sl_original_group *original) {
     size_t mount;
     for (int i = 0; i < CONTROLLERS; i++)
-        if (!group_of((int)getpid(), controllers[i], home->group[i], sizeof home->group[i], &mount))
-            home->group[i][0] = 0;
-    if (sched_getaffinity(0, sizeof home->cores, &home->cores) != 0)
-        CPU_ZERO(&home->cores);
+        if (!group_of((int)getpid(), controllers[i], original->group[i], sizeof original->group[i], &mount))
+            original->group[i][0] = 0;
+    if (sched_getaffinity(0, sizeof original->cores, &original->cores) != 0)
+        CPU_ZERO(&original->cores);
 }
 
 int sl_join_process(int pid, char *why, size_t size) {
-    sl_home here;
+    sl_original_group here;
     cpu_set_t set;
     int done = 1;
     why[0] = 0;
-    sl_home_find(&here);
+    sl_original_group_find(&here);
     for (int i = 0; i < CONTROLLERS; i++) {
         char theirs[1024];
         size_t mount;
@@ -88,15 +88,15 @@ int sl_join_process(int pid, char *why, size_t size) {
     return done;
 }
 
-int sl_home_return(const sl_home *home) {
-    sl_home here;
+int sl_original_group_return(const sl_original_group *original) {
+    sl_original_group here;
     char why[160];
     int done = 1;
-    sl_home_find(&here);
+    sl_original_group_find(&here);
     for (int i = 0; i < CONTROLLERS; i++)
-        if (home->group[i][0] && strcmp(home->group[i], here.group[i]) != 0)
-            done &= enter(home->group[i], why, sizeof why);
-    return done & (sched_setaffinity(0, sizeof home->cores, &home->cores) == 0);
+        if (original->group[i][0] && strcmp(original->group[i], here.group[i]) != 0)
+            done &= enter(original->group[i], why, sizeof why);
+    return done & (sched_setaffinity(0, sizeof original->cores, &original->cores) == 0);
 }
 
 void sl_own_cores(sl_core_set *cores) {

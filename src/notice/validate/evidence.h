@@ -10,19 +10,19 @@
 #include <sched.h>
 
 /* The original control groups and processors of this process. */
-typedef struct sl_home {
+typedef struct sl_original_group {
     char group[3][1024]; /* folders of its control groups; "": none */
     cpu_set_t cores;
-} sl_home;
+} sl_original_group;
 
-void sl_home_find(sl_home *home);
+void sl_original_group_find(sl_original_group *original);
 
 /** Moves this process into the processor groups (cpu, cpuset) and onto the processors of process `pid`.
  * Nonzero if all of it was permitted; otherwise `why` names what was not. */
 int sl_join_process(int pid, char *why, size_t size);
 
 /** Moves it back. Nonzero if all of it was permitted. */
-int sl_home_return(const sl_home *home);
+int sl_original_group_return(const sl_original_group *original);
 
 /** The processors that this process may use. */
 void sl_own_cores(sl_core_set *cores);

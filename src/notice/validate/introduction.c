@@ -29,7 +29,7 @@ static void say_host(sl_introduction *words) {
     }
 }
 
-sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wire_address *place,
+sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wire_address *address,
                        void **bytes, size_t *size) {
     sl_introduction words = {.version = SL_INTRODUCTION_VERSION,
                              .build = SL_VERSION,
@@ -40,7 +40,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wi
                              .gemm = request->gemm,
                              .wires = request->wires,
                              .topology = (int32_t)request->topology,
-                             .place = *place};
+                             .address = *address};
     sl_member_pair *pair = NULL;
     if (request->wires && request->links)
         SL_TRY(sl_links_read(request->links, &pair, &words.links));

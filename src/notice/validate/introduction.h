@@ -29,7 +29,7 @@ typedef struct sl_introduction {
     char machine[40]; /* owner of the processors: several hosts (containers, namespaces) may share them */
     char numbers[24]; /* namespace of its pids */
     sl_core_set cores;
-    sl_wire_address place;
+    sl_wire_address address;
 } sl_introduction;
 
 typedef struct sl_membership {
@@ -46,7 +46,7 @@ typedef struct sl_membership {
 
 /** The introduction of this process: free *bytes with sl_free. Reads `links` of the request. SL_EINVAL,
  * SL_ESYS, SL_ENOMEM. */
-sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wire_address *place,
+sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wire_address *address,
                        void **bytes, size_t *size);
 
 /** Derives the membership from all introductions. SL_EPEER: another version; SL_ENOMEM. Free with

@@ -180,10 +180,10 @@ sl_status sl_passes_all(int members, sl_passes *passes) {
     if (members < 2)
         return sl_alloc(&passes->pair, 0, sizeof *passes->pair);
     /* a round-robin tournament: the last member (of an even number) stays, the others go round */
-    int seats = members + members % 2, rounds = seats - 1;
+    int slots = members + members % 2, rounds = slots - 1;
     SL_TRY(sl_alloc(&passes->pair, (size_t)members * (size_t)(members - 1) / 2, sizeof *passes->pair));
     for (int round = 0; round < rounds; round++)
-        for (int i = 0; i < seats / 2; i++) {
+        for (int i = 0; i < slots / 2; i++) {
             int a = i == 0 ? rounds : (round + i) % rounds, b = (round + rounds - i) % rounds;
             if (a < members && b < members)
                 add(passes, a, b, round);

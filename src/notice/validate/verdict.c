@@ -10,25 +10,25 @@ void sl_verdicts_free(sl_verdicts *verdicts) {
     *verdicts = (sl_verdicts){0};
 }
 
-sl_status sl_judge_add(sl_judge *j, const sl_suspect *suspect) {
+sl_status sl_assessment_add(sl_assessment *j, const sl_suspect *suspect) {
     sl_verdicts *v = j->v;
     SL_TRY(sl_grow(&v->suspect, &v->room, (size_t)v->count + 1, sizeof *v->suspect));
     v->suspect[v->count++] = *suspect;
     return SL_OK;
 }
 
-sl_suspect sl_judge_nobody(void) {
+sl_suspect sl_assessment_nobody(void) {
     return (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
 }
 
 sl_status sl_verdict(sl_validation *measured, const sl_reference *reference, sl_verdicts *verdicts) {
-    sl_judge j = {.m = measured, .v = verdicts};
+    sl_assessment j = {.m = measured, .v = verdicts};
     int most = measured->devices > measured->links ? measured->devices : measured->links;
     *verdicts = (sl_verdicts){0};
     SL_TRY(sl_alloc(&j.value, (size_t)most, sizeof *j.value));
-    sl_judge_expect(&j, reference);
-    sl_status status = sl_judge_accuse(&j);
-    SL_THEN(status, sl_judge_doubt(&j));
+    sl_assessment_expect(&j, reference);
+    sl_status status = sl_assessment_accuse(&j);
+    SL_THEN(status, sl_assessment_doubt(&j));
     sl_free(j.value);
     return status;
 }

@@ -4,35 +4,35 @@
 
 #include "notice/validate/verdict.h"
 
-typedef struct sl_judge {
+typedef struct sl_assessment {
     sl_validation *m;
     sl_verdicts *v;
     double *value; /* scratch: [largest of devices, links] */
-} sl_judge;
+} sl_assessment;
 
 /** Adds one verdict. SL_ENOMEM. */
-sl_status sl_judge_add(sl_judge *j, const sl_suspect *suspect);
+sl_status sl_assessment_add(sl_assessment *j, const sl_suspect *suspect);
 /** A verdict without a component. */
-sl_suspect sl_judge_nobody(void);
+sl_suspect sl_assessment_nobody(void);
 
 /** SL_LINKS_NEAR or SL_LINKS_FAR. */
-int sl_judge_kind(const sl_measured_link *link);
+int sl_assessment_kind(const sl_measured_link *link);
 
 /** The median of `value[count]`, which it sorts; for an even number the better of the two in the middle. 0
  * for none. */
-double sl_judge_median(double *value, int count, int larger_is_better);
+double sl_assessment_median(double *value, int count, int larger_is_better);
 
 /* A device is kept waiting from this share of time without a processor. */
-#define SL_JUDGE_WAITING 0.25
+#define SL_ASSESSMENT_WAITING 0.25
 /** The median share of time that devices wait, apart from quotas. */
-double sl_judge_waiting(sl_judge *j);
+double sl_assessment_waiting(sl_assessment *j);
 
 /** Fills the kinds, then expected and slow of every device and direction. */
-void sl_judge_expect(sl_judge *j, const sl_reference *reference);
+void sl_assessment_expect(sl_assessment *j, const sl_reference *reference);
 /** Whether its rate is what is slow. */
-int sl_judge_by_rate(const sl_judge *j, const sl_measured_link *link);
+int sl_assessment_by_rate(const sl_assessment *j, const sl_measured_link *link);
 
 /** Names hosts, devices and links. SL_ENOMEM. */
-sl_status sl_judge_accuse(sl_judge *j);
+sl_status sl_assessment_accuse(sl_assessment *j);
 /** Adds the cases without an answer. SL_ENOMEM. */
-sl_status sl_judge_doubt(sl_judge *j);
+sl_status sl_assessment_doubt(sl_assessment *j);

@@ -2,12 +2,12 @@
 #include "base/memory.h"
 
 /* A wave of one host: the member on each processor, 1 + member; 0: none. */
-typedef struct seats {
+typedef struct cores_of_wave {
     int owner[SL_CORES];
-} seats;
+} cores_of_wave;
 
 /* A processor for `member`, moving others to free ones (an augmenting path of a bipartite matching). */
-static int take(const sl_wave_member *all, int member, seats *s, char *seen) {
+static int take(const sl_wave_member *all, int member, cores_of_wave *s, char *seen) {
     for (int core = 0; core < SL_CORES; core++) {
         if (!sl_core_set_has(&all[member].cores, core) || seen[core])
             continue;
@@ -20,8 +20,8 @@ static int take(const sl_wave_member *all, int member, seats *s, char *seen) {
     return 0;
 }
 
-static int fits(const sl_wave_member *all, int member, seats *s, int fresh) {
-    seats before = *s;
+static int fits(const sl_wave_member *all, int member, cores_of_wave *s, int fresh) {
+    cores_of_wave before = *s;
     int most = sl_core_set_count(&all[member].cores), wanted = all[member].threads;
     for (int i = 0; i < wanted && i < most; i++) {
         char seen[SL_CORES] = {0};
@@ -35,7 +35,7 @@ static int fits(const sl_wave_member *all, int member, seats *s, int fresh) {
 
 /* The members of one host, in order, each into the first wave that has room. */
 static sl_status fill_host(const sl_wave_member *all, int members, int host, int *wave, int *waves) {
-    seats *s = NULL;
+    cores_of_wave *s = NULL;
     size_t room = 0;
     int used = 0;
     sl_status status = SL_OK;

@@ -55,25 +55,25 @@ static int take_address(const struct sockaddr *from, const struct sockaddr *mask
     return 0;
 }
 
-static sl_status own_addresses(sl_wire_address *place) {
+static sl_status own_addresses(sl_wire_address *wire) {
     struct ifaddrs *all;
     if (getifaddrs(&all) != 0)
         return sl_error_errno(SL_ESYS, "this host's addresses cannot be listed");
     for (int loopback = 0; loopback < 2; loopback++)
-        for (const struct ifaddrs *i = all; i && place->addresses < SL_ADDRESSES; i = i->ifa_next) {
+        for (const struct ifaddrs *i = all; i && wire->addresses < SL_ADDRESSES; i = i->ifa_next) {
             sl_address address;
             if (i->ifa_addr && (i->ifa_flags & IFF_UP) && !!(i->ifa_flags & IFF_LOOPBACK) == loopback &&
                 take_address(i->ifa_addr, i->ifa_netmask, &address) &&
-                (!loopback || place->addresses < SL_ADDRESSES))
-                place->address[place->addresses++] = address;
+                (!loopback || wire->addresses < SL_ADDRESSES))
+                wire->address[wire->addresses++] = address;
         }
     freeifaddrs(all);
     return SL_OK;
 }
 
-static sl_status one_address(const char *text, sl_wire_address *place) {
-    sl_address *address = &place->address[0];
-    place->addresses = 1;
+static sl_status one_address(const char *text, sl_wire_address *wire) {
+    sl_address *address = &wire->address[0];
+    wire->addresses = 1;
     *address = (sl_address){.family = 4, .prefix = 32};
     if (inet_pton(AF_INET, text, address->bytes) == 1) {
         address->loopback = address->bytes[0] == 127;
@@ -109,12 +109,12 @@ static int listen_on(int family, uint16_t *port) {
     return file;
 }
 
-sl_status sl_wire_listen(const char *only, sl_wire_address *place, int *file) {
-    *place = (sl_wire_address){0};
-    SL_TRY(only ? one_address(only, place) : own_addresses(place));
-    *file = listen_on(AF_INET6, &place->port);
+sl_status sl_wire_listen(const char *only, sl_wire_address *wire, int *file) {
+    *wire = (sl_wire_address){0};
+    SL_TRY(only ? one_address(only, wire) : own_addresses(wire));
+    *file = listen_on(AF_INET6, &wire->port);
     if (*file < 0)
-        *file = listen_on(AF_INET, &place->port);
+        *file = listen_on(AF_INET, &wire->port);
     return *file < 0 ? sl_error_errno(SL_ESYS, "no port for the tests of links") : SL_OK;
 }
 

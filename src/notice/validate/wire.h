@@ -27,9 +27,9 @@ typedef struct sl_wire_address {
     uint16_t addresses, port;
 } sl_wire_address;
 
-/** Opens a listener on a free port; `place` gets this host's addresses, or only `only` (as text; NULL: all).
+/** Opens a listener on a free port; `wire` gets this host's addresses, or only `only` (as text; NULL: all).
  * The caller closes *file. SL_EINVAL: `only` is not an address, SL_ESYS. */
-sl_status sl_wire_listen(const char *only, sl_wire_address *place, int *file);
+sl_status sl_wire_listen(const char *only, sl_wire_address *wire, int *file);
 
 /** Connects to `peer`, trying its addresses in turn, at most until `deadline`, and sends the first message.
  * `here` is this process's address, `together`: both are on one host. *file is -1 and `why` is set on

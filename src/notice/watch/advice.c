@@ -139,7 +139,7 @@ static sl_status report_verdicts(sl_advice *a, sl_time now, const sl_status_view
 }
 
 /* A slowdown that returns after healthy iterations is reported again. */
-static void forget_what_was_told(sl_advice *a) {
+static void forget_reported(sl_advice *a) {
     for (int id = 0; id < SL_ADVICE_COMPONENTS; id++)
         a->component[id].planned = a->component[id].called = a->component[id].named = 0;
 }
@@ -160,30 +160,30 @@ static sl_unknown_job program_of(const sl_advice *a, const sl_status_view *view)
 
 /* ---- actions ---- */
 
-static void tell(const sl_advice *a, sl_event *event, sl_time told) {
-    event->time = told;
+static void report(const sl_advice *a, sl_event *event, sl_time reported) {
+    event->time = reported;
     event->iteration = a->iteration;
-    if (a->config.tell)
-        a->config.tell(a->config.context, event);
+    if (a->config.report)
+        a->config.report(a->config.context, event);
 }
 
 /* No program carries it out: whether one of its incidents has not been reported with it. */
-static int is_news(sl_advice *a, const sl_orchestrator_action *action) {
-    int news = 0, called = (int)action->strategy + 1;
+static int is_new(sl_advice *a, const sl_orchestrator_action *action) {
+    int new_to_one = 0, called = (int)action->strategy + 1;
     for (int i = 0; i < action->count; i++) {
         sl_advice_component *c = &a->component[action->incidents[i]];
-        news |= c->called != called;
+        new_to_one |= c->called != called;
         c->called = called;
     }
-    return news;
+    return new_to_one;
 }
 
-static sl_status act(sl_advice *a, sl_time now, sl_time told, const sl_orchestrator_action *action) {
+static sl_status act(sl_advice *a, sl_time now, sl_time reported, const sl_orchestrator_action *action) {
     sl_event event;
     int carried = a->config.carried && a->config.act;
     sl_advice_action_event(a, action, &event);
-    if (carried || is_news(a, action))
-        tell(a, &event, told);
+    if (carried || is_new(a, action))
+        report(a, &event, reported);
     if (!carried)
         return sl_orchestrator_carried_out(a->orchestrator, action->id, now, SL_OUTCOME_ADVISED, 0);
     a->acting = 1;
@@ -193,7 +193,7 @@ static sl_status act(sl_advice *a, sl_time now, sl_time told, const sl_orchestra
 }
 
 /* Once, and again if the next strategy changes; other numbers alone are not reported. */
-static void tell_plans(sl_advice *a, sl_time told) {
+static void report_plans(sl_advice *a, sl_time reported) {
     for (int id = 0; id < SL_ADVICE_COMPONENTS; id++) {
         sl_advice_component *c = &a->component[id];
         sl_incident_view incident;
@@ -206,13 +206,13 @@ static void tell_plans(sl_advice *a, sl_time told) {
         c->planned = plan;
         c->called = 0;
         sl_advice_plan_event(a, &incident, &event);
-        tell(a, &event, told);
+        report(a, &event, reported);
     }
 }
 
 /* Reads the orchestrator's answers. Its events are left to the controller, which has already reported onsets
  * and verdicts. */
-static sl_status follow(sl_advice *a, sl_time now, sl_time told) {
+static sl_status follow(sl_advice *a, sl_time now, sl_time reported) {
     sl_orchestrator_action action;
     sl_event event;
     const char *decisions;
@@ -220,17 +220,17 @@ static sl_status follow(sl_advice *a, sl_time now, sl_time told) {
     for (int turn = 0; any && turn < 2 * SL_STRATEGY_KINDS; turn++) {
         while (sl_orchestrator_event(a->orchestrator, &event))
             continue;
-        tell_plans(a, told);
+        report_plans(a, reported);
         any = !a->acting && sl_orchestrator_next(a->orchestrator, &action);
         if (any)
-            SL_TRY(act(a, now, told, &action));
+            SL_TRY(act(a, now, reported, &action));
     }
     while ((decisions = sl_orchestrator_decisions(a->orchestrator)))
         fputs(decisions, a->log);
     return SL_OK;
 }
 
-sl_status sl_advice_view(sl_advice *a, sl_time now, sl_time told, const sl_status_view *view) {
+sl_status sl_advice_view(sl_advice *a, sl_time now, sl_time reported, const sl_status_view *view) {
     sl_orchestrator_iteration seen = {.now = now};
     sl_unknown_job program;
     if (view && view->phase == SL_PHASE_ENDED)
@@ -242,7 +242,7 @@ sl_status sl_advice_view(sl_advice *a, sl_time now, sl_time told, const sl_statu
     if (view && view->slow && view->verdicts > 0)
         SL_TRY(report_verdicts(a, now, view));
     if (view && !view->slow && a->slow)
-        forget_what_was_told(a);
+        forget_reported(a);
     if (view && (!view->slow || view->verdicts > 0)) { /* the slow component is known */
         program = program_of(a, view);
         seen.unknown = &program;
@@ -250,11 +250,11 @@ sl_status sl_advice_view(sl_advice *a, sl_time now, sl_time told, const sl_statu
     a->slow = view ? view->slow : a->slow;
     seen.iteration = a->iteration;
     SL_TRY(sl_orchestrator_observe(a->orchestrator, &seen));
-    return follow(a, now, told);
+    return follow(a, now, reported);
 }
 
-sl_status sl_advice_ended(sl_advice *a, sl_time now, sl_time told, int id, sl_outcome outcome, sl_time took,
-                          const char *said) {
+sl_status sl_advice_ended(sl_advice *a, sl_time now, sl_time reported, int id, sl_outcome outcome,
+                          sl_time took, const char *said) {
     sl_event event = sl_event_of(SL_EVENT_HOOK, 0, 0);
     if (!a->acting || id != a->action.id)
         return SL_OK;
@@ -267,6 +267,6 @@ sl_status sl_advice_ended(sl_advice *a, sl_time now, sl_time told, int id, sl_ou
                    : outcome != SL_OUTCOME_DONE  ? "not carried out"
                    : a->action.undo              ? "undone"
                                                  : "carried out");
-    tell(a, &event, told);
-    return follow(a, now, told);
+    report(a, &event, reported);
+    return follow(a, now, reported);
 }

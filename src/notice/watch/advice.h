@@ -32,7 +32,7 @@ typedef struct sl_advice sl_advice;
 typedef struct sl_advice_config {
     sl_advice_offer offer;
     int carried; /* actions are carried out; otherwise `act` is not called */
-    void (*tell)(void *context, const sl_event *event);
+    void (*report)(void *context, const sl_event *event);
     /* An action to carry out now; `event` describes it. */
     void (*act)(void *context, const sl_orchestrator_action *action, const sl_event *event);
     void *context;
@@ -42,13 +42,13 @@ typedef struct sl_advice_config {
 sl_status sl_advice_open(const sl_advice_config *config, sl_advice **advice);
 void sl_advice_close(sl_advice *advice);
 
-/** The state at `now` (ns, never goes back); `told`: the time for its events (since the controller's start).
- * NULL: nothing new, only time has passed. SL_ENOMEM. */
-sl_status sl_advice_view(sl_advice *advice, sl_time now, sl_time told, const sl_status_view *view);
+/** The state at `now` (ns, never goes back); `reported`: the time for its events (since the controller's
+ * start). NULL: nothing new, only time has passed. SL_ENOMEM. */
+sl_status sl_advice_view(sl_advice *advice, sl_time now, sl_time reported, const sl_status_view *view);
 
 /** Action `id` has ended after `took`; `said` goes into its event. Ignored for an action that is not under
  * way. */
-sl_status sl_advice_ended(sl_advice *advice, sl_time now, sl_time told, int id, sl_outcome outcome,
+sl_status sl_advice_ended(sl_advice *advice, sl_time now, sl_time reported, int id, sl_outcome outcome,
                           sl_time took, const char *said);
 
 /** In a few words for the live line: "advice: balance after 5 s of lost time, 44% -> 9%"; "". */

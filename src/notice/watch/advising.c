@@ -153,7 +153,7 @@ static sl_time now(const sl_advising *a) {
 }
 
 /* Events have times since the controller's start. */
-static sl_time told(const sl_advising *a) {
+static sl_time event_time_now(const sl_advising *a) {
     return a->event_time + (now(a) - a->event_seen);
 }
 
@@ -185,8 +185,8 @@ static void on_end(void *context, const sl_hook_end *end) {
                          : end->result == SL_HOOK_PASSED ? SL_OUTCOME_REFUSED
                                                          : SL_OUTCOME_FAILED;
     if (end->tag)
-        check(a, sl_advice_ended(a->advice, now(a), told(a), (int)(end->tag - 1), outcome, end->took,
-                                 end->said));
+        check(a, sl_advice_ended(a->advice, now(a), event_time_now(a), (int)(end->tag - 1), outcome,
+                                 end->took, end->said));
 }
 
 static sl_status on_hook(void *context, int file) {
@@ -208,9 +208,9 @@ static sl_status open_hook(sl_advising *a) {
 
 /* ---- advice ---- */
 
-static void on_tell(void *context, const sl_event *event) {
+static void on_report(void *context, const sl_event *event) {
     sl_advising *a = context;
-    a->config.tell(a->config.context, event);
+    a->config.report(a->config.context, event);
 }
 
 /* An action that cannot even be asked for has failed; the ladder hears of it like of any other. */
@@ -219,14 +219,14 @@ static void on_act(void *context, const sl_orchestrator_action *action, const sl
     if (call_for_action(a, action, event) == SL_OK)
         return;
     say(a, sl_error_text());
-    check(a, sl_advice_ended(a->advice, now(a), told(a), action->id, SL_OUTCOME_FAILED, 0,
+    check(a, sl_advice_ended(a->advice, now(a), event_time_now(a), action->id, SL_OUTCOME_FAILED, 0,
                              "it could not be called"));
 }
 
 static sl_status open_advice(sl_advising *a) {
     sl_advice_config config = {.offer = a->config.offer,
                                .carried = a->config.program != NULL,
-                               .tell = on_tell,
+                               .report = on_report,
                                .act = on_act,
                                .context = a};
     return sl_advice_open(&config, &a->advice);
@@ -279,12 +279,12 @@ void sl_advising_event(sl_advising *a, const sl_event *event) {
 void sl_advising_view(sl_advising *a, const sl_status_view *view) {
     a->view = *view;
     pass_on(a);
-    check(a, sl_advice_view(a->advice, now(a), told(a), view));
+    check(a, sl_advice_view(a->advice, now(a), event_time_now(a), view));
 }
 
 void sl_advising_tick(sl_advising *a) {
     pass_on(a);
-    check(a, sl_advice_view(a->advice, now(a), told(a), NULL));
+    check(a, sl_advice_view(a->advice, now(a), event_time_now(a), NULL));
 }
 
 int sl_advising_pending(sl_advising *a) {

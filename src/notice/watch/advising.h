@@ -14,7 +14,7 @@ typedef struct sl_advising_config {
     sl_time limit;       /* per call */
     const char *job, *directory;
     sl_loop *loop;
-    void (*tell)(void *context, const sl_event *event); /* advice, hook */
+    void (*report)(void *context, const sl_event *event); /* advice, hook */
     void (*say)(void *context, const char *text);       /* to the user: trouble */
     void *context;
 } sl_advising_config;

@@ -71,47 +71,48 @@ static void parent_says(const char *option, char *text, size_t size) {
 
 /* A launcher without job names: Hydra's proxies, the parents of all ranks, know one port of their mpiexec,
  * and all ranks have one folder for results. */
-static void name_by_folder(const char *directory, sl_launch_position *place) {
+static void name_by_folder(const char *directory, sl_launch_position *position) {
     char path[PATH_MAX], all[PATH_MAX + 300], port[256];
     if (!realpath(directory, path))
         snprintf(path, sizeof path, "%s", directory);
     parent_says("--control-port", port, sizeof port);
     snprintf(all, sizeof all, "%s %s", path, port);
-    snprintf(place->job, sizeof place->job, "folder-%016llx", (unsigned long long)hash_of(all));
-    snprintf(place->local, sizeof place->local, "-%d", (int)getppid());
+    snprintf(position->job, sizeof position->job, "folder-%016llx", (unsigned long long)hash_of(all));
+    snprintf(position->local, sizeof position->local, "-%d", (int)getppid());
 }
 
 /* Open MPI restarts its job numbers with every mpirun; the address of its server makes the name unique. */
-static void name_by_pmix(const char *name, sl_launch_position *place) {
+static void name_by_pmix(const char *name, sl_launch_position *position) {
     const char *uri = text_of("OMPI_MCA_orte_hnp_uri");
-    snprintf(place->job, sizeof place->job, uri ? "%.50s-%08x" : "%.50s", name,
+    snprintf(position->job, sizeof position->job, uri ? "%.50s-%08x" : "%.50s", name,
              uri ? (unsigned)hash_of(uri) : 0);
 }
 
 /* torchrun names no job unless given a name; the address where its ranks meet distinguishes two jobs, and
  * each attempt after a failure is its own job. Ranks started by hand with the same variables have only the
  * address. */
-static void name_by_meeting(sl_launch_position *place) {
+static void name_by_meeting(sl_launch_position *position) {
     const char *id = text_of("TORCHELASTIC_RUN_ID"), *host = text_of("MASTER_ADDR");
     const char *port = text_of("MASTER_PORT"), *attempt = text_of("TORCHELASTIC_RESTART_COUNT");
     char all[600];
     snprintf(all, sizeof all, "%.100s %.300s %.20s %.20s", id ? id : "", host ? host : "", port ? port : "",
              attempt ? attempt : "");
-    snprintf(place->job, sizeof place->job, "torch-%016llx", (unsigned long long)hash_of(all));
+    snprintf(position->job, sizeof position->job, "torch-%016llx", (unsigned long long)hash_of(all));
 }
 
-static void find_job(const char *directory, int slurm, sl_launch_position *place) {
+static void find_job(const char *directory, int slurm, sl_launch_position *position) {
     const char *pmix = text_of("PMIX_NAMESPACE"), *ess = text_of("OMPI_MCA_ess_base_jobid");
     const char *hydra = text_of("PMI_JOBID");
-    if (!place->inside)
-        snprintf(place->job, sizeof place->job, "%d-%llx", (int)getpid(), (unsigned long long)time(NULL));
+    if (!position->inside)
+        snprintf(position->job, sizeof position->job, "%d-%llx", (int)getpid(),
+                 (unsigned long long)time(NULL));
     else if (slurm)
-        snprintf(place->job, sizeof place->job, "%.30s.%.10s", text_of("SLURM_JOB_ID"),
+        snprintf(position->job, sizeof position->job, "%.30s.%.10s", text_of("SLURM_JOB_ID"),
                  text_of("SLURM_STEP_ID"));
     else if (pmix || ess || hydra)
-        name_by_pmix(pmix ? pmix : ess ? ess : hydra, place);
+        name_by_pmix(pmix ? pmix : ess ? ess : hydra, position);
     else
-        name_by_folder(directory, place);
+        name_by_folder(directory, position);
 }
 
 /* Ranks of torchrun, which may itself be a task of Slurm or mpirun, and ranks started by hand with
@@ -122,58 +123,59 @@ static int is_torch_rank(int by_others) {
             (!by_others && text_of("MASTER_ADDR") && text_of("MASTER_PORT")));
 }
 
-static void find_torch(sl_launch_position *place) {
+static void find_torch(sl_launch_position *position) {
     static const char *const ranks[] = {"RANK", NULL}, *const sizes[] = {"WORLD_SIZE", NULL};
-    static const char *const places[] = {"LOCAL_RANK", NULL}, *const neighbours[] = {"LOCAL_WORLD_SIZE",
+    static const char *const locals[] = {"LOCAL_RANK", NULL}, *const neighbours[] = {"LOCAL_WORLD_SIZE",
                                                                                      NULL};
     static const char *const attempts[] = {"TORCHELASTIC_RESTART_COUNT", NULL};
     int rank = number_of(ranks), size = number_of(sizes);
-    place->inside = rank >= 0 && size > rank;
-    if (!place->inside)
+    position->inside = rank >= 0 && size > rank;
+    if (!position->inside)
         return;
-    place->rank = rank;
-    place->size = size;
-    place->local_rank = size > 1 ? number_of(places) : 0;
-    place->several = size > 1 && number_of(neighbours) < size;
-    place->again = number_of(attempts) > 0;
-    name_by_meeting(place);
+    position->rank = rank;
+    position->size = size;
+    position->local_rank = size > 1 ? number_of(locals) : 0;
+    position->several = size > 1 && number_of(neighbours) < size;
+    position->again = number_of(attempts) > 0;
+    name_by_meeting(position);
 }
 
-static void find_node(sl_launch_position *place) {
+static void find_node(sl_launch_position *position) {
     char host[256] = "host";
     struct stat space;
     gethostname(host, sizeof host - 1);
     unsigned long long inode = stat("/proc/self/ns/net", &space) == 0 ? (unsigned long long)space.st_ino : 0;
-    snprintf(place->node, sizeof place->node, "%.40s-%llu", host, inode);
-    clean(place->node);
+    snprintf(position->node, sizeof position->node, "%.40s-%llu", host, inode);
+    clean(position->node);
 }
 
-void sl_launch_position_find(const char *directory, sl_launch_position *place) {
+void sl_launch_position_find(const char *directory, sl_launch_position *position) {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", NULL};
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
-    static const char *const places[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", NULL};
+    static const char *const locals[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", NULL};
     static const char *const neighbours[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
     static const char *const slurm_rank[] = {"SLURM_PROCID", NULL}, *const slurm_size[] = {"SLURM_NTASKS",
                                                                                            NULL};
     static const char *const slurm_local[] = {"SLURM_LOCALID", NULL};
     static const char *const slurm_nodes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", NULL};
-    memset(place, 0, sizeof *place);
+    memset(position, 0, sizeof *position);
     int slurm = is_slurm_rank();
     int rank = number_of(slurm ? slurm_rank : ranks), size = number_of(slurm ? slurm_size : sizes);
-    place->inside = rank >= 0;
-    place->rank = place->inside ? rank : 0;
-    place->size = place->inside && size > 0 ? size : 1;
-    place->local_rank = place->inside ? number_of(slurm ? slurm_local : places) : 0;
+    position->inside = rank >= 0;
+    position->rank = position->inside ? rank : 0;
+    position->size = position->inside && size > 0 ? size : 1;
+    position->local_rank = position->inside ? number_of(slurm ? slurm_local : locals) : 0;
     int here = number_of(neighbours);
-    place->several = place->inside && (slurm ? number_of(slurm_nodes) > 1 : here < 0 || here < place->size);
-    if (is_torch_rank(place->inside))
-        find_torch(place);
-    if (!place->job[0])
-        find_job(directory, slurm, place);
-    clean(place->job);
-    find_node(place);
+    position->several =
+        position->inside && (slurm ? number_of(slurm_nodes) > 1 : here < 0 || here < position->size);
+    if (is_torch_rank(position->inside))
+        find_torch(position);
+    if (!position->job[0])
+        find_job(directory, slurm, position);
+    clean(position->job);
+    find_node(position);
 }
 
-void sl_launch_position_folder(const sl_launch_position *place, char *text, size_t size) {
-    snprintf(text, size, "watch-%.40s%s-%s", place->job, place->local, place->node);
+void sl_launch_position_folder(const sl_launch_position *position, char *text, size_t size) {
+    snprintf(text, size, "watch-%.40s%s-%s", position->job, position->local, position->node);
 }

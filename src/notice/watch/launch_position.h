@@ -19,7 +19,7 @@ typedef struct sl_launch_position {
 } sl_launch_position;
 
 /** `directory` is the job's, for launchers without job names. Never fails. */
-void sl_launch_position_find(const char *directory, sl_launch_position *place);
+void sl_launch_position_find(const char *directory, sl_launch_position *position);
 
 /** Name of the node's folder, as sl_launch_directory_join expects it, in text[size]. */
-void sl_launch_position_folder(const sl_launch_position *place, char *text, size_t size);
+void sl_launch_position_folder(const sl_launch_position *position, char *text, size_t size);

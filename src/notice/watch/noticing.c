@@ -79,7 +79,7 @@ static char *sl_standing_text(const sl_controller *controller, const char *job, 
 #define SHORTEST_SLEEP SL_MS
 #define EVENTS_WAIT 1024 /* for the other thread: later ones are lost there */
 #define VIEW_EVERY (100 * SL_MS)
-#define TELL_EVERY (250 * SL_MS)
+#define PUBLISH_EVERY (250 * SL_MS)
 #define STANDING_EVERY SL_SECOND
 #define STANDING_SHARE 100 /* times its own cost, at least: a hundredth of a core for jobs of any size */
 
@@ -106,20 +106,20 @@ struct sl_noticing {
     sl_store *agent_store, *controller_store, *own_store;
     sl_agent *agent;
     sl_controller *controller;
-    int seated;
+    int leads;
     int other_version, strangers; /* were reported */
     int unread;                   /* reported that calls cannot be read */
-    sl_time view_next, tell_next, standing_next;
+    sl_time view_next, publish_next, standing_next;
     char *standing; /* as last reported */
     sl_status_view shown;
 };
 
 /* A first thread that takes nothing for long (its terminal is stopped) then finds only the newest view: an
- * older one that waits is removed. Between two seats, views stay with theirs. */
+ * older one that waits is removed. Between two times as leader, views stay with theirs. */
 static void drop_older(sl_noticing *n, sl_note_kind kind) {
     queued_notice **at = &n->first, **found = NULL, *before = NULL, *before_found = NULL;
     for (queued_notice *q; (q = *at) != NULL; before = q, at = &q->next) {
-        if (q->note.kind == SL_NOTE_SEAT || q->note.kind == SL_NOTE_UNSEATED)
+        if (q->note.kind == SL_NOTE_LEADS || q->note.kind == SL_NOTE_REPLACED)
             found = NULL;
         if (q->note.kind == kind) {
             found = at;
@@ -202,38 +202,38 @@ static void say_unread(sl_noticing *n) {
     n->unread = say(n, &note);
 }
 
-/* A change of this process's seat is seen before any of its output goes on. A reported job has ended: a
+/* A change of leadership is seen before any of its output goes on. A reported job has ended: a
  * controller in charge after that reports nothing more. */
-static void look_at_seat(sl_noticing *n) {
+static void look_at_leadership(sl_noticing *n) {
     void *reported = NULL;
     size_t size;
     int mine = n->controller && sl_controller_in_charge(n->controller);
-    if (mine == n->seated)
+    if (mine == n->leads)
         return;
-    if (mine && (sl_store_get(n->own_store, SL_TOLD_END, &reported, &size) != SL_OK || reported)) {
+    if (mine && (sl_store_get(n->own_store, SL_PUBLISHED_END, &reported, &size) != SL_OK || reported)) {
         sl_free(reported);
         return;
     }
-    sl_note note = {.kind = mine ? SL_NOTE_SEAT : SL_NOTE_UNSEATED};
-    const char *node = n->config.place->node;
+    sl_note note = {.kind = mine ? SL_NOTE_LEADS : SL_NOTE_REPLACED};
+    const char *node = n->config.position->node;
     if (mine && sl_store_claim(n->own_store, "seated", node, strlen(node), 0, &note.first) != SL_OK)
         return;
-    n->seated = mine;
+    n->leads = mine;
     say(n, &note);
 }
 
 static void on_event(void *context, const sl_event *event) {
     sl_noticing *n = context;
     sl_note note = {.kind = SL_NOTE_EVENT, .event = *event};
-    if (!n->seated)
-        look_at_seat(n);
+    if (!n->leads)
+        look_at_leadership(n);
     say(n, &note);
-    if (n->seated)
-        sl_told_event_put(n->own_store, event);
+    if (n->leads)
+        sl_published_event_put(n->own_store, event);
 }
 
 /* Events of the first thread. */
-static void tell_passed(sl_noticing *n) {
+static void publish_passed(sl_noticing *n) {
     pthread_mutex_lock(&n->lock);
     queued_notice *q = n->passed;
     n->passed = n->passed_last = NULL;
@@ -241,8 +241,8 @@ static void tell_passed(sl_noticing *n) {
     pthread_mutex_unlock(&n->lock);
     while (q) {
         queued_notice *next = q->next;
-        if (n->seated)
-            sl_told_event_put(n->own_store, &q->note.event);
+        if (n->leads)
+            sl_published_event_put(n->own_store, &q->note.event);
         sl_free(q);
         q = next;
     }
@@ -262,18 +262,18 @@ static void say_view(sl_noticing *n, sl_time now, int last) {
 }
 
 /* The same for viewers of the store; a status that is not renewed expires. */
-static void tell_view(sl_noticing *n, sl_time now, int last) {
-    if (!n->seated || (!last && now < n->tell_next))
+static void publish_view(sl_noticing *n, sl_time now, int last) {
+    if (!n->leads || (!last && now < n->publish_next))
         return;
-    n->tell_next = now + TELL_EVERY;
-    sl_told_status_put(n->own_store, &n->shown, n->config.program);
+    n->publish_next = now + PUBLISH_EVERY;
+    sl_published_status_put(n->own_store, &n->shown, n->config.program);
 }
 
 /* The state of each rank and link, for viewers of the folder; if it has changed. */
 static void say_standing(sl_noticing *n, sl_time now, int last) {
-    if (!n->seated || (!last && now < n->standing_next))
+    if (!n->leads || (!last && now < n->standing_next))
         return;
-    char *text = sl_standing_text(n->controller, n->config.place->job, n->config.program);
+    char *text = sl_standing_text(n->controller, n->config.position->job, n->config.program);
     sl_time took = sl_now() - now, pause = STANDING_SHARE * took;
     n->standing_next = now + (pause > STANDING_EVERY ? pause : STANDING_EVERY);
     if (!text || (n->standing && strcmp(text, n->standing) == 0)) {
@@ -292,14 +292,14 @@ static void say_standing(sl_noticing *n, sl_time now, int last) {
 static sl_status open_all(sl_noticing *n) {
     const sl_noticing_config *c = &n->config;
     SL_TRY(sl_rendezvous_wait(c->rendezvous, MEET_LIMIT, &n->stop));
-    const char *url = c->rendezvous->url, *job = c->place->job;
+    const char *url = c->rendezvous->url, *job = c->position->job;
     sl_store **const stores[] = {&n->agent_store, &n->controller_store, &n->own_store};
     for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
         SL_TRY(sl_store_open(url, job, 0, stores[i]));
         SL_TRY(sl_store_seal(*stores[i], c->rendezvous->key));
     }
     sl_agent_config agent = {.folder = c->folder,
-                             .node = c->place->node,
+                             .node = c->position->node,
                              .store = n->agent_store,
                              .store_url = url,
                              .key = c->rendezvous->key,
@@ -317,13 +317,13 @@ static sl_status step(sl_noticing *n, sl_time *wake) {
     sl_time next = SL_TIME_NEVER, other = SL_TIME_NEVER;
     SL_TRY(sl_agent_step(n->agent, sl_clock_now(clock), &next));
     SL_TRY(sl_controller_step(n->controller, sl_clock_now(clock), &other));
-    look_at_seat(n);
+    look_at_leadership(n);
     say_unread(n);
     sl_time now = sl_clock_now(clock);
     say_view(n, now, 0);
     say_standing(n, now, 0);
-    tell_passed(n);
-    tell_view(n, now, 0);
+    publish_passed(n);
+    publish_view(n, now, 0);
     say_refused(n);
     next = other < next ? other : next;
     next = next > now + LONGEST_SLEEP ? now + LONGEST_SLEEP : next;
@@ -334,7 +334,7 @@ static sl_status step(sl_noticing *n, sl_time *wake) {
 static int is_reported(sl_noticing *n) {
     void *reported = NULL;
     size_t size;
-    int is = sl_store_get(n->own_store, SL_TOLD_END, &reported, &size) == SL_OK && reported;
+    int is = sl_store_get(n->own_store, SL_PUBLISHED_END, &reported, &size) == SL_OK && reported;
     sl_free(reported);
     return is;
 }
@@ -344,15 +344,15 @@ static sl_status end_of_job(sl_noticing *n) {
     sl_time wake;
     SL_TRY(step(n, &wake));
     sl_controller_finish(n->controller);
-    look_at_seat(n);
+    look_at_leadership(n);
     say_view(n, sl_now(), 1);
     say_standing(n, sl_now(), 1);
-    tell_passed(n);
-    tell_view(n, 0, 1);
-    if (n->seated) /* before the rest goes, so that a later writer knows to remove its data, too */
-        sl_told_end_put(n->own_store, atomic_load(&n->exit_code), REPORTED_LASTS);
-    if (n->seated || is_reported(n))
-        (void)sl_store_forget(n->own_store, SL_TOLD_END);
+    publish_passed(n);
+    publish_view(n, 0, 1);
+    if (n->leads) /* before the rest goes, so that a later writer knows to remove its data, too */
+        sl_published_end_put(n->own_store, atomic_load(&n->exit_code), REPORTED_LASTS);
+    if (n->leads || is_reported(n))
+        (void)sl_store_forget(n->own_store, SL_PUBLISHED_END);
     return SL_OK;
 }
 
@@ -452,8 +452,8 @@ void sl_noticing_close(sl_noticing *n) {
     pthread_join(n->thread, NULL);
     while (sl_noticing_take(n, &note))
         free(note.standing);
-    n->seated = 0;
-    tell_passed(n); /* the rest is dropped */
+    n->leads = 0;
+    publish_passed(n); /* the rest is dropped */
     free(n->standing);
     close(n->file);
     pthread_mutex_destroy(&n->lock);

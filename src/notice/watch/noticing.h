@@ -12,8 +12,8 @@
 typedef enum sl_note_kind {
     SL_NOTE_VIEW,     /* the current state has changed */
     SL_NOTE_EVENT,    /* an event of the controller */
-    SL_NOTE_SEAT,     /* this process's controller is in charge: its events and views count */
-    SL_NOTE_UNSEATED, /* another one has taken over */
+    SL_NOTE_LEADS,    /* this process's controller is in charge: its events and views count */
+    SL_NOTE_REPLACED, /* another one has taken over */
     SL_NOTE_TROUBLE,  /* `text`, for the user: why something is not detected */
     SL_NOTE_REMARK,   /* the same, without consequences */
     SL_NOTE_STANDING, /* state of ranks and links, for the folder: `standing`; ownership passes to the
@@ -28,12 +28,12 @@ typedef struct sl_note {
     char text[400];
     char *standing; /* free(); NULL: none */
     int calls;      /* done: the agent saw any */
-    int first;      /* seat: no process of the job had it before */
+    int first;      /* of a new leader: the job had none before */
 } sl_note;
 
 typedef struct sl_noticing_config {
     sl_rendezvous *rendezvous;
-    const sl_launch_position *place;
+    const sl_launch_position *position;
     const char *folder;  /* of the node */
     const char *record;  /* NULL: none */
     const char *program; /* the watched program, for viewers of the store */

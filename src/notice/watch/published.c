@@ -11,29 +11,29 @@ static char *text_of(json_t *object) {
     return text;
 }
 
-void sl_told_status_put(sl_store *store, const sl_status_view *view, const char *program) {
+void sl_published_status_put(sl_store *store, const sl_status_view *view, const char *program) {
     json_t *status = sl_words_status_json(view);
     if (status && program)
         json_object_set_new(status, "program", json_string(program));
     char *text = text_of(status);
     if (text)
-        (void)sl_store_set(store, SL_TOLD_STATUS, text, strlen(text), SL_TOLD_LASTS);
+        (void)sl_store_set(store, SL_PUBLISHED_STATUS, text, strlen(text), SL_PUBLISHED_LASTS);
     free(text);
 }
 
-void sl_told_event_put(sl_store *store, const sl_event *event) {
+void sl_published_event_put(sl_store *store, const sl_event *event) {
     char *text = text_of(sl_event_json(event));
     if (text)
-        (void)sl_store_append(store, SL_TOLD_EVENTS, text, strlen(text), SL_TOLD_KEEP);
+        (void)sl_store_append(store, SL_PUBLISHED_EVENTS, text, strlen(text), SL_PUBLISHED_KEEP);
     free(text);
 }
 
-void sl_told_end_put(sl_store *store, int exit_code, sl_time lasts) {
+void sl_published_end_put(sl_store *store, int exit_code, sl_time lasts) {
     json_t *end = json_object();
     if (end && exit_code >= 0)
         json_object_set_new(end, "exit_code", json_integer(exit_code));
     char *text = text_of(end);
     if (text)
-        (void)sl_store_set(store, SL_TOLD_END, text, strlen(text), lasts);
+        (void)sl_store_set(store, SL_PUBLISHED_END, text, strlen(text), lasts);
     free(text);
 }

@@ -8,15 +8,15 @@
 #include "notice/control/job_status.h"
 #include "notice/store/store.h"
 
-#define SL_TOLD_STATUS "status"
-#define SL_TOLD_EVENTS "events"
-#define SL_TOLD_END "reported"
-#define SL_TOLD_LASTS (10 * SL_SECOND) /* a status that is not renewed */
-#define SL_TOLD_KEEP 1024              /* events */
+#define SL_PUBLISHED_STATUS "status"
+#define SL_PUBLISHED_EVENTS "events"
+#define SL_PUBLISHED_END "reported"
+#define SL_PUBLISHED_LASTS (10 * SL_SECOND) /* a status that is not renewed */
+#define SL_PUBLISHED_KEEP 1024              /* events */
 
 /** The status, and `program` (the watched one). Failures are ignored. */
-void sl_told_status_put(sl_store *store, const sl_status_view *view, const char *program);
-void sl_told_event_put(sl_store *store, const sl_event *event);
+void sl_published_status_put(sl_store *store, const sl_status_view *view, const char *program);
+void sl_published_event_put(sl_store *store, const sl_event *event);
 
 /** After sl_store_forget: {"exit_code": N}, empty if unknown (-1). */
-void sl_told_end_put(sl_store *store, int exit_code, sl_time lasts);
+void sl_published_end_put(sl_store *store, int exit_code, sl_time lasts);

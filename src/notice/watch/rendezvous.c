@@ -33,7 +33,7 @@ static void put_urls(const sl_redis *redis, const sl_addresses *addresses, char 
 static sl_status leave(sl_rendezvous *r, const sl_addresses *addresses) {
     char text[TEXT], host[64] = "";
     gethostname(host, sizeof host - 1);
-    int used = snprintf(text, sizeof text, "%s\nslackline %s %s\n", r->place->job, SL_VERSION, host);
+    int used = snprintf(text, sizeof text, "%s\nslackline %s %s\n", r->position->job, SL_VERSION, host);
     if (!r->key_given)
         snprintf(text + used, sizeof text - (size_t)used, "key %s\n", r->key);
     if (r->redis.path[0])
@@ -55,28 +55,28 @@ static sl_status make_key(char key[SL_STORE_KEY]) {
 
 static sl_status start_server(sl_rendezvous *r, const char *folder, sl_addresses *addresses) {
     char listen[sizeof r->redis.addresses] = "";
-    if (r->place->several)
+    if (r->position->several)
         sl_addresses_find(addresses);
     for (int i = 0; i < addresses->count; i++)
         snprintf(listen + strlen(listen), sizeof listen - strlen(listen), "%s ", addresses->text[i]);
-    SL_TRY(sl_redis_start(folder, r->place->several ? listen : NULL, &r->redis));
+    SL_TRY(sl_redis_start(folder, r->position->several ? listen : NULL, &r->redis));
     sl_redis_url(&r->redis, "127.0.0.1", r->url, sizeof r->url);
     return SL_OK;
 }
 
-sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_launch_position *place, const char *directory,
+sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_launch_position *position, const char *directory,
                              const char *folder, const char *given, const char *key) {
     sl_addresses addresses = {.count = 0};
-    *r = (sl_rendezvous){.place = place, .directory = directory, .key_given = key != NULL};
+    *r = (sl_rendezvous){.position = position, .directory = directory, .key_given = key != NULL};
     snprintf(r->url, sizeof r->url, "%s", given ? given : "");
     snprintf(r->key, sizeof r->key, "%s", key ? key : "");
-    if (place->rank != 0)
+    if (position->rank != 0)
         return SL_OK;
     if (!key)
         SL_TRY(make_key(r->key));
     if (!given)
         SL_TRY(start_server(r, folder, &addresses));
-    if (place->size == 1 || (given && key))
+    if (position->size == 1 || (given && key))
         return SL_OK;
     sl_status status = leave(r, &addresses);
     if (status != SL_OK)
@@ -115,7 +115,7 @@ static sl_status take_line(sl_rendezvous *r, const char *line) {
     if (strncmp(line, "key ", 4) == 0) {
         if (!r->key_given && strlen(line + 4) < sizeof r->key)
             snprintf(r->key, sizeof r->key, "%s", line + 4);
-    } else if (!r->url[0] && strlen(line) < sizeof r->url && answers(line, r->place->job)) {
+    } else if (!r->url[0] && strlen(line) < sizeof r->url && answers(line, r->position->job)) {
         snprintf(r->url, sizeof r->url, "%s", line);
     }
     return SL_OK;
@@ -129,7 +129,7 @@ static sl_status look(sl_rendezvous *r) {
     if (sl_file_read_most(path, 1 << 16, &text, &size) != SL_OK)
         return SL_OK;
     char *line = strtok_r(text, "\n", &save);
-    int mine = line && strcmp(line, r->place->job) == 0;
+    int mine = line && strcmp(line, r->position->job) == 0;
     sl_status status = SL_OK;
     while (mine && status == SL_OK && (line = strtok_r(NULL, "\n", &save)))
         status = take_line(r, line);

@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 typedef struct sl_rendezvous {
-    const sl_launch_position *place;
+    const sl_launch_position *position;
     const char *directory;  /* for results; also where several nodes find redis.url */
     sl_redis redis;         /* this process's own; pid 0: none */
     char url[SL_STORE_URL]; /* once known; else "" */
@@ -28,7 +28,7 @@ typedef struct sl_rendezvous {
 
 /** Starts what this process, the agent of its node, has to start, in `folder`; `given` and `key` come from
  * the user, NULL: none. Does not wait. SL_ENONE without redis-server, SL_ESYS. */
-sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_launch_position *place, const char *directory,
+sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_launch_position *position, const char *directory,
                              const char *folder, const char *given, const char *key);
 
 /** Ends the server and removes its files. */

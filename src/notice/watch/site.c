@@ -47,20 +47,20 @@ static void be_member(sl_site *site) {
 }
 
 /* As in the launcher's environment; others claim later, because one launcher's host may be several nodes. */
-static int is_first(const sl_launch_position *place) {
-    return place->local_rank == 0 || place->rank == 0;
+static int is_first(const sl_launch_position *position) {
+    return position->local_rank == 0 || position->rank == 0;
 }
 
-sl_status sl_site_open(const sl_launch_position *place, sl_site *site) {
+sl_status sl_site_open(const sl_launch_position *position, sl_site *site) {
     char name[200];
     site->directory.lock = site->agent = site->member = -1;
     site->is_agent = 0;
-    if (is_first(place))
+    if (is_first(position))
         sl_launch_directory_clear(NULL);
-    sl_launch_position_folder(place, name, sizeof name);
+    sl_launch_position_folder(position, name, sizeof name);
     SL_TRY(sl_launch_directory_join(name, &site->directory));
     take_root(site);
-    if (!is_first(place) || !sl_site_claim(site))
+    if (!is_first(position) || !sl_site_claim(site))
         be_member(site);
     return SL_OK;
 }

@@ -16,7 +16,7 @@ typedef struct sl_site {
 } sl_site;
 
 /** Clears the rest of dead runs, makes or joins the folder. SL_ESYS. Close it also on error. */
-sl_status sl_site_open(const sl_launch_position *place, sl_site *site);
+sl_status sl_site_open(const sl_launch_position *position, sl_site *site);
 void sl_site_close(sl_site *site);
 
 /** Makes this process the agent of a node without one; returns whether it is. */

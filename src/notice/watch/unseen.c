@@ -9,14 +9,14 @@
 enum { MAX = 4096 };
 
 static void take(sl_unseen *u, const char *line) {
-    int place = 0;
-    while (place < u->count && strcmp(u->text[place], line) != 0)
-        place++;
-    if (place == SL_UNSEEN_LINES)
+    int slot = 0;
+    while (slot < u->count && strcmp(u->text[slot], line) != 0)
+        slot++;
+    if (slot == SL_UNSEEN_LINES)
         return;
-    if (place == u->count)
+    if (slot == u->count)
         snprintf(u->text[u->count++], sizeof u->text[0], "%s", line);
-    u->processes[place]++;
+    u->processes[slot]++;
 }
 
 /* As much of a line as fits, without characters that a terminal would interpret. */

@@ -39,8 +39,8 @@ static const char no_calls[] =
 typedef struct watching {
     const sl_watch_request *request;
     char directory[3072], record[3200];
-    char untold[512]; /* the obstacle to the probe; "" */
-    sl_launch_position place;
+    char obstacle[512]; /* the obstacle to the probe; "" */
+    sl_launch_position position;
     sl_site site;
     sl_rendezvous rendezvous;
     sl_subprocess program; /* none: has ended */
@@ -53,8 +53,8 @@ typedef struct watching {
     int met;               /* the store has answered once */
     int done, calls;       /* it has sent its last note; it saw calls */
 
-    /* while it has the seat, or outside of a launcher */
-    int seated;
+    /* as leader, or outside of a launcher */
+    int leads;
     sl_launch_folder folder; /* DIRECTORY, locked; lock -1: not open */
     sl_writer *writer;       /* of all files in DIRECTORY: no disk delays this thread */
     sl_http *http;
@@ -72,22 +72,22 @@ static sl_status check_url(const watching *w) {
     sl_store *store = NULL;
     if (!w->request->redis)
         return SL_OK;
-    sl_status status = sl_store_open(w->request->redis, w->place.job, 0, &store);
+    sl_status status = sl_store_open(w->request->redis, w->position.job, 0, &store);
     sl_store_close(store);
     return status;
 }
 
 /* Prepares what an agent needs. Outside of a launcher the folder is locked at once, inside by the process
- * that gets the seat. */
+ * that becomes the leader. */
 static sl_status prepare_agent(watching *w) {
     SL_TRY(sl_directory_make(w->directory));
     if (access(w->directory, W_OK | X_OK) != 0)
         return sl_error_errno(SL_ESYS, "%s: cannot be written", w->directory);
-    if (!w->place.inside)
+    if (!w->position.inside)
         SL_TRY(sl_launch_folder_open(w->directory, &w->folder));
     if (w->request->record)
         SL_TRY(sl_directory_make(w->record));
-    return sl_rendezvous_open(&w->rendezvous, &w->place, w->directory, w->site.directory.path,
+    return sl_rendezvous_open(&w->rendezvous, &w->position, w->directory, w->site.directory.path,
                               w->request->redis, w->request->key);
 }
 
@@ -102,7 +102,7 @@ static void block_signals(sigset_t *heard) {
     sigprocmask(SIG_BLOCK, &blocked, NULL);
 }
 
-/* ---- the seat: the output of the job's controller is kept and shown here ---- */
+/* ---- leading: the output of the job's controller is kept and shown here ---- */
 
 static void open_http(watching *w) {
     const sl_watch_request *r = w->request;
@@ -137,7 +137,7 @@ static void say_trouble(watching *w) {
 
 static void write_event(watching *w, const sl_event *event) {
     char *line;
-    if (w->seated && sl_event_line(event, &line) == SL_OK) {
+    if (w->leads && sl_event_line(event, &line) == SL_OK) {
         put(w, "events.jsonl", SL_WRITER_APPEND, line);
         free(line);
     }
@@ -163,18 +163,18 @@ static void open_advising(watching *w) {
     sl_advising_config config = {.offer = r->offer,
                                  .program = r->on_event,
                                  .limit = (sl_time)(r->on_event_limit * 1e9),
-                                 .job = w->place.job,
+                                 .job = w->position.job,
                                  .directory = w->directory,
                                  .loop = w->loop,
-                                 .tell = on_advice,
+                                 .report = on_advice,
                                  .say = on_words,
                                  .context = w};
     if (!w->advising && sl_advising_open(&config, &w->advising) != SL_OK)
         sl_view_say(&w->view, "%s; watching continues without advice", sl_error_text());
 }
 
-static void take_seat(watching *w, int first) {
-    w->seated = 1;
+static void begin_leading(watching *w, int first) {
+    w->leads = 1;
     if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
     static const char *const stale[] = {"watch.json", "report.txt", "report.json"}; /* of an earlier watch */
@@ -187,18 +187,18 @@ static void take_seat(watching *w, int first) {
 
 /* The data for viewers of the folder, during the run and afterwards. */
 static void keep_standing(watching *w, char *text) {
-    if (w->seated || !w->place.inside)
+    if (w->leads || !w->position.inside)
         put(w, "watch.json", SL_WRITER_RENEW, text);
     free(text);
 }
 
-static void leave_seat(watching *w) {
-    w->seated = 0;
+static void stop_leading(watching *w) {
+    w->leads = 0;
     sl_http_close(w->http);
     w->http = NULL;
     sl_advising_close(w->advising);
     w->advising = NULL;
-    if (w->place.inside)
+    if (w->position.inside)
         sl_launch_folder_close(&w->folder);
 }
 
@@ -215,7 +215,7 @@ static void keep_decisions(watching *w) {
 static void keep_report(watching *w) {
     char *text = NULL, *json = NULL;
     sl_status status =
-        sl_watch_report_texts(&w->report, w->exit_code, sl_now() - w->began, w->untold, &text, &json);
+        sl_watch_report_texts(&w->report, w->exit_code, sl_now() - w->began, w->obstacle, &text, &json);
     if (status == SL_OK) {
         put(w, "report.txt", SL_WRITER_WHOLE, text);
         put(w, "report.json", SL_WRITER_WHOLE, json);
@@ -229,14 +229,14 @@ static void keep_report(watching *w) {
 /* The program has ended, and everything is reported; calls of the hook under way get a little time. */
 static sl_status conclude(void *context) {
     watching *w = context;
-    int speaks = !w->place.inside || w->seated;
+    int speaks = !w->position.inside || w->leads;
     w->concluded = w->concluded ? w->concluded : sl_now();
     if (speaks && w->advising && sl_advising_pending(w->advising) && sl_now() < w->concluded + HOOK_LINGER)
         return sl_loop_at(w->loop, sl_now() + LINGER_LOOK, conclude, w, NULL);
     if (speaks)
         keep_decisions(w);
-    if (speaks && !w->calls && !w->untold[0] && w->exit_code < 126) {
-        snprintf(w->untold, sizeof w->untold, "%s", no_calls);
+    if (speaks && !w->calls && !w->obstacle[0] && w->exit_code < 126) {
+        snprintf(w->obstacle, sizeof w->obstacle, "%s", no_calls);
         sl_view_say(&w->view, "%s", no_calls);
     }
     sl_unseen_read(w->site.directory.path, &w->report.unseen);
@@ -259,7 +259,7 @@ static void show_advice(watching *w) {
 }
 
 static void take_event(watching *w, const sl_event *event) {
-    if (w->place.inside && !w->seated)
+    if (w->position.inside && !w->leads)
         return; /* the one in charge reports it */
     write_event(w, event);
     if (w->advising)
@@ -267,7 +267,7 @@ static void take_event(watching *w, const sl_event *event) {
 }
 
 static void take_view(watching *w, const sl_status_view *view) {
-    if (w->place.inside && !w->seated)
+    if (w->position.inside && !w->leads)
         return;
     w->last = *view;
     sl_watch_report_view(&w->report, view);
@@ -292,19 +292,19 @@ static sl_status on_notes(void *context, int file) {
         case SL_NOTE_EVENT:
             take_event(w, &note.event);
             break;
-        case SL_NOTE_SEAT:
+        case SL_NOTE_LEADS:
             w->met = 1;
-            take_seat(w, note.first);
+            begin_leading(w, note.first);
             break;
-        case SL_NOTE_UNSEATED:
-            leave_seat(w);
+        case SL_NOTE_REPLACED:
+            stop_leading(w);
             break;
         case SL_NOTE_STANDING:
             keep_standing(w, note.standing);
             break;
         case SL_NOTE_TROUBLE:
             sl_view_say(&w->view, "%s", note.text);
-            snprintf(w->untold, sizeof w->untold, "%s", note.text);
+            snprintf(w->obstacle, sizeof w->obstacle, "%s", note.text);
             break;
         case SL_NOTE_REMARK:
             sl_view_say(&w->view, "%s", note.text);
@@ -348,7 +348,7 @@ static sl_status fetch_program(watching *w) {
         sl_loop_unwatch(w->loop, w->program.file);
     sl_subprocess_wait(&w->program, 0, &status);
     w->exit_code = sl_program_exit_code(status);
-    if (!w->noticing || !w->place.inside || w->exit_code != 0)
+    if (!w->noticing || !w->position.inside || w->exit_code != 0)
         return stop_noticing(w);
     w->linger = sl_now() + LINGER;
     return linger(w);
@@ -364,7 +364,7 @@ static sl_status on_end(void *context, int file) {
  * the program has already had those. */
 static int went_to_group(const watching *w, const siginfo_t *signal) {
     return signal->si_code == SI_KERNEL ||
-           (w->place.inside && signal->si_pid == getppid() && getpgrp() == getpid());
+           (w->position.inside && signal->si_pid == getppid() && getpgrp() == getpid());
 }
 
 static sl_status on_signal(void *context, const siginfo_t *signal) {
@@ -418,7 +418,7 @@ static int can_validate(watching *w) {
 
 static sl_status start_noticing(watching *w) {
     sl_noticing_config config = {.rendezvous = &w->rendezvous,
-                                 .place = &w->place,
+                                 .position = &w->position,
                                  .folder = w->site.directory.path,
                                  .record = w->request->record ? w->record : NULL,
                                  .program = w->request->command[sl_program_word(w->request->command)],
@@ -446,13 +446,13 @@ static sl_status claim_late(void *context) {
 static void attend(watching *w) {
     if (sl_writer_open(SL_WRITER_MAX, &w->writer) != SL_OK)
         sl_view_say(&w->view, "%s; nothing is kept", sl_error_text());
-    if (w->site.is_agent && w->place.rank == 0) {
-        sl_program_examine(w->request->command, w->untold, sizeof w->untold - 64);
-        if (w->untold[0]) {
-            size_t used = strlen(w->untold);
-            snprintf(w->untold + used, sizeof w->untold - used,
+    if (w->site.is_agent && w->position.rank == 0) {
+        sl_program_examine(w->request->command, w->obstacle, sizeof w->obstacle - 64);
+        if (w->obstacle[0]) {
+            size_t used = strlen(w->obstacle);
+            snprintf(w->obstacle + used, sizeof w->obstacle - used,
                      ": its calls are not seen, and it runs untouched");
-            sl_view_say(&w->view, "%s", w->untold);
+            sl_view_say(&w->view, "%s", w->obstacle);
         }
     }
     if (w->site.is_agent) {
@@ -485,7 +485,7 @@ static sl_status start_program(watching *w, const char *probe) {
 static sl_status start(watching *w) {
     char *probe = NULL;
     sigset_t heard;
-    SL_TRY(sl_results_choose(w->request->command, w->request->directory, w->request->overwrite, &w->place,
+    SL_TRY(sl_results_choose(w->request->command, w->request->directory, w->request->overwrite, &w->position,
                              w->directory, sizeof w->directory));
     snprintf(w->record, sizeof w->record, "%s/calls", w->directory);
     SL_TRY(check_url(w));
@@ -494,10 +494,10 @@ static sl_status start(watching *w) {
     sl_status status;
     SL_TRY_GOTO(done, status, sl_loop_open(&w->loop));
     SL_TRY_GOTO(done, status, sl_loop_signals(w->loop, &heard, on_signal, w));
-    SL_TRY_GOTO(done, status, sl_site_open(&w->place, &w->site));
+    SL_TRY_GOTO(done, status, sl_site_open(&w->position, &w->site));
     if (w->site.is_agent)
         SL_TRY_GOTO(done, status, prepare_agent(w));
-    SL_TRY_GOTO(done, status, sl_watch_report_open(&w->report, w->request->command, w->place.job));
+    SL_TRY_GOTO(done, status, sl_watch_report_open(&w->report, w->request->command, w->position.job));
     status = start_program(w, probe);
 done:
     sl_free(probe);
@@ -512,7 +512,7 @@ static void finish(watching *w) {
     say_trouble(w);
     sl_writer_close(w->writer);
     w->writer = NULL;
-    leave_seat(w);
+    stop_leading(w);
     sl_launch_folder_close(&w->folder);
     sl_view_close(&w->view);
     sl_watch_report_close(&w->report);

@@ -68,13 +68,13 @@ static sl_report_phase *phase_of_suspects(sl_watch_report *r) {
 
 static void take(sl_suspect *to, int *count, const sl_suspect *from, int given) {
     for (int i = 0; i < given; i++) {
-        int place = 0;
-        while (place < *count && !sl_words_same(&to[place], &from[i]))
-            place++;
-        if (place == SL_STATUS_SUSPECTS)
+        int slot = 0;
+        while (slot < *count && !sl_words_same(&to[slot], &from[i]))
+            slot++;
+        if (slot == SL_STATUS_SUSPECTS)
             return;
-        to[place] = from[i];
-        *count += place == *count;
+        to[slot] = from[i];
+        *count += slot == *count;
     }
 }
 
@@ -108,11 +108,11 @@ typedef struct notes {
             snprintf((n)->text[(n)->count++], sizeof(n)->text[0], __VA_ARGS__);                              \
     } while (0)
 
-static void find_notes(const sl_watch_report *r, const char *untold, notes *n) {
+static void find_notes(const sl_watch_report *r, const char *obstacle, notes *n) {
     const sl_status_view *v = &r->view;
     n->count = 0;
-    if (untold[0])
-        NOTE(n, "%.390s", untold);
+    if (obstacle[0])
+        NOTE(n, "%.390s", obstacle);
     else if (!r->has_view || v->calls == 0)
         NOTE(n, "no MPI or NCCL call was read: nothing is known about iterations");
     else if (v->period == 0)
@@ -170,18 +170,18 @@ static json_t *texts(char *const *text) {
 }
 
 static json_t *report_json(const sl_watch_report *r, int exit_code, sl_time lasted, const notes *n) {
-    json_t *phases = json_array(), *untold = json_array(), *advice = json_array();
+    json_t *phases = json_array(), *unresolved = json_array(), *advice = json_array();
     for (size_t i = 0; i < r->advices; i++)
         json_array_append_new(advice, sl_event_json(&r->advice[i]));
     for (size_t i = 0; i < r->phases; i++)
         json_array_append_new(phases, phase_json(&r->phase[i]));
     for (int i = 0; i < n->count; i++)
-        json_array_append_new(untold, json_string(n->text[i]));
+        json_array_append_new(unresolved, json_string(n->text[i]));
     return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:i, s:o}", "program",
                      texts(r->command), "job", r->job, "ranks", r->ranks, "nodes", r->nodes, "exit_code",
                      exit_code, "began", r->began, "lasted_s", (double)lasted / 1e9, "status",
                      sl_words_status_json(&r->view), "phases", phases, "advice", advice, "events", r->events,
-                     "not_told", untold);
+                     "not_told", unresolved);
 }
 
 /* ---- text ---- */
@@ -255,14 +255,14 @@ int sl_watch_report_is_of(const char *directory, const char *job) {
     return is;
 }
 
-sl_status sl_watch_report_texts(sl_watch_report *r, int exit_code, sl_time lasted, const char *untold,
+sl_status sl_watch_report_texts(sl_watch_report *r, int exit_code, sl_time lasted, const char *obstacle,
                                 char **text, char **json) {
     notes n;
     size_t size = 0;
     *text = *json = NULL;
     if (r->phase[r->phases - 1].end < 0)
         r->phase[r->phases - 1].end = lasted;
-    find_notes(r, untold, &n);
+    find_notes(r, obstacle, &n);
     FILE *out = open_memstream(text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the report");

@@ -42,7 +42,7 @@ void sl_watch_report_view(sl_watch_report *report, const sl_status_view *view);
 /** Whether a watch of job `job` left its report in `directory`. */
 int sl_watch_report_is_of(const char *directory, const char *job);
 
-/** Both files as texts, to be freed with free(). `lasted`: the whole run; `untold`: the obstacle to the
+/** Both files as texts, to be freed with free(). `lasted`: the whole run; `obstacle`: the obstacle to the
  * probe, or "". SL_ENOMEM. */
-sl_status sl_watch_report_texts(sl_watch_report *report, int exit_code, sl_time lasted, const char *untold,
+sl_status sl_watch_report_texts(sl_watch_report *report, int exit_code, sl_time lasted, const char *obstacle,
                                 char **text, char **json);

@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 /* The folder of the command (a build folder), or where an installation puts libraries. */
-static const char *const places[] = {"", "/../lib", "/../lib64", ("/../lib/" SL_LIBRARY_FOLDER), NULL};
+static const char *const folders[] = {"", "/../lib", "/../lib64", ("/../lib/" SL_LIBRARY_FOLDER), NULL};
 
 sl_status sl_program_probe(char **path) {
     char found[PATH_MAX], folder[PATH_MAX];
-    sl_status status = sl_find_beside(places, "libslackline_probe.so", found);
+    sl_status status = sl_find_beside(folders, "libslackline_probe.so", found);
     if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
         return sl_error(SL_ENONE, "libslackline_probe.so is neither in %s nor in its ../lib", folder);
     SL_TRY(status);
@@ -80,26 +80,26 @@ static sl_status environment_with(const char *probe, const char *folder, char **
 }
 
 /* In the child. */
-_Noreturn static void become(char *const *command, char *const *environment, int tell) {
+_Noreturn static void become(char *const *command, char *const *environment, int pipe_end) {
     sl_signals_give_back();
     execvpe(command[0], command, environment);
     int error = errno;
-    (void)!write(tell, &error, sizeof error);
+    (void)!write(pipe_end, &error, sizeof error);
     _exit(127);
 }
 
 /* The child reports over a pipe why it could not become the program; the pipe closes when it has. */
 static sl_status start(char *const *command, char *const *environment, pid_t *pid, int *exit_code) {
-    int tell[2], error = 0;
-    if (pipe2(tell, O_CLOEXEC) != 0 || (*pid = fork()) < 0)
+    int pipe_end[2], error = 0;
+    if (pipe2(pipe_end, O_CLOEXEC) != 0 || (*pid = fork()) < 0)
         return sl_error_errno(SL_ESYS, "%s cannot be started", command[0]);
     if (*pid == 0)
-        become(command, environment, tell[1]);
-    close(tell[1]);
+        become(command, environment, pipe_end[1]);
+    close(pipe_end[1]);
     ssize_t got;
-    while ((got = read(tell[0], &error, sizeof error)) < 0 && errno == EINTR)
+    while ((got = read(pipe_end[0], &error, sizeof error)) < 0 && errno == EINTR)
         ;
-    close(tell[0]);
+    close(pipe_end[0]);
     if (got != (ssize_t)sizeof error)
         return SL_OK;
     sl_subprocess child = sl_subprocess_take(*pid);

@@ -7,14 +7,14 @@
 /* A heartbeat of one rank, with one of its fields as given; *node is NULL where it is not heard. */
 static sl_job_node *hear(sl_nodes *nodes, const char *field, json_t *value) {
     sl_job_node *node = NULL;
-    int news;
+    int change;
     json_t *rank =
         json_pack("{s:i,s:i,s:i,s:i,s:s}", "rank", 3, "pid", 77, "size", 4, "period", 6, "cpus", "0-3");
     json_t *beat = json_pack("{s:s,s:s,s:s,s:I,s:i,s:i,s:i}", "node", "n", "host", "h", "clock", "c", "now",
                              (json_int_t)5, "calls", 9, "lost", 0, "validate", 1);
     json_object_set_new(json_object_get(beat, field) ? beat : rank, field, value);
     json_object_set_new(beat, "ranks", json_pack("[o]", rank));
-    assert_ok(sl_nodes_hear(nodes, beat, 100, &node, &news));
+    assert_ok(sl_nodes_hear(nodes, beat, 100, &node, &change));
     json_decref(beat);
     return node;
 }

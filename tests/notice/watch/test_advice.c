@@ -23,7 +23,7 @@ static sl_time at(double seconds) {
     return (sl_time)llround(seconds * 1e9);
 }
 
-static void on_tell(void *context, const sl_event *event) {
+static void on_report(void *context, const sl_event *event) {
     world *w = context;
     assert_true(w->events < EVENTS);
     w->event[w->events++] = *event;
@@ -39,7 +39,7 @@ static void on_act(void *context, const sl_orchestrator_action *action, const sl
 static void open_world(world *w, int carried) {
     sl_advice_config config = {.offer = sl_advice_offer_defaults(),
                                .carried = carried,
-                               .tell = on_tell,
+                               .report = on_report,
                                .act = on_act,
                                .context = w};
     *w = (world){.view = {.phase = SL_PHASE_TRACKING,
@@ -347,7 +347,7 @@ static void a_link_is_answered_by_a_spare_host(void **state) {
     (void)state;
     world w = {0};
     sl_advice_config config = {
-        .offer = sl_advice_offer_defaults(), .carried = 1, .tell = on_tell, .act = on_act};
+        .offer = sl_advice_offer_defaults(), .carried = 1, .report = on_report, .act = on_act};
     open_world(&w, 1);
     close_world(&w);
     config.context = &w;

@@ -53,14 +53,14 @@ static void of_many_views_the_newest_is_taken_in_the_order_of_events(void **stat
 
 static void views_stay_with_the_seat_that_they_belong_to(void **state) {
     (void)state;
-    static const sl_note_kind expected[] = {SL_NOTE_SEAT, SL_NOTE_VIEW, SL_NOTE_UNSEATED, SL_NOTE_VIEW,
+    static const sl_note_kind expected[] = {SL_NOTE_LEADS, SL_NOTE_VIEW, SL_NOTE_REPLACED, SL_NOTE_VIEW,
                                             SL_NOTE_DONE};
     sl_noticing *n = open_queue();
     sl_note note;
-    put(n, SL_NOTE_SEAT, 0);
+    put(n, SL_NOTE_LEADS, 0);
     put(n, SL_NOTE_VIEW, 1);
     put(n, SL_NOTE_VIEW, 2);
-    put(n, SL_NOTE_UNSEATED, 0);
+    put(n, SL_NOTE_REPLACED, 0);
     put(n, SL_NOTE_VIEW, 3);
     put(n, SL_NOTE_VIEW, 4);
     put(n, SL_NOTE_DONE, 0);
@@ -93,7 +93,7 @@ static void events_that_nobody_takes_do_not_fill_the_memory(void **state) {
     for (queued_notice *q = n->passed; q; q = q->next)
         passed++;
     assert_true(passed >= 100 && passed <= 2000);
-    tell_passed(n);
+    publish_passed(n);
     close_queue(n);
 }
 

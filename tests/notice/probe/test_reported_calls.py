@@ -3,7 +3,7 @@
 members; a call within a told one is part of it, a failed one has no bytes, a posted one has a completion when it has been
 waited for. What cannot be told says so and nothing else. The program is a Python with ctypes and without torch.
 
-Usage: test_told.py BUILD_DIR SOURCE_DIR"""
+Usage: test_reported_calls.py BUILD_DIR SOURCE_DIR"""
 import os
 import subprocess
 import sys
@@ -15,39 +15,39 @@ PROGRAM = """
 import ctypes, sys, threading
 rank = int(sys.argv[1])
 told = ctypes.CDLL(None)
-for name in ("sl_told_end",):
+for name in ("sl_reported_end",):
     getattr(told, name).restype = ctypes.c_void_p
 pointer = ctypes.c_void_p
-number = {name: told.sl_told_call(b"gloo" + name) for name in (b"Allreduce", b"Isend", b"Irecv", b"Send", b"Ibarrier", b"Broadcast", b"Wait")}
-print(told.sl_told_version(), min(number.values()) > 0, told.sl_told_call(b"gloo"), told.sl_told_world(rank, 3))
+number = {name: told.sl_reported_call(b"gloo" + name) for name in (b"Allreduce", b"Isend", b"Irecv", b"Send", b"Ibarrier", b"Broadcast", b"Wait")}
+print(told.sl_reported_version(), min(number.values()) > 0, told.sl_reported_call(b"gloo"), told.sl_reported_world(rank, 3))
 ranks = lambda *r: (ctypes.c_int32 * len(r))(*r)
-everybody, pair = told.sl_told_group(b"0", ranks(0, 1, 2), 3), told.sl_told_group(b"0", ranks(0, rank or 1), 2)
-print(everybody != pair, told.sl_told_group(b"0", ranks(0, 1, 2), 3) == everybody)
+everybody, pair = told.sl_reported_group(b"0", ranks(0, 1, 2), 3), told.sl_reported_group(b"0", ranks(0, rank or 1), 2)
+print(everybody != pair, told.sl_reported_group(b"0", ranks(0, 1, 2), 3) == everybody)
 big = ctypes.c_uint64(1 << 40)
 
-assert told.sl_told_begin(number[b"Allreduce"], everybody, -1, -1, big) == 1
-assert told.sl_told_begin(number[b"Send"], everybody, 1, 0, ctypes.c_uint64(8)) == 0    # a part of the sum
-assert told.sl_told_end(1) is None
-assert told.sl_told_begin(number[b"Broadcast"], pair, 0, -1, ctypes.c_uint64(12)) == 1
-assert told.sl_told_end(0) is None                                                      # it failed
-assert told.sl_told_begin(number[b"Isend"], everybody, 2, 300, ctypes.c_uint64(40)) == 1
-sent = told.sl_told_end(1)
-assert told.sl_told_begin(number[b"Irecv"], everybody, -2, 5, ctypes.c_uint64(44)) == 1
-received = told.sl_told_end(1)
+assert told.sl_reported_begin(number[b"Allreduce"], everybody, -1, -1, big) == 1
+assert told.sl_reported_begin(number[b"Send"], everybody, 1, 0, ctypes.c_uint64(8)) == 0    # a part of the sum
+assert told.sl_reported_end(1) is None
+assert told.sl_reported_begin(number[b"Broadcast"], pair, 0, -1, ctypes.c_uint64(12)) == 1
+assert told.sl_reported_end(0) is None                                                      # it failed
+assert told.sl_reported_begin(number[b"Isend"], everybody, 2, 300, ctypes.c_uint64(40)) == 1
+sent = told.sl_reported_end(1)
+assert told.sl_reported_begin(number[b"Irecv"], everybody, -2, 5, ctypes.c_uint64(44)) == 1
+received = told.sl_reported_end(1)
 for request, done, peer in ((sent, 0, -1), (sent, 1, -1), (received, 1, 2), (received, 1, 2)):
-    assert told.sl_told_wait(pointer(request)) == 1
-    told.sl_told_waited(pointer(request), done, peer)
-assert told.sl_told_begin(number[b"Ibarrier"], everybody, -1, -1, ctypes.c_uint64(0)) == 1
-barrier = told.sl_told_end(1)
+    assert told.sl_reported_wait(pointer(request)) == 1
+    told.sl_reported_waited(pointer(request), done, peer)
+assert told.sl_reported_begin(number[b"Ibarrier"], everybody, -1, -1, ctypes.c_uint64(0)) == 1
+barrier = told.sl_reported_end(1)
 for request in (sent, received, barrier, None):
-    told.sl_told_forget(pointer(request))
-assert told.sl_told_wait(None) == 0
+    told.sl_reported_forget(pointer(request))
+assert told.sl_reported_wait(None) == 0
 for wrong in ((0, everybody), (number[b"Send"], 77), (1, everybody), (10 ** 6, everybody)):
-    assert told.sl_told_begin(*wrong, 1, 0, ctypes.c_uint64(8)) == 0, wrong
+    assert told.sl_reported_begin(*wrong, 1, 0, ctypes.c_uint64(8)) == 0, wrong
 
 def other():
-    assert told.sl_told_begin(number[b"Send"], pair, 0, 0, ctypes.c_uint64(7)) == 1
-    told.sl_told_end(1)
+    assert told.sl_reported_begin(number[b"Send"], pair, 0, 0, ctypes.c_uint64(7)) == 1
+    told.sl_reported_end(1)
 thread = threading.Thread(target=other)
 thread.start()
 thread.join()
@@ -88,7 +88,7 @@ def told_calls_are_recorded(probe):
 def without_a_folder_nothing_is_told(probe):
     _, environment = probe.environment()
     del environment["SLACKLINE_PROBE"]
-    code = "import ctypes; told = ctypes.CDLL(None); print(told.sl_told_world(0, 1), told.sl_told_begin(told.sl_told_call(b'glooBarrier'), 0, -1, -1, 0))"
+    code = "import ctypes; told = ctypes.CDLL(None); print(told.sl_reported_world(0, 1), told.sl_reported_begin(told.sl_reported_call(b'glooBarrier'), 0, -1, -1, 0))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 0\n", ""), done
 
