@@ -59,9 +59,9 @@ static const struct {
              {SL_DRAW_DEVICES, "no iteration was recorded op by op (timeline.json)"}};
 enum { MAX = sizeof order / sizeof order[0] };
 
-/* The charts of a run as separate texts. */
+/* The charts of a run; with `is_part`, as parts of a picture of several. */
 static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, const sl_draw_style *style,
-                             char **text, int *count) {
+                             int is_part, sl_svg_part *part, int *count) {
     const sl_input_options *o = &d->input[i].options;
     int titles = 0;
     for (int k = 0; k < MAX; k++) {
@@ -73,8 +73,9 @@ static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, con
                     : *count < d->common.title.count ? d->common.title.text[*count]
                                                      : NULL;
         own.name = d->inputs > 1 ? d->input[i].file : NULL;
+        own.part = is_part ? &part[*count] : NULL;
         titles++;
-        FILE *out = open_memstream(&text[*count], &size);
+        FILE *out = open_memstream(&part[*count].text, &size);
         if (!out)
             return sl_error(SL_ENOMEM, "out of memory for the picture");
         sl_status status = draw_one(r, order[k].what, &own, out);
@@ -111,14 +112,14 @@ static void find_axis(const drawn_run *r, int runs, sl_draw_style *style) {
 sl_status sl_draw_over_run(const sl_drawing *d, FILE *out) {
     sl_draw_style style = d->style;
     drawn_run *runs;
-    char **text = NULL;
+    sl_svg_part *part = NULL;
     int read = 0, count = 0, charts = 0;
     for (int k = 0; k < MAX; k++)
         charts += (d->what & order[k].what) != 0;
     charts *= d->inputs;
     sl_status status;
     SL_TRY(sl_alloc(&runs, (size_t)d->inputs, sizeof *runs));
-    SL_TRY_GOTO(close, status, sl_alloc(&text, (size_t)charts, sizeof *text));
+    SL_TRY_GOTO(close, status, sl_alloc(&part, (size_t)charts, sizeof *part));
     for (int i = 0; i < d->inputs; i++) {
         read++;
         SL_TRY_GOTO(close, status, read_run(d->input[i].file, &runs[i]));
@@ -128,13 +129,16 @@ sl_status sl_draw_over_run(const sl_drawing *d, FILE *out) {
         find_axis(runs, read, &style);
     }
     for (int i = 0; i < read; i++)
-        SL_TRY_GOTO(close, status, draw_charts(d, i, &runs[i], &style, text, &count));
-    status = sl_draw_stack(text, count, &style, out);
+        SL_TRY_GOTO(close, status, draw_charts(d, i, &runs[i], &style, charts > 1, part, &count));
+    if (charts > 1)
+        status = sl_draw_stack(part, count, &style, out);
+    else
+        fputs(part[0].text, out);
 close:
     for (int i = 0; i < read; i++)
         close_run(&runs[i]);
     for (int i = 0; i < count; i++)
-        free(text[i]);
-    SL_FREE(text, runs);
+        free(part[i].text);
+    SL_FREE(part, runs);
     return status;
 }

@@ -120,6 +120,6 @@ sl_status sl_draw_bars(const sl_bars *bars, FILE *out) {
         draw_bar(&f, &bars->bar[i], f.top + ROW * i, out);
     if (isfinite(bars->reference))
         draw_reference(&f, out);
-    fputs("</svg>\n", out);
+    sl_style_end(bars->style, out);
     return fflush(out) != 0 || ferror(out) ? sl_error_errno(SL_ESYS, "the chart cannot be written") : SL_OK;
 }

@@ -398,7 +398,7 @@ static void draw(const chart_picture *p, FILE *out) {
             draw_markers(p, k, out);
     for (int k = 0; k < c->count && has_names(c); k++)
         draw_name(p, k, out);
-    fputs("</svg>\n", out);
+    sl_style_end(c->style, out);
 }
 
 sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {

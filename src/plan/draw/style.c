@@ -1,6 +1,7 @@
 #include "plan/draw/style.h"
 #include "plan/draw/escape.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -36,6 +37,11 @@ static void put_size(const char *name, double px, const char *unit, FILE *out) {
 void sl_style_begin(const sl_draw_style *style, double width, double height, double font, FILE *out) {
     const char *unit = style && style->width > 0 && style->unit ? style->unit : "px";
     const double scale = scale_of(style, font);
+    if (style && style->part) {
+        style->part->width = width;
+        style->part->height = rint(height); /* as it would be written */
+        return;
+    }
     fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.*f %.0f\"",
             width == (double)(int)width ? 0 : 3, width, height);
     put_size("width", width * scale, unit, out);
@@ -44,6 +50,11 @@ void sl_style_begin(const sl_draw_style *style, double width, double height, dou
             " font-family=\"sans-serif\" font-size=\"%.0f\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             font);
+}
+
+void sl_style_end(const sl_draw_style *style, FILE *out) {
+    if (!style || !style->part)
+        fputs("</svg>\n", out);
 }
 
 /* How letters of one kind are laid out. */

@@ -7,6 +7,12 @@
 
 #define SL_PX_OF_PT (96.0 / 72.0)
 
+/* A picture within another. */
+typedef struct sl_svg_part {
+    char *text; /* its elements */
+    double width, height;
+} sl_svg_part;
+
 typedef struct sl_draw_style {
     double width;     /* px, 96 to the inch; 0: the picture's own */
     const char *unit; /* of the written width: "mm", "cm", "in", "pt"; NULL: px */
@@ -18,6 +24,7 @@ typedef struct sl_draw_style {
                         */
     const char *title; /* instead of a chart's own; NULL: its own */
     const char *name;  /* before its own title, which several charts may share; NULL: nothing */
+    sl_svg_part *part; /* not NULL: only the elements are written, and the size goes there */
     int has_from, has_to;
     double from, to; /* of the horizontal axis: ms from a timeline's begin, or iteration numbers */
 } sl_draw_style;
@@ -26,8 +33,9 @@ typedef struct sl_draw_style {
  * style (`style` may be NULL). */
 double sl_style_width(const sl_draw_style *style, double own, double font);
 
-/** Opens the picture: the element svg of `width` x `height` units, on white. */
+/** Opens the picture: the element svg of `width` x `height` units, on white; or the part of another. */
 void sl_style_begin(const sl_draw_style *style, double width, double height, double font, FILE *out);
+void sl_style_end(const sl_draw_style *style, FILE *out);
 
 /** A bold title of 14-unit letters, with its first line at y and wrapped into lines of width `room`, 17
  * apart; `out` NULL: nothing is written. Returns the number of lines, 0 for an empty one. */

@@ -351,7 +351,7 @@ static void draw_picture(FILE *out, svg_picture *p) {
         top = f.bottom + AXIS;
     }
     sl_svg_draw_legend(&p->content, top + 2, out);
-    fprintf(out, "</svg>\n");
+    sl_style_end(style, out);
 }
 
 sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_draw_style *style, FILE *out) {

@@ -209,12 +209,11 @@ static void a_plan_comes_back_from_its_json(void **state) {
 
 static void charts_are_stacked_without_touching(void **state) {
     (void)state;
-    char one[] = "<svg viewBox=\"0 0 300 100\" width=\"300\">\n<rect/>\n<a/>\n</svg>\n",
-         two[] = "<svg viewBox=\"0 0 200 50\" width=\"200\">\n<rect/>\n<b/>\n</svg>\n",
-         *const texts[] = {one, two}, *text;
+    char one[] = "<a/>\n", two[] = "<b/>\n", *text;
+    const sl_svg_part parts[] = {{one, 300, 100}, {two, 200, 50}};
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    assert_ok(sl_draw_stack(texts, 2, NULL, out));
+    assert_ok(sl_draw_stack(parts, 2, NULL, out));
     fclose(out);
     assert_non_null(strstr(text, "viewBox=\"0 0 300 150\""));
     assert_non_null(strstr(text, "<g transform=\"translate(0 0)\">\n<a/>\n</g>"));
