@@ -482,7 +482,8 @@ sl_status sl_board_event(sl_board *b, const sl_row_event *row) {
     sl_status status = append_text(&b->event, &b->events, &b->event_room, &b->event_told, EVENTS, text);
     free(text);
     b->version++;
-    return status == SL_OK ? act_on(b, row) : status;
+    SL_THEN(status, act_on(b, row));
+    return status;
 }
 
 sl_status sl_board_line(sl_board *b, const char *line, size_t length) {

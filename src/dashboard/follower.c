@@ -110,13 +110,15 @@ static void set_all(char *text, sl_document *document) {
 /* If a run file is unreadable, the iterations give the layout. */
 static sl_status read_run(sl_board *b, char *text) {
     sl_document document = {0};
-    sl_status status = sl_document_parse("run.yaml", text, &document);
-    if (status == SL_OK && (!document.root || document.root->kind != SL_NODE_MAP))
-        status = sl_error(SL_EINVAL, "run.yaml is no run file");
-    if (status == SL_OK) {
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_document_parse("run.yaml", text, &document));
+    if (document.root && document.root->kind == SL_NODE_MAP) {
         set_all(text, &document);
         status = take_run(b, document.root);
+    } else {
+        status = sl_error(SL_EINVAL, "run.yaml is not a run file");
     }
+done:
     sl_document_close(&document);
     return status;
 }

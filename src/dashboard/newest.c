@@ -106,16 +106,17 @@ static sl_status make(int file, off_t length, FILE *out) {
     size_t size = 0;
     int cut = 0, too_large = 0;
     sl_recorded recorded = {0};
-    sl_status status = read_ends(file, length, &text, &size, &cut);
-    const int closed = status == SL_OK && is_closed(text, size); /* reading modifies it */
-    SL_THEN(status, sl_recorded_read_text(text, size, &recorded));
-    long index = status == SL_OK ? choose(&recorded, cut, closed, &too_large) : -1;
-    if (status == SL_OK && index >= 0)
+    sl_status status;
+    SL_TRY_GOTO(done, status, read_ends(file, length, &text, &size, &cut));
+    const int closed = is_closed(text, size); /* reading modifies it */
+    SL_TRY_GOTO(done, status, sl_recorded_read_text(text, size, &recorded));
+    long index = choose(&recorded, cut, closed, &too_large);
+    if (index >= 0)
         status = draw(&recorded, (size_t)index, out);
-    else if (too_large)
-        say(out, "An iteration is too large for this page: slackline report shows it.");
-    else if (status == SL_OK)
-        say(out, "No iteration can be read from timeline.json.");
+    else
+        say(out, too_large ? "An iteration is too large for this page: slackline report shows it."
+                           : "No iteration can be read from timeline.json.");
+done:
     sl_recorded_free(&recorded);
     sl_free(text);
     return status;

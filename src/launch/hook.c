@@ -93,6 +93,7 @@ static sl_status open_files(sl_hook *h) {
 
 sl_status sl_hook_open(const sl_hook_config *config, sl_hook **hook) {
     sl_hook *h;
+    sl_status status;
     if (!config->program[0] || config->limit <= 0)
         return sl_error(SL_EINVAL, "a hook needs a program and a limit of time");
     SL_TRY(sl_alloc(&h, 1, sizeof *h));
@@ -100,16 +101,15 @@ sl_status sl_hook_open(const sl_hook_config *config, sl_hook **hook) {
     h->file = h->timer = -1;
     h->run = (sl_hook_run)SL_HOOK_RUN_NONE;
     h->opened = sl_now();
-    sl_status status = sl_copy_text(&h->program, config->program);
-    if (status == SL_OK && config->log)
-        status = sl_copy_text(&h->log_path, config->log);
-    SL_THEN(status, open_files(h));
-    if (status != SL_OK) {
-        sl_hook_close(h);
-        return status;
-    }
+    SL_TRY_GOTO(err_close, status, sl_copy_text(&h->program, config->program));
+    if (config->log)
+        SL_TRY_GOTO(err_close, status, sl_copy_text(&h->log_path, config->log));
+    SL_TRY_GOTO(err_close, status, open_files(h));
     *hook = h;
     return SL_OK;
+err_close:
+    sl_hook_close(h);
+    return status;
 }
 
 static void set_timer(sl_hook *h, sl_time when) {
@@ -126,21 +126,16 @@ static void set_timer(sl_hook *h, sl_time when) {
 sl_status sl_hook_post(sl_hook *h, int64_t tag, const char *title, const char *input,
                        const char *const *variables, int count) {
     waiting *w;
+    sl_status status;
     if (h->count >= SL_HOOK_WAITING)
         return sl_error(SL_ENONE, "%d events wait for %s already", h->count, h->program);
     SL_TRY(sl_alloc(&w, 1, sizeof *w));
     w->tag = tag;
-    sl_status status = sl_copy_text(&w->title, title);
-    SL_THEN(status, sl_copy_text(&w->input, input));
-    SL_THEN(status, sl_alloc(&w->variable, (size_t)count + 1, sizeof *w->variable));
-    for (int i = 0; i < count && status == SL_OK; i++) {
-        status = sl_copy_text(&w->variable[i], variables[i]);
-        w->variables += status == SL_OK;
-    }
-    if (status != SL_OK) {
-        forget(w);
-        return status;
-    }
+    SL_TRY_GOTO(err_forget, status, sl_copy_text(&w->title, title));
+    SL_TRY_GOTO(err_forget, status, sl_copy_text(&w->input, input));
+    SL_TRY_GOTO(err_forget, status, sl_alloc(&w->variable, (size_t)count + 1, sizeof *w->variable));
+    for (; w->variables < count; w->variables++)
+        SL_TRY_GOTO(err_forget, status, sl_copy_text(&w->variable[w->variables], variables[w->variables]));
     if (h->last)
         h->last->next = w;
     else
@@ -150,6 +145,9 @@ sl_status sl_hook_post(sl_hook *h, int64_t tag, const char *title, const char *i
     if (h->stage == IDLE)
         set_timer(h, sl_now());
     return SL_OK;
+err_forget:
+    forget(w);
+    return status;
 }
 
 int sl_hook_file(const sl_hook *h) {

@@ -263,5 +263,6 @@ sl_status sl_launch_program(const char *name, char **path) {
         return sl_error(SL_ENONE,
                         "%s is not in %s: it is built where Open MPI, oneDNN and xxHash are installed", name,
                         folder);
-    return status == SL_OK ? sl_copy_text(path, found) : status;
+    SL_TRY(status);
+    return sl_copy_text(path, found);
 }

@@ -215,10 +215,10 @@ static sl_status make(const slackline_job *job, const slackline_orchestrator_opt
     o->processes = job->replicas * job->ranks * job->tensor;
     if (!job->problem)
         return open_with(o, job, options, NULL, NULL);
-    sl_status status = sl_alloc(&o->expected, replicas, sizeof *o->expected);
-    SL_THEN(status, sl_alloc(&o->last, replicas, sizeof *o->last));
-    SL_THEN(status, expect(o, job));
-    SL_THEN(status, sl_alloc(&problem, replicas, sizeof *problem));
+    SL_TRY(sl_alloc(&o->expected, replicas, sizeof *o->expected));
+    SL_TRY(sl_alloc(&o->last, replicas, sizeof *o->last));
+    SL_TRY(expect(o, job));
+    sl_status status = sl_alloc(&problem, replicas, sizeof *problem);
     SL_THEN(status, sl_alloc(&first, replicas, sizeof *first));
     SL_THEN(status, open_with(o, job, options, problem, first));
     SL_FREE(first, problem);

@@ -103,31 +103,33 @@ SL_PUBLIC slackline_status slackline_orchestrator_observe(slackline_orchestrator
     SL_PLAIN_NUMBERS;
     sl_measured **measured = NULL;
     stage_sum *sums = NULL;
+    sl_status status;
     SL_LIBRARY_TRY(sl_library_need(orchestrator, "orchestrator"));
     SL_LIBRARY_TRY(check_iteration(iteration));
     if (!orchestrator->expected)
         return sl_library_status(observe_program(orchestrator, iteration));
     SL_LIBRARY_TRY(sl_alloc(&measured, (size_t)orchestrator->replicas, sizeof *measured));
-    sl_status status = SL_OK;
-    if (iteration->replica)
-        status = sl_alloc(&sums, (size_t)orchestrator->expected[0]->problem.stages, sizeof *sums);
-    if (status == SL_OK && sums)
-        status = measure_all(orchestrator, iteration->replica, sums, measured);
-    if (status == SL_OK)
-        status = sl_orchestrator_observe(
-            orchestrator->inner, &(sl_orchestrator_iteration){.iteration = iteration->iteration,
-                                                              .now = iteration->now_ns,
-                                                              .time = iteration->time_ns,
-                                                              .work = iteration->work,
-                                                              .clock_error = iteration->clock_error_ns,
-                                                              .replica = measured});
-    for (int r = 0; r < orchestrator->replicas; r++) {
-        if (status == SL_OK && measured[r] && measured[r] != orchestrator->last[r]) {
+    if (iteration->replica) {
+        SL_TRY_GOTO(done, status,
+                    sl_alloc(&sums, (size_t)orchestrator->expected[0]->problem.stages, sizeof *sums));
+        SL_TRY_GOTO(done, status, measure_all(orchestrator, iteration->replica, sums, measured));
+    }
+    SL_TRY_GOTO(done, status,
+                sl_orchestrator_observe(orchestrator->inner,
+                                        &(sl_orchestrator_iteration){.iteration = iteration->iteration,
+                                                                     .now = iteration->now_ns,
+                                                                     .time = iteration->time_ns,
+                                                                     .work = iteration->work,
+                                                                     .clock_error = iteration->clock_error_ns,
+                                                                     .replica = measured}));
+    for (int r = 0; r < orchestrator->replicas; r++)
+        if (measured[r] && measured[r] != orchestrator->last[r]) {
             sl_measured_drop(orchestrator->last[r]);
             orchestrator->last[r] = sl_measured_keep(measured[r]);
         }
+done:
+    for (int r = 0; r < orchestrator->replicas; r++)
         sl_measured_drop(measured[r]);
-    }
     SL_FREE(sums, measured);
     return sl_library_status(status);
 }

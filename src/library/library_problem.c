@@ -102,13 +102,15 @@ SL_PUBLIC slackline_status slackline_problem_copy(const slackline_problem *probl
                                                   slackline_problem **copy) {
     *copy = NULL;
     slackline_problem *made = NULL;
-    sl_status status = sl_alloc(&made, 1, sizeof *made);
-    SL_THEN(status, sl_problem_copy(&problem->problem, &made->problem));
-    SL_THEN(status, sl_library_mark(made));
-    for (int s = 0; s < problem->problem.stages && status == SL_OK; s++) {
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_alloc(&made, 1, sizeof *made));
+    SL_TRY_GOTO(done, status, sl_problem_copy(&problem->problem, &made->problem));
+    SL_TRY_GOTO(done, status, sl_library_mark(made));
+    for (int s = 0; s < problem->problem.stages; s++) {
         made->full_time[s] = problem->full_time[s];
         made->full_memory[s] = problem->full_memory[s];
     }
+done:
     return give(status, made, copy);
 }
 

@@ -25,14 +25,18 @@ SL_PUBLIC void slackline_cluster_free(slackline_cluster *cluster) {
 
 /* Passes the new cluster to the caller if `status` is SL_OK. */
 static slackline_status give(sl_status status, slackline_cluster *made, slackline_cluster **cluster) {
-    SL_THEN(status, sl_alloc(&made->full, (size_t)made->cluster.pipeline, 1));
-    for (int stage = 0; status == SL_OK && stage < made->cluster.pipeline; stage++) {
+    if (status != SL_OK)
+        goto err_free;
+    SL_TRY_GOTO(err_free, status, sl_alloc(&made->full, (size_t)made->cluster.pipeline, 1));
+    for (int stage = 0; stage < made->cluster.pipeline; stage++) {
         sl_time *const *time = made->cluster.time;
         made->full[stage] = time[SL_B][stage] != time[SL_I][stage] + time[SL_W][stage];
     }
-    *cluster = status == SL_OK ? made : NULL;
-    if (status != SL_OK)
-        slackline_cluster_free(made);
+    *cluster = made;
+    return SLACKLINE_OK;
+err_free:
+    *cluster = NULL;
+    slackline_cluster_free(made);
     return sl_library_status(status);
 }
 
@@ -225,20 +229,20 @@ static sl_status search(const sl_cluster *c, uint64_t seed, double effort, int *
                         slackline_topology *result, char **why) {
     sl_topology found = {0};
     sl_topology_options options = {.seed = seed, .effort = effort};
+    sl_status status;
     SL_TRY(sl_library_number("effort", effort, 0.01, 1000));
     SL_TRY(sl_cluster_check(c, "the cluster"));
-    sl_status status = sl_topology_search(c, &options, &found);
-    if (status == SL_OK && why)
-        status = say_why(c, &found, why);
-    if (status == SL_OK) {
-        memcpy(host, found.host, (size_t)c->hosts * sizeof *host);
-        *result = (slackline_topology){.time_ns = found.time,
-                                       .present_ns = found.present,
-                                       .bound_ns = found.bound,
-                                       .proven = found.proven,
-                                       .moved = found.moved,
-                                       .weights_moved = found.weights_moved};
-    }
+    SL_TRY_GOTO(done, status, sl_topology_search(c, &options, &found));
+    if (why)
+        SL_TRY_GOTO(done, status, say_why(c, &found, why));
+    memcpy(host, found.host, (size_t)c->hosts * sizeof *host);
+    *result = (slackline_topology){.time_ns = found.time,
+                                   .present_ns = found.present,
+                                   .bound_ns = found.bound,
+                                   .proven = found.proven,
+                                   .moved = found.moved,
+                                   .weights_moved = found.weights_moved};
+done:
     sl_topology_free(&found);
     return status;
 }

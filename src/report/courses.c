@@ -129,32 +129,32 @@ static sl_status draw(const table *t, const sl_marks *marks, const sl_draw_style
     double *x = NULL, *y = NULL;
     label *text = NULL;
     const char **labels = NULL;
+    sl_chart_line series[SL_COURSE_LINES];
+    sl_status status;
     SL_TRY(sl_alloc(&index, t->points, sizeof *index));
-    sl_status status = choose(t, index, &kept);
-    SL_THEN(status, sl_alloc(&x, kept, sizeof *x));
-    SL_THEN(status, sl_alloc(&y, kept * (size_t)t->columns, sizeof *y));
-    SL_THEN(status, sl_alloc(&text, kept, sizeof *text));
-    SL_THEN(status, sl_alloc(&labels, kept, sizeof *labels));
-    if (status == SL_OK) {
-        sl_chart_line series[SL_COURSE_LINES];
-        take(t, index, kept, x, y, text, labels);
-        for (int k = 0; k < t->columns; k++)
-            series[k] = (sl_chart_line){.name = t->name[k], .y = y + (size_t)k * kept};
-        sl_chart chart = {.title = t->title,
-                          .x_label = "iteration",
-                          .y_label = t->y_label,
-                          .points = (int)kept,
-                          .x = x,
-                          .x_is_whole = 1,
-                          .label = labels,
-                          .count = t->columns,
-                          .series = series,
-                          .marks = marks->count,
-                          .mark = marks->mark,
-                          .style = style};
-        *thinned = kept < t->points ? kept : 0;
-        status = sl_draw_chart(&chart, out);
-    }
+    SL_TRY_GOTO(done, status, choose(t, index, &kept));
+    SL_TRY_GOTO(done, status, sl_alloc(&x, kept, sizeof *x));
+    SL_TRY_GOTO(done, status, sl_alloc(&y, kept * (size_t)t->columns, sizeof *y));
+    SL_TRY_GOTO(done, status, sl_alloc(&text, kept, sizeof *text));
+    SL_TRY_GOTO(done, status, sl_alloc(&labels, kept, sizeof *labels));
+    take(t, index, kept, x, y, text, labels);
+    for (int k = 0; k < t->columns; k++)
+        series[k] = (sl_chart_line){.name = t->name[k], .y = y + (size_t)k * kept};
+    *thinned = kept < t->points ? kept : 0;
+    status = sl_draw_chart(&(sl_chart){.title = t->title,
+                                       .x_label = "iteration",
+                                       .y_label = t->y_label,
+                                       .points = (int)kept,
+                                       .x = x,
+                                       .x_is_whole = 1,
+                                       .label = labels,
+                                       .count = t->columns,
+                                       .series = series,
+                                       .marks = marks->count,
+                                       .mark = marks->mark,
+                                       .style = style},
+                           out);
+done:
     SL_FREE(index, x, y, text, labels);
     return status;
 }
@@ -182,11 +182,12 @@ static sl_status draw_pair(const sl_told *told, table *t, sl_told_value first, s
     const sl_told_value value[2] = {first, second};
     double *column[2] = {NULL, NULL};
     int *iteration = NULL;
+    sl_status status;
     *drawn = 0;
-    sl_status status = sl_alloc(&iteration, told->iterations, sizeof *iteration);
-    for (int k = 0; k < 2 && status == SL_OK; k++)
-        status = sl_alloc(&column[k], told->iterations, sizeof **column);
-    for (size_t i = 0; i < told->iterations && status == SL_OK; i++) {
+    SL_TRY_GOTO(done, status, sl_alloc(&iteration, told->iterations, sizeof *iteration));
+    for (int k = 0; k < 2; k++)
+        SL_TRY_GOTO(done, status, sl_alloc(&column[k], told->iterations, sizeof **column));
+    for (size_t i = 0; i < told->iterations; i++) {
         iteration[i] = told->iteration[i].iteration;
         for (int k = 0; k < 2; k++)
             column[k][i] = value[k](&told->iteration[i]);
@@ -195,10 +196,10 @@ static sl_status draw_pair(const sl_told *told, table *t, sl_told_value first, s
     t->iteration = iteration;
     t->column[0] = column[0];
     t->column[1] = column[1];
-    if (status == SL_OK && has_values(column[0], told->iterations)) {
-        t->columns = has_values(column[1], told->iterations) ? 2 : 1;
+    t->columns = has_values(column[1], told->iterations) ? 2 : 1;
+    if (has_values(column[0], told->iterations))
         status = draw(t, marks, style, out, drawn);
-    }
+done:
     SL_FREE(iteration, column[0], column[1]);
     return status;
 }
@@ -280,17 +281,18 @@ static sl_status rank(const value *v, size_t values, const int *iteration, const
 
 static sl_status draw_worst(table *t, const value *v, const ranked *r, size_t count, const sl_marks *marks,
                             const sl_draw_style *style, FILE *out, size_t *thinned) {
-    sl_status status = SL_OK;
+    sl_status status;
     t->columns = count < SL_COURSE_LINES ? (int)count : SL_COURSE_LINES;
-    for (int k = 0; k < t->columns && status == SL_OK; k++) {
+    for (int k = 0; k < t->columns; k++) {
         t->name[k] = r[k].course.name;
-        status = sl_alloc(&t->column[k], t->points, sizeof **t->column);
-        for (size_t i = 0; i < t->points && status == SL_OK; i++)
+        SL_TRY_GOTO(done, status, sl_alloc(&t->column[k], t->points, sizeof **t->column));
+        for (size_t i = 0; i < t->points; i++)
             t->column[k][i] = NAN;
-        for (size_t i = 0; i < r[k].course.count && status == SL_OK; i++)
+        for (size_t i = 0; i < r[k].course.count; i++)
             t->column[k][v[r[k].first + i].point] = v[r[k].first + i].y;
     }
-    SL_THEN(status, draw(t, marks, style, out, thinned));
+    status = draw(t, marks, style, out, thinned);
+done:
     for (int k = 0; k < t->columns; k++)
         sl_free(t->column[k]);
     return status;
@@ -302,16 +304,18 @@ static sl_status draw_courses(table *t, value *v, size_t values, const label *na
                               sl_courses *courses) {
     ranked *r;
     size_t count = 0;
+    sl_status status;
     if (values == 0)
         return SL_OK;
     qsort(v, values, sizeof *v, compare_values);
     SL_TRY(sl_alloc(&r, most, sizeof *r));
-    sl_status status = rank(v, values, t->iteration, names, r, &count);
-    SL_THEN(status, draw_worst(t, v, r, count, marks, style, out, &courses->thinned));
-    SL_THEN(status, sl_alloc(&courses->course, count, sizeof *courses->course));
-    for (size_t i = 0; i < count && status == SL_OK; i++)
+    SL_TRY_GOTO(done, status, rank(v, values, t->iteration, names, r, &count));
+    SL_TRY_GOTO(done, status, draw_worst(t, v, r, count, marks, style, out, &courses->thinned));
+    SL_TRY_GOTO(done, status, sl_alloc(&courses->course, count, sizeof *courses->course));
+    for (size_t i = 0; i < count; i++)
         courses->course[i] = r[i].course;
-    courses->count = status == SL_OK ? count : 0;
+    courses->count = count;
+done:
     sl_free(r);
     return status;
 }
@@ -335,21 +339,21 @@ sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_d
     int *iteration = NULL;
     value *v = NULL;
     label *names = NULL;
+    sl_status status;
     *courses = (sl_courses){0};
-    sl_status status = sl_alloc(&iteration, told->iterations, sizeof *iteration);
-    SL_THEN(status, sl_alloc(&v, told->samples, sizeof *v));
-    SL_THEN(status, sl_alloc(&names, told->links, sizeof *names));
-    if (status == SL_OK) {
-        for (size_t i = 0; i < told->iterations; i++)
-            iteration[i] = told->iteration[i].iteration;
-        for (size_t i = 0; i < told->samples; i++)
-            v[i] = (value){told->sample[i].link, told->sample[i].row,
-                           (double)told->sample[i].latency + (double)told->sample[i].transfer};
-        for (size_t i = 0; i < told->links; i++)
-            name_link(&told->link[i], names[i]);
-        t.iteration = iteration;
-        status = draw_courses(&t, v, told->samples, names, told->links, marks, style, out, courses);
-    }
+    SL_TRY_GOTO(done, status, sl_alloc(&iteration, told->iterations, sizeof *iteration));
+    SL_TRY_GOTO(done, status, sl_alloc(&v, told->samples, sizeof *v));
+    SL_TRY_GOTO(done, status, sl_alloc(&names, told->links, sizeof *names));
+    for (size_t i = 0; i < told->iterations; i++)
+        iteration[i] = told->iteration[i].iteration;
+    for (size_t i = 0; i < told->samples; i++)
+        v[i] = (value){told->sample[i].link, told->sample[i].row,
+                       (double)told->sample[i].latency + (double)told->sample[i].transfer};
+    for (size_t i = 0; i < told->links; i++)
+        name_link(&told->link[i], names[i]);
+    t.iteration = iteration;
+    status = draw_courses(&t, v, told->samples, names, told->links, marks, style, out, courses);
+done:
     SL_FREE(iteration, v, names);
     return status;
 }
@@ -392,25 +396,24 @@ sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, const s
     const size_t replicas = r->replicas > 0 ? (size_t)r->replicas : 1, ranks = (size_t)r->ranks * replicas;
     int *iteration = NULL;
     int32_t *point = NULL;
-    value *v = NULL;
+    value *v = NULL; /* every value comes from at least one op */
     label *names = NULL;
+    sl_status status;
     *courses = (sl_courses){0};
-    sl_status status = sl_alloc(&iteration, r->iterations, sizeof *iteration);
-    SL_THEN(status, sl_alloc(&point, r->iterations, sizeof *point));
-    if (status == SL_OK)
-        status = sl_alloc(&v, r->events, sizeof *v); /* every value comes from at least one op */
-    SL_THEN(status, sl_alloc(&names, ranks, sizeof *names));
-    for (size_t i = 0; i < ranks && status == SL_OK; i++)
+    SL_TRY_GOTO(done, status, sl_alloc(&iteration, r->iterations, sizeof *iteration));
+    SL_TRY_GOTO(done, status, sl_alloc(&point, r->iterations, sizeof *point));
+    SL_TRY_GOTO(done, status, sl_alloc(&v, r->events, sizeof *v));
+    SL_TRY_GOTO(done, status, sl_alloc(&names, ranks, sizeof *names));
+    for (size_t i = 0; i < ranks; i++)
         if (replicas > 1)
             snprintf(names[i], sizeof names[i], "rank %d (replica %d)", (int)(i % (size_t)r->ranks),
                      (int)(i / (size_t)r->ranks));
         else
             snprintf(names[i], sizeof names[i], "rank %d", (int)i);
-    if (status == SL_OK) {
-        t.points = number_points(r, iteration, point);
-        t.iteration = iteration;
-        status = draw_courses(&t, v, measure_ranks(r, point, v), names, ranks, marks, style, out, courses);
-    }
+    t.points = number_points(r, iteration, point);
+    t.iteration = iteration;
+    status = draw_courses(&t, v, measure_ranks(r, point, v), names, ranks, marks, style, out, courses);
+done:
     SL_FREE(iteration, point, v, names);
     return status;
 }

@@ -107,24 +107,22 @@ static int is_mixed(const sl_told *t, int first) {
 
 sl_status sl_gain_make(const sl_told *t, sl_gain **gain, size_t *count) {
     int *boundary;
-    size_t boundaries = 0;
+    size_t boundaries = 0, next = 0;
+    sl_status status;
     *count = 0;
     *gain = NULL;
     SL_TRY(sl_alloc(&boundary, t->events, sizeof *boundary));
-    sl_status status = sl_alloc(gain, t->events, sizeof **gain);
-    for (size_t i = 0; i < t->events && status == SL_OK; i++) {
+    SL_TRY_GOTO(done, status, sl_alloc(gain, t->events, sizeof **gain));
+    for (size_t i = 0; i < t->events; i++) {
         if (is_boundary(&t->event[i]))
             boundary[boundaries++] = begin_of(t, &t->event[i]);
         if (sl_gain_is_change(&t->event[i]))
             (*gain)[(*count)++] = (sl_gain){.event = i, .first = begin_of(t, &t->event[i])};
     }
-    if (status == SL_OK) {
-        *count = join(*gain, *count);
-        if (boundaries > 0)
-            qsort(boundary, boundaries, sizeof *boundary, compare_ints);
-    }
-    size_t next = 0;
-    for (size_t i = 0; i < *count && status == SL_OK; i++) {
+    *count = join(*gain, *count);
+    if (boundaries > 0)
+        qsort(boundary, boundaries, sizeof *boundary, compare_ints);
+    for (size_t i = 0; i < *count; i++) {
         sl_gain *g = &(*gain)[i];
         while (next < boundaries && boundary[next] < g->first)
             next++;
@@ -136,6 +134,7 @@ sl_status sl_gain_make(const sl_told *t, sl_gain **gain, size_t *count) {
         g->is_mixed = is_mixed(t, g->first);
         measure(t, g);
     }
+done:
     sl_free(boundary);
     return status;
 }

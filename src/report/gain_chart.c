@@ -12,12 +12,13 @@ sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count
     double *y = NULL;
     label *text = NULL;
     const char **labels = NULL;
+    sl_status status;
     if (count == 0)
         return SL_OK;
-    sl_status status = sl_alloc(&y, 2 * count, sizeof *y);
-    SL_THEN(status, sl_alloc(&text, count, sizeof *text));
-    SL_THEN(status, sl_alloc(&labels, count, sizeof(const char *)));
-    for (size_t i = 0; i < count && status == SL_OK; i++) {
+    SL_TRY_GOTO(done, status, sl_alloc(&y, 2 * count, sizeof *y));
+    SL_TRY_GOTO(done, status, sl_alloc(&text, count, sizeof *text));
+    SL_TRY_GOTO(done, status, sl_alloc(&labels, count, sizeof(const char *)));
+    for (size_t i = 0; i < count; i++) {
         y[i] = gain[i].before;
         y[count + i] = gain[i].after;
         int used =
@@ -26,19 +27,18 @@ sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count
             snprintf(text[i] + used, sizeof text[i] - (size_t)used, ", %+.3g s", gain[i].gained / 1e3);
         labels[i] = text[i];
     }
-    if (status == SL_OK) {
-        const sl_chart_line series[2] = {{.name = "before", .y = y}, {.name = "behind it", .y = y + count}};
-        sl_chart chart = {.title = "What each change gained",
-                          .x_label = count <= MAX_LONG ? "from iteration: change, gained in all"
-                                                       : "from iteration: change",
-                          .y_label = "iteration time, median (ms)",
-                          .points = (int)count,
-                          .label = labels,
-                          .count = 2,
-                          .series = series,
-                          .style = style};
-        status = sl_draw_chart(&chart, out);
-    }
+    const sl_chart_line series[2] = {{.name = "before", .y = y}, {.name = "behind it", .y = y + count}};
+    const sl_chart chart = {.title = "What each change gained",
+                            .x_label = count <= MAX_LONG ? "from iteration: change, gained in all"
+                                                         : "from iteration: change",
+                            .y_label = "iteration time, median (ms)",
+                            .points = (int)count,
+                            .label = labels,
+                            .count = 2,
+                            .series = series,
+                            .style = style};
+    status = sl_draw_chart(&chart, out);
+done:
     SL_FREE(y, text, labels);
     return status;
 }

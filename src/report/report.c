@@ -131,16 +131,17 @@ static sl_status draw_files(const sl_report_page *r, const char *pictures, int *
     SL_THEN(status, draw_file(r, sl_report_draw_devices, &devices, pictures, "devices", written));
     sl_courses_free(&links);
     sl_courses_free(&devices);
-    for (int k = 0; k < SL_REPORT_STILLS && status == SL_OK && r->recorded.iterations > 0; k++) {
+    SL_TRY(status);
+    for (int k = 0; k < SL_REPORT_STILLS && r->recorded.iterations > 0; k++) {
         sl_report_still s = {.index = r->still[k]};
         const sl_recorded_iteration *it = &r->recorded.iteration[s.index];
         char name[64];
         snprintf(name, sizeof name, r->recorded.replicas > 1 ? "iteration-%d-replica-%d" : "iteration-%d",
                  it->iteration, it->replica);
         if (!sl_report_is_repeated(r, k))
-            status = draw_file(r, sl_report_draw_still, &s, pictures, name, written);
+            SL_TRY(draw_file(r, sl_report_draw_still, &s, pictures, name, written));
     }
-    return status;
+    return SL_OK;
 }
 
 sl_status sl_report_draw(const char *folder, int iteration, const char *pictures, int *written) {
@@ -157,12 +158,14 @@ sl_status sl_report_leave(const char *folder) {
     char *text = NULL, path[4096];
     size_t size;
     int written = 0;
+    sl_status status;
     if ((size_t)snprintf(path, sizeof path, "%s/report.html", folder) >= sizeof path)
         return sl_error(SL_EINVAL, "%s: the path is too long", folder);
-    sl_status status = read_all(folder, SL_REPORT_SLOWEST, &r);
-    SL_THEN(status, write_page(&r, &text, &size));
-    SL_THEN(status, sl_file_write(path, text, size));
-    SL_THEN(status, draw_file(&r, sl_report_draw_adaptation, NULL, folder, "iterations", &written));
+    SL_TRY_GOTO(done, status, read_all(folder, SL_REPORT_SLOWEST, &r));
+    SL_TRY_GOTO(done, status, write_page(&r, &text, &size));
+    SL_TRY_GOTO(done, status, sl_file_write(path, text, size));
+    status = draw_file(&r, sl_report_draw_adaptation, NULL, folder, "iterations", &written);
+done:
     free(text);
     free_all(&r);
     return status;

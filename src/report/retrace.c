@@ -159,22 +159,22 @@ static sl_status find_path(sl_retraced *r, const int *first) {
 static sl_status find_program(const sl_told *told, sl_retraced *r) {
     sl_order order = {0};
     int *first = NULL;
-    sl_status status = shape_of(told, &r->measured, r);
-    SL_THEN(status, order_of(&r->measured, &order));
-    SL_THEN(status, sl_lower(&r->problem, &order, &r->program));
-    r->has_program = status == SL_OK;
-    SL_THEN(status, sl_alloc(&first, (size_t)r->program.ranks + 1, sizeof *first));
-    for (int k = 0; k < r->program.ranks && status == SL_OK; k++)
+    sl_status status;
+    SL_TRY_GOTO(done, status, shape_of(told, &r->measured, r));
+    SL_TRY_GOTO(done, status, order_of(&r->measured, &order));
+    SL_TRY_GOTO(done, status, sl_lower(&r->problem, &order, &r->program));
+    r->has_program = 1;
+    SL_TRY_GOTO(done, status, sl_alloc(&first, (size_t)r->program.ranks + 1, sizeof *first));
+    for (int k = 0; k < r->program.ranks; k++)
         first[k + 1] = first[k] + r->program.rank[k].steps;
-    for (int k = 0; k < r->program.ranks && status == SL_OK; k++)
+    for (int k = 0; k < r->program.ranks; k++)
         for (int i = 0; i < r->program.rank[k].steps; i++)
             r->measured.span[first[k] + i].op.paired = r->program.rank[k].step[i].op.paired;
-    SL_THEN(status, align_transfers(r, first));
-    SL_THEN(status, sl_alloc(&r->cause, (size_t)r->measured.spans, sizeof *r->cause));
-    if (status == SL_OK) {
-        find_causes(r, first);
-        status = find_path(r, first);
-    }
+    SL_TRY_GOTO(done, status, align_transfers(r, first));
+    SL_TRY_GOTO(done, status, sl_alloc(&r->cause, (size_t)r->measured.spans, sizeof *r->cause));
+    find_causes(r, first);
+    status = find_path(r, first);
+done:
     sl_order_free(&order);
     sl_free(first);
     return status;
@@ -251,18 +251,16 @@ static void align(sl_timeline *a, sl_timeline *b) {
 
 static sl_status foretell(const sl_told *told, const sl_recorded *recorded, size_t index, sl_retraced *r) {
     const sl_recorded_iteration *it = &recorded->iteration[index];
-    sl_status status = know_ops(recorded, it->iteration - 1, it->replica, &r->problem);
-    SL_THEN(status, know_links(told, it->iteration - 1, it->replica, &r->problem));
-    SL_THEN(status,
-            sl_replay(&r->problem, &r->program, r->problem.communication, r->problem.queue, &r->predicted));
-    r->has_predicted = status == SL_OK;
-    SL_THEN(status, sl_highlight_make(&r->problem, &r->program, &r->predicted, &r->predicted_path));
-    SL_THEN(status, sl_alloc(&r->predicted_cause, (size_t)r->predicted.spans, sizeof *r->predicted_cause));
-    for (int i = 0; i < r->predicted.spans && status == SL_OK; i++)
+    SL_TRY(know_ops(recorded, it->iteration - 1, it->replica, &r->problem));
+    SL_TRY(know_links(told, it->iteration - 1, it->replica, &r->problem));
+    SL_TRY(sl_replay(&r->problem, &r->program, r->problem.communication, r->problem.queue, &r->predicted));
+    r->has_predicted = 1;
+    SL_TRY(sl_highlight_make(&r->problem, &r->program, &r->predicted, &r->predicted_path));
+    SL_TRY(sl_alloc(&r->predicted_cause, (size_t)r->predicted.spans, sizeof *r->predicted_cause));
+    for (int i = 0; i < r->predicted.spans; i++)
         r->predicted_cause[i] = sl_critical_cause(&r->problem, &r->program, &r->predicted, i);
-    if (status == SL_OK) /* last, since causes and paths use the replay's own times */
-        align(&r->measured, &r->predicted);
-    return status;
+    align(&r->measured, &r->predicted); /* last, since causes and paths use the replay's own times */
+    return SL_OK;
 }
 
 sl_status sl_retrace(const sl_told *told, const sl_recorded *recorded, size_t index, sl_retraced *r) {

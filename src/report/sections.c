@@ -153,14 +153,14 @@ static sl_status put_loss(const sl_report_page *r, FILE *out) {
 static sl_status put_links(const sl_report_page *r, FILE *out) {
     sl_courses courses = {0};
     int there;
-    sl_status status =
-        sl_report_put_drawn(r, sl_report_draw_links, &courses, "Links over the run", out, &there);
-    if (status == SL_OK && !there)
+    sl_status status;
+    SL_TRY_GOTO(done, status,
+                sl_report_put_drawn(r, sl_report_draw_links, &courses, "Links over the run", out, &there));
+    if (!there)
         fputs("<p>No link was measured, or metrics.jsonl cannot be read.</p>\n", out);
-    if (status == SL_OK) {
-        put_thinned(courses.thinned, r->told.iterations, out);
-        sl_table_courses(&courses, "link, rank to rank", out);
-    }
+    put_thinned(courses.thinned, r->told.iterations, out);
+    sl_table_courses(&courses, "link, rank to rank", out);
+done:
     sl_courses_free(&courses);
     return status;
 }
@@ -168,19 +168,18 @@ static sl_status put_links(const sl_report_page *r, FILE *out) {
 static sl_status put_devices(const sl_report_page *r, FILE *out) {
     sl_courses courses = {0};
     int there;
-    sl_status status = sl_report_put_drawn(r, sl_report_draw_devices, &courses,
-                                           "Devices over the recorded iterations", out, &there);
-    if (status == SL_OK && !there)
-        fputs("<p>Ops are known of recorded iterations only, and there are none.</p>\n", out);
-    if (status == SL_OK && there)
-        fputs("<p class=\"soft\">Of the recorded iterations: all ops of a rank over its microbatches. A rank "
-              "is a position in "
-              "the pipeline; after <em>arrange</em> another device may have it.</p>\n",
-              out);
-    if (status == SL_OK) {
-        put_thinned(courses.thinned, r->recorded.iterations, out);
-        sl_table_courses(&courses, "rank", out);
-    }
+    sl_status status;
+    SL_TRY_GOTO(done, status,
+                sl_report_put_drawn(r, sl_report_draw_devices, &courses,
+                                    "Devices over the recorded iterations", out, &there));
+    fputs(there
+              ? "<p class=\"soft\">Of the recorded iterations: all ops of a rank over its microbatches. A "
+                "rank is a position in the pipeline; after <em>arrange</em> another device may have it.</p>\n"
+              : "<p>Ops are known of recorded iterations only, and there are none.</p>\n",
+          out);
+    put_thinned(courses.thinned, r->recorded.iterations, out);
+    sl_table_courses(&courses, "rank", out);
+done:
     sl_courses_free(&courses);
     return status;
 }

@@ -351,17 +351,18 @@ static sl_status go_on(hindsight *h, int from) {
     sl_status status = begin_again(h, here, 0, &p);
     SL_THEN(status, find_fresh(h, &p));
     free_place(&p);
-    for (size_t i = 0; i < SETS && status == SL_OK; i++)
+    SL_TRY(status);
+    for (size_t i = 0; i < SETS; i++)
         if (h->fresh[i].plan)
-            status = offer_copy(h, from, &h->fresh[i]);
-    for (size_t i = 0; i < SETS && status == SL_OK && !is_alike(h, here, &h->base); i++) {
+            SL_TRY(offer_copy(h, from, &h->fresh[i]));
+    for (size_t i = 0; i < SETS && !is_alike(h, here, &h->base); i++) {
         if (!is_tried(h, sets[i], 0))
             continue;
-        status = make_place(h, here, sets[i], &p);
-        if (status == SL_OK && p.plan)
-            status = offer(h, from, &p);
+        SL_TRY(make_place(h, here, sets[i], &p));
+        if (p.plan)
+            SL_TRY(offer(h, from, &p));
     }
-    return status;
+    return SL_OK;
 }
 
 static sl_status step(hindsight *h) {

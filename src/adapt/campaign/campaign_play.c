@@ -86,20 +86,22 @@ static sl_status open_orchestrator(play *p) {
     char(*name)[32] = NULL;
     const char **host = NULL;
     const sl_plan **first = NULL;
+    sl_status status;
     configure(p, &config);
-    sl_status status = sl_alloc(&name, (size_t)positions, sizeof *name);
-    SL_THEN(status, sl_alloc(&host, (size_t)positions, sizeof *host));
-    SL_THEN(status, sl_alloc(&first, (size_t)p->c->replicas, sizeof *first));
-    for (int i = 0; i < positions && status == SL_OK; i++) {
+    SL_TRY_GOTO(done, status, sl_alloc(&name, (size_t)positions, sizeof *name));
+    SL_TRY_GOTO(done, status, sl_alloc(&host, (size_t)positions, sizeof *host));
+    SL_TRY_GOTO(done, status, sl_alloc(&first, (size_t)p->c->replicas, sizeof *first));
+    for (int i = 0; i < positions; i++) {
         long long device = (long long)i * p->c->tensor;
         snprintf(name[i], sizeof name[i], "host%lld", device / p->c->host_devices);
         host[i] = name[i];
     }
-    for (int d = 0; d < p->c->replicas && status == SL_OK; d++)
+    for (int d = 0; d < p->c->replicas; d++)
         first[d] = &p->w->first;
     config.host = host;
     config.first = first;
-    SL_THEN(status, sl_orchestrator_open(&config, &p->o));
+    status = sl_orchestrator_open(&config, &p->o);
+done:
     SL_FREE(name, host, first);
     return status;
 }
@@ -170,18 +172,18 @@ static sl_status read_layout(play *p) {
     sl_status status = SL_OK;
     p->layout = sl_orchestrator_layout(p->o);
     p->changed = 1;
-    for (int d = 0; d < p->c->replicas && status == SL_OK; d++) {
+    for (int d = 0; d < p->c->replicas; d++) {
         const sl_plan *plan = sl_orchestrator_plan(p->o, d);
         if (plan != last) {
-            status = sl_keys_number(&pointers, &plan, sizeof plan, &number, &is_new);
-            SL_THEN(status, sl_grow(&known, &room, pointers.count, sizeof *known));
-            if (status == SL_OK && is_new)
-                status = sl_world_number(p->w, plan, p->layout->split[d], &known[number]);
+            SL_TRY_GOTO(done, status, sl_keys_number(&pointers, &plan, sizeof plan, &number, &is_new));
+            SL_TRY_GOTO(done, status, sl_grow(&known, &room, pointers.count, sizeof *known));
+            if (is_new)
+                SL_TRY_GOTO(done, status, sl_world_number(p->w, plan, p->layout->split[d], &known[number]));
             last = plan;
         }
-        if (status == SL_OK)
-            p->plan[d] = known[number];
+        p->plan[d] = known[number];
     }
+done:
     sl_keys_free(&pointers);
     sl_free(known);
     return status;
@@ -226,17 +228,17 @@ static sl_status look(play *p) {
     unsigned char *chosen = NULL;
     sl_network_measure *measure = NULL;
     size_t room = 0, count = 0;
+    sl_status status;
     SL_TRY(sl_world_see(p->w, p->live, (int)p->lives));
     SL_TRY(sl_alloc(&chosen, (size_t)job->replicas, 1));
     choose_replicas(p, chosen);
-    sl_status status = SL_OK;
-    for (int i = 0; i < sl_job_processes(job) && status == SL_OK; i++) {
+    for (int i = 0; i < sl_job_processes(job); i++) {
         int d = sl_job_replica(job, i), rank = sl_job_rank(job, i), beside = (d + 1) % job->replicas,
             below = (rank + 1) % job->ranks;
         if (!chosen[d])
             continue;
-        status = sl_grow(&measure, &room, count + 4, sizeof *measure);
-        for (int k = 0; k < 4 && status == SL_OK; k++) {
+        SL_TRY_GOTO(done, status, sl_grow(&measure, &room, count + 4, sizeof *measure));
+        for (int k = 0; k < 4; k++) {
             int other = k < 2 ? sl_job_position(job, below, d, 0) : sl_job_position(job, rank, beside, 0);
             int link = k % 2 ? below * job->ranks + rank : rank * job->ranks + below;
             double latency = k < 2 ? (double)p->c->problem.link[link].latency : ring;
@@ -245,7 +247,8 @@ static sl_status look(play *p) {
                 measure[count++] = measure_link(p->w, from, to, latency);
         }
     }
-    SL_THEN(status, sl_orchestrator_network(p->o, p->now, measure, (int)count));
+    status = sl_orchestrator_network(p->o, p->now, measure, (int)count);
+done:
     SL_FREE(measure, chosen);
     return status;
 }

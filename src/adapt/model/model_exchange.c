@@ -133,11 +133,8 @@ sl_status sl_model_exchange(sl_model *m, const sl_excerpt *excerpt, int divides,
         s.microbatches += layout->split[r];
     sl_model_take(m, layout);
     sl_status status = set_aside(&s);
-    if (status == SL_OK)
-        status = list_positions(&s);
-    if (status == SL_OK)
-        status = climb(&s);
-    sl_free(s.other);
-    sl_free(s.position);
+    SL_THEN(status, list_positions(&s));
+    SL_THEN(status, climb(&s));
+    SL_FREE(s.other, s.position);
     return status;
 }

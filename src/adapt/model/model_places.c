@@ -131,19 +131,17 @@ static sl_status search(sl_model *m, const sl_cluster *cluster, const int **host
 static sl_status find_arrangement(sl_model *m, const sl_excerpt *e, int microbatches, const int *process,
                                   const int **host) {
     sl_cluster cluster;
+    sl_status status;
     *host = NULL;
-    sl_status status = sl_cluster_make(m->job.tensor, e->count, m->job.ranks, microbatches, &cluster);
-    if (status == SL_OK) {
-        sl_free(cluster.schedule);
-        cluster.schedule = NULL;
-        status = sl_copy_text(&cluster.schedule, m->quick);
-    }
-    if (status == SL_OK) {
-        cluster.direct = !m->job.ring;
-        fill_cluster(m, process, &cluster);
-        status = sl_cluster_check(&cluster, "the job");
-    }
-    SL_THEN(status, search(m, &cluster, host));
+    SL_TRY_GOTO(done, status, sl_cluster_make(m->job.tensor, e->count, m->job.ranks, microbatches, &cluster));
+    sl_free(cluster.schedule);
+    cluster.schedule = NULL;
+    SL_TRY_GOTO(done, status, sl_copy_text(&cluster.schedule, m->quick));
+    cluster.direct = !m->job.ring;
+    fill_cluster(m, process, &cluster);
+    SL_TRY_GOTO(done, status, sl_cluster_check(&cluster, "the job"));
+    status = search(m, &cluster, host);
+done:
     sl_cluster_free(&cluster);
     return status == SL_EINVAL || status == SL_ENONE ? SL_OK : status; /* no answer */
 }
@@ -176,24 +174,26 @@ typedef enum exchange_way { TOPOLOGY, GATHERED, FROM_PRESENT, FROM_GATHERED, FRO
 static sl_status find(sl_model *m, exchange_way w, int divides, sl_job_layout *layout) {
     sl_excerpt excerpt;
     int moved = w == FROM_PRESENT;
+    sl_status status;
     for (int i = 0; i < m->processes && w == FROM_HOME; i++) {
         moved |= layout->process[i] != i;
         layout->process[i] = i;
     }
     sl_model_take(m, layout);
     SL_TRY(sl_model_groups(m, layout->split, NULL));
-    sl_status status = sl_model_excerpt(m, layout->split, &excerpt);
-    if (status == SL_OK && w == TOPOLOGY)
-        status = ask_topology(m, &excerpt, layout);
-    if (status == SL_OK && (w == GATHERED || w == FROM_GATHERED))
+    SL_TRY_GOTO(done, status, sl_model_excerpt(m, layout->split, &excerpt));
+    if (w == TOPOLOGY)
+        SL_TRY_GOTO(done, status, ask_topology(m, &excerpt, layout));
+    if (w == GATHERED || w == FROM_GATHERED)
         moved = sl_model_gather(m, &excerpt, layout);
-    if (status == SL_OK && w >= FROM_PRESENT && moved) {
+    if (w >= FROM_PRESENT && moved) {
         m->rule = m->quick;
         m->allowed = MAX_ASKED;
         status = sl_model_exchange(m, &excerpt, divides, layout);
         m->allowed = LLONG_MAX;
         m->rule = m->job.schedule;
     }
+done:
     sl_free(excerpt.replica);
     return status;
 }

@@ -148,30 +148,29 @@ static sl_status know_well(sl_comparing *c) {
 
 static sl_status compare_kinds(sl_comparing *c, int stages) {
     size_t kinds = (size_t)c->kinds, ranks = (size_t)c->ranks, count = (size_t)c->count,
-           cells = kinds * count * ranks;
+           cells = kinds * count * ranks,
+           all = 2 * cells + kinds * count + 3 * (size_t)c->s->replicas + 2 * ranks;
     sl_compared_device *devices;
     double *numbers = NULL;
+    sl_status status;
     SL_TRY(know_well(c));
     SL_TRY(sl_alloc(&devices, kinds * ranks, sizeof *devices));
-    sl_status status = sl_alloc(&numbers, 2 * cells + kinds * count + 3 * (size_t)c->s->replicas + 2 * ranks,
-                                sizeof *numbers);
-    if (status == SL_OK) {
-        c->common = numbers + 2 * cells;
-        status = sl_comparing_devices(c, devices, numbers, numbers + cells, c->common + kinds * count);
-    }
-    if (status == SL_OK) {
-        c->out->common = sl_comparing_common_of_job(c);
-        status = sl_comparing_links(c);
-    }
-    if (status == SL_OK && c->s->replicas > 1)
-        status = sl_comparing_sums(c, stages);
-    for (int k = 0; k < c->kinds && status == SL_OK; k++) {
+    SL_TRY_GOTO(done, status, sl_alloc(&numbers, all, sizeof *numbers));
+    c->common = numbers + 2 * cells;
+    SL_TRY_GOTO(done, status,
+                sl_comparing_devices(c, devices, numbers, numbers + cells, c->common + kinds * count));
+    c->out->common = sl_comparing_common_of_job(c);
+    SL_TRY_GOTO(done, status, sl_comparing_links(c));
+    if (c->s->replicas > 1)
+        SL_TRY_GOTO(done, status, sl_comparing_sums(c, stages));
+    for (int k = 0; k < c->kinds; k++) {
         size_t first = (size_t)k * count * ranks;
-        status =
-            sl_comparing_stages(c, k, devices + (size_t)k * ranks, numbers + first, numbers + cells + first);
+        SL_TRY_GOTO(
+            done, status,
+            sl_comparing_stages(c, k, devices + (size_t)k * ranks, numbers + first, numbers + cells + first));
     }
-    sl_free(numbers);
-    sl_free(devices);
+done:
+    SL_FREE(numbers, devices);
     return status;
 }
 

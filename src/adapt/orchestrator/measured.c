@@ -12,14 +12,13 @@
 static sl_status make(const sl_problem *problem, sl_measured **measured) {
     sl_measured *m;
     size_t stages = (size_t)problem->stages, ranks = (size_t)problem->ranks;
-    SL_TRY(sl_alloc(&m, 1, sizeof *m));
+    SL_TRY(sl_alloc(measured, 1, sizeof **measured));
+    m = *measured;
     m->references = 1;
-    sl_status status = sl_problem_copy(problem, &m->problem);
-    SL_THEN(status, sl_alloc(&m->op, SL_OP_KINDS * stages, sizeof *m->op));
-    SL_THEN(status, sl_alloc(&m->link, ranks * ranks, sizeof *m->link));
-    SL_THEN(status, sl_alloc(&m->summed, stages, 1));
-    *measured = m;
-    return status;
+    SL_TRY(sl_problem_copy(problem, &m->problem));
+    SL_TRY(sl_alloc(&m->op, SL_OP_KINDS * stages, sizeof *m->op));
+    SL_TRY(sl_alloc(&m->link, ranks * ranks, sizeof *m->link));
+    return sl_alloc(&m->summed, stages, 1);
 }
 
 sl_measured *sl_measured_keep(sl_measured *measured) {

@@ -108,6 +108,7 @@ static sl_status open_all(sl_orchestrator *o, const sl_orchestrator_config *c) {
 
 sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestrator **orchestrator) {
     sl_orchestrator *o;
+    sl_status status;
     *orchestrator = NULL;
     SL_TRY(check(config));
     SL_TRY(sl_alloc(&o, 1, sizeof *o));
@@ -117,15 +118,15 @@ sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestr
     o->last_path = o->last_layout = -config->hold;
     o->processes = sl_job_processes(&config->job);
     o->config.job.sum = NULL;
-    sl_status status = sl_recording_open(config, &o->recording);
-    if (status == SL_OK && (config->problem || config->host))
-        status = copy_hosts(o, config);
-    SL_THEN(status, make_layouts(o, config));
-    SL_THEN(status, config->problem ? open_all(o, config) : sl_unknown_open(o, config));
-    if (status == SL_OK)
-        *orchestrator = o;
-    else
-        sl_orchestrator_close(o);
+    SL_TRY_GOTO(err_close, status, sl_recording_open(config, &o->recording));
+    if (config->problem || config->host)
+        SL_TRY_GOTO(err_close, status, copy_hosts(o, config));
+    SL_TRY_GOTO(err_close, status, make_layouts(o, config));
+    SL_TRY_GOTO(err_close, status, config->problem ? open_all(o, config) : sl_unknown_open(o, config));
+    *orchestrator = o;
+    return SL_OK;
+err_close:
+    sl_orchestrator_close(o);
     return status;
 }
 

@@ -130,21 +130,18 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
     sl_problem usual;
     sl_shared_plan *plan = NULL;
     sl_time first = 0, candidate = 0, spread = 0;
+    sl_status status;
     sl_plans_drop(&side->candidate);
     SL_TRY(sl_plans_lately(o, replica, &usual));
     usual.microbatches = o->layout.split[replica];
-    sl_status status = sl_plans_time(o, side->running, &usual, running);
-    SL_THEN(status, sl_plans_time(o, side->first, &usual, &first));
-    SL_THEN(status, make_candidate(o, replica, &usual, *running, &plan, &candidate));
-    SL_THEN(status, spread_of(o, replica, &spread));
+    SL_TRY_GOTO(err_free, status, sl_plans_time(o, side->running, &usual, running));
+    SL_TRY_GOTO(err_free, status, sl_plans_time(o, side->first, &usual, &first));
+    SL_TRY_GOTO(err_free, status, make_candidate(o, replica, &usual, *running, &plan, &candidate));
+    SL_TRY_GOTO(err_free, status, spread_of(o, replica, &spread));
     sl_problem_free(&usual);
-    if (status == SL_OK && first <= candidate) {
+    if (first <= candidate) {
         candidate = first;
         sl_plans_replace(&plan, side->first);
-    }
-    if (status != SL_OK) {
-        sl_plans_drop(&plan);
-        return status;
     }
     side->candidate = plan;
     side->news = 0;
@@ -158,6 +155,10 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
         side->gain = 1 - (double)candidate / (double)*running;
     *best = worth && !sl_plans_dwell(o, side) ? candidate : *running;
     return SL_OK;
+err_free:
+    sl_plans_drop(&plan);
+    sl_problem_free(&usual);
+    return status;
 }
 
 /* If nothing is slow, a possible gain does not count as loss. */

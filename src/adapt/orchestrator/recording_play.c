@@ -86,32 +86,31 @@ static sl_status read_measured(sl_player *player, int replica, json_t *object) {
     const size_t *many = player->shape.many;
     sl_measured *m = NULL;
     sl_problem own;
+    sl_status status;
     if (!json_is_integer(number) || slot > player->slots)
         return sl_error(SL_EINVAL, "'slot' must be at most %zu", player->slots);
     json_object_del(object, "slot");
     SL_TRY(sl_problem_copy(player->o->problem[replica], &own));
     sl_placement placement = own.placement;
-    sl_status status = sl_fields_get(object, sl_fields_problem, &player->shape, 0, &own);
-    if (status == SL_OK && own.placement != placement)
-        status = sl_error(SL_EINVAL, "'placement' is another than the job's");
-    SL_THEN(status, check_problem(&own));
-    SL_THEN(status, sl_measured_of_problem(&own, &m));
-    sl_problem_free(&own);
-    SL_TRY(status);
+    SL_TRY_GOTO(done, status, sl_fields_get(object, sl_fields_problem, &player->shape, 0, &own));
+    if (own.placement != placement)
+        SL_TRY_GOTO(done, status, sl_error(SL_EINVAL, "'placement' differs from the job's"));
+    SL_TRY_GOTO(done, status, check_problem(&own));
+    SL_TRY_GOTO(done, status, sl_measured_of_problem(&own, &m));
     memset(m->op, 0, many[SL_MANY_OPS] * sizeof *m->op);
     memset(m->link, 0, many[SL_MANY_LINKS] * sizeof *m->link);
     memset(m->summed, 0, many[SL_MANY_STAGES]);
-    status = sl_fields_get(object, sl_fields_measured, &player->shape, 0, m);
-    SL_THEN(status, end_of(object));
-    SL_THEN(status, sl_grow(&player->slot, &player->room, slot + 1, sizeof(sl_measured *)));
-    if (status != SL_OK) {
-        sl_measured_drop(m);
-        return status;
-    }
+    SL_TRY_GOTO(done, status, sl_fields_get(object, sl_fields_measured, &player->shape, 0, m));
+    SL_TRY_GOTO(done, status, end_of(object));
+    SL_TRY_GOTO(done, status, sl_grow(&player->slot, &player->room, slot + 1, sizeof(sl_measured *)));
     sl_measured_drop(player->slot[slot]);
     player->slot[slot] = m;
     player->slots += slot == player->slots;
-    return SL_OK;
+    m = NULL;
+done:
+    sl_measured_drop(m);
+    sl_problem_free(&own);
+    return status;
 }
 
 /* ---- plans: the parts that an orchestrator uses ---- */
@@ -328,21 +327,22 @@ static sl_status play_observe(sl_player *player, const sl_recorded_values *g, js
     sl_measured **measured = NULL;
     int unknown;
     size_t replicas = player->shape.many[SL_MANY_REPLICAS];
+    sl_status status;
     SL_TRY(sl_fields_get(line, sl_fields_iteration, NULL, 1, &it));
     SL_TRY(read_unknown(line, &job, &unknown));
     it.unknown = unknown ? &job : NULL;
     json_t *list = take(line, "replica");
-    sl_status status = list && player->o->unknown
-                           ? sl_error(SL_EINVAL, "replicas of a program whose pipeline nobody knows")
-                           : SL_OK;
+    if (list && player->o->unknown)
+        SL_TRY_GOTO(done, status, sl_error(SL_EINVAL, "replicas of a program whose pipeline is unknown"));
     if (list) {
-        SL_THEN(status, sl_alloc(&measured, replicas, sizeof(sl_measured *)));
-        SL_THEN(status, read_slots(player, list, measured));
+        SL_TRY_GOTO(done, status, sl_alloc(&measured, replicas, sizeof(sl_measured *)));
+        SL_TRY_GOTO(done, status, read_slots(player, list, measured));
     }
-    json_decref(list);
     it.replica = measured;
-    SL_THEN(status, end_of(line));
-    SL_THEN(status, sl_orchestrator_observe(player->o, &it));
+    SL_TRY_GOTO(done, status, end_of(line));
+    status = sl_orchestrator_observe(player->o, &it);
+done:
+    json_decref(list);
     for (size_t r = 0; r < replicas && measured; r++)
         sl_measured_drop(measured[r]);
     sl_free(measured);
@@ -364,12 +364,15 @@ static sl_status play_network(sl_player *player, const sl_recorded_values *g, js
     size_t count = json_array_size(list), i;
     sl_network_measure *measure = NULL;
     sl_status status = json_is_array(list) ? end_of(line) : sl_error(SL_EINVAL, "'link' must be a list");
-    SL_THEN(status, sl_alloc(&measure, count, sizeof *measure));
+    if (status != SL_OK)
+        goto done;
+    SL_TRY_GOTO(done, status, sl_alloc(&measure, count, sizeof *measure));
     json_array_foreach(list, i, one) {
-        SL_THEN(status, sl_fields_get(one, sl_fields_network, NULL, 1, &measure[i]));
-        SL_THEN(status, end_of(one));
+        SL_TRY_GOTO(done, status, sl_fields_get(one, sl_fields_network, NULL, 1, &measure[i]));
+        SL_TRY_GOTO(done, status, end_of(one));
     }
-    SL_THEN(status, sl_orchestrator_network(player->o, g->now, measure, (int)count));
+    status = sl_orchestrator_network(player->o, g->now, measure, (int)count);
+done:
     json_decref(list);
     sl_free(measure);
     return status;
@@ -398,18 +401,19 @@ static sl_status play_moved(sl_player *player, const sl_recorded_values *g, json
     sl_job_layout layout;
     const size_t *many = player->shape.many;
     per_replica plans = {.count = (int)many[SL_MANY_REPLICAS]};
+    sl_status status;
     (void)g;
     if (player->o->unknown)
-        return sl_error(SL_EINVAL, "a program whose pipeline nobody knows has no layout");
+        return sl_error(SL_EINVAL, "a program whose pipeline is unknown has no layout");
     SL_TRY(sl_job_layout_copy(&player->o->config.job, sl_orchestrator_layout(player->o), &layout));
     memset(layout.process, 0, many[SL_MANY_PROCESSES] * sizeof *layout.process);
     memset(layout.split, 0, many[SL_MANY_REPLICAS] * sizeof *layout.split);
-    sl_status status = sl_fields_get(line, sl_fields_layout, &player->shape, 1, &layout);
-    SL_THEN(status, check_layout(&layout, many[SL_MANY_PROCESSES], many[SL_MANY_REPLICAS]));
-    SL_THEN(status, read_replicas(line, "plan", (int)many[SL_MANY_RANKS], &plans));
-    SL_THEN(status, end_of(line));
-    SL_THEN(status,
-            sl_orchestrator_moved(player->o, &layout, (const sl_plan *const *)(const void *)plans.pointer));
+    SL_TRY_GOTO(done, status, sl_fields_get(line, sl_fields_layout, &player->shape, 1, &layout));
+    SL_TRY_GOTO(done, status, check_layout(&layout, many[SL_MANY_PROCESSES], many[SL_MANY_REPLICAS]));
+    SL_TRY_GOTO(done, status, read_replicas(line, "plan", (int)many[SL_MANY_RANKS], &plans));
+    SL_TRY_GOTO(done, status, end_of(line));
+    status = sl_orchestrator_moved(player->o, &layout, (const sl_plan *const *)(const void *)plans.pointer);
+done:
     free_replicas(&plans);
     sl_job_layout_free(&layout);
     return status;
@@ -441,7 +445,7 @@ static sl_status play_plain(sl_player *player, sl_recorded_call call, const sl_r
     switch (call) {
     case SL_CALL_SKIP:
         if (player->o->unknown)
-            return sl_error(SL_EINVAL, "iterations of a program whose pipeline nobody knows are not skipped");
+            return sl_error(SL_EINVAL, "iterations of a program whose pipeline is unknown cannot be skipped");
         return sl_orchestrator_skip(player->o, g->iterations, g->now);
     case SL_CALL_ESTIMATE:
         return sl_orchestrator_estimate(player->o, (sl_strategy_kind)g->strategy, g->cost);

@@ -104,21 +104,24 @@ static sl_status load_baseline(sl_orchestrator *o, int replica, const json_t *li
     size_t times = times_of(shape), norms = norms_of(shape), count = json_array_size(list);
     double *value;
     sl_problem own;
+    sl_status status;
     if (count != times && count != times + NORM * norms)
         return bad("a baseline");
     SL_TRY(sl_alloc(&value, count, sizeof *value));
-    sl_status status = read_numbers(list, value, count) ? sl_problem_copy(shape, &own) : bad("a baseline");
-    for (size_t i = 0; i < times && status == SL_OK; i++)
+    SL_TRY_GOTO(done, status, read_numbers(list, value, count) ? SL_OK : bad("a baseline"));
+    SL_TRY_GOTO(done, status, sl_problem_copy(shape, &own));
+    for (size_t i = 0; i < times; i++)
         *time_at(&own, i) = value[i] > 0 ? (sl_time)value[i] : 0;
-    if (status == SL_OK && count == times) {
+    if (count == times) {
         status = sl_measured_of_problem(&own, &b->same);
         sl_problem_free(&own);
-    } else if (status == SL_OK) {
-        b->problem = own;
-        status = sl_baseline_make_room(&b->problem, b);
-        for (size_t i = 0; i < norms && status == SL_OK; i++)
-            *norm_at(b, &b->problem, i) = get_norm(value + times + NORM * i);
+        goto done;
     }
+    b->problem = own;
+    SL_TRY_GOTO(done, status, sl_baseline_make_room(&b->problem, b));
+    for (size_t i = 0; i < norms; i++)
+        *norm_at(b, &b->problem, i) = get_norm(value + times + NORM * i);
+done:
     sl_free(value);
     return status;
 }

@@ -31,12 +31,13 @@ sl_status sl_topology_time(const sl_cluster *c, const int *host, sl_time *time) 
     sl_best best = {0};
     sl_frame frame = {0};
     sl_seating seating = {0};
+    sl_status status;
     SL_TRY(check(c, host));
-    sl_status status = sl_best_make(c, &best);
-    SL_THEN(status, sl_frame_make(c, &frame));
-    SL_THEN(status, sl_seating_make(c, &best, &frame, host, 1, &seating));
-    if (status == SL_OK)
-        *time = sl_seating_time(&seating, NULL, NULL);
+    SL_TRY_GOTO(done, status, sl_best_make(c, &best));
+    SL_TRY_GOTO(done, status, sl_frame_make(c, &frame));
+    SL_TRY_GOTO(done, status, sl_seating_make(c, &best, &frame, host, 1, &seating));
+    *time = sl_seating_time(&seating, NULL, NULL);
+done:
     sl_seating_free(&seating);
     sl_frame_free(&frame);
     sl_best_free(&best);
@@ -172,18 +173,19 @@ static sl_status search(topology_search *t, sl_topology *r) {
 
 sl_status sl_topology_search(const sl_cluster *c, const sl_topology_options *options, sl_topology *r) {
     topology_search t = {.cluster = c, .seed = options->seed, .effort = options->effort};
+    sl_status status;
     *r = (sl_topology){0};
     SL_TRY(check(c, c->present));
-    sl_status status = sl_best_make(c, &t.best);
-    SL_THEN(status, sl_frame_make(c, &t.frame));
-    SL_THEN(status, sl_seating_make(c, &t.best, &t.frame, c->present, 0, &t.bounded));
-    SL_THEN(status, sl_seating_make(c, &t.best, &t.frame, c->present, 1, &t.replayed));
-    SL_THEN(status, sl_alloc(&r->host, (size_t)c->hosts, sizeof *r->host));
-    SL_THEN(status, sl_alloc(&t.trial, (size_t)c->hosts, sizeof *t.trial));
+    SL_TRY_GOTO(done, status, sl_best_make(c, &t.best));
+    SL_TRY_GOTO(done, status, sl_frame_make(c, &t.frame));
+    SL_TRY_GOTO(done, status, sl_seating_make(c, &t.best, &t.frame, c->present, 0, &t.bounded));
+    SL_TRY_GOTO(done, status, sl_seating_make(c, &t.best, &t.frame, c->present, 1, &t.replayed));
+    SL_TRY_GOTO(done, status, sl_alloc(&r->host, (size_t)c->hosts, sizeof *r->host));
+    SL_TRY_GOTO(done, status, sl_alloc(&t.trial, (size_t)c->hosts, sizeof *t.trial));
     t.host = r->host;
-    SL_THEN(status, search(&t, r));
-    if (status == SL_OK)
-        count_moves(c, r);
+    SL_TRY_GOTO(done, status, search(&t, r));
+    count_moves(c, r);
+done:
     sl_free(t.trial);
     sl_seating_free(&t.bounded);
     sl_seating_free(&t.replayed);

@@ -112,14 +112,15 @@ static sl_status bound_speeds(const sl_seating *s, sl_time *bound) {
 
 sl_status sl_bound_of(const sl_cluster *c, const sl_best *best, sl_frame *frame, sl_time *bound) {
     sl_seating bounded, replayed = {0};
+    sl_status status;
     *bound = 0;
-    sl_status status = sl_seating_make(c, best, frame, NULL, 0, &bounded);
-    SL_THEN(status, sl_seating_make(c, best, frame, NULL, 1, &replayed));
-    SL_THEN(status, bound_speeds(&bounded, bound));
-    SL_THEN(status, bound_hosts(&bounded, &replayed, bound));
-    if (status == SL_OK) /* each cut replays each stage twice */
-        status =
-            sl_bound_cuts(c->pipeline * sl_frame_ops(frame) < REPLAYED / 16 ? &replayed : &bounded, bound);
+    SL_TRY_GOTO(done, status, sl_seating_make(c, best, frame, NULL, 0, &bounded));
+    SL_TRY_GOTO(done, status, sl_seating_make(c, best, frame, NULL, 1, &replayed));
+    SL_TRY_GOTO(done, status, bound_speeds(&bounded, bound));
+    SL_TRY_GOTO(done, status, bound_hosts(&bounded, &replayed, bound));
+    int is_small = c->pipeline * sl_frame_ops(frame) < REPLAYED / 16; /* each cut replays each stage twice */
+    status = sl_bound_cuts(is_small ? &replayed : &bounded, bound);
+done:
     sl_seating_free(&bounded);
     sl_seating_free(&replayed);
     return status;

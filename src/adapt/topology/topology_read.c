@@ -448,21 +448,21 @@ static sl_status refuse_problem(const sl_yaml_node *root) {
 sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile, sl_cluster *c) {
     topology_request r = {0};
     const sl_yaml_node *root = document->root;
+    char text[256];
+    sl_status status;
     *c = (sl_cluster){0};
     SL_TRY(refuse_problem(root));
-    sl_status status = sl_file_kind_check(root, SL_FILE_CLUSTER);
-    SL_THEN(status, sl_config_read(root, "cluster", cluster_keys, &r));
-    if (status == SL_OK && (sl_cluster_make(r.tensor, r.data, r.pipeline, r.microbatches, c)) != SL_OK) {
-        char text[256];
+    SL_TRY(sl_file_kind_check(root, SL_FILE_CLUSTER));
+    SL_TRY_GOTO(done, status, sl_config_read(root, "cluster", cluster_keys, &r));
+    if (sl_cluster_make(r.tensor, r.data, r.pipeline, r.microbatches, c) != SL_OK) {
         snprintf(text, sizeof text, "%s", sl_error_text());
-        status = sl_node_error(sl_node_find(root, "parallel"), "%s", text);
+        SL_TRY_GOTO(done, status, sl_node_error(sl_node_find(root, "parallel"), "%s", text));
     }
-    if (status == SL_OK) {
-        sl_free(c->schedule);
-        c->schedule = r.schedule;
-        r.schedule = NULL;
-        status = read_rest(root, profile, &r, c);
-    }
+    sl_free(c->schedule);
+    c->schedule = r.schedule;
+    r.schedule = NULL;
+    status = read_rest(root, profile, &r, c);
+done:
     sl_free(r.schedule);
     return status;
 }

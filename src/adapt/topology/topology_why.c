@@ -176,17 +176,19 @@ static sl_status tell_all(telling *t) {
     sl_frame frame = {0};
     sl_seating seating = {0};
     int better = t->r->time < t->r->present;
-    sl_status status = sl_best_make(c, &best);
-    SL_THEN(status, sl_frame_make(c, &frame));
-    SL_THEN(status, sl_seating_make(c, &best, &frame, c->present, 1, &seating));
-    SL_THEN(status, tell_late(t, &seating, "present", c->present));
-    if (status == SL_OK && better)
-        status = tell_late(t, &seating, "proposed", t->r->host);
-    SL_THEN(status, tell_slow(t));
-    SL_THEN(status, tell_links(t));
-    if (status == SL_OK && !better)
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_best_make(c, &best));
+    SL_TRY_GOTO(done, status, sl_frame_make(c, &frame));
+    SL_TRY_GOTO(done, status, sl_seating_make(c, &best, &frame, c->present, 1, &seating));
+    SL_TRY_GOTO(done, status, tell_late(t, &seating, "present", c->present));
+    if (better)
+        SL_TRY_GOTO(done, status, tell_late(t, &seating, "proposed", t->r->host));
+    SL_TRY_GOTO(done, status, tell_slow(t));
+    SL_TRY_GOTO(done, status, tell_links(t));
+    if (!better)
         status = tell(t, t->r->proven ? "no arrangement is shorter than the present one"
                                       : "none that is shorter than the present one was found");
+done:
     sl_seating_free(&seating);
     sl_frame_free(&frame);
     sl_best_free(&best);

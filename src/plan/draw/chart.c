@@ -404,21 +404,21 @@ static void draw(const chart_picture *p, FILE *out) {
 sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
     chart_picture p = {.chart = chart, .y = y_axis(chart)};
     size_t count = (size_t)chart->count;
+    sl_status status;
     SL_TRY(divide(&p));
     if (chart->x)
         p.x = x_axis(chart, p.plot);
-    sl_status status = sl_chart_signs_place(chart, &p.x, LEFT, p.plot, &p.signs);
+    SL_TRY_GOTO(done, status, sl_chart_signs_place(chart, &p.x, LEFT, p.plot, &p.signs));
     p.top += sl_chart_signs_height(&p.signs);
-    SL_THEN(status, sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places));
-    SL_THEN(status, sl_alloc(&p.label_at, count, sizeof *p.label_at));
-    SL_THEN(status, sl_alloc(&p.by_height, count, sizeof *p.by_height));
-    if (status == SL_OK) {
-        place_points(&p);
-        place_labels(&p);
-        draw(&p, out);
-        if (fflush(out) != 0 || ferror(out))
-            status = sl_error_errno(SL_ESYS, "the chart cannot be written");
-    }
+    SL_TRY_GOTO(done, status, sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places));
+    SL_TRY_GOTO(done, status, sl_alloc(&p.label_at, count, sizeof *p.label_at));
+    SL_TRY_GOTO(done, status, sl_alloc(&p.by_height, count, sizeof *p.by_height));
+    place_points(&p);
+    place_labels(&p);
+    draw(&p, out);
+    if (fflush(out) != 0 || ferror(out))
+        status = sl_error_errno(SL_ESYS, "the chart cannot be written");
+done:
     sl_chart_signs_free(&p.signs);
     SL_FREE(p.places, p.label_at, p.by_height);
     return status;

@@ -108,28 +108,28 @@ sl_status sl_draw_html(const sl_problem *problem, const sl_plan *plan, const cha
     const sl_timeline *t = &plan->timeline;
     sl_highlight path = {0};
     int32_t *cause = NULL;
-    sl_status status = sl_highlight_make(problem, &plan->program, t, &path);
-    SL_THEN(status, sl_alloc(&cause, (size_t)t->spans, sizeof *cause));
-    for (int i = 0; i < t->spans && status == SL_OK; i++)
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_highlight_make(problem, &plan->program, t, &path));
+    SL_TRY_GOTO(done, status, sl_alloc(&cause, (size_t)t->spans, sizeof *cause));
+    for (int i = 0; i < t->spans; i++)
         cause[i] = sl_critical_cause(problem, &plan->program, t, i);
-    if (status == SL_OK) {
-        const page g = {
-            .p = problem,
-            .plan = plan,
-            .t = t,
-            .title = title,
-            .data = {.title = title,
-                     .schedule = plan->schedule,
-                     .stages = problem->stages,
-                     .parts = problem->parts,
-                     .makespan = plan->makespan,
-                     .charts = 1,
-                     .chart = {{.timeline = t, .program = &plan->program, .cause = cause, .path = &path}}},
-            .out = out};
-        status = sl_page_fill(sl_gantt_html, marks, sizeof marks / sizeof marks[0], &g, out);
-        if (status == SL_OK && ferror(out))
-            status = sl_error_errno(SL_ESYS, "the page cannot be written");
-    }
+    const page g = {
+        .p = problem,
+        .plan = plan,
+        .t = t,
+        .title = title,
+        .data = {.title = title,
+                 .schedule = plan->schedule,
+                 .stages = problem->stages,
+                 .parts = problem->parts,
+                 .makespan = plan->makespan,
+                 .charts = 1,
+                 .chart = {{.timeline = t, .program = &plan->program, .cause = cause, .path = &path}}},
+        .out = out};
+    SL_TRY_GOTO(done, status, sl_page_fill(sl_gantt_html, marks, sizeof marks / sizeof marks[0], &g, out));
+    if (ferror(out))
+        status = sl_error_errno(SL_ESYS, "the page cannot be written");
+done:
     sl_highlight_free(&path);
     sl_free(cause);
     return status;

@@ -52,23 +52,23 @@ static void divide(sl_lanes *l, const by_link *order, int count, sl_time *busy) 
 }
 
 sl_status sl_lanes_make(const sl_timeline *t, sl_lanes *l) {
-    by_link *order;
+    by_link *order = NULL;
     sl_time *busy = NULL;
     const size_t most = (size_t)t->transfers;
     int count = 0;
+    sl_status status;
     *l = (sl_lanes){0};
-    SL_TRY(sl_alloc(&order, most, sizeof *order));
-    sl_status status = sl_alloc(&busy, most, sizeof *busy);
-    SL_THEN(status, sl_alloc(&l->ride, most, sizeof *l->ride));
-    SL_THEN(status, sl_alloc(&l->lane, most, sizeof(const sl_transfer *)));
-    for (int i = 0; i < t->transfers && status == SL_OK; i++)
+    SL_TRY_GOTO(done, status, sl_alloc(&order, most, sizeof *order));
+    SL_TRY_GOTO(done, status, sl_alloc(&busy, most, sizeof *busy));
+    SL_TRY_GOTO(done, status, sl_alloc(&l->ride, most, sizeof *l->ride));
+    SL_TRY_GOTO(done, status, sl_alloc(&l->lane, most, sizeof(const sl_transfer *)));
+    for (int i = 0; i < t->transfers; i++)
         if (t->transfer[i].arrive > t->transfer[i].start)
             order[count++] = (by_link){&t->transfer[i], i};
-    if (status == SL_OK) {
-        if (count > 0)
-            qsort(order, (size_t)count, sizeof *order, compare_links);
-        divide(l, order, count, busy);
-    }
+    if (count > 0)
+        qsort(order, (size_t)count, sizeof *order, compare_links);
+    divide(l, order, count, busy);
+done:
     SL_FREE(order, busy);
     return status;
 }

@@ -356,23 +356,23 @@ static void draw_picture(FILE *out, svg_picture *p) {
 
 sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_draw_style *style, FILE *out) {
     svg_picture p = {.charts = charts, .count = count, .content.style = style};
+    sl_status status;
     p.content.plot = sl_style_width(style, LEFT + PLOT + SL_SVG_RIGHT, SL_SVG_FONT) - LEFT - SL_SVG_RIGHT;
     if (p.content.plot < MIN_PLOT)
         return sl_error(SL_EINVAL,
                         "the picture is too narrow for its letters: make it wider, or them smaller");
     p.axis = axis_of(charts, count, style, p.content.plot);
-    sl_status status = sl_alloc(&p.chunks, (size_t)count, sizeof *p.chunks);
-    SL_THEN(status, sl_alloc(&p.lanes, (size_t)count, sizeof *p.lanes));
-    for (int k = 0; k < count && status == SL_OK; k++)
-        status = sl_chunks_make(charts[k].timeline, &p.chunks[k]);
-    for (int k = 0; k < count && status == SL_OK; k++)
+    SL_TRY_GOTO(done, status, sl_alloc(&p.chunks, (size_t)count, sizeof *p.chunks));
+    SL_TRY_GOTO(done, status, sl_alloc(&p.lanes, (size_t)count, sizeof *p.lanes));
+    for (int k = 0; k < count; k++)
+        SL_TRY_GOTO(done, status, sl_chunks_make(charts[k].timeline, &p.chunks[k]));
+    for (int k = 0; k < count; k++)
         if (charts[k].messages == SL_MESSAGES_LANES)
-            status = sl_lanes_make(charts[k].timeline, &p.lanes[k]);
-    if (status == SL_OK) {
-        draw_picture(out, &p);
-        if (ferror(out))
-            status = sl_error_errno(SL_ESYS, "the picture cannot be written");
-    }
+            SL_TRY_GOTO(done, status, sl_lanes_make(charts[k].timeline, &p.lanes[k]));
+    draw_picture(out, &p);
+    if (ferror(out))
+        status = sl_error_errno(SL_ESYS, "the picture cannot be written");
+done:
     for (int k = 0; k < count && p.chunks; k++)
         sl_chunks_free(&p.chunks[k]);
     for (int k = 0; k < count && p.lanes; k++)

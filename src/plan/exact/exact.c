@@ -40,14 +40,17 @@ static sl_status replay(const sl_problem *p, const sl_order *order, sl_regime re
                         int *fits) {
     sl_program program = {0};
     double *peak = NULL;
+    sl_status status;
     *timeline = (sl_timeline){0};
-    sl_status status = sl_lower(p, order, &program);
-    SL_THEN(status, sl_replay(p, &program, regime, p->queue, timeline));
-    SL_THEN(status, sl_alloc(&peak, (size_t)p->ranks, sizeof *peak));
-    SL_THEN(status, sl_peak_memory(p, timeline, peak));
-    *fits = status == SL_OK;
+    *fits = 0;
+    SL_TRY_GOTO(done, status, sl_lower(p, order, &program));
+    SL_TRY_GOTO(done, status, sl_replay(p, &program, regime, p->queue, timeline));
+    SL_TRY_GOTO(done, status, sl_alloc(&peak, (size_t)p->ranks, sizeof *peak));
+    SL_TRY_GOTO(done, status, sl_peak_memory(p, timeline, peak));
+    *fits = 1;
     for (int rank = 0; *fits && p->limit && rank < p->ranks; rank++)
         *fits = peak[rank] <= p->limit[rank] * (1 + 1e-9);
+done:
     sl_free(peak);
     sl_program_free(&program);
     return status;
@@ -264,13 +267,18 @@ static sl_status solve(const sl_problem *p, const sl_solver *solver, const sl_ti
     sl_status status = sl_exact_model_make(p, hint, result->bound, &model);
     SL_THEN(status, ask(solver, &model, time_limit_s, threads, seed, stop, &a));
     result->solve_s = (double)(sl_now() - from) / (double)SL_SECOND;
-    if (status == SL_OK && a.status == STATUS_INFEASIBLE && model.memory_exact)
+    if (status != SL_OK)
+        goto done;
+    if (a.status == STATUS_INFEASIBLE && model.memory_exact) {
         status = hint ? sl_error(SL_ESYS, "the solver finds no schedule, but was given one")
                       : sl_error(SL_ENONE, "no schedule keeps the memory limit (proven by the exact solver)");
-    if (status == SL_OK && model.memory_exact && split_is_best(p))
+        goto done;
+    }
+    if (model.memory_exact && split_is_best(p))
         raise_bound(&model, &a, result);
-    if (status == SL_OK && p->communication == SL_DECOUPLED)
+    if (p->communication == SL_DECOUPLED)
         status = keep_order(p, &model, &a, result);
+done:
     sl_free(a.solution);
     sl_exact_model_free(&model);
     return status;
@@ -296,16 +304,19 @@ sl_status sl_exact_solve(const sl_problem *p, const sl_order *hint, double time_
     sl_solver solver = {0};
     sl_timeline timeline = {0};
     int usable = 0;
+    sl_status status = SL_OK;
     *result = (sl_exact_result){.makespan = SL_TIME_NEVER, .bound = known_bound};
     if (p->parts > 1)
         return sl_error(SL_ENONE, "the exact solver takes whole ops; this problem has parts: %d", p->parts);
-    sl_status status = hint ? read_hint(p, hint, result, &timeline, &usable) : SL_OK;
-    if (status == SL_OK && result->makespan > result->bound) {
-        status = sl_solver_find(&solver);
-        SL_THEN(status,
-                solve(p, &solver, usable ? &timeline : NULL, time_limit_s, threads, seed, stop, result));
+    if (hint)
+        SL_TRY_GOTO(done, status, read_hint(p, hint, result, &timeline, &usable));
+    if (result->makespan > result->bound) {
+        SL_TRY_GOTO(done, status, sl_solver_find(&solver));
+        SL_TRY_GOTO(done, status,
+                    solve(p, &solver, usable ? &timeline : NULL, time_limit_s, threads, seed, stop, result));
     }
-    result->proven = status == SL_OK && result->makespan <= result->bound;
+    result->proven = result->makespan <= result->bound;
+done:
     sl_timeline_free(&timeline);
     sl_solver_free(&solver);
     return status;

@@ -100,18 +100,20 @@ static sl_time least_makespan(const sl_problem *p) {
 static sl_status improve(const sl_problem *p, const sl_list_rule *rule, sl_order *order) {
     sl_list_rule other = *rule;
     sl_time makespan, mean = 0;
-    sl_status status = sl_replay_order(p, order, &makespan);
-    for (int rank = 0; rank < p->ranks; rank++)
-        mean += p->time[SL_W][rank] / p->ranks;
-    if (status == SL_OK && makespan <= least_makespan(p))
+    sl_status status;
+    SL_TRY_GOTO(err_free_order, status, sl_replay_order(p, order, &makespan));
+    if (makespan <= least_makespan(p))
         return SL_OK;
     other.forward_first = 1;
-    SL_THEN(status, keep_shorter(p, &other, order, &makespan));
+    SL_TRY_GOTO(err_free_order, status, keep_shorter(p, &other, order, &makespan));
+    for (int rank = 0; rank < p->ranks; rank++)
+        mean += p->time[SL_W][rank] / p->ranks;
     other.forward_first = 0;
     other.patience = mean * 3 / 5; /* the best of a few values on random profiles */
-    SL_THEN(status, keep_shorter(p, &other, order, &makespan));
-    if (status != SL_OK)
-        sl_order_free(order);
+    SL_TRY_GOTO(err_free_order, status, keep_shorter(p, &other, order, &makespan));
+    return SL_OK;
+err_free_order:
+    sl_order_free(order);
     return status;
 }
 

@@ -264,14 +264,14 @@ static sl_status check_ends(const sl_program *program, const progress *p) {
 
 static sl_status check_progress(const sl_program *program) {
     progress p = {0};
-    sl_status status = sl_alloc(&p.next, (size_t)program->ranks, sizeof *p.next);
-    SL_THEN(status, sl_alloc(&p.sent, (size_t)program->messages, 1));
-    SL_THEN(status, sl_alloc(&p.stack, (size_t)program->ranks, sizeof *p.stack));
-    SL_THEN(status, sl_alloc(&p.on_stack, (size_t)program->ranks, 1));
-    if (status == SL_OK) {
-        run_sequences(program, &p);
-        status = check_ends(program, &p);
-    }
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_alloc(&p.next, (size_t)program->ranks, sizeof *p.next));
+    SL_TRY_GOTO(done, status, sl_alloc(&p.sent, (size_t)program->messages, 1));
+    SL_TRY_GOTO(done, status, sl_alloc(&p.stack, (size_t)program->ranks, sizeof *p.stack));
+    SL_TRY_GOTO(done, status, sl_alloc(&p.on_stack, (size_t)program->ranks, 1));
+    run_sequences(program, &p);
+    status = check_ends(program, &p);
+done:
     SL_FREE(p.next, p.sent, p.stack, p.on_stack);
     return status;
 }

@@ -6,22 +6,23 @@
 
 sl_status sl_layers_make(int count, int ranks, int stages, sl_layers **layers) {
     sl_layers *l;
+    sl_status status;
     SL_TRY(sl_alloc(layers, 1, sizeof **layers));
     l = *layers;
     l->count = count;
-    sl_status status = sl_alloc(&l->weights, (size_t)count, sizeof *l->weights);
-    for (int kind = 0; kind < SL_OP_KINDS && status == SL_OK; kind++) {
-        status = sl_alloc(&l->time[kind], (size_t)count, sizeof **l->time);
-        SL_THEN(status, sl_alloc(&l->delta[kind], (size_t)count, sizeof **l->delta));
+    SL_TRY_GOTO(err_free, status, sl_alloc(&l->weights, (size_t)count, sizeof *l->weights));
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        SL_TRY_GOTO(err_free, status, sl_alloc(&l->time[kind], (size_t)count, sizeof **l->time));
+        SL_TRY_GOTO(err_free, status, sl_alloc(&l->delta[kind], (size_t)count, sizeof **l->delta));
     }
-    SL_THEN(status, sl_alloc(&l->speed, (size_t)ranks, sizeof *l->speed));
-    SL_THEN(status, sl_alloc(&l->first, (size_t)stages + 1, sizeof *l->first));
-    for (int rank = 0; rank < ranks && status == SL_OK; rank++)
+    SL_TRY_GOTO(err_free, status, sl_alloc(&l->speed, (size_t)ranks, sizeof *l->speed));
+    SL_TRY_GOTO(err_free, status, sl_alloc(&l->first, (size_t)stages + 1, sizeof *l->first));
+    for (int rank = 0; rank < ranks; rank++)
         l->speed[rank] = 1;
-    if (status != SL_OK) {
-        sl_layers_free(l);
-        *layers = NULL;
-    }
+    return SL_OK;
+err_free:
+    sl_layers_free(l);
+    *layers = NULL;
     return status;
 }
 

@@ -118,19 +118,18 @@ static sl_status check_complete(const sl_problem *p, const uint32_t *seen, int *
 }
 
 sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, int *rank, int *position) {
+    uint32_t *seen;
+    sl_status status;
     *rank = *position = -1;
     if (order->ranks != problem->ranks)
         return sl_error(SL_EINVAL, "the order has %d ranks, the problem %d", order->ranks, problem->ranks);
-    uint32_t *seen;
     SL_TRY(sl_alloc(&seen, (size_t)problem->stages * (size_t)problem->microbatches, sizeof *seen));
-    sl_status status = SL_OK;
-    for (int r = 0; r < order->ranks && status == SL_OK; r++)
-        for (int i = 0; i < order->count[r] && status == SL_OK; i++)
-            if ((status = check_op(problem, order, r, i, seen)) != SL_OK) {
-                *rank = r;
-                *position = i;
-            }
-    SL_THEN(status, check_complete(problem, seen, rank));
+    for (*rank = 0; *rank < order->ranks; ++*rank)
+        for (*position = 0; *position < order->count[*rank]; ++*position)
+            SL_TRY_GOTO(done, status, check_op(problem, order, *rank, *position, seen));
+    *rank = *position = -1;
+    status = check_complete(problem, seen, rank);
+done:
     sl_free(seen);
     return status;
 }

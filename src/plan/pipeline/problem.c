@@ -25,21 +25,22 @@ sl_status sl_problem_make(int ranks, int stages, int microbatches, sl_problem *p
                             .queue = 1,
                             .parts = 1,
                             .percentile = 90};
-    sl_status status = sl_alloc(&problem->link, (size_t)ranks * (size_t)ranks, sizeof *problem->link);
-    for (int i = 0; times_of(problem, i) && status == SL_OK; i++)
-        status = sl_alloc(times_of(problem, i), (size_t)stages, sizeof(sl_time));
-    for (int i = 0; memory_of(problem, i) && status == SL_OK; i++)
-        status = sl_alloc(memory_of(problem, i), (size_t)stages, sizeof(double));
-    SL_THEN(status, sl_alloc(&problem->recompute, (size_t)stages, 1));
-    if (status != SL_OK) {
-        sl_problem_free(problem);
-        return status;
-    }
+    const size_t links = (size_t)ranks * (size_t)ranks;
+    sl_status status;
+    SL_TRY_GOTO(err_free, status, sl_alloc(&problem->link, links, sizeof *problem->link));
+    for (int i = 0; times_of(problem, i); i++)
+        SL_TRY_GOTO(err_free, status, sl_alloc(times_of(problem, i), (size_t)stages, sizeof(sl_time)));
+    for (int i = 0; memory_of(problem, i); i++)
+        SL_TRY_GOTO(err_free, status, sl_alloc(memory_of(problem, i), (size_t)stages, sizeof(double)));
+    SL_TRY_GOTO(err_free, status, sl_alloc(&problem->recompute, (size_t)stages, 1));
     for (int stage = 0; stage < stages; stage++) {
         problem->delta[SL_F][stage] = 1;
         problem->delta[SL_W][stage] = problem->delta[SL_B][stage] = -1;
     }
     return SL_OK;
+err_free:
+    sl_problem_free(problem);
+    return status;
 }
 
 /* The arrays that a problem may lack. */

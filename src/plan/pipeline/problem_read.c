@@ -64,18 +64,22 @@ static sl_status read_stage_times(const sl_yaml_node *map, sl_problem *p) {
 static sl_status read_host_limit(const sl_yaml_node *node, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_HOST};
     double *held;
-    SL_TRY(sl_alloc(&held, (size_t)p->ranks, sizeof *held));
-    sl_status status = sl_read_numbers(node, p->ranks, "rank", &range, held);
     int any = 0;
-    for (int rank = 0; rank < p->ranks && status == SL_OK; rank++) {
+    sl_status status;
+    SL_TRY(sl_alloc(&held, (size_t)p->ranks, sizeof *held));
+    SL_TRY_GOTO(done, status, sl_read_numbers(node, p->ranks, "rank", &range, held));
+    for (int rank = 0; rank < p->ranks; rank++) {
         if (held[rank] != floor(held[rank]))
-            status = sl_node_error(node, "must be a whole number of activations, got %g", held[rank]);
+            SL_TRY_GOTO(done, status,
+                        sl_node_error(node, "must be a whole number of activations, got %g", held[rank]));
         any |= held[rank] > 0;
     }
-    if (status == SL_OK && any)
-        status = sl_alloc(&p->host_limit, (size_t)p->ranks, sizeof *p->host_limit);
-    for (int rank = 0; rank < p->ranks && status == SL_OK && any; rank++)
+    if (!any)
+        goto done;
+    SL_TRY_GOTO(done, status, sl_alloc(&p->host_limit, (size_t)p->ranks, sizeof *p->host_limit));
+    for (int rank = 0; rank < p->ranks; rank++)
         p->host_limit[rank] = (int32_t)held[rank];
+done:
     sl_free(held);
     return status;
 }

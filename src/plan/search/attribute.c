@@ -116,7 +116,8 @@ sl_status sl_attribute(const sl_problem *p, const sl_plan *plan, sl_attribution 
     SL_TRY(sl_problem_copy(p, &free));
     sl_status status = measure_parts(plan, &free, a);
     sl_problem_free(&free);
-    return status == SL_OK ? measure_costs(p, plan, a) : status;
+    SL_THEN(status, measure_costs(p, plan, a));
+    return status;
 }
 
 void sl_attribution_free(sl_attribution *a) {

@@ -344,24 +344,24 @@ static sl_status run(annealer *a, const sl_improve_options *options, int64_t *wo
     int32_t *first_span;
     const sl_timeline *timeline;
     int spans = 0;
+    sl_status status;
     SL_TRY(sl_alloc(&first_span, (size_t)a->program.ranks, sizeof *first_span));
     for (int rank = 0; rank < a->program.ranks; rank++) {
         first_span[rank] = spans;
         spans += a->program.rank[rank].steps;
     }
     a->ops = spans;
-    sl_status status = sl_alloc(&a->pairs, 2 * (size_t)spans + 2, sizeof *a->pairs);
-    SL_THEN(status, sl_alloc(&a->blocks, 3 * (size_t)spans + 3, sizeof *a->blocks));
-    SL_THEN(status, sl_alloc(&a->done, 3 * (size_t)a->program.ranks + 3, sizeof *a->done));
-    SL_THEN(status, make_memory(a));
-    if (status == SL_OK) {
-        a->current = a->found = sl_replayer_run(a->replayer, &timeline);
-        double mean = mean_time(a);
-        if (a->current != SL_TIME_NEVER && mean > 0) {
-            collect_pairs(a, timeline, first_span);
-            anneal(a, options, first_span, mean * options->heat, mean * 0.01, work);
-        }
+    SL_TRY_GOTO(done, status, sl_alloc(&a->pairs, 2 * (size_t)spans + 2, sizeof *a->pairs));
+    SL_TRY_GOTO(done, status, sl_alloc(&a->blocks, 3 * (size_t)spans + 3, sizeof *a->blocks));
+    SL_TRY_GOTO(done, status, sl_alloc(&a->done, 3 * (size_t)a->program.ranks + 3, sizeof *a->done));
+    SL_TRY_GOTO(done, status, make_memory(a));
+    a->current = a->found = sl_replayer_run(a->replayer, &timeline);
+    double mean = mean_time(a);
+    if (a->current != SL_TIME_NEVER && mean > 0) {
+        collect_pairs(a, timeline, first_span);
+        anneal(a, options, first_span, mean * options->heat, mean * 0.01, work);
     }
+done:
     sl_free(first_span);
     return status;
 }

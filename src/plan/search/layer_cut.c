@@ -104,22 +104,21 @@ static sl_status balanced(const sl_problem *p, int with_memory, int *first, doub
     const sl_layers *l = p->layers;
     size_t n = (size_t)l->count, stages = (size_t)cut_stages(p);
     double *sum, *least = NULL;
-    int *from = NULL;
+    int *from = NULL, end = l->count;
+    sl_status status;
     SL_TRY(sl_alloc(&sum, n + 1, sizeof *sum));
-    sl_status status = sl_alloc(&least, stages * (n + 1), sizeof *least);
-    SL_THEN(status, sl_alloc(&from, stages * (n + 1), sizeof *from));
-    if (status == SL_OK) {
-        for (size_t i = 0; i < n; i++)
-            sum[i + 1] = sum[i] + work_of(l, (int)i, (int)i + 1, 1);
-        balance(p, with_memory, sum, least, from);
-        *work = least[stages * (n + 1) - 1];
-        int end = l->count;
-        for (int s = (int)stages - 1; s >= 0 && first && *work < 1e300; s--) {
-            first[s + 1] = end;
-            end = from[s * ((int)n + 1) + end];
-            first[s] = end;
-        }
+    SL_TRY_GOTO(done, status, sl_alloc(&least, stages * (n + 1), sizeof *least));
+    SL_TRY_GOTO(done, status, sl_alloc(&from, stages * (n + 1), sizeof *from));
+    for (size_t i = 0; i < n; i++)
+        sum[i + 1] = sum[i] + work_of(l, (int)i, (int)i + 1, 1);
+    balance(p, with_memory, sum, least, from);
+    *work = least[stages * (n + 1) - 1];
+    for (int s = (int)stages - 1; s >= 0 && first && *work < 1e300; s--) {
+        first[s + 1] = end;
+        end = from[s * ((int)n + 1) + end];
+        first[s] = end;
     }
+done:
     SL_FREE(sum, least, from);
     return status;
 }

@@ -106,15 +106,17 @@ static json_t *held_json(const sl_plan_memory *m, int rank) {
 static sl_status dump_memory(const sl_problem *p, const sl_plan *plan, FILE *out) {
     sl_plan_memory held;
     int failed = 0;
-    sl_status status = sl_plan_memory_make(p, &plan->timeline, &held);
-    if (status == SL_OK)
-        fputs(",\n \"memory\": [", out);
-    for (int rank = 0; rank < p->ranks && status == SL_OK; rank++)
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_plan_memory_make(p, &plan->timeline, &held));
+    fputs(",\n \"memory\": [", out);
+    for (int rank = 0; rank < p->ranks; rank++)
         failed |= dump_item(held_json(&held, rank), rank == 0, out);
-    if (status == SL_OK)
-        fputs("]", out);
+    fputs("]", out);
+    if (failed)
+        status = sl_error(SL_ENOMEM, "out of memory for the plan's JSON");
+done:
     sl_plan_memory_free(&held);
-    return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : status;
+    return status;
 }
 
 /* If stages are cut from layers: the first layer of each, then the number of layers. */

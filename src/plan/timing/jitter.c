@@ -66,15 +66,16 @@ static void sum_up(sl_time *makespan, sl_jitter *jitter) {
 sl_status sl_jitter_replay(const sl_problem *problem, const sl_program *program, int draws, uint64_t seed,
                            sl_jitter *jitter) {
     drawing d = {.problem = problem, .program = program};
+    sl_status status;
     if (draws < 1 || draws > SL_MAX_DRAWS)
         return sl_error(SL_EINVAL, "jitter needs 1 to %d draws, got %d", SL_MAX_DRAWS, draws);
     *jitter = (sl_jitter){.draws = draws, .seed = seed};
-    sl_status status = sl_alloc(&d.latency, (size_t)program->messages, sizeof *d.latency);
-    SL_THEN(status, sl_alloc(&d.makespan, (size_t)draws, sizeof *d.makespan));
-    SL_THEN(status, sl_replayer_open(problem, program, &d.replayer));
-    SL_THEN(status, run(&d, draws, seed));
-    if (status == SL_OK)
-        sum_up(d.makespan, jitter);
+    SL_TRY_GOTO(done, status, sl_alloc(&d.latency, (size_t)program->messages, sizeof *d.latency));
+    SL_TRY_GOTO(done, status, sl_alloc(&d.makespan, (size_t)draws, sizeof *d.makespan));
+    SL_TRY_GOTO(done, status, sl_replayer_open(problem, program, &d.replayer));
+    SL_TRY_GOTO(done, status, run(&d, draws, seed));
+    sum_up(d.makespan, jitter);
+done:
     sl_replayer_close(d.replayer);
     SL_FREE(d.latency, d.makespan);
     return status;

@@ -251,18 +251,16 @@ static sl_status make_room(messages *m) {
 
 sl_status sl_recover_messages(const sl_recovery *r, sl_carried **carried, size_t *count) {
     messages m = {.r = r};
-    sl_status status = make_room(&m);
-    if (status == SL_OK) {
-        list_messages(&m);
-        find_busy(&m);
-        find_window(&m);
-        status = find_slack(&m);
-    }
-    if (status == SL_OK) {
-        match_events(&m);
-        match_inner(&m);
-        find_awaited(&m);
-    }
+    sl_status status;
+    SL_TRY_GOTO(done, status, make_room(&m));
+    list_messages(&m);
+    find_busy(&m);
+    find_window(&m);
+    SL_TRY_GOTO(done, status, find_slack(&m));
+    match_events(&m);
+    match_inner(&m);
+    find_awaited(&m);
+done:
     SL_FREE(m.place, m.sent, m.issued, m.busy, m.told, m.begin, m.end);
     *carried = m.carried;
     *count = m.count;

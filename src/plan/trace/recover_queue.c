@@ -96,17 +96,18 @@ static sl_time find_bound(queue *q, sl_time delay) {
 
 sl_status sl_queue_bound(const sl_carried *c, int count, sl_time delay, sl_time *transfer) {
     queue q = {.c = c};
+    sl_status status;
     while (q.count < count && c[q.count].arrive != SL_TIME_NEVER) /* those come last */
         q.count++;
     *transfer = SL_QUEUE_MAX;
     if (q.count == 0)
         return SL_OK;
     q.begin = c->ready;
-    sl_status status = sl_alloc(&q.by_ready, (size_t)q.count, sizeof *q.by_ready);
-    SL_THEN(status, sl_alloc(&q.rank, (size_t)q.count, sizeof *q.rank));
-    SL_THEN(status, sl_alloc(&q.best, (size_t)q.count + 1, sizeof *q.best));
-    if (status == SL_OK)
-        *transfer = find_bound(&q, delay);
+    SL_TRY_GOTO(done, status, sl_alloc(&q.by_ready, (size_t)q.count, sizeof *q.by_ready));
+    SL_TRY_GOTO(done, status, sl_alloc(&q.rank, (size_t)q.count, sizeof *q.rank));
+    SL_TRY_GOTO(done, status, sl_alloc(&q.best, (size_t)q.count + 1, sizeof *q.best));
+    *transfer = find_bound(&q, delay);
+done:
     SL_FREE(q.by_ready, q.rank, q.best);
     return status;
 }

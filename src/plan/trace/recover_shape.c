@@ -110,20 +110,20 @@ static sl_status refuse_mixture(const sl_traced *t, const shape_candidate *c, in
 static sl_status place_ranks(sl_recovery *r) {
     shape_candidate *c = NULL;
     int count = 0;
-    sl_status status = find_candidates(r, &c, &count);
-    if (status == SL_OK) {
-        qsort(c, (size_t)count, sizeof *c, compare_candidates);
-        status = refuse_mixture(r->traced, c, count);
-    }
-    SL_THEN(status, sl_alloc(&r->result->process, (size_t)count, sizeof(int)));
-    for (size_t i = 0; status == SL_OK && i < r->traced->processes; i++)
+    sl_status status;
+    SL_TRY_GOTO(done, status, find_candidates(r, &c, &count));
+    qsort(c, (size_t)count, sizeof *c, compare_candidates);
+    SL_TRY_GOTO(done, status, refuse_mixture(r->traced, c, count));
+    SL_TRY_GOTO(done, status, sl_alloc(&r->result->process, (size_t)count, sizeof(int)));
+    for (size_t i = 0; i < r->traced->processes; i++)
         r->rank_of_process[i] = -1;
-    for (int rank = 0; status == SL_OK && rank < count; rank++) {
+    for (int rank = 0; rank < count; rank++) {
         r->result->process[rank] = c[rank].process;
         for (size_t i = 0; i < r->traced->processes; i++)
             if (same_rank(r->traced, c[rank].process, (int)i))
                 r->rank_of_process[i] = rank;
     }
+done:
     r->ranks = count;
     sl_free(c);
     return status;
