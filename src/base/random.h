@@ -1,7 +1,13 @@
-/* Random bits as a pure function of their purpose, without state. */
+/* Random bits as a pure function of their purpose, without state; and secrets, which are the system's. */
 #pragma once
 
+#include "base/status.h"
+#include <stddef.h>
 #include <stdint.h>
+
+/** `digits` random hexadecimal digits (even, at most 64) and the end, as a secret. SL_ESYS: "cannot get a
+ * WHAT". */
+sl_status sl_random_text(char *text, size_t digits, const char *what);
 
 /* The golden ratio in 64 bits: counters in steps of it are as far apart as possible. */
 #define SL_RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)

@@ -1,14 +1,11 @@
 #include "base/suggest.h"
+#include "base/numbers.h"
 
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
 #define LONGEST 32 /* longer words are not mistyped names */
-
-static int least(int a, int b) {
-    return a < b ? a : b;
-}
 
 /* Number of letters to change, add, drop or swap with a neighbor (optimal string alignment). */
 static int distance(const char *a, const char *b) {
@@ -19,9 +16,10 @@ static int distance(const char *a, const char *b) {
         d[0][j] = j;
     for (int i = 1; i <= rows; i++)
         for (int j = 1; j <= columns; j++) {
-            d[i][j] = least(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]), least(d[i - 1][j], d[i][j - 1]) + 1);
+            d[i][j] = sl_smaller(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]),
+                                 sl_smaller(d[i - 1][j], d[i][j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+                d[i][j] = sl_smaller(d[i][j], d[i - 2][j - 2] + 1);
         }
     return d[rows][columns];
 }

@@ -1,6 +1,6 @@
 #include "dashboard/board.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <stdarg.h>

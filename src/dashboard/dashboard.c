@@ -157,7 +157,7 @@ static sl_status open_source(dashboard *d) {
 static sl_status open_server(dashboard *d) {
     sl_stream_config stream = {.whole = whole_for_stream, .context = d, .most = KEPT, .readers = READERS};
     const char *token;
-    SL_TRY(sl_token_choose("dashboard", d->request->host, d->request->token, d->token, &token));
+    SL_TRY(sl_token_choose(d->request->host, d->request->token, d->token, &token));
     SL_TRY(sl_event_stream_open(&stream, &d->stream));
     d->page[0] =
         (sl_server_page){.path = "/", .type = "text/html; charset=utf-8", .put = put_page, .policy = policy};

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/find.h"
 #include "launch/attempt.h"
+#include "launch/launch.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "http/server.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "http/stream.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

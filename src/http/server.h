@@ -9,11 +9,11 @@
 #pragma once
 
 #include "base/loop.h"
+#include "http/stream.h"
 #include <stddef.h>
 #include <stdio.h>
 
 typedef struct sl_server sl_server;
-typedef struct sl_event_stream sl_event_stream;
 
 /* The content of a path: a text written by `put`, or a stream. */
 typedef struct sl_server_page {

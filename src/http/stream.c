@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

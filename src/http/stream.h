@@ -7,7 +7,9 @@
 #pragma once
 
 #include "base/status.h"
-#include "http/server.h"
+#include <stddef.h>
+
+typedef struct sl_event_stream sl_event_stream;
 
 typedef struct sl_stream_config {
     /* The full present state as a text without line ends, made by malloc; NULL: no memory. It includes

@@ -1,9 +1,8 @@
 #include "http/token.h"
+#include "base/random.h"
 #include "http/server.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { MIN = 8, MAX = SL_TOKEN_ROOM - 1 };
 
@@ -19,16 +18,11 @@ sl_status sl_token_take(const sl_options *o, void *token) {
     return SL_OK;
 }
 
-sl_status sl_token_choose(const char *command, const char *host, const char *given, char made[SL_TOKEN_MADE],
-                          const char **token) {
-    unsigned char random[(SL_TOKEN_MADE - 1) / 2];
+sl_status sl_token_choose(const char *host, const char *given, char made[SL_TOKEN_MADE], const char **token) {
     *token = given;
     if (given || sl_server_is_loopback(host))
         return SL_OK;
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return sl_error_errno(SL_ESYS, "%s: no random token can be made", command);
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(made + 2 * i, 3, "%02x", random[i]);
+    SL_TRY(sl_random_text(made, SL_TOKEN_MADE - 1, "random token"));
     *token = made;
     return SL_OK;
 }

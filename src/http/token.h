@@ -11,5 +11,4 @@ sl_status sl_token_take(const sl_options *options, void *token);
 
 /** The token required on `host`: `given`, or, if that is NULL and others can reach the address, a random one
  * in `made`; *token is NULL if none is required. SL_ESYS. */
-sl_status sl_token_choose(const char *command, const char *host, const char *given, char made[SL_TOKEN_MADE],
-                          const char **token);
+sl_status sl_token_choose(const char *host, const char *given, char made[SL_TOKEN_MADE], const char **token);

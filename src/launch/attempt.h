@@ -2,7 +2,7 @@
  * their end. */
 #pragma once
 
-#include "launch/launch.h"
+#include "launch/launch_config.h"
 #include "launch/run_folder.h"
 
 #include <signal.h>

@@ -1,7 +1,6 @@
 #include "launch/directory.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "launch/process.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -9,8 +9,7 @@
 #pragma once
 
 #include "base/status.h"
-
-#define SL_LAUNCH_VARIABLE "SLACKLINE_RUN"
+#include "launch/process.h"
 
 typedef struct sl_launch_directory {
     char path[256];

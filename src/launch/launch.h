@@ -17,24 +17,7 @@
  * DIR/mpirun.log, the workers' stderr passes through. */
 #pragma once
 
-#include "base/status.h"
-#include "base/time.h"
-
-typedef struct sl_launch_config {
-    const char *directory; /* durable part of the run, created if absent; locked while the run lives */
-    int ranks;
-    char *const *worker; /* argv of every rank, NULL-terminated; worker[0] is a path or found in PATH */
-    const char *hosts;   /* as for mpirun --host (hosts.h); NULL: this host, or the allocation's */
-    sl_time grace;       /* from SIGTERM to SIGKILL when interrupted; 0: 5 s */
-    sl_time patience;    /* for processes that SIGKILL does not end; 0: 10 s */
-
-    int restarts; /* attempts after the first */
-    char *const
-        *again;  /* argv of every rank in those, after the first has written output; NULL: `worker` */
-    int resumed; /* `worker` resumes already: metrics.jsonl belongs to this run */
-    sl_time warning; /* workers answer a scheduler's warning (worker.h) within this time; 0: they do not */
-    const char *continued; /* the command that continues this run, for messages; NULL with `warning` 0 */
-} sl_launch_config;
+#include "launch/launch_config.h"
 
 /** Starts the run, sleeps until it has ended, and leaves no process and no temporary file of it. Workers get
  * SLACKLINE_RUN (the temporary part) in their environment; their stdout goes to this stdout unchanged, stdin

@@ -3,8 +3,8 @@
 #include "base/memory.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "launch/cause.h"
 #include "launch/directory.h"
+#include "launch/worker_error.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -205,7 +205,7 @@ static void take_line(sl_mpirun_report *report, int complete) {
                strstr(line, " total processes failed to start") ||
                strstr(line, " total process failed to start")) {
         write_log(report, line);
-    } else if (!report->temporary || !sl_launch_cause_take(report->temporary, line)) {
+    } else if (!report->temporary || !sl_worker_error_take(report->temporary, line)) {
         read_ssh_line(report, line);
         if (complete)
             line[size++] = '\n';

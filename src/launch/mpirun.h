@@ -3,12 +3,12 @@
  * A banner is enclosed by two lines of dashes; some messages come as "[host:pid] ...". Both go to a log file,
  * created on demand and written by a separate thread (base/writer.h). Every other line is a worker's and
  * passes through to this standard error, except messages of a failed worker on another host for the
- * supervisor (cause.h). */
+ * supervisor (worker_error.h). */
 #pragma once
 
 #include "base/status.h"
 #include "base/writer.h"
-#include "launch/launch.h"
+#include "launch/launch_config.h"
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "launch/directory.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/find.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/subprocess.h"
 #include "launch/directory.h"
 
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -57,15 +57,6 @@ static sl_status find_port(int *port) {
     return failed ? sl_error_errno(SL_ESYS, "no port can be had for %s", program) : SL_OK;
 }
 
-static sl_status make_password(char *text, size_t size) {
-    unsigned char random[16];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return sl_error_errno(SL_ESYS, "no random password can be had");
-    for (size_t i = 0; i < sizeof random && 2 * i + 3 <= size; i++)
-        snprintf(text + 2 * i, 3, "%02x", random[i]);
-    return SL_OK;
-}
-
 /* Where the server will be. */
 static sl_status choose_address(const char *addresses, sl_redis *redis) {
     if (addresses) {
@@ -73,7 +64,7 @@ static sl_status choose_address(const char *addresses, sl_redis *redis) {
             return sl_error(SL_EINVAL, "%s cannot listen on so many addresses", program);
         snprintf(redis->addresses, sizeof redis->addresses, "%s", addresses);
         SL_TRY(find_port(&redis->port));
-        return make_password(redis->password, sizeof redis->password);
+        return sl_random_text(redis->password, 32, "random password");
     }
     int used = snprintf(redis->path, sizeof redis->path, "%s/redis.sock", redis->folder);
     return used < 0 || (size_t)used >= sizeof redis->path

@@ -1,9 +1,9 @@
 #include "launch/worker.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "launch/cause.h"
 #include "launch/directory.h"
 #include "launch/run_folder.h"
+#include "launch/worker_error.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -65,7 +65,7 @@ static void note_exit(int exit_code, void *context) {
     (void)context;
     const char *rank = rank_from_environment(), *temporary = getenv(SL_LAUNCH_VARIABLE);
     if (rank && temporary && exit_code != 0)
-        sl_launch_cause_exit(temporary, atoi(rank), exit_code);
+        sl_worker_exit_note(temporary, atoi(rank), exit_code);
 }
 
 /* Lets a message name the process of a rank (cause.c). */
@@ -182,8 +182,8 @@ _Noreturn void sl_launch_worker_fail(sl_launch_worker *worker, int rank, sl_stat
     if (status == SL_EPEER)
         sl_clock_sleep_until(sl_clock_real(), sl_now() + SL_SECOND);
     if (worker->supervised && worker->lock >= 0)
-        sl_launch_cause_send(rank, status, text);
-    else if (!worker->supervised || sl_launch_cause_leave(worker->temporary, rank, status, text) != SL_OK)
+        sl_worker_error_send(rank, status, text);
+    else if (!worker->supervised || sl_worker_error_leave(worker->temporary, rank, status, text) != SL_OK)
         fprintf(stderr, "slackline: rank %d: %s\n", rank, text);
     fflush(NULL);
     leave(worker);

@@ -1,6 +1,6 @@
 #include "report/adaptation.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/bound/bound.h"
 #include "plan/draw/svg.h"
 #include "report/retrace.h"

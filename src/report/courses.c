@@ -1,6 +1,6 @@
 #include "report/courses.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "report/downsample.h"
 #include "report/gain.h"
 

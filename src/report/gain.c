@@ -1,6 +1,6 @@
 #include "report/gain.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <limits.h>
 #include <math.h>
@@ -74,11 +74,6 @@ static void measure(const sl_told *t, sl_gain *g) {
         }
 }
 
-static int compare_ints(const void *a, const void *b) {
-    int x = *(const int *)a, y = *(const int *)b;
-    return x < y ? -1 : x > y;
-}
-
 static int compare_gains(const void *a, const void *b) {
     const sl_gain *x = a, *y = b;
     return x->first != y->first  ? (x->first < y->first ? -1 : 1)
@@ -121,7 +116,7 @@ sl_status sl_gain_make(const sl_told *t, sl_gain **gain, size_t *count) {
     }
     *count = join(*gain, *count);
     if (boundaries > 0)
-        qsort(boundary, boundaries, sizeof *boundary, compare_ints);
+        qsort(boundary, boundaries, sizeof *boundary, sl_ascending_ints);
     for (size_t i = 0; i < *count; i++) {
         sl_gain *g = &(*gain)[i];
         while (next < boundaries && boundary[next] < g->first)

@@ -1,6 +1,6 @@
 #include "report/tables.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/draw/escape.h"
 
 #include <math.h>

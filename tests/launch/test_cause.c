@@ -1,6 +1,7 @@
 /* What a run's supervisor says when mpirun itself names nobody (seen with 4.1.4 on a loaded machine). */
 #include "base/file.h"
 #include "launch/cause.h"
+#include "launch/worker_error.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +19,8 @@ static void a_rank_that_exits_is_named_when_mpirun_is_silent(void **state) {
     assert_non_null(mkdtemp(directory));
     sl_mpirun_report silent = {.rank = -1};
     int exit_code = 0;
-    sl_launch_cause_exit(directory, 5, 4);
-    sl_launch_cause_exit(directory, 2, 3);
+    sl_worker_exit_note(directory, 5, 4);
+    sl_worker_exit_note(directory, 2, 3);
     assert_int_equal(sl_launch_cause(directory, directory, &silent, 1, EXITED_WITH_3, &exit_code), SL_EPEER);
     assert_string_equal(sl_error_text(), "rank 2 ended with exit code 3");
     assert_int_equal(exit_code, 1);
@@ -36,9 +37,9 @@ static void words_of_a_worker_on_another_host_are_the_cause(void **state) {
     assert_non_null(mkdtemp(directory));
     sl_mpirun_report report = {.rank = 3, .exit_code = 2};
     int exit_code = 0;
-    assert_false(sl_launch_cause_take(directory, "slackline: rank 3: something else"));
-    assert_false(sl_launch_cause_take(directory, "slackline-cause: 3 x words"));
-    assert_true(sl_launch_cause_take(directory, "slackline-cause: 3 1 data.txt:3: 'x' is wrong"));
+    assert_false(sl_worker_error_take(directory, "slackline: rank 3: something else"));
+    assert_false(sl_worker_error_take(directory, "slackline-cause: 3 x words"));
+    assert_true(sl_worker_error_take(directory, "slackline-cause: 3 1 data.txt:3: 'x' is wrong"));
     assert_int_equal(sl_launch_cause(directory, directory, &report, 1, 2 << 8, &exit_code), SL_EINVAL);
     assert_string_equal(sl_error_text(), "rank 3: data.txt:3: 'x' is wrong");
     assert_int_equal(exit_code, 2);

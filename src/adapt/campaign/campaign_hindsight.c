@@ -6,6 +6,7 @@
  * worse than any of them. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,11 +149,6 @@ static sl_time distance(const hindsight *h, const hindsight_layout *from, const 
 
 /* ---- phases ---- */
 
-static int by_value(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static sl_status find_edges(hindsight *h) {
     const sl_campaign *c = h->c;
     size_t count = 0;
@@ -165,7 +161,7 @@ static sl_status find_edges(hindsight *h) {
                 !(k == 1 && c->fault[i].kind == SL_FAULT_STOP))
                 h->edge[count++] = ends[k];
     }
-    qsort(h->edge, count, sizeof *h->edge, by_value);
+    qsort(h->edge, count, sizeof *h->edge, sl_ascending_times);
     for (size_t i = 0; i < count; i++)
         if (!h->edges || h->edge[i] != h->edge[h->edges - 1])
             h->edge[h->edges++] = h->edge[i];

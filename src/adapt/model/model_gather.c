@@ -3,6 +3,7 @@
  * adapt/topology/topology.h gives all replicas the same number and misses this. */
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,10 +24,6 @@ static int by_weight(const void *a, const void *b) {
     if (x->time != y->time)
         return x->time < y->time ? 1 : -1;
     return (x->replica > y->replica) - (x->replica < y->replica);
-}
-
-static int by_number(const void *a, const void *b) {
-    return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
 }
 
 /* The delay of sums by a replica's links. */
@@ -58,7 +55,7 @@ static sl_status choose(sl_model *m, const int *split, int wanted, weighed *slow
     for (int r = 0; r < m->job.replicas && excerpt->count < wanted; r++)
         if (!m->is_touched[r])
             excerpt->replica[excerpt->count++] = r;
-    qsort(excerpt->replica, (size_t)excerpt->count, sizeof *excerpt->replica, by_number);
+    qsort(excerpt->replica, (size_t)excerpt->count, sizeof *excerpt->replica, sl_ascending_ints);
     return SL_OK;
 }
 

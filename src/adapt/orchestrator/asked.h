@@ -2,7 +2,7 @@
  * the time of an order on a problem, and the new plan for a problem. */
 #pragma once
 
-#include "adapt/orchestrator/orchestrator.h"
+#include "plan/pipeline/problem.h"
 
 struct sl_shared_plan;
 typedef struct sl_asked sl_asked;

@@ -1,6 +1,6 @@
 #include "adapt/orchestrator/compare_inside.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Unreported load: extra time that all devices share, so none of them is named. */
 #include "adapt/orchestrator/common.h"
 #include "adapt/orchestrator/compare_inside.h"
-#include "base/median.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "adapt/orchestrator/loads.h"
-#include "adapt/orchestrator/orchestrator.h"
+#include "adapt/orchestrator/orchestrator_types.h"
 
 enum { SL_ROWS = 48, SL_HEALTHY_ROWS = 32, SL_ROWS_HEALTHY_MIN = 3 };
 

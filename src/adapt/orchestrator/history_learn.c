@@ -1,8 +1,8 @@
 /* Learns what is healthy: from rows in which nothing was slow, again after load has changed, and lower if
  * something was slow from the beginning. */
 #include "adapt/orchestrator/history_inside.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <string.h>
 

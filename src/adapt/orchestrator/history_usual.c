@@ -1,7 +1,7 @@
 /* Medians over rows, for usual work: of a replica's problem, and of iterations. */
 #include "adapt/orchestrator/history_inside.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #define MEDIAN_VARIANCE 1.57 /* of a median, over that of a mean */
 

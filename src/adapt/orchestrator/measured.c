@@ -1,6 +1,6 @@
 #include "adapt/orchestrator/measured.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/timing/profile.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "adapt/orchestrator/naming.h"
-#include "base/median.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* Opening and closing; other inputs and queries. */
 #include "adapt/orchestrator/orchestrator_inside.h"
+#include "adapt/orchestrator/unknown_program.h"
 #include "base/memory.h"
 
 #include <string.h>

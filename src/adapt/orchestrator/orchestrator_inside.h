@@ -2,11 +2,9 @@
 #pragma once
 
 #include "adapt/ladder/ladder.h"
-#include "adapt/orchestrator/asked.h"
 #include "adapt/orchestrator/naming.h"
 #include "adapt/orchestrator/orchestrator.h"
 #include "adapt/orchestrator/recording.h"
-#include "adapt/orchestrator/unknown_program.h"
 
 enum {
     SL_CASES_MAX = 64,  /* slow components at a time; of more, the least costly are dropped */
@@ -92,8 +90,8 @@ typedef struct sl_told_text {
 } sl_told_text;
 
 struct sl_orchestrator {
-    sl_unknown *unknown; /* a program with an unknown pipeline; then plans, cases and the model are unused.
-                            NULL: known */
+    struct sl_unknown *unknown;    /* a program with an unknown pipeline; then plans, cases and the model are
+                               unused.    NULL: known */
     sl_recording *recording;       /* NULL: not requested */
     sl_orchestrator_config config; /* its arrays and texts are not kept, except below */
     char schedule[64];
@@ -115,7 +113,7 @@ struct sl_orchestrator {
         placed;    /* present; requested by an action; scratch; answers */
     int *even;     /* [replicas] the initial split */
     sl_side *side; /* [replicas] */
-    sl_asked *asked;
+    struct sl_asked *asked;
     int numbered; /* number of shared plans so far */
     sl_known_component *key;
     size_t keys, key_room;

@@ -1,5 +1,6 @@
 /* The plan each replica runs: the running order replayed on recent measurements (Adaptra, section 6), and
  * waiting plans, since two swaps of a replica are at least `dwell` iterations apart, whatever links do. */
+#include "adapt/orchestrator/asked.h"
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "adapt/orchestrator/queues.h"
 #include "base/memory.h"

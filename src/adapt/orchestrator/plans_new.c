@@ -1,7 +1,8 @@
 /* The alternatives to each replica's running order: a new plan for recent measurements. It must gain more
  * than a swap costs, and more than the variation of the running order's time. */
+#include "adapt/orchestrator/asked.h"
 #include "adapt/orchestrator/orchestrator_inside.h"
-#include "base/median.h"
+#include "base/numbers.h"
 #include "plan/family/family.h"
 #include "plan/search/replan.h"
 

@@ -17,7 +17,7 @@
  * A later `open` starts over, like a restarted job. */
 #pragma once
 
-#include "adapt/orchestrator/orchestrator.h"
+#include "adapt/orchestrator/recording_fields.h"
 
 #define SL_RECORDING_FORMAT "slackline-recording-1"
 enum { SL_RECORDED_OP = 5 }; /* numbers per op of an order: kind, stage, microbatch, part, paired */
@@ -25,31 +25,7 @@ enum { SL_RECORDED_OP = 5 }; /* numbers per op of an order: kind, stage, microba
 /* ---- writing ---- */
 
 /* The orchestrator records the calls that it accepts. `recording` NULL: nothing is written. SL_ENOMEM. */
-
 typedef struct sl_recording sl_recording;
-
-typedef enum sl_recorded_call {
-    SL_CALL_OPEN,
-    SL_CALL_OBSERVE,
-    SL_CALL_REPORT,
-    SL_CALL_NETWORK,
-    SL_CALL_MOVED,
-    SL_CALL_OFFER,
-    SL_CALL_SKIP,
-    SL_CALL_ESTIMATE,
-    SL_CALL_MAY_LEAVE,
-    SL_CALL_LOAD,
-    SL_CALL_NEXT,
-    SL_CALL_CARRIED_OUT,
-    SL_RECORDED_CALLS
-} sl_recorded_call;
-
-/* Numbers and the text of a call without a struct of its own. */
-typedef struct sl_recorded_values {
-    int id, outcome, strategy, iterations, may, replica, what;
-    sl_time now, took, cost;
-    const char *text;
-} sl_recorded_values;
 
 /** Writes `open`; *recording is NULL if it was not requested. */
 sl_status sl_recording_open(const sl_orchestrator_config *config, sl_recording **recording);

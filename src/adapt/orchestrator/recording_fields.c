@@ -1,5 +1,4 @@
 #include "adapt/orchestrator/recording_fields.h"
-#include "adapt/orchestrator/orchestrator.h"
 #include "adapt/orchestrator/unknown.h"
 #include "base/memory.h"
 

@@ -5,9 +5,32 @@
  * base, from 0), as {"index": value}. So the size of a measured problem depends only on what was measured. */
 #pragma once
 
-#include "adapt/orchestrator/recording.h"
+#include "adapt/orchestrator/orchestrator_types.h"
 
 #include <jansson.h>
+
+typedef enum sl_recorded_call {
+    SL_CALL_OPEN,
+    SL_CALL_OBSERVE,
+    SL_CALL_REPORT,
+    SL_CALL_NETWORK,
+    SL_CALL_MOVED,
+    SL_CALL_OFFER,
+    SL_CALL_SKIP,
+    SL_CALL_ESTIMATE,
+    SL_CALL_MAY_LEAVE,
+    SL_CALL_LOAD,
+    SL_CALL_NEXT,
+    SL_CALL_CARRIED_OUT,
+    SL_RECORDED_CALLS
+} sl_recorded_call;
+
+/* Numbers and the text of a call without a struct of its own. */
+typedef struct sl_recorded_values {
+    int id, outcome, strategy, iterations, may, replica, what;
+    sl_time now, took, cost;
+    const char *text;
+} sl_recorded_values;
 
 typedef enum sl_field_type { SL_FIELD_INT, SL_FIELD_LONG, SL_FIELD_REAL, SL_FIELD_BYTE } sl_field_type;
 

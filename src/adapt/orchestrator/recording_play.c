@@ -2,6 +2,7 @@
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "adapt/orchestrator/recording.h"
 #include "adapt/orchestrator/recording_fields.h"
+#include "adapt/orchestrator/unknown.h"
 #include "base/memory.h"
 
 #include <limits.h>

@@ -18,7 +18,7 @@
  * Pure. */
 #pragma once
 
-#include "adapt/orchestrator/orchestrator.h"
+#include "adapt/orchestrator/orchestrator_types.h"
 
 /* Known properties of the program. */
 typedef struct sl_unknown_job {

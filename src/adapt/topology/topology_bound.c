@@ -4,6 +4,7 @@
  * cells: k of them, T per cell, make ceil(k / T) slow cells, ceil of that / D slow stages in one replica. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,11 +55,6 @@ static sl_status bound_hosts(sl_seating *bounded, sl_seating *replayed, sl_time 
     return SL_OK;
 }
 
-static int by_speed(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The least time of a replica with `slow` stages that have a host of this speed: its busiest stage does all
  * its ops after a forward through the previous stages, and even the lightest stages are slowed. */
 static sl_time bound_slow(const sl_seating *s, const sl_stage_times *cell, double speed, int slow) {
@@ -94,7 +90,7 @@ static sl_status bound_speeds(const sl_seating *s, sl_time *bound) {
         return SL_OK;
     SL_TRY(sl_alloc(&speed, (size_t)c->hosts, sizeof *speed));
     memcpy(speed, c->speed, (size_t)c->hosts * sizeof *speed);
-    qsort(speed, (size_t)c->hosts, sizeof *speed, by_speed);
+    qsort(speed, (size_t)c->hosts, sizeof *speed, sl_ascending_numbers);
     int before = 1;
     for (int i = 0; i < c->hosts; i++) {
         if (i + 1 < c->hosts && speed[i + 1] == speed[i])

@@ -3,8 +3,8 @@
  * if the parts have no room for all rings, some cross, of whichever stages. The same holds for the T hosts of
  * a cell; and in any case something crosses: a ring, a cell or a hop. The cheapest one is the bound. */
 #include "adapt/topology/topology_inside.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <stdlib.h>
 #include <string.h>

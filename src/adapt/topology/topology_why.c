@@ -2,6 +2,7 @@
 #include "adapt/topology/topology_inside.h"
 #include "adapt/topology/topology_volume.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,11 +33,6 @@ static sl_status tell(telling *t, const char *format, ...) {
     return sl_copy_text(&t->line[t->lines++], text);
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The number of stages, and of (stage, replica) pairs, with slow hosts. */
 static void count_slow(const sl_cluster *c, const int *position, double limit, int *hosts, int *stages,
                        char *which, size_t size) {
@@ -62,7 +58,7 @@ static sl_status tell_slow(telling *t) {
     int hosts, stages, after;
     SL_TRY(sl_alloc(&speed, (size_t)c->hosts, sizeof *speed));
     memcpy(speed, c->speed, (size_t)c->hosts * sizeof *speed);
-    qsort(speed, (size_t)c->hosts, sizeof *speed, by_size);
+    qsort(speed, (size_t)c->hosts, sizeof *speed, sl_ascending_numbers);
     double limit = SLOW * speed[c->hosts / 2];
     sl_free(speed);
     count_slow(c, t->now, limit, &hosts, &stages, now, sizeof now);
@@ -130,7 +126,7 @@ static sl_status tell_links(telling *t) {
         int to = sl_position(c, sl_position_tensor(c, at), (sl_position_replica(c, at) + 1) % c->data, p);
         cost[at] = cost[c->hosts + at] = step(c, c->present[at], c->present[to], c->gradient[p] / c->data);
     }
-    qsort(cost, (size_t)c->hosts, sizeof *cost, by_size);
+    qsort(cost, (size_t)c->hosts, sizeof *cost, sl_ascending_numbers);
     double usual = cost[c->hosts / 4];
     sl_status status = SL_OK;
     int told = 0, more = 0;

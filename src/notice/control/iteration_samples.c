@@ -1,7 +1,7 @@
 #include "notice/control/iteration_samples.h"
 
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include <string.h>
 
 #define QUEUE 1024 /* blocks of a rank that wait; a power of two */

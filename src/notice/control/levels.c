@@ -1,6 +1,6 @@
 #include "notice/control/controller_inside.h"
 
-#include "base/median.h"
+#include "base/numbers.h"
 #include "base/memory.h"
 #include "notice/control/iteration_samples.h"
 #include <stdio.h>

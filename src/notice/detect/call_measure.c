@@ -1,6 +1,6 @@
 #include "notice/detect/call_measure.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <math.h>
 

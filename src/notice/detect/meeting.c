@@ -1,6 +1,6 @@
 #include "notice/detect/meeting.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "notice/detect/awaited.h"
 #include "notice/detect/call_role.h"
 

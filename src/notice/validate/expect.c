@@ -1,4 +1,4 @@
-#include "base/median.h"
+#include "base/numbers.h"
 #include "notice/validate/verdict_inside.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "notice/validate/verdict.h"
-#include "base/median.h"
+#include "base/numbers.h"
 #include "base/memory.h"
 #include "notice/validate/verdict_inside.h"
 #include <math.h>

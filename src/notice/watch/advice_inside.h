@@ -4,6 +4,7 @@
  *   advice_words texts: events, the live line, JSON, the decision log */
 #pragma once
 
+#include "adapt/orchestrator/orchestrator.h"
 #include "notice/watch/advice.h"
 
 #include <stdio.h>

@@ -64,7 +64,7 @@ sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *to
     SL_TRY(sl_alloc(&http, 1, sizeof *http));
     http->view.iteration = http->view.onset = -1;
     sl_status status;
-    SL_TRY_GOTO(err_close, status, sl_token_choose("http", host, token, http->token, &asked));
+    SL_TRY_GOTO(err_close, status, sl_token_choose(host, token, http->token, &asked));
     sl_server_config config = {.loop = loop,
                                .who = "http",
                                .host = host,

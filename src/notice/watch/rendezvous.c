@@ -2,13 +2,13 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "notice/store/seal.h"
 #include "notice/store/store.h"
 #include "notice/watch/addresses.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum { LOOK_MS = 50, TEXT = 4096 };
@@ -44,15 +44,6 @@ static sl_status leave(sl_rendezvous *r, const sl_addresses *addresses) {
     return sl_file_write_private(r->left, text, strlen(text));
 }
 
-static sl_status make_key(char key[SL_STORE_KEY]) {
-    unsigned char random[32];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return sl_error_errno(SL_ESYS, "cannot get a random key");
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(key + 2 * i, 3, "%02x", random[i]);
-    return SL_OK;
-}
-
 static sl_status start_server(sl_rendezvous *r, const char *folder, sl_addresses *addresses) {
     char listen[sizeof r->redis.addresses] = "";
     if (r->position->several)
@@ -73,7 +64,7 @@ sl_status sl_rendezvous_open(sl_rendezvous *r, const sl_launch_position *positio
     if (position->rank != 0)
         return SL_OK;
     if (!key)
-        SL_TRY(make_key(r->key));
+        SL_TRY(sl_random_text(r->key, 64, "random key"));
     if (!given)
         SL_TRY(start_server(r, folder, &addresses));
     if (position->size == 1 || (given && key))

@@ -1,6 +1,6 @@
 #include "plan/exact/exact_model.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/exact/exact_build.h"
 
 #include <stdlib.h>

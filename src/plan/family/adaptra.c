@@ -1,5 +1,6 @@
 #include "plan/family/adaptra.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/family/list.h"
 #include "plan/family/slack.h"
 #include "plan/timing/replay.h"
@@ -7,10 +8,6 @@
 #include <math.h>
 
 #define MAX_OPS 4000 /* for which the other rules are tried */
-
-static int least(int a, int b) {
-    return a < b ? a : b;
-}
 
 static int links_are_free(const sl_problem *p) {
     for (int i = 0; i < p->ranks * p->ranks; i++)
@@ -51,7 +48,7 @@ static sl_status check_room(const sl_problem *p) {
  * grows). */
 static void clip(const sl_problem *p, int x0, int *x) {
     for (int rank = 0; rank < p->ranks; rank++) {
-        x[rank] = least(x[rank], least(capacity(p, rank), rank > 0 ? x[rank - 1] : x0));
+        x[rank] = sl_smaller(x[rank], sl_smaller(capacity(p, rank), rank > 0 ? x[rank - 1] : x0));
         x[rank] = x[rank] > 1 ? x[rank] : 1;
     }
 }

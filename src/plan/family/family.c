@@ -1,68 +1,10 @@
 #include "plan/family/family.h"
-#include "base/memory.h"
 #include "plan/family/adaptra.h"
 #include "plan/family/cross_ud_sub.h"
-#include "plan/family/hosted.h"
-#include "plan/family/list.h"
 #include "plan/family/static_families.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static int least(int a, int b) {
-    return a < b ? a : b;
-}
-
-static void append(sl_order *order, int rank, int kind, int microbatch) {
-    order->ops[rank][order->count[rank]++] = (sl_op){.stage = rank, .microbatch = microbatch, .kind = kind};
-}
-
-/* Some forwards, then one backward and one forward in turn, then the remaining backwards. */
-static sl_status one_f_one_b(const sl_problem *p, sl_order *order) {
-    int n = p->microbatches;
-    SL_TRY(sl_order_make(p->ranks, 2 * n, order));
-    for (int rank = 0; rank < p->ranks; rank++) {
-        int warmup = least(p->ranks - rank, n);
-        for (int m = 0; m < warmup; m++)
-            append(order, rank, SL_F, m);
-        for (int m = 0; m < n; m++) {
-            append(order, rank, SL_B, m);
-            if (warmup + m < n)
-                append(order, rank, SL_F, warmup + m);
-        }
-    }
-    return SL_OK;
-}
-
-/* Zero Bubble's handcrafted schedules (its section 2): H1 keeps 1F1B's warm-up p - s and memory p on every
- * rank, and W fills its idle time; H2 (`deep`) warms up with 2(p - s) - 1 and needs memory 2p - 1. Built for
- * F = I = W on free links, regardless of the problem's times. */
-static sl_status zero_bubble(const sl_problem *p, int deep, sl_order *order) {
-    sl_problem unit;
-    int *x, ranks = p->ranks;
-    SL_TRY(sl_problem_make(ranks, ranks, p->microbatches, &unit));
-    sl_status status = sl_alloc(&x, 2 * (size_t)ranks, sizeof *x);
-    if (status == SL_OK) {
-        for (int rank = 0; rank < ranks; rank++) {
-            unit.time[SL_F][rank] = unit.time[SL_I][rank] = unit.time[SL_W][rank] = 1;
-            x[rank] = least(deep ? 2 * (ranks - rank) - 1 : ranks - rank, p->microbatches);
-            x[ranks + rank] = deep ? 2 * ranks - 1 : ranks;
-        }
-        sl_list_rule rule = {.warmup = x, .ahead = x, .flight = x + ranks, .forward_first = 1};
-        status = sl_list_schedule(&unit, &rule, order);
-        sl_free(x);
-    }
-    sl_problem_free(&unit);
-    return status;
-}
-
-static sl_status zb_h1(const sl_problem *p, sl_order *order) {
-    return zero_bubble(p, 0, order);
-}
-
-static sl_status zb_h2(const sl_problem *p, sl_order *order) {
-    return zero_bubble(p, 1, order);
-}
 
 #define LINEAR (1u << SL_LINEAR)
 #define LOOP (1u << SL_LOOP)
@@ -71,9 +13,9 @@ static sl_status zb_h2(const sl_problem *p, sl_order *order) {
 const sl_family sl_families[] = {
     {"gpipe", 0, LINEAR | LOOP | WAVE, sl_family_gpipe,
      "all forwards, then all backwards, stage by stage (GPipe; breadth-first)"},
-    {"1f1b", 0, LINEAR, one_f_one_b, "one forward, one backward in turn (PipeDream-Flush, Megatron)"},
-    {"zb-h1", 0, LINEAR, zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
-    {"zb-h2", 0, LINEAR, zb_h2,
+    {"1f1b", 0, LINEAR, sl_family_1f1b, "one forward, one backward in turn (PipeDream-Flush, Megatron)"},
+    {"zb-h1", 0, LINEAR, sl_family_zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
+    {"zb-h2", 0, LINEAR, sl_family_zb_h2,
      "backward in two halves, no bubble for equal times, twice the memory (Zero Bubble)"},
     {"adaptra", 0, LINEAR, sl_family_adaptra,
      "warm-up by slack against slow links, then I before F before W (Adaptra)"},

@@ -30,5 +30,9 @@ sl_status sl_family_check(const sl_family *family, const sl_problem *problem);
  * placement or stages; SL_ENONE: not within the memory limit. */
 sl_status sl_family_build(const sl_family *family, const sl_problem *problem, sl_order *order);
 
+/** The same for a problem with host memory (hosted.c). If no order is within the limit, it gives the family's
+ * first order, which the plan's memory check rejects. */
+sl_status sl_family_hosted(const sl_family *family, const sl_problem *problem, sl_order *order);
+
 /** NULL: unknown. */
 const sl_family *sl_family_find(const char *name);

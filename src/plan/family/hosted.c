@@ -1,5 +1,10 @@
-#include "plan/family/hosted.h"
+/* Families with offloaded activations (plan/lower/offload.h). A family has only one limit, so it is called
+ * several times: with the device's own limit, without any, and with the limit raised by some of the host's
+ * activations. Each result is lowered and replayed with its moves, and the shortest within the real limit is
+ * used; among equals the one with the fewest moves. So host memory is used only if it saves time, including
+ * its cost. */
 #include "base/memory.h"
+#include "plan/family/family.h"
 #include "plan/lower/program.h"
 #include "plan/timing/replay.h"
 

@@ -1,4 +1,5 @@
 #include "plan/family/slack.h"
+#include "base/numbers.h"
 
 /* Doubling keeps everything in integers: 2c <= slack * (...) - (tF + tI), rounded down. */
 sl_time sl_slack_tolerance(const sl_problem *p, const int *warmup, int link, int full_backward) {
@@ -24,10 +25,6 @@ static sl_time delay(const sl_problem *p, int a, int b) {
     return t > u ? t : u;
 }
 
-static int at_least(int value, int least) {
-    return value > least ? value : least;
-}
-
 void sl_warmup_adapted(const sl_problem *p, int *warmup) {
     int n = p->microbatches, s = p->ranks;
     warmup[s - 1] = 1;
@@ -35,8 +32,8 @@ void sl_warmup_adapted(const sl_problem *p, int *warmup) {
         sl_time need = p->time[SL_F][i] + p->time[SL_I][i] + 2 * delay(p, i, i + 1);
         sl_time unit = p->time[SL_F][i + 1] + p->time[SL_I][i + 1];
         sl_time wanted = unit > 0 ? (need + unit - 1) / unit : need > 0 ? n : 0;
-        int slack = at_least(wanted > n ? n : (int)wanted, 2), most = at_least(n - 2 * s, 2);
-        slack = at_least(slack < most ? slack : most, 1);
+        int slack = sl_larger(wanted > n ? n : (int)wanted, 2), most = sl_larger(n - 2 * s, 2);
+        slack = sl_larger(slack < most ? slack : most, 1);
         warmup[i] = warmup[i + 1] + slack;
         if (warmup[i] > n)
             warmup[i] = n;

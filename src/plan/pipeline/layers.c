@@ -1,7 +1,6 @@
 #include "plan/pipeline/layers.h"
 #include "base/memory.h"
 
-#include <math.h>
 #include <string.h>
 
 sl_status sl_layers_make(int count, int ranks, int stages, sl_layers **layers) {
@@ -55,37 +54,4 @@ void sl_layers_free(sl_layers *layers) {
         SL_FREE(layers->time[kind], layers->delta[kind]);
     }
     SL_FREE(layers->weights, layers->speed, layers->memory, layers->first, layers);
-}
-
-/* One stage from its layers; returns its weights. */
-static double fill_stage(sl_problem *p, int stage, int begin, int end) {
-    const sl_layers *l = p->layers;
-    double speed = l->speed[sl_problem_rank(p, stage)], weights = 0;
-    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        sl_time time = 0;
-        p->delta[kind][stage] = 0;
-        for (int layer = begin; layer < end; layer++) {
-            time += l->time[kind][layer];
-            p->delta[kind][stage] += l->delta[kind][layer];
-        }
-        p->time[kind][stage] = (sl_time)llround((double)time / speed);
-    }
-    for (int layer = begin; layer < end; layer++)
-        weights += l->weights[layer];
-    return weights;
-}
-
-void sl_problem_cut(sl_problem *p, const int *first) {
-    sl_layers *l = p->layers;
-    memmove(l->first, first, ((size_t)p->stages + 1) * sizeof *first);
-    for (int rank = 0; p->limit && rank < p->ranks; rank++)
-        p->limit[rank] = l->memory[rank];
-    for (int stage = 0; stage < p->stages; stage++) {
-        int at = p->placement == SL_BIDIRECTIONAL ? stage % p->ranks : stage;
-        double weights = fill_stage(p, stage, first[at], first[at + 1]);
-        if (p->limit) {
-            double *left = &p->limit[sl_problem_rank(p, stage)];
-            *left = *left > weights ? *left - weights : 0;
-        }
-    }
 }

@@ -1,8 +1,10 @@
 /* Layers: the source of stages if the problem gives costs of layers instead of times of stages. A cut has the
- * first layer of each stage; setting it fills the problem's times, deltas and limits. */
+ * first layer of each stage (sl_problem_cut). */
 #pragma once
 
-#include "plan/pipeline/problem.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "plan/pipeline/op.h"
 
 typedef struct sl_layers {
     int count;
@@ -17,8 +19,3 @@ typedef struct sl_layers {
 sl_status sl_layers_make(int count, int ranks, int stages, sl_layers **layers);
 sl_status sl_layers_copy(const sl_layers *layers, int ranks, int stages, sl_layers **copy);
 void sl_layers_free(sl_layers *layers);
-
-/** Cuts: first[0] = 0, ascending, every stage at least one layer, first[stages] = count. Fills times, deltas
- * and limits of `problem` (the layers' `memory` minus the weights of the rank; 0 if nothing is left).
- * Bidirectional: the stages of the second pipeline are cut like those of the first. */
-void sl_problem_cut(sl_problem *problem, const int *first);

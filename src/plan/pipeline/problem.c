@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "plan/pipeline/layers.h"
 
+#include <math.h>
 #include <string.h>
 
 /* All per-stage arrays, listed once for making, copying and freeing. */
@@ -109,4 +110,85 @@ double sl_problem_room(const sl_problem *p, int rank) {
         for (int half = 0; half < 2 && sl_problem_rank(p, stage) == rank; half++)
             largest = sl_problem_kept(p, stage, half) > largest ? sl_problem_kept(p, stage, half) : largest;
     return p->limit[rank] + (p->host_limit ? p->host_limit[rank] * largest : 0);
+}
+
+/* ---- placement: the rank of each stage, and the path of a microbatch through the stages ---- */
+
+const char *sl_placement_name(sl_placement placement) {
+    static const char *const names[SL_PLACEMENTS] = {"linear", "loop", "wave", "bidirectional"};
+    return placement < SL_PLACEMENTS ? names[placement] : "?";
+}
+
+int sl_problem_rank(const sl_problem *p, int stage) {
+    int column = stage % p->ranks;
+    switch (p->placement) {
+    case SL_WAVE:
+        return stage / p->ranks % 2 ? p->ranks - 1 - column : column;
+    case SL_BIDIRECTIONAL: /* the second pipeline runs up */
+        return stage >= p->ranks ? p->ranks - 1 - column : column;
+    default: /* linear and loop */
+        return column;
+    }
+}
+
+int sl_problem_runs(const sl_problem *p, int stage, int microbatch) {
+    return p->placement != SL_BIDIRECTIONAL || (stage >= p->ranks) == microbatch % 2;
+}
+
+int sl_problem_next(const sl_problem *p, int stage) {
+    int last = stage == p->stages - 1 || (p->placement == SL_BIDIRECTIONAL && stage == p->ranks - 1);
+    return last ? -1 : stage + 1;
+}
+
+int sl_problem_previous(const sl_problem *p, int stage) {
+    return p->placement == SL_BIDIRECTIONAL && stage == p->ranks ? -1 : stage - 1;
+}
+
+int sl_problem_microbatches(const sl_problem *p, int stage) {
+    if (p->placement != SL_BIDIRECTIONAL)
+        return p->microbatches;
+    return stage >= p->ranks ? p->microbatches / 2 : (p->microbatches + 1) / 2;
+}
+
+int sl_problem_rank_ops(const sl_problem *p, int rank, int kinds) {
+    int ops = 0;
+    for (int stage = 0; stage < p->stages; stage++)
+        if (sl_problem_rank(p, stage) == rank)
+            ops += sl_problem_microbatches(p, stage) * kinds * p->parts;
+    return ops;
+}
+
+/* ---- cuts of layers into stages ---- */
+
+/* One stage from its layers; returns its weights. */
+static double fill_stage(sl_problem *p, int stage, int begin, int end) {
+    const sl_layers *l = p->layers;
+    double speed = l->speed[sl_problem_rank(p, stage)], weights = 0;
+    for (int kind = 0; kind < SL_OP_KINDS; kind++) {
+        sl_time time = 0;
+        p->delta[kind][stage] = 0;
+        for (int layer = begin; layer < end; layer++) {
+            time += l->time[kind][layer];
+            p->delta[kind][stage] += l->delta[kind][layer];
+        }
+        p->time[kind][stage] = (sl_time)llround((double)time / speed);
+    }
+    for (int layer = begin; layer < end; layer++)
+        weights += l->weights[layer];
+    return weights;
+}
+
+void sl_problem_cut(sl_problem *p, const int *first) {
+    sl_layers *l = p->layers;
+    memmove(l->first, first, ((size_t)p->stages + 1) * sizeof *first);
+    for (int rank = 0; p->limit && rank < p->ranks; rank++)
+        p->limit[rank] = l->memory[rank];
+    for (int stage = 0; stage < p->stages; stage++) {
+        int at = p->placement == SL_BIDIRECTIONAL ? stage % p->ranks : stage;
+        double weights = fill_stage(p, stage, first[at], first[at + 1]);
+        if (p->limit) {
+            double *left = &p->limit[sl_problem_rank(p, stage)];
+            *left = *left > weights ? *left - weights : 0;
+        }
+    }
 }

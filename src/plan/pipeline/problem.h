@@ -78,6 +78,11 @@ double sl_problem_total_ms(const sl_problem *problem);
 /** The problem as YAML that sl_problem_read reads back to the same problem (profile.yaml). */
 sl_status sl_problem_write(const sl_problem *problem, FILE *out);
 
+/** Cuts the layers into stages: first[0] = 0, ascending, every stage at least one layer, first[stages] =
+ * count. Fills times, deltas and limits of `problem` (the layers' `memory` minus the weights of the rank; 0
+ * if nothing is left). Bidirectional: the stages of the second pipeline are cut like those of the first. */
+void sl_problem_cut(sl_problem *problem, const int *first);
+
 /* ---- placement (design.md, Words) ---- */
 
 /** "linear", "loop", "wave", "bidirectional". */

@@ -124,3 +124,11 @@ void sl_attribution_free(sl_attribution *a) {
     SL_FREE(a->link, a->op);
     *a = (sl_attribution){0};
 }
+
+sl_status sl_plan_add_attribution(const sl_problem *problem, sl_plan *plan) {
+    if (plan->attribution)
+        sl_attribution_free(plan->attribution);
+    else
+        SL_TRY(sl_alloc(&plan->attribution, 1, sizeof *plan->attribution));
+    return sl_attribute(problem, plan, plan->attribution);
+}

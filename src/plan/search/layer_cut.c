@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "plan/bound/bound.h"
 #include "plan/family/family.h"
+#include "plan/pipeline/layers.h"
 #include "plan/search/makespan.h"
 #include "plan/search/portfolio.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "plan/pipeline/layers.h"
+#include "plan/pipeline/problem.h"
 
 /** Chooses and sets the cut of a problem with layers, at most until `until`. SL_ENONE: no cut has a schedule
  * that fits into memory. Does nothing without layers. */

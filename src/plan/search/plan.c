@@ -5,7 +5,6 @@
 #include "plan/bound/bound.h"
 #include "plan/family/family.h"
 #include "plan/family/slack.h"
-#include "plan/search/attribute.h"
 #include "plan/search/layer_cut.h"
 #include "plan/timing/jitter.h"
 #include "plan/timing/replay.h"
@@ -118,8 +117,7 @@ void sl_plan_free(sl_plan *plan) {
     sl_timeline_free(&plan->timeline);
     SL_FREE(plan->peak_memory, plan->peak_host, plan->warmup, plan->jitter);
     if (plan->attribution)
-        sl_attribution_free(plan->attribution);
-    sl_free(plan->attribution);
+        SL_FREE(plan->attribution->link, plan->attribution->op, plan->attribution);
     *plan = (sl_plan){0};
 }
 
@@ -136,14 +134,6 @@ sl_status sl_plan_add_jitter(const sl_problem *problem, sl_plan *plan, int draws
     if (!plan->jitter)
         SL_TRY(sl_alloc(&plan->jitter, 1, sizeof *plan->jitter));
     return sl_jitter_replay(problem, &plan->program, draws, seed, plan->jitter);
-}
-
-sl_status sl_plan_add_attribution(const sl_problem *problem, sl_plan *plan) {
-    if (plan->attribution)
-        sl_attribution_free(plan->attribution);
-    else
-        SL_TRY(sl_alloc(&plan->attribution, 1, sizeof *plan->attribution));
-    return sl_attribute(problem, plan, plan->attribution);
 }
 
 double sl_plan_gap(const sl_plan *plan) {

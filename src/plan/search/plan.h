@@ -7,8 +7,32 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-struct sl_attribution;
 struct sl_jitter;
+
+/* ---- the breakdown of its time (plan/search/attribute.h) ---- */
+
+typedef struct sl_link_cost {
+    int from, to;
+    double cost; /* ms of makespan per ms of latency */
+} sl_link_cost;
+
+typedef struct sl_op_cost {
+    int stage, kind;
+    double cost; /* ms of makespan per ms of each such op (all its parts together) */
+} sl_op_cost;
+
+typedef struct sl_attribution {
+    sl_time work;        /* mean over ranks */
+    sl_time imbalance;   /* work of the busiest rank, minus that */
+    sl_time fill;        /* the order on free links without collectives, minus the work of the busiest rank */
+    sl_time collectives; /* gathers and reductions, on free links */
+    sl_time dependency, blocking; /* sl_plan.dependency_loss, blocking_loss */
+    int links, ops;
+    sl_link_cost *link; /* directed links that carry messages, by from, then to */
+    sl_op_cost *op;     /* stages and kinds of the order, by stage, then kind */
+} sl_attribution;
+
+/* ---- the plan ---- */
 
 typedef struct sl_plan {
     char schedule[32]; /* family's name, or "file" */
@@ -24,7 +48,7 @@ typedef struct sl_plan {
     int *warmup;                        /* [ranks] */
     sl_time solve;                      /* time spent planning */
     struct sl_jitter *jitter;           /* NULL unless requested: sl_plan_add_jitter */
-    struct sl_attribution *attribution; /* the same: sl_plan_add_attribution */
+    sl_attribution *attribution;        /* the same: sl_plan_add_attribution */
 } sl_plan;
 
 /** Plans with a family's name, "optimal" (a second of search on this thread) or "auto" (best of all families
@@ -68,8 +92,6 @@ sl_time sl_plan_tolerance(const sl_problem *problem, const sl_plan *plan, int li
 
 /** Adds the distribution of the makespan over `draws` draws of the links' jitter (plan/timing/jitter.h). */
 sl_status sl_plan_add_jitter(const sl_problem *problem, sl_plan *plan, int draws, uint64_t seed);
-/** Adds the breakdown of time and the costs (plan/search/attribute.h). */
-sl_status sl_plan_add_attribution(const sl_problem *problem, sl_plan *plan);
 
 /** One JSON object, format slackline-plan-1 (design.md, Plan), with the added analyses. */
 sl_status sl_plan_write_json(const sl_problem *problem, const sl_plan *plan, FILE *out);

@@ -5,7 +5,7 @@
  * bench/adapting/replan.py --cost on an AMD EPYC with 2 cores, in CPU time: 9 to 15 ns per replayed op,
  * growing from 4 to 32 ranks. With SL_REPLAN_WORK a plan takes up to 6 ms for 16 ranks and 64 microbatches,
  * and 12 ms for 32 and 128, mostly for families; less if the bound is reached. Problems with host memory take
- * longer because of their families (plan/family/hosted.h). */
+ * longer because of their families (plan/family/hosted.c). */
 #pragma once
 
 #include "plan/search/plan.h"

@@ -1,6 +1,6 @@
 #include "plan/timing/jitter.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/random.h"
 #include "plan/timing/replay.h"
 

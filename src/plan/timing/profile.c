@@ -1,6 +1,6 @@
 #include "plan/timing/profile.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 #include "plan/trace/recover.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/timing/profile.h"
 #include "plan/trace/recover_parts.h"
 

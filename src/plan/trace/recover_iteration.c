@@ -1,6 +1,6 @@
 /* Iterations: a mark that changes, or an op that comes again, begins another one on its rank. */
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/trace/recover_parts.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Links: latency and transfer time of each direction from its messages. */
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/trace/recover_parts.h"
 
 #include <stdlib.h>

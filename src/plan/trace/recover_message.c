@@ -1,6 +1,6 @@
 /* Messages of the chosen iteration: the times at which each could leave and had arrived. */
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/trace/recover_parts.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "run/journal/journal.h"
 #include "base/file.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/writer.h"
 #include "plan/pipeline/csv.h"
 #include "run/file/run.h"

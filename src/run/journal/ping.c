@@ -1,6 +1,6 @@
 #include "run/journal/ping.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "run/journal/progress.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/pieces.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "run/journal/run_profile.h"
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/family/family.h"
 #include "plan/search/plan.h"
 #include "plan/timing/replay.h"

@@ -1,4 +1,5 @@
 #include "run/model/layout.h"
+#include "base/numbers.h"
 #include "run/device/arena.h"
 
 /* Reserves `count` floats at *end. */
@@ -81,20 +82,17 @@ static void lay_kept(const sl_model_config *c, sl_layout *l) {
     }
 }
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static void lay_scratch(const sl_model_config *c, size_t attention_floats, sl_layout *l) {
     const size_t n = (size_t)l->rows, w = (size_t)c->width;
     const sl_architecture *a = sl_architecture_of(c->kind);
-    size_t columns = larger(2 * w, larger((size_t)l->hidden, (size_t)(l->query + 2 * l->key)));
+    size_t columns =
+        sl_larger_size(2 * w, sl_larger_size((size_t)l->hidden, (size_t)(l->query + 2 * l->key)));
     size_t *end = &l->scratch;
     l->x = place(end, n * w);
     l->h = place(end, n * w);
     l->wide = place(end, n * (size_t)l->hidden);
     l->attention = place(end, attention_floats);
-    l->sums = place(end, larger(columns, c->tensor.size > 1 && l->is_last ? 2 * n : 0));
+    l->sums = place(end, sl_larger_size(columns, c->tensor.size > 1 && l->is_last ? 2 * n : 0));
     if (c->tensor.size > 1 && l->is_last)
         l->top = place(end, n);
     if (l->recompute)

@@ -220,10 +220,6 @@ static void give_up(sl_endpoint *c, const char *why) {
     tell(c, SL_NEWS_LOST, -1, text);
 }
 
-static sl_time least(sl_time a, sl_time b) {
-    return a < b ? a : b;
-}
-
 /* Time in which this process did not run (a busy machine) counts neither as silence of the other end nor as
  * an outage, because nothing was received or tried. The delay of the late timer gives its length. While no
  * rail is up, the timer is set to LOOK at most. */
@@ -232,11 +228,11 @@ static void forgive_absence(sl_endpoint *c, sl_time now) {
     if (late <= c->config.beat)
         return;
     for (int r = 0; r < c->config.rails; r++)
-        c->rail[r].stream.heard = least(now, c->rail[r].stream.heard + late);
+        c->rail[r].stream.heard = sl_sooner(now, c->rail[r].stream.heard + late);
     if (c->up == 0)
-        c->down_since = least(now, c->down_since + late);
+        c->down_since = sl_sooner(now, c->down_since + late);
     if (c->refused_since)
-        c->refused_since = least(now, c->refused_since + late);
+        c->refused_since = sl_sooner(now, c->refused_since + late);
 }
 
 static void check_outage(sl_endpoint *c, sl_time now) {
@@ -275,20 +271,20 @@ static void keep_alive(sl_endpoint *c, int rail, sl_time now) {
 static sl_time next_time(sl_endpoint *c, sl_time now) {
     sl_time first = c->sender ? sl_endpoint_send_at(c, now) : c->publish_at;
     if (c->up == 0)
-        first = least(least(first, c->down_since + c->config.outage), now + LOOK);
+        first = sl_sooner(sl_sooner(first, c->down_since + c->config.outage), now + LOOK);
     if (c->up == 0 && c->refused_since && c->config.refusal)
-        first = least(first, c->refused_since + c->config.refusal);
+        first = sl_sooner(first, c->refused_since + c->config.refusal);
     for (int r = 0; r < c->config.rails; r++) {
         const sl_endpoint_stream *s = &c->rail[r].stream;
         if (c->rail[r].coming.line)
-            first = least(first, c->rail[r].coming.since + COMING);
+            first = sl_sooner(first, c->rail[r].coming.since + COMING);
         if (s->socket < 0 && c->sender)
-            first = least(first, sl_endpoint_connect_at(c, r));
+            first = sl_sooner(first, sl_endpoint_connect_at(c, r));
         if (s->socket < 0)
             continue;
-        first = least(first, silent_at(c, s));
+        first = sl_sooner(first, silent_at(c, s));
         if (!s->blocked)
-            first = least(first, s->spoke + c->config.beat);
+            first = sl_sooner(first, s->spoke + c->config.beat);
     }
     return first;
 }

@@ -1,5 +1,5 @@
 #include "run/train/body.h"
-#include "base/median.h"
+#include "base/numbers.h"
 #include "base/memory.h"
 #include "plan/search/replan.h"
 #include "run/arrange/departure.h"

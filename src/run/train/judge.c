@@ -1,7 +1,7 @@
 #include "run/train/judge.h"
 
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/timing/profile.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"

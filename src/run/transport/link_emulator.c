@@ -5,10 +5,6 @@
 /* Longest transfer, about 100 years: sums of times stay within 63 bits by saturation. */
 #define LONGEST ((sl_time)3200000000 * SL_SECOND)
 
-static sl_time later(sl_time a, sl_time b) {
-    return a > b ? a : b;
-}
-
 static sl_time add(sl_time a, sl_time b) {
     return b > 0 && a > SL_TIME_NEVER - 1 - b ? SL_TIME_NEVER - 1 : a + b;
 }
@@ -25,7 +21,7 @@ static sl_time take_wire(_Atomic int64_t *wire, sl_time ready, sl_time transfer)
     int64_t free_at = atomic_load(wire);
     sl_time start;
     do
-        start = later(ready, free_at);
+        start = sl_later(ready, free_at);
     while (transfer > 0 && !atomic_compare_exchange_weak(wire, &free_at, add(start, transfer)));
     return start;
 }
@@ -34,15 +30,15 @@ void sl_link_emulator_enter(sl_link_emulator *emulator, sl_time ready, uint64_t 
                             sl_link_emulation emulation, sl_sent *times) {
     sl_time longest = sl_link_emulator_transfer(bytes, emulation.bytes_per_second);
     sl_time start =
-        emulator->wire ? take_wire(emulator->wire, ready, longest) : later(ready, emulator->free_at);
+        emulator->wire ? take_wire(emulator->wire, ready, longest) : sl_later(ready, emulator->free_at);
     times->end = emulator->free_at = add(start, longest);
     for (int i = 0; i < emulation.wires; i++) {
         sl_time transfer = sl_link_emulator_transfer(bytes, emulation.wire[i].bytes_per_second);
         start = take_wire(emulation.wire[i].free_at, start, transfer);
-        times->end = later(times->end, add(start, transfer));
-        longest = later(longest, transfer);
+        times->end = sl_later(times->end, add(start, transfer));
+        longest = sl_later(longest, transfer);
     }
     times->start = times->end - longest;
-    times->due = later(add(times->end, emulation.latency), emulator->last_due);
+    times->due = sl_later(add(times->end, emulation.latency), emulator->last_due);
     emulator->last_due = times->due;
 }

@@ -1,4 +1,4 @@
-#include "base/median.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,6 +25,11 @@ double sl_median_of_numbers(double *values, int count) {
         return NAN;
     qsort(values, (size_t)count, sizeof *values, sl_ascending_numbers);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+int sl_ascending_ints(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
 }
 
 sl_time sl_percentile(sl_time *values, int count, double percentile) {

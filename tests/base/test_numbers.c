@@ -1,7 +1,7 @@
 /* Medians and percentiles. */
 #include "check.h"
 
-#include "base/median.h"
+#include "base/numbers.h"
 
 #include <math.h>
 
