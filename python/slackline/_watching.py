@@ -39,7 +39,7 @@ def command() -> str:
     if named:
         found = os.path.abspath(named) if "/" in named else in_path(named)
         if not found or not is_program(found):
-            raise LibraryNotFound(f"SLACKLINE_COMMAND names '{named}', which is no program")
+            raise LibraryNotFound(f"SLACKLINE_COMMAND names '{named}', which is not a program")
         return trust(found)
     folders = [os.path.join(sys.prefix, "bin")]
     library = os.environ.get("SLACKLINE_LIBRARY")

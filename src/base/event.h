@@ -8,43 +8,43 @@
 
 /* clang-format off */
 #define SL_EVENTS(X) \
-    X(START, "start", "the run began: its plan and what it runs on") \
-    X(FAULT, "fault", "the laboratory injected or removed trouble (what, where); detection does not see this") \
+    X(START, "start", "the run started: its plan and its devices") \
+    X(FAULT, "fault", "a fault was injected or removed for a test (which, where); detection does not see this event") \
     X(ONSET, "onset", "measurements left their healthy level") \
     X(SWAP, "swap", "all ranks changed to a new schedule between two iterations") \
     X(KEEP, "keep", "a change was seen and the running schedule kept, with the reason") \
     X(RELIEF, "relief", "measurements returned to their healthy level") \
-    X(RETURN, "return", "all ranks went back to the first schedule") \
-    X(ARRANGE, "arrange", "processes took other seats, or replicas other numbers of microbatches, between two iterations; what it took") \
-    X(DELEGATE, "delegate", "delegate processes carry the messages from the next iteration on") \
-    X(DIRECT, "direct", "the ranks carry their messages themselves again; delegates are stopped") \
+    X(RETURN, "return", "all ranks returned to the first schedule") \
+    X(ARRANGE, "arrange", "processes exchanged their positions, or replicas got new numbers of microbatches, between two iterations; how long it took") \
+    X(DELEGATE, "delegate", "delegate processes carry the messages, starting with the next iteration") \
+    X(DIRECT, "direct", "the ranks carry their own messages again; delegates are stopped") \
     X(RAIL, "rail", "a rail between two hosts was lost, or is used again") \
-    X(STRANGER, "stranger", "somebody who is not of this run connected to a rail and was dropped") \
-    X(REPLACED, "replaced", "a delegate process died and another took its place") \
-    X(CHECKPOINT_WRITTEN, "checkpoint_written", "a checkpoint is whole and on the disk") \
-    X(CHECKPOINT_FAILED, "checkpoint_failed", "a checkpoint could not be written and was removed; training went on") \
-    X(CHECKPOINT_REFUSED, "checkpoint_refused", "a checkpoint is damaged or incomplete and was not resumed from, with the reason") \
-    X(RESUMED, "resumed", "training goes on from a checkpoint, or starts anew where there is none") \
-    X(WARNED, "warned", "a scheduler's warning (SIGTERM) came; a checkpoint is written and the run ends") \
-    X(RESTART, "restart", "an attempt failed and the ranks are started again") \
-    X(FAILED, "failed", "the command ended without having trained to the end, with the reason") \
-    X(HOST, "host", "a host is left out, because it failed its test after a failure or is slow, or is used again") \
-    X(DECISION, "decision", "the ladder of strategies: what it begins, what that brought, what it takes back (decisions.txt has all of it)") \
-    X(LEAVE, "leave", "the run saves itself and is started again without a slow host, or why it is not") \
-    X(LEFT, "left", "the run goes on without hosts that it left, and what that took") \
-    X(SUSPECT, "suspect", "iterations became slow, and the first of them point at this") \
-    X(TRACKED, "tracked", "the iteration of a watched program was found, or another one") \
+    X(STRANGER, "stranger", "a connection to a rail did not belong to this run and was dropped") \
+    X(REPLACED, "replaced", "a delegate process died and was replaced") \
+    X(CHECKPOINT_WRITTEN, "checkpoint_written", "a checkpoint is complete and on disk") \
+    X(CHECKPOINT_FAILED, "checkpoint_failed", "a checkpoint could not be written and was removed; training continued") \
+    X(CHECKPOINT_REFUSED, "checkpoint_refused", "a checkpoint is damaged or incomplete and was not used, with the reason") \
+    X(RESUMED, "resumed", "training continues from a checkpoint, or starts over if there is none") \
+    X(WARNED, "warned", "a scheduler's warning (SIGTERM) arrived; a checkpoint is written and the run ends") \
+    X(RESTART, "restart", "an attempt failed and the ranks are restarted") \
+    X(FAILED, "failed", "the command ended before training was complete, with the reason") \
+    X(HOST, "host", "a host is excluded, because it failed its test after a failure or is slow, or is used again") \
+    X(DECISION, "decision", "the ladder of strategies: a strategy was applied, its effect measured, or it was reverted (decisions.txt has all details)") \
+    X(LEAVE, "leave", "the run saves itself and restarts without a slow host, or the reason why not") \
+    X(LEFT, "left", "the run continues without the excluded hosts; how long that took") \
+    X(SUSPECT, "suspect", "iterations became slow; what the first slow ones indicate") \
+    X(TRACKED, "tracked", "the iteration of a watched program was found, or has changed") \
     X(PROFILED, "profiled", "the calls of some iterations were compared: suspects, or a reference") \
     X(PROFILE, "profile", "the links of a running job were measured, slow or not") \
-    X(HELD, "held", "a watched program stands at a consistent cut, or could not be held") \
-    X(RELEASED, "released", "a held program goes on") \
+    X(HELD, "held", "a watched program is held at a consistent cut, or could not be held") \
+    X(RELEASED, "released", "a held program continues") \
     X(VALIDATED, "validated", "suspects were tested, with the evidence") \
-    X(VERDICT, "verdict", "what is slow, or why nothing can be told") \
-    X(ADVICE, "advice", "what would be done about something slow in a watched program, its gain and cost, or that it is to be done now") \
-    X(HOOK, "hook", "the program of --on-event carried an advice out, or could not") \
-    X(NODE, "node", "the agent of a node came, was lost, its processes changed, or it cannot read their calls") \
-    X(STORE, "store", "the store was lost, or is back; the program runs on") \
-    X(CONTROLLER, "controller", "another process controls the job from now on") \
+    X(VERDICT, "verdict", "what is slow, or why this is unresolved") \
+    X(ADVICE, "advice", "the strategy for a slow component of a watched program, with its gain and cost, and whether to apply it now") \
+    X(HOOK, "hook", "the program of --on-event carried out an advice, or could not") \
+    X(NODE, "node", "the agent of a node joined or was lost, its processes changed, or it cannot read their calls") \
+    X(STORE, "store", "the store was lost, or is available again; the program continues") \
+    X(CONTROLLER, "controller", "another process now controls the job") \
     X(END, "end", "the run ended")
 /* clang-format on */
 #define SL_EVENT_KIND(kind, name, meaning) SL_EVENT_##kind,

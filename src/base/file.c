@@ -157,7 +157,7 @@ sl_status sl_directory_make(const char *path) {
     char part[4096];
     size_t length = strlen(path);
     if (length == 0 || length >= sizeof part)
-        return sl_error(SL_EINVAL, "'%s' is no path of a directory", path);
+        return sl_error(SL_EINVAL, "'%s' is not the path of a directory", path);
     for (size_t i = 0; i <= length; i++) {
         part[i] = path[i];
         if ((path[i] == '/' || path[i] == 0) && i > 0) {

@@ -190,7 +190,7 @@ sl_status sl_find_trust(const char *path) {
     struct stat about;
     int links = 0;
     if (*path != '/' || strlen(path) >= sizeof rest)
-        return sl_error(SL_ENONE, "'%.200s' is no absolute path", path);
+        return sl_error(SL_ENONE, "'%.200s' is not an absolute path", path);
     strcpy(rest, path);
     for (;;) {
         if (lstat(*done ? done : "/", &about) != 0)

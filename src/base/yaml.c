@@ -82,7 +82,7 @@ static sl_status next_event(yaml_reader *r) {
         yaml_event_delete(&r->event);
     r->has_event = 0;
     if (!yaml_parser_parse(&r->parser, &r->event))
-        return sl_error(SL_EINVAL, "%s:%zu: no YAML: %s%s%s", r->file, error_line(r),
+        return sl_error(SL_EINVAL, "%s:%zu: invalid YAML: %s%s%s", r->file, error_line(r),
                         r->parser.problem ? r->parser.problem : "unreadable", r->parser.context ? ", " : "",
                         r->parser.context ? r->parser.context : "");
     r->has_event = 1;
@@ -132,7 +132,7 @@ static sl_status read_pair(yaml_reader *r, int depth, sl_yaml_node *map) {
     if (memchr(name, 0, r->event.data.scalar.length))
         return sl_error(SL_EINVAL, "%s:%d: a key must not hold a zero byte", r->file, event_line(r));
     if (sl_node_find(map, name))
-        return sl_error(SL_EINVAL, "%s:%d: key '%.60s' stands twice", r->file, event_line(r), name);
+        return sl_error(SL_EINVAL, "%s:%d: duplicate key '%.60s'", r->file, event_line(r), name);
     if (map->children == MAX_KEYS)
         return sl_error(SL_EINVAL, "%s:%d: key '%.60s' is one too many; a map has at most %d", r->file,
                         event_line(r), name, MAX_KEYS);
@@ -262,7 +262,7 @@ static sl_status descend(sl_document *document, const char *assignment, sl_yaml_
         errno = 0;
         long index = strtol(step, &end, 10);
         if (*step < '0' || *step > '9' || *end || errno || index > parent->children)
-            return sl_error(SL_EINVAL, "--set %s: '%s' is no index of a list of %d", assignment, step,
+            return sl_error(SL_EINVAL, "--set %s: '%s' is not an index of a list of %d", assignment, step,
                             parent->children);
         if (index == parent->children) {
             sl_yaml_node *made;
@@ -273,7 +273,7 @@ static sl_status descend(sl_document *document, const char *assignment, sl_yaml_
         return SL_OK;
     }
     if (parent->kind != SL_NODE_MAP)
-        return sl_error(SL_EINVAL, "--set %s: nothing can stand below a value ('%s')", assignment, step);
+        return sl_error(SL_EINVAL, "--set %s: a value ('%s') cannot have keys", assignment, step);
     for (int i = 0; i < parent->children; i++)
         if (strcmp(parent->child[i]->key, step) == 0) {
             *place = &parent->child[i];
@@ -328,14 +328,14 @@ sl_status sl_document_set(sl_document *document, const char *assignment) {
     if (!equals || equals == assignment)
         return sl_error(SL_EINVAL, "--set %s: must be KEY=VALUE", assignment);
     if (!equals[1 + strspn(equals + 1, " \t\r\n")])
-        return sl_error(SL_EINVAL, "--set %s: a value is missing behind the =", assignment);
+        return sl_error(SL_EINVAL, "--set %s: a value is missing after the =", assignment);
     char *path;
     SL_TRY(sl_copy_text(&path, assignment));
     path[equals - assignment] = 0;
     sl_yaml_node *value = NULL;
     sl_status status = parse("--set", equals + 1, strlen(equals + 1), &value);
     if (status == SL_EINVAL)
-        status = sl_error(status, "--set %s: the value is no YAML", assignment);
+        status = sl_error(status, "--set %s: the value is not valid YAML", assignment);
     if (status == SL_OK) {
         mark_as_set(value, document->file);
         status = set_path(document, assignment, path, value);

@@ -46,12 +46,12 @@ static sl_status refuse_name(const char *name) {
     char known[1024] = "";
     int count = list_names(names);
     if ((near = sl_suggest(name, names)) != NULL)
-        return sl_error(SL_EINVAL, "--schedules: '%s' is no schedule; did you mean '%s'?", name, near);
+        return sl_error(SL_EINVAL, "--schedules: unknown schedule '%s'; did you mean '%s'?", name, near);
     for (int i = 0; i < count; i++) {
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
     }
-    return sl_error(SL_EINVAL, "--schedules: '%s' is no schedule; there are %s", name, known);
+    return sl_error(SL_EINVAL, "--schedules: unknown schedule '%s'; known: %s", name, known);
 }
 
 static sl_status read_schedule(sl_compared *s) {
@@ -66,7 +66,7 @@ static sl_status read_schedule(sl_compared *s) {
     s->placement = at ? sl_placement_find(at + 1) : -1;
     if (at && s->placement < 0)
         return sl_error(SL_EINVAL,
-                        "--schedules: '%s' is no placement; there are linear, loop, wave, bidirectional",
+                        "--schedules: unknown placement '%s'; known: linear, loop, wave, bidirectional",
                         at + 1);
     return SL_OK;
 }

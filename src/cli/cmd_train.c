@@ -64,7 +64,7 @@ static sl_status choose_folder(train_request *request) {
     int written = request->out ? snprintf(request->folder, sizeof request->folder, "%s", request->out)
                                : snprintf(request->folder, sizeof request->folder, "runs/%.*s", length, name);
     if (written < 1 || (size_t)written >= sizeof request->folder)
-        return sl_error(SL_EINVAL, "train: '%s' is no path of a folder", request->out);
+        return sl_error(SL_EINVAL, "train: '%s' is not the path of a folder", request->out);
     return SL_OK;
 }
 

@@ -44,7 +44,7 @@ static sl_status take_http(const sl_options *o, void *argument) {
     if (strcmp(a->host, "localhost") == 0)
         snprintf(a->host, sizeof a->host, "127.0.0.1");
     if (inet_pton(bracket ? AF_INET6 : AF_INET, a->host, address) != 1)
-        return sl_error(SL_EINVAL, "watch: --http: '%s' is no numeric address", a->host);
+        return sl_error(SL_EINVAL, "watch: --http: '%s' is not a numeric address", a->host);
     return SL_OK;
 }
 

@@ -33,7 +33,7 @@ static ssize_t get_line(sl_series_reader *s, const char **refused) {
         if (c == 0)
             *refused = "holds a zero byte";
         if (used == LONGEST_LINE)
-            *refused = "is no line of text: longer than 16 MiB";
+            *refused = "is not a line of text: longer than 16 MiB";
         if (!*refused && sl_grow(&s->line, &s->line_size, used + 2, 1) != SL_OK)
             *refused = "out of memory for the line";
         if (*refused)

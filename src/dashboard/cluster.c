@@ -313,8 +313,7 @@ static void set_state(sl_watched_cluster *c, int is_over, int exit_code, int ali
     else if (alive == 0 && version[0])
         sl_board_set_state(b, SL_BOARD_SILENT, "%s", version);
     else if (alive == 0)
-        sl_board_set_state(b, SL_BOARD_SILENT,
-                           "no agent of the job says anything; this is what was said last");
+        sl_board_set_state(b, SL_BOARD_SILENT, "no agent of the job reports; this is the last known state");
     else if (b->rows == 0 && b->iteration < 0)
         sl_board_set_state(b, SL_BOARD_STARTING, "%d node%s; no iteration is known yet", alive,
                            alive == 1 ? "" : "s");

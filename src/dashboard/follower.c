@@ -172,7 +172,7 @@ static void judge_living(const sl_folder *f, sl_board *b) {
     else if (f->state == SL_FOLDER_ENDED)
         sl_board_set_state(b, SL_BOARD_ENDED, "all iterations are done; results are being written");
     else if (b->iteration < 0 && (b->is_cluster || b->pipeline > 0))
-        sl_board_set_state(b, SL_BOARD_STARTING, "no iteration is over yet");
+        sl_board_set_state(b, SL_BOARD_STARTING, "no iteration has finished yet");
     else
         sl_board_set_state(b, SL_BOARD_RUNNING, "%s", "");
 }
@@ -188,11 +188,12 @@ static void judge_dead(const sl_folder *f, sl_board *b) {
     else if (f->state == SL_FOLDER_FAILED)
         sl_board_set_state(b, SL_BOARD_FAILED, "%s", f->why[0] ? f->why : "it was given up");
     else if (f->state == SL_FOLDER_WARNED)
-        sl_board_set_state(b, SL_BOARD_FAILED, "a scheduler's warning (SIGTERM) ended it; --resume goes on");
+        sl_board_set_state(b, SL_BOARD_FAILED,
+                           "a scheduler's warning (SIGTERM) ended it; --resume continues");
     else
         sl_board_set_state(
             b, SL_BOARD_FAILED,
-            "nobody works in the folder any more, and no end was written: killed, or its machine was "
+            "no process works in the folder any more, and no end was recorded: killed, or its machine was "
             "lost");
 }
 
@@ -212,7 +213,7 @@ static void judge(const sl_folder *f, sl_board *b) {
     if (f->shut && !has_rows(f))
         sl_board_set_state(b, SL_BOARD_WAITING, "the folder cannot be read: %s", strerror(f->shut));
     else if (!f->there && (b->rows > 0 || b->events > 0))
-        sl_board_set_state(b, SL_BOARD_SILENT, "the folder is gone; this is what it said last");
+        sl_board_set_state(b, SL_BOARD_SILENT, "the folder is gone; this is its last known state");
     else if (!f->there)
         sl_board_set_state(b, SL_BOARD_WAITING, "the folder is not there yet");
     else if (f->living)

@@ -159,5 +159,5 @@ void sl_newest_put(sl_newest *n, FILE *out) {
     if (n->svg)
         fputs(n->svg, out);
     else
-        say(out, "The picture cannot be drawn: there is not enough memory, or an op makes no sense.");
+        say(out, "The picture cannot be drawn: there is not enough memory, or an op is invalid.");
 }

@@ -15,8 +15,7 @@ static void look_at_processor(sl_doctor *d) {
     }
     if (file)
         fclose(file);
-    sl_finding_add(d, "processor", SL_PRESENT, "%s",
-                   *name ? name + strspn(name, " ") : "of a name that the system does not tell");
+    sl_finding_add(d, "processor", SL_PRESENT, "%s", *name ? name + strspn(name, " ") : "of unknown name");
 }
 
 static void look_at_onednn(sl_doctor *d) {

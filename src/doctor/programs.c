@@ -41,7 +41,7 @@ static void look_at_planner(sl_doctor *d) {
         sl_finding_add(d, "planner", SL_BROKEN, "plans %.3f ms, bound %.3f, where 390 is right",
                        (double)makespan / 1e6, (double)bound / 1e6);
     else
-        sl_finding_add(d, "planner", SL_PRESENT, "plans 390 ms for a problem whose optimum that is");
+        sl_finding_add(d, "planner", SL_PRESENT, "finds the optimum of a test problem, 390 ms");
 }
 
 /* Checks a program's output "NAME VERSION" or "version: VERSION". */
@@ -83,7 +83,7 @@ static void look_at_worker(sl_doctor *d) {
             "campaign, topology, balance and detect work",
             "tools/install build installs Open MPI, oneDNN, xxHash and hwloc; then "
             "build again",
-            "not beside slackline");
+            "not next to slackline");
         return;
     }
     const char *const argv[] = {path, "--about", NULL};
@@ -105,7 +105,7 @@ static void look_at_program(sl_doctor *d, const char *name, const char *means, c
     if (is_refused(d, name, found))
         return;
     if (found != SL_OK) {
-        sl_finding_tell(d, name, SL_ABSENT, means, remedy, "not beside slackline");
+        sl_finding_tell(d, name, SL_ABSENT, means, remedy, "not next to slackline");
         return;
     }
     const char *const argv[] = {path, "--version", NULL};
@@ -172,7 +172,7 @@ static void look_at_probe(sl_doctor *d) {
         return;
     if (found != SL_OK) {
         sl_finding_tell(d, name, SL_ABSENT, "watch cannot see what a program calls", again,
-                        "neither beside slackline nor in ../lib of it");
+                        "neither next to slackline nor in its ../lib");
         return;
     }
     if (!version_of_probe(path, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {

@@ -45,7 +45,7 @@ static void look_at_namespaces(sl_doctor *d) {
 
 void sl_doctor_rights(sl_doctor *d) {
     sl_finding_add(d, "user", SL_PRESENT, "%s",
-                   geteuid() == 0 ? "root (mpirun is told so)" : "an ordinary one");
+                   geteuid() == 0 ? "root (mpirun runs with --allow-run-as-root)" : "an ordinary one");
     look_at_scheduling(d);
     look_at_namespaces(d);
 }

@@ -54,7 +54,7 @@ sl_status sl_folder_open(const char *path, const sl_folder_follower *follower, s
     if (!path[0])
         return sl_error(SL_EINVAL, "the path of a run's folder is empty");
     if (stat(path, &found) == 0 && !S_ISDIR(found.st_mode))
-        return sl_error(SL_EINVAL, "%s is no folder; give the folder of a run or a watch", path);
+        return sl_error(SL_EINVAL, "%s is not a folder; give the folder of a run or a watch", path);
     SL_TRY(sl_alloc(&f, 1, sizeof *f));
     f->follower = *follower;
     f->point = f->exit_code = -1;

@@ -370,7 +370,7 @@ static sl_status find_port(const sl_server_config *c, int *file, int *port) {
         char number[16];
         snprintf(number, sizeof number, "%d", *port);
         if (getaddrinfo(c->host, number, &hints, &address) != 0)
-            return sl_error(SL_EINVAL, "%s: '%s' is no numeric address", c->who, c->host);
+            return sl_error(SL_EINVAL, "%s: '%s' is not a numeric address", c->who, c->host);
         *file = listen_on(address);
         error = errno;
         freeaddrinfo(address);

@@ -36,14 +36,14 @@ static int process_of_rank(const char *temporary, int rank) {
 }
 
 static sl_status report_signal(const char *temporary, const sl_mpirun_report *report) {
-    char host[256] = "", place[300] = "", process[32] = "";
+    char host[256] = "", on_host[300] = "", process[32] = "";
     gethostname(host, sizeof host - 1);
     if (report->node[0] && strcmp(report->node, host) != 0)
-        snprintf(place, sizeof place, " on %s", report->node);
+        snprintf(on_host, sizeof on_host, " on %s", report->node);
     int pid = process_of_rank(temporary, report->rank);
     if (pid > 0)
         snprintf(process, sizeof process, " (pid %d)", pid);
-    return sl_error(SL_EPEER, "rank %d%s%s was killed by signal %d (SIG%s)", report->rank, process, place,
+    return sl_error(SL_EPEER, "rank %d%s%s was killed by signal %d (SIG%s)", report->rank, process, on_host,
                     report->signal, signal_name(report->signal));
 }
 

@@ -341,7 +341,7 @@ void sl_hook_close(sl_hook *h) {
     }
     if (h->stage != IDLE) {
         say(h, h->now->title,
-            h->has_ended ? "ended: nobody waits for it any more" : "left behind: SIGKILL does not end it");
+            h->has_ended ? "ended: it is no longer awaited" : "left behind: SIGKILL does not end it");
         sl_hook_run_close(&h->run);
     }
     forget(h->now);

@@ -133,7 +133,7 @@ static void judge(sl_launch_host *host, const char *words, uint64_t seed) {
     if (!answer)
         keep_reason(host, words);
     else if (strncmp(answer, expected, strlen(expected)) != 0)
-        snprintf(host->why, sizeof host->why, "its self-test says '%.*s', not '%.80s'",
+        snprintf(host->why, sizeof host->why, "its self-test gives '%.*s', not '%.80s'",
                  (int)(strcspn(answer, "\n") % 80), answer, expected);
 }
 

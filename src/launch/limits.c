@@ -83,7 +83,7 @@ sl_status sl_limits_processes(int ranks, const char *what) {
         return SL_OK;
     return sl_error(
         SL_ENONE,
-        "%s: need %ld processes and threads beside the %ld that this user has, and the limit is %ld "
+        "%s: need %ld processes and threads in addition to the %ld that this user has, and the limit is %ld "
         "(ulimit -Hu): raise it as root, by nproc in /etc/security/limits.conf or TasksMax= of a "
         "service",
         what, more, there, (long)limit.rlim_max);

@@ -94,8 +94,8 @@ static sl_status begin_kill(sl_reaper *reaper) {
 /* Workers first: mpirun ends by itself when they have. */
 static sl_status terminate(sl_reaper *reaper) {
     pid_t spared = reaper->order->local ? reaper->mpirun.pid : 0;
-    int told = spared ? sl_process_signal_descendants(getpid(), spared, SIGTERM) : 0;
-    if (told <= 0)
+    int signaled = spared ? sl_process_signal_descendants(getpid(), spared, SIGTERM) : 0;
+    if (signaled <= 0)
         sl_subprocess_signal(&reaper->mpirun, SIGTERM);
     return sl_loop_at(reaper->loop, sl_now() + reaper->order->grace, kill_all, reaper, NULL);
 }

@@ -54,7 +54,7 @@ static sl_status find_port(int *port) {
     if (file >= 0)
         close(file);
     *port = ntohs(address.sin_port);
-    return failed ? sl_error_errno(SL_ESYS, "no port can be had for %s", program) : SL_OK;
+    return failed ? sl_error_errno(SL_ESYS, "no free port for %s", program) : SL_OK;
 }
 
 /* Where the server will be. */

@@ -26,7 +26,7 @@ static sl_status check_pair(size_t index, const sl_span *last, const sl_span *sp
 static sl_status check_op(const sl_problem *p, size_t index, const sl_span *span) {
     const sl_op *op = &span->op;
     if (p->parts > 1 || op->part != 0)
-        return sl_error(SL_EINVAL, "span %zu: a part says nothing of the time of a whole op", index);
+        return sl_error(SL_EINVAL, "span %zu: a part does not give the time of a whole op", index);
     if (op->microbatch < 0 || op->microbatch >= p->microbatches ||
         !sl_problem_runs(p, op->stage, op->microbatch))
         return sl_error(SL_EINVAL, "span %zu: no microbatch %d of %d runs through stage %d", index,
@@ -43,7 +43,7 @@ static sl_status take_span(const sl_problem *p, size_t index, const slackline_sp
         return sl_error(SL_EINVAL, "span %zu: stage %d is on rank %d, not %d", index, op->stage,
                         sl_problem_rank(p, op->stage), from->rank);
     if (!within(from->start_ns, from->end_ns, (uint64_t)SL_MAX_OP_MS))
-        return sl_error(SL_EINVAL, "span %zu: from %lld to %lld ns is no time of an op", index,
+        return sl_error(SL_EINVAL, "span %zu: from %lld to %lld ns is not a valid time of an op", index,
                         (long long)from->start_ns, (long long)from->end_ns);
     *to = (sl_span){.rank = from->rank,
                     .op = {.stage = op->stage,

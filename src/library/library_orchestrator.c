@@ -44,7 +44,7 @@ SL_PUBLIC void slackline_orchestrator_defaults(slackline_orchestrator_options *o
 static sl_status check_options(const slackline_orchestrator_options *o) {
     SL_TRY(sl_library_need(o->schedule, "options->schedule"));
     if (!sl_family_find(o->schedule) && strcmp(o->schedule, "auto") != 0)
-        return sl_error(SL_EINVAL, "'%s' is not a family of schedules, nor auto", o->schedule);
+        return sl_error(SL_EINVAL, "unknown schedule '%s': give a family's name or auto", o->schedule);
     SL_TRY(sl_library_between("hold", o->hold, 1, SL_HEALTHY_ROWS));
     SL_TRY(sl_library_between("dwell", o->dwell, 1, 100000));
     SL_TRY(sl_library_number("gain", o->gain, 0, 1));

@@ -38,7 +38,7 @@ SL_PUBLIC slackline_status slackline_planner_set_schedule(slackline_planner *pla
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", slackline_schedule_name(i));
     }
-    return sl_library_status(sl_error(SL_EINVAL, "'%s' is no schedule; there are %s", name, known));
+    return sl_library_status(sl_error(SL_EINVAL, "unknown schedule '%s'; known: %s", name, known));
 }
 
 SL_PUBLIC slackline_status slackline_planner_set_time_limit(slackline_planner *planner, double seconds) {

@@ -173,7 +173,7 @@ SL_PUBLIC slackline_status slackline_cluster_set_schedule(slackline_cluster *clu
     char *copy = NULL;
     sl_status status = sl_family_find(schedule)
                            ? sl_copy_text(&copy, schedule)
-                           : sl_error(SL_EINVAL, "'%s' is no family of schedules", schedule);
+                           : sl_error(SL_EINVAL, "unknown schedule family '%s'", schedule);
     if (status == SL_OK) {
         sl_free(cluster->cluster.schedule);
         cluster->cluster.schedule = copy;

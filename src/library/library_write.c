@@ -59,7 +59,7 @@ static sl_status write_form(const slackline_plan *plan, const char *format, FILE
         if (strcmp(forms[i].name, format) == 0)
             return forms[i].write(plan, out);
     return sl_error(SL_EINVAL,
-                    "'%s' is no form of a plan; there are text, json, csv, csv-comms, svg, html and trace",
+                    "unknown plan format '%s'; known: text, json, csv, csv-comms, svg, html and trace",
                     format);
 }
 

@@ -27,7 +27,7 @@ sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count
             snprintf(text[i] + used, sizeof text[i] - (size_t)used, ", %+.3g s", gain[i].gained / 1e3);
         labels[i] = text[i];
     }
-    const sl_chart_line series[2] = {{.name = "before", .y = y}, {.name = "behind it", .y = y + count}};
+    const sl_chart_line series[2] = {{.name = "before", .y = y}, {.name = "after", .y = y + count}};
     const sl_chart chart = {.title = "What each change gained",
                             .x_label = count <= MAX_LONG ? "from iteration: change, gained in all"
                                                          : "from iteration: change",

@@ -67,7 +67,7 @@ static sl_status put_live(const sl_report_page *r, size_t chosen, FILE *out) {
     for (size_t i = 0; i < r->recorded.iterations; i++)
         if (r->kept[i])
             put_option(r, i, i == chosen, out);
-    fputs("</select></label> <button id=\"before\">&larr; before</button> <button id=\"behind\">behind "
+    fputs("</select></label> <button id=\"before\">&larr; Previous</button> <button id=\"after\">Next "
           "&rarr;</button></p>\n"
           "<iframe id=\"gantt-frame\" title=\"Gantt chart of the chosen iteration\" "
           "sandbox=\"allow-scripts\"></iframe>\n"

@@ -23,8 +23,8 @@ static void put_last(const sl_told *t, FILE *out) {
 
 static const char *state_words(const sl_told *t, char *text, size_t size) {
     static const char *const words[] = {
-        [SL_FOLDER_OPEN] = "no end recorded: it was killed, or goes on elsewhere",
-        [SL_FOLDER_RESTARTING] = "no end recorded: it was killed, or goes on elsewhere",
+        [SL_FOLDER_OPEN] = "no end recorded: it was killed, or runs elsewhere",
+        [SL_FOLDER_RESTARTING] = "no end recorded: it was killed, or runs elsewhere",
         [SL_FOLDER_WARNED] = "ended by a warning, with a checkpoint",
         [SL_FOLDER_FAILED] = "failed",
         [SL_FOLDER_ENDED] = "ended",
@@ -65,7 +65,7 @@ void sl_table_notes(const sl_told *t, FILE *out) {
     if (t->notes == 0)
         return;
     fprintf(out, "<div class=\"notes\">%s:<ul>\n",
-            t->is_watch ? "What could not be told" : "What this folder lacks");
+            t->is_watch ? "What could not be determined" : "What this folder lacks");
     for (size_t i = 0; i < t->notes; i++) {
         fputs("<li>", out);
         sl_put_escaped(out, t->note[i]);
@@ -187,16 +187,17 @@ sl_status sl_table_gains(const sl_told *t, const sl_gain *gain, size_t gains, FI
     if (gains == 0)
         fputs("<p>The run changed nothing, or its events are not there.</p>\n", out);
     if (gains > 0) {
-        fprintf(out,
-                "<p>Medians of up to %d iterations before each change and behind it, from the trouble, "
-                "relief or change "
-                "before to the next one; in all: every iteration until that next one against the median "
-                "before. Changes "
-                "at one iteration are one row. Minus: lost.</p>\n<div "
-                "class=\"box\"><table><thead><tr><th>from iteration"
-                "</th><th>change</th><th>before, ms</th><th>behind, ms</th><th>gained, ms</th><th>gained</th>"
-                "<th>iterations</th><th>in all, s</th></tr></thead><tbody>\n",
-                SL_GAIN_MAX);
+        fprintf(
+            out,
+            "<p>Medians of up to %d iterations before each change and after it, from the slowdown, "
+            "relief or change "
+            "before to the next one; in all: every iteration until that next one against the median "
+            "before. Changes "
+            "at one iteration are one row. Negative values are losses.</p>\n<div "
+            "class=\"box\"><table><thead><tr><th>from iteration"
+            "</th><th>change</th><th>before (ms)</th><th>after (ms)</th><th>gained (ms)</th><th>gained</th>"
+            "<th>iterations</th><th>in all, s</th></tr></thead><tbody>\n",
+            SL_GAIN_MAX);
         for (size_t i = 0; i < gains; i++)
             put_gain(t, &gain[i], out);
         fputs("</tbody></table></div>\n", out);
@@ -242,7 +243,7 @@ void sl_table_events(const sl_told *t, FILE *out) {
         "<div "
         "class=\"box\"><table><thead><tr><th>no.</th><th>s</th><th>iteration</th><th>kind</th><th>where</th>"
         "<th>seen</th><th>decided</th><th>why</th></tr></thead><tbody>\n",
-        begins_anew(t) ? " Seconds count anew with each start." : "");
+        begins_anew(t) ? " Seconds start over with each attempt." : "");
     for (size_t i = 0; i < t->events; i++) {
         if (t->events > SL_TABLE_EVENTS && i == half) {
             i = t->events - half;

@@ -58,7 +58,7 @@ static void put_state(const sl_told *t, FILE *out) {
         snprintf(text, sizeof text, "ended, its exit code is not known");
     else
         snprintf(text, sizeof text, "%s",
-                 t->living ? "goes on" : "no end recorded: the watch was killed, or goes on elsewhere");
+                 t->living ? "goes on" : "no end recorded: the watch was killed, or runs elsewhere");
     sl_cell_figure(out, "state", text);
 }
 
@@ -113,7 +113,7 @@ static void put_phase(const json_t *phase, FILE *out) {
 static void put_now(const sl_told *t, FILE *out) {
     const json_t *status = status_of(t);
     if (!status) {
-        fputs("<p>How the program stands cannot be read (watch.json, report.json).</p>\n", out);
+        fputs("<p>The program's state cannot be read (watch.json, report.json).</p>\n", out);
         return;
     }
     fprintf(out, "<p>%s The phases are written at the end of the watch.</p>\n",
@@ -135,7 +135,7 @@ static sl_status put_phases(const sl_report_page *r, FILE *out) {
     }
     fputs("<p>What was seen points at suspects; a verdict rests on tests of them while the program was held, "
           "or "
-          "says that it rests on its calls alone.</p>\n<div class=\"box\"><table><thead><tr><th>state</th>"
+          "is based on its calls alone.</p>\n<div class=\"box\"><table><thead><tr><th>state</th>"
           "<th>from iteration</th><th>to</th><th>from, s</th><th>to, s</th><th>level, ms</th><th>seen</th>"
           "<th>suspects</th><th>verdicts</th></tr></thead><tbody>\n",
           out);

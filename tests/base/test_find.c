@@ -60,7 +60,7 @@ static void a_path_is_trusted_when_nobody_else_can_replace_a_part_of_it(void **s
     assert_int_equal(chmod(in_folder("mine/tool"), 0757), 0);
     assert_fails(sl_find_trust(in_folder("mine/tool")), SL_ESYS, "/mine/tool (mode 757)");
     assert_int_equal(chmod(in_folder("mine/tool"), 0755), 0);
-    assert_fails(sl_find_trust("mine/tool"), SL_ENONE, "no absolute path");
+    assert_fails(sl_find_trust("mine/tool"), SL_ENONE, "not an absolute path");
     assert_fails(sl_find_trust(in_folder("mine/none")), SL_ENONE, "No such file");
 }
 

@@ -129,7 +129,7 @@ for event, says in (("{at: 10, until: 5, link: [0, 1], latency_ms: 1}", "bad.yam
                     ("{at: 1, link: [0, 1], latency_ms: 1}\n  - {at_s: 1, link: [0, 1], latency_ms: 1}", "bad.yaml:4: is in seconds"), ("5", "must be a map")):
     refused(2, says, "campaign", write("bad.yaml", base + f"  - {event}\n"), "--problem", two)
 for sets, says in (("job.replicas=0", "'replicas' must be"), ("job.schedule=none", "'schedule'"), ("job.static=[none]", "'static'"), ("job.gradient_mb=5", "needs 'ring_gbps'"),
-                   ("job.duration_s=5", "stands beside 'iterations'"), ("costs.restart_s=-1", "'restart_s' must be"), ("ladder.calm=1", "'calm'"), ("draw={}", "needs 'duration_s'"),
+                   ("job.duration_s=5", "is given with 'iterations'"), ("costs.restart_s=-1", "'restart_s' must be"), ("ladder.calm=1", "'calm'"), ("draw={}", "needs 'duration_s'"),
                    ("trace=absent.csv", "absent.csv"), ("job.replicas=1000000", "positions"), ("pipeline.ranks=0", "'ranks'")):
     refused(2, says, "campaign", same, "--problem", two, "--set", sets)
 for body, says in (("", "is empty"), ("a,b\n", "bad.csv:1: column 'a' is unknown"), ("first_iteration,links\n", "must be there"),

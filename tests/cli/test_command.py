@@ -111,7 +111,7 @@ target = os.path.join(folder, "plan.json")
 done = run("plan", problem, "--format", "json", "-o", target)
 expect(done.returncode == 0 and done.stdout == "" and json.load(open(target))["makespan_ms"] == 390, "-o writes the file and prints nothing")
 before = open(target).read()
-refused(2, "is no schedule", "plan", problem, "--schedule", "best", "--format", "json", "-o", target)
+refused(2, "unknown schedule 'best'", "plan", problem, "--schedule", "best", "--format", "json", "-o", target)
 refused(1, "no schedule fits", "plan", problem, "--set", "pipeline.memory.limit=0.5", "--format", "json", "-o", target)
 expect(open(target).read() == before, "an error leaves the old file as it was")
 expect(run("plan", problem, "--format", "csv", "-o", "-").stdout.startswith("0F0,"), "-o - is standard output")
@@ -153,12 +153,12 @@ refused(2, "--time-limit must be seconds from 0 to 1e+06, got 'soon'", "plan", p
 refused(2, "--time-limit", "plan", problem, "--time-limit", "nan")
 refused(2, "no problem file", "plan")
 refused(2, "one problem file at a time", "plan", problem, problem)
-refused(2, "a value is missing behind the =", "plan", problem, "--set", "pipeline.ranks=")
-refused(2, "the value is no YAML", "plan", problem, "--set", "pipeline.links.list=[{")
+refused(2, "a value is missing after the =", "plan", problem, "--set", "pipeline.ranks=")
+refused(2, "the value is not valid YAML", "plan", problem, "--set", "pipeline.links.list=[{")
 refused(2, "no --order", "simulate", problem)
 refused(2, "no-such.yaml", "plan", "no-such.yaml")
 refused(2, "no-such.csv", "simulate", problem, "--order", "no-such.csv")
-refused(2, "is no schedule; there are auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra, interleaved-1f1b, zb-v, dualpipe-v, chimera, cross-ud-sub", "plan", problem, "--schedule", "best")
+refused(2, "unknown schedule 'best'; known: auto, optimal, gpipe, 1f1b, zb-h1, zb-h2, adaptra, interleaved-1f1b, zb-v, dualpipe-v, chimera, cross-ud-sub", "plan", problem, "--schedule", "best")
 refused(2, "'microbatches' must be from 1", "plan", problem, "--set", "pipeline.microbatches=0")
 refused(2, "'microbatches' times stages", "plan", problem, "--set", "pipeline.microbatches=65536", "--set", "pipeline.ranks=512")
 refused(2, "", "plan", problem, "--set", "pipeline.microbatches")
@@ -189,13 +189,13 @@ for content, says in bad.items():
 two = write("two.yaml", start + times)
 orders = {
     "0F0,0F1,0B0,0B1\n1F0,1F1,1B0\n": "is missing",
-    "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1,1B1\n": "stands twice",
+    "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1,1B1\n": "is duplicated",
     "0F0,0F1,0B0,0B1\n": "ranks",
     "0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n1F0\n": "bad.csv:3",
     "0F0,0F1x,0B0,0B1\n1F0,1F1,1B0,1B1\n": "bad.csv:1: column 2, '0F1x'",
     "0F0,0F1,0B0,0B1\n1F0,0F1,1B0,1B1\n": "bad.csv:2: column 2, '0F1': the stage belongs to another rank",
     "0F0,0F2,0B0,0B1\n1F0,1F1,1B0,1B1\n": "there is no such microbatch",
-    "0B0,0F0,0F1,0B1\n1F0,1F1,1B0,1B1\n": "before its F",
+    "0B0,0F0,0F1,0B1\n1F0,1F1,1B0,1B1\n": "precedes its F",
     "0F0,0B0,0F1,0B1\n1F0,1F1,1B1,1B0\n": "deadlock",
     "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F1,1F0,1RECV_F0,1F1,1B0,1SEND_B0,1B1,1SEND_B1\n": "bad.csv:2: column",
     "": "ranks",

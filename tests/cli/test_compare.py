@@ -180,9 +180,9 @@ done = run("compare", "--help")
 expect(done.returncode == 0 and "Example: slackline compare" in done.stdout and done.stderr == "", "help")
 for says, arguments in {
     "did you mean 'adaptra'": ["--schedules", "1f1b,adptra"],
-    "is no schedule; there are auto, optimal": ["--schedules", "best"],
-    "'spiral' is no placement": ["--schedules", "1f1b@spiral"],
-    "'' is no placement": ["--schedules", "1f1b@"],
+    "unknown schedule 'best'; known: auto, optimal": ["--schedules", "best"],
+    "unknown placement 'spiral'": ["--schedules", "1f1b@spiral"],
+    "unknown placement ''": ["--schedules", "1f1b@"],
     "an empty name": ["--schedules", "1f1b,"],
     "an empty name in ''": ["--schedules", ""],
     "'1f1b' stands there twice": ["--schedules", "1f1b,1f1b"],

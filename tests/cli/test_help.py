@@ -178,7 +178,7 @@ for name in names:
     expect(len(words) == len(offered), f"{name}: offered twice: {words}")
     expect(offered == {*said, "help"}, f"{name}: offered {sorted(offered ^ {*said, 'help'})} more or less")
 expect(set(complete("plan", "a.yaml", "--format", "")) == {"text", "json", "csv", "csv-comms", "trace", "svg", "html"}, "values of --format")
-there = re.search(r"there are (.*)$", run("plan", problem, "--schedule", "none").stderr, re.M).group(1).split(", ")
+there = re.search(r"known: (.*)$", run("plan", problem, "--schedule", "none").stderr, re.M).group(1).split(", ")
 expect(complete("plan", "--schedule", "") == there, f"every schedule that there is: {there}")
 expect(set(complete("plan", "--schedule", "zb")) == {"zb-h1", "zb-h2", "zb-v"}, "values that are begun")
 expect(complete("plan", "--schedule", "=", "1f") == ["1f1b"], "a value behind =")

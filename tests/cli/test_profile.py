@@ -289,8 +289,8 @@ refused(2, "--format must be text or json", "profile", a, "--format", "svg")
 refused(2, "WHAT=PATTERN", "profile", a, "--map", "x")
 refused(2, "cannot be read", "profile", os.path.join(folder, "absent.json"))
 refused(2, "is a folder; give the traces in it", "profile", folder)
-refused(2, "no Chrome trace", "profile", write("no.json", "pipeline:\n"))
-refused(2, "no.json:3: no JSON", "profile", write("no.json", '{"traceEvents": [\n{"ph":"X"},\n{"ph" "X"}]}'.replace('{"ph":"X"}', "{}")))
+refused(2, "not a Chrome trace", "profile", write("no.json", "pipeline:\n"))
+refused(2, "no.json:3: invalid JSON", "profile", write("no.json", '{"traceEvents": [\n{"ph":"X"},\n{"ph" "X"}]}'.replace('{"ph":"X"}', "{}")))
 refused(2, "has no duration", "profile", write("no.json", '[{"ph":"X","pid":1,"tid":1,"name":"0F0","ts":1}]'))
 refused(2, "has no time", "profile", write("no.json", '[{"ph":"X","pid":1,"tid":1,"name":"0F0","ts":"x","dur":1}]'))
 refused(2, "no ops of a pipeline among 1 events; names seen (N: a number): none but PyTorch's own", "profile",
@@ -302,7 +302,7 @@ refused(2, "only forwards were traced", "profile", trace("no.json", [event(0, "0
 refused(2, "plain0.json: is given twice", "profile", a, b, a)
 refused(2, "on the first rank 3 forwards have no backward", "profile",
         trace("no.json", [event(0, "forward-step", i, i + 1) for i in range(4)] + [event(0, "backward-step", 5, 6)]))
-refused(2, "no placement", "profile", trace("no.json", [event(stage % 5 // 2, f"{stage}{kind}0", 10 * i + stage, 10 * i + stage + 1)
+refused(2, "none of the placements", "profile", trace("no.json", [event(stage % 5 // 2, f"{stage}{kind}0", 10 * i + stage, 10 * i + stage + 1)
                                                         for i, kind in enumerate("FB") for stage in range(5)]))
 refused(2, "cannot both be standard output", "profile", a, b, "-o", "-", "--order", "-")
 expect("ProfilerStep#{iteration}" in run("profile", "--help").stdout, "--help lists the known names")
@@ -415,18 +415,18 @@ has_zlib = "without zlib" not in run("profile", raw("probe.gz", packed)).stderr
 for what, file, says in (
         ("cut", raw("cut.json", open(b, "rb").read()[:-40]), "cut.json:1: the file ends in the middle"),
         ("cut behind an event", write("early.json", '{"traceEvents": [{}, {}'), "early.json:1: the file ends before"),
-        ("empty", write("empty.json", ""), "empty.json: no Chrome trace: it is empty"),
-        ("blank", write("blank.json", "\n \n"), "blank.json: no Chrome trace: it is empty"),
-        ("YAML", write("yaml.json", "a: 1\n"), "yaml.json:1: no Chrome trace in JSON"),
-        ("random bytes", raw("random.json", bytes(range(200, 256)) * 3), "random.json:1: no Chrome trace in JSON"),
-        ("UTF-16", raw("wide.json", open(b).read().encode("utf-16")), "wide.json:1: no Chrome trace in JSON"),
-        ("a zip", raw("b.zip", b"PK\x03\x04" + bytes(50)), "b.zip:1: no Chrome trace in JSON"),
-        ("no events", write("other.json", '{"a": 1}'), "other.json: no Chrome trace: there is no 'traceEvents'"),
+        ("empty", write("empty.json", ""), "empty.json: not a Chrome trace: it is empty"),
+        ("blank", write("blank.json", "\n \n"), "blank.json: not a Chrome trace: it is empty"),
+        ("YAML", write("yaml.json", "a: 1\n"), "yaml.json:1: not a Chrome trace in JSON"),
+        ("random bytes", raw("random.json", bytes(range(200, 256)) * 3), "random.json:1: not a Chrome trace in JSON"),
+        ("UTF-16", raw("wide.json", open(b).read().encode("utf-16")), "wide.json:1: not a Chrome trace in JSON"),
+        ("a zip", raw("b.zip", b"PK\x03\x04" + bytes(50)), "b.zip:1: not a Chrome trace in JSON"),
+        ("no events", write("other.json", '{"a": 1}'), "other.json: not a Chrome trace: 'traceEvents' is missing"),
         ("no list", write("object.json", '{"traceEvents": {}}'), "object.json:1: 'traceEvents' must be a list"),
-        ("a number too large", write("large.json", open(b).read().replace('"ts": 15000', '"ts": 1e999', 1)), "large.json:1: no JSON"),
-        ("not a number", write("nan.json", open(b).read().replace('"ts": 15000', '"ts": NaN', 1)), "nan.json:1: no JSON"),
+        ("a number too large", write("large.json", open(b).read().replace('"ts": 15000', '"ts": 1e999', 1)), "large.json:1: invalid JSON"),
+        ("not a number", write("nan.json", open(b).read().replace('"ts": 15000', '"ts": NaN', 1)), "nan.json:1: invalid JSON"),
         ("negative length", write("negative.json", open(b).read().replace('"dur": 10000', '"dur": -1', 1)), "negative.json:1: event 'PP:1F0' has no duration"),
-        ("nesting without end", write("deep.json", '{"traceEvents": [' + '{"a": ' * 5000 + "1" + "}" * 5000 + "]}"), "deep.json:1: no JSON"),
+        ("nesting without end", write("deep.json", '{"traceEvents": [' + '{"a": ' * 5000 + "1" + "}" * 5000 + "]}"), "deep.json:1: invalid JSON"),
         ("no labels", trace("unlabelled2.json", [event(3, "my forward 7", 0, 1)]), "unlabelled2.json: no ops of a pipeline among 1 events; names seen (N: a number): 'my forward N' (1)"),
         ("PyTorch's own names alone", trace("own.json", [event(3, "aten::mm", 0, 1, "cpu_op")]), "own.json: no ops of a pipeline among 1 events"),
         ("a stage that another file has", trace("second.json", [event(9, op, *t) for op, *t in first]), "stage 0 runs on two ranks, in " + a + " (process 4711) and in "),
@@ -434,16 +434,16 @@ for what, file, says in (
         ("another number of microbatches", trace("three.json", [event(3, op, *t) for op, *t in second] + [event(3, "1F2", 80, 90), event(3, "1B2", 90, 99)]),
          "F of stage 0, microbatch 2 (rank 0) is missing in " + a),
         ("a rank behind it is missing", trace("middle.json", [event(3, op, *t) for op, *t in second] + [event(3, "PP:1SEND_F0", 25, 25.5)]),
-         "middle.json: stage 1 sends to a rank behind it, of which nothing was traced"),
+         "middle.json: stage 1 sends to a rank after it, of which nothing was traced"),
         ("the same", trace("behind.json", [event(3, op, *t) for op, *t in second] + [event(3, "PP:1RECV_B0", 26, 26.5)]),
-         "behind.json: stage 1 receives from a rank behind it, of which nothing was traced")):
+         "behind.json: stage 1 receives from a rank after it, of which nothing was traced")):
     refused(2, says, "profile", a, file, *quick)
 if has_zlib:
     for what, content, says in (("cut", packed[:-12], "unexpected end of file"), ("a head alone", packed[:5], "unexpected end of file"),
                                 ("another sum", packed[:-6] + bytes([packed[-6] ^ 255]) + packed[-5:], "incorrect data check"),
                                 ("a changed byte", packed[:60] + bytes([packed[60] ^ 255]) + packed[61:], "torn.json.gz: ")):
         refused(2, says, "profile", a, raw("torn.json.gz", content), *quick)
-refused(2, "stage 0 sends to a rank behind it", "profile", trace("alone.json", [event(3, op, *t) for op, *t in first] + [event(3, "0SEND_F0", 10, 10.5)]))
+refused(2, "stage 0 sends to a rank after it", "profile", trace("alone.json", [event(3, op, *t) for op, *t in first] + [event(3, "0SEND_F0", 10, 10.5)]))
 
 # ---- ranks whose names say no stage stand in the order of their numbers: each file must have its own ----
 def unnamed(name, ops, pid, **more):
@@ -454,9 +454,9 @@ numbered = [unnamed("n0.json", first, 5, distributedInfo={"rank": 0}), unnamed("
 check_two(profile(*numbered[::-1])[0], "by distributedInfo")
 check_two(profile(unnamed("o0.json", first, 5), unnamed("o1.json", second, 5))[0], "none says its rank: the order of files")
 refused(2, "n0b.json: is of rank 0, as " + numbered[0] + " is", "profile", numbered[0], unnamed("n0b.json", second, 5, distributedInfo={"rank": 0}))
-refused(2, "o1.json: does not say which rank it is of", "profile", numbered[0], os.path.join(folder, "o1.json"))
-refused(2, "o1.json: ops do not say their stage, those of " + a + " do", "profile", a, os.path.join(folder, "o1.json"))
-refused(2, "half.json: ops do not say their microbatch", "profile", trace("half.json", [event(3, "forward-step", 0, 1, stage=0), event(3, "backward-step", 1, 2, stage=0)]), b)
+refused(2, "o1.json: has no rank", "profile", numbered[0], os.path.join(folder, "o1.json"))
+refused(2, "o1.json: ops have no stage; those of " + a + " do", "profile", a, os.path.join(folder, "o1.json"))
+refused(2, "half.json: ops have no microbatch", "profile", trace("half.json", [event(3, "forward-step", 0, 1, stage=0), event(3, "backward-step", 1, 2, stage=0)]), b)
 
 # ---- lengths: none at all is no trace of ops; what overlaps is told ----
 refused(2, "no op takes any time", "profile", trace("instants.json", [event(int(op[0]), op, t[0], t[0]) for ops in (first, second) for op, *t in ops]))

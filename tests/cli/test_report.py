@@ -151,7 +151,7 @@ whole = {"metrics.jsonl": lines(metrics), "events.jsonl": lines(events), "profil
          "decisions.txt": "    1.2 s  incident 1 begins\n    2.0 s  adapt the schedule\n", "summary.json": json.dumps(summary), "run.yaml": "# slackline 0.1.0\niterations: 30\n"}
 path = make("whole", whole)
 page, text = page_of(path, "whole")
-gains = next(t for t in page.tables if t and "change" in t[0] and "behind, ms" in t[0])
+gains = next(t for t in page.tables if t and "change" in t[0] and "after (ms)" in t[0])
 swap, back = gains[1], gains[2]
 expect(swap[0] == "15" and swap[1].startswith("4. swap to zb-h2 (link 0 to 1)"), f"the swap runs from 15 on: {swap}")
 expect(swap[2:] == ["200", "120", "+80", "+40.0%", "10", "+0.800"], f"it gained 80 ms in 10 iterations: {swap}")
@@ -272,7 +272,7 @@ refused(2, "nothing of a run can be read here", "report", empty)
 refused(2, "nothing of a run can be read here", "report", make("hollow", {name: "" for name in whole}))
 expect(os.listdir(empty) == [], "nothing is written then")
 refused(2, "no run's folder", "report", os.path.join(folder, "no-such"))
-refused(2, "is no folder", "report", os.path.join(path, "metrics.jsonl"))
+refused(2, "is not a folder", "report", os.path.join(path, "metrics.jsonl"))
 refused(2, "give one folder", "report")
 refused(2, "give one folder", "report", path, path)
 refused(2, "did you mean '--output'", "report", path, "--outptu", "x")

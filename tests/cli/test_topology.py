@@ -70,7 +70,7 @@ for sets, says in (
         (["links.list.0.bandwidth_gbps=0"], "'bandwidth_gbps' must be"),
         (["links.default={latency_ms: 1}"], "'bandwidth_gbps' is missing"),
         (["present=[node0, node1]"], "must name each of the 16 hosts once, got 2"),
-        (["volumes={activation_mb: 1}"], "stands beside 'model'"),
+        (["volumes={activation_mb: 1}"], "is given with 'model'"),
         (["model.layers=2"], "has 2 layers for 4 stages"),
         (["times_ms.F=[1, 2]"], "must be a number or a list of 4"),
         (["times_ms.F=-1"], "'F' must be"),

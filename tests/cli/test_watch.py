@@ -137,7 +137,7 @@ refused(2, "did you mean '--record'", "watch", "--recrd", "--", "true")
 refused(2, "a value is missing", "watch", "--out")
 refused(2, "--http must be", "watch", "--http", "99999", "--", "true")
 refused(2, "--http must be", "watch", "--http", "here", "--", "true")
-refused(2, "no numeric address", "watch", "--http", "nowhere:9464", "--", "true")
+refused(2, "not a numeric address", "watch", "--http", "nowhere:9464", "--", "true")
 refused(2, "a redis URL begins with", "watch", "--out", out(), "--redis", "localhost", "--", "true")
 mark = os.path.join(folder, "ran")
 done = subprocess.run([command, "watch", "--out", out(), "--", "/bin/touch", mark], capture_output=True, text=True,

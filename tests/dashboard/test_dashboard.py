@@ -202,7 +202,7 @@ def check_access():
     refused(2, "8 to 128", path, "--token", "has blanks in it")
     refused(2, "cannot be read", path, "--token", "@" + place("absent"))
     refused(2, "HOST:PORT", path, "--listen", "9000")
-    refused(2, "no numeric address", path, "--listen", "somewhere:9000")
+    refused(2, "not a numeric address", path, "--listen", "somewhere:9000")
     refused(2, "HOST:PORT", path, "--listen", "127.0.0.1:70000")
     refused(2, "IPv6 stands in brackets: [::1]:9000", path, "--listen", "::1:9000")
     if socket.has_ipv6 and os.path.exists("/proc/net/if_inet6") and "00000000000000000000000000000001" in open("/proc/net/if_inet6").read():
@@ -212,7 +212,7 @@ def check_access():
         with Dashboard(path, listen="[::]:0") as d:
             expect("?token=" in d.url and d.ask("/state.json")[0] == 401, f"and others with one: {d.url}")
     refused(1, "cannot be listened on", path, "--listen", "203.0.113.9:0", "--token", "12345678")
-    refused(2, "is no folder", os.path.join(path, "run.yaml"))
+    refused(2, "is not a folder", os.path.join(path, "run.yaml"))
     refused(2, "give one folder")
     refused(2, "not both", path, "--redis", "redis://127.0.0.1")
     refused(2, "--job goes with --redis", path, "--job", "x")

@@ -123,7 +123,7 @@ elif os.geteuid() == 0:
         print("what was built cannot be reached as another user: limits of processes not tried")
     else:
         expect(done.returncode == 0, f"64 processes: {done.returncode} {done.stderr}")
-        refused(limited(train(2, "never"), NPROC, 12, 12, USER), "2 ranks: need 17 processes and threads beside the 1 that this user has, and the limit is 12 (ulimit -Hu)", "12 processes")
+        refused(limited(train(2, "never"), NPROC, 12, 12, USER), "2 ranks: need 17 processes and threads in addition to the 1 that this user has, and the limit is 12 (ulimit -Hu)", "12 processes")
         done = limited(train(2, "raised"), NPROC, 5, 64, USER)
         expect(done.returncode == 0, f"a soft limit of 5 processes below a hard one of 64: {done.returncode} {done.stderr}")
     # Memory that may be locked is asked for by nobody who cannot do without

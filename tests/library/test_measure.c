@@ -74,7 +74,7 @@ static void measurements_that_cannot_be_are_refused(void **state) {
     span = (slackline_span){.op = {.part = 1}};
     refuses(slackline_measure(j.problem, &span, 1, NULL, 0, &m), "part");
     span = (slackline_span){.start_ns = INT64_MIN, .end_ns = INT64_MAX};
-    refuses(slackline_measure(j.problem, &span, 1, NULL, 0, &m), "no time of an op");
+    refuses(slackline_measure(j.problem, &span, 1, NULL, 0, &m), "not a valid time of an op");
     refuses(slackline_measure(j.problem, NULL, 1, NULL, 0, &m), "the array is NULL");
     refuses(slackline_measure(j.problem, &span, (size_t)1 << 40, NULL, 0, &m), "more than");
     refuses(slackline_measure(j.problem, NULL, 0, &transfer, 1, &m), "no link 0-0");

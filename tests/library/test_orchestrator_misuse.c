@@ -88,8 +88,8 @@ static void wrong_options_are_refused(void **state) {
         assert_null(o);                                                                                      \
     } while (0)
     WRONG(x.schedule = NULL, "options->schedule is NULL");
-    WRONG(x.schedule = "1f1", "'1f1' is not a family");
-    WRONG(x.schedule = "optimal", "'optimal' is not a family");
+    WRONG(x.schedule = "1f1", "unknown schedule '1f1'");
+    WRONG(x.schedule = "optimal", "unknown schedule 'optimal'");
     WRONG(x.schedule = "zb-v", "placement");
     WRONG(x.hold = 0, "hold must be from 1 to 32, got 0");
     WRONG(x.dwell = -1, "dwell");

@@ -36,7 +36,7 @@ done = subprocess.run([sys.executable, "-m", "slackline", "--version"], capture_
                       env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
 expect(done.returncode == 0 and slackline.__version__ in done.stdout, f"python -m slackline --version: {done}")
 done = python("import slackline; slackline.watch('x.py')", SLACKLINE_COMMAND="/nowhere/slackline")
-expect("LibraryNotFound: SLACKLINE_COMMAND names '/nowhere/slackline', which is no program" in done.stderr, done.stderr)
+expect("LibraryNotFound: SLACKLINE_COMMAND names '/nowhere/slackline', which is not a program" in done.stderr, done.stderr)
 raises(ValueError, lambda: slackline.watch([]), "program")
 raises(TypeError, lambda: slackline.watch(print), "a script or a command line")
 raises(TypeError, lambda: slackline.watch("train.py", options="--http off"), "options are a list of words, such as ['--http', 'off']")

@@ -36,11 +36,11 @@ def state(path):
 failed = event("failed", why="rank 2: the norm is <not> finite")
 for name, events, says in (
     ("ended", [event("start"), event("end")], "ended"),
-    ("resumed-and-killed", [event("start"), event("end"), event("resumed"), event("start")], "no end recorded: it was killed, or goes on elsewhere"),
+    ("resumed-and-killed", [event("start"), event("end"), event("resumed"), event("start")], "no end recorded: it was killed, or runs elsewhere"),
     ("failed", [event("start"), failed], "failed: rank 2: the norm is &lt;not&gt; finite"),
     ("failed-silently", [event("start"), event("failed")], "failed"),
     ("failed-and-resumed", [event("start"), failed, event("resumed"), event("start"), event("end")], "ended"),
-    ("restarted", [event("start"), event("restart"), event("start")], "no end recorded: it was killed, or goes on elsewhere"),
+    ("restarted", [event("start"), event("restart"), event("start")], "no end recorded: it was killed, or runs elsewhere"),
     ("warned", [event("start"), event("warned"), event("failed", why="ended by SIGTERM after iteration 3")], "ended by a warning, with a checkpoint"),
 ):
     path = make(name, events)
@@ -59,7 +59,7 @@ expect("<dt>time, median of the last 4</dt><dd>51.5 ms</dd>" in page, "a median 
 expect("2. arrange: seats 1 0" in page and "3. swap to zb-h2" in page, "what changed is named once")
 expect("count anew" not in page, "one clock")
 page = run("report", make("clocks", [event("start", time_s=0), event("restart", time_s=9), event("resumed", time_s=0), event("start", time_s=0)]), "-o", "-").stdout
-expect("Seconds count anew with each start." in page, "an attempt that goes on has a clock of its own")
+expect("Seconds start over with each attempt." in page, "an attempt that goes on has a clock of its own")
 single = make("single", [event("start")])
 open(os.path.join(single, "metrics.jsonl"), "w").write(metrics.splitlines(True)[0])
 slices = [{"ph": "X", "pid": 0, "tid": 0, "cat": c, "name": c + "0", "ts": 1000 * i, "dur": 1000, "args": {"iteration": 0, "stage": 0, "microbatch": 0}} for i, c in enumerate("FIW")]

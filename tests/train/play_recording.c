@@ -1,5 +1,6 @@
 /* play_recording MEASUREMENTS: plays a run's measurements.jsonl; prints its decisions as in decisions.txt on
  * standard output, its events as in events.jsonl on standard error. For test_recording.py. */
+#include "adapt/orchestrator/orchestrator.h"
 #include "adapt/orchestrator/recording.h"
 
 #include <stdio.h>

@@ -185,7 +185,7 @@ def main():
         runs.bits()
         refused(runs)
         lose_a_host(runs, hosts, "down", "ssh: connect to host b port 22: No route to host", "[a, b, c]", ["a", "c"])
-        lose_a_host(runs, hosts, "wrong", "its self-test says 'slackline self-test .*', not 'slackline self-test .*'", "[a, b, c]", ["a", "c"])
+        lose_a_host(runs, hosts, "wrong", "its self-test gives 'slackline self-test .*', not 'slackline self-test .*'", "[a, b, c]", ["a", "c"])
         lose_a_host(runs, hosts, "broken", "rank 0 ended with exit code 1", "[a, b, c]", ["a", "c"])
         lose_a_host(runs, hosts, "silent", "no end within 30 s", "[a, b, c]", ["a", "c"])
         too_few_are_left(runs, hosts)

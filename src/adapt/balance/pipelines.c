@@ -29,7 +29,7 @@ struct sl_pipelines {
 
 sl_status sl_pipelines_open(const char *schedule, int most, sl_pipelines **pipelines) {
     if (!sl_family_find(schedule) && strcmp(schedule, "auto") != 0)
-        return sl_error(SL_EINVAL, "'%s' is no family of schedules and not auto", schedule);
+        return sl_error(SL_EINVAL, "unknown schedule '%s': give a family's name or auto", schedule);
     if (most < 1)
         return sl_error(SL_EINVAL, "replicas take at least 1 microbatch, not %d", most);
     SL_TRY(sl_alloc(pipelines, 1, sizeof **pipelines));

@@ -47,12 +47,12 @@ static const sl_key job_keys[] = {
     {.name = "gradient_mb", .type = SL_KEY_REAL, .offset = AT(gradient_mb), .minimum = 0, .maximum = 1e9, .help = "1e6 bytes that a rank has in the ring over replicas; default: data_parallel of the problem is the ring's time"},
     {.name = "ring_gbps", .type = SL_KEY_REAL, .offset = AT(ring_gbps), .minimum = 1e-6, .maximum = 1e9, .help = "1e9 bit/s of a link of the ring; required with gradient_mb"},
     {.name = "ring_latency_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(ring_latency_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "of a link of the ring, with gradient_mb"},
-    {.name = "other_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(other_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "of every iteration, beside pipelines and rings"},
+    {.name = "other_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(other_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "of every iteration, in addition to pipelines and rings"},
     {.name = "delegated_ms", .type = SL_KEY_REAL, .standard = "0", .offset = AT(delegated_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "more latency of every message that a delegate carries"},
     {0}};
 #define COST(what, index, value, text) {.name = what, .type = SL_KEY_REAL, .standard = value, .offset = AT(cost_s) + index * sizeof(double), .minimum = 0, .maximum = 1e7, .help = text}
 static const sl_key cost_keys[] = {
-    COST("adapt_s", SL_STRATEGY_SCHEDULE, "0.05", "s that the job stands still for another schedule"),
+    COST("adapt_s", SL_STRATEGY_SCHEDULE, "0.05", "s that the job stops for a change of schedule"),
     COST("delegate_s", SL_STRATEGY_DELEGATE, "0.05", "for delegates"),
     COST("balance_s", SL_STRATEGY_BALANCE, "1", "for another split of the microbatches"),
     COST("topology_s", SL_STRATEGY_TOPOLOGY, "30", "for another arrangement (Falcon: under a minute)"),
@@ -70,7 +70,7 @@ static const sl_key event_keys[] = {
     {.name = "at", .type = SL_KEY_INT64, .offset = EVENT(at), .minimum = 0, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "iteration at which it begins; or at_s"},
     {.name = "until", .type = SL_KEY_INT64, .offset = EVENT(until), .minimum = 1, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "first iteration without it; default: it lasts"},
     {.name = "at_s", .type = SL_KEY_REAL, .offset = EVENT(at_s), .minimum = 0, .maximum = 4e9, .help = "s of the job's time; all events in iterations, or all in seconds"},
-    {.name = "until_s", .type = SL_KEY_REAL, .offset = EVENT(until_s), .minimum = 0, .maximum = 4e9, .help = "s at which it is over"},
+    {.name = "until_s", .type = SL_KEY_REAL, .offset = EVENT(until_s), .minimum = 0, .maximum = 4e9, .help = "s at which it ends"},
     {.name = "every", .type = SL_KEY_INT64, .offset = EVENT(every), .minimum = 2, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "with for: again and again, as a device that throttles; a spell begins with `at` and whenever so many more iterations have passed"},
     {.name = "for", .type = SL_KEY_INT64, .offset = EVENT(lasts), .minimum = 1, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "iterations that such a spell lasts, less than every"},
     {.name = "every_s", .type = SL_KEY_REAL, .offset = EVENT(every_s), .minimum = 1e-3, .maximum = 4e9, .help = "the same for events in s"},
@@ -83,7 +83,7 @@ static const sl_key event_keys[] = {
     {.name = "host", .type = SL_KEY_INT, .offset = EVENT(host), .minimum = 0, .maximum = SL_CAMPAIGN_POSITIONS, .help = "by its number (job.host_devices): with `slowdown` all its devices, with `latency_ms` or `bandwidth_gbps` its network card, so all their links"},
     {.name = "network", .type = SL_KEY_BOOL, .offset = EVENT(is_network), .help = "of `host`: `slowdown` is of the transfers of its links instead of its devices"},
     {.name = "stop", .type = SL_KEY_BOOL, .offset = EVENT(stop), .help = "the job stops and is restarted"},
-    {.name = "nic_lost", .type = SL_KEY_BOOL, .offset = EVENT(nic_lost), .help = "a NIC is lost: as stop, but whoever has delegates goes on over another rail"},
+    {.name = "nic_lost", .type = SL_KEY_BOOL, .offset = EVENT(nic_lost), .help = "a NIC is lost: as stop, but ranks with delegates continue over another rail"},
     {.name = "slowdown", .type = SL_KEY_REAL, .offset = EVENT(slowdown), .minimum = 1, .maximum = 1e6, .help = "times as long: ops of devices, transfers of links"},
     {.name = "latency_ms", .type = SL_KEY_REAL, .offset = EVENT(latency_ms), .minimum = 0, .maximum = SL_MAX_OP_MS, .help = "of links, one way, absolute"},
     {.name = "bandwidth_gbps", .type = SL_KEY_REAL, .offset = EVENT(bandwidth_gbps), .minimum = 1e-6, .maximum = 1e9, .help = "what is left of job.ring_gbps, instead of slowdown"},
@@ -93,7 +93,7 @@ static const sl_key campaign_keys[] = {
     {.name = "job", .type = SL_KEY_SECTION, .section = job_keys},
     {.name = "costs", .type = SL_KEY_SECTION, .section = cost_keys},
     {.name = "ladder", .type = SL_KEY_SECTION, .section = ladder_keys},
-    {.name = "trace", .type = SL_KEY_TEXT, .offset = AT(trace), .help = "a CSV with more events, beside this file"},
+    {.name = "trace", .type = SL_KEY_TEXT, .offset = AT(trace), .help = "a CSV with more events, in the folder of this file"},
     {.name = "events", .type = SL_KEY_CUSTOM, .is_list = 1, .section = event_keys, .help = "a list of what becomes slow"},
     {.name = "draw", .type = SL_KEY_CUSTOM, .section = sl_draw_keys, .help = "events drawn from published rates"},
     {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = AT(seed), .minimum = 0, .maximum = 9e15, .help = "of what is drawn, and of the search for arrangements"},
@@ -140,12 +140,12 @@ static sl_status read_job(const sl_yaml_node *job, const campaign_request *r, sl
     SL_TRY(check_family(adapt, c->adapt_with, 1));
     SL_TRY(read_static(job ? sl_node_find(job, "static") : none, c));
     if (r->gradient_mb > 0 && !(r->ring_gbps > 0))
-        return sl_node_error(gradient, "needs 'ring_gbps' beside it");
+        return sl_node_error(gradient, "also needs 'ring_gbps'");
     if ((int64_t)c->replicas * c->problem.ranks > SL_CAMPAIGN_POSITIONS)
         return sl_node_error(sl_node_find(job, "replicas"), "makes %lld positions; at most %d",
                              (long long)c->replicas * c->problem.ranks, SL_CAMPAIGN_POSITIONS);
     if (c->iterations && r->duration_s > 0)
-        return sl_node_error(sl_node_find(job, "duration_s"), "stands beside 'iterations'; give one of them");
+        return sl_node_error(sl_node_find(job, "duration_s"), "is given with 'iterations'; give one of them");
     c->duration = (sl_time)(r->duration_s * 1e9);
     c->gradient = r->gradient_mb * 1e6;
     c->ring_latency = r->ring_latency_ms * 1e6;
@@ -209,7 +209,7 @@ static sl_status read_device(const sl_yaml_node *node, const event *e, const sl_
         at[1] = (int)rank;
         *replicas = e->replica < 0 ? c->replicas : 1;
     } else if (e->replica >= 0) {
-        return sl_node_error(node, "must be a rank with 'replica' beside it");
+        return sl_node_error(node, "must be a rank with 'replica' given, too");
     } else {
         SL_TRY(
             read_numbers(node, "[replica, rank], or a rank", 2, (int[]){c->replicas, c->problem.ranks}, at));
@@ -274,7 +274,7 @@ static sl_status read_severity(const sl_yaml_node *item, const event *e, const s
                              "is of links; a device has 'slowdown'");
     if (bandwidth && (e->slowdown >= 0 || !(c->ring_pace > 0)))
         return sl_node_error(bandwidth, "%s",
-                             e->slowdown >= 0 ? "stands beside 'slowdown'"
+                             e->slowdown >= 0 ? "is given with 'slowdown'; give one of them"
                                               : "needs 'ring_gbps' of the job, which it is less than");
     if (bandwidth)
         f->slowdown = fmax(1, 8 / c->ring_pace / e->bandwidth_gbps);

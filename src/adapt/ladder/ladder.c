@@ -18,7 +18,7 @@ sl_status sl_ladder_open(const sl_ladder_config *config, const sl_strategy *stra
         return sl_error(SL_EINVAL, "a ladder of %d strategies; at most %d", count, SL_STRATEGIES_MAX);
     for (int s = 0; s < count; s++) {
         if (!strategies[s].name || !strategies[s].remaining)
-            return sl_error(SL_EINVAL, "strategy %d has no name or says not what would remain", s);
+            return sl_error(SL_EINVAL, "strategy %d has no name or no estimate of what would remain", s);
         if (strategies[s].cost < 0 || strategies[s].undo_cost < 0)
             return sl_error(SL_EINVAL, "strategy '%s' has a negative cost", strategies[s].name);
     }

@@ -98,7 +98,7 @@ static sl_status check_job(const sl_job *job, int stages, sl_placement placement
         return sl_error(SL_EINVAL, "no job has %d replicas of %d ranks and %d tensor ranks", job->replicas,
                         job->ranks, job->tensor);
     if (!sl_family_find(job->schedule) && strcmp(job->schedule, "auto") != 0)
-        return sl_error(SL_EINVAL, "'%s' is no family of schedules and not auto", job->schedule);
+        return sl_error(SL_EINVAL, "unknown schedule '%s': give a family's name or auto", job->schedule);
     for (int r = 0; r < job->replicas; r++)
         if (healthy[r]->ranks != job->ranks || healthy[r]->stages != stages ||
             healthy[r]->placement != placement || healthy[r]->layers)

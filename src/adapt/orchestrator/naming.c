@@ -277,8 +277,8 @@ static int say_load(saying *s) {
             continue;
         suspect->rank = stage->rank;
         snprintf(suspect->why, sizeof suspect->why,
-                 "its ops have more work against other ranks' than they had: %.2f ms, %.2f ms before, as "
-                 "their work says",
+                 "by their work, its ops take more time relative to other ranks than before: %.2f ms "
+                 "instead of %.2f ms",
                  suspect->measured, suspect->expected);
     }
     if (s->out->count || fmax(s->load, c->common) < SL_SLOW_MIN)

@@ -475,7 +475,7 @@ static sl_status play(sl_player *player, json_t *line) {
     while (call < SL_RECORDED_CALLS && strcmp(sl_recorded_forms[call].name, name) != 0)
         call++;
     if (call == SL_RECORDED_CALLS)
-        return sl_error(SL_EINVAL, "'%s' is no call", name);
+        return sl_error(SL_EINVAL, "unknown call '%s'", name);
     if (!player->o && call != SL_CALL_OPEN)
         return sl_error(SL_EINVAL, "'%s' comes before 'open'", name);
     const sl_recorded_form *form = &sl_recorded_forms[call];
@@ -510,7 +510,7 @@ sl_status sl_player_line(sl_player *player, const char *text, size_t size, sl_or
     player->lines++;
     player->action = action;
     sl_status status = json_is_object(line) ? play(player, line)
-                       : line               ? sl_error(SL_EINVAL, "it is no object")
+                       : line               ? sl_error(SL_EINVAL, "it is not an object")
                                             : sl_error(SL_EINVAL, "%s", error.text);
     json_decref(line);
     return status == SL_OK ? SL_OK : sl_error(status, "line %lld: %s", player->lines, sl_error_text());

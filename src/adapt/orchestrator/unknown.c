@@ -206,7 +206,7 @@ void sl_unknown_why(const sl_unknown_view *v, sl_strategy_kind strategy, int par
     const sl_unknown_job *job = v->job;
     const char *why = "";
     if (v->refused & (1u << strategy)) {
-        why = "nobody here can carry it out";
+        why = "it cannot be carried out here";
     } else if (strategy == SL_STRATEGY_SCHEDULE || strategy == SL_STRATEGY_DELEGATE) {
         why = "the program's pipeline is not known";
     } else if (strategy == SL_STRATEGY_BALANCE) {

@@ -80,7 +80,7 @@ static sl_status read_volumes(const sl_yaml_node *map, sl_cluster *c) {
 sl_status sl_volume_read(const sl_yaml_node *root, int size, sl_cluster *c) {
     const sl_yaml_node *from = sl_node_find(root, "model"), *volumes_node = sl_node_find(root, "volumes");
     if (from && volumes_node)
-        return sl_node_error(volumes_node, "stands beside 'model'; one of them says what is sent");
+        return sl_node_error(volumes_node, "is given with 'model'; give one of them");
     if (!from && !volumes_node)
         return sl_error(SL_EINVAL, "%s:%d: 'model' is missing in 'cluster' (or 'volumes'): what is sent",
                         root->file, root->line);

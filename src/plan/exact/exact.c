@@ -137,7 +137,7 @@ static sl_status read_answer(const sl_blob *response, exact_answer *a) {
             SL_TRY(read_solution(&field, a, &capacity));
     }
     if (more < 0)
-        return sl_error(SL_ESYS, "the solver's response is no CpSolverResponse");
+        return sl_error(SL_ESYS, "the solver's response is not a CpSolverResponse");
     return a->status == STATUS_INVALID ? sl_error(SL_ESYS, "the solver calls the model invalid") : SL_OK;
 }
 

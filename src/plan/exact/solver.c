@@ -204,7 +204,7 @@ sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_
                      ? sl_error(SL_ESYS, "the solver was ended before it answered")
                      : sl_error(SL_ESYS, "the solver did not answer within %g s", limit_s);
     else if (done == TALK_GARBAGE)
-        status = sl_error(SL_ESYS, "'%s' answered what is no response of the solver", solver->program);
+        status = sl_error(SL_ESYS, "'%s' did not answer with a solver's response", solver->program);
     else if (done == TALK_MEMORY)
         status = sl_error(SL_ENOMEM, "out of memory: the solver's response");
     else if (letter != SL_SOLVER_RESPONSE)

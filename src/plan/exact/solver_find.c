@@ -72,7 +72,8 @@ static sl_status find_named_library(const char *named, char *found) {
         return SL_OK;
     }
     if (!is_folder(named))
-        return sl_error(SL_ENONE, "SLACKLINE_ORTOOLS names '%s', which is no file and no folder", named);
+        return sl_error(SL_ENONE, "SLACKLINE_ORTOOLS names '%s', which is neither a file nor a folder",
+                        named);
     if (!search_below(named, DEPTH, found))
         return sl_error(SL_ENONE, "SLACKLINE_ORTOOLS names '%s', which holds no " SL_SOLVER_LIBRARY, named);
     return SL_OK;
@@ -91,8 +92,8 @@ static sl_status search_library(char *found) {
     return sl_error(SL_ENONE,
                     "OR-tools is not there: no " SL_SOLVER_LIBRARY
                     " in the active Python environment (VIRTUAL_ENV%s), "
-                    "in .venv beside slackline or one folder above, nor in SLACKLINE_ORTOOLS",
-                    active && *active && *active != '/' ? " is no absolute path" : "");
+                    "in .venv next to slackline or one folder above, nor in SLACKLINE_ORTOOLS",
+                    active && *active && *active != '/' ? " is not an absolute path" : "");
 }
 
 static sl_status find_library(char *found) {
@@ -106,7 +107,7 @@ static sl_status find_program(char *found) {
     SL_TRY(sl_find_named("SLACKLINE_SOLVER", found));
     if (*found) {
         if (!sl_find_is_file(found) || access(found, X_OK) != 0)
-            return sl_error(SL_ENONE, "SLACKLINE_SOLVER names '%s', which is no program", found);
+            return sl_error(SL_ENONE, "SLACKLINE_SOLVER names '%s', which is not a program", found);
         return sl_find_trust(found);
     }
     sl_status status = sl_find_beside(places, PROGRAM, found);
@@ -115,7 +116,7 @@ static sl_status find_program(char *found) {
     if (sl_find_program(PROGRAM, SL_FIND_ABSOLUTE, found))
         return sl_find_trust(found);
     return sl_error(SL_ENONE,
-                    PROGRAM " is not beside the running program, not in PATH and not in SLACKLINE_SOLVER");
+                    PROGRAM " is not next to the running program, not in PATH and not in SLACKLINE_SOLVER");
 }
 
 sl_status sl_solver_find(sl_solver *solver) {

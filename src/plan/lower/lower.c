@@ -284,7 +284,7 @@ static sl_status check_sequences(const sl_program *program) {
             if (step->after < i)
                 continue;
             const sl_op *op = &step->op, *needed = &program->rank[rank].step[step->after].op;
-            return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d stands before %d%s%d, which it needs", rank, i,
+            return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d precedes %d%s%d, which it needs", rank, i,
                             op->stage, sl_op_name(op->kind), op->microbatch, needed->stage,
                             sl_op_name(needed->kind), needed->microbatch);
         }

@@ -142,7 +142,7 @@ static sl_status read_pair(sl_csv_reader *r, const sl_csv_cell *c) {
     csv_action forward, backward;
     const char *p = c->text + 1, *wrong = take_action(&p, &forward);
     if (!wrong && *p != ';')
-        wrong = "a ';' must stand between two overlapped ops";
+        wrong = "two overlapped ops must be separated by ';'";
     if (!wrong) {
         p++;
         wrong = take_action(&p, &backward);
@@ -153,9 +153,9 @@ static sl_status read_pair(sl_csv_reader *r, const sl_csv_cell *c) {
         return sl_csv_refuse(c, wrong);
     p++;
     if (!take_word(&p, "OVERLAP_F_B"))
-        return sl_csv_refuse(c, "OVERLAP_F_B must stand behind two overlapped ops");
+        return sl_csv_refuse(c, "OVERLAP_F_B must follow two overlapped ops");
     if (*p)
-        return sl_csv_refuse(c, "something stands behind the action");
+        return sl_csv_refuse(c, "unexpected text after the action");
     if (forward.class != OP || forward.kind != SL_F || backward.class != OP || backward.kind != SL_B)
         return sl_csv_refuse(c, "only an F and a B, in this order, can be overlapped");
     if (forward.stage == backward.stage && forward.microbatch == backward.microbatch)
@@ -171,7 +171,7 @@ static sl_status read_cell(sl_csv_reader *r, const sl_csv_cell *c) {
         return read_pair(r, c);
     const char *wrong = take_action(&p, &a);
     if (!wrong && *p)
-        wrong = "something stands behind the action";
+        wrong = "unexpected text after the action";
     if (wrong)
         return sl_csv_refuse(c, wrong);
     return a.class == OP ? add_op(r, c, &a, 0) : a.class == COMM ? add_comm(r, c, &a) : add_shard(r, c, &a);

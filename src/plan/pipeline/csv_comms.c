@@ -29,12 +29,12 @@ static sl_status check_place(const sl_csv_reader *r, const tables *t, const sl_c
     int position = t->at[c->backward][cell] - 1;
     unsigned char *seen = &t->seen[c->receive][c->backward][cell];
     if (*seen)
-        return refuse_comm(r, c, "stands twice");
+        return refuse_comm(r, c, "is duplicated");
     *seen = 1;
     if (c->receive && position < c->before)
-        return refuse_comm(r, c, "stands behind the op that needs it");
+        return refuse_comm(r, c, "follows the op that needs it");
     if (!c->receive && position >= c->before)
-        return refuse_comm(r, c, "stands before the op that makes it");
+        return refuse_comm(r, c, "precedes the op that makes it");
     return SL_OK;
 }
 

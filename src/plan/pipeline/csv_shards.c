@@ -29,9 +29,9 @@ static const char *check_shard(const sl_csv_shard *shard, shard_stage *stage) {
         return NULL;
     case SL_CSV_REDUCE_GRAD:
         if (stage->reduced)
-            return "stands twice";
+            return "is duplicated";
         if (shard->before < stage->last)
-            return "stands before the stage's last W or B";
+            return "precedes the stage's last W or B";
         stage->reduced = 1;
         return NULL;
     }

@@ -66,8 +66,8 @@ sl_status sl_read_data_parallel(const sl_yaml_node *map, sl_problem *p) {
         by_ring |= sl_node_find(map, key->name) != NULL;
     if (by_ring && (reduce || gather))
         return sl_node_error(map,
-                             "has times (reduce_ms, gather_ms) and a ring (replicas, volume_mb, ..); one "
-                             "of them says how long the collectives take");
+                             "has times (reduce_ms, gather_ms) and a ring (replicas, volume_mb, ..); give "
+                             "one of them");
     if (by_ring && !sl_node_find(map, "replicas"))
         return sl_node_error(map, "lacks 'replicas'");
     if (reduce)

@@ -60,8 +60,7 @@ static sl_status read_link(const sl_yaml_node *map, double percentile, link_item
     SL_TRY(sl_config_read(map, map->key ? map->key : "list", link_keys, item));
     int by_size = sl_node_find(map, "bandwidth_gbps") || sl_node_find(map, "message_mb");
     if (by_size && sl_node_find(map, "transfer_ms"))
-        return sl_node_error(map,
-                             "has transfer_ms and bandwidth_gbps; one of them says how long a message takes");
+        return sl_node_error(map, "has transfer_ms and bandwidth_gbps; give one of them");
     if (by_size && (item->bandwidth_gbps <= 0 || !sl_node_find(map, "message_mb")))
         return sl_node_error(map, "needs bandwidth_gbps above 0 together with message_mb");
     double transfer =
@@ -124,7 +123,7 @@ sl_status sl_read_shared(const sl_yaml_node *shared, int ranks, int **wires) {
             return sl_node_error(shared, "must be a list of {name, links}");
         for (int k = 0; k < i; k++)
             if (strcmp(sl_node_find(shared->child[k], "name")->text, name->text) == 0)
-                return sl_node_error(name, "stands twice among the shared wires: '%.60s'", name->text);
+                return sl_node_error(name, "is duplicated among the shared wires: '%.60s'", name->text);
         for (int k = 0; k < links->children; k++) {
             int pair[2] = {0, 0};
             SL_TRY(read_pair(links, links->child[k], ranks, pair));

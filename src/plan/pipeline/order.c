@@ -41,7 +41,7 @@ static const char *check_pair(const sl_problem *p, const sl_order *order, int ra
     if (p->parts > 1)
         return "is paired, but comes in parts";
     if (op->kind != SL_F || position + 1 >= order->count[rank] || op[1].kind != SL_B || op[1].paired)
-        return "is paired, but only F with the B behind it can be";
+        return "is paired, but only an F and the B after it can be";
     if (op[1].stage == op->stage && op[1].microbatch == op->microbatch)
         return "is paired with its own B";
     return NULL;
@@ -55,16 +55,16 @@ static unsigned seen_parts(uint32_t cell, int kind) {
 static const char *check_sequence(const sl_problem *p, const sl_op *op, uint32_t cell) {
     unsigned all = (unsigned)p->parts;
     if (seen_parts(cell, op->kind) > (unsigned)op->part)
-        return "stands twice";
+        return "is duplicated";
     if (seen_parts(cell, op->kind) < (unsigned)op->part)
-        return "stands before its parts of lower number";
+        return "precedes its lower-numbered parts";
     if (op->kind != SL_F && seen_parts(cell, SL_F) < all)
-        return "stands before its F";
+        return "precedes its F";
     if (op->kind == SL_W && seen_parts(cell, SL_I) < all)
-        return "stands before its I";
+        return "precedes its I";
     if ((op->kind == SL_B && (seen_parts(cell, SL_I) || seen_parts(cell, SL_W))) ||
         (op->kind != SL_F && op->kind != SL_B && seen_parts(cell, SL_B)))
-        return "comes beside a B, which is I and W in one";
+        return "is in addition to a B, which is I and W in one";
     return NULL;
 }
 

@@ -23,7 +23,7 @@ static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const sl_key memory_keys[] = {
     {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "memory changes of each op, in bytes or any unit"},
     {.name = "limit", .type = SL_KEY_CUSTOM, .help = "a number or one per rank; absent: no limit"},
-    {.name = "fixed", .type = SL_KEY_CUSTOM, .help = "what lies there all the time (weights, optimizer state), part of limit and peak; a number or one per rank; default 0"},
+    {.name = "fixed", .type = SL_KEY_CUSTOM, .help = "permanent use (weights, optimizer state), part of limit and peak; a number or one per rank; default 0"},
     {.name = "host_limit", .type = SL_KEY_CUSTOM, .help = "activations (what is kept of one microbatch of one stage) that may lie in host memory; a whole number or one per rank; default 0"},
     {.name = "offload_ms", .type = SL_KEY_CUSTOM, .help = "time to move one of them out or back; a number or one per stage; default 0"},
     {0}};
@@ -215,7 +215,7 @@ static sl_status check_shape(const sl_yaml_node *pipeline, problem_request *r) {
                              (long long)r->stages * r->microbatches * 3 * r->parts, SL_MAX_OPS);
     if (!sl_node_find(pipeline, "times_ms") == !sl_node_find(pipeline, "layers"))
         return sl_node_error(pipeline, sl_node_find(pipeline, "layers")
-                                           ? "has 'times_ms' and 'layers'; one of them says what stages cost"
+                                           ? "has 'times_ms' and 'layers'; give one of them"
                                            : "lacks 'times_ms' (or 'layers')");
     return SL_OK;
 }

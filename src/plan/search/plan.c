@@ -228,7 +228,7 @@ static sl_status refuse_name(const char *schedule) {
     for (int i = 0; sl_families[i].name && i < MAX_FAMILIES - 3; i++)
         names[i + 2] = sl_families[i].name;
     const char *near = sl_suggest(schedule, names);
-    return sl_error(SL_EINVAL, "'%s' is no schedule%s%s%s; there are %s", schedule,
+    return sl_error(SL_EINVAL, "unknown schedule '%s'%s%s%s; known: %s", schedule,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", known);
 }
 

@@ -43,7 +43,7 @@ static sl_status kind_of(const plan_reader *r, const json_t *item, int kinds, in
     for (*kind = 0; name && *kind < kinds; ++*kind)
         if (strcmp(sl_op_name(*kind), name) == 0)
             return SL_OK;
-    return refuse(r, "op", "is no op");
+    return refuse(r, "op", "is not an op");
 }
 
 /* ---- ops ---- */

@@ -452,7 +452,8 @@ static sl_status take_event(void *object, const char *text, size_t size, long li
     json_error_t error;
     json_t *event = json_loadb(text, size, 0, &error);
     if (!event)
-        return sl_error(SL_EINVAL, "%s:%ld: no JSON: %s", t->file->name, line + error.line - 1, error.text);
+        return sl_error(SL_EINVAL, "%s:%ld: invalid JSON: %s", t->file->name, line + error.line - 1,
+                        error.text);
     t->events++;
     sl_status status = add_event(t, event, line);
     json_decref(event);
@@ -467,7 +468,7 @@ static sl_status take_member(void *object, const char *key, const char *text, si
     json_error_t error;
     json_t *value = json_loadb(text, size, JSON_DECODE_ANY, &error);
     if (!value)
-        return sl_error(SL_EINVAL, "%s: no JSON in '%s': %s", t->file->name, key, error.text);
+        return sl_error(SL_EINVAL, "%s: invalid JSON in '%s': %s", t->file->name, key, error.text);
     const json_t *rank = json_object_get(value, "rank");
     if (json_is_integer(rank) && json_integer_value(rank) >= 0 && json_integer_value(rank) < INT32_MAX)
         t->file->rank = (int)json_integer_value(rank);

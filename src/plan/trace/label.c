@@ -215,7 +215,7 @@ static sl_status check_fields(const char *assignment, const char *pattern, int w
         int field = field_of(at);
         if (field == NO_FIELD)
             return sl_error(SL_EINVAL,
-                            "--map '%s': '%.20s' is no field; {stage}, {microbatch}, {iteration} and "
+                            "--map '%s': '%.20s' is not a field; {stage}, {microbatch}, {iteration} and "
                             "{action} are",
                             assignment, at);
         if ((field == FIELD_ACTION) != (what == ACTION) || (field == FIELD_ITERATION) != (what == ITERATION))

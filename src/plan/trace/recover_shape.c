@@ -85,11 +85,11 @@ static sl_status refuse_numbers(const sl_traced *t, const shape_candidate *a, co
         return sl_error(SL_EINVAL, "%s: is given twice", first);
     if ((a->rank < 0) != (b->rank < 0))
         return sl_error(SL_EINVAL,
-                        "%s: does not say which rank it is of (distributedInfo.rank), while %s does, and no "
-                        "name says a stage",
+                        "%s: has no rank (distributedInfo.rank), but %s has one, and no name "
+                        "has a stage",
                         a->rank < 0 ? first : second, a->rank < 0 ? second : first);
     if (a->rank >= 0 && a->rank == b->rank)
-        return sl_error(SL_EINVAL, "%s: is of rank %d, as %s is, and no name says a stage", second, a->rank,
+        return sl_error(SL_EINVAL, "%s: is of rank %d, as %s is, and no name has a stage", second, a->rank,
                         first);
     return SL_OK;
 }
@@ -97,7 +97,7 @@ static sl_status refuse_numbers(const sl_traced *t, const shape_candidate *a, co
 static sl_status refuse_mixture(const sl_traced *t, const shape_candidate *c, int count) {
     for (int i = 1; i < count; i++) {
         if ((c[i].lowest < 0) != (c[0].lowest < 0)) /* those without come first */
-            return sl_error(SL_EINVAL, "%s: ops do not say their stage, those of %s do",
+            return sl_error(SL_EINVAL, "%s: ops have no stage; those of %s do",
                             sl_traced_file(t, c[0].process), sl_traced_file(t, c[i].process));
         if (c[i].lowest >= 0 && c[i].lowest == c[i - 1].lowest)
             return refuse_twice(t, c[i].lowest, c[i - 1].process, c[i].process);
@@ -193,7 +193,7 @@ static sl_status count_microbatches(const sl_recovery *r, int *count) {
     if (*count == 0)
         return sl_error(SL_EINVAL,
                         "%s: names do not number the microbatches, and on the first rank %d forwards have no "
-                        "backward: tell with --microbatches N how many an iteration has",
+                        "backward: give the microbatches per iteration with --microbatches N",
                         sl_traced_file(r->traced, r->result->process[0]), open);
     return SL_OK;
 }
@@ -209,7 +209,7 @@ static sl_status number_microbatches(sl_recovery *r) {
     if (!without)
         return SL_OK;
     if (numbered)
-        return sl_error(SL_EINVAL, "%s: ops do not say their microbatch, though others do",
+        return sl_error(SL_EINVAL, "%s: ops have no microbatch, but others do",
                         sl_traced_file(r->traced, lacking));
     SL_TRY(count_microbatches(r, &count));
     int most = 0;
@@ -297,12 +297,12 @@ static sl_status find_placement(sl_recovery *r, sl_placement *placement) {
             return SL_OK;
         }
     char sources[SL_SOURCES];
-    return sl_error(
-        SL_EINVAL,
-        "%s: %d stages on %d ranks, stage %d on rank %d: that is no placement linear, loop, wave or "
-        "bidirectional",
-        sl_traced_sources(r->traced, sources), r->stages, r->ranks, r->stages - 1,
-        r->rank_of_stage[r->stages - 1]);
+    return sl_error(SL_EINVAL,
+                    "%s: %d stages on %d ranks, stage %d on rank %d: that matches none of the placements "
+                    "linear, loop, wave or "
+                    "bidirectional",
+                    sl_traced_sources(r->traced, sources), r->stages, r->ranks, r->stages - 1,
+                    r->rank_of_stage[r->stages - 1]);
 }
 
 /* A message from or to a stage without a neighbor there: the neighbor was not traced. Only for labels with a
@@ -320,7 +320,7 @@ static sl_status check_ends(const sl_recovery *r) {
                 "%s: stage %d %s a rank %s it, of which nothing was traced: is the trace of a rank "
                 "missing?",
                 sl_traced_file(r->traced, m->process), stage, m->receive ? "receives from" : "sends to",
-                forward ? "behind" : "before");
+                forward ? "after" : "before");
     }
     return SL_OK;
 }

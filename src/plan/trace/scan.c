@@ -52,11 +52,12 @@ static int is_blank(char c) {
 static sl_status refuse(const sl_scanner *s, char c) {
     unsigned char byte = (unsigned char)c;
     if (s->state == BEGIN)
-        return sl_error(SL_EINVAL, "%s:%ld: no Chrome trace in JSON: it begins neither with { nor with [",
+        return sl_error(SL_EINVAL, "%s:%ld: not a Chrome trace in JSON: it begins neither with { nor with [",
                         s->name, s->line);
     if (byte < 32 || byte > 126)
-        return sl_error(SL_EINVAL, "%s:%ld: no JSON: byte 0x%02x between values", s->name, s->line, byte);
-    return sl_error(SL_EINVAL, "%s:%ld: no JSON: '%c' is not expected here", s->name, s->line, c);
+        return sl_error(SL_EINVAL, "%s:%ld: invalid JSON: byte 0x%02x between values", s->name, s->line,
+                        byte);
+    return sl_error(SL_EINVAL, "%s:%ld: invalid JSON: '%c' is not expected here", s->name, s->line, c);
 }
 
 static sl_status put(sl_scanner *s, char c) {
@@ -198,12 +199,12 @@ sl_status sl_scan_feed(sl_scanner *s, const char *bytes, size_t size) {
 
 sl_status sl_scan_end(sl_scanner *s) {
     if (s->state == BEGIN)
-        return sl_error(SL_EINVAL, "%s: no Chrome trace: it is empty", s->name);
+        return sl_error(SL_EINVAL, "%s: not a Chrome trace: it is empty", s->name);
     if (s->take != TAKE_NOTHING)
         return sl_error(SL_EINVAL, "%s:%ld: the file ends in the middle of what begins here", s->name,
                         s->begun);
     if (!s->listed)
-        return sl_error(SL_EINVAL, "%s: no Chrome trace: there is no 'traceEvents'", s->name);
+        return sl_error(SL_EINVAL, "%s: not a Chrome trace: 'traceEvents' is missing", s->name);
     if (s->state != END && !s->bare)
         return sl_error(SL_EINVAL, "%s:%ld: the file ends before its last } or ]", s->name, s->line);
     return SL_OK;

@@ -239,7 +239,7 @@ static sl_status read_object(const json_t *object, const char *path, sl_roster *
     char format[32];
     read_text(object, "format", format, sizeof format);
     if (strcmp(format, FORMAT) != 0 || !json_is_array(hosts))
-        return sl_error(SL_EINVAL, "%s: is no " FORMAT, path);
+        return sl_error(SL_EINVAL, "%s: is not a " FORMAT, path);
     for (size_t i = 0; i < json_array_size(hosts); i++)
         SL_TRY(read_host(json_array_get(hosts, i), path, roster));
     read_text(object, "supervisor", roster->local, sizeof roster->local);

@@ -303,7 +303,7 @@ static sl_status check_name(const sl_yaml_node *node, const sl_run *run, const c
     for (; find_entry(run, entries, entry, sizeof entry); entries++)
         if (sl_roster_may_be(entry, name))
             return SL_OK;
-    return sl_node_error(node, "of '%.100s' is none of the run's %d hosts", name, entries);
+    return sl_node_error(node, "of '%.100s' is not one of the run's %d hosts", name, entries);
 }
 
 /* Replaces a number by the name in the list. If the list is known, other hosts are rejected. */

@@ -160,7 +160,7 @@ static void pipelines_that_cannot_be_asked_are_refused(void **state) {
     (void)state;
     sl_problem p;
     sl_pipelines *pipelines;
-    assert_fails(sl_pipelines_open("fastest", 4, &pipelines), SL_EINVAL, "'fastest' is no family");
+    assert_fails(sl_pipelines_open("fastest", 4, &pipelines), SL_EINVAL, "unknown schedule 'fastest'");
     assert_ok(sl_pipelines_open("1f1b", 4, &pipelines));
     make_pipeline(2, 0, &p);
     assert_fails(sl_pipelines_add(pipelines, &p, 0), SL_EINVAL, "take no time");

@@ -460,7 +460,7 @@ static const struct damage {
     {"slackline-recording-1", "slackline-recording-2", "line 1: 'format' is 'slackline-recording-2'"},
     {"\"time.F\":{\"0\"", "\"time.F\":{\"2\"", "line 1: 'time.F' has 2 values, none of them is '2'"},
     {"\"time.F\":{\"0\"", "\"time.F\":{\"\"", "line 1: 'time.F' has 2 values, none of them is ''"},
-    {"\"call\":\"open\"", "\"call\":\"opne\"", "line 1: 'opne' is no call"},
+    {"\"call\":\"open\"", "\"call\":\"opne\"", "line 1: unknown call 'opne'"},
     {"\"iteration\":0,", "\"iteration\":0,\"also\":1,", "line 2: 'also' is unknown here"},
     {"\"iteration\":1,", "\"iteration\":-1,", "line 3: 'iteration' must be"},
     {"\"iteration\":1,", "\"iteration\":1.5,", "line 3: 'iteration' must be a whole number"},

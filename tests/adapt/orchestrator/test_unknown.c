@@ -156,7 +156,7 @@ static void what_is_refused_leaves_everything(void **state) {
     sl_unknown_part slow = device(2, 2);
     sl_unknown_view v = {.job = &four, .part = &slow, .parts = 1, .refused = 1u << SL_STRATEGY_RESTART};
     assert_near(sl_unknown_remaining(&v, SL_STRATEGY_RESTART, 0), 0.5, 1e-12);
-    assert_string_equal(why(&v, SL_STRATEGY_RESTART, 0), "nobody here can carry it out");
+    assert_string_equal(why(&v, SL_STRATEGY_RESTART, 0), "it cannot be carried out here");
     assert_near(sl_unknown_remaining(&v, SL_STRATEGY_BALANCE, 0), 0.2, 1e-12);
 }
 

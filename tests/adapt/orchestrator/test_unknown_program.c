@@ -220,7 +220,7 @@ static void what_is_refused_is_not_asked_for_again(void **state) {
     carry_out(&w, SL_OUTCOME_REFUSED);
     assert_true(sl_orchestrator_considered(w.o, 0, SL_STRATEGY_BALANCE, &balance));
     assert_int_equal(balance.reason, SL_REASON_CANNOT_HELP);
-    assert_string_equal(balance.why, "nobody here can carry it out");
+    assert_string_equal(balance.why, "it cannot be carried out here");
     for (int i = 0; i < 1000; i++) {
         follow(&w, 1);
         assert_false(sl_orchestrator_next(w.o, &action));

@@ -323,7 +323,7 @@ static void what_the_hook_does_not_do_is_not_asked_for_again(void **state) {
     become_slow(&w, 200, device(1, 2));
     run(&w, 300);
     assert_int_equal(w.actions, 1);
-    must_say(last_of(&w, SL_EVENT_ADVICE)->why, "balance: nobody here can carry it out");
+    must_say(last_of(&w, SL_EVENT_ADVICE)->why, "balance: it cannot be carried out here");
     close_world(&w);
 }
 

@@ -160,7 +160,7 @@ def what_the_hook_refuses_is_not_asked_for_again(folder, program):
         asked = [v for v, _ in job.calls() if v.get("SLACKLINE_ACTION")]
         assert len(asked) == 1, asked
         job.finish()
-        assert "nobody here can carry it out" in job.text("decisions.txt")
+        assert "it cannot be carried out here" in job.text("decisions.txt")
 
 
 def a_hook_that_fails_disturbs_nobody(mode, said, *options):
@@ -179,7 +179,7 @@ def a_hook_that_goes_on_when_the_program_ends_is_ended(folder, program):
         job.make(job.slow)
         job.wait_for_call(EVENT="onset")
         job.finish()  # also looks for what is left
-        assert "ended: nobody waits for it any more" in job.text("hook.log"), job.text("hook.log")
+        assert "ended: it is no longer awaited" in job.text("hook.log"), job.text("hook.log")
 
 
 def without_a_hook_it_says_what_it_would_do(folder, program):

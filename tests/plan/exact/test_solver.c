@@ -156,7 +156,7 @@ static void a_child_that_fails_in_any_way_is_an_error(void **state) {
     play_solver("cat >/dev/null; echo good morning to you all");
     assert_fails(run("", 0, 0.5, &response), SL_ESYS, "within 0.5 s");
     play_solver("echo good morning to you all");
-    assert_fails(run("", 0, 30, &response), SL_ESYS, "no response of the solver");
+    assert_fails(run("", 0, 30, &response), SL_ESYS, "did not answer with a solver's response");
     play_solver("kill -SEGV $$");
     assert_fails(run("", 0, 30, &response), SL_ESYS, "the solver");
     play_solver("printf 'r\\001'"); /* breaks off */

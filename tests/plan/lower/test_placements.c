@@ -82,9 +82,9 @@ static void a_stage_before_the_one_that_feeds_it_is_refused(void **state) {
                                                                                      "1F0 2F0 1B0 2B0"};
     sl_program program;
     assert_fails(lower(&(shape){2, 4, 1, 1, SL_WAVE}, forward, &program), SL_EINVAL,
-                 "2F0 stands before 1F0, which it needs");
+                 "2F0 precedes 1F0, which it needs");
     assert_fails(lower(&(shape){2, 4, 1, 1, SL_WAVE}, backward, &program), SL_EINVAL,
-                 "1B0 stands before 2B0, which it needs");
+                 "1B0 precedes 2B0, which it needs");
 }
 
 /* Microbatch 0 through 0, 1, microbatch 1 through 2 (rank 1) and 3 (rank 0): no message from stage 1 to 2. */

@@ -143,7 +143,7 @@ static void what_is_no_schedule_is_refused(void **state) {
     static const char *const missing[] = {"0F0 0B0", "1F0"}, *const early[] = {"0B0 0F0", "1F0 1B0"};
     sl_program program;
     assert_fails(lower(2, 1, missing, &program), SL_EINVAL, "1I0 is missing");
-    assert_fails(lower(2, 1, early, &program), SL_EINVAL, "stands before its F");
+    assert_fails(lower(2, 1, early, &program), SL_EINVAL, "precedes its F");
 }
 
 /* Two ranks, four stages as a V: 1 and 2 are on rank 1, where nothing is sent between them. */
@@ -151,9 +151,9 @@ static void stages_of_one_rank_keep_their_sequence(void **state) {
     (void)state;
     static const struct {
         const char *rank_1, *says;
-    } cases[] = {{"2F0 1F0 2B0 1B0", "rank 1, op 0: 2F0 stands before 1F0"},
-                 {"1F0 2F0 1B0 2B0", "rank 1, op 2: 1B0 stands before 2B0"},
-                 {"1F0 2F0 1I0 2I0 1W0 2W0", "rank 1, op 2: 1I0 stands before 2I0"},
+    } cases[] = {{"2F0 1F0 2B0 1B0", "rank 1, op 0: 2F0 precedes 1F0"},
+                 {"1F0 2F0 1B0 2B0", "rank 1, op 2: 1B0 precedes 2B0"},
+                 {"1F0 2F0 1I0 2I0 1W0 2W0", "rank 1, op 2: 1I0 precedes 2I0"},
                  {"1F0 2F0 2I0 1I0 1W0 2W0", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sl_problem problem;

@@ -127,10 +127,10 @@ static void a_pair_is_an_f_and_the_b_behind_it(void **state) {
 
     static const struct {
         const char *pair, *says;
-    } wrong[] = {{"(0F1;0B0)", "OVERLAP_F_B must stand behind"},
-                 {"(0F1;0B0)OVERLAP", "OVERLAP_F_B must stand behind"},
-                 {"(0F1;0B0)OVERLAP_F_B0", "behind the action"},
-                 {"(0F1)OVERLAP_F_B", "a ';' must stand"},
+    } wrong[] = {{"(0F1;0B0)", "OVERLAP_F_B must follow"},
+                 {"(0F1;0B0)OVERLAP", "OVERLAP_F_B must follow"},
+                 {"(0F1;0B0)OVERLAP_F_B0", "after the action"},
+                 {"(0F1)OVERLAP_F_B", "must be separated by ';'"},
                  {"(0F1;0B0", "must end with ')'"},
                  {"(0F1;0B0;0B0)OVERLAP_F_B", "must end with ')'"},
                  {"(0B0;0F1)OVERLAP_F_B", "only an F and a B, in this order"},
@@ -148,18 +148,18 @@ static void a_pair_is_an_f_and_the_b_behind_it(void **state) {
         assert_refused(&(example){SL_LINEAR, 1, 1, 2, line, place, wrong[i].says});
     }
     assert_refused(&(example){SL_LINEAR, 1, 1, 2, "0F0,(0F1;0B0)OVERLAP_F_B,0B0,0B1\n",
-                              ":1: column 3: ", "0B0 stands twice"});
+                              ":1: column 3: ", "0B0 is duplicated"});
     assert_refused(&(example){SL_LINEAR, 1, 1, 2, "(0F0;0B1)OVERLAP_F_B,0F1,0B0\n",
-                              ":1: column 1: ", "0B1 stands before its F"});
+                              ":1: column 1: ", "0B1 precedes its F"});
 }
 
 static void sharding_cells_are_checked(void **state) {
     (void)state;
     static const example cases[] = {
         {SL_LINEAR, 1, 1, 2, "0F0,0B0,0REDUCE_GRAD,0F1,0B1\n", ":1: column 3, '0REDUCE_GRAD'",
-         "before the stage's last W or B"},
+         "precedes the stage's last W or B"},
         {SL_LINEAR, 1, 1, 1, "0F0,0I0,0REDUCE_GRAD,0W0\n", ":1: column 3, '0REDUCE_GRAD'", "last W or B"},
-        {SL_LINEAR, 1, 1, 1, "0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n", ":1: column 4, '0REDUCE_GRAD'", "twice"},
+        {SL_LINEAR, 1, 1, 1, "0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n", ":1: column 4, '0REDUCE_GRAD'", "is duplicated"},
         {SL_LOOP, 2, 4, 1, "0F0,2F0,2B0,0B0,1REDUCE_GRAD\n1F0,3F0,3B0,1B0\n", ":1: column 5, '1REDUCE_GRAD'",
          "another rank"},
         {SL_LINEAR, 1, 1, 1, "0UNSHARD,0UNSHARD,0F0,0B0\n", ":1: column 2, '0UNSHARD'", "already"},

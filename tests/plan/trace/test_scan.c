@@ -63,17 +63,17 @@ static void a_bare_list_may_lack_its_end(void **unused) {
 static void what_is_no_trace_is_told_with_its_line(void **unused) {
     (void)unused;
     heard h;
-    assert_fails(scan("", 9, &h), SL_EINVAL, "t.json: no Chrome trace: it is empty");
-    assert_fails(scan("\nhello", 9, &h), SL_EINVAL, "t.json:2: no Chrome trace");
-    assert_fails(scan("{}", 9, &h), SL_EINVAL, "there is no 'traceEvents'");
+    assert_fails(scan("", 9, &h), SL_EINVAL, "t.json: not a Chrome trace: it is empty");
+    assert_fails(scan("\nhello", 9, &h), SL_EINVAL, "t.json:2: not a Chrome trace");
+    assert_fails(scan("{}", 9, &h), SL_EINVAL, "'traceEvents' is missing");
     assert_fails(scan("{\"traceEvents\":\n3}", 9, &h), SL_EINVAL, "t.json:2: 'traceEvents' must be a list");
-    assert_fails(scan("{\"traceEvents\":[{} {}]}", 9, &h), SL_EINVAL, "t.json:1: no JSON: '{'");
-    assert_fails(scan("{\"traceEvents\":[1]}", 9, &h), SL_EINVAL, "t.json:1: no JSON: '1'");
+    assert_fails(scan("{\"traceEvents\":[{} {}]}", 9, &h), SL_EINVAL, "t.json:1: invalid JSON: '{'");
+    assert_fails(scan("{\"traceEvents\":[1]}", 9, &h), SL_EINVAL, "t.json:1: invalid JSON: '1'");
     assert_fails(scan("{\"traceEvents\":[{}\n,{\"a\":", 9, &h), SL_EINVAL,
                  "t.json:2: the file ends in the middle");
     assert_fails(scan("{\"traceEvents\":[{}]", 9, &h), SL_EINVAL, "ends before its last");
-    assert_fails(scan("{\"traceEvents\":[]}}", 9, &h), SL_EINVAL, "t.json:1: no JSON: '}'");
-    assert_fails(scan("{\"a\" 1}", 9, &h), SL_EINVAL, "t.json:1: no JSON: '1'");
+    assert_fails(scan("{\"traceEvents\":[]}}", 9, &h), SL_EINVAL, "t.json:1: invalid JSON: '}'");
+    assert_fails(scan("{\"a\" 1}", 9, &h), SL_EINVAL, "t.json:1: invalid JSON: '1'");
 }
 
 int main(void) {

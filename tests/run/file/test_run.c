@@ -198,7 +198,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
     } cases[] = {
         {"iterations: 3\n", "'model' is missing"},
         {BASE "speed: 3\n", "run.yaml:6: 'speed' is not a known key"},
-        {BASE "parallel: {pipeline: 9}\n", "run.yaml:6: key 'parallel' stands twice"},
+        {BASE "parallel: {pipeline: 9}\n", "run.yaml:6: duplicate key 'parallel'"},
         {BASE "schedule: [a]\n", "run.yaml:6: 'schedule' must be a text"},
         {BASE "transport: pigeon\n", "must be one of direct, delegated, auto; got 'pigeon'"},
         {BASE "queue: 0\n", "'queue' must be from 1"},
