@@ -30,7 +30,7 @@ static int find_within(const sl_key *table, const char *name, int depth, char pa
     return 0;
 }
 
-static sl_status refuse_unknown(const sl_yaml_node *child, const sl_key *table) {
+static sl_status refuse_unknown(const sl_yaml *child, const sl_key *table) {
     const char *names[MAX_NAMES + 1] = {NULL};
     char path[PATH];
     for (int i = 0; i < MAX_NAMES && table[i].name; i++)
@@ -39,13 +39,13 @@ static sl_status refuse_unknown(const sl_yaml_node *child, const sl_key *table) 
     if (!near && find_within(table, child->key, 0, path))
         near = path;
     if (near)
-        return sl_node_error(child, "is not a known key; did you mean '%s'?", near);
-    return sl_node_error(child, "is not a known key");
+        return sl_yaml_error(child, "is not a known key; did you mean '%s'?", near);
+    return sl_yaml_error(child, "is not a known key");
 }
 
-static sl_status read_choice(const sl_yaml_node *node, const sl_key *key, int *field) {
+static sl_status read_choice(const sl_yaml *node, const sl_key *key, int *field) {
     const char *text;
-    SL_TRY(sl_node_text(node, &text));
+    SL_TRY(sl_yaml_text(node, &text));
     char known[256] = "";
     for (int i = 0; key->choices[i]; i++) {
         if (strcmp(key->choices[i], text) == 0) {
@@ -55,19 +55,19 @@ static sl_status read_choice(const sl_yaml_node *node, const sl_key *key, int *f
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", key->choices[i]);
     }
-    return sl_node_error(node, "must be one of %s; got '%.60s'", known, text);
+    return sl_yaml_error(node, "must be one of %s; got '%.60s'", known, text);
 }
 
-static sl_status read_int(const sl_yaml_node *node, const sl_key *key, int64_t least, int64_t most,
+static sl_status read_int(const sl_yaml *node, const sl_key *key, int64_t least, int64_t most,
                           int64_t *value) {
     if (key->minimum != 0 || key->maximum != 0) {
         least = (int64_t)key->minimum;
         most = key->maximum >= 9e18 ? most : (int64_t)key->maximum;
     }
-    return sl_node_int(node, least, most, value);
+    return sl_yaml_int(node, least, most, value);
 }
 
-static sl_status read_field(const sl_yaml_node *node, const sl_key *key, void *object) {
+static sl_status read_field(const sl_yaml *node, const sl_key *key, void *object) {
     void *field = (char *)object + key->offset;
     int64_t whole;
     switch (key->type) {
@@ -81,14 +81,14 @@ static sl_status read_field(const sl_yaml_node *node, const sl_key *key, void *o
         return SL_OK;
     case SL_KEY_REAL: {
         int bounded = key->minimum != 0 || key->maximum != 0;
-        return sl_node_real(node, bounded ? key->minimum : -DBL_MAX, bounded ? key->maximum : DBL_MAX, field);
+        return sl_yaml_real(node, bounded ? key->minimum : -DBL_MAX, bounded ? key->maximum : DBL_MAX, field);
     }
     case SL_KEY_BOOL:
-        return sl_node_bool(node, field);
+        return sl_yaml_bool(node, field);
     case SL_KEY_TEXT: {
         const char *text;
         char *copy;
-        SL_TRY(sl_node_text(node, &text));
+        SL_TRY(sl_yaml_text(node, &text));
         SL_TRY(sl_copy_text(&copy, text));
         sl_free(*(char **)field);
         *(char **)field = copy;
@@ -97,13 +97,13 @@ static sl_status read_field(const sl_yaml_node *node, const sl_key *key, void *o
     case SL_KEY_CHOICE:
         return read_choice(node, key, field);
     case SL_KEY_SECTION:
-        if (node->kind != SL_NODE_MAP)
-            return sl_node_error(node, "must be a map of keys");
+        if (node->kind != SL_YAML_MAP)
+            return sl_yaml_error(node, "must be a map of keys");
         return sl_config_read(node, node->key, key->section, field);
     case SL_KEY_CUSTOM:
         return key->parse ? key->parse(node, object) : SL_OK;
     }
-    return sl_node_error(node, "has a table entry of an unknown type");
+    return sl_yaml_error(node, "has a table entry of an unknown type");
 }
 
 static sl_status read_default(const sl_key *key, void *object) {
@@ -114,18 +114,18 @@ static sl_status read_default(const sl_key *key, void *object) {
     char name[64], text[256];
     snprintf(name, sizeof name, "%s", key->name);
     snprintf(text, sizeof text, "%s", key->standard);
-    const sl_yaml_node node = {.kind = SL_NODE_SCALAR, .file = "default", .key = name, .text = text};
+    const sl_yaml node = {.kind = SL_YAML_SCALAR, .file = "default", .key = name, .text = text};
     return read_field(&node, key, object);
 }
 
-sl_status sl_config_read(const sl_yaml_node *map, const char *where, const sl_key *table, void *object) {
-    if (map && map->kind != SL_NODE_MAP)
-        return sl_node_error(map, "must be a map of keys");
+sl_status sl_config_read(const sl_yaml *map, const char *where, const sl_key *table, void *object) {
+    if (map && map->kind != SL_YAML_MAP)
+        return sl_yaml_error(map, "must be a map of keys");
     for (int i = 0; map && i < map->children; i++)
         if (!find_key(table, map->child[i]->key))
             return refuse_unknown(map->child[i], table);
     for (const sl_key *key = table; key->name; key++) {
-        const sl_yaml_node *child = sl_node_find(map, key->name);
+        const sl_yaml *child = sl_yaml_find(map, key->name);
         if (child) {
             SL_TRY(read_field(child, key, object));
         } else if (key->required) {

@@ -28,7 +28,7 @@ typedef struct sl_key {
     const char *const *choices;   /* CHOICE */
     const struct sl_key *section; /* SECTION: its table; CUSTOM: optional, for the documentation only */
     int is_list;                  /* `section` describes each item; for the documentation and completion */
-    sl_status (*parse)(const sl_yaml_node *node, void *object);
+    sl_status (*parse)(const sl_yaml *node, void *object);
     const char *help; /* one line, with the unit */
 } sl_key;
 
@@ -36,7 +36,7 @@ typedef struct sl_key {
 
 /** Reads `map` (NULL: an empty one; `where` names it in errors about missing keys) into `object` after the
  * table, defaults first. SL_EINVAL names file, line and key. TEXT fields must be NULL or owned before. */
-sl_status sl_config_read(const sl_yaml_node *map, const char *where, const sl_key *table, void *object);
+sl_status sl_config_read(const sl_yaml *map, const char *where, const sl_key *table, void *object);
 
 /** Frees the TEXT fields of `object` that the table names. */
 void sl_config_free(const sl_key *table, void *object);

@@ -16,7 +16,7 @@
 #define MAX_NODES 10000000           /* of a file */
 #define MAX_BYTES ((size_t)1 << 28)  /* of a file */
 
-static void node_free(sl_yaml_node *node) {
+static void node_free(sl_yaml *node) {
     if (!node)
         return;
     for (int i = 0; i < node->children; i++)
@@ -24,7 +24,7 @@ static void node_free(sl_yaml_node *node) {
     SL_FREE(node->child, node->key, node->text, node);
 }
 
-static sl_status node_make(sl_node_kind kind, const char *file, int line, sl_yaml_node **node) {
+static sl_status node_make(sl_yaml_kind kind, const char *file, int line, sl_yaml **node) {
     SL_TRY(sl_alloc(node, 1, sizeof **node));
     (*node)->kind = kind;
     (*node)->file = file;
@@ -33,7 +33,7 @@ static sl_status node_make(sl_node_kind kind, const char *file, int line, sl_yam
 }
 
 /* Takes ownership of the child, also on failure. */
-static sl_status node_append(sl_yaml_node *parent, sl_yaml_node *child) {
+static sl_status node_append(sl_yaml *parent, sl_yaml *child) {
     size_t capacity = (size_t)parent->children;
     if ((parent->children & (parent->children - 1)) == 0 ||
         parent->children < 8) { /* full at powers of two */
@@ -48,8 +48,8 @@ static sl_status node_append(sl_yaml_node *parent, sl_yaml_node *child) {
     return SL_OK;
 }
 
-const sl_yaml_node *sl_node_find(const sl_yaml_node *map, const char *key) {
-    for (int i = 0; map && map->kind == SL_NODE_MAP && i < map->children; i++)
+const sl_yaml *sl_yaml_find(const sl_yaml *map, const char *key) {
+    for (int i = 0; map && map->kind == SL_YAML_MAP && i < map->children; i++)
         if (strcmp(map->child[i]->key, key) == 0)
             return map->child[i];
     return NULL;
@@ -93,7 +93,7 @@ static int event_line(const yaml_reader *r) {
     return (int)r->event.start_mark.line + 1;
 }
 
-static sl_status read_node(yaml_reader *r, int depth, sl_yaml_node **out);
+static sl_status read_node(yaml_reader *r, int depth, sl_yaml **out);
 
 /* A tag would change the type of a value; an anchor is for an alias. */
 static sl_status refuse_decoration(const yaml_reader *r) {
@@ -116,7 +116,7 @@ static sl_status refuse_decoration(const yaml_reader *r) {
                     tag ? "tags" : "anchors", (const char *)(tag ? tag : anchor));
 }
 
-static sl_status read_scalar(yaml_reader *r, sl_yaml_node *node) {
+static sl_status read_scalar(yaml_reader *r, sl_yaml *node) {
     size_t length = r->event.data.scalar.length;
     if (memchr(r->event.data.scalar.value, 0, length))
         return sl_error(SL_EINVAL, "%s:%d: a text must not hold a zero byte", r->file, node->line);
@@ -124,14 +124,14 @@ static sl_status read_scalar(yaml_reader *r, sl_yaml_node *node) {
     return sl_copy_text(&node->text, (const char *)r->event.data.scalar.value);
 }
 
-static sl_status read_pair(yaml_reader *r, int depth, sl_yaml_node *map) {
+static sl_status read_pair(yaml_reader *r, int depth, sl_yaml *map) {
     SL_TRY(refuse_decoration(r));
     if (r->event.type != YAML_SCALAR_EVENT)
         return sl_error(SL_EINVAL, "%s:%d: a key must be a plain text", r->file, event_line(r));
     const char *name = (const char *)r->event.data.scalar.value;
     if (memchr(name, 0, r->event.data.scalar.length))
         return sl_error(SL_EINVAL, "%s:%d: a key must not hold a zero byte", r->file, event_line(r));
-    if (sl_node_find(map, name))
+    if (sl_yaml_find(map, name))
         return sl_error(SL_EINVAL, "%s:%d: duplicate key '%.60s'", r->file, event_line(r), name);
     if (map->children == MAX_KEYS)
         return sl_error(SL_EINVAL, "%s:%d: key '%.60s' is one too many; a map has at most %d", r->file,
@@ -139,7 +139,7 @@ static sl_status read_pair(yaml_reader *r, int depth, sl_yaml_node *map) {
     int line = event_line(r);
     char *key;
     SL_TRY(sl_copy_text(&key, name));
-    sl_yaml_node *child = NULL;
+    sl_yaml *child = NULL;
     sl_status status = next_event(r);
     SL_THEN(status, read_node(r, depth + 1, &child));
     if (status != SL_OK) {
@@ -152,16 +152,16 @@ static sl_status read_pair(yaml_reader *r, int depth, sl_yaml_node *map) {
     return node_append(map, child);
 }
 
-static sl_status read_children(yaml_reader *r, int depth, sl_yaml_node *node) {
-    yaml_event_type_t end = node->kind == SL_NODE_MAP ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT;
+static sl_status read_children(yaml_reader *r, int depth, sl_yaml *node) {
+    yaml_event_type_t end = node->kind == SL_YAML_MAP ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT;
     for (;;) {
         SL_TRY(next_event(r));
         if (r->event.type == end)
             return SL_OK;
-        if (node->kind == SL_NODE_MAP) {
+        if (node->kind == SL_YAML_MAP) {
             SL_TRY(read_pair(r, depth, node));
         } else {
-            sl_yaml_node *child = NULL;
+            sl_yaml *child = NULL;
             sl_status status = read_node(r, depth + 1, &child);
             if (status != SL_OK) {
                 node_free(child);
@@ -172,7 +172,7 @@ static sl_status read_children(yaml_reader *r, int depth, sl_yaml_node *node) {
     }
 }
 
-static sl_status read_node(yaml_reader *r, int depth, sl_yaml_node **out) {
+static sl_status read_node(yaml_reader *r, int depth, sl_yaml **out) {
     if (depth > DEEPEST)
         return sl_error(SL_EINVAL, "%s:%d: nested deeper than %d", r->file, event_line(r), DEEPEST);
     SL_TRY(refuse_decoration(r));
@@ -180,18 +180,18 @@ static sl_status read_node(yaml_reader *r, int depth, sl_yaml_node **out) {
         return sl_error(SL_EINVAL, "%s:%d: more than %d values in a file", r->file, event_line(r), MAX_NODES);
     switch (r->event.type) {
     case YAML_SCALAR_EVENT:
-        SL_TRY(node_make(SL_NODE_SCALAR, r->file, event_line(r), out));
+        SL_TRY(node_make(SL_YAML_SCALAR, r->file, event_line(r), out));
         return read_scalar(r, *out);
     case YAML_SEQUENCE_START_EVENT:
-        SL_TRY(node_make(SL_NODE_LIST, r->file, event_line(r), out));
+        SL_TRY(node_make(SL_YAML_LIST, r->file, event_line(r), out));
         return read_children(r, depth, *out);
     default: /* refuse_decoration rejects everything else */
-        SL_TRY(node_make(SL_NODE_MAP, r->file, event_line(r), out));
+        SL_TRY(node_make(SL_YAML_MAP, r->file, event_line(r), out));
         return read_children(r, depth, *out);
     }
 }
 
-static sl_status read_stream(yaml_reader *r, sl_yaml_node **root) {
+static sl_status read_stream(yaml_reader *r, sl_yaml **root) {
     SL_TRY(next_event(r)); /* stream start */
     SL_TRY(next_event(r));
     if (r->event.type == YAML_STREAM_END_EVENT)
@@ -205,7 +205,7 @@ static sl_status read_stream(yaml_reader *r, sl_yaml_node **root) {
     return SL_OK;
 }
 
-static sl_status parse(const char *file, const char *text, size_t size, sl_yaml_node **root) {
+static sl_status parse(const char *file, const char *text, size_t size, sl_yaml **root) {
     yaml_reader r = {.file = file, .text = text, .size = size};
     *root = NULL;
     if (!yaml_parser_initialize(&r.parser))
@@ -225,7 +225,7 @@ static sl_status parse(const char *file, const char *text, size_t size, sl_yaml_
 static sl_status document_fill(const char *name, const char *text, size_t size, sl_document *document) {
     SL_TRY(sl_copy_text(&document->file, name));
     SL_TRY(parse(document->file, text, size, &document->root));
-    if (document->root->kind != SL_NODE_MAP)
+    if (document->root->kind != SL_YAML_MAP)
         return sl_error(SL_EINVAL, "%s:%d: the file must be a map of keys", name, document->root->line);
     return SL_OK;
 }
@@ -255,9 +255,9 @@ void sl_document_close(sl_document *document) {
 /* ---- --set ---- */
 
 /* The node in `parent` named by `step`, created (as an empty map) if allowed. */
-static sl_status descend(sl_document *document, const char *assignment, sl_yaml_node *parent,
-                         const char *step, sl_yaml_node ***place) {
-    if (parent->kind == SL_NODE_LIST) {
+static sl_status descend(sl_document *document, const char *assignment, sl_yaml *parent, const char *step,
+                         sl_yaml ***place) {
+    if (parent->kind == SL_YAML_LIST) {
         char *end;
         errno = 0;
         long index = strtol(step, &end, 10);
@@ -265,22 +265,22 @@ static sl_status descend(sl_document *document, const char *assignment, sl_yaml_
             return sl_error(SL_EINVAL, "--set %s: '%s' is not an index of a list of %d", assignment, step,
                             parent->children);
         if (index == parent->children) {
-            sl_yaml_node *made;
-            SL_TRY(node_make(SL_NODE_MAP, document->file, 0, &made));
+            sl_yaml *made;
+            SL_TRY(node_make(SL_YAML_MAP, document->file, 0, &made));
             SL_TRY(node_append(parent, made));
         }
         *place = &parent->child[index];
         return SL_OK;
     }
-    if (parent->kind != SL_NODE_MAP)
+    if (parent->kind != SL_YAML_MAP)
         return sl_error(SL_EINVAL, "--set %s: a value ('%s') cannot have keys", assignment, step);
     for (int i = 0; i < parent->children; i++)
         if (strcmp(parent->child[i]->key, step) == 0) {
             *place = &parent->child[i];
             return SL_OK;
         }
-    sl_yaml_node *made;
-    SL_TRY(node_make(SL_NODE_MAP, document->file, 0, &made));
+    sl_yaml *made;
+    SL_TRY(node_make(SL_YAML_MAP, document->file, 0, &made));
     sl_status status = sl_copy_text(&made->key, step);
     if (status != SL_OK) {
         node_free(made);
@@ -291,8 +291,8 @@ static sl_status descend(sl_document *document, const char *assignment, sl_yaml_
     return SL_OK;
 }
 
-static sl_status set_path(sl_document *document, const char *assignment, char *path, sl_yaml_node *value) {
-    sl_yaml_node *parent = document->root;
+static sl_status set_path(sl_document *document, const char *assignment, char *path, sl_yaml *value) {
+    sl_yaml *parent = document->root;
     int depth = 0;
     for (char *step = path;; depth++) {
         char *dot = strchr(step, '.');
@@ -302,7 +302,7 @@ static sl_status set_path(sl_document *document, const char *assignment, char *p
             *dot = 0;
         if (!*step)
             return sl_error(SL_EINVAL, "--set %s: an empty part in the key", assignment);
-        sl_yaml_node **place = NULL;
+        sl_yaml **place = NULL;
         SL_TRY(descend(document, assignment, parent, step, &place));
         if (!dot) {
             value->key = (*place)->key;
@@ -316,7 +316,7 @@ static sl_status set_path(sl_document *document, const char *assignment, char *p
     }
 }
 
-static void mark_as_set(sl_yaml_node *node, const char *file) {
+static void mark_as_set(sl_yaml *node, const char *file) {
     node->line = 0;
     node->file = file;
     for (int i = 0; i < node->children; i++)
@@ -332,7 +332,7 @@ sl_status sl_document_set(sl_document *document, const char *assignment) {
     char *path;
     SL_TRY(sl_copy_text(&path, assignment));
     path[equals - assignment] = 0;
-    sl_yaml_node *value = NULL;
+    sl_yaml *value = NULL;
     sl_status status = parse("--set", equals + 1, strlen(equals + 1), &value);
     if (status == SL_EINVAL)
         status = sl_error(status, "--set %s: the value is not valid YAML", assignment);
@@ -354,7 +354,7 @@ sl_status sl_document_set_all(sl_document *document, const char *const *assignme
 
 /* ---- scalars ---- */
 
-sl_status sl_node_error(const sl_yaml_node *node, const char *format, ...) {
+sl_status sl_yaml_error(const sl_yaml *node, const char *format, ...) {
     char text[512], place[384];
     size_t name = strlen(node->file), most = sizeof place - 32; /* of a long path, the end with the name */
     const char *file = name > most ? node->file + (name - most) : node->file;
@@ -380,52 +380,52 @@ static int is_decimal(const char *text) {
     return *text && strspn(text, "0123456789+-.eE") == strlen(text) && !has_leading_zero(text);
 }
 
-sl_status sl_node_real(const sl_yaml_node *node, double minimum, double maximum, double *value) {
-    if (node->kind != SL_NODE_SCALAR)
-        return sl_node_error(node, "must be a number");
+sl_status sl_yaml_real(const sl_yaml *node, double minimum, double maximum, double *value) {
+    if (node->kind != SL_YAML_SCALAR)
+        return sl_yaml_error(node, "must be a number");
     char *end = node->text;
     double read = is_decimal(node->text) && !node->quoted ? strtod(node->text, &end) : 0;
     if (end == node->text || *end || !isfinite(read))
-        return sl_node_error(node, "must be a number%s, got '%.60s'",
+        return sl_yaml_error(node, "must be a number%s, got '%.60s'",
                              has_leading_zero(node->text) ? " without leading zeros" : "", node->text);
     if (read < minimum || read > maximum)
-        return read < minimum ? sl_node_error(node, "must be at least %g, got %.60s", minimum, node->text)
-                              : sl_node_error(node, "must be at most %g, got %.60s", maximum, node->text);
+        return read < minimum ? sl_yaml_error(node, "must be at least %g, got %.60s", minimum, node->text)
+                              : sl_yaml_error(node, "must be at most %g, got %.60s", maximum, node->text);
     *value = read;
     return SL_OK;
 }
 
-sl_status sl_node_int(const sl_yaml_node *node, int64_t minimum, int64_t maximum, int64_t *value) {
-    if (node->kind != SL_NODE_SCALAR)
-        return sl_node_error(node, "must be a whole number");
+sl_status sl_yaml_int(const sl_yaml *node, int64_t minimum, int64_t maximum, int64_t *value) {
+    if (node->kind != SL_YAML_SCALAR)
+        return sl_yaml_error(node, "must be a whole number");
     char *end = node->text;
     errno = 0;
     long long read = is_decimal(node->text) && !node->quoted ? strtoll(node->text, &end, 10) : 0;
     if (end == node->text || *end)
-        return sl_node_error(node, "must be a whole number%s, got '%.60s'",
+        return sl_yaml_error(node, "must be a whole number%s, got '%.60s'",
                              has_leading_zero(node->text) ? " without leading zeros" : "", node->text);
     if (errno == ERANGE || read < minimum || read > maximum)
-        return sl_node_error(node, "must be from %lld to %lld, got %.60s", (long long)minimum,
+        return sl_yaml_error(node, "must be from %lld to %lld, got %.60s", (long long)minimum,
                              (long long)maximum, node->text);
     *value = read;
     return SL_OK;
 }
 
-sl_status sl_node_bool(const sl_yaml_node *node, int *value) {
-    if (node->kind == SL_NODE_SCALAR && !node->quoted && strcmp(node->text, "true") == 0)
+sl_status sl_yaml_bool(const sl_yaml *node, int *value) {
+    if (node->kind == SL_YAML_SCALAR && !node->quoted && strcmp(node->text, "true") == 0)
         *value = 1;
-    else if (node->kind == SL_NODE_SCALAR && !node->quoted && strcmp(node->text, "false") == 0)
+    else if (node->kind == SL_YAML_SCALAR && !node->quoted && strcmp(node->text, "false") == 0)
         *value = 0;
     else
-        return sl_node_error(node, "must be true or false%s%.60s",
-                             node->kind == SL_NODE_SCALAR ? ", got " : "",
-                             node->kind == SL_NODE_SCALAR ? node->text : "");
+        return sl_yaml_error(node, "must be true or false%s%.60s",
+                             node->kind == SL_YAML_SCALAR ? ", got " : "",
+                             node->kind == SL_YAML_SCALAR ? node->text : "");
     return SL_OK;
 }
 
-sl_status sl_node_text(const sl_yaml_node *node, const char **value) {
-    if (node->kind != SL_NODE_SCALAR)
-        return sl_node_error(node, "must be a text");
+sl_status sl_yaml_text(const sl_yaml *node, const char **value) {
+    if (node->kind != SL_YAML_SCALAR)
+        return sl_yaml_error(node, "must be a text");
     *value = node->text;
     return SL_OK;
 }

@@ -5,22 +5,23 @@
 #include "base/status.h"
 #include <stdint.h>
 
-typedef enum sl_node_kind { SL_NODE_SCALAR, SL_NODE_LIST, SL_NODE_MAP } sl_node_kind;
+typedef enum sl_yaml_kind { SL_YAML_SCALAR, SL_YAML_LIST, SL_YAML_MAP } sl_yaml_kind;
 
-typedef struct sl_yaml_node {
-    sl_node_kind kind;
+/* A node. */
+typedef struct sl_yaml {
+    sl_yaml_kind kind;
     int line;               /* 1-based; 0 for a node made by --set */
     const char *file;       /* owned by the document */
     char *key;              /* in a map: its key; else NULL */
     char *text;             /* scalar: its text */
     int quoted;             /* scalar: written in quotes, so never a number or bool */
-    struct sl_yaml_node **child; /* list and map, in file order */
+    struct sl_yaml **child; /* list and map, in file order */
     int children;
-} sl_yaml_node;
+} sl_yaml;
 
 typedef struct sl_document {
     char *file;
-    sl_yaml_node *root;
+    sl_yaml *root;
 } sl_document;
 
 /** Reads a file (or "-": standard input). SL_EINVAL with file and line. Close with sl_document_close, also on
@@ -38,14 +39,13 @@ sl_status sl_document_set(sl_document *document, const char *assignment);
 sl_status sl_document_set_all(sl_document *document, const char *const *assignment, int count);
 
 /** The child of a map with this key, or NULL. */
-const sl_yaml_node *sl_node_find(const sl_yaml_node *map, const char *key);
+const sl_yaml *sl_yaml_find(const sl_yaml *map, const char *key);
 
 /** SL_EINVAL with "file:line: 'key' message". */
-sl_status sl_node_error(const sl_yaml_node *node, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+sl_status sl_yaml_error(const sl_yaml *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** Scalars, strictly: trailing characters, NaN, infinity and overflow are errors. */
-sl_status sl_node_real(const sl_yaml_node *node, double minimum, double maximum, double *value);
-sl_status sl_node_int(const sl_yaml_node *node, int64_t minimum, int64_t maximum, int64_t *value);
-sl_status sl_node_bool(const sl_yaml_node *node, int *value);
-sl_status sl_node_text(const sl_yaml_node *node, const char **value);
+sl_status sl_yaml_real(const sl_yaml *node, double minimum, double maximum, double *value);
+sl_status sl_yaml_int(const sl_yaml *node, int64_t minimum, int64_t maximum, int64_t *value);
+sl_status sl_yaml_bool(const sl_yaml *node, int *value);
+sl_status sl_yaml_text(const sl_yaml *node, const char **value);

@@ -115,7 +115,7 @@ static sl_status check_hosts(const train_request *request, const sl_document *do
             sl_error(SL_EINVAL, "the hosts have %d slots, but the run has %d ranks", slots, shape->ranks);
     if (status == SL_OK || request->hosts)
         return status;
-    return sl_node_error(sl_node_find(document->root, "hosts"), "cannot be used: %s", sl_error_text());
+    return sl_yaml_error(sl_yaml_find(document->root, "hosts"), "cannot be used: %s", sl_error_text());
 }
 
 static sl_status shape_of(const train_request *request, const sl_document *document, const sl_run *run,
@@ -132,7 +132,7 @@ static sl_status refuse_schedule(const sl_document *document, const char *name) 
     for (int i = 0; i < 62 && sl_families[i].name; i++)
         names[i + 1] = sl_families[i].name;
     const char *near = sl_suggest(name, names);
-    return sl_node_error(sl_node_find(document->root, "schedule"),
+    return sl_yaml_error(sl_yaml_find(document->root, "schedule"),
                          "must be auto, the name of a schedule family or a readable file, got '%s'%s%s%s",
                          name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

@@ -65,27 +65,27 @@ static void forget(void *context, sl_folder_file file) {
 
 /* ---- run.yaml, watch.json, report.json ---- */
 
-static int number_at(const sl_yaml_node *map, const char *section, const char *key, int otherwise) {
+static int number_at(const sl_yaml *map, const char *section, const char *key, int otherwise) {
     int64_t number;
-    const sl_yaml_node *node = sl_node_find(section ? sl_node_find(map, section) : map, key);
-    return node && sl_node_int(node, 0, 1 << 30, &number) == SL_OK ? (int)number : otherwise;
+    const sl_yaml *node = sl_yaml_find(section ? sl_yaml_find(map, section) : map, key);
+    return node && sl_yaml_int(node, 0, 1 << 30, &number) == SL_OK ? (int)number : otherwise;
 }
 
-static void text_at(const sl_yaml_node *map, const char *section, const char *key, char *text, size_t size) {
+static void text_at(const sl_yaml *map, const char *section, const char *key, char *text, size_t size) {
     const char *said;
-    const sl_yaml_node *node = sl_node_find(section ? sl_node_find(map, section) : map, key);
-    snprintf(text, size, "%s", node && sl_node_text(node, &said) == SL_OK ? said : "");
+    const sl_yaml *node = sl_yaml_find(section ? sl_yaml_find(map, section) : map, key);
+    snprintf(text, size, "%s", node && sl_yaml_text(node, &said) == SL_OK ? said : "");
 }
 
-static sl_status take_run(sl_board *b, const sl_yaml_node *root) {
+static sl_status take_run(sl_board *b, const sl_yaml *root) {
     int on;
-    const sl_yaml_node *adapt = sl_node_find(root, "adapt");
+    const sl_yaml *adapt = sl_yaml_find(root, "adapt");
     b->pipeline = number_at(root, "parallel", "pipeline", 0);
     b->data = number_at(root, "parallel", "data", 1);
     b->tensor = number_at(root, "parallel", "tensor", 1);
     b->microbatches = number_at(root, "batch", "microbatches", 0);
     b->iterations = number_at(root, NULL, "iterations", 0);
-    b->adapt = adapt && sl_node_bool(adapt, &on) == SL_OK ? on : -1;
+    b->adapt = adapt && sl_yaml_bool(adapt, &on) == SL_OK ? on : -1;
     text_at(root, "parallel", "placement", b->placement, sizeof b->placement);
     text_at(root, "model", "kind", b->model, sizeof b->model);
     b->version++;
@@ -112,7 +112,7 @@ static sl_status read_run(sl_board *b, char *text) {
     sl_document document = {0};
     sl_status status;
     SL_TRY_GOTO(done, status, sl_document_parse("run.yaml", text, &document));
-    if (document.root && document.root->kind == SL_NODE_MAP) {
+    if (document.root && document.root->kind == SL_YAML_MAP) {
         set_all(text, &document);
         status = take_run(b, document.root);
     } else {

@@ -79,9 +79,9 @@ static void set_changes_adds_and_appends(void **state) {
     assert_ok(sl_document_parse("f", "list: [{a: 1}]\n", &document));
     assert_ok(sl_document_set(&document, "list.1={a: [2, 3]}"));
     assert_ok(sl_document_set(&document, "list.2.a=4"));
-    const sl_yaml_node *list = sl_node_find(document.root, "list");
+    const sl_yaml *list = sl_yaml_find(document.root, "list");
     assert_int_equal(list->children, 3);
-    assert_string_equal(sl_node_find(list->child[1], "a")->child[1]->text, "3");
+    assert_string_equal(sl_yaml_find(list->child[1], "a")->child[1]->text, "3");
     assert_fails(sl_document_set(&document, "list.9.a=4"), SL_EINVAL, "'9' is not an index");
     assert_fails(sl_document_set(&document, "list.0.a.b=4"), SL_EINVAL, "cannot have keys");
     assert_fails(sl_document_set(&document, "nothing"), SL_EINVAL, "KEY=VALUE");

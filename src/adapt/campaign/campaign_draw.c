@@ -64,7 +64,7 @@ static void place(const sl_campaign *c, uint64_t purpose, uint64_t i, sl_campaig
     sl_campaign_host_range(c, f->a * c->tensor / c->host_devices, &f->a, &f->b);
 }
 
-static sl_status draw_kind(const sl_yaml_node *node, const kind_of_draw *k, sl_campaign_fault_kind kind,
+static sl_status draw_kind(const sl_yaml *node, const kind_of_draw *k, sl_campaign_fault_kind kind,
                            sl_time length, sl_campaign *c) {
     uint64_t purpose = 16 * (uint64_t)kind;
     double hosts = sl_campaign_hosts(c);
@@ -72,10 +72,10 @@ static sl_status draw_kind(const sl_yaml_node *node, const kind_of_draw *k, sl_c
     if (k->per_hour == 0)
         return SL_OK;
     if (k->most < k->least)
-        return sl_node_error(node, "draws slowdowns from %g to %g; the second must not be less", k->least,
+        return sl_yaml_error(node, "draws slowdowns from %g to %g; the second must not be less", k->least,
                              k->most);
     if ((double)length / gap > SL_CAMPAIGN_FAULTS / 2)
-        return sl_node_error(node, "would draw about %g events; at most %d", (double)length / gap,
+        return sl_yaml_error(node, "would draw about %g events; at most %d", (double)length / gap,
                              SL_CAMPAIGN_FAULTS / 2);
     for (uint64_t i = 0;; i++) {
         now += -gap * log(unit(c->seed, purpose, i));
@@ -91,7 +91,7 @@ static sl_status draw_kind(const sl_yaml_node *node, const kind_of_draw *k, sl_c
     }
 }
 
-sl_status sl_campaign_draw(const sl_yaml_node *node, sl_time length, sl_campaign *c) {
+sl_status sl_campaign_draw(const sl_yaml *node, sl_time length, sl_campaign *c) {
     draw d = published(0);
     SL_TRY(sl_config_read(node, "draw", sl_draw_keys, &d));
     if (d.rates) { /* rates in the file replace the published ones */

@@ -10,4 +10,4 @@ extern const sl_key sl_draw_keys[];
 
 /** `draw:` of a campaign file: adds its faults to `campaign`, whose shape and duration are known; `length` in
  * ns of the job's time. SL_EINVAL names file, line and key. */
-sl_status sl_campaign_draw(const sl_yaml_node *node, sl_time length, sl_campaign *campaign);
+sl_status sl_campaign_draw(const sl_yaml *node, sl_time length, sl_campaign *campaign);

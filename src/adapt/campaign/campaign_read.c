@@ -106,24 +106,24 @@ void sl_campaign_visit_keys(sl_key_visit visit, void *context) {
 
 /* ---- the job ---- */
 
-static sl_status check_family(const sl_yaml_node *node, const char *name, int may_be_auto) {
+static sl_status check_family(const sl_yaml *node, const char *name, int may_be_auto) {
     if (sl_family_find(name) || (may_be_auto && strcmp(name, "auto") == 0))
         return SL_OK;
-    return sl_node_error(node, "must be a family of schedules%s, got '%.40s'", may_be_auto ? " or auto" : "",
+    return sl_yaml_error(node, "must be a family of schedules%s, got '%.40s'", may_be_auto ? " or auto" : "",
                          name);
 }
 
-static sl_status read_static(const sl_yaml_node *list, sl_campaign *c) {
+static sl_status read_static(const sl_yaml *list, sl_campaign *c) {
     if (!list) {
         c->families_may_fail = 1;
         c->families = 1;
         return sl_copy_text(&c->family[0], "zb-h2");
     }
-    if (list->kind != SL_NODE_LIST || list->children > SL_CAMPAIGN_FAMILIES)
-        return sl_node_error(list, "must be a list of at most %d families", SL_CAMPAIGN_FAMILIES);
+    if (list->kind != SL_YAML_LIST || list->children > SL_CAMPAIGN_FAMILIES)
+        return sl_yaml_error(list, "must be a list of at most %d families", SL_CAMPAIGN_FAMILIES);
     for (int i = 0; i < list->children; i++) {
         const char *name;
-        SL_TRY(sl_node_text(list->child[i], &name));
+        SL_TRY(sl_yaml_text(list->child[i], &name));
         SL_TRY(check_family(list, name, 0));
         SL_TRY(sl_copy_text(&c->family[i], name));
         c->families++;
@@ -131,21 +131,21 @@ static sl_status read_static(const sl_yaml_node *list, sl_campaign *c) {
     return SL_OK;
 }
 
-static sl_status read_job(const sl_yaml_node *job, const campaign_request *r, sl_campaign *c) {
-    const sl_yaml_node *none = NULL;
-    const sl_yaml_node *gradient = job ? sl_node_find(job, "gradient_mb") : none;
-    const sl_yaml_node *schedule = job ? sl_node_find(job, "schedule") : none;
-    const sl_yaml_node *adapt = job ? sl_node_find(job, "adapt_with") : none;
+static sl_status read_job(const sl_yaml *job, const campaign_request *r, sl_campaign *c) {
+    const sl_yaml *none = NULL;
+    const sl_yaml *gradient = job ? sl_yaml_find(job, "gradient_mb") : none;
+    const sl_yaml *schedule = job ? sl_yaml_find(job, "schedule") : none;
+    const sl_yaml *adapt = job ? sl_yaml_find(job, "adapt_with") : none;
     SL_TRY(check_family(schedule, c->schedule, 1));
     SL_TRY(check_family(adapt, c->adapt_with, 1));
-    SL_TRY(read_static(job ? sl_node_find(job, "static") : none, c));
+    SL_TRY(read_static(job ? sl_yaml_find(job, "static") : none, c));
     if (r->gradient_mb > 0 && !(r->ring_gbps > 0))
-        return sl_node_error(gradient, "also needs 'ring_gbps'");
+        return sl_yaml_error(gradient, "also needs 'ring_gbps'");
     if ((int64_t)c->replicas * c->problem.ranks > SL_CAMPAIGN_POSITIONS)
-        return sl_node_error(sl_node_find(job, "replicas"), "makes %lld positions; at most %d",
+        return sl_yaml_error(sl_yaml_find(job, "replicas"), "makes %lld positions; at most %d",
                              (long long)c->replicas * c->problem.ranks, SL_CAMPAIGN_POSITIONS);
     if (c->iterations && r->duration_s > 0)
-        return sl_node_error(sl_node_find(job, "duration_s"), "is given with 'iterations'; give one of them");
+        return sl_yaml_error(sl_yaml_find(job, "duration_s"), "is given with 'iterations'; give one of them");
     c->duration = (sl_time)(r->duration_s * 1e9);
     c->gradient = r->gradient_mb * 1e6;
     c->ring_latency = r->ring_latency_ms * 1e6;
@@ -172,25 +172,24 @@ static void read_costs(const campaign_request *r, sl_campaign *c) {
 
 /* ---- events ---- */
 
-static sl_status read_numbers(const sl_yaml_node *node, const char *form, int count, const int *below,
+static sl_status read_numbers(const sl_yaml *node, const char *form, int count, const int *below,
                               int *number) {
     int64_t value;
-    if (node->kind != SL_NODE_LIST || node->children != count)
-        return sl_node_error(node, "must be %s", form);
+    if (node->kind != SL_YAML_LIST || node->children != count)
+        return sl_yaml_error(node, "must be %s", form);
     for (int i = 0; i < count; i++) {
-        sl_yaml_node item = *node->child[i]; /* under the list's name, for error messages */
+        sl_yaml item = *node->child[i]; /* under the list's name, for error messages */
         item.key = node->key;
-        SL_TRY(sl_node_int(&item, 0, below[i] - 1, &value));
+        SL_TRY(sl_yaml_int(&item, 0, below[i] - 1, &value));
         number[i] = (int)value;
     }
     return SL_OK;
 }
 
-static sl_status read_host(const sl_yaml_node *node, const event *e, const sl_campaign *c,
-                           sl_campaign_fault *f) {
+static sl_status read_host(const sl_yaml *node, const event *e, const sl_campaign *c, sl_campaign_fault *f) {
     int hosts = sl_campaign_hosts(c);
     if (e->host >= hosts)
-        return sl_node_error(node, "must be from 0 to %d: %d devices, %d a host", hosts - 1,
+        return sl_yaml_error(node, "must be from 0 to %d: %d devices, %d a host", hosts - 1,
                              c->replicas * c->problem.ranks * c->tensor, c->host_devices);
     f->kind = SL_FAULT_DEVICE;
     if (e->is_network > 0 || (e->is_network < 0 && (e->latency_ms >= 0 || e->bandwidth_gbps >= 0)))
@@ -200,16 +199,16 @@ static sl_status read_host(const sl_yaml_node *node, const event *e, const sl_ca
 }
 
 /* [replica, rank], or a rank: of `replica`, or of every replica, *replicas from f->a on. */
-static sl_status read_device(const sl_yaml_node *node, const event *e, const sl_campaign *c,
-                             sl_campaign_fault *f, int *replicas) {
+static sl_status read_device(const sl_yaml *node, const event *e, const sl_campaign *c, sl_campaign_fault *f,
+                             int *replicas) {
     int at[2] = {e->replica < 0 ? 0 : e->replica, 0};
     int64_t rank;
-    if (node->kind == SL_NODE_SCALAR) {
-        SL_TRY(sl_node_int(node, 0, c->problem.ranks - 1, &rank));
+    if (node->kind == SL_YAML_SCALAR) {
+        SL_TRY(sl_yaml_int(node, 0, c->problem.ranks - 1, &rank));
         at[1] = (int)rank;
         *replicas = e->replica < 0 ? c->replicas : 1;
     } else if (e->replica >= 0) {
-        return sl_node_error(node, "must be a rank with 'replica' given, too");
+        return sl_yaml_error(node, "must be a rank with 'replica' given, too");
     } else {
         SL_TRY(
             read_numbers(node, "[replica, rank], or a rank", 2, (int[]){c->replicas, c->problem.ranks}, at));
@@ -219,22 +218,22 @@ static sl_status read_device(const sl_yaml_node *node, const event *e, const sl_
 }
 
 /* *count: the number of replicas, from that of `f` on. */
-static sl_status read_place(const sl_yaml_node *item, const event *e, const sl_campaign *c,
-                            sl_campaign_fault *f, int *count) {
+static sl_status read_place(const sl_yaml *item, const event *e, const sl_campaign *c, sl_campaign_fault *f,
+                            int *count) {
     static const char *const places[] = {"link", "replica_link", "device", "nic", "host", "stop", "nic_lost"};
     int replicas = c->replicas, ranks = c->problem.ranks, at[3], given = 0;
-    const sl_yaml_node *node = NULL;
+    const sl_yaml *node = NULL;
     *count = 1;
     for (int i = 0; i < 7; i++)
-        if (sl_node_find(item, places[i])) {
-            node = sl_node_find(item, places[i]);
+        if (sl_yaml_find(item, places[i])) {
+            node = sl_yaml_find(item, places[i]);
             given++;
         }
     if (given != 1)
-        return sl_node_error(item,
+        return sl_yaml_error(item,
                              "an event needs one of link, replica_link, device, nic, host, stop, nic_lost");
     if (e->replica >= replicas)
-        return sl_node_error(sl_node_find(item, "replica"), "must be from 0 to %d", replicas - 1);
+        return sl_yaml_error(sl_yaml_find(item, "replica"), "must be from 0 to %d", replicas - 1);
     if (strcmp(node->key, "link") == 0) {
         int replica = e->replica < 0 ? 0 : e->replica;
         SL_TRY(read_numbers(node, "[a, b]: two ranks", 2, (int[]){ranks, ranks}, at));
@@ -255,43 +254,43 @@ static sl_status read_place(const sl_yaml_node *item, const event *e, const sl_c
         SL_TRY(read_device(node, e, c, f, count));
     }
     if (f->kind == SL_FAULT_LINK && f->a == f->b)
-        return sl_node_error(node, "must have two different ends");
+        return sl_yaml_error(node, "must have two different ends");
     return SL_OK;
 }
 
-static sl_status read_severity(const sl_yaml_node *item, const event *e, const sl_campaign *c,
+static sl_status read_severity(const sl_yaml *item, const event *e, const sl_campaign *c,
                                sl_campaign_fault *f) {
-    const sl_yaml_node *bandwidth = sl_node_find(item, "bandwidth_gbps");
+    const sl_yaml *bandwidth = sl_yaml_find(item, "bandwidth_gbps");
     f->slowdown = e->slowdown < 0 ? 1 : e->slowdown;
     f->latency = e->latency_ms < 0 ? -1 : sl_from_ms(e->latency_ms);
     f->stop = e->cost_s < 0 ? -1 : from_s(e->cost_s);
     if (f->kind == SL_FAULT_STOP)
         return SL_OK;
     if (f->stop >= 0)
-        return sl_node_error(sl_node_find(item, "cost_s"), "is of stop and nic_lost");
+        return sl_yaml_error(sl_yaml_find(item, "cost_s"), "is of stop and nic_lost");
     if (f->kind == SL_FAULT_DEVICE && (f->latency >= 0 || bandwidth))
-        return sl_node_error(sl_node_find(item, bandwidth ? "bandwidth_gbps" : "latency_ms"),
+        return sl_yaml_error(sl_yaml_find(item, bandwidth ? "bandwidth_gbps" : "latency_ms"),
                              "is of links; a device has 'slowdown'");
     if (bandwidth && (e->slowdown >= 0 || !(c->ring_pace > 0)))
-        return sl_node_error(bandwidth, "%s",
+        return sl_yaml_error(bandwidth, "%s",
                              e->slowdown >= 0 ? "is given with 'slowdown'; give one of them"
                                               : "needs 'ring_gbps' of the job, which it is less than");
     if (bandwidth)
         f->slowdown = fmax(1, 8 / c->ring_pace / e->bandwidth_gbps);
     if (f->slowdown <= 1 && f->latency < 0)
-        return sl_node_error(item, "an event needs 'slowdown'%s",
+        return sl_yaml_error(item, "an event needs 'slowdown'%s",
                              f->kind == SL_FAULT_DEVICE ? "" : " or 'latency_ms'");
     return SL_OK;
 }
 
 /* All events must use the unit of the first. */
-static sl_status read_span(const sl_yaml_node *item, const event *e, sl_campaign *c, sl_campaign_fault *f) {
+static sl_status read_span(const sl_yaml *item, const event *e, sl_campaign *c, sl_campaign_fault *f) {
     int by_time = e->at_s >= 0,
         is_mixed = (e->at >= 0) == by_time || (by_time ? e->until >= 0 : e->until_s >= 0);
     if (is_mixed)
-        return sl_node_error(item, "an event needs 'at' (and 'until'), or 'at_s' (and 'until_s')");
+        return sl_yaml_error(item, "an event needs 'at' (and 'until'), or 'at_s' (and 'until_s')");
     if (c->faults && c->by_time != by_time)
-        return sl_node_error(item, "is in %s, earlier events are in %s; all must be the same",
+        return sl_yaml_error(item, "is in %s, earlier events are in %s; all must be the same",
                              by_time ? "seconds" : "iterations", by_time ? "iterations" : "seconds");
     c->by_time = by_time;
     f->first = by_time ? from_s(e->at_s) : e->at;
@@ -299,13 +298,13 @@ static sl_status read_span(const sl_yaml_node *item, const event *e, sl_campaign
     if (e->until >= 0 || e->until_s >= 0)
         f->until = by_time ? from_s(e->until_s) : e->until;
     if (f->until <= f->first)
-        return sl_node_error(sl_node_find(item, by_time ? "until_s" : "until"), "must be later than '%s'",
+        return sl_yaml_error(sl_yaml_find(item, by_time ? "until_s" : "until"), "must be later than '%s'",
                              by_time ? "at_s" : "at");
     return SL_OK;
 }
 
 /* In the unit of the event's span; *every 0: the fault is permanent during it. */
-static sl_status read_spells(const sl_yaml_node *item, const event *e, const sl_campaign *c, int64_t *every,
+static sl_status read_spells(const sl_yaml *item, const event *e, const sl_campaign *c, int64_t *every,
                              int64_t *lasts) {
     const int in_s = e->every_s >= 0 || e->lasts_s >= 0, in_iterations = e->every >= 0 || e->lasts >= 0;
     *every = *lasts = 0;
@@ -313,36 +312,36 @@ static sl_status read_spells(const sl_yaml_node *item, const event *e, const sl_
         return SL_OK;
     if (in_s ? in_iterations || !c->by_time || e->every_s < 0 || e->lasts_s < 0
              : c->by_time || e->every < 0 || e->lasts < 0)
-        return sl_node_error(item, "needs 'every' and 'for' with 'at', or 'every_s' and 'for_s' with 'at_s'");
+        return sl_yaml_error(item, "needs 'every' and 'for' with 'at', or 'every_s' and 'for_s' with 'at_s'");
     *every = in_s ? from_s(e->every_s) : e->every;
     *lasts = in_s ? from_s(e->lasts_s) : e->lasts;
     return SL_OK;
 }
 
 /* Errors name the line. */
-static sl_status add(const sl_yaml_node *item, const sl_campaign_fault *f, int64_t every, int64_t lasts,
+static sl_status add(const sl_yaml *item, const sl_campaign_fault *f, int64_t every, int64_t lasts,
                      sl_campaign *c) {
     char why[256];
     sl_status status = every ? sl_campaign_add_spells(c, f, every, lasts) : sl_campaign_add(c, f);
     if (status != SL_EINVAL)
         return status;
     snprintf(why, sizeof why, "%s", sl_error_text());
-    return sl_node_error(item, "%s", why);
+    return sl_yaml_error(item, "%s", why);
 }
 
-static sl_status read_event(const sl_yaml_node *item, sl_campaign *c) {
+static sl_status read_event(const sl_yaml *item, sl_campaign *c) {
     event e = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 0};
     sl_campaign_fault f = {.kind = SL_FAULT_LINK};
     int64_t every, lasts;
     int replicas;
-    if (item->kind != SL_NODE_MAP)
-        return sl_node_error(
+    if (item->kind != SL_YAML_MAP)
+        return sl_yaml_error(
             item, "an event must be a map such as {at: 10, until: 20, link: [0, 1], latency_ms: 30}");
     SL_TRY(sl_config_read(item, "events", event_keys, &e));
     SL_TRY(read_place(item, &e, c, &f, &replicas));
     SL_TRY(read_span(item, &e, c, &f));
     SL_TRY(read_severity(item, &e, c, &f));
-    if ((sl_node_find(item, "stop") && !e.stop) || (sl_node_find(item, "nic_lost") && !e.nic_lost))
+    if ((sl_yaml_find(item, "stop") && !e.stop) || (sl_yaml_find(item, "nic_lost") && !e.nic_lost))
         return SL_OK;
     SL_TRY(read_spells(item, &e, c, &every, &lasts));
     for (int i = 0; i < replicas; i++) {
@@ -354,11 +353,11 @@ static sl_status read_event(const sl_yaml_node *item, sl_campaign *c) {
     return SL_OK;
 }
 
-static sl_status read_events(const sl_yaml_node *list, sl_campaign *c) {
+static sl_status read_events(const sl_yaml *list, sl_campaign *c) {
     if (!list)
         return SL_OK;
-    if (list->kind != SL_NODE_LIST)
-        return sl_node_error(list, "must be a list of events");
+    if (list->kind != SL_YAML_LIST)
+        return sl_yaml_error(list, "must be a list of events");
     for (int i = 0; i < list->children; i++)
         SL_TRY(read_event(list->child[i], c));
     return SL_OK;
@@ -404,31 +403,31 @@ static void choose_length(sl_campaign *c) {
                 : 100;
 }
 
-static sl_status read_draw(const sl_yaml_node *draw, sl_campaign *c) {
+static sl_status read_draw(const sl_yaml *draw, sl_campaign *c) {
     if (!draw)
         return SL_OK;
     if (!c->duration)
-        return sl_node_error(draw, "needs 'duration_s' of the job");
+        return sl_yaml_error(draw, "needs 'duration_s' of the job");
     if (c->faults && !c->by_time)
-        return sl_node_error(draw, "draws events in seconds, others are in iterations; all must be the same");
+        return sl_yaml_error(draw, "draws events in seconds, others are in iterations; all must be the same");
     c->by_time = 1;
     /* a slow job lasts longer than a healthy one */
     return sl_campaign_draw(draw, c->duration > INT64_MAX / 8 ? c->duration : 4 * c->duration, c);
 }
 
 static sl_status read_all(const sl_document *document, const char *csv, campaign_request *r) {
-    const sl_yaml_node *root = document->root;
+    const sl_yaml *root = document->root;
     sl_campaign *c = &r->job;
     SL_TRY(sl_file_kind_check(root, SL_FILE_CAMPAIGN));
     SL_TRY(sl_config_read(root, document->file, campaign_keys, r));
-    SL_TRY(read_job(sl_node_find(root, "job"), r, c));
+    SL_TRY(read_job(sl_yaml_find(root, "job"), r, c));
     read_costs(r, c);
-    SL_TRY(read_events(sl_node_find(root, "events"), c));
+    SL_TRY(read_events(sl_yaml_find(root, "events"), c));
     if (r->trace)
         SL_TRY(read_trace(document->file, r->trace, c));
     if (csv)
         SL_TRY(read_trace("", csv, c));
-    SL_TRY(read_draw(sl_node_find(root, "draw"), c));
+    SL_TRY(read_draw(sl_yaml_find(root, "draw"), c));
     choose_length(c);
     return SL_OK;
 }

@@ -35,26 +35,25 @@ static int digits(const char *text, size_t length) {
 
 /* Calls `each` for every name in `node` (a scalar), in order; at most SL_MAX_CLUSTER. SL_EINVAL names file,
  * line and key of `where`. */
-static sl_status sl_names_expand(const sl_yaml_node *where, const sl_yaml_node *node,
-                                 sl_status (*each)(const sl_yaml_node *, const char *, void *),
-                                 void *object) {
+static sl_status sl_names_expand(const sl_yaml *where, const sl_yaml *node,
+                                 sl_status (*each)(const sl_yaml *, const char *, void *), void *object) {
     const char *text;
-    if (node->kind != SL_NODE_SCALAR)
-        return sl_node_error(where, "must be a name of a host, such as node3 or node[0-7]");
+    if (node->kind != SL_YAML_SCALAR)
+        return sl_yaml_error(where, "must be a name of a host, such as node3 or node[0-7]");
     text = node->text;
     if (strlen(text) == 0 || strlen(text) > LONGEST)
-        return sl_node_error(where, "has a name of %zu characters; 1 to %d", strlen(text), LONGEST);
+        return sl_yaml_error(where, "has a name of %zu characters; 1 to %d", strlen(text), LONGEST);
     const char *open = strchr(text, '['), *dash = open ? strchr(open, '-') : NULL,
                *close = open ? strchr(open, ']') : NULL;
     if (!open && !strchr(text, ']'))
         return each(where, text, object);
     if (!open || !dash || !close || close < dash || strchr(close, '[') || strchr(close + 1, ']') ||
         !digits(open + 1, (size_t)(dash - open - 1)) || !digits(dash + 1, (size_t)(close - dash - 1)))
-        return sl_node_error(where, "has '%.60s'; a range of hosts is written node[0-7]", text);
+        return sl_yaml_error(where, "has '%.60s'; a range of hosts is written node[0-7]", text);
     int width = open[1] == '0' ? (int)(dash - open - 1) : 1; /* node[00-15] */
     long first = strtol(open + 1, NULL, 10), last = strtol(dash + 1, NULL, 10);
     if (last < first || last - first >= SL_MAX_CLUSTER)
-        return sl_node_error(where, "has '%.60s'; a range goes up, by at most %d hosts", text,
+        return sl_yaml_error(where, "has '%.60s'; a range goes up, by at most %d hosts", text,
                              SL_MAX_CLUSTER);
     for (long i = first; i <= last; i++) {
         char name[LONGEST + 32];
@@ -70,13 +69,13 @@ typedef struct collection {
     unsigned char seen[SL_MAX_CLUSTER];
 } collection;
 
-static sl_status collect(const sl_yaml_node *where, const char *name, void *object) {
+static sl_status collect(const sl_yaml *where, const char *name, void *object) {
     collection *c = object;
     int host = sl_names_find(c->cluster, name);
     if (host < 0)
-        return sl_node_error(where, "names '%.60s', which is not among the hosts", name);
+        return sl_yaml_error(where, "names '%.60s', which is not among the hosts", name);
     if (c->seen[host])
-        return sl_node_error(where, "names '%.60s' twice", name);
+        return sl_yaml_error(where, "names '%.60s' twice", name);
     c->seen[host] = 1;
     c->host[(*c->count)++] = host;
     return SL_OK;
@@ -84,22 +83,22 @@ static sl_status collect(const sl_yaml_node *where, const char *name, void *obje
 
 /* A list of names, or one: their hosts into host[capacity], *count of them. `all` ("*") allowed: every host.
  * SL_EINVAL: unknown, twice, too many. */
-static sl_status sl_names_hosts(const sl_cluster *c, const sl_yaml_node *where, const sl_yaml_node *node,
-                                int *host, int *count) {
+static sl_status sl_names_hosts(const sl_cluster *c, const sl_yaml *where, const sl_yaml *node, int *host,
+                                int *count) {
     collection all = {.cluster = c, .host = host, .count = count};
     *count = 0;
-    if (node->kind == SL_NODE_MAP)
-        return sl_node_error(where, "must be a host or a list of hosts");
-    if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "*") == 0) {
+    if (node->kind == SL_YAML_MAP)
+        return sl_yaml_error(where, "must be a host or a list of hosts");
+    if (node->kind == SL_YAML_SCALAR && strcmp(node->text, "*") == 0) {
         for (int i = 0; i < c->hosts; i++)
             host[(*count)++] = i;
         return SL_OK;
     }
-    if (node->kind == SL_NODE_SCALAR)
+    if (node->kind == SL_YAML_SCALAR)
         return sl_names_expand(where, node, collect, &all);
     for (int i = 0; i < node->children; i++)
         SL_TRY(sl_names_expand(where, node->child[i], collect, &all));
-    return *count > 0 ? SL_OK : sl_node_error(where, "has no hosts");
+    return *count > 0 ? SL_OK : sl_yaml_error(where, "has no hosts");
 }
 
 /* Making and freeing a bare cluster. */
@@ -260,15 +259,15 @@ typedef struct naming {
     int count;
 } naming;
 
-static sl_status add_host(const sl_yaml_node *where, const char *name, void *object) {
+static sl_status add_host(const sl_yaml *where, const char *name, void *object) {
     naming *n = object;
     if (n->count == n->cluster->hosts)
-        return sl_node_error(where, "has more hosts than the %d positions of 'parallel'", n->cluster->hosts);
+        return sl_yaml_error(where, "has more hosts than the %d positions of 'parallel'", n->cluster->hosts);
     for (int i = 0; i < n->count; i++)
         if (strcmp(n->cluster->name[i], name) == 0)
-            return sl_node_error(where, "names '%.60s' twice", name);
+            return sl_yaml_error(where, "names '%.60s' twice", name);
     if (strcmp(name, "*") == 0)
-        return sl_node_error(where, "has a host '*'; that stands for all hosts");
+        return sl_yaml_error(where, "has a host '*'; that stands for all hosts");
     sl_free(n->cluster->name[n->count]);
     n->cluster->name[n->count] = NULL;
     SL_TRY(sl_copy_text(&n->cluster->name[n->count], name));
@@ -276,21 +275,21 @@ static sl_status add_host(const sl_yaml_node *where, const char *name, void *obj
     return SL_OK;
 }
 
-static sl_status read_hosts(const sl_yaml_node *list, sl_cluster *c) {
+static sl_status read_hosts(const sl_yaml *list, sl_cluster *c) {
     naming n = {.cluster = c};
-    if (list->kind != SL_NODE_LIST)
-        return sl_node_error(list, "must be a list of names or of {name, speed}");
+    if (list->kind != SL_YAML_LIST)
+        return sl_yaml_error(list, "must be a list of names or of {name, speed}");
     for (int i = 0; i < list->children; i++) {
-        const sl_yaml_node *item = list->child[i];
+        const sl_yaml *item = list->child[i];
         host_item host = {.speed = 1};
-        if (item->kind == SL_NODE_MAP)
+        if (item->kind == SL_YAML_MAP)
             SL_TRY(sl_config_read(item, "hosts", host_keys, &host));
         n.speed = host.speed;
-        const sl_yaml_node *name = item->kind == SL_NODE_MAP ? sl_node_find(item, "name") : item;
+        const sl_yaml *name = item->kind == SL_YAML_MAP ? sl_yaml_find(item, "name") : item;
         SL_TRY(sl_names_expand(name->key ? name : list, name, add_host, &n));
     }
     if (n.count < c->hosts)
-        return sl_node_error(list, "has %d hosts for the %d positions of 'parallel'", n.count, c->hosts);
+        return sl_yaml_error(list, "has %d hosts for the %d positions of 'parallel'", n.count, c->hosts);
     return SL_OK;
 }
 
@@ -302,11 +301,11 @@ static void set_link(sl_cluster *c, int from, int to, const cluster_link_item *l
     c->pace[i] = 8 / link->bandwidth_gbps; /* bits per byte / bits per ns */
 }
 
-static sl_status read_group(const sl_yaml_node *item, sl_cluster *c, int *host) {
+static sl_status read_group(const sl_yaml *item, sl_cluster *c, int *host) {
     cluster_link_item link = {0};
     int count;
     SL_TRY(sl_config_read(item, "groups", group_keys, &link));
-    const sl_yaml_node *hosts = sl_node_find(item, "hosts");
+    const sl_yaml *hosts = sl_yaml_find(item, "hosts");
     SL_TRY(sl_names_hosts(c, hosts, hosts, host, &count));
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count; k++)
@@ -314,17 +313,17 @@ static sl_status read_group(const sl_yaml_node *item, sl_cluster *c, int *host) 
     return SL_OK;
 }
 
-static sl_status read_pair(const sl_yaml_node *item, sl_cluster *c, int *host) {
+static sl_status read_pair(const sl_yaml *item, sl_cluster *c, int *host) {
     cluster_link_item link = {0};
     int count[2], *end[2] = {host, host + c->hosts};
     SL_TRY(sl_config_read(item, "list", list_keys, &link));
-    const sl_yaml_node *between = sl_node_find(item, "between");
-    if (between->kind != SL_NODE_LIST || between->children != 2)
-        return sl_node_error(between, "must be [a, b]: two hosts, or two lists of hosts");
+    const sl_yaml *between = sl_yaml_find(item, "between");
+    if (between->kind != SL_YAML_LIST || between->children != 2)
+        return sl_yaml_error(between, "must be [a, b]: two hosts, or two lists of hosts");
     for (int i = 0; i < 2; i++)
         SL_TRY(sl_names_hosts(c, between, between->child[i], end[i], &count[i]));
     if (count[0] == 1 && count[1] == 1 && *end[0] == *end[1])
-        return sl_node_error(between, "must be two different hosts");
+        return sl_yaml_error(between, "must be two different hosts");
     for (int i = 0; i < count[0]; i++)
         for (int k = 0; k < count[1]; k++) {
             set_link(c, end[0][i], end[1][k], &link);
@@ -334,77 +333,77 @@ static sl_status read_pair(const sl_yaml_node *item, sl_cluster *c, int *host) {
     return SL_OK;
 }
 
-static sl_status read_items(const sl_yaml_node *list, sl_cluster *c,
-                            sl_status (*read)(const sl_yaml_node *, sl_cluster *, int *)) {
+static sl_status read_items(const sl_yaml *list, sl_cluster *c,
+                            sl_status (*read)(const sl_yaml *, sl_cluster *, int *)) {
     int *host;
     if (!list)
         return SL_OK;
-    if (list->kind != SL_NODE_LIST)
-        return sl_node_error(list, "must be a list of maps");
+    if (list->kind != SL_YAML_LIST)
+        return sl_yaml_error(list, "must be a list of maps");
     SL_TRY(sl_alloc(&host, 2 * (size_t)c->hosts, sizeof *host));
     sl_status status = SL_OK;
     for (int i = 0; i < list->children && status == SL_OK; i++)
-        status = list->child[i]->kind == SL_NODE_MAP ? read(list->child[i], c, host)
-                                                     : sl_node_error(list, "must be a list of maps");
+        status = list->child[i]->kind == SL_YAML_MAP ? read(list->child[i], c, host)
+                                                     : sl_yaml_error(list, "must be a list of maps");
     sl_free(host);
     return status;
 }
 
-static sl_status read_links(const sl_yaml_node *map, sl_cluster *c) {
+static sl_status read_links(const sl_yaml *map, sl_cluster *c) {
     cluster_link_item link = {0};
     SL_TRY(sl_config_read(map, "links", links_keys, &link));
-    const sl_yaml_node *standard = sl_node_find(map, "default");
+    const sl_yaml *standard = sl_yaml_find(map, "default");
     if (!standard && c->hosts > 1)
-        return sl_node_error(map, "lacks 'default', the links that are not named");
+        return sl_yaml_error(map, "lacks 'default', the links that are not named");
     if (standard) {
         SL_TRY(sl_config_read(standard, "default", default_keys, &link));
         for (int i = 0; i < c->hosts; i++)
             for (int k = 0; k < c->hosts; k++)
                 set_link(c, i, k, &link);
     }
-    SL_TRY(read_items(sl_node_find(map, "groups"), c, read_group));
-    return read_items(sl_node_find(map, "list"), c, read_pair);
+    SL_TRY(read_items(sl_yaml_find(map, "groups"), c, read_group));
+    return read_items(sl_yaml_find(map, "list"), c, read_pair);
 }
 
-static sl_status read_present(const sl_yaml_node *node, sl_cluster *c) {
+static sl_status read_present(const sl_yaml *node, sl_cluster *c) {
     int count;
-    if (node->kind != SL_NODE_LIST)
-        return sl_node_error(node, "must be a list of the hosts' names by position");
+    if (node->kind != SL_YAML_LIST)
+        return sl_yaml_error(node, "must be a list of the hosts' names by position");
     SL_TRY(sl_names_hosts(c, node, node, c->present, &count));
     return count == c->hosts
                ? SL_OK
-               : sl_node_error(node, "must name each of the %d hosts once, got %d", c->hosts, count);
+               : sl_yaml_error(node, "must name each of the %d hosts once, got %d", c->hosts, count);
 }
 
-static sl_status read_times(const sl_yaml_node *root, const sl_yaml_node *map, sl_cluster *c) {
+static sl_status read_times(const sl_yaml *root, const sl_yaml *map, sl_cluster *c) {
     if (!map)
         return sl_error(SL_EINVAL,
                         "%s:%d: 'times_ms' is missing in 'cluster' (or give a profile with --profile)",
                         root->file, root->line);
     SL_TRY(sl_check_keys(map, sl_time_keys));
-    if (sl_node_find(map, "FB"))
-        return sl_node_error(sl_node_find(map, "FB"),
+    if (sl_yaml_find(map, "FB"))
+        return sl_yaml_error(sl_yaml_find(map, "FB"),
                              "is for schedules that overlap two ops; none is replayed here");
     return sl_read_op_times(map, c->pipeline, "stage", c->time);
 }
 
 /* Measurements of the first replica, at the speed of its hosts. */
-static sl_status take_profile(const sl_yaml_node *root, const sl_problem *profile, sl_cluster *c) {
-    if (sl_node_find(root, "times_ms"))
-        return sl_node_error(sl_node_find(root, "times_ms"),
+static sl_status take_profile(const sl_yaml *root, const sl_problem *profile, sl_cluster *c) {
+    if (sl_yaml_find(root, "times_ms"))
+        return sl_yaml_error(sl_yaml_find(root, "times_ms"),
                              "is given by the profile, too; leave one of them out");
     if (profile->placement != SL_LINEAR || profile->stages != c->pipeline || profile->parts != 1)
-        return sl_node_error(
-            sl_node_find(root, "parallel"),
+        return sl_yaml_error(
+            sl_yaml_find(root, "parallel"),
             "has %d stages; the profile has %d in the placement %s, and it must be linear with as many",
             c->pipeline, profile->stages, sl_placement_name(profile->placement));
     if (c->tensor > 1)
-        return sl_node_error(
-            sl_node_find(root, "parallel"),
+        return sl_yaml_error(
+            sl_yaml_find(root, "parallel"),
             "has %d tensor ranks: a profile's op times hold their sums, which cannot be told apart",
             c->tensor);
     if (profile->microbatches != c->microbatches)
-        return sl_node_error(sl_node_find(root, "batch"), "has %d microbatches, the profile %d",
+        return sl_yaml_error(sl_yaml_find(root, "batch"), "has %d microbatches, the profile %d",
                              c->microbatches, profile->microbatches);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int stage = 0; stage < c->pipeline; stage++)
@@ -414,32 +413,32 @@ static sl_status take_profile(const sl_yaml_node *root, const sl_problem *profil
     return SL_OK;
 }
 
-static sl_status check_extremes(const sl_yaml_node *root, const sl_cluster *c) {
+static sl_status check_extremes(const sl_yaml *root, const sl_cluster *c) {
     char where[512];
     snprintf(where, sizeof where, "%s:%d: 'cluster'", root->file, root->line);
     return sl_cluster_check(c, where);
 }
 
-static sl_status read_rest(const sl_yaml_node *root, const sl_problem *profile, const topology_request *r,
+static sl_status read_rest(const sl_yaml *root, const sl_problem *profile, const topology_request *r,
                            sl_cluster *c) {
-    SL_TRY(read_hosts(sl_node_find(root, "hosts"), c));
-    SL_TRY(read_links(sl_node_find(root, "links"), c));
-    if (sl_node_find(root, "present"))
-        SL_TRY(read_present(sl_node_find(root, "present"), c));
+    SL_TRY(read_hosts(sl_yaml_find(root, "hosts"), c));
+    SL_TRY(read_links(sl_yaml_find(root, "links"), c));
+    if (sl_yaml_find(root, "present"))
+        SL_TRY(read_present(sl_yaml_find(root, "present"), c));
     SL_TRY(sl_volume_read(root, r->size, c));
     if (profile)
         SL_TRY(take_profile(root, profile, c));
     else
-        SL_TRY(read_times(root, sl_node_find(root, "times_ms"), c));
+        SL_TRY(read_times(root, sl_yaml_find(root, "times_ms"), c));
     return check_extremes(root, c);
 }
 
 /* A problem file has the pipeline of one replica, which is not enough. */
-static sl_status refuse_problem(const sl_yaml_node *root) {
-    const sl_yaml_node *pipeline = root->kind == SL_NODE_MAP ? sl_node_find(root, "pipeline") : NULL;
+static sl_status refuse_problem(const sl_yaml *root) {
+    const sl_yaml *pipeline = root->kind == SL_YAML_MAP ? sl_yaml_find(root, "pipeline") : NULL;
     if (!pipeline)
         return SL_OK;
-    return sl_node_error(
+    return sl_yaml_error(
         pipeline,
         "makes this a problem or a profile of one replica: it lacks hosts, the links between all of "
         "them, replicas and volumes; write a cluster file and give this one with --profile");
@@ -447,7 +446,7 @@ static sl_status refuse_problem(const sl_yaml_node *root) {
 
 sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile, sl_cluster *c) {
     topology_request r = {0};
-    const sl_yaml_node *root = document->root;
+    const sl_yaml *root = document->root;
     char text[256];
     sl_status status;
     *c = (sl_cluster){0};
@@ -456,7 +455,7 @@ sl_status sl_cluster_read(const sl_document *document, const sl_problem *profile
     SL_TRY_GOTO(done, status, sl_config_read(root, "cluster", cluster_keys, &r));
     if (sl_cluster_make(r.tensor, r.data, r.pipeline, r.microbatches, c) != SL_OK) {
         snprintf(text, sizeof text, "%s", sl_error_text());
-        SL_TRY_GOTO(done, status, sl_node_error(sl_node_find(root, "parallel"), "%s", text));
+        SL_TRY_GOTO(done, status, sl_yaml_error(sl_yaml_find(root, "parallel"), "%s", text));
     }
     sl_free(c->schedule);
     c->schedule = r.schedule;

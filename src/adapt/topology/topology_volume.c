@@ -37,11 +37,11 @@ const sl_key sl_volume_keys[] = {
     {0}};
 /* clang-format on */
 
-static sl_status read_model(const sl_yaml_node *map, int size, sl_cluster *c) {
+static sl_status read_model(const sl_yaml *map, int size, sl_cluster *c) {
     model m = {0};
     SL_TRY(sl_config_read(map, "model", sl_volume_model_keys, &m));
     if (m.layers < c->pipeline)
-        return sl_node_error(map, "has %d layers for %d stages", m.layers, c->pipeline);
+        return sl_yaml_error(map, "has %d layers for %d stages", m.layers, c->pipeline);
     double h = m.width, k = m.bytes, v = m.vocabulary;
     c->activation = c->sum = (double)size * m.context * h * k;
     for (int p = 0; p < c->pipeline; p++) {
@@ -55,13 +55,13 @@ static sl_status read_model(const sl_yaml_node *map, int size, sl_cluster *c) {
     return SL_OK;
 }
 
-static sl_status read_volumes(const sl_yaml_node *map, sl_cluster *c) {
+static sl_status read_volumes(const sl_yaml *map, sl_cluster *c) {
     static const sl_number_range mb = {.least = 0, .most = 1e9}, times = {.least = 0, .most = 1e6};
     volumes v = {0};
     SL_TRY(sl_config_read(map, "volumes", sl_volume_keys, &v));
     c->activation = v.activation_mb * 1e6;
     c->sum = v.tensor_mb * 1e6;
-    const sl_yaml_node *gradient = sl_node_find(map, "gradient_mb"), *sums = sl_node_find(map, "tensor_sums");
+    const sl_yaml *gradient = sl_yaml_find(map, "gradient_mb"), *sums = sl_yaml_find(map, "tensor_sums");
     if (gradient)
         SL_TRY(sl_read_numbers(gradient, c->pipeline, "stage", &mb, c->gradient));
     for (int p = 0; p < c->pipeline; p++)
@@ -70,17 +70,17 @@ static sl_status read_volumes(const sl_yaml_node *map, sl_cluster *c) {
         return SL_OK;
     SL_TRY(sl_check_keys(sums, sums_keys));
     for (int i = 0; i < 2; i++) {
-        const sl_yaml_node *node = sl_node_find(sums, i ? "I" : "F");
+        const sl_yaml *node = sl_yaml_find(sums, i ? "I" : "F");
         if (node)
             SL_TRY(sl_read_numbers(node, c->pipeline, "stage", &times, c->sums[i]));
     }
     return SL_OK;
 }
 
-sl_status sl_volume_read(const sl_yaml_node *root, int size, sl_cluster *c) {
-    const sl_yaml_node *from = sl_node_find(root, "model"), *volumes_node = sl_node_find(root, "volumes");
+sl_status sl_volume_read(const sl_yaml *root, int size, sl_cluster *c) {
+    const sl_yaml *from = sl_yaml_find(root, "model"), *volumes_node = sl_yaml_find(root, "volumes");
     if (from && volumes_node)
-        return sl_node_error(volumes_node, "is given with 'model'; give one of them");
+        return sl_yaml_error(volumes_node, "is given with 'model'; give one of them");
     if (!from && !volumes_node)
         return sl_error(SL_EINVAL, "%s:%d: 'model' is missing in 'cluster' (or 'volumes'): what is sent",
                         root->file, root->line);

@@ -8,7 +8,7 @@ extern const sl_key sl_volume_model_keys[], sl_volume_keys[];
 
 /** `model:` or `volumes:` of a cluster file into activation, gradient, sum and sums; exactly one of them.
  * `size`: sequences per microbatch. SL_EINVAL names file, line and key. */
-sl_status sl_volume_read(const sl_yaml_node *root, int size, sl_cluster *cluster);
+sl_status sl_volume_read(const sl_yaml *root, int size, sl_cluster *cluster);
 
 /** Bytes that one rank of a stage sends per iteration: to the next stage and back (2 m messages per
  * boundary), in its ring (2 (D - 1) / D of its gradients), in sums with its tensor ranks (2 (T - 1) / T of

@@ -32,52 +32,51 @@ static double step_ms(const ring_item *r, const double *volume, int stage) {
     return slowest;
 }
 
-static sl_status read_numbers(const sl_yaml_node *map, const ring_item *r, double *volume,
-                              const sl_problem *p) {
-    const sl_yaml_node *latency = sl_node_find(map, "latency_ms");
+static sl_status read_numbers(const sl_yaml *map, const ring_item *r, double *volume, const sl_problem *p) {
+    const sl_yaml *latency = sl_yaml_find(map, "latency_ms");
     if (latency)
         SL_TRY(sl_read_numbers(latency, r->replicas, "link of the ring",
                                &(sl_number_range){.least = 0, .most = SL_MAX_OP_MS}, r->alpha));
-    SL_TRY(sl_read_numbers(sl_node_find(map, "bandwidth_gbps"), r->replicas, "link of the ring",
+    SL_TRY(sl_read_numbers(sl_yaml_find(map, "bandwidth_gbps"), r->replicas, "link of the ring",
                            &(sl_number_range){.least = 1e-6, .most = 1e9}, r->rate));
-    return sl_read_numbers(sl_node_find(map, "volume_mb"), p->stages, "stage",
+    return sl_read_numbers(sl_yaml_find(map, "volume_mb"), p->stages, "stage",
                            &(sl_number_range){.least = 0, .most = 1e9}, volume);
 }
 
-static sl_status read_ring(const sl_yaml_node *map, const ring_item *r, double *volume, sl_problem *p) {
+static sl_status read_ring(const sl_yaml *map, const ring_item *r, double *volume, sl_problem *p) {
     SL_TRY(read_numbers(map, r, volume, p));
     for (int stage = 0; stage < p->stages; stage++) {
         double whole = 2.0 * (r->replicas - 1) * step_ms(r, volume, stage);
         if (whole > SL_MAX_OP_MS)
-            return sl_node_error(map, "gives a reduction of %g ms; at most %g", whole, SL_MAX_OP_MS);
+            return sl_yaml_error(map, "gives a reduction of %g ms; at most %g", whole, SL_MAX_OP_MS);
         p->reduce[stage] = sl_from_ms(r->zero ? whole / 2 : whole);
         p->gather[stage] = r->zero ? sl_from_ms(whole / 2) : 0;
     }
     return SL_OK;
 }
 
-sl_status sl_read_data_parallel(const sl_yaml_node *map, sl_problem *p) {
+sl_status sl_read_data_parallel(const sl_yaml *map, sl_problem *p) {
     static const sl_number_range ms = {.least = 0, .most = SL_MAX_OP_MS};
     ring_item r = {0};
     SL_TRY(sl_config_read(map, "data_parallel", sl_data_parallel_keys, &r));
-    const sl_yaml_node *reduce = sl_node_find(map, "reduce_ms"), *gather = sl_node_find(map, "gather_ms");
+    const sl_yaml *reduce = sl_yaml_find(map, "reduce_ms"), *gather = sl_yaml_find(map, "gather_ms");
     int by_ring = 0;
     for (const sl_key *key = &sl_data_parallel_keys[2]; key->name; key++)
-        by_ring |= sl_node_find(map, key->name) != NULL;
+        by_ring |= sl_yaml_find(map, key->name) != NULL;
     if (by_ring && (reduce || gather))
-        return sl_node_error(map,
+        return sl_yaml_error(map,
                              "has times (reduce_ms, gather_ms) and a ring (replicas, volume_mb, ..); give "
                              "one of them");
-    if (by_ring && !sl_node_find(map, "replicas"))
-        return sl_node_error(map, "lacks 'replicas'");
+    if (by_ring && !sl_yaml_find(map, "replicas"))
+        return sl_yaml_error(map, "lacks 'replicas'");
     if (reduce)
         SL_TRY(sl_read_times(reduce, p->stages, "stage", &ms, p->reduce));
     if (gather)
         SL_TRY(sl_read_times(gather, p->stages, "stage", &ms, p->gather));
     if (!by_ring)
         return SL_OK;
-    if (!sl_node_find(map, "volume_mb") || !sl_node_find(map, "bandwidth_gbps"))
-        return sl_node_error(map, "needs volume_mb and bandwidth_gbps together with replicas");
+    if (!sl_yaml_find(map, "volume_mb") || !sl_yaml_find(map, "bandwidth_gbps"))
+        return sl_yaml_error(map, "needs volume_mb and bandwidth_gbps together with replicas");
     double *numbers;
     size_t links = (size_t)r.replicas;
     SL_TRY(sl_alloc(&numbers, 2 * links + (size_t)p->stages, sizeof *numbers));

@@ -17,11 +17,11 @@ static const struct document_kind {
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-sl_status sl_file_kind_check(const sl_yaml_node *root, sl_file_kind wanted) {
+sl_status sl_file_kind_check(const sl_yaml *root, sl_file_kind wanted) {
     const struct document_kind *is = NULL, *should = NULL;
-    const sl_yaml_node *mark = NULL;
+    const sl_yaml *mark = NULL;
     for (int i = 0; i < KINDS; i++) {
-        const sl_yaml_node *found = sl_node_find(root, kinds[i].mark);
+        const sl_yaml *found = sl_yaml_find(root, kinds[i].mark);
         if (kinds[i].kind == wanted) {
             should = &kinds[i];
             if (found)
@@ -31,6 +31,6 @@ sl_status sl_file_kind_check(const sl_yaml_node *root, sl_file_kind wanted) {
             mark = found;
         }
     }
-    return is && should ? sl_node_error(mark, "makes this %s; %s is needed here", is->name, should->alone)
+    return is && should ? sl_yaml_error(mark, "makes this %s; %s is needed here", is->name, should->alone)
                         : SL_OK;
 }

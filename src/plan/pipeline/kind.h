@@ -8,4 +8,4 @@ typedef enum sl_file_kind { SL_FILE_PROBLEM, SL_FILE_RUN, SL_FILE_CLUSTER, SL_FI
 
 /** SL_EINVAL, with the line: `root` has the key that marks another kind and not that of `wanted`. Else SL_OK,
  * whatever is wrong with it. */
-sl_status sl_file_kind_check(const sl_yaml_node *root, sl_file_kind wanted);
+sl_status sl_file_kind_check(const sl_yaml *root, sl_file_kind wanted);

@@ -18,14 +18,14 @@ const sl_key sl_layers_keys[] = {
     {0}};
 /* clang-format on */
 
-static sl_status refuse_key(const sl_yaml_node *map, const char *key) {
-    const sl_yaml_node *node = map ? sl_node_find(map, key) : NULL;
-    return node ? sl_node_error(node, "is not available for layers") : SL_OK;
+static sl_status refuse_key(const sl_yaml *map, const char *key) {
+    const sl_yaml *node = map ? sl_yaml_find(map, key) : NULL;
+    return node ? sl_yaml_error(node, "is not available for layers") : SL_OK;
 }
 
-static sl_status read_costs(const sl_yaml_node *map, sl_layers *l, int ranks) {
-    const sl_yaml_node *times = sl_node_find(map, "times_ms"), *delta = sl_node_find(map, "delta"),
-                       *weights = sl_node_find(map, "weights"), *speed = sl_node_find(map, "speed");
+static sl_status read_costs(const sl_yaml *map, sl_layers *l, int ranks) {
+    const sl_yaml *times = sl_yaml_find(map, "times_ms"), *delta = sl_yaml_find(map, "delta"),
+                  *weights = sl_yaml_find(map, "weights"), *speed = sl_yaml_find(map, "speed");
     SL_TRY(sl_check_keys(times, sl_time_keys));
     SL_TRY(refuse_key(times, "FB"));
     SL_TRY(sl_read_op_times(times, l->count, "layer", l->time));
@@ -45,7 +45,7 @@ static sl_status read_costs(const sl_yaml_node *map, sl_layers *l, int ranks) {
 }
 
 /* A stage's times must not exceed SL_MAX_OP_MS for any cut of the layers. */
-static sl_status check_sums(const sl_yaml_node *map, const sl_layers *l, int ranks) {
+static sl_status check_sums(const sl_yaml *map, const sl_layers *l, int ranks) {
     double slowest = 1;
     for (int rank = 0; rank < ranks; rank++)
         slowest = 1 / l->speed[rank] > slowest ? 1 / l->speed[rank] : slowest;
@@ -54,18 +54,18 @@ static sl_status check_sums(const sl_yaml_node *map, const sl_layers *l, int ran
         for (int layer = 0; layer < l->count; layer++)
             sum += sl_to_ms(l->time[kind][layer]) * slowest;
         if (sum > (kind == SL_B ? 2 : 1) * SL_MAX_OP_MS)
-            return sl_node_error(map, "%s of all layers takes %g ms; at most %g", sl_op_name(kind), sum,
+            return sl_yaml_error(map, "%s of all layers takes %g ms; at most %g", sl_op_name(kind), sum,
                                  SL_MAX_OP_MS);
     }
     return SL_OK;
 }
 
-sl_status sl_read_layers(const sl_yaml_node *map, sl_problem *p) {
+sl_status sl_read_layers(const sl_yaml *map, sl_problem *p) {
     layers_request request = {0};
     int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
     SL_TRY(sl_config_read(map, "layers", sl_layers_keys, &request));
     if (request.count < stages)
-        return sl_node_error(sl_node_find(map, "count"), "must be at least the number of stages, %d, got %d",
+        return sl_yaml_error(sl_yaml_find(map, "count"), "must be at least the number of stages, %d, got %d",
                              stages, request.count);
     SL_TRY(sl_layers_make(request.count, p->ranks, p->stages, &p->layers));
     sl_layers *l = p->layers;

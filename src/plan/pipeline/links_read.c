@@ -11,14 +11,14 @@
 typedef struct link_item {
     double latency_ms, jitter_ms, transfer_ms, bandwidth_gbps, message_mb;
     int one_way;
-    const sl_yaml_node *between;
+    const sl_yaml *between;
 } link_item;
 
 typedef struct links_request {
     double percentile;
 } links_request;
 
-static sl_status keep_between(const sl_yaml_node *node, void *object) {
+static sl_status keep_between(const sl_yaml *node, void *object) {
     ((link_item *)object)->between = node;
     return SL_OK;
 }
@@ -55,22 +55,22 @@ sl_time sl_link_least_latency(const sl_link *link, double percentile) {
     return link->latency > share ? link->latency - share : 0;
 }
 
-static sl_status read_link(const sl_yaml_node *map, double percentile, link_item *item, sl_link *link) {
+static sl_status read_link(const sl_yaml *map, double percentile, link_item *item, sl_link *link) {
     *item = (link_item){0};
     SL_TRY(sl_config_read(map, map->key ? map->key : "list", link_keys, item));
-    int by_size = sl_node_find(map, "bandwidth_gbps") || sl_node_find(map, "message_mb");
-    if (by_size && sl_node_find(map, "transfer_ms"))
-        return sl_node_error(map, "has transfer_ms and bandwidth_gbps; give one of them");
-    if (by_size && (item->bandwidth_gbps <= 0 || !sl_node_find(map, "message_mb")))
-        return sl_node_error(map, "needs bandwidth_gbps above 0 together with message_mb");
+    int by_size = sl_yaml_find(map, "bandwidth_gbps") || sl_yaml_find(map, "message_mb");
+    if (by_size && sl_yaml_find(map, "transfer_ms"))
+        return sl_yaml_error(map, "has transfer_ms and bandwidth_gbps; give one of them");
+    if (by_size && (item->bandwidth_gbps <= 0 || !sl_yaml_find(map, "message_mb")))
+        return sl_yaml_error(map, "needs bandwidth_gbps above 0 together with message_mb");
     double transfer =
         by_size ? item->message_mb * 8 / item->bandwidth_gbps : item->transfer_ms; /* 1e6*8/1e9 s = ms */
     if (transfer > SL_MAX_OP_MS)
-        return sl_node_error(map, "gives a transfer of %g ms; at most %g", transfer, SL_MAX_OP_MS);
+        return sl_yaml_error(map, "gives a transfer of %g ms; at most %g", transfer, SL_MAX_OP_MS);
     sl_time jitter = sl_from_ms(item->jitter_ms); /* rounded to the ns, as stored and written */
     double latency = item->latency_ms + sl_jitter_share(sl_to_ms(jitter), percentile);
     if (latency > SL_MAX_OP_MS)
-        return sl_node_error(map, "gives a latency of %g ms; at most %g", latency, SL_MAX_OP_MS);
+        return sl_yaml_error(map, "gives a latency of %g ms; at most %g", latency, SL_MAX_OP_MS);
     *link = (sl_link){.latency = sl_from_ms(latency),
                       .transfer = sl_from_ms(transfer),
                       .jitter = jitter,
@@ -79,51 +79,51 @@ static sl_status read_link(const sl_yaml_node *map, double percentile, link_item
 }
 
 /* `where` has the key that errors name. */
-static sl_status read_pair(const sl_yaml_node *where, const sl_yaml_node *node, int ranks, int *pair) {
-    if (node->kind != SL_NODE_LIST || node->children != 2)
-        return sl_node_error(where, "must be two ranks%s", where == node ? "" : " for every link");
+static sl_status read_pair(const sl_yaml *where, const sl_yaml *node, int ranks, int *pair) {
+    if (node->kind != SL_YAML_LIST || node->children != 2)
+        return sl_yaml_error(where, "must be two ranks%s", where == node ? "" : " for every link");
     for (int i = 0; i < 2; i++) {
         int64_t rank;
-        if (sl_node_int(node->child[i], 0, ranks - 1, &rank) != SL_OK)
-            return sl_node_error(where, "must hold ranks from 0 to %d", ranks - 1);
+        if (sl_yaml_int(node->child[i], 0, ranks - 1, &rank) != SL_OK)
+            return sl_yaml_error(where, "must hold ranks from 0 to %d", ranks - 1);
         pair[i] = (int)rank;
     }
     if (pair[0] == pair[1])
-        return sl_node_error(where, "must be two different ranks");
+        return sl_yaml_error(where, "must be two different ranks");
     return SL_OK;
 }
 
 /* A link cannot be on two wires. */
-static sl_status share(const sl_yaml_node *links, int ranks, int *wires, int from, int to, int wire) {
+static sl_status share(const sl_yaml *links, int ranks, int *wires, int from, int to, int wire) {
     int *mine = &wires[from * ranks + to];
     if (*mine >= ranks * ranks)
-        return sl_node_error(links, "names link %d-%d twice; a link occupies one wire", from, to);
+        return sl_yaml_error(links, "names link %d-%d twice; a link occupies one wire", from, to);
     *mine = wire;
     return SL_OK;
 }
 
-sl_status sl_read_shared(const sl_yaml_node *shared, int ranks, int **wires) {
-    if (shared->kind != SL_NODE_LIST)
-        return sl_node_error(shared, "must be a list of {name, links}");
+sl_status sl_read_shared(const sl_yaml *shared, int ranks, int **wires) {
+    if (shared->kind != SL_YAML_LIST)
+        return sl_yaml_error(shared, "must be a list of {name, links}");
     if (shared->children > MAX_WIRES)
-        return sl_node_error(shared, "has %d wires; at most %d", shared->children, MAX_WIRES);
+        return sl_yaml_error(shared, "has %d wires; at most %d", shared->children, MAX_WIRES);
     SL_TRY(sl_alloc(wires, (size_t)ranks * (size_t)ranks, sizeof **wires));
     for (int i = 0; i < ranks * ranks; i++)
         (*wires)[i] = i;
     int wire = ranks * ranks;
     for (int i = 0; i < shared->children; i++) {
-        const sl_yaml_node *item = shared->child[i];
-        if (item->kind != SL_NODE_MAP)
-            return sl_node_error(shared, "must be a list of {name, links}");
+        const sl_yaml *item = shared->child[i];
+        if (item->kind != SL_YAML_MAP)
+            return sl_yaml_error(shared, "must be a list of {name, links}");
         for (int k = 0; k < item->children; k++)
             if (strcmp(item->child[k]->key, "name") != 0 && strcmp(item->child[k]->key, "links") != 0)
-                return sl_node_error(item->child[k], "is not a known key of 'shared'");
-        const sl_yaml_node *links = sl_node_find(item, "links"), *name = sl_node_find(item, "name");
-        if (!name || name->kind != SL_NODE_SCALAR || !links || links->kind != SL_NODE_LIST)
-            return sl_node_error(shared, "must be a list of {name, links}");
+                return sl_yaml_error(item->child[k], "is not a known key of 'shared'");
+        const sl_yaml *links = sl_yaml_find(item, "links"), *name = sl_yaml_find(item, "name");
+        if (!name || name->kind != SL_YAML_SCALAR || !links || links->kind != SL_YAML_LIST)
+            return sl_yaml_error(shared, "must be a list of {name, links}");
         for (int k = 0; k < i; k++)
-            if (strcmp(sl_node_find(shared->child[k], "name")->text, name->text) == 0)
-                return sl_node_error(name, "is duplicated among the shared wires: '%.60s'", name->text);
+            if (strcmp(sl_yaml_find(shared->child[k], "name")->text, name->text) == 0)
+                return sl_yaml_error(name, "is duplicated among the shared wires: '%.60s'", name->text);
         for (int k = 0; k < links->children; k++) {
             int pair[2] = {0, 0};
             SL_TRY(read_pair(links, links->child[k], ranks, pair));
@@ -135,18 +135,18 @@ sl_status sl_read_shared(const sl_yaml_node *shared, int ranks, int **wires) {
     return SL_OK;
 }
 
-static sl_status read_list(const sl_yaml_node *list, double percentile, sl_problem *p) {
-    if (list->kind != SL_NODE_LIST)
-        return sl_node_error(list, "must be a list");
+static sl_status read_list(const sl_yaml *list, double percentile, sl_problem *p) {
+    if (list->kind != SL_YAML_LIST)
+        return sl_yaml_error(list, "must be a list");
     for (int i = 0; i < list->children; i++) {
         int pair[2] = {0, 0};
         link_item item;
         sl_link link = {0};
-        if (list->child[i]->kind != SL_NODE_MAP)
-            return sl_node_error(list->child[i], "a link must be a map");
+        if (list->child[i]->kind != SL_YAML_MAP)
+            return sl_yaml_error(list->child[i], "a link must be a map");
         SL_TRY(read_link(list->child[i], percentile, &item, &link));
         if (!item.between)
-            return sl_node_error(list->child[i], "a link in the list lacks 'between'");
+            return sl_yaml_error(list->child[i], "a link in the list lacks 'between'");
         SL_TRY(read_pair(item.between, item.between, p->ranks, pair));
         p->link[pair[0] * p->ranks + pair[1]] = link;
         if (!item.one_way)
@@ -155,18 +155,18 @@ static sl_status read_list(const sl_yaml_node *list, double percentile, sl_probl
     return SL_OK;
 }
 
-sl_status sl_read_links(const sl_yaml_node *map, sl_problem *p) {
+sl_status sl_read_links(const sl_yaml *map, sl_problem *p) {
     link_item item;
     sl_link link = {0};
     links_request request = {0};
     SL_TRY(sl_config_read(map, "links", sl_links_keys, &request));
     p->percentile = request.percentile;
-    const sl_yaml_node *standard = sl_node_find(map, "default"), *list = sl_node_find(map, "list"),
-                       *shared = sl_node_find(map, "shared");
+    const sl_yaml *standard = sl_yaml_find(map, "default"), *list = sl_yaml_find(map, "list"),
+                  *shared = sl_yaml_find(map, "shared");
     if (standard) {
         SL_TRY(read_link(standard, p->percentile, &item, &link));
-        if (item.between || sl_node_find(standard, "one_way"))
-            return sl_node_error(standard, "is for all links; 'between' and 'one_way' belong into the list");
+        if (item.between || sl_yaml_find(standard, "one_way"))
+            return sl_yaml_error(standard, "is for all links; 'between' and 'one_way' belong into the list");
         for (int i = 0; i < p->ranks * p->ranks; i++)
             if (i / p->ranks != i % p->ranks)
                 p->link[i] = link;

@@ -6,26 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
-static sl_status one_number(const sl_yaml_node *list, const sl_yaml_node *node, const sl_number_range *range,
+static sl_status one_number(const sl_yaml *list, const sl_yaml *node, const sl_number_range *range,
                             double *value) {
-    sl_status status = sl_node_real(node, range->least, range->most, value);
+    sl_status status = sl_yaml_real(node, range->least, range->most, value);
     if (status != SL_OK && list != node) { /* items of a list have no key */
         char text[1024];
         snprintf(text, sizeof text, "%s", sl_error_text());
         const char *what = strstr(text, "must be");
-        status = sl_node_error(list, "%s", what ? what : text);
+        status = sl_yaml_error(list, "%s", what ? what : text);
     }
     return status;
 }
 
-sl_status sl_read_numbers(const sl_yaml_node *node, int count, const char *each, const sl_number_range *range,
+sl_status sl_read_numbers(const sl_yaml *node, int count, const char *each, const sl_number_range *range,
                           double *values) {
-    if (node->kind == SL_NODE_LIST && node->children != count)
-        return sl_node_error(node, "must be a number or a list of %d, one per %s, got %d", count, each,
+    if (node->kind == SL_YAML_LIST && node->children != count)
+        return sl_yaml_error(node, "must be a number or a list of %d, one per %s, got %d", count, each,
                              node->children);
-    if (node->kind == SL_NODE_MAP)
-        return sl_node_error(node, "must be a number or a list of %d", count);
-    int list = node->kind == SL_NODE_LIST;
+    if (node->kind == SL_YAML_MAP)
+        return sl_yaml_error(node, "must be a number or a list of %d", count);
+    int list = node->kind == SL_YAML_LIST;
     for (int i = 0; i < (list ? count : 1); i++)
         SL_TRY(one_number(node, list ? node->child[i] : node, range, &values[i]));
     for (int i = 1; i < count && !list; i++)
@@ -33,7 +33,7 @@ sl_status sl_read_numbers(const sl_yaml_node *node, int count, const char *each,
     return SL_OK;
 }
 
-sl_status sl_read_times(const sl_yaml_node *node, int count, const char *each, const sl_number_range *range,
+sl_status sl_read_times(const sl_yaml *node, int count, const char *each, const sl_number_range *range,
                         sl_time *values) {
     double *ms;
     SL_TRY(sl_alloc(&ms, (size_t)count, sizeof *ms));
@@ -44,18 +44,18 @@ sl_status sl_read_times(const sl_yaml_node *node, int count, const char *each, c
     return status;
 }
 
-static sl_status refuse_unknown(const sl_yaml_node *child, const sl_key *table, const char *where) {
+static sl_status refuse_unknown(const sl_yaml *child, const sl_key *table, const char *where) {
     const char *names[32] = {NULL};
     for (int i = 0; i < 31 && table[i].name; i++)
         names[i] = table[i].name;
     const char *near = sl_suggest(child->key, names);
-    return sl_node_error(child, "is not a known key of '%s'%s%s%s", where, near ? "; did you mean '" : "",
+    return sl_yaml_error(child, "is not a known key of '%s'%s%s%s", where, near ? "; did you mean '" : "",
                          near ? near : "", near ? "'?" : "");
 }
 
-sl_status sl_check_keys(const sl_yaml_node *map, const sl_key *table) {
-    if (map->kind != SL_NODE_MAP)
-        return sl_node_error(map, "must be a map");
+sl_status sl_check_keys(const sl_yaml *map, const sl_key *table) {
+    if (map->kind != SL_YAML_MAP)
+        return sl_yaml_error(map, "must be a map");
     for (int i = 0; i < map->children; i++) {
         int known = 0;
         for (const sl_key *key = table; key->name; key++)
@@ -64,8 +64,8 @@ sl_status sl_check_keys(const sl_yaml_node *map, const sl_key *table) {
             return refuse_unknown(map->child[i], table, map->key);
     }
     for (const sl_key *key = table; key->name; key++)
-        if (key->required && !sl_node_find(map, key->name))
-            return sl_node_error(map, "lacks '%s'", key->name);
+        if (key->required && !sl_yaml_find(map, key->name))
+            return sl_yaml_error(map, "lacks '%s'", key->name);
     return SL_OK;
 }
 
@@ -87,9 +87,9 @@ const sl_key sl_delta_keys[] = {
     {0}};
 /* clang-format on */
 
-sl_status sl_read_op_times(const sl_yaml_node *map, int count, const char *each, sl_time *const *time) {
+sl_status sl_read_op_times(const sl_yaml *map, int count, const char *each, sl_time *const *time) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        const sl_yaml_node *node = sl_node_find(map, sl_op_name(kind));
+        const sl_yaml *node = sl_yaml_find(map, sl_op_name(kind));
         sl_number_range ms = {.least = 0, .most = kind == SL_B ? 2 * SL_MAX_OP_MS : SL_MAX_OP_MS};
         if (node)
             SL_TRY(sl_read_times(node, count, each, &ms, time[kind]));
@@ -99,9 +99,9 @@ sl_status sl_read_op_times(const sl_yaml_node *map, int count, const char *each,
     return SL_OK;
 }
 
-sl_status sl_read_deltas(const sl_yaml_node *map, int count, const char *each, double *const *delta) {
+sl_status sl_read_deltas(const sl_yaml *map, int count, const char *each, double *const *delta) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        const sl_yaml_node *node = sl_node_find(map, sl_op_name(kind));
+        const sl_yaml *node = sl_yaml_find(map, sl_op_name(kind));
         double most = kind == SL_B ? 2 * SL_MAX_MEMORY : SL_MAX_MEMORY;
         if (node)
             SL_TRY(sl_read_numbers(node, count, each, &(sl_number_range){.least = -most, .most = most},

@@ -47,11 +47,11 @@ static const sl_key problem_keys[] = {
     {0}};
 /* clang-format on */
 
-static sl_status read_stage_times(const sl_yaml_node *map, sl_problem *p) {
+static sl_status read_stage_times(const sl_yaml *map, sl_problem *p) {
     static const sl_number_range ms = {.least = 0, .most = 3 * SL_MAX_OP_MS};
     SL_TRY(sl_check_keys(map, sl_time_keys));
     SL_TRY(sl_read_op_times(map, p->stages, "stage", p->time));
-    const sl_yaml_node *both = sl_node_find(map, "FB");
+    const sl_yaml *both = sl_yaml_find(map, "FB");
     if (!both)
         return SL_OK;
     SL_TRY(sl_read_times(both, p->stages, "stage", &ms, p->saved));
@@ -61,7 +61,7 @@ static sl_status read_stage_times(const sl_yaml_node *map, sl_problem *p) {
 }
 
 /* Whole numbers; all 0 is the same as an absent key. */
-static sl_status read_host_limit(const sl_yaml_node *node, sl_problem *p) {
+static sl_status read_host_limit(const sl_yaml *node, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_HOST};
     double *held;
     int any = 0;
@@ -71,7 +71,7 @@ static sl_status read_host_limit(const sl_yaml_node *node, sl_problem *p) {
     for (int rank = 0; rank < p->ranks; rank++) {
         if (held[rank] != floor(held[rank]))
             SL_TRY_GOTO(done, status,
-                        sl_node_error(node, "must be a whole number of activations, got %g", held[rank]));
+                        sl_yaml_error(node, "must be a whole number of activations, got %g", held[rank]));
         any |= held[rank] > 0;
     }
     if (!any)
@@ -84,27 +84,27 @@ done:
     return status;
 }
 
-static sl_status read_offload(const sl_yaml_node *memory, sl_problem *p) {
+static sl_status read_offload(const sl_yaml *memory, sl_problem *p) {
     static const sl_number_range ms = {.least = 0, .most = SL_MAX_OP_MS};
-    const sl_yaml_node *host = sl_node_find(memory, "host_limit"), *move = sl_node_find(memory, "offload_ms");
+    const sl_yaml *host = sl_yaml_find(memory, "host_limit"), *move = sl_yaml_find(memory, "offload_ms");
     if (host)
         SL_TRY(read_host_limit(host, p));
     return move ? sl_read_times(move, p->stages, "stage", &ms, p->offload) : SL_OK;
 }
 
 /* Permanent use is subtracted from the limit: the planner considers only the changes by ops. */
-static sl_status read_fixed(const sl_yaml_node *memory, sl_problem *p) {
+static sl_status read_fixed(const sl_yaml *memory, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
-    const sl_yaml_node *fixed = sl_node_find(memory, "fixed");
+    const sl_yaml *fixed = sl_yaml_find(memory, "fixed");
     if (!fixed)
         return SL_OK;
     if (p->layers)
-        return sl_node_error(fixed, "belongs into 'layers' (weights) where stages are cut from layers");
+        return sl_yaml_error(fixed, "belongs into 'layers' (weights) where stages are cut from layers");
     SL_TRY(sl_alloc(&p->fixed, (size_t)p->ranks, sizeof *p->fixed));
     SL_TRY(sl_read_numbers(fixed, p->ranks, "rank", &range, p->fixed));
     for (int rank = 0; p->limit && rank < p->ranks; rank++) {
         if (p->fixed[rank] > p->limit[rank])
-            return sl_node_error(fixed, "takes %g on rank %d, over its limit of %g", p->fixed[rank], rank,
+            return sl_yaml_error(fixed, "takes %g on rank %d, over its limit of %g", p->fixed[rank], rank,
                                  p->limit[rank]);
         p->limit[rank] -= p->fixed[rank];
     }
@@ -112,9 +112,9 @@ static sl_status read_fixed(const sl_yaml_node *memory, sl_problem *p) {
 }
 
 /* `I_start` of every stage; recomputation adds to it. */
-static sl_status read_start(const sl_yaml_node *delta, sl_problem *p) {
+static sl_status read_start(const sl_yaml *delta, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
-    const sl_yaml_node *start = sl_node_find(delta, "I_start");
+    const sl_yaml *start = sl_yaml_find(delta, "I_start");
     if (!start)
         return SL_OK;
     SL_TRY(sl_read_numbers(start, p->stages, "stage", &range, p->start));
@@ -122,11 +122,11 @@ static sl_status read_start(const sl_yaml_node *delta, sl_problem *p) {
     return SL_OK;
 }
 
-static sl_status read_memory(const sl_yaml_node *memory, sl_problem *p) {
+static sl_status read_memory(const sl_yaml *memory, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
-    const sl_yaml_node *delta = sl_node_find(memory, "delta"), *limit = sl_node_find(memory, "limit");
+    const sl_yaml *delta = sl_yaml_find(memory, "delta"), *limit = sl_yaml_find(memory, "limit");
     if (delta && p->layers)
-        return sl_node_error(delta, "belongs into 'layers' where stages are cut from layers");
+        return sl_yaml_error(delta, "belongs into 'layers' where stages are cut from layers");
     if (delta) {
         SL_TRY(sl_check_keys(delta, sl_delta_keys));
         SL_TRY(sl_read_deltas(delta, p->stages, "stage", p->delta));
@@ -154,16 +154,15 @@ static void recompute_stage(sl_problem *p, int stage, double input) {
     p->delta[SL_F][stage] = input;
 }
 
-static sl_status read_recompute(const sl_yaml_node *pipeline, sl_problem *p) {
-    const sl_yaml_node *node = sl_node_find(pipeline, "recompute"),
-                       *memory = sl_node_find(pipeline, "memory"),
-                       *delta = memory ? sl_node_find(memory, "delta") : NULL,
-                       *kept = delta ? sl_node_find(delta, "input") : NULL;
+static sl_status read_recompute(const sl_yaml *pipeline, sl_problem *p) {
+    const sl_yaml *node = sl_yaml_find(pipeline, "recompute"), *memory = sl_yaml_find(pipeline, "memory"),
+                  *delta = memory ? sl_yaml_find(memory, "delta") : NULL,
+                  *kept = delta ? sl_yaml_find(delta, "input") : NULL;
     double *input;
-    if (node && node->kind == SL_NODE_MAP)
-        return sl_node_error(node, "must be true, false or a list of %d", p->stages);
-    if (node && node->kind == SL_NODE_LIST && node->children != p->stages)
-        return sl_node_error(node, "must be true, false or a list of %d, one per stage, got %d", p->stages,
+    if (node && node->kind == SL_YAML_MAP)
+        return sl_yaml_error(node, "must be true, false or a list of %d", p->stages);
+    if (node && node->kind == SL_YAML_LIST && node->children != p->stages)
+        return sl_yaml_error(node, "must be true, false or a list of %d, one per stage, got %d", p->stages,
                              node->children);
     SL_TRY(sl_alloc(&input, (size_t)p->stages, sizeof *input));
     sl_status status = SL_OK;
@@ -172,11 +171,11 @@ static sl_status read_recompute(const sl_yaml_node *pipeline, sl_problem *p) {
                                  &(sl_number_range){.least = 0, .most = SL_MAX_MEMORY}, input);
     for (int stage = 0; node && stage < p->stages && status == SL_OK; stage++) {
         int wanted = 0;
-        const sl_yaml_node *item = node->kind == SL_NODE_LIST ? node->child[stage] : node;
-        if (item->kind != SL_NODE_SCALAR || sl_node_bool(item, &wanted) != SL_OK)
-            status = sl_node_error(node, "must be true, false or a list of them");
+        const sl_yaml *item = node->kind == SL_YAML_LIST ? node->child[stage] : node;
+        if (item->kind != SL_YAML_SCALAR || sl_yaml_bool(item, &wanted) != SL_OK)
+            status = sl_yaml_error(node, "must be true, false or a list of them");
         else if (wanted && p->layers)
-            status = sl_node_error(node, "is not available for layers; add it to their times");
+            status = sl_yaml_error(node, "is not available for layers; add it to their times");
         else if (wanted)
             recompute_stage(p, stage, input[stage]);
     }
@@ -184,9 +183,9 @@ static sl_status read_recompute(const sl_yaml_node *pipeline, sl_problem *p) {
     return status;
 }
 
-static sl_status check_stages(const sl_yaml_node *pipeline, problem_request *r) {
+static sl_status check_stages(const sl_yaml *pipeline, problem_request *r) {
     static const int each[SL_PLACEMENTS] = {1, 2, 2, 2};
-    const sl_yaml_node *stages = sl_node_find(pipeline, "stages");
+    const sl_yaml *stages = sl_yaml_find(pipeline, "stages");
     const char *placement = sl_placement_name((sl_placement)r->placement);
     if (!stages)
         r->stages = each[r->placement] * r->ranks;
@@ -194,37 +193,36 @@ static sl_status check_stages(const sl_yaml_node *pipeline, problem_request *r) 
     case SL_LINEAR:
     case SL_BIDIRECTIONAL:
         if (r->stages != each[r->placement] * r->ranks)
-            return sl_node_error(stages, "must be %s (%d) with placement %s, got %d",
+            return sl_yaml_error(stages, "must be %s (%d) with placement %s, got %d",
                                  r->placement == SL_LINEAR ? "as many as ranks" : "twice the ranks",
                                  each[r->placement] * r->ranks, placement, r->stages);
         return SL_OK;
     default:
         if (r->stages <= 0 || r->stages % r->ranks != 0)
-            return sl_node_error(stages ? stages : pipeline,
+            return sl_yaml_error(stages ? stages : pipeline,
                                  "must be a multiple of ranks (%d) with placement %s, got %d", r->ranks,
                                  placement, r->stages);
         return SL_OK;
     }
 }
 
-static sl_status check_shape(const sl_yaml_node *pipeline, problem_request *r) {
+static sl_status check_shape(const sl_yaml *pipeline, problem_request *r) {
     SL_TRY(check_stages(pipeline, r));
     if ((int64_t)r->stages * r->microbatches * 3 * r->parts > SL_MAX_OPS)
-        return sl_node_error(sl_node_find(pipeline, "microbatches"),
+        return sl_yaml_error(sl_yaml_find(pipeline, "microbatches"),
                              "times stages, kinds and parts makes %lld ops; at most %d",
                              (long long)r->stages * r->microbatches * 3 * r->parts, SL_MAX_OPS);
-    if (!sl_node_find(pipeline, "times_ms") == !sl_node_find(pipeline, "layers"))
-        return sl_node_error(pipeline, sl_node_find(pipeline, "layers")
+    if (!sl_yaml_find(pipeline, "times_ms") == !sl_yaml_find(pipeline, "layers"))
+        return sl_yaml_error(pipeline, sl_yaml_find(pipeline, "layers")
                                            ? "has 'times_ms' and 'layers'; give one of them"
                                            : "lacks 'times_ms' (or 'layers')");
     return SL_OK;
 }
 
-static sl_status read_parts(const sl_yaml_node *pipeline, sl_problem *p) {
-    const sl_yaml_node *layers = sl_node_find(pipeline, "layers"), *memory = sl_node_find(pipeline, "memory"),
-                       *links = sl_node_find(pipeline, "links"),
-                       *data = sl_node_find(pipeline, "data_parallel");
-    SL_TRY(layers ? sl_read_layers(layers, p) : read_stage_times(sl_node_find(pipeline, "times_ms"), p));
+static sl_status read_parts(const sl_yaml *pipeline, sl_problem *p) {
+    const sl_yaml *layers = sl_yaml_find(pipeline, "layers"), *memory = sl_yaml_find(pipeline, "memory"),
+                  *links = sl_yaml_find(pipeline, "links"), *data = sl_yaml_find(pipeline, "data_parallel");
+    SL_TRY(layers ? sl_read_layers(layers, p) : read_stage_times(sl_yaml_find(pipeline, "times_ms"), p));
     if (memory)
         SL_TRY(read_memory(memory, p));
     if (p->layers)
@@ -242,7 +240,7 @@ sl_status sl_problem_read(const sl_document *document, sl_problem *problem) {
     *problem = (sl_problem){0};
     SL_TRY(sl_file_kind_check(document->root, SL_FILE_PROBLEM));
     SL_TRY(sl_config_read(document->root, document->file, problem_keys, &r));
-    const sl_yaml_node *pipeline = sl_node_find(document->root, "pipeline");
+    const sl_yaml *pipeline = sl_yaml_find(document->root, "pipeline");
     SL_TRY(check_shape(pipeline, &r));
     SL_TRY(sl_problem_make(r.ranks, r.stages, r.microbatches, problem));
     problem->placement = (sl_placement)r.placement;

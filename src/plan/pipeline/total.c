@@ -51,11 +51,11 @@ double sl_problem_total_ms(const sl_problem *p) {
     return total;
 }
 
-sl_status sl_check_total(const sl_yaml_node *pipeline, const sl_problem *p) {
+sl_status sl_check_total(const sl_yaml *pipeline, const sl_problem *p) {
     double total = sl_problem_total_ms(p);
     return total <= SL_MAX_TOTAL_MS
                ? SL_OK
-               : sl_node_error(sl_node_find(pipeline, "microbatches"),
+               : sl_yaml_error(sl_yaml_find(pipeline, "microbatches"),
                                "makes ops and messages that take %g ms one after the other; at most %g",
                                total, SL_MAX_TOTAL_MS);
 }

@@ -17,13 +17,13 @@ static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const char *const devices[] = {"cpu", NULL};
 static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
 
-static sl_status parse_files(const sl_yaml_node *node, void *object);
-static sl_status parse_rails(const sl_yaml_node *node, void *object);
-static sl_status parse_hosts(const sl_yaml_node *node, void *object);
-static sl_status leave_for_later(const sl_yaml_node *node, void *object);
-static sl_status parse_threads(const sl_yaml_node *node, void *object);
-static sl_status parse_split(const sl_yaml_node *node, void *object);
-static sl_status parse_strategies(const sl_yaml_node *node, void *object);
+static sl_status parse_files(const sl_yaml *node, void *object);
+static sl_status parse_rails(const sl_yaml *node, void *object);
+static sl_status parse_hosts(const sl_yaml *node, void *object);
+static sl_status leave_for_later(const sl_yaml *node, void *object);
+static sl_status parse_threads(const sl_yaml *node, void *object);
+static sl_status parse_split(const sl_yaml *node, void *object);
+static sl_status parse_strategies(const sl_yaml *node, void *object);
 
 /* A key is a line. */
 /* clang-format off */
@@ -129,40 +129,40 @@ static const sl_key run_keys[] = {
 /* clang-format on */
 
 /* Keys that can be parsed only after the number of ranks is known (check_run). */
-static sl_status leave_for_later(const sl_yaml_node *node, void *object) {
+static sl_status leave_for_later(const sl_yaml *node, void *object) {
     (void)node;
     (void)object;
     return SL_OK;
 }
 
 /* One text or a list of texts; `what` is the list's noun. */
-static sl_status parse_texts(const sl_yaml_node *node, const char *what, char ***texts, int *texts_count) {
-    const sl_yaml_node *one = node;
+static sl_status parse_texts(const sl_yaml *node, const char *what, char ***texts, int *texts_count) {
+    const sl_yaml *one = node;
     int count = 1;
-    if (node->kind == SL_NODE_LIST)
+    if (node->kind == SL_YAML_LIST)
         count = node->children;
-    if (count == 0 || node->kind == SL_NODE_MAP)
-        return sl_node_error(node, "must be a list of %s", what);
+    if (count == 0 || node->kind == SL_YAML_MAP)
+        return sl_yaml_error(node, "must be a list of %s", what);
     SL_TRY(sl_alloc(texts, (size_t)count, sizeof **texts));
     for (int i = 0; i < count; i++) {
-        if (node->kind == SL_NODE_LIST)
+        if (node->kind == SL_YAML_LIST)
             one = node->child[i];
         const char *text;
-        SL_TRY(sl_node_text(one, &text));
+        SL_TRY(sl_yaml_text(one, &text));
         if (!*text)
-            return sl_node_error(node, "holds an empty name");
+            return sl_yaml_error(node, "holds an empty name");
         SL_TRY(sl_copy_text(&(*texts)[i], text));
         *texts_count = i + 1;
     }
     return SL_OK;
 }
 
-static sl_status parse_files(const sl_yaml_node *node, void *object) {
+static sl_status parse_files(const sl_yaml *node, void *object) {
     sl_run *run = object;
     return parse_texts(node, "files", &run->data.file, &run->data.files);
 }
 
-static sl_status parse_hosts(const sl_yaml_node *node, void *object) {
+static sl_status parse_hosts(const sl_yaml *node, void *object) {
     sl_run *run = object;
     return parse_texts(node, "hosts", &run->host, &run->hosts);
 }
@@ -175,13 +175,13 @@ int sl_run_restarts(const sl_run *run) {
     return run->restarts >= 0 ? run->restarts : sl_run_saves(run) ? 3 : 0;
 }
 
-static sl_status check_rail(const sl_yaml_node *node, const char *name) {
+static sl_status check_rail(const sl_yaml *node, const char *name) {
     if (strncmp(name, "ucx:", 4) != 0)
         return SL_OK;
     if (!name[4])
-        return sl_node_error(node, "holds 'ucx:' without an interface");
+        return sl_yaml_error(node, "holds 'ucx:' without an interface");
 #ifndef SL_UCX
-    return sl_node_error(
+    return sl_yaml_error(
         node, "names %s, but this slackline was built without UCX (it needs libucx-dev when it is built)",
         name);
 #else
@@ -189,65 +189,65 @@ static sl_status check_rail(const sl_yaml_node *node, const char *name) {
 #endif
 }
 
-static sl_status parse_rails(const sl_yaml_node *node, void *object) {
+static sl_status parse_rails(const sl_yaml *node, void *object) {
     sl_run *run = object;
     SL_TRY(parse_texts(node, "interfaces", &run->network.rail, &run->network.rails));
     if (run->network.rails > SL_RUN_RAILS_MAX)
-        return sl_node_error(node, "has %d rails; at most %d", run->network.rails, SL_RUN_RAILS_MAX);
+        return sl_yaml_error(node, "has %d rails; at most %d", run->network.rails, SL_RUN_RAILS_MAX);
     for (int i = 0; i < run->network.rails; i++) {
         SL_TRY(check_rail(node, run->network.rail[i]));
         for (int k = 0; k < i; k++)
             if (strcmp(run->network.rail[i], run->network.rail[k]) == 0)
-                return sl_node_error(node, "names %s twice", run->network.rail[i]);
+                return sl_yaml_error(node, "names %s twice", run->network.rail[i]);
     }
     return SL_OK;
 }
 
 /* The sum and the fit to the replicas are checked at the end (run_shape). */
-static sl_status parse_threads(const sl_yaml_node *node, void *object) {
+static sl_status parse_threads(const sl_yaml *node, void *object) {
     sl_run *run = object;
     int64_t value;
     run->device.threads = 0;
-    if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "auto") == 0)
+    if (node->kind == SL_YAML_SCALAR && strcmp(node->text, "auto") == 0)
         return SL_OK;
-    if (sl_node_int(node, 1, 1024, &value) != SL_OK)
-        return sl_node_error(node, "must be auto or a whole number from 1 to 1024");
+    if (sl_yaml_int(node, 1, 1024, &value) != SL_OK)
+        return sl_yaml_error(node, "must be auto or a whole number from 1 to 1024");
     run->device.threads = (int)value;
     return SL_OK;
 }
 
 const char *const sl_strategy_keys[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
 
-static sl_status parse_strategies(const sl_yaml_node *node, void *object) {
+static sl_status parse_strategies(const sl_yaml *node, void *object) {
     sl_run *run = object;
     run->adaptation.strategies = (1u << SL_STRATEGY_KINDS) - 1;
-    if (node->kind == SL_NODE_SCALAR && strcmp(node->text, "all") == 0)
+    if (node->kind == SL_YAML_SCALAR && strcmp(node->text, "all") == 0)
         return SL_OK;
     run->adaptation.strategies = 0;
-    if (node->kind != SL_NODE_LIST)
-        return sl_node_error(node, "must be all or a list of schedule, delegate, balance, topology, restart");
+    if (node->kind != SL_YAML_LIST)
+        return sl_yaml_error(node, "must be all or a list of schedule, delegate, balance, topology, restart");
     for (int i = 0; i < node->children; i++) {
-        const sl_yaml_node *item = node->child[i];
+        const sl_yaml *item = node->child[i];
         int s = 0;
         while (s < SL_STRATEGY_KINDS &&
-               (item->kind != SL_NODE_SCALAR || strcmp(item->text, sl_strategy_keys[s]) != 0))
+               (item->kind != SL_YAML_SCALAR || strcmp(item->text, sl_strategy_keys[s]) != 0))
             s++;
         if (s == SL_STRATEGY_KINDS)
-            return sl_node_error(item, "must be schedule, delegate, balance, topology or restart");
+            return sl_yaml_error(item, "must be schedule, delegate, balance, topology or restart");
         run->adaptation.strategies |= 1u << s;
     }
     return SL_OK;
 }
 
-static sl_status parse_split(const sl_yaml_node *node, void *object) {
+static sl_status parse_split(const sl_yaml *node, void *object) {
     sl_run *run = object;
-    if (node->kind != SL_NODE_LIST || node->children == 0)
-        return sl_node_error(node, "must be a list of whole numbers, one for each replica");
+    if (node->kind != SL_YAML_LIST || node->children == 0)
+        return sl_yaml_error(node, "must be a list of whole numbers, one for each replica");
     SL_TRY(sl_alloc(&run->batch.split, (size_t)node->children, sizeof *run->batch.split));
     for (int i = 0; i < node->children; i++) {
         int64_t value;
-        if (sl_node_int(node->child[i], 1, SL_MAX_MICROBATCHES, &value) != SL_OK)
-            return sl_node_error(node, "must hold whole numbers of at least 1, got '%s'",
+        if (sl_yaml_int(node->child[i], 1, SL_MAX_MICROBATCHES, &value) != SL_OK)
+            return sl_yaml_error(node, "must hold whole numbers of at least 1, got '%s'",
                                  node->child[i]->text ? node->child[i]->text : "?");
         run->batch.split[i] = (int)value;
     }
@@ -276,7 +276,7 @@ static sl_status check_tensor(const sl_document *document, const sl_run *run, in
 }
 
 static sl_status check_model(const sl_document *document, sl_run *run) {
-    const sl_yaml_node *model = sl_node_find(document->root, "model");
+    const sl_yaml *model = sl_yaml_find(document->root, "model");
     const int llama = run->model.kind == 1, width = run->model.width, heads = run->model.heads,
               kv_heads = run->model.kv_heads ? run->model.kv_heads : heads;
     if (width % heads != 0)
@@ -287,11 +287,11 @@ static sl_status check_model(const sl_document *document, sl_run *run) {
                              heads);
     if (!llama && kv_heads != heads)
         return sl_run_refuse(document, "model", "kv_heads", "needs kind llama; gpt2 has as many as heads");
-    if (!llama && sl_node_find(model, "tied") && !run->model.tied)
+    if (!llama && sl_yaml_find(model, "tied") && !run->model.tied)
         return sl_run_refuse(document, "model", "tied",
                              "of false needs kind llama; gpt2's head is its embedding");
-    if (!llama && (sl_node_find(model, "rope_base") || sl_node_find(model, "norm_eps")))
-        return sl_run_refuse(document, "model", sl_node_find(model, "rope_base") ? "rope_base" : "norm_eps",
+    if (!llama && (sl_yaml_find(model, "rope_base") || sl_yaml_find(model, "norm_eps")))
+        return sl_run_refuse(document, "model", sl_yaml_find(model, "rope_base") ? "rope_base" : "norm_eps",
                              "belongs to kind llama");
     if (llama && width / heads % 2)
         return sl_run_refuse(document, "model", "heads",
@@ -308,7 +308,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
     SL_TRY(sl_run_read_arrangements(document, run));
     if (run->network.silence_ms < 2 * run->network.beat_ms)
         return sl_run_refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
-    const sl_yaml_node *shared = sl_node_find(document->root, "shared");
+    const sl_yaml *shared = sl_yaml_find(document->root, "shared");
     if (shared)
         SL_TRY(sl_read_shared(shared, run->parallel.pipeline, &run->wire));
     return sl_run_read_pace(document, run);

@@ -23,45 +23,45 @@ typedef struct fault_item {
 } fault_item;
 _Static_assert(offsetof(fault_item, fault) == 0, "FAULT() is an offset in fault_item, too");
 
-static sl_status parse_pair(const sl_yaml_node *node, int least, int *pair) {
-    if (node->kind != SL_NODE_LIST || node->children != 2)
-        return sl_node_error(node, "must be a list of two numbers");
+static sl_status parse_pair(const sl_yaml *node, int least, int *pair) {
+    if (node->kind != SL_YAML_LIST || node->children != 2)
+        return sl_yaml_error(node, "must be a list of two numbers");
     for (int i = 0; i < 2; i++) {
         int64_t value;
-        if (sl_node_int(node->child[i], least, INT32_MAX, &value) != SL_OK)
-            return sl_node_error(node, "must hold whole numbers of at least %d, got '%s'", least,
+        if (sl_yaml_int(node->child[i], least, INT32_MAX, &value) != SL_OK)
+            return sl_yaml_error(node, "must hold whole numbers of at least %d, got '%s'", least,
                                  node->child[i]->text ? node->child[i]->text : "?");
         pair[i] = (int)value;
     }
     return SL_OK;
 }
 
-static sl_status parse_iterations(const sl_yaml_node *node, void *object) {
+static sl_status parse_iterations(const sl_yaml *node, void *object) {
     fault_item *item = object;
     int pair[2] = {0, 0};
     SL_TRY(parse_pair(node, 0, pair));
     if (pair[1] <= pair[0])
-        return sl_node_error(node, "must be [first, end) with first < end");
+        return sl_yaml_error(node, "must be [first, end) with first < end");
     item->fault.first = pair[0];
     item->fault.end = pair[1];
     return SL_OK;
 }
 
-static sl_status parse_link(const sl_yaml_node *node, void *object) {
+static sl_status parse_link(const sl_yaml *node, void *object) {
     return parse_pair(node, 0, ((fault_item *)object)->link);
 }
 
-static sl_status parse_replicas(const sl_yaml_node *node, void *object) {
+static sl_status parse_replicas(const sl_yaml *node, void *object) {
     fault_item *item = object;
     SL_TRY(parse_pair(node, 0, item->replicas));
-    return item->replicas[0] != item->replicas[1] ? SL_OK : sl_node_error(node, "must be two replicas");
+    return item->replicas[0] != item->replicas[1] ? SL_OK : sl_yaml_error(node, "must be two replicas");
 }
 
-static sl_status parse_fault_host(const sl_yaml_node *node, void *object) {
+static sl_status parse_fault_host(const sl_yaml *node, void *object) {
     const char *name;
-    SL_TRY(sl_node_text(node, &name));
+    SL_TRY(sl_yaml_text(node, &name));
     return *name ? sl_copy_text(&((fault_item *)object)->fault.host, name)
-                 : sl_node_error(node, "must be the name of a host");
+                 : sl_yaml_error(node, "must be the name of a host");
 }
 
 /* A key is a line. */
@@ -112,18 +112,18 @@ static named what_is_named(const fault_item *item) {
 }
 
 /* A key that does not apply to the named component. */
-static sl_status refuse_key(const sl_yaml_node *node, const char *key, const char *why) {
-    const sl_yaml_node *found = sl_node_find(node, key);
-    return found ? sl_node_error(found, "%s", why) : SL_OK;
+static sl_status refuse_key(const sl_yaml *node, const char *key, const char *why) {
+    const sl_yaml *found = sl_yaml_find(node, key);
+    return found ? sl_yaml_error(found, "%s", why) : SL_OK;
 }
 
 /* Checks the required keys of a slow link or card. */
-static sl_status check_network(const sl_yaml_node *node, const fault_item *item, const named *n) {
+static sl_status check_network(const sl_yaml *node, const fault_item *item, const named *n) {
     const sl_fault *fault = &item->fault;
     if (fault->latency_ms <= 0 && fault->bandwidth_gbps <= 0)
-        return sl_node_error(node, "needs latency_ms or bandwidth_gbps with link, replicas or nic");
+        return sl_yaml_error(node, "needs latency_ms or bandwidth_gbps with link, replicas or nic");
     if (fault->slowdown > 1)
-        return sl_node_error(node, "has a slowdown, but %s; a slow device is a fault of its own",
+        return sl_yaml_error(node, "has a slowdown, but %s; a slow device is a fault of its own",
                              n->between || n->link ? "with link or replicas it is a link that is slow"
                                                    : "with latency or bandwidth it is a card that is slow");
     if (n->nic || n->host) {
@@ -137,43 +137,43 @@ static sl_status check_network(const sl_yaml_node *node, const fault_item *item,
     if (!n->between)
         return SL_OK;
     if (fault->rank < 0)
-        return sl_node_error(node, "needs rank with replicas: whose link it is");
-    return fault->replica >= 0 ? sl_node_error(node, "has both replica and replicas") : SL_OK;
+        return sl_yaml_error(node, "needs rank with replicas: whose link it is");
+    return fault->replica >= 0 ? sl_yaml_error(node, "has both replica and replicas") : SL_OK;
 }
 
-static sl_status check_slow(const sl_yaml_node *node, const sl_fault *fault, const named *n) {
+static sl_status check_slow(const sl_yaml *node, const sl_fault *fault, const named *n) {
     static const char *const words = "is of links and network cards; of all links of a rank with `nic`";
     SL_TRY(fault->latency_ms > 0 ? refuse_key(node, "latency_ms", words) : SL_OK);
     SL_TRY(fault->bandwidth_gbps > 0 ? refuse_key(node, "bandwidth_gbps", words) : SL_OK);
     if (fault->slowdown <= 1)
-        return sl_node_error(node, "needs a slowdown above 1 with %s",
+        return sl_yaml_error(node, "needs a slowdown above 1 with %s",
                              n->host ? "host, or latency_ms or bandwidth_gbps for its network card" : "rank");
     return SL_OK;
 }
 
-static sl_status check_spells(const sl_yaml_node *node, const sl_fault *fault, const named *n) {
+static sl_status check_spells(const sl_yaml *node, const sl_fault *fault, const named *n) {
     const int every = fault->every, lasts = fault->lasts;
     if (every == 0 && lasts == 0)
         return SL_OK;
     if (n->kill)
-        return sl_node_error(sl_node_find(node, every ? "every" : "for"), "does not go with kill");
+        return sl_yaml_error(sl_yaml_find(node, every ? "every" : "for"), "does not go with kill");
     if (every == 0 || lasts == 0)
-        return sl_node_error(node, "needs both 'every' and 'for', or neither");
+        return sl_yaml_error(node, "needs both 'every' and 'for', or neither");
     return lasts < every
                ? SL_OK
-               : sl_node_error(sl_node_find(node, "for"),
+               : sl_yaml_error(sl_yaml_find(node, "for"),
                                "of %d leaves no pause in 'every' of %d; leave both out", lasts, every);
 }
 
-static sl_status check_item(const sl_yaml_node *node, const fault_item *item) {
+static sl_status check_item(const sl_yaml *node, const fault_item *item) {
     const sl_fault *fault = &item->fault;
     const named n = what_is_named(item);
     if (n.link + n.between + n.rank + n.nic + n.host + n.kill != 1)
-        return sl_node_error(node, "must name one of link, rank, nic, host and kill, or rank and replicas");
+        return sl_yaml_error(node, "must name one of link, rank, nic, host and kill, or rank and replicas");
     if (n.kill && item->iteration < 0)
-        return sl_node_error(node, "needs 'iteration' with kill");
+        return sl_yaml_error(node, "needs 'iteration' with kill");
     if (!n.kill && (fault->end == 0 || item->iteration >= 0))
-        return sl_node_error(node, "needs 'iterations: [first, end]'");
+        return sl_yaml_error(node, "needs 'iterations: [first, end]'");
     SL_TRY(check_spells(node, fault, &n));
     if (n.network)
         return check_network(node, item, &n);
@@ -214,10 +214,10 @@ static sl_status add_fault(sl_run *run, fault_item *item) {
     return item->link[0] >= 0 && !item->one_way ? add_direction(run, item, 1) : SL_OK;
 }
 
-static sl_status read_item(const sl_yaml_node *node, int number, sl_run *run) {
+static sl_status read_item(const sl_yaml *node, int number, sl_run *run) {
     fault_item item = {.link = {-1, -1}, .replicas = {-1, -1}};
-    if (node->kind != SL_NODE_MAP)
-        return sl_node_error(node, "a fault must be a map of keys");
+    if (node->kind != SL_YAML_MAP)
+        return sl_yaml_error(node, "a fault must be a map of keys");
     sl_status status = sl_config_read(node, "faults", fault_keys, &item);
     item.fault.item = number;
     SL_THEN(status, check_item(node, &item));
@@ -226,10 +226,10 @@ static sl_status read_item(const sl_yaml_node *node, int number, sl_run *run) {
     return status;
 }
 
-sl_status sl_run_read_faults(const sl_yaml_node *node, void *object) {
+sl_status sl_run_read_faults(const sl_yaml *node, void *object) {
     sl_run *run = object;
-    if (node->kind != SL_NODE_LIST)
-        return sl_node_error(node, "must be a list");
+    if (node->kind != SL_YAML_LIST)
+        return sl_yaml_error(node, "must be a list");
     SL_TRY(sl_alloc(&run->fault, 2 * (size_t)node->children, sizeof *run->fault));
     for (int i = 0; i < node->children; i++)
         SL_TRY(read_item(node->child[i], i, run));
@@ -245,7 +245,7 @@ void sl_run_free_faults(sl_run *run) {
 /* ---- what is there ---- */
 
 /* The ranks, replicas and tensor ranks to which a fault is limited, or between which it is. */
-static sl_status check_place(const sl_yaml_node *node, const sl_run *run, const sl_fault *f) {
+static sl_status check_place(const sl_yaml *node, const sl_run *run, const sl_fault *f) {
     const int ranks = run->parallel.pipeline, replicas = run->parallel.data, tensors = run->parallel.tensor;
     int replica = f->from_replica > f->to_replica ? f->from_replica : f->to_replica;
     replica = f->replica > replica ? f->replica : replica;
@@ -253,20 +253,20 @@ static sl_status check_place(const sl_yaml_node *node, const sl_run *run, const 
     worst = f->rank > worst ? f->rank : worst;
     worst = f->kill > worst ? f->kill : worst;
     if (replica >= replicas)
-        return sl_node_error(node, "names replica %d, but the run has replicas 0 to %d", replica,
+        return sl_yaml_error(node, "names replica %d, but the run has replicas 0 to %d", replica,
                              replicas - 1);
     if (f->tensor >= tensors)
-        return sl_node_error(node, "names tensor rank %d, but the run has tensor ranks 0 to %d", f->tensor,
+        return sl_yaml_error(node, "names tensor rank %d, but the run has tensor ranks 0 to %d", f->tensor,
                              tensors - 1);
     if (worst >= ranks)
-        return sl_node_error(node, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
+        return sl_yaml_error(node, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
     if (f->from >= 0 && f->from_replica < 0 && !sl_run_has_link(run, f->from, f->to))
-        return sl_node_error(node,
+        return sl_yaml_error(node,
                              "names a link of ranks that are not neighbours: with placement %s nothing is "
                              "sent between ranks %d and %d",
                              sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
     if (f->nic && ranks * replicas == 1)
-        return sl_node_error(node, "names a network card, but with one pipeline rank and one replica nothing "
+        return sl_yaml_error(node, "names a network card, but with one pipeline rank and one replica nothing "
                                    "is sent");
     return SL_OK;
 }
@@ -297,24 +297,24 @@ static int find_entry(const sl_run *run, int number, char *name, size_t size) {
     return 0;
 }
 
-static sl_status check_name(const sl_yaml_node *node, const sl_run *run, const char *name) {
+static sl_status check_name(const sl_yaml *node, const sl_run *run, const char *name) {
     char entry[256];
     int entries = 0;
     for (; find_entry(run, entries, entry, sizeof entry); entries++)
         if (sl_roster_may_be(entry, name))
             return SL_OK;
-    return sl_node_error(node, "of '%.100s' is not one of the run's %d hosts", name, entries);
+    return sl_yaml_error(node, "of '%.100s' is not one of the run's %d hosts", name, entries);
 }
 
 /* Replaces a number by the name in the list. If the list is known, other hosts are rejected. */
-static sl_status check_host(const sl_yaml_node *node, const sl_run *run, sl_fault *f) {
+static sl_status check_host(const sl_yaml *node, const sl_run *run, sl_fault *f) {
     char name[256], first[256];
     int64_t number = -1;
     int count = 0, differ = 0;
     if (!node->quoted && node->text[strspn(node->text, "0123456789")] == 0)
-        SL_TRY(sl_node_int(node, 0, INT32_MAX, &number));
+        SL_TRY(sl_yaml_int(node, 0, INT32_MAX, &number));
     if (number >= 0 && !lists_hosts(run))
-        return sl_node_error(node, "of %d is a number in the list of hosts, which the run file does not have",
+        return sl_yaml_error(node, "of %d is a number in the list of hosts, which the run file does not have",
                              (int)number);
     if (!lists_hosts(run))
         return SL_OK;
@@ -322,9 +322,9 @@ static sl_status check_host(const sl_yaml_node *node, const sl_run *run, sl_faul
     for (; find_entry(run, count, name, sizeof name); count++)
         differ |= strcmp(name, first) != 0; /* a host may be named again, for more slots */
     if (number >= count)
-        return sl_node_error(node, "must be from 0 to %d, for the run's hosts", count - 1);
+        return sl_yaml_error(node, "must be from 0 to %d, for the run's hosts", count - 1);
     if (f->nic && !differ)
-        return sl_node_error(node, "names a network card, but the run has one host, and nothing leaves it");
+        return sl_yaml_error(node, "names a network card, but the run has one host, and nothing leaves it");
     if (number < 0)
         return check_name(node, run, f->host);
     find_entry(run, (int)number, name, sizeof name);
@@ -334,12 +334,12 @@ static sl_status check_host(const sl_yaml_node *node, const sl_run *run, sl_faul
 }
 
 sl_status sl_run_check_faults(const sl_document *document, sl_run *run) {
-    const sl_yaml_node *list = sl_node_find(document->root, "faults");
+    const sl_yaml *list = sl_yaml_find(document->root, "faults");
     for (int i = 0; i < run->faults; i++) {
-        const sl_yaml_node *node = list->child[run->fault[i].item];
+        const sl_yaml *node = list->child[run->fault[i].item];
         SL_TRY(check_place(node, run, &run->fault[i]));
         if (run->fault[i].host)
-            SL_TRY(check_host(sl_node_find(node, "host"), run, &run->fault[i]));
+            SL_TRY(check_host(sl_yaml_find(node, "host"), run, &run->fault[i]));
     }
     return SL_OK;
 }

@@ -24,7 +24,7 @@ sl_status sl_run_refuse(const sl_document *document, const char *section, const 
  * active. */
 
 /** Reads the list into run->fault: a link in both directions is two. SL_EINVAL names file, line and key. */
-sl_status sl_run_read_faults(const sl_yaml_node *node, void *run);
+sl_status sl_run_read_faults(const sl_yaml *node, void *run);
 void sl_run_free_faults(sl_run *run);
 
 /** After the shape and the hosts are known: checks that each fault names something that exists, and replaces

@@ -6,20 +6,19 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const sl_yaml_node *find(const sl_document *document, const char *section, const char *key) {
-    return sl_node_find(sl_node_find(document->root, section), key);
+static const sl_yaml *find(const sl_document *document, const char *section, const char *key) {
+    return sl_yaml_find(sl_yaml_find(document->root, section), key);
 }
 
 sl_status sl_run_refuse(const sl_document *document, const char *section, const char *key, const char *format,
                         ...) {
     char why[256];
-    const sl_yaml_node *map = sl_node_find(document->root, section),
-                       *node = key ? sl_node_find(map, key) : map;
+    const sl_yaml *map = sl_yaml_find(document->root, section), *node = key ? sl_yaml_find(map, key) : map;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
-    return sl_node_error(node ? node : map ? map : document->root, "%s", why);
+    return sl_yaml_error(node ? node : map ? map : document->root, "%s", why);
 }
 
 /* ---- shape ---- */
@@ -109,8 +108,8 @@ static sl_status check_stages(const sl_document *document, sl_run *run) {
     const int ranks = run->parallel.pipeline, layers = run->model.layers,
               linear = run->parallel.placement == SL_LINEAR;
     const char *placement = sl_placement_name((sl_placement)run->parallel.placement);
-    const sl_yaml_node *stated = find(document, "parallel", "stages"),
-                       *pipeline = find(document, "parallel", "pipeline");
+    const sl_yaml *stated = find(document, "parallel", "stages"),
+                  *pipeline = find(document, "parallel", "pipeline");
     if (!stated)
         run->parallel.stages = linear ? ranks : 2 * ranks;
     const int stages = run->parallel.stages;
@@ -121,19 +120,19 @@ static sl_status check_stages(const sl_document *document, sl_run *run) {
     if (stages <= layers)
         return SL_OK;
     if (stated)
-        return sl_node_error(stated, "of %d (placement %s) is more than the model's %d layers", stages,
+        return sl_yaml_error(stated, "of %d (placement %s) is more than the model's %d layers", stages,
                              placement, layers);
     if (linear)
         return sl_run_refuse(document, "parallel", "pipeline",
                              "of %d ranks is more stages than the model's %d layers", ranks, layers);
-    return sl_node_error(pipeline ? pipeline : sl_node_find(document->root, "schedule"),
+    return sl_yaml_error(pipeline ? pipeline : sl_yaml_find(document->root, "schedule"),
                          "makes %d stages with placement %s, more than the model's %d layers", stages,
                          placement, layers);
 }
 
 /* As even as can be where the file says nothing. */
 static sl_status choose_split(const sl_document *document, sl_run *run) {
-    const sl_yaml_node *split = find(document, "batch", "split");
+    const sl_yaml *split = find(document, "batch", "split");
     int replicas = run->parallel.data, all = run->batch.microbatches, sum = 0;
     if (split && split->children != replicas)
         return sl_run_refuse(document, "batch", "split", "must have a number for each of %d replicas, has %d",
@@ -179,55 +178,55 @@ sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
 
 /* ---- lists of a value for each stage ---- */
 
-static sl_status check_length(const sl_yaml_node *node, int stages) {
-    if (node->kind != SL_NODE_LIST || node->children != stages)
-        return sl_node_error(node, "must be a list of one value for each of the %d stages", stages);
+static sl_status check_length(const sl_yaml *node, int stages) {
+    if (node->kind != SL_YAML_LIST || node->children != stages)
+        return sl_yaml_error(node, "must be a list of one value for each of the %d stages", stages);
     return SL_OK;
 }
 
 sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
-    const sl_yaml_node *node = find(document, "parallel", "cut");
+    const sl_yaml *node = find(document, "parallel", "cut");
     int64_t blocks, sum = 0;
     if (!node)
         return SL_OK;
     SL_TRY(check_length(node, run->parallel.stages));
     SL_TRY(sl_alloc(&run->parallel.cut, (size_t)run->parallel.stages, sizeof *run->parallel.cut));
     for (int stage = 0; stage < run->parallel.stages; stage++) {
-        if (sl_node_int(node->child[stage], 1, run->model.layers, &blocks) != SL_OK)
-            return sl_node_error(node, "must hold whole numbers of at least 1 (stage %d)", stage);
+        if (sl_yaml_int(node->child[stage], 1, run->model.layers, &blocks) != SL_OK)
+            return sl_yaml_error(node, "must hold whole numbers of at least 1 (stage %d)", stage);
         run->parallel.cut[stage] = (int)blocks;
         sum += blocks;
     }
     if (sum != run->model.layers)
-        return sl_node_error(node, "has %lld blocks in all, the model has %d layers", (long long)sum,
+        return sl_yaml_error(node, "has %lld blocks in all, the model has %d layers", (long long)sum,
                              run->model.layers);
     return SL_OK;
 }
 
 sl_status sl_run_read_recompute(const sl_document *document, sl_run *run) {
-    const sl_yaml_node *node = find(document, "device", "recompute");
-    int list = node && node->kind == SL_NODE_LIST;
+    const sl_yaml *node = find(document, "device", "recompute");
+    int list = node && node->kind == SL_YAML_LIST;
     if (!node)
         return SL_OK;
     if (list)
         SL_TRY(check_length(node, run->parallel.stages));
     SL_TRY(sl_alloc(&run->device.recompute, (size_t)run->parallel.stages, sizeof *run->device.recompute));
     for (int stage = 0; stage < run->parallel.stages; stage++)
-        SL_TRY(sl_node_bool(list ? node->child[stage] : node, &run->device.recompute[stage]));
+        SL_TRY(sl_yaml_bool(list ? node->child[stage] : node, &run->device.recompute[stage]));
     return SL_OK;
 }
 
 /* ---- pace ---- */
 
-static sl_status read_pace_list(const sl_yaml_node *map, const char *key, int stages, double *values) {
+static sl_status read_pace_list(const sl_yaml *map, const char *key, int stages, double *values) {
     static const sl_number_range ms = {.least = 1e-3, .most = SL_MAX_OP_MS};
-    const sl_yaml_node *node = sl_node_find(map, key);
+    const sl_yaml *node = sl_yaml_find(map, key);
     return sl_read_numbers(node, stages, "stage", &ms, values);
 }
 
 /* Like times_ms of a problem, but no time may be 0, which would mean the duration of the arithmetic. */
 sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
-    const sl_yaml_node *map = find(document, "device", "pace_ms");
+    const sl_yaml *map = find(document, "device", "pace_ms");
     int stages = run->parallel.stages;
     if (!map)
         return SL_OK;
@@ -240,11 +239,11 @@ sl_status sl_run_read_pace(const sl_document *document, sl_run *run) {
         SL_TRY(read_pace_list(map, sl_op_name(kind), stages, pace[kind]));
     for (int stage = 0; stage < stages; stage++)
         pace[SL_B][stage] = pace[SL_I][stage] + pace[SL_W][stage];
-    if (sl_node_find(map, "B"))
+    if (sl_yaml_find(map, "B"))
         SL_TRY(read_pace_list(map, "B", stages, pace[SL_B]));
     for (int stage = 0; stage < stages; stage++)
         run->device.pair_ms[stage] = pace[SL_F][stage] + pace[SL_B][stage];
-    return sl_node_find(map, "FB") ? read_pace_list(map, "FB", stages, run->device.pair_ms) : SL_OK;
+    return sl_yaml_find(map, "FB") ? read_pace_list(map, "FB", stages, run->device.pair_ms) : SL_OK;
 }
 
 /* ---- the planner's question ---- */
