@@ -1,7 +1,7 @@
 #include "notice/control/controller_inside.h"
 
-#include "base/numbers.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "notice/control/iteration_samples.h"
 #include <stdio.h>
 #include <stdlib.h>

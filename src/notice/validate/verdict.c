@@ -1,6 +1,6 @@
 #include "notice/validate/verdict.h"
-#include "base/numbers.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "notice/validate/verdict_inside.h"
 #include <math.h>
 #include <stdlib.h>

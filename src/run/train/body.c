@@ -1,6 +1,6 @@
 #include "run/train/body.h"
-#include "base/numbers.h"
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "plan/search/replan.h"
 #include "run/arrange/departure.h"
 #include "run/arrange/exchange.h"
