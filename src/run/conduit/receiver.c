@@ -43,18 +43,18 @@ sl_status sl_receiver_open(const sl_receiver_config *config, sl_receiver **recei
         return sl_error(SL_EINVAL, "messages of %llu bytes have too many chunks of %u",
                         (unsigned long long)config->total_most, config->chunk_bytes);
     sl_receiver *r;
+    sl_status status;
     SL_TRY(sl_alloc(&r, 1, sizeof *r));
     r->config = *config;
     r->published = r->allowed = config->first;
     r->words = words;
-    sl_status status = sl_alloc(&r->message, config->window, sizeof *r->message);
-    SL_THEN(status, sl_alloc(&r->bitmap, words * config->window, sizeof *r->bitmap));
-    if (status != SL_OK) {
-        sl_receiver_close(r);
-        return status;
-    }
+    SL_TRY_GOTO(err_close, status, sl_alloc(&r->message, config->window, sizeof *r->message));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&r->bitmap, words * config->window, sizeof *r->bitmap));
     *receiver = r;
     return SL_OK;
+err_close:
+    sl_receiver_close(r);
+    return status;
 }
 
 void sl_receiver_close(sl_receiver *receiver) {

@@ -71,19 +71,19 @@ sl_status sl_sender_open(const sl_sender_config *config, sl_sender **sender) {
     while (entries < config->window)
         entries *= 2;
     sl_sender *s;
+    sl_status status;
     SL_TRY(sl_alloc(&s, 1, sizeof *s));
     s->config = *config;
     s->published = s->offered = config->first;
     s->now = INT64_MIN;
     s->mask = entries - 1;
-    sl_status status = sl_alloc(&s->message, entries, sizeof *s->message);
-    SL_THEN(status, sl_alloc(&s->ready, entries / 64, sizeof *s->ready));
-    if (status != SL_OK) {
-        sl_sender_close(s);
-        return status;
-    }
+    SL_TRY_GOTO(err_close, status, sl_alloc(&s->message, entries, sizeof *s->message));
+    SL_TRY_GOTO(err_close, status, sl_alloc(&s->ready, entries / 64, sizeof *s->ready));
     *sender = s;
     return SL_OK;
+err_close:
+    sl_sender_close(s);
+    return status;
 }
 
 void sl_sender_close(sl_sender *sender) {

@@ -150,6 +150,7 @@ static sl_status add_collectives(const sl_record *records, int count, int iterat
 sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *records, int count, int iteration,
                               sl_time begin, const sl_offset *clock, sl_timeline *timeline) {
     int spans = 0, transfers = 0, *next;
+    sl_status status;
     *timeline = (sl_timeline){0};
     for (int i = 0; i < count; i++)
         if (is_op(&records[i], iteration) || is_transfer(&records[i], iteration) ||
@@ -165,13 +166,12 @@ sl_status sl_measure_timeline(const sl_problem *problem, const sl_record *record
             next[records[i].rank + 1]++;
     for (int rank = 0; rank < problem->ranks; rank++)
         next[rank + 1] += next[rank];
-    sl_status status = sl_timeline_make(problem->ranks, spans, transfers, timeline);
-    if (status == SL_OK) {
-        timeline->measured = 1;
-        fill(records, count, iteration, begin, clock, next, timeline);
-        status = check_complete(problem, timeline);
-        SL_THEN(status, add_collectives(records, count, iteration, begin, clock, timeline));
-    }
+    SL_TRY_GOTO(out, status, sl_timeline_make(problem->ranks, spans, transfers, timeline));
+    timeline->measured = 1;
+    fill(records, count, iteration, begin, clock, next, timeline);
+    SL_TRY_GOTO(out, status, check_complete(problem, timeline));
+    status = add_collectives(records, count, iteration, begin, clock, timeline);
+out:
     sl_free(next);
     return status;
 }

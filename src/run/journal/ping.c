@@ -253,6 +253,7 @@ static sl_status fit_pipeline(const pinging *p, int pipeline, int halves, const 
     int tensors = p->run->parallel.tensor, ranks = p->run->parallel.pipeline, mine = 0;
     sl_ping_half *own;
     sl_ping_link *found;
+    sl_status status;
     SL_TRY(sl_alloc(&own, (size_t)halves + 1, sizeof *own));
     for (int i = 0; i < halves; i++)
         if (p->all[i].pipeline == pipeline)
@@ -260,13 +261,16 @@ static sl_status fit_pipeline(const pinging *p, int pipeline, int halves, const 
     for (int rank = 0; rank < ranks; rank++)
         p->clock[rank] = offsets[sl_run_world_rank(
             p->run, (sl_run_position){rank, pipeline / tensors, pipeline % tensors})];
-    sl_status status = sl_alloc(&found, (size_t)ranks * (size_t)ranks, sizeof *found);
-    SL_THEN(status, sl_ping_fit(own, mine, p->pairs, p->count, p->clock, ranks, found));
-    for (int at = 0; at < ranks * ranks && status == SL_OK; at++)
+    SL_TRY_GOTO(free_own, status, sl_alloc(&found, (size_t)ranks * (size_t)ranks, sizeof *found));
+    SL_TRY_GOTO(free_found, status, sl_ping_fit(own, mine, p->pairs, p->count, p->clock, ranks, found));
+    for (int at = 0; at < ranks * ranks; at++)
         if (found[at].rounds > 0 &&
             (link[at].rounds == 0 || sl_ping_time(&found[at], bytes) > sl_ping_time(&link[at], bytes)))
             link[at] = found[at];
-    SL_FREE(found, own);
+free_found:
+    sl_free(found);
+free_own:
+    sl_free(own);
     return status;
 }
 

@@ -464,20 +464,19 @@ static sl_status start(sl_line_ucx *u) {
 
 sl_status sl_line_open_ucx(sl_loop *loop, int socket, sl_line_call call, void *object, sl_line **line) {
     sl_line_ucx *u;
-    sl_status status = sl_alloc(&u, 1, sizeof *u);
-    if (status != SL_OK) {
-        close(socket);
-        return status;
-    }
+    sl_status status;
+    SL_TRY_GOTO(err_socket, status, sl_alloc(&u, 1, sizeof *u));
     u->line = (sl_line){.io = &ucx_io, .loop = loop, .socket = socket, .call = call, .object = object};
     u->event = -1;
-    status = start(u);
-    if (status != SL_OK) {
-        ucx_close(&u->line);
-        return status;
-    }
+    SL_TRY_GOTO(err_line, status, start(u));
     *line = &u->line;
     return SL_OK;
+err_line:
+    ucx_close(&u->line);
+    return status;
+err_socket:
+    close(socket);
+    return status;
 }
 
 sl_status sl_line_check(sl_rail_kind kind) {

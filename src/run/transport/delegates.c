@@ -219,6 +219,7 @@ static sl_status listen_all(sl_delegates *d, delegate_block *own) {
 sl_status sl_delegates_prepare(const sl_delegates_config *config, int count, void *out,
                                sl_delegates **result) {
     sl_delegates *d;
+    sl_status status;
     *result = NULL;
     memset(out, 0, sl_delegates_block_bytes(config->ranks));
     if (!config->has_starter)
@@ -231,14 +232,13 @@ sl_status sl_delegates_prepare(const sl_delegates_config *config, int count, voi
     d->count = count;
     d->page = -1;
     pthread_mutex_init(&d->mutex, NULL);
-    sl_status status = make_all(d);
-    SL_THEN(status, listen_all(d, out));
-    if (status != SL_OK) {
-        sl_delegates_close(d);
-        return status;
-    }
+    SL_TRY_GOTO(err_close, status, make_all(d));
+    SL_TRY_GOTO(err_close, status, listen_all(d, out));
     *result = d;
     return SL_OK;
+err_close:
+    sl_delegates_close(d);
+    return status;
 }
 
 /* Sleeps until a sending delegate has a rail. */
