@@ -13,6 +13,8 @@
 
 enum { MAX_NAMES = 63, FIRST = 256 }; /* getopt_long returns FIRST plus the index of a row */
 
+const sl_value sl_text_or_json[] = {{"text", NULL}, {"json", NULL}, {NULL, NULL}};
+
 /* ---- errors ---- */
 
 /* Lists the names with this prefix, separated by commas; returns their number. */

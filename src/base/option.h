@@ -45,6 +45,8 @@ typedef struct sl_value {
     const char *help; /* NULL: the name says it */
 } sl_value;
 
+extern const sl_value sl_text_or_json[];
+
 enum { SL_VALUE_ROOM = 512 };
 
 /* Values that another table holds: *value becomes number `index`, whose texts may be in `room`. 0: there are
@@ -93,6 +95,14 @@ typedef struct sl_option {
         .name = text, .kind = SL_TAKES_OWN, .take = function, .argument = argument_name, .help = meaning,    \
         __VA_ARGS__                                                                                          \
     }
+/* A form of the output, text unless it is given: FORM, of which `forms` gives the meanings; or text or json.
+ */
+#define SL_OPTION_FORM(object, field, forms)                                                                 \
+    SL_OPTION("format", CHOICE, object, field, "FORM", "form of the output", .values = forms,                \
+              .standard = "text")
+#define SL_OPTION_TEXT_OR_JSON(object, field)                                                                \
+    SL_OPTION("format", CHOICE, object, field, NULL, "form of the output", .values = sl_text_or_json,        \
+              .standard = "text")
 #define SL_OPTIONS_END                                                                                       \
     { .name = NULL }
 

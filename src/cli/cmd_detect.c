@@ -40,8 +40,7 @@ static const sl_option options[] = {
               .standard = "bocd-v"),
     SL_OPTION("column", TEXT, detection, column, "NAME",
               "of FILE; default time_ms, else the last numeric one"),
-    SL_OPTION("format", CHOICE, detection, is_json, "FORM", "form of the output", .values = forms,
-              .standard = "text"),
+    SL_OPTION_FORM(detection, is_json, forms),
     SL_OPTION("", ONCE, detection, file, "FILE", NULL, .words = "give one FILE",
               .completes = SL_COMPLETES_FILE, .required = 1),
     SL_OPTIONS_END};

@@ -18,9 +18,7 @@ static const sl_value forms[] = {
      "{\"version\", \"commit\", \"findings\": [{\"group\", \"name\", \"state\", \"found\", \"means\", "
      "\"remedy\"}], \"absent\", \"limited\", \"broken\"}"},
     {NULL, NULL}};
-static const sl_option options[] = {SL_OPTION("format", CHOICE, doctor_options, is_json, "FORM",
-                                              "form of the output", .values = forms, .standard = "text"),
-                                    SL_OPTIONS_END};
+static const sl_option options[] = {SL_OPTION_FORM(doctor_options, is_json, forms), SL_OPTIONS_END};
 
 static void print_text(const sl_findings *findings) {
     const char *group = "";

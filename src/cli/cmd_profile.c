@@ -271,7 +271,6 @@ static int list_known(int index, sl_value *value, char room[SL_VALUE_ROOM]) {
     return value->name != NULL;
 }
 
-static const sl_value forms[] = {{"text", NULL}, {"json", NULL}, {NULL, NULL}};
 static const sl_value clocks[] = {
     {"auto", "if a message arrives before it left"}, {"shared", "never"}, {NULL, NULL}};
 static const sl_value averages[] = {
@@ -282,7 +281,7 @@ static const sl_option options[] = {
               .completes = SL_COMPLETES_FILE),
     SL_OPTION("order", TEXT, profile_options, order_file, "FILE",
               "write the traced order there (CSV, for simulate --order)", .completes = SL_COMPLETES_FILE),
-    SL_OPTION_FORMAT(profile_options, is_json, forms),
+    SL_OPTION_TEXT_OR_JSON(profile_options, is_json),
     SL_OPTION(
         "iteration", WHOLE, profile_options, options.iteration, "N",
         "number in ProfilerStep#N or timeline.json, else counted from 0; default: the one of median time, "

@@ -26,7 +26,6 @@ typedef struct topology_options {
     double seconds;
 } topology_options;
 
-static const sl_value forms[] = {{"text", NULL}, {"json", NULL}, {NULL, NULL}};
 static const sl_option options[] = {
     SL_OPTION("profile", TEXT, topology_options, profile, "FILE",
               "op times from a run's profile.yaml, as measured by its first replica",
@@ -37,7 +36,7 @@ static const sl_option options[] = {
               .standard = "1"),
     SL_OPTION("set", TEXTS, topology_options, set, "KEY=VALUE",
               "change a key of CLUSTER: links.list.0.bandwidth_gbps=10", .keys = sl_cluster_visit_keys),
-    SL_OPTION_FORMAT(topology_options, is_json, forms),
+    SL_OPTION_TEXT_OR_JSON(topology_options, is_json),
     SL_OPTION("", ONCE, topology_options, file, "CLUSTER", NULL, .words = "give one CLUSTER file",
               .completes = SL_COMPLETES_FILE, .required = 1),
     SL_OPTIONS_END};

@@ -67,9 +67,6 @@ sl_status sl_command_options(int argc, char **argv, void *asked);
     SL_OPTION("output", TEXT, object, field, "FILE",                                                         \
               "write there instead of to standard output, completely or not at all", .letter = 'o',          \
               .completes = SL_COMPLETES_FILE)
-#define SL_OPTION_FORMAT(object, field, forms)                                                               \
-    SL_OPTION("format", CHOICE, object, field, NULL, "form of the output", .values = forms,                  \
-              .standard = "text")
 #define SL_OPTION_SEED(object, field, of)                                                                    \
     SL_OPTION("seed", SEED, object, field, "N", "of " of, .standard = "1")
 #define SL_OPTION_TOKEN(object, field)                                                                       \

@@ -13,7 +13,7 @@ from slackline import expect, finish, run, source  # noqa: E402
 HIDDEN = {("validate", "result")}  # between the command and the processes that it starts
 
 tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join(source, "src", "cli")) if f.endswith((".c", ".h"))]
-tables += [os.path.join(source, "src", "notice", "validate", "validate_request.c")]
+tables += [os.path.join(source, "src", path) for path in ("base/option.h", "notice/validate/validate_request.c")]
 known, flags = set(), set()
 for path in tables:
     rows = re.findall(r'(?:SL_OPTION|SL_OPTION_OWN|ON_OFF)\(\s*"([a-z-]+)",\s*(\w+)', open(path).read())

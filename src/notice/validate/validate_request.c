@@ -12,7 +12,6 @@
 
 static const sl_value topologies[] = {{"ring", NULL}, {"tree", NULL}, {"all", NULL}, {NULL, NULL}};
 static const sl_value kinds[] = {{"devices", NULL}, {"links", NULL}, {NULL, NULL}};
-static const sl_value forms[] = {{"text", NULL}, {"json", NULL}, {NULL, NULL}};
 
 static sl_status take_topology(const sl_options *o, void *argument) {
     sl_validate_request *r = argument;
@@ -63,8 +62,7 @@ const sl_option sl_validate_options[] = {
               "no new repeat if it might finish after this", .take = take_time),
     SL_OPTION("address", TEXT, sl_validate_request, address, "ADDRESS",
               "where this process is reached (default: any address of its host)"),
-    SL_OPTION("format", CHOICE, sl_validate_request, json, NULL, "form of the output", .values = forms,
-              .standard = "text"),
+    SL_OPTION_TEXT_OR_JSON(sl_validate_request, json),
     SL_OPTION("join", SECRET, sl_validate_request, join, "URL",
               "the store of that job; @FILE reads it from a file", .most = SL_STORE_URL,
               .heading = "Next to a program on hold (started by slackline watch)"),
