@@ -4,29 +4,20 @@ published numbers are those of bench/planner, which writes the whole table."""
 import os
 import sys
 
-build, source = sys.argv[1:3]
-if not os.path.exists(os.path.join(build, "slackline")):
-    print("skipped: slackline is not built")
-    sys.exit(77)
-sys.dont_write_bytecode = True
+from runner import build, expect, require, source
+
+require("slackline")
 sys.path.insert(0, os.path.join(source, "bench", "planner"))
-import adaptra  # noqa: E402
-import crosspipe  # noqa: E402
-import slow_link  # noqa: E402
-import zero_bubble  # noqa: E402
-from command import Command  # noqa: E402
+import adaptra
+import crosspipe
+import slow_link
+import zero_bubble
+from command import Command
 
 command = Command(os.path.abspath(build))
-failures = []
 
 
-def expect(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED:", what)
-
-
-def recipes_have_the_published_bubble_rates():
+def test_recipes_have_the_published_bubble_rates():
     cells = 0
     for profiles, per_rank in ((zero_bubble.PROFILES, 1), (zero_bubble.WAVES, 2)):
         for model, p, m, *times, hidden, heads, chunks, f1b1, interleaved, h1, h2 in (row[:14] for row in profiles):
@@ -45,14 +36,14 @@ def recipes_have_the_published_bubble_rates():
     expect(cells >= 36, f"only {cells} rates were compared")
 
 
-def automatic_schedules_are_not_above_zb_1p():
+def test_automatic_schedules_are_not_above_zb_1p():
     for model, p, m, F, I, W, c, hidden, heads, *_, one, _ in zero_bubble.PROFILES[:3]:
         keys = zero_bubble.shape(p, m, F, I, W, c) | zero_bubble.memory(p, heads, hidden)
         rate = command.plan("zero-bubble.yaml", "optimal", keys, 0.05)["bubble"]["span"]
         expect(round(rate, 4) <= one, f"{model} {p} x {m} within 1F1B's memory: {rate:.6f}, published {one}")
 
 
-def sixteen_ranks_over_two_sites_are_proven_at_258():
+def test_sixteen_ranks_over_two_sites_are_proven_at_258():
     plan = command.plan("crosspipe.yaml", "optimal", crosspipe.tower(16))
     # by hand: the last rank may hold one microbatch, so F I W follow each other: it begins after 15 F and a crossing of
     # 3 (33), its last I ends 31 * 6 + 4 later (223), and is back at rank 0 after 15 I and a crossing, where W follows
@@ -60,7 +51,7 @@ def sixteen_ranks_over_two_sites_are_proven_at_258():
     expect(all(peak <= 16 - r for r, peak in enumerate(plan["peak_memory"])), f"memory: {plan['peak_memory']}")
 
 
-def schedules_come_in_crosspipes_order():
+def test_schedules_come_in_crosspipes_order():
     bench = crosspipe.Bench(command)
     items = {item[0]: item for item in bench.schedules}
     for (lat, bw), order in (((0, 0), ("CrossWave", "ZBH1", "1F1B")), ((0.25, 0.25), ("CrossWave", "CrossUD", "1F1B")),
@@ -73,7 +64,7 @@ def schedules_come_in_crosspipes_order():
         expect(all(a[1] < b[1] for a, b in zip(took, took[1:])), f"latency {lat}, bandwidth {bw}: {took}")
 
 
-def delay_beyond_the_slack_grows_the_makespan_in_every_round():
+def test_delay_beyond_the_slack_grows_the_makespan_in_every_round():
     for slack in (1, 2, 3, 4):
         order, _ = adaptra.kept_slack(4, 30, slack)
         keys = {"microbatches": 30}
@@ -89,18 +80,10 @@ def delay_beyond_the_slack_grows_the_makespan_in_every_round():
         expect(0.75 * rounds <= slope <= rounds, f"slack {slack}: {slope} ms per ms, published about {rounds}")
 
 
-def one_slow_link_in_the_middle_costs_its_delay_alone():
+def test_one_slow_link_in_the_middle_costs_its_delay_alone():
     for ranks, microbatches in ((8, 32), (16, 64)):
         for ms in (20, 60):
             plan = command.plan("four-ranks.yaml", "auto", slow_link.problem(ranks, microbatches, ms))
             # by hand: rank 0's or the last rank's work of 3 N ops, the way there of R - 1 ops, and the delay
             expect(plan["makespan_ms"] == 10 * (3 * microbatches + ranks - 1) + ms and plan["gap"] == 0,
                    f"{ranks} x {microbatches}, {ms} ms: {plan['makespan_ms']}, gap {plan['gap']}")
-
-
-for test in (recipes_have_the_published_bubble_rates, automatic_schedules_are_not_above_zb_1p,
-             sixteen_ranks_over_two_sites_are_proven_at_258, schedules_come_in_crosspipes_order,
-             delay_beyond_the_slack_grows_the_makespan_in_every_round, one_slow_link_in_the_middle_costs_its_delay_alone):
-    test()
-print(f"{len(failures)} failed")
-sys.exit(1 if failures else 0)

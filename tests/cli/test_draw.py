@@ -4,12 +4,10 @@ import json
 import math
 import os
 import re
-import sys
 from xml.etree import ElementTree
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from slackline import expect, finish, folder, plan, problem, refused, run, source, write  # noqa: E402
+from calling import folder, problem, refused, run, write
+from runner import expect, source
 
 SVG = "{http://www.w3.org/2000/svg}"
 delay = "pipeline.links.list.0.latency_ms"
@@ -52,150 +50,165 @@ def on_axis(picture, longest, begin=0, name=""):
         expect(abs(width - (end - start) * scale) < 0.02 or end == start, f"{name}: {what} is {width} wide")
 
 
-# ---- a problem: planned, by several schedules, below each other on one axis ----
-picture = draw(problem, "--schedule", "1f1b,zb-h2")
-on_axis(picture, 450, name="two schedules")  # 1f1b: (12 + 3) * 30 ms, the longer one
-expect([t.split(",")[0] for t in titles(picture)] == ["1f1b: 450 ms", "zb-h2: 390 ms"], f"titles: {titles(picture)}")
-expect(len(boxes(picture)) == 4 * 12 * 2 + 4 * 12 * 3, "1f1b has F and B, zb-h2 F, I and W, of 12 microbatches on 4 ranks")
-expect(("F0 of stage 3, rank 3", 30.0, 40.0) in [b[:3] for b in boxes(picture)], "the last rank begins after three forwards")
+def test_schedules_lie_below_each_other_on_one_axis():
+    picture = draw(problem, "--schedule", "1f1b,zb-h2")
+    on_axis(picture, 450, name="two schedules")  # 1f1b: (12 + 3) * 30 ms, the longer one
+    expect([t.split(",")[0] for t in titles(picture)] == ["1f1b: 450 ms", "zb-h2: 390 ms"], f"titles: {titles(picture)}")
+    expect(len(boxes(picture)) == 4 * 12 * 2 + 4 * 12 * 3, "1f1b has F and B, zb-h2 F, I and W, of 12 microbatches on 4 ranks")
+    expect(("F0 of stage 3, rank 3", 30.0, 40.0) in [b[:3] for b in boxes(picture)], "the last rank begins after three forwards")
 
-before_after = draw("--schedule", "1f1b", problem, problem, "--set", f"{delay}=20")
-on_axis(before_after, 650, name="before and after")  # 1f1b has no slack: 450 + 10 * 20 ms, as the published model says
-expect(f"{delay.removeprefix('pipeline.')}=20" in titles(before_after)[1] and "latency" not in titles(before_after)[0], "a title says what was set")
-both = draw(problem, "--set", f"{delay}=20", problem, "--schedule", "zb-h2", "--set", f"{delay}=0")
-expect("latency_ms=20" in titles(both)[0] and titles(both)[1].startswith("zb-h2: 390 ms"), "options stand behind their input")
 
-# ---- an order, a plan's JSON, standard input: the same boxes as the plan itself ----
-planned = draw(problem, "--schedule", "zb-h1")
+def test_options_follow_their_input():
+    before_after = draw("--schedule", "1f1b", problem, problem, "--set", f"{delay}=20")
+    on_axis(before_after, 650, name="before and after")  # 1f1b has no slack: 450 + 10 * 20 ms, as the published model says
+    expect(f"{delay.removeprefix('pipeline.')}=20" in titles(before_after)[1] and "latency" not in titles(before_after)[0], "a title says what was set")
+    both = draw(problem, "--set", f"{delay}=20", problem, "--schedule", "zb-h2", "--set", f"{delay}=0")
+    expect("latency_ms=20" in titles(both)[0] and titles(both)[1].startswith("zb-h2: 390 ms"), "options stand behind their input")
+
+
 order = os.path.join(folder, "order.csv")
 run("plan", problem, "--schedule", "zb-h1", "--format", "csv", "-o", order)
-expect(boxes(draw(problem, "--order", order)) == boxes(planned), "an order is timed as the plan that wrote it")
 saved = os.path.join(folder, "plan.json")
-for schedule, more in (("zb-h1", []), ("1f1b", ["--set", f"{delay}=20"]), ("dualpipe-v", ["--set", "pipeline.placement=wave", "--set", "pipeline.stages=8"]),
-                       ("zb-h1", ["--set", "pipeline.parts=2"]), ("zb-h1", ["--set", "pipeline.data_parallel={reduce_ms: 5, gather_ms: 3}"])):
-    done = run("plan", problem, "--schedule", schedule, "--format", "json", "-o", saved, *more)
-    expect(done.returncode == 0, f"{schedule} {more}: {done.stderr}")
-    direct = draw(problem, "--schedule", schedule, *more)
-    again = [(w.replace(" part 0", ""), a, b, x, y) for w, a, b, x, y in boxes(draw(saved))]
-    expect(sorted(again) == sorted((w.replace(" part 0", ""), a, b, x, y) for w, a, b, x, y in boxes(direct)), f"{schedule} {more}: from JSON")
-with open(problem) as file:
-    expect(boxes(draw("-", "--schedule", "zb-h1", text=file.read())) == boxes(planned), "a problem from standard input")
 
-for schedule in ("zb-h1", "1f1b"):  # a trace as other programs write it: traced below, its order in simulation above
-    trace = os.path.join(folder, "trace.json")
-    run("plan", problem, "--schedule", schedule, "--set", f"{delay}=20", "--format", "trace", "-o", trace)
-    traced = draw(trace)
-    expect([t.split(":")[0] for t in titles(traced)] == ["predicted", "traced"], f"titles of a trace: {titles(traced)}")
-    times = sorted(b[:3] for b in boxes(draw(problem, "--schedule", schedule, "--set", f"{delay}=20")))
-    expect(sorted(b[:3] for b in boxes(traced)) == sorted(times + times), "a trace of a plan is drawn as the plan, twice")
 
-# ---- traces of several ranks: one picture of them, as profile reads them. By hand: F 10 and B 20 ms, 5 ms between two ranks ----
+def test_an_order_and_a_plan_are_drawn_as_planned():
+    planned = draw(problem, "--schedule", "zb-h1")
+    expect(boxes(draw(problem, "--order", order)) == boxes(planned), "an order is timed as the plan that wrote it")
+    for schedule, more in (("zb-h1", []), ("1f1b", ["--set", f"{delay}=20"]), ("dualpipe-v", ["--set", "pipeline.placement=wave", "--set", "pipeline.stages=8"]),
+                           ("zb-h1", ["--set", "pipeline.parts=2"]), ("zb-h1", ["--set", "pipeline.data_parallel={reduce_ms: 5, gather_ms: 3}"])):
+        done = run("plan", problem, "--schedule", schedule, "--format", "json", "-o", saved, *more)
+        expect(done.returncode == 0, f"{schedule} {more}: {done.stderr}")
+        direct = draw(problem, "--schedule", schedule, *more)
+        again = [(w.replace(" part 0", ""), a, b, x, y) for w, a, b, x, y in boxes(draw(saved))]
+        expect(sorted(again) == sorted((w.replace(" part 0", ""), a, b, x, y) for w, a, b, x, y in boxes(direct)), f"{schedule} {more}: from JSON")
+    with open(problem) as file:
+        expect(boxes(draw("-", "--schedule", "zb-h1", text=file.read())) == boxes(planned), "a problem from standard input")
+
+
 def rank_trace(name, pid, ops, named="PP:%s", **more):
     return write(name, json.dumps({**more, "traceEvents": [{"ph": "X", "pid": pid, "tid": 1, "cat": "user_annotation", "name": named % op, "ts": 1000 * a,
                                                             "dur": 1000 * (b - a)} for op, a, b in ops]}))
 
 
+def test_a_trace_is_drawn_below_its_prediction():
+    for schedule in ("zb-h1", "1f1b"):  # a trace as other programs write it: traced below, its order in simulation above
+        trace = os.path.join(folder, "trace.json")
+        run("plan", problem, "--schedule", schedule, "--set", f"{delay}=20", "--format", "trace", "-o", trace)
+        traced = draw(trace)
+        expect([t.split(":")[0] for t in titles(traced)] == ["predicted", "traced"], f"titles of a trace: {titles(traced)}")
+        times = sorted(b[:3] for b in boxes(draw(problem, "--schedule", schedule, "--set", f"{delay}=20")))
+        expect(sorted(b[:3] for b in boxes(traced)) == sorted(times + times), "a trace of a plan is drawn as the plan, twice")
+
+
 of_rank = ([("0F0", 0, 10), ("0F1", 10, 20), ("0B0", 50, 70), ("0B1", 80, 100)], [("1F0", 15, 25), ("1B0", 25, 45), ("1F1", 45, 55), ("1B1", 55, 75)])
-by_hand = sorted((f"{op[1:]} of stage {op[0]}, rank {op[0]}", float(a), float(b)) for ops in of_rank for op, a, b in ops)
 ranks = [rank_trace(f"rank{i}.json", 40 + i, ops, distributedInfo={"rank": i}) for i, ops in enumerate(of_rank)]
-for files in (ranks, ranks[::-1]):
-    picture = draw(*files, "--messages", "off")
-    expect([t.split(":")[0] for t in titles(picture)] == ["predicted", "traced"], f"two ranks are one picture: {titles(picture)}")
-    expect(sorted(b[:3] for b in boxes(picture)) == sorted(by_hand + by_hand), f"every op of both ranks, predicted and traced: {boxes(picture)}")
-    on_axis(picture, 100, name="ranks")
-merged = write("merged.json", json.dumps({"traceEvents": [e for f in ranks for e in json.load(open(f))["traceEvents"]]}))
-expect(boxes(draw(merged)) == boxes(draw(*ranks)), "as one merged file")
-expect([t.split(":")[0] for t in titles(draw(merged, merged))] == ["predicted", "traced"] * 2, "traces that hold all ranks stand below each other")
-expect(titles(draw(*ranks, "--title", "foretold", "--title", "seen")) == ["foretold", "seen"], "options stand behind the last of them")
-expect(len(titles(draw(*ranks, "--iteration", "0", *ranks))) == 4, "an option ends the ranks of a run")
 plain = rank_trace("plain.json", 7, [(f"{'fwd' if op[1] == 'F' else 'bwd'} stage {op[0]} mb {op[2]}", a, b) for op, a, b in of_rank[0]], "%s")
 other = rank_trace("other.json", 8, [(f"{'fwd' if op[1] == 'F' else 'bwd'} stage {op[0]} mb {op[2]}", a, b) for op, a, b in of_rank[1]], "%s")
-mapping = ("--map", "F=fwd stage {stage} mb {mb}", "--map", "B=bwd stage {stage} mb {mb}")
-expect(boxes(draw(plain, other, *mapping)) == boxes(draw(*ranks)), "names that --map explains")
-refused(2, "plain.json: no ops of a pipeline among 4 events; names seen (N: a number): 'fwd stage N mb N' (2)", "draw", plain, other)
-refused(2, "rank1.json: no op of stage 0 was traced", "draw", ranks[1])
-refused(2, "--microbatches must be a whole number", "draw", *ranks, "--microbatches", "0")
-# held: on rank 0 both activations from 10 ms, on rank 1 one at a time
-held = draw(*ranks, "--what", "gantt,memory")
-paths = [p.get("d") for p in held.iter(SVG + "path") if p.get("class") == "memory"]
-expect(len(paths) == 4, "a course for each rank, predicted and traced")
-for at, most in ((0, 2), (1, 1), (2, 2), (3, 1)):
-    bottom = float(re.match(r"M[\d.]+ ([\d.]+)", paths[at]).group(1))
-    expect(round((bottom - min(float(v) for v in re.findall(r"V([\d.]+)", paths[at]))) / 34 * 2, 3) == most, f"rank {at % 2} holds {most}: {paths[at]}")
 
-# ---- messages as lanes, and memory ----
-lanes = draw(problem, "--schedule", "1f1b", "--set", f"{delay}=20", "--what", "links")
-rides = {b[0]: b for b in boxes(lanes)}
-expect(rides["F0 of stage 0, rank 0 to 1"][1:3] == (10.0, 30.0), "the first activation is under way from 10 ms to 30")
-expect(all("rank 0 to 1" in w or "rank 1 to 0" in w for w in rides) and len(rides) == 24, "the other links take no time")
-on_axis(lanes, 650, name="lanes")
-expect(not any(re.fullmatch(r"rank \d", t or "") for t in texts(lanes)), "lanes alone have no rows of ops")
-shared = draw(problem, "--schedule", "1f1b", "--what", "memory")
-behind = [t for t in texts(shared) if re.fullmatch(r"[\d.]+", t or "")]
-expect([t for t in behind if float(t) <= 12][:4] == ["4", "3", "2", "1"], f"1F1B holds ranks - r activations: {behind}")
-expect(sum(p.get("class") == "memory" for p in shared.iter(SVG + "path")) == 4, "a course for each rank")
-gpipe = draw(problem, "--schedule", "gpipe", "--what", "gantt,memory,links")
-expect(texts(gpipe).count("rank 0") == 2, "ops, and memory below them")
-# rank 0 of 1F1B: F at 0, 10, 20, 30 ms, the first B ends at 120, and F begins then, so that 4 are held: the course is 1, 2, 3, 4
-course = [p.get("d") for p in shared.iter(SVG + "path") if p.get("class") == "memory"][0]
-heights = [float(v) for v in re.findall(r"V([\d.]+)", course)]
-bottom = float(re.match(r"M[\d.]+ ([\d.]+)", course).group(1))
-expect([round((bottom - v) / 34 * 4, 3) for v in heights[:4]] == [1, 2, 3, 4], f"steps of one activation: {course[:80]}")
 
-# what lies there all the time is there before the rank's first op: 4 of at most 8, for 1F1B's rank 0 holds 4 more
-fixed = draw(problem, "--schedule", "1f1b", "--what", "memory", "--set", "pipeline.memory.fixed=4")
-for p in (p.get("d") for p in fixed.iter(SVG + "path") if p.get("class") == "memory"):
-    bottom, begin = (float(v) for v in re.match(r"M[\d.]+ ([\d.]+)V([\d.]+)", p).groups())
-    expect(abs((bottom - begin) / 34 * 8 - 4) < 0.01, f"memory that is there from the beginning: {p[:60]}")
-expect([t for t in texts(fixed) if t in "5678"] == ["8", "7", "6", "5"], "peaks count it")
+def test_traces_of_ranks_are_one_picture_with_the_times_by_hand():
+    by_hand = sorted((f"{op[1:]} of stage {op[0]}, rank {op[0]}", float(a), float(b)) for ops in of_rank for op, a, b in ops)
+    for files in (ranks, ranks[::-1]):
+        picture = draw(*files, "--messages", "off")
+        expect([t.split(":")[0] for t in titles(picture)] == ["predicted", "traced"], f"two ranks are one picture: {titles(picture)}")
+        expect(sorted(b[:3] for b in boxes(picture)) == sorted(by_hand + by_hand), f"every op of both ranks, predicted and traced: {boxes(picture)}")
+        on_axis(picture, 100, name="ranks")
+    merged = write("merged.json", json.dumps({"traceEvents": [e for f in ranks for e in json.load(open(f))["traceEvents"]]}))
+    expect(boxes(draw(merged)) == boxes(draw(*ranks)), "as one merged file")
+    expect([t.split(":")[0] for t in titles(draw(merged, merged))] == ["predicted", "traced"] * 2, "traces that hold all ranks stand below each other")
+    expect(titles(draw(*ranks, "--title", "foretold", "--title", "seen")) == ["foretold", "seen"], "options stand behind the last of them")
+    expect(len(titles(draw(*ranks, "--iteration", "0", *ranks))) == 4, "an option ends the ranks of a run")
+    mapping = ("--map", "F=fwd stage {stage} mb {mb}", "--map", "B=bwd stage {stage} mb {mb}")
+    expect(boxes(draw(plain, other, *mapping)) == boxes(draw(*ranks)), "names that --map explains")
+
+
+def test_traces_that_cannot_be_drawn_are_named():
+    refused(2, "plain.json: no ops of a pipeline among 4 events; names seen (N: a number): 'fwd stage N mb N' (2)", "draw", plain, other)
+    refused(2, "rank1.json: no op of stage 0 was traced", "draw", ranks[1])
+    refused(2, "--microbatches must be a whole number", "draw", *ranks, "--microbatches", "0")
+
+
+def test_memory_of_traces_is_that_of_their_ops():
+    # held: on rank 0 both activations from 10 ms, on rank 1 one at a time
+    held = draw(*ranks, "--what", "gantt,memory")
+    paths = [p.get("d") for p in held.iter(SVG + "path") if p.get("class") == "memory"]
+    expect(len(paths) == 4, "a course for each rank, predicted and traced")
+    for at, most in ((0, 2), (1, 1), (2, 2), (3, 1)):
+        bottom = float(re.match(r"M[\d.]+ ([\d.]+)", paths[at]).group(1))
+        expect(round((bottom - min(float(v) for v in re.findall(r"V([\d.]+)", paths[at]))) / 34 * 2, 3) == most, f"rank {at % 2} holds {most}: {paths[at]}")
+
+
+def test_messages_have_lanes():
+    lanes = draw(problem, "--schedule", "1f1b", "--set", f"{delay}=20", "--what", "links")
+    rides = {b[0]: b for b in boxes(lanes)}
+    expect(rides["F0 of stage 0, rank 0 to 1"][1:3] == (10.0, 30.0), "the first activation is under way from 10 ms to 30")
+    expect(all("rank 0 to 1" in w or "rank 1 to 0" in w for w in rides) and len(rides) == 24, "the other links take no time")
+    on_axis(lanes, 650, name="lanes")
+    expect(not any(re.fullmatch(r"rank \d", t or "") for t in texts(lanes)), "lanes alone have no rows of ops")
+
+
+def test_memory_is_drawn_in_steps_of_one_activation():
+    shared = draw(problem, "--schedule", "1f1b", "--what", "memory")
+    behind = [t for t in texts(shared) if re.fullmatch(r"[\d.]+", t or "")]
+    expect([t for t in behind if float(t) <= 12][:4] == ["4", "3", "2", "1"], f"1F1B holds ranks - r activations: {behind}")
+    expect(sum(p.get("class") == "memory" for p in shared.iter(SVG + "path")) == 4, "a course for each rank")
+    gpipe = draw(problem, "--schedule", "gpipe", "--what", "gantt,memory,links")
+    expect(texts(gpipe).count("rank 0") == 2, "ops, and memory below them")
+    # rank 0 of 1F1B: F at 0, 10, 20, 30 ms, the first B ends at 120, and F begins then, so that 4 are held: the course is 1, 2, 3, 4
+    course = [p.get("d") for p in shared.iter(SVG + "path") if p.get("class") == "memory"][0]
+    heights = [float(v) for v in re.findall(r"V([\d.]+)", course)]
+    bottom = float(re.match(r"M[\d.]+ ([\d.]+)", course).group(1))
+    expect([round((bottom - v) / 34 * 4, 3) for v in heights[:4]] == [1, 2, 3, 4], f"steps of one activation: {course[:80]}")
+
 
 # from a plan's JSON the same, and there it can be counted by hand: 1F1B's rank 0 begins to hold at 0, 10, 20 and 30 ms
 def memory_of(picture):
     return [(p.get("d"), p.get("stroke-dasharray")) for p in picture.iter(SVG + "path") if p.get("class") == "memory" or p.get("stroke-dasharray") == "6 3"], texts(picture)
 
 
-for schedule, more in (("1f1b", []), ("1f1b", ["--set", "pipeline.memory.fixed=4", "--set", "pipeline.memory.limit=12"]),
-                       ("adaptra", ["--set", "pipeline.memory.limit=[9, 8, 7, 6]", "--set", f"{delay}=20"]), ("zb-v", ["--set", "pipeline.placement=wave"])):
-    done = run("plan", problem, "--schedule", schedule, "--format", "json", "-o", saved, *more)
-    expect(done.returncode == 0, f"{schedule} {more}: {done.stderr}")
-    direct = draw(problem, "--schedule", schedule, "--what", "gantt,memory", "--critical", "off", "--title", "x", *more)
-    again = draw(saved, "--what", "gantt,memory", "--title", "x")
-    expect(len(memory_of(direct)[0]) == (9 if any("limit" in m for m in more) else 4) and memory_of(again) == memory_of(direct), f"{schedule} {more}: memory from JSON (and the legend has the limit)")
-    if not more:
-        held = json.load(open(saved))["memory"][0]
-        expect(held["steps"][:4] == [[0, 1], [10, 2], [20, 3], [30, 4]] and held["fixed"] == 0, f"held by rank 0: {held}")
-    elif schedule == "1f1b":
-        held = json.load(open(saved))["memory"][0]
-        expect(held["steps"][0] == [0, 5] and (held["fixed"], held["limit"]) == (4, 12), f"with what lies there: {held}")
+def test_fixed_memory_is_there_from_the_beginning():
+    # what lies there all the time is there before the rank's first op: 4 of at most 8, for 1F1B's rank 0 holds 4 more
+    fixed = draw(problem, "--schedule", "1f1b", "--what", "memory", "--set", "pipeline.memory.fixed=4")
+    for p in (p.get("d") for p in fixed.iter(SVG + "path") if p.get("class") == "memory"):
+        bottom, begin = (float(v) for v in re.match(r"M[\d.]+ ([\d.]+)V([\d.]+)", p).groups())
+        expect(abs((bottom - begin) / 34 * 8 - 4) < 0.01, f"memory that is there from the beginning: {p[:60]}")
+    expect([t for t in texts(fixed) if t in "5678"] == ["8", "7", "6", "5"], "peaks count it")
 
-# ---- a window, labels, legend, titles ----
-window = draw(problem, "--schedule", "1f1b", "--from", "100", "--to", "200")
-scale = 1100 / 100
-for what, start, end, x, width in boxes(window):
-    expect(start < 200 and end > 100, f"{what} lies in the window")
-    expect(abs(x - LEFT - (max(start, 100) - 100) * scale) < 0.02 and x + width <= LEFT + 1100.02, f"{what} is cut at its edges: {x} {width}")
-ticks = [t for t in texts(window) if re.fullmatch(r"\d+( ms)?", t or "") and int(t.split()[0]) >= 100]
-expect(ticks[0] == "100 ms" and ticks[-1] == "200", f"the axis is that of the iteration: {ticks}")
-bare = draw(problem, "--labels", "off", "--legend", "off", "--title", "")
-expect(all(re.fullmatch(r"rank \d|[\d.]+( ms)?", t) for t in texts(bare)) and titles(bare) == [], f"only ranks and times: {texts(bare)}")
-named = draw(problem, "--schedule", "1f1b,zb-h1", "--title", "<A> & B", "--title", "C")
-expect(titles(named) == ["<A> & B", "C"], "titles of one's own")
-expect(not any(r.get("stroke-width") == "1.6" for r in draw(problem, "--critical", "off").iter(SVG + "rect")), "no outline of the critical path")
-lines = [p for p in draw(problem, "--set", f"{delay}=20", "--messages", "off").iter(SVG + "path") if "L" in p.get("d")]
-expect(lines == [], "no messages")
 
-# ---- sizes on paper: letters of 8 pt in a picture of 85 mm are 8 pt high there ----
-for size, px, unit in (("85mm", 85 * 96 / 25.4, "mm"), ("3.3in", 3.3 * 96, "in"), ("240pt", 320, "pt"), ("700px", 700, ""), ("12cm", 120 * 96 / 25.4, "cm")):
-    for what in ("gantt", "compare"):
-        paper = draw(problem, "--schedule", "1f1b,gpipe", "--what", what, "--width", size, "--font-size", "8")
-        expect(paper.get("width") == size.removesuffix("px"), f"{size}: {paper.get('width')}")
-        letters = float(paper.get("font-size")) * px / units(paper)
-        expect(abs(letters - 8 * 96 / 72) < 0.01, f"{what} {size}: letters are {letters} px high")
-        ratio = float(paper.get("height").removesuffix(unit) if unit else paper.get("height")) / float(size.removesuffix(unit or "px"))
-        box = [float(v) for v in paper.get("viewBox").split()]
-        expect(abs(ratio - box[3] / box[2]) < 0.01, f"{size}: as high as it is laid out")
-    if what == "gantt":
-        on_axis(paper, 450, name=size)
+def test_memory_of_a_plan_file_is_that_of_the_plan():
+    for schedule, more in (("1f1b", []), ("1f1b", ["--set", "pipeline.memory.fixed=4", "--set", "pipeline.memory.limit=12"]),
+                           ("adaptra", ["--set", "pipeline.memory.limit=[9, 8, 7, 6]", "--set", f"{delay}=20"]), ("zb-v", ["--set", "pipeline.placement=wave"])):
+        done = run("plan", problem, "--schedule", schedule, "--format", "json", "-o", saved, *more)
+        expect(done.returncode == 0, f"{schedule} {more}: {done.stderr}")
+        direct = draw(problem, "--schedule", schedule, "--what", "gantt,memory", "--critical", "off", "--title", "x", *more)
+        again = draw(saved, "--what", "gantt,memory", "--title", "x")
+        expect(len(memory_of(direct)[0]) == (9 if any("limit" in m for m in more) else 4) and memory_of(again) == memory_of(direct), f"{schedule} {more}: memory from JSON (and the legend has the limit)")
+        if not more:
+            held = json.load(open(saved))["memory"][0]
+            expect(held["steps"][:4] == [[0, 1], [10, 2], [20, 3], [30, 4]] and held["fixed"] == 0, f"held by rank 0: {held}")
+        elif schedule == "1f1b":
+            held = json.load(open(saved))["memory"][0]
+            expect(held["steps"][0] == [0, 5] and (held["fixed"], held["limit"]) == (4, 12), f"with what lies there: {held}")
+
+
+def test_a_window_cuts_and_the_axis_stays():
+    window = draw(problem, "--schedule", "1f1b", "--from", "100", "--to", "200")
+    scale = 1100 / 100
+    for what, start, end, x, width in boxes(window):
+        expect(start < 200 and end > 100, f"{what} lies in the window")
+        expect(abs(x - LEFT - (max(start, 100) - 100) * scale) < 0.02 and x + width <= LEFT + 1100.02, f"{what} is cut at its edges: {x} {width}")
+    ticks = [t for t in texts(window) if re.fullmatch(r"\d+( ms)?", t or "") and int(t.split()[0]) >= 100]
+    expect(ticks[0] == "100 ms" and ticks[-1] == "200", f"the axis is that of the iteration: {ticks}")
+
+
+def test_labels_titles_and_messages_can_be_turned_off():
+    bare = draw(problem, "--labels", "off", "--legend", "off", "--title", "")
+    expect(all(re.fullmatch(r"rank \d|[\d.]+( ms)?", t) for t in texts(bare)) and titles(bare) == [], f"only ranks and times: {texts(bare)}")
+    named = draw(problem, "--schedule", "1f1b,zb-h1", "--title", "<A> & B", "--title", "C")
+    expect(titles(named) == ["<A> & B", "C"], "titles of one's own")
+    expect(not any(r.get("stroke-width") == "1.6" for r in draw(problem, "--critical", "off").iter(SVG + "rect")), "no outline of the critical path")
+    lines = [p for p in draw(problem, "--set", f"{delay}=20", "--messages", "off").iter(SVG + "path") if "L" in p.get("d")]
+    expect(lines == [], "no messages")
 
 
 def inside(paper, name):
@@ -208,11 +221,20 @@ def inside(paper, name):
         expect(len(line) * 8 <= width, f"{name}: the title is too wide: {line}")
 
 
-inside(draw(problem, "--width", "60mm", "--font-size", "7"), "a narrow Gantt chart")
-inside(draw(problem, "--what", "compare", "--schedule", "1f1b,zb-h1", "--sweep", f"{delay}=0:20:10", "--width", "85mm", "--font-size", "7"), "a narrow chart")
+def test_letters_have_the_size_on_paper_that_was_asked_for():
+    for size, px, unit in (("85mm", 85 * 96 / 25.4, "mm"), ("3.3in", 3.3 * 96, "in"), ("240pt", 320, "pt"), ("700px", 700, ""), ("12cm", 120 * 96 / 25.4, "cm")):
+        for what in ("gantt", "compare"):
+            paper = draw(problem, "--schedule", "1f1b,gpipe", "--what", what, "--width", size, "--font-size", "8")
+            expect(paper.get("width") == size.removesuffix("px"), f"{size}: {paper.get('width')}")
+            letters = float(paper.get("font-size")) * px / units(paper)
+            expect(abs(letters - 8 * 96 / 72) < 0.01, f"{what} {size}: letters are {letters} px high")
+            ratio = float(paper.get("height").removesuffix(unit) if unit else paper.get("height")) / float(size.removesuffix(unit or "px"))
+            box = [float(v) for v in paper.get("viewBox").split()]
+            expect(abs(ratio - box[3] / box[2]) < 0.01, f"{size}: as high as it is laid out")
+        if what == "gantt":
+            on_axis(paper, 450, name=size)
 
 
-# ---- without colour ----
 def channels(colour):
     colour = colour[1:]
     return [int(colour[i] * 2 if len(colour) == 3 else colour[2 * i:2 * i + 2], 16) for i in range(3)]
@@ -223,15 +245,11 @@ def colours(picture):
 
 
 wave = os.path.join(source, "examples", "wave.yaml")
-for arguments in ([problem, "--what", "gantt,memory,links", "--set", f"{delay}=20"], [wave, "--schedule", "zb-v"], [problem, "--schedule", "1f1b"],
-                  [problem, "--what", "compare", "--schedule", "1f1b,gpipe,zb-h1,zb-h2", "--sweep", f"{delay}=0:20:10"], [problem, "--what", "compare", "--schedule", "1f1b,gpipe"]):
-    grey = draw(*arguments, "--grey")
-    expect(all(len(set(channels(c))) == 1 for c in colours(grey)), f"{arguments}: colours in a grey picture: {colours(grey)}")
-kinds = draw(problem, "--schedule", "1f1b,zb-h1", "--grey")
-fills = {b.find(SVG + "title").text[0]: b.get("fill") for b in kinds.iter(SVG + "rect") if b.findall(SVG + "title")}
-expect(len(set(fills.values())) == 4, f"F, I, W and B differ in grey: {fills}")
-defined = {p.get("id") for p in kinds.iter(SVG + "pattern")}
-expect(all(f.startswith("#") or f[5:-1] in defined for f in fills.values()), f"every pattern is defined: {fills} {defined}")
+
+
+def test_nothing_leaves_the_picture():
+    inside(draw(problem, "--width", "60mm", "--font-size", "7"), "a narrow Gantt chart")
+    inside(draw(problem, "--what", "compare", "--schedule", "1f1b,zb-h1", "--sweep", f"{delay}=0:20:10", "--width", "85mm", "--font-size", "7"), "a narrow chart")
 
 
 def lab(rgb):
@@ -253,20 +271,18 @@ def seen(rgb, matrix):
     return [12.92 * v if v <= 0.0031308 else 1.055 * v ** (1 / 2.4) - 0.055 for v in mixed]
 
 
-coloured = draw(problem, "--schedule", "1f1b,zb-h1")
-fills = {b.find(SVG + "title").text[0]: channels(b.get("fill")) for b in coloured.iter(SVG + "rect") if b.findall(SVG + "title")}
-for a in fills:
-    for b in fills:
-        if a < b:
-            for name, matrix in SEEN.items():
-                distance = math.dist(lab(seen(fills[a], matrix)), lab(seen(fills[b], matrix)))
-                expect(distance > 15, f"{a} and {b} with {name}: {distance:.0f}")  # 2.3 is just noticeable
-            if {a, b} != {"I", "B"}:  # no schedule has both
-                grey = abs(lab([v / 255 for v in fills[a]])[0] - lab([v / 255 for v in fills[b]])[0])
-                expect(grey > 8, f"{a} and {b} in grey print: {grey:.0f}")
+def test_grey_pictures_have_no_color_and_ops_differ():
+    for arguments in ([problem, "--what", "gantt,memory,links", "--set", f"{delay}=20"], [wave, "--schedule", "zb-v"], [problem, "--schedule", "1f1b"],
+                      [problem, "--what", "compare", "--schedule", "1f1b,gpipe,zb-h1,zb-h2", "--sweep", f"{delay}=0:20:10"], [problem, "--what", "compare", "--schedule", "1f1b,gpipe"]):
+        grey = draw(*arguments, "--grey")
+        expect(all(len(set(channels(c))) == 1 for c in colours(grey)), f"{arguments}: colours in a grey picture: {colours(grey)}")
+    kinds = draw(problem, "--schedule", "1f1b,zb-h1", "--grey")
+    fills = {b.find(SVG + "title").text[0]: b.get("fill") for b in kinds.iter(SVG + "rect") if b.findall(SVG + "title")}
+    expect(len(set(fills.values())) == 4, f"F, I, W and B differ in grey: {fills}")
+    defined = {p.get("id") for p in kinds.iter(SVG + "pattern")}
+    expect(all(f.startswith("#") or f[5:-1] in defined for f in fills.values()), f"every pattern is defined: {fills} {defined}")
 
 
-# ---- a run: the fixture's times by hand ----
 def slice_of(rank, track, category, name, start, end, number, stage, microbatch):
     return {"ph": "X", "pid": rank, "tid": track, "cat": category, "name": name, "ts": start * 1000, "dur": (end - start) * 1000,
             "args": {"iteration": number, "stage": stage, "microbatch": microbatch}}
@@ -303,21 +319,33 @@ def make(name, count, swap):
     return path
 
 
+def test_ops_differ_to_color_blind_readers():
+    coloured = draw(problem, "--schedule", "1f1b,zb-h1")
+    fills = {b.find(SVG + "title").text[0]: channels(b.get("fill")) for b in coloured.iter(SVG + "rect") if b.findall(SVG + "title")}
+    for a in fills:
+        for b in fills:
+            if a < b:
+                for name, matrix in SEEN.items():
+                    distance = math.dist(lab(seen(fills[a], matrix)), lab(seen(fills[b], matrix)))
+                    expect(distance > 15, f"{a} and {b} with {name}: {distance:.0f}")  # 2.3 is just noticeable
+                if {a, b} != {"I", "B"}:  # no schedule has both
+                    grey = abs(lab([v / 255 for v in fills[a]])[0] - lab([v / 255 for v in fills[b]])[0])
+                    expect(grey > 8, f"{a} and {b} in grey print: {grey:.0f}")
+
+
 first, second = make("first", 8, 4), make("second", 12, 6)
-gantt = draw(first, "--iteration", "3", second, "--iteration", "4")
-expect(len(titles(gantt)) == 4 and [t.split(":")[0] for t in titles(gantt)] == ["predicted", "measured"] * 2, f"predicted above measured: {titles(gantt)}")
-expect("iteration 3" in titles(gantt)[1] and "iteration 4" in titles(gantt)[3] and "ops 60 ms" in titles(gantt)[1], f"which: {titles(gantt)}")
-starts = {round(x, 2) for what, _, _, x, _ in boxes(gantt) if what == "F0 of stage 0, rank 0"}
-expect(len(starts) == 1, f"first ops stand below each other, however long the updates before them: {starts}")
-on_axis(gantt, 80, name="runs")  # 20 ms of update, 60 of ops
-expect(boxes(draw(os.path.join(first, "timeline.json"), "--iteration", "3")) != [], "a timeline outside of its folder")
-memory = draw(first, "--what", "gantt,memory", "--iteration", "3")
-expect(sum(p.get("class") == "memory" for p in memory.iter(SVG + "path")) == 4, "memory of predicted and measured")
-course = draw(first, second, "--what", "iterations,loss,gains")
-groups = course.findall(SVG + "g")
-expect(len(groups) == 6, "three charts of two runs")
-expect([" ".join(titles(g)) for g in groups] == [f"{p}: {t}" for p in (first, second) for t in ("Iteration time", "Loss", "What each change gained")],
-       f"each says whose it is: {[titles(g) for g in groups]}")
+
+
+def test_a_run_is_predicted_above_measured_on_one_axis():
+    gantt = draw(first, "--iteration", "3", second, "--iteration", "4")
+    expect(len(titles(gantt)) == 4 and [t.split(":")[0] for t in titles(gantt)] == ["predicted", "measured"] * 2, f"predicted above measured: {titles(gantt)}")
+    expect("iteration 3" in titles(gantt)[1] and "iteration 4" in titles(gantt)[3] and "ops 60 ms" in titles(gantt)[1], f"which: {titles(gantt)}")
+    starts = {round(x, 2) for what, _, _, x, _ in boxes(gantt) if what == "F0 of stage 0, rank 0"}
+    expect(len(starts) == 1, f"first ops stand below each other, however long the updates before them: {starts}")
+    on_axis(gantt, 80, name="runs")  # 20 ms of update, 60 of ops
+    expect(boxes(draw(os.path.join(first, "timeline.json"), "--iteration", "3")) != [], "a timeline outside of its folder")
+    memory = draw(first, "--what", "gantt,memory", "--iteration", "3")
+    expect(sum(p.get("class") == "memory" for p in memory.iter(SVG + "path")) == 4, "memory of predicted and measured")
 
 
 def line_end(group):
@@ -325,85 +353,103 @@ def line_end(group):
     return max(float(v) for p in group.iter(SVG + "path") if p.get("stroke-linejoin") for v in re.findall(r"[ML]([\d.]+) ", p.get("d")))
 
 
-expect(line_end(groups[0]) == line_end(groups[1]), "time and loss of a run stand below each other")
-ratio = (line_end(groups[0]) - 76) / (line_end(groups[3]) - 76)
-expect(abs(ratio - 7 / 11) < 0.01, f"iterations 0 to 7 and 0 to 11 on one axis: {ratio}")
-expect(any("4: swap" in t for t in texts(course)), "what was changed at which iteration")
-expect(draw(first, "--what", "links") is not None and draw(first, "--what", "devices") is not None, "links and devices over the run")
-# what was gained by many changes: their names hang below the axis, clear of what else stands there, and none leaves the picture
-many = make("many", 40, 4)
-with open(os.path.join(many, "events.jsonl"), "w") as out:
-    for i in range(3, 36, 4):
-        out.write(json.dumps({"time_s": 1.0, "iteration": i, "kind": "delegate", "decided": "x"}) + "\n")
-for more in ([], ["--width", "85mm", "--font-size", "7"], ["--width", "200mm"]):
-    hung = draw(many, "--what", "gains", *more)
-    labels = [t for t in hung.iter(SVG + "text") if "delegate" in (t.text or "")]
-    expect(len(labels) == 9, f"a name for each change: {texts(hung)}")
-    lowest, leftmost = 0, 1e9
-    for t in labels:
-        x, y, angle = (float(v) for v in re.fullmatch(r"translate\(([\d.]+) ([\d.]+)\) rotate\(-(\d+)\)", t.get("transform")).groups())
-        length = 6 * len(t.text)  # letters of 12 are some 6 to 7 wide
-        lowest, leftmost = max(lowest, y + length * math.sin(math.radians(angle))), min(leftmost, x - length * math.cos(math.radians(angle)))
-    below = [float(t.get("y")) - 9 for t in hung.iter(SVG + "text") if t.text in ("from iteration: change", "before") and t.get("y") and float(t.get("y")) > y]
-    expect(leftmost >= 0 and below and min(below) > lowest, f"{more}: names reach down to {lowest:.0f} and left to {leftmost:.0f}, others begin at {below}")
-pictures = os.path.join(folder, "pictures")
-expect(run("report", first, "--svg", pictures).returncode == 0 and "gains.svg" in os.listdir(pictures), "report --svg has the gains, too")
+def test_iterations_of_two_runs_share_one_axis():
+    course = draw(first, second, "--what", "iterations,loss,gains")
+    groups = course.findall(SVG + "g")
+    expect(len(groups) == 6, "three charts of two runs")
+    expect([" ".join(titles(g)) for g in groups] == [f"{p}: {t}" for p in (first, second) for t in ("Iteration time", "Loss", "What each change gained")],
+           f"each says whose it is: {[titles(g) for g in groups]}")
 
-# ---- replicas: the one that ends last, or the one that is asked for; and a plan above what was measured ----
-replicas = os.path.join(folder, "replicas.json")
-events = [{"ph": "M", "pid": 2 * d + r, "name": "process_name", "args": {"name": f"replica {d}, rank {r}"}} for d in (0, 1) for r in (0, 1)]
-for d in (0, 1):
-    for e in recorded(5, 1000, 4):
-        late = 1000 * 30 if d == 0 and e["name"] == "W0" and e["pid"] == 0 else 0  # replica 0 ends 30 ms later
-        events.append({**e, "pid": e["pid"] + 2 * d, "ts": e["ts"] + late})
-write("replicas.json", '{"traceEvents":[\n' + ",\n".join(json.dumps(e) for e in events) + "\n]}\n")
-last = {r: max(end for what, _, end, _, _ in boxes(draw(replicas, *more)) if what.startswith("W0 of stage 0")) for r, more in ((0, []), (1, ["--replica", "1"]))}
-expect(last == {0: 94.0, 1: 64.0}, f"which replica is drawn: {last}")
-refused(1, "of replica 7 was not recorded", "draw", replicas, "--replica", "7")
-mixed = draw(problem, "--schedule", "1f1b", first, "--iteration", "3", replicas, "--iteration", "5")
-expect([t.split(":")[0] for t in titles(mixed)] == ["1f1b", "predicted", "measured", "measured"], f"inputs of every kind: {titles(mixed)}")
-on_axis(mixed, 470, name="inputs of every kind")  # the update that iteration 2 foretells takes 20 ms, 1F1B 450 ms
+    expect(line_end(groups[0]) == line_end(groups[1]), "time and loss of a run stand below each other")
+    ratio = (line_end(groups[0]) - 76) / (line_end(groups[3]) - 76)
+    expect(abs(ratio - 7 / 11) < 0.01, f"iterations 0 to 7 and 0 to 11 on one axis: {ratio}")
+    expect(any("4: swap" in t for t in texts(course)), "what was changed at which iteration")
+    expect(draw(first, "--what", "links") is not None and draw(first, "--what", "devices") is not None, "links and devices over the run")
 
-# ---- refusals ----
-cut = write("cut.json", open(saved).read()[:2000])
-rank = write("rank.json", open(saved).read().replace('"rank": 1', '"rank": 99', 1))
-late = write("late.json", re.sub(r'"end_ms": [\d.]+', '"end_ms": -1', open(saved).read(), count=1))
-nothing = write("nothing.json", '{"traceEvents": []}')
-refused(2, "nothing to draw", "draw")
-refused(2, "no-such: cannot be read", "draw", "no-such")
-refused(2, "did you mean '--width'", "draw", problem, "--widht", "3")
-refused(2, "did you mean 'gantt'", "draw", problem, "--what", "gant")
-refused(2, "one axis", "draw", first, "--what", "gantt,loss")
-refused(2, "folders of runs", "draw", problem, "--what", "loss")
-refused(2, "one problem file", "draw", first, "--what", "compare")
-refused(2, "a length such as", "draw", problem, "--width", "85furlongs")
-refused(2, "too narrow", "draw", problem, "--width", "20mm", "--font-size", "12")
-refused(2, "too narrow", "draw", problem, "--what", "compare", "--schedule", "1f1b", "--width", "20mm", "--font-size", "12")
-refused(2, "on or off", "draw", problem, "--labels", "maybe")
-refused(2, "--from must be below", "draw", problem, "--from", "5", "--to", "5")
-refused(2, "is timed on its problem", "draw", order)
-refused(2, "stand behind a problem", "draw", first, "--set", f"{delay}=1")
-refused(2, "stand behind a run", "draw", problem, "--iteration", "3")
-refused(2, "goes with --what compare", "draw", problem, "--sweep", f"{delay}=0:1:1")
-refused(2, "unknown schedule '1f1c'", "draw", problem, "--schedule", "1f1c")
-refused(1, "iteration 99 was not recorded", "draw", first, "--iteration", "99")
-told = json.load(open(saved))
-earlier = write("earlier.json", json.dumps({k: v for k, v in told.items() if k != "memory"}))
-refused(1, "earlier.json: the plan says nothing of memory", "draw", earlier, "--what", "memory")
-expect(boxes(draw(earlier)) == boxes(draw(saved)), "ops of such a plan are drawn")
-for wrong, says in (([], "'memory' must be a list with an entry for each rank"), (told["memory"][::-1], "entry 0 of 'memory': 'rank' is out of range"),
-                    ([{**m, "steps": [[5, 1], [4, 0]]} for m in told["memory"]], "ascending"), ([{**m, "steps": [[5]]} for m in told["memory"]], "must be pairs"),
-                    ([{**m, "fixed": "much"} for m in told["memory"]], "'fixed' must be a number"), ([{**m, "steps": 3} for m in told["memory"]], "'steps' must be a list")):
-    refused(2, says, "draw", write("wrong.json", json.dumps({**told, "memory": wrong})), "--what", "memory")
-refused(2, "'rank' is out of range", "draw", rank)
-refused(2, "'end_ms' must be a time", "draw", late)
-refused(2, "cut.json:", "draw", cut)
-refused(2, "the trace has no events", "draw", nothing)
-refused(2, "2 titles for 1 charts", "draw", problem, problem, "--title", "a", "--title", "b")
-refused(2, "a value is missing", "draw", problem, "--width")
-out = os.path.join(folder, "kept.svg")
-write("kept.svg", "as it was")
-refused(2, "too narrow", "draw", problem, "--width", "20mm", "--font-size", "12", "-o", out)
-expect(open(out).read() == "as it was", "a picture that cannot be drawn leaves the file as it was")
-expect(run("draw", problem, "-o", out).returncode == 0 and ElementTree.parse(out).getroot().tag == SVG + "svg", "-o")
-finish()
+
+def test_names_of_many_changes_stay_inside_the_picture():
+    # what was gained by many changes: their names hang below the axis, clear of what else stands there, and none leaves the picture
+    many = make("many", 40, 4)
+    with open(os.path.join(many, "events.jsonl"), "w") as out:
+        for i in range(3, 36, 4):
+            out.write(json.dumps({"time_s": 1.0, "iteration": i, "kind": "delegate", "decided": "x"}) + "\n")
+    for more in ([], ["--width", "85mm", "--font-size", "7"], ["--width", "200mm"]):
+        hung = draw(many, "--what", "gains", *more)
+        labels = [t for t in hung.iter(SVG + "text") if "delegate" in (t.text or "")]
+        expect(len(labels) == 9, f"a name for each change: {texts(hung)}")
+        lowest, leftmost = 0, 1e9
+        for t in labels:
+            x, y, angle = (float(v) for v in re.fullmatch(r"translate\(([\d.]+) ([\d.]+)\) rotate\(-(\d+)\)", t.get("transform")).groups())
+            length = 6 * len(t.text)  # letters of 12 are some 6 to 7 wide
+            lowest, leftmost = max(lowest, y + length * math.sin(math.radians(angle))), min(leftmost, x - length * math.cos(math.radians(angle)))
+        below = [float(t.get("y")) - 9 for t in hung.iter(SVG + "text") if t.text in ("from iteration: change", "before") and t.get("y") and float(t.get("y")) > y]
+        expect(leftmost >= 0 and below and min(below) > lowest, f"{more}: names reach down to {lowest:.0f} and left to {leftmost:.0f}, others begin at {below}")
+
+
+def test_report_writes_the_same_pictures():
+    pictures = os.path.join(folder, "pictures")
+    expect(run("report", first, "--svg", pictures).returncode == 0 and "gains.svg" in os.listdir(pictures), "report --svg has the gains, too")
+
+
+def test_the_last_replica_is_drawn_unless_another_is_asked_for():
+    replicas = os.path.join(folder, "replicas.json")
+    events = [{"ph": "M", "pid": 2 * d + r, "name": "process_name", "args": {"name": f"replica {d}, rank {r}"}} for d in (0, 1) for r in (0, 1)]
+    for d in (0, 1):
+        for e in recorded(5, 1000, 4):
+            late = 1000 * 30 if d == 0 and e["name"] == "W0" and e["pid"] == 0 else 0  # replica 0 ends 30 ms later
+            events.append({**e, "pid": e["pid"] + 2 * d, "ts": e["ts"] + late})
+    write("replicas.json", '{"traceEvents":[\n' + ",\n".join(json.dumps(e) for e in events) + "\n]}\n")
+    last = {r: max(end for what, _, end, _, _ in boxes(draw(replicas, *more)) if what.startswith("W0 of stage 0")) for r, more in ((0, []), (1, ["--replica", "1"]))}
+    expect(last == {0: 94.0, 1: 64.0}, f"which replica is drawn: {last}")
+    refused(1, "of replica 7 was not recorded", "draw", replicas, "--replica", "7")
+    mixed = draw(problem, "--schedule", "1f1b", first, "--iteration", "3", replicas, "--iteration", "5")
+    expect([t.split(":")[0] for t in titles(mixed)] == ["1f1b", "predicted", "measured", "measured"], f"inputs of every kind: {titles(mixed)}")
+    on_axis(mixed, 470, name="inputs of every kind")  # the update that iteration 2 foretells takes 20 ms, 1F1B 450 ms
+
+
+def test_wrong_requests_are_refused():
+    refused(2, "nothing to draw", "draw")
+    refused(2, "no-such: cannot be read", "draw", "no-such")
+    refused(2, "did you mean '--width'", "draw", problem, "--widht", "3")
+    refused(2, "did you mean 'gantt'", "draw", problem, "--what", "gant")
+    refused(2, "one axis", "draw", first, "--what", "gantt,loss")
+    refused(2, "folders of runs", "draw", problem, "--what", "loss")
+    refused(2, "one problem file", "draw", first, "--what", "compare")
+    refused(2, "a length such as", "draw", problem, "--width", "85furlongs")
+    refused(2, "too narrow", "draw", problem, "--width", "20mm", "--font-size", "12")
+    refused(2, "too narrow", "draw", problem, "--what", "compare", "--schedule", "1f1b", "--width", "20mm", "--font-size", "12")
+    refused(2, "on or off", "draw", problem, "--labels", "maybe")
+    refused(2, "--from must be below", "draw", problem, "--from", "5", "--to", "5")
+    refused(2, "is timed on its problem", "draw", order)
+    refused(2, "stand behind a problem", "draw", first, "--set", f"{delay}=1")
+    refused(2, "stand behind a run", "draw", problem, "--iteration", "3")
+    refused(2, "goes with --what compare", "draw", problem, "--sweep", f"{delay}=0:1:1")
+    refused(2, "unknown schedule '1f1c'", "draw", problem, "--schedule", "1f1c")
+    refused(1, "iteration 99 was not recorded", "draw", first, "--iteration", "99")
+
+
+def test_wrong_plan_files_are_named():
+    run("plan", problem, "--schedule", "zb-h1", "--format", "json", "-o", saved)
+    told = json.load(open(saved))
+    earlier = write("earlier.json", json.dumps({k: v for k, v in told.items() if k != "memory"}))
+    refused(1, "earlier.json: the plan says nothing of memory", "draw", earlier, "--what", "memory")
+    expect(boxes(draw(earlier)) == boxes(draw(saved)), "ops of such a plan are drawn")
+    for wrong, says in (([], "'memory' must be a list with an entry for each rank"), (told["memory"][::-1], "entry 0 of 'memory': 'rank' is out of range"),
+                        ([{**m, "steps": [[5, 1], [4, 0]]} for m in told["memory"]], "ascending"), ([{**m, "steps": [[5]]} for m in told["memory"]], "must be pairs"),
+                        ([{**m, "fixed": "much"} for m in told["memory"]], "'fixed' must be a number"), ([{**m, "steps": 3} for m in told["memory"]], "'steps' must be a list")):
+        refused(2, says, "draw", write("wrong.json", json.dumps({**told, "memory": wrong})), "--what", "memory")
+    text = open(saved).read()
+    refused(2, "'rank' is out of range", "draw", write("rank.json", text.replace('"rank": 1', '"rank": 99', 1)))
+    refused(2, "'end_ms' must be a time", "draw", write("late.json", re.sub(r'"end_ms": [\d.]+', '"end_ms": -1', text, count=1)))
+    refused(2, "cut.json:", "draw", write("cut.json", text[:2000]))
+    refused(2, "the trace has no events", "draw", write("nothing.json", '{"traceEvents": []}'))
+    refused(2, "2 titles for 1 charts", "draw", problem, problem, "--title", "a", "--title", "b")
+    refused(2, "a value is missing", "draw", problem, "--width")
+
+
+def test_a_refused_picture_leaves_the_file_as_it_was():
+    out = os.path.join(folder, "kept.svg")
+    write("kept.svg", "as it was")
+    refused(2, "too narrow", "draw", problem, "--width", "20mm", "--font-size", "12", "-o", out)
+    expect(open(out).read() == "as it was", "a picture that cannot be drawn leaves the file as it was")
+    expect(run("draw", problem, "-o", out).returncode == 0 and ElementTree.parse(out).getroot().tag == SVG + "svg", "-o")

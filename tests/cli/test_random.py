@@ -5,11 +5,9 @@ worse. SL_SEED repeats a run, SL_ROUNDS makes it longer."""
 import os
 import random
 import re
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from slackline import expect, finish, plan, run, write  # noqa: E402
+from calling import plan, run, write
+from runner import expect
 
 seed = int(os.environ.get("SL_SEED", random.randrange(1 << 30)))
 rounds = int(os.environ.get("SL_ROUNDS", 40))
@@ -109,32 +107,32 @@ def damage(text):
     return re.sub(r"\d+", lambda m: random.choice([m[0], m[0], m[0], "0", "-1", "99999999999999999999", "1e308", ".nan"]), text)
 
 
-answered = 0
-for _ in range(rounds):
-    p = some_problem()
-    file = write("problem.yaml", text_of(p))
-    for schedule in ("auto", "optimal", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud-sub"):
-        limit = "0.02"
-        done = run("plan", file, "--schedule", schedule, "--time-limit", limit, "--format", "csv")
-        expect(done.returncode in (0, 1), f"{schedule}: exit {done.returncode} {done.stderr}")
-        if done.returncode:
-            expect(done.stdout == "" and p["limit"], f"{schedule}: no answer without a limit")
-            continue
-        answered += 1
-        order = write("order.csv", done.stdout)
-        planned, simulated = plan("plan", file, "--schedule", schedule, "--time-limit", limit), plan("simulate", file, "--order", order)
-        if schedule in ("auto", "optimal") and planned["ops"] != simulated["ops"]:
-            continue  # how far a search comes in its time differs
-        expect(planned["memory_ok"], f"{schedule}: within the limit")
-        for field in planned.keys() - {"schedule", "why", "solve_ms"}:
-            expect(planned[field] == simulated[field], f"{schedule}: simulate says another {field} of the same order")
-        check(p, planned)
-        for _ in range(3):
-            broken = run("simulate", file, "--order", write("damaged.csv", damage(done.stdout)))
-            expect(broken.returncode in (0, 2) and (broken.returncode == 0) == (broken.stderr == ""), f"damaged order: {broken}")
-    for _ in range(6):
-        broken = run("plan", write("damaged.yaml", damage(text_of(p))), "--time-limit", "0.02")
-        said = broken.stderr.count("\n") == 1 and broken.stdout == ""
-        expect(broken.returncode == 0 or (broken.returncode in (1, 2) and said), f"damaged problem: {broken}")
-expect(answered > rounds, "enough of them have an answer")
-finish()
+def test_every_answer_keeps_the_rules():
+    answered = 0
+    for _ in range(rounds):
+        p = some_problem()
+        file = write("problem.yaml", text_of(p))
+        for schedule in ("auto", "optimal", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud-sub"):
+            limit = "0.02"
+            done = run("plan", file, "--schedule", schedule, "--time-limit", limit, "--format", "csv")
+            expect(done.returncode in (0, 1), f"{schedule}: exit {done.returncode} {done.stderr}")
+            if done.returncode:
+                expect(done.stdout == "" and p["limit"], f"{schedule}: no answer without a limit")
+                continue
+            answered += 1
+            order = write("order.csv", done.stdout)
+            planned, simulated = plan("plan", file, "--schedule", schedule, "--time-limit", limit), plan("simulate", file, "--order", order)
+            if schedule in ("auto", "optimal") and planned["ops"] != simulated["ops"]:
+                continue  # how far a search comes in its time differs
+            expect(planned["memory_ok"], f"{schedule}: within the limit")
+            for field in planned.keys() - {"schedule", "why", "solve_ms"}:
+                expect(planned[field] == simulated[field], f"{schedule}: simulate says another {field} of the same order")
+            check(p, planned)
+            for _ in range(3):
+                broken = run("simulate", file, "--order", write("damaged.csv", damage(done.stdout)))
+                expect(broken.returncode in (0, 2) and (broken.returncode == 0) == (broken.stderr == ""), f"damaged order: {broken}")
+        for _ in range(6):
+            broken = run("plan", write("damaged.yaml", damage(text_of(p))), "--time-limit", "0.02")
+            said = broken.stderr.count("\n") == 1 and broken.stdout == ""
+            expect(broken.returncode == 0 or (broken.returncode in (1, 2) and said), f"damaged problem: {broken}")
+    expect(answered > rounds, "enough of them have an answer")

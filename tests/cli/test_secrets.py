@@ -2,11 +2,9 @@
 import os
 import signal
 import subprocess
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from slackline import build, command, expect, finish, folder, run, write  # noqa: E402
+from calling import command, folder, run, write
+from runner import build, expect
 
 good = write("good", "redis://:geheim@127.0.0.1:1/2 and what follows is not looked at\n")
 bad = write("bad", "http://:geheim@127.0.0.1:1\n")
@@ -21,21 +19,25 @@ if os.path.exists(os.path.join(build, "slackline-worker")):
 if not os.path.exists(os.path.join(build, "libslackline_probe.so")):
     del asked["watch"]
 
-for name, words in asked.items():
-    for path, said in ((bad, "begins with redis://"), (absent, "cannot be read"), (empty, "is empty")):
-        if name == "validate" and path == bad:
-            continue  # refused by the worker
-        done = run(*words("@" + path))
-        expect(done.returncode == 2 and said in done.stderr and "geheim" not in done.stderr, f"{name} {path}: {done.returncode} {done.stderr!r}")
-if "watch" in asked:
-    done = run(*asked["watch"]("@" + good))
-    expect(done.returncode == 0 and "geheim" not in done.stderr, f"watch: {done.returncode} {done.stderr!r}")
-if "validate" in asked:
-    done = run(*asked["validate"]("@" + good))
-    expect(done.returncode == 1 and "127.0.0.1:1" in done.stderr and "geheim" not in done.stderr, f"validate: {done.returncode} {done.stderr!r}")
-shown = subprocess.Popen([command, *asked["dashboard"]("@" + good)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-expect(shown.stdout.readline().startswith("http://127.0.0.1:"), "the dashboard begins")
-shown.send_signal(signal.SIGTERM)
-_, told = shown.communicate(timeout=60)
-expect(shown.returncode == 0 and "geheim" not in told, f"dashboard: {shown.returncode} {told!r}")
-finish()
+
+def test_a_file_that_holds_no_url_is_named():
+    for name, words in asked.items():
+        for path, said in ((bad, "begins with redis://"), (absent, "cannot be read"), (empty, "is empty")):
+            if name == "validate" and path == bad:
+                continue  # refused by the worker
+            done = run(*words("@" + path))
+            expect(done.returncode == 2 and said in done.stderr and "geheim" not in done.stderr, f"{name} {path}: {done.returncode} {done.stderr!r}")
+
+
+def test_no_message_repeats_a_password():
+    if "watch" in asked:
+        done = run(*asked["watch"]("@" + good))
+        expect(done.returncode == 0 and "geheim" not in done.stderr, f"watch: {done.returncode} {done.stderr!r}")
+    if "validate" in asked:
+        done = run(*asked["validate"]("@" + good))
+        expect(done.returncode == 1 and "127.0.0.1:1" in done.stderr and "geheim" not in done.stderr, f"validate: {done.returncode} {done.stderr!r}")
+    shown = subprocess.Popen([command, *asked["dashboard"]("@" + good)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    expect(shown.stdout.readline().startswith("http://127.0.0.1:"), "the dashboard begins")
+    shown.send_signal(signal.SIGTERM)
+    _, told = shown.communicate(timeout=60)
+    expect(shown.returncode == 0 and "geheim" not in told, f"dashboard: {shown.returncode} {told!r}")

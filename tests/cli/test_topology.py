@@ -1,90 +1,110 @@
 """`slackline topology`: what it prints agrees with itself, errors name file, line and key, the example says what it says."""
 import os
 import re
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from slackline import expect, finish, plan, refused, run, source, write  # noqa: E402
+from calling import plan, refused, run, write
+from runner import expect, source
 
 example = os.path.join(source, "examples", "cluster.yaml")
 a = plan("topology", example)
-expect(a["format"] == "slackline-topology-1", "format")
-expect(sorted(seat["host"] for seat in a["arrangement"]) == sorted(f"node{i}" for i in range(16)), "every host sits once")
-expect(len({(s["tensor"], s["data"], s["pipeline"]) for s in a["arrangement"]}) == 16, "on a position of its own")
-expect(a["lower_bound_ms"] <= a["iteration_ms"] < a["present_ms"], "better than now, not better than the bound")
-expect(abs(a["gain"] - (1 - a["iteration_ms"] / a["present_ms"])) < 1e-9, "the gain is of the present time")
-expect(abs(a["gap"] - (a["iteration_ms"] / a["lower_bound_ms"] - 1)) < 1e-9, "the gap is to the bound")
 where = {s["host"]: s for s in a["arrangement"]}
-for move in a["moves"]:
-    expect({k: where[move["host"]][k] for k in ("tensor", "data", "pipeline")} == move["to"], "a move ends where the host sits")
-    expect(move["from"] != move["to"], "and is one")
-    expect(move["weights"] == (move["from"]["pipeline"] != move["to"]["pipeline"]), "another stage needs other weights")
-moved = {m["host"] for m in a["moves"]}
-for i in range(16):
-    if f"node{i}" not in moved:
-        expect(where[f"node{i}"]["data"] == i % 4 and where[f"node{i}"]["pipeline"] == i // 4, f"node{i} stays")
-expect(where["node3"]["pipeline"] == where["node7"]["pipeline"], "the two slow hosts share a stage")
-five, six = where["node5"], where["node6"]
-expect(not (five["pipeline"] == six["pipeline"] and (five["data"] - six["data"]) % 4 in (1, 3)), "the congested link is in no ring")
-expect(any("node5-node6" in line for line in a["why"]), "and the reason names it")
-# 2 m b n h k and 2 (D - 1) / D k (12 h^2 + 5 h) 6
-expect(abs(a["volumes_mb"]["pipeline"] - 2 * 16 * 2048 * 2048 * 2 / 1e6) < 1e-6, "volume of a boundary")
-expect(abs(a["volumes_mb"]["data"][1] - 1.5 * 2 * 6 * (12 * 2048**2 + 5 * 2048) / 1e6) < 1e-6, "volume of a ring")
 
-# what it proposes, as the present arrangement, takes what it said and is left alone
-names = ",".join(s["host"] for s in sorted(a["arrangement"], key=lambda s: (s["pipeline"], s["data"], s["tensor"])))
-again = plan("topology", example, "--set", f"present=[{names}]")
-expect(abs(again["present_ms"] - a["iteration_ms"]) < 1e-9, "the proposed arrangement takes what was foretold")
-expect(again["moves"] == [] and again["gain"] == 0, "and nothing moves any more")
-expect({k: v for k, v in plan("topology", example, "--seed", "1").items() if k != "solve_ms"} == {k: v for k, v in a.items() if k != "solve_ms"}, "the same answer for the same seed")
-text = run("topology", example).stdout
-expect(re.search(r"rearranged: +[0-9.]+ ms, [0-9.]+% less", text) and "why:" in text, "text")
 
-# a profile of a run gives the op times
-profile = write("profile.yaml", "pipeline:\n  ranks: 4\n  microbatches: 16\n  times_ms: {F: [10, 10, 10, 10], I: 10, W: 10}\n")
+def test_an_arrangement_agrees_with_itself():
+    expect(a["format"] == "slackline-topology-1", "format")
+    expect(sorted(seat["host"] for seat in a["arrangement"]) == sorted(f"node{i}" for i in range(16)), "every host sits once")
+    expect(len({(s["tensor"], s["data"], s["pipeline"]) for s in a["arrangement"]}) == 16, "on a position of its own")
+    expect(a["lower_bound_ms"] <= a["iteration_ms"] < a["present_ms"], "better than now, not better than the bound")
+    expect(abs(a["gain"] - (1 - a["iteration_ms"] / a["present_ms"])) < 1e-9, "the gain is of the present time")
+    expect(abs(a["gap"] - (a["iteration_ms"] / a["lower_bound_ms"] - 1)) < 1e-9, "the gap is to the bound")
+    for move in a["moves"]:
+        expect({k: where[move["host"]][k] for k in ("tensor", "data", "pipeline")} == move["to"], "a move ends where the host sits")
+        expect(move["from"] != move["to"], "and is one")
+        expect(move["weights"] == (move["from"]["pipeline"] != move["to"]["pipeline"]), "another stage needs other weights")
+    moved = {m["host"] for m in a["moves"]}
+    for i in range(16):
+        if f"node{i}" not in moved:
+            expect(where[f"node{i}"]["data"] == i % 4 and where[f"node{i}"]["pipeline"] == i // 4, f"node{i} stays")
+
+
+def test_slow_hosts_share_a_stage_and_slow_links_carry_no_ring():
+    expect(where["node3"]["pipeline"] == where["node7"]["pipeline"], "the two slow hosts share a stage")
+    five, six = where["node5"], where["node6"]
+    expect(not (five["pipeline"] == six["pipeline"] and (five["data"] - six["data"]) % 4 in (1, 3)), "the congested link is in no ring")
+    expect(any("node5-node6" in line for line in a["why"]), "and the reason names it")
+
+
+def test_volumes_are_those_of_the_formulas():
+    # 2 m b n h k and 2 (D - 1) / D k (12 h^2 + 5 h) 6
+    expect(abs(a["volumes_mb"]["pipeline"] - 2 * 16 * 2048 * 2048 * 2 / 1e6) < 1e-6, "volume of a boundary")
+    expect(abs(a["volumes_mb"]["data"][1] - 1.5 * 2 * 6 * (12 * 2048**2 + 5 * 2048) / 1e6) < 1e-6, "volume of a ring")
+
+
+def test_what_is_proposed_is_left_alone():
+    # what it proposes, as the present arrangement, takes what it said and is left alone
+    names = ",".join(s["host"] for s in sorted(a["arrangement"], key=lambda s: (s["pipeline"], s["data"], s["tensor"])))
+    again = plan("topology", example, "--set", f"present=[{names}]")
+    expect(abs(again["present_ms"] - a["iteration_ms"]) < 1e-9, "the proposed arrangement takes what was foretold")
+    expect(again["moves"] == [] and again["gain"] == 0, "and nothing moves any more")
+    expect({k: v for k, v in plan("topology", example, "--seed", "1").items() if k != "solve_ms"} == {k: v for k, v in a.items() if k != "solve_ms"}, "the same answer for the same seed")
+
+
+def test_text_says_the_gain():
+    text = run("topology", example).stdout
+    expect(re.search(r"rearranged: +[0-9.]+ ms, [0-9.]+% less", text) and "why:" in text, "text")
+
+
 cluster = open(example).read()
-without = write("without.yaml", re.sub(r"times_ms:.*\n", "\n", cluster))
-measured = plan("topology", without, "--profile", profile)
-expect(measured["iteration_ms"] == a["iteration_ms"], "the same times from a profile, the same answer")
-refused(2, "times_ms", "topology", example, "--profile", profile)
-refused(2, "lacks hosts", "topology", profile)
-refused(2, "'times_ms' is missing", "topology", without)
-refused(2, "tensor ranks", "topology", without, "--profile", profile, "--set", "parallel.tensor=2", "--set", "parallel.data=2")
-short = write("short.yaml", "pipeline: {ranks: 2, microbatches: 16, times_ms: {F: 1, I: 1, W: 1}}\n")
-refused(2, "4 stages", "topology", without, "--profile", short)
 
-# what is wrong is named with file, line and key
-line = next(i for i, text in enumerate(cluster.splitlines(), 1) if text.startswith("hosts"))
-for sets, says in (
-        (["parallel.data=5"], f"cluster.yaml:{line}: 'hosts' has 16 hosts for the 20 positions"),
-        (["parallel.data=3"], "has more hosts than the 12 positions"),
-        (["parallel.dta=3"], "'dta'"),
-        (["hosts.1.speed=0"], "'speed' must be"),
-        (["hosts.1.speed=nan"], "'speed' must be"),
-        (["hosts.1.name=node0"], "names 'node0' twice"),
-        (["hosts.0='node[2-0]'"], "a range goes up"),
-        (["hosts.0='node[0-'"], "a range of hosts is written"),
-        (["links.list.0.between=[node5, node99]"], "'node99', which is not among the hosts"),
-        (["links.list.0.between=[node5, node5]"], "two different hosts"),
-        (["links.list.0.bandwidth_gbps=0"], "'bandwidth_gbps' must be"),
-        (["links.default={latency_ms: 1}"], "'bandwidth_gbps' is missing"),
-        (["present=[node0, node1]"], "must name each of the 16 hosts once, got 2"),
-        (["volumes={activation_mb: 1}"], "is given with 'model'"),
-        (["model.layers=2"], "has 2 layers for 4 stages"),
-        (["times_ms.F=[1, 2]"], "must be a number or a list of 4"),
-        (["times_ms.F=-1"], "'F' must be"),
-        (["batch.microbatches=0"], "'microbatches' must be"),
-        (["schedule=dualpipe"], "dualpipe"),
-        (["parallel={tensor: 4096, data: 4096}"], "positions")):
-    refused(2, says, "topology", example, *[word for s in sets for word in ("--set", s)])
-refused(2, "unknown option", "topology", example, "--sede", "1")
-refused(2, "--effort must be", "topology", example, "--effort", "0")
-refused(2, "give one CLUSTER", "topology")
-refused(2, "no-such", "topology", "no-such.yaml")
 
-# volumes as numbers, groups, both directions apart, tensor ranks
-numbers = write("numbers.yaml", """parallel: {tensor: 2, data: 2, pipeline: 2}
+def test_a_profile_gives_the_op_times():
+    # a profile of a run gives the op times
+    profile = write("profile.yaml", "pipeline:\n  ranks: 4\n  microbatches: 16\n  times_ms: {F: [10, 10, 10, 10], I: 10, W: 10}\n")
+    without = write("without.yaml", re.sub(r"times_ms:.*\n", "\n", cluster))
+    measured = plan("topology", without, "--profile", profile)
+    expect(measured["iteration_ms"] == a["iteration_ms"], "the same times from a profile, the same answer")
+    refused(2, "times_ms", "topology", example, "--profile", profile)
+    refused(2, "lacks hosts", "topology", profile)
+    refused(2, "'times_ms' is missing", "topology", without)
+    refused(2, "tensor ranks", "topology", without, "--profile", profile, "--set", "parallel.tensor=2", "--set", "parallel.data=2")
+    short = write("short.yaml", "pipeline: {ranks: 2, microbatches: 16, times_ms: {F: 1, I: 1, W: 1}}\n")
+    refused(2, "4 stages", "topology", without, "--profile", short)
+
+
+def test_wrong_clusters_are_named_with_line_and_key():
+    # what is wrong is named with file, line and key
+    line = next(i for i, text in enumerate(cluster.splitlines(), 1) if text.startswith("hosts"))
+    for sets, says in (
+            (["parallel.data=5"], f"cluster.yaml:{line}: 'hosts' has 16 hosts for the 20 positions"),
+            (["parallel.data=3"], "has more hosts than the 12 positions"),
+            (["parallel.dta=3"], "'dta'"),
+            (["hosts.1.speed=0"], "'speed' must be"),
+            (["hosts.1.speed=nan"], "'speed' must be"),
+            (["hosts.1.name=node0"], "names 'node0' twice"),
+            (["hosts.0='node[2-0]'"], "a range goes up"),
+            (["hosts.0='node[0-'"], "a range of hosts is written"),
+            (["links.list.0.between=[node5, node99]"], "'node99', which is not among the hosts"),
+            (["links.list.0.between=[node5, node5]"], "two different hosts"),
+            (["links.list.0.bandwidth_gbps=0"], "'bandwidth_gbps' must be"),
+            (["links.default={latency_ms: 1}"], "'bandwidth_gbps' is missing"),
+            (["present=[node0, node1]"], "must name each of the 16 hosts once, got 2"),
+            (["volumes={activation_mb: 1}"], "is given with 'model'"),
+            (["model.layers=2"], "has 2 layers for 4 stages"),
+            (["times_ms.F=[1, 2]"], "must be a number or a list of 4"),
+            (["times_ms.F=-1"], "'F' must be"),
+            (["batch.microbatches=0"], "'microbatches' must be"),
+            (["schedule=dualpipe"], "dualpipe"),
+            (["parallel={tensor: 4096, data: 4096}"], "positions")):
+        refused(2, says, "topology", example, *[word for s in sets for word in ("--set", s)])
+    refused(2, "unknown option", "topology", example, "--sede", "1")
+    refused(2, "--effort must be", "topology", example, "--effort", "0")
+    refused(2, "give one CLUSTER", "topology")
+    refused(2, "no-such", "topology", "no-such.yaml")
+
+
+def test_tensor_ranks_sit_where_links_are_fast():
+    # volumes as numbers, groups, both directions apart, tensor ranks
+    numbers = write("numbers.yaml", """parallel: {tensor: 2, data: 2, pipeline: 2}
 batch: {microbatches: 4}
 times_ms: {F: 5, I: 5, W: 5}
 hosts: [a0, b0, c0, d0, a1, b1, c1, d1]
@@ -100,9 +120,8 @@ links:
     - {between: [a0, a1], bandwidth_gbps: 1000}
 volumes: {activation_mb: 1, gradient_mb: [10, 20], tensor_mb: 10, tensor_sums: {F: 2, I: 2}}
 """)
-t = plan("topology", numbers)
-cells = {}
-for s in t["arrangement"]:
-    cells.setdefault((s["data"], s["pipeline"]), set()).add(s["host"][0])
-expect(t["proven"] and all(len(c) == 1 for c in cells.values()), "tensor ranks sit where their links are fast")
-finish()
+    t = plan("topology", numbers)
+    cells = {}
+    for s in t["arrangement"]:
+        cells.setdefault((s["data"], s["pipeline"]), set()).add(s["host"][0])
+    expect(t["proven"] and all(len(c) == 1 for c in cells.values()), "tensor ranks sit where their links are fast")

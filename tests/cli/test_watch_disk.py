@@ -2,20 +2,14 @@
 """The disk of a watch's results matters to nobody: when it hangs, signals reach the program at once; when it is full, the program
 runs to its end with its exit code, and that is said once."""
 import os
-import shutil
 import signal
 import subprocess
-import sys
 
-sys.dont_write_bytecode = True
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [here, os.path.join(here, "..")]
-from slackline import build, command, expect, finish, folder, source  # noqa: E402,F401
-from waiting import until  # noqa: E402
+from calling import command, folder
+from runner import expect, require
+from waiting import until
 
-if not os.path.exists(os.path.join(build, "libslackline_probe.so")) or not shutil.which("redis-server"):
-    print("skipped: libslackline_probe.so is not built, or redis-server is not installed")
-    sys.exit(77)
+require("libslackline_probe.so", "redis-server")
 
 LIMIT = 60  # s; only what hangs meets it
 PROGRAM = 'trap "echo heard; exit 7" USR1; echo ready; while :; do sleep 0.1; done'
@@ -47,28 +41,30 @@ def seated(pid):
     return False
 
 
-# a pipe without a reader is a file system that hangs: whoever opens it waits
-out = os.path.join(folder, "hangs")
-os.mkdir(out)
-os.mkfifo(os.path.join(out, "events.jsonl"))
-watch = start(out, PROGRAM)
-expect(watch.stdout.readline() == "ready\n", "the program runs")
-until(lambda: os.path.exists(os.path.join(out, "events.jsonl")) and seated(watch.pid), 5)  # where the kernel shows it
-watch.send_signal(signal.SIGUSR1)
-code, printed, said = end(watch)
-expect(code == 7 and printed == "heard\n", f"the signal reaches the program: exit {code}, {printed!r}, {said!r}")
-expect(said.count("hangs/events.jsonl: could not be written for 10 s") == 1, f"what is lost is said: {said!r}")
+def test_signals_reach_a_program_whose_disk_hangs():
+    # a pipe without a reader is a file system that hangs: whoever opens it waits
+    out = os.path.join(folder, "hangs")
+    os.mkdir(out)
+    os.mkfifo(os.path.join(out, "events.jsonl"))
+    watch = start(out, PROGRAM)
+    expect(watch.stdout.readline() == "ready\n", "the program runs")
+    until(lambda: os.path.exists(os.path.join(out, "events.jsonl")) and seated(watch.pid), 5)  # where the kernel shows it
+    watch.send_signal(signal.SIGUSR1)
+    code, printed, said = end(watch)
+    expect(code == 7 and printed == "heard\n", f"the signal reaches the program: exit {code}, {printed!r}, {said!r}")
+    expect(said.count("hangs/events.jsonl: could not be written for 10 s") == 1, f"what is lost is said: {said!r}")
 
-# always full
-out = os.path.join(folder, "full")
-os.mkdir(out)
-os.symlink("/dev/full", os.path.join(out, "events.jsonl"))
-for name in ("report.txt", "report.json", "watch.json"):
-    os.makedirs(os.path.join(out, name, "in-the-way"))
-watch = start(out, "sleep 1; exit 5", "--overwrite")
-code, printed, said = end(watch)
-expect(code == 5 and printed == "", f"the program's exit code: {code} {said!r}")
-for name in ("events.jsonl", "report.txt", "report.json"):
-    expect(said.count(f"full/{name}: cannot be") == 1, f"{name} is said once: {said!r}")
-expect("full/events.jsonl: cannot be written: No space left on device" in said, said)
-finish()
+
+def test_a_full_disk_costs_the_program_nothing():
+    # always full
+    out = os.path.join(folder, "full")
+    os.mkdir(out)
+    os.symlink("/dev/full", os.path.join(out, "events.jsonl"))
+    for name in ("report.txt", "report.json", "watch.json"):
+        os.makedirs(os.path.join(out, name, "in-the-way"))
+    watch = start(out, "sleep 1; exit 5", "--overwrite")
+    code, printed, said = end(watch)
+    expect(code == 5 and printed == "", f"the program's exit code: {code} {said!r}")
+    for name in ("events.jsonl", "report.txt", "report.json"):
+        expect(said.count(f"full/{name}: cannot be") == 1, f"{name} is said once: {said!r}")
+    expect("full/events.jsonl: cannot be written: No space left on device" in said, said)

@@ -7,34 +7,13 @@ import select
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 from urllib.parse import urlsplit
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from waiting import until  # noqa: E402
+from runner import build, expect, require
+from waiting import until
 
-build, source = (os.path.abspath(a) for a in sys.argv[1:3])
+require("slackline")
 command = os.path.join(build, "slackline")
-if not os.path.exists(command):
-    print("skipped: slackline is not built")
-    sys.exit(77)
-_folder = tempfile.TemporaryDirectory()
-folder = _folder.name
-failures = []
-
-
-def expect(holds, what):
-    if not holds:
-        failures.append(what)
-        print("FAILED:", what)
-
-
-def finish():
-    print(f"{len(failures)} failed")
-    sys.exit(1 if failures else 0)
-
-
 # The address sanitizer keeps what is freed in a quarantine, 256 MB unless told: memory would grow by that much whatever the program does.
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "quarantine_size_mb=1")))}
 

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import time
 
-from dash import folder
+from runner import folder
 
 unix = os.path.join(folder, "redis.sock")
 url = "unix:" + unix if shutil.which("redis-server") else None

@@ -10,9 +10,9 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from dash import Dashboard, Stream, expect, finish, folder  # noqa: E402
-from folders import Folder  # noqa: E402
+from dash import Dashboard, Stream
+from folders import Folder
+from runner import expect, folder
 
 TOKEN = "abcdefgh-0123456789"
 SECRETS = ("1f1b", "a-word-of-the-run", TOKEN, folder)
@@ -47,7 +47,7 @@ def said_nothing(answer, what):
     expect(not any(secret.encode() in answer for secret in SECRETS), f"{what}: it says something of the run: {answer[:500]!r}")
 
 
-def check_refused(d):
+def test_without_the_token_there_is_401_or_400(d):
     """Without the token there is 401, whatever is asked and however; a broken request is 400 or the end of the connection."""
     paths = ["/", "/events", "/metrics", "/state.json", "/nothing", "//", "/./", "/../", "/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc/passwd", "/run.yaml", "/metrics.jsonl",
              "/metrics/", "/metrics%00", "/METRICS", "/state.json/..", "/state.json;x", "*", "http://127.0.0.1/metrics", "/\\..\\run.yaml"]
@@ -70,7 +70,7 @@ def check_refused(d):
         said_nothing(answer, query)
 
 
-def check_let_in(d):
+def test_with_the_token_all_is_there_and_only_to_be_read(d):
     """With it, by each of the ways, all is there; and still only to be read."""
     for lines, query in (([f"Authorization: Bearer {TOKEN}"], ""), ([f"authorization: bearer {TOKEN}"], ""), ([f"Cookie: a=b; slackline-{d.port}={TOKEN}; c=d"], ""), ([], f"?token={TOKEN}"),
                          ([], f"?a=b&token={TOKEN}")):
@@ -91,7 +91,7 @@ def check_let_in(d):
     expect(b"Access-Control" not in answer, "no other origin may read it")
 
 
-def check_broken(d):
+def test_broken_requests_cost_their_sender_the_connection(d):
     """Long, broken and half requests cost their sender his connection."""
     for what, request in (("a long path", b"GET /" + b"a" * 300000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"), ("a long header", b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 300000 + b"\r\n\r\n"),
                           ("many headers", b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 50000 + b"\r\n"), ("a long token", b"GET /?token=" + b"a" * 20000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"),
@@ -140,7 +140,7 @@ def drip(connections, bytes_of):
             s.close()
 
 
-def check_slowly(d):
+def test_slow_connections_keep_nobody_out(d):
     """400 connections that say nothing, or a byte each second: others get in at once, and each is let go after a while."""
     before, files = d.memory(), len(os.listdir(f"/proc/{d.process.pid}/fd"))
     many = []
@@ -168,7 +168,7 @@ def check_slowly(d):
         s.close()
 
 
-def check_unread(d, run):
+def test_unread_streams_keep_nobody_out(d, run):
     """Streams that are opened and never read, more than there are places."""
     before = d.memory()
     readers = []
@@ -202,19 +202,14 @@ def check_unread(d, run):
         s.close()
 
 
-resource.setrlimit(resource.RLIMIT_NOFILE, (4096, max(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
-path = os.path.join(folder, "run")
-the_run = Folder(path, pipeline=16, data=4)
-the_run.hold()
-the_run.start("a-word-of-the-run")
-the_run.iterate(12)
-with Dashboard(path, "--token", TOKEN, listen="0.0.0.0:0") as dashboard:
-    is_served(dashboard)
-    check_refused(dashboard)
-    check_let_in(dashboard)
-    check_broken(dashboard)
-    check_slowly(dashboard)
-    check_unread(dashboard, the_run)
-    expect(dashboard.end() == 0 and dashboard.errors == "", f"SIGTERM: {dashboard.errors}")
-the_run.release()
-finish()
+def given():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, max(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    path = os.path.join(folder, "run")
+    run = Folder(path, pipeline=16, data=4)
+    run.hold()
+    run.start("a-word-of-the-run")
+    run.iterate(12)
+    with Dashboard(path, "--token", TOKEN, listen="0.0.0.0:0") as dashboard:
+        is_served(dashboard)
+        yield dashboard, run
+    run.release()

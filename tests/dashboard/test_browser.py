@@ -2,22 +2,19 @@
 end and the dashboard's, stays usable with 1,000 ranks; a token, keyboard, dark and narrow. SL_PICTURES=FOLDER keeps pictures."""
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, here)
-import browser  # noqa: E402
-from dash import Dashboard, build, command, expect, failures, finish, folder, source  # noqa: E402
-from folders import Folder  # noqa: E402
+import browser
+from dash import Dashboard, command
+from folders import Folder
+from runner import build, expect, folder, skip, source
 
 if not browser.find():
-    print("skipped: chromium is not installed")
-    sys.exit(77)
+    skip("chromium is not installed")
 pictures = os.environ.get("SL_PICTURES")
 
 
@@ -32,7 +29,7 @@ def text(page, where):
     return page.ask(f"document.getElementById('{where}').textContent")
 
 
-def check_run(page):
+def test_a_real_run_is_followed_to_its_end(page):
     """A real run of 4 ranks whose link turns slow: each iteration reaches the page while it goes on."""
     if not os.path.exists(os.path.join(build, "slackline-worker")):
         print("the real run is skipped: slackline-worker is not built")
@@ -87,7 +84,7 @@ def check_run(page):
         page.complaints.clear()  # of the connection that is gone
 
 
-def check_thousand(page):
+def test_a_thousand_ranks_stay_usable(page):
     path = os.path.join(folder, "thousand")
     run = Folder(path, pipeline=125, data=8)
     run.hold()
@@ -149,7 +146,7 @@ def check_thousand(page):
     run.release()
 
 
-def check_hostile(page):
+def test_hostile_names_stay_text(page):
     path = os.path.join(folder, "hostile")
     run = Folder(path, pipeline=2)
     run.hold()
@@ -169,7 +166,7 @@ def check_hostile(page):
     run.release()
 
 
-def check_nothing(page):
+def test_a_run_without_iterations_is_shown(page):
     """Of a run that ended before its first iteration nothing is still to come."""
     path = os.path.join(folder, "nothing")
     run = Folder(path, pipeline=2)
@@ -188,7 +185,7 @@ def check_nothing(page):
         page.open("about:blank")
 
 
-def check_token(page):
+def test_the_token_is_asked_for_and_not_shown(page):
     path = os.path.join(folder, "token")
     Folder(path).iterate(2)
     with Dashboard(path, "--token", "a-secret-of-mine") as d:
@@ -204,16 +201,7 @@ def check_token(page):
         page.open("about:blank")
 
 
-page = browser.Browser()
-try:
-    check_hostile(page)
-    check_token(page)
-    check_nothing(page)
-    check_thousand(page)
-    check_run(page)
-except RuntimeError as error:
-    failures.append(str(error))
-    print("FAILED:", error)
-finally:
+def given():
+    page = browser.Browser()
+    yield page,
     page.close()
-finish()

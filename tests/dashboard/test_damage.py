@@ -13,10 +13,10 @@ import time
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from dash import Dashboard, Stream, expect, failures, finish, folder  # noqa: E402
-from folders import Folder  # noqa: E402
-from store import Store, start_server, url  # noqa: E402
+from dash import Dashboard, Stream
+from folders import Folder
+from runner import expect, failures, folder
+from store import Store, start_server, url
 
 SEED = int(os.environ.get("SL_SEED", "1"))
 ROUNDS = int(os.environ.get("SL_ROUNDS", "120"))
@@ -273,7 +273,7 @@ def plain_files(damaged):
             damaged.remove(name)
 
 
-def check_folder():
+def test_a_damaged_folder_is_shown_as_far_as_it_can_be_read():
     damaged = Damaged(os.path.join(folder, "run"))
     seen = {"states": set(), "unread": set(), "damaged": 0}
     with Dashboard(damaged.path) as d:
@@ -318,7 +318,7 @@ def beat_of(job, ranks):
             "ranks": [{"rank": r, "pid": 1000 + r, "size": ranks, "period": 2, "cpus": "0"} for r in range(ranks)]}
 
 
-def check_redis():
+def test_damaged_entries_of_a_server_are_shown_as_far_as_they_can_be_read():
     if not url:
         print("the server's entries are left out: redis-server is not installed")
         return
@@ -372,8 +372,3 @@ def check_redis():
     finally:
         server.terminate()
         server.wait()
-
-
-check_folder()
-check_redis()
-finish()

@@ -13,9 +13,9 @@ import time
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from dash import Dashboard, Stream, build, command, expect, finish, folder, source  # noqa: E402
-from folders import Folder  # noqa: E402
+from dash import Dashboard, Stream, command
+from folders import Folder
+from runner import expect, folder, source
 
 
 def place(name):
@@ -29,7 +29,7 @@ def refused(code, says, *words):
 
 
 # ---- a folder that comes later, grows, ends ----
-def check_followed():
+def test_a_folder_is_followed_from_before_its_start_to_its_end():
     path = place("run")
     with Dashboard(path) as d:
         d.until(lambda s: s["state"] == "waiting" and "not there" in s["why"], "a folder that is absent is waited for")
@@ -108,7 +108,7 @@ def check_followed():
         expect(d.end() == 0 and d.errors == "", f"SIGTERM: {d.process.returncode} {d.errors}")
 
 
-def check_hostile():
+def test_hostile_names_stay_text():
     path = place("hostile")
     run = Folder(path, pipeline=2)
     run.hold()
@@ -128,7 +128,7 @@ def check_hostile():
     run.release()
 
 
-def check_unreadable():
+def test_what_cannot_be_read_is_named():
     """What is there and cannot be read is named: a file of another kind, and to who may not, a file and a folder that are shut."""
     path = place("unreadable")
     run = Folder(path, pipeline=2)
@@ -157,7 +157,7 @@ def check_unreadable():
 
 
 # ---- who may ask ----
-def check_access():
+def test_others_need_a_token():
     path = place("access")
     Folder(path).iterate(1)
     with Dashboard(path) as d:
@@ -220,7 +220,7 @@ def check_access():
 
 
 # ---- readers ----
-def check_readers():
+def test_readers_are_told_every_iteration():
     path = place("readers")
     run = Folder(path, pipeline=4)
     run.hold()
@@ -257,7 +257,7 @@ def check_readers():
     run.release()
 
 
-def check_once():
+def test_readers_who_come_late_are_told_each_iteration_once():
     """Readers who come while much is being read are told each iteration once."""
     path = place("once")
     run = Folder(path, pipeline=125, data=8)
@@ -283,7 +283,7 @@ def check_once():
     run.release()
 
 
-def check_gantt():
+def test_the_newest_recorded_iteration_is_drawn():
     """The newest recorded iteration as a picture, also of a file that is long, half written or none."""
     path = place("gantt")
     run = Folder(path, pipeline=2)
@@ -315,7 +315,7 @@ def check_gantt():
         expect(d.end() == 0, "SIGTERM")
 
 
-def check_slow_reader():
+def test_a_slow_reader_costs_only_its_place():
     """A reader who takes nothing costs nothing but his place: others hear all in time, and memory stays as it is."""
     path = place("many")
     run = Folder(path, pipeline=125, data=8)
@@ -376,7 +376,7 @@ def parse_metrics(text):
     return types, found
 
 
-def check_metrics():
+def test_metrics_are_as_prometheus_reads_them():
     path = place("metrics")
     run = Folder(path, pipeline=3, data=2)
     run.hold()
@@ -423,15 +423,3 @@ def check_board(types):
     for p in board["panels"]:
         at = p["gridPos"]
         expect(0 <= at["x"] and at["x"] + at["w"] <= 24, f"panel {p['title']} is within 24 columns")
-
-
-check_followed()
-check_hostile()
-check_unreadable()
-check_access()
-check_readers()
-check_once()
-check_gantt()
-check_slow_reader()
-check_metrics()
-finish()

@@ -14,15 +14,12 @@ import urllib.parse
 import urllib.request
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from dash import Dashboard, build, command, expect, finish, folder, source  # noqa: E402
-from folders import Folder  # noqa: E402
-from waiting import until  # noqa: E402
+from dash import Dashboard, command
+from folders import Folder
+from runner import build, expect, folder, require, source
+from waiting import until
 
-for need in ("promtool", "prometheus"):
-    if not shutil.which(need):
-        print(f"skipped: {need} is not installed (apt-get install prometheus)")
-        sys.exit(77)
+require("promtool", "prometheus")
 with open(os.path.join(source, "examples", "grafana-dashboard.json")) as file:
     BOARD = json.load(file)
 TOKEN = "a-token-for-prometheus"
@@ -191,7 +188,7 @@ def check_scraped(server, run, instances):
     print(f"{len(queries())} queries of the board; answered: " + ", ".join(f"{name} {sum(name in who for who in answered.values())}" for name in instances))
 
 
-def check_real_run():
+def test_every_query_has_data_from_a_real_run():
     """A real run of 4 ranks whose link turns slow and recovers: every query of the board has data of its time."""
     if not os.path.exists(os.path.join(build, "slackline-worker")):
         print("the real run is left out: slackline-worker is not built")
@@ -216,7 +213,7 @@ def check_real_run():
             print(f"a real run: {len(queries()) - len(lacking)} of {len(queries())} queries have data; none for {lacking}")
 
 
-def check_all():
+def test_every_query_has_data_from_made_runs():
     run, port = Folder(os.path.join(folder, "run"), pipeline=4), free_port()
     run.hold()
     trouble(run)
@@ -246,7 +243,7 @@ def check_all():
 
 
 # ---- the board, as far as Grafana's schema says it (kinds/dashboard of its sources, version 36 and later) ----
-def check_board():
+def test_the_board_keeps_grafanas_schema():
     def is_of(value, kind, where):
         expect(isinstance(value, kind) and not (kind is int and isinstance(value, bool)), f"{where} is {value!r}, not {kind.__name__}")
 
@@ -283,9 +280,3 @@ def check_board():
             x, y = a["gridPos"], b["gridPos"]
             apart = x["x"] + x["w"] <= y["x"] or y["x"] + y["w"] <= x["x"] or x["y"] + x["h"] <= y["y"] or y["y"] + y["h"] <= x["y"]
             expect(a is b or apart, f"panels {a['title']} and {b['title']} do not lie on each other")
-
-
-check_board()
-check_all()
-check_real_run()
-finish()

@@ -11,14 +11,12 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, here)
-from dash import Dashboard, Stream, build, command, expect, finish, folder, source  # noqa: E402
-from store import Store, start_server, url  # noqa: E402
+from dash import Dashboard, Stream, command
+from runner import build, expect, folder, skip, source
+from store import Store, start_server, url
 
 if not url:
-    print("skipped: redis-server is not installed")
-    sys.exit(77)
+    skip("redis-server is not installed")
 
 
 def check_thousand():
@@ -125,19 +123,32 @@ def check_lost_server(server):
     return again
 
 
-done = subprocess.run([command, "dashboard", "--redis", "http://x"], capture_output=True, text=True, timeout=30, check=False)
-expect(done.returncode == 2 and done.stderr.count("\n") == 1, f"a wrong URL is refused: {done.returncode} {done.stderr}")
-server = start_server()
-try:
-    server = check_lost_server(server)
-    check_real()
-    time.sleep(0.1)
-    server.terminate()
-    server.wait()
+def served(check):
+    """With a server of its own."""
     server = start_server()
-    check_thousand()
-    check_other_version()
-finally:
-    server.terminate()
-    server.wait()
-finish()
+    try:
+        server = check(server) or server
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_a_wrong_url_is_refused():
+    done = subprocess.run([command, "dashboard", "--redis", "http://x"], capture_output=True, text=True, timeout=30, check=False)
+    expect(done.returncode == 2 and done.stderr.count("\n") == 1, f"a wrong URL is refused: {done.returncode} {done.stderr}")
+
+
+def test_a_lost_server_is_said_and_one_that_comes_back_used():
+    served(check_lost_server)
+
+
+def test_a_real_job_is_followed_to_its_end():
+    served(lambda server: check_real())
+
+
+def test_a_thousand_ranks_are_shown():
+    served(lambda server: check_thousand())
+
+
+def test_another_version_is_named_and_not_shown():
+    served(lambda server: check_other_version())

@@ -9,9 +9,9 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from dash import Dashboard, Stream, build, command, expect, finish, folder, source  # noqa: E402
-from folders import Folder  # noqa: E402
+from dash import Dashboard, Stream, command
+from folders import Folder
+from runner import build, expect, folder, source
 
 
 def start_watch(program, out, *words):
@@ -30,7 +30,7 @@ def check_shown(state, when):
     expect(state["head"]["period"] == 2 and state["head"]["nodes"] == 1 and "loop" in state["setup"]["program"], f"{when}: head {state['head']} {state['setup']}")
 
 
-def check_real():
+def test_a_real_watch_is_followed_to_its_end():
     missing = [what for what, here in (("mpicc", shutil.which("mpicc")), ("redis-server", shutil.which("redis-server")),
                                        ("the probe", os.path.exists(os.path.join(build, "libslackline_probe.so")))) if not here]
     if missing:
@@ -81,7 +81,7 @@ def told(iteration=0, ranks=1000, job="big", **status):
             "iterations": [[i, 100.0] for i in range(max(0, iteration - 1000), iteration + 1)]}
 
 
-def check_thousand():
+def test_a_thousand_ranks_are_shown():
     path = os.path.join(folder, "thousand")
     run = Folder(path)
     run.hold()
@@ -134,8 +134,3 @@ def check_thousand():
         expect(len(state["ranks"]) == 4 and len(state["links"]) == 6 and state["setup"]["pipeline"] == 4, f"is shown as a run: {state['setup']} {state['ranks']}")
         other.release()
         expect(d.end() == 0 and d.errors == "", f"SIGTERM: {d.errors}")
-
-
-check_thousand()
-check_real()
-finish()

@@ -2,9 +2,9 @@
 is every function and type, in a header of what the page covers. First the check is tried on a page made wrong."""
 import os
 import re
-import sys
 
-source = sys.argv[2]
+from runner import expect, source
+
 pages_folder = os.path.join(source, "docs", "design")
 FUTURE = set()  # may come later
 SECTIONS = ["What it is for", "Main types and functions", "How data go through it", "What always holds, and what holds it", "Where to add what"]
@@ -63,33 +63,32 @@ def look(name, text):
     return found
 
 
-def main():
-    pages = {name: open(os.path.join(pages_folder, name)).read() for name in sorted(os.listdir(pages_folder)) if name.endswith(".md")}
-    found = [complaint for name, text in pages.items() for complaint in look(name, text)]
+pages = {name: open(os.path.join(pages_folder, name)).read() for name in sorted(os.listdir(pages_folder)) if name.endswith(".md")}
+
+
+def test_a_wrong_page_is_noticed():
     wrong = look("wrong.md", pages["base.md"].replace("src/base/file.h", "src/base/fiel.h").replace("`sl_error`", "`sl_eror`").replace("tests/base/test_clock.c", "nothing"))
     for what in ("fiel.h", "sl_eror", "no test holds"):
-        if not any(what in complaint for complaint in wrong):
-            found.append(f"the check does not notice {what}: {wrong}")
+        expect(any(what in complaint for complaint in wrong), f"{what}: {wrong}")
+
+
+def test_pages_name_what_is_there():
+    for name, text in pages.items():
+        for complaint in look(name, text):
+            expect(False, complaint)
+
+
+def test_every_folder_is_covered_by_one_page():
     places = {name: covered(text) for name, text in pages.items()}
     for folder in folders():
         by = [name for name, covers in places.items() for place in covers if folder == place or folder.startswith(place + "/")]
-        if len(by) != 1:
-            found.append(f"{folder}: covered by {by or 'no page'}")
+        expect(len(by) == 1, f"{folder}: covered by {by or 'no page'}")
     for name, covers in places.items():
         for place in covers:
-            if place not in FUTURE and not os.path.isdir(os.path.join(source, place)):
-                found.append(f"{name}: covers {place}, which is not there")
-    overview = open(os.path.join(source, "docs", "design.md")).read()
+            expect(place in FUTURE or os.path.isdir(os.path.join(source, place)), f"{name}: covers {place}, which is not there")
+
+
+def test_every_page_is_listed():
     for name in pages:
-        if name != "README.md" and f"({name})" not in pages["README.md"]:
-            found.append(f"README.md does not list {name}")
-    if "design/README.md" not in overview:
-        found.append("docs/design.md does not lead to the pages")
-    for complaint in found:
-        print("FAILED:", complaint)
-    print(f"{len(pages)} pages, {len(found)} failed")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        expect(name == "README.md" or f"({name})" in pages["README.md"], f"README.md does not list {name}")
+    expect("design/README.md" in open(os.path.join(source, "docs", "design.md")).read(), "docs/design.md does not lead to the pages")

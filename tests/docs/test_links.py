@@ -5,10 +5,9 @@ import re
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from page import Page  # noqa: E402
+from page import Page
+from runner import expect, source
 
-source = os.path.realpath(sys.argv[2])
 NAMED = re.compile(r"`((?:src|tests|bench|docs|examples|tools|include|python)/[\w./-]+)`")
 HISTORY = "CHANGELOG.md"  # names what has been
 
@@ -35,26 +34,22 @@ def look(name, text):
     return found
 
 
-failed = []
-for wrong, text in (("leads nowhere", "See [a](nowhere.md).\n"), ("no such heading", "See [a](formats.md#nothing).\n"), ("there is no src/none.c", "See `src/none.c`.\n")):
-    said = look("docs/made.md", text)
-    if len(said) != 1 or wrong not in said[0]:
-        failed.append(f"the check does not notice: {wrong}: {said}")
-if look("docs/made.md", "See [a](formats.md#problem), [b](../README.md), [c](https://example.com), `src/base/yaml.c`.\n"):
-    failed.append("the check finds fault with what is right")
+def test_what_leads_nowhere_is_noticed():
+    for wrong, text in (("leads nowhere", "See [a](nowhere.md).\n"), ("no such heading", "See [a](formats.md#nothing).\n"), ("there is no src/none.c", "See `src/none.c`.\n")):
+        found = look("docs/made.md", text)
+        expect(len(found) == 1 and wrong in found[0], f"{wrong}: {found}")
+    expect(not look("docs/made.md", "See [a](formats.md#problem), [b](../README.md), [c](https://example.com), `src/base/yaml.c`.\n"), "fault is found with what is right")
 
-pages = 0
-for folder, folders, files in os.walk(source):
-    folders[:] = [one for one in folders if not one.startswith((".", "build", "out", "env", "runs", "node_modules"))]
-    for file in files:
-        if file.endswith(".md"):
-            name = os.path.relpath(os.path.join(folder, file), source)
-            with open(os.path.join(folder, file)) as text:
-                failed += look(name, text.read())
-            pages += 1
-if pages < 60:
-    failed.append(f"only {pages} Markdown files were found")
-for one in failed:
-    print("FAILED:", one)
-print(f"{pages} files, {len(failed)} failed")
-sys.exit(1 if failed else 0)
+
+def test_every_link_and_file_name_leads_somewhere():
+    pages = 0
+    for folder, folders, files in os.walk(source):
+        folders[:] = [one for one in folders if not one.startswith((".", "build", "out", "env", "runs", "node_modules"))]
+        for file in files:
+            if file.endswith(".md"):
+                name = os.path.relpath(os.path.join(folder, file), source)
+                with open(os.path.join(folder, file)) as text:
+                    for complaint in look(name, text.read()):
+                        expect(False, complaint)
+                pages += 1
+    expect(pages >= 60, f"only {pages} Markdown files were found")

@@ -5,11 +5,11 @@ import re
 import subprocess
 import sys
 
-build, source = (os.path.realpath(path) for path in sys.argv[1:3])
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import build, expect, require, source  # noqa: E402
+
+require("slackline")
 command = os.path.join(build, "slackline")
-if not os.path.exists(command):
-    print("skipped: slackline is not built")
-    sys.exit(77)
 folder = os.path.join(source, "docs", "reference")
 MADE = "<!-- made by tests/docs/test_reference.py BUILD SOURCE --write -->\n"
 
@@ -96,21 +96,17 @@ def pages():
     }  # fmt: skip
 
 
-failed = 0
-made = pages()
-if "--write" in sys.argv:
+def test_pages_are_what_the_program_says():
+    made = pages()
+    for name, text in made.items():
+        path = os.path.join(folder, name)
+        expect(os.path.exists(path) and open(path).read() == text, f"docs/reference/{name} is out of date: run tests/docs/test_reference.py BUILD SOURCE --write")
+    for name in sorted(os.listdir(folder)):
+        expect(name in made, f"docs/reference/{name} is not made from anything")
+
+
+if __name__ == "__main__" and "--write" in sys.argv:
     os.makedirs(folder, exist_ok=True)
-for name, text in made.items():
-    path = os.path.join(folder, name)
-    if "--write" in sys.argv:
-        with open(path, "w") as file:
+    for name, text in pages().items():
+        with open(os.path.join(folder, name), "w") as file:
             file.write(text)
-    elif not os.path.exists(path) or open(path).read() != text:
-        print(f"FAILED: docs/reference/{name} is behind the program: run tests/docs/test_reference.py BUILD SOURCE --write")
-        failed += 1
-for name in sorted(os.listdir(folder)):
-    if name not in made:
-        print(f"FAILED: docs/reference/{name} is not made from anything")
-        failed += 1
-print(f"{len(made)} pages, {failed} failed")
-sys.exit(1 if failed else 0)

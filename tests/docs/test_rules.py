@@ -5,12 +5,10 @@ import subprocess
 import sys
 import tempfile
 
-build, source = (os.path.realpath(path) for path in sys.argv[1:3])
+from runner import build, expect, require
+
 here = os.path.dirname(os.path.abspath(__file__))
-if not os.path.exists(os.path.join(build, "slackline")):
-    print("skipped: slackline is not built")
-    sys.exit(77)
-failed = 0
+require("slackline")
 
 
 def run(text, *more):
@@ -23,65 +21,70 @@ def run(text, *more):
         return done.returncode, done.stdout + done.stderr
 
 
-def expect(what, text, code, says="", *more):
-    global failed
+def check(what, text, code, says="", *more):
     got, output = run(text, *more)
-    if got != code or says not in output:
-        failed += 1
-        print(f"FAILED: {what}: exit {got}, not {code}, or {says!r} is not said\n{output}")
+    expect(got == code and says in output, f"{what}: exit {got}, not {code}, or {says!r} is missing\n{output}")
 
 
 sh = "```sh\n{}\n```\n"
 text = "```text\n{}\n```\n"
-expect("a command that ends well passes", "# A\n\n    true\n", 0, "1 run")
-expect("an unmarked command is run, and its failure told with its line", "# A\n\n    true\n    false\n", 1, "docs/page.md:4: `false` ended with 1")
-expect("so is one in a fence", "# A\n" + sh.format("false"), 1, "docs/page.md:3")
-expect("one right below a heading, too", "# A\n    false\n", 1, "docs/page.md:2")
-expect("indented text is no command and fails", "# A\n\n    a table of 3 figures\n", 1)
-expect("a fence says what it holds", "```\nfalse\n```\n", 1, "a fence says what it holds")
-expect("other languages are left alone", "```c\nint x;\n```\n", 0, "0 run")
-expect("what is not run is listed with its reason", "<!-- not run: needs Slurm -->\n\n    false\n", 0, "false  (needs Slurm)")
-expect("a comment is for the next block alone", "<!-- not run: needs Slurm -->\n\n    false\n\nNext:\n\n    false\n", 1, "docs/page.md:7")
-expect("a comment before no block is told", "<!-- not run: needs Slurm -->\nWords.\n\n    true\n", 1, "stands before no block")
-expect("a slow block is left out", "<!-- slow -->\n\n    false\n", 0, "(slow: run by the test")
-expect("and run with --slow", "<!-- slow -->\n\n    false\n", 1, "`false` ended with 1", "--slow")
-expect("a program that is missing", "<!-- needs: no-such-program -->\n\n    false\n", 0, "not here: no-such-program")
-expect("another exit code can be promised", "<!-- exit 3 -->\n\n    bash -c 'exit 3'\n", 0)
-expect("and is then demanded", "<!-- exit 3 -->\n\n    true\n", 1, "ended with 0, not 3")
-expect("the shell stays the same", "    x=5\n\nand\n\n    test $x = 5\n", 0, "2 run")
-expect("a command may take several lines", "    for i in 1 2; do\n      echo $i\n    done\n    cat <<END\n    false\n    END\n    echo a \\\n        b\n", 0, "3 run")
-expect("a command that ends the shell fails", "    exit 0\n    true\n", 1, "the shell has ended")
-expect("what is done first is not shown", "<!-- first: x=7 -->\n\n    test $x = 7\n", 0)
-expect("a file of the page is there", "```yaml in/a.yaml\nkey: 1\n```\n" + sh.format("grep -q 'key: 1' in/a.yaml"), 0)
 
-for how, shown, printed, code in (
-    ("the same", "one\ntwo 2 ms", "one\n\ntwo  2 ms", 0),
-    ("a line more in the output, in between", "one\ntwo", "one\nand\ntwo", 1),
-    ("the same with ...", "one\n...\ntwo", "one\nand\ntwo", 0),
-    ("in another order", "two\n...\none", "one\nand\ntwo", 1),
-    ("another number", "two 2 ms", "two 3 ms", 1),
-    ("... in a line", "two ... ms", "two 3 ms", 0),
-    ("a missing line", "one\ntwo", "one", 1),
-):
-    expect(f"output: {how}", sh.format(f"printf '{printed}\\n'") + text.format(shown), code)
-for how, mark, shown, printed, code in (
-    ("near", "numbers within 10%", "two 100 ms", "two 108 ms", 0),
-    ("too far", "numbers within 10%", "two 100 ms", "two 130 ms", 1),
-    ("any number", "numbers differ", "two 100 ms", "two 300 ms", 0),
-    ("other words", "numbers differ", "two 100 ms", "two 100 s", 1),
-    ("nothing alike", "not compared: measured", "two", "three", 0),
-):
-    expect(f"output: {how}", sh.format(f"echo '{printed}'") + f"<!-- {mark} -->\n" + text.format(shown), code)
-expect("text in a section without commands is only text", sh.format("echo a") + "# B\n" + text.format("b"), 0)
-expect("a figure in a comment is in the output", "    echo it takes 390.0 ms   # 390 ms, proven\n", 0, "1 figures")
-expect("or the page is wrong", "    echo it takes 391 ms   # 390 ms, proven\n", 1, "the comment says 390")
 
-expect("a command in a sentence has the options of the help", "Try `slackline plan FILE --schedule NAME`.\n", 0, "1 inline")
-expect("or is told", "Try `slackline plan FILE --scedule NAME`.\n", 1, "no option --scedule")
-expect("as is a command that is none", "Try `slackline plam FILE`.\n", 1, "there is no command plam")
-expect("options behind -- are the program's", "Try `slackline watch -- PROGRAM --xyzzy`.\n", 0, "1 inline")
-expect("a link leads somewhere", "[here](page.md#a-part)\n\n## A part\n", 0, "1 links")
-expect("a file that is not there is told", "[there](nowhere.md)\n", 1, "leads nowhere")
-expect("and a heading", "[here](page.md#b)\n\n## A\n", 1, "no such heading")
-print(f"{failed} failed")
-sys.exit(1 if failed else 0)
+def test_commands_are_run_and_their_ends_checked():
+    check("a command that ends well passes", "# A\n\n    true\n", 0, "1 run")
+    check("an unmarked command is run, and its failure told with its line", "# A\n\n    true\n    false\n", 1, "docs/page.md:4: `false` ended with 1")
+    check("so is one in a fence", "# A\n" + sh.format("false"), 1, "docs/page.md:3")
+    check("one right below a heading, too", "# A\n    false\n", 1, "docs/page.md:2")
+    check("indented text is no command and fails", "# A\n\n    a table of 3 figures\n", 1)
+    check("a fence says what it holds", "```\nfalse\n```\n", 1, "a fence says what it holds")
+    check("other languages are left alone", "```c\nint x;\n```\n", 0, "0 run")
+    check("what is not run is listed with its reason", "<!-- not run: needs Slurm -->\n\n    false\n", 0, "false  (needs Slurm)")
+    check("a comment is for the next block alone", "<!-- not run: needs Slurm -->\n\n    false\n\nNext:\n\n    false\n", 1, "docs/page.md:7")
+    check("a comment before no block is told", "<!-- not run: needs Slurm -->\nWords.\n\n    true\n", 1, "stands before no block")
+    check("a slow block is left out", "<!-- slow -->\n\n    false\n", 0, "(slow: run by the test")
+    check("and run with --slow", "<!-- slow -->\n\n    false\n", 1, "`false` ended with 1", "--slow")
+    check("a program that is missing", "<!-- needs: no-such-program -->\n\n    false\n", 0, "not here: no-such-program")
+    check("another exit code can be promised", "<!-- exit 3 -->\n\n    bash -c 'exit 3'\n", 0)
+    check("and is then demanded", "<!-- exit 3 -->\n\n    true\n", 1, "ended with 0, not 3")
+    check("the shell stays the same", "    x=5\n\nand\n\n    test $x = 5\n", 0, "2 run")
+    check("a command may take several lines", "    for i in 1 2; do\n      echo $i\n    done\n    cat <<END\n    false\n    END\n    echo a \\\n        b\n", 0, "3 run")
+    check("a command that ends the shell fails", "    exit 0\n    true\n", 1, "the shell has ended")
+    check("what is done first is not shown", "<!-- first: x=7 -->\n\n    test $x = 7\n", 0)
+    check("a file of the page is there", "```yaml in/a.yaml\nkey: 1\n```\n" + sh.format("grep -q 'key: 1' in/a.yaml"), 0)
+
+
+def test_outputs_are_compared_as_they_are_marked():
+    for how, shown, printed, code in (
+        ("the same", "one\ntwo 2 ms", "one\n\ntwo  2 ms", 0),
+        ("a line more in the output, in between", "one\ntwo", "one\nand\ntwo", 1),
+        ("the same with ...", "one\n...\ntwo", "one\nand\ntwo", 0),
+        ("in another order", "two\n...\none", "one\nand\ntwo", 1),
+        ("another number", "two 2 ms", "two 3 ms", 1),
+        ("... in a line", "two ... ms", "two 3 ms", 0),
+        ("a missing line", "one\ntwo", "one", 1),
+    ):
+        check(f"output: {how}", sh.format(f"printf '{printed}\\n'") + text.format(shown), code)
+    for how, mark, shown, printed, code in (
+        ("near", "numbers within 10%", "two 100 ms", "two 108 ms", 0),
+        ("too far", "numbers within 10%", "two 100 ms", "two 130 ms", 1),
+        ("any number", "numbers differ", "two 100 ms", "two 300 ms", 0),
+        ("other words", "numbers differ", "two 100 ms", "two 100 s", 1),
+        ("nothing alike", "not compared: measured", "two", "three", 0),
+    ):
+        check(f"output: {how}", sh.format(f"echo '{printed}'") + f"<!-- {mark} -->\n" + text.format(shown), code)
+    check("text in a section without commands is only text", sh.format("echo a") + "# B\n" + text.format("b"), 0)
+
+
+def test_figures_are_in_the_output():
+    check("a figure in a comment is in the output", "    echo it takes 390.0 ms   # 390 ms, proven\n", 0, "1 figures")
+    check("or the page is wrong", "    echo it takes 391 ms   # 390 ms, proven\n", 1, "the comment says 390")
+
+
+def test_inline_commands_and_links_are_checked():
+    check("a command in a sentence has the options of the help", "Try `slackline plan FILE --schedule NAME`.\n", 0, "1 inline")
+    check("or is told", "Try `slackline plan FILE --scedule NAME`.\n", 1, "no option --scedule")
+    check("as is a command that is none", "Try `slackline plam FILE`.\n", 1, "there is no command plam")
+    check("options behind -- are the program's", "Try `slackline watch -- PROGRAM --xyzzy`.\n", 0, "1 inline")
+    check("a link leads somewhere", "[here](page.md#a-part)\n\n## A part\n", 0, "1 links")
+    check("a file that is not there is told", "[there](nowhere.md)\n", 1, "leads nowhere")
+    check("and a heading", "[here](page.md#b)\n\n## A\n", 1, "no such heading")

@@ -6,43 +6,59 @@ import os
 import re
 import sys
 
-build, source = (os.path.realpath(path) for path in sys.argv[1:3])
-sys.dont_write_bytecode = True
+from runner import build, expect, source
+
 sys.path.insert(0, os.path.join(source, "bench", "fresh"))
 import readme  # noqa: E402
 from sentences import complaints, ctest, sentences  # noqa: E402
 
 with open(os.path.join(source, "README.md")) as file:
     text = file.read()
+with open(os.path.join(source, "docs", "slow-link.svg")) as file:
+    picture = file.read()
 tests, fast = ctest(build), ctest(build, "-LE", "long|slow|gpu")
-found = complaints(text, readme.SENTENCES, source, tests, fast) if tests else ["ctest lists no tests"]
 
-# ---- sentences, by hand
-split = sentences("# A head. Not one\n\nOne, `a. b` and [two. x](c. d.md). Three (four.)\nFive? **Six.**\n\n![a picture. of](x.svg)\n\n| a. | b |\n\n    a block. of commands\n\nthe end:\n<!-- no. words -->\n")
-if split != ["One, `a. b` and [two. x](c. d.md).", "Three (four.)", "Five?", "**Six.**", "the end:"]:
-    found.append(f"sentences: {split}")
 
-# ---- what has to be noticed
-first, opening = readme.SENTENCES[0][0], sentences(text)[0]
-for wrong, changed, listed in (
-    ("no entry: Something new.", text.replace("## License", "Something new.\n\n## License"), readme.SENTENCES),
-    ("no sentence states: " + first, text.replace(opening[:40], ""), readme.SENTENCES),
-    ("no sentence states: 60 ms", text.replace("60 ms each way", "61 ms each way"), readme.SENTENCES),
-    ("not tried", text, [(first, []), *readme.SENTENCES[1:]]),
-    ("there is no test nothing", text, [(first, [readme.here("nothing")]), *readme.SENTENCES[1:]]),
-    ("base_clock is among the quick tests", text, [(first, [readme.here("base_clock")]), *readme.SENTENCES[1:]]),
-    ("train_restart is not among the quick tests", text, [(first, [readme.quick("train_restart")]), *readme.SENTENCES[1:]]),
-    ("docs/README.md has no nonsense", text, [(first, [readme.page("docs/README.md", "nonsense")]), *readme.SENTENCES[1:]]),
-    ("docs/nothing.md is not there", text, [(first, [readme.page("docs/nothing.md")]), *readme.SENTENCES[1:]]),
-    ("neither a test nor a file bench/nothing.py", text, [(first, [readme.later("bench/nothing.py", "")]), *readme.SENTENCES[1:]]),
-):
-    said = complaints(changed, listed, source, tests, fast)
-    if not any(wrong in complaint for complaint in said):
-        found.append(f"the check does not notice: {wrong}: {said}")
+def wrong_with(page):
+    return complaints(page, readme.SENTENCES, source, tests, fast)
 
-# ---- the picture: what it says of an iteration, to the ms, is what the table has, and the sentences
-if len(text.splitlines()) > 120:
-    found.append(f"README.md has {len(text.splitlines())} lines")
+
+def test_every_fact_of_the_readme_has_a_test_of_its_own():
+    expect(tests, "ctest lists no tests")
+    for complaint in wrong_with(text):
+        expect(False, complaint)
+
+
+def test_sentences_are_found_as_by_hand():
+    split = sentences("# A head. Not one\n\nOne, `a. b` and [two. x](c. d.md). Three (four.)\nFive? **Six.**\n\n![a picture. of](x.svg)\n\n| a. | b |\n\n    a block. of commands\n\nthe end:\n<!-- no. words -->\n")
+    expect(split == ["One, `a. b` and [two. x](c. d.md).", "Three (four.)", "Five?", "**Six.**", "the end:"], f"sentences: {split}")
+
+
+def test_wrong_entries_are_noticed():
+    first, opening = readme.SENTENCES[0][0], sentences(text)[0]
+    for wrong, changed, listed in (
+        ("no entry: Something new.", text.replace("## License", "Something new.\n\n## License"), readme.SENTENCES),
+        ("no sentence states: " + first, text.replace(opening[:40], ""), readme.SENTENCES),
+        ("no sentence states: 60 ms", text.replace("60 ms each way", "61 ms each way"), readme.SENTENCES),
+        ("not tried", text, [(first, []), *readme.SENTENCES[1:]]),
+        ("there is no test nothing", text, [(first, [readme.here("nothing")]), *readme.SENTENCES[1:]]),
+        ("base_clock is among the quick tests", text, [(first, [readme.here("base_clock")]), *readme.SENTENCES[1:]]),
+        ("train_restart is not among the quick tests", text, [(first, [readme.quick("train_restart")]), *readme.SENTENCES[1:]]),
+        ("docs/README.md has no nonsense", text, [(first, [readme.page("docs/README.md", "nonsense")]), *readme.SENTENCES[1:]]),
+        ("docs/nothing.md is not there", text, [(first, [readme.page("docs/nothing.md")]), *readme.SENTENCES[1:]]),
+        ("neither a test nor a file bench/nothing.py", text, [(first, [readme.later("bench/nothing.py", "")]), *readme.SENTENCES[1:]]),
+    ):
+        said = complaints(changed, listed, source, tests, fast)
+        expect(any(wrong in complaint for complaint in said), f"{wrong}: {said}")
+
+
+def test_another_wording_breaks_nothing():
+    reworded = text.replace("Four ranks train a small", "Here, four ranks train one small").replace("The program drew the picture", "Our program drew this picture")
+    expect(reworded != text and wrong_with(reworded) == wrong_with(text), f"another wording: {wrong_with(reworded)}")
+
+
+def test_the_readme_is_no_longer_than_120_lines():
+    expect(len(text.splitlines()) <= 120, f"README.md has {len(text.splitlines())} lines")
 
 
 def disagreements(page, picture):
@@ -67,25 +83,16 @@ def disagreements(page, picture):
     return wrong
 
 
-with open(os.path.join(source, "docs", "slow-link.svg")) as file:
-    picture = file.read()
-found += disagreements(text, picture)
-for piece in (">Before: ", ">During: ", ">After: ", ">+", " ms back", ">bound "):
-    if not disagreements(text, picture.replace(piece, ">1" + piece[1:])):
-        found.append(f"the check does not notice another picture: {piece}")
+def test_picture_table_and_sentences_are_of_one_run():
+    for complaint in disagreements(text, picture):
+        expect(False, complaint)
+    for piece in (">Before: ", ">During: ", ">After: ", ">+", " ms back", ">bound "):
+        expect(disagreements(text, picture.replace(piece, ">1" + piece[1:])), f"another picture is not noticed: {piece}")
 
-# ---- docs/design.md: every folder below src/
-with open(os.path.join(source, "docs", "design.md")) as file:
-    tree = file.read().partition("## The tree")[2].partition("\n## ")[0]
-named = {name.strip().split("/")[0] for cell in re.findall(r"(?m)^\| ([^|]*) \|", tree) for name in cell.split(",")}
-folders = {name for name in os.listdir(os.path.join(source, "src")) if os.path.isdir(os.path.join(source, "src", name))}
-found += [f"docs/design.md does not name src/{name}" for name in sorted(folders - named)]
 
-# ---- a change of wording alone is none of its business
-reworded = text.replace("Four ranks train a small", "Here, four ranks train one small").replace("The program drew the picture", "Our program drew this picture")
-found += [f"another wording: {complaint}" for complaint in complaints(reworded, readme.SENTENCES, source, tests, fast) if complaint not in found or reworded == text]
-
-for complaint in found:
-    print("FAILED:", complaint)
-print(f"{len(sentences(text))} sentences, {len(found)} failed")
-sys.exit(1 if found else 0)
+def test_the_design_names_every_folder():
+    with open(os.path.join(source, "docs", "design.md")) as file:
+        tree = file.read().partition("## The tree")[2].partition("\n## ")[0]
+    named = {name.strip().split("/")[0] for cell in re.findall(r"(?m)^\| ([^|]*) \|", tree) for name in cell.split(",")}
+    folders = {name for name in os.listdir(os.path.join(source, "src")) if os.path.isdir(os.path.join(source, "src", name))}
+    expect(folders <= named, f"docs/design.md does not name {sorted(folders - named)}")

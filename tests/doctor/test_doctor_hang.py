@@ -3,27 +3,24 @@
 import json
 import os
 import subprocess
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from slackline import build, command, expect, finish, folder  # noqa: E402
+from calling import command, folder
+from runner import expect, require
 
-if not os.path.exists(os.path.join(build, "slackline-worker")):
-    print("skipped: slackline-worker is not built")
-    sys.exit(77)
-path = os.path.join(folder, "mpirun")
-with open(path, "w") as file:
-    file.write(f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "mpirun (Open MPI) 4.1.4"; exit 0; }}\nsleep 1000 & echo $! > {folder}/pid\nwait\n')
-os.chmod(path, 0o755)
-done = subprocess.run([command, "doctor", "--format", "json"], capture_output=True, text=True, timeout=250,
-                      env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
-found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
-expect(done.returncode == 1 and found["two ranks"]["state"] == "broken", f"{found['two ranks']}")
-pid = int(open(os.path.join(folder, "pid")).read())
-try:
-    left = open(f"/proc/{pid}/cmdline").read().startswith("sleep")
-except OSError:
-    left = False
-expect(not left, "what it has started has ended")
-finish()
+
+def test_an_mpirun_that_hangs_is_broken_and_ended():
+    require("slackline-worker")
+    path = os.path.join(folder, "mpirun")
+    with open(path, "w") as file:
+        file.write(f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "mpirun (Open MPI) 4.1.4"; exit 0; }}\nsleep 1000 & echo $! > {folder}/pid\nwait\n')
+    os.chmod(path, 0o755)
+    done = subprocess.run([command, "doctor", "--format", "json"], capture_output=True, text=True, timeout=250,
+                          env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+    found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
+    expect(done.returncode == 1 and found["two ranks"]["state"] == "broken", f"{found['two ranks']}")
+    pid = int(open(os.path.join(folder, "pid")).read())
+    try:
+        left = open(f"/proc/{pid}/cmdline").read().startswith("sleep")
+    except OSError:
+        left = False
+    expect(not left, "what it has started has ended")

@@ -4,23 +4,18 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from heads import broken, of_kind, run, tries  # noqa: E402
+from heads import broken, of_kind, run, tries
+from runner import build, expect, folder, require, skip, source
 
-build, source = map(os.path.abspath, sys.argv[1:3])
-for tool in ("cc", "pkg-config", "cmake"):
-    if not shutil.which(tool):
-        print(f"skipped: {tool} is missing")
-        sys.exit(77)
+require("cc", "pkg-config", "cmake")
 with open(os.path.join(build, "CMakeCache.txt")) as file:
     if re.search(r"^SL_SANITIZE:.*=(ON|thread)", file.read(), re.M):
-        print("skipped: a library built with sanitizers is not linked into plain programs")
-        sys.exit(77)
-failed = 0
-with tempfile.TemporaryDirectory() as folder:
+        skip("a library built with sanitizers is not linked into plain programs")
+
+
+def test_each_example_builds_and_prints_what_its_head_says():
     prefix = os.path.join(folder, "usr")
     subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
     config = next(top for top, _, names in os.walk(prefix) if "slackline.pc" in names)
@@ -32,8 +27,4 @@ with tempfile.TemporaryDirectory() as folder:
                 continue
             code, output = run(one.command, copy, build, PKG_CONFIG_PATH=config, LD_LIBRARY_PATH=os.path.dirname(config))
             lost = broken(one, output)
-            if code or lost is not None:
-                failed += 1
-                print(f"FAILED: examples/{name}: {one.command}: exit {code}, no '{lost}' in\n{output}")
-print(f"{failed} failed")
-sys.exit(1 if failed else 0)
+            expect(code == 0 and lost is None, f"examples/{name}: {one.command}: exit {code}, no '{lost}' in\n{output}")

@@ -1,6 +1,5 @@
 """Whatever signals a parent had ignored or blocked, a run ends when its processes have; and a program under watch finds the
-signals as it would without the watch. Also on a kernel without pidfds, which a filter of system calls plays.
-Usage: test_inherited.py BUILD_DIR SOURCE_DIR"""
+signals as it would without the watch. Also on a kernel without pidfds, which a filter of system calls plays."""
 import ctypes
 import errno
 import os
@@ -9,24 +8,15 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-build, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-sys.path.insert(0, os.path.join(source, "tests"))
-from waiting import until  # noqa: E402
+from runner import build, expect, require, source
+from waiting import until
 
+require("slackline", "slackline-worker", "mpirun")
 slackline = os.path.join(build, "slackline")
-for need in (slackline, os.path.join(build, "slackline-worker")):
-    if not os.path.exists(need):
-        print(f"skipped: {need} is not built")
-        sys.exit(77)
-if not shutil.which("mpirun"):
-    print("skipped: mpirun is not installed (Debian: openmpi-bin)")
-    sys.exit(77)
-failures = []
-folder = tempfile.mkdtemp(prefix="slackline-inherited.", dir="/tmp")
+_folder = tempfile.TemporaryDirectory(prefix="slackline-inherited.", dir="/tmp")
+folder = _folder.name
 RUN = """model: {kind: gpt2, layers: 2, width: 8, heads: 2, context: 8}
 data: {files: ["/usr/share/common-licenses/*"], seed: 1}
 parallel: {pipeline: 2}
@@ -37,12 +27,6 @@ schedule: 1f1b
 adapt: false
 device: {kind: cpu}
 """
-
-
-def expect(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED:", what)
 
 
 def begin_with(ignored, blocked=(), pidfds=True):
@@ -93,26 +77,26 @@ def ends(words, what, **how):
     expect(process.returncode == 0 and not errors, f"{what}: exit {process.returncode}: {errors}")
 
 
-# ---- a run ends ----
 EVERY = [signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGPIPE]
-ends(train("ignored", 2), "SIGCHLD ignored", ignored=[signal.SIGCHLD])
-ends(train("all", 2), "much ignored and blocked", ignored=EVERY, blocked=EVERY)
-if os.path.exists(os.path.join(build, "slackline-delegate")):
-    ends(train("delegated", 2, "--set", "transport=delegated"), "SIGCHLD ignored, delegates", ignored=[signal.SIGCHLD])
-try:
-    subprocess.run(["true"], preexec_fn=begin_with([], pidfds=False), check=True)
-    filters = True
-except subprocess.SubprocessError:
-    filters = False
-    print("not tried without pidfds: no filter of system calls here")
-if filters:
-    ends(train("old", 2), "no pidfds", ignored=[], pidfds=False)
-    ends(train("old-ignored", 2, "--set", "transport=delegated"), "no pidfds, SIGCHLD ignored, delegates",
-         ignored=[signal.SIGCHLD], pidfds=False)
 
-# ---- nohup: the run outlives its terminal ----
-process = subprocess.Popen(train("nohup", 100000), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder,
-                           preexec_fn=begin_with([signal.SIGHUP]))
+
+def test_a_run_ends_whatever_its_parent_ignored():
+    ends(train("ignored", 2), "SIGCHLD ignored", ignored=[signal.SIGCHLD])
+    ends(train("all", 2), "much ignored and blocked", ignored=EVERY, blocked=EVERY)
+    if os.path.exists(os.path.join(build, "slackline-delegate")):
+        ends(train("delegated", 2, "--set", "transport=delegated"), "SIGCHLD ignored, delegates", ignored=[signal.SIGCHLD])
+    try:
+        subprocess.run(["true"], preexec_fn=begin_with([], pidfds=False), check=True)
+        filters = True
+    except subprocess.SubprocessError:
+        filters = False
+        print("not tried without pidfds: no filter of system calls here")
+    if filters:
+        ends(train("old", 2), "no pidfds", ignored=[], pidfds=False)
+        ends(train("old-ignored", 2, "--set", "transport=delegated"), "no pidfds, SIGCHLD ignored, delegates",
+             ignored=[signal.SIGCHLD], pidfds=False)
+
+
 metrics = os.path.join(folder, "nohup", "metrics.jsonl")
 
 
@@ -124,40 +108,43 @@ def lines():
         return 0
 
 
-expect(until(lambda: lines() > 2, 60), "nohup: the run did not start")
-process.send_signal(signal.SIGHUP)
-before = lines()
-expect(until(lambda: lines() > before + 50, 60) and process.poll() is None, "nohup: SIGHUP ended the run")
-process.send_signal(signal.SIGINT)
-try:
-    process.wait(60)
-except subprocess.TimeoutExpired:
-    expect(False, "nohup: SIGINT did not end the run")
-    process.kill()
+def test_a_run_outlives_its_terminal():
+    process = subprocess.Popen(train("nohup", 100000), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder,
+                               preexec_fn=begin_with([signal.SIGHUP]))
 
-# ---- a program under watch finds what it would find without ----
-LOOK = ["grep", "-E", "^Sig(Ign|Blk):", "/proc/self/status"]
-if not shutil.which("redis-server"):
-    print("not tried: watch (redis-server is not installed)")
-else:
-    for name, how in (("nothing", {"ignored": []}), ("CHLD", {"ignored": [signal.SIGCHLD]}),
-                      ("much", {"ignored": EVERY + [signal.SIGHUP], "blocked": [signal.SIGUSR1, signal.SIGCHLD, signal.SIGINT]})):
-        plain = subprocess.run(LOOK, capture_output=True, text=True, preexec_fn=begin_with(**how), check=True).stdout
-        try:
-            watched = subprocess.run([slackline, "watch", "-o", os.path.join(folder, "watch-" + name), "--", *LOOK], timeout=60,
-                                     capture_output=True, text=True, preexec_fn=begin_with(**how), check=False, cwd=folder)
-        except subprocess.TimeoutExpired:
-            expect(False, f"watch with {name} ignored: no end within a minute")
-            continue
-        expect(watched.stdout == plain, f"watched with {name} ignored: {watched.stdout!r}, unwatched {plain!r}: {watched.stderr}")
+    expect(until(lambda: lines() > 2, 60), "nohup: the run did not start")
+    process.send_signal(signal.SIGHUP)
+    before = lines()
+    expect(until(lambda: lines() > before + 50, 60) and process.poll() is None, "nohup: SIGHUP ended the run")
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        expect(False, "nohup: SIGINT did not end the run")
+        process.kill()
 
-# ---- every program begins so ----
-for main in ("cli", "worker", "delegate", "solver"):
-    with open(os.path.join(source, "src", main, f"{main}_main.c")) as file:
-        body = re.search(r"^int main\(.*?\{(.*?)^\}", file.read(), re.S | re.M).group(1)
-    first = [line.strip() for line in body.splitlines() if re.match(r"    [a-z_]+\(|    (if|return|switch)", line)][0]
-    expect(first.startswith(("sl_signals_begin(", "sl_delegate_signals(")) and "sl_signals_begin(" in body,
-           f"src/{main}/main.c: the first call is {first!r}, not sl_signals_begin")
 
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+def test_a_program_under_watch_finds_what_it_would_find_without():
+    LOOK = ["grep", "-E", "^Sig(Ign|Blk):", "/proc/self/status"]
+    if not shutil.which("redis-server"):
+        print("not tried: watch (redis-server is not installed)")
+    else:
+        for name, how in (("nothing", {"ignored": []}), ("CHLD", {"ignored": [signal.SIGCHLD]}),
+                          ("much", {"ignored": EVERY + [signal.SIGHUP], "blocked": [signal.SIGUSR1, signal.SIGCHLD, signal.SIGINT]})):
+            plain = subprocess.run(LOOK, capture_output=True, text=True, preexec_fn=begin_with(**how), check=True).stdout
+            try:
+                watched = subprocess.run([slackline, "watch", "-o", os.path.join(folder, "watch-" + name), "--", *LOOK], timeout=60,
+                                         capture_output=True, text=True, preexec_fn=begin_with(**how), check=False, cwd=folder)
+            except subprocess.TimeoutExpired:
+                expect(False, f"watch with {name} ignored: no end within a minute")
+                continue
+            expect(watched.stdout == plain, f"watched with {name} ignored: {watched.stdout!r}, unwatched {plain!r}: {watched.stderr}")
+
+
+def test_every_program_begins_with_its_signals():
+    for main in ("cli", "worker", "delegate", "solver"):
+        with open(os.path.join(source, "src", main, f"{main}_main.c")) as file:
+            body = re.search(r"^int main\(.*?\{(.*?)^\}", file.read(), re.S | re.M).group(1)
+        first = [line.strip() for line in body.splitlines() if re.match(r"    [a-z_]+\(|    (if|return|switch)", line)][0]
+        expect(first.startswith(("sl_signals_begin(", "sl_delegate_signals(")) and "sl_signals_begin(" in body,
+               f"src/{main}/main.c: the first call is {first!r}, not sl_signals_begin")

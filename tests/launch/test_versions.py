@@ -1,34 +1,18 @@
 """Programs of different versions of slackline refuse each other, in one line that names both versions and both programs: worker,
-delegate and solver those that start them, and ranks each other. A copy of a program is made to be of another version.
-Usage: test_versions.py BUILD_DIR SOURCE_DIR"""
+delegate and solver those that start them, and ranks each other. A copy of a program is made to be of another version."""
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 
-build, source = map(os.path.abspath, sys.argv[1:3])
-for need in ("slackline", "slackline-worker", "slackline-delegate", "slackline-solver"):
-    if not os.path.exists(os.path.join(build, need)):
-        print(f"skipped: {need} is not built")
-        sys.exit(77)
-if not shutil.which("mpirun"):
-    print("skipped: mpirun is not installed (Debian: openmpi-bin)")
-    sys.exit(77)
+from runner import build, expect, require, source
+
+require("slackline", "slackline-worker", "slackline-delegate", "slackline-solver", "mpirun")
 version = subprocess.run([os.path.join(build, "slackline"), "--version"], capture_output=True, text=True).stdout.split()[1]
 other = re.sub(r"\d", "9", version)
 compiler = re.search(r"^CMAKE_C_COMPILER:\w+=(.*)$", open(os.path.join(build, "CMakeCache.txt")).read(), re.M).group(1)
-failures = 0
 _folder = tempfile.TemporaryDirectory(prefix="slackline-versions.")
 folder = _folder.name
-
-
-def expect(condition, what):
-    global failures
-    if not condition:
-        failures += 1
-        print("FAILED:", what)
 
 
 def install(name, *foreign):
@@ -71,33 +55,42 @@ def train(place, *options):
 
 
 same = install("same")
-done = run(*train(same, "--set", "transport=delegated"))
-expect(done.returncode == 0, f"programs of one version work: {done.stderr!r}")
 
-worker = install("worker", "slackline-worker")
-names = (os.path.join(worker, "slackline"), os.path.join(worker, "slackline-worker"))
-refused("train", run(*train(worker)), *names)
-refused("validate", run(names[0], "validate", "--ranks", "2"), *names)
 
-delegate = install("delegate", "slackline-delegate")
-refused("a delegate", run(*train(delegate, "--set", "transport=delegated")), os.path.join(delegate, "slackline-delegate"), os.path.join(delegate, "slackline-worker"))
+def test_programs_of_one_version_work():
+    done = run(*train(same, "--set", "transport=delegated"))
+    expect(done.returncode == 0, f"programs of one version work: {done.stderr!r}")
 
-# two hosts with an installation each: both commands fit their workers, but the ranks do not fit each other
-foreign = install("foreign", "slackline", "slackline-worker")
-mpirun = ["mpirun", *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe"]
-there = [os.path.join(foreign, "slackline"), *train(same)[1:]]
-done = run(*mpirun, "-np", "1", *train(same), ":", "-np", "1", *there)
-lines = [line for line in done.stderr.splitlines() if version in line and other in line]
-expect(done.returncode != 0 and lines and all(os.path.join(place, "slackline-worker") in line for line in lines for place in (same, foreign)),
-       f"ranks of two versions: {done.returncode} {done.stderr!r}")
 
-# the solver refuses before it loads the library, so any will do
-solver = install("solver", "slackline-solver")
-subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", os.path.join(folder, "libortools.so.9")], check=True)
-plan = ["plan", os.path.join(source, "examples", "shared-wire.yaml"), "--time-limit", "0.2"]
-ortools = {"SLACKLINE_ORTOOLS": folder}
-refused("the solver", run(os.path.join(solver, "slackline"), *plan, **ortools), os.path.join(solver, "slackline-solver"), os.path.join(solver, "slackline"))
-done = run(os.path.join(same, "slackline"), *plan, **ortools)
-expect(done.returncode == 0, f"a solver of the same version is started: {done.stderr!r}")
-print(f"{failures} failed")
-sys.exit(1 if failures else 0)
+def test_a_foreign_worker_is_refused():
+    worker = install("worker", "slackline-worker")
+    names = (os.path.join(worker, "slackline"), os.path.join(worker, "slackline-worker"))
+    refused("train", run(*train(worker)), *names)
+    refused("validate", run(names[0], "validate", "--ranks", "2"), *names)
+
+
+def test_a_foreign_delegate_is_refused():
+    delegate = install("delegate", "slackline-delegate")
+    refused("a delegate", run(*train(delegate, "--set", "transport=delegated")), os.path.join(delegate, "slackline-delegate"), os.path.join(delegate, "slackline-worker"))
+
+
+def test_ranks_of_two_versions_refuse_each_other():
+    # two hosts with an installation each: both commands fit their workers, but the ranks do not fit each other
+    foreign = install("foreign", "slackline", "slackline-worker")
+    mpirun = ["mpirun", *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe"]
+    there = [os.path.join(foreign, "slackline"), *train(same)[1:]]
+    done = run(*mpirun, "-np", "1", *train(same), ":", "-np", "1", *there)
+    lines = [line for line in done.stderr.splitlines() if version in line and other in line]
+    expect(done.returncode != 0 and lines and all(os.path.join(place, "slackline-worker") in line for line in lines for place in (same, foreign)),
+           f"ranks of two versions: {done.returncode} {done.stderr!r}")
+
+
+def test_a_foreign_solver_is_refused():
+    # the solver refuses before it loads the library, so any will do
+    solver = install("solver", "slackline-solver")
+    subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", os.path.join(folder, "libortools.so.9")], check=True)
+    plan = ["plan", os.path.join(source, "examples", "shared-wire.yaml"), "--time-limit", "0.2"]
+    ortools = {"SLACKLINE_ORTOOLS": folder}
+    refused("the solver", run(os.path.join(solver, "slackline"), *plan, **ortools), os.path.join(solver, "slackline-solver"), os.path.join(solver, "slackline"))
+    done = run(os.path.join(same, "slackline"), *plan, **ortools)
+    expect(done.returncode == 0, f"a solver of the same version is started: {done.stderr!r}")

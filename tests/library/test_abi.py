@@ -2,7 +2,7 @@
 """Programs that were linked to libslackline.so or run under libslackline_probe.so go on working with a newer one of the same
 soname: functions, their types, structs, enums and constants are those of the committed descriptions (*.abi and slackline.constants in this folder). Adding is allowed. Breaking it on purpose is found.
 
-Called with BUILD_DIR SOURCE_DIR; a third word --write writes the descriptions anew (docs/releasing.md says when)."""
+test_abi.py BUILD SOURCE --write writes the descriptions again (docs/releasing.md says when)."""
 import glob
 import os
 import re
@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 
-build, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-wanted = sys.argv[3:] == ["--write"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import build, expect, skip, source  # noqa: E402
+
 DESCRIPTIONS = {"libslackline.so": "tests/library/libslackline.abi", "libslackline_probe.so": "tests/library/libslackline_probe.abi"}
 CONSTANTS = "tests/library/slackline.constants"
 FORM = ("--exported-interfaces-only --no-show-locs --no-corpus-path --no-comp-dir-path --no-elf-needed --no-write-default-sizes "
@@ -25,16 +26,10 @@ What was linked to the library would misbehave with this one. Either keep what w
 docs/releasing.md has more."""
 
 
-def skip(why):
-    print("skipped:", why)
-    sys.exit(77)
-
-
 def run(*words, ok=(0,), **more):
     done = subprocess.run(words, capture_output=True, text=True, **more)
     if ok and done.returncode not in ok:
-        print(f"FAILED: {' '.join(words)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-        sys.exit(1)
+        raise AssertionError(f"{' '.join(words)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done
 
 
@@ -104,43 +99,33 @@ def verdict(name):
     return (compare_constants if name == CONSTANTS else compare)(committed[name], present[name])
 
 
-if wanted:
+def write():
     # once a version with this soname is out, nothing of it may change any more
     minor = soname(present["libslackline.so"]).rpartition(".so.")[2]
     released = [version for version in re.findall(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-", read(source, "CHANGELOG.md"), re.M) if version.rpartition(".")[0] == minor]
     for name, path in files.items():
         kind, what = verdict(name) if committed[name] and soname(committed[name]) == soname(present[name]) else ("same", "")
         if kind == "changed" and released:
-            print(f"{path} is not written: {released[0]} is released with the same soname, and this changes:\n{what}{ADVICE}")
-            sys.exit(1)
+            sys.exit(f"{path} is not written: {released[0]} is released with the same soname, and this changes:\n{what}{ADVICE}")
     for name, path in files.items():
         with open(os.path.join(source, path), "w") as file:
             file.write(present[name])
         print("written:", path)
-    sys.exit(0)
-
-failed = 0
 
 
-def expect(condition, what):
-    global failed
-    if not condition:
-        failed += 1
-        print("FAILED:", what)
+def test_the_libraries_are_as_described():
+    for name, path in files.items():
+        if not committed[name]:
+            expect(False, f"{path} is missing: write it with --write")
+        elif soname(committed[name]) != soname(present[name]):
+            expect(False, f"the soname was {soname(committed[name])}, is {soname(present[name])}: if that is meant, write the descriptions with --write")
+        else:
+            kind, what = verdict(name)
+            expect(kind != "changed", f"{name} is not what {path} describes:\n{what}{ADVICE}")
+            if kind == "added":
+                print(f"{name}: new since {path} was written, which is allowed; a release writes it anew (--write):\n{what}")
 
 
-for name, path in files.items():
-    if not committed[name]:
-        expect(False, f"{path} is missing: write it with --write")
-    elif soname(committed[name]) != soname(present[name]):
-        expect(False, f"the soname was {soname(committed[name])}, is {soname(present[name])}: if that is meant, write the descriptions with --write")
-    else:
-        kind, what = verdict(name)
-        expect(kind != "changed", f"{name} is not what {path} describes:\n{what}{ADVICE}")
-        if kind == "added":
-            print(f"{name}: new since {path} was written, which is allowed; a release writes it anew (--write):\n{what}")
-
-# ---- does it find what it is for? The library again, each time with one thing broken.
 library = "libslackline.so"
 parts = [os.path.join(build, f"libsl_{part}.a") for part in ("adapt", "detect", "plan", "record", "base")]
 
@@ -183,13 +168,17 @@ CASES = [
     ("a parameter of another type", "changed", "slackline_orchestrator_idle", dict(changes=[(r"(slackline_orchestrator_idle\(const slackline_orchestrator \*orchestrator, )int64_t ", r"\1int32_t ")])),
     ("a constant changed", "constants", "SLACKLINE_STRATEGIES", ("STRATEGIES 5", "STRATEGIES 6")),
 ]
-for what, kind, names, how in CASES:
-    with tempfile.TemporaryDirectory() as folder:
-        if kind == "constants": # of the headers alone
-            found = compare_constants(present[CONSTANTS], present[CONSTANTS].replace(*how))
-        else:
-            found = compare(present[library], broken(folder, *how.pop("changes", []), **how))
-    expect(found[0] == kind.replace("constants", "changed") and names in found[1], f"{what}: {found[0]} {found[1]}")
 
-print(f"{failed} failed")
-sys.exit(1 if failed else 0)
+
+def test_what_is_broken_is_found():
+    for what, kind, names, how in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            if kind == "constants": # of the headers alone
+                found = compare_constants(present[CONSTANTS], present[CONSTANTS].replace(*how))
+            else:
+                found = compare(present[library], broken(folder, *how.pop("changes", []), **how))
+        expect(found[0] == kind.replace("constants", "changed") and names in found[1], f"{what}: {found[0]} {found[1]}")
+
+
+if __name__ == "__main__" and "--write" in sys.argv:
+    write()

@@ -14,9 +14,7 @@ import threading
 import time
 
 from lab import Lab, permitted, skip
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from waiting import until  # noqa: E402
+from waiting import until
 
 RANKS = (2, 2)  # on each host
 ITERATIONS = 150

@@ -11,12 +11,9 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 
 from lab import skip
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from waiting import until  # noqa: E402
+from waiting import until
 
 CONFIG = """
 ClusterName=lab

@@ -3,30 +3,26 @@
 direction, all down for up to 5 s): bit-identical to the undisturbed run, nothing left behind.
 
 Usage: storm.py BUILD_DIR SOURCE_DIR [--faults N] [--write FILE]. SL_SEED repeats the faults (not their timing against the run)."""
-import argparse
-import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from faulted import Faulted, Lab, needs, seed_of, summary
+from runner import build, source
 
-parser = argparse.ArgumentParser()
-parser.add_argument("build")
-parser.add_argument("source")
-parser.add_argument("--faults", type=int, default=100)
-parser.add_argument("--write", metavar="FILE")
-arguments = parser.parse_args()
 
-needs(arguments.build)
-seed = seed_of()
-outcomes = []
-with Faulted(arguments.build, arguments.source, seed) as faulted, Lab(rails=2) as lab:
-    faulted.undisturbed()
-    while len(faulted.thrown) < arguments.faults:
-        outcomes.append(faulted.round(lab, arguments.faults))
-    text = summary(faulted.thrown, faulted.reference, outcomes)
-print(text)
-if arguments.write:
-    from page import machine, write
-    write(arguments.write, "Faults", f"`tests/net/test_faults.py BUILD_DIR SOURCE_DIR --write {arguments.write}`, seed {seed}, "
-          f"{machine()}. {text}")
+def option(name, default=None):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
+
+
+def test_a_hundred_faults_change_no_bit():
+    needs(build)
+    seed, outcomes, count = seed_of(), [], int(option("--faults", 100))
+    with Faulted(build, source, seed) as faulted, Lab(rails=2) as lab:
+        faulted.undisturbed()
+        while len(faulted.thrown) < count:
+            outcomes.append(faulted.round(lab, count))
+        text = summary(faulted.thrown, faulted.reference, outcomes)
+    print(text)
+    if file := option("--write"):
+        from page import machine, write
+        write(file, "Faults", f"`tests/runner.py tests/net/test_faults.py BUILD_DIR SOURCE_DIR --write {file}`, seed {seed}, "
+              f"{machine()}. {text}")

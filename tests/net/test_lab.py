@@ -1,7 +1,7 @@
 # labels: long net
 """The laboratory of tests/net does what it says: a rail that is down carries nothing and comes back, a blackhole is one
 direction and tells nobody, a rate is a rate, the two hosts have their own names, MPI crosses by the management pair, and
-nothing stays, however the laboratory ends. Called with BUILD_DIR SOURCE_DIR."""
+nothing stays, however the laboratory ends."""
 import os
 import select
 import signal
@@ -10,15 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [here, os.path.join(here, "..")]
 import lab as laboratory
-from lab import Lab, skip
+from lab import Lab
+from runner import build, skip, source
 from waiting import until
 
-build, source = sys.argv[1:3]
+if why := laboratory.permitted():
+    skip(why)
 
 # a program for one host each: prints what comes / sends n datagrams and then waits a little for nothing
 LISTEN = """
@@ -73,13 +72,13 @@ def carries(lab, rail, wanted=(3, 3, 3, 3)):
     return got == wanted
 
 
-def both_versions_work_on_every_rail():
+def test_both_versions_work_on_every_rail():
     with Lab(rails=2) as lab:
         for rail in (0, 1):
             assert carries(lab, rail), rail
 
 
-def a_rail_that_is_down_carries_nothing_and_comes_back():
+def test_a_rail_that_is_down_carries_nothing_and_comes_back():
     with Lab(rails=2) as lab:
         for host in (0, 1):
             lab.down(0, host)
@@ -98,7 +97,7 @@ def carries_nothing(lab, rail):
     return all(arrives(lab, host, rail, 4) == 0 for host in (0, 1))
 
 
-def a_blackhole_is_one_way_and_tells_nobody():
+def test_a_blackhole_is_one_way_and_tells_nobody():
     with Lab(rails=2) as lab:
         lab.blackhole(0, 0)
         assert carries(lab, 0, (0, 3, 0, 3))
@@ -116,7 +115,7 @@ def a_blackhole_is_one_way_and_tells_nobody():
         assert carries(lab, 0)
 
 
-def an_established_connection_stalls_in_a_blackhole_without_an_error():
+def test_an_established_connection_stalls_in_a_blackhole_without_an_error():
     """What makes a sender's own watch necessary: the kernel keeps the connection, its data do not arrive."""
     with Lab(rails=1) as lab:
         taker = lab.start(1, [sys.executable, "-c", "import socket,sys\nl=socket.create_server((sys.argv[1],9))\n"
@@ -144,7 +143,7 @@ def is_empty(stream):
     return not select.select([stream], [], [], 0)[0]
 
 
-def an_unreachable_route_fails_at_once():
+def test_an_unreachable_route_fails_at_once():
     with Lab(rails=1) as lab:
         lab.unreachable(0, 0)
         said = lab.run(0, [sys.executable, "-c", SEND, lab.address(1, 0), "1"], capture_output=True, text=True).stdout
@@ -154,7 +153,7 @@ def an_unreachable_route_fails_at_once():
         assert carries(lab, 0)
 
 
-def a_rate_is_never_exceeded():
+def test_a_rate_is_never_exceeded():
     """2 MB at 80 Mbit/s take 0.2 s; the bucket holds 2 ms of it (20 kB) and the kernel's own room is below 100 kB."""
     with Lab(rails=1, mbit=80) as lab:
         taker = lab.start(1, [sys.executable, "-c", TAKE, lab.address(1, 0)], stdout=subprocess.PIPE, text=True)
@@ -165,7 +164,7 @@ def a_rate_is_never_exceeded():
         assert float(seconds) >= (2000000 - 120000) * 8 / 80e6, f"{seconds} s: faster than its rate"
 
 
-def hosts_have_their_own_names_and_interfaces():
+def test_hosts_have_their_own_names_and_interfaces():
     real = socket.gethostname(), os.listdir("/sys/class/net")
     with Lab(rails=2) as lab:
         names = [lab.run(host, ["hostname"], capture_output=True, text=True).stdout.strip() for host in (0, 1)]
@@ -175,7 +174,7 @@ def hosts_have_their_own_names_and_interfaces():
     assert (socket.gethostname(), os.listdir("/sys/class/net")) == real
 
 
-def mpi_crosses_by_the_management_pair():
+def test_mpi_crosses_by_the_management_pair():
     """Ranks on both hosts sum in a fixed order while every rail is down."""
     program = os.path.join(build, "tests", "sum_ranks")
     if not os.path.exists(program):
@@ -188,7 +187,7 @@ def mpi_crosses_by_the_management_pair():
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def training_crosses_and_the_weights_stay():
+def test_training_crosses_and_the_weights_stay():
     """The same run on one host and on two: the same bits."""
     command = os.path.join(build, "slackline")
     if not os.path.exists(os.path.join(build, "slackline-worker")):
@@ -210,7 +209,7 @@ def training_crosses_and_the_weights_stay():
     assert len(hashes) == 2 and hashes[0] == hashes[1], hashes
 
 
-def nothing_stays_however_it_ends():
+def test_nothing_stays_however_it_ends():
     """A laboratory with something running in it, ended by its own failure, SIGTERM and SIGKILL."""
     program = ("import os, sys, time; sys.path.insert(0, sys.argv[1]); from lab import Lab\n"
                "with Lab(rails=2) as lab:\n"
@@ -254,25 +253,3 @@ def command_of(process):
             return file.read().replace("\0", " ")
     except OSError:
         return ""
-
-
-TESTS = [both_versions_work_on_every_rail, a_rail_that_is_down_carries_nothing_and_comes_back,
-         a_blackhole_is_one_way_and_tells_nobody, an_established_connection_stalls_in_a_blackhole_without_an_error,
-         an_unreachable_route_fails_at_once, a_rate_is_never_exceeded, hosts_have_their_own_names_and_interfaces,
-         mpi_crosses_by_the_management_pair, training_crosses_and_the_weights_stay, nothing_stays_however_it_ends]
-
-if __name__ == "__main__":
-    why = laboratory.permitted()
-    if why:
-        skip(why)
-    failed = 0
-    for test in TESTS:
-        begin = time.monotonic()
-        try:
-            test()
-            print(f"ok {test.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
-        except AssertionError as error:
-            failed += 1
-            traceback.print_exc()
-            print(f"FAILED {test.__name__}: {error}", flush=True)
-    sys.exit(1 if failed else 0)

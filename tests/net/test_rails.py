@@ -2,26 +2,23 @@
 """A handful of faults during training over two rails, of every kind, by delegates and on the direct path: bit-identical to the
 undisturbed run, nothing left behind; and rails that stay down beyond the configured limit end the run with the link's name.
 Called with BUILD_DIR SOURCE_DIR; SL_SEED repeats it."""
-import os
-import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import faulted as f
 from faulted import Faulted, Lab, needs, seed_of, until
+from runner import build, source
 
 
-def one_of_each_kind_changes_no_bit(faulted, lab):
+def test_one_of_each_kind_changes_no_bit(faulted, lab):
     faulted.round(lab, len(f.KINDS), kinds=f.KINDS)
 
 
-def the_direct_path_survives_rails_too(faulted, lab):
+def test_the_direct_path_survives_rails_too(faulted, lab):
     kinds = [kind for kind in f.KINDS if "delegate" not in kind]
     faulted.round(lab, len(faulted.thrown) + len(kinds), kinds=kinds, transport="direct")
 
 
-def rails_that_stay_down_end_the_run_and_name_the_link(faulted, lab):
+def test_rails_that_stay_down_end_the_run_and_name_the_link(faulted, lab):
     for transport in ("delegated", "direct"):
         process, watch = faulted.begin(lab, "lost", transport=transport,
                                        network={"rails": ["rail0", "rail1"], "outage_s": 1},
@@ -42,11 +39,8 @@ def rails_that_stay_down_end_the_run_and_name_the_link(faulted, lab):
         print(f"  {transport}: {faulted.resumed('lost')}", flush=True)
 
 
-needs(sys.argv[1])
-with Faulted(sys.argv[1], sys.argv[2], seed_of()) as faulted, Lab(rails=2) as lab:
-    faulted.undisturbed()
-    for test in (one_of_each_kind_changes_no_bit, the_direct_path_survives_rails_too,
-                 rails_that_stay_down_end_the_run_and_name_the_link):
-        begin = time.monotonic()
-        test(faulted, lab)
-        print(f"ok {test.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+def given():
+    needs(build)
+    with Faulted(build, source, seed_of()) as faulted, Lab(rails=2) as lab:
+        faulted.undisturbed()
+        yield faulted, lab

@@ -1,14 +1,10 @@
 # labels: net
-"""Hosts on a switch: one slow direction is slow, the other directions are not, and MPI runs over all hosts.
-
-Usage: test_star.py BUILD_DIR SOURCE_DIR"""
-import os
+"""Hosts on a switch: one slow direction is slow, the other directions are not, and MPI runs over all hosts."""
 import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lab import skip
+from runner import skip
 from star import Star, permitted
 
 SENDER = """import socket,sys,time
@@ -29,7 +25,7 @@ def rate(star, sender, taker, size):
     return float(process.stdout.readline())
 
 
-def one_direction_of_one_link_is_slow(star):
+def test_one_direction_of_one_link_is_slow(star):
     star.slow(1, 2, 40)
     slow = rate(star, 1, 2, 2_000_000)
     assert 20 < slow < 44, f"{slow:.0f} Mbit/s where 40 were set"
@@ -40,7 +36,7 @@ def one_direction_of_one_link_is_slow(star):
     assert rate(star, 1, 2, 8_000_000) > 3 * slow
 
 
-def mpi_runs_on_every_host(star):
+def test_mpi_runs_on_every_host(star):
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(star.mpirun(folder, 1, ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname)"]),
                               capture_output=True, text=True, check=False)
@@ -48,9 +44,8 @@ def mpi_runs_on_every_host(star):
     assert sorted(done.stdout.split()) == sorted(sum(([str(h), star.host_name[h]] for h in range(4)), [])), done.stdout
 
 
-if (why := permitted()):
-    skip(why)
-with Star(hosts=4) as star:
-    for test in (one_direction_of_one_link_is_slow, mpi_runs_on_every_host):
-        test(star)
-        print("passed:", test.__name__)
+def given():
+    if why := permitted():
+        skip(why)
+    with Star(hosts=4) as star:
+        yield star,

@@ -7,12 +7,11 @@ Rates are shaped, so that the machine is faster than any link; slow ones have an
 import json
 import os
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "notice", "validate"))
-from members import Round, Store, accused, command, doubts, figures, need_programs  # noqa: E402
-from star import Star, permitted  # noqa: E402
+from members import Round, Store, accused, command, doubts, figures, need_programs
+from runner import skip
+from star import Star, permitted
 
 HOSTS, MBIT, SLOW = 4, 400, 50
 
@@ -24,7 +23,8 @@ def validate(store, star, words=(), hosts=range(HOSTS)):
         return round.report()
 
 
-def nothing_is_named_where_nothing_is_slow(store, star):
+def test_nothing_is_named_where_nothing_is_slow(store, star):
+    star.restore()
     report = validate(store, star)
     assert accused(report) == [] and doubts(report) == [], figures(report)
     assert report["healthy"] and len(report["links"]) == 2 * HOSTS, figures(report)
@@ -34,19 +34,22 @@ def nothing_is_named_where_nothing_is_slow(store, star):
         assert 0.5 < link["gb_per_s"] / (MBIT / 8000) < 2, figures(report)
 
 
-def one_direction_is_named_with_its_direction(store, star):
+def test_one_direction_is_named_with_its_direction(store, star):
+    star.restore()
     star.slow(2, 1, SLOW)
     report = validate(store, star)
     assert accused(report) == [("link", 2, 1, False)], figures(report)
 
 
-def the_other_direction_too(store, star):
+def test_the_other_direction_is_named_too(store, star):
+    star.restore()
     star.slow(1, 2, SLOW)
     report = validate(store, star)
     assert accused(report) == [("link", 1, 2, False)], figures(report)
 
 
-def both_directions_are_one_link(store, star):
+def test_both_directions_are_one_link(store, star):
+    star.restore()
     star.slow(0, 3, SLOW)
     star.slow(3, 0, SLOW)
     report = validate(store, star)
@@ -54,14 +57,16 @@ def both_directions_are_one_link(store, star):
     assert len(found) == 1 and found[0][0] == "link" and {*found[0][1:3]} == {0, 3} and found[0][3], figures(report)
 
 
-def all_that_a_host_sends_is_a_slow_host(store, star):
+def test_all_that_a_host_sends_is_a_slow_host(store, star):
+    star.restore()
     for to in (0, 2, 3):
         star.slow(1, to, SLOW)
     report = validate(store, star)
     assert accused(report) == [("host", 1)], figures(report)
 
 
-def two_hosts_alone_cannot_be_told_but_with_a_reference(store, star):
+def test_two_hosts_alone_cannot_be_told_but_with_a_reference(store, star):
+    star.restore()
     star.slow(0, 1, SLOW)
     report = validate(store, star, hosts=[0, 1])
     assert accused(report) == [] and any("at least 3 of a kind" in why for why in doubts(report)), figures(report)
@@ -78,7 +83,8 @@ def validate_to(store, star, path):
         json.dump(validate(store, star), file)
 
 
-def a_tree_and_all_pairs_find_it_as_well(store, star):
+def test_a_tree_and_all_pairs_find_it_as_well(store, star):
+    star.restore()
     star.slow(1, 3, SLOW)  # a link of the tree, and of all pairs, but not of the ring
     assert accused(validate(store, star)) == [], "the ring does not have this link"
     for topology in ("tree", "all"):
@@ -86,7 +92,8 @@ def a_tree_and_all_pairs_find_it_as_well(store, star):
         assert accused(report) == [("link", 1, 3, False)], (topology, figures(report))
 
 
-def a_link_that_nothing_passes_does_not_hang(store, star):
+def test_a_link_that_nothing_passes_does_not_hang(store, star):
+    star.restore()
     began = time.monotonic()
     star.slow(2, 3, 0.1)  # 12 kB in a second: nothing that a test can wait for
     report = validate(store, star)
@@ -95,7 +102,8 @@ def a_link_that_nothing_passes_does_not_hang(store, star):
     assert time.monotonic() - began < 40
 
 
-def an_allocation_over_hosts_finds_it_as_well(store, star):
+def test_an_allocation_over_hosts_finds_it_as_well(store, star):
+    star.restore()
     star.slow(3, 2, SLOW)
     words = star.mpirun(store.folder, 1, [command, "validate", "--format", "json", "--only", "links"])
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
@@ -103,16 +111,9 @@ def an_allocation_over_hosts_finds_it_as_well(store, star):
     assert accused(report) == [("link", 3, 2, False)] and done.returncode == 1, (done.stderr, figures(report))
 
 
-need_programs()
-if reason := permitted():
-    print(f"skipped: {reason}")
-    sys.exit(77)
-with Store() as store, Star(hosts=HOSTS, mbit=MBIT) as star:
-    for test in (nothing_is_named_where_nothing_is_slow, one_direction_is_named_with_its_direction, the_other_direction_too,
-                 both_directions_are_one_link, all_that_a_host_sends_is_a_slow_host,
-                 two_hosts_alone_cannot_be_told_but_with_a_reference, a_tree_and_all_pairs_find_it_as_well,
-                 a_link_that_nothing_passes_does_not_hang, an_allocation_over_hosts_finds_it_as_well):
-        began = time.monotonic()
-        test(store, star)
-        star.restore()
-        print(f"{test.__name__}: well ({time.monotonic() - began:.1f} s)", flush=True)
+def given():
+    need_programs()
+    if reason := permitted():
+        skip(reason)
+    with Store() as store, Star(hosts=HOSTS, mbit=MBIT) as star:
+        yield store, star

@@ -1,40 +1,21 @@
-"""What the tests of the Python package share: the package of this tree on this build's library, and a count of failures."""
+"""What the tests of the Python package share: the package of this tree on this build's library."""
 import os
 import subprocess
 import sys
-import tempfile
 
-build, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-sys.dont_write_bytecode = True
+from runner import build, expect, finish, folder, require, skip, source  # noqa: F401
+
 LIBRARY = os.path.join(build, "libslackline.so")
 EXAMPLE = os.path.join(source, "examples", "four-ranks.yaml")
 SLOW = {"pipeline.links.list.0.latency_ms": 60}
-_folder = tempfile.TemporaryDirectory(prefix="slackline-python-")
-folder = _folder.name
-failures = 0
-
-
-def skip(why):
-    print("skipped:", why)
-    sys.exit(77)
-
-
 if sys.version_info < (3, 10):
     skip(f"the package needs Python 3.10, this is {sys.version.split()[0]}")
-if not os.path.exists(LIBRARY):
-    skip("libslackline.so is not built")
+require("libslackline.so")
 with open(os.path.join(build, "CMakeCache.txt")) as cache:
     if any(line.startswith("SL_SANITIZE:") and line.rstrip().endswith(("=ON", "=thread")) for line in cache):
         skip("a library built with sanitizers is not loaded into a plain Python")
 os.environ.update(SLACKLINE_LIBRARY=LIBRARY, PYTHONDONTWRITEBYTECODE="1")
 sys.path.insert(0, os.path.join(source, "python"))
-
-
-def expect(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what)
 
 
 def raises(kind, work, *says):
@@ -56,8 +37,3 @@ def python(code, *words, executable=sys.executable, **environment):
     given = {**os.environ, "PYTHONPATH": os.path.join(source, "python"), "PYTHONDONTWRITEBYTECODE": "1", **environment}
     return subprocess.run([executable, "-c", code, *words], capture_output=True, text=True, timeout=120, cwd=folder,
                           env={name: value for name, value in given.items() if value is not None})
-
-
-def finish():
-    print(f"{failures} failed")
-    sys.exit(1 if failures else 0)

@@ -1,26 +1,18 @@
 """What the tests of PyTorch scripts over Gloo under watch share: seen_program.py started alone and watched, and what came of it.
 Imported first: it goes on under .venv's Python."""
 import os
+import re
+import subprocess
 import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(sys.argv[2], "tests", "torch"))
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import venv_torch  # noqa: E402,F401
-from package import build, folder, skip  # noqa: E402
-
-import re  # noqa: E402
-import shutil  # noqa: E402
-import subprocess  # noqa: E402
-
-import slackline  # noqa: E402
+from runner import folder, require
+import venv_torch  # noqa: F401
+import package  # noqa: F401  finds the package of this tree
+import slackline
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen_program.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
-if not os.path.exists(os.path.join(build, "slackline")) or not os.path.exists(os.path.join(build, "libslackline_probe.so")):
-    skip("slackline or its probe is not built")
-if not shutil.which("redis-server"):
-    skip("redis-server is missing")
+require("slackline", "libslackline_probe.so", "redis-server")
 os.environ["OMP_NUM_THREADS"] = "1"
 
 

@@ -1,14 +1,13 @@
 """The package loads no library and starts no command from the working directory, and none that others could replace. Its tests
-start in a folder that holds both, made to leave a mark. Called with BUILD_DIR SOURCE_DIR."""
+start in a folder that holds both, made to leave a mark."""
 import os
 import re
 import shutil
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from package import build, expect, finish, folder, python  # noqa: E402
-from slackline._library import FILE  # noqa: E402
+from package import python
+from runner import build, expect, folder
+from slackline._library import FILE
 
 compiler = re.search(r"^CMAKE_C_COMPILER:\w+=(.*)$", open(os.path.join(build, "CMakeCache.txt")).read(), re.M).group(1)
 mark = os.path.join(folder, "mark")
@@ -30,40 +29,40 @@ def said(code, **environment):
     return done, os.path.exists(mark)
 
 
-# ---- the library ----
-for entries in (f":{build}", f".:{build}", f"{build}:"):
-    done, was_loaded = said(ask, SLACKLINE_LIBRARY=None, LD_LIBRARY_PATH=entries)
-    expect(done.returncode == 0 and not was_loaded, f"LD_LIBRARY_PATH={entries}: {done.returncode}, loaded {was_loaded} {done.stderr}")
-done, was_loaded = said(ask, SLACKLINE_LIBRARY=None, LD_LIBRARY_PATH=":/nowhere")
-expect(done.returncode == 1 and not was_loaded and f"LibraryNotFound: LD_LIBRARY_PATH names {os.path.join(folder, FILE)}" in done.stderr, f"{done.stderr}")
-done, was_loaded = said(ask, SLACKLINE_LIBRARY="own.so")
-expect(was_loaded and f"'{os.path.join(folder, 'own.so')}'" in done.stderr, f"what the user names is loaded, by its absolute path: {done.stderr}")
-os.chmod(os.path.join(folder, "own.so"), 0o757)
-done, was_loaded = said(ask, SLACKLINE_LIBRARY="own.so")
-expect(not was_loaded and f"own.so is not used, because others could replace it: everybody may write to {folder}/own.so (mode 757)" in done.stderr, f"{done.stderr}")
+def test_the_library_never_comes_from_the_working_directory():
+    for entries in (f":{build}", f".:{build}", f"{build}:"):
+        done, was_loaded = said(ask, SLACKLINE_LIBRARY=None, LD_LIBRARY_PATH=entries)
+        expect(done.returncode == 0 and not was_loaded, f"LD_LIBRARY_PATH={entries}: {done.returncode}, loaded {was_loaded} {done.stderr}")
+    done, was_loaded = said(ask, SLACKLINE_LIBRARY=None, LD_LIBRARY_PATH=":/nowhere")
+    expect(done.returncode == 1 and not was_loaded and f"LibraryNotFound: LD_LIBRARY_PATH names {os.path.join(folder, FILE)}" in done.stderr, f"{done.stderr}")
+    done, was_loaded = said(ask, SLACKLINE_LIBRARY="own.so")
+    expect(was_loaded and f"'{os.path.join(folder, 'own.so')}'" in done.stderr, f"what the user names is loaded, by its absolute path: {done.stderr}")
+    os.chmod(os.path.join(folder, "own.so"), 0o757)
+    done, was_loaded = said(ask, SLACKLINE_LIBRARY="own.so")
+    expect(not was_loaded and f"own.so is not used, because others could replace it: everybody may write to {folder}/own.so (mode 757)" in done.stderr, f"{done.stderr}")
 
-# ---- the command ----
-for entries in (":/usr/bin:/bin", ".:/usr/bin:/bin"):
-    done, _ = said(where, SLACKLINE_LIBRARY=None, PATH=entries)
-    expect("LibraryNotFound" in done.stderr or folder not in done.stdout and os.path.isabs(done.stdout), f"PATH={entries}: {done.stdout} {done.stderr}")
-    done, was_started = said("import runpy, sys; sys.argv = ['slackline', 'plan']; runpy.run_module('slackline', run_name='__main__')", SLACKLINE_LIBRARY=None, PATH=entries)
-    expect(not was_started, f"PATH={entries}: started the working directory's command")
-done, _ = said(where, SLACKLINE_COMMAND="./slackline")
-expect(done.stdout.strip() == os.path.join(folder, "slackline"), f"the user's word, made absolute: {done.stdout} {done.stderr}")
-shared = os.path.join(folder, "shared")
-os.mkdir(shared)
-shutil.copy(os.path.join(folder, "slackline"), shared)
-os.chmod(shared, 0o777)
-for environment in ({"PATH": shared}, {"SLACKLINE_COMMAND": os.path.join(shared, "slackline")}, {"SLACKLINE_COMMAND": "slackline", "PATH": shared}):
-    done, _ = said(where, SLACKLINE_LIBRARY=None, **environment)
-    expect(f"{shared}/slackline is not used, because others could replace it: everybody may write to {shared} (mode 777)" in done.stderr, f"{environment}: {done.stdout} {done.stderr}")
-os.chmod(shared, 0o1777)
-done, _ = said(where, SLACKLINE_LIBRARY=None, PATH=shared)
-expect(done.stdout.strip() == os.path.join(shared, "slackline"), f"with the sticky bit others cannot replace it: {done.stderr}")
-if os.geteuid() == 0:
-    os.chown(os.path.join(shared, "slackline"), 54321, 0)
+
+def test_the_command_never_comes_from_the_working_directory():
+    for entries in (":/usr/bin:/bin", ".:/usr/bin:/bin"):
+        done, _ = said(where, SLACKLINE_LIBRARY=None, PATH=entries)
+        expect("LibraryNotFound" in done.stderr or folder not in done.stdout and os.path.isabs(done.stdout), f"PATH={entries}: {done.stdout} {done.stderr}")
+        done, was_started = said("import runpy, sys; sys.argv = ['slackline', 'plan']; runpy.run_module('slackline', run_name='__main__')", SLACKLINE_LIBRARY=None, PATH=entries)
+        expect(not was_started, f"PATH={entries}: started the working directory's command")
+    done, _ = said(where, SLACKLINE_COMMAND="./slackline")
+    expect(done.stdout.strip() == os.path.join(folder, "slackline"), f"the user's word, made absolute: {done.stdout} {done.stderr}")
+    shared = os.path.join(folder, "shared")
+    os.mkdir(shared)
+    shutil.copy(os.path.join(folder, "slackline"), shared)
+    os.chmod(shared, 0o777)
+    for environment in ({"PATH": shared}, {"SLACKLINE_COMMAND": os.path.join(shared, "slackline")}, {"SLACKLINE_COMMAND": "slackline", "PATH": shared}):
+        done, _ = said(where, SLACKLINE_LIBRARY=None, **environment)
+        expect(f"{shared}/slackline is not used, because others could replace it: everybody may write to {shared} (mode 777)" in done.stderr, f"{environment}: {done.stdout} {done.stderr}")
+    os.chmod(shared, 0o1777)
     done, _ = said(where, SLACKLINE_LIBRARY=None, PATH=shared)
-    expect(f"{shared}/slackline belongs to user 54321" in done.stderr, f"{done.stdout} {done.stderr}")
-else:
-    print("not tried: another owner (not root)")
-finish()
+    expect(done.stdout.strip() == os.path.join(shared, "slackline"), f"with the sticky bit others cannot replace it: {done.stderr}")
+    if os.geteuid() == 0:
+        os.chown(os.path.join(shared, "slackline"), 54321, 0)
+        done, _ = said(where, SLACKLINE_LIBRARY=None, PATH=shared)
+        expect(f"{shared}/slackline belongs to user 54321" in done.stderr, f"{done.stdout} {done.stderr}")
+    else:
+        print("not tried: another owner (not root)")

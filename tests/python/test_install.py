@@ -5,11 +5,9 @@ import glob
 import os
 import shutil
 import subprocess
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from package import LIBRARY, build, expect, finish, folder, skip, source  # noqa: E402
+from package import LIBRARY
+from runner import build, expect, folder, skip, source
 
 venv = os.path.join(source, ".venv")
 borrowed = glob.glob(os.path.join(venv, "lib", "python3*", "site-packages"))
@@ -31,32 +29,40 @@ def run(*words, **more):
     return subprocess.run(words, capture_output=True, text=True, timeout=200, cwd=folder, env={**environment, **more})
 
 
-done = run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation", tree)
-expect(done.returncode == 0, f"pip install: {done.stdout}{done.stderr}")
 installed = os.path.join(site, "slackline")
-found = sorted(os.listdir(installed)) if os.path.isdir(installed) else []
-wanted = sorted(name for name in os.listdir(os.path.join(source, "python", "slackline")) if name != "__pycache__")
-expect([name for name in found if name != "__pycache__"] == wanted and "py.typed" in wanted, f"installed are {found}")
 
 ask = ("import slackline, sys\nassert slackline.__file__.startswith(sys.prefix), slackline.__file__\n"
        "print(slackline.plan({'pipeline': {'ranks': 4, 'microbatches': 12, 'times_ms': {'F': 10, 'I': 10, 'W': 10}}}, 'adaptra').makespan_ms)\n"
        "assert 'torch' not in sys.modules")
-done = run(python, "-c", ask, SLACKLINE_LIBRARY=LIBRARY)
-expect(done.returncode == 0 and done.stdout.strip() == "390.0", f"planned from the environment: {done.stdout}{done.stderr}")
-done = run(python, "-c", "import importlib.metadata as m, slackline; print(m.version('slackline') == slackline.__version__ == slackline.version())", SLACKLINE_LIBRARY=LIBRARY)
-expect(done.stdout.strip() == "True", f"one version everywhere: {done.stdout}{done.stderr}")
 
-ask_terms = "import importlib.metadata as m; d = m.distribution('slackline'); print(d.metadata['License-Expression']); print(*(p.read_text() for p in d.files if p.name == 'LICENSE'), sep='', end='')"
-done = run(python, "-c", ask_terms)
-with open(os.path.join(source, "LICENSE")) as file:
-    expect(done.stdout == "Apache-2.0\n" + file.read(), f"its metadata names the license, and its text comes with it: {done.stdout[:300]}{done.stderr}")
 
-# installed into the environment as cmake --install puts it there: nothing has to be said
-for link in ("libslackline.so.0.1",):
-    shutil.copy(os.path.join(build, link), os.path.join(own, "lib", link))
-done = run(python, "-c", ask + "\nfrom slackline._library import library\nassert library()._name.startswith(sys.prefix)")
-expect(done.returncode == 0 and done.stdout.strip() == "390.0", f"the environment's own library: {done.stdout}{done.stderr}")
+def test_the_package_is_installed_and_plans():
+    done = run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation", tree)
+    expect(done.returncode == 0, f"pip install: {done.stdout}{done.stderr}")
+    found = sorted(os.listdir(installed)) if os.path.isdir(installed) else []
+    wanted = sorted(name for name in os.listdir(os.path.join(source, "python", "slackline")) if name != "__pycache__")
+    expect([name for name in found if name != "__pycache__"] == wanted and "py.typed" in wanted, f"installed are {found}")
+    done = run(python, "-c", ask, SLACKLINE_LIBRARY=LIBRARY)
+    expect(done.returncode == 0 and done.stdout.strip() == "390.0", f"planned from the environment: {done.stdout}{done.stderr}")
+    done = run(python, "-c", "import importlib.metadata as m, slackline; print(m.version('slackline') == slackline.__version__ == slackline.version())", SLACKLINE_LIBRARY=LIBRARY)
+    expect(done.stdout.strip() == "True", f"one version everywhere: {done.stdout}{done.stderr}")
 
-done = run(python, "-m", "pip", "uninstall", "--quiet", "--disable-pip-version-check", "-y", "slackline")
-expect(done.returncode == 0 and not os.path.exists(os.path.join(installed, "__init__.py")), f"removed: {done.stdout}{done.stderr}")
-finish()
+
+def test_its_metadata_has_the_license():
+    ask_terms = "import importlib.metadata as m; d = m.distribution('slackline'); print(d.metadata['License-Expression']); print(*(p.read_text() for p in d.files if p.name == 'LICENSE'), sep='', end='')"
+    done = run(python, "-c", ask_terms)
+    with open(os.path.join(source, "LICENSE")) as file:
+        expect(done.stdout == "Apache-2.0\n" + file.read(), f"its metadata names the license, and its text comes with it: {done.stdout[:300]}{done.stderr}")
+
+
+def test_the_environments_own_library_is_found():
+    # installed into the environment as cmake --install puts it there: nothing has to be said
+    for link in ("libslackline.so.0.1",):
+        shutil.copy(os.path.join(build, link), os.path.join(own, "lib", link))
+    done = run(python, "-c", ask + "\nfrom slackline._library import library\nassert library()._name.startswith(sys.prefix)")
+    expect(done.returncode == 0 and done.stdout.strip() == "390.0", f"the environment's own library: {done.stdout}{done.stderr}")
+
+
+def test_it_is_removed():
+    done = run(python, "-m", "pip", "uninstall", "--quiet", "--disable-pip-version-check", "-y", "slackline")
+    expect(done.returncode == 0 and not os.path.exists(os.path.join(installed, "__init__.py")), f"removed: {done.stdout}{done.stderr}")

@@ -1,27 +1,24 @@
 # labels: long torch
 """PyTorch over Gloo trains with plans as its schedules: losses and weights after several steps are those of PyTorch's own
 1F1B (one stage a rank) or of the model in sequence (two), for fixed, searched and adapted plans; every rank runs the first
-one's plan; what does not fit is refused on every rank. Called with BUILD_DIR SOURCE_DIR."""
+one's plan; what does not fit is refused on every rank."""
 import os
+import subprocess
 import sys
+import traceback
+from datetime import timedelta
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(sys.argv[2], "tests", "torch"))
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import venv_torch  # noqa: E402,F401  goes on under .venv's Python
-from package import EXAMPLE, expect, finish, folder, python, source  # noqa: E402
+from runner import expect, folder, source
+import venv_torch  # noqa: F401  continues under .venv's Python
+from package import EXAMPLE, python
 
-import subprocess  # noqa: E402
-import traceback  # noqa: E402
-from datetime import timedelta  # noqa: E402
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-import torch.multiprocessing as multiprocessing  # noqa: E402
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B  # noqa: E402
-from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime  # noqa: E402
-
-import slackline  # noqa: E402
+import slackline
 
 WIDTH, ROWS, STEPS = 6, 2, 3
 
@@ -229,7 +226,7 @@ def rank_main(rank, store, results):
     results.put([text for text in problems if text])
 
 
-def main():
+def test_plans_train_as_pytorchs_own_schedules():
     context = multiprocessing.get_context("spawn")
     results = context.SimpleQueue()
     ranks = [context.Process(target=rank_main, args=(rank, os.path.join(folder, "store"), results)) for rank in range(4)]
@@ -245,21 +242,17 @@ def main():
         for text in results.get():
             expect(False, text)
     expect(told == 4, f"{told} of 4 ranks told what they found")
-    if not told == 4:
-        return
 
-    # the example, with short ops: every row, and the same losses
+
+def test_the_example_prints_every_row_and_the_same_losses():
     done = subprocess.run([sys.executable, os.path.join(source, "examples", "python", "slow_link.py"), "--op-ms", "2", "--delay-ms", "12",
                            "--microbatches", "6", "--iterations", "2"], capture_output=True, text=True, timeout=200,
                           env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
     expect(done.returncode == 0 and done.stdout.count(" ms ") == 8 and "apart" in done.stdout, f"the example: {done.stdout}{done.stderr}")
     print(done.stdout)
 
+
+def test_without_pytorch_a_schedule_is_an_error():
     done = python("import sys; sys.modules['torch'] = None\nimport slackline\n"
                   f"slackline.plan({EXAMPLE!r}, '1f1b').schedule([1])")
     expect("ImportError: a plan's schedule needs PyTorch" in done.stderr, f"without PyTorch: {done.stderr}")
-
-
-if __name__ == "__main__":
-    main()
-    finish()

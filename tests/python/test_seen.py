@@ -1,18 +1,14 @@
 # labels: long torch
 """A script over Gloo that knows nothing of it, under `python -m slackline watch` and slackline.watch: every kind of call is seen
-with its peer, bytes and group, and does what it does without. A Python that never asks for torch gets none. Called with
-BUILD_DIR SOURCE_DIR."""
+with its peer, bytes and group, and does what it does without. A Python that never asks for torch gets none."""
+import csv
+import glob
 import os
+import subprocess
 import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from seeing import errors, torchrun, watch  # noqa: E402  goes on under .venv's Python
-from package import expect, finish, folder, source  # noqa: E402
-
-import csv  # noqa: E402
-import glob  # noqa: E402
-import subprocess  # noqa: E402
+from runner import expect, folder, source
+from seeing import errors, torchrun, watch  # continues under .venv's Python
 
 
 def logged(name, rank):
@@ -21,7 +17,7 @@ def logged(name, rank):
         return list(csv.DictReader(file))
 
 
-def every_call():
+def test_every_call_is_seen():
     seen, printed = watch("calls", torchrun(3, "calls", "1"), "--record")
     expect(seen.exit_code == 0 and printed == [f"rank {rank}: all right" for rank in range(3)], f"{seen.exit_code} {printed}\n{errors('calls')}")
     expect(seen.report and seen.report["ranks"] == 3, f"three ranks: {seen.report}")
@@ -47,16 +43,14 @@ def every_call():
     expect(groups[0] == groups[2] and len(groups[0]) == 2 and groups[1] < groups[0], f"groups have one name on all members: {groups}")
 
 
-every_call()
-
-# a Python that does not ask for torch gets none, nor anything else of ours, and its own sitecustomize runs
-own = os.path.join(folder, "own")
-os.mkdir(own)
-with open(os.path.join(own, "sitecustomize.py"), "w") as file:
-    file.write("import sys\nsys.mine = 'ran'\n")
-code = "import sys; print(sys.mine, [m for m in sys.modules if m.split('.')[0] in ('torch', 'slackline', 'ctypes', '_slackline_gloo')], [p for p in sys.path if 'seen' in p])"
-done = subprocess.run([sys.executable, "-m", "slackline", "watch", "--http", "off", "--out", os.path.join(folder, "quiet"), "--", sys.executable, "-c", code],
-                      stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                      env={**os.environ, "PYTHONPATH": os.pathsep.join([own, os.path.join(source, "python")])})
-expect(done.stdout.strip() == "ran [] []", f"nothing is imported for a program that asks for nothing: {done.stdout!r} {done.stderr!r}")
-finish()
+def test_a_program_that_asks_for_nothing_gets_nothing():
+    # a Python that does not ask for torch gets none, nor anything else of ours, and its own sitecustomize runs
+    own = os.path.join(folder, "own")
+    os.mkdir(own)
+    with open(os.path.join(own, "sitecustomize.py"), "w") as file:
+        file.write("import sys\nsys.mine = 'ran'\n")
+    code = "import sys; print(sys.mine, [m for m in sys.modules if m.split('.')[0] in ('torch', 'slackline', 'ctypes', '_slackline_gloo')], [p for p in sys.path if 'seen' in p])"
+    done = subprocess.run([sys.executable, "-m", "slackline", "watch", "--http", "off", "--out", os.path.join(folder, "quiet"), "--", sys.executable, "-c", code],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join([own, os.path.join(source, "python")])})
+    expect(done.stdout.strip() == "ran [] []", f"nothing is imported for a program that asks for nothing: {done.stdout!r} {done.stderr!r}")

@@ -6,14 +6,12 @@ import os
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(sys.argv[2], "tests", "notice", "probe"))
-from seeing import PROGRAM, told  # noqa: E402  goes on under .venv's Python
-from holding import Ranks, ended, hold_run, seed  # noqa: E402
-from package import build, expect, finish, source  # noqa: E402
-from probing import Probe  # noqa: E402
+from runner import build, expect, source
+from seeing import PROGRAM, told  # goes on under .venv's Python
+from holding import Ranks, ended, hold_run, seed
+from probing import Probe
 
-import socket  # noqa: E402
+import socket
 
 
 def free_port():
@@ -40,6 +38,9 @@ def held_again_and_again(what, iterations, holds):
     print(f"{what}: {said['holds']} holds, {said['closed']} closed", *sorted(set(said["reasons"])), flush=True)
 
 
-held_again_and_again("pipeline", 100, 20)
-held_again_and_again("ddp", 300, 20)
-finish()
+def test_a_held_pipeline_computes_the_same():
+    held_again_and_again("pipeline", 100, 20)
+
+
+def test_held_ddp_computes_the_same():
+    held_again_and_again("ddp", 300, 20)

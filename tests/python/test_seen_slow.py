@@ -1,15 +1,11 @@
 # labels: long alone torch
 """The rank of a PyTorch script over Gloo that computes longer is named, in DistributedDataParallel and in a pipeline, started by
-torchrun and by torch.multiprocessing, and its ranks are held for the tests. Results and exit code are the script's. Called
-with BUILD_DIR SOURCE_DIR."""
-import os
+torchrun and by torch.multiprocessing, and its ranks are held for the tests. Results and exit code are the script's."""
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from seeing import PROGRAM, alone, errors, torchrun, watch  # noqa: E402  goes on under .venv's Python
-from package import expect, finish  # noqa: E402
-
+from runner import expect
+from seeing import PROGRAM, alone, errors, torchrun, watch  # goes on under .venv's Python
 
 TRIES = 2  # of naming: a machine that stutters while it is measured may blur one
 
@@ -40,6 +36,9 @@ def a_slow_rank(what, iterations, words):
     expect(False, f"{what}: rank 2, and no other, is named and held in {TRIES} tries")
 
 
-a_slow_rank("ddp", 450, torchrun(4, "ddp", "450"))
-a_slow_rank("pipeline", 240, [sys.executable, PROGRAM, "pipeline", "240", "4"])
-finish()
+def test_a_slow_rank_of_ddp_is_named():
+    a_slow_rank("ddp", 450, torchrun(4, "ddp", "450"))
+
+
+def test_a_slow_rank_of_a_pipeline_is_named():
+    a_slow_rank("pipeline", 240, [sys.executable, PROGRAM, "pipeline", "240", "4"])

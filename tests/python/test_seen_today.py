@@ -1,18 +1,17 @@
 # labels: long torch
 """What scripts of today's PyTorch do besides DistributedDataParallel and pipelines, under `python -m slackline watch`: functional
 collectives, DTensor, fully_shard, meshes, communication hooks, objects, a group begun anew, ranks of two torchruns. Their calls are
-seen, results keep every bit and exit codes pass; what is not seen is said in the report. Called with BUILD_DIR SOURCE_DIR."""
+seen, results keep every bit and exit codes pass; what is not seen is said in the report."""
 import os
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from seeing import TORCHRUN, alone, errors, watch  # noqa: E402  goes on under .venv's Python
-from package import expect, finish, folder  # noqa: E402
+from runner import expect, folder
+from seeing import TORCHRUN, alone, errors, watch  # goes on under .venv's Python
 
-import csv  # noqa: E402
-import glob  # noqa: E402
-import socket  # noqa: E402
+import csv
+import glob
+import socket
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "today_program.py")
 PARTS = ["functional_collectives", "tensor_parallel", "fully_sharded", "hooked", "others", "again"]
@@ -44,7 +43,7 @@ def logged(name, rank):
         return [call["call"].removeprefix("gloo") for call in csv.DictReader(file)]
 
 
-def every_part_is_seen():
+def test_every_part_is_seen():
     plain = alone(two_torchruns(*PARTS), EXIT="3", MEET=os.path.join(folder, "alone.store"))
     seen, printed = watch("today", two_torchruns(*PARTS), "--record", EXIT="3", MEET=os.path.join(folder, "watched.store"))
     expect(len(plain[1]) == 4 and not any("wrong" in line for line in plain[1]), f"without watching: {plain}")
@@ -64,7 +63,7 @@ def every_part_is_seen():
         expect(count["Wait"] == posted, f"rank {rank}: {posted} calls are posted, {count['Wait']} waited for")
 
 
-def what_is_not_seen_is_said():
+def test_what_is_not_seen_is_said():
     words = [*TORCHRUN, "--standalone", "--nproc-per-node", "2", PROGRAM, "not_waited_for"]
     plain, (seen, printed) = alone(words), watch("unseen", words)
     expect(seen.exit_code == plain[0] == 0 and printed == plain[1] and len(printed) == 2, f"{printed}, {plain}\n{errors('unseen')}")
@@ -72,8 +71,3 @@ def what_is_not_seen_is_said():
     expect(any("Work was never waited for" in text for text in notes), f"{seen.report['not_told']}")
     expect(any("a ProcessGroup of the program's own (Mine)" in text for text in notes), f"{seen.report['not_told']}")
     expect("not seen in 2 processes of this node: " in errors("unseen"), errors("unseen"))
-
-
-every_part_is_seen()
-what_is_not_seen_is_said()
-finish()

@@ -1,21 +1,20 @@
 # labels: long alone net torch
 """PyTorch over Gloo in real trouble, under `python -m slackline watch`: a pipeline, and DistributedDataParallel, on two nodes (network
 namespaces, a torchrun in each), where the way from one to the other gets slow: the link is named; and fully_shard on one node, where a rank gets a
-processor quota: the rank is named, with the quota. Both run on, and end well. Called with BUILD_DIR SOURCE_DIR."""
+processor quota: the rank is named, with the quota. Both run on, and end well."""
 import os
 import sys
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [here, os.path.join(here, ".."), os.path.join(here, "..", "net"), os.path.join(here, "..", "notice", "watch")]
-from seeing import TORCHRUN, skip  # noqa: E402  goes on under .venv's Python
-from package import build, expect, finish, folder, source  # noqa: E402
-from star import Star, permitted  # noqa: E402
-from trouble import Forbidden, Quota  # noqa: E402
-from waiting import until  # noqa: E402
+from runner import expect, folder, skip, source
+from seeing import TORCHRUN  # goes on under .venv's Python
+from star import Star, permitted
+from trouble import Quota
+from waiting import until
 
-import json  # noqa: E402
-import subprocess  # noqa: E402
+import json
+import subprocess
 
 PROGRAM = os.path.join(here, "real_program.py")
 LIMIT = 150  # s; for what takes a few
@@ -115,7 +114,7 @@ def process_of(rank):
     return None
 
 
-def a_rank_under_a_quota():
+def test_a_rank_under_a_quota_is_named():
     name = "fsdp"
     with open(os.path.join(folder, name + ".err"), "w") as log, \
          Run(name, [subprocess.Popen([*watch(name), *TORCHRUN, "--standalone", "--nproc-per-node", "4", PROGRAM, "fsdp", os.path.join(folder, name + ".stop")],
@@ -131,15 +130,8 @@ def a_rank_under_a_quota():
             run.ends()
 
 
-if why := permitted():
-    print("not tried: a slow way between two nodes:", why)
-else:
+def test_a_slow_way_between_two_nodes_is_named():
+    if why := permitted():
+        skip(why)
     a_slow_way_between_two_nodes("pipeline", 100)
     a_slow_way_between_two_nodes("ddp", 20)
-try:
-    a_rank_under_a_quota()
-except Forbidden as error:
-    print("not tried: a rank under a quota:", error)
-    if why:
-        skip(f"neither network namespaces nor a quota: {why}, {error}")
-finish()

@@ -5,15 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
+
+from runner import expect, folder, skip, source
 
 sys.dont_write_bytecode = True
-source = os.path.abspath(sys.argv[2])
 own = os.path.join(source, ".venv", "bin", "mypy")
 mypy = own if os.path.exists(own) else shutil.which("mypy")
 if not mypy:
-    print("skipped: no mypy in .venv (.venv/bin/pip install -r tests/requirements.txt) nor in PATH")
-    sys.exit(77)
+    skip("no mypy in .venv (.venv/bin/pip install -r tests/requirements.txt) nor in PATH")
 
 # What a caller writes; each line of WRONG must be found, by what mypy says of it.
 RIGHT = """
@@ -41,20 +40,17 @@ def check(*words):
                           capture_output=True, text=True, timeout=280, cwd=folder, env={**os.environ, "MYPYPATH": os.path.join(source, "python")})
 
 
-failed = 0
-with tempfile.TemporaryDirectory(prefix="slackline-types-") as folder:
+def test_mypy_finds_nothing_in_the_package():
     done = check(os.path.join(source, "python", "slackline"))
-    if done.returncode != 0:
-        failed += 1
-        print(f"FAILED: mypy --strict python/slackline\n{done.stdout}{done.stderr}")
+    expect(done.returncode == 0, f"mypy --strict python/slackline\n{done.stdout}{done.stderr}")
+
+
+def test_mypy_finds_a_callers_mistakes():
     caller = os.path.join(folder, "caller.py")
     with open(caller, "w") as file:
         file.write(RIGHT + "\n".join(WRONG) + "\n")
     done = check(caller)
     found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
     first = RIGHT.count("\n") + 1
-    if found != set(range(first, first + len(WRONG))):
-        failed += 1
-        print(f"FAILED: wrong are the lines {first} to {first + len(WRONG) - 1} of a caller, mypy finds {sorted(found)}\n{done.stdout}{done.stderr}")
-print(f"{failed} failed")
-sys.exit(1 if failed else 0)
+    expect(found == set(range(first, first + len(WRONG))),
+           f"wrong are the lines {first} to {first + len(WRONG) - 1} of a caller, mypy finds {sorted(found)}\n{done.stdout}{done.stderr}")

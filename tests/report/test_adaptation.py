@@ -4,12 +4,10 @@ trouble, without relief, without files shows what there is."""
 import json
 import os
 import re
-import sys
 from xml.etree import ElementTree
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from slackline import expect, finish, folder, run  # noqa: E402
+from calling import folder, run
+from runner import expect
 
 # Two ranks, one microbatch, 10 ms an op: F0, F1, I1, I0 and W0 follow each other, so no schedule is shorter than 50 ms and two
 # messages. With 25 ms each way that is 100 ms.
@@ -75,34 +73,51 @@ fault = [event("fault", 10, decided="injected"), event("onset", 10, seen="link 0
 relief = [event("fault", 25, decided="removed"), event("relief", 25, seen="healthy"), event("return", 27, decided="return to the first schedule")]
 relieved = rows(25, 28, 50.0, "between", 0.0, "zb-h2 (adapted)") + rows(28, 32, 50.0, "relieved")
 three = ("Before: 50 ms per iteration", "During: 150 ms per iteration", "+100 ms per iteration", "After: 110 ms per iteration", "40 ms back, 40% of the loss")
-path = make("one", healthy + slow + adapted + relieved, [event("start", 0), *fault, *relief, event("end", 32)])
-shown("one fault", path, *three, "bound 100 ms", "link 0-1: 25 ms one way")
-page = run("report", path, "-o", "-").stdout
-expect("+100 ms per iteration" in page.split('id="gains"')[1].split("</section>")[0], "the page has the picture, too")
-shown("never relieved", make("never", healthy + slow + adapted, [event("start", 0), *fault]), *three, "bound 100 ms")
-shown("killed: no profile.yaml, so no bound", make("killed", healthy + slow + adapted, [event("start", 0), *fault], profile=None), *three, never=["bound"])
-shown("after the fault only", make("cold", slow + adapted, [event("start", 0), *fault[1:]]), "During: 150 ms per iteration", "40 ms back", never=["% of", r"\+", "Before"])
-shown("not recorded during trouble", make("gap", healthy + slow + adapted, [event("start", 0), *fault], recorded=lambda row: row["phase"] != "slow"),
-      "Before: 50 ms per iteration", "After: 110 ms per iteration", "40 ms back, 40% of the loss", "bound 100 ms", never=["During"])
+
+
+def test_cost_gain_and_bound_are_those_of_the_iterations():
+    path = make("one", healthy + slow + adapted + relieved, [event("start", 0), *fault, *relief, event("end", 32)])
+    shown("one fault", path, *three, "bound 100 ms", "link 0-1: 25 ms one way")
+    page = run("report", path, "-o", "-").stdout
+    expect("+100 ms per iteration" in page.split('id="gains"')[1].split("</section>")[0], "the page has the picture, too")
+
+
+def test_what_is_missing_is_left_out_of_the_picture():
+    shown("never relieved", make("never", healthy + slow + adapted, [event("start", 0), *fault]), *three, "bound 100 ms")
+    shown("killed: no profile.yaml, so no bound", make("killed", healthy + slow + adapted, [event("start", 0), *fault], profile=None), *three, never=["bound"])
+    shown("after the fault only", make("cold", slow + adapted, [event("start", 0), *fault[1:]]), "During: 150 ms per iteration", "40 ms back", never=["% of", r"\+", "Before"])
+    shown("not recorded during trouble", make("gap", healthy + slow + adapted, [event("start", 0), *fault], recorded=lambda row: row["phase"] != "slow"),
+          "Before: 50 ms per iteration", "After: 110 ms per iteration", "40 ms back, 40% of the loss", "bound 100 ms", never=["During"])
+
 
 # a second fault that costs more, whose change saves more: 250 ms, then 130
 worse = rows(32, 36, 250.0, "slow", 25.0) + rows(36, 44, 130.0, "adapted", 25.0, "zb-h2 (adapted)")
 again = [event("fault", 32, decided="injected"), event("onset", 32, seen="again"), event("swap", 35, seen="link 1-0", decided="swap to zb-h2")]
-shown("the change that saved most", make("several", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *again]),
-      "+200 ms per iteration", "120 ms back, 60% of the loss", "link 1-0", never=["^40 ms"])
-# the same, but with the fault gone when the change begins: what it saved is not known, and the first one is shown
-gone = [*again, event("fault", 36, decided="removed")]
-shown("a fault that went", make("gone", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *gone]), *three, never=["^120 ms"])
-seen = [*again, event("relief", 38, seen="healthy")]
-shown("a fault that went unseen", make("unseen", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *seen]), *three, never=["^120 ms"])
-# two changes without anything between them are one: delegates at 15, another schedule from 19 on
-steps = rows(15, 19, 140.0, "delegated", 25.0) + rows(19, 25, 110.0, "adapted", 25.0, "zb-h2 (adapted)")
-both = [*fault[:2], event("delegate", 14, seen="link 0-1: 25 ms one way", decided="delegates"), event("swap", 18, seen="later", decided="swap to zb-h2")]
-shown("two steps", make("steps", healthy + slow + steps, [event("start", 0), *both]), *three, "link 0-1: 25 ms one way", never=["later"])
 
-shown("nothing changed", make("ignored", healthy + slow, [event("start", 0), *fault[:2]]), *three[:3], "link 0-1: 25 ms", never=["ms back", "bound", "After"])
-shown("no trouble", make("quiet", healthy, [event("start", 0)]), "50 ms per iteration", never=["Before", "ms back", "bound", r"\+"])
-shown("a change for the worse", make("worse", healthy + slow + rows(15, 25, 170.0, "adapted", 25.0), [event("start", 0), *fault]),
-      "+100 ms per iteration", "After: 170 ms per iteration", never=["ms back"])
-expect(texts(make("unrecorded", healthy, [event("start", 0)], recorded=lambda row: False)) is None, "nothing recorded, no picture")
-finish()
+
+def test_the_change_that_saved_most_is_shown():
+    shown("the change that saved most", make("several", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *again]),
+          "+200 ms per iteration", "120 ms back, 60% of the loss", "link 1-0", never=["^40 ms"])
+
+
+def test_a_change_after_the_fault_went_gains_nothing():
+    # the same, but with the fault gone when the change begins: what it saved is not known, and the first one is shown
+    gone = [*again, event("fault", 36, decided="removed")]
+    shown("a fault that went", make("gone", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *gone]), *three, never=["^120 ms"])
+    seen = [*again, event("relief", 38, seen="healthy")]
+    shown("a fault that went unseen", make("unseen", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *seen]), *three, never=["^120 ms"])
+
+
+def test_two_changes_in_a_row_are_one():
+    # two changes without anything between them are one: delegates at 15, another schedule from 19 on
+    steps = rows(15, 19, 140.0, "delegated", 25.0) + rows(19, 25, 110.0, "adapted", 25.0, "zb-h2 (adapted)")
+    both = [*fault[:2], event("delegate", 14, seen="link 0-1: 25 ms one way", decided="delegates"), event("swap", 18, seen="later", decided="swap to zb-h2")]
+    shown("two steps", make("steps", healthy + slow + steps, [event("start", 0), *both]), *three, "link 0-1: 25 ms one way", never=["later"])
+
+
+def test_a_run_without_a_gain_claims_none():
+    shown("nothing changed", make("ignored", healthy + slow, [event("start", 0), *fault[:2]]), *three[:3], "link 0-1: 25 ms", never=["ms back", "bound", "After"])
+    shown("no trouble", make("quiet", healthy, [event("start", 0)]), "50 ms per iteration", never=["Before", "ms back", "bound", r"\+"])
+    shown("a change for the worse", make("worse", healthy + slow + rows(15, 25, 170.0, "adapted", 25.0), [event("start", 0), *fault]),
+          "+100 ms per iteration", "After: 170 ms per iteration", never=["ms back"])
+    expect(texts(make("unrecorded", healthy, [event("start", 0)], recorded=lambda row: False)) is None, "nothing recorded, no picture")

@@ -3,11 +3,9 @@ and links; what was cut off, damaged or comes from elsewhere gives what can be r
 import json
 import os
 import re
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from slackline import expect, finish, folder, run  # noqa: E402
+from calling import folder, run
+from runner import expect
 
 slow_device = {"component": "device", "rank": 2, "measured": 12.0, "expected": 4.0, "cause": "cgroup quota", "why": "computes <3> times as long"}
 status = {"state": "tracking", "slow": True, "nodes": 1, "ranks": 2, "period_calls": 16, "iterations": 40, "iteration_ms": 9.0, "level_ms": 8.5,
@@ -45,50 +43,67 @@ def section(page, name):
 
 
 ended = make("ended", watch=standing, report=outcome)
-page = page_of(ended)
-expect("<dd>ended, exit code 3 after 4.2 s</dd>" in page or "<dd>ended, exit code 3 after 4.3 s</dd>" in page, "how it ended")
-expect("<title>Watch " in page and re.search(r"<dt>level</dt><dd>8.5 ms", page), "the headline")
-expect("<svg" in section(page, "time") and "iteration 20: 2. onset" in section(page, "time"), "iterations as a chart with the onset on it")
-expect(section(page, "phases").count("device of rank 2") == 2 and "computes &lt;3&gt; times" in section(page, "phases"), "suspect and verdict of the slow phase, escaped")
-expect("4002" in section(page, "ranks") and "node-a" in section(page, "ranks") and "gone" not in section(page, "ranks"), "ranks with their hosts; nobody is gone from what has ended")
-row = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", section(page, "links"))]
-expect(row == ["0 to 1", "80", "2", "1.5", "0.5"], f"the link's messages, MB and times: {row}")
-expect("mpirun -np 2 ./a &lt;b&gt;" in section(page, "setup") and "2025-11-22 05:40:00 UTC" in section(page, "setup") and "12 records were &lt;lost&gt;" in page, "the program, and what could not be told")
-expect(not any(section(page, name) for name in ("loss", "gantt", "gains", "devices")) and "metrics.jsonl" not in page, "nothing of a training run stands there")
-held = section(page_of(make("held", watch=dict(standing, iterations=[[i, 900.0, 1] if i == 25 else [i, 5.0] for i in range(40)]), report=outcome)), "time")
-numbers = [float(n) for n in re.findall(r"<text[^>]*>([0-9.]+)</text>", held)]
-expect(max(numbers) < 45, f"40 iterations of 5 ms; one that was held for 900 ms does not set the scale: {sorted(numbers)}")
-pictures = os.path.join(folder, "pictures")
-expect(run("report", ended, "--svg", pictures).returncode == 0 and os.listdir(pictures) == ["iteration-time.svg"], "pictures of it")
 
-# one that goes on has no report.json; the one of a watch before is none of it
-living = make("living", watch=standing)
-page = page_of(living)
-expect("no end recorded" in page and "Iterations are slow now." in page and "device of rank 2" in section(page, "phases"), "how it stands")
-expect("gone" in section(page, "ranks"), "a rank that is gone")
-again = make("again", watch=standing, report=outcome)
-os.utime(os.path.join(again, "report.json"), (1e9, 1e9))
-expect("no end recorded" in page_of(again) and "exit code" not in page_of(again), "report.json of a watch before")
-expect("ended, exit code 3" in page_of(make("old", report=outcome)), "without watch.json")
 
-# a run's files beside make it a run's folder
-both = make("both", watch=standing, report=outcome)
-open(os.path.join(both, "metrics.jsonl"), "w").write(json.dumps({"iteration": 0, "loss": 1.0, "time_ms": 7.0}) + "\n")
-expect("<title>Run " in page_of(both), "a run's folder")
+def test_an_ended_watch_shows_all_it_found():
+    page = page_of(ended)
+    expect("<dd>ended, exit code 3 after 4.2 s</dd>" in page or "<dd>ended, exit code 3 after 4.3 s</dd>" in page, "how it ended")
+    expect("<title>Watch " in page and re.search(r"<dt>level</dt><dd>8.5 ms", page), "the headline")
+    expect("<svg" in section(page, "time") and "iteration 20: 2. onset" in section(page, "time"), "iterations as a chart with the onset on it")
+    expect(section(page, "phases").count("device of rank 2") == 2 and "computes &lt;3&gt; times" in section(page, "phases"), "suspect and verdict of the slow phase, escaped")
+    expect("4002" in section(page, "ranks") and "node-a" in section(page, "ranks") and "gone" not in section(page, "ranks"), "ranks with their hosts; nobody is gone from what has ended")
+    row = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", section(page, "links"))]
+    expect(row == ["0 to 1", "80", "2", "1.5", "0.5"], f"the link's messages, MB and times: {row}")
+    expect("mpirun -np 2 ./a &lt;b&gt;" in section(page, "setup") and "2025-11-22 05:40:00 UTC" in section(page, "setup") and "12 records were &lt;lost&gt;" in page, "the program, and what could not be told")
+    expect(not any(section(page, name) for name in ("loss", "gantt", "gains", "devices")) and "metrics.jsonl" not in page, "nothing of a training run stands there")
 
-# whatever is wrong with the files, there is a page of the rest
-whole = json.dumps(standing)
-wrong = {"cut": whole[:len(whole) // 2], "empty": "", "list": "[]", "number": "7",
-         "types": dict(standing, status=[1], hosts={"a": 1}, ranks={"0": []}, links="x", iterations=[[0], "x", [1, None], [2, 1e300], [-3, 1.0], [5, 4.0], [5, 4.5], [4, 1.0]]),
-         "fields": dict(standing, status=dict(status, suspects=[{"component": "moon"}, 3, None], level_ms="fast"), ranks=[[], 1, None, ["a", "b", "c", "d"], [1.0, 99, -1, 0]], links=[[0], None, [1, 2, "x", None, [], {}]])}
-for name, content in wrong.items():
-    page = page_of(make(f"wrong-{name}", watch=content, report=outcome))
-    expect("exit code 3" in page and "nan" not in re.sub("<[^>]*>", "", page).lower(), f"{name}: a page without it")
-    expect(("watch.json" in page) == (name in ("cut", "empty", "list", "number")), f"{name}: what is damaged is said")
-for name, content in (("cut", json.dumps(outcome)[:50]), ("types", dict(outcome, exit_code="x", phases=[1, {"suspects": 3}, {}], not_told=[4], program="x", status=4))):
-    page = page_of(make(f"outcome-{name}", watch=standing, report=content))
-    expect("<svg" in section(page, "time"), f"report.json {name}: the rest is there")
-for what, says in (("iterations", "no iteration was found in the program's calls"), ("loss", "of a watch only iterations are drawn")):
-    done = run("draw", make("bare", watch=dict(standing, iterations=[])), "--what", what)
-    expect(done.returncode == 1 and says in done.stderr and "metrics.jsonl" not in done.stderr, f"draw {what} of a watch: {done.stderr}")
-finish()
+
+def test_one_held_iteration_does_not_set_the_scale():
+    held = section(page_of(make("held", watch=dict(standing, iterations=[[i, 900.0, 1] if i == 25 else [i, 5.0] for i in range(40)]), report=outcome)), "time")
+    numbers = [float(n) for n in re.findall(r"<text[^>]*>([0-9.]+)</text>", held)]
+    expect(max(numbers) < 45, f"40 iterations of 5 ms; one that was held for 900 ms does not set the scale: {sorted(numbers)}")
+
+
+def test_pictures_are_written_as_files():
+    pictures = os.path.join(folder, "pictures")
+    expect(run("report", ended, "--svg", pictures).returncode == 0 and os.listdir(pictures) == ["iteration-time.svg"], "pictures of it")
+
+
+def test_a_watch_that_goes_on_has_no_end():
+    # one that goes on has no report.json; the one of a watch before is none of it
+    living = make("living", watch=standing)
+    page = page_of(living)
+    expect("no end recorded" in page and "Iterations are slow now." in page and "device of rank 2" in section(page, "phases"), "how it stands")
+    expect("gone" in section(page, "ranks"), "a rank that is gone")
+    again = make("again", watch=standing, report=outcome)
+    os.utime(os.path.join(again, "report.json"), (1e9, 1e9))
+    expect("no end recorded" in page_of(again) and "exit code" not in page_of(again), "report.json of a watch before")
+    expect("ended, exit code 3" in page_of(make("old", report=outcome)), "without watch.json")
+
+
+def test_a_runs_files_make_it_a_runs_folder():
+    # a run's files beside make it a run's folder
+    both = make("both", watch=standing, report=outcome)
+    open(os.path.join(both, "metrics.jsonl"), "w").write(json.dumps({"iteration": 0, "loss": 1.0, "time_ms": 7.0}) + "\n")
+    expect("<title>Run " in page_of(both), "a run's folder")
+
+
+def test_damaged_files_leave_a_page_of_the_rest():
+    # whatever is wrong with the files, there is a page of the rest
+    whole = json.dumps(standing)
+    wrong = {"cut": whole[:len(whole) // 2], "empty": "", "list": "[]", "number": "7",
+             "types": dict(standing, status=[1], hosts={"a": 1}, ranks={"0": []}, links="x", iterations=[[0], "x", [1, None], [2, 1e300], [-3, 1.0], [5, 4.0], [5, 4.5], [4, 1.0]]),
+             "fields": dict(standing, status=dict(status, suspects=[{"component": "moon"}, 3, None], level_ms="fast"), ranks=[[], 1, None, ["a", "b", "c", "d"], [1.0, 99, -1, 0]], links=[[0], None, [1, 2, "x", None, [], {}]])}
+    for name, content in wrong.items():
+        page = page_of(make(f"wrong-{name}", watch=content, report=outcome))
+        expect("exit code 3" in page and "nan" not in re.sub("<[^>]*>", "", page).lower(), f"{name}: a page without it")
+        expect(("watch.json" in page) == (name in ("cut", "empty", "list", "number")), f"{name}: what is damaged is said")
+    for name, content in (("cut", json.dumps(outcome)[:50]), ("types", dict(outcome, exit_code="x", phases=[1, {"suspects": 3}, {}], not_told=[4], program="x", status=4))):
+        page = page_of(make(f"outcome-{name}", watch=standing, report=content))
+        expect("<svg" in section(page, "time"), f"report.json {name}: the rest is there")
+
+
+def test_what_was_not_found_cannot_be_drawn():
+    for what, says in (("iterations", "no iteration was found in the program's calls"), ("loss", "of a watch only iterations are drawn")):
+        done = run("draw", make("bare", watch=dict(standing, iterations=[])), "--what", what)
+        expect(done.returncode == 1 and says in done.stderr and "metrics.jsonl" not in done.stderr, f"draw {what} of a watch: {done.stderr}")

@@ -3,25 +3,21 @@
 data, differ by less than 1e-3.
 
 Everything on PyTorch's side is made here from the documented rules: initial weights (splitmix64, Box and Muller, keyed by
-name), windows of the text (an epoch's permutation by four Feistel rounds), AdamW with clipping and the cosine rate. Called
-with BUILD_DIR SOURCE_DIR."""
+name), windows of the text (an epoch's permutation by four Feistel rounds), AdamW with clipping and the cosine rate."""
 import json
 import math
 import os
 import random
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from venv_torch import build, command, folder, skip
-
+from runner import expect, folder, require
+from venv_torch import command
 import numpy as np
 import torch
 import torch.nn.functional as F
 from transformers_torch import Transformer
 
-if not os.path.exists(os.path.join(build, "slackline-worker")):
-    skip("slackline-worker is not built (MPI, oneDNN or xxHash is missing)")
+require("slackline-worker")
 
 MASK, STEP, SEED, ITERATIONS, WARMUP = 2 ** 64 - 1, 0x9e3779b97f4a7c15, 3, 50, 5
 
@@ -129,17 +125,17 @@ schedule: 1f1b
 adapt: false
 """)
 
-failed = 0
-grouped = ["model.kind=llama", "model.kv_heads=2", "data.tokens=uint16", f"data.files={folder}/ids", "model.vocabulary=1000"]
-layouts = [["parallel.pipeline=2"], ["parallel.tensor=2", "parallel.data=2"]]
-for name, model, tokens, settings in [
-        ("gpt2", Transformer("gpt2", 2, 48, 4, 4, 192, 32, 256, 1), list(characters), []),
-        ("llama", Transformer("llama", 2, 48, 4, 2, 128, 32, 1000, 0), ids, grouped)]:
-    exact = pytorch(model, Text(tokens, 32, 2), 8, 3e-3, 0.5)
-    assert exact[-1] < 0.9 * exact[0], f"{name}: PyTorch learns nothing: {exact[0]} to {exact[-1]}"
-    for layout in layouts:
-        losses = ours(f"{name}-{len(layout)}", settings + layout)
-        apart = max(abs(a - b) for a, b in zip(losses, exact))
-        print(f"{name} {' '.join(layout)}: loss {losses[0]:.6f} to {losses[-1]:.6f}, at most {apart:.1e} from PyTorch's")
-        failed += not (len(losses) == ITERATIONS and apart < 1e-3)
-sys.exit(1 if failed else 0)
+
+def test_losses_are_those_of_pytorch():
+    grouped = ["model.kind=llama", "model.kv_heads=2", "data.tokens=uint16", f"data.files={folder}/ids", "model.vocabulary=1000"]
+    layouts = [["parallel.pipeline=2"], ["parallel.tensor=2", "parallel.data=2"]]
+    for name, model, tokens, settings in [
+            ("gpt2", Transformer("gpt2", 2, 48, 4, 4, 192, 32, 256, 1), list(characters), []),
+            ("llama", Transformer("llama", 2, 48, 4, 2, 128, 32, 1000, 0), ids, grouped)]:
+        exact = pytorch(model, Text(tokens, 32, 2), 8, 3e-3, 0.5)
+        assert exact[-1] < 0.9 * exact[0], f"{name}: PyTorch learns nothing: {exact[0]} to {exact[-1]}"
+        for layout in layouts:
+            losses = ours(f"{name}-{len(layout)}", settings + layout)
+            apart = max(abs(a - b) for a, b in zip(losses, exact))
+            print(f"{name} {' '.join(layout)}: loss {losses[0]:.6f} to {losses[-1]:.6f}, at most {apart:.1e} from PyTorch's")
+            expect(len(losses) == ITERATIONS and apart < 1e-3, f"{name} {layout}: {len(losses)} iterations, {apart:.1e} apart")

@@ -8,24 +8,14 @@ import json
 import os
 import random
 import re
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from venv_torch import dumps, folder, problem, slackline
-
+from runner import expect, folder
+from venv_torch import dumps, problem, slackline
 from torch.distributed.pipelining import schedules as S
 
 seed = int(os.environ.get("SL_SEED", "1"))
 print("seed", seed)
 draw = random.Random(seed)
-failures = 0
-
-
-def expect(condition, what):
-    global failures
-    if not condition:
-        failures += 1
-        print("FAILED:", what)
 
 
 def write(name, rows):
@@ -92,77 +82,81 @@ def longest_path(rows, stages, times, latency):
     return max(clock)
 
 
-# ---- dumps are read, in both forms, and timed -----------------------------------------------------------------------
+def test_dumps_are_timed_as_by_the_longest_path():
+    pairs = 0
+    for name, placement, ranks, stages, microbatches, files in dumps():
+        times = {kind: [draw.randint(1, 30) for _ in range(stages)] for kind in "FIWB"}
+        for latency in (0, 13):
+            file = problem(os.path.join(folder, "problem.yaml"), placement, ranks, microbatches, times, latency, stages)
+            wanted = longest_path(read(files[0]), stages, times, latency)
+            for order in files:
+                done = slackline("simulate", file, "--order", order, "--format", "json")
+                expect(done.returncode == 0, f"{order}: {done.stderr}")
+                if done.returncode:
+                    continue
+                plan = json.loads(done.stdout)
+                cells = sum(len(block) for row in read(files[0]) for block in ops_of(row))
+                expect(len(plan["ops"]) == cells, f"{order}: {len(plan['ops'])} ops of {cells} cells")
+                expect(plan["makespan_ms"] == wanted, f"{order}, {latency} ms: {plan['makespan_ms']} ms, by hand {wanted}")
+            again = slackline("simulate", file, "--order", files[-1], "--format", "csv")
+            expect([ops_of(row) for row in csv.reader(again.stdout.splitlines())] == [ops_of(row) for row in read(files[0])],
+                   f"{files[-1]}: written back as another order: {again.stderr}")
+        pairs += sum(len(block) == 2 for row in read(files[0]) for block in ops_of(row))
+        print(f"{name}, {ranks} ranks, {stages} stages, {microbatches} microbatches: {wanted} ms")
+    expect(pairs > 0, "no dump held an overlapped pair")
 
-pairs = 0
-for name, placement, ranks, stages, microbatches, files in dumps():
-    times = {kind: [draw.randint(1, 30) for _ in range(stages)] for kind in "FIWB"}
-    for latency in (0, 13):
-        file = problem(os.path.join(folder, "problem.yaml"), placement, ranks, microbatches, times, latency, stages)
-        wanted = longest_path(read(files[0]), stages, times, latency)
-        for order in files:
-            done = slackline("simulate", file, "--order", order, "--format", "json")
-            expect(done.returncode == 0, f"{order}: {done.stderr}")
-            if done.returncode:
-                continue
-            plan = json.loads(done.stdout)
-            cells = sum(len(block) for row in read(files[0]) for block in ops_of(row))
-            expect(len(plan["ops"]) == cells, f"{order}: {len(plan['ops'])} ops of {cells} cells")
-            expect(plan["makespan_ms"] == wanted, f"{order}, {latency} ms: {plan['makespan_ms']} ms, by hand {wanted}")
-        again = slackline("simulate", file, "--order", files[-1], "--format", "csv")
-        expect([ops_of(row) for row in csv.reader(again.stdout.splitlines())] == [ops_of(row) for row in read(files[0])],
-               f"{files[-1]}: written back as another order: {again.stderr}")
-    pairs += sum(len(block) == 2 for row in read(files[0]) for block in ops_of(row))
-    print(f"{name}, {ranks} ranks, {stages} stages, {microbatches} microbatches: {wanted} ms")
-expect(pairs > 0, "no dump held an overlapped pair")
 
-# ---- what PyTorch takes, or does, and is wrong ------------------------------------------------------------------------
+def test_the_order_of_schedule_1f1b_is_refused_until_numbered_from_0():
+    # Schedule1F1B's order for display numbers the last rank's forwards from 1
+    stage = type("Stage", (), dict(stage_index=0, num_stages=2, group_size=2, group_rank=0, has_backward=False,
+                                   is_first=True, is_last=False))()
+    order = S.Schedule1F1B(stage, 3, loss_fn=lambda a, b: 0)._get_pipeline_order()
+    rows = [[str(action) for action in order[rank]] for rank in order]
+    two = problem(os.path.join(folder, "two.yaml"), "linear", 2, 3, {"F": 1, "I": 1, "W": 1})
+    if "1F3" in rows[1]:
+        refused(two, write("1f1b.csv", rows), f":2: column {rows[1].index('1F3') + 1}, '1F3'", "no such microbatch")
+        rows[1] = [re.sub(r"F(\d)", lambda m: f"F{int(m[1]) - 1}", cell) for cell in rows[1]]
+    done = slackline("simulate", two, "--order", write("1f1b.csv", rows), "--format", "json")
+    expect(done.returncode == 0 and json.loads(done.stdout)["makespan_ms"] == 3 * 3 + 3, "1F1B takes (M + R - 1)(F + B)")
 
-# Schedule1F1B's order for display numbers the last rank's forwards from 1
-stage = type("Stage", (), dict(stage_index=0, num_stages=2, group_size=2, group_rank=0, has_backward=False,
-                               is_first=True, is_last=False))()
-order = S.Schedule1F1B(stage, 3, loss_fn=lambda a, b: 0)._get_pipeline_order()
-rows = [[str(action) for action in order[rank]] for rank in order]
-two = problem(os.path.join(folder, "two.yaml"), "linear", 2, 3, {"F": 1, "I": 1, "W": 1})
-if "1F3" in rows[1]:
-    refused(two, write("1f1b.csv", rows), f":2: column {rows[1].index('1F3') + 1}, '1F3'", "no such microbatch")
-    rows[1] = [re.sub(r"F(\d)", lambda m: f"F{int(m[1]) - 1}", cell) for cell in rows[1]]
-done = slackline("simulate", two, "--order", write("1f1b.csv", rows), "--format", "json")
-expect(done.returncode == 0 and json.loads(done.stdout)["makespan_ms"] == 3 * 3 + 3, "1F1B takes (M + R - 1)(F + B)")
 
 # two sends of one link swapped, on a row of a dump: PyTorch's loader takes it
 name, placement, ranks, stages, microbatches, files = next(d for d in dumps() if d[0] == "Interleaved1F1B" and d[3] == 4
                                                            and d[1] == "loop")
 file = problem(os.path.join(folder, "loop.yaml"), placement, ranks, microbatches, {"F": 1, "I": 1, "W": 1}, 0, stages)
-rows = read(files[1])
-first, second = rows[0].index("0SEND_F1"), rows[0].index("2SEND_F0")
-rows[0].insert(second, rows[0].pop(first))  # behind 2SEND_F0, which goes to the same rank
-first = rows[0].index("2SEND_F0")
-refused(file, write("swapped.csv", rows), f":1: column {first + 1}: message 1 from rank 0 to rank 1", "2SEND_F0")
-loaded = {rank: [S._Action.from_str(text) for text in row] for rank, row in enumerate(rows)}
-S._validate_schedule(loaded, ranks, stages, microbatches)
 
-# a blank line at the end is a rank to PyTorch
-text = open(files[0], newline="").read()
-refused(file, write("blank.csv", text + "\r\n"), ":3: ", "a blank line counts as one")
-try:
-    S._validate_schedule({rank: [S._Action.from_str(cell) for cell in row]
-                          for rank, row in enumerate(read(write("blank.csv", text + "\r\n")))}, 2, stages, microbatches)
-    expect(False, "PyTorch took a blank line")
-except AssertionError as error:
-    expect("expected 2, actual 3" in str(error), str(error))
 
-# bidirectional: each copy of the weights has half of the microbatches; we read it, PyTorch says no by itself
-rows = [["0F0", "3F1", "3B1", "0B0"], ["2F1", "1F0", "1B0", "2B1"]]
-file = problem(os.path.join(folder, "both.yaml"), "bidirectional", 2, 2, {"F": 1, "I": 1, "W": 1})
-done = slackline("simulate", file, "--order", write("both.csv", rows), "--format", "json")
-# 0F0 and 2F1, then 1F0 and 3F1 until 2; their backwards until 4, the others until 6
-expect(done.returncode == 0 and json.loads(done.stdout)["makespan_ms"] == 6, f"bidirectional: {done.stderr}")
-try:
-    S._validate_schedule({rank: [S._Action.from_str(cell) for cell in row] for rank, row in enumerate(rows)}, 2, 4, 2)
-    expect(False, "PyTorch took a bidirectional order")
-except AssertionError as error:
-    expect("expected 2" in str(error), str(error))
+def test_swapped_sends_are_refused():
+    rows = read(files[1])
+    first, second = rows[0].index("0SEND_F1"), rows[0].index("2SEND_F0")
+    rows[0].insert(second, rows[0].pop(first))  # behind 2SEND_F0, which goes to the same rank
+    first = rows[0].index("2SEND_F0")
+    refused(file, write("swapped.csv", rows), f":1: column {first + 1}: message 1 from rank 0 to rank 1", "2SEND_F0")
+    loaded = {rank: [S._Action.from_str(text) for text in row] for rank, row in enumerate(rows)}
+    S._validate_schedule(loaded, ranks, stages, microbatches)
 
-print(f"{failures} failed")
-sys.exit(1 if failures else 0)
+
+def test_a_blank_line_is_a_rank():
+    # a blank line at the end is a rank to PyTorch
+    text = open(files[0], newline="").read()
+    refused(file, write("blank.csv", text + "\r\n"), ":3: ", "a blank line counts as one")
+    try:
+        S._validate_schedule({rank: [S._Action.from_str(cell) for cell in row]
+                              for rank, row in enumerate(read(write("blank.csv", text + "\r\n")))}, 2, stages, microbatches)
+        expect(False, "PyTorch took a blank line")
+    except AssertionError as error:
+        expect("expected 2, actual 3" in str(error), str(error))
+
+
+def test_bidirectional_orders_are_read():
+    # bidirectional: each copy of the weights has half of the microbatches; we read it, PyTorch says no by itself
+    rows = [["0F0", "3F1", "3B1", "0B0"], ["2F1", "1F0", "1B0", "2B1"]]
+    file = problem(os.path.join(folder, "both.yaml"), "bidirectional", 2, 2, {"F": 1, "I": 1, "W": 1})
+    done = slackline("simulate", file, "--order", write("both.csv", rows), "--format", "json")
+    # 0F0 and 2F1, then 1F0 and 3F1 until 2; their backwards until 4, the others until 6
+    expect(done.returncode == 0 and json.loads(done.stdout)["makespan_ms"] == 6, f"bidirectional: {done.stderr}")
+    try:
+        S._validate_schedule({rank: [S._Action.from_str(cell) for cell in row] for rank, row in enumerate(rows)}, 2, 4, 2)
+        expect(False, "PyTorch took a bidirectional order")
+    except AssertionError as error:
+        expect("expected 2" in str(error), str(error))

@@ -3,13 +3,12 @@
 
 Every family, in both CSV forms, is loaded into torch.distributed.pipelining's _PipelineScheduleRuntime, one process a
 rank over Gloo. Losses and every gradient of a step must be those of the same model run in sequence, in f64. Cell for
-cell, csv-comms is what PyTorch's own lowering makes of csv. Called with BUILD_DIR SOURCE_DIR."""
+cell, csv-comms is what PyTorch's own lowering makes of csv."""
 import os
 import re
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from venv_torch import dumps, families, folder, problem, slackline
+from runner import expect, folder
+from venv_torch import dumps, families, problem, slackline
 
 import multiprocessing
 import time
@@ -205,8 +204,7 @@ def damaged(cases):
             for form in ("swapped", "unreduced")]
 
 
-def main():
-    failures = 0
+def test_the_runtime_executes_what_is_exported():
     begin = time.monotonic()
     cases, without = export()
     print(f"{len(cases)} schedules exported in {time.monotonic() - begin:.1f} s; no placement that PyTorch holds: "
@@ -219,26 +217,16 @@ def main():
     wrong_runs = damaged(cases)
     got, ended = run_all(runs + wrong_runs)
     for text in ended:
-        print("FAILED:", text)
-        failures += 1
+        expect(False, text)
     for index, (label, ranks, _, _, path, form) in enumerate(runs):
         for rank in range(ranks):
-            if (index, rank) not in got or got[index, rank]:
-                print(f"FAILED: {label} as {form}, rank {rank}: {got.get((index, rank), 'did not run')}")
-                failures += 1
+            expect((index, rank) in got and not got[index, rank], f"{label} as {form}, rank {rank}: {got.get((index, rank), 'did not run')}")
     for index, (label, ranks, *_) in enumerate(wrong_runs, len(runs)):
         said = [got.get((index, rank), "did not run") for rank in range(ranks)]
         print(f"{label}: {'; '.join(text for text in said if text) or 'as in sequence'}")
-        if not any(text and ("differ" in text or "in sequence" in text) for text in said):
-            print(f"FAILED: {label} was not noticed by this test")
-            failures += 1
+        expect(any(text and ("differ" in text or "in sequence" in text) for text in said), f"{label} was not noticed by this test")
     for label, ranks, stages, microbatches, csv, comms in cases:
         lowered = f"{csv}.lowered.0"
         if os.path.exists(lowered) and open(lowered, newline="").read().replace("\r\n", "\n") != open(comms).read():
-            print(f"FAILED: {label}: csv-comms is not PyTorch's lowering of csv")
-            failures += 1
-    print(f"{len(runs)} runs of {len(got)} ranks in {time.monotonic() - begin:.1f} s; {failures} failed")
-    return failures
-
-
-sys.exit(1 if main() else 0)
+            expect(False, f"{label}: csv-comms is not PyTorch's lowering of csv")
+    print(f"{len(runs)} runs of {len(got)} ranks in {time.monotonic() - begin:.1f} s")

@@ -1,15 +1,13 @@
 # labels: long torch
 """Traces of PyTorch's own profiler, one a rank over Gloo, become the problem that was run: shape, order and message sizes
 are certain; stages take their time by sleeping between two products, so op times have a bound from below, and a stage that
-mostly waits for its input inside the label must not be told as slow as the one that it waits for.
-Called with BUILD_DIR SOURCE_DIR."""
+mostly waits for its input inside the label must not be told as slow as the one that it waits for."""
 import gzip
 import json
 import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from venv_torch import folder, slackline
+from runner import folder
+from venv_torch import slackline
 
 import multiprocessing
 import time
@@ -126,9 +124,16 @@ def check(kind, order):
     assert again.returncode == 0 and abs(json.loads(again.stdout)["makespan_ms"] - told["simulated_ms"]) < 1e-5, again.stderr
 
 
-with open(os.path.join(folder, "order.csv"), "w") as out:
-    out.write("".join(",".join(rows(rank)) + "\n" for rank in range(2)))
-trace_all()
-check("runtime", [rows(0), rows(1)])
-check("gpipe", [[f"{rank}{kind}{m}" for kind in "FB" for m in range(MICROBATCHES)] for rank in range(2)])
-print("traces of PyTorch are profiled")
+def given():
+    with open(os.path.join(folder, "order.csv"), "w") as out:
+        out.write("".join(",".join(rows(rank)) + "\n" for rank in range(2)))
+    trace_all()
+    yield ()
+
+
+def test_a_trace_of_the_runtime_is_the_problem_that_was_run():
+    check("runtime", [rows(0), rows(1)])
+
+
+def test_a_trace_of_gpipe_is_the_problem_that_was_run():
+    check("gpipe", [[f"{rank}{kind}{m}" for kind in "FB" for m in range(MICROBATCHES)] for rank in range(2)])

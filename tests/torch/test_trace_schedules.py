@@ -1,17 +1,15 @@
 # labels: torch long alone
 """Traces of PyTorch's own schedules, run over Gloo with its profiler on: the order that `slackline profile` finds is the one that
 the schedule says it runs, op for op, on the placement that its stages have; op times are the lengths of the labels in the files,
-which are read here by themselves, or less where a label begins with a wait, and never less than what the stage slept.
-Called with BUILD_DIR SOURCE_DIR."""
+which are read here by themselves, or less where a label begins with a wait, and never less than what the stage slept."""
 import collections
 import csv
 import json
 import os
 import re
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from venv_torch import folder, slackline
+from runner import expect, folder
+from venv_torch import slackline
 
 import multiprocessing
 import time
@@ -160,13 +158,10 @@ def check(name, each, placement, microbatches):
     assert told["plan_without_limit"]["makespan_ms"] <= told["plan"]["makespan_ms"] <= told["simulated_ms"], (name, told["plan"], told["plan_without_limit"])
 
 
-trace_all()
-failed = []
-for shape in SCHEDULES:
-    try:
-        check(*shape)
-    except AssertionError as error:
-        failed.append(shape[0])
-        print("FAILED:", str(error)[:1500])
-print(f"{len(SCHEDULES) - len(failed)} of {len(SCHEDULES)} schedules of PyTorch are profiled")
-sys.exit(1 if failed else 0)
+def test_traces_of_every_schedule_are_profiled():
+    trace_all()
+    for shape in SCHEDULES:
+        try:
+            check(*shape)
+        except AssertionError as error:
+            expect(False, f"{shape[0]}: {str(error)[:1500]}")

@@ -4,16 +4,11 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
-build, source = sys.argv[1], sys.argv[2]
+from runner import build, folder, skip, source
+
 command = os.path.join(build, "slackline")
 python = os.path.join(source, ".venv", "bin", "python")
-
-
-def skip(why):
-    print("skipped:", why)
-    sys.exit(77)
 
 
 def enter():
@@ -26,13 +21,10 @@ def enter():
     if not os.path.exists(command):
         skip("slackline is not built")
     os.environ["SL_IN_VENV"] = "1"
-    os.execv(python, [python] + sys.argv)
+    os.execv(python, [python, *sys.orig_argv[1:]])
 
 
 enter()
-
-_folder = tempfile.TemporaryDirectory(prefix="slackline-torch-")
-folder = _folder.name
 
 
 def slackline(*arguments):

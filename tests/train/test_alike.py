@@ -6,11 +6,9 @@ import json
 import os
 import re
 import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import need, train  # noqa: E402
+from runner import build, folder
+from training import train
 
 RANKS, MICROBATCHES, OP, HOLD, COST = 2, 8, 8, 5, 0.03
 HEALTHY = (MICROBATCHES + RANKS - 1) * 3 * OP  # ms of 1F1B
@@ -126,7 +124,7 @@ def pipeline_ms(build, folder, microbatches, *settings):
     return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=50).stdout)["makespan_ms"]
 
 
-def a_slow_device_and_a_slow_link_get_the_same_split(build, folder):
+def test_a_slow_device_and_a_slow_link_get_the_same_split():
     faults = [SLOW_DEVICE, SLOW_LINK]
     simulated = simulate(build, folder, faults, 90)["balance"]
     result, log = really(build, folder, "balance", "[balance]", faults, 90)
@@ -141,27 +139,14 @@ def a_slow_device_and_a_slow_link_get_the_same_split(build, folder):
         assert abs(stretch["iteration_ms"] - max(takes)) < 2, (shares, takes, stretch)
 
 
-def a_slow_link_gets_the_same_schedule_and_path(build, folder):
+def test_a_slow_link_gets_the_same_schedule_and_path():
     faults = [(12, 30) + SLOW_LINK[2:]]
     simulated = simulate(build, folder, faults, 48)["adapt+delegate"]
     _, log = really(build, folder, "adapt", "[schedule, delegate]", faults, 48)
     assert_alike(simulated, log, [LINK])
 
 
-def everything_together_begins_with_the_same_strategy(build, folder):
+def test_everything_together_begins_with_the_same_strategy():
     simulated = simulate(build, folder, [SLOW_DEVICE], 48)["ladder"]
     _, log = really(build, folder, "ladder", "[schedule, delegate, balance, topology]", [SLOW_DEVICE], 48)
     assert_alike(simulated, log, [DEVICE])
-
-
-def main(build, _source):
-    need(build)
-    with tempfile.TemporaryDirectory() as folder:
-        for test in (a_slow_link_gets_the_same_schedule_and_path, a_slow_device_and_a_slow_link_get_the_same_split,
-                     everything_together_begins_with_the_same_strategy):
-            test(build, folder)
-            print(f"ok: {test.__name__}", flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

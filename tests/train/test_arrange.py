@@ -1,20 +1,19 @@
 # labels: long
 """Who sits where changes between two iterations of a run that goes on: with the same split every loss, weights_hash and the
 validation loss are the bits of a run that was never rearranged, whatever the permutation, layout, transport or optimizer
-state; only what a process lacks in its new seat is moved, and a split from the first iteration on is that split.
-Usage: test_arrange.py BUILD SOURCE"""
+state; only what a process lacks in its new seat is moved, and a split from the first iteration on is that split."""
 import os
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from arranging import PARAMETERS, SOURCE_RUN, STATE_MB, arranged, events, moved, phases  # noqa: E402
-from checkpoints import run  # noqa: E402
-from training import need, train  # noqa: E402
+from arranging import PARAMETERS, SOURCE_RUN, STATE_MB, arranged, events, moved, phases
+from checkpoints import run
+from runner import build, folder, source
+from training import train
 
-build, source = sys.argv[1:3]
-need(build)
+file = os.path.join(folder, "run.yaml")
+with open(file, "w") as text:
+    text.write(SOURCE_RUN.format(source=source))
 LLAMA = "model={kind: llama, layers: 4, width: 64, heads: 4, kv_heads: 2, context: 32}"
 LAYOUTS = {  # settings, and who sits where from iterations 2, 3, ... on
     "two ranks of a pipeline": (("parallel.pipeline=2",), [[1, 0], [0, 1], [1, 0]]),
@@ -37,7 +36,7 @@ LAYOUTS = {  # settings, and who sits where from iterations 2, 3, ... on
 }
 
 
-def layouts(folder, file):
+def test_rearranged_runs_keep_every_bit():
     for number, (name, (settings, seats)) in enumerate(LAYOUTS.items()):
         whole = train(build, file, os.path.join(folder, f"whole{number}"), *settings)
         assert len(set(whole.bits[0])) > 1, "the loss does not move: nothing is trained"
@@ -53,7 +52,7 @@ def layouts(folder, file):
         print(f"{name}: the same bits after {len(seats)} arrangements")
 
 
-def what_is_moved(folder, file):
+def test_only_what_a_process_lacks_is_moved():
     """Only what the newcomer does not have: both stages in a pipeline of two, nothing between replicas, with ZeRO the
     replicas' shares of the moments."""
     for settings, seats, processes, least, most in (
@@ -66,7 +65,7 @@ def what_is_moved(folder, file):
     print("only what the newcomer lacks is moved")
 
 
-def same_split_from_the_start(folder, file):
+def test_a_split_from_the_start_is_that_split():
     """From iteration 0 on another split is that split."""
     for number, layout in enumerate(("parallel={pipeline: 2, data: 2}", "parallel={pipeline: 2, data: 2, zero: 1}")):
         given = train(build, file, os.path.join(folder, f"given{number}"), layout, "batch.split=[5, 1]")
@@ -76,20 +75,10 @@ def same_split_from_the_start(folder, file):
     print("a split from iteration 0 on is the run with that batch.split")
 
 
-def mistakes(folder, file):
+def test_wrong_arrangements_are_refused():
     for item, says in (({"iteration": 2, "seats": [0, 0]}, "seats process 0 twice"),
                        ({"iteration": 2, "split": [3, 3]}, "one for each replica"),
                        ({"iteration": 9, "seats": [1, 0]}, "never reached")):
         error = run(build, file, os.path.join(folder, "mistake"), arranged(item), resume=False, code=2)
         assert says in error and error.count("\n") == 1, error
     print("mistakes are named before anything starts")
-
-
-with tempfile.TemporaryDirectory() as folder:
-    file = os.path.join(folder, "run.yaml")
-    with open(file, "w") as text:
-        text.write(SOURCE_RUN.format(source=source))
-    mistakes(folder, file)
-    layouts(folder, file)
-    what_is_moved(folder, file)
-    same_split_from_the_start(folder, file)

@@ -1,20 +1,20 @@
 # labels: slow
 """Rearranged runs beside checkpoints: with another split the losses stay within 1e-5, and are the bits of a run that was
 broken off there and resumed with that split; a rearranged run resumes and restarts with the bits of one that was not broken
-off; and any number of arrangements may follow each other. Usage: test_arrange_split.py BUILD SOURCE"""
+off; and any number of arrangements may follow each other."""
 import os
 import shutil
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from arranging import SOURCE_RUN, arranged, events  # noqa: E402
-from checkpoints import break_off, kinds, run, step, steps  # noqa: E402
-from training import need, train  # noqa: E402
+from arranging import SOURCE_RUN, arranged, events
+from checkpoints import break_off, kinds, run, step, steps
+from runner import build, folder, source
+from training import train
 
-build, source = sys.argv[1:3]
-need(build)
+file = os.path.join(folder, "run.yaml")
+with open(file, "w") as text:
+    text.write(SOURCE_RUN.format(source=source))
 SAVED = ("checkpoint={every: 2, keep: 9}", "device.pace_ms={F: 12, I: 12, W: 12}")  # time to write each
 
 
@@ -26,7 +26,7 @@ def go_back(out, first):
             shutil.rmtree(step(out, number))
 
 
-def splits(folder, file):
+def test_another_split_keeps_the_losses():
     for number, (layout, seats) in enumerate((("parallel={pipeline: 2, data: 2}", None),
                                               ("parallel={pipeline: 2, data: 2, zero: 1}", [3, 0, 1, 2]))):
         whole = train(build, file, os.path.join(folder, f"even{number}"), layout)
@@ -46,7 +46,7 @@ def splits(folder, file):
             print(f"{layout}, split {split} and back: losses within {apart:.1e}, the bits of two resumptions")
 
 
-def checkpoints(folder, file):
+def test_a_resume_takes_up_the_split():
     """A run that goes on from a checkpoint takes up the split that it had come to, and nobody's seat: the bits stay."""
     settings = ("parallel={pipeline: 2, data: 2, zero: 1}", "iterations=16", "checkpoint={every: 4, keep: 2}",
                 "device.pace_ms={F: 1, I: 1, W: 1}")
@@ -74,7 +74,7 @@ def checkpoints(folder, file):
     print("a rank that dies in a rearranged run: started again, with the same bits")
 
 
-def many(folder, file):
+def test_an_arrangement_before_every_iteration_runs_out_of_nothing():
     """One before every iteration: nothing runs out."""
     settings = ("parallel={pipeline: 2, data: 2, zero: 1}", "iterations=100", "batch.size=1")
     whole = train(build, file, os.path.join(folder, "quiet"), *settings)
@@ -83,12 +83,3 @@ def many(folder, file):
     result = train(build, file, os.path.join(folder, "restless"), *settings, arranged(*items))
     assert result.bits == whole.bits and len(events(result)) == 100
     print("100 arrangements in 100 iterations: the same bits")
-
-
-with tempfile.TemporaryDirectory() as folder:
-    file = os.path.join(folder, "run.yaml")
-    with open(file, "w") as text:
-        text.write(SOURCE_RUN.format(source=source))
-    splits(folder, file)
-    checkpoints(folder, file)
-    many(folder, file)

@@ -4,13 +4,11 @@ import json
 import os
 import statistics
 import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_replica_links import reductions  # noqa: E402
-from test_restart_hosts import Hosts, possible  # noqa: E402
-from training import arguments, need, train  # noqa: E402
+from runner import build, folder, source
+from test_replica_links import reductions
+from test_restart_hosts import Hosts, possible
+from training import arguments, train
 
 WIDTH, CONTEXT, F = 32, 16, 4
 RUN = """model: {kind: gpt2, layers: 3, width: %d, heads: 4, context: %d}
@@ -70,7 +68,7 @@ def only_these_are_slow(found, slow, least, what):
         assert statistics.median(values[False]) < least / 2, f"{what} {name} before or after: {values}"
 
 
-def a_card_slows_all_links_and_sums_of_its_process(build, folder, file, healthy):
+def test_a_card_slows_all_links_and_sums_of_its_process(file, healthy):
     out = os.path.join(folder, "latency")
     slow = train(build, file, out, f"faults=[{{iterations: [{BEGIN}, {END}], nic: 1, replica: 0, latency_ms: {LATENCY_MS}}}]")
     assert slow.bits == healthy.bits, f"{slow.bits} is not {healthy.bits}"
@@ -86,7 +84,7 @@ def a_card_slows_all_links_and_sums_of_its_process(build, folder, file, healthy)
     assert told == [("injected", BEGIN, 1, 0, "network card"), ("removed", END, 1, 0, "network card")], told
 
 
-def the_messages_of_a_card_share_its_bandwidth(build, folder, file, healthy):
+def test_the_messages_of_a_card_share_its_bandwidth(file, healthy):
     """What rank 1 sends down and up leaves one after the other, and so does what it receives from both; each takes as long as the
     card's bandwidth says. Links of their own do not wait for each other: there messages of the two overlap."""
     shared, own = os.path.join(folder, "shared"), os.path.join(folder, "own")
@@ -108,7 +106,7 @@ def the_messages_of_a_card_share_its_bandwidth(build, folder, file, healthy):
         assert gaps[shared] >= MESSAGE_MS - 0.002 > gaps[own], gaps  # the trace has microseconds
 
 
-def spells_occur_where_the_file_says(build, folder, file, healthy):
+def test_spells_occur_where_the_file_says(file, healthy):
     out = os.path.join(folder, "spells")
     slow = train(build, file, out, "faults=[{iterations: [2, 8], every: 3, for: 1, rank: 1, replica: 1, slowdown: 3}]")
     assert slow.bits == healthy.bits, f"{slow.bits} is not {healthy.bits}"
@@ -124,7 +122,7 @@ def spells_occur_where_the_file_says(build, folder, file, healthy):
     assert told == [("injected", 2), ("removed", 3), ("injected", 5), ("removed", 6)], told
 
 
-def a_card_of_a_host_is_passed_between_hosts_only(build, folder, source):
+def test_a_card_of_a_host_is_passed_between_hosts_only():
     """Both replicas of rank 1 are on b: its links are slow, the sums within b are not."""
     if not possible():
         print("not checked: a host's card needs namespaces")
@@ -143,7 +141,7 @@ def a_card_of_a_host_is_passed_between_hosts_only(build, folder, source):
     assert told == ["network card, host b"] * 2, told
 
 
-def mistakes_are_refused(build, folder, file):
+def test_mistakes_are_refused(file):
     for fault, words in (("nic: 3, latency_ms: 1", "names rank 3, but the run has ranks 0 to 2"),
                          ("nic: 1, link: [0, 1], latency_ms: 1", "must name one of link, rank, nic"),
                          ("rank: 1, slowdown: 2, every: 4, for: 4", "'for' of 4 leaves no pause")):
@@ -153,18 +151,6 @@ def mistakes_are_refused(build, folder, file):
         assert not os.path.exists(os.path.join(folder, "none")), "something was written"
 
 
-def main():
-    build, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    need(build)
-    with tempfile.TemporaryDirectory(prefix="slackline-cards-") as folder:
-        file = file_of(folder, source, 3)
-        mistakes_are_refused(build, folder, file)
-        healthy = train(build, file, os.path.join(folder, "healthy"))
-        a_card_slows_all_links_and_sums_of_its_process(build, folder, file, healthy)
-        the_messages_of_a_card_share_its_bandwidth(build, folder, file, healthy)
-        spells_occur_where_the_file_says(build, folder, file, healthy)
-        a_card_of_a_host_is_passed_between_hosts_only(build, folder, source)
-
-
-if __name__ == "__main__":
-    main()
+def given():
+    file = file_of(folder, source, 3)
+    yield file, train(build, file, os.path.join(folder, "healthy"))

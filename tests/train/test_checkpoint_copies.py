@@ -1,23 +1,18 @@
 """Every rank checks what it loads of a checkpoint, not rank 0 alone: a rank that sees another copy of the files, as on a host
-whose folder is its own, ends the run with the names of file, tensor and rank. Each rank has its own view by a mount namespace.
-Usage: test_checkpoint_copies.py BUILD SOURCE"""
+whose folder is its own, ends the run with the names of file, tensor and rank. Each rank has its own view by a mount namespace."""
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checkpoints import run, steps, write_run  # noqa: E402
-from training import lines, need  # noqa: E402
+from checkpoints import run, steps, write_run
+from runner import build, folder, skip, source
+from training import lines
 
-build, source = sys.argv[1:3]
-need(build)
 if subprocess.run(["unshare", "--mount", "mount", "--bind", "/tmp", "/tmp"], capture_output=True).returncode != 0:
-    print("skipped: no folder can be mounted here")
-    sys.exit(77)
+    skip("no folder can be mounted here")
 
 # As rank 1 it sees COPY in the place of CHECKPOINTS.
 VIEW = """
@@ -47,9 +42,9 @@ def flip(path, tensor):
         file.write(bytes([byte ^ 1]))
 
 
-with tempfile.TemporaryDirectory(prefix="slackline-copies-") as work:
-    path = write_run(work, source)
-    out, other, copy = (os.path.join(work, name) for name in ("out", "other", "copy"))
+def test_a_rank_refuses_a_copy_that_differs():
+    path = write_run(folder, source)
+    out, other, copy = (os.path.join(folder, name) for name in ("out", "other", "copy"))
     run(build, path, out, "iterations=4", resume=False)
     newest = f"step-{steps(out)[-1]:06d}"
     checkpoints = os.path.join(out, "checkpoints")

@@ -1,21 +1,16 @@
 # labels: long
 """What is damaged is refused with its reason and the checkpoint before is used; when all are, that is an error. What
-cannot be written is an event and a warning, leaves nothing behind and does not stop training.
-Usage: test_checkpoint_damage.py BUILD SOURCE"""
+cannot be written is an event and a warning, leaves nothing behind and does not stop training."""
 import os
 import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checkpoints import break_off, kinds, run, step, steps, write_run  # noqa: E402
-from training import need  # noqa: E402
+from checkpoints import break_off, kinds, run, step, steps, write_run
+from runner import build, folder, source
 
-build, source = sys.argv[1:3]
-need(build)
 
 
 def flip(path, where):
@@ -43,7 +38,7 @@ DAMAGE = {
 }
 
 
-def damage(folder, file, whole):
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_taken(folder, file, whole):
     broken = os.path.join(folder, "broken")
     break_off(build, file, broken, at=9, enough=2)
     newest, before = reversed(steps(broken))
@@ -77,7 +72,7 @@ def limit():
     resource.setrlimit(resource.RLIMIT_FSIZE, (9 << 20, 9 << 20))
 
 
-def unwritable(folder, file, whole):
+def test_a_checkpoint_that_cannot_be_written_costs_no_iteration(folder, file, whole):
     out = os.path.join(folder, "limited")
     wide = run(build, file, os.path.join(folder, "wide"), "model.width=256", "iterations=10", resume=False)
     result = run(build, file, out, "model.width=256", "iterations=10", resume=False, before=limit)
@@ -96,7 +91,7 @@ def unwritable(folder, file, whole):
     print(f"no folder can be made: {failed[0]['why']}")
 
 
-def full_disk(folder, file, whole):
+def test_a_full_disk_keeps_the_first_checkpoint(folder, file, whole):
     """Room for one checkpoint and not for two: the first stays and is good."""
     disk = os.path.join(folder, "disk")
     os.mkdir(disk)
@@ -116,10 +111,6 @@ def full_disk(folder, file, whole):
     finally:
         subprocess.run(["umount", disk], check=True)
 
-
-with tempfile.TemporaryDirectory(prefix="slackline-damage-") as work:
-    path = write_run(work, source)
-    undisturbed = run(build, path, os.path.join(work, "whole"), resume=False)
-    damage(work, path, undisturbed)
-    unwritable(work, path, undisturbed)
-    full_disk(work, path, undisturbed)
+def given():
+    path = write_run(folder, source)
+    yield path, run(build, path, os.path.join(folder, "whole"), resume=False)

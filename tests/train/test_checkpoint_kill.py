@@ -1,21 +1,17 @@
 # labels: slow
 """SIGKILL at random moments while checkpoints are written all the time: what bears the name of a whole one is whole, and
-the run that goes on ends with the bits of an undisturbed one. SL_SEED gives the seed, SL_KILLS how many.
-Usage: test_checkpoint_kill.py BUILD SOURCE"""
+the run that goes on ends with the bits of an undisturbed one. SL_SEED gives the seed, SL_KILLS how many."""
 import json
 import os
 import random
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checkpoints import is_free, kinds, run, step, steps, write_run  # noqa: E402
-from training import Training, kill, need, until  # noqa: E402
+from checkpoints import is_free, kinds, run, step, steps, write_run
+from runner import build, folder, source
+from training import Training, kill, until
 
-build, source = sys.argv[1:3]
-need(build)
 SETTINGS = ("checkpoint={every: 1, keep: 2}", "iterations=60", "model.width=128", "parallel.pipeline=3")
 seed = int(os.environ.get("SL_SEED", random.SystemRandom().randrange(10 ** 6)))
 kills = int(os.environ.get("SL_KILLS", 12))
@@ -33,10 +29,10 @@ def check_whole(out):
             assert os.path.getsize(path) == file["size"], path
 
 
-with tempfile.TemporaryDirectory(prefix="slackline-kill-") as work:
-    path = write_run(work, source)
-    whole = run(build, path, os.path.join(work, "whole"), *SETTINGS, resume=False)
-    out = os.path.join(work, "out")
+def test_killed_runs_resume_to_the_same_bits():
+    path = write_run(folder, source)
+    whole = run(build, path, os.path.join(folder, "whole"), *SETTINGS, resume=False)
+    out = os.path.join(folder, "out")
     reached = parts = 0
     for number in range(kills):
         with Training(build, path, out, *SETTINGS, resume=True) as training:

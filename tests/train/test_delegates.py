@@ -6,15 +6,11 @@ import os
 import random
 import re
 import subprocess
-import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import Result, Training, arguments, command_line, descendants, kill, need, train, until  # noqa: E402
+from runner import build, folder, source
+from training import Result, Training, arguments, command_line, descendants, kill, train, until
 
-build, source = sys.argv[1:3]
-need(build)
 
 RUN = """
 model: {kind: gpt2, layers: 8, width: 32, heads: 4, context: 16}
@@ -39,7 +35,7 @@ def write(folder, name, iterations):
     return file
 
 
-def delegates_carry_the_same_bits(folder):
+def test_delegates_carry_the_same_bits():
     file = write(folder, "fixed", 6)
     reference = train(build, file, file + ".direct")
     assert len(set(reference.bits[0])) > 1, "the loss does not move: nothing is trained"
@@ -60,7 +56,7 @@ def delegates_carry_the_same_bits(folder):
     assert alone.bits == reference.bits and set(alone.delegates) == {0}, "one rank has nobody to send to"
 
 
-def a_slow_link_calls_delegates(folder):
+def test_a_slow_link_calls_delegates():
     file = write(folder, "auto", 22)
     reference = train(build, file, file + ".direct")
     for name, settings in (("decoupled", []), ("in order", ["communication=inorder"]),
@@ -85,7 +81,7 @@ def a_slow_link_calls_delegates(folder):
               f"{result.phase('slow')['time_ms']} ms, adapted {result.phase('adapted')['time_ms']} ms")
 
 
-def host_memory_lifts_the_limit(folder):
+def test_host_memory_lifts_the_limit():
     """Adaptra's relaxed memory limit: the warm-up that absorbs the link does not fit on the device."""
     file = write(folder, "memory", 13)
     reference = train(build, file, file + ".direct")
@@ -114,7 +110,7 @@ def sizes(file, out):
     return map(float, found.groups())
 
 
-def killed_delegates_are_replaced(folder):
+def test_killed_delegates_are_replaced():
     seed = int(os.environ.get("SL_SEED", time.time_ns() % 1000000))
     print(f"SL_SEED={seed}")
     draw = random.Random(seed)
@@ -166,7 +162,7 @@ def settled(run, known=()):
     return min(seen, key=lambda held: sum(one[2] for one in held[0].values())) if len(seen) == 10 else known[0]
 
 
-def changing_the_path_leaks_nothing(folder):
+def test_changing_the_path_leaks_nothing():
     file = write(folder, "again", 75)
     faults = ", ".join("{iterations: [%d, %d], link: [0, 1], latency_ms: 30}" % (at, at + 4) for at in range(6, 70, 12))
     settings = ["parallel.pipeline=2", "batch.microbatches=6", "network.queues=2"]
@@ -198,13 +194,3 @@ def changing_the_path_leaks_nothing(folder):
     count = len(result.kinds("direct"))
     assert count >= 5 and samples >= 3, f"{count} changes, {samples} looked at"
     print(f"{count} times to delegates and back: nothing is left of them; {result.summary['path_change_ms']} ms a change")
-
-
-with tempfile.TemporaryDirectory(prefix="slackline-delegates-test.") as folder:
-    chosen = sys.argv[3:]
-    for part in (delegates_carry_the_same_bits, a_slow_link_calls_delegates, host_memory_lifts_the_limit,
-                 killed_delegates_are_replaced, changing_the_path_leaks_nothing):
-        if not chosen or part.__name__ in chosen:
-            began = time.monotonic()
-            part(folder)
-            print(f"-- {part.__name__}: {time.monotonic() - began:.1f} s")

@@ -5,13 +5,13 @@ import json
 import os
 import re
 import signal
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import Training, kill, lines, need, shared_files, train, until  # noqa: E402
+from runner import build, source
+from training import Training, kill, lines, shared_files, train, until
 
+began = time.time()
 PATIENCE = 10
 RUN = """
 model: {kind: gpt2, layers: 4, width: 32, heads: 4, context: 16}
@@ -112,7 +112,7 @@ class Kills:
         train(self.build, self.file, os.path.join(self.folder, f"run{self.count}"), "iterations=1", "transport=direct")
 
 
-def too_many_deaths(kills):
+def test_more_than_20_deaths_end_the_run(kills):
     """More than 20 delegates within 10 s: that is no accident any more."""
     with kills.start() as run:
         run.await_iteration(0)
@@ -129,24 +129,31 @@ def too_many_deaths(kills):
     print(f"too many deaths: {error.strip()}")
 
 
-def main():
-    build, source = sys.argv[1:3]
-    need(build)
-    began = time.time()
+def given():
     with tempfile.TemporaryDirectory(prefix="slackline-kill-test.") as folder:
-        kills = Kills(build, source, folder)
-        for kind in ("worker", "mpirun", "reaper", "supervisor"):
-            kills.end(f"{kind} killed", [kind])
-        kills.end("three queues, worker killed", ["worker"], ["network.queues=3"])
-        kills.end("interrupted", ["supervisor"], how=signal.SIGINT)
-        kills.end("terminated", ["supervisor"], how=signal.SIGTERM)
-        for kinds in (("worker", "mpirun"), ("reaper", "mpirun"), ("supervisor", "worker"), ("sender", "worker"),
-                      ("receiver", "mpirun"), ("sender", "reaper"), ("receiver", "supervisor"), ("supervisor", "reaper")):
-            kills.end(" and ".join(kinds) + " killed", list(kinds))
-        too_many_deaths(kills)
-        inside = [path for path in shared_files(began) if "kill-test" not in path and owner(path).startswith(folder)]
-        assert not inside, f"left: {inside}"
-    print("all as promised")
+        yield Kills(build, source, folder),
+
+
+def test_nothing_is_left_whichever_process_is_killed(kills):
+    for kind in ("worker", "mpirun", "reaper", "supervisor"):
+        kills.end(f"{kind} killed", [kind])
+    kills.end("three queues, worker killed", ["worker"], ["network.queues=3"])
+
+
+def test_nothing_is_left_of_a_run_that_is_interrupted(kills):
+    kills.end("interrupted", ["supervisor"], how=signal.SIGINT)
+    kills.end("terminated", ["supervisor"], how=signal.SIGTERM)
+
+
+def test_nothing_is_left_when_two_processes_are_killed(kills):
+    for kinds in (("worker", "mpirun"), ("reaper", "mpirun"), ("supervisor", "worker"), ("sender", "worker"),
+                  ("receiver", "mpirun"), ("sender", "reaper"), ("receiver", "supervisor"), ("supervisor", "reaper")):
+        kills.end(" and ".join(kinds) + " killed", list(kinds))
+
+
+def test_no_shared_memory_of_these_runs_is_left(kills):
+    inside = [path for path in shared_files(began) if "kill-test" not in path and owner(path).startswith(kills.folder)]
+    assert not inside, f"left: {inside}"
 
 
 def owner(path):
@@ -154,7 +161,3 @@ def owner(path):
         return open(os.path.join(path, "owner")).read().partition("run: ")[2]
     except OSError:
         return ""
-
-
-if __name__ == "__main__":
-    main()

@@ -8,12 +8,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_kill import Kills  # noqa: E402
-from training import Result, Training, kill, need, train  # noqa: E402
+from runner import build, source
+from test_kill import Kills
+from training import Result, Training, kill, train
 
-build, source = sys.argv[1:3]
-need(build)
 seed = int(os.environ.get("SL_SEED", time.time_ns() % 1000000))
 count = int(os.environ.get("SL_COUNT", 100))
 print(f"SL_SEED={seed} SL_COUNT={count}", flush=True)
@@ -62,10 +60,10 @@ def reference(kills, known={}): # noqa: B006
     return known["bits"]
 
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-with tempfile.TemporaryDirectory(prefix="slackline-kills-test.") as folder:
-    kills, done, number = Kills(build, source, folder), 0, 0
-    while done < count:
-        number += 1
-        done += (kill_delegates if draw.random() < 0.3 else end_a_run)(kills, number)
-print(f"{done} kills: all as promised")
+def test_nothing_is_left_of_runs_killed_at_random():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory(prefix="slackline-kills-test.") as folder:
+        kills, done, number = Kills(build, source, folder), 0, 0
+        while done < count:
+            number += 1
+            done += (kill_delegates if draw.random() < 0.3 else end_a_run)(kills, number)

@@ -1,13 +1,12 @@
 # labels: long alone
 """The ladder in a run: slow devices lead to fewer microbatches or to other places, are told as sentences, and on relief what was
 done is taken back. Paced devices; what is checked is what is done and the results, not how long it takes."""
+import functools
 import os
 import re
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import need, train  # noqa: E402
+from runner import build, folder
+from training import train
 
 RUN = """model: {kind: gpt2, layers: 4, width: 64, heads: 4, context: 32}
 data: {files: ["%s"], seed: 1}
@@ -19,6 +18,17 @@ device: {kind: cpu, pace_ms: {F: 6, I: 6, W: 6}}
 SLOW = "faults=[{iterations: [10, 28], rank: 1, replica: 1, slowdown: 2.5}]"
 # One slow device in each replica, on different stages: gathered in one replica they hold up one pipeline, which gets less.
 APART = "faults=[{iterations: [10, 30], rank: 0, replica: 0, slowdown: 2.5}, {iterations: [10, 30], rank: 1, replica: 1, slowdown: 2.5}]"
+
+
+file = os.path.join(folder, "run.yaml")
+with open(file, "w") as text:
+    text.write(RUN % os.path.abspath(__file__))
+
+
+@functools.cache
+def runs(name, *settings):
+    out = os.path.join(folder, name)
+    return out, train(build, file, out, *settings)
 
 
 def decisions(out):
@@ -51,7 +61,7 @@ def close(one, other):
     return all(abs(float(a) - float(b)) <= 1e-5 * abs(float(a)) for a, b in zip(one.bits[0], other.bits[0]))
 
 
-def a_slow_replica_gets_fewer_microbatches_until_it_is_healthy(runs):
+def test_a_slow_replica_gets_fewer_microbatches_until_it_is_healthy():
     out, result = runs("balance", SLOW, "adaptation.strategies=[balance]")
     log, made = decisions(out), arrangements(result)
     assert made, log
@@ -69,7 +79,7 @@ def a_slow_replica_gets_fewer_microbatches_until_it_is_healthy(runs):
     assert [e for e in result.events if e["kind"] == "decision" and "re-balance" in e["decided"]]
 
 
-def slow_devices_apart_are_gathered(runs):
+def test_slow_devices_apart_are_gathered():
     out, result = runs("apart", APART, "adaptation.strategies=[balance, topology]")
     log, made = decisions(out), arrangements(result)
     assert said(log, "change the topology is in effect"), log
@@ -81,7 +91,7 @@ def slow_devices_apart_are_gathered(runs):
 
 
 # A sum over replicas waits for every message of the link, a pipeline only where it is filled: the two processes become neighbours.
-def a_slow_link_between_replicas_becomes_a_pipeline_link_and_no_bit_changes(runs):
+def test_a_slow_link_between_replicas_becomes_a_pipeline_link_and_no_bit_changes():
     slow = "faults=[{iterations: [10, 40], rank: 0, replicas: [0, 1], latency_ms: 40}]"
     out, result = runs("link", slow, "adaptation.strategies=[topology]")
     log, made = decisions(out), arrangements(result)
@@ -92,7 +102,7 @@ def a_slow_link_between_replicas_becomes_a_pipeline_link_and_no_bit_changes(runs
     assert result.bits == runs("plain")[1].bits
 
 
-def what_is_not_allowed_is_not_done(runs):
+def test_what_is_not_allowed_is_not_done():
     out, result = runs("never", SLOW, "adaptation.strategies=[schedule]")
     assert not arrangements(result) and number(decisions(out), "device of rank 1 of replica 1"), decisions(out)
     assert not said(decisions(out), "re-balance")
@@ -101,27 +111,6 @@ def what_is_not_allowed_is_not_done(runs):
     assert not arrangements(result) and not said(decisions(out), "is in effect"), decisions(out)
 
 
-def without_trouble_nothing_is_decided(runs):
+def test_without_trouble_nothing_is_decided():
     out, result = runs("plain")
     assert not said(decisions(out), "is in effect") and not arrangements(result), decisions(out)
-
-
-def main(build, _source):
-    need(build)
-    with tempfile.TemporaryDirectory() as folder:
-        file, done = os.path.join(folder, "run.yaml"), {}
-        with open(file, "w") as out:
-            out.write(RUN % os.path.abspath(__file__))
-
-        def runs(name, *settings):
-            if name not in done:
-                done[name] = os.path.join(folder, name), train(build, file, os.path.join(folder, name), *settings)
-            return done[name]
-        for test in (without_trouble_nothing_is_decided, a_slow_replica_gets_fewer_microbatches_until_it_is_healthy,
-                     slow_devices_apart_are_gathered, a_slow_link_between_replicas_becomes_a_pipeline_link_and_no_bit_changes,
-                     what_is_not_allowed_is_not_done):
-            test(runs)
-            print(f"ok: {test.__name__}", flush=True)
-
-
-main(*sys.argv[1:])

@@ -8,14 +8,13 @@ import random
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_restart import Runs, checkpoints, nothing_left, said  # noqa: E402
-from test_restart_hosts import Hosts, possible, rank_of  # noqa: E402
-from training import Result, arguments, kill, need, until  # noqa: E402
+from runner import build, skip, source
+from test_restart import Runs, checkpoints, nothing_left, said
+from test_restart_hosts import Hosts, possible, rank_of
+from training import Result, arguments, kill, until
 
 ITERATIONS = 40
 AT = 13 # no multiple of checkpoint.every: what is saved is saved to leave
@@ -63,7 +62,7 @@ def leaves(runs, hosts, given, called_afterwards, *settings, microbatches=4):
     print(f"{given}: left b, the same bits; {only(result, 'left')['seen']}: {total.group(1)} s")
 
 
-def named_otherwise(runs, hosts):
+def test_a_host_may_be_named_otherwise(runs, hosts):
     """By the name that the host gives itself, which is short, where the list has a domain. The agent is called
     with the name of the list."""
     hosts.clear()
@@ -79,7 +78,7 @@ def named_otherwise(runs, hosts):
     print("named otherwise: left")
 
 
-def with_another_split(runs, hosts):
+def test_a_split_made_before_is_taken_up_again(runs, hosts):
     """A split that the run file has made before is taken up again: another would be other bits."""
     settings = ("parallel.data=2", "arrangements=[{iteration: 5, split: [3, 1]}, {iteration: 9, seats: [1, 0, 2, 3]}]")
     leave = settings[1].replace("}]", "}, {iteration: %d, without: b}]" % AT)
@@ -90,7 +89,7 @@ def with_another_split(runs, hosts):
     print("with another split, and other seats: left, the same bits")
 
 
-def the_ladder_leaves(runs, hosts):
+def test_the_ladder_leaves_where_nothing_cheaper_helps(runs, hosts):
     """By itself, where nothing cheaper helps: what is lost has come to what a restart costs long before the end."""
     slow = "faults=[{iterations: [8, 40], host: b, slowdown: 40}]"
     out, error = run_to_the_end(runs, hosts, "ladder", "hosts=[a, b, c]", slow, "adapt=true", "adaptation={strategies: [schedule, restart]}")
@@ -111,7 +110,7 @@ def refused(runs, hosts, name, reason, *settings, host="b"):
     print(f"{name}: {error.strip()}")
 
 
-def refused_without_a_supervisor(runs):
+def test_leaving_needs_a_supervisor(runs):
     out, temporary = runs.out(), os.path.join(runs.folder, "mpi")
     os.makedirs(temporary, exist_ok=True)
     words = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "plm", "isolated", "--mca", "orte_tmpdir_base", temporary,
@@ -122,12 +121,12 @@ def refused_without_a_supervisor(runs):
     print("without a supervisor: refused")
 
 
-def a_host_without_ranks(runs, hosts):
+def test_a_host_without_ranks_is_left(runs, hosts):
     refused(runs, hosts, "spare", "no rank is on c", "hosts=[a, b, c]", "arrangements=[{iteration: 13, without: c}]", host="c")
     refused(runs, hosts, "unknown", "the run's list of hosts has no d", "hosts=[a, b, c]", "arrangements=[{iteration: 13, without: d}]", host="d")
 
 
-def the_order_cannot_be_written(runs, hosts):
+def test_an_order_that_cannot_be_written_is_said(runs, hosts):
     """What stands in the way of hosts.json is said when the attempt begins and when the host should be left."""
     out = runs.out()
     os.makedirs(os.path.join(out, "hosts.json", "in-the-way"))
@@ -150,7 +149,7 @@ def hosts_of_workers(run):
     return found
 
 
-def a_failure_afterwards(runs, hosts):
+def test_a_failure_afterwards_leaves_it_out(runs, hosts):
     """b is not even tested."""
     hosts.clear()
     with runs.start("hosts=[a, b, c]", LEAVE) as run:
@@ -167,7 +166,7 @@ def a_failure_afterwards(runs, hosts):
     print("a failure after leaving: b is not called, the same bits")
 
 
-def better_a_slow_host_than_none(runs, hosts):
+def test_better_a_slow_host_than_none(runs, hosts):
     hosts.clear()
     with runs.start("hosts=[a, b, c]", LEAVE) as run:
         run.await_iteration(AT + 5)
@@ -190,11 +189,11 @@ def better_a_slow_host_than_none(runs, hosts):
     print(words[3])
 
 
-def it_stays_out_after_resume(runs, hosts, how):
+def test_it_stays_out_after_resume(runs, hosts):
     hosts.clear()
     with runs.start("hosts=[a, b, c]", LEAVE) as run:
         run.await_iteration(AT + 2)
-        kill(run.process.pid, how)
+        kill(run.process.pid)
         run.process.wait()
         until(lambda: not [pid for pid in run.seen if run.is_own(pid)], 10)
     out, error = run_to_the_end(runs, hosts, "resumed", "hosts=[a, b, c]", LEAVE, resume=True, out=run.out)
@@ -203,11 +202,13 @@ def it_stays_out_after_resume(runs, hosts, how):
     runs.compare("resumed", out)
     _, error = run_to_the_end(runs, hosts, "anew", "hosts=[a, b, c]", overwrite=True, out=run.out) # another run in the same folder
     assert error == "" and sorted(hosts.called()) == ["a", "b", "c"], (error, hosts.called())
-    print(f"{signal.Signals(how).name}, then --resume: b stays out; a new run has it again")
+    print("killed, then --resume: b stays out; a new run has it again")
 
 
-def killed_while_it_leaves(runs, hosts, seed):
+def test_kills_while_it_leaves_change_no_bit(runs, hosts):
     """At any moment from the decision to the next attempt: whoever dies, the bits are the same, and b is out at the end."""
+    seed = int(os.environ.get("SL_SEED", random.SystemRandom().randrange(1 << 31)))
+    print(f"SL_SEED={seed}", flush=True)
     draw = random.Random(seed)
     hit = []
     for _ in range(6):
@@ -234,7 +235,7 @@ def killed_while_it_leaves(runs, hosts, seed):
     print(f"killed while it leaves: {'; '.join(hit)}: the same bits")
 
 
-def killed_during_its_checkpoint(runs, hosts):
+def test_a_kill_during_its_checkpoint_gives_no_order(runs, hosts):
     """All workers, as soon as the part is there: the checkpoint is not whole, so the order is not given."""
     hosts.clear()
     with runs.start("hosts=[a, b, c]", LEAVE, "checkpoint.every=1000") as run:
@@ -254,7 +255,7 @@ def killed_during_its_checkpoint(runs, hosts):
     print(f"killed during its checkpoint{' (it was whole)' if whole else ''}: the same bits")
 
 
-def warned_afterwards(runs, hosts):
+def test_a_warning_afterwards_is_obeyed(runs, hosts):
     hosts.clear()
     with runs.start("hosts=[a, b, c]", LEAVE) as run:
         run.await_iteration(AT + 1)
@@ -265,37 +266,21 @@ def warned_afterwards(runs, hosts):
     print("warned afterwards: ended, with the command that continues")
 
 
-def main():
-    build, source = sys.argv[1:3]
-    need(build)
-    if not possible():
-        print("skipped: namespaces for hosts of their own are not permitted (unshare -u -m)")
-        sys.exit(77)
-    seed = int(os.environ.get("SL_SEED", random.SystemRandom().randrange(1 << 31)))
-    print(f"SL_SEED={seed}", flush=True)
+def given():
+    possible() or skip("namespaces for hosts of their own are not permitted (unshare -u -m)")
     with tempfile.TemporaryDirectory(prefix="slackline-leave-test.") as folder:
-        runs, hosts = Runs(build, source, folder, ITERATIONS), Hosts(build, folder)
+        runs = Runs(build, source, folder, ITERATIONS)
         runs.bits()
-        leaves(runs, hosts, "[a, b, c]", ["a", "c"])
-        leaves(runs, hosts, "[b, 'a:2']", ["a"], "transport=delegated")
-        leaves(runs, hosts, "['a:2', 'b:2', 'c:2']", ["a", "c"], "parallel.data=2", microbatches=2)
-        with_another_split(runs, hosts)
-        the_ladder_leaves(runs, hosts)
-        named_otherwise(runs, hosts)
-        refused(runs, hosts, "too few slots", "2 ranks need as many slots, and 1 are left without it", "hosts=[a, b]", LEAVE)
-        refused(runs, hosts, "no checkpoints", r"the run writes no checkpoints \(key checkpoint.every\)", "hosts=[a, b, c]", LEAVE, "checkpoint.every=0")
-        refused(runs, hosts, "no hosts", r"the run has no list of hosts \(key hosts, or --hosts\)", LEAVE)
-        refused_without_a_supervisor(runs)
-        a_host_without_ranks(runs, hosts)
-        the_order_cannot_be_written(runs, hosts)
-        a_failure_afterwards(runs, hosts)
-        better_a_slow_host_than_none(runs, hosts)
-        it_stays_out_after_resume(runs, hosts, signal.SIGKILL)
-        warned_afterwards(runs, hosts)
-        killed_during_its_checkpoint(runs, hosts)
-        killed_while_it_leaves(runs, hosts, seed)
-    print("all as promised")
+        yield runs, Hosts(build, folder)
 
 
-if __name__ == "__main__":
-    main()
+def test_a_host_is_left_with_the_same_bits(runs, hosts):
+    leaves(runs, hosts, "[a, b, c]", ["a", "c"])
+    leaves(runs, hosts, "[b, 'a:2']", ["a"], "transport=delegated")
+    leaves(runs, hosts, "['a:2', 'b:2', 'c:2']", ["a", "c"], "parallel.data=2", microbatches=2)
+
+
+def test_what_cannot_be_left_is_refused(runs, hosts):
+    refused(runs, hosts, "too few slots", "2 ranks need as many slots, and 1 are left without it", "hosts=[a, b]", LEAVE)
+    refused(runs, hosts, "no checkpoints", r"the run writes no checkpoints \(key checkpoint.every\)", "hosts=[a, b, c]", LEAVE, "checkpoint.every=0")
+    refused(runs, hosts, "no hosts", r"the run has no list of hosts \(key hosts, or --hosts\)", LEAVE)

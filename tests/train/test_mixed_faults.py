@@ -5,11 +5,10 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import need, train  # noqa: E402
+from runner import build, folder, source
+from training import train
 
 ITERATIONS = 90
 STRATEGIES = ("adapt the schedule", "delegate the communication", "re-balance microbatches", "change the topology", "restart without the host")
@@ -95,8 +94,7 @@ def mixed(build, folder, number, layout, allowed, faults):
           f"{', '.join(sorted(done)) or 'nothing'}", flush=True)
 
 
-def main(build, source):
-    need(build)
+def test_mixed_faults_change_no_bit_and_are_decided_in_order():
     sys.path.insert(0, os.path.join(source, "bench", "mixed"))
     from draw import Layout, draw
     number = seed()
@@ -105,9 +103,5 @@ def main(build, source):
     faults, phases = draw(number, layout, ITERATIONS, least=15, longest=30)
     for first, end, active in phases:
         print(f"{first:3d}..{end:3d} {', '.join(map(str, active)) or 'healthy'}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        mixed(build, folder, number, layout, ["schedule", "delegate", "balance", "topology"], faults)
-        mixed(build, folder, number, layout, ["schedule", "delegate", "topology"], faults)
-
-
-main(*sys.argv[1:])
+    mixed(build, folder, number, layout, ["schedule", "delegate", "balance", "topology"], faults)
+    mixed(build, folder, number, layout, ["schedule", "delegate", "topology"], faults)

@@ -4,11 +4,9 @@ they are, others are not blamed, relief shows, and neither iterations nor bits n
 import os
 import re
 import statistics
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import need, train  # noqa: E402
+from runner import build, folder, source
+from training import train
 
 RUN = """
 model: {kind: gpt2, layers: 4, width: 64, heads: 4, context: 64}
@@ -60,25 +58,18 @@ def nobody_notices(result, without):
     assert slow < alone + 0.75 * took / 1e3, f"an iteration of {alone} s became one of {slow} s, a profile takes {took} ms"
 
 
-def main():
-    build, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    need(build)
-    with tempfile.TemporaryDirectory(prefix="slackline-profile-") as folder:
-        file = os.path.join(folder, "run.yaml")
-        with open(file, "w") as out:
-            out.write(RUN % source)
-        often = train(build, file, os.path.join(folder, "often"), FAULTS, "adaptation.profile_every_s=1e-6")
-        slow_pairs_are_found(often)
-        never = train(build, file, os.path.join(folder, "never"), FAULTS, "adaptation.profile_every_s=0")
-        assert not profiles(never), profiles(never)
-        nobody_notices(often, never)
-        standard = train(build, file, os.path.join(folder, "standard"), "iterations=4")
-        assert sorted(profiles(standard)) == [0], profiles(standard)
-        delegated = train(build, file, os.path.join(folder, "delegated"), FAULTS, "adaptation.profile_every_s=1e-6",
-                          "transport=delegated")
-        slow_pairs_are_found(delegated)
-        assert delegated.bits == never.bits
-
-
-if __name__ == "__main__":
-    main()
+def test_slow_pairs_are_found_between_iterations_and_change_no_bit():
+    file = os.path.join(folder, "run.yaml")
+    with open(file, "w") as out:
+        out.write(RUN % source)
+    often = train(build, file, os.path.join(folder, "often"), FAULTS, "adaptation.profile_every_s=1e-6")
+    slow_pairs_are_found(often)
+    never = train(build, file, os.path.join(folder, "never"), FAULTS, "adaptation.profile_every_s=0")
+    assert not profiles(never), profiles(never)
+    nobody_notices(often, never)
+    standard = train(build, file, os.path.join(folder, "standard"), "iterations=4")
+    assert sorted(profiles(standard)) == [0], profiles(standard)
+    delegated = train(build, file, os.path.join(folder, "delegated"), FAULTS, "adaptation.profile_every_s=1e-6",
+                      "transport=delegated")
+    slow_pairs_are_found(delegated)
+    assert delegated.bits == never.bits

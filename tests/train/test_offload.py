@@ -1,18 +1,16 @@
 # labels: long
 """Training whose activations do not fit on the device: they go to host memory and come back, the weights are the same bits
 as without, and neither the device nor the host holds more than it may. Without host memory the same run is refused."""
+import functools
 import json
 import os
 import re
 import subprocess
-import sys
-import tempfile
 
-build, source = sys.argv[1:3]
+from runner import build, folder, require, source
+
 command = os.path.join(build, "slackline")
-if not os.path.exists(os.path.join(build, "slackline-worker")):
-    print("skipped: the trainer is not built (MPI or oneDNN is missing)")
-    sys.exit(77)
+require("slackline-worker")
 
 RUN = """
 model: {kind: gpt2, layers: 6, width: 64, heads: 4, context: 64}
@@ -44,22 +42,28 @@ def train(folder, name, *settings):
     return (losses, summary["weights_hash"], summary["validation_loss"]), summary
 
 
-with tempfile.TemporaryDirectory() as folder:
+@functools.cache
+def limits():
+    """MB that fit least, of one microbatch, and the limits of device and host of the runs here."""
     refused = run(folder, "tiny", "device.memory_mb=0.001")
     sizes = re.search(r"take (\S+) MB and one microbatch (\S+) MB", refused.stderr)
     assert refused.returncode == 1 and sizes, f"exit {refused.returncode}: {refused.stderr}"
     fixed, each = map(float, sizes.groups())
-    memory, host = fixed + 3.2 * each, 8.2 * each
-    tight = [f"device.memory_mb={memory}", f"device.host_memory_mb={host}"]
+    return fixed, each, fixed + 3.2 * each, 8.2 * each
 
+
+def test_without_host_memory_the_run_is_refused():
+    refused = run(folder, "without", f"device.memory_mb={limits()[2]}")
+    assert refused.returncode == 1 and "over its limit" in refused.stderr, f"exit {refused.returncode}: {refused.stderr}"
+
+
+def test_moved_activations_change_no_bit_and_limits_are_kept():
+    fixed, each, memory, host = limits()
     reference, summary = train(folder, "reference")
     assert len(set(reference[0])) > 1, "the loss does not move: nothing is trained"
     assert summary["moves"] == 0 and summary["host_peak_bytes"] == 0, summary
     assert summary["memory_peak_bytes"] > memory * 1e6, "the limit would not be tight"
-
-    refused = run(folder, "without", tight[0])
-    assert refused.returncode == 1 and "over its limit" in refused.stderr, f"exit {refused.returncode}: {refused.stderr}"
-
+    tight = [f"device.memory_mb={memory}", f"device.host_memory_mb={host}"]
     for name, settings in {
         "gpipe": [],
         "1f1b": ["schedule=1f1b", f"device.memory_mb={fixed + 1.8 * each}"],

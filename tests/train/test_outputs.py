@@ -1,38 +1,52 @@
 # labels: long alone
 """What a run leaves behind, read by other programs: every file parses, holds what docs/formats.md says, and agrees with the
 others; training learns more than the frequencies of bytes."""
+import collections
 import json
+import math
 import os
 import re
 import subprocess
-import sys
-import tempfile
 import xml.etree.ElementTree as xml
 
-build, source = sys.argv[1:3]
+from runner import build, folder, require, skip, source
+
 command = os.path.join(build, "slackline")
-if not os.path.exists(os.path.join(build, "slackline-worker")):
-    print("skipped: the trainer is not built (MPI or oneDNN is missing)")
-    sys.exit(77)
+require("slackline-worker")
 if not os.path.isdir("/usr/share/common-licenses"):
-    print("skipped: this system has no /usr/share/common-licenses to train on")
-    sys.exit(77)
+    skip("this system has no /usr/share/common-licenses to train on")
 
 ITERATIONS, RANKS, MICROBATCHES = 44, 4, 12
-with tempfile.TemporaryDirectory() as folder:
-    out = os.path.join(folder, "run")
-    done = subprocess.run(
-        [command, "train", os.path.join(source, "examples", "slow-link.yaml"), "--out", out,
-         "--set", f"iterations={ITERATIONS}", "--set", "device.pace_ms={F: 3, I: 3, W: 3}", "--set", "validate_every=20",
-         "--set", "adaptation={hold: 3, dwell: 10}",
-         "--set", "faults=[{iterations: [10, 28], link: [1, 2], latency_ms: 40}]"],
-        capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    path = lambda name: os.path.join(out, name)
+out = os.path.join(folder, "run")
+done = subprocess.run(
+    [command, "train", os.path.join(source, "examples", "slow-link.yaml"), "--out", out,
+     "--set", f"iterations={ITERATIONS}", "--set", "device.pace_ms={F: 3, I: 3, W: 3}", "--set", "validate_every=20",
+     "--set", "adaptation={hold: 3, dwell: 10}",
+     "--set", "faults=[{iterations: [10, 28], link: [1, 2], latency_ms: 40}]"],
+    capture_output=True, text=True, timeout=200)
+assert done.returncode == 0, done.stderr
+
+
+def path(name):
+    return os.path.join(out, name)
+
+
+def rows(name):
+    return [json.loads(line) for line in open(path(name))]
+
+
+def busy():
+    """A rank that other programs slow down is trouble of its own: then there is no relief to be seen."""
+    return any(event["kind"] == "onset" and "rank" in event for event in rows("events.jsonl"))
+
+
+def test_the_folder_holds_what_is_documented():
     assert sorted(os.listdir(out)) == sorted(["report.html", "run.yaml", "metrics.jsonl", "events.jsonl", "timeline.json", "iterations.svg", "profile.yaml",
                                               "order.csv", "summary.json", "decisions.txt", *(["mpirun.log"] if os.path.exists(path("mpirun.log")) else [])])
 
-    metrics = [json.loads(line) for line in open(path("metrics.jsonl"))]
+
+def test_metrics_have_a_line_for_each_iteration():
+    metrics = rows("metrics.jsonl")
     assert [m["iteration"] for m in metrics] == list(range(ITERATIONS))
     for m in metrics:
         assert {"iteration", "loss", "time_ms", "predicted_ms", "schedule", "tokens_per_s", "links"} <= set(m), m
@@ -48,7 +62,10 @@ with tempfile.TemporaryDirectory() as folder:
             slow = 10 <= m["iteration"] < 28 and {link["from"], link["to"]} == {1, 2}
             assert (link["latency_ms"] >= 40) == slow, (m["iteration"], link)
 
-    events = [json.loads(line) for line in open(path("events.jsonl"))]
+
+def test_a_slow_link_is_noticed_adapted_to_and_relieved():
+    metrics = rows("metrics.jsonl")
+    events = rows("events.jsonl")
     kinds = [e["kind"] for e in events]
     assert kinds[0] == "start" and kinds[-1] == "end", kinds
     # a busy machine may add onsets of its own; what the fault caused must be there all the same
@@ -56,9 +73,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert [e for e in of("onset") if e["iteration"] <= 11 and e.get("link") == [1, 2]], events  # two of three are no chance
     swap = [e for e in of("swap") if 12 <= e["iteration"] < 28]
     assert swap and swap[0].get("link") == [1, 2] and swap[0]["seen"] and swap[0]["why"] and swap[0]["decided"], events
-    # a rank that other programs slow down is trouble of its own: then there is no relief to be seen
-    busy = any("rank" in e for e in of("onset"))
-    if busy:
+    if busy():
         print("the machine is busy: relief and return are not asked for")
     else:
         assert any(e["iteration"] >= 28 for e in of("relief")) and any(e["iteration"] >= 30 for e in of("return")), events
@@ -66,8 +81,10 @@ with tempfile.TemporaryDirectory() as folder:
     schedules = [m["schedule"] for m in metrics]
     first = swap[0]["iteration"] + 1
     # what a search finds is no family's; that it came from an order that was known is nothing to tell people
-    assert schedules[10] == "adaptra" and schedules[first].endswith(" (adapted)") and not schedules[first].startswith("known") and (busy or schedules[-1] == "adaptra"), schedules
+    assert schedules[10] == "adaptra" and schedules[first].endswith(" (adapted)") and not schedules[first].startswith("known") and (busy() or schedules[-1] == "adaptra"), schedules
 
+
+def test_the_timeline_has_every_op_and_transfer():
     trace = json.load(open(path("timeline.json")))["traceEvents"]
     ops = [e for e in trace if e["ph"] == "X" and e["cat"] in "FIWB"]
     assert len(ops) == ITERATIONS * RANKS * MICROBATCHES * 3
@@ -90,6 +107,8 @@ with tempfile.TemporaryDirectory() as folder:
         slices.sort()
         assert all(a[1] <= b[0] + 0.001 for a, b in zip(slices, slices[1:])), f"{named[track]}: slices overlap"
 
+
+def test_the_summary_agrees_with_the_run():
     summary = json.load(open(path("summary.json")))
     assert re.fullmatch("[0-9a-f]{16}", summary["weights_hash"]) and summary["swaps"] >= 2
     assert summary["validation_loss"] < summary["byte_entropy"], summary
@@ -100,8 +119,6 @@ with tempfile.TemporaryDirectory() as folder:
         if os.path.realpath(name) not in seen:
             seen.add(os.path.realpath(name))
             text += open(name, "rb").read()
-    import collections
-    import math
     entropy = -sum(n / len(text) * math.log(n / len(text)) for n in collections.Counter(text).values())
     assert abs(summary["byte_entropy"] - entropy) < 1e-6, (summary["byte_entropy"], entropy)
     phases = {p["phase"]: p for p in summary["phases"]}
@@ -110,10 +127,12 @@ with tempfile.TemporaryDirectory() as folder:
     assert summary["ops"] == ITERATIONS * RANKS * MICROBATCHES * 3 and summary["arrival_error"]["count"] == ITERATIONS * 72
     assert summary["scheduling"] and summary["arrival_error"]["p99_us"] >= summary["arrival_error"]["p50_us"] >= 0
 
+
+def test_the_picture_and_the_profile_tell_what_adapting_gained():
     picture = [element.text for element in xml.parse(path("iterations.svg")).getroot().iter("{http://www.w3.org/2000/svg}text")]
     for pattern in (r"Before: \d+ ms per iteration", r"During: \d+ ms per iteration", r"\+\d+ ms per iteration", r"After: \d+ ms per iteration",
                     r"\d+ ms back, \d+% of the loss", r"bound \d+ ms"):
-        if busy and "back" in pattern:
+        if busy() and "back" in pattern:
             continue  # what else runs here may take more than adapting brings back
         assert any(re.fullmatch(pattern, text or "") for text in picture), (pattern, picture)
     plan = subprocess.run([command, "plan", path("profile.yaml"), "--schedule", "adaptra", "--format", "json"],
@@ -123,4 +142,3 @@ with tempfile.TemporaryDirectory() as folder:
     assert planned["ranks"] == RANKS and planned["makespan_ms"] >= 117, planned["makespan_ms"]
     for word in ("healthy", "slow, not adapted", "adapted", "relieved", "Adapting saved", out):
         assert word in done.stdout, word
-print("all files as documented")

@@ -2,15 +2,12 @@
 import os
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checkpoints import write_run  # noqa: E402
-from training import Result, need  # noqa: E402
+from checkpoints import write_run
+from runner import build, folder, source
+from training import Result
 
-build, source = sys.argv[1:3]
-need(build)
 
 
 def contents(folder):
@@ -23,7 +20,7 @@ def contents(folder):
     return found
 
 
-with tempfile.TemporaryDirectory() as folder:
+def test_a_finished_run_is_replaced_continued_or_numbered_as_asked():
     file = os.path.basename(write_run(folder, source))
 
     def train(*words, iterations=2, code=0, **environment):

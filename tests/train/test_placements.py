@@ -6,14 +6,11 @@ import json
 import os
 import re
 import subprocess
-import sys
-import tempfile
 
-build, source = sys.argv[1:3]
+from runner import build, folder, require, source
+
 command = os.path.join(build, "slackline")
-if not os.path.exists(os.path.join(build, "slackline-worker")):
-    print("skipped: the trainer is not built (MPI or oneDNN is missing)")
-    sys.exit(77)
+require("slackline-worker")
 
 # 9 layers: stages of one rank are of different size
 RUN = """
@@ -89,7 +86,7 @@ def check_outputs(out, ranks, stages, microbatches, placement, links):
     assert "paler: further stages of a rank" in picture, "iterations.svg does not tell the stages of a rank apart"
 
 
-with tempfile.TemporaryDirectory() as folder:
+def test_placements_and_parts_keep_every_bit():
     # an order that somebody else made, for a wave
     problem = os.path.join(folder, "wave.yaml")
     with open(problem, "w") as f:
@@ -131,6 +128,9 @@ with tempfile.TemporaryDirectory() as folder:
     peak = json.load(open(os.path.join(outs["wave-4-memory"], "summary.json")))["memory_peak_bytes"]
     assert peak <= 9.0e6, f"{peak} bytes were used of 9.0e6"
 
+
+def test_a_swap_in_the_middle_keeps_every_bit():
+    wave = ["parallel.placement=wave"]
     # a swap and a return in the middle: paced ops, a link that is slow for iterations 2 to 9
     many = RUN.replace("iterations: 4", "iterations: 14").replace("microbatches: 6", "microbatches: 12")
     adapts = ["parallel.pipeline=4", "adapt=true", "device.pace_ms={F: 4, I: 4, W: 4}",
@@ -153,7 +153,8 @@ with tempfile.TemporaryDirectory() as folder:
             for link in line["links"] if (link["from"], link["to"]) == (3, 0)]
     assert all(value >= 20 for value in slow) and len(slow) == 5, f"link 3-0 was measured with {slow} ms"
 
-    # refused, in one line, before a process starts
+
+def test_what_a_placement_cannot_have_is_refused():
     for words, settings in {
         "'placement' of bidirectional keeps two copies": ["parallel.placement=bidirectional"],
         "'schedule' chimera needs placement bidirectional": ["schedule=chimera"],

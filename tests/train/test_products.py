@@ -7,11 +7,9 @@ import json
 import math
 import os
 import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import arguments, need, train  # noqa: E402
+from runner import build, folder, source
+from training import arguments, train
 
 # heads, kv_heads and inner widths that four tensor ranks can share; a vocabulary of 256
 RUN = """
@@ -90,61 +88,66 @@ def products(layouts, sizes, *settings):
     return of
 
 
-def main():
-    build, source = sys.argv[1:3]
-    need(build)
-    with tempfile.TemporaryDirectory() as folder:
-        layouts = Layouts(build, source, folder)
-        of = products(layouts, [(p, d, t) for d in (1, 2) for t in (1, 2) for p in (1, 2, 4) if p * d * t <= 8] + [(1, 1, 4), (2, 1, 4)])
-        two = of[2, 1]
-        assert two.bits != of[1, 1].bits, "one and two replicas add in another order: equal bits would be a wonder"
-
-        # whatever else changes no bit, with replicas as without
-        for name, sizes, settings in (
-                ("zero", (2, 2, 1), ["parallel.zero=1"]),
-                ("zero on one pipeline rank", (1, 2, 1), ["parallel.zero=1"]),
-                ("delegated", (2, 2, 1), ["transport=delegated"]),
-                ("zb-v on a wave", (2, 2, 1), ["schedule=zb-v"]),
-                ("an explicit even split", (2, 2, 1), ["batch.split=[4, 4]"])):
-            other = layouts.train(*sizes, *settings)
-            assert other.bits == two.bits, f"{name}: {other.bits} is not {two.bits}"
-            assert other.gradients == two.gradients, f"{name}: other gradients"
-            if name == "zero on one pipeline rank":
-                whole = layouts.train(1, 2, 1)
-                parameters = len(other.gradients)
-                saved = whole.memory - other.memory # half of the two moments
-                assert abs(saved - 4 * parameters) <= 0.15 * 4 * parameters, f"{saved} bytes saved of {parameters} parameters"
-            print(f"{name}: the same bits as two replicas", flush=True)
-        zero = layouts.train(2, 2, 2, "parallel.zero=1")
-        assert zero.bits == of[2, 2].bits, "zero with tensor ranks"
-        alone = layouts.train(2, 1, 1, "parallel.zero=1")
-        assert alone.bits == of[1, 1].bits, "zero with one replica"
-        odd = ["model.vocabulary=301"] # the last of two tensor ranks has a row more
-        assert layouts.train(1, 1, 1, *odd).bits != of[1, 1].bits
-        print(f"an odd vocabulary: {close('odd', layouts.train(2, 1, 2, *odd), layouts.train(1, 1, 1, *odd))}")
-        three = layouts.train(1, 3, 1), layouts.train(2, 3, 1, "parallel.zero=1")
-        assert three[0].bits == three[1].bits, "three replicas with and without zero"
-        print(f"three replicas: {close('three', three[0], two)}")
-
-        uneven = layouts.train(2, 2, 1, "batch.split=[5, 3]"), layouts.train(1, 2, 1, "batch.split=[5, 3]", "parallel.zero=1")
-        assert uneven[0].bits == uneven[1].bits and uneven[0].bits != two.bits, "uneven split"
-        print(f"split [5, 3]: {close('uneven', uneven[0], two)}")
-
-        products(layouts, [(1, 1, 1), (2, 1, 2), (2, 2, 2)], *LLAMA)
-
-        for words, settings in {
-                "'split' must have a number for each of 2 replicas": ["parallel.data=2", "batch.split=[8]"],
-                "'split' must be batch.microbatches (8) in sum": ["parallel.data=2", "batch.split=[5, 4]"],
-                "'microbatches' of 8 is less than one for each of 9 replicas": ["parallel.data=9"],
-                "replica 2, but the run has replicas 0 to 1": [
-                    "parallel.data=2", "faults=[{iteration: 1, kill: 0, replica: 2}]"],
-                "heads": ["parallel.tensor=3"]}.items():
-            done = subprocess.run(arguments(build, layouts.file, os.path.join(folder, "refused"), settings),
-                                  capture_output=True, text=True, timeout=60)
-            assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, \
-                f"exit {done.returncode}: '{done.stderr}' does not say '{words}'"
-        print("all as promised")
+def given():
+    layouts = Layouts(build, source, folder)
+    of = products(layouts, [(p, d, t) for d in (1, 2) for t in (1, 2) for p in (1, 2, 4) if p * d * t <= 8] + [(1, 1, 4), (2, 1, 4)])
+    yield layouts, of
 
 
-if __name__ == "__main__":
-    main()
+def test_replicas_add_in_another_order(layouts, of):
+    assert of[2, 1].bits != of[1, 1].bits, "one and two replicas add in another order: equal bits would be a wonder"
+
+
+def test_zero_transport_placement_and_an_even_split_change_no_bit(layouts, of):
+    two = of[2, 1]
+    for name, sizes, settings in (
+            ("zero", (2, 2, 1), ["parallel.zero=1"]),
+            ("zero on one pipeline rank", (1, 2, 1), ["parallel.zero=1"]),
+            ("delegated", (2, 2, 1), ["transport=delegated"]),
+            ("zb-v on a wave", (2, 2, 1), ["schedule=zb-v"]),
+            ("an explicit even split", (2, 2, 1), ["batch.split=[4, 4]"])):
+        other = layouts.train(*sizes, *settings)
+        assert other.bits == two.bits, f"{name}: {other.bits} is not {two.bits}"
+        assert other.gradients == two.gradients, f"{name}: other gradients"
+        if name == "zero on one pipeline rank":
+            whole = layouts.train(1, 2, 1)
+            parameters = len(other.gradients)
+            saved = whole.memory - other.memory # half of the two moments
+            assert abs(saved - 4 * parameters) <= 0.15 * 4 * parameters, f"{saved} bytes saved of {parameters} parameters"
+        print(f"{name}: the same bits as two replicas", flush=True)
+    zero = layouts.train(2, 2, 2, "parallel.zero=1")
+    assert zero.bits == of[2, 2].bits, "zero with tensor ranks"
+    alone = layouts.train(2, 1, 1, "parallel.zero=1")
+    assert alone.bits == of[1, 1].bits, "zero with one replica"
+
+
+def test_odd_sizes_and_splits_train_the_same_model(layouts, of):
+    two = of[2, 1]
+    odd = ["model.vocabulary=301"] # the last of two tensor ranks has a row more
+    assert layouts.train(1, 1, 1, *odd).bits != of[1, 1].bits
+    print(f"an odd vocabulary: {close('odd', layouts.train(2, 1, 2, *odd), layouts.train(1, 1, 1, *odd))}")
+    three = layouts.train(1, 3, 1), layouts.train(2, 3, 1, "parallel.zero=1")
+    assert three[0].bits == three[1].bits, "three replicas with and without zero"
+    print(f"three replicas: {close('three', three[0], two)}")
+
+    uneven = layouts.train(2, 2, 1, "batch.split=[5, 3]"), layouts.train(1, 2, 1, "batch.split=[5, 3]", "parallel.zero=1")
+    assert uneven[0].bits == uneven[1].bits and uneven[0].bits != two.bits, "uneven split"
+    print(f"split [5, 3]: {close('uneven', uneven[0], two)}")
+
+
+def test_llama_trains_alike_in_every_product(layouts, of):
+    products(layouts, [(1, 1, 1), (2, 1, 2), (2, 2, 2)], *LLAMA)
+
+
+def test_what_cannot_be_divided_is_refused(layouts, of):
+    for words, settings in {
+            "'split' must have a number for each of 2 replicas": ["parallel.data=2", "batch.split=[8]"],
+            "'split' must be batch.microbatches (8) in sum": ["parallel.data=2", "batch.split=[5, 4]"],
+            "'microbatches' of 8 is less than one for each of 9 replicas": ["parallel.data=9"],
+            "replica 2, but the run has replicas 0 to 1": [
+                "parallel.data=2", "faults=[{iteration: 1, kill: 0, replica: 2}]"],
+            "heads": ["parallel.tensor=3"]}.items():
+        done = subprocess.run(arguments(build, layouts.file, os.path.join(folder, "refused"), settings),
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, \
+            f"exit {done.returncode}: '{done.stderr}' does not say '{words}'"

@@ -8,14 +8,11 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import lines, need, train  # noqa: E402
+from runner import build, folder, source
+from training import lines, train
 
-build, source = sys.argv[1:3]
-need(build)
 command = os.path.join(build, "slackline")
 
 RUN = """
@@ -64,16 +61,22 @@ def check_memory(name, out, summary, same_plan):
     return measured, plan
 
 
-with tempfile.TemporaryDirectory() as folder:
-    file = os.path.join(folder, "run.yaml")
-    with open(file, "w") as text:
-        text.write(RUN)
+file = os.path.join(folder, "run.yaml")
+with open(file, "w") as text:
+    text.write(RUN)
 
-    def run(name, *settings):
-        out = os.path.join(folder, name)
-        return out, train(build, file, out, *settings)
 
-    # ---- memory: schedules, pipeline sizes, placements, with and without a limit ----
+def run(name, *settings):
+    out = os.path.join(folder, name)
+    return out, train(build, file, out, *settings)
+
+
+def numbers(text, key):
+    """The list of a key in a profile."""
+    return [float(n) for n in re.search(rf"^ +{key}: \[(.*)\]", text, re.M).group(1).split(",")]
+
+
+def test_memory_is_used_as_predicted():
     bits, peaks = None, {}
     for name, (same_plan, settings) in {
         "zb-h1": (1, []), "1f1b": (1, ["schedule=1f1b"]), "gpipe": (1, ["schedule=gpipe"]),
@@ -93,7 +96,6 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"{name}: {peaks[name]} bytes")
     # rank 0 of 1F1B holds as many microbatches as there are ranks, gpipe all 8: the numbers do not just agree with each other
     text = open(os.path.join(folder, "gpipe", "profile.yaml")).read()
-    listed = lambda key: [float(n) for n in re.search(rf"^ +{key}: \[(.*)\]", text, re.M).group(1).split(",")]
     kept = [float(n) for n in re.search(r"delta:\n +F: \[(.*)\]", text).group(1).split(",")]
     assert peaks["gpipe"][0] - peaks["1f1b"][0] == 4 * kept[0] and peaks["1f1b"][0] > peaks["1f1b"][2], (peaks, kept)
 
@@ -108,49 +110,51 @@ with tempfile.TemporaryDirectory() as folder:
             assert plan["memory_ok"] and max(plan["peak_memory"]) <= limit * 1e6 * (1 + 1e-9)
             print(f"{name} within {limit:.3f} MB: {measured} bytes")
 
-    # ---- times, links, and what the file says of the run ----
-    def check_times(name):
-        """What was measured is at least what was emulated, and not much more; the latter where the machine lets the ranks run."""
-        out, result = run(name, "iterations=5", "device.pace_ms={F: [4, 5, 6, 7], I: 8, W: 6}", "communication=inorder", "queue=2",
-                          "faults=[{iterations: [0, 5], link: [1, 2], latency_ms: 20, bandwidth_gbps: 0.1}, "
-                          "{iterations: [0, 5], link: [2, 3], latency_ms: 9, one_way: true}]")
-        text = open(os.path.join(out, "profile.yaml")).read()
-        listed = lambda key: [float(n) for n in re.search(rf"^ +{key}: \[(.*)\]", text, re.M).group(1).split(",")]
-        quiet = True
 
-        def within(least, value, most):
-            nonlocal quiet
-            assert least <= value, (least, value, text)
-            quiet = quiet and value < most
+def check_times(name):
+    """What was measured is at least what was emulated, and not much more; the latter where the machine lets the ranks run."""
+    out, result = run(name, "iterations=5", "device.pace_ms={F: [4, 5, 6, 7], I: 8, W: 6}", "communication=inorder", "queue=2",
+                      "faults=[{iterations: [0, 5], link: [1, 2], latency_ms: 20, bandwidth_gbps: 0.1}, "
+                      "{iterations: [0, 5], link: [2, 3], latency_ms: 9, one_way: true}]")
+    text = open(os.path.join(out, "profile.yaml")).read()
+    quiet = True
 
-        for key, pace in {"F": [4, 5, 6, 7], "I": [8] * 4, "W": [6] * 4}.items():
-            for p, t in zip(pace, listed(key), strict=True):
-                within(p, t, 1.5 * p)
-        assert "communication: inorder" in text and "queue: 2" in text and "placement: linear" in text and "parts: 1" in text
-        links = {tuple(map(int, m[:2])): (float(m[2]), m[3]) for m in
-                 re.findall(r"between: \[(\d), (\d)\], one_way: true, latency_ms: ([0-9.]+).*?, (bandwidth_gbps.*|transfer_ms.*)}", text)}
-        assert set(links) == {(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)}, links
-        # the ping test saw the same before the first iteration
-        pinged = {(link["from"], link["to"]): link for link in result.summary["links"]}
-        assert set(pinged) == set(links)
-        for pair, (latency, rest) in links.items():
-            least = 20 if set(pair) == {1, 2} else 9 if pair == (2, 3) else 0
-            within(least, latency, least + 5)
-            quiet = quiet and least <= float(pinged[pair]["latency_ms"]) < least + 5
-            if least == 20:
-                bandwidth, size = map(float, re.match(r"bandwidth_gbps: (\S+), message_mb: (\S+)", rest).groups())
-                assert size == 2 * 64 * 64 * 4 / 1e6, rest
-                quiet = quiet and abs(bandwidth - 0.1) < 0.001 and abs(float(pinged[pair]["bandwidth_gbps"] or 0) - 0.1) < 0.01
-        slowest = lines(os.path.join(out, "events.jsonl"))[0]["why"]
-        quiet = quiet and ("(1 to 2)" in slowest or "(2 to 1)" in slowest)
-        measured, plan = check_memory(name, out, result.summary, 1)
-        # 8 x 26 ms lie on rank 3 between its first F, which three others and 49 ms of links precede, and the end
-        assert plan["makespan_ms"] >= 4 + 5 + 6 + 20 + 9 + 8 * 21, plan["makespan_ms"]
-        return quiet or print(f"{name}: disturbed, {links}, {pinged}")
+    def within(least, value, most):
+        nonlocal quiet
+        assert least <= value, (least, value, text)
+        quiet = quiet and value < most
 
+    for key, pace in {"F": [4, 5, 6, 7], "I": [8] * 4, "W": [6] * 4}.items():
+        for p, t in zip(pace, numbers(text, key), strict=True):
+            within(p, t, 1.5 * p)
+    assert "communication: inorder" in text and "queue: 2" in text and "placement: linear" in text and "parts: 1" in text
+    links = {tuple(map(int, m[:2])): (float(m[2]), m[3]) for m in
+             re.findall(r"between: \[(\d), (\d)\], one_way: true, latency_ms: ([0-9.]+).*?, (bandwidth_gbps.*|transfer_ms.*)}", text)}
+    assert set(links) == {(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)}, links
+    # the ping test saw the same before the first iteration
+    pinged = {(link["from"], link["to"]): link for link in result.summary["links"]}
+    assert set(pinged) == set(links)
+    for pair, (latency, rest) in links.items():
+        least = 20 if set(pair) == {1, 2} else 9 if pair == (2, 3) else 0
+        within(least, latency, least + 5)
+        quiet = quiet and least <= float(pinged[pair]["latency_ms"]) < least + 5
+        if least == 20:
+            bandwidth, size = map(float, re.match(r"bandwidth_gbps: (\S+), message_mb: (\S+)", rest).groups())
+            assert size == 2 * 64 * 64 * 4 / 1e6, rest
+            quiet = quiet and abs(bandwidth - 0.1) < 0.001 and abs(float(pinged[pair]["bandwidth_gbps"] or 0) - 0.1) < 0.01
+    slowest = lines(os.path.join(out, "events.jsonl"))[0]["why"]
+    quiet = quiet and ("(1 to 2)" in slowest or "(2 to 1)" in slowest)
+    measured, plan = check_memory(name, out, result.summary, 1)
+    # 8 x 26 ms lie on rank 3 between its first F, which three others and 49 ms of links precede, and the end
+    assert plan["makespan_ms"] >= 4 + 5 + 6 + 20 + 9 + 8 * 21, plan["makespan_ms"]
+    return quiet or print(f"{name}: disturbed, {links}, {pinged}")
+
+
+def test_times_and_links_are_those_emulated():
     assert any(check_times(f"paced{i}") for i in range(4)), "disturbed four times"
 
-    # a link that changes: the profile is of the iterations since
+
+def test_a_link_that_changes_is_profiled_since():
     out, result = run("changing", "iterations=8", "device.pace_ms={F: 3, I: 3, W: 3}",
                       "faults=[{iterations: [5, 8], link: [0, 1], latency_ms: 25}]")
     assert result.summary["profile"]["iterations"] <= 3, result.summary["profile"]
@@ -158,25 +162,28 @@ with tempfile.TemporaryDirectory() as folder:
     assert 25 <= float(latency.group(1)) < 50, latency.group(0)
     assert all(float(link["latency_ms"]) < 25 for link in result.summary["links"])  # before the first iteration
 
-    # delegates: pinged and measured on their path, which never holds a rank
+
+def test_delegates_are_measured_on_their_path():
     out, result = run("delegated", "transport=delegated", "communication=inorder",
                       "faults=[{iterations: [0, 5], link: [0, 1], latency_ms: 7}]")
     assert all(float(link["latency_ms"]) >= 7 for link in result.summary["links"] if {link["from"], link["to"]} == {0, 1})
     assert "communication: decoupled" in open(os.path.join(out, "profile.yaml")).read()
 
-    # without a pace full backwards are measured whole, and shared between I and W
+
+def test_whole_backwards_are_shared_between_i_and_w():
     out, result = run("whole", "schedule=1f1b", "iterations=4")
     text = open(os.path.join(out, "profile.yaml")).read()
-    for i, w, b in zip(listed("I"), listed("W"), listed("B"), strict=True):
+    for i, w, b in zip(numbers(text, "I"), numbers(text, "W"), numbers(text, "B"), strict=True):
         assert i > 0 and abs(i - w) < 1e-4 * b + 1e-5 and abs(i + w - b) < 1e-5, (i, w, b)
-    assert 10 not in listed("I"), "the 10 ms that were assumed before anything was measured are still there"
+    assert 10 not in numbers(text, "I"), "the 10 ms that were assumed before anything was measured are still there"
 
-    # replicas of different size, one of them behind a slow link: memory of every rank, the slowest of both
+
+def test_replicas_give_the_memory_of_each_and_the_slowest_times():
     out, result = run("replicas", "parallel={pipeline: 2, data: 2}", "batch.split=[2, 6]", "device.pace_ms={F: 2, I: 2, W: 2}",
                       "faults=[{iterations: [0, 3], link: [0, 1], latency_ms: 12, replica: 1}]")
     text = open(os.path.join(out, "profile.yaml")).read()
     plan = ask("plan", os.path.join(out, "profile.yaml"), "--schedule", "zb-h1")
-    assert "microbatches: 6" in text and max(listed("reduce_ms")) > 0, text
+    assert "microbatches: 6" in text and max(numbers(text, "reduce_ms")) > 0, text
     assert all(12 <= float(n) < 24 for n in re.findall(r"between: .*?latency_ms: ([0-9.]+)", text)), text
     assert all(float(link["latency_ms"]) >= 12 for link in result.summary["links"]), result.summary["links"]
     assert abs(plan["makespan_ms"] - float(result.summary["profile"]["planned_ms"])) < 1e-6
@@ -189,6 +196,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert mine <= 1.05 * plan["peak_memory"][rank["pipeline"]] and (rank["replica"] == 0 or
             mine >= 0.95 * plan["peak_memory"][rank["pipeline"]]), (rank, plan["peak_memory"])
 
-    # one rank: no links, nothing to ping
+
+def test_one_rank_has_no_links():
     out, result = run("alone", "parallel.pipeline=1")
     assert result.summary["links"] == [] and "between" not in open(os.path.join(out, "profile.yaml")).read()

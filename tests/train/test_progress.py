@@ -10,16 +10,13 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import arguments, need  # noqa: E402
+from runner import build, folder, source
+from training import arguments
 
-build, source = sys.argv[1:3]
-need(build)
 
 RUN = """
 model: {kind: gpt2, layers: 4, width: 32, heads: 4, context: 32}
@@ -32,6 +29,10 @@ adaptation: {hold: 2, dwell: 3}
 device: {pace_ms: {F: 6, I: 6, W: 6}}
 faults: [{iterations: [4, 11], link: [1, 2], latency_ms: 40}]
 """ % source
+
+file = os.path.join(folder, "run.yaml")
+with open(file, "w") as text:
+    text.write(RUN)
 
 
 def size(file, columns):
@@ -100,12 +101,11 @@ def screen(text, columns):
     return rows
 
 
-with tempfile.TemporaryDirectory() as folder:
-    file = os.path.join(folder, "run.yaml")
-    with open(file, "w") as text:
-        text.write(RUN)
-    words = lambda name, *settings: arguments(build, file, os.path.join(folder, name), settings)
+def words(name, *settings):
+    return arguments(build, file, os.path.join(folder, name), settings)
 
+
+def test_a_wide_terminal_shows_everything_in_one_line():
     # a wide terminal: everything, once an iteration, in place; events stay above
     code, text = under_terminal(words("wide"), 160)
     assert code == 0, text
@@ -128,6 +128,8 @@ with tempfile.TemporaryDirectory() as folder:
     assert any(row.startswith("weights_hash ") for row in rows) and rows[0].startswith("slackline: 3 pipeline ranks")
     print("\n".join(row for row in rows[:8]))
 
+
+def test_a_narrow_terminal_is_never_exceeded():
     # a narrow one keeps to its width, and to a narrower one from the moment that it is
     code, text = under_terminal(words("narrow"), 80)
     drawn = frames(text)
@@ -137,6 +139,8 @@ with tempfile.TemporaryDirectory() as folder:
     drawn = frames(text)
     assert code == 0 and max(map(len, drawn)) >= 44 and all(len(frame) < 44 for frame in drawn[6:]), drawn
 
+
+def test_no_color_dumb_terminals_and_pipes_are_obeyed():
     # NO_COLOR; a dumb terminal and a pipe get plain lines
     code, text = under_terminal(words("grey"), 120, {"NO_COLOR": "1"})
     assert code == 0 and len(frames(text)) >= 14 and set(re.findall(r"\x1b\[[0-9;]*[A-Za-z]", text)) == {"\x1b[K"}
@@ -148,6 +152,8 @@ with tempfile.TemporaryDirectory() as folder:
         assert {0, 10, 13} <= set(told) and len(told) < 10, told  # each tenth, the last, and where the phase changed
         assert re.search(r"^iteration    [456]  loss .*  links 1-2 \+40 ms; ranks ok$", text, re.M), text
 
+
+def test_a_dead_rank_and_a_restart_leave_whole_lines():
     # a rank that dies leaves no half of a line before what is said about it
     code, text = under_terminal(words("killed", "faults=[{iteration: 3, kill: 1}]", "iterations=40"), 100)
     rows = screen(text, 100)
@@ -158,4 +164,3 @@ with tempfile.TemporaryDirectory() as folder:
     told = [row for row in rows if "restart 1 of 1" in row]
     assert code == 0 and len(told) == 1 and told[0].startswith("slackline: rank 1"), rows
     assert rows.index(told[0]) < next(i for i, row in enumerate(rows) if row.startswith("14/14")), rows
-print("one line in its place on a terminal, plain lines elsewhere")

@@ -3,11 +3,9 @@ again, byte for byte."""
 import json
 import os
 import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import Result, arguments, need, train  # noqa: E402
+from runner import build, folder
+from training import Result, arguments, train
 
 RUN = """model: {kind: gpt2, layers: 4, width: 32, heads: 4, context: 16}
 data: {files: ["%s"], seed: 1}
@@ -40,7 +38,7 @@ def orchestrators(events):
     return "".join(line for line in events.splitlines(keepends=True) if json.loads(line)["kind"] in DECIDED)
 
 
-def decisions_and_events_come_again(build, out, result):
+def test_decisions_and_events_come_again(build, out, result):
     decisions, events = played(build, out)
     assert decisions == written(out, "decisions.txt")
     assert events == orchestrators(written(out, "events.jsonl"))
@@ -48,7 +46,7 @@ def decisions_and_events_come_again(build, out, result):
     assert result.kinds("arrange"), "nothing was done"
 
 
-def every_iteration_is_there_once(out, result):
+def test_every_iteration_is_there_once(out, result):
     calls = [json.loads(line) for line in written(out, "measurements.jsonl").splitlines()]
     observed = [call["iteration"] for call in calls if call["call"] == "observe"]
     assert observed == list(range(len(result.metrics))), observed
@@ -62,31 +60,20 @@ def run(build, file, out, *settings, how):
     return Result(out)
 
 
-def a_run_that_goes_on_is_recorded_behind_what_is_there(build, file, out):
+def test_a_run_that_goes_on_is_recorded_behind_what_is_there(build, file, out):
     result = run(build, file, out, "adaptation.record=true", "iterations=47", "checkpoint.every=100", how="--resume")
     assert result.kinds("resumed") and len(result.metrics) == 47
-    decisions_and_events_come_again(build, out, result)
-    every_iteration_is_there_once(out, result)
+    test_decisions_and_events_come_again(build, out, result)
+    test_every_iteration_is_there_once(out, result)
 
 
-def nothing_is_recorded_unasked(build, file, out):
+def test_nothing_is_recorded_unasked(build, file, out):
     run(build, file, out, "iterations=2", "faults=[]", how="--overwrite")
     assert not os.path.exists(os.path.join(out, "measurements.jsonl"))
 
 
-def main(build, _source):
-    need(build)
-    with tempfile.TemporaryDirectory() as folder:
-        file, out = os.path.join(folder, "run.yaml"), os.path.join(folder, "out")
-        with open(file, "w") as written_file:
-            written_file.write(RUN % os.path.abspath(__file__))
-        result = train(build, file, out, "adaptation.record=true", "checkpoint.every=100")
-        decisions_and_events_come_again(build, out, result)
-        every_iteration_is_there_once(out, result)
-        a_run_that_goes_on_is_recorded_behind_what_is_there(build, file, out)
-        nothing_is_recorded_unasked(build, file, out)
-    print("ok: a recorded run's decisions come again")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def given():
+    file, out = os.path.join(folder, "run.yaml"), os.path.join(folder, "out")
+    with open(file, "w") as written_file:
+        written_file.write(RUN % os.path.abspath(__file__))
+    yield file, out, train(build, file, out, "adaptation.record=true", "checkpoint.every=100")

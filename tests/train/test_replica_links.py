@@ -5,11 +5,9 @@ import json
 import os
 import statistics
 import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import arguments, need, train  # noqa: E402
+from runner import build, folder, source
+from training import arguments, train
 
 WIDTH, BLOCKS, CONTEXT, TOKENS = 32, 2, 16, 256
 RUN = """
@@ -75,7 +73,7 @@ def the_stage_is_slow_by_what_the_link_takes(build, folder, source, replicas, fa
     assert all(event["rank"] == slowed and "between replicas" in event["seen"] for event in measured), measured
 
 
-def chunks_do_not_wait_for_each_other(build, folder, source):
+def test_chunks_do_not_wait_for_each_other():
     """12.6 MB in chunks of 2 MB, seven of them: one by one they would take 14 latencies; the head's sum takes two."""
     latency = 80
     settings = ["model={kind: gpt2, layers: 1, width: 512, heads: 4, context: 16}", "parallel={pipeline: 1, data: 2}",
@@ -93,7 +91,7 @@ def chunks_do_not_wait_for_each_other(build, folder, source):
         assert halves <= took < halves + 5, took
 
 
-def trouble_moves_with_its_processes(build, folder, source):
+def test_trouble_moves_with_its_processes():
     """Seats are (rank, replica): 0 = (0, 0), 1 = (0, 1), 2 = (1, 0), 3 = (1, 1). The connection of processes 2 and 3 is slow from
     the start; from iteration 7 on they sit at (0, 0) and (1, 0), neighbours in a pipeline, and later where they no longer talk.
     Process 1, whose device is slow, goes from (0, 1) to (1, 1) and to (1, 0)."""
@@ -128,7 +126,7 @@ def trouble_moves_with_its_processes(build, folder, source):
     print("a slow device and a slow connection moved with their processes")
 
 
-def mistakes_are_refused(build, folder, source):
+def test_mistakes_are_refused():
     file = file_of(folder, source, 2)
     for fault, words in (("replicas: [0, 1], latency_ms: 1", "needs rank with replicas"),
                          ("rank: 0, replicas: [0, 2], latency_ms: 1", "names replica 2"),
@@ -139,18 +137,7 @@ def mistakes_are_refused(build, folder, source):
         assert done.returncode == 2 and words in done.stderr, f"{fault}: exit {done.returncode}: {done.stderr}"
 
 
-def main():
-    build, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    need(build)
+def test_a_stage_is_slow_by_what_the_link_takes():
     link = f"latency_ms: {LATENCY_MS}, bandwidth_gbps: {GBPS}"
-    with tempfile.TemporaryDirectory(prefix="slackline-replica-links-") as folder:
-        mistakes_are_refused(build, folder, source)
-        trouble_moves_with_its_processes(build, folder, source)
-        chunks_do_not_wait_for_each_other(build, folder, source)
-        the_stage_is_slow_by_what_the_link_takes(build, folder, source, 2, f"rank: 1, replicas: [0, 1], {link}", 1, 1 / 2)
-        the_stage_is_slow_by_what_the_link_takes(build, folder, source, 3,
-                                                 f"rank: 1, replicas: [2, 0], {link}, one_way: true", 1, 1 / 3)
-
-
-if __name__ == "__main__":
-    main()
+    the_stage_is_slow_by_what_the_link_takes(build, folder, source, 2, f"rank: 1, replicas: [0, 1], {link}", 1, 1 / 2)
+    the_stage_is_slow_by_what_the_link_takes(build, folder, source, 3, f"rank: 1, replicas: [2, 0], {link}, one_way: true", 1, 1 / 3)

@@ -5,12 +5,10 @@ import json
 import os
 import re
 import subprocess
-import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import Training, need, shared_files, train, until  # noqa: E402
+from runner import build, folder, source
+from training import Training, shared_files, train, until
 
 RUN = """
 model: {kind: gpt2, layers: 4, width: 32, heads: 4, context: 16}
@@ -107,29 +105,32 @@ def owner(path):
         return ""
 
 
-def main():
-    build, source = sys.argv[1:3]
-    need(build)
-    with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "run.yaml")
-        with open(file, "w") as out:
-            out.write(RUN % source)
-        run = lambda name, *settings: train(build, file, os.path.join(folder, name), *settings)  # noqa: E731
-        plain = run("plain")
-        only_replica_1_swaps(os.path.join(folder, "swap"), run("swap", *ADAPTS, SLOW), plain)
-        profile_holds_reductions(build, os.path.join(folder, "swap"))
-        delegates_come_and_go_together(
-            run("auto", *ADAPTS, SLOW, "transport=auto", "communication=inorder", "adaptation.gain=0.9"), plain)
-        # a tensor rank that is slow makes all of its replica slow, and the slowest of each op is what is measured
-        slow = run("tensor", *PACED, "parallel.tensor=2", "iterations=4",
-                   "faults=[{iterations: [1, 4], rank: 0, slowdown: 3, replica: 0, tensor: 1}]")
-        times = [float(line["time_ms"]) for line in slow.metrics]
-        assert min(times[1:]) > 8 * (2 + 1) * 4 * 1.5, f"3 times as slow for 8 microbatches: {times}"
-        # tensor ranks number first, then replicas, then pipeline ranks
-        a_death_ends_all(build, file, folder, "replica: 1, tensor: 1", 7)
-        a_death_ends_all(build, file, folder, "replica: 0", 4)
-    print("all as promised")
+def given():
+    file = os.path.join(folder, "run.yaml")
+    with open(file, "w") as out:
+        out.write(RUN % source)
+    run = lambda name, *settings: train(build, file, os.path.join(folder, name), *settings)  # noqa: E731
+    yield file, run, run("plain")
 
 
-if __name__ == "__main__":
-    main()
+def test_only_the_slow_replica_swaps(file, run, plain):
+    only_replica_1_swaps(os.path.join(folder, "swap"), run("swap", *ADAPTS, SLOW), plain)
+    profile_holds_reductions(build, os.path.join(folder, "swap"))
+
+
+def test_delegates_come_and_go_everywhere_together(file, run, plain):
+    delegates_come_and_go_together(
+        run("auto", *ADAPTS, SLOW, "transport=auto", "communication=inorder", "adaptation.gain=0.9"), plain)
+
+
+def test_a_slow_tensor_rank_makes_its_replica_slow(file, run):
+    slow = run("tensor", *PACED, "parallel.tensor=2", "iterations=4",
+               "faults=[{iterations: [1, 4], rank: 0, slowdown: 3, replica: 0, tensor: 1}]")
+    times = [float(line["time_ms"]) for line in slow.metrics]
+    assert min(times[1:]) > 8 * (2 + 1) * 4 * 1.5, f"3 times as slow for 8 microbatches: {times}"
+
+
+def test_a_death_ends_all_replicas(file):
+    # tensor ranks number first, then replicas, then pipeline ranks
+    a_death_ends_all(build, file, folder, "replica: 1, tensor: 1", 7)
+    a_death_ends_all(build, file, folder, "replica: 0", 4)

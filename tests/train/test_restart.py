@@ -6,12 +6,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import Result, Training, arguments, kill, need, shared_files, train, until  # noqa: E402
+from runner import build, source
+from training import Result, Training, arguments, kill, shared_files, train, until
 
 ITERATIONS = 80
 RUN = """
@@ -112,7 +111,7 @@ def kill_one(runs, kind, after):
     print(f"{kind} killed: {error.strip()}, went on from iteration {resumed['iteration']}")
 
 
-def kill_supervisor(runs):
+def test_a_killed_supervisor_is_resumed_by_the_user(runs):
     """Nobody is left to start it again: the user does, at once, with --resume."""
     with runs.start() as run:
         run.await_iteration(35)
@@ -126,7 +125,7 @@ def kill_supervisor(runs):
     print("supervisor killed: the same bits after --resume")
 
 
-def kill_during_a_checkpoint(runs):
+def test_a_kill_during_a_checkpoint_goes_back_to_the_one_before(runs):
     with runs.start() as run:
         run.await_iteration(15)
         folder = os.path.join(run.out, "checkpoints")
@@ -143,7 +142,7 @@ def kill_during_a_checkpoint(runs):
     print(f"killed during a checkpoint ({part}): the same bits")
 
 
-def a_rank_killed_by_the_run_file_dies_once(runs):
+def test_a_rank_killed_by_the_run_file_dies_once(runs):
     out = runs.out()
     faults = "faults=[{iteration: 25, kill: 1}, {iteration: 60, kill: 0}]"
     done = subprocess.run(arguments(runs.build, runs.file, out, [faults]), capture_output=True, text=True, timeout=200)
@@ -154,7 +153,7 @@ def a_rank_killed_by_the_run_file_dies_once(runs):
     print("killed twice by the run file: the same bits")
 
 
-def before_the_first_checkpoint(runs):
+def test_before_the_first_checkpoint_it_starts_over(runs):
     with runs.start("checkpoint.every=1000") as run:
         run.await_iteration(3)
         kill(run.workers()[0])
@@ -168,7 +167,7 @@ def before_the_first_checkpoint(runs):
 
 # ---- not tried again ----
 
-def restarts_are_counted(runs):
+def test_restarts_are_counted(runs):
     faults = ", ".join("{iteration: %d, kill: 1}" % at for at in (5, 25, 45))
     for given, restarts in (("restarts=2", 2), ("restarts=0", 0)):
         out = runs.out()
@@ -192,7 +191,7 @@ def refused(runs, name, code, words, *settings, restarts=0, out=None):
     print(f"{name}: {done.stderr.splitlines()[-1]}")
 
 
-def what_would_come_again_is_not_tried_again(runs):
+def test_what_would_come_again_is_not_tried_again(runs):
     refused(runs, "a wrong request", 2, "/nowhere/text", 'data.files=["/nowhere/text"]', "restarts=9")
     refused(runs, "no answer", 1, "memory_mb", "device.memory_mb=0.001", "restarts=9")
     out = runs.out()
@@ -201,7 +200,7 @@ def what_would_come_again_is_not_tried_again(runs):
             "restarts=9", "dump_gradients=1", restarts=1, out=out)
 
 
-def one_run_a_folder(runs):
+def test_a_folder_belongs_to_one_run(runs):
     """Also where a living run waits between two attempts, and where mpirun was started by somebody else."""
     with runs.start("iterations=100000") as run:
         run.await_iteration(1)
@@ -259,7 +258,7 @@ def warned(runs, how):
     print(f"{signal.Signals(how).name} after iteration {last}: the same bits after --resume")
 
 
-def warned_twice(runs):
+def test_a_second_warning_ends_a_rank_that_hangs(runs):
     """A rank that hangs cannot end by itself: the second signal ends it."""
     with runs.start() as run:
         run.await_iteration(3)
@@ -286,27 +285,21 @@ def interrupted_between_two_attempts(runs, how, words):
     print(f"{signal.Signals(how).name} between two attempts: {error.splitlines()[-1]}")
 
 
-def main():
-    build, source = sys.argv[1:3]
-    need(build)
+def given():
     with tempfile.TemporaryDirectory(prefix="slackline-restart-test.") as folder:
-        runs = Runs(build, source, folder)
-        for kind, after in (("worker", 25), ("mpirun", 12), ("reaper", 41)):
-            kill_one(runs, kind, after)
-        kill_supervisor(runs)
-        kill_during_a_checkpoint(runs)
-        a_rank_killed_by_the_run_file_dies_once(runs)
-        before_the_first_checkpoint(runs)
-        restarts_are_counted(runs)
-        what_would_come_again_is_not_tried_again(runs)
-        one_run_a_folder(runs)
-        warned(runs, signal.SIGTERM)
-        warned(runs, signal.SIGUSR1)
-        warned_twice(runs)
-        interrupted_between_two_attempts(runs, signal.SIGINT, "slackline: interrupted")
-        interrupted_between_two_attempts(runs, signal.SIGTERM, r"slackline: ended by SIGTERM after iteration \d+; `.*` continues")
-    print("all as promised")
+        yield Runs(build, source, folder),
 
 
-if __name__ == "__main__":
-    main()
+def test_a_killed_run_goes_on_from_its_newest_checkpoint(runs):
+    for kind, after in (("worker", 25), ("mpirun", 12), ("reaper", 41)):
+        kill_one(runs, kind, after)
+
+
+def test_a_warned_run_saves_itself(runs):
+    warned(runs, signal.SIGTERM)
+    warned(runs, signal.SIGUSR1)
+
+
+def test_a_run_can_be_interrupted_between_two_attempts(runs):
+    interrupted_between_two_attempts(runs, signal.SIGINT, "slackline: interrupted")
+    interrupted_between_two_attempts(runs, signal.SIGTERM, r"slackline: ended by SIGTERM after iteration \d+; `.*` continues")

@@ -10,12 +10,11 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_restart import Runs, nothing_left, said  # noqa: E402
-from training import arguments, kill, need, until  # noqa: E402
+from runner import build, skip, source
+from test_restart import Runs, nothing_left, said
+from training import arguments, kill, until
 
 AGENT = """#!/bin/bash
 # agent HOST COMMAND..., as ssh is called
@@ -96,7 +95,7 @@ def lose_a_host(runs, hosts, what, words, given, ranks_on):
     print(f"{what}: {words_said[1]}", flush=True)
 
 
-def too_few_are_left(runs, hosts):
+def test_too_few_slots_end_the_run(runs, hosts):
     hosts.clear()
     with runs.start("hosts=[a, b]") as run:
         run.await_iteration(5)
@@ -112,7 +111,7 @@ def too_few_are_left(runs, hosts):
     print(f"too few: {last}")
 
 
-def a_host_that_is_down_from_the_beginning(runs, hosts):
+def test_a_host_that_is_down_from_the_beginning_is_left_out(runs, hosts):
     """Found out when mpirun cannot start there; a hostfile this time."""
     hosts.clear()
     hosts.mark("down", "a")
@@ -128,7 +127,7 @@ def a_host_that_is_down_from_the_beginning(runs, hosts):
     print("down from the beginning: left out, the same bits")
 
 
-def a_warning_reaches_other_hosts(runs, hosts):
+def test_a_warning_reaches_other_hosts(runs, hosts):
     hosts.clear()
     never = "checkpoint.every=1000"
     with runs.start(never, "hosts=[a, b]") as run:
@@ -146,7 +145,7 @@ def a_warning_reaches_other_hosts(runs, hosts):
     print("a warning reaches other hosts: the same bits after --resume, elsewhere")
 
 
-def words_from_other_hosts(runs, hosts):
+def test_words_of_other_hosts_are_heard(runs, hosts):
     """The supervisor cannot look into another host's /dev/shm: a worker's own words come through mpirun."""
     hosts.clear()
     for setting, code, words in (('data.files=["/nowhere/text"]', 2, "rank [01]: data: no file matches '/nowhere/text'"),
@@ -157,7 +156,7 @@ def words_from_other_hosts(runs, hosts):
     print("words of workers on other hosts arrive")
 
 
-def refused(runs):
+def test_wrong_hosts_are_refused(runs):
     file = os.path.join(runs.folder, "wrong-hosts")
     with open(file, "w") as out:
         out.write("a slots=1\nb slots=two\n")
@@ -174,26 +173,15 @@ def refused(runs):
     print("wrong lists are refused")
 
 
-def main():
-    build, source = sys.argv[1:3]
-    need(build)
-    if not possible():
-        print("skipped: namespaces for hosts of their own are not permitted (unshare -u -m)")
-        sys.exit(77)
+def given():
+    possible() or skip("namespaces for hosts of their own are not permitted (unshare -u -m)")
     with tempfile.TemporaryDirectory(prefix="slackline-hosts-test.") as folder:
-        runs, hosts = Runs(build, source, folder), Hosts(build, folder)
+        runs = Runs(build, source, folder)
         runs.bits()
-        refused(runs)
-        lose_a_host(runs, hosts, "down", "ssh: connect to host b port 22: No route to host", "[a, b, c]", ["a", "c"])
-        lose_a_host(runs, hosts, "wrong", "its self-test gives 'slackline self-test .*', not 'slackline self-test .*'", "[a, b, c]", ["a", "c"])
-        lose_a_host(runs, hosts, "broken", "rank 0 ended with exit code 1", "[a, b, c]", ["a", "c"])
-        lose_a_host(runs, hosts, "silent", "no end within 30 s", "[a, b, c]", ["a", "c"])
-        too_few_are_left(runs, hosts)
-        a_host_that_is_down_from_the_beginning(runs, hosts)
-        a_warning_reaches_other_hosts(runs, hosts)
-        words_from_other_hosts(runs, hosts)
-    print("all as promised")
+        yield runs, Hosts(build, folder)
 
 
-if __name__ == "__main__":
-    main()
+def test_a_host_that_fails_its_test_is_left_out(runs, hosts):
+    for state, words in (("down", "ssh: connect to host b port 22: No route to host"), ("wrong", "its self-test gives 'slackline self-test .*', not 'slackline self-test .*'"),
+                         ("broken", "rank 0 ended with exit code 1"), ("silent", "no end within 30 s")):
+        lose_a_host(runs, hosts, state, words, "[a, b, c]", ["a", "c"])

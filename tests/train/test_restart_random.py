@@ -9,12 +9,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_restart import Runs, nothing_left  # noqa: E402
-from training import is_alive, kill, need, parent_and_state, until  # noqa: E402
+from runner import build, source
+from test_restart import Runs, nothing_left
+from training import is_alive, kill, parent_and_state, until
 
-build, source = sys.argv[1:3]
-need(build)
 seed = int(os.environ.get("SL_SEED", time.time_ns() % 1000000))
 count = int(os.environ.get("SL_COUNT", 100))
 print(f"SL_SEED={seed} SL_COUNT={count}", flush=True)
@@ -94,11 +92,12 @@ def survive(runs, number, free, fixed):
             return kills
 
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-with tempfile.TemporaryDirectory(prefix="slackline-restarts-test.") as folder:
-    runs, done, number = Runs(build, source, folder, iterations=120), 0, 0
-    order = draw.sample(SETTINGS, len(SETTINGS))
-    while done < count:
-        done += survive(runs, number + 1, *order[number % len(order)])
-        number += 1
-print(f"{done} kills: all as promised")
+def test_random_kills_end_with_the_same_bits():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory(prefix="slackline-restarts-test.") as folder:
+        runs, done, number = Runs(build, source, folder, iterations=120), 0, 0
+        order = draw.sample(SETTINGS, len(SETTINGS))
+        while done < count:
+            done += survive(runs, number + 1, *order[number % len(order)])
+            number += 1
+        print(f"{done} kills")

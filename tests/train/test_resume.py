@@ -1,18 +1,15 @@
 # labels: long
 """A run that is broken off and goes on from its checkpoint ends with the bits of one that was not: the loss of every
 iteration, weights_hash and the validation loss; in the same layout and in any other pipeline, with swaps and injected trouble in
-between. What does not belong together is refused by the name of its key. Usage: test_resume.py BUILD SOURCE"""
+between. What does not belong together is refused by the name of its key."""
+import functools
 import os
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checkpoints import break_off, kinds, run, step, steps, write_run  # noqa: E402
-from training import need  # noqa: E402
+from checkpoints import break_off, kinds, run, step, steps, write_run
+from runner import build, folder, source
 
-build, source = sys.argv[1:3]
-need(build)
 LAYOUTS = {  # name: before, after
     "the same ranks": ((), ()),
     "1 to 4 ranks": (("parallel.pipeline=1",), ("parallel.pipeline=4", "schedule=zb-h1")),
@@ -21,13 +18,19 @@ LAYOUTS = {  # name: before, after
                      ("parallel={pipeline: 2, placement: wave}", "schedule=zb-v")),
     "wave to one rank": (("parallel={pipeline: 2, placement: wave}", "schedule=zb-v"), ("parallel.pipeline=1",)),
 }
+file = write_run(folder, source)
 TROUBLE = ("parallel.pipeline=4", "schedule=adaptra", "adapt=true", "iterations=30", "batch.microbatches=12",
            "device.pace_ms={F: 6, I: 6, W: 6}", "adaptation={hold: 2, dwell: 5, gain: 0.01}",
            "faults=[{iterations: [2, 22], link: [0, 1], latency_ms: 40}]")
 
 
-def layouts(folder, file):
-    whole = run(build, file, os.path.join(folder, "whole"), resume=False)
+@functools.cache
+def undisturbed():
+    return run(build, file, os.path.join(folder, "whole"), resume=False)
+
+
+def test_a_resumed_run_ends_with_the_same_bits_in_any_layout():
+    whole = undisturbed()
     assert len(set(whole.bits[0])) > 1, "the loss does not move: nothing is trained"
     for name, (before, after) in LAYOUTS.items():
         out = os.path.join(folder, name.replace(" ", "-"))
@@ -40,10 +43,9 @@ def layouts(folder, file):
         print(f"{name}: goes on at iteration {resumed[0]['iteration']} with the same bits")
     again = run(build, file, os.path.join(folder, "the-same-ranks"))
     assert again.bits[1:] == whole.bits[1:], "a run that is over, resumed"
-    return whole
 
 
-def trouble(folder, file):
+def test_swaps_and_trouble_in_between_change_no_bit():
     out = os.path.join(folder, "trouble")
     whole = run(build, file, os.path.join(folder, "whole-30"), "iterations=30", "batch.microbatches=12", resume=False)
     break_off(build, file, out, *TROUBLE, at=17, enough=2)
@@ -54,7 +56,7 @@ def trouble(folder, file):
     print("in the middle of a slow link, with swaps: the same bits")
 
 
-def refusals(folder, file):
+def test_another_model_text_batch_or_optimizer_is_refused_by_its_key():
     out = os.path.join(folder, "the-same-ranks")
     for setting, key in {"model.width=32": "model.width", "model.layers=5": "model.layers", "data.seed=4": "data.seed",
                          "data.files=[\"%s/docs/formats.md\"]" % source: "data.files", "batch.size=1": "batch.size",
@@ -67,9 +69,10 @@ def refusals(folder, file):
     print("another model, text, batch or optimizer is refused by its key; iterations may grow")
 
 
-def anew(folder, file, whole):
+def test_without_a_checkpoint_it_starts_over_and_says_so():
     out = os.path.join(folder, "anew")
     result = run(build, file, out)
+    whole = undisturbed()
     assert result.bits == whole.bits and "starts over" in result.output and not result.error
     assert kinds(result, "resumed")[0]["decided"] == "starts over"
     result = run(build, file, out, resume=False, overwrite=True)
@@ -77,11 +80,3 @@ def anew(folder, file, whole):
     assert os.path.isdir(os.path.join(out, "checkpoints.before-1", "step-000020")), os.listdir(out)
     assert os.path.isdir(step(out, 20))
     print("without a checkpoint it starts anew and says so; without --resume nothing is lost")
-
-
-with tempfile.TemporaryDirectory(prefix="slackline-resume-") as work:
-    path = write_run(work, source)
-    undisturbed = layouts(work, path)
-    refusals(work, path)
-    anew(work, path, undisturbed)
-    trouble(work, path)

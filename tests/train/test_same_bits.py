@@ -1,17 +1,14 @@
 """The loss of every iteration and weights_hash are the same bits whatever the number of pipeline ranks, the schedule,
 the regime, the swaps in between and the threads of a rank; `test_same_bits_wide.py` tries more at a width of 768."""
-import os
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from bits import SMALL, WIDE, compare  # noqa: E402
-from training import need  # noqa: E402
+from bits import SMALL, WIDE, compare
+from runner import build, folder, source
 
-build, source = sys.argv[1:3]
-need(build)
-with tempfile.TemporaryDirectory() as folder:
+
+
+def test_ranks_and_schedules_change_no_bit():
     compare(build, source, folder, "small", SMALL, {
         "2-ranks-1f1b": ["parallel.pipeline=2"],
         "4-ranks-gpipe": ["parallel.pipeline=4", "schedule=gpipe"],
@@ -21,10 +18,16 @@ with tempfile.TemporaryDirectory() as folder:
         "4-ranks-inorder": ["parallel.pipeline=4", "schedule=adaptra", "communication=inorder"],
         "3-ranks-auto": ["parallel.pipeline=3", "schedule=auto"],
     })
+
+
+def test_threads_change_no_bit():
     compare(build, source, folder, "wide", WIDE, {
         # the reference has as many threads as the machine gives
         "4-ranks-1-thread": ["parallel.pipeline=4", "schedule=adaptra", "device.threads=1"],
     })
+
+
+def test_a_swap_changes_no_bit():
     # a swap and a return in the middle: paced ops, a link that is slow for iterations 2 to 9
     many = SMALL.replace("iterations: 5", "iterations: 16").replace("microbatches: 6", "microbatches: 12")
     compare(build, source, folder, "paced", many, {

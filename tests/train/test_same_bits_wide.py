@@ -1,17 +1,14 @@
 # labels: long
 """As test_same_bits.py at a width of 768, in f32 and bf16: more schedules, numbers of threads, and ranks that are bound."""
-import os
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from bits import WIDE, compare  # noqa: E402
-from training import need  # noqa: E402
+from bits import WIDE, compare
+from runner import build, folder, skip, source
 
-build, source = sys.argv[1:3]
-need(build)
-with tempfile.TemporaryDirectory() as folder:
+
+
+def test_schedules_threads_and_binding_change_no_bit():
     compare(build, source, folder, "wide", WIDE, {
         "2-ranks-zb-h1": ["parallel.pipeline=2", "schedule=zb-h1"],
         "4-ranks-adaptra": ["parallel.pipeline=4", "schedule=adaptra"],
@@ -19,11 +16,12 @@ with tempfile.TemporaryDirectory() as folder:
         "3-threads": ["device.threads=3"],
         "bound": ["device.threads=1", "device.bind=always"],
     })
-    if " avx512_bf16" in open("/proc/cpuinfo").read():
-        compare(build, source, folder, "wide-bf16", WIDE.replace("adapt: false", "adapt: false\ndevice: {precision: bf16}"), {
-            "2-ranks-zb-h1": ["parallel.pipeline=2", "schedule=zb-h1"],
-            "4-ranks-2-threads": ["parallel.pipeline=4", "schedule=adaptra", "device.threads=2"],
-            "1-thread": ["device.threads=1"],
-        })
-    else:
-        print("bf16 is left out: this processor has no avx512_bf16")
+
+
+def test_the_same_in_bf16():
+    " avx512_bf16" in open("/proc/cpuinfo").read() or skip("this processor has no avx512_bf16")
+    compare(build, source, folder, "wide-bf16", WIDE.replace("adapt: false", "adapt: false\ndevice: {precision: bf16}"), {
+        "2-ranks-zb-h1": ["parallel.pipeline=2", "schedule=zb-h1"],
+        "4-ranks-2-threads": ["parallel.pipeline=4", "schedule=adaptra", "device.threads=2"],
+        "1-thread": ["device.threads=1"],
+    })

@@ -9,11 +9,10 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [here, os.path.join(here, "..", "net")]
-from slurm import Slurm  # noqa: E402
-from test_restart import Runs, checkpoints, owner, said  # noqa: E402
-from training import arguments, command_line, environment, kill, lines, need, shared_files, until  # noqa: E402
+from runner import build, source
+from slurm import Slurm
+from test_restart import Runs, checkpoints, owner, said
+from training import arguments, command_line, environment, kill, lines, shared_files, until
 
 
 def srun(runs, out, *settings, resume=False):
@@ -32,7 +31,7 @@ def nothing_is_left(runs):
     assert not left, f"left: {left}"
 
 
-def ranks_of_srun(runs):
+def test_ranks_of_srun_train(runs):
     out = runs.out()
     process = srun(runs, out)
     error = process.communicate(timeout=100)[1]
@@ -41,7 +40,7 @@ def ranks_of_srun(runs):
     print("srun: the same bits", flush=True)
 
 
-def ranks_of_srun_are_warned(runs, slurm):
+def test_ranks_of_srun_are_warned(runs, slurm):
     out, never = runs.out(), "checkpoint.every=1000"
     process = srun(runs, out, never)
     await_iteration(out, 20, process)
@@ -76,7 +75,7 @@ def workers(out):
     return found
 
 
-def a_batch_job(runs, slurm):
+def test_a_batch_job_is_restarted_warned_and_continued(runs, slurm):
     """Killed, started again, warned; the next job goes on."""
     out, never = runs.out(), "checkpoint.every=15"
     error = submit(runs, out, 1, never)
@@ -98,18 +97,9 @@ def a_batch_job(runs, slurm):
     print(f"a batch job, killed and warned after iteration {last.group(1)}: the same bits by the next job", flush=True)
 
 
-def main():
-    build, source = sys.argv[1:3]
-    need(build)
+def given():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="slackline-slurm-test.") as folder, Slurm(os.path.join(folder, "slurm")) as slurm:
-        runs = Runs(os.path.abspath(build), os.path.abspath(source), folder)
+        runs = Runs(build, source, folder)
         runs.bits()
-        ranks_of_srun(runs)
-        ranks_of_srun_are_warned(runs, slurm)
-        a_batch_job(runs, slurm)
-    print("all as promised")
-
-
-if __name__ == "__main__":
-    main()
+        yield runs, slurm

@@ -1,23 +1,19 @@
 # labels: long
 """Telemetry never ends a job: files that cannot be written, a folder that vanishes and a file system that hangs are told once,
-training goes on to the same weights with exit code 0, and signals reach the ranks.
-Usage: test_telemetry.py BUILD SOURCE"""
+training goes on to the same weights with exit code 0, and signals reach the ranks."""
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checkpoints import write_run  # noqa: E402
-from training import arguments, descendants, is_alive, need, until  # noqa: E402
+from checkpoints import write_run
+from runner import build, folder, skip, source
+from training import arguments, descendants, is_alive, until
 
-build, source = sys.argv[1:3]
-need(build)
 SETTINGS = ("iterations=12", "checkpoint.every=0")
 LIMIT = 120  # s; only a run that hangs meets it
 
@@ -73,7 +69,7 @@ def lines(path):
         return [json.loads(line) for line in file]
 
 
-def no_space(file, folder, whole):
+def test_a_device_that_is_full_is_said_once_a_file(file, folder, whole):
     """Each file by itself on a device that is always full, and files that cannot take their place."""
     out = os.path.join(folder, "full")
     os.mkdir(out)
@@ -90,13 +86,12 @@ def no_space(file, folder, whole):
             assert text.count(f"{name}: cannot be") == 1, f"{name}: {text}"
 
 
-def full_disk(file, folder, whole):
+def test_a_full_disk_leaves_whole_lines(file, folder, whole):
     disk = os.path.join(folder, "disk")
     os.mkdir(disk)
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        print("a full disk: not tried, nothing can be mounted here")
-        return
+        skip("nothing can be mounted here")
     try:
         out = os.path.join(disk, "out")
         with open(os.path.join(folder, "said"), "w") as said:
@@ -115,7 +110,7 @@ def full_disk(file, folder, whole):
         subprocess.run(["umount", disk], check=True)
 
 
-def vanished(file, folder, whole):
+def test_a_folder_that_vanishes_is_said(file, folder, whole):
     out = os.path.join(folder, "gone")
     with Run(file, out, "faults=[{iterations: [0, 12], rank: 0, slowdown: 8}]") as run:
         until(lambda: os.path.exists(os.path.join(out, "metrics.jsonl")) and lines(os.path.join(out, "metrics.jsonl")), 60)
@@ -123,7 +118,7 @@ def vanished(file, folder, whole):
         trained(run, whole, ("gone/metrics.jsonl", "No such file"), ("gone/summary.json", "No such file"))
 
 
-def hanging(file, folder, whole):
+def test_a_file_system_that_hangs_holds_no_rank(file, folder, whole):
     """A pipe without a reader is a file system that hangs: whoever opens it waits."""
     out = os.path.join(folder, "hangs")
     os.mkdir(out)
@@ -143,13 +138,8 @@ def hanging(file, folder, whole):
         assert not any(is_alive(pid) for pid in pids), "the ranks did not hear it"
         print(f"a signal: all are gone after {time.monotonic() - begun:.1f} s")
 
-
-with tempfile.TemporaryDirectory(prefix="slackline-telemetry-") as work:
-    path = write_run(work, source)
-    with Run(path, os.path.join(work, "whole")) as undisturbed:
+def given():
+    path = write_run(folder, source)
+    with Run(path, os.path.join(folder, "whole")) as undisturbed:
         assert undisturbed.end() == 0, undisturbed.text()
-        expected = hash_of(undisturbed.text())
-    no_space(path, work, expected)
-    full_disk(path, work, expected)
-    vanished(path, work, expected)
-    hanging(path, work, expected)
+        yield path, hash_of(undisturbed.text())

@@ -4,14 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import need, train  # noqa: E402
+from runner import build, folder, source
+from training import train
 
-build, source = sys.argv[1:3]
-need(build)
 command = os.path.join(build, "slackline")
 
 RUN = """
@@ -34,7 +31,7 @@ def ask(*words):
     return json.loads(done.stdout)
 
 
-with tempfile.TemporaryDirectory(prefix="slackline-trace-") as folder:
+def test_a_timeline_gives_the_runs_own_profile():
     file, out = os.path.join(folder, "run.yaml"), os.path.join(folder, "out")
     with open(file, "w") as stream:
         stream.write(RUN)

@@ -5,11 +5,9 @@ two who do, with the copy of a tied embedding, several stages a rank and shares 
 import json
 import os
 import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from training import need, train  # noqa: E402
+from runner import build, folder, source
+from training import train
 
 RUN = """
 model: {kind: %s, layers: 8, width: 64, heads: 4, context: 16}
@@ -60,53 +58,52 @@ def the_pipeline_begins_without_a_later_update(out, iterations):
     print(f"stage 0 began before stage 1 had been updated in {early} of {iterations - 1} iterations")
 
 
-def main():
-    build, source = sys.argv[1:3]
-    need(build)
-    with tempfile.TemporaryDirectory() as folder:
-        files = {}
-        for kind in ("gpt2", "llama"):
-            files[kind] = os.path.join(folder, kind + ".yaml")
-            with open(files[kind], "w") as out:
-                out.write(RUN % (kind, source))
-
-        def run(kind, name, *settings):
-            out = os.path.join(folder, f"{kind}-{name}")
-            return out, train(build, files[kind], out, *settings)
-
-        heavy = ["model={kind: llama, layers: 8, width: 256, heads: 4, context: 16}", "parallel.cut=[1, 7]",
-                 "device.pace_ms={F: 4, I: 4, W: 4}"]
-        out, _ = run("llama", "heavy", *heavy)
-        updates_come_before_the_first_f(out, 2, 2, 8)
-        the_pipeline_begins_without_a_later_update(out, 8)
-
-        for kind in ("gpt2", "llama"):
-            _, plain = run(kind, "plain", "parallel.pipeline=1")
-            for name, settings in {
-                "two ranks": [],
-                "one microbatch": ["batch.microbatches=1"],
-                "loop": ["parallel={pipeline: 2, placement: loop, stages: 4}", "schedule=interleaved-1f1b"],
-                "wave": ["parallel={pipeline: 2, placement: wave, stages: 4}", "schedule=zb-v"],
-                "tensor ranks": ["parallel.tensor=2"],
-                "zero": ["parallel={pipeline: 2, data: 2, zero: 1}"],
-                "zero on a loop": ["parallel={pipeline: 2, data: 2, zero: 1, placement: loop, stages: 4}",
-                                   "schedule=interleaved-1f1b", "batch.split=[2, 4]"],
-            }.items():
-                out, late = run(kind, name, *settings)
-                if name in ("loop", "wave"):
-                    updates_come_before_the_first_f(out, 4, 2, 8)
-                _, soon = run(kind, name + " at once", *settings, *AT_ONCE)
-                assert late.bits == soon.bits, f"{kind}, {name}: {late.bits} is not {soon.bits}"
-                if name in ("two ranks", "loop", "wave"):
-                    assert late.bits == plain.bits, f"{kind}, {name}: {late.bits} is not {plain.bits}"
-                print(f"{kind}, {name}: the same bits whether updates are made at once or before the next first F")
-        # weights that were driven far away in two updates: the third iteration says it, at whoever's norm it shows
-        hot = subprocess.run([os.path.join(build, "slackline"), "train", files["gpt2"], "--out", os.path.join(folder, "hot"),
-                              "--set", "optimizer={kind: adamw, lr: 100, clip: 0.5, warmup: 0, decay: 100}",
-                              "--set", "iterations=40"], capture_output=True, text=True, timeout=100)
-        assert hot.returncode == 1 and "iteration 2: the gradient norm is not finite" in hot.stderr, hot.stderr
-        print("a norm that is not finite names its iteration")
+files = {}
+for kind in ("gpt2", "llama"):
+    files[kind] = os.path.join(folder, kind + ".yaml")
+    with open(files[kind], "w") as out:
+        out.write(RUN % (kind, source))
 
 
-if __name__ == "__main__":
-    main()
+def run(kind, name, *settings):
+    out = os.path.join(folder, f"{kind}-{name}")
+    return out, train(build, files[kind], out, *settings)
+
+
+def test_the_pipeline_does_not_wait_for_a_heavy_update():
+    heavy = ["model={kind: llama, layers: 8, width: 256, heads: 4, context: 16}", "parallel.cut=[1, 7]",
+             "device.pace_ms={F: 4, I: 4, W: 4}"]
+    out, _ = run("llama", "heavy", *heavy)
+    updates_come_before_the_first_f(out, 2, 2, 8)
+    the_pipeline_begins_without_a_later_update(out, 8)
+
+
+def test_late_updates_change_no_bit():
+    for kind in ("gpt2", "llama"):
+        _, plain = run(kind, "plain", "parallel.pipeline=1")
+        for name, settings in {
+            "two ranks": [],
+            "one microbatch": ["batch.microbatches=1"],
+            "loop": ["parallel={pipeline: 2, placement: loop, stages: 4}", "schedule=interleaved-1f1b"],
+            "wave": ["parallel={pipeline: 2, placement: wave, stages: 4}", "schedule=zb-v"],
+            "tensor ranks": ["parallel.tensor=2"],
+            "zero": ["parallel={pipeline: 2, data: 2, zero: 1}"],
+            "zero on a loop": ["parallel={pipeline: 2, data: 2, zero: 1, placement: loop, stages: 4}",
+                               "schedule=interleaved-1f1b", "batch.split=[2, 4]"],
+        }.items():
+            out, late = run(kind, name, *settings)
+            if name in ("loop", "wave"):
+                updates_come_before_the_first_f(out, 4, 2, 8)
+            _, soon = run(kind, name + " at once", *settings, *AT_ONCE)
+            assert late.bits == soon.bits, f"{kind}, {name}: {late.bits} is not {soon.bits}"
+            if name in ("two ranks", "loop", "wave"):
+                assert late.bits == plain.bits, f"{kind}, {name}: {late.bits} is not {plain.bits}"
+            print(f"{kind}, {name}: the same bits whether updates are made at once or before the next first F")
+
+
+def test_a_norm_that_is_not_finite_names_its_iteration():
+    # weights that were driven far away in two updates: the third iteration says it, at whoever's norm it shows
+    hot = subprocess.run([os.path.join(build, "slackline"), "train", files["gpt2"], "--out", os.path.join(folder, "hot"),
+                          "--set", "optimizer={kind: adamw, lr: 100, clip: 0.5, warmup: 0, decay: 100}",
+                          "--set", "iterations=40"], capture_output=True, text=True, timeout=100)
+    assert hot.returncode == 1 and "iteration 2: the gradient norm is not finite" in hot.stderr, hot.stderr

@@ -5,19 +5,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from waiting import until  # noqa: E402
+from runner import require
+from waiting import until  # noqa: F401  for tests, too
+
+require("slackline-worker", "slackline-delegate")  # MPI, oneDNN or xxHash is missing, if they are not built
 
 OPEN_MPI = ("vader_segment.*", "ompi.*", "openmpi-sessions*", "pmix*")
-
-
-def need(build):
-    for program in ("slackline-worker", "slackline-delegate"):
-        if not os.path.exists(os.path.join(build, program)):
-            print(f"skipped: {program} is not built (MPI, oneDNN or xxHash is missing)")
-            sys.exit(77)
 
 
 def arguments(build, file, out, settings, resume=False):

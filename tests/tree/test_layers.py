@@ -1,13 +1,10 @@
-#!/usr/bin/env python3
 """The tree keeps its layers: a folder of src/ includes its own headers and those of folders that stand above it in the
-table of docs/design.md, never what stands below; MPI is known to three folders only; records and probe need libc alone.
-
-Usage: test_layers.py BUILD_DIR SOURCE_DIR. First the check is tried on a small tree made wrong in every way that it
-should notice, and on a right one: a check that cannot fail says nothing."""
+table of docs/design.md, never what stands below; MPI is known to three folders only; records and probe need libc alone. The check is
+tried on a small tree made wrong in every way that it should notice, and on a right one: a check that cannot fail says nothing."""
 import re
-import sys
-import tempfile
 from pathlib import Path
+
+from runner import folder, source
 
 # From the top of the table down. Folders in one row may not include each other.
 ROWS = [
@@ -64,7 +61,7 @@ def write_tree(root, files):
         path.write_text(text)
 
 
-def check_itself():
+def test_wrong_trees_are_noticed():
     right = {
         "base/a.h": "", "base/a.c": '#include "base/a.h"\n#include <stdio.h>\n',
         "plan/search/b.c": '#include "base/a.h"\n', "worker/worker_main.c": '#include "base/a.h"\n#include <mpi.h>\n',
@@ -82,15 +79,14 @@ def check_itself():
         "utils/x.c": ("", "not in the table"),
     }
     headers = {"plan/search/s.h": "", "plan/draw/d.h": "", "worker/w.h": "", "run/train/local.h": ""}
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        write_tree(root, {**right, **headers})
-        assert complaints(root)[1] == [], complaints(root)[1]
-        for name, (text, words) in wrong.items():
-            write_tree(root, {name: text})
-            found = complaints(root)[1]
-            assert found and all(c.startswith(name) for c in found) and any(words in c for c in found), (name, found)
-            (root / name).unlink()
+    root = Path(folder)
+    write_tree(root, {**right, **headers})
+    assert complaints(root)[1] == [], complaints(root)[1]
+    for name, (text, words) in wrong.items():
+        write_tree(root, {name: text})
+        found = complaints(root)[1]
+        assert found and all(c.startswith(name) for c in found) and any(words in c for c in found), (name, found)
+        (root / name).unlink()
 
 
 def table_of(document):
@@ -106,29 +102,15 @@ def table_of(document):
     return rows
 
 
-def check_table(source, document):
-    """The document names every folder there is, and in the order that is checked here."""
-    rows = table_of(document)
-    named = [folder for row in rows for folder in row]
-    found = [f"{folder}/ is not in the table of docs/design.md"
-             for folder in sorted({p.parent.relative_to(source).as_posix() for p in source.rglob("*.[ch]")})
-             if folder not in named]
+def test_folders_include_only_what_is_above_them():
+    files, found = complaints(Path(source) / "src")
+    assert files and not found, "\n".join(found)
+
+
+def test_the_table_of_the_design_names_every_folder_in_this_order():
+    named = [folder for row in table_of(Path(source) / "docs" / "design.md") for folder in row]
+    root = Path(source) / "src"
+    missing = {p.parent.relative_to(root).as_posix() for p in root.rglob("*.[ch]")} - set(named)
+    assert not missing, f"not in the table of docs/design.md: {sorted(missing)}"
     levels = [LEVEL.get(folder, -1) for folder in named]
-    if -1 in levels or levels != sorted(levels):
-        found.append(f"the table of docs/design.md has another order than this test: {named}")
-    return found
-
-
-def main():
-    check_itself()
-    source = Path(sys.argv[2]) / "src"
-    files, found = complaints(source)
-    found += check_table(source, source.parent / "docs" / "design.md")
-    for complaint in found:
-        print(f"src/{complaint}")
-    print(f"{files} files, {len(found)} complaints")
-    return 1 if found or files == 0 else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    assert -1 not in levels and levels == sorted(levels), f"the table of docs/design.md has another order than this test: {named}"

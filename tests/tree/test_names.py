@@ -3,9 +3,9 @@ import collections
 import os
 import re
 import subprocess
-import sys
 
-build, source = sys.argv[1:3]
+from runner import build, source
+
 root = os.path.join(source, "src")
 paths = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith((".c", ".h", ".cu"))]
 BODY = re.compile(r"^\s*(?:typedef\s+)?(?:struct|enum|union)\s+(\w+)\s*\{", re.M)
@@ -14,18 +14,19 @@ ALIAS = re.compile(r"^typedef\s+(?!struct|enum|union)[^;{()]*?\b(\w+);", re.M)
 FUNCTION = re.compile(r"^typedef\s[^;{]*?\(\*?(\w+)\)\(", re.M)
 
 
-def several(found):
-    return {name: sorted(where) for name, where in found.items() if len(where) > 1}
+def none_twice(found):
+    repeated = {name: sorted(where) for name, where in found.items() if len(where) > 1}
+    assert not repeated, "\n".join(f"{name}: {', '.join(where)}" for name, where in sorted(repeated.items()))
 
 
-def files():
+def test_no_two_files_have_one_name():
     found = collections.defaultdict(set)
     for path in paths:
         found[os.path.basename(path)].add(os.path.relpath(path, root))
-    return several(found)
+    none_twice(found)
 
 
-def types():
+def test_no_two_types_have_one_name():
     """By what gives a type its members or its meaning; `typedef struct a a;` only announces one."""
     found = collections.defaultdict(set)
     for path in paths:
@@ -34,10 +35,10 @@ def types():
         for pattern in (BODY, NAMED, ALIAS, FUNCTION):
             for match in pattern.finditer(text):
                 found[match[1]].add(os.path.relpath(path, root))
-    return several(found)
+    none_twice(found)
 
 
-def functions():
+def test_no_two_functions_have_one_name():
     """As the linker sees them. Programs have a `main` each."""
     found = collections.defaultdict(set)
     objects = [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(build, "CMakeFiles"))
@@ -52,10 +53,4 @@ def functions():
             if os.path.exists(os.path.join(root, path)):  # else it was left by a file that had another name
                 found[name].add(path)
     assert len(found) > 1000, len(found)
-    return several(found)
-
-
-for what in (files, types, functions):
-    repeated = what()
-    assert not repeated, f"{what.__name__} with one name:\n" + "\n".join(f"  {name}: {', '.join(where)}" for name, where in sorted(repeated.items()))
-    print(f"each of the {what.__name__} has a name of its own")
+    none_twice(found)

@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
 """The rings hold exactly the calls that a program makes: a program of 4 ranks writes down each of its calls (kind, peer,
 tag, bytes, its own name of the communicator) and what it completes; the rings of each family of libraries must say the
-same, in the same order, with communicators named alike on all ranks. Watched or not: same output, same exit code.
-
-Usage: test_calls.py BUILD_DIR SOURCE_DIR"""
+same, in the same order, with communicators named alike on all ranks. Watched or not: same output, same exit code."""
 import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from probing import MPI, Probe, compile_with, found, installed, mpirun, skip  # noqa: E402
+from probing import MPI, Probe, compile_with, found, installed, mpirun
+from runner import build, skip
 
 here = os.path.dirname(os.path.abspath(__file__))
 
@@ -69,11 +66,11 @@ def compare(family, ranks, folder, timed):
     return names
 
 
-def main():
+def test_rings_hold_exactly_the_calls_of_a_program():
     families = installed()
     if not families:
         skip("neither Open MPI nor MPICH is installed")
-    with Probe(sys.argv[1]) as probe:
+    with Probe(build) as probe:
         for family in families:
             program = os.path.join(probe.folder, f"calls-{family}")
             compile_with(found(MPI[family]["cc"]), os.path.join(here, "calls.c"), program)
@@ -94,8 +91,3 @@ def main():
         for family in MPI:
             if family not in families:
                 print(f"not tried: {family} is not installed")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

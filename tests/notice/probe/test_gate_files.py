@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
 # labels: long
 """Each rank of a program has a gate of its own, with its world rank, finished at the end; a child of fork has none. A program
-that must not be held says why in it, and one that only seems so does not.
-
-Usage: test_gate_files.py BUILD_DIR SOURCE_DIR"""
+that must not be held says why in it, and one that only seems so does not."""
 import glob
 import os
 import struct
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from probing import MPI, Probe, compile_with, found, installed, mpirun, skip  # noqa: E402
+from probing import MPI, Probe, compile_with, found, installed, mpirun
+from runner import build, skip
 
 here = os.path.dirname(os.path.abspath(__file__))
 FIT, FULL, CANCELLED = 0, 1, 3  # sl_gate_unfit
@@ -28,11 +25,11 @@ def gates(folder):
     return sorted(read)
 
 
-def main():
+def test_each_rank_has_a_gate_of_its_own():
     families = installed()
     if not families:
         skip("neither Open MPI nor MPICH is installed")
-    with Probe(sys.argv[1]) as probe:
+    with Probe(build) as probe:
         for family in families:
             compiled = {}
             for name in ("unfit", "odd"):
@@ -48,8 +45,3 @@ def main():
                 assert done.returncode == 0 and done.stderr == "", (family, what, done)
                 assert gates(rings) == [(0, 1, reason), (1, 1, reason)], (family, what, gates(rings))
             print(f"{family}: gates")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

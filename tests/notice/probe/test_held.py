@@ -7,11 +7,10 @@ and communicators that come and go; with one thread a rank and with two; and its
 Usage: test_held.py BUILD_DIR SOURCE_DIR; SL_SEED repeats a run, SL_HOLDS says how many holds (default 50)."""
 import os
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from holding import ended, hold_until, holder, seed, started  # noqa: E402
-from probing import MPI, Probe, compile_with, found, installed, skip  # noqa: E402
+from holding import ended, hold_until, holder, seed, started
+from probing import MPI, Probe, compile_with, found, installed
+from runner import build, skip
 
 here = os.path.dirname(os.path.abspath(__file__))
 EVENTS = {"openmpi": "4000", "mpich": "500"}  # MPICH's ranks spin, which takes its time where they share processors
@@ -36,8 +35,8 @@ def check_killed(probe, build, family, program, number):
     print(f"{family}: held by a controller that was killed, ended as alone", flush=True)
 
 
-def main():
-    build, holds, number = sys.argv[1], int(os.environ.get("SL_HOLDS", "50")), seed()
+def test_a_held_program_goes_on_as_if_nothing_had_happened():
+    holds, number = int(os.environ.get("SL_HOLDS", "50")), seed()
     families = installed()
     if not families:
         skip("neither Open MPI nor MPICH is installed")
@@ -51,8 +50,3 @@ def main():
                 assert made >= wanted or threads > 1, f"{family}: only {made} holds"
                 assert closed >= 0.9 * made, f"{family}, {threads} threads: only {closed} of {made} holds closed"
             check_killed(probe, build, family, program, number)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

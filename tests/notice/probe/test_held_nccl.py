@@ -5,11 +5,10 @@ later and wait for each other across processes; with a real GPU this is untested
 
 Usage: test_held_nccl.py BUILD_DIR SOURCE_DIR; SL_SEED repeats the moments."""
 import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from holding import Ranks, ended, hold_run, seed  # noqa: E402
-from probing import Probe, compile_with, found  # noqa: E402
+from holding import Ranks, ended, hold_run, seed
+from probing import Probe, compile_with, found
+from runner import build
 
 here = os.path.dirname(os.path.abspath(__file__))
 RANKS, HOLDS, EVENTS = 4, 30, "2500"
@@ -21,9 +20,9 @@ def started(program, number, device, environment):
     return Ranks([program, str(number), EVENTS], RANKS, {**environment, "STANDIN_DEVICE": device})
 
 
-def main():
+def test_nothing_is_left_undone_on_held_devices():
     compiler, number = found(["gcc", "cc", "clang"]), seed()
-    with Probe(sys.argv[1]) as probe:
+    with Probe(build) as probe:
         library, program = os.path.join(probe.folder, "libnccl.so.2"), os.path.join(probe.folder, "held_nccl")
         compile_with(compiler, os.path.join(here, "standin_device.c"), library, "-shared", "-fPIC", "-pthread", "-Wl,-soname,libnccl.so.2")
         compile_with(compiler, os.path.join(here, "held_nccl.c"), program, library, f"-Wl,-rpath,{probe.folder}")
@@ -33,15 +32,10 @@ def main():
         made = closed = runs = 0
         while made < HOLDS and runs < 10:
             rings, environment = probe.environment()
-            said, end = hold_run(sys.argv[1], rings, started(program, number, device, environment), RANKS, HOLDS - made, number + runs, 20000,
+            said, end = hold_run(build, rings, started(program, number, device, environment), RANKS, HOLDS - made, number + runs, 20000,
                                  "NCCL", device)
             assert end == alone, (end, alone)
             assert said["moved"] == said["over"] == said["busy"] == 0, said
             made, closed, runs = made + said["holds"], closed + said["closed"], runs + 1
             print(f"{said['holds']} holds, {said['closed']} closed, ms {said['ms']}", *sorted(set(said["reasons"])), sep="\n  ", flush=True)
         assert made == HOLDS and closed >= 0.9 * made, (made, closed)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,9 +11,9 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from holding import hold_until, seed  # noqa: E402
-from probing import MPI, Probe, found, installed, skip  # noqa: E402
+from holding import hold_until, seed
+from probing import Probe, found, installed
+from runner import build, skip
 
 HOLDS = 30
 
@@ -62,10 +62,9 @@ def thermodynamics(code, out, errors):
     return code, [row for row in rows if len(row) == 6]
 
 
-def check_lammps(probe, build, number):
+def test_lammps_says_the_same_when_held(probe, build, number):
     lmp = found(["lmp"])
-    if not lmp:
-        return print("not tried: LAMMPS is not installed")
+    lmp and "openmpi" in installed() or skip("LAMMPS or Open MPI is not installed")
     with open(os.path.join(probe.folder, "in.melt"), "w") as file:
         file.write(MELT)
     rows = []
@@ -78,10 +77,9 @@ def check_lammps(probe, build, number):
     assert made >= 10 and closed >= 0.9 * made, (made, closed)
 
 
-def check_hpcc(probe, build, number):
+def test_hpcc_says_the_same_when_held(probe, build, number):
     hpcc, example = found(["hpcc"]), "/usr/share/doc/hpcc/examples/_hpccinf.txt"
-    if not hpcc or not os.path.exists(example):
-        return print("not tried: hpcc is not installed")
+    hpcc and os.path.exists(example) and "openmpi" in installed() or skip("hpcc or Open MPI is not installed")
     with open(example) as file:
         lines = file.read().splitlines()
     lines[5], lines[10], lines[11] = "600         Ns", "2            Ps", "2            Qs"
@@ -101,7 +99,7 @@ def check_hpcc(probe, build, number):
     print(f"  hpcc: {closed} of {made}")
 
 
-def check_mpi4py(probe, build, number):
+def test_mpi4py_says_the_same_when_held(probe, build, number):
     packages, script = os.path.join(probe.folder, "packages"), os.path.join(probe.folder, "script.py")
     with open(script, "w") as file:
         file.write(SCRIPT)
@@ -121,18 +119,8 @@ def check_mpi4py(probe, build, number):
             del os.environ[name]
 
 
-def main():
-    number = seed()
-    families = installed()
-    if not families:
+def given():
+    if not installed():
         skip("neither Open MPI nor MPICH is installed")
-    with Probe(sys.argv[1]) as probe:
-        if "openmpi" in families and found(MPI["openmpi"]["run"]):
-            check_lammps(probe, sys.argv[1], number)
-            check_hpcc(probe, sys.argv[1], number)
-        check_mpi4py(probe, sys.argv[1], number)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    with Probe(build) as probe:
+        yield probe, build, seed()

@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
 """Files of a process are its own, whatever its process id: two processes with equal ids (containers that share a folder, an id
 that is used again, a program that becomes another) each have rings and gates, and none touches the other's. Signals that come
-while they are made only delay that. A probe of another version says so, naming both.
-
-Usage: test_identity.py BUILD_DIR SOURCE_DIR"""
+while they are made only delay that. A probe of another version says so, naming both."""
 import glob
 import os
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from probing import Probe, compile_with, found, skip  # noqa: E402
+from probing import Probe, compile_with, found
+from runner import build, skip
 
 here = os.path.dirname(os.path.abspath(__file__))
 
@@ -42,7 +39,7 @@ def of_one_process(rings, folder):
     assert sorted(ring.name.split(".")[0] for ring in rings) == sorted(gates(folder)), ([ring.name for ring in rings], gates(folder))
 
 
-def check_equal_ids(probe, program):
+def test_processes_with_equal_ids_have_files_of_their_own(probe, program):
     space = own_space()
     if not space:
         print("two namespaces: skipped, unshare --pid is not allowed here")
@@ -58,7 +55,7 @@ def check_equal_ids(probe, program):
     print("two namespaces: two rings and two gates")
 
 
-def check_exec(probe, program):
+def test_a_process_that_starts_another_program_keeps_its_files_apart(probe, program):
     folder, environment = probe.environment(RANK="0", WORLD_SIZE="2")
     done = subprocess.run([program, "0", "100", "0", "exec"], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -68,7 +65,7 @@ def check_exec(probe, program):
     print("exec: one id, two rings")
 
 
-def check_signals(probe, program):
+def test_signals_leave_files_whole(probe, program):
     """With real signals, and with a system in which each call is interrupted once, whatever the kernel and the file system."""
     library = os.path.join(probe.folder, "interrupted.so")
     compile_with(found(["cc", "gcc"]), os.path.join(here, "interrupted.c"), library, "-shared", "-fPIC")
@@ -83,7 +80,7 @@ def check_signals(probe, program):
     print("interrupted while 64 MiB are made: recorded")
 
 
-def check_nothing_half_made(probe, program):
+def test_nothing_is_left_half_made(probe, program):
     folder, environment = probe.environment(RANK="0", WORLD_SIZE="2")
     subprocess.run([program, "0", "1", "0"], env=environment, check=True)
     names = sorted(os.listdir(folder))
@@ -92,9 +89,6 @@ def check_nothing_half_made(probe, program):
     assert set(modes.values()) == {"0o600"}, modes
 
 
-with Probe(sys.argv[1]) as opened:
-    repeated = built(opened.folder)
-    check_equal_ids(opened, repeated)
-    check_exec(opened, repeated)
-    check_signals(opened, repeated)
-    check_nothing_half_made(opened, repeated)
+def given():
+    with Probe(build) as opened:
+        yield opened, built(opened.folder)

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """A Python script that uses mpi4py, whose module loads MPI at run time for itself alone, watched on 4 ranks: same output
-and exit code, its calls in the rings. mpi4py comes from an index; skipped without.
-
-Usage: test_mpi4py.py BUILD_DIR SOURCE_DIR"""
+and exit code, its calls in the rings. mpi4py comes from an index; skipped without."""
 import glob
 import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from probing import Probe, installed, mpirun, skip  # noqa: E402
+from probing import Probe, installed, mpirun
+from runner import build, skip
 
 SCRIPT = """
 import sys
@@ -37,11 +35,11 @@ sys.exit(11)
 """
 
 
-def main():
+def test_a_watched_script_of_mpi4py_does_the_same():
     families = installed()
     if not families:
         skip("neither Open MPI nor MPICH is installed")
-    with Probe(sys.argv[1]) as probe:
+    with Probe(build) as probe:
         packages, script = os.path.join(probe.folder, "packages"), os.path.join(probe.folder, "script.py")
         with open(script, "w") as file:
             file.write(SCRIPT)
@@ -76,8 +74,3 @@ def main():
             print(f"{family}: mpi4py")
         if not tried:
             skip("mpi4py runs with none of the installed libraries")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 """NCCL's calls in an unchanged program are recorded by name, with communicators named alike on both ranks. A small
 stand-in takes the library's and CUDA's place (device times are its own and say nothing of a GPU; with a real one they are
-untested).
-
-Usage: test_nccl.py BUILD_DIR SOURCE_DIR"""
+untested)."""
 import os
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from probing import Probe, compile_with, found  # noqa: E402
+from probing import Probe, compile_with, found
+from runner import build
 
 here = os.path.dirname(os.path.abspath(__file__))
 
@@ -59,13 +56,8 @@ def check_calls(probe, compiler, cuda):
     assert len(set(names.values())) == len(names), names
 
 
-def main():
+def test_calls_of_nccl_are_recorded_by_name():
     compiler = found(["gcc", "cc", "clang"])
-    with Probe(sys.argv[1]) as probe:
+    with Probe(build) as probe:
         for cuda in (True, False):
             check_calls(probe, compiler, cuda)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

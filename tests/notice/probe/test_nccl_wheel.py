@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 # labels: slow
-"""The probe's table of NCCL against the real nccl.h and library of PyPI's wheel (400 MB), where an index can be reached.
-
-Usage: test_nccl_wheel.py BUILD_DIR SOURCE_DIR"""
+"""The probe's table of NCCL against the real nccl.h and library of PyPI's wheel (400 MB), where an index can be reached."""
 import glob
 import os
 import re
@@ -10,8 +8,8 @@ import subprocess
 import sys
 import zipfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from probing import Probe, found, skip  # noqa: E402
+from probing import Probe, found
+from runner import build, skip, source
 
 here = os.path.dirname(os.path.abspath(__file__))
 WHEEL = "nvidia-nccl-cu12==2.32.3"
@@ -62,11 +60,6 @@ def check_wheel(probe, compiler, source):
     return f"{len(rows)} prototypes and names agree with {WHEEL}"
 
 
-def main():
-    with Probe(sys.argv[1]) as probe:
-        print(check_wheel(probe, found(["gcc", "cc", "clang"]), os.path.abspath(sys.argv[2])))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def test_the_table_is_that_of_the_real_library():
+    with Probe(build) as probe:
+        print(check_wheel(probe, found(["gcc", "cc", "clang"]), source))

@@ -1,24 +1,21 @@
 #!/usr/bin/env python3
 # labels: long
 """Watching changes nothing, whatever the program is: Fortran through its old and new bindings, threads, fork, errno, no
-MPI at all, linked statically, a folder that is not there. And the library needs libc alone.
-
-Usage: test_programs.py BUILD_DIR SOURCE_DIR"""
+MPI at all, linked statically, a folder that is not there. And the library needs libc alone."""
 import collections
 import os
 import re
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from probing import MPI, Probe, compile_with, found, installed, mpirun  # noqa: E402
+from probing import MPI, Probe, compile_with, found, installed, mpirun
+from runner import build, source
 
 here = os.path.dirname(os.path.abspath(__file__))
 UNTOUCHED = "slackline: no MPI or NCCL call was seen: the program is linked statically or without either library, and ran untouched "\
             "(PyTorch over Gloo is seen under: python -m slackline watch)\n"
 
 
-def check_library(probe):
+def test_the_probe_needs_libc_alone(probe):
     shown = subprocess.run(["readelf", "-d", probe.library], capture_output=True, text=True).stdout
     assert re.findall(r"NEEDED.*\[(.*)\]", shown) == ["libc.so.6"], shown
     listed = subprocess.run(["nm", "-D", "--defined-only", probe.library], capture_output=True, text=True).stdout
@@ -111,7 +108,7 @@ def check_odd(probe, family):
     assert (silent.returncode, silent.stdout) == (4, "child 9\n") and "slackline" not in silent.stderr, silent
 
 
-def check_without(probe):
+def test_programs_without_mpi_run_as_ever(probe):
     """Programs without MPI run as ever; one that the probe is loaded into is told so, once, by its first process."""
     rings, environment = probe.environment()
     plain = subprocess.run(["bash", "-c", "echo out; true | cat; (exit 0); ls / >/dev/null"], capture_output=True, text=True, env=environment)
@@ -126,21 +123,25 @@ def check_without(probe):
     assert (started.returncode, started.stdout, started.stderr) == (6, "static\n", UNTOUCHED), started
 
 
-def main():
-    source = os.path.abspath(sys.argv[2])
-    with Probe(sys.argv[1]) as probe:
-        check_library(probe)
-        check_without(probe)
-        for family in installed():
-            check_wrong_row(probe, source, check_prototypes(source, family))
-            check_odd(probe, family)
-            if found(MPI[family]["f"]) and found(["gfortran"]):
-                check_fortran(probe, family, "hello_mpif")
-                check_fortran(probe, family, "hello_f08")
-            else:
-                print(f"not tried: Fortran of {family} is not installed")
-    return 0
+def test_prototypes_are_those_of_each_mpi(probe):
+    for family in installed():
+        check_wrong_row(probe, source, check_prototypes(source, family))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_odd_programs_run_as_ever(probe):
+    for family in installed():
+        check_odd(probe, family)
+
+
+def test_fortran_runs_as_ever(probe):
+    for family in installed():
+        if found(MPI[family]["f"]) and found(["gfortran"]):
+            check_fortran(probe, family, "hello_mpif")
+            check_fortran(probe, family, "hello_f08")
+        else:
+            print(f"not tried: Fortran of {family} is not installed")
+
+
+def given():
+    with Probe(build) as probe:
+        yield probe,

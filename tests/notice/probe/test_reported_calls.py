@@ -1,15 +1,12 @@
-#!/usr/bin/env python3
 """Calls that a program's own layer tells (told.h) are recorded as MPI's are, on every thread, with groups named alike on all
 members; a call within a told one is part of it, a failed one has no bytes, a posted one has a completion when it has been
-waited for. What cannot be told says so and nothing else. The program is a Python with ctypes and without torch.
-
-Usage: test_reported_calls.py BUILD_DIR SOURCE_DIR"""
+waited for. What cannot be told says so and nothing else. The program is a Python with ctypes and without torch."""
 import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from probing import Probe  # noqa: E402
+from probing import Probe
+from runner import build
 
 PROGRAM = """
 import ctypes, sys, threading
@@ -65,7 +62,7 @@ def rings_of(probe, rank):
     return sorted(probe.rings(rings), key=lambda ring: -len(ring.records))
 
 
-def told_calls_are_recorded(probe):
+def test_reported_calls_are_recorded(probe):
     names = {}
     for rank in (1, 2):
         main, other = rings_of(probe, rank)
@@ -85,7 +82,7 @@ def told_calls_are_recorded(probe):
     assert names[1][0] == names[2][0] and names[1][1] != names[2][1], names
 
 
-def without_a_folder_nothing_is_told(probe):
+def test_without_a_folder_nothing_is_reported(probe):
     _, environment = probe.environment()
     del environment["SLACKLINE_PROBE"]
     code = "import ctypes; told = ctypes.CDLL(None); print(told.sl_reported_world(0, 1), told.sl_reported_begin(told.sl_reported_call(b'glooBarrier'), 0, -1, -1, 0))"
@@ -93,7 +90,6 @@ def without_a_folder_nothing_is_told(probe):
     assert (done.returncode, done.stdout, done.stderr) == (0, "0 0\n", ""), done
 
 
-with Probe(sys.argv[1]) as probe:
-    told_calls_are_recorded(probe)
-    without_a_folder_nothing_is_told(probe)
-print("calls that are told are recorded")
+def given():
+    with Probe(build) as probe:
+        yield probe,

@@ -12,26 +12,17 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 
-build = sys.argv[1]
+from runner import build, require
+
 command = os.path.join(build, "slackline")
 JOB = "test"
 
 
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
 def need_programs():
-    for program in ("slackline", "slackline-worker"):
-        if not os.path.exists(os.path.join(build, program)):
-            skip(f"{program} is not built")
-    if not shutil.which("redis-server"):
-        skip("redis-server is not installed")
+    require("slackline", "slackline-worker", "redis-server")
 
 
 class Store:

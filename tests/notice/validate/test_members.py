@@ -7,14 +7,11 @@ does not come is named without anybody waiting for it.
 Faults are large (a twentieth of a core, four others on a core), for what is tested is who is named, not how finely."""
 import os
 import subprocess
-import sys
 import time
 
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(here, "..", "watch"), os.path.join(here, "..", "..")]
-from trouble import Forbidden, Load, Quota  # noqa: E402
-from members import Round, Store, accused, doubts, figures, need_programs  # noqa: E402
-from waiting import until  # noqa: E402
+from trouble import Load, Quota
+from members import Round, Store, accused, doubts, figures, need_programs
+from waiting import until
 
 RANKS = 4
 cores = sorted(os.sched_getaffinity(0))
@@ -46,7 +43,7 @@ def validate(store, pids, absent=(), words=("--gemm", "--repeat", "3", "--deadli
         return report, round
 
 
-def a_quota_is_found(store):
+def test_a_quota_is_found(store):
     with Held() as pids:
         with Quota(pids[2], share=0.05):
             report, round = validate(store, pids)
@@ -62,7 +59,7 @@ def a_quota_is_found(store):
     assert [e for e in round.errors.values() if e] == [], round.errors
 
 
-def load_beside_is_found(store):
+def test_other_load_is_found(store):
     if len(cores) < 2:
         print("  not tried: one processor")
         return
@@ -88,13 +85,13 @@ def load_beside_is_found(store):
     assert report["devices"][2]["evidence"]["load"] > 0.5, report["devices"][2]
 
 
-def devices_alone_are_tested_when_asked(store):
+def test_devices_alone_are_tested_when_asked(store):
     with Held() as pids:
         report, _ = validate(store, pids, words=("--gemm", "--only", "devices"))
     assert len(report["devices"]) == RANKS and report["links"] == [], figures(report)
 
 
-def one_suspect_is_compared_with_others(store):
+def test_one_suspect_is_compared_with_others(store):
     with Held() as pids, Round(store, RANKS) as round:
         for member, pid in enumerate(pids):
             round.start(member, rank=10 + member, words=["--pid", str(pid), *(["--gemm"] if member == 1 else [])])
@@ -102,7 +99,7 @@ def one_suspect_is_compared_with_others(store):
     assert [device["rank"] for device in report["devices"]] == [10, 11, 12, 13], figures(report)
 
 
-def given_links_are_tested_and_no_others(store):
+def test_given_links_are_tested_and_no_others(store):
     with Held() as pids:
         report, _ = validate(store, pids, words=("--links", "0-2,3-1,2-0"))
     assert report["devices"] == [], figures(report)
@@ -110,7 +107,7 @@ def given_links_are_tested_and_no_others(store):
     assert report["passes"] == 1, report
 
 
-def who_does_not_come_is_named_and_the_others_go_on(store):
+def test_a_member_that_does_not_come_is_named_and_the_others_continue(store):
     with Held() as pids:
         report, round = validate(store, pids, absent=[0], words=("--gemm", "--deadline", "6000"))
     assert report["missing"] == [{"member": 0, "rank": None}], report["missing"]
@@ -119,7 +116,7 @@ def who_does_not_come_is_named_and_the_others_go_on(store):
     assert len(report["links"]) == 6, figures(report)
 
 
-def who_is_killed_in_the_middle_is_named_and_the_others_go_on(store):
+def test_a_member_that_is_killed_is_named_and_the_others_continue(store):
     with Held() as pids, Round(store, RANKS) as round:
         for member, pid in enumerate(pids):
             round.start(member, words=["--pid", str(pid), "--gemm", "--repeat", "200", "--deadline", "8000"])
@@ -133,7 +130,7 @@ def who_is_killed_in_the_middle_is_named_and_the_others_go_on(store):
     assert len(report["devices"]) == 3, figures(report)
 
 
-def a_store_that_is_not_there_is_an_error(store):
+def test_a_missing_store_is_an_error(store):
     class Nowhere:
         url = "unix:/nonexistent/redis.sock"
     with Round(Nowhere, 2) as round:
@@ -142,15 +139,7 @@ def a_store_that_is_not_there_is_an_error(store):
         assert round.process[0].returncode == 1 and error.count("\n") == 1, error
 
 
-need_programs()
-with Store() as store:
-    for test in (devices_alone_are_tested_when_asked, one_suspect_is_compared_with_others, given_links_are_tested_and_no_others,
-                 who_does_not_come_is_named_and_the_others_go_on, who_is_killed_in_the_middle_is_named_and_the_others_go_on,
-                 a_store_that_is_not_there_is_an_error, load_beside_is_found, a_quota_is_found):
-        began = time.monotonic()
-        try:
-            test(store)
-        except Forbidden as error:
-            print(f"{test.__name__}: not tried: {error}")
-            continue
-        print(f"{test.__name__}: well ({time.monotonic() - began:.1f} s)", flush=True)
+def given():
+    need_programs()
+    with Store() as store:
+        yield store,

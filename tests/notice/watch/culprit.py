@@ -3,19 +3,13 @@ import os
 import random
 import re
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from real import Watched, mpirun, need
+from real import Watched, mpirun
+from runner import require
 
 SHAPES = ("ring", "shifts", "long-ring", "pipeline", "long-shifts", "blocking", "allreduce", "alltoall")
 NAMES = r"device of rank \d+|host of rank \d+|link \d+ <?-> \d+|group \w+|cannot tell"
-
-
-def skip(why):
-    print("skipped:", why)
-    sys.exit(77)
 
 
 def program(folder):
@@ -44,8 +38,7 @@ def run(build, shape, rank, factor):
 
 
 def runs(build, shapes):
-    if why := need("mpirun", "mpicc", "redis-server"):
-        skip(why)
+    require("mpirun", "mpicc", "redis-server")
     seed = int(os.environ.get("SL_SEED", "7"))
     print(f"seed {seed} (SL_SEED)")
     chosen = random.Random(seed)

@@ -1,32 +1,23 @@
 # labels: slow
 """slackline watch --on-event: a program is called when a rank of a real MPI job becomes slow, told what it is and asked to do
 what the ladder says; what it answers counts. Whatever it does (it hangs, floods, dies, is missing), the job's output and exit
-code are its own, and nothing stays behind.
-
-Usage: test_hook.py BUILD_DIR SOURCE_DIR"""
+code are its own, and nothing stays behind."""
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [here, os.path.join(here, "..", "probe")]
-from probing import MPI, found, installed, skip  # noqa: E402
-from real import Watched  # noqa: E402
+from probing import MPI, found, installed
+from real import Watched
+from runner import build, folder, require, skip
 
-BUILD = os.path.abspath(sys.argv[1])
 SLOW_RANK, EXIT = 2, 5
 
-for need in ("slackline", "libslackline_probe.so"):
-    if not os.path.exists(os.path.join(BUILD, need)):
-        skip(f"{need} is not built")
-if not shutil.which("redis-server"):
-    skip("redis-server is not installed")
+require("slackline", "libslackline_probe.so", "redis-server")
 if not installed():
     skip("no MPI compiler")
 
@@ -58,7 +49,7 @@ class Job:
         self.mpirun = [found(MPI[family]["run"]), *MPI[family]["options"], "-n", "4"]
         self.words = [*self.mpirun, program, self.slow, self.end, str(SLOW_RANK), "30", str(EXIT)]
         hook = [] if mode is None else ["--on-event", self.hook]
-        self.run = Watched(BUILD, folder, self.words, ["--http", "off", "--no-validate", *hook, "--cost", "balance=0.5,restart=9000",
+        self.run = Watched(build, folder, self.words, ["--http", "off", "--no-validate", *hook, "--cost", "balance=0.5,restart=9000",
                                                        *options])
 
     def __enter__(self):
@@ -112,7 +103,7 @@ class Job:
             return file.read()
 
 
-def a_hook_is_called_for_what_happens_and_carries_actions_out(folder, program):
+def test_a_hook_is_called_for_what_happens_and_carries_actions_out(folder, program):
     with Job(folder, program, "print('hello from the hook'); time.sleep(0.2)") as job:
         for _ in range(3):  # a busy machine may make the end of the trouble look like the hook's work: then once more
             before = len(job.calls())
@@ -152,7 +143,7 @@ def a_hook_is_called_for_what_happens_and_carries_actions_out(folder, program):
         assert "apply balance now" in job.text("report.txt")
 
 
-def what_the_hook_refuses_is_not_asked_for_again(folder, program):
+def test_what_the_hook_refuses_is_not_asked_for_again(folder, program):
     with Job(folder, program, "sys.exit(77)") as job:
         job.make(job.slow)
         job.wait_for_event("hook", "not asked for again")
@@ -163,18 +154,33 @@ def what_the_hook_refuses_is_not_asked_for_again(folder, program):
         assert "it cannot be carried out here" in job.text("decisions.txt")
 
 
-def a_hook_that_fails_disturbs_nobody(mode, said, *options):
-    def test(folder, program):
-        with Job(folder, program, mode, *options) as job:
-            job.make(job.slow)
-            event = job.wait_for_event("hook", "not carried out", limit=90)
-            assert said in event["seen"], event
-            job.finish()
-            assert "has failed" in job.text("decisions.txt")
-    return test
+def disturbs_nobody(folder, program, mode, said, *options):
+    """A hook that fails."""
+    with Job(folder, program, mode, *options) as job:
+        job.make(job.slow)
+        event = job.wait_for_event("hook", "not carried out", limit=90)
+        assert said in event["seen"], event
+        job.finish()
+        assert "has failed" in job.text("decisions.txt")
 
 
-def a_hook_that_goes_on_when_the_program_ends_is_ended(folder, program):
+def test_a_hook_that_hangs_disturbs_nobody(folder, program):
+    disturbs_nobody(folder, program, HANG, "longer than 1 s", "--on-event-limit", "1")
+
+
+def test_a_hook_that_floods_disturbs_nobody(folder, program):
+    disturbs_nobody(folder, program, FLOOD, "longer than 1 s", "--on-event-limit", "1")
+
+
+def test_a_hook_that_dies_disturbs_nobody(folder, program):
+    disturbs_nobody(folder, program, DIE, "signal 9")
+
+
+def test_a_hook_that_is_missing_disturbs_nobody(folder, program):
+    disturbs_nobody(folder, program, "", "No such file")
+
+
+def test_a_hook_that_goes_on_when_the_program_ends_is_ended(folder, program):
     with Job(folder, program, HANG) as job:
         job.make(job.slow)
         job.wait_for_call(EVENT="onset")
@@ -182,7 +188,7 @@ def a_hook_that_goes_on_when_the_program_ends_is_ended(folder, program):
         assert "ended: it is no longer awaited" in job.text("hook.log"), job.text("hook.log")
 
 
-def without_a_hook_it_says_what_it_would_do(folder, program):
+def test_without_a_hook_it_says_what_it_would_do(folder, program):
     with Job(folder, program, None) as job:
         job.make(job.slow)
         event = job.wait_for_event("advice", "apply balance now")
@@ -192,39 +198,18 @@ def without_a_hook_it_says_what_it_would_do(folder, program):
         assert "no program carries it out" in job.text("decisions.txt")
 
 
-def a_wrong_request_is_refused_before_the_program_runs(folder, _):
+def test_a_wrong_request_is_refused_before_the_program_runs(folder):
     for words, part in ((["--on-event", ""], "--on-event needs"), (["--on-event", "true", "--on-event-limit", "0"], "--on-event-limit"),
                         (["--cost", "dance=3"], "--cost takes"), (["--cost", "balance=-1"], "--cost must be"),
                         (["--cost", "balance"], "--cost takes"), (["--microbatches", "0"], "--microbatches"),
                         (["--spares", "x"], "--spares"), (["--on-evnt", "true"], "did you mean '--on-event'")):
-        done = subprocess.run([os.path.join(BUILD, "slackline"), "watch", *words, "--", "touch", os.path.join(folder, "ran")],
+        done = subprocess.run([os.path.join(build, "slackline"), "watch", *words, "--", "touch", os.path.join(folder, "ran")],
                               capture_output=True, text=True, cwd=folder, check=False)
         assert done.returncode == 2 and part in done.stderr, (words, done)
     assert not os.path.exists(os.path.join(folder, "ran"))
 
 
-def main():
-    tests = {
-        "a wrong request is refused before the program runs": a_wrong_request_is_refused_before_the_program_runs,
-        "a hook is called for what happens and carries actions out": a_hook_is_called_for_what_happens_and_carries_actions_out,
-        "what the hook refuses is not asked for again": what_the_hook_refuses_is_not_asked_for_again,
-        "a hook that hangs": a_hook_that_fails_disturbs_nobody(HANG, "longer than 1 s", "--on-event-limit", "1"),
-        "a hook that floods": a_hook_that_fails_disturbs_nobody(FLOOD, "longer than 1 s", "--on-event-limit", "1"),
-        "a hook that dies": a_hook_that_fails_disturbs_nobody(DIE, "signal 9"),
-        "a hook that is missing": a_hook_that_fails_disturbs_nobody("", "No such file"),
-        "a hook that goes on when the program ends": a_hook_that_goes_on_when_the_program_ends_is_ended,
-        "without a hook it says what it would do": without_a_hook_it_says_what_it_would_do,
-    }
-    with tempfile.TemporaryDirectory() as shared:
-        program = os.path.join(shared, "steered")
-        compiler = found(MPI[installed()[0]]["cc"])
-        subprocess.run([compiler, "-w", "-O1", "-o", program, os.path.join(here, "steered.c")], check=True)
-        for name, test in tests.items():
-            if len(sys.argv) > 3 and sys.argv[3] not in name:
-                continue
-            with tempfile.TemporaryDirectory(prefix="slackline-hook-") as folder:
-                test(folder, program)
-                print("passed:", name, flush=True)
-
-
-main()
+def given():
+    program = os.path.join(folder, "steered")
+    subprocess.run([found(MPI[installed()[0]]["cc"]), "-w", "-O1", "-o", program, os.path.join(here, "steered.c")], check=True)
+    yield program,

@@ -1,24 +1,17 @@
 # labels: long alone
 """LAMMPS on 4 ranks, unchanged, under watch: when one rank gets less of a processor than before, the onset, the rank and the
-cause are named, and the relief when it has it back; what LAMMPS computes and its exit code are those of a run by itself.
-
-Usage: test_real_compute.py BUILD_DIR SOURCE_DIR"""
+cause are named, and the relief when it has it back; what LAMMPS computes and its exit code are those of a run by itself."""
 import os
 import subprocess
-import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from real import Watched, lammps, mpirun, need, thermodynamics
-from trouble import Forbidden, Load, Quota, ranks_of
+from real import Watched, lammps, mpirun, thermodynamics
+from runner import build, folder, require, skip
+from trouble import Load, Quota, ranks_of
 
-BUILD = os.path.abspath(sys.argv[1])
+require("mpirun", "lmp", "redis-server", "taskset")
+if len(os.sched_getaffinity(0)) < 2:
+    skip("one core")
 ENDLESS = 1_000_000
-
-
-def skip(why):
-    print("skipped:", why)
-    sys.exit(77)
 
 
 def named(run, after, rank, cause):
@@ -37,49 +30,31 @@ def bound(ranks, core_of):
         ([":", "-np", "1", "taskset", "-c", str(core_of[rank]), *words] for rank in range(1, ranks)), [])
 
 
-def output_and_exit_code_are_the_programs_own(folder):
+def test_output_and_exit_code_are_the_programs_own(folder):
     words = mpirun(4, lammps(folder, 6, 300))
     alone = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
-    with Watched(BUILD, folder, words, ["--http", "off"]) as run:
+    with Watched(build, folder, words, ["--http", "off"]) as run:
         code, text = run.result()
     assert code == 0, run.words()
     assert thermodynamics(text) == thermodynamics(alone.stdout) and len(thermodynamics(text)) == 4, text
-    with Watched(BUILD, folder, mpirun(4, ["lmp", "-in", "/nonexistent"]), ["--http", "off"]) as run:
+    with Watched(build, folder, mpirun(4, ["lmp", "-in", "/nonexistent"]), ["--http", "off"]) as run:
         code, _ = run.result()
     alone = subprocess.run(mpirun(4, ["lmp", "-in", "/nonexistent"]), cwd=folder, capture_output=True, check=False)
     assert code == alone.returncode != 0, (code, alone.returncode)
 
 
-def a_rank_under_a_quota_is_named_with_the_cause(folder):
-    with Watched(BUILD, folder, mpirun(4, lammps(folder, 16, ENDLESS)), ["--http", "off"]) as run:
+def test_a_rank_under_a_quota_is_named_with_the_cause(folder):
+    with Watched(build, folder, mpirun(4, lammps(folder, 16, ENDLESS)), ["--http", "off"]) as run:
         _, after = run.wait_for("profiled")  # the reference
         with Quota(ranks_of(run.process.pid)[2], 0.15):
             named(run, after, 2, "quota")
         run.wait_for("relief", len(run.events()))
 
 
-def load_beside_a_rank_is_named_as_such(folder):
+def test_other_load_on_a_ranks_core_is_named(folder):
     """Ranks 0, 1 and 2 share a core; rank 3 has one for itself until others come."""
-    with Watched(BUILD, folder, bound(4, [0, 0, 0, 1])(lammps(folder, 16, ENDLESS)), ["--http", "off"]) as run:
+    with Watched(build, folder, bound(4, [0, 0, 0, 1])(lammps(folder, 16, ENDLESS)), ["--http", "off"]) as run:
         _, after = run.wait_for("profiled")
         with Load(core=1, processes=7):
             named(run, after, 3, "load")
         run.wait_for("relief", len(run.events()))
-
-
-def main():
-    if why := need("mpirun", "lmp", "redis-server", "taskset"):
-        skip(why)
-    if len(os.sched_getaffinity(0)) < 2:
-        skip("one core")
-    for test in (output_and_exit_code_are_the_programs_own, a_rank_under_a_quota_is_named_with_the_cause,
-                 load_beside_a_rank_is_named_as_such):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(folder)
-                print("passed:", test.__name__, flush=True)
-            except Forbidden as error:
-                print(f"not tried: {test.__name__}: {error}", flush=True)
-
-
-main()

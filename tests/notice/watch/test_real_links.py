@@ -1,27 +1,24 @@
 # labels: long alone net
 """A ring of mpi4py's own benchmark and NetPIPE, unchanged, on 4 hosts (network namespaces) under watch: when one direction of
-one link gets slow, the onset and that link are named, and the relief when it is over.
-
-Usage: test_real_links.py BUILD_DIR SOURCE_DIR"""
+one link gets slow, the onset and that link are named, and the relief when it is over."""
 import os
 import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "net"))
-from lab import skip
-from real import Watched, mpi4py, need
+from real import Watched, mpi4py
+from runner import build, folder, require, skip
 from star import Star, permitted
 
-BUILD = os.path.abspath(sys.argv[1])
+require("mpirun", "redis-server", "NPopenmpi")
+if why := permitted():
+    skip(why)
 MEGABIT, SLOW = 1000, 250
 
 
-def a_slow_direction_is_named(star, folder, words, link):
+def a_slow_direction_is_named(folder, words, link):
     def inside(watch):
         return star.mpirun(folder, 1, watch)
 
-    with Watched(BUILD, folder, words, ["--http", "off"], inside=inside) as run:
+    with Star(hosts=4, mbit=MEGABIT) as star, Watched(build, folder, words, ["--http", "off"], inside=inside) as run:
         _, after = run.wait_for("profiled")
         star.slow(*link, SLOW)
         _, after = run.wait_for("onset", after)
@@ -38,25 +35,15 @@ def a_slow_direction_is_named(star, folder, words, link):
         run.wait_for("relief", after)
 
 
-def a_ring_in_python(star, folder):
+def test_a_slow_direction_of_a_ring_in_python_is_named(folder):
     python = mpi4py(folder)
-    if not python:
-        print("not tried: mpi4py cannot be installed")
-        return
+    python or skip("mpi4py cannot be installed")
     words = ["env", f"PYTHONPATH={python['PYTHONPATH']}", "MPI4PY_MPIABI=openmpi", sys.executable, "-m", "mpi4py.bench", "ringtest",
              "-n", "1000000", "-l", "1000000"]
-    a_slow_direction_is_named(star, folder, words, (1, 2))
+    a_slow_direction_is_named(folder, words, (1, 2))
 
 
-def netpipe(star, folder):
+def test_a_slow_direction_of_netpipe_is_named(folder):
     """The first and the last rank play; the others watch."""
-    a_slow_direction_is_named(star, folder, ["NPopenmpi", "-l", "1000000", "-u", "1000000", "-p", "0", "-n", "1000000", "-o",
-                                             os.path.join(folder, "np.out")], (3, 0))
-
-
-if why := need("mpirun", "redis-server", "NPopenmpi") or permitted():
-    skip(why)
-for test in (a_ring_in_python, netpipe):
-    with Star(hosts=4, mbit=MEGABIT) as star, tempfile.TemporaryDirectory() as folder:
-        test(star, folder)
-        print("passed:", test.__name__, flush=True)
+    a_slow_direction_is_named(folder, ["NPopenmpi", "-l", "1000000", "-u", "1000000", "-p", "0", "-n", "1000000", "-o",
+                                       os.path.join(folder, "np.out")], (3, 0))

@@ -2,7 +2,7 @@
 """docs/howto/slurm.md under a real Slurm of two nodes: its files as they stand there, its commands as they stand there, and what
 is promised beside them: one report for all ranks of both nodes, the program's exit code and output, a job that is queued again
 by the page's program once a rank is slow, and nothing left behind. Where Slurm comes from says tests/net/slurm.py; without it,
-or without the right to make hosts, this is skipped. Called with BUILD_DIR SOURCE_DIR."""
+or without the right to make hosts, this is skipped."""
 import glob
 import json
 import os
@@ -10,32 +10,19 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-build, source = (os.path.realpath(path) for path in sys.argv[1:3])
-tests = os.path.join(source, "tests")
-sys.path[:0] = [os.path.join(tests, "net"), os.path.join(tests, "docs")]
-from page import Page  # noqa: E402
-from lab import skip  # noqa: E402
-from slurm import Slurm, until  # noqa: E402
-from star import Star, permitted  # noqa: E402
+from page import Page
+from runner import build, expect, folder, require, skip, source
+from slurm import Slurm, until
+from star import Star, permitted
 
-if not os.path.exists(os.path.join(build, "slackline")) or not shutil.which("redis-server") or not shutil.which("mpicc"):
-    skip("slackline, redis-server or mpicc is missing")
+require("slackline", "redis-server", "mpicc")
 if permitted():
     skip(permitted())
 with open(os.path.join(source, "docs", "howto", "slurm.md")) as file:
     page = Page("slurm.md", file.read())
-failures = 0
 RANKS, NODES = 8, 2
-
-
-def expect(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what, flush=True)
 
 
 def report(out, code=0):
@@ -82,54 +69,64 @@ out=$SLURM_SUBMIT_DIR/again-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
 srun --mpi=pmix slackline watch --no-validate --cost balance=off,topology=off,restart=1 --out "$out" --on-event "$SLURM_SUBMIT_DIR/leave-node" -- ./ring 2
 """
 
-with tempfile.TemporaryDirectory(prefix="slackline-slurm-test.") as folder, Star(hosts=NODES) as star:
-    work = os.path.join(folder, "work")
-    os.mkdir(work)
-    os.mkdir(os.path.join(folder, "slurm"))
-    with Slurm(os.path.join(folder, "slurm"), star) as slurm:
-        reader = Reader(star, work)
-        files_of_page(work)
-        expect(os.path.exists(os.path.join(work, "watched.sbatch")) and os.path.exists(os.path.join(work, "leave-node")), "the page has its files")
-        expect(reader.type("mpicc -O2 ring.c -o ring").returncode == 0, "the program is built")
-        typed = [line for block in page.blocks if block.kind == "commands" and block.not_run and "Slurm" in block.not_run for line in block.text.splitlines()]
-        expect(len(typed) >= 3, f"the page's commands for Slurm: {typed}")
-        for command in typed:
-            shutil.rmtree(os.path.join(work, "watched"), ignore_errors=True)
-            done = reader.type(command)
-            expect(done.returncode == 0, f"{command}: exit {done.returncode}: {done.stderr[-2000:]}")
-            if command.startswith("sbatch"):
-                number = re.search(r"Submitted batch job (\d+)", done.stdout)
-                jobs_end(slurm)
-                log = open(os.path.join(work, f"slurm-{number[1]}.out")).read() if number else done.stdout
-                expect("sum " in log, f"{command}: the job's output: {log[-2000:]}")
-                report(os.path.join(work, f"watch-{number[1] if number else ''}"))
-            elif "watch" in command:
-                expect(done.stdout.startswith("sum "), f"{command}: printed {done.stdout!r}")
-                report(os.path.join(work, "watched"))
-            print(f"{command}: as promised" if not failures else command, flush=True)
+def given():
+    with Star(hosts=NODES) as star:
+        work = os.path.join(folder, "work")
+        os.mkdir(work)
+        os.mkdir(os.path.join(folder, "slurm"))
+        with Slurm(os.path.join(folder, "slurm"), star) as slurm:
+            yield Reader(star, work), work, slurm
 
-        # ---- the program's exit code is the job's, and the devices and links of both nodes are tested
-        done = reader.type("srun --mpi=pmix -n 8 slackline watch --out $PWD/ends -- sh -c './ring && exit 3'")
-        expect(done.returncode == 3, f"the program's exit code: {done.returncode}: {done.stderr[-1000:]}")
-        report(os.path.join(work, "ends"), 3)
-        done = reader.type("code=0; srun --mpi=pmix -n 8 slackline validate --format json > tested.json || code=$?; echo $code")
-        expect(done.stdout.strip() in ("0", "1"), f"validate: {done.stdout} {done.stderr[-1000:]}")
-        with open(os.path.join(work, "tested.json")) as file:
-            tested = json.load(file)
-        expect(len(tested["devices"]) == RANKS and tested["links"], f"validate: {len(tested['devices'])} devices, {len(tested['links'])} links")
 
-        # ---- advice that is carried out
-        with open(os.path.join(work, "again.sbatch"), "w") as out:
-            out.write(REQUEUED)
-        number = re.search(r"\d+", reader.type("sbatch again.sbatch").stdout)[0]
-        shows = lambda: slurm.ask("scontrol", "show", "job", number)  # noqa: E731
-        expect(until(lambda: "Restarts=1" in shows(), 90), f"the job is queued again: {shows()}: {glob.glob(os.path.join(work, 'again-*', '*'))}")
-        expect(until(lambda: "JobState=PENDING" in shows() or "JobState=RUNNING" in shows(), 30), f"and waits or runs: {shows()}")
-        with open(os.path.join(work, f"again-{number}-0", "events.jsonl")) as file:
-            events = [json.loads(line) for line in file if line.endswith("\n")]
-        expect(any(e["kind"] == "verdict" and e.get("rank") == 2 for e in events), f"rank 2 is named: {[e.get('seen') for e in events]}")
-        slurm.ask("scancel", number)
-        jobs_end(slurm)
-expect(not glob.glob(f"/dev/shm/slackline-{os.getuid()}-watch-*"), "left in /dev/shm")
-print(f"{failures} failed")
-sys.exit(1 if failures else 0)
+def test_the_commands_of_the_page_give_one_report_for_all_ranks(reader, work, slurm):
+    files_of_page(work)
+    expect(os.path.exists(os.path.join(work, "watched.sbatch")) and os.path.exists(os.path.join(work, "leave-node")), "the page has its files")
+    expect(reader.type("mpicc -O2 ring.c -o ring").returncode == 0, "the program is built")
+    typed = [line for block in page.blocks if block.kind == "commands" and block.not_run and "Slurm" in block.not_run for line in block.text.splitlines()]
+    expect(len(typed) >= 3, f"the page's commands for Slurm: {typed}")
+    for command in typed:
+        shutil.rmtree(os.path.join(work, "watched"), ignore_errors=True)
+        done = reader.type(command)
+        expect(done.returncode == 0, f"{command}: exit {done.returncode}: {done.stderr[-2000:]}")
+        if command.startswith("sbatch"):
+            number = re.search(r"Submitted batch job (\d+)", done.stdout)
+            jobs_end(slurm)
+            log = open(os.path.join(work, f"slurm-{number[1]}.out")).read() if number else done.stdout
+            expect("sum " in log, f"{command}: the job's output: {log[-2000:]}")
+            report(os.path.join(work, f"watch-{number[1] if number else ''}"))
+        elif "watch" in command:
+            expect(done.stdout.startswith("sum "), f"{command}: printed {done.stdout!r}")
+            report(os.path.join(work, "watched"))
+        print(command, flush=True)
+
+
+def test_the_programs_exit_code_is_the_jobs(reader, work):
+    done = reader.type("srun --mpi=pmix -n 8 slackline watch --out $PWD/ends -- sh -c './ring && exit 3'")
+    expect(done.returncode == 3, f"the program's exit code: {done.returncode}: {done.stderr[-1000:]}")
+    report(os.path.join(work, "ends"), 3)
+
+
+def test_devices_and_links_of_both_nodes_are_tested(reader, work):
+    done = reader.type("code=0; srun --mpi=pmix -n 8 slackline validate --format json > tested.json || code=$?; echo $code")
+    expect(done.stdout.strip() in ("0", "1"), f"validate: {done.stdout} {done.stderr[-1000:]}")
+    with open(os.path.join(work, "tested.json")) as file:
+        tested = json.load(file)
+    expect(len(tested["devices"]) == RANKS and tested["links"], f"validate: {len(tested['devices'])} devices, {len(tested['links'])} links")
+
+
+def test_advice_is_carried_out(reader, work, slurm):
+    with open(os.path.join(work, "again.sbatch"), "w") as out:
+        out.write(REQUEUED)
+    number = re.search(r"\d+", reader.type("sbatch again.sbatch").stdout)[0]
+    shows = lambda: slurm.ask("scontrol", "show", "job", number)  # noqa: E731
+    expect(until(lambda: "Restarts=1" in shows(), 90), f"the job is queued again: {shows()}: {glob.glob(os.path.join(work, 'again-*', '*'))}")
+    expect(until(lambda: "JobState=PENDING" in shows() or "JobState=RUNNING" in shows(), 30), f"and waits or runs: {shows()}")
+    with open(os.path.join(work, f"again-{number}-0", "events.jsonl")) as file:
+        events = [json.loads(line) for line in file if line.endswith("\n")]
+    expect(any(e["kind"] == "verdict" and e.get("rank") == 2 for e in events), f"rank 2 is named: {[e.get('seen') for e in events]}")
+    slurm.ask("scancel", number)
+    jobs_end(slurm)
+
+
+def test_nothing_is_left_behind():
+    expect(not glob.glob(f"/dev/shm/slackline-{os.getuid()}-watch-*"), "left in /dev/shm")

@@ -8,38 +8,25 @@ import hashlib
 import hmac
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(here, "..", "probe"), os.path.join(here, "..", "..")]
-from probing import MPI, found, installed, skip  # noqa: E402
-from waiting import until  # noqa: E402
+from probing import MPI, found, installed
+from runner import build, expect, folder, require, skip
+from waiting import until
 
-build = os.path.abspath(sys.argv[1])
 command = os.path.join(build, "slackline")
-for need in (command, os.path.join(build, "slackline-worker"), os.path.join(build, "libslackline_probe.so")):
-    if not os.path.exists(need):
-        skip(f"{need} is not built")
-if not shutil.which("redis-server") or "openmpi" not in installed():
-    skip("redis-server or Open MPI is missing")
+require("slackline", "slackline-worker", "libslackline_probe.so", "redis-server")
+if "openmpi" not in installed():
+    skip("Open MPI is missing")
 PASSWORD, KEY = "a-password-nobody-sees", "a-key-that-strangers-lack"
 version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
-failures = 0
-
-
-def expect(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what)
 
 
 class Server:
@@ -138,7 +125,7 @@ def check(server, folder, watch):
     expect(report["ranks"] == 2 and report["status"]["calls"] > 100, f"the job was watched: {report}")  # its status may be from after they ended
 
 
-with tempfile.TemporaryDirectory() as folder:
+def test_only_the_jobs_own_orders_are_obeyed_and_no_secret_is_shown():
     program, address = os.path.join(folder, "loop"), os.path.join(folder, "address")
     subprocess.run([found(MPI["openmpi"]["cc"]), "-w", "-O1", "-o", program, os.path.join(here, "loop.c")], check=True)
     server = Server(folder)
@@ -155,5 +142,3 @@ with tempfile.TemporaryDirectory() as folder:
             watch.communicate()
         server.process.kill()
         server.process.wait()
-print(f"{failures} failed")
-sys.exit(1 if failures else 0)

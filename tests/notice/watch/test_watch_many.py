@@ -7,20 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(here, "..", "probe"), os.path.join(here, "..", "..")]
-from probing import compile_with, found, skip  # noqa: E402
+from probing import compile_with, found
+from runner import build, folder, require, skip
 
-build = os.path.abspath(sys.argv[1])
 command = os.path.join(build, "slackline")
-for need in (command, os.path.join(build, "libslackline_probe.so")):
-    if not os.path.exists(need):
-        skip(f"{need} is not built")
-if not shutil.which("redis-server"):
-    skip("redis-server is not installed")
+require("slackline", "libslackline_probe.so", "redis-server")
 compiler = found(["cc", "gcc"])
 if not compiler:
     skip("no C compiler")
@@ -50,7 +44,8 @@ def watch(folder, *words, slackline=command):
     return done, report, events
 
 
-def check_many(folder, program, count):
+def test_what_is_kept_does_not_grow_with_the_programs(folder, program):
+    count = 200
     done, report, _ = watch(folder, "--record", "--", "sh", "-c", LOOP, "sh", program, str(count))
     assert done.returncode == 0, done
     rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
@@ -72,7 +67,7 @@ def check_many(folder, program, count):
         assert len(rows) == 52, (name, len(rows))  # its head, the making of a communicator, 50 calls
 
 
-def check_other_version(folder, program):
+def test_a_probe_of_another_version_is_named(folder, program):
     """The same probe, with another version in it."""
     with open(os.path.join(build, "libslackline_probe.so"), "rb") as file:
         code = file.read()
@@ -97,10 +92,9 @@ def check_other_version(folder, program):
     print("another version: said, and in the events")
 
 
-with tempfile.TemporaryDirectory() as work:
-    library, repeated = os.path.join(work, "libnccl.so.2"), os.path.join(work, "repeated")
+def given():
+    library, repeated = os.path.join(folder, "libnccl.so.2"), os.path.join(folder, "repeated")
     probes = os.path.join(here, "..", "probe")
     compile_with(compiler, os.path.join(probes, "standin_nccl.c"), library, "-shared", "-fPIC", "-Wl,-soname,libnccl.so.2")
-    compile_with(compiler, os.path.join(probes, "repeated.c"), repeated, library, f"-Wl,-rpath,{work}")
-    check_many(work, repeated, 200)
-    check_other_version(work, repeated)
+    compile_with(compiler, os.path.join(probes, "repeated.c"), repeated, library, f"-Wl,-rpath,{folder}")
+    yield repeated,

@@ -3,20 +3,16 @@
 bounded. SL_PROGRAMS says another number."""
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(here, "..", "probe")]
-from probing import MPI, compile_with, found, installed, skip  # noqa: E402
+from probing import MPI, compile_with, found, installed
+from runner import build, folder, require, skip
 
-build = os.path.abspath(sys.argv[1])
 command = os.path.join(build, "slackline")
-if not os.path.exists(os.path.join(build, "libslackline_probe.so")) or not shutil.which("redis-server"):
-    skip("the probe is not built, or redis-server is not installed")
+require("libslackline_probe.so", "redis-server")
 families = installed()
 if not families:
     skip("no MPI compiler")
@@ -37,7 +33,8 @@ done
 # The address sanitizer keeps what was freed, 256 MiB of it, unless it is told to keep less.
 SANITIZED = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "quarantine_size_mb=4"]))
 
-with tempfile.TemporaryDirectory() as folder:
+
+def test_what_is_kept_stays_bounded():
     # The quicker one to start: the test is about the watch.
     family = "mpich" if "mpich" in families else families[0]
     program, out = os.path.join(folder, "loop"), os.path.join(folder, "out")

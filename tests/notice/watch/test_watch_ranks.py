@@ -8,33 +8,19 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(here, "..", "probe"), os.path.join(here, "..", "..")]
-from probing import MPI, found, installed, skip  # noqa: E402
-from waiting import until  # noqa: E402
+from probing import MPI, found, installed
+from runner import build, expect, folder, require, skip
+from waiting import until
 
-build = os.path.abspath(sys.argv[1])
 command = os.path.join(build, "slackline")
-for need in (command, os.path.join(build, "libslackline_probe.so")):
-    if not os.path.exists(need):
-        skip(f"{need} is not built")
-if not shutil.which("redis-server"):
-    skip("redis-server is not installed")
+require("slackline", "libslackline_probe.so", "redis-server")
 families = installed()
 if not families:
     skip("no MPI compiler")
-failures = 0
-
-
-def expect(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what)
 
 
 def run(words, folder):
@@ -108,11 +94,17 @@ def check_losses(mpirun, program):
 
 
 before = left()
-with tempfile.TemporaryDirectory() as folder:
+
+
+def built(family):
+    program = os.path.join(folder, f"loop.{family}")
+    subprocess.run([found(MPI[family]["cc"]), "-w", "-O1", "-o", program, os.path.join(here, "loop.c")], check=True)
+    return program, [found(MPI[family]["run"]), *MPI[family]["options"], "-n", "4"]
+
+
+def test_ranks_give_what_they_give_unwatched():
     for family in families:
-        program = os.path.join(folder, f"loop.{family}")
-        subprocess.run([found(MPI[family]["cc"]), "-w", "-O1", "-o", program, os.path.join(here, "loop.c")], check=True)
-        mpirun = [found(MPI[family]["run"]), *MPI[family]["options"], "-n", "4"]
+        program, mpirun = built(family)
         plain = run([*mpirun, program, "300", "2000"], folder)
         expect(plain.returncode == 0 and plain.stdout.startswith("ranks 4"), f"{family}: {plain.stdout} {plain.stderr}")
         out = os.path.join(folder, f"outside.{family}")
@@ -136,16 +128,21 @@ with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, f"alone.{family}")
         check(f"{family}, alone", run([command, "watch", "--out", out, "--http", "off", "--", program, "300", "2000"], folder),
               single, out, ranks=1)
-        if family == families[0]:
-            check_losses(mpirun, program)
-    if shutil.which("srun") and run(["srun", "-n", "1", "true"], folder).returncode == 0:
-        program = os.path.join(folder, "loop.openmpi")
-        srun = ["srun", "--mpi=pmix", "-n", "4", "--overcommit"]
-        plain = run([*srun, program, "300", "2000"], folder)
-        out = os.path.join(folder, "srun")
-        check("srun", run([*srun, command, "watch", "--out", out, "--http", "off", "--", program, "300", "2000"], folder), plain, out)
-    else:
-        print("srun: skipped, there is no Slurm here")
-expect(left() <= before, f"left in /dev/shm: {left() - before}")
-print(f"{failures} failed")
-sys.exit(1 if failures else 0)
+
+
+def test_a_lost_redis_or_watch_changes_nothing():
+    check_losses(*built(families[0])[::-1])
+
+
+def test_ranks_of_srun_give_what_they_give_unwatched():
+    if not shutil.which("srun") or run(["srun", "-n", "1", "true"], folder).returncode:
+        skip("there is no Slurm here")
+    program = built("openmpi")[0]
+    srun = ["srun", "--mpi=pmix", "-n", "4", "--overcommit"]
+    plain = run([*srun, program, "300", "2000"], folder)
+    out = os.path.join(folder, "srun")
+    check("srun", run([*srun, command, "watch", "--out", out, "--http", "off", "--", program, "300", "2000"], folder), plain, out)
+
+
+def test_nothing_is_left_behind():
+    expect(left() <= before, f"left in /dev/shm: {left() - before}")

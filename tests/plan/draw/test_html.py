@@ -4,14 +4,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
-
 import json
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(sys.argv[2], "tests", "cli"))
-from slackline import delay, expect, finish, folder, plan, problem, run, write  # noqa: E402
+from calling import command, delay, folder, plan, problem, run, write
+from runner import expect, source
 
 
 class Page(html.parser.HTMLParser):
@@ -106,18 +103,21 @@ def check_numbers(page, p, name):
     return data
 
 
-for schedule in ("adaptra", "1f1b"):
-    arguments = ("plan", problem, "--schedule", schedule, *delay(45))
-    text, page = page_of(*arguments)
-    check_alone(text, page, schedule)
-    p = plan(*arguments)
-    data = check_numbers(page, p, schedule)
-    figures = page.text("dd")
-    expect(f"{p['makespan_ms']:g} ms" in figures and f"{p['lower_bound_ms']:g} ms" in figures, f"{schedule}: makespan and bound are read without the script")
-    expect(f"{100 * p['bubble']['makespan']:.1f}%" in figures, f"{schedule}: so is the bubble")
-    expect(page.text("title") == f"{schedule}: {problem}" == page.text("h1"), f"{schedule}: the title is schedule and file")
+def test_the_numbers_of_the_page_are_those_of_the_plan():
+    for schedule in ("adaptra", "1f1b"):
+        arguments = ("plan", problem, "--schedule", schedule, *delay(45))
+        text, page = page_of(*arguments)
+        check_alone(text, page, schedule)
+        p = plan(*arguments)
+        data = check_numbers(page, p, schedule)
+        figures = page.text("dd")
+        expect(f"{p['makespan_ms']:g} ms" in figures and f"{p['lower_bound_ms']:g} ms" in figures, f"{schedule}: makespan and bound are read without the script")
+        expect(f"{100 * p['bubble']['makespan']:.1f}%" in figures, f"{schedule}: so is the bubble")
+        expect(page.text("title") == f"{schedule}: {problem}" == page.text("h1"), f"{schedule}: the title is schedule and file")
 
-overlapped = write("overlapped.yaml", """pipeline:
+
+def test_pairs_run_together():
+    overlapped = write("overlapped.yaml", """pipeline:
   ranks: 4
   microbatches: 10
   placement: wave
@@ -126,15 +126,17 @@ overlapped = write("overlapped.yaml", """pipeline:
   data_parallel: {reduce_ms: 5}
   communication: batched
 """)
-arguments = ("plan", overlapped, "--schedule", "dualpipe-v")
-text, page = page_of(*arguments)
-check_alone(text, page, "overlapped")
-ops = check_numbers(page, plan(*arguments), "overlapped")["ops"]
-pairs = [i for i, paired in enumerate(ops["paired"]) if paired]
-expect(pairs and all((ops["start"][i], ops["end"][i]) == (ops["start"][i + 1], ops["end"][i + 1]) for i in pairs), "overlapped: pairs run together")
+    arguments = ("plan", overlapped, "--schedule", "dualpipe-v")
+    text, page = page_of(*arguments)
+    check_alone(text, page, "overlapped")
+    ops = check_numbers(page, plan(*arguments), "overlapped")["ops"]
+    pairs = [i for i, paired in enumerate(ops["paired"]) if paired]
+    expect(pairs and all((ops["start"][i], ops["end"][i]) == (ops["start"][i + 1], ops["end"][i + 1]) for i in pairs), "overlapped: pairs run together")
 
-# a pipeline of two chunks a rank, with gathers, reductions and parts
-parts = write("parts.yaml", """pipeline:
+
+def test_every_part_is_there_once():
+    # a pipeline of two chunks a rank, with gathers, reductions and parts
+    parts = write("parts.yaml", """pipeline:
   ranks: 2
   microbatches: 3
   placement: wave
@@ -144,35 +146,39 @@ parts = write("parts.yaml", """pipeline:
   data_parallel: {reduce_ms: 5, gather_ms: 3}
   communication: inorder
 """)
-text, page = page_of("plan", parts, "--time-limit", "0")
-check_alone(text, page, "parts")
-data = json.loads(page.text("script", type="application/json"))
-cells = Counter(zip(data["ops"]["kind"], data["ops"]["stage"], data["ops"]["microbatch"], data["ops"]["part"]))
-expect(max(cells.values()) == 1 and len(cells) in range(2 * 4 * 3 * 2, 3 * 4 * 3 * 2 + 1), "parts: every part once")
-collectives = data["collectives"]
-expect(Counter(zip((data["kinds"][k] for k in collectives["kind"]), collectives["stage"], (b - a for a, b in zip(collectives["start"], collectives["end"])))) ==
-       Counter([(kind, stage, time) for kind, time in (("gather", 3000000), ("reduce", 5000000)) for stage in range(4)]), "parts: every collective once")
+    text, page = page_of("plan", parts, "--time-limit", "0")
+    check_alone(text, page, "parts")
+    data = json.loads(page.text("script", type="application/json"))
+    cells = Counter(zip(data["ops"]["kind"], data["ops"]["stage"], data["ops"]["microbatch"], data["ops"]["part"]))
+    expect(max(cells.values()) == 1 and len(cells) in range(2 * 4 * 3 * 2, 3 * 4 * 3 * 2 + 1), "parts: every part once")
+    collectives = data["collectives"]
+    expect(Counter(zip((data["kinds"][k] for k in collectives["kind"]), collectives["stage"], (b - a for a, b in zip(collectives["start"], collectives["end"])))) ==
+           Counter([(kind, stage, time) for kind, time in (("gather", 3000000), ("reduce", 5000000)) for stage in range(4)]), "parts: every collective once")
 
-# names are text
-hostile = "a</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'@DATA@\x01"
-path = os.path.join(folder, hostile + ".yaml")
-os.makedirs(os.path.dirname(path), exist_ok=True)
-shutil.copy(problem, path)
-text, page = page_of("plan", path, "--schedule", "adaptra")
-expect("alert" not in text.replace("alert(1)\\u003c/script", "").replace("alert(1)&lt;/script", "").replace("onerror=alert(2)&gt;", "").replace("onerror=alert(2)\\u003e", ""), "a name is escaped wherever it stands")
-expect([tag for tag, _ in page.elements].count("script") == 2 and "img" not in {tag for tag, _ in page.elements}, "a name makes no elements")
-expect(page.text("h1") == "adaptra: " + path.replace("\x01", ""), "a name is shown as it is")
-expect(json.loads(page.text("script", type="application/json"))["title"] == "adaptra: " + path, "and in the data")
-broken = os.path.join(os.fsencode(folder), b"\xff\xc0\x80.yaml")
-shutil.copy(problem, broken)
-done = subprocess.run([os.path.join(sys.argv[1], "slackline"), "plan", broken, "--format", "html"], capture_output=True)
-expect(done.returncode == 0 and "\ufffd" in done.stdout.decode("utf-8"), "a name that is no UTF-8 leaves the page valid")
 
-# the script itself, where node is present. Two ranks by hand: rank 0 F0 0-10, F1 10-20; rank 1 F0 13-23, B0 23-43, F1
-# 43-53, B1 53-73; back on rank 0 B0 48-68 and B1 78-98
-node = shutil.which("node")
-if node:
-    hand = write("hand.yaml", """pipeline:
+def test_hostile_names_stay_text():
+    # names are text
+    hostile = "a</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'@DATA@\x01"
+    path = os.path.join(folder, hostile + ".yaml")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    shutil.copy(problem, path)
+    text, page = page_of("plan", path, "--schedule", "adaptra")
+    expect("alert" not in text.replace("alert(1)\\u003c/script", "").replace("alert(1)&lt;/script", "").replace("onerror=alert(2)&gt;", "").replace("onerror=alert(2)\\u003e", ""), "a name is escaped wherever it stands")
+    expect([tag for tag, _ in page.elements].count("script") == 2 and "img" not in {tag for tag, _ in page.elements}, "a name makes no elements")
+    expect(page.text("h1") == "adaptra: " + path.replace("\x01", ""), "a name is shown as it is")
+    expect(json.loads(page.text("script", type="application/json"))["title"] == "adaptra: " + path, "and in the data")
+    broken = os.path.join(os.fsencode(folder), b"\xff\xc0\x80.yaml")
+    shutil.copy(problem, broken)
+    done = subprocess.run([command, "plan", broken, "--format", "html"], capture_output=True)
+    expect(done.returncode == 0 and "\ufffd" in done.stdout.decode("utf-8"), "a name that is no UTF-8 leaves the page valid")
+
+
+def test_the_script_draws_the_times_by_hand():
+    # the script itself, where node is present. Two ranks by hand: rank 0 F0 0-10, F1 10-20; rank 1 F0 13-23, B0 23-43, F1
+    # 43-53, B1 53-73; back on rank 0 B0 48-68 and B1 78-98
+    node = shutil.which("node")
+    if node:
+        hand = write("hand.yaml", """pipeline:
   ranks: 2
   microbatches: 2
   times_ms: {F: 10, I: 10, W: 10}
@@ -181,25 +187,27 @@ if node:
       - {between: [0, 1], latency_ms: 3, one_way: true}
       - {between: [1, 0], latency_ms: 5, one_way: true}
 """)
-    order = write("hand.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
-    path = write("hand.html", run("simulate", hand, "--order", order, "--format", "html").stdout)
-    done = subprocess.run([node, os.path.join(sys.argv[2], "tests", "plan", "draw", "run_page.js"), path], capture_output=True, text=True)
-    expect(done.returncode == 0, f"the script runs: {done.stderr}")
-    if done.returncode == 0:
-        page = json.loads(done.stdout)
-        expect(page["boxes"] == 8, f"every op is drawn, not {page['boxes']}")
-        expect(page["says"][0] == "F0 of stage 0 on rank 0 (forward)\n0 ms to 10 ms, for 10 ms\nwaits for nothing: it begins at once\non the critical path", f"the first op: {page['says'][0]!r}")
-        expect("13 ms to 23 ms, for 10 ms\nwaits for the message of F0 of stage 0 on rank 0, on its way since 10 ms\n" in page["says"][4], f"an op that waits for a message: {page['says'][4]!r}")
-        expect("waits for its rank, busy with B0\nits message came 20 ms earlier\n" in page["says"][6], f"an op that waits for its rank: {page['says'][6]!r}")
-        expect("critical" not in page["says"][1], "F1 of rank 0 has time")
-        expect(page["points"] == page["says"], "pointing at an op finds it")
-        expect(page["idle"].startswith("rank 1 idle for 13 ms\n0 ms to 13 ms\nuntil F0, which waits for the message of F0"), f"idle time: {page['idle']!r}")
-        expect(page["zoomed"] and page["moved"] and page["reset"] and page["toggled"], "wheel, drag and keys change the view")
-        steps = [text.split(" (")[0] for text in page["path"]]
-        expect(steps == ["F0 of stage 0 on rank 0", "F0 of stage 1 on rank 1", "B0 of stage 1 on rank 1", "F1 of stage 1 on rank 1", "B1 of stage 1 on rank 1", "B1 of stage 0 on rank 0"], f"n walks along the path: {steps}")
-        expect([text.split(" (")[0] for text in page["keys"]] == ["F0 of stage 0 on rank 0", "F1 of stage 0 on rank 0", "F0 of stage 0 on rank 0", "F0 of stage 1 on rank 1"], f"arrows choose ops: {page['keys']}")
-else:
-    print("node is absent: the page's script was not run")
-text, page = page_of("plan", "-", "--schedule", "adaptra", text=open(problem).read())
-expect(page.text("title") == "adaptra", "standard input has no name")
-finish()
+        order = write("hand.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n")
+        path = write("hand.html", run("simulate", hand, "--order", order, "--format", "html").stdout)
+        done = subprocess.run([node, os.path.join(source, "tests", "plan", "draw", "run_page.js"), path], capture_output=True, text=True)
+        expect(done.returncode == 0, f"the script runs: {done.stderr}")
+        if done.returncode == 0:
+            page = json.loads(done.stdout)
+            expect(page["boxes"] == 8, f"every op is drawn, not {page['boxes']}")
+            expect(page["says"][0] == "F0 of stage 0 on rank 0 (forward)\n0 ms to 10 ms, for 10 ms\nwaits for nothing: it begins at once\non the critical path", f"the first op: {page['says'][0]!r}")
+            expect("13 ms to 23 ms, for 10 ms\nwaits for the message of F0 of stage 0 on rank 0, on its way since 10 ms\n" in page["says"][4], f"an op that waits for a message: {page['says'][4]!r}")
+            expect("waits for its rank, busy with B0\nits message came 20 ms earlier\n" in page["says"][6], f"an op that waits for its rank: {page['says'][6]!r}")
+            expect("critical" not in page["says"][1], "F1 of rank 0 has time")
+            expect(page["points"] == page["says"], "pointing at an op finds it")
+            expect(page["idle"].startswith("rank 1 idle for 13 ms\n0 ms to 13 ms\nuntil F0, which waits for the message of F0"), f"idle time: {page['idle']!r}")
+            expect(page["zoomed"] and page["moved"] and page["reset"] and page["toggled"], "wheel, drag and keys change the view")
+            steps = [text.split(" (")[0] for text in page["path"]]
+            expect(steps == ["F0 of stage 0 on rank 0", "F0 of stage 1 on rank 1", "B0 of stage 1 on rank 1", "F1 of stage 1 on rank 1", "B1 of stage 1 on rank 1", "B1 of stage 0 on rank 0"], f"n walks along the path: {steps}")
+            expect([text.split(" (")[0] for text in page["keys"]] == ["F0 of stage 0 on rank 0", "F1 of stage 0 on rank 0", "F0 of stage 0 on rank 0", "F0 of stage 1 on rank 1"], f"arrows choose ops: {page['keys']}")
+    else:
+        print("node is absent: the page's script was not run")
+
+
+def test_standard_input_has_no_name():
+    text, page = page_of("plan", "-", "--schedule", "adaptra", text=open(problem).read())
+    expect(page.text("title") == "adaptra", "standard input has no name")

@@ -1,14 +1,10 @@
 """The trace of a plan, read as any viewer would, against the plan's JSON: every op once, in its place, and the
 messages as arrows between the ops."""
-import os
-import sys
 from collections import Counter, defaultdict
-
 import json
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(sys.argv[2], "tests", "cli"))
-from slackline import delay, expect, finish, plan, problem, run, write  # noqa: E402
+from calling import delay, plan, problem, run, write
+from runner import expect
 
 wave = write("wave.yaml", """pipeline:
   ranks: 2
@@ -89,12 +85,19 @@ def check(name, *arguments):
     return slices, threads
 
 
-for schedule in ("adaptra", "1f1b"):
-    check(schedule, "plan", problem, "--schedule", schedule, *delay(45))
-slices, threads = check("wave", "simulate", wave, "--order", wave_order)
-collectives = Counter((e["args"]["kind"], e["args"]["stage"], e["dur"]) for e in slices if threads[e["pid"], e["tid"]].startswith("collectives"))
-expect(collectives == Counter([(kind, stage, us) for kind, us in (("gather", 3000), ("reduce", 5000)) for stage in range(4)]), "every collective once")
-overlapped = write("overlapped.yaml", """pipeline:
+def test_every_op_is_there_once():
+    for schedule in ("adaptra", "1f1b"):
+        check(schedule, "plan", problem, "--schedule", schedule, *delay(45))
+
+
+def test_every_collective_is_there_once():
+    slices, threads = check("wave", "simulate", wave, "--order", wave_order)
+    collectives = Counter((e["args"]["kind"], e["args"]["stage"], e["dur"]) for e in slices if threads[e["pid"], e["tid"]].startswith("collectives"))
+    expect(collectives == Counter([(kind, stage, us) for kind, us in (("gather", 3000), ("reduce", 5000)) for stage in range(4)]), "every collective once")
+
+
+def test_overlapped_ops_say_so():
+    overlapped = write("overlapped.yaml", """pipeline:
   ranks: 4
   microbatches: 10
   placement: wave
@@ -102,9 +105,11 @@ overlapped = write("overlapped.yaml", """pipeline:
   links: {default: {latency_ms: 1}}
   communication: batched
 """)
-slices, threads = check("overlapped", "plan", overlapped, "--schedule", "dualpipe-v")
-expect(any(e["args"].get("overlapped") for e in slices), "overlapped ops say so")
-# 45 ms of latency and ops of 10: five messages are under way at once
-slices, threads = check("slow", "plan", problem, "--schedule", "gpipe", *delay(45))
-expect(sum(name == "link to rank 1" for name in threads.values()) == 5, "messages under way at once lie on threads of their own")
-finish()
+    slices, threads = check("overlapped", "plan", overlapped, "--schedule", "dualpipe-v")
+    expect(any(e["args"].get("overlapped") for e in slices), "overlapped ops say so")
+
+
+def test_messages_under_way_at_once_have_threads_of_their_own():
+    # 45 ms of latency and ops of 10: five messages are under way at once
+    slices, threads = check("slow", "plan", problem, "--schedule", "gpipe", *delay(45))
+    expect(sum(name == "link to rank 1" for name in threads.values()) == 5, "messages under way at once lie on threads of their own")

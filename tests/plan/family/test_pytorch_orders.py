@@ -4,22 +4,17 @@ and the orders that `slackline plan --format csv` writes for the same.
 
 Where the recipes differ, the difference is undone here and nowhere else: LoopedBFS runs each stage's backwards from the
 last microbatch to the first, ours from the first on, because sums of gradients must not depend on the schedule. And
-the listing of Schedule1F1B numbers the forwards of the last rank from 1 on (its run numbers them from 0).
-Called with BUILD_DIR SOURCE_DIR."""
+the listing of Schedule1F1B numbers the forwards of the last rank from 1 on (its run numbers them from 0)."""
 import csv
 import io
 import os
 import re
-import sys
 
-source = sys.argv[2]
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(source, "tests", "torch"))
-from venv_torch import folder, problem, slackline  # noqa: E402
+from runner import expect, folder
+from venv_torch import problem, slackline
+from torch.distributed.pipelining._schedule_visualizer import get_schedule_ops
 
-from torch.distributed.pipelining._schedule_visualizer import get_schedule_ops  # noqa: E402
-
-compared = failures = 0
+compared = 0
 
 
 def theirs(name, ranks, chunks, microbatches):
@@ -53,34 +48,33 @@ def forwards_from_0(row, last):
 
 
 def compare(family, placement, name, ranks, chunks, microbatches, undo=lambda row, last: row):
-    global compared, failures
+    global compared
     expected = [undo(row, rank == ranks - 1) for rank, row in enumerate(theirs(name, ranks, chunks, microbatches))]
     found = ours(family, placement, ranks, chunks, microbatches)
     compared += 1
     if found == expected:
         return
-    failures += 1
     shape = f"{name}, {ranks} ranks, {chunks} stages each, {microbatches} microbatches"
     for rank, (a, b) in enumerate(zip(expected, found)):
         if a != b:
             at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-            print(f"FAILED: {shape}: rank {rank}, op {at}: PyTorch {a[at:at + 4]}, {family} {b[at:at + 4]}")
+            expect(False, f"{shape}: rank {rank}, op {at}: PyTorch {a[at:at + 4]}, {family} {b[at:at + 4]}")
             return
-    print(f"FAILED: {shape}: {len(expected)} and {len(found)} ranks")
+    expect(False, f"{shape}: {len(expected)} and {len(found)} ranks")
 
 
-for ranks in (1, 2, 3, 4, 6):
-    for microbatches in (1, 2, 3, 5, 8, 10, 13):
-        compare("gpipe", "linear", "GPipe", ranks, 1, microbatches)
-        if microbatches >= ranks:  # below, PyTorch's warm-up names microbatches that do not exist
-            compare("1f1b", "linear", "1F1B", ranks, 1, microbatches, undo=forwards_from_0)
-        compare("zb-v", "wave", "ZBVZeroBubble", ranks, 2, microbatches)
-        if microbatches >= 2 * ranks:  # PyTorch refuses less
-            compare("dualpipe-v", "wave", "DualPipeV", ranks, 2, microbatches)
-        for chunks in (2, 3, 4):
-            compare("gpipe", "loop", "LoopedBFS", ranks, chunks, microbatches, undo=backwards_ascending)
-            if microbatches % max(1, microbatches // ranks) == 0:  # PyTorch refuses uneven rounds
-                compare("interleaved-1f1b", "loop", "Interleaved1F1B", ranks, chunks, microbatches)
-print(f"{compared} orders compared")
-assert compared > 200
-sys.exit(1 if failures else 0)
+def test_orders_are_those_of_pytorch():
+    for ranks in (1, 2, 3, 4, 6):
+        for microbatches in (1, 2, 3, 5, 8, 10, 13):
+            compare("gpipe", "linear", "GPipe", ranks, 1, microbatches)
+            if microbatches >= ranks:  # below, PyTorch's warm-up names microbatches that do not exist
+                compare("1f1b", "linear", "1F1B", ranks, 1, microbatches, undo=forwards_from_0)
+            compare("zb-v", "wave", "ZBVZeroBubble", ranks, 2, microbatches)
+            if microbatches >= 2 * ranks:  # PyTorch refuses less
+                compare("dualpipe-v", "wave", "DualPipeV", ranks, 2, microbatches)
+            for chunks in (2, 3, 4):
+                compare("gpipe", "loop", "LoopedBFS", ranks, chunks, microbatches, undo=backwards_ascending)
+                if microbatches % max(1, microbatches // ranks) == 0:  # PyTorch refuses uneven rounds
+                    compare("interleaved-1f1b", "loop", "Interleaved1F1B", ranks, chunks, microbatches)
+    print(f"{compared} orders compared")
+    assert compared > 200

@@ -2,32 +2,26 @@
 """What a checkpoint holds, as the Python package `safetensors` reads it: names, shapes and index are Hugging Face's, every
 weight is there once, and values are the ones that training started with (moved by nothing at a learning rate of next to 0) and
 that PyTorch's arithmetic gives for the moments. Weights that the package writes, in f32, f16 and bf16, with and without
-the prefix "transformer.", in one file and in shards, are trained from; what does not fit is named.
-
-Usage: test_package.py BUILD SOURCE"""
+the prefix "transformer.", in one file and in shards, are trained from; what does not fit is named."""
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 
-build, source = sys.argv[1:3]
+from runner import build, folder, require, skip, source
+
 command, python = os.path.join(build, "slackline"), os.path.join(source, ".venv", "bin", "python")
-if not os.path.exists(os.path.join(build, "slackline-worker")):
-    print("skipped: the trainer is not built (MPI or oneDNN is missing)")
-    sys.exit(77)
+require("slackline-worker")
 if os.environ.get("SL_IN_VENV") != "1":
     probe = "import torch, safetensors.torch"
     if not os.path.exists(python) or subprocess.call([python, "-c", probe], stderr=subprocess.DEVNULL):
-        print("skipped: no .venv with torch and safetensors (tests/requirements.txt)")
-        sys.exit(77)
+        skip("no .venv with torch and safetensors (tests/requirements.txt)")
     os.environ["SL_IN_VENV"] = "1"
-    os.execv(python, [python] + sys.argv)
+    os.execv(python, [python, *sys.orig_argv[1:]])
 
-import torch  # noqa: E402
-from safetensors import safe_open  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 LAYERS, WIDTH, HEADS, CONTEXT = 3, 32, 4, 16
 RUN = f"""
@@ -90,7 +84,7 @@ def losses(folder, out):
     return [json.loads(line, parse_float=str)["loss"] for line in open(os.path.join(folder, out, "metrics.jsonl"))]
 
 
-def compare_names(folder):
+def test_names_and_shapes_are_hugging_faces():
     train(folder, "names")
     weights, moments, config = checkpoint(folder, "names", 3)
     assert {name: list(tensor.shape) for name, tensor in weights.items()} == shapes()
@@ -101,7 +95,7 @@ def compare_names(folder):
     print("names, shapes, index and config: Hugging Face's")
 
 
-def compare_update(folder):
+def test_an_update_is_pytorchs_arithmetic():
     """AdamW without decay: from the moments of steps 1 and 2 follow the gradient of step 2 and, with the weights of step 1,
     the weights of step 2: w - rate * (m / (1 - b1^2)) / (sqrt(v / (1 - b2^2)) + eps)."""
     import math
@@ -121,7 +115,7 @@ def compare_update(folder):
     print(f"weights and moments of two checkpoints agree with AdamW within {worst:.1e}")
 
 
-def import_weights(folder):
+def test_written_weights_are_trained_from():
     torch.manual_seed(4)
     mine = {name: torch.randn(shape) * 0.05 for name, shape in shapes().items()}
     mask = {f"h.{layer}.attn.bias": torch.ones(1, 1, CONTEXT, CONTEXT, dtype=torch.bool) for layer in range(LAYERS)}
@@ -172,7 +166,7 @@ def llama_names(hidden, keys):
     return found
 
 
-def llama(folder):
+def test_a_llama_is_hugging_faces():
     torch.manual_seed(5)
     kind = f"model={{kind: llama, layers: {LAYERS}, width: {WIDTH}, heads: 4, kv_heads: 2, hidden: 48, context: {CONTEXT}"
     names = llama_names(48, WIDTH // 2)
@@ -194,7 +188,7 @@ def llama(folder):
     print("llama, its head apart or tied, over two tensor ranks: every weight as the package wrote it")
 
 
-def refuse_weights(folder):
+def test_what_does_not_fit_is_named():
     good = load_file(os.path.join(folder, "hf-f32", "model.safetensors"))
     cases = {
         "missing": (lambda t: t.pop("h.1.ln_2.bias"), "'model.weights': .*lacks tensor 'h.1.ln_2.bias'"),
@@ -220,13 +214,3 @@ def refuse_weights(folder):
     train(folder, "tied", "model.weights=" + os.path.join(folder, "bad-head"), "optimizer.lr=1e-300")
     assert losses(folder, "tied") == losses(folder, "f32")
     print("a head equal to the embedding is the embedding")
-
-
-with tempfile.TemporaryDirectory(prefix="slackline-package-") as work:
-    compare_names(work)
-    compare_update(work)
-    import_weights(work)
-    llama(work)
-    refuse_weights(work)
-    shutil.rmtree(work, ignore_errors=True)
-    os.mkdir(work)

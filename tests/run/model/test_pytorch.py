@@ -3,22 +3,21 @@
 divided over tensor ranks.
 
 PyTorch's side (tests/torch/transformers_torch.py) is written from the formulas of GPT-2 and Llama, in f64, so that it is
-the exact value to which our f32 is compared. Called with BUILD_DIR SOURCE_DIR."""
+the exact value to which our f32 is compared."""
 import os
 import subprocess
 import sys
 import tempfile
 
-build, source = sys.argv[1], sys.argv[2]
+from runner import build, expect, skip, source
+
 python = os.path.join(source, ".venv", "bin", "python")
 if os.environ.get("SL_IN_VENV") != "1":
     if subprocess.call([python, "-c", "import torch, numpy"], stderr=subprocess.DEVNULL) if os.path.exists(python) else 1:
-        print("skipped: no .venv with torch (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt)")
-        sys.exit(77)
+        skip("no .venv with torch (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt)")
     os.environ["SL_IN_VENV"] = "1"
-    os.execv(python, [python] + sys.argv)
+    os.execv(python, [python, *sys.orig_argv[1:]])
 
-sys.path.insert(0, os.path.join(source, "tests", "torch"))
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -62,41 +61,37 @@ class Case:
 
 
 def compare(name):
-    case, failed, allowed = Case(name), 0, ALLOWED[name.endswith("bf16")]
+    case, allowed = Case(name), ALLOWED[name.endswith("bf16")]
     if case.status == 77:
-        print(f"{name}: left out, this processor has no bf16")
-        return 0
+        return print(f"{name}: left out, this processor has no bf16")
     assert {n: tuple(p.shape) for n, p in case.w.items()} == case.model.shapes(), "shapes differ from Hugging Face's"
     assert list(case.w) == list(case.model.shapes()), "names or order differ from Hugging Face's"
     logits = case.model.logits(case.w, case.text[0])
     loss = F.cross_entropy(logits.flatten(0, 1), case.text[1].flatten())
     loss.backward()
-    if not abs(case.loss - loss.item()) <= 0.02 * allowed * abs(loss.item()):
-        print(f"{name}: loss {case.loss:.9g}, PyTorch {loss.item():.9g}")
-        failed += 1
+    expect(abs(case.loss - loss.item()) <= 0.02 * allowed * abs(loss.item()), f"{name}: loss {case.loss:.9g}, PyTorch {loss.item():.9g}")
     apart = ((case.logits - logits).norm() / logits.norm()).item()
-    failed += not apart <= allowed
+    expect(apart <= allowed, f"{name}: logits are {apart:.2e} apart")
     worst = 0.0
     for parameter, p in case.w.items():
         error = ((case.gradients[parameter] - p.grad).norm() / p.grad.norm()).item()
         worst = max(worst, error)
-        if not error <= allowed:
-            print(f"{name}: {parameter}: relative error {error:.2e}")
-            failed += 1
+        expect(error <= allowed, f"{name}: {parameter}: relative error {error:.2e}")
     print(f"{name}: loss {case.loss:.9g} (PyTorch {loss.item():.9g}), logits {apart:.2e}, {len(case.w)} gradients {worst:.2e}")
-    return failed
 
 
-failed = sum(compare(name) for name in CASES)
+def test_loss_logits_and_gradients_are_pytorchs():
+    for name in CASES:
+        compare(name)
 
-# The optimizer's formula, held by test_optimizer.c with these numbers: PyTorch's AdamW, three steps.
-p = torch.nn.Parameter(torch.tensor([[0.5, -1.25, 2.0]]))
-adam = torch.optim.AdamW([p], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
-for step in range(3):
-    p.grad = torch.tensor([[0.1, -2.0, 1e-3]]) * (step + 1)
-    adam.step()
-numbers = [0.469506115, -1.21725833, 1.965011]
-if not torch.allclose(p.detach(), torch.tensor([numbers]), atol=1e-7, rtol=0):
-    print("AdamW: PyTorch gives", [f"{v:.9g}" for v in p.detach().flatten().tolist()])
-    failed += 1
-sys.exit(1 if failed else 0)
+
+def test_the_optimizers_formula_is_pytorchs():
+    # held by test_optimizer.c with these numbers: PyTorch's AdamW, three steps
+    p = torch.nn.Parameter(torch.tensor([[0.5, -1.25, 2.0]]))
+    adam = torch.optim.AdamW([p], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    for step in range(3):
+        p.grad = torch.tensor([[0.1, -2.0, 1e-3]]) * (step + 1)
+        adam.step()
+    numbers = [0.469506115, -1.21725833, 1.965011]
+    expect(torch.allclose(p.detach(), torch.tensor([numbers]), atol=1e-7, rtol=0),
+           f"AdamW: PyTorch gives {[f'{v:.9g}' for v in p.detach().flatten().tolist()]}")

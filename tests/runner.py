@@ -1,0 +1,89 @@
+"""Runs a Python test: its functions test_*, in order. Each is reported by its name, which says what is promised; one that fails keeps no
+other from running.
+
+    python3 tests/runner.py TEST BUILD SOURCE [NAME]...    all of TEST, or those that are named
+
+A test fails by an exception or by expect(), which reports and continues; skip() ends it, or, at the level of the module, the whole file. A
+parameter `folder` is an empty folder of the test's own. A generator given(), if the file has one, yields the other arguments as a tuple and
+cleans up after the tests. Exit code: 0, 1 if a test has failed, 77 if all were skipped."""
+import contextlib
+import importlib
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+
+_words = sys.argv[2:] if sys.argv[1:] and sys.argv[1].endswith(".py") else sys.argv[1:]
+build, source = map(os.path.abspath, _words[:2])
+_folder = tempfile.TemporaryDirectory(prefix="slackline-test-")
+folder = _folder.name  # removed at the end
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED:", what, flush=True)
+
+
+def skip(reason):
+    print("skipped:", reason, flush=True)
+    sys.exit(77)
+
+
+def require(*programs):
+    """Skips unless each is there: slackline's own in the build, others in PATH."""
+    for program in programs:
+        if "slackline" in program:
+            os.path.exists(os.path.join(build, program)) or skip(f"{program} is not built")
+        else:
+            shutil.which(program) or skip(f"{program} is not installed")
+
+
+def finish():
+    """For a test that is no function yet."""
+    sys.exit(1 if failures else 0)
+
+
+def _run(name, test, given):
+    """Whether it was skipped."""
+    before, began, skipped = len(failures), time.monotonic(), False
+    try:
+        with tempfile.TemporaryDirectory(prefix="slackline-test-") as own:
+            values = iter(given)
+            test(*(own if argument == "folder" else next(values) for argument in test.__code__.co_varnames[:test.__code__.co_argcount]))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        skipped = isinstance(error, SystemExit) and error.code == 77
+        if not skipped:
+            traceback.print_exc()
+            failures.append(name)
+    state = "FAILED" if len(failures) > before else "skipped" if skipped else "passed"
+    print(f"{state}: {name} ({time.monotonic() - began:.1f} s)", flush=True)
+    return skipped
+
+
+def main():
+    sys.dont_write_bytecode = True
+    sys.argv = sys.argv[1:]
+    test, here = os.path.abspath(sys.argv[0]), os.path.dirname(os.path.abspath(__file__))
+    shared = sorted(folder for folder, _, files in os.walk(here) if any(name.endswith(".py") for name in files))
+    sys.path[:0] = [os.path.dirname(test), *shared]
+    module = importlib.import_module(os.path.basename(test).removesuffix(".py"))
+    tests = {name.removeprefix("test_"): value for name, value in vars(module).items() if name.startswith("test_") and callable(value)}
+    asked = [word.removeprefix("test_") for word in itertools.takewhile(lambda word: not word.startswith("-"), _words[2:])] or list(tests)
+    if not tests or not set(asked) <= set(tests):
+        sys.exit(f"no such test: {' '.join(set(asked) - set(tests)) or 'none at all'}; there are: {' '.join(tests)}")
+    with contextlib.contextmanager(getattr(module, "given", lambda: (yield ())))() as given:
+        skipped = [_run(name, tests[name], given) for name in asked]
+    print(f"{len(skipped)} tests, {sum(skipped)} skipped, {len(failures)} failures")
+    sys.exit(1 if failures else 77 if all(skipped) else 0)
+
+
+if __name__ == "__main__":
+    import runner  # the one that tests import
+    runner.main()
