@@ -2,7 +2,7 @@
 """Plans of a running job: what planners with more and more means reach when links and devices become slow, against a
 proven lower bound, and what their work costs.
 
-Usage: bench/adapting/replan.py [BUILD_DIR] [--problems N] [--seed N] [--long OPS] [--cost] [--write docs/results/adapting.md]
+Usage: bench/adapting/replan.py [BUILD_DIR] [--problems N] [--seed N] [--long OPS] [--cost] [--write docs/results/evidence/adapting.md]
 Random problems of 4 to 16 ranks and 8 to 64 microbatches, half of them with F = I = W. --long: work of the long search (100
 million replayed ops are about a second). --cost: only what work costs, and whole plans of 5 ms. Two minutes."""
 import argparse
@@ -60,7 +60,7 @@ def section():
     unfit = sum(row[5] < 0 for row in rows)
     took = [sorted(row[column] for row in rows) for column in (10, 11)]
     return f"""\
-Simulated: `bench/adapting/replan.py --write docs/results/adapting.md` (seed {given.seed}), {machine()}.
+Simulated: `bench/adapting/replan.py --write docs/results/evidence/adapting.md` (seed {given.seed}), {machine()}.
 
 {len(rows)} random problems of 4 to 16 ranks and 8 to 64 microbatches; half have F = I = W = 10 ms, the others 6 to 14 ms per op. A slow
 link takes 10 to 60 ms one way, up to 8 ms of them on the wire, in one direction or both; a slow device takes 1.2 to 2 times as

@@ -2,7 +2,7 @@
 """Adapting in running jobs, measured: what slackline's ladder makes of the troubles of two papers, beside what they published
 (Adaptra, figures 15 and 18; Falcon, figures 13 to 17).
 
-Usage: bench/adapting/run.py [BUILD_DIR] [--only NAME ..] [--keep FOLDER] [--write docs/results/adapting.md]
+Usage: bench/adapting/run.py [BUILD_DIR] [--only NAME ..] [--keep FOLDER] [--write docs/results/evidence/adapting.md]
 NAME: delays, chain, one-slow, several-slow, congestion, cards, consolidation, compound. --keep: the folders of the runs stay there. Real
 training of small models on paced devices, up to 16 ranks. All sections: under 15 minutes."""
 import argparse

@@ -2,7 +2,7 @@
 """How long training stands still while two pipeline ranks change seats: from memory to memory in the run, beside a
 checkpoint on disk and a restart (Falcon, section 7.4 and figure 19).
 
-Usage: bench/arrange/run.py [BUILD_DIR] [--widths W,W,..] [--folder DIR] [--write docs/results/adapting.md]
+Usage: bench/arrange/run.py [BUILD_DIR] [--widths W,W,..] [--folder DIR] [--write docs/results/evidence/adapting.md]
 gpt2 of 4 layers, two ranks on this host. In the run: the median of eight exchanges back and forth, each phase by itself. With
 the disk: SIGTERM, upon which the run saves itself and ends, then --resume, until its first iteration begins; the iterations
 that are computed meanwhile are taken off. The median of three. --folder is where the checkpoints are written (default: a

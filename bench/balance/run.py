@@ -2,7 +2,7 @@
 """How long dividing microbatches among replicas takes: slackline beside a heap that gives one after the other, OR-tools
 CP-SAT, scipy's milp (HiGHS) and Falcon's table 6.
 
-Usage: bench/balance/run.py [BUILD_DIR] [--limit SECONDS] [--python FILE] [--write docs/results/adapting.md]
+Usage: bench/balance/run.py [BUILD_DIR] [--limit SECONDS] [--python FILE] [--write docs/results/evidence/adapting.md]
 16 microbatches a replica; times of 10 ms within 2 %, one in ten slower by up to 4 times; 31 rounds with times of their own.
 --python is one that has ortools and scipy (python3 -m venv V && V/bin/pip install ortools==9.15.6755 scipy; default
 .venv/bin/python); a solver that is not there is left out, and said to be. Solvers get the times in whole ns and up to --limit

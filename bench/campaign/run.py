@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Simulated rows of docs/results/adapting.md, through `slackline campaign`: the published traces and figures that can be set up
+"""Simulated rows of docs/results/evidence/adapting.md, through `slackline campaign`: the published traces and figures that can be set up
 again, beside the published values. Nothing here runs a training job. Prints the sections; --write FILE puts them there.
 
 Usage: bench/campaign/run.py [BUILD_DIR] [--write FILE] [--only PART]   (PART: adaptra, several, falcon, figures, random, speed)"""
@@ -24,7 +24,7 @@ parser.add_argument("--write")
 parser.add_argument("--only")
 arguments = parser.parse_args()
 folder = tempfile.TemporaryDirectory()
-COMMAND = "`bench/campaign/run.py build --write docs/results/adapting.md`"
+COMMAND = "`bench/campaign/run.py build --write docs/results/evidence/adapting.md`"
 
 
 def pipeline(ranks, microbatches, op_ms, **more):

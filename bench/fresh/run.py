@@ -2,7 +2,7 @@
 """A fresh Debian, the README's two commands, every command and promise of the README, the Debian package on another fresh system:
 what came out and how long it took.
 
-    python3 bench/fresh/run.py --write docs/results/fresh-install.md
+    python3 bench/fresh/run.py --write docs/results/evidence/fresh-install.md
 
 Root needed, and a network or a mirror: packages come from where this system's apt has them (--mirror URL for another), Python
 packages from where pip is told (PIP_INDEX_URL, PIP_FIND_LINKS, /etc/pip.conf). What is committed is what is tried.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the ladder pays at worst against the best choice in hindsight, beside Falcon's rule and the two naive ones.
 
-Usage: bench/ladder/run.py [BUILD] [--write docs/results/adapting.md]"""
+Usage: bench/ladder/run.py [BUILD] [--write docs/results/evidence/adapting.md]"""
 import argparse
 import json
 import os

@@ -2,7 +2,7 @@
 """Random mixed faults, live: 8 ranks, 300 iterations, what is slow drawn from a seed (draw.py), and nobody does anything by hand.
 The mean time of an iteration, changes included, beside the best static choice in hindsight for each phase.
 
-Usage: bench/mixed/run.py [BUILD_DIR] [--seeds 1,2,..] [--iterations 300] [--keep FOLDER] [--json FILE] [--write docs/results/adapting.md]
+Usage: bench/mixed/run.py [BUILD_DIR] [--seeds 1,2,..] [--iterations 300] [--keep FOLDER] [--json FILE] [--write docs/results/evidence/adapting.md]
 For each seed: a healthy run (the losses to compare with, and what an iteration takes when nothing is slow); the run with faults, all
 strategies allowed; and for every phase the best arrangements that hindsight.py finds, the one that the run itself had come to and
 that of the start, each run by itself with the faults of the phase from its first iteration on and its schedule adapted to them. The

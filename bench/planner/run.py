@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The published figures of three papers beside ours, and the planner's speed: the page docs/results/planner.md.
+"""The published figures of three papers beside ours, and the planner's speed: the page docs/results/evidence/planner.md.
 
 Usage: bench/planner/run.py [BUILD_DIR] [--write FILE]
 Everything goes through the command, and the page has the command of every figure; --write puts its pictures beside it.
@@ -29,7 +29,7 @@ solver = os.path.exists(os.path.join(arguments.build, "slackline-solver")) and (
 parts = [("speed", lambda: speed.report(command)), ("one slow link", lambda: slow_link.report(command)),
          ("Zero Bubble", lambda: zero_bubble.report(command)), ("Adaptra", lambda: adaptra.report(command)),
          ("CrossPipe", lambda: crosspipe.report(command, pictures))]
-text = ("# The planner beside published figures\n\n`bench/planner/run.py --write docs/results/planner.md` on "
+text = ("# The planner beside published figures\n\n`bench/planner/run.py --write docs/results/evidence/planner.md` on "
         f"{machine()}. Commands stand under the tables; they are typed in the source folder, and print with "
         "`--format json` what the tables show. Planning times are the command's `solve_ms`. OR-tools CP-SAT, which ends the "
         f"searches of `optimal`, was {'present' if solver else 'absent'}.\n\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The same slow link in a data-parallel ring and between two pipeline stages (Adaptra, section 2.2 and figure 3).
 
-Usage: bench/slow_link_place/run.py [BUILD_DIR] [--write docs/results/adapting.md]
+Usage: bench/slow_link_place/run.py [BUILD_DIR] [--write docs/results/evidence/adapting.md]
 gpt2 on 4 pipeline ranks x 2 replicas on this host, ops paced. About two minutes."""
 import argparse
 import os
@@ -59,7 +59,7 @@ what 8 blocks of width 4096 are to a message of 2,048 tokens at one precision, a
 published runs (4 stages x 2 replicas, GPT2-7B on 8 H800) say neither op times nor microbatches, so the two ratios are of the same
 kind, not of the same run: 20 ms were chosen with the published 8.04 in view (and agree with an estimate by FLOPs), which makes the
 ratio in the ring no independent confirmation; that between stages was not chosen. Messages hold their rank, as those of Megatron over NCCL do (`communication: batched`), except in the column that says so.
-`bench/slow_link_place/run.py --write docs/results/adapting.md`
+`bench/slow_link_place/run.py --write docs/results/evidence/adapting.md`
 
 {table(head, rows)}"""
     finish(arguments.write, "A slow link in a ring and between stages", body)

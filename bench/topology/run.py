@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Arrangements of `slackline topology`, by the timing model (nothing here runs a training job): Falcon's figure 16, where a
 slow link costs most (Adaptra, figure 3), and clusters of up to 4,096 hosts. Prints the section; --write FILE puts it into
-docs/results/adapting.md.
+docs/results/evidence/adapting.md.
 
 Usage: bench/topology/run.py [BUILD_DIR] [--write FILE] [--seed N]"""
 import argparse
@@ -117,7 +117,7 @@ def large():
 
 gbps, sixteen = figure_16(False)
 everywhere = figure_16(True)[1]
-body = f"""`bench/topology/run.py build --write docs/results/adapting.md` on {machine()}. All rows are simulated: the timing model replays
+body = f"""`bench/topology/run.py build --write docs/results/evidence/adapting.md` on {machine()}. All rows are simulated: the timing model replays
 1F1B for every replica with the times of its hosts and links (`src/adapt/topology/topology_inside.h`); nothing was trained.
 
 Falcon's figure 16: 4 replicas of 4 stages, in one, two or three of which a congested link slows a pair of devices. Neither model

@@ -345,7 +345,7 @@ def seed_of():
 
 
 def summary(thrown, reference, outcomes):
-    """The section of docs/results/data-plane.md: figures by kind of fault."""
+    """The section of docs/results/evidence/data-plane.md: figures by kind of fault."""
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
     from page import table
     import statistics
