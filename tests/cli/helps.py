@@ -1,7 +1,8 @@
 """What the subcommands say of themselves."""
 import re
 
-from slackline import expect, run
+from calling import run
+from runner import expect
 
 names = re.findall(r"^  (\w+) +\S", run("--help").stdout, re.M)
 expect({"plan", "train", "watch", "doctor", "completion", "man"} <= set(names), f"the commands that are listed: {names}")

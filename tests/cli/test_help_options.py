@@ -3,12 +3,10 @@
 subcommand, is taken if it is in the help, and refused if not. What is taken is in the manual page and in completion: test_help.py."""
 import os
 import re
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from helps import helps, names, options_of  # noqa: E402
-from slackline import expect, finish, run, source  # noqa: E402
+from helps import helps, names, options_of
+from calling import run
+from runner import expect, source
 
 HIDDEN = {("validate", "result")}  # between the command and the processes that it starts
 
@@ -20,16 +18,17 @@ for path in tables:
     known |= {name for name, _ in rows} | {"help"}
     flags |= {name for name, kind in rows if kind in ("FLAG", "NO")} | {"help"}
 expect({"format", "sweep", "join", "on-event", "resume"} <= known, f"the tables were read: {sorted(known)}")
-for name in names:
-    said = options_of(helps[name])
-    for option in sorted(known):
-        # refused in any case: for want of a value, or for what follows
-        answer = run(name, f"--{option}", *(["--xyzzy"] if option in flags else [])).stderr
-        taken = f"unknown option '--{option}'" not in answer
-        shortened = any(other.startswith(option) and other != option for other in said)  # getopt takes that, too
-        if option == "help" or (name, option) in HIDDEN or (shortened and option not in said):
-            continue
-        expect(taken == (option in said), f"{name} --{option}: {'taken' if taken else 'refused'}, in the help: {option in said}")
-    expect(("unknown option '-o'" not in run(name, "-o").stderr) == ("o" in said), f"{name} -o")
 
-finish()
+
+def test_every_option_that_is_taken_is_in_the_help():
+    for name in names:
+        said = options_of(helps[name])
+        for option in sorted(known):
+            # refused in any case: for want of a value, or for what follows
+            answer = run(name, f"--{option}", *(["--xyzzy"] if option in flags else [])).stderr
+            taken = f"unknown option '--{option}'" not in answer
+            shortened = any(other.startswith(option) and other != option for other in said)  # getopt takes that, too
+            if option == "help" or (name, option) in HIDDEN or (shortened and option not in said):
+                continue
+            expect(taken == (option in said), f"{name} --{option}: {'taken' if taken else 'refused'}, in the help: {option in said}")
+        expect(("unknown option '-o'" not in run(name, "-o").stderr) == ("o" in said), f"{name} -o")
