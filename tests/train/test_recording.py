@@ -38,7 +38,7 @@ def orchestrators(events):
     return "".join(line for line in events.splitlines(keepends=True) if json.loads(line)["kind"] in DECIDED)
 
 
-def test_decisions_and_events_come_again(build, out, result):
+def test_decisions_and_events_come_again(file, out, result):
     decisions, events = played(build, out)
     assert decisions == written(out, "decisions.txt")
     assert events == orchestrators(written(out, "events.jsonl"))
@@ -46,7 +46,7 @@ def test_decisions_and_events_come_again(build, out, result):
     assert result.kinds("arrange"), "nothing was done"
 
 
-def test_every_iteration_is_there_once(out, result):
+def test_every_iteration_is_there_once(file, out, result):
     calls = [json.loads(line) for line in written(out, "measurements.jsonl").splitlines()]
     observed = [call["iteration"] for call in calls if call["call"] == "observe"]
     assert observed == list(range(len(result.metrics))), observed
@@ -60,14 +60,14 @@ def run(build, file, out, *settings, how):
     return Result(out)
 
 
-def test_a_run_that_goes_on_is_recorded_behind_what_is_there(build, file, out):
+def test_a_run_that_goes_on_is_recorded_behind_what_is_there(file, out):
     result = run(build, file, out, "adaptation.record=true", "iterations=47", "checkpoint.every=100", how="--resume")
     assert result.kinds("resumed") and len(result.metrics) == 47
-    test_decisions_and_events_come_again(build, out, result)
-    test_every_iteration_is_there_once(out, result)
+    test_decisions_and_events_come_again(file, out, result)
+    test_every_iteration_is_there_once(file, out, result)
 
 
-def test_nothing_is_recorded_unasked(build, file, out):
+def test_nothing_is_recorded_unasked(file, out):
     run(build, file, out, "iterations=2", "faults=[]", how="--overwrite")
     assert not os.path.exists(os.path.join(out, "measurements.jsonl"))
 
