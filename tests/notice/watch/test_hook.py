@@ -161,7 +161,7 @@ def disturbs_nobody(folder, program, mode, said, *options):
         event = job.wait_for_event("hook", "not carried out", limit=90)
         assert said in event["seen"], event
         job.finish()
-        assert "has failed" in job.text("decisions.txt")
+        assert " failed after " in job.text("decisions.txt")
 
 
 def test_a_hook_that_hangs_disturbs_nobody(folder, program):
