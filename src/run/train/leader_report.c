@@ -64,7 +64,7 @@ sl_status sl_leader_report_start(const sl_leader *l, const sl_ping_link *ping) {
             at += (size_t)snprintf(more + at, sizeof more - at, ", %d %s", parts[i].count, parts[i].words);
     if (t->run->parallel.placement != SL_LINEAR)
         snprintf(more + at, sizeof more - at, ", %d stages (%s)", t->run->parallel.stages,
-                 sl_placement_name(t->run->parallel.placement));
+                 sl_placement_name((sl_placement)t->run->parallel.placement));
     sl_progress_say(progress, "slackline: %d pipeline ranks%s, %d microbatches, schedule %s", t->ranks, more,
                     t->run->batch.microbatches, l->schedule);
     if (event.why[0])
