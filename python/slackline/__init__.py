@@ -17,10 +17,11 @@ from ._plan import (Explanation, Jitter, Link, LinkCost, Lost, Op, OpCost, Plan,
 from ._problem import Changes, Problem, ProblemLike
 from ._pytorch import pytorch_schedule
 from ._watching import Watched, watch
+from .adapting import adapt
 
 __version__ = "0.1.0"
 __all__ = [
     "Action", "Changes", "Event", "Explanation", "Incident", "InvalidRequest", "Jitter", "Layout", "LibraryNotFound", "Link",
     "LinkCost", "Lost", "Measurements", "Network", "NoAnswer", "Op", "OpCost", "Orchestrator", "OutOfMemory", "Plan", "Problem",
-    "ProblemLike", "STRATEGIES", "SlacklineError", "Slow", "SystemFailure", "Transfer", "Watched", "__version__", "plan", "pytorch_schedule", "schedules", "simulate", "version", "watch",
+    "ProblemLike", "STRATEGIES", "SlacklineError", "Slow", "SystemFailure", "Transfer", "Watched", "__version__", "adapt", "plan", "pytorch_schedule", "schedules", "simulate", "version", "watch",
 ]

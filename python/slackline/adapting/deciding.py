@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the first rank makes of the measurements of all: the healthy problem of the job, a better plan for it, and then the
+orchestrator's answers while the job runs.
+
+    measure   some steps of the order that runs; medians make a problem (docs/formats.md)
+    choose    the best plan for it, if it gains enough; its ops are measured anew, since I and W of a backward that ran in one
+              piece were assumed; at most ROUNDS times
+    watch     an Orchestrator gets every step and asks for plans, until the job ends
+
+It knows nothing of PyTorch: steps come in as rows of timings.py, orders go out as rows of cells.
+"""
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from .._errors import InvalidRequest, NoAnswer, SlacklineError
+from .._orchestrator import Action, Event, Measurements, Orchestrator
+from .._plan import Op, Plan, Transfer, plan as make_plan, schedules, simulate
+from . import order
+from .order import Rows
+from .timings import KINDS, OP, RECEIVED, SENT, Row
+
+MEASURED = 4  # steps behind a problem
+SETTLED = 1  # steps before them, that set connections up
+ROUNDS = 3
+GAIN = 0.02  # share of a step that a plan must gain
+HOLD, DWELL = 4, 8  # steps that a change must last, and between two plans: a swap costs next to nothing here
+SWAP_MS = 2.0
+HELD_NS = 1_000_000  # a message that arrived this soon after its late receive was posted was there before: nothing is known of it
+
+
+@dataclass
+class Shape:
+    """What is known of the job before it runs."""
+    rank_of: List[int]  # of each stage
+    ranks: int
+    placement: str
+    microbatches: int
+    given: Rows
+    can_split: bool  # backwards may run as I and W
+    ascending: bool  # plans must add the gradients of a stage's microbatches in ascending order
+    memory: Any = "free"  # "free", "same", or bytes
+    objective: Optional[float] = None  # share of a step that a plan must gain; None: GAIN
+    frozen: bool = False
+
+    @property
+    def stages(self) -> int:
+        return len(self.rank_of)
+
+    @property
+    def gain(self) -> float:
+        return GAIN if self.objective is None else self.objective
+
+
+class Measured(NamedTuple):
+    """A step, in ms of the first rank's clock from the first step on."""
+    step: int
+    version: int
+    begin_ms: float
+    end_ms: float
+    ops: List[Op]
+    transfers: List[Transfer]
+    error_ms: float  # of the clocks
+
+    @property
+    def time_ms(self) -> float:
+        return self.end_ms - self.begin_ms
+
+
+@dataclass
+class Swap:
+    """An order that all ranks are to run."""
+    version: int
+    rows: Rows
+    why: str
+    action: Optional[Action] = None
+    plan: Optional[Plan] = None
+    from_step: Optional[int] = None
+    asked_ms: float = 0.0
+
+
+@dataclass
+class Happening:
+    """An event for users."""
+    step: int
+    time_ms: float
+    kind: str
+    text: str
+    event: Optional[Event] = None
+    fields: Dict[str, Any] = field(default_factory=dict)
+
+
+# ---- a problem of measurements ----------------------------------------------------------------------------------------------
+
+
+def joined(step: int, version: int, records: Sequence[Sequence[Row]], begins: Sequence[int], ends: Sequence[int], offsets: Sequence[int],
+           error: int, epoch: int, rank_of: Sequence[int]) -> Measured:
+    """The rows of all ranks as ops and transfers in one clock."""
+    ops: List[Op] = []
+    sent: Dict[Tuple[int, int, int], Tuple[int, float]] = {}
+    came: Dict[Tuple[int, int, int], Tuple[int, float, float]] = {}
+    for rank, rows in enumerate(records):
+        shift = offsets[rank] + epoch
+        for what, op, stage, microbatch, begin, end in rows:
+            if what == OP:
+                ops.append(Op(rank, KINDS[op], stage, microbatch, (begin - shift) / 1e6, (end - shift) / 1e6))
+            elif what == SENT:
+                sent[op, stage, microbatch] = rank, (begin - shift) / 1e6
+            elif what == RECEIVED:
+                came[op, stage, microbatch] = rank, (begin - shift) / 1e6, (end - shift) / 1e6
+    kinds = {(op.stage, op.microbatch): op.op for op in ops if op.op in "IB"}
+    transfers: List[Transfer] = []
+    for (op, stage, microbatch), (to, posted, arrived) in came.items():
+        start = sent.get((op, stage, microbatch))
+        if start is None or posted > start[1] and arrived - posted < HELD_NS / 1e6:
+            continue
+        begin = start[1]
+        kind = "F" if op == 0 else kinds.get((stage, microbatch), "B")
+        transfers.append(Transfer(start[0], to, kind, stage, microbatch, begin, begin, max(begin, arrived)))
+    return Measured(step, version, min((one - shift_of) / 1e6 for one, shift_of in zip(begins, (o + epoch for o in offsets))),
+                    max((one - shift_of) / 1e6 for one, shift_of in zip(ends, (o + epoch for o in offsets))), ops, transfers, error / 1e6)
+
+
+def times_of(steps: Sequence[Measured], stages: int) -> Dict[str, List[Optional[float]]]:
+    """Median time of each kind of op of each stage, ms; None: it did not run."""
+    found: Dict[Tuple[str, int], List[float]] = {}
+    for step in steps:
+        for op in step.ops:
+            found.setdefault((op.op, op.stage), []).append(op.end_ms - op.start_ms)
+    return {kind: [statistics.median(found[kind, stage]) if (kind, stage) in found else None for stage in range(stages)] for kind in "FIWB"}
+
+
+def links_of(steps: Sequence[Measured]) -> Dict[Tuple[int, int], float]:
+    """Median time of a message of each direction, ms."""
+    found: Dict[Tuple[int, int], List[float]] = {}
+    for step in steps:
+        for one in step.transfers:
+            found.setdefault((one.from_rank, one.to_rank), []).append(one.arrive_ms - one.start_ms)
+    return {link: statistics.median(times) for link, times in found.items()}
+
+
+class Known:
+    """Op times known so far; a kind that has not run is assumed."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._times: Dict[str, List[Optional[float]]] = {kind: [None] * shape.stages for kind in "FIWB"}
+
+    def learn(self, steps: Sequence[Measured]) -> None:
+        for kind, times in times_of(steps, self._shape.stages).items():
+            self._times[kind] = [new if new is not None else old for new, old in zip(times, self._times[kind])]
+
+    def times(self) -> Dict[str, List[float]]:
+        """F, I, W and B of each stage. A backward that always ran in one piece is assumed to have two equal halves, but on the
+        first stage, which has no input to differentiate for: all of it is W. Where it cannot be split, all of it is I."""
+        made: Dict[str, List[float]] = {kind: [] for kind in "FIWB"}
+        for stage in range(self._shape.stages):
+            f, i, w, b = (self._times[kind][stage] for kind in "FIWB")
+            if b is None:
+                b = (i or 0.0) + (w or 0.0)
+            if not self._shape.can_split:
+                i, w = b, 0.0
+            elif i is None or w is None:
+                i, w = (0.02 * b, 0.98 * b) if stage == 0 else (b / 2, b / 2)
+            for kind, value in zip("FIWB", (f or 0.0, i, w, b)):
+                made[kind].append(round(value, 6))
+        return made
+
+
+def problem_of_steps(shape: Shape, times: Mapping[str, Sequence[float]], links: Mapping[Tuple[int, int], float],
+                     kept: Mapping[int, int], limits: Optional[Sequence[float]]) -> Dict[str, Any]:
+    """limits  per rank: microbatches of a stage ("same") or bytes; None: no limit."""
+    pipeline: Dict[str, Any] = {
+        "ranks": shape.ranks, "stages": shape.stages, "microbatches": shape.microbatches, "placement": shape.placement,
+        "times_ms": {kind: list(values) for kind, values in times.items()},
+        "links": {"default": {"latency_ms": 0},
+                  "list": [{"between": list(link), "one_way": True, "latency_ms": round(max(0.0, time), 6)} for link, time in sorted(links.items())]}}
+    if limits is not None:
+        by_bytes = shape.memory != "same"
+        delta = [max(1, kept.get(stage, 1)) for stage in range(shape.stages)] if by_bytes else [1] * shape.stages
+        freed = "I" if not shape.can_split else "W"
+        pipeline["memory"] = {"delta": {"F": delta, "I": 0, "W": 0, freed: [-one for one in delta], "B": [-one for one in delta]},
+                              "limit": [max(float(one), 1.0) for one in limits]}
+    return {"pipeline": pipeline}
+
+
+# ---- deciding ----------------------------------------------------------------------------------------------------------------
+
+
+class Decider:
+    """One step in, perhaps a swap out. Used by one thread."""
+
+    def __init__(self, shape: Shape, kept: Callable[[], Mapping[int, int]], free: Callable[[], Sequence[float]], seed: int = 1) -> None:
+        self.shape, self._kept, self._free, self._seed = shape, kept, free, seed
+        self.running, self.version = shape.given, 0
+        self.pending: Optional[Swap] = None
+        self.happened: List[Happening] = []
+        self.problem: Optional[Dict[str, Any]] = None
+        self.plan: Optional[Plan] = None  # that runs, timed on the problem
+        self.predicted_ms: Optional[float] = None
+        self.saved: Optional[str] = None  # of a run that is resumed
+        self.decisions = ""
+        self._known = Known(shape)
+        self._steps: List[Measured] = []
+        self._skip, self._rounds = SETTLED, 0
+        self._orchestrator: Optional[Orchestrator] = None
+        self._versions = 0
+
+    @property
+    def orchestrator(self) -> Optional[Orchestrator]:
+        return self._orchestrator
+
+    def close(self) -> None:
+        if self._orchestrator is not None:
+            self._orchestrator.close()
+
+    def observe(self, step: Measured) -> Optional[Swap]:
+        """A step has ended on all ranks. Returns the order that all are to run as soon as they can, or None."""
+        swap = self.pending
+        if swap is not None and step.version == swap.version:
+            self._carried_out(swap, step)
+        elif swap is not None and self._orchestrator is None:
+            return None  # steps until a swap belong to no measurement
+        if self._orchestrator is not None:
+            return self._watch(step)
+        if self._skip > 0:
+            self._skip -= 1
+            return None
+        self._steps.append(step)
+        return self._choose() if len(self._steps) == MEASURED else None
+
+    # ---- the healthy problem, and the best plan for it
+
+    def _choose(self) -> Optional[Swap]:
+        steps, self._steps = self._steps, []
+        self._known.learn(steps)
+        times, links = self._known.times(), links_of(steps)
+        self.problem = problem_of_steps(self.shape, times, links, self._kept(), self._limits())
+        runs = simulate(self.problem, order.text_of(self.running))
+        measured = statistics.median(step.time_ms for step in steps)
+        now = steps[-1]
+        self._rounds += 1
+        best = self._best()
+        gains = best is not None and best[0].makespan_ms < runs.makespan_ms * (1 - self.shape.gain)
+        self._say(now, "profile", f"a step takes {measured:.1f} ms ({runs.makespan_ms:.1f} predicted)" +
+                  (f"; the best plan takes {best[0].makespan_ms:.1f}, predicted ({best[0].schedule_name})" if best else ""),
+                  measured_ms=measured, predicted_ms=runs.makespan_ms)
+        if gains and not self.shape.frozen and self._rounds <= ROUNDS:
+            assert best is not None
+            return self._swap(best[1], f"a plan for the healthy job: {runs.makespan_ms:.1f} -> {best[0].makespan_ms:.1f} ms, predicted", now, None, best[0])
+        self._open(runs)
+        return None
+
+    def _limits(self) -> Optional[List[float]]:
+        if self.shape.memory == "same":
+            free = problem_of_steps(self.shape, self._known.times(), {}, {}, None)
+            free["pipeline"]["memory"] = {"delta": {"F": 1, "I": -1 if not self.shape.can_split else 0, "W": 0 if not self.shape.can_split else -1, "B": -1}}
+            return list(simulate(free, order.text_of(self.shape.given)).peak_memory)
+        if self.shape.memory == "free":
+            if not self._kept():
+                return None
+            given = problem_of_steps(self.shape, self._known.times(), {}, self._kept(), [1e15] * self.shape.ranks)
+            peaks = simulate(given, order.text_of(self.shape.given)).peak_memory
+            return [max(free, peak) for free, peak in zip(self._free(), peaks)]  # what the given schedule keeps is there
+        return [float(self.shape.memory)] * self.shape.ranks
+
+    def _best(self) -> Optional[Tuple[Plan, Rows]]:
+        """The best plan that the job can run, and its rows."""
+        assert self.problem is not None
+        found: List[Tuple[float, Plan, Rows]] = []
+
+        def add(made: Plan) -> bool:
+            rows = self._runnable(made)
+            if rows is not None:
+                found.append((made.makespan_ms, made, rows))
+            return rows is not None
+        try:
+            if add(make_plan(self.problem, "auto", 1.0, seed=self._seed, threads=1, exact=False)):
+                return found[0][1], found[0][2]
+        except NoAnswer:
+            return None
+        for name in schedules():
+            if name not in ("auto", "optimal"):
+                try:
+                    add(make_plan(self.problem, name, 0))
+                except SlacklineError:
+                    continue  # not for this placement, or it does not fit
+        return min(found, key=lambda one: one[0])[1:] if found else None
+
+    def _runnable(self, made: Plan) -> Optional[Rows]:
+        try:
+            rows = order.parsed(made.csv().replace("OVERLAP_F_B", ""))
+        except SlacklineError:
+            return None
+        if not self.shape.can_split:
+            rows = order.whole(rows)
+        if self.shape.ascending and not order.ascends(rows) or not order.runs(rows, self.shape.stages):
+            return None
+        return rows
+
+    # ---- while it runs
+
+    def _open(self, runs: Plan) -> None:
+        assert self.problem is not None
+        self.plan = runs
+        self._orchestrator = Orchestrator(self.problem, runs, frozen=self.shape.frozen, gain=self.shape.gain, seed=self._seed,
+                                          hold=HOLD, dwell=DWELL, cost_ms={"schedule": SWAP_MS})
+        if self.saved:
+            try:
+                self._orchestrator.load(self.saved)
+            except InvalidRequest:
+                pass  # of another job: this one begins anew
+        self.saved = None
+
+    def _watch(self, step: Measured) -> Optional[Swap]:
+        assert self._orchestrator is not None
+        self._orchestrator.observe(step.step, step.end_ms, step.time_ms, self._as_planned(step), clock_error_ms=2 * step.error_ms)
+        try:
+            self.predicted_ms = self._orchestrator.forecast_ms()
+        except SlacklineError:
+            self.predicted_ms = None
+        swap: Optional[Swap] = None
+        if self.pending is None:
+            for action in self._orchestrator.actions():
+                swap = self._asked(action, step)
+                if swap is not None:
+                    break
+        for event in self._orchestrator.events():
+            self.happened.append(Happening(event.iteration, event.time_ms, event.kind, "; ".join(t for t in (event.seen, event.decided, event.why) if t), event))
+        self.decisions += self._orchestrator.decisions()
+        return swap
+
+    def _asked(self, action: Action, step: Measured) -> Optional[Swap]:
+        assert self._orchestrator is not None
+        rows = self._runnable(action.plan) if action.what == "plan" and action.plan is not None else None
+        if rows is None:
+            self._orchestrator.carried_out(action, step.end_ms, outcome="failed")
+            return None
+        return self._swap(rows, f"{100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected", step, action, action.plan)
+
+    def _as_planned(self, step: Measured) -> Measurements:
+        """A backward that cannot be split is an I in the library's plans, and its W takes no time."""
+        assert self.plan is not None
+        if self.shape.can_split or not any(op.op == "I" for op in self.plan.ops):
+            return Measurements(step.ops, step.transfers)
+        return Measurements([replace(op, op="I") if op.op == "B" else op for op in step.ops],
+                            [replace(one, op="I") if one.op == "B" else one for one in step.transfers])
+
+    # ---- swaps
+
+    def _swap(self, rows: Rows, why: str, step: Measured, action: Optional[Action], made: Optional[Plan]) -> Swap:
+        self._versions += 1
+        self.pending = Swap(self._versions, rows, why, action, made, asked_ms=step.end_ms)
+        return self.pending
+
+    def _carried_out(self, swap: Swap, step: Measured) -> None:
+        self.pending = None
+        self.running, self.version = swap.rows, swap.version
+        if swap.plan is not None:
+            self.plan = swap.plan
+        if swap.action is not None and self._orchestrator is not None:
+            self._orchestrator.carried_out(swap.action, step.begin_ms, took_ms=0.0)
+        else:
+            self._say(step, "swap", swap.why)
+            self._skip = SETTLED
+
+    def refuse(self, swap: Swap, now_ms: float) -> None:
+        """The ranks cannot run it."""
+        self.pending = None
+        if swap.action is not None and self._orchestrator is not None:
+            self._orchestrator.carried_out(swap.action, now_ms, outcome="failed")
+
+    def _say(self, step: Measured, kind: str, text: str, **fields: Any) -> None:
+        self.happened.append(Happening(step.step, step.end_ms, kind, text, None, fields))

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orders of ops as rows of cells, and as the actions that PyTorch's runtime runs.
+
+A cell is an op such as 0F7: stage, op (F, I, W or B) and microbatch. A row is what one rank runs, in order. `lowered` adds
+what PyTorch's runtime needs beside the ops: messages, with each receive posted long before its op, so that a message that is
+late holds up no other one (the timing model's `decoupled` regime); sharding, and the reduction of gradients.
+"""
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+CELL = re.compile(r"(\d+)([FIWB])(\d+)")
+POSTED = 2  # receives of a channel that are posted after each op, at most
+
+
+class Cell(NamedTuple):
+    stage: int
+    op: str
+    microbatch: int
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.op}{self.microbatch}"
+
+
+Rows = List[List[Cell]]
+Channel = Tuple[int, int, str]  # from a rank, to a rank, "F" or "B": its messages arrive in the order of their sends
+
+
+def rows_of(order: Mapping[int, Sequence[Any]]) -> Rows:
+    """PyTorch's actions of each rank as rows: the ops alone, and those that run as one block (OVERLAP_F_B) one after another,
+    as PyTorch's runtime runs them. Raises ValueError for an action that is no cell."""
+    rows: Rows = []
+    for rank in sorted(order):
+        row: List[Cell] = []
+        for action in order[rank]:
+            for part in (getattr(action, "sub_actions", None) or [action]) if action is not None else []:
+                if re.search(r"SEND|RECV|UNSHARD|RESHARD|REDUCE", str(part)):
+                    continue
+                found = CELL.fullmatch(str(part))
+                if not found:
+                    raise ValueError(f"'{part}' is not an op that is known here")
+                row.append(Cell(int(found[1]), found[2], int(found[3])))
+        rows.append(row)
+    return rows
+
+
+def one_forward_one_backward(ranks: int, microbatches: int) -> Rows:
+    """What PyTorch's Schedule1F1B runs; its own `pipeline_order` is wrong on the last rank (2.13)."""
+    rows: Rows = []
+    for rank in range(ranks):
+        ahead = min(microbatches, ranks - rank)
+        row = [Cell(rank, "F", microbatch) for microbatch in range(ahead)]
+        for microbatch in range(microbatches):
+            row.append(Cell(rank, "B", microbatch))
+            if microbatch + ahead < microbatches:
+                row.append(Cell(rank, "F", microbatch + ahead))
+        rows.append(row)
+    return rows
+
+
+def is_complete(rows: Rows, stages: int, microbatches: int) -> bool:
+    """Whether each microbatch has each op of each stage once: F, and B or I and W."""
+    found = Counter(cell for row in rows for cell in row)
+    each = [(found[Cell(stage, op, microbatch)] for op in "FBIW") for stage in range(stages) for microbatch in range(microbatches)]
+    return all(tuple(one) in ((1, 1, 0, 0), (1, 0, 1, 1)) for one in each) and len({cell.stage for cell in found} | set(range(stages))) == stages \
+        and all(0 <= cell.microbatch < microbatches for cell in found)
+
+
+def text_of(rows: Rows) -> str:
+    """CSV in PyTorch's compute_only form."""
+    return "".join(",".join(map(str, row)) + "\n" for row in rows)
+
+
+def parsed(text: str) -> Rows:
+    return [[Cell(int(stage), op, int(microbatch)) for stage, op, microbatch in CELL.findall(line)] for line in text.splitlines()]
+
+
+def whole(rows: Rows) -> Rows:
+    """The same with a full backward where I is: W goes. For stages whose backward cannot be split."""
+    return [[cell._replace(op="B") if cell.op == "I" else cell for cell in row if cell.op != "W"] for row in rows]
+
+
+def is_split(rows: Rows) -> bool:
+    return any(cell.op == "W" for row in rows for cell in row)
+
+
+def ascends(rows: Rows) -> bool:
+    """Whether each stage adds the gradients of its microbatches in ascending order: gradients are then equal in every bit."""
+    latest: Dict[int, int] = {}
+    for row in rows:
+        for cell in row:
+            if cell.op in "WB":
+                if cell.microbatch < latest.get(cell.stage, -1):
+                    return False
+                latest[cell.stage] = cell.microbatch
+    return True
+
+
+def runs(rows: Rows, stages: int) -> bool:
+    """Whether PyTorch's runtime can run it: it finds the losses of microbatches by their position."""
+    last = [cell.microbatch for row in rows for cell in row if cell.op == "F" and cell.stage == stages - 1]
+    return last == sorted(last)
+
+
+def placement_of(ranks: Sequence[int], count: int) -> Optional[str]:
+    """The placement in which stage s is on rank ranks[s] of `count`: "linear", "loop" or "wave"; None: another one."""
+    stages = len(ranks)
+    if count < 1 or stages % count:
+        return None
+    if all(rank == stage % count for stage, rank in enumerate(ranks)):
+        return "linear" if stages == count else "loop"
+    wave = all(rank == (stage % count if stage // count % 2 == 0 else count - 1 - stage % count) for stage, rank in enumerate(ranks))
+    return "wave" if wave and stages == 2 * count else None
+
+
+# ---- messages ----------------------------------------------------------------------------------------------------------------
+
+
+def channels(rows: Rows, rank_of: Sequence[int]) -> Dict[Channel, List[Cell]]:
+    """The ops whose messages go over each channel, in the order of their sends."""
+    found: Dict[Channel, List[Cell]] = {}
+    for rank, row in enumerate(rows):
+        for cell in row:
+            peer = receiver(cell, rank_of)
+            if peer is not None and peer != rank:
+                found.setdefault((rank, peer, "F" if cell.op == "F" else "B"), []).append(cell)
+    return found
+
+
+def receiver(cell: Cell, rank_of: Sequence[int]) -> Optional[int]:
+    """The rank that needs what an op makes; None: no other op needs it."""
+    to = cell.stage + 1 if cell.op == "F" else cell.stage - 1 if cell.op in "IB" else -1
+    return rank_of[to] if 0 <= to < len(rank_of) else None
+
+
+def needed(cell: Cell, rank_of: Sequence[int]) -> Optional[Tuple[Channel, int]]:
+    """The channel of the message that an op needs, and the stage that sends it; None: it needs none."""
+    come = cell.stage - 1 if cell.op == "F" else cell.stage + 1 if cell.op in "IB" else -1
+    if not 0 <= come < len(rank_of) or rank_of[come] == rank_of[cell.stage]:
+        return None
+    return (rank_of[come], rank_of[cell.stage], "F" if cell.op == "F" else "B"), come
+
+
+def lowered(rows: Rows, rank_of: Sequence[int], microbatches: int, ahead: Optional[int] = None) -> List[List[str]]:
+    """The rows with their messages, sharding and reductions, as PyTorch's compute_comms form.
+
+    ahead  receives of a channel that may be posted and not needed yet; None: any number
+    """
+    sent = channels(rows, rank_of)
+    return [_with_messages(_with_sharding(row, microbatches), rank, sent, rank_of, ahead) for rank, row in enumerate(rows)]
+
+
+def _with_sharding(row: Sequence[Cell], microbatches: int) -> List[str]:
+    from torch.distributed.pipelining import schedules
+    actions = [schedules._Action.from_str(str(cell)) for cell in row]
+    return [str(action) for action in schedules._add_reduce_grad(schedules._add_unshard_reshard(actions), microbatches)]
+
+
+class _Posting:
+    """The receives of one channel: in the order of their sends, each posted once."""
+
+    def __init__(self, cells: Sequence[Cell], step: int) -> None:
+        # the receiver names its own stage
+        self.names = [(f"{cell.stage + step}RECV_{'F' if cell.op == 'F' else 'B'}{cell.microbatch}", cell.microbatch, cell.stage) for cell in cells]
+        self.posted = self.used = 0
+
+    def post(self, out: List[str], count: int, ahead: Optional[int]) -> None:
+        while count > 0 and self.posted < len(self.names) and (ahead is None or self.posted - self.used < ahead):
+            out.append(self.names[self.posted][0])
+            self.posted += 1
+            count -= 1
+
+    def need(self, out: List[str], microbatch: int, stage: int) -> None:
+        at = next(i for i, name in enumerate(self.names) if name[1:] == (microbatch, stage))
+        while self.posted <= at:
+            out.append(self.names[self.posted][0])
+            self.posted += 1
+        self.used += 1
+
+
+def _with_messages(row: Sequence[str], rank: int, sent: Mapping[Channel, List[Cell]], rank_of: Sequence[int],
+                   ahead: Optional[int]) -> List[str]:
+    posting = {channel: _Posting(cells, 1 if channel[2] == "F" else -1) for channel, cells in sent.items() if channel[1] == rank}
+    out: List[str] = []
+    for channel, receives in posting.items():
+        if channel[2] == "F":
+            receives.post(out, POSTED, ahead)
+    for name in row:
+        found = CELL.fullmatch(name)
+        if not found:
+            out.append(name)
+            continue
+        cell = Cell(int(found[1]), found[2], int(found[3]))
+        needs = needed(cell, rank_of)
+        if needs:
+            posting[needs[0]].need(out, cell.microbatch, needs[1])
+        out.append(name)
+        peer = receiver(cell, rank_of)
+        if peer is not None and peer != rank:
+            out.append(f"{cell.stage}SEND_{'F' if cell.op == 'F' else 'B'}{cell.microbatch}")
+        for receives in posting.values():
+            receives.post(out, POSTED, ahead)
+    return out
+

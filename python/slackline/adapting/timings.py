@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one rank measures of a step: when its ops ran, when its messages left and arrived, and the memory that a microbatch keeps.
+
+PyTorch's runtime calls `_batch_p2p` and `_wait_batch_p2p` of its module for messages, and the stages' methods for ops. Both are
+wrapped: the functions once, for steps of adapted schedules alone; the methods on each stage's object. A row of a record is
+(what, op, stage, microbatch, begin, end) in ns of this rank's clock:
+
+    OP        an op: from when its message had come to when the rank was ready for the next one
+    SENT      the message of an op left
+    RECEIVED  the message of an op: its receive was posted, it arrived
+    KEPT      bytes that a microbatch of a stage keeps until its backward (in `begin`)
+"""
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+OP, SENT, RECEIVED, KEPT = range(4)
+KINDS = "FIWB"
+Row = Tuple[int, int, int, int, Any, Any]  # times are ns, or events of a device until `resolved`
+
+_local = threading.local()  # .step: the Step under way in this thread
+
+
+class Clock:
+    """Marks points in time: at once on a CPU, on a device by events of its current stream, in one code path."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = None if device is None or device.type == "cpu" else device
+
+    def mark(self) -> Any:
+        if self._device is None:
+            return time.monotonic_ns()
+        import torch
+        event = torch.Event(device=self._device, enable_timing=True)
+        event.record()
+        return event
+
+    def resolved(self, rows: List[Row], last: Any) -> List[Row]:
+        """The rows in ns. Waits until the device has reached `last`, so it is not called by the thread that trains."""
+        if self._device is None:
+            return rows
+        last.synchronize()
+        now = time.monotonic_ns()
+
+        def at(mark: Any) -> int:
+            return mark if isinstance(mark, int) else now - round(mark.elapsed_time(last) * 1e6)
+        return [(*row[:4], at(row[4]), at(row[5])) for row in rows]
+
+
+class _Sends(List[Any]):
+    """P2P ops or Works of the messages that `key` = (op, stage, microbatch) made."""
+    key: Tuple[int, int, int]
+
+
+class _Receives(List[Any]):
+    key: Tuple[int, int, int]
+    posted: int
+    arrived: Optional[int]
+    error: Optional[BaseException]
+    over: threading.Event
+
+
+class Waiters:
+    """Threads that wait for the receives of a channel in their order, and note when each arrived. Gloo completes a Work only
+    while somebody waits for it; other backends are asked, and the runtime waits by itself."""
+    POLL_S = 1e-4
+
+    def __init__(self, waits: bool) -> None:
+        self.waits = waits
+        self._queues: Dict[Any, "queue.SimpleQueue[Optional[_Receives]]"] = {}
+
+    def add(self, channel: Any, receives: _Receives) -> None:
+        found = self._queues.get(channel)
+        if found is None:
+            found = self._queues[channel] = queue.SimpleQueue()
+            threading.Thread(target=self._run, args=(found,), name="slackline arrivals", daemon=True).start()
+        found.put(receives)
+
+    def _run(self, given: "queue.SimpleQueue[Optional[_Receives]]") -> None:
+        while (receives := given.get()) is not None:
+            try:
+                for work in receives:
+                    if self.waits:
+                        work.wait()
+                    else:
+                        while not work.is_completed():
+                            time.sleep(self.POLL_S)
+            except BaseException as error:  # the thread that trains raises it, as if it had waited itself
+                receives.error = error
+            receives.arrived = time.monotonic_ns()
+            receives.over.set()
+
+    def close(self) -> None:
+        for one in self._queues.values():
+            one.put(None)
+        self._queues.clear()
+
+
+class Step:
+    """The measurements of a step. Used by the thread that runs it, and by nobody else until it has ended."""
+
+    def __init__(self, number: int, clock: Clock, waiters: Waiters, groups: Optional[Callable[[str], Any]]) -> None:
+        self.number = number
+        self.begin = self.end = time.monotonic_ns()
+        self.rows: List[Row] = []
+        self.last: Any = None
+        self._clock, self._waiters, self._groups = clock, waiters, groups
+        self._open: Optional[Tuple[int, int, int, Any]] = None  # the last op, which ends when the rank is ready for the next
+        self._received: List[_Receives] = []
+
+    # ---- ops
+
+    def ready(self) -> None:
+        """The rank has done all that belongs to the last op."""
+        if self._open is not None:
+            op, stage, microbatch, begin = self._open
+            self.rows.append((OP, op, stage, microbatch, begin, self._clock.mark()))
+            self._open = None
+
+    def enter(self, op: str, stage: int, microbatch: int) -> None:
+        self.ready()
+        self._open = KINDS.index(op), stage, microbatch, self._clock.mark()
+
+    # ---- messages
+
+    def post(self, ops: Any, original: Callable[[Any], Any]) -> Any:
+        kind = "F" if ops.key[0] == 0 else "B"
+        group = self._groups(kind) if self._groups else None
+        if group is not None:
+            for one in ops:
+                one.group = group
+        if isinstance(ops, _Sends):
+            self.rows.append((SENT, *ops.key, (now := time.monotonic_ns()), now))
+            return original(ops)
+        now = time.monotonic_ns()
+        works = _Receives(original(ops))
+        works.key, works.posted, works.arrived, works.error, works.over = ops.key, now, None, None, threading.Event()
+        self._received.append(works)
+        self._waiters.add((ops[0].group_peer, kind, id(ops[0].group)), works)
+        return works
+
+    def wait(self, works: _Receives, original: Callable[[Any], Any]) -> None:
+        self.ready()
+        if self._waiters.waits:
+            works.over.wait()
+            if works.error is not None:
+                raise works.error
+        else:
+            original(works)
+
+    # ---- the end
+
+    def finish(self) -> None:
+        self.ready()
+        self.end = time.monotonic_ns()
+        self.last = self._clock.mark()
+
+    def arrivals(self) -> List[Row]:
+        """What was received; called after the step, possibly by another thread."""
+        rows: List[Row] = []
+        for works in self._received:
+            if works.over.wait(1.0) and works.error is None:
+                rows.append((RECEIVED, *works.key, works.posted, works.arrived))
+        return rows
+
+    def resolved(self) -> List[Row]:
+        return self._clock.resolved(self.rows, self.last) + self.arrivals()
+
+
+# ---- what is wrapped ---------------------------------------------------------------------------------------------------------
+
+
+def install() -> None:
+    """Wraps the functions of PyTorch's module that post and await messages; once, whatever the number of schedules."""
+    from torch.distributed.pipelining import schedules
+    if getattr(schedules._batch_p2p, "slackline", None):
+        return
+    batch, wait = schedules._batch_p2p, schedules._wait_batch_p2p
+
+    def _batch_p2p(p2p_ops: Any, desc: Optional[str] = None) -> Any:
+        step: Optional[Step] = getattr(_local, "step", None)
+        if step is None or not p2p_ops or not isinstance(p2p_ops, (_Sends, _Receives)):
+            return batch(p2p_ops, desc)
+        return step.post(p2p_ops, batch)
+
+    def _wait_batch_p2p(work: Any) -> None:
+        step: Optional[Step] = getattr(_local, "step", None)
+        if step is None or not isinstance(work, _Receives):
+            wait(work)
+        else:
+            step.wait(work, wait)
+    _batch_p2p.slackline = True  # type: ignore[attr-defined]
+    schedules._batch_p2p, schedules._wait_batch_p2p = _batch_p2p, _wait_batch_p2p
+
+
+def current(step: Optional[Step]) -> None:
+    """The step that this thread runs from now on; None: no step of an adapted schedule."""
+    _local.step = step
+
+
+def wrap(stage: Any, keep: "Kept") -> None:
+    """Has a stage's ops and messages measured. Its methods do what they did before."""
+    if getattr(stage, "_slackline", None) is not None:
+        return
+    stage._slackline = True
+    index = stage.stage_index
+
+    def op_of(method: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
+        def timed(chunk: int, *arguments: Any, **options: Any) -> Any:
+            step: Optional[Step] = getattr(_local, "step", None)
+            if step is not None:
+                step.enter(name(*arguments, **options), index, chunk)
+            if step is not None and keep.wanted(index) and method is forward:
+                with keep.counting(index, stage.submod):
+                    return method(chunk, *arguments, **options)
+            return method(chunk, *arguments, **options)
+        return timed
+
+    def messages_of(method: Callable[..., Any], kind: type, op: int, other: int) -> Callable[..., Any]:
+        def keyed(chunk: int) -> Any:
+            if getattr(_local, "step", None) is None:
+                return method(chunk)
+            ops = kind(method(chunk))
+            ops.key = (op, index + other, chunk)
+            return ops
+        return keyed
+
+    forward = stage.forward_one_chunk
+    stage.forward_one_chunk = op_of(forward, lambda *a, **k: "F")
+    stage.backward_one_chunk = op_of(stage.backward_one_chunk,
+                                     lambda loss=None, full_backward=True, last_backward=False: "B" if full_backward else "I")
+    stage.backward_weight_one_chunk = op_of(stage.backward_weight_one_chunk, lambda *a, **k: "W")
+    reduce = stage.perform_reduce_grad
+
+    def perform_reduce_grad(*arguments: Any, **options: Any) -> Any:
+        step: Optional[Step] = getattr(_local, "step", None)
+        if step is not None:
+            step.ready()  # a reduction is no part of the last op
+        return reduce(*arguments, **options)
+    stage.perform_reduce_grad = perform_reduce_grad
+    # a message is named by the op that made it
+    stage.get_fwd_send_ops = messages_of(stage.get_fwd_send_ops, _Sends, 0, 0)
+    stage.get_bwd_send_ops = messages_of(stage.get_bwd_send_ops, _Sends, 1, 0)
+    stage.get_fwd_recv_ops = messages_of(stage.get_fwd_recv_ops, _Receives, 0, -1)
+    stage.get_bwd_recv_ops = messages_of(stage.get_bwd_recv_ops, _Receives, 1, 1)
+
+
+class Kept:
+    """The bytes that a microbatch of each stage keeps for its backward: storages that autograd saves, without parameters and
+    buffers. Counted in one forward of each stage."""
+
+    def __init__(self) -> None:
+        self.bytes: Dict[int, int] = {}
+
+    def wanted(self, stage: int) -> bool:
+        return stage not in self.bytes
+
+    def counting(self, stage: int, module: Any) -> Any:
+        import torch
+        storages: Dict[int, int] = {}
+        others = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())
+                  if type(tensor) in (torch.Tensor, torch.nn.Parameter)}
+
+        def pack(tensor: Any) -> Any:
+            if type(tensor) is torch.Tensor and tensor.device.type != "meta":
+                storage = tensor.untyped_storage()
+                if storage.data_ptr() not in others:
+                    storages[storage.data_ptr()] = storage.nbytes()
+            self.bytes[stage] = sum(storages.values())
+            return tensor
+        self.bytes[stage] = 0
+        return torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)

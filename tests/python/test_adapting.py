@@ -1,0 +1,156 @@
+"""What the first rank of an adapted PyTorch job decides (slackline.adapting.deciding), on jobs whose steps are replayed by the
+library: other times, placements and faults in each; no PyTorch. Called with BUILD_DIR SOURCE_DIR."""
+import os
+import random
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from package import expect, finish  # noqa: E402
+
+import slackline  # noqa: E402
+from slackline.adapting import order  # noqa: E402
+from slackline.adapting.deciding import Decider, Measured, Shape  # noqa: E402
+
+STAGES = {"linear": 1, "loop": 2, "wave": 2}
+
+
+def rank_of(placement, ranks):
+    if placement == "wave":
+        return [*range(ranks), *reversed(range(ranks))]
+    return [stage % ranks for stage in range(ranks * STAGES[placement])]
+
+
+class Job:
+    """A job in simulated time: `times` of its ops in ms, I and W as they really are; `given`, the family that it begins with."""
+
+    def __init__(self, placement, ranks, microbatches, times, given, *, seed=1, noise=0.0, lag=3, **shape):
+        self.truth = {"pipeline": {"ranks": ranks, "microbatches": microbatches, "placement": placement, "times_ms": times,
+                                   "links": {"default": {"latency_ms": 0.1}}}}
+        if not shape.get("can_split", True):
+            self.truth["pipeline"]["times_ms"] = {**times, "I": times["B"], "W": 0}
+        rows = order.parsed(slackline.plan(self.truth, given).csv())
+        rows = rows if shape.get("can_split", True) else order.whole(rows)
+        self.shape = Shape(rank_of(placement, ranks), ranks, placement, microbatches, rows, shape.get("can_split", True), order.ascends(rows),
+                           shape.get("memory", "free"))
+        self.decider = Decider(self.shape, lambda: {stage: 100 for stage in range(self.shape.stages)}, lambda: [1e9] * ranks)
+        self.rows, self.version, self.now, self.step, self.pending = rows, 0, 0.0, 0, []
+        self.draw, self.noise, self.lag = random.Random(seed), noise, lag
+        self.ran = []  # rows of each step
+
+    def run(self, steps, slow=None):
+        """Steps in which `slow` (changes of the problem) holds. Returns the time of each."""
+        times = []
+        for _ in range(steps):
+            for due, swap in list(self.pending):
+                if self.step >= due:
+                    self.rows, self.version = swap.rows, swap.version
+                    self.pending.remove((due, swap))
+            done = slackline.simulate(self.truth, order.text_of(self.rows), changes=slow)
+            stretch = 1 + self.noise * self.draw.random()
+            ops = [slackline.Op(o.rank, o.op, o.stage, o.microbatch, self.now + o.start_ms * stretch, self.now + o.end_ms * stretch) for o in done.ops]
+            transfers = [slackline.Transfer(t.from_rank, t.to_rank, t.op, t.stage, t.microbatch, self.now + t.start_ms * stretch, self.now + t.start_ms * stretch,
+                                            self.now + t.start_ms * stretch + t.arrive_ms - t.start_ms) for t in done.transfers]
+            end = self.now + done.makespan_ms * stretch
+            swap = self.decider.observe(Measured(self.step, self.version, self.now, end, ops, transfers, 0.01))
+            if swap is not None:
+                self.pending.append((self.step + self.lag, swap))
+            self.ran.append(self.rows)
+            times.append(done.makespan_ms)
+            self.now, self.step = end + 5, self.step + 1
+        return times
+
+    def best(self, slow=None):
+        return slackline.plan(self.truth, "auto", 1, changes=slow, threads=1, exact=False).makespan_ms
+
+    def kinds(self):
+        return [one.kind for one in self.decider.happened]
+
+
+EVEN = {"F": 10, "I": 10, "W": 10, "B": 20}
+
+
+def between(a, b, ms):
+    return {"pipeline.links.list": [{"between": [a, b], "latency_ms": ms}]}
+
+
+def within(found, best, share, what):
+    expect(found <= best * (1 + share), f"{what}: {found} ms, the best plan takes {best}")
+
+
+def a_slow_link_is_planned_around_and_relief_goes_back():
+    job = Job("linear", 4, 12, EVEN, "1f1b")
+    healthy = job.run(30)
+    within(healthy[-1], job.best(), 0.05, "healthy")
+    slow = job.run(40, between(0, 1, 60))
+    within(slow[10], job.best(between(0, 1, 60)), 0.08, "10 steps after the onset")
+    again = job.run(30)
+    within(again[10], healthy[-1], 0.02, "10 steps after relief")
+    expect(job.kinds().count("onset") == 1 and "verdict" in job.kinds(), f"events: {job.kinds()}")
+
+
+def a_slow_device_is_named():
+    job = Job("linear", 4, 8, EVEN, "1f1b", noise=0.02)
+    job.run(25)
+    job.run(25, {"pipeline.times_ms": {"F": [10, 10, 20, 10], "I": [10, 10, 20, 10], "W": [10, 10, 20, 10], "B": [20, 20, 40, 20]}})
+    named = [one.event.rank for one in job.decider.happened if one.event and one.kind == "onset"]
+    expect(named == [2], f"onset: {named}")
+
+
+def two_slow_links_of_a_wave():
+    job = Job("wave", 4, 10, {"F": 4, "I": 5, "W": 4, "B": 9}, "zb-v")
+    job.run(25)
+    slow = {"pipeline.links.list": [{"between": [0, 1], "latency_ms": 15}, {"between": [2, 3], "latency_ms": 10}]}
+    times = job.run(30, slow)
+    within(times[-1], job.best(slow), 0.12, "two slow links")
+    expect(times[-1] < times[0], f"nothing gained: {times[0]} to {times[-1]} ms")
+
+
+def a_loop():
+    job = Job("loop", 3, 9, {"F": 6, "I": 6, "W": 6, "B": 12}, "interleaved-1f1b", noise=0.01)
+    job.run(25)
+    times = job.run(30, between(1, 2, 40))
+    within(times[-1], job.best(between(1, 2, 40)), 0.12, "a loop")
+
+
+def a_backward_that_cannot_be_split_is_not_split():
+    job = Job("linear", 4, 12, {"F": 10, "B": 20, "I": 10, "W": 10}, "1f1b", can_split=False)
+    job.run(30)
+    times = job.run(30, between(0, 1, 60))
+    expect(not any(order.is_split(rows) for rows in job.ran), "a W ran")
+    expect(times[-1] < times[0] * 0.8, f"the slow link: {times[0]} to {times[-1]} ms")
+
+
+def memory_stays_that_of_the_given_schedule():
+    job = Job("linear", 4, 12, EVEN, "1f1b", memory="same")
+    job.run(25)
+    job.run(30, between(0, 1, 60))
+    free = {"pipeline": {**job.truth["pipeline"], "memory": {"delta": {"F": 1, "I": 0, "W": -1, "B": -1}}}}
+    given = slackline.simulate(free, order.text_of(job.shape.given)).peak_memory
+    for rows in job.ran:
+        peak = slackline.simulate(free, order.text_of(rows)).peak_memory
+        expect(all(a <= b for a, b in zip(peak, given)), f"peak {peak}, given {given}")
+
+
+def gradients_are_added_in_the_given_order():
+    for seed in range(6):
+        draw = random.Random(seed)
+        times = {kind: draw.choice([5, 8, 10, 14]) for kind in "FIW"}
+        job = Job(draw.choice(["linear", "wave", "loop"]), draw.choice([2, 3, 4]), 12, {**times, "B": times["I"] + times["W"]}, "gpipe" if draw.random() < 0.3 else "auto", seed=seed)
+        job.run(20)
+        job.run(25, between(0, 1, draw.choice([10, 30, 60])))
+        expect(all(order.ascends(rows) and order.runs(rows, job.shape.stages) for rows in job.ran) or not job.shape.ascending, f"seed {seed}")
+        expect(all(order.is_complete(rows, job.shape.stages, 12) for rows in job.ran), f"seed {seed}: an order lacks ops")
+
+
+def noise_changes_nothing():
+    job = Job("linear", 4, 8, EVEN, "zb-h2", noise=0.05)
+    job.run(80)
+    expect(job.kinds().count("onset") == 0 and len({order.text_of(rows) for rows in job.ran[30:]}) == 1, f"events: {job.kinds()}")
+
+
+for test in [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__code__", None) and value.__code__.co_filename == __file__
+             and value.__code__.co_argcount == 0]:
+    print(test.__name__, flush=True)
+    test()
+finish()
