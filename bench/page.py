@@ -28,7 +28,7 @@ PAGES = {
                      "What somebody with a pipeline can ask, and which tool answers. The figures come from the command above them.",
                      ["What each offers", "Measured", "Large traces"]),
     "pytorch.md": ("PyTorch's pipelining with plans, measured", "Each section says the command that wrote it.",
-                   ["A slow link, before and after", "From PyTorch's profiler to a better plan"]),
+                   ["Live: something gets slow and recovers", "A slow link, before and after", "From PyTorch's profiler to a better plan"]),
     "training.md": ("Training, measured", "Each section says the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),
     "fresh-install.md": ("On a fresh system",

@@ -63,8 +63,9 @@ def gradients(stages):
 # ---- in each process: a function (rank, ranks) that returns what is wrong, or "" ------------------------------------------------
 
 
-def same(kind, placement, microbatches, steps=40):
-    """Adapted while a link is slow for some steps: losses and gradients are those of the given schedule."""
+def same(kind, placement, microbatches, steps=40, bits=True):
+    """Adapted while a link is slow for some steps: losses and gradients are those of the given schedule; `bits`: which adds
+    microbatches in ascending order."""
     def job(rank, ranks):
         link = SlowLink(1 - rank, 0.0) if rank < 2 else None
         given_stages, stages = stages_of(placement, rank, ranks), stages_of(placement, rank, ranks)
@@ -79,7 +80,7 @@ def same(kind, placement, microbatches, steps=40):
             found = stepped(adapted, stages, step, microbatches), gradients(stages)
             if wanted[0] != found[0]:
                 return f"step {step}: losses {found[0]}, given {wanted[0]}"
-            if not all(torch.equal(a, b) for a, b in zip(wanted[1], found[1])):
+            if not all(torch.equal(a, b) if bits else torch.allclose(a, b, rtol=1e-6, atol=1e-12) for a, b in zip(wanted[1], found[1])):
                 return f"step {step}: gradients differ after {len(adapted.adaptation.swap_ms)} swaps"
         if not adapted.adaptation.active:
             return "it gave up"
@@ -208,7 +209,7 @@ def a_rank_that_dies(rank, ranks):
 folder_given = []
 CASES = {
     "GPipe": (same("GPipe", "linear", 8), 4), "1F1B": (same("1F1B", "linear", 8), 4), "1F1B on two ranks": (same("1F1B", "linear", 6), 2),
-    "Interleaved1F1B": (same("Interleaved1F1B", "loop", 8), 4), "LoopedBFS": (same("LoopedBFS", "loop", 6), 3),
+    "Interleaved1F1B": (same("Interleaved1F1B", "loop", 8), 4), "LoopedBFS": (same("LoopedBFS", "loop", 6, bits=False), 3),
     "InterleavedZeroBubble": (same("InterleavedZeroBubble", "loop", 8), 4), "ZBVZeroBubble": (same("ZBVZeroBubble", "wave", 8), 3),
     "DualPipeV": (same("DualPipeV", "wave", 8), 4),
     "eval": (evaluates_between_steps, 3), "other arguments": (goes_on_as_given(other_arguments, "rank 1 called adapt with memory 'same'"), 3),

@@ -15,7 +15,7 @@ import statistics
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .._errors import InvalidRequest, NoAnswer, SlacklineError
+from .._errors import NoAnswer, SlacklineError
 from .._orchestrator import Action, Event, Measurements, Orchestrator
 from .._plan import Op, Plan, Transfer, plan as make_plan, schedules, simulate
 from . import order
@@ -200,7 +200,6 @@ class Decider:
         self.problem: Optional[Dict[str, Any]] = None
         self.plan: Optional[Plan] = None  # that runs, timed on the problem
         self.predicted_ms: Optional[float] = None
-        self.saved: Optional[str] = None  # of a run that is resumed
         self.decisions = ""
         self._known = Known(shape)
         self._steps: List[Measured] = []
@@ -307,12 +306,6 @@ class Decider:
         self.plan = runs
         self._orchestrator = Orchestrator(self.problem, runs, frozen=self.shape.frozen, gain=self.shape.gain, seed=self._seed,
                                           hold=HOLD, dwell=DWELL, cost_ms={"schedule": SWAP_MS})
-        if self.saved:
-            try:
-                self._orchestrator.load(self.saved)
-            except InvalidRequest:
-                pass  # of another job: this one begins anew
-        self.saved = None
 
     def _watch(self, step: Measured) -> Optional[Swap]:
         assert self._orchestrator is not None
@@ -324,7 +317,7 @@ class Decider:
         swap: Optional[Swap] = None
         if self.pending is None:
             for action in self._orchestrator.actions():
-                swap = self._asked(action, step)
+                swap = self._order_of(action, step)
                 if swap is not None:
                     break
         for event in self._orchestrator.events():
@@ -332,7 +325,7 @@ class Decider:
         self.decisions += self._orchestrator.decisions()
         return swap
 
-    def _asked(self, action: Action, step: Measured) -> Optional[Swap]:
+    def _order_of(self, action: Action, step: Measured) -> Optional[Swap]:
         assert self._orchestrator is not None
         rows = self._runnable(action.plan) if action.what == "plan" and action.plan is not None else None
         if rows is None:
