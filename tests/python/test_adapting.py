@@ -1,5 +1,6 @@
 """What the first rank of an adapted PyTorch job decides (slackline.adapting.deciding), on jobs whose steps are replayed by the
 library: other times, placements and faults in each; no PyTorch. Called with BUILD_DIR SOURCE_DIR."""
+import json
 import os
 import random
 import sys
@@ -141,6 +142,27 @@ def gradients_are_added_in_the_given_order():
         job.run(25, between(0, 1, draw.choice([10, 30, 60])))
         expect(all(order.ascends(rows) and order.runs(rows, job.shape.stages) for rows in job.ran) or not job.shape.ascending, f"seed {seed}")
         expect(all(order.is_complete(rows, job.shape.stages, 12) for rows in job.ran), f"seed {seed}: an order lacks ops")
+
+
+def a_resumed_job_knows_what_is_healthy():
+    job = Job("linear", 4, 12, EVEN, "1f1b")
+    job.run(30)
+    job.run(12, between(0, 1, 60))
+    saved = json.loads(json.dumps(job.decider.save()))
+    again = Job("linear", 4, 12, EVEN, "1f1b")
+    again.decider.resume(saved)
+    slow = again.run(25, between(0, 1, 60))
+    within(slow[-1], again.best(between(0, 1, 60)), 0.08, "resumed while the link is slow")
+    healthy = again.run(25)
+    within(healthy[-1], again.best(), 0.05, "and relieved")
+    other = Job("linear", 3, 12, EVEN, "1f1b")
+    for wrong in (saved, {"format": "else"}, {**saved, "first": "0F0\n"}, {"problem": 3}):
+        try:
+            other.decider.resume(wrong)
+            expect(False, f"resumed with {str(wrong)[:60]}")
+        except slackline.InvalidRequest:
+            pass
+    other.decider.resume({})
 
 
 def noise_changes_nothing():

@@ -15,13 +15,14 @@ import statistics
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .._errors import NoAnswer, SlacklineError
+from .._errors import InvalidRequest, NoAnswer, SlacklineError
 from .._orchestrator import Action, Event, Measurements, Orchestrator
 from .._plan import Op, Plan, Transfer, plan as make_plan, schedules, simulate
 from . import order
 from .order import Rows
 from .timings import KINDS, OP, RECEIVED, SENT, Row
 
+FORMAT = "slackline-adaptation-1"
 MEASURED = 4  # steps behind a problem
 SETTLED = 1  # steps before them, that set connections up
 ROUNDS = 3
@@ -205,6 +206,8 @@ class Decider:
         self._steps: List[Measured] = []
         self._skip, self._rounds = SETTLED, 0
         self._orchestrator: Optional[Orchestrator] = None
+        self._first = shape.given  # that the orchestrator began with
+        self._resumed: Optional[Dict[str, Any]] = None
         self._versions = 0
 
     @property
@@ -215,6 +218,27 @@ class Decider:
         if self._orchestrator is not None:
             self._orchestrator.close()
 
+    def save(self) -> Dict[str, Any]:
+        """What a job that is resumed need not measure again; empty: nothing is known yet."""
+        if self._orchestrator is None:
+            return {}
+        return {"format": FORMAT, "problem": self.problem, "first": order.text_of(self._first), "orchestrator": self._orchestrator.save()}
+
+    def resume(self, saved: Dict[str, Any]) -> None:
+        """Before the first step, with what `save` gave. Raises InvalidRequest if it is of another job."""
+        if not saved:
+            return
+        try:
+            pipeline, rows = saved["problem"]["pipeline"], order.parsed(saved["first"])
+        except (KeyError, TypeError) as error:
+            raise InvalidRequest(f"this is not the state of an adaptation: {error!r}") from None
+        shape = self.shape
+        here = {"ranks": shape.ranks, "stages": shape.stages, "microbatches": shape.microbatches, "placement": shape.placement}
+        if saved.get("format") != FORMAT or any(pipeline.get(what) != value for what, value in here.items()) or \
+                not order.is_complete(rows, shape.stages, shape.microbatches) or not shape.can_split and order.is_split(rows):
+            raise InvalidRequest("the saved state is of another job")
+        self._resumed = {**saved, "rows": rows}
+
     def observe(self, step: Measured) -> Optional[Swap]:
         """A step has ended on all ranks. Returns the order that all are to run as soon as they can, or None."""
         swap = self.pending
@@ -224,6 +248,8 @@ class Decider:
             return None  # steps until a swap belong to no measurement
         if self._orchestrator is not None:
             return self._watch(step)
+        if self._resumed is not None:
+            return self._take_up(step)
         if self._skip > 0:
             self._skip -= 1
             return None
@@ -299,11 +325,23 @@ class Decider:
             return None
         return rows
 
+    def _take_up(self, step: Measured) -> Optional[Swap]:
+        """The order and the baseline of before a resume."""
+        assert self._resumed is not None
+        saved = self._resumed
+        if self.running != saved["rows"]:
+            return self._swap(saved["rows"], "the order of before the resume", step, None, None)
+        self._resumed, self.problem = None, saved["problem"]
+        self._open(simulate(saved["problem"], order.text_of(self.running)))
+        assert self._orchestrator is not None
+        self._orchestrator.load(saved["orchestrator"])
+        return None
+
     # ---- while it runs
 
     def _open(self, runs: Plan) -> None:
         assert self.problem is not None
-        self.plan = runs
+        self.plan, self._first = runs, self.running
         self._orchestrator = Orchestrator(self.problem, runs, frozen=self.shape.frozen, gain=self.shape.gain, seed=self._seed,
                                           hold=HOLD, dwell=DWELL, cost_ms={"schedule": SWAP_MS})
 

@@ -74,6 +74,17 @@ class Adaptation:
         """What each change of the order took on this rank."""
         return list(self._agent.swap_ms) if self._agent else []
 
+    def state_dict(self) -> Dict[str, Any]:
+        """For a checkpoint: what is healthy, what is slow, and the order. Empty on other ranks than the first."""
+        leader = self._agent.leader if self._agent else None
+        return leader.decider.save() if leader else {}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Takes up what `state_dict` gave, before the first step. Raises InvalidRequest if it is of another job."""
+        leader = self._agent.leader if self._agent else None
+        if leader:
+            leader.decider.resume(state)
+
 
 # ---- the given schedule ------------------------------------------------------------------------------------------------------
 
