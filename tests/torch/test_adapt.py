@@ -19,6 +19,7 @@ from torch.distributed.pipelining import schedules
 os.environ["SLACKLINE_LIBRARY"] = os.path.join(os.path.abspath(build), "libslackline.so")
 sys.path[:0] = [os.path.join(os.path.abspath(source), "python"), os.path.join(os.path.abspath(source), "examples", "python")]
 import slackline  # noqa: E402
+import slackline.adapting.schedule  # noqa: E402
 from slow_link import PacedStage, SlowLink, layer  # noqa: E402
 
 STAGES = {"linear": lambda rank, ranks: [rank], "loop": lambda rank, ranks: [rank, rank + ranks],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import order
 from .deciding import Decider, Happening, Measured, Shape
@@ -20,6 +20,7 @@ class Folder:
         self._decisions = 0
         for name in ("metrics.jsonl", "events.jsonl", "decisions.txt"):
             open(os.path.join(path, name), "w", encoding="utf-8").close()
+        self._timeline = _Timeline(os.path.join(path, "timeline.json"), shape.ranks)
 
     def step(self, measured: Measured, predicted_ms: Optional[float], decider: Decider, happened: Sequence[Happening]) -> None:
         orchestrator = decider.orchestrator
@@ -37,6 +38,7 @@ class Folder:
             "phase": "adapted" if adapted and troubled else "between" if adapted else "slow" if troubled else "healthy",
             "links": [{"from": a, "to": b, "latency_ms": round(sorted(found)[len(found) // 2], 3), "transfer_ms": 0} for (a, b), found in sorted(times.items())],
             "work_ms": [round(value, 3) for value in work]})
+        self._timeline.step(measured, bool(happened))
         for happening in happened:
             self._line("events.jsonl", self._event(happening))
         if len(decider.decisions) > self._decisions:
@@ -68,3 +70,51 @@ class Folder:
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(path + ".new", path)
+
+
+class _Timeline:
+    """timeline.json: a trace for Chrome and Perfetto of the first steps, and of some after each event; complete after each."""
+    FIRST, LATER, AFTER = 400, 200, 10
+    END = "\n]}\n"
+
+    def __init__(self, path: str, ranks: int) -> None:
+        self._path, self._ranks = path, ranks
+        self._first, self._later, self._after = self.FIRST, self.LATER, 0
+        self._lanes: Set[Tuple[int, int]] = set()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('{"displayTimeUnit":"ms","traceEvents":[\n{"ph":"M","pid":0,"name":"process_labels","args":{"labels":"slackline"}}')
+            for rank in range(ranks):
+                file.write(self._name(rank, 0, "process_name", f"rank {rank}") + self._name(rank, 0, "thread_name", f"ops of rank {rank}"))
+            file.write(self.END)
+
+    def step(self, measured: Measured, happened: bool) -> None:
+        self._after = self.AFTER if happened else self._after - 1
+        if self._first > 0:
+            self._first -= 1
+        elif self._after > 0 and self._later > 0:
+            self._later -= 1
+        else:
+            return
+        text = "".join(self._event(op.rank, 0, op.op, op.op, op.stage, op.microbatch, op.start_ms, op.end_ms, measured.step) for op in measured.ops)
+        busy: Dict[Tuple[int, int], List[float]] = {}
+        for one in sorted(measured.transfers, key=lambda transfer: transfer.start_ms):
+            lanes = busy.setdefault((one.from_rank, one.to_rank), [])
+            lane = next((at for at, until in enumerate(lanes) if until <= one.start_ms), len(lanes))
+            lanes[lane:lane + 1] = [one.arrive_ms]
+            track = 1 + one.to_rank + self._ranks * lane
+            if (one.from_rank, track) not in self._lanes:
+                self._lanes.add((one.from_rank, track))
+                text += self._name(one.from_rank, track, "thread_name", f"link to rank {one.to_rank}")
+            text += self._event(one.from_rank, track, "transfer", one.op, one.stage, one.microbatch, one.start_ms, one.arrive_ms, measured.step)
+        with open(self._path, "r+", encoding="utf-8") as file:
+            file.seek(os.path.getsize(self._path) - len(self.END))
+            file.write(text + self.END)
+
+    @staticmethod
+    def _name(rank: int, track: int, what: str, name: str) -> str:
+        return f',\n{{"ph":"M","pid":{rank},"tid":{track},"name":"{what}","args":{{"name":"{name}"}}}}'
+
+    @staticmethod
+    def _event(rank: int, track: int, kind: str, op: str, stage: int, microbatch: int, start: float, end: float, step: int) -> str:
+        return (f',\n{{"ph":"X","pid":{rank},"tid":{track},"cat":"{kind}","name":"{op}{microbatch}","ts":{start * 1e3:.3f},"dur":{max(0.0, end - start) * 1e3:.3f},'
+                f'"args":{{"iteration":{step},"stage":{stage},"microbatch":{microbatch}}}}}')
