@@ -16,6 +16,7 @@ from torch.distributed.pipelining import schedules
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti, PipelineScheduleSingle, _PipelineScheduleRuntime
 
 from .. import _library
+from .._errors import SlacklineError
 from .._pytorch import _forward_only
 from . import order, timings
 from .agent import Agent
@@ -229,12 +230,14 @@ def adapted(schedule: Any, *, out: Optional[str], memory: Any, objective: Option
     why = ""
     try:
         given = _Given(schedule)
-    except _Cannot as error:
+        if given.rank == 0:
+            _library.library()  # only the first rank plans
+    except (_Cannot, SlacklineError) as error:
         why = str(error)
     stage = schedule._stage if isinstance(schedule, PipelineScheduleSingle) else schedule._stages[0]
     try:
         said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "frozen": frozen,
-                "microbatches": schedule._n_microbatches, "order": _digest(given), "version": _version(stage.group_rank == 0)}
+                "microbatches": schedule._n_microbatches, "order": _digest(given)}
         agreed = _agree(stage, {**said, "can_split": given.can_split if given else False, "host": socket.gethostname()})
         assert given is not None
         made = _open(given, agreed, out=out, memory=memory, objective=objective, communicators=communicators, frozen=frozen, on_event=on_event)
@@ -248,11 +251,6 @@ def adapted(schedule: Any, *, out: Optional[str], memory: Any, objective: Option
 
 def _digest(given: Optional[_Given]) -> str:
     return hashlib.sha256(order.text_of(given.rows).encode()).hexdigest()[:16] if given else ""
-
-
-def _version(leads: bool) -> str:
-    """Only the first rank plans; an error here is the reason why the job is not adapted."""
-    return _library.version() if leads else ""
 
 
 def _agree(stage: Any, said: Dict[str, Any]) -> List[Dict[str, Any]]:

@@ -1,0 +1,158 @@
+# labels: long torch
+"""What slackline.adapt does when it cannot, or something fails: the job goes on as it would have without, with one warning; and eval, errors
+and a rank's death are PyTorch's own. Called with BUILD_DIR SOURCE_DIR."""
+import os
+import sys
+import time
+import warnings
+from datetime import timedelta
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from adapt_torch import batch, build, judged, made, run, slackline, stages_of, stepped
+
+import slackline.adapting.schedule as adapting
+import torch
+import torch.distributed as dist
+
+
+def evaluates_between_steps(rank, ranks, group, where):
+    stages = stages_of("wave", rank, ranks, group)
+    adapted = slackline.adapt(made("ZBVZeroBubble", stages, 6))
+    outputs = []
+    for step in range(12):
+        stepped(adapted, stages, step, 6)
+        x, y = batch(99, 6)
+        first, last = any(stage.is_first for stage in stages), any(stage.is_last for stage in stages)
+        with torch.no_grad():
+            outputs.append(adapted.eval(*((x,) if first else ()), target=y if last else None, losses=[]))
+    if any(stage.is_last for stage in stages) and not all(torch.equal(outputs[0], one) for one in outputs):
+        return "eval differs between steps"
+    return "" if adapted.adaptation.active else "it gave up"
+
+
+def goes_on_as_given(adapt, says):
+    """A job that cannot be adapted: one warning on each rank, and the given schedule steps."""
+    def job(rank, ranks, group, where):
+        stages = stages_of("linear", rank, ranks, group)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            schedule = adapt(rank, ranks, made("1F1B", stages, 4))
+        mine = [str(one.message) for one in caught if "slackline" in str(one.message)]
+        for step in range(6):
+            stepped(schedule, stages, step, 4)
+        if schedule.adaptation is None or says is None:
+            return ""
+        return "" if len(mine) == 1 and says in mine[0] and says in schedule.adaptation.why else f"warnings: {mine}"
+    return job
+
+
+def other_arguments(rank, ranks, schedule):
+    return slackline.adapt(schedule, memory="same" if rank == 1 else "free")
+
+
+def not_all(rank, ranks, schedule):
+    adapting.PATIENCE_S = 1.0
+    if rank == 1:
+        schedule.adaptation = None
+        time.sleep(1.5)
+        return schedule
+    return slackline.adapt(schedule)
+
+
+def no_library(rank, ranks, schedule):
+    from slackline import _library
+    if rank == 0:
+        os.environ["SLACKLINE_LIBRARY"] = "/nowhere/libslackline.so"
+        _library.library.cache_clear()
+    try:
+        return slackline.adapt(schedule)
+    finally:
+        os.environ["SLACKLINE_LIBRARY"] = os.path.join(os.path.abspath(build), "libslackline.so")
+        _library.library.cache_clear()
+
+
+def a_step_that_raises_raises_the_same(rank, ranks, group, where):
+    stages = stages_of("linear", rank, ranks, group)
+    adapted = slackline.adapt(made("1F1B", stages, 4))
+    for step in range(20):
+        if step in (3, 9):
+            try:
+                adapted.step(torch.zeros(2, 16, dtype=torch.float64), torch.zeros(3), target=torch.zeros(1, 16, dtype=torch.float64))
+                return "a batch that cannot be split did not raise"
+            except (RuntimeError, ValueError, AssertionError, TypeError):
+                pass
+        stepped(adapted, stages, step, 4)
+    return "" if adapted.adaptation.active else "it gave up"
+
+
+def a_decision_that_fails_leaves_the_order(rank, ranks, group, where):
+    stages = stages_of("linear", rank, ranks, group)
+    adapted = slackline.adapt(made("1F1B", stages, 4))
+    if rank == 0:
+        def broken(step):
+            raise ZeroDivisionError("on purpose")
+        adapted._agent.leader.decider.observe = broken
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(12):
+            stepped(adapted, stages, step, 4)
+    wanted = 1 if rank == 0 else 0
+    found = [str(one.message) for one in caught if "slackline" in str(one.message)]
+    if len(found) != wanted or wanted and "on purpose" not in found[0]:
+        return f"warnings: {found}"
+    return "" if not adapted.adaptation.active else "still adapted"
+
+
+def a_folder_for_reports(rank, ranks, group, where):
+    stages = stages_of("linear", rank, ranks, group)
+    out = os.path.join(where, "run")
+    adapted = slackline.adapt(made("1F1B", stages, 8), out=out)
+    for step in range(20):
+        stepped(adapted, stages, step, 8)
+    dist.barrier(group)
+    if rank:
+        return ""
+    time.sleep(0.5)
+    missing = [name for name in ("metrics.jsonl", "events.jsonl", "order.csv", "profile.yaml", "timeline.json") if not os.path.exists(os.path.join(out, name))]
+    if missing:
+        return f"no {missing}"
+    slackline.plan(os.path.join(out, "profile.yaml"), "1f1b")
+    return ""
+
+
+def a_rank_that_dies(rank, ranks, group, where):
+    stages = stages_of("linear", rank, ranks, group)
+    adapted = slackline.adapt(made("1F1B", stages, 4))
+    for step in range(30):
+        if rank == 1 and step == 8:
+            os._exit(7)
+        stepped(adapted, stages, step, 4)
+    return "it went on without rank 1"
+
+
+
+def dying_main(rank, world, file, store, results, where):
+    dist.init_process_group("gloo", f"file://{store}.dying", rank=rank, world_size=world, timeout=timedelta(seconds=60))
+    results.put(a_rank_that_dies(rank, world, None, where))
+
+
+CASES = {
+    "eval between steps": (evaluates_between_steps, 3),
+    "other arguments": (goes_on_as_given(other_arguments, "rank 1 called adapt with memory 'same'"), 3),
+    "a step that raises": (a_step_that_raises_raises_the_same, 3), "a decision that fails": (a_decision_that_fails_leaves_the_order, 3),
+    "a folder": (a_folder_for_reports, 3), "no library": (goes_on_as_given(no_library, "nowhere"), 2),
+    "not all ranks": (goes_on_as_given(not_all, "have called adapt"), 3),
+}
+
+
+def main():
+    failed = judged(os.path.abspath(__file__), 3, CASES)
+    codes, said = run(os.path.abspath(__file__), 3, dying_main, 100)
+    if codes[1] != 7 or codes[0] in (0, None) or codes[2] in (0, None) or said:
+        failed += 1
+        print(f"FAILED: a rank that dies: exit codes {codes}, {said}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
