@@ -61,7 +61,7 @@ def gradients(stages):
 
 def rank_main(rank, world, file, store, results, where):
     """Runs the cases of a file in this process: case(rank, ranks, group, folder) returns what is wrong, or ""."""
-    faulthandler.dump_traceback_later(PATIENCE_S - 10, exit=True)
+    faulthandler.dump_traceback_later(PATIENCE_S - 40, exit=True)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=world, timeout=timedelta(seconds=60))
     cases = runpy.run_path(file, run_name="cases")["CASES"]

@@ -44,7 +44,8 @@ def same(kind, placement, microbatches, steps=40, bits=True):
 
 
 CASES = {
-    "GPipe": (same("GPipe", "linear", 8), 4), "1F1B": (same("1F1B", "linear", 8), 4), "1F1B on two ranks": (same("1F1B", "linear", 6), 2),
+    "GPipe": (same("GPipe", "linear", 8), 4), "1F1B on two ranks": (same("1F1B", "linear", 6), 2),
+    "1F1B of ranks in different numbers of groups": (same("1F1B", "linear", 8), 4),
     "Interleaved1F1B": (same("Interleaved1F1B", "loop", 8), 4), "LoopedBFS": (same("LoopedBFS", "loop", 6, bits=False), 3),
     "InterleavedZeroBubble": (same("InterleavedZeroBubble", "loop", 8), 4), "ZBVZeroBubble": (same("ZBVZeroBubble", "wave", 8), 3),
     "DualPipeV": (same("DualPipeV", "wave", 8), 4),

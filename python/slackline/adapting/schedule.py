@@ -259,7 +259,7 @@ def _agree(stage: Any, said: Dict[str, Any]) -> List[Dict[str, Any]]:
     store = dist.distributed_c10d._get_default_store()
     group = stage.group or dist.distributed_c10d._get_default_group()
     members = [dist.get_global_rank(group, rank) for rank in range(stage.group_size)]
-    name = f"slackline-adapt/{'-'.join(map(str, members))}"
+    name = _name(members)
     count = _calls[name] = _calls.get(name, 0) + 1
     key = f"{name}/{count}"
     store.set(f"{key}/{stage.group_rank}", json.dumps(said))
@@ -296,9 +296,8 @@ def _open(given: _Given, agreed: List[Dict[str, Any]], *, out: Optional[str], me
     members = [dist.get_global_rank(group, rank) for rank in range(given.ranks)]
     backend = dist.get_backend(group)
     count = communicators or (1 if backend == "gloo" and given.placement == "linear" else 2)
-    control = Control(dist.new_group(members, backend="gloo", use_local_synchronization=True, timeout=_timeout(group), group_desc="slackline"),
-                      given.rank, given.ranks, 8 * len(given.rank_of) // given.ranks * given.schedule._n_microbatches + 64)
-    gradients = dist.new_group(members, backend=backend, use_local_synchronization=True, group_desc="slackline gradients") if count > 1 else None
+    control = Control(_new_group(members, "gloo", "control", _timeout(group)), given.rank, given.ranks, 8 * len(given.rank_of) // given.ranks * given.schedule._n_microbatches + 64)
+    gradients = _new_group(members, backend, "gradients", _timeout(group)) if count > 1 else None
     shape = Shape(given.rank_of, given.ranks, given.placement, given.schedule._n_microbatches, given.rows, all(one["can_split"] for one in agreed),
                   order.ascends(given.rows), memory, objective, frozen)
     posts = count > 1 or given.placement == "linear"
@@ -321,6 +320,21 @@ def _open(given: _Given, agreed: List[Dict[str, Any]], *, out: Optional[str], me
         timings.wrap(stage, agent.kept)
     schedule.adaptation = Adaptation(agent)
     return schedule
+
+
+def _new_group(members: List[int], backend: str, what: str, timeout: Optional[timedelta]) -> Any:
+    """A process group that its members alone make. `dist.new_group` with use_local_synchronization names it by the number of groups
+    of each process (2.13), and hangs where they are in different numbers of them."""
+    c10d = dist.distributed_c10d
+    name = f"slackline-{what}-{'-'.join(map(str, members))}-{_calls[_name(members)]}"
+    group, _ = c10d._new_process_group_helper(len(members), members.index(dist.get_rank()), members, c10d.Backend(backend), c10d._get_default_store(),
+                                              c10d.GroupName(name), timeout=timeout or c10d._get_default_timeout(backend), group_desc=f"slackline {what}")
+    c10d._world.pg_group_ranks[group] = {member: rank for rank, member in enumerate(members)}
+    return group
+
+
+def _name(members: List[int]) -> str:
+    return f"slackline-adapt/{'-'.join(map(str, members))}"
 
 
 def _timeout(group: Any) -> Optional[timedelta]:
