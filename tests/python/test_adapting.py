@@ -1,17 +1,13 @@
 """What the first rank of an adapted PyTorch job decides (slackline.adapting.deciding), on jobs whose steps are replayed by the
-library: other times, placements and faults in each; no PyTorch. Called with BUILD_DIR SOURCE_DIR."""
+library: other times, placements and faults in each; no PyTorch."""
 import json
-import os
 import random
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from package import expect, finish  # noqa: E402
-
-import slackline  # noqa: E402
-from slackline.adapting import order  # noqa: E402
-from slackline.adapting.deciding import Decider, Measured, Shape  # noqa: E402
+import package  # noqa: F401
+import slackline
+from runner import expect
+from slackline.adapting import order
+from slackline.adapting.deciding import Decider, Measured, Shape
 
 STAGES = {"linear": 1, "loop": 2, "wave": 2}
 
@@ -79,7 +75,7 @@ def within(found, best, share, what):
     expect(found <= best * (1 + share), f"{what}: {found} ms, the best plan takes {best}")
 
 
-def a_slow_link_is_planned_around_and_relief_goes_back():
+def test_a_slow_link_is_planned_around_and_relief_goes_back():
     job = Job("linear", 4, 12, EVEN, "1f1b")
     healthy = job.run(30)
     within(healthy[-1], job.best(), 0.05, "healthy")
@@ -90,7 +86,7 @@ def a_slow_link_is_planned_around_and_relief_goes_back():
     expect(job.kinds().count("onset") == 1 and "verdict" in job.kinds(), f"events: {job.kinds()}")
 
 
-def a_slow_device_is_named():
+def test_a_slow_device_is_named():
     job = Job("linear", 4, 8, EVEN, "1f1b", noise=0.02)
     job.run(25)
     job.run(25, {"pipeline.times_ms": {"F": [10, 10, 20, 10], "I": [10, 10, 20, 10], "W": [10, 10, 20, 10], "B": [20, 20, 40, 20]}})
@@ -98,7 +94,7 @@ def a_slow_device_is_named():
     expect(named == [2], f"onset: {named}")
 
 
-def two_slow_links_of_a_wave():
+def test_two_slow_links_of_a_wave():
     job = Job("wave", 4, 10, {"F": 4, "I": 5, "W": 4, "B": 9}, "zb-v")
     job.run(25)
     slow = {"pipeline.links.list": [{"between": [0, 1], "latency_ms": 15}, {"between": [2, 3], "latency_ms": 10}]}
@@ -107,14 +103,14 @@ def two_slow_links_of_a_wave():
     expect(times[-1] < times[0], f"nothing gained: {times[0]} to {times[-1]} ms")
 
 
-def a_loop():
+def test_a_loop():
     job = Job("loop", 3, 9, {"F": 6, "I": 6, "W": 6, "B": 12}, "interleaved-1f1b", noise=0.01)
     job.run(25)
     times = job.run(30, between(1, 2, 40))
     within(times[-1], job.best(between(1, 2, 40)), 0.12, "a loop")
 
 
-def a_backward_that_cannot_be_split_is_not_split():
+def test_a_backward_that_cannot_be_split_is_not_split():
     job = Job("linear", 4, 12, {"F": 10, "B": 20, "I": 10, "W": 10}, "1f1b", can_split=False)
     job.run(30)
     times = job.run(30, between(0, 1, 60))
@@ -122,7 +118,7 @@ def a_backward_that_cannot_be_split_is_not_split():
     expect(times[-1] < times[0] * 0.8, f"the slow link: {times[0]} to {times[-1]} ms")
 
 
-def memory_stays_that_of_the_given_schedule():
+def test_memory_stays_that_of_the_given_schedule():
     job = Job("linear", 4, 12, EVEN, "1f1b", memory="same")
     job.run(25)
     job.run(30, between(0, 1, 60))
@@ -133,7 +129,7 @@ def memory_stays_that_of_the_given_schedule():
         expect(all(a <= b for a, b in zip(peak, given)), f"peak {peak}, given {given}")
 
 
-def gradients_are_added_in_the_given_order():
+def test_gradients_are_added_in_the_given_order():
     for seed in range(6):
         draw = random.Random(seed)
         times = {kind: draw.choice([5, 8, 10, 14]) for kind in "FIW"}
@@ -144,7 +140,7 @@ def gradients_are_added_in_the_given_order():
         expect(all(order.is_complete(rows, job.shape.stages, 12) for rows in job.ran), f"seed {seed}: an order lacks ops")
 
 
-def a_resumed_job_knows_what_is_healthy():
+def test_a_resumed_job_knows_what_is_healthy():
     job = Job("linear", 4, 12, EVEN, "1f1b")
     job.run(30)
     job.run(12, between(0, 1, 60))
@@ -165,14 +161,8 @@ def a_resumed_job_knows_what_is_healthy():
     other.decider.resume({})
 
 
-def noise_changes_nothing():
+def test_noise_changes_nothing():
     job = Job("linear", 4, 8, EVEN, "zb-h2", noise=0.05)
     job.run(80)
     expect(job.kinds().count("onset") == 0 and len({order.text_of(rows) for rows in job.ran[30:]}) == 1, f"events: {job.kinds()}")
 
-
-for test in [value for name, value in list(globals().items()) if callable(value) and getattr(value, "__code__", None) and value.__code__.co_filename == __file__
-             and value.__code__.co_argcount == 0]:
-    print(test.__name__, flush=True)
-    test()
-finish()

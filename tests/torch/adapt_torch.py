@@ -6,8 +6,8 @@ import sys
 import time
 from datetime import timedelta
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from venv_torch import build, folder, source
+from runner import build, expect, folder, source
+import venv_torch  # noqa: F401
 
 import torch
 import torch.distributed as dist
@@ -97,15 +97,10 @@ def run(file, world, main=rank_main, patience=PATIENCE_S):
 
 
 def judged(file, world, cases):
-    """Runs all cases of a file; prints each. Returns how many failed."""
+    """Runs all cases of a file."""
     codes, said = run(file, world)
-    failed = 0 if codes == [0] * world else 1
-    if failed:
-        print(f"FAILED: exit codes {codes}")
+    expect(codes == [0] * world, f"exit codes {codes}")
     for name, (_, ranks) in cases.items():
         mine = {rank: wrong for case, rank, wrong, _ in said if case == name}
-        took = max([seconds for case, _, _, seconds in said if case == name], default=0.0)
-        fine = mine == {rank: "" for rank in range(ranks)}
-        failed += not fine
-        print(f"{'ok' if fine else 'FAILED'}: {name} ({took:.1f} s)" + ("" if fine else f": {mine}"))
-    return failed
+        print(f"{name}: {max([seconds for case, _, _, seconds in said if case == name], default=0.0):.1f} s")
+        expect(mine == {rank: "" for rank in range(ranks)}, f"{name}: {mine}")

@@ -1,11 +1,9 @@
 # labels: long torch
 """slackline.adapt with every schedule of torch.distributed.pipelining over Gloo, while a link gets slow and recovers: losses and gradients
-of each step are those of the given schedule, bit for bit. Called with BUILD_DIR SOURCE_DIR."""
+of each step are those of the given schedule, bit for bit."""
 import functools
 import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from adapt_torch import SlowLink, gradients, judged, made, slackline, stages_of, stepped
 
 import torch
@@ -51,5 +49,6 @@ CASES = {
     "DualPipeV": (same("DualPipeV", "wave", 8), 4),
 }
 
-if __name__ == "__main__":
-    sys.exit(1 if judged(os.path.abspath(__file__), 4, CASES) else 0)
+
+def test_steps_are_those_of_the_given_schedule():
+    judged(os.path.abspath(__file__), 4, CASES)

@@ -1,15 +1,13 @@
 # labels: long torch
 """What slackline.adapt does when it cannot, or something fails: the job goes on as it would have without, with one warning; and eval, errors
-and a rank's death are PyTorch's own. Called with BUILD_DIR SOURCE_DIR."""
+and a rank's death are PyTorch's own."""
 import os
-import sys
 import time
 import warnings
 from datetime import timedelta
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from adapt_torch import batch, build, judged, made, run, slackline, stages_of, stepped
-
+from runner import expect
 import slackline.adapting.schedule as adapting
 import torch
 import torch.distributed as dist
@@ -145,14 +143,10 @@ CASES = {
 }
 
 
-def main():
-    failed = judged(os.path.abspath(__file__), 3, CASES)
+def test_a_job_in_trouble_goes_on_as_without():
+    judged(os.path.abspath(__file__), 3, CASES)
+
+
+def test_a_rank_that_dies_ends_the_others_by_pytorchs_own_errors():
     codes, said = run(os.path.abspath(__file__), 3, dying_main, 100)
-    if codes[1] != 7 or codes[0] in (0, None) or codes[2] in (0, None) or said:
-        failed += 1
-        print(f"FAILED: a rank that dies: exit codes {codes}, {said}")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    expect(codes[1] == 7 and codes[0] not in (0, None) and codes[2] not in (0, None) and not said, f"exit codes {codes}, {said}")
