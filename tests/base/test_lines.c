@@ -1,4 +1,4 @@
-/* A file of lines that somebody else writes is followed whatever happens to it: each whole line comes once,
+/* A file of lines that another program writes is followed whatever happens to it: each whole line comes once,
  * and what no longer counts is said. */
 #include "base/lines.h"
 #include "base/memory.h"

@@ -162,7 +162,7 @@ static void one_that_does_not_die_is_given_up_and_named(void **state) {
     }
 }
 
-/* ---- somebody else reaps ---- */
+/* ---- other code reaps ---- */
 
 static void an_ignored_SIGCHLD_hides_the_status_but_not_the_end(void **state) {
     (void)state;

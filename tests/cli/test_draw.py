@@ -43,7 +43,7 @@ def boxes(picture):
 
 
 def on_axis(picture, longest, begin=0, name=""):
-    """Every box lies where its times say."""
+    """Every box is where its times put it."""
     scale = (units(picture) - MARGINS) / longest
     for what, start, end, x, width in boxes(picture):
         expect(abs(x - LEFT - (start - begin) * scale) < 0.02, f"{name}: {what} from {start} lies at {x}")
@@ -167,7 +167,7 @@ def memory_of(picture):
 
 
 def test_fixed_memory_is_there_from_the_beginning():
-    # what lies there all the time is there before the rank's first op: 4 of at most 8, for 1F1B's rank 0 holds 4 more
+    # fixed memory is there before the rank's first op: 4 of at most 8, for 1F1B's rank 0 holds 4 more
     fixed = draw(problem, "--schedule", "1f1b", "--what", "memory", "--set", "pipeline.memory.fixed=4")
     for p in (p.get("d") for p in fixed.iter(SVG + "path") if p.get("class") == "memory"):
         bottom, begin = (float(v) for v in re.match(r"M[\d.]+ ([\d.]+)V([\d.]+)", p).groups())

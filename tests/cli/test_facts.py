@@ -40,7 +40,7 @@ def test_tolerance_is_that_of_the_formula():
 
 
 def test_spans_are_those_of_zero_bubble():
-    # Zero Bubble, table 1: 1F1B (p-1)(F+I+W), ZB-H1 (p-1)(F+I-W), ZB-H2 (p-1)(F+I-2W) beside the work of 12 microbatches
+    # Zero Bubble, table 1: 1F1B (p-1)(F+I+W), ZB-H1 (p-1)(F+I-W), ZB-H2 (p-1)(F+I-2W) in addition to the work of 12 microbatches
     for schedule, bubble, warmup in (("1f1b", 90, [4, 3, 2, 1]), ("zb-h1", 30, [4, 3, 2, 1]), ("zb-h2", 0, [7, 5, 3, 1])):
         published = plan("plan", problem, "--schedule", schedule)
         expect(published["span_ms"] == 360 + bubble, f"{schedule}: span {published['span_ms']}, not {360 + bubble}")

@@ -33,7 +33,7 @@ def stub(where):
     return os.path.join(where, NAME)
 
 
-# beside the build there may be a .venv with OR-tools, which is trusted: these two have none beside them
+# next to the build there may be a .venv with OR-tools, which is trusted: these two have none next to them
 alone = os.path.join(folder, "alone", "slackline")
 os.makedirs(os.path.dirname(alone))
 for name in ("slackline", "slackline-solver"):

@@ -173,7 +173,7 @@ def as_nobody():
 
 
 def reached_by_nobody():
-    """Not where the tree lies in a home that is closed to others, as root's is."""
+    """Not if the tree is in a home that is closed to others, as root's is."""
     try:
         return call(["--version"], preexec_fn=as_nobody).returncode == 0
     except OSError:

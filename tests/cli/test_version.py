@@ -45,7 +45,7 @@ def test_ortools_is_looked_for_when_it_is_asked():
 
 
 def test_no_commit_is_borrowed_from_a_repository_above():
-    # An archive below somebody else's repository has no commit of its own.
+    # An archive inside another repository has no commit of its own.
     inside = os.path.join(folder, "archive", "src", "cli")
     os.makedirs(inside)
     subprocess.run(["git", "init", "-q", folder], check=True)

@@ -98,7 +98,7 @@ def test_input_output_and_exit_code_are_the_programs():
 
 def test_the_program_inherits_its_environment_files_and_signals():
     done = watch("env", env={**os.environ, "LD_PRELOAD": "/lib/x86_64-linux-gnu/libm.so.6", "OF_MINE": "kept"})
-    if "ASan runtime" in done.stderr:  # a sanitized command cannot be started below a preload of somebody else's
+    if "ASan runtime" in done.stderr:  # a sanitized command cannot be started below a preload of another library
         done = watch("env", env={**os.environ, "OF_MINE": "kept"})
         done.stdout = done.stdout.replace("libslackline_probe.so", "libslackline_probe.so:/lib/x86_64-linux-gnu/libm.so.6")
     environment = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

@@ -14,7 +14,7 @@ from waiting import until
 
 require("slackline")
 command = os.path.join(build, "slackline")
-# The address sanitizer keeps what is freed in a quarantine, 256 MB unless told: memory would grow by that much whatever the program does.
+# The address sanitizer keeps what is freed in a quarantine, 256 MB by default: memory would grow by that much whatever the program does.
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "quarantine_size_mb=1")))}
 
 

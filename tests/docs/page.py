@@ -1,5 +1,5 @@
 """What tests/docs/commands.py reads out of a page: its command blocks with what the page shows of their output, the
-commands inside sentences, files that the page shows, and links. The rules stand in docs/README.md, The pages' rules."""
+commands inside sentences, files that the page shows, and links. The rules are in docs/README.md, The pages' rules."""
 import re
 
 SHELL = {"sh", "bash", "shell", "console"}

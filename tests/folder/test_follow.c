@@ -222,7 +222,7 @@ static void happen(void) {
     if (what < 7)
         put(file, "a", text);
     else if (what == 7)
-        put(file, "w", text); /* begun anew */
+        put(file, "w", text); /* started over */
     else if (what == 8)
         replace(file, text);
     else if (what == 9)
@@ -283,7 +283,7 @@ static void reading_once_and_following_give_the_same_rows(void **state) {
         make_watch(text, sizeof text, 1); /* what a damaged one does not say stays as it was */
         replace(SL_FOLDER_WATCH, text);
         step(f);
-        step(f); /* run.yaml again after iterations that begin anew */
+        step(f); /* run.yaml again after iterations that start over */
         sl_folder *whole = follow(&once);
         assert_ok(sl_folder_read(whole));
         assert_same(f, &following, whole, &once);

@@ -25,7 +25,7 @@ static void hear(simulated_job *j, heard *h) {
 typedef struct part {
     const char *what;
     measures of;
-    int untimed; /* nor does anybody tell what iterations take */
+    int untimed; /* times of iterations are not reported, either */
 } part;
 
 static slackline_iteration of_part(simulated_job *j, const part *p, int iteration,

@@ -20,7 +20,7 @@ subprocess.run([os.path.join(venv, "bin", "python"), "-m", "venv", "--without-pi
 site = glob.glob(os.path.join(own, "lib", "python3*", "site-packages"))[0]
 with open(os.path.join(site, "borrowed.pth"), "w") as file:
     file.write(borrowed[0] + "\n")
-tree = os.path.join(folder, "tree")  # a build leaves files beside the sources
+tree = os.path.join(folder, "tree")  # a build leaves files next to the sources
 shutil.copytree(os.path.join(source, "python"), tree, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
 environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLACKLINE_", "PYTHON", "PIP_", "LD_"))}
 

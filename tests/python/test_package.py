@@ -1,4 +1,4 @@
-"""The Python package as a user calls it: plans with the figures that follow by hand, anybody's order timed, every kind of
+"""The Python package as a user calls it: plans with the figures that follow by hand, any given order timed, every kind of
 error as an exception with the library's text, and the library found where it is said to be."""
 import copy
 import dataclasses
@@ -232,7 +232,7 @@ def test_mistakes_name_their_reason():
         expect(str(error) == str(again), f"a plan without CSV says so in another process too: {again}")
 
 
-# each thread gets its own error, and plans go on beside each other
+# each thread gets its own error, and plans continue next to each other
 said = {}
 
 

@@ -133,7 +133,7 @@ def not_waited_for(rank, size):
 def main():
     dist.init_process_group("gloo")
     for part in sys.argv[1:]:
-        if part == "again":  # a script that begins anew, where nobody has met before
+        if part == "again":  # a script that starts over, with ranks that have not met before
             dist.destroy_process_group()
             dist.init_process_group("gloo", f"file://{os.environ['MEET']}", rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
         rank, size = dist.get_rank(), dist.get_world_size()

@@ -95,7 +95,7 @@ def test_what_was_not_recorded_is_said_once():
 
 
 def test_a_pipeline_of_one_rank_is_predicted():
-    # a pipeline of one rank has no links, and is foretold all the same: 3 ops of 10 ms again
+    # a pipeline of one rank has no links and is predicted all the same: 3 ops of 10 ms again
     alone = make("alone", [event("start")])
     slices = [{"ph": "X", "pid": 0, "tid": 0, "cat": c, "name": c + "0", "ts": 10000 * k + 100000 * i, "dur": 10000 - i * 1000, "args": {"iteration": i, "stage": 0, "microbatch": 0}}
               for i in range(2) for k, c in enumerate("FIW")]

@@ -82,7 +82,7 @@ def test_a_watch_that_goes_on_has_no_end():
 
 
 def test_a_runs_files_make_it_a_runs_folder():
-    # a run's files beside make it a run's folder
+    # files of a run next to them make it a run's folder
     both = make("both", watch=standing, report=outcome)
     open(os.path.join(both, "metrics.jsonl"), "w").write(json.dumps({"iteration": 0, "loss": 1.0, "time_ms": 7.0}) + "\n")
     expect("<title>Run " in page_of(both), "a run's folder")

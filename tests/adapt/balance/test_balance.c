@@ -263,7 +263,7 @@ static void large_splits_are_certified(void **unused) {
     free(split);
 }
 
-/* All alike but for the last bits: thresholds that no double lies between. */
+/* All alike but for the last bits: thresholds without a double between them. */
 static void times_that_differ_in_the_last_bit_are_told_apart(void **unused) {
     (void)unused;
     uint64_t state = seed_of(4);

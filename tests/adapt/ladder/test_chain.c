@@ -35,7 +35,7 @@ static void random_ladder(sl_rung *rungs, int count) {
         rungs[i].loss = loss = i == count - 1 && unit() < 0.3 ? 0 : loss * pow(unit(), 1 + 3 * unit());
 }
 
-/* What a chain pays, by walking along its triggers: written anew, not with the code under test. */
+/* What a chain pays, by walking along its triggers: written again, not with the code under test. */
 static double walk(double loss, const sl_rung *rungs, const sl_chain *chain, double duration) {
     double paid = 0, lost = 0, left = duration, rate = loss;
     for (int i = 0; i < chain->count; i++) {

@@ -190,7 +190,7 @@ static void new_information_moves_the_moment_and_the_time_lost_counts_on(void **
     begins(&m, 0, 1, SL_CAUSE_REPLICA_LINK, 0.2);
     assert_ok(sl_ladder_changes(m.ladder, at(150), 1, 0.4)); /* 30 lost, 30 more take 75 s */
     expect(&m, 225, SL_ACTION_APPLY, TOPOLOGY, 1, 60);
-    /* what it brought is as foretold: nothing to do */
+    /* its effect is as predicted: nothing to do */
     assert_ok(sl_ladder_changes(m.ladder, at(230), 1, 0.04));
     expect_nothing(&m, 3000);
     /* then it gets worse, and the model has an answer: as much again must be lost first */

@@ -140,7 +140,7 @@ int drive_explains_event(const driver *d, const job_fault *f, const sl_event *e)
     return 0;
 }
 
-/* Or in each of these senses; a device that came to sit beside a slow one is not that one. */
+/* Or in each of these senses; a device that was moved next to a slow one is not that one. */
 int drive_explains_surely(const driver *d, const job_fault *f, const sl_event *e) {
     const sl_job *shape = &d->j.config.job;
     int replica = e->has_replica ? e->replica : 0;

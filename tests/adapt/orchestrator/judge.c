@@ -298,7 +298,7 @@ static int looks_like_work(const driver *d, const job_fault *f) {
     return drive_slows_devices(f) && !d->j.tells_ops;
 }
 
-/* What each fault costs beside the others, as plans and layout are; asked again when any of that changes. */
+/* What each fault costs in addition to the others with these plans and this layout; asked again when any of that changes. */
 void drive_judge_costs(driver *d) {
     for (int i = 0; i < d->j.faults; i++)
         d->changed |= d->j.fault[i].first == d->iteration || d->j.fault[i].until == d->iteration;
@@ -310,7 +310,7 @@ void drive_judge_costs(driver *d) {
     d->changed = 0;
 }
 
-/* Faults that begin before anybody can know what is healthy cannot be told. */
+/* Faults that begin before the healthy times are known cannot be noticed. */
 void drive_judge_faults(driver *d, const job_iteration *m) {
     for (int i = 0; i < d->j.faults; i++) {
         const job_fault *f = &d->j.fault[i];

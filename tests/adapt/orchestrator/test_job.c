@@ -1,5 +1,5 @@
 /* The simulated job itself (job.h): what it takes and what is measured of it is as hand calculation says,
- * before anybody is judged by it. */
+ * before anything is judged by it. */
 #include "job.h"
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
-"""Calls that a program's own layer tells (told.h) are recorded as MPI's are, on every thread, with groups named alike on all
-members; a call within a told one is part of it, a failed one has no bytes, a posted one has a completion when it has been
-waited for. What cannot be told says so and nothing else. The program is a Python with ctypes and without torch."""
+"""Calls that a program's own layer reports are recorded as MPI's are, on every thread, with groups named alike on all
+members; a call within a reported one is part of it, a failed one has no bytes, a posted one has a completion when it has been
+waited for. What cannot be reported says so and nothing else. The program is a Python with ctypes and without torch."""
 import os
 import subprocess
 import sys

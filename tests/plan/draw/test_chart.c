@@ -158,7 +158,7 @@ static sl_chart chart_of(int points, const double *x, int count, const sl_chart_
                       .series = series};
 }
 
-/* The plot lies from (76, 44) to (696, 404). x: 0 to 10. y: 0 to 10.3 with room, in steps of 2: 0 to 12; so
+/* The plot extends from (76, 44) to (696, 404). x: 0 to 10. y: 0 to 10.3 with room, in steps of 2: 0 to 12; so
  * 10 stands at 404 - 360 * 10 / 12 = 104. Points may come in any order. */
 static void points_stand_where_their_numbers_are(void **state) {
     (void)state;
@@ -184,7 +184,7 @@ static void a_missing_value_is_a_gap(void **state) {
     char *svg = NULL;
     draw(&chart, &svg);
     assert_non_null(strstr(svg, "\"M76.00 "));
-    assert_non_null(strstr(svg, "M386.00 ")); /* the line begins anew in the middle */
+    assert_non_null(strstr(svg, "M386.00 ")); /* the line starts again in the middle */
     assert_null(strstr(svg, "L386.00 "));
     assert_non_null(strstr(svg, "L696.00 "));
     assert_int_equal(count_of(svg, "<title>"), 3);
@@ -299,7 +299,7 @@ static void changes_have_their_signs_where_there_is_no_room_for_all(void **state
     assert_int_equal(signs.rows, 2);
     sl_chart_signs_free(&signs);
     mark[0] = (sl_chart_mark){.x = 5, .sign = "100000-100009", .text = "t"};
-    mark[1].x = 9; /* 25 behind it: 13 letters do not fit beside it, but above */
+    mark[1].x = 9; /* 25 after it: 13 letters do not fit next to it, but above */
     chart.marks = 2;
     assert_ok(sl_chart_signs_place(&chart, &axis, 76, 620, &signs));
     assert_string_equal(signs.sign[0].text, "100000-100009");

@@ -197,7 +197,7 @@ static void pairs_collectives_and_stages_are_told_apart(void **state) {
         strstr(svg, "<rect x=\"180.00\" y=\"37.0\" width=\"330.00\" height=\"10\"")); /* F above */
     assert_non_null(
         strstr(svg, "<rect x=\"180.00\" y=\"47.0\" width=\"330.00\" height=\"10\"")); /* B below */
-    assert_non_null(strstr(svg, "<rect x=\"510.00\" y=\"58.0\" width=\"660.00\""));   /* beside the ops */
+    assert_non_null(strstr(svg, "<rect x=\"510.00\" y=\"58.0\" width=\"660.00\""));   /* next to the ops */
     assert_non_null(strstr(svg, "<title>reduce of stage 0, rank 0: 40.000 to 100.000 ms</title>"));
     assert_null(strstr(svg, "height=\"10\" fill=\"#cc79a7\""));    /* B of the second stage is paler ... */
     assert_int_equal(count_of(svg, "fill=\"#8ccbf0\" stroke"), 3); /* ... than those of the first */

@@ -40,7 +40,7 @@ static void memory_may_be_given_per_stage_and_per_rank(void **state) {
     sl_problem_free(&p);
 }
 
-/* What lies there all the time is part of the file's limit, and of no op's business. */
+/* Fixed memory is part of the file's limit, and of no op. */
 static void fixed_memory_comes_off_the_limit(void **state) {
     (void)state;
     sl_problem p;

@@ -35,7 +35,7 @@ static double op_cost(const sl_attribution *a, int stage, int kind) {
     return 0;
 }
 
-/* One microbatch: F0, F1, I1, I0, W0 and two messages in a row; W1 beside I0. Each rank works 30 of 50 ms
+/* One microbatch: F0, F1, I1, I0, W0 and two messages in a row; W1 next to I0. Each rank works 30 of 50 ms
  * (plus the delays). */
 static void in_a_chain_everything_costs_what_it_takes(void **state) {
     (void)state;

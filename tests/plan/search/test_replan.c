@@ -263,7 +263,7 @@ static void the_search_keeps_accumulation_ascending_among_w_and_b(void **state) 
     }
 }
 
-/* Hours of work are over at once when somebody says stop; what the families have is there. */
+/* Hours of work end at once on request; the plans of the families are there. */
 static void a_search_that_is_stopped_gives_the_best_so_far(void **state) {
     (void)state;
     atomic_int stop = 1;

@@ -263,7 +263,7 @@ static void run_op(const sl_problem *p, progress *w, int kind, int stage, int m,
                                                      .paired = (int16_t)paired};
 }
 
-/* A B of the same rank that may run beside an F; -1. */
+/* A B of the same rank that may run together with an F; -1. */
 static int partner(const sl_problem *p, const progress *w, int stage, int *m) {
     for (int tries = 0; tries < 50; tries++) {
         int other = draw(p->stages);

@@ -1,4 +1,4 @@
-/* What names of events mean, by the known patterns and by those that somebody gives. */
+/* What names of events mean, by the known patterns and by those given by the user. */
 #include "check.h"
 
 #include "plan/trace/label.h"

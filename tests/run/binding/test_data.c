@@ -148,7 +148,7 @@ static void wrong_data_is_named(void **state) {
     sl_alloc_fail_at(-1);
 }
 
-/* Ids of two bytes, the lower first: 0x0102 lies as 2, 1. */
+/* Ids of two bytes, the lower first: 0x0102 is stored as 2, 1. */
 static void ids_are_read_and_checked(void **state) {
     (void)state;
     unsigned char bytes[2 * 60];

@@ -1,5 +1,5 @@
 /* The reducer: stages are summed in descending order whatever the order of their last W, not before that W
- * has ended, beside the rank; an error arrives at the end. */
+ * has ended, next to the rank; an error arrives at the end. */
 #include "check.h"
 
 #include "run/binding/reducer.h"

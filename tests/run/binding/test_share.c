@@ -59,7 +59,7 @@ static void every_element_lies_in_one_share(void **unused) {
     }
 }
 
-/* By hand: 2,500 and 100 elements are 3 and 1 blocks; two shares get two blocks each, so the cut lies in the
+/* By hand: 2,500 and 100 elements are 3 and 1 blocks; two shares get two blocks each, so the cut is in the
  * first parameter behind 2,048 elements. */
 static void a_cut_lies_at_a_block(void **unused) {
     (void)unused;

@@ -236,7 +236,7 @@ static sl_time now(void) {
 
 /* How long a message takes from when the rank is ready for it. */
 static sl_time pass_time(sl_group *group, int from, int to, void *data, size_t bytes) {
-    sl_time begin = now(); /* before anybody sends, for they wait for this rank */
+    sl_time begin = now(); /* before any rank sends, for they wait for this one */
     sl_group_barrier(group);
     sl_group_pass(group, from, to, data, bytes);
     return now() - begin;

@@ -172,7 +172,7 @@ static void a_flapping_rail_loses_nothing(void **state) {
     sl_sender_acknowledge(s, EPOCH, 0, 1); /* late, by no rail that is up */
     up(s, 0, EPOCH, 0, 4, 60);
     sends(s, 0, 60, 0, 0);
-    up(s, 0, EPOCH, 0, 4, 61); /* came anew without having been reported down */
+    up(s, 0, EPOCH, 0, 4, 61); /* came back without having been reported down */
     sends(s, 0, 61, 0, 0);
     sends_nothing(s, 0, 61);
     sl_sender_close(s);

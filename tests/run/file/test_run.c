@@ -175,7 +175,7 @@ static void stages_of_a_rank_have_their_own_pace_memory_and_links(void **state) 
     assert_true(p.delta[SL_F][1] == 2000 && p.delta[SL_W][3] == -1700);
     assert_true(p.limit[0] == 10000 && p.limit[1] == 1000000);
     sl_problem_free(&p);
-    /* a microbatch lies on both stages of rank 0 at once */
+    /* a microbatch is on both stages of rank 0 at once */
     static const double much[4] = {6000, 2000, 2000, 6000};
     assert_fails(sl_run_replica_problem(&run, 0, much, added, fixed, &p), SL_ENONE,
                  "one microbatch 0.0127 MB on rank 0");

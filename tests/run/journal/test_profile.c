@@ -1,5 +1,5 @@
 /* What a run measured of itself as a problem: medians of iterations like each other, links told by latency
- * and bandwidth, and what is foretold from it. */
+ * and bandwidth, and what is predicted from it. */
 #include "check.h"
 
 #include "plan/search/plan.h"

@@ -47,7 +47,7 @@ static void each_iteration_leaves_a_whole_file(void **state) {
         sl_timeline_free(&line);
         assert_int_equal(recorded(), (2u << i) - 1);
     }
-    assert_ok(sl_tracing_open(&t, writer, folder, 1, 1)); /* anew: nothing of the old one stays */
+    assert_ok(sl_tracing_open(&t, writer, folder, 1, 1)); /* again: nothing of the old one stays */
     assert_int_equal(recorded(), 0);
     sl_writer_close(writer);
 }
