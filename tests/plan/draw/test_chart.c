@@ -158,7 +158,7 @@ static sl_chart chart_of(int points, const double *x, int count, const sl_chart_
                       .series = series};
 }
 
-/* The plot extends from (76, 44) to (696, 404). x: 0 to 10. y: 0 to 10.3 with room, in steps of 2: 0 to 12; so
+/* The plot is from (76, 44) to (696, 404). x: 0 to 10. y: 0 to 10.3 with room, in steps of 2: 0 to 12; so
  * 10 stands at 404 - 360 * 10 / 12 = 104. Points may come in any order. */
 static void points_stand_where_their_numbers_are(void **state) {
     (void)state;

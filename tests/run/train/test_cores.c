@@ -43,7 +43,7 @@ static void never_more_threads_than_cores_unless_asked(void **state) {
     for (int r = 0; r < 4; r++)
         all[r] = on("a", 0, 2, 2);
     assert_int_equal(sl_cores_divide(all, 4, 3, 0, SL_BIND_AUTO).threads, 1);
-    assert_false(sl_cores_divide(all, 4, 3, 0, SL_BIND_ALWAYS).bound); /* they do not fit next to each other */
+    assert_false(sl_cores_divide(all, 4, 3, 0, SL_BIND_ALWAYS).bound); /* they do not fit side by side */
     assert_int_equal(sl_cores_divide(all, 4, 3, 3, SL_BIND_AUTO).threads, 3);
 }
 
