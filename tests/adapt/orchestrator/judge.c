@@ -298,7 +298,7 @@ static int looks_like_work(const driver *d, const job_fault *f) {
     return drive_slows_devices(f) && !d->j.tells_ops;
 }
 
-/* What each fault costs in addition to the others, under these plans and layout; asked again when those change. */
+/* What each fault adds to the others under these plans and this layout; asked again when they change. */
 void drive_judge_costs(driver *d) {
     for (int i = 0; i < d->j.faults; i++)
         d->changed |= d->j.fault[i].first == d->iteration || d->j.fault[i].until == d->iteration;
