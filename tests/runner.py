@@ -43,11 +43,6 @@ def require(*programs):
             shutil.which(program) or skip(f"{program} is not installed")
 
 
-def finish():
-    """For a test that is no function yet."""
-    sys.exit(1 if failures else 0)
-
-
 def _run(name, test, given):
     """Whether it was skipped."""
     before, began, skipped = len(failures), time.monotonic(), False

@@ -3,7 +3,7 @@ import os
 import subprocess
 import sys
 
-from runner import build, expect, finish, folder, require, skip, source  # noqa: F401
+from runner import build, expect, folder, require, skip, source  # noqa: F401
 
 LIBRARY = os.path.join(build, "libslackline.so")
 EXAMPLE = os.path.join(source, "examples", "four-ranks.yaml")
