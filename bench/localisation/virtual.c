@@ -21,12 +21,12 @@ static json_t *fault_json(const job_fault *f) {
 static json_t *said_json(const job_outcome *out) {
     json_t *all = json_array();
     for (int n = 0; n < out->count; n++)
-        for (int i = 0; i < out->news[n].count; i++) {
-            const told_name *s = &out->news[n].name[i];
+        for (int i = 0; i < out->happened[n].count; i++) {
+            const told_name *s = &out->happened[n].name[i];
             json_t *one =
                 json_pack("{s:s, s:s, s:i, s:i, s:s, s:s}", "component", sl_component_name(s->component),
-                          "decided", s->what, "replica", s->replica, "iteration", out->news[n].iteration,
-                          "kind", sl_event_names[out->news[n].kind].name, "why", s->why);
+                          "decided", s->what, "replica", s->replica, "iteration", out->happened[n].iteration,
+                          "kind", sl_event_names[out->happened[n].kind].name, "why", s->why);
             json_array_append_new(all, one);
         }
     return all;

@@ -229,10 +229,10 @@ static void *compute_side(void *object) {
     return NULL;
 }
 
-static void tell(void *object, sl_endpoint_news news, int number, const char *text) {
+static void tell(void *object, sl_endpoint_event happened, int number, const char *text) {
     (void)object;
     if (getenv("SL_LOG"))
-        fprintf(stderr, "%lld news %d rail %d %s\n", (long long)sl_clock_now(sl_clock_real()), (int)news,
+        fprintf(stderr, "%lld news %d rail %d %s\n", (long long)sl_clock_now(sl_clock_real()), (int)happened,
                 number, text ? text : "");
 }
 

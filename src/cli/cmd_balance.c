@@ -111,7 +111,7 @@ static sl_status add_all(number_list *l, char *text) {
         while (is_blank(*text))
             text++;
         if (!*word)
-            return sl_error(SL_EINVAL, "balance: --%s lacks a number behind %zu of them", l->option,
+            return sl_error(SL_EINVAL, "balance: --%s lacks a number after %zu of them", l->option,
                             l->count);
         SL_TRY(add(l, word));
     }

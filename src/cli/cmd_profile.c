@@ -81,16 +81,16 @@ static void print_stages(const profile_options *p, FILE *out) {
 static void print_link(const profile_options *p, int from, int to, FILE *out) {
     int at = from * p->recovered.problem.ranks + to;
     const sl_link *link = &p->recovered.problem.link[at];
-    const sl_traced_link *told = &p->recovered.link[at];
-    if (told->messages == 0)
+    const sl_traced_link *data = &p->recovered.link[at];
+    if (data->messages == 0)
         return;
-    fprintf(out, "link %d to %d: %s%.4g ms", from, to, told->awaited ? "" : "at most ",
+    fprintf(out, "link %d to %d: %s%.4g ms", from, to, data->awaited ? "" : "at most ",
             ms(link->latency + link->transfer));
-    if (told->queued)
+    if (data->queued)
         fprintf(out, ", of which a transfer takes %.4g ms", ms(link->transfer));
-    if (told->bytes > 0)
-        fprintf(out, "; %.6g MB a message", told->bytes / 1e6);
-    fprintf(out, " (%d messages, %d waited for)\n", told->messages, told->awaited);
+    if (data->bytes > 0)
+        fprintf(out, "; %.6g MB a message", data->bytes / 1e6);
+    fprintf(out, " (%d messages, %d waited for)\n", data->messages, data->awaited);
 }
 
 static void print_links(const profile_options *p, FILE *out) {
@@ -183,14 +183,14 @@ static json_t *links_json(const profile_options *p) {
     int ranks = p->recovered.problem.ranks;
     for (int at = 0; at < ranks * ranks; at++) {
         const sl_link *link = &p->recovered.problem.link[at];
-        const sl_traced_link *told = &p->recovered.link[at];
-        if (told->messages)
+        const sl_traced_link *data = &p->recovered.link[at];
+        if (data->messages)
             json_array_append_new(
                 links,
                 json_pack("{s:i, s:i, s:f, s:f, s:o, s:i, s:i, s:i}", "from", at / ranks, "to", at % ranks,
                           "latency_ms", ms(link->latency), "transfer_ms", ms(link->transfer), "message_mb",
-                          told->bytes > 0 ? json_real(told->bytes / 1e6) : json_null(), "messages",
-                          told->messages, "awaited", told->awaited, "queued", told->queued));
+                          data->bytes > 0 ? json_real(data->bytes / 1e6) : json_null(), "messages",
+                          data->messages, "awaited", data->awaited, "queued", data->queued));
     }
     return links;
 }

@@ -149,19 +149,19 @@ static void print_place(const sl_cluster *c, int position) {
 
 static void print_moves(const topology_options *a, const int *from, const int *to) {
     const sl_cluster *c = &a->cluster;
-    int told = 0;
-    for (int h = 0; h < c->hosts && told < MAX_MOVES; h++) {
+    int data = 0;
+    for (int h = 0; h < c->hosts && data < MAX_MOVES; h++) {
         if (from[h] == to[h])
             continue;
-        told++;
+        data++;
         printf("  %s: ", c->name[h]);
         print_place(c, from[h]);
         printf(" -> ");
         print_place(c, to[h]);
         printf("%s\n", other_weights(c, from[h], to[h]) ? "" : " (the same weights)");
     }
-    if (a->result.moved > told)
-        printf("  and %d more (--format json has all)\n", a->result.moved - told);
+    if (a->result.moved > data)
+        printf("  and %d more (--format json has all)\n", a->result.moved - data);
 }
 
 static void print_text(const topology_options *a, const int *from, const int *to) {

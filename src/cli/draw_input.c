@@ -68,7 +68,7 @@ static void free_drawn(sl_drawn *one) {
     sl_highlight_free(&one->highlight);
     sl_plan_free(&one->plan);
     sl_timeline_free(&one->timeline);
-    sl_retraced_free(&one->retraced);
+    sl_analysis_free(&one->analysis);
     sl_recovered_free(&one->recovered);
     sl_traced_free(&one->traced);
     sl_plan_request_close(&one->planning);
@@ -257,10 +257,10 @@ static sl_status refuse_options(const sl_input *input) {
     const int is_problem = input->kind == SL_INPUT_PROBLEM,
               is_recorded = input->kind == SL_INPUT_RUN || input->kind == SL_INPUT_TIMELINE;
     if (!is_problem && (o->set.count > 0 || o->order.count > 0 || o->schedules))
-        return sl_error(SL_EINVAL, "%s: --set, --order and --schedule stand behind a problem file",
+        return sl_error(SL_EINVAL, "%s: --set, --order and --schedule belong after a problem file",
                         input->file);
     if (!is_recorded && (o->iteration >= 0 || o->replica >= 0))
-        return sl_error(SL_EINVAL, "%s: --iteration and --replica stand behind a run or its timeline",
+        return sl_error(SL_EINVAL, "%s: --iteration and --replica belong after a run or its timeline",
                         input->file);
     return SL_OK;
 }
@@ -269,7 +269,7 @@ static sl_status refuse_options(const sl_input *input) {
 static sl_status check_titles(const char *whose, int titles, int charts) {
     return titles <= charts
                ? SL_OK
-               : sl_error(SL_EINVAL, "draw: %d titles for %d charts of %s; --title stands behind its input",
+               : sl_error(SL_EINVAL, "draw: %d titles for %d charts of %s; --title belongs after its input",
                           titles, charts, whose);
 }
 

@@ -7,11 +7,11 @@
 #include <string.h>
 
 /* The recorded iteration selected by an input's options. */
-static sl_status choose(const sl_drawing *d, const sl_input *input, const sl_told *told,
+static sl_status choose(const sl_drawing *d, const sl_input *input, const sl_run_data *data,
                         const sl_recorded *recorded, size_t *index) {
     int wanted = input->options.iteration >= 0 ? input->options.iteration : d->common.iteration;
     int replica = input->options.replica >= 0 ? input->options.replica : d->common.replica;
-    SL_TRY(sl_chosen_find(told, recorded, wanted < 0 ? SL_CHOSEN_SLOWEST : wanted, NULL, index));
+    SL_TRY(sl_chosen_find(data, recorded, wanted < 0 ? SL_CHOSEN_SLOWEST : wanted, NULL, index));
     if (replica < 0)
         return SL_OK;
     long found = sl_recorded_find(recorded, recorded->iteration[*index].iteration, replica);
@@ -54,21 +54,21 @@ static sl_status draw_trace(const sl_drawing *d, const sl_input *input, int file
 }
 
 /* The iterations of a timeline.json; none: it is another program's trace. */
-static sl_status read_recorded(const sl_input *input, sl_told *told, sl_recorded *recorded) {
+static sl_status read_recorded(const sl_input *input, sl_run_data *data, sl_recorded *recorded) {
     const char *slash = strrchr(input->file, '/');
-    SL_TRY(sl_copy_text(&told->path, slash ? input->file : "."));
+    SL_TRY(sl_copy_text(&data->path, slash ? input->file : "."));
     if (slash)
-        told->path[slash - input->file] = 0;
-    return sl_recorded_read_file(told, slash ? slash + 1 : input->file, recorded);
+        data->path[slash - input->file] = 0;
+    return sl_recorded_read_file(data, slash ? slash + 1 : input->file, recorded);
 }
 
 static int is_trace(const sl_input *input) {
-    sl_told told = {0};
+    sl_run_data data = {0};
     sl_recorded recorded = {0};
-    const int is = input->kind == SL_INPUT_TIMELINE && read_recorded(input, &told, &recorded) == SL_OK &&
+    const int is = input->kind == SL_INPUT_TIMELINE && read_recorded(input, &data, &recorded) == SL_OK &&
                    recorded.iterations == 0;
     sl_recorded_free(&recorded);
-    sl_told_free(&told);
+    sl_run_data_free(&data);
     return is;
 }
 
@@ -90,13 +90,13 @@ int sl_drawn_ranks(const sl_drawing *d, int first) {
 /* A timeline without its run's folder: measured, not predicted. */
 sl_status sl_drawn_timeline(const sl_drawing *d, const sl_input *input, int files, sl_drawn *one) {
     char what[300];
-    sl_told told = {0};
+    sl_run_data data = {0};
     sl_recorded recorded = {0};
     size_t index = 0;
     sl_status status;
     if (files > 1)
         return draw_trace(d, input, files, one);
-    SL_TRY_GOTO(out, status, read_recorded(input, &told, &recorded));
+    SL_TRY_GOTO(out, status, read_recorded(input, &data, &recorded));
     if (recorded.iterations == 0) {
         status = draw_trace(d, input, 1, one);
         goto out;
@@ -104,24 +104,24 @@ sl_status sl_drawn_timeline(const sl_drawing *d, const sl_input *input, int file
     SL_TRY_GOTO(
         out, status,
         sl_drawn_refuse_memory(d, input, "a timeline does not say what ops keep: draw its run's folder"));
-    SL_TRY_GOTO(out, status, choose(d, input, &told, &recorded, &index));
+    SL_TRY_GOTO(out, status, choose(d, input, &data, &recorded, &index));
     SL_TRY_GOTO(out, status, sl_recorded_timeline(&recorded, index, &one->timeline));
-    sl_chosen_title(&told, &recorded, index, what, sizeof what);
+    sl_chosen_title(&data, &recorded, index, what, sizeof what);
     sl_gantt_title("measured", &one->timeline, what, one->title[0], sizeof one->title[0]);
     one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};
     one->charts = 1;
 out:
     sl_recorded_free(&recorded);
-    sl_told_free(&told);
+    sl_run_data_free(&data);
     return status;
 }
 
-static sl_status draw_retraced(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
-    const sl_retraced *r = &one->retraced;
+static sl_status draw_analysis(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
+    const sl_analysis *r = &one->analysis;
     one->charts = sl_gantt_charts(r, one->title[0], one->title[1], one->chart);
     if (one->charts == 1) {
         one->chart[0].title = one->title[1];
-        fprintf(stderr, "%s: nothing is foretold: %s\n", input->file, r->why_not);
+        fprintf(stderr, "%s: nothing is predicted: %s\n", input->file, r->why_not);
     }
     if (!(d->what & SL_DRAW_MEMORY))
         return SL_OK;
@@ -134,20 +134,20 @@ static sl_status draw_retraced(const sl_drawing *d, const sl_input *input, sl_dr
 
 sl_status sl_drawn_run(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
     char what[300];
-    sl_told told;
+    sl_run_data data;
     sl_recorded recorded = {0};
     size_t index = 0;
     sl_status status;
-    SL_TRY_GOTO(out, status, sl_told_read(input->file, &told));
-    SL_TRY_GOTO(out, status, sl_recorded_read(&told, &recorded));
-    SL_TRY_GOTO(out, status, choose(d, input, &told, &recorded, &index));
-    SL_TRY_GOTO(out, status, sl_retrace(&told, &recorded, index, &one->retraced));
-    sl_chosen_title(&told, &recorded, index, what, sizeof what);
-    sl_gantt_title("predicted", &one->retraced.predicted, "", one->title[0], sizeof one->title[0]);
-    sl_gantt_title("measured", &one->retraced.measured, what, one->title[1], sizeof one->title[1]);
-    status = draw_retraced(d, input, one);
+    SL_TRY_GOTO(out, status, sl_run_data_read(input->file, &data));
+    SL_TRY_GOTO(out, status, sl_recorded_read(&data, &recorded));
+    SL_TRY_GOTO(out, status, choose(d, input, &data, &recorded, &index));
+    SL_TRY_GOTO(out, status, sl_analysis_make(&data, &recorded, index, &one->analysis));
+    sl_chosen_title(&data, &recorded, index, what, sizeof what);
+    sl_gantt_title("predicted", &one->analysis.predicted, "", one->title[0], sizeof one->title[0]);
+    sl_gantt_title("measured", &one->analysis.measured, what, one->title[1], sizeof one->title[1]);
+    status = draw_analysis(d, input, one);
 out:
     sl_recorded_free(&recorded);
-    sl_told_free(&told);
+    sl_run_data_free(&data);
     return status;
 }

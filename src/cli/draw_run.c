@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 typedef struct drawn_run {
-    sl_told told;
+    sl_run_data data;
     sl_recorded recorded;
     sl_marks marks;
     sl_gain *gain;
@@ -18,17 +18,17 @@ typedef struct drawn_run {
 
 static sl_status read_run(const char *folder, drawn_run *r) {
     *r = (drawn_run){0};
-    SL_TRY(sl_told_read(folder, &r->told));
-    SL_TRY(sl_recorded_read(&r->told, &r->recorded));
-    SL_TRY(sl_marks_make(&r->told, &r->marks));
-    return sl_gain_make(&r->told, &r->gain, &r->gains);
+    SL_TRY(sl_run_data_read(folder, &r->data));
+    SL_TRY(sl_recorded_read(&r->data, &r->recorded));
+    SL_TRY(sl_marks_make(&r->data, &r->marks));
+    return sl_gain_make(&r->data, &r->gain, &r->gains);
 }
 
 static void close_run(drawn_run *r) {
     sl_free(r->gain);
     sl_marks_free(&r->marks);
     sl_recorded_free(&r->recorded);
-    sl_told_free(&r->told);
+    sl_run_data_free(&r->data);
 }
 
 static sl_status draw_one(const drawn_run *r, int what, const sl_draw_style *style, FILE *out) {
@@ -36,13 +36,13 @@ static sl_status draw_one(const drawn_run *r, int what, const sl_draw_style *sty
     sl_courses courses = {0};
     sl_status status = SL_OK;
     if (what == SL_DRAW_ITERATIONS)
-        status = sl_course_time(&r->told, &r->marks, style, out, &drawn);
+        status = sl_course_time(&r->data, &r->marks, style, out, &drawn);
     if (what == SL_DRAW_LOSS)
-        status = sl_course_loss(&r->told, &r->marks, style, out, &drawn);
+        status = sl_course_loss(&r->data, &r->marks, style, out, &drawn);
     if (what == SL_DRAW_GAINS)
-        status = sl_course_gains(&r->told, r->gain, r->gains, style, out);
+        status = sl_course_gains(&r->data, r->gain, r->gains, style, out);
     if (what == SL_DRAW_LINKS)
-        status = sl_course_links(&r->told, &r->marks, style, out, &courses);
+        status = sl_course_links(&r->data, &r->marks, style, out, &courses);
     if (what == SL_DRAW_DEVICES)
         status = sl_course_devices(&r->recorded, &r->marks, style, out, &courses);
     sl_courses_free(&courses);
@@ -86,7 +86,7 @@ static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, con
             return sl_error(SL_ENOMEM, "out of memory for the picture");
         if (size == 0)
             return sl_error(SL_ENONE, "%s: %s", d->input[i].file,
-                            !r->told.is_watch ? order[k].missing
+                            !r->data.is_watch ? order[k].missing
                             : order[k].what == SL_DRAW_ITERATIONS
                                 ? "no iteration was found in the program's calls"
                                 : "of a watch only iterations are drawn");
@@ -98,9 +98,9 @@ static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, con
 static void find_axis(const drawn_run *r, int runs, sl_draw_style *style) {
     double first = INFINITY, last = 0;
     for (int i = 0; i < runs; i++)
-        if (r[i].told.iterations > 0) {
-            first = fmin(first, r[i].told.iteration[0].iteration);
-            last = fmax(last, r[i].told.iteration[r[i].told.iterations - 1].iteration);
+        if (r[i].data.iterations > 0) {
+            first = fmin(first, r[i].data.iteration[0].iteration);
+            last = fmax(last, r[i].data.iteration[r[i].data.iterations - 1].iteration);
         }
     if (!style->has_from && isfinite(first))
         style->from = first;

@@ -8,7 +8,7 @@
 #include "plan/search/plan_memory.h"
 #include "plan/trace/label.h"
 #include "plan/trace/recover.h"
-#include "report/retrace.h"
+#include "report/analysis.h"
 
 /* The kind of picture: over the time of an iteration, over the iterations of a run, or schedules compared. */
 enum {
@@ -83,7 +83,7 @@ typedef struct sl_drawn {
     sl_timeline timeline;
     sl_traced traced;
     sl_recovered recovered;
-    sl_retraced retraced;
+    sl_analysis analysis;
     sl_highlight highlight;
     char title[2][640];
     sl_drawn_memory memory[2];

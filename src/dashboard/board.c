@@ -120,7 +120,7 @@ sl_status sl_board_need_ranks(sl_board *b, size_t ranks) {
     SL_TRY(sl_grow(&b->rank, &b->rank_room, ranks, sizeof *b->rank));
     for (size_t i = b->ranks; i < ranks; i++)
         b->rank[i] =
-            (sl_board_rank){.time = {.now = NAN, .usual = NAN, .told = NAN, .firsts = -1}, .host = -1};
+            (sl_board_rank){.time = {.now = NAN, .usual = NAN, .data = NAN, .firsts = -1}, .host = -1};
     b->ranks = ranks;
     b->renewed = 1;
     return SL_OK;
@@ -145,7 +145,7 @@ static sl_status find_link(sl_board *b, int from, int to, int replica, size_t gu
                                         .latency = NAN,
                                         .transfer = NAN,
                                         .messages = -1,
-                                        .time = {.now = NAN, .usual = NAN, .told = NAN, .firsts = -1}};
+                                        .time = {.now = NAN, .usual = NAN, .data = NAN, .firsts = -1}};
     *index = b->links++;
     b->renewed = 1;
     return SL_OK;
@@ -171,7 +171,7 @@ static int take_value(sl_board_value *v, double ms, int learn) {
         v->firsts++;
         v->usual = median(v->first, v->firsts > 0 ? v->firsts : 1);
     }
-    return !(fabsf(v->now - v->told) <= 0.01f * fabsf(v->told));
+    return !(fabsf(v->now - v->data) <= 0.01f * fabsf(v->data));
 }
 
 /* Whether no component was named at that iteration. Events may be read before their iterations. */
@@ -462,14 +462,14 @@ static sl_status act_on(sl_board *b, const sl_row_event *row) {
     return clears && b->blames > 0 ? sl_board_set_blames(b, NULL, 0) : SL_OK;
 }
 
-static sl_status append_text(char ***list, size_t *count, size_t *room, size_t *told, size_t most,
+static sl_status append_text(char ***list, size_t *count, size_t *room, size_t *data, size_t most,
                              const char *text) {
     SL_TRY(sl_grow(list, room, *count + 1, sizeof(char *)));
     SL_TRY(sl_copy_text(&(*list)[*count], text));
     if (++*count > most) {
         sl_free((*list)[0]);
         memmove(*list, *list + 1, --*count * sizeof(char *));
-        *told -= *told > 0;
+        *data -= *data > 0;
     }
     return SL_OK;
 }

@@ -37,7 +37,7 @@ enum { SL_BOARD_FIRST = 9 }; /* number of values that define the usual one */
 
 /* A quantity and its usual value: the median of its first values, without the very first. */
 typedef struct sl_board_value {
-    float now, usual, told;
+    float now, usual, data;
     float first[SL_BOARD_FIRST];
     int firsts; /* counted from -1: the first one is cold */
 } sl_board_value;

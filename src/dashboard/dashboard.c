@@ -30,7 +30,7 @@ typedef struct dashboard {
     sl_server_page page[5];
     sl_newest newest; /* of a run's folder; only the loop's thread */
     char token[SL_TOKEN_MADE];
-    int64_t told; /* version of the board at the last update */
+    int64_t data; /* version of the board at the last update */
 
     pthread_mutex_t lock; /* of the members below: one thread writes, the other reads and marks as sent */
     sl_board board;
@@ -103,7 +103,7 @@ static void put_gantt(FILE *out, void *context) {
 static void tell(dashboard *d, char **all) {
     int renewed;
     pthread_mutex_lock(&d->lock);
-    char *text = sl_page_change(&d->board, &d->told, &renewed);
+    char *text = sl_page_change(&d->board, &d->data, &renewed);
     if (all)
         *all = sl_page_whole(&d->board);
     pthread_mutex_unlock(&d->lock);
@@ -217,7 +217,7 @@ sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out) {
     dashboard *d;
     SL_TRY(sl_alloc(&d, 1, sizeof *d));
     d->request = request;
-    d->told = -1;
+    d->data = -1;
     pthread_mutex_init(&d->lock, NULL);
     sl_status status = serve(d, out);
     atomic_store(&d->stop, 1);

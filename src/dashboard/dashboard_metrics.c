@@ -7,7 +7,7 @@
 /* clang-format off */
 #define OWN(X) \
     X(STATE, "slackline_state", "gauge", "1 for the state that the run or job is in, 0 for the others") \
-    X(PREDICTED, "slackline_iteration_predicted_seconds", "gauge", "the last iteration as foretold") \
+    X(PREDICTED, "slackline_iteration_predicted_seconds", "gauge", "prediction of the last iteration") \
     X(LOSS, "slackline_loss", "gauge", "loss of the last iteration") \
     X(VALIDATION, "slackline_validation_loss", "gauge", "validation loss, where it was measured last") \
     X(TOKENS, "slackline_tokens_per_second", "gauge", "tokens a second") \

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "plan/draw/escape.h"
-#include "report/retrace.h"
+#include "report/analysis.h"
 #include "report/recorded.h"
 
 #include <fcntl.h>

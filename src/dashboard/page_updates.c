@@ -182,7 +182,7 @@ static void mark_told(sl_board *b) {
     for (size_t i = 0; i < b->ranks; i++) {
         sl_board_rank *r = &b->rank[i];
         if (r->changed) {
-            r->time.told = r->time.now;
+            r->time.data = r->time.now;
             r->told_health = (int)sl_board_rank_health(r);
         }
         r->changed = 0;
@@ -190,7 +190,7 @@ static void mark_told(sl_board *b) {
     for (size_t i = 0; i < b->links; i++) {
         sl_board_link *l = &b->link[i];
         if (l->changed) {
-            l->time.told = l->time.now;
+            l->time.data = l->time.now;
             l->told_health = (int)sl_board_link_health(l);
         }
         l->changed = 0;

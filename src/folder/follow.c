@@ -25,7 +25,7 @@ static const struct {
     [SL_FOLDER_DECISIONS] = {.name = "decisions.txt"},
     [SL_FOLDER_RUN] = {.name = "run.yaml"},
     [SL_FOLDER_PROFILE] = {"profile.yaml",
-                           "it is written at a run's end; without it no iteration is foretold again", 0},
+                           "it is written at a run's end; without it no iteration is predicted again", 0},
     [SL_FOLDER_SUMMARY] = {"summary.json", "it is written at a run's end", 1},
     [SL_FOLDER_WATCH] = {"watch.json", "ranks, links and iterations are not known", 1},
     [SL_FOLDER_REPORT] = {"report.json", NULL, 1},

@@ -255,7 +255,7 @@ static void finish(sl_hook *h) {
     }
     if (h->stage != RUNNING)
         snprintf(said, sizeof said, "took longer than %g s and %s", (double)h->config.limit / 1e9,
-                 h->has_ended ? "was ended" : "is left behind: SIGKILL does not end it");
+                 h->has_ended ? "was ended" : "remains: SIGKILL does not end it");
     else if (code >= 0)
         snprintf(said, sizeof said, "exit %d after %.3f s", code, (double)took / 1e9);
     else
@@ -341,7 +341,7 @@ void sl_hook_close(sl_hook *h) {
     }
     if (h->stage != IDLE) {
         say(h, h->now->title,
-            h->has_ended ? "ended: it is no longer awaited" : "left behind: SIGKILL does not end it");
+            h->has_ended ? "ended: it is no longer awaited" : "remains: SIGKILL does not end it");
         sl_hook_run_close(&h->run);
     }
     forget(h->now);

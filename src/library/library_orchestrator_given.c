@@ -170,18 +170,18 @@ SL_PUBLIC slackline_status slackline_orchestrator_report(slackline_orchestrator 
         SL_LIBRARY_TRY(sl_library_number("report->loss", r->loss, -1, 1));
     }
     const slackline_slow *s = &r->slow;
-    sl_orchestrator_report told = {.id = r->id,
-                                   .over = r->over != 0,
-                                   .part = {.kind = (sl_part_kind)s->part,
-                                            .a = s->a,
-                                            .b = s->part == SLACKLINE_LINK ? s->b : -1,
-                                            .slowdown = s->slowdown,
-                                            .latency = {s->latency_ns[0], s->latency_ns[1]},
-                                            .pace = {s->ns_per_byte[0], s->ns_per_byte[1]}},
-                                   .host = s->host != 0,
-                                   .loss = r->loss};
-    snprintf(told.seen, sizeof told.seen, "%s", r->seen ? r->seen : "");
-    return sl_library_status(sl_orchestrator_report_slow(o->inner, now_ns, &told));
+    sl_orchestrator_report reported = {.id = r->id,
+                                       .over = r->over != 0,
+                                       .part = {.kind = (sl_part_kind)s->part,
+                                                .a = s->a,
+                                                .b = s->part == SLACKLINE_LINK ? s->b : -1,
+                                                .slowdown = s->slowdown,
+                                                .latency = {s->latency_ns[0], s->latency_ns[1]},
+                                                .pace = {s->ns_per_byte[0], s->ns_per_byte[1]}},
+                                       .host = s->host != 0,
+                                       .loss = r->loss};
+    snprintf(reported.seen, sizeof reported.seen, "%s", r->seen ? r->seen : "");
+    return sl_library_status(sl_orchestrator_report_slow(o->inner, now_ns, &reported));
 }
 
 SL_PUBLIC slackline_status slackline_orchestrator_network(slackline_orchestrator *o, int64_t now_ns,

@@ -3,7 +3,7 @@
 #include "base/numbers.h"
 #include "plan/bound/bound.h"
 #include "plan/draw/svg.h"
-#include "report/retrace.h"
+#include "report/analysis.h"
 
 #include <limits.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 
 /* ---- choice of iterations ---- */
 
-static int is_phase(const sl_told *t, size_t row, const char *const *phases) {
+static int is_phase(const sl_run_data *t, size_t row, const char *const *phases) {
     if (t->iteration[row].phase < 0)
         return 0;
     for (; *phases; phases++)
@@ -25,7 +25,7 @@ static int is_phase(const sl_told *t, size_t row, const char *const *phases) {
 static const char *const healthy[] = {"healthy", NULL}, *const unanswered[] = {"slow", NULL},
                          *const troubled[] = {"slow", "delegated", "adapted", NULL};
 
-static sl_status measure(const sl_told *t, sl_report_stretch *s) {
+static sl_status measure(const sl_run_data *t, sl_report_stretch *s) {
     double *times;
     int count = 0;
     SL_TRY(sl_alloc(&times, s->end - s->first, sizeof *times));
@@ -37,24 +37,24 @@ static sl_status measure(const sl_told *t, sl_report_stretch *s) {
     return SL_OK;
 }
 
-static size_t row_at(const sl_told *t, int iteration) {
+static size_t row_at(const sl_run_data *t, int iteration) {
     size_t row = 0;
     while (row < t->iterations && t->iteration[row].iteration < iteration)
         row++;
     return row;
 }
 
-static sl_status rows_of(const sl_told *t, int from, int until, sl_report_stretch *s) {
+static sl_status rows_of(const sl_run_data *t, int from, int until, sl_report_stretch *s) {
     *s = (sl_report_stretch){.first = row_at(t, from), .end = row_at(t, until)};
     return measure(t, s);
 }
 
-static int is_return(const sl_told_event *e) {
+static int is_return(const sl_run_data_event *e) {
     return strcmp(e->kind, "return") == 0 || strcmp(e->kind, "direct") == 0;
 }
 
 /* The end of the chain of changes that starts with `i`: consecutive, with nothing else in between. */
-static size_t end_of_chain(const sl_told *t, const sl_gain *gain, size_t gains, size_t i) {
+static size_t end_of_chain(const sl_run_data *t, const sl_gain *gain, size_t gains, size_t i) {
     while (i + 1 < gains && gain[i].until == gain[i + 1].first && !is_return(&t->event[gain[i + 1].event]))
         i++;
     return i + 1;
@@ -68,7 +68,7 @@ static int is_doubtful(const sl_gain *first, const sl_gain *last, const sl_repor
            (last->until < INT_MAX && after->end - after->first <= RELIEF);
 }
 
-static sl_status find_changes(const sl_told *t, const sl_gain *gain, size_t gains, sl_adaptation *a) {
+static sl_status find_changes(const sl_run_data *t, const sl_gain *gain, size_t gains, sl_adaptation *a) {
     double most = -INFINITY;
     for (size_t i = 0, end; i < gains; i = end) {
         sl_report_stretch during, after;
@@ -89,7 +89,7 @@ static sl_status find_changes(const sl_told *t, const sl_gain *gain, size_t gain
 }
 
 /* The worst period of an unanswered incident. */
-static sl_status find_trouble(const sl_told *t, sl_report_stretch *worst) {
+static sl_status find_trouble(const sl_run_data *t, sl_report_stretch *worst) {
     for (size_t i = 0; i < t->iterations;) {
         sl_report_stretch s = {.first = i, .end = i};
         while (s.end < t->iterations && is_phase(t, s.end, unanswered))
@@ -103,19 +103,19 @@ static sl_status find_trouble(const sl_told *t, sl_report_stretch *worst) {
 }
 
 /* Up to the first iteration that is not healthy; the whole run if its file has no phases. */
-static sl_status find_healthy(const sl_told *t, sl_report_stretch *s) {
+static sl_status find_healthy(const sl_run_data *t, sl_report_stretch *s) {
     while (s->end < t->iterations && (t->iteration[s->end].phase < 0 || is_phase(t, s->end, healthy)))
         s->end++;
     return measure(t, s);
 }
 
 /* Not a stretch's first iteration, if there are others: its time may belong to the previous stretch. */
-static sl_status find_recorded(const sl_told *t, const sl_recorded *recorded, sl_report_stretch *s) {
+static sl_status find_recorded(const sl_run_data *t, const sl_recorded *recorded, sl_report_stretch *s) {
     double nearest = INFINITY;
     int iteration = -1;
     s->recorded = -1;
     for (size_t i = 0; i < recorded->iterations && !isnan(s->time); i++) {
-        const long row = sl_told_find(t, recorded->iteration[i].iteration);
+        const long row = sl_run_data_find(t, recorded->iteration[i].iteration);
         if (row < (long)s->first || row >= (long)s->end || isnan(t->iteration[row].time))
             continue;
         const double far = fabs(t->iteration[row].time - s->time) + (row == (long)s->first ? s->time : 0);
@@ -132,8 +132,8 @@ static sl_status find_recorded(const sl_told *t, const sl_recorded *recorded, sl
     return SL_OK;
 }
 
-sl_status sl_adaptation_find(const sl_told *t, const sl_recorded *recorded, const sl_gain *gain, size_t gains,
-                             sl_adaptation *a) {
+sl_status sl_adaptation_find(const sl_run_data *t, const sl_recorded *recorded, const sl_gain *gain,
+                             size_t gains, sl_adaptation *a) {
     *a = (sl_adaptation){0};
     for (int k = 0; k < SL_ADAPTATION_PARTS; k++)
         a->part[k] = (sl_report_stretch){.time = NAN, .recorded = -1};
@@ -152,7 +152,7 @@ sl_status sl_adaptation_find(const sl_told *t, const sl_recorded *recorded, cons
 #define FONT 12.5
 
 typedef struct panel {
-    sl_retraced traced;
+    sl_analysis traced;
     char title[64], detail[320], text[2][96];
     sl_svg_callout callout[2];
     int callouts;
@@ -177,14 +177,14 @@ static void call_out(panel *p, sl_time from, sl_time to, int is_loss) {
 
 /* The reason for changing the schedule or the path, else the onset or suspect; NULL: nothing is written. For
  * moved processes `seen` is the duration of the move. */
-static const char *find_cause(const sl_told *t, const sl_adaptation *a) {
+static const char *find_cause(const sl_run_data *t, const sl_adaptation *a) {
     const sl_report_stretch *s = &a->part[SL_ADAPTATION_DURING];
     const char *cause = NULL;
     if (a->change && strcmp(a->change->kind, "arrange") != 0 && a->change->seen[0])
         return a->change->seen;
     for (size_t i = 0; i < t->events; i++) {
-        const sl_told_event *e = &t->event[i];
-        const long row = sl_told_find(t, e->iteration);
+        const sl_run_data_event *e = &t->event[i];
+        const long row = sl_run_data_find(t, e->iteration);
         if (row < (long)s->first || row >= (long)s->end)
             continue;
         if (strcmp(e->kind, "onset") == 0)
@@ -205,11 +205,11 @@ static void add(panel *p, const char *format, ...) {
     va_end(arguments);
 }
 
-static void describe(const sl_told *t, const sl_recorded *recorded, const sl_adaptation *a,
+static void describe(const sl_run_data *t, const sl_recorded *recorded, const sl_adaptation *a,
                      sl_adaptation_part part, panel *p) {
     static const char *const names[] = {"Before: ", "During: ", "After: "};
     const sl_report_stretch *s = &a->part[part];
-    const sl_told_iteration *row = &t->iteration[s->end - 1];
+    const sl_run_data_iteration *row = &t->iteration[s->end - 1];
     const int alone = isnan(a->part[SL_ADAPTATION_DURING].time);
     const char *cause = part == SL_ADAPTATION_DURING ? find_cause(t, a) : NULL;
     char time[32];
@@ -278,14 +278,14 @@ static void write_gain(const sl_adaptation *a, panel *p) {
     call_out(p, end, end + sl_from_ms(gain), 0);
 }
 
-static sl_status make_panels(const sl_told *t, const sl_recorded *recorded, const sl_adaptation *a,
+static sl_status make_panels(const sl_run_data *t, const sl_recorded *recorded, const sl_adaptation *a,
                              panels *all) {
     for (int k = 0; k < SL_ADAPTATION_PARTS; k++) {
         panel *p = &all->panel[all->count];
         if (a->part[k].recorded < 0)
             continue;
         all->count++;
-        SL_TRY(sl_retrace(t, recorded, (size_t)a->part[k].recorded, &p->traced));
+        SL_TRY(sl_analysis_make(t, recorded, (size_t)a->part[k].recorded, &p->traced));
         describe(t, recorded, a, (sl_adaptation_part)k, p);
         if (k == SL_ADAPTATION_DURING)
             write_cost(a, p);
@@ -298,7 +298,7 @@ static sl_status make_panels(const sl_told *t, const sl_recorded *recorded, cons
     return SL_OK;
 }
 
-sl_status sl_adaptation_draw(const sl_told *t, const sl_recorded *recorded, const sl_adaptation *a,
+sl_status sl_adaptation_draw(const sl_run_data *t, const sl_recorded *recorded, const sl_adaptation *a,
                              FILE *out) {
     const sl_draw_style style = {.width = WIDTH, .font = FONT};
     panels *all;
@@ -315,7 +315,7 @@ sl_status sl_adaptation_draw(const sl_told *t, const sl_recorded *recorded, cons
     if (status == SL_OK && all->count > 0)
         status = sl_draw_svg_charts(all->chart, all->count, &style, out);
     for (int k = 0; k < all->count; k++)
-        sl_retraced_free(&all->panel[k].traced);
+        sl_analysis_free(&all->panel[k].traced);
     sl_free(all);
     return status;
 }

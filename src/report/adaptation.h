@@ -23,14 +23,14 @@ typedef enum sl_adaptation_part {
  * without changes has no `after`, one without incidents only a `before`. */
 typedef struct sl_adaptation {
     sl_report_stretch part[SL_ADAPTATION_PARTS];
-    const sl_told_event *change, *last; /* the first and the last of the changes; NULL: no change */
+    const sl_run_data_event *change, *last; /* the first and the last of the changes; NULL: no change */
 } sl_adaptation;
 
 /** SL_ENOMEM. */
-sl_status sl_adaptation_find(const sl_told *told, const sl_recorded *recorded, const sl_gain *gain,
+sl_status sl_adaptation_find(const sl_run_data *data, const sl_recorded *recorded, const sl_gain *gain,
                              size_t gains, sl_adaptation *adaptation);
 
 /** Writes the picture; nothing if no iteration was recorded. A part without a recorded iteration is omitted.
  * The bound is that of the problem in the last part, as measured. SL_ENOMEM, SL_ESYS. */
-sl_status sl_adaptation_draw(const sl_told *told, const sl_recorded *recorded,
+sl_status sl_adaptation_draw(const sl_run_data *data, const sl_recorded *recorded,
                              const sl_adaptation *adaptation, FILE *out);

@@ -10,7 +10,7 @@
 
 /* ---- marks ---- */
 
-int sl_marks_has(const sl_told_event *e) {
+int sl_marks_has(const sl_run_data_event *e) {
     static const char *const kinds[] = {"fault",    "onset",   "relief", "suspect", "verdict",
                                         "decision", "restart", "failed", "resumed", "replaced",
                                         "rail",     "host",    "leave",  "warned",  NULL};
@@ -20,7 +20,7 @@ int sl_marks_has(const sl_told_event *e) {
     return sl_gain_is_change(e);
 }
 
-static sl_status describe(const sl_told *t, size_t from, size_t to, sl_marks *m) {
+static sl_status describe(const sl_run_data *t, size_t from, size_t to, sl_marks *m) {
     size_t size, last = from;
     char *text, sign[48];
     int change = 0;
@@ -29,7 +29,7 @@ static sl_status describe(const sl_told *t, size_t from, size_t to, sl_marks *m)
         return sl_error(SL_ENOMEM, "out of memory for the marks");
     fprintf(out, "iteration %d:", t->event[from].iteration);
     for (size_t i = from; i < to; i++) {
-        const sl_told_event *e = &t->event[i];
+        const sl_run_data_event *e = &t->event[i];
         if (!sl_marks_has(e))
             continue;
         last = i;
@@ -57,7 +57,7 @@ static int compare_marks(const void *a, const void *b) {
     return (x->x > y->x) - (x->x < y->x);
 }
 
-sl_status sl_marks_make(const sl_told *t, sl_marks *m) {
+sl_status sl_marks_make(const sl_run_data *t, sl_marks *m) {
     *m = (sl_marks){0};
     SL_TRY(sl_alloc(&m->mark, t->events, sizeof *m->mark));
     SL_TRY(sl_alloc(&m->text, 2 * t->events, sizeof *m->text));
@@ -168,52 +168,53 @@ static int has_values(const double *y, size_t count) {
 
 /* ---- iteration time and loss ---- */
 
-typedef double (*sl_told_value)(const sl_told_iteration *it);
+typedef double (*sl_run_data_value)(const sl_run_data_iteration *it);
 
 /* clang-format off */
-static double measured_time(const sl_told_iteration *it) { return it->time; }
-static double predicted_time(const sl_told_iteration *it) { return it->predicted; }
-static double training_loss(const sl_told_iteration *it) { return it->loss; }
-static double validation_loss(const sl_told_iteration *it) { return it->validation; }
+static double measured_time(const sl_run_data_iteration *it) { return it->time; }
+static double predicted_time(const sl_run_data_iteration *it) { return it->predicted; }
+static double training_loss(const sl_run_data_iteration *it) { return it->loss; }
+static double validation_loss(const sl_run_data_iteration *it) { return it->validation; }
 /* clang-format on */
 
-static sl_status draw_pair(const sl_told *told, table *t, sl_told_value first, sl_told_value second,
-                           const sl_marks *marks, const sl_draw_style *style, FILE *out, size_t *drawn) {
-    const sl_told_value value[2] = {first, second};
+static sl_status draw_pair(const sl_run_data *data, table *t, sl_run_data_value first,
+                           sl_run_data_value second, const sl_marks *marks, const sl_draw_style *style,
+                           FILE *out, size_t *drawn) {
+    const sl_run_data_value value[2] = {first, second};
     double *column[2] = {NULL, NULL};
     int *iteration = NULL;
     sl_status status;
     *drawn = 0;
-    SL_TRY_GOTO(done, status, sl_alloc(&iteration, told->iterations, sizeof *iteration));
+    SL_TRY_GOTO(done, status, sl_alloc(&iteration, data->iterations, sizeof *iteration));
     for (int k = 0; k < 2; k++)
-        SL_TRY_GOTO(done, status, sl_alloc(&column[k], told->iterations, sizeof **column));
-    for (size_t i = 0; i < told->iterations; i++) {
-        iteration[i] = told->iteration[i].iteration;
+        SL_TRY_GOTO(done, status, sl_alloc(&column[k], data->iterations, sizeof **column));
+    for (size_t i = 0; i < data->iterations; i++) {
+        iteration[i] = data->iteration[i].iteration;
         for (int k = 0; k < 2; k++)
-            column[k][i] = value[k](&told->iteration[i]);
+            column[k][i] = value[k](&data->iteration[i]);
     }
-    t->points = told->iterations;
+    t->points = data->iterations;
     t->iteration = iteration;
     t->column[0] = column[0];
     t->column[1] = column[1];
-    t->columns = has_values(column[1], told->iterations) ? 2 : 1;
-    if (has_values(column[0], told->iterations))
+    t->columns = has_values(column[1], data->iterations) ? 2 : 1;
+    if (has_values(column[0], data->iterations))
         status = draw(t, marks, style, out, drawn);
 done:
     SL_FREE(iteration, column[0], column[1]);
     return status;
 }
 
-sl_status sl_course_time(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
-                         size_t *drawn) {
+sl_status sl_course_time(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
+                         FILE *out, size_t *drawn) {
     table t = {.title = "Iteration time", .y_label = "ms", .name = {"measured", "predicted"}};
-    return draw_pair(told, &t, measured_time, predicted_time, marks, style, out, drawn);
+    return draw_pair(data, &t, measured_time, predicted_time, marks, style, out, drawn);
 }
 
-sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
-                         size_t *drawn) {
+sl_status sl_course_loss(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
+                         FILE *out, size_t *drawn) {
     table t = {.title = "Loss", .y_label = "nats a token", .name = {"training", "validation"}};
-    return draw_pair(told, &t, training_loss, validation_loss, marks, style, out, drawn);
+    return draw_pair(data, &t, training_loss, validation_loss, marks, style, out, drawn);
 }
 
 /* ---- links and devices ---- */
@@ -325,34 +326,34 @@ void sl_courses_free(sl_courses *c) {
     *c = (sl_courses){0};
 }
 
-static void name_link(const sl_told_link *link, label text) {
+static void name_link(const sl_run_data_link *link, label text) {
     char replica[24] = "";
     if (link->replica >= 0)
         snprintf(replica, sizeof replica, " (replica %d)", link->replica % 100000);
     snprintf(text, sizeof(label), "%d to %d%s", link->from % 10000, link->to % 10000, replica);
 }
 
-sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
-                          sl_courses *courses) {
+sl_status sl_course_links(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
+                          FILE *out, sl_courses *courses) {
     table t = {
-        .title = "Links: latency and transfer of a message", .y_label = "ms", .points = told->iterations};
+        .title = "Links: latency and transfer of a message", .y_label = "ms", .points = data->iterations};
     int *iteration = NULL;
     value *v = NULL;
     label *names = NULL;
     sl_status status;
     *courses = (sl_courses){0};
-    SL_TRY_GOTO(done, status, sl_alloc(&iteration, told->iterations, sizeof *iteration));
-    SL_TRY_GOTO(done, status, sl_alloc(&v, told->samples, sizeof *v));
-    SL_TRY_GOTO(done, status, sl_alloc(&names, told->links, sizeof *names));
-    for (size_t i = 0; i < told->iterations; i++)
-        iteration[i] = told->iteration[i].iteration;
-    for (size_t i = 0; i < told->samples; i++)
-        v[i] = (value){told->sample[i].link, told->sample[i].row,
-                       (double)told->sample[i].latency + (double)told->sample[i].transfer};
-    for (size_t i = 0; i < told->links; i++)
-        name_link(&told->link[i], names[i]);
+    SL_TRY_GOTO(done, status, sl_alloc(&iteration, data->iterations, sizeof *iteration));
+    SL_TRY_GOTO(done, status, sl_alloc(&v, data->samples, sizeof *v));
+    SL_TRY_GOTO(done, status, sl_alloc(&names, data->links, sizeof *names));
+    for (size_t i = 0; i < data->iterations; i++)
+        iteration[i] = data->iteration[i].iteration;
+    for (size_t i = 0; i < data->samples; i++)
+        v[i] = (value){data->sample[i].link, data->sample[i].row,
+                       (double)data->sample[i].latency + (double)data->sample[i].transfer};
+    for (size_t i = 0; i < data->links; i++)
+        name_link(&data->link[i], names[i]);
     t.iteration = iteration;
-    status = draw_courses(&t, v, told->samples, names, told->links, marks, style, out, courses);
+    status = draw_courses(&t, v, data->samples, names, data->links, marks, style, out, courses);
 done:
     SL_FREE(iteration, v, names);
     return status;

@@ -17,10 +17,10 @@ typedef struct sl_marks {
 } sl_marks;
 
 /** SL_ENOMEM. Free with sl_marks_free, also on error. */
-sl_status sl_marks_make(const sl_told *told, sl_marks *marks);
+sl_status sl_marks_make(const sl_run_data *data, sl_marks *marks);
 void sl_marks_free(sl_marks *marks);
 /** Whether an event is marked. */
-int sl_marks_has(const sl_told_event *event);
+int sl_marks_has(const sl_run_data_event *event);
 
 /* One line of a chart over rows, and of a table: a link or a device. */
 typedef struct sl_course {
@@ -39,15 +39,15 @@ typedef struct sl_courses {
 
 /** Measured and predicted time; `style` may be NULL. *drawn: points drawn if not all, else 0. Nothing is
  * written if no iteration has a value. SL_ENOMEM, SL_ESYS. */
-sl_status sl_course_time(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
-                         size_t *drawn);
+sl_status sl_course_time(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
+                         FILE *out, size_t *drawn);
 /** Loss, and validation loss if measured. */
-sl_status sl_course_loss(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
-                         size_t *drawn);
+sl_status sl_course_loss(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
+                         FILE *out, size_t *drawn);
 /** Message times on each direction of a link, latency and transfer: draws the worst ones, lists all. Free
  * with sl_courses_free, also on error. */
-sl_status sl_course_links(const sl_told *told, const sl_marks *marks, const sl_draw_style *style, FILE *out,
-                          sl_courses *courses);
+sl_status sl_course_links(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
+                          FILE *out, sl_courses *courses);
 /** Compute time per microbatch of each rank, from the recorded iterations. */
 sl_status sl_course_devices(const sl_recorded *recorded, const sl_marks *marks, const sl_draw_style *style,
                             FILE *out, sl_courses *courses);

@@ -14,43 +14,43 @@ static int is_among(const char *kind, const char *const *kinds) {
     return 0;
 }
 
-int sl_gain_is_change(const sl_told_event *e) {
+int sl_gain_is_change(const sl_run_data_event *e) {
     static const char *const kinds[] = {"swap", "return", "arrange", "delegate", "direct", "left", NULL};
     return is_among(e->kind, kinds);
 }
 
-static int is_boundary(const sl_told_event *e) {
+static int is_boundary(const sl_run_data_event *e) {
     static const char *const kinds[] = {"fault", "onset", "relief", "restart", "resumed", "replaced", NULL};
     return is_among(e->kind, kinds) || sl_gain_is_change(e);
 }
 
-static int differs(const sl_told *t, size_t row) {
+static int differs(const sl_run_data *t, size_t row) {
     return row > 0 && row < t->iterations &&
            (t->iteration[row].schedule != t->iteration[row - 1].schedule ||
             (t->iteration[row].delegates > 0) != (t->iteration[row - 1].delegates > 0));
 }
 
-int sl_gain_first(const sl_told *t, const sl_told_event *e) {
-    long row = sl_told_find(t, e->iteration);
-    int seats = strcmp(e->kind, "arrange") == 0 || strcmp(e->kind, "left") == 0;
-    if (seats || row < 0)
+int sl_gain_first(const sl_run_data *t, const sl_run_data_event *e) {
+    long row = sl_run_data_find(t, e->iteration);
+    int positions = strcmp(e->kind, "arrange") == 0 || strcmp(e->kind, "left") == 0;
+    if (positions || row < 0)
         return e->iteration;
     return differs(t, (size_t)row) && !differs(t, (size_t)row + 1) ? e->iteration : e->iteration + 1;
 }
 
-static int begin_of(const sl_told *t, const sl_told_event *e) {
+static int begin_of(const sl_run_data *t, const sl_run_data_event *e) {
     return sl_gain_is_change(e) ? sl_gain_first(t, e) : e->iteration;
 }
 
 /* Rows of iterations from..to-1. */
-static void rows_of(const sl_told *t, int from, int to, size_t *first, size_t *end) {
+static void rows_of(const sl_run_data *t, int from, int to, size_t *first, size_t *end) {
     for (*first = 0; *first < t->iterations && t->iteration[*first].iteration < from;)
         ++*first;
     for (*end = *first; *end < t->iterations && t->iteration[*end].iteration < to;)
         ++*end;
 }
 
-static double median_of(const sl_told *t, size_t first, size_t end, int *count) {
+static double median_of(const sl_run_data *t, size_t first, size_t end, int *count) {
     double times[SL_GAIN_MAX];
     *count = 0;
     for (size_t i = first; i < end && *count < SL_GAIN_MAX; i++)
@@ -59,7 +59,7 @@ static double median_of(const sl_told *t, size_t first, size_t end, int *count) 
     return sl_median_of_numbers(times, *count);
 }
 
-static void measure(const sl_told *t, sl_gain *g) {
+static void measure(const sl_run_data *t, sl_gain *g) {
     size_t first, end;
     rows_of(t, g->since, g->first, &first, &end);
     if (end - first > SL_GAIN_MAX)
@@ -93,14 +93,14 @@ static size_t join(sl_gain *gain, size_t count) {
 }
 
 /* Whether anything besides a change happened at its start. */
-static int is_mixed(const sl_told *t, int first) {
+static int is_mixed(const sl_run_data *t, int first) {
     for (size_t i = 0; i < t->events; i++)
         if (t->event[i].iteration == first && is_boundary(&t->event[i]) && !sl_gain_is_change(&t->event[i]))
             return 1;
     return 0;
 }
 
-sl_status sl_gain_make(const sl_told *t, sl_gain **gain, size_t *count) {
+sl_status sl_gain_make(const sl_run_data *t, sl_gain **gain, size_t *count) {
     int *boundary;
     size_t boundaries = 0, next = 0;
     sl_status status;

@@ -19,14 +19,14 @@ typedef struct sl_gain {
 
 /** Whether an event is a change that a run makes to adapt: a swap, a return, other positions or shares,
  * delegates. */
-int sl_gain_is_change(const sl_told_event *event);
+int sl_gain_is_change(const sl_run_data_event *event);
 /** The first iteration with a change; its event has the decision's. The metrics show its start. */
-int sl_gain_first(const sl_told *told, const sl_told_event *event);
+int sl_gain_first(const sl_run_data *data, const sl_run_data_event *event);
 
 /** One entry per iteration with changes, in order. SL_ENOMEM. Free with sl_free. */
-sl_status sl_gain_make(const sl_told *told, sl_gain **gain, size_t *count);
+sl_status sl_gain_make(const sl_run_data *data, sl_gain **gain, size_t *count);
 
 /** Their chart: iterations before each change next to those after it; nothing without changes. SL_ENOMEM,
  * SL_ESYS. */
-sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count, const sl_draw_style *style,
-                          FILE *out);
+sl_status sl_course_gains(const sl_run_data *data, const sl_gain *gain, size_t count,
+                          const sl_draw_style *style, FILE *out);

@@ -7,8 +7,8 @@
 
 typedef char label[64];
 
-sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count, const sl_draw_style *style,
-                          FILE *out) {
+sl_status sl_course_gains(const sl_run_data *data, const sl_gain *gain, size_t count,
+                          const sl_draw_style *style, FILE *out) {
     double *y = NULL;
     label *text = NULL;
     const char **labels = NULL;
@@ -22,7 +22,7 @@ sl_status sl_course_gains(const sl_told *told, const sl_gain *gain, size_t count
         y[i] = gain[i].before;
         y[count + i] = gain[i].after;
         int used =
-            snprintf(text[i], sizeof text[i], "%d: %.20s", gain[i].first, told->event[gain[i].event].kind);
+            snprintf(text[i], sizeof text[i], "%d: %.20s", gain[i].first, data->event[gain[i].event].kind);
         if (count <= MAX_LONG)
             snprintf(text[i] + used, sizeof text[i] - (size_t)used, ", %+.3g s", gain[i].gained / 1e3);
         labels[i] = text[i];

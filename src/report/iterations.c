@@ -2,9 +2,9 @@
 #include "base/memory.h"
 #include "plan/draw/escape.h"
 #include "plan/draw/html.h"
+#include "report/analysis.h"
 #include "report/recorded.h"
 #include "report/report_inside.h"
-#include "report/retrace.h"
 
 #include <stdio.h>
 
@@ -40,25 +40,25 @@ static void keep(sl_report_page *r, int wanted) {
 
 static void put_option(const sl_report_page *r, size_t index, int chosen, FILE *out) {
     char title[256];
-    sl_chosen_title(&r->told, &r->recorded, index, title, sizeof title);
+    sl_chosen_title(&r->data, &r->recorded, index, title, sizeof title);
     fprintf(out, "<option value=\"recorded-%zu\"%s>", index, chosen ? " selected" : "");
     sl_put_escaped(out, title);
     fputs("</option>\n", out);
 }
 
 static sl_status put_data(const sl_report_page *r, size_t index, FILE *out) {
-    sl_retraced retraced;
+    sl_analysis analysis;
     char title[256];
-    sl_chosen_title(&r->told, &r->recorded, index, title, sizeof title);
-    sl_status status = sl_retrace(&r->told, &r->recorded, index, &retraced);
+    sl_chosen_title(&r->data, &r->recorded, index, title, sizeof title);
+    sl_status status = sl_analysis_make(&r->data, &r->recorded, index, &analysis);
     if (status == SL_OK) {
         char name[64];
         sl_chosen_name(&r->recorded, index, name, sizeof name);
         fprintf(out, "<script type=\"application/json\" id=\"recorded-%zu\" data-title=\"%s\">", index, name);
-        status = sl_gantt_data(&retraced, title, out);
+        status = sl_gantt_data(&analysis, title, out);
         fputs("</script>\n", out);
     }
-    sl_retraced_free(&retraced);
+    sl_analysis_free(&analysis);
     return status;
 }
 
@@ -85,17 +85,17 @@ static sl_status put_live(const sl_report_page *r, size_t chosen, FILE *out) {
 
 sl_status sl_report_draw_still(const sl_report_page *r, FILE *out, void *still) {
     sl_report_still *s = still;
-    sl_retraced retraced;
+    sl_analysis analysis;
     char title[256], predicted[400], measured[400];
-    sl_chosen_title(&r->told, &r->recorded, s->index, title, sizeof title);
-    sl_status status = sl_retrace(&r->told, &r->recorded, s->index, &retraced);
-    if (status == SL_OK && retraced.measured.spans <= MAX_STILL && retraced.measured.ranks <= 64) {
-        sl_gantt_title("predicted", &retraced.predicted, "", predicted, sizeof predicted);
-        sl_gantt_title("measured", &retraced.measured, title, measured, sizeof measured);
-        status = sl_gantt_still(&retraced, predicted, measured, out);
+    sl_chosen_title(&r->data, &r->recorded, s->index, title, sizeof title);
+    sl_status status = sl_analysis_make(&r->data, &r->recorded, s->index, &analysis);
+    if (status == SL_OK && analysis.measured.spans <= MAX_STILL && analysis.measured.ranks <= 64) {
+        sl_gantt_title("predicted", &analysis.predicted, "", predicted, sizeof predicted);
+        sl_gantt_title("measured", &analysis.measured, title, measured, sizeof measured);
+        status = sl_gantt_still(&analysis, predicted, measured, out);
     }
-    snprintf(s->why_not, sizeof s->why_not, "%s", retraced.why_not);
-    sl_retraced_free(&retraced);
+    snprintf(s->why_not, sizeof s->why_not, "%s", analysis.why_not);
+    sl_analysis_free(&analysis);
     return status;
 }
 
@@ -109,7 +109,7 @@ static sl_status put_still(const sl_report_page *r, size_t index, FILE *out) {
         fprintf(out, "<p class=\"soft\">Iteration %d has too many ops for a still picture.</p>\n",
                 r->recorded.iteration[index].iteration);
     else if (s.why_not[0]) {
-        fputs("<p class=\"soft\">Not foretold again: ", out);
+        fputs("<p class=\"soft\">Not predicted again: ", out);
         sl_put_escaped(out, s.why_not);
         fputs(".</p>\n", out);
     }
@@ -182,7 +182,7 @@ sl_status sl_report_choose(sl_report_page *r, int wanted) {
     SL_TRY(sl_alloc(&r->kept, r->recorded.iterations, 1));
     keep(r, wanted);
     if (r->recorded.iterations > 0 || wanted != SL_CHOSEN_SLOWEST)
-        SL_TRY(sl_chosen_find(&r->told, &r->recorded, wanted, r->kept, &chosen));
+        SL_TRY(sl_chosen_find(&r->data, &r->recorded, wanted, r->kept, &chosen));
     choose_stills(r, chosen);
     return SL_OK;
 }

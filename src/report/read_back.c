@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-sl_status sl_told_note(sl_told *t, const char *format, ...) {
+sl_status sl_run_data_note(sl_run_data *t, const char *format, ...) {
     char text[1024];
     va_list list;
     va_start(list, format);
@@ -19,7 +19,7 @@ sl_status sl_told_note(sl_told *t, const char *format, ...) {
 
 /* ---- iterations ---- */
 
-static sl_status name_of(sl_told *t, const char *text, int *index) {
+static sl_status name_of(sl_run_data *t, const char *text, int *index) {
     *index = -1;
     for (size_t i = 0; i < t->names && *text; i++)
         if (strcmp(t->name[i], text) == 0)
@@ -33,7 +33,7 @@ static sl_status name_of(sl_told *t, const char *text, int *index) {
 }
 
 /* The link at the same position of most lines is found at once. */
-static sl_status link_of(sl_told *t, const sl_told_link *link, size_t guess, int32_t *index) {
+static sl_status link_of(sl_run_data *t, const sl_run_data_link *link, size_t guess, int32_t *index) {
     for (size_t k = 0; k < t->links; k++) {
         size_t i = (guess + k) % t->links;
         if (memcmp(&t->link[i], link, sizeof *link) == 0) {
@@ -47,15 +47,15 @@ static sl_status link_of(sl_told *t, const sl_told_link *link, size_t guess, int
     return SL_OK;
 }
 
-static sl_status keep_links(sl_told *t, const json_t *links) {
+static sl_status keep_links(sl_run_data *t, const json_t *links) {
     size_t i;
     json_t *one;
     json_array_foreach(links, i, one) {
         sl_row_link row;
-        sl_told_sample sample = {.row = (int32_t)t->iterations};
+        sl_run_data_sample sample = {.row = (int32_t)t->iterations};
         if (!sl_row_link_read(one, &row))
             continue;
-        const sl_told_link link = {row.from, row.to, row.replica};
+        const sl_run_data_link link = {row.from, row.to, row.replica};
         sample.latency = (float)row.latency;
         sample.transfer = (float)row.transfer;
         SL_TRY(link_of(t, &link, i, &sample.link));
@@ -66,17 +66,17 @@ static sl_status keep_links(sl_told *t, const json_t *links) {
 }
 
 static sl_status keep_iteration(void *context, const sl_row_iteration *row) {
-    sl_told *t = context;
+    sl_run_data *t = context;
     if (t->iterations > 0 && row->iteration <= t->iteration[t->iterations - 1].iteration)
         return SL_EINVAL;
-    sl_told_iteration it = {.iteration = row->iteration,
-                            .delegates = row->delegates,
-                            .late = row->late,
-                            .lossless = row->lossless,
-                            .loss = row->loss,
-                            .validation = row->validation,
-                            .time = row->time,
-                            .predicted = row->predicted};
+    sl_run_data_iteration it = {.iteration = row->iteration,
+                                .delegates = row->delegates,
+                                .late = row->late,
+                                .lossless = row->lossless,
+                                .loss = row->loss,
+                                .validation = row->validation,
+                                .time = row->time,
+                                .predicted = row->predicted};
     SL_TRY(name_of(t, row->schedule, &it.schedule));
     SL_TRY(name_of(t, row->phase, &it.phase));
     SL_TRY(sl_grow(&t->iteration, &t->iteration_room, t->iterations + 1, sizeof *t->iteration));
@@ -85,7 +85,7 @@ static sl_status keep_iteration(void *context, const sl_row_iteration *row) {
     return SL_OK;
 }
 
-long sl_told_find(const sl_told *t, int iteration) {
+long sl_run_data_find(const sl_run_data *t, int iteration) {
     size_t low = 0, high = t->iterations;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -97,7 +97,7 @@ long sl_told_find(const sl_told *t, int iteration) {
     return low < t->iterations && t->iteration[low].iteration == iteration ? (long)low : -1;
 }
 
-size_t sl_told_samples_from(const sl_told *t, size_t row) {
+size_t sl_run_data_samples_from(const sl_run_data *t, size_t row) {
     size_t low = 0, high = t->samples;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -123,11 +123,11 @@ static void describe_place(const sl_row_event *row, char *text, size_t size) {
 }
 
 static sl_status keep_event(void *context, const sl_row_event *row) {
-    sl_told *t = context;
+    sl_run_data *t = context;
     char where[128];
     SL_TRY(sl_grow(&t->event, &t->event_room, t->events + 1, sizeof *t->event));
-    sl_told_event *e = &t->event[t->events++];
-    *e = (sl_told_event){.time = row->time, .iteration = row->iteration > 0 ? row->iteration : 0};
+    sl_run_data_event *e = &t->event[t->events++];
+    *e = (sl_run_data_event){.time = row->time, .iteration = row->iteration > 0 ? row->iteration : 0};
     describe_place(row, where, sizeof where);
     const char *const from[] = {row->kind, where, row->seen, row->decided, row->why};
     char **const to[] = {&e->kind, &e->where, &e->seen, &e->decided, &e->why};
@@ -137,7 +137,7 @@ static sl_status keep_event(void *context, const sl_row_event *row) {
 }
 
 static sl_status keep_decision(void *context, const char *line, size_t length) {
-    sl_told *t = context;
+    sl_run_data *t = context;
     SL_TRY(sl_grow(&t->decisions, &t->decisions_room, t->decisions_size + length + 2, 1));
     memcpy(t->decisions + t->decisions_size, line, length);
     t->decisions[t->decisions_size + length] = '\n'; /* the following bytes are zero */
@@ -147,7 +147,7 @@ static sl_status keep_decision(void *context, const char *line, size_t length) {
 
 /* ---- files ---- */
 
-static sl_status keep_profile(sl_told *t, const char *text) {
+static sl_status keep_profile(sl_run_data *t, const char *text) {
     sl_document document = {0};
     sl_status status = sl_document_parse("profile.yaml", text, &document);
     SL_THEN(status, sl_problem_read(&document, &t->problem));
@@ -157,7 +157,7 @@ static sl_status keep_profile(sl_told *t, const char *text) {
 }
 
 static sl_status keep_text(void *context, sl_folder_file file, char *text, json_t *object) {
-    sl_told *t = context;
+    sl_run_data *t = context;
     char **const texts[SL_FOLDER_FILES] = {
         [SL_FOLDER_RUN] = &t->run, [SL_FOLDER_PROFILE] = &t->profile, [SL_FOLDER_SUMMARY] = &t->summary_text};
     json_t **const objects[SL_FOLDER_FILES] = {
@@ -169,22 +169,22 @@ static sl_status keep_text(void *context, sl_folder_file file, char *text, json_
     return file == SL_FOLDER_PROFILE ? keep_profile(t, text) : SL_OK;
 }
 
-static sl_status note_all(const sl_folder *f, sl_told *t) {
+static sl_status note_all(const sl_folder *f, sl_run_data *t) {
     char text[1024];
     size_t i;
     json_t *one;
     for (int file = 0; file < SL_FOLDER_FILES; file++) {
         sl_folder_trouble(f, (sl_folder_file)file, text, sizeof text);
         if (text[0])
-            SL_TRY(sl_told_note(t, "%s", text));
+            SL_TRY(sl_run_data_note(t, "%s", text));
     }
     json_array_foreach(json_object_get(t->outcome, "not_told"), i, one) if (json_is_string(one))
-        SL_TRY(sl_told_note(t, "%s", json_string_value(one)));
+        SL_TRY(sl_run_data_note(t, "%s", json_string_value(one)));
     return SL_OK;
 }
 
 /* `.` and `..` mean nothing to a recipient of the page. */
-static sl_status name_folder(sl_told *t) {
+static sl_status name_folder(sl_run_data *t) {
     size_t length = strlen(t->path);
     while (length > 1 && t->path[length - 1] == '/')
         t->path[--length] = 0;
@@ -196,7 +196,7 @@ static sl_status name_folder(sl_told *t) {
     return status;
 }
 
-static sl_status refuse(const sl_told *t) {
+static sl_status refuse(const sl_run_data *t) {
     for (size_t i = 0; i < t->notes; i++) {
         const size_t length = strlen(t->note[i]);
         if (strstr(t->note[i], "cannot be read: "))
@@ -209,7 +209,7 @@ static sl_status refuse(const sl_told *t) {
                     t->path);
 }
 
-static sl_status read_folder(sl_folder *f, sl_told *t) {
+static sl_status read_folder(sl_folder *f, sl_run_data *t) {
     SL_TRY(sl_folder_read(f));
     t->is_watch = f->is_watch;
     t->state = f->state;
@@ -221,7 +221,7 @@ static sl_status read_folder(sl_folder *f, sl_told *t) {
     return lines || t->summary || t->has_problem || t->watch || t->outcome ? SL_OK : refuse(t);
 }
 
-sl_status sl_told_read(const char *folder, sl_told *t) {
+sl_status sl_run_data_read(const char *folder, sl_run_data *t) {
     const sl_folder_follower follower = {.context = t,
                                          .files = ~0u,
                                          .iteration = keep_iteration,
@@ -229,7 +229,7 @@ sl_status sl_told_read(const char *folder, sl_told *t) {
                                          .decision = keep_decision,
                                          .text = keep_text};
     sl_folder *f;
-    *t = (sl_told){0};
+    *t = (sl_run_data){0};
     SL_TRY(sl_copy_text(&t->path, folder));
     SL_TRY(sl_folder_open(folder, &follower, &f));
     sl_status status = read_folder(f, t);
@@ -237,7 +237,7 @@ sl_status sl_told_read(const char *folder, sl_told *t) {
     return status;
 }
 
-void sl_told_free(sl_told *t) {
+void sl_run_data_free(sl_run_data *t) {
     for (size_t i = 0; i < t->events; i++) {
         char *const text[] = {t->event[i].kind, t->event[i].where, t->event[i].seen, t->event[i].decided,
                               t->event[i].why};
@@ -257,5 +257,5 @@ void sl_told_free(sl_told *t) {
     json_decref(t->watch);
     json_decref(t->outcome);
     sl_problem_free(&t->problem);
-    *t = (sl_told){0};
+    *t = (sl_run_data){0};
 }

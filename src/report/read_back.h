@@ -7,36 +7,36 @@
 #include "plan/pipeline/problem.h"
 
 /* A line of metrics.jsonl; NaN: not known. Times in ms. */
-typedef struct sl_told_iteration {
+typedef struct sl_run_data_iteration {
     int iteration, delegates, late;
     int lossless;        /* its loss was written, but is not finite */
     int schedule, phase; /* index into `name`; -1: not given */
     double loss, validation, time, predicted;
-} sl_told_iteration;
+} sl_run_data_iteration;
 
 /* A direction of a link; replica -1: the run has only one. */
-typedef struct sl_told_link {
+typedef struct sl_run_data_link {
     int from, to, replica;
-} sl_told_link;
+} sl_run_data_link;
 
-typedef struct sl_told_sample {
+typedef struct sl_run_data_sample {
     int32_t row, link;       /* row of `iteration`, in ascending order */
     float latency, transfer; /* ms */
-} sl_told_sample;
+} sl_run_data_sample;
 
 /* Texts are never NULL. */
-typedef struct sl_told_event {
+typedef struct sl_run_data_event {
     double time; /* s */
     int iteration;
     char *kind, *where, *seen, *decided, *why;
-} sl_told_event;
+} sl_run_data_event;
 
-typedef struct sl_told {
+typedef struct sl_run_data {
     char *path, *title; /* of the folder: as given, and a name that is meaningful elsewhere */
-    sl_told_iteration *iteration;
-    sl_told_link *link;
-    sl_told_sample *sample;
-    sl_told_event *event;
+    sl_run_data_iteration *iteration;
+    sl_run_data_link *link;
+    sl_run_data_sample *sample;
+    sl_run_data_event *event;
     size_t iterations, links, samples, events;
     char **name; /* of schedules and phases */
     size_t names;
@@ -54,18 +54,18 @@ typedef struct sl_told {
     size_t notes;
     size_t iteration_room, link_room, sample_room, event_room, name_room, note_room, decisions_room,
         decisions_size;
-} sl_told;
+} sl_run_data;
 
-/** SL_EINVAL: not a folder, or nothing of a run or watch is readable. Free with sl_told_free, also on
+/** SL_EINVAL: not a folder, or nothing of a run or watch is readable. Free with sl_run_data_free, also on
  * error. */
-sl_status sl_told_read(const char *folder, sl_told *told);
-void sl_told_free(sl_told *told);
+sl_status sl_run_data_read(const char *folder, sl_run_data *data);
+void sl_run_data_free(sl_run_data *data);
 
 /** Adds a sentence to the notes. SL_ENOMEM. */
-sl_status sl_told_note(sl_told *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
+sl_status sl_run_data_note(sl_run_data *data, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** The row of an iteration, -1 if metrics.jsonl lacks it. O(log iterations). */
-long sl_told_find(const sl_told *told, int iteration);
+long sl_run_data_find(const sl_run_data *data, int iteration);
 
 /** The first sample of a row or of a later one. */
-size_t sl_told_samples_from(const sl_told *told, size_t row);
+size_t sl_run_data_samples_from(const sl_run_data *data, size_t row);

@@ -166,12 +166,12 @@ static sl_status divide(sl_recorded *r) {
     return SL_OK;
 }
 
-sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *r) {
+sl_status sl_recorded_read_file(sl_run_data *data, const char *name, sl_recorded *r) {
     record_reader rd = {.r = r};
     char path[4200], text[1024];
     sl_lines lines;
     *r = (sl_recorded){0};
-    snprintf(path, sizeof path, "%s/%s", told->path, name);
+    snprintf(path, sizeof path, "%s/%s", data->path, name);
     SL_TRY(sl_lines_open(path, &lines));
     sl_status status = sl_lines_step(&lines, SIZE_MAX, take_line, NULL, &rd);
     SL_THEN(status, sl_lines_end(&lines, take_line, &rd));
@@ -179,7 +179,7 @@ sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *r)
     sl_lines_close(&lines);
     SL_TRY(status);
     if (text[0])
-        SL_TRY(sl_told_note(told, "%s", text));
+        SL_TRY(sl_run_data_note(data, "%s", text));
     place(r, rd.named);
     return divide(r);
 }
@@ -199,12 +199,12 @@ sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *r) {
     return divide(r);
 }
 
-sl_status sl_recorded_read(sl_told *told, sl_recorded *r) {
-    const size_t notes = told->notes;
-    SL_TRY(sl_recorded_read_file(told, "timeline.json", r));
-    if (r->events > 0 || told->notes > notes) /* the notes have the reason */
+sl_status sl_recorded_read(sl_run_data *data, sl_recorded *r) {
+    const size_t notes = data->notes;
+    SL_TRY(sl_recorded_read_file(data, "timeline.json", r));
+    if (r->events > 0 || data->notes > notes) /* the notes have the reason */
         return SL_OK;
-    return sl_told_note(told, "No iteration was recorded op by op (timeline.json).");
+    return sl_run_data_note(data, "No iteration was recorded op by op (timeline.json).");
 }
 
 void sl_recorded_free(sl_recorded *r) {
@@ -250,20 +250,20 @@ static sl_time end_of(const sl_recorded *rec, const sl_recorded_iteration *it) {
     return end;
 }
 
-static double told_time(const sl_told *told, int iteration) {
-    long row = sl_told_find(told, iteration);
-    return row < 0 ? NAN : told->iteration[row].time;
+static double told_time(const sl_run_data *data, int iteration) {
+    long row = sl_run_data_find(data, iteration);
+    return row < 0 ? NAN : data->iteration[row].time;
 }
 
 /* The slowest one after the first, in the replica whose last op ends last. */
-static size_t slowest(const sl_told *told, const sl_recorded *rec, const unsigned char *kept) {
+static size_t slowest(const sl_run_data *data, const sl_recorded *rec, const unsigned char *kept) {
     size_t best = rec->iterations;
     double longest = -1;
     sl_time end_of_best = -1;
     for (size_t i = 0; i < rec->iterations; i++) {
         const sl_recorded_iteration *it = &rec->iteration[i];
         double time =
-            i == 0 || it->iteration == rec->iteration[0].iteration ? 0 : told_time(told, it->iteration);
+            i == 0 || it->iteration == rec->iteration[0].iteration ? 0 : told_time(data, it->iteration);
         sl_time end = end_of(rec, it);
         if ((kept && !kept[i]) || isnan(time) || time < longest || (!(time > longest) && end <= end_of_best))
             continue;
@@ -276,10 +276,10 @@ static size_t slowest(const sl_told *told, const sl_recorded *rec, const unsigne
     return best;
 }
 
-sl_status sl_chosen_find(const sl_told *told, const sl_recorded *rec, int wanted, const unsigned char *kept,
-                         size_t *index) {
+sl_status sl_chosen_find(const sl_run_data *data, const sl_recorded *rec, int wanted,
+                         const unsigned char *kept, size_t *index) {
     sl_time last = -1;
-    *index = slowest(told, rec, kept);
+    *index = slowest(data, rec, kept);
     for (size_t i = 0; i < rec->iterations && wanted != SL_CHOSEN_SLOWEST; i++) {
         const sl_recorded_iteration *it = &rec->iteration[i];
         sl_time end = end_of(rec, it);
@@ -289,10 +289,10 @@ sl_status sl_chosen_find(const sl_told *told, const sl_recorded *rec, int wanted
         last = end;
     }
     if (wanted != SL_CHOSEN_SLOWEST && last < 0)
-        return sl_error(SL_ENONE, "%s: iteration %d was not recorded op by op", told->path, wanted);
+        return sl_error(SL_ENONE, "%s: iteration %d was not recorded op by op", data->path, wanted);
     return *index < rec->iterations
                ? SL_OK
-               : sl_error(SL_ENONE, "%s: no iteration was recorded op by op", told->path);
+               : sl_error(SL_ENONE, "%s: no iteration was recorded op by op", data->path);
 }
 
 int sl_chosen_name(const sl_recorded *recorded, size_t index, char *text, size_t size) {
@@ -302,15 +302,16 @@ int sl_chosen_name(const sl_recorded *recorded, size_t index, char *text, size_t
                : snprintf(text, size, "iteration %d", it->iteration);
 }
 
-void sl_chosen_title(const sl_told *t, const sl_recorded *recorded, size_t index, char *text, size_t size) {
+void sl_chosen_title(const sl_run_data *t, const sl_recorded *recorded, size_t index, char *text,
+                     size_t size) {
     const sl_recorded_iteration *it = &recorded->iteration[index];
-    long row = sl_told_find(t, it->iteration);
-    const sl_told_iteration *told = row < 0 ? NULL : &t->iteration[row];
+    long row = sl_run_data_find(t, it->iteration);
+    const sl_run_data_iteration *data = row < 0 ? NULL : &t->iteration[row];
     size_t used = (size_t)sl_chosen_name(recorded, index, text, size);
-    if (told && told->schedule >= 0)
-        used += (size_t)snprintf(text + used, size - used, ": %.60s", t->name[told->schedule]);
-    if (told && !isnan(told->time))
-        used += (size_t)snprintf(text + used, size - used, ", %.6g ms", told->time);
-    if (told && !isnan(told->predicted))
-        snprintf(text + used, size - used, " (predicted %.6g ms)", told->predicted);
+    if (data && data->schedule >= 0)
+        used += (size_t)snprintf(text + used, size - used, ": %.60s", t->name[data->schedule]);
+    if (data && !isnan(data->time))
+        used += (size_t)snprintf(text + used, size - used, ", %.6g ms", data->time);
+    if (data && !isnan(data->predicted))
+        snprintf(text + used, size - used, " (predicted %.6g ms)", data->predicted);
 }

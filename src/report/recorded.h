@@ -29,9 +29,9 @@ typedef struct sl_recorded {
 
 /** Unreadable parts are listed in the notes of `told`; no recorded iteration is not an error. SL_ENOMEM. Free
  * with sl_recorded_free, also on error. */
-sl_status sl_recorded_read(sl_told *told, sl_recorded *recorded);
+sl_status sl_recorded_read(sl_run_data *data, sl_recorded *recorded);
 /** The same for another file of the folder. */
-sl_status sl_recorded_read_file(sl_told *told, const char *name, sl_recorded *recorded);
+sl_status sl_recorded_read_file(sl_run_data *data, const char *name, sl_recorded *recorded);
 /** The same for `size` bytes of such a file, which are modified: whole lines of its start, which name the
  * processes, and of its newest part, if reading all of it is not needed. */
 sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *recorded);
@@ -49,10 +49,11 @@ sl_status sl_recorded_timeline(const sl_recorded *recorded, size_t index, sl_tim
 
 /** The index of iteration `wanted`, in the replica that ends last; or of the slowest one after the first,
  * which is cold. kept[recorded->iterations]: the allowed ones; NULL: all. SL_ENONE: not recorded. */
-sl_status sl_chosen_find(const sl_told *told, const sl_recorded *recorded, int wanted,
+sl_status sl_chosen_find(const sl_run_data *data, const sl_recorded *recorded, int wanted,
                          const unsigned char *kept, size_t *index);
 
 /** "iteration 7, replica 1"; the replica if there are several. Returns as snprintf. */
 int sl_chosen_name(const sl_recorded *recorded, size_t index, char *text, size_t size);
 /** "iteration 7, replica 1: zb-h2, 210 ms (predicted 200 ms)", as far as known. */
-void sl_chosen_title(const sl_told *told, const sl_recorded *recorded, size_t index, char *text, size_t size);
+void sl_chosen_title(const sl_run_data *data, const sl_recorded *recorded, size_t index, char *text,
+                     size_t size);

@@ -14,27 +14,27 @@ extern const char sl_report_html[]; /* page.html, made by the build */
 /* ---- the page ---- */
 
 static const sl_report_section *sections_of(const sl_report_page *r) {
-    return r->told.is_watch ? sl_report_of_watch : sl_report_of_run;
+    return r->data.is_watch ? sl_report_of_watch : sl_report_of_run;
 }
 
 static sl_status put_title(const void *context, FILE *out) {
     const sl_report_page *r = context;
-    fputs(r->told.is_watch ? "Watch " : "Run ", out);
-    sl_put_escaped(out, r->told.title);
+    fputs(r->data.is_watch ? "Watch " : "Run ", out);
+    sl_put_escaped(out, r->data.title);
     return SL_OK;
 }
 
 static sl_status put_figures(const void *context, FILE *out) {
     const sl_report_page *r = context;
-    if (r->told.is_watch)
-        sl_watched_figures(&r->told, out);
+    if (r->data.is_watch)
+        sl_watched_figures(&r->data, out);
     else
-        sl_table_figures(&r->told, r->gain, r->gains, out);
+        sl_table_figures(&r->data, r->gain, r->gains, out);
     return SL_OK;
 }
 
 static sl_status put_notes(const void *context, FILE *out) {
-    sl_table_notes(&((const sl_report_page *)context)->told, out);
+    sl_table_notes(&((const sl_report_page *)context)->data, out);
     return SL_OK;
 }
 
@@ -62,12 +62,12 @@ static const sl_page_mark marks[] = {{"@TITLE@", put_title},
                                      {"@SECTIONS@", put_sections}};
 
 static sl_status read_all(const char *folder, int iteration, sl_report_page *r) {
-    SL_TRY(sl_told_read(folder, &r->told));
-    if (!r->told.is_watch)
-        SL_TRY(sl_recorded_read(&r->told, &r->recorded));
-    SL_TRY(sl_marks_make(&r->told, &r->marks));
-    SL_TRY(sl_gain_make(&r->told, &r->gain, &r->gains));
-    SL_TRY(sl_adaptation_find(&r->told, &r->recorded, r->gain, r->gains, &r->adaptation));
+    SL_TRY(sl_run_data_read(folder, &r->data));
+    if (!r->data.is_watch)
+        SL_TRY(sl_recorded_read(&r->data, &r->recorded));
+    SL_TRY(sl_marks_make(&r->data, &r->marks));
+    SL_TRY(sl_gain_make(&r->data, &r->gain, &r->gains));
+    SL_TRY(sl_adaptation_find(&r->data, &r->recorded, r->gain, r->gains, &r->adaptation));
     return sl_report_choose(r, iteration);
 }
 
@@ -75,7 +75,7 @@ static void free_all(sl_report_page *r) {
     SL_FREE(r->kept, r->gain);
     sl_marks_free(&r->marks);
     sl_recorded_free(&r->recorded);
-    sl_told_free(&r->told);
+    sl_run_data_free(&r->data);
 }
 
 static sl_status write_page(const sl_report_page *r, char **text, size_t *size) {

@@ -12,7 +12,7 @@
 #define SL_REPORT_STILLS 3
 
 typedef struct sl_report_page {
-    sl_told told;
+    sl_run_data data;
     sl_recorded recorded;
     sl_marks marks;
     sl_gain *gain;
@@ -58,7 +58,7 @@ sl_status sl_report_put_decisions(const sl_report_page *page, FILE *out);
 /* ---- watch_tables.c ---- */
 
 /** The key figures of a watched program. */
-void sl_watched_figures(const sl_told *told, FILE *out);
+void sl_watched_figures(const sl_run_data *data, FILE *out);
 
 /* ---- iterations.c ---- */
 

@@ -53,25 +53,25 @@ static void put_thinned(size_t drawn, size_t all, FILE *out) {
 }
 
 sl_status sl_report_draw_time(const sl_report_page *r, FILE *out, void *drawn) {
-    return sl_course_time(&r->told, &r->marks, NULL, out, drawn);
+    return sl_course_time(&r->data, &r->marks, NULL, out, drawn);
 }
 
 sl_status sl_report_draw_loss(const sl_report_page *r, FILE *out, void *drawn) {
-    return sl_course_loss(&r->told, &r->marks, NULL, out, drawn);
+    return sl_course_loss(&r->data, &r->marks, NULL, out, drawn);
 }
 
 sl_status sl_report_draw_adaptation(const sl_report_page *r, FILE *out, void *ignored) {
     (void)ignored;
-    return sl_adaptation_draw(&r->told, &r->recorded, &r->adaptation, out);
+    return sl_adaptation_draw(&r->data, &r->recorded, &r->adaptation, out);
 }
 
 sl_status sl_report_draw_gains(const sl_report_page *r, FILE *out, void *ignored) {
     (void)ignored;
-    return sl_course_gains(&r->told, r->gain, r->gains, NULL, out);
+    return sl_course_gains(&r->data, r->gain, r->gains, NULL, out);
 }
 
 sl_status sl_report_draw_links(const sl_report_page *r, FILE *out, void *courses) {
-    return sl_course_links(&r->told, &r->marks, NULL, out, courses);
+    return sl_course_links(&r->data, &r->marks, NULL, out, courses);
 }
 
 sl_status sl_report_draw_devices(const sl_report_page *r, FILE *out, void *courses) {
@@ -86,7 +86,7 @@ sl_status sl_report_put_time(const sl_report_page *r, FILE *out) {
     SL_TRY(sl_report_put_drawn(r, sl_report_draw_time, &drawn, "Iteration time, measured and predicted", out,
                                &there));
     if (!there)
-        fputs(r->told.is_watch ? "<p>No iteration was found in the program's calls.</p>\n"
+        fputs(r->data.is_watch ? "<p>No iteration was found in the program's calls.</p>\n"
                                : "<p>No iteration time can be read (metrics.jsonl).</p>\n",
               out);
     else
@@ -94,7 +94,7 @@ sl_status sl_report_put_time(const sl_report_page *r, FILE *out) {
               "&#9661;: trouble, "
               "relief and what else happened. Numbers are those of the events below.</p>\n",
               out);
-    put_thinned(drawn, r->told.iterations, out);
+    put_thinned(drawn, r->data.iterations, out);
     return SL_OK;
 }
 
@@ -113,21 +113,21 @@ static sl_status put_gains(const sl_report_page *r, FILE *out) {
     if (r->gains > 0 && is_small(r))
         SL_TRY(sl_report_put_drawn(r, sl_report_draw_adaptation, NULL,
                                    "Iterations before, during and after trouble", out, &there));
-    return sl_table_gains(&r->told, r->gain, r->gains, out);
+    return sl_table_gains(&r->data, r->gain, r->gains, out);
 }
 
 sl_status sl_report_put_events(const sl_report_page *r, FILE *out) {
-    sl_table_events(&r->told, out);
+    sl_table_events(&r->data, out);
     return SL_OK;
 }
 
 sl_status sl_report_put_decisions(const sl_report_page *r, FILE *out) {
-    sl_table_decisions(&r->told, out);
+    sl_table_decisions(&r->data, out);
     return SL_OK;
 }
 
 /* The curve has gaps there. */
-static void put_lossless(const sl_told *t, FILE *out) {
+static void put_lossless(const sl_run_data *t, FILE *out) {
     int count = 0, first = 0;
     for (size_t i = t->iterations; i-- > 0;)
         if (t->iteration[i].lossless) {
@@ -145,8 +145,8 @@ static sl_status put_loss(const sl_report_page *r, FILE *out) {
     SL_TRY(sl_report_put_drawn(r, sl_report_draw_loss, &drawn, "Loss", out, &there));
     if (!there)
         fputs("<p>No loss can be read (metrics.jsonl).</p>\n", out);
-    put_lossless(&r->told, out);
-    put_thinned(drawn, r->told.iterations, out);
+    put_lossless(&r->data, out);
+    put_thinned(drawn, r->data.iterations, out);
     return SL_OK;
 }
 
@@ -158,7 +158,7 @@ static sl_status put_links(const sl_report_page *r, FILE *out) {
                 sl_report_put_drawn(r, sl_report_draw_links, &courses, "Links over the run", out, &there));
     if (!there)
         fputs("<p>No link was measured, or metrics.jsonl cannot be read.</p>\n", out);
-    put_thinned(courses.thinned, r->told.iterations, out);
+    put_thinned(courses.thinned, r->data.iterations, out);
     sl_table_courses(&courses, "link, rank to rank", out);
 done:
     sl_courses_free(&courses);
@@ -185,7 +185,7 @@ done:
 }
 
 static sl_status put_setup(const sl_report_page *r, FILE *out) {
-    sl_table_setup(&r->told, out);
+    sl_table_setup(&r->data, out);
     return SL_OK;
 }
 

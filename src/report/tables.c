@@ -9,7 +9,7 @@
 /* ---- key figures ---- */
 
 /* The time of the last iterations, and the number in that median. */
-static void put_last(const sl_told *t, FILE *out) {
+static void put_last(const sl_run_data *t, FILE *out) {
     double times[SL_GAIN_MAX];
     char name[64], value[64];
     int count = 0;
@@ -21,7 +21,7 @@ static void put_last(const sl_told *t, FILE *out) {
     sl_cell_figure(out, name, count > 0 ? value : "not known");
 }
 
-static const char *state_words(const sl_told *t, char *text, size_t size) {
+static const char *state_words(const sl_run_data *t, char *text, size_t size) {
     static const char *const words[] = {
         [SL_FOLDER_OPEN] = "no end recorded: it was killed, or runs elsewhere",
         [SL_FOLDER_RESTARTING] = "no end recorded: it was killed, or runs elsewhere",
@@ -37,10 +37,10 @@ static const char *state_words(const sl_told *t, char *text, size_t size) {
     return text;
 }
 
-void sl_table_figures(const sl_told *t, const sl_gain *gain, size_t gains, FILE *out) {
+void sl_table_figures(const sl_run_data *t, const sl_gain *gain, size_t gains, FILE *out) {
     char text[1280];
     double all = 0;
-    const sl_told_iteration *last = t->iterations ? &t->iteration[t->iterations - 1] : NULL;
+    const sl_run_data_iteration *last = t->iterations ? &t->iteration[t->iterations - 1] : NULL;
     for (size_t i = 0; i < gains; i++)
         all += gain[i].gained;
     fputs("<dl class=\"figures\">\n", out);
@@ -61,7 +61,7 @@ void sl_table_figures(const sl_told *t, const sl_gain *gain, size_t gains, FILE 
     fputs("</dl>\n", out);
 }
 
-void sl_table_notes(const sl_told *t, FILE *out) {
+void sl_table_notes(const sl_run_data *t, FILE *out) {
     if (t->notes == 0)
         return;
     fprintf(out, "<div class=\"notes\">%s:<ul>\n",
@@ -76,11 +76,11 @@ void sl_table_notes(const sl_told *t, FILE *out) {
 
 /* ---- changes ---- */
 
-static void put_changes(const sl_told *t, const sl_gain *g, FILE *out) {
+static void put_changes(const sl_run_data *t, const sl_gain *g, FILE *out) {
     const char *before = "";
     fputs("<td>", out);
     for (size_t i = g->event; i < t->events && t->event[i].iteration <= g->first; i++) {
-        const sl_told_event *e = &t->event[i];
+        const sl_run_data_event *e = &t->event[i];
         if (!sl_gain_is_change(e) || sl_gain_first(t, e) != g->first)
             continue;
         fprintf(out, "%s%zu. ", before, i + 1);
@@ -104,7 +104,7 @@ static void put_changes(const sl_told *t, const sl_gain *g, FILE *out) {
     fputs("</td>", out);
 }
 
-static void put_gain(const sl_told *t, const sl_gain *g, FILE *out) {
+static void put_gain(const sl_run_data *t, const sl_gain *g, FILE *out) {
     fprintf(out, "<tr><td class=\"n\">%d</td>", g->first);
     put_changes(t, g, out);
     sl_cell_number(out, "%.6g", g->before);
@@ -135,13 +135,13 @@ typedef struct phase {
 
 /* As summary.json: predictions only of iterations that were not late or the first of their phase, which was
  * predicted without knowing of it. */
-static sl_status measure_phase(const sl_told *t, int name, phase *p) {
+static sl_status measure_phase(const sl_run_data *t, int name, phase *p) {
     double *times, *predictions = NULL;
     *p = (phase){0};
     SL_TRY(sl_alloc(&times, t->iterations, sizeof *times));
     sl_status status = sl_alloc(&predictions, t->iterations, sizeof *predictions);
     for (size_t i = 0; i < t->iterations && status == SL_OK; i++) {
-        const sl_told_iteration *it = &t->iteration[i];
+        const sl_run_data_iteration *it = &t->iteration[i];
         if (it->phase != name || isnan(it->time))
             continue;
         times[p->iterations++] = it->time;
@@ -154,7 +154,7 @@ static sl_status measure_phase(const sl_told *t, int name, phase *p) {
     return status;
 }
 
-static sl_status put_phases(const sl_told *t, FILE *out) {
+static sl_status put_phases(const sl_run_data *t, FILE *out) {
     int known = 0;
     for (size_t i = 0; i < t->iterations; i++)
         known |= t->iteration[i].phase >= 0;
@@ -183,7 +183,7 @@ static sl_status put_phases(const sl_told *t, FILE *out) {
     return SL_OK;
 }
 
-sl_status sl_table_gains(const sl_told *t, const sl_gain *gain, size_t gains, FILE *out) {
+sl_status sl_table_gains(const sl_run_data *t, const sl_gain *gain, size_t gains, FILE *out) {
     if (gains == 0)
         fputs("<p>The run changed nothing, or its events are not there.</p>\n", out);
     if (gains > 0) {
@@ -207,7 +207,7 @@ sl_status sl_table_gains(const sl_told *t, const sl_gain *gain, size_t gains, FI
 
 /* ---- events and decisions ---- */
 
-static void put_event(const sl_told_event *e, size_t number, FILE *out) {
+static void put_event(const sl_run_data_event *e, size_t number, FILE *out) {
     const char *sign = sl_gain_is_change(e) ? "&#9670; " : sl_marks_has(e) ? "&#9661; " : "";
     fprintf(
         out,
@@ -223,7 +223,7 @@ static void put_event(const sl_told_event *e, size_t number, FILE *out) {
 }
 
 /* An attempt that resumes after a failure has its own clock. */
-static int begins_anew(const sl_told *t) {
+static int begins_anew(const sl_run_data *t) {
     for (size_t i = 1; i < t->events; i++)
         if (t->event[i].time < t->event[i - 1].time &&
             (strcmp(t->event[i].kind, "resumed") == 0 || strcmp(t->event[i].kind, "start") == 0))
@@ -231,7 +231,7 @@ static int begins_anew(const sl_told *t) {
     return 0;
 }
 
-void sl_table_events(const sl_told *t, FILE *out) {
+void sl_table_events(const sl_run_data *t, FILE *out) {
     const size_t half = SL_TABLE_EVENTS / 2;
     if (t->events == 0) {
         fputs("<p>No event can be read.</p>\n", out);
@@ -274,7 +274,7 @@ static void put_lines(FILE *out, char *text) {
     fputs("</pre></div>\n", out);
 }
 
-void sl_table_decisions(const sl_told *t, FILE *out) {
+void sl_table_decisions(const sl_run_data *t, FILE *out) {
     if (!t->decisions || !*t->decisions) {
         fputs("<p>The ladder of strategies has decided nothing that is written here (decisions.txt).</p>\n",
               out);
@@ -350,7 +350,7 @@ static void put_file(FILE *out, const char *name, const char *what, char *text) 
     fputs("</details>\n", out);
 }
 
-static void put_schedules(const sl_told *t, FILE *out) {
+static void put_schedules(const sl_run_data *t, FILE *out) {
     for (size_t name = 0; name < t->names; name++) {
         char text[32];
         int used = 0;
@@ -362,7 +362,7 @@ static void put_schedules(const sl_told *t, FILE *out) {
     }
 }
 
-void sl_table_setup(const sl_told *t, FILE *out) {
+void sl_table_setup(const sl_run_data *t, FILE *out) {
     fputs("<table><tbody>\n", out);
     sl_cell_row(out, "", "folder", t->path);
     sl_cell_row(out, "", "this page was made by", "slackline " SL_VERSION);

@@ -9,15 +9,15 @@
 
 #define SL_TABLE_EVENTS 2000 /* listed; of more, the middle is omitted */
 
-void sl_table_figures(const sl_told *told, const sl_gain *gain, size_t gains, FILE *out);
-void sl_table_notes(const sl_told *told, FILE *out);
+void sl_table_figures(const sl_run_data *data, const sl_gain *gain, size_t gains, FILE *out);
+void sl_table_notes(const sl_run_data *data, FILE *out);
 /** The effect of each change, and the medians of the run's phases. SL_ENOMEM. */
-sl_status sl_table_gains(const sl_told *told, const sl_gain *gain, size_t gains, FILE *out);
-void sl_table_events(const sl_told *told, FILE *out);
-void sl_table_decisions(const sl_told *told, FILE *out);
+sl_status sl_table_gains(const sl_run_data *data, const sl_gain *gain, size_t gains, FILE *out);
+void sl_table_events(const sl_run_data *data, FILE *out);
+void sl_table_decisions(const sl_run_data *data, FILE *out);
 /** `what`: "link" or "rank". */
 void sl_table_courses(const sl_courses *courses, const char *what, FILE *out);
-void sl_table_setup(const sl_told *told, FILE *out);
+void sl_table_setup(const sl_run_data *data, FILE *out);
 
 /* Single cells and rows of the page's tables. Texts are escaped; errors show in ferror. */
 

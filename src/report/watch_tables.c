@@ -27,12 +27,12 @@ static const char *text_of(const json_t *object, const char *key) {
 }
 
 /* The newest known status of the job. */
-static const json_t *status_of(const sl_told *t) {
+static const json_t *status_of(const sl_run_data *t) {
     return json_object_get(t->outcome ? t->outcome : t->watch, "status");
 }
 
 /* The name of a rank's host; "" if unknown. */
-static const char *host_of(const sl_told *t, const json_t *rank) {
+static const char *host_of(const sl_run_data *t, const json_t *rank) {
     double index = number_at(rank, 1);
     const json_t *hosts = json_object_get(t->watch, "hosts");
     const char *name = index >= 0 ? json_string_value(json_array_get(hosts, (size_t)index)) : NULL;
@@ -49,7 +49,7 @@ static void put_number(FILE *out, const char *name, const char *format, double v
     sl_cell_figure(out, name, text);
 }
 
-static void put_state(const sl_told *t, FILE *out) {
+static void put_state(const sl_run_data *t, FILE *out) {
     char text[128];
     double lasted = number_of(t->outcome, "lasted_s");
     if (t->outcome && *t->why && isfinite(lasted))
@@ -62,7 +62,7 @@ static void put_state(const sl_told *t, FILE *out) {
     sl_cell_figure(out, "state", text);
 }
 
-void sl_watched_figures(const sl_told *t, FILE *out) {
+void sl_watched_figures(const sl_run_data *t, FILE *out) {
     const json_t *status = status_of(t);
     double ranks = number_of(t->outcome, "ranks"), nodes = number_of(t->outcome, "nodes");
     fputs("<dl class=\"figures\">\n", out);
@@ -110,7 +110,7 @@ static void put_phase(const json_t *phase, FILE *out) {
 }
 
 /* For a running watch: the present suspects and verdicts. */
-static void put_now(const sl_told *t, FILE *out) {
+static void put_now(const sl_run_data *t, FILE *out) {
     const json_t *status = status_of(t);
     if (!status) {
         fputs("<p>The program's state cannot be read (watch.json, report.json).</p>\n", out);
@@ -126,11 +126,11 @@ static void put_now(const sl_told *t, FILE *out) {
 }
 
 static sl_status put_phases(const sl_report_page *r, FILE *out) {
-    const json_t *phases = json_object_get(r->told.outcome, "phases");
+    const json_t *phases = json_object_get(r->data.outcome, "phases");
     size_t i;
     json_t *one;
     if (json_array_size(phases) == 0) {
-        put_now(&r->told, out);
+        put_now(&r->data, out);
         return SL_OK;
     }
     fputs("<p>What was seen points at suspects; a verdict rests on tests of them while the program was held, "
@@ -152,7 +152,7 @@ static void put_left_out(size_t all, FILE *out) {
 }
 
 static sl_status put_ranks(const sl_report_page *r, FILE *out) {
-    const json_t *ranks = json_object_get(r->told.watch, "ranks");
+    const json_t *ranks = json_object_get(r->data.watch, "ranks");
     const size_t count = json_array_size(ranks);
     if (count == 0) {
         fputs("<p>No rank was seen.</p>\n", out);
@@ -164,10 +164,10 @@ static sl_status put_ranks(const sl_report_page *r, FILE *out) {
         out);
     for (size_t i = 0; i < count && i < MAX_ROWS; i++) {
         const json_t *one = json_array_get(ranks, i);
-        const int lost = !r->told.outcome && number_at(one, 3) > 0;
+        const int lost = !r->data.outcome && number_at(one, 3) > 0;
         fputs("<tr>", out);
         sl_cell_number(out, "%.0f", (double)i);
-        sl_cell_text(out, host_of(&r->told, one));
+        sl_cell_text(out, host_of(&r->data, one));
         sl_cell_number(out, "%.0f", number_at(one, 2) > 0 ? number_at(one, 2) : NAN);
         sl_cell_number(out, "%.6g", number_at(one, 0));
         sl_cell_text(out, lost ? "gone" : "");
@@ -179,7 +179,7 @@ static sl_status put_ranks(const sl_report_page *r, FILE *out) {
 }
 
 static sl_status put_links(const sl_report_page *r, FILE *out) {
-    const json_t *links = json_object_get(r->told.watch, "links");
+    const json_t *links = json_object_get(r->data.watch, "links");
     const size_t count = json_array_size(links);
     if (count == 0) {
         fputs("<p>No message from rank to rank was seen; collectives have no links of their own.</p>\n", out);
@@ -239,7 +239,7 @@ static void put_began(double seconds, FILE *out) {
 }
 
 static sl_status put_setup(const sl_report_page *r, FILE *out) {
-    const sl_told *t = &r->told;
+    const sl_run_data *t = &r->data;
     const json_t *status = status_of(t);
     fputs("<table><tbody>\n", out);
     sl_cell_row(out, "", "folder", t->path);

@@ -147,7 +147,7 @@ static void one_that_does_not_die_is_given_up_and_named(void **state) {
         }
         char expected[96];
         snprintf(expected, sizeof expected,
-                 "the prisoner (pid %d) is left behind: it has not ended 0.2 s after SIGKILL", (int)pid);
+                 "the prisoner (pid %d) remains: it has not ended 0.2 s after SIGKILL", (int)pid);
         if (!file)
             forget_file(&child);
         alarm(20);

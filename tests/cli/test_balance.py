@@ -105,7 +105,7 @@ def test_wrong_requests_are_refused():
         refused(2, "--microbatches must be a whole number", *M, count, "--times", "1,2")
     for times, says in (("0,1", "--times must be"), ("1,-2", "--times must be"), ("1,nan", "--times must be"), ("inf", "--times must be"),
                         ("0x10", "--times must be"), ("1e300", "--times must be"), ("1;2", "--times must be"), ("", "no numbers"),
-                        ("1,,2", "lacks a number behind 1"), (",1", "lacks a number behind 0"), ("1,2,", "lacks a number behind 2"),
+                        ("1,,2", "lacks a number after 1"), (",1", "lacks a number after 0"), ("1,2,", "lacks a number after 2"),
                         ("@/nowhere", "/nowhere")):
         refused(2, says, *M, "9", "--times", times)
     refused(2, "--fill has 3 numbers for 2 replicas", *M, "9", "--times", "1,2", "--fill", "1,2,3")

@@ -102,7 +102,7 @@ def test_a_pipeline_of_one_rank_is_predicted():
     open(os.path.join(alone, "timeline.json"), "w").write('{"traceEvents":[\n' + ",\n".join(json.dumps(s) for s in slices) + "\n]}\n")
     open(os.path.join(alone, "profile.yaml"), "w").write("pipeline: {ranks: 1, microbatches: 1, times_ms: {F: 10, I: 10, W: 10}}\n")
     page = run("report", alone, "-o", "-").stdout
-    expect("predicted: ops 30 ms" in page and "Not foretold again: metrics" not in page, f"one rank: {re.findall('Not foretold[^<]*', page)}")
+    expect("predicted: ops 30 ms" in page and "Not predicted again: metrics" not in page, f"one rank: {re.findall('Not foretold[^<]*', page)}")
 
 
 def test_wrong_requests_are_refused():

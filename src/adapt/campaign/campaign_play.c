@@ -72,7 +72,7 @@ static void configure(const play *p, sl_orchestrator_config *config) {
     memcpy(config->undo, c->undo, sizeof config->undo);
     config->at_once = c->ladder.at_once > 0 ? c->ladder.at_once : 1;
     config->calm = c->ladder.calm > 0 ? c->ladder.calm : -1;
-    config->news = c->ladder.news;
+    config->changed = c->ladder.changed;
     config->least_gain = c->ladder.least_gain;
     config->profile_every = c->ladder.profile_every;
     config->looks = 1;

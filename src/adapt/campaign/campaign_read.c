@@ -64,7 +64,7 @@ static const sl_key ladder_keys[] = {
     {.name = "calm_s", .type = SL_KEY_REAL, .standard = "10", .offset = AT(calm_s), .minimum = 0, .maximum = 1e7, .help = "after relief, before anything is undone"},
     {.name = "profile_every_s", .type = SL_KEY_REAL, .standard = "600", .offset = AT(profile_every_s), .minimum = 0, .maximum = 1e7, .help = "the network is profiled again; 0: never"},
     {.name = "least_gain", .type = SL_KEY_REAL, .standard = "0.05", .offset = OF(ladder.least_gain), .minimum = 0, .maximum = 1, .help = "share of an incident's loss that a strategy must save; 0: 0.05"},
-    {.name = "news", .type = SL_KEY_REAL, .standard = "0.1", .offset = OF(ladder.news), .minimum = 0, .maximum = 10, .help = "share by which a loss must be off to be news; 0: 0.2"},
+    {.name = "news", .type = SL_KEY_REAL, .standard = "0.1", .offset = OF(ladder.changed), .minimum = 0, .maximum = 10, .help = "share by which a loss must be off to be news; 0: 0.2"},
     {0}};
 static const sl_key event_keys[] = {
     {.name = "at", .type = SL_KEY_INT64, .offset = EVENT(at), .minimum = 0, .maximum = SL_CAMPAIGN_ITERATIONS, .help = "iteration at which it begins; or at_s"},

@@ -6,7 +6,7 @@
 sl_ladder_config sl_ladder_defaults(void) {
     return (sl_ladder_config){.at_once = 100 * SL_MS,
                               .least_gain = 0.05,
-                              .news = 0.1,
+                              .changed = 0.1,
                               .calm = 10 * SL_SECOND,
                               .profile_every = 600 * SL_SECOND};
 }
@@ -170,7 +170,7 @@ sl_status sl_ladder_changes(sl_ladder *l, sl_time now, int id, double loss) {
         c->pair[outcome].saves = fmax(0, c->pair[outcome].saves + was - loss);
         c->brought = -1;
     }
-    if (fabs(loss - was) <= l->config.news * fmax(loss, was))
+    if (fabs(loss - was) <= l->config.changed * fmax(loss, was))
         return SL_OK;
     if (outcome < 0) {
         SL_TRY(sl_ladder_note(l, SL_LADDER_CHANGED, c, -1, &entry));

@@ -65,8 +65,8 @@ int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy);
 /* ---- ladder_plan.c */
 /** Cost of applying a strategy, including failures, in ns. */
 double sl_ladder_price(const sl_ladder *l, int strategy);
-/** Asks the model about every strategy and chooses. `news`: strategies in effect may be applied again. */
-sl_status sl_ladder_plan(sl_ladder *l, sl_ladder_case *c, int news);
+/** Asks the model about every strategy and chooses. `changed`: strategies in effect may be applied again. */
+sl_status sl_ladder_plan(sl_ladder *l, sl_ladder_case *c, int changed);
 
 /* ---- ladder_log.c */
 /** One more entry at the ladder's time, about `c` (or NULL) and a strategy (or -1). */

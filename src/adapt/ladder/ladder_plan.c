@@ -10,7 +10,7 @@ double sl_ladder_price(const sl_ladder *l, int strategy) {
 }
 
 /* Asks the model about each strategy; returns whether one that is applied at once helps. */
-static int ask(sl_ladder *l, sl_ladder_case *c, int news) {
+static int ask(sl_ladder *l, sl_ladder_case *c, int changed) {
     int any = 0;
     for (int s = 0; s < l->rungs; s++) {
         const sl_ladder_rung *rung = &l->rung[s];
@@ -25,7 +25,7 @@ static int ask(sl_ladder *l, sl_ladder_case *c, int news) {
             pair->reason = SL_REASON_FAILED;
             continue;
         }
-        if (pair->in_effect && !news) {
+        if (pair->in_effect && !changed) {
             pair->reason = SL_REASON_IN_EFFECT;
             continue;
         }
@@ -82,9 +82,9 @@ static void choose(sl_ladder *l, sl_ladder_case *c) {
     }
 }
 
-sl_status sl_ladder_plan(sl_ladder *l, sl_ladder_case *c, int news) {
+sl_status sl_ladder_plan(sl_ladder *l, sl_ladder_case *c, int changed) {
     c->believed = c->incident.loss;
-    if (!ask(l, c, news))
+    if (!ask(l, c, changed))
         choose(l, c);
     for (int s = 0; s < l->rungs; s++) {
         sl_ladder_entry *entry;

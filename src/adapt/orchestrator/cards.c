@@ -31,7 +31,7 @@ static int pairs_of(const sl_problem *p, int rank) {
 
 static int is_card_already(const sl_orchestrator *o, int process) {
     const sl_case *c = sl_cases_find(o, (sl_component_key){SL_PART_CARD, process, -1});
-    return c && c->card && c->told >= 0;
+    return c && c->card && c->announced >= 0;
 }
 
 /* The slow links of a process within its pipeline: their number, delays and streaks. */

@@ -61,7 +61,8 @@ sl_status sl_cases_see(sl_orchestrator *o, sl_component_key key, sl_case **found
     }
     if (!c) {
         c = &o->cases[o->case_count++];
-        *c = (sl_case){.told = -1, .claimed = -1, .view = {.id = id, .since = o->iteration, .stage = -1}};
+        *c =
+            (sl_case){.announced = -1, .claimed = -1, .view = {.id = id, .since = o->iteration, .stage = -1}};
     }
     int first = !c->seen;
     c->seen = 1;
@@ -295,7 +296,7 @@ static int are_links_measured(const sl_orchestrator *o, const sl_case *c) {
 void sl_cases_drop_unknown(sl_orchestrator *o) {
     int kept = 0;
     for (int i = 0; i < o->case_count; i++)
-        if (o->cases[i].seen || o->cases[i].told >= 0)
+        if (o->cases[i].seen || o->cases[i].announced >= 0)
             o->cases[kept++] = o->cases[i];
     o->case_count = kept;
 }
@@ -322,7 +323,7 @@ sl_status sl_cases_compare(sl_orchestrator *o) {
             SL_TRY(see_sum(o, &o->lately.slow[i]));
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
-        if (!c->seen && c->told >= 0 && !c->merged &&
+        if (!c->seen && c->announced >= 0 && !c->merged &&
             !(sl_cases_is_unused(o, c) ? are_links_measured(o, c) : is_measured(o, c, rows, count)))
             c->seen = 1; /* nothing shows that it is healthy */
     }

@@ -169,9 +169,9 @@ static void find_common_of_pair(const sl_comparing *c, const double *value, int 
             continue;
         }
         own_times(c, value, kind, before, own);
-        int told =
+        int announced =
             work_of(c, replica, c->rows[i]) > 0; /* then load is no reason to track it from row to row */
-        if (*common <= 0 && told)
+        if (*common <= 0 && announced)
             *common = fmax(1, common_of(c, now, 2, 2 * replica, room));
         else if (*common <= 0 && before[0] >= 0)
             *common = sl_common_of_pair(last, (double[]){own[0] * last, own[1] * last}, now);

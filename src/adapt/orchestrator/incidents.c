@@ -134,10 +134,10 @@ static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
     if (!(c->reported || alone >= SL_LOSS_MIN) || !(c->view.loss >= SL_LOSS_MIN || alone >= SL_ITERATION_MIN))
         return SL_OK;
     sl_text_fit(incident.seen, sizeof incident.seen, c->view.seen);
-    c->told = c->view.loss; /* visible to the strategies that are asked */
+    c->announced = c->view.loss; /* visible to the strategies that are asked */
     sl_status status = sl_ladder_begins(o->ladder, o->now, &incident);
     if (status != SL_OK) {
-        c->told = -1;
+        c->announced = -1;
         return status;
     }
     c->view.since = o->iteration - c->streak + 1;
@@ -147,12 +147,12 @@ static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
 
 /* A slightly different loss is not reported; the loss after an application is reported once in any case. */
 static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
-    double off = fabs(c->view.loss - c->told);
+    double off = fabs(c->view.loss - c->announced);
     if (sl_history_time(&o->series) <= 0) /* not fully measured since the change */
         return SL_OK;
-    if (!o->fresh && (off < SL_LOSS_MIN || off < NEWS * fmax(c->told, c->view.loss)))
+    if (!o->fresh && (off < SL_LOSS_MIN || off < NEWS * fmax(c->announced, c->view.loss)))
         return SL_OK;
-    c->told = c->view.loss;
+    c->announced = c->view.loss;
     return sl_ladder_changes(o->ladder, o->now, c->view.id, c->view.loss);
 }
 
@@ -165,14 +165,14 @@ static int asks_the_same(const sl_orchestrator *o) {
         return 0;
     for (int r = 0; r < s->replicas; r++) {
         int apart = o->iteration - o->side[r].last_swap - o->config.dwell;
-        if ((apart >= 0 && apart <= o->config.hold) || o->side[r].news)
+        if ((apart >= 0 && apart <= o->config.hold) || o->side[r].changed)
             return 0;
     }
     return 1;
 }
 
 static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
-    if (c->told < 0 || !c->seen ||
+    if (c->announced < 0 || !c->seen ||
         (!o->asks_again && (++c->waits < o->config.hold || c->streak < o->config.hold)))
         return SL_OK;
     c->waits = 0;
@@ -186,10 +186,10 @@ static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
 sl_status sl_incidents_tell(sl_orchestrator *o) {
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
-        if (c->seen || c->told < 0)
+        if (c->seen || c->announced < 0)
             continue;
         SL_TRY(sl_ladder_relieved(o->ladder, o->now, c->view.id));
-        c->told = -1;
+        c->announced = -1;
         if (!c->merged && !c->apart && !sl_cases_is_unused(o, c)) /* otherwise its state is unknown */
             sl_events_relief(o, c);
     }
@@ -197,7 +197,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         if (c->seen)
-            SL_TRY(c->told < 0 ? tell_begin(o, c) : tell_loss(o, c));
+            SL_TRY(c->announced < 0 ? tell_begin(o, c) : tell_loss(o, c));
     }
     for (int i = 0; i < o->case_count; i++)
         SL_TRY(reconsider(o, &o->cases[i]));
@@ -301,7 +301,7 @@ void sl_incidents_sort(sl_incident_view *view, int count) {
 void sl_incidents_view(sl_orchestrator *o) {
     o->views = 0;
     for (int i = 0; i < o->case_count; i++)
-        if (o->cases[i].told >= 0)
+        if (o->cases[i].announced >= 0)
             o->view[o->views++] = o->cases[i].view;
     sl_incidents_sort(o->view, o->views);
 }

@@ -27,11 +27,11 @@ double sl_sums_errors(const sl_sums *before, const sl_sums *since) {
 }
 
 sl_growth sl_loads_grown(const sl_loads *l, int quiet, double least) {
-    int told = l->rows > 0 && l->work[(l->rows - 1) % SL_LOADS] > 0;
-    const double *value = told ? l->work : l->time;
+    int announced = l->rows > 0 && l->work[(l->rows - 1) % SL_LOADS] > 0;
+    const double *value = announced ? l->work : l->time;
     int first = l->rows > SL_LOADS ? l->rows - SL_LOADS : 0;
     first = l->since > first ? l->since : first;
-    first = !told && quiet > first ? quiet : first;
+    first = !announced && quiet > first ? quiet : first;
     sl_sums before[SL_LOADS + 1] = {{0}}, since = {0};
     sl_growth grown = {0};
     double most = SL_LOADS_ERRORS;
@@ -49,7 +49,7 @@ sl_growth sl_loads_grown(const sl_loads *l, int quiet, double least) {
         double errors = sl_sums_errors(b, &since);
         if (errors > most) {
             most = errors;
-            grown = (sl_growth){l->rows - i, told, exp(b->mean), exp(since.mean - b->mean)};
+            grown = (sl_growth){l->rows - i, announced, exp(b->mean), exp(since.mean - b->mean)};
         }
     }
     return grown;

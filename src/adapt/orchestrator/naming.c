@@ -353,7 +353,7 @@ static sl_growth growth_of_load(const sl_history *s) {
     sl_growth g = {0};
     if (s->learnt && s->rows - VERDICT >= s->since)
         g = sl_loads_grown(&s->loads, s->quiet, 1 + SL_ITERATION_MIN);
-    if (!g.rows || !g.told || !(n->work > 0) || n->slope < 0)
+    if (!g.rows || !g.announced || !(n->work > 0) || n->slope < 0)
         return g;
     double time = n->time + n->slope * (g.before - n->work), more = n->slope * g.before * (g.times - 1);
     return more > SL_ITERATION_MIN * time ? g : (sl_growth){0};
@@ -410,12 +410,12 @@ static sl_status tell_load(sl_naming *n, sl_history *s, int count, const sl_grow
                               .before = s->iteration.time / SL_MS,
                               .after = median_ms(s, rows, count, 0)};
     SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
-    saying words = {.c = &n->comparison, .load = grown->told ? grown->times : 0, .out = &found};
+    saying words = {.c = &n->comparison, .load = grown->announced ? grown->times : 0, .out = &found};
     if (n->comparison.slow_devices || n->comparison.slow_links || !say_load(&words))
         return SL_OK;
     *out = found;
     n->state = FINE;
-    return sl_history_renew(s, grown->told ? count : steady_rows(s));
+    return sl_history_renew(s, grown->announced ? count : steady_rows(s));
 }
 
 static void mark_slow(sl_history *s, int first, int slow) {
@@ -456,7 +456,7 @@ static sl_status begin(sl_naming *n, sl_history *s, int first, int trouble, sl_n
     out->first = sl_history_row(s, first)->iteration;
     n->since = first;
     n->state = SUSPECTED;
-    n->told.count = 0;
+    n->announced.count = 0;
     n->open = -1;
     n->alone = out->begins = !is_load(out) && !is_measured(s, first);
     if (is_load(out)) /* reported once, with enough evidence */
@@ -487,7 +487,7 @@ static sl_status tell_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_
     out->kind = SL_NAMING_VERDICT;
     out->first = n->since >= sl_history_oldest(s) ? sl_history_row(s, n->since)->iteration : 0;
     n->state = TOLD;
-    n->told = *out;
+    n->announced = *out;
     return SL_OK;
 }
 
@@ -501,7 +501,7 @@ static sl_status tell_at_last(sl_naming *n, sl_history *s, sl_naming_result *out
     *out = now;
     out->kind = SL_NAMING_VERDICT;
     out->first = n->since >= sl_history_oldest(s) ? sl_history_row(s, n->since)->iteration : 0;
-    n->told = *out;
+    n->announced = *out;
     return SL_OK;
 }
 
@@ -516,12 +516,12 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
     int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
     if (over && !load && !trouble)
         mark_slow(s, s->rows - LATEST, 0);
-    if (n->state == TOLD && is_unknown(&n->told) && trouble && !over && out->kind == SL_NAMING_NOTHING)
+    if (n->state == TOLD && is_unknown(&n->announced) && trouble && !over && out->kind == SL_NAMING_NOTHING)
         SL_TRY(tell_at_last(n, s, out));
     if (over || load) {
         int rows[SL_ROWS], count = sl_history_collect(s, s->rows - LATEST, s->rows, LATEST, 0, rows);
         n->state = FINE;
-        n->told.count = 0;
+        n->announced.count = 0;
         out->over = n->alone ? median_ms(s, rows, count, 0) : 0;
         n->alone = 0;
     }

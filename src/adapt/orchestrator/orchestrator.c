@@ -254,7 +254,7 @@ sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *
     }
     sl_plans_drop(&o->side[replica].offered);
     o->side[replica].offered = shared;
-    o->side[replica].news = 1;
+    o->side[replica].changed = 1;
     return sl_recording_offer(o->recording, replica, plan);
 }
 
@@ -329,7 +329,7 @@ int sl_orchestrator_troubled(const sl_orchestrator *o) {
     if (o->sudden || o->naming.alone)
         return 1;
     for (int i = 0; i < o->case_count; i++)
-        if (o->cases[i].seen && o->cases[i].told >= 0)
+        if (o->cases[i].seen && o->cases[i].announced >= 0)
             return 1;
     return 0;
 }

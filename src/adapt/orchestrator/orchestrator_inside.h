@@ -43,7 +43,7 @@ typedef struct sl_case {
     double now, healthy; /* as in the comparison */
     int back;            /* a direction was seen in this iteration */
     double excess;       /* ns per iteration that it would cost alone */
-    double told;         /* loss reported to the ladder; negative: not reported */
+    double announced;    /* loss reported to the ladder; negative: not reported */
     double level; /* of a device: slowdown factor established in its first iterations; load comes on top */
     int streak;   /* consecutive iterations in which it was seen */
     int waits;    /* strategies that wait for `hold` have been asked since */
@@ -67,7 +67,7 @@ typedef struct sl_process_pair {
 typedef struct sl_side {
     sl_shared_plan *origin, *first, *running, *wanted, *candidate,
         *offered;     /* wanted: waits for `dwell`; NULL: nothing */
-    int news;         /* `offered` has not been considered yet */
+    int changed;      /* `offered` has not been considered yet */
     int refits;       /* `wanted` is for times other than planned */
     int last_swap;    /* iteration; far in the past before the first */
     int fits, better; /* initial checks whether the plan fits the measurements; those in which it did not */
@@ -84,10 +84,10 @@ typedef struct sl_side {
 } sl_side;
 
 /* A growing queue of texts. */
-typedef struct sl_told_text {
+typedef struct sl_run_data_text {
     char *text;
     size_t used, room;
-} sl_told_text;
+} sl_run_data_text;
 
 struct sl_orchestrator {
     struct sl_unknown *unknown;    /* a program with an unknown pipeline; then plans, cases and the model are
@@ -163,7 +163,7 @@ struct sl_orchestrator {
     sl_time now;
     sl_event *events;
     size_t event_first, event_count, event_room;
-    sl_told_text decisions;
+    sl_run_data_text decisions;
     char said[640];   /* the last line written about strategies */
     sl_status failed; /* of a question asked by the ladder */
 };

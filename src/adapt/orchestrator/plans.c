@@ -255,7 +255,7 @@ sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time) {
 int sl_plans_is_slow(const sl_orchestrator *o, int replica) {
     for (int i = 0; i < o->case_count; i++) {
         const sl_case *c = &o->cases[i];
-        if (c->seen && c->told >= 0 && c->view.loss > 0 && (c->replica < 0 || c->replica == replica))
+        if (c->seen && c->announced >= 0 && c->view.loss > 0 && (c->replica < 0 || c->replica == replica))
             return 1;
     }
     return 0;

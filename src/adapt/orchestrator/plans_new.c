@@ -145,7 +145,7 @@ static sl_status ask_replica(sl_orchestrator *o, int replica, sl_time *running, 
         sl_plans_replace(&plan, side->first);
     }
     side->candidate = plan;
-    side->news = 0;
+    side->changed = 0;
     side->predicted = *running;
     side->best = candidate;
     int worth = pays(o, side, *running, candidate) && *running - candidate > spread &&
@@ -267,7 +267,7 @@ sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
     sl_status status = SL_OK;
     int slow = 0;
     for (int i = 0; i < o->case_count; i++)
-        slow |= o->cases[i].seen && o->cases[i].told >= 0;
+        slow |= o->cases[i].seen && o->cases[i].announced >= 0;
     for (int r = 0; r < o->config.job.replicas && status == SL_OK; r++) {
         status = sl_model_problem(o->model, layout, r, &problem);
         if (status != SL_OK)

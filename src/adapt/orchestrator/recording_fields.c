@@ -45,7 +45,7 @@ const sl_field sl_fields_config[] = {
     INSIDE(LONG, sl_orchestrator_config, undo, SL_STRATEGY_KINDS, 0, TEXT_MAX),
     SCALAR(LONG, sl_orchestrator_config, at_once, 0, TEXT_MAX),
     SCALAR(LONG, sl_orchestrator_config, calm, -TEXT_MAX, TEXT_MAX),
-    SCALAR(REAL, sl_orchestrator_config, news, 0, ANY),
+    SCALAR(REAL, sl_orchestrator_config, changed, 0, ANY),
     SCALAR(REAL, sl_orchestrator_config, least_gain, 0, ANY),
     SCALAR(LONG, sl_orchestrator_config, profile_every, 0, TEXT_MAX),
     SCALAR(INT, sl_orchestrator_config, looks, 0, 1),

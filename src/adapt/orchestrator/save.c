@@ -132,7 +132,7 @@ static json_t *save_case(const sl_case *c) {
     const sl_slow_part *p = &c->view.part;
     const double all[INCIDENT] = {
         (double)c->cause, c->replica,     c->rank,         c->from,       c->to,
-        c->now,           c->healthy,     c->told,         c->view.since, c->view.verdict,
+        c->now,           c->healthy,     c->announced,    c->view.since, c->view.verdict,
         c->view.stage,    c->view.growth, (double)p->kind, p->a,          p->b,
         p->slowdown,      p->latency[0],  p->latency[1],   p->pace[0],    p->pace[1]};
     json_t *list = numbers(all, INCIDENT);
@@ -166,7 +166,7 @@ static sl_status load_case(sl_orchestrator *o, const json_t *saved) {
                    .to = (int)v[4],
                    .now = v[5],
                    .healthy = v[6],
-                   .told = v[7],
+                   .announced = v[7],
                    .claimed = -1,
                    .view = {.since = (int)v[8],
                             .verdict = v[9] > 0,
@@ -186,10 +186,10 @@ static sl_status load_case(sl_orchestrator *o, const json_t *saved) {
     if (sum && c->view.part.a < 0)
         key.a = -1 - c->rank;
     SL_TRY(sl_cases_number(o, key, -1, &c->view.id));
-    sl_incident told = {.id = c->view.id, .cause = c->cause, .loss = c->told};
-    sl_text_fit(told.seen, sizeof told.seen, seen);
+    sl_incident announced = {.id = c->view.id, .cause = c->cause, .loss = c->announced};
+    sl_text_fit(announced.seen, sizeof announced.seen, seen);
     o->case_count++;
-    return sl_ladder_begins(o->ladder, o->now, &told);
+    return sl_ladder_begins(o->ladder, o->now, &announced);
 }
 
 /* ---- the whole state ---- */
@@ -212,7 +212,7 @@ static json_t *save_all(const sl_orchestrator *o) {
                                                                    : save_baseline(b)) == 0;
     }
     for (int i = 0; i < o->case_count && good; i++)
-        if (o->cases[i].told >= 0 && !o->cases[i].reported)
+        if (o->cases[i].announced >= 0 && !o->cases[i].reported)
             good = json_array_append_new(cases, save_case(&o->cases[i])) == 0;
     put_norm(&o->series.iteration, norm);
     for (int s = 0; s < SL_STRATEGY_KINDS; s++)

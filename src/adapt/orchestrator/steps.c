@@ -316,7 +316,7 @@ static void name_incidents(sl_orchestrator *o, int replica) {
     a->count = 0;
     for (int i = 0; i < o->case_count && !side->refits; i++) {
         const sl_case *c = &o->cases[i];
-        if (c->told < 0 || !c->seen || (c->replica >= 0 && c->replica != replica))
+        if (c->announced < 0 || !c->seen || (c->replica >= 0 && c->replica != replica))
             continue;
         o->ids[a->count++] = c->view.id;
         a->loss += c->view.loss;
@@ -415,7 +415,7 @@ static void layout_runs(sl_orchestrator *o) {
     }
     for (int stage = 0; stage < o->problem[0]->stages; stage++)
         o->looked[stage] = 0;
-    o->naming.told.count = 0;
+    o->naming.announced.count = 0;
     sl_history_moved(&o->series);
     measure_again(o);
 }

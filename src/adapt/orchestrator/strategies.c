@@ -297,7 +297,7 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     /* a change that costs at most two iterations is made at once */
     o->at_once = o->config.at_once > 0 ? o->config.at_once : two > config.at_once ? two : config.at_once;
     config.at_once = o->at_once;
-    config.news = o->config.news > 0 ? o->config.news : 0.2;
+    config.changed = o->config.changed > 0 ? o->config.changed : 0.2;
     config.least_gain = o->config.least_gain > 0 ? o->config.least_gain : config.least_gain;
     config.calm = o->config.calm < 0 ? 0
                   : o->config.calm > 0

@@ -222,7 +222,7 @@ void sl_unknown_why(const sl_unknown_view *v, sl_strategy_kind strategy, int par
         else if (job->spares <= 0 && is_device(p))
             why = "no spare host, and as slow at any other place";
         else if (job->spares <= 0 && !is_uneven(job, p))
-            why = "no spare host, and no better seating is known";
+            why = "no spare host, and no better rank map is known";
     }
     snprintf(text, size, "%s", why);
 }

@@ -56,20 +56,20 @@ static const char *host_of(const sl_orchestrator *o, const incident *i) {
     return host && sl_orchestrator_can_leave(o, host) ? host : NULL;
 }
 
-static double remaining(void *user, const sl_incident *told) {
+static double remaining(void *user, const sl_incident *announced) {
     const program_question *ask = user;
     const sl_unknown_view *view = &ask->o->unknown->view;
-    const incident *i = find(ask->o->unknown, told->id);
+    const incident *i = find(ask->o->unknown, announced->id);
     double loss = i && i->place >= 0 ? sl_unknown_loss(view, i->place) : 0;
     if (loss <= 0 || (ask->kind == SL_STRATEGY_RESTART && ask->o->host && !host_of(ask->o, i)))
-        return told->loss;
+        return announced->loss;
     /* the ladder's loss for the incident may be newer than the last reported one */
-    return told->loss / loss * sl_unknown_remaining(view, ask->kind, i->place);
+    return announced->loss / loss * sl_unknown_remaining(view, ask->kind, i->place);
 }
 
-static double keeping(void *user, const sl_incident *told) {
+static double keeping(void *user, const sl_incident *announced) {
     const program_question *ask = user;
-    (void)told;
+    (void)announced;
     return sl_unknown_keeping(&ask->o->unknown->view, ask->kind);
 }
 
@@ -96,7 +96,7 @@ static sl_status open_ladder(sl_orchestrator *o, const sl_orchestrator_config *c
     }
     config.at_once = c->at_once > 0 ? c->at_once : config.at_once;
     config.calm = c->calm < 0 ? 0 : c->calm > 0 ? c->calm : config.calm;
-    config.news = c->news > 0 ? c->news : config.news;
+    config.changed = c->changed > 0 ? c->changed : config.changed;
     config.least_gain = c->least_gain > 0 ? c->least_gain : config.least_gain;
     config.profile_every = 0; /* the reporter decides when to measure */
     return sl_ladder_open(&config, strategy, o->rungs, &o->ladder);
@@ -227,9 +227,9 @@ static void tell(sl_orchestrator *o, const incident *i, sl_event_kind kind) {
 
 static sl_status begin(sl_orchestrator *o, incident *i, double loss) {
     sl_unknown_part part = part_of(i);
-    sl_incident told = {.id = i->view.id, .cause = (sl_cause)sl_unknown_cause(&part), .loss = loss};
-    memcpy(told.seen, i->view.seen, sizeof told.seen);
-    SL_TRY(sl_ladder_begins(o->ladder, o->now, &told));
+    sl_incident announced = {.id = i->view.id, .cause = (sl_cause)sl_unknown_cause(&part), .loss = loss};
+    memcpy(announced.seen, i->view.seen, sizeof announced.seen);
+    SL_TRY(sl_ladder_begins(o->ladder, o->now, &announced));
     i->lasts = 1;
     i->strategy = -1;
     i->view.awaited = 0;

@@ -12,7 +12,7 @@
 #define SENTENCES 8192 /* bytes */
 
 sl_status sl_events_reserve(sl_orchestrator *o) {
-    sl_told_text *d = &o->decisions;
+    sl_run_data_text *d = &o->decisions;
     SL_TRY(sl_grow(&o->events, &o->event_room, o->event_count + EVENTS, sizeof *o->events));
     SL_TRY(sl_grow(&d->text, &d->room, d->used + SENTENCES, 1));
     return o->ladder ? sl_ladder_reserve(o->ladder) : SL_OK;
@@ -158,8 +158,8 @@ void sl_events_naming(sl_orchestrator *o, const sl_naming_result *r) {
         say_iterations(o, r, SL_EVENT_ONSET);
     for (int i = 0; i < r->count && r->kind != SL_NAMING_NOTHING; i++)
         say_named(o, r, &r->named[i]);
-    for (int i = 0; i < o->naming.told.count; i++) /* its incident may start later */
-        mark_verdict(o, &o->naming.told.named[i]);
+    for (int i = 0; i < o->naming.announced.count; i++) /* its incident may start later */
+        mark_verdict(o, &o->naming.announced.named[i]);
     if (r->over > 0)
         say_iterations(o, r, SL_EVENT_RELIEF);
 }
@@ -259,7 +259,7 @@ void sl_events_path(sl_orchestrator *o, int delegates) {
 /* ---- decisions ---- */
 
 void sl_events_write(sl_orchestrator *o, const char *text) {
-    sl_told_text *d = &o->decisions;
+    sl_run_data_text *d = &o->decisions;
     size_t length = strlen(text);
     sl_status status = sl_grow(&d->text, &d->room, d->used + length + 1, 1);
     if (status != SL_OK) {

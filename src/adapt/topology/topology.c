@@ -9,7 +9,7 @@ typedef struct topology_search {
     const sl_cluster *cluster;
     sl_best best;
     sl_frame frame;
-    sl_seating bounded, replayed; /* by the bound; by the replay */
+    sl_rank_map bounded, replayed; /* by the bound; by the replay */
     int *host, *trial;            /* [hosts] the best so far; another */
     sl_time time, spread;         /* of the best, by the replay */
     uint64_t seed;
@@ -30,15 +30,15 @@ static sl_status check(const sl_cluster *c, const int *host) {
 sl_status sl_topology_time(const sl_cluster *c, const int *host, sl_time *time) {
     sl_best best = {0};
     sl_frame frame = {0};
-    sl_seating seating = {0};
+    sl_rank_map rank_map = {0};
     sl_status status;
     SL_TRY(check(c, host));
     SL_TRY_GOTO(done, status, sl_best_make(c, &best));
     SL_TRY_GOTO(done, status, sl_frame_make(c, &frame));
-    SL_TRY_GOTO(done, status, sl_seating_make(c, &best, &frame, host, 1, &seating));
-    *time = sl_seating_time(&seating, NULL, NULL);
+    SL_TRY_GOTO(done, status, sl_rank_map_make(c, &best, &frame, host, 1, &rank_map));
+    *time = sl_rank_map_time(&rank_map, NULL, NULL);
 done:
-    sl_seating_free(&seating);
+    sl_rank_map_free(&rank_map);
     sl_frame_free(&frame);
     sl_best_free(&best);
     return status;
@@ -46,8 +46,8 @@ done:
 
 /* Keeps an arrangement if it is shorter by the replay. */
 static void consider(topology_search *t, const int *host) {
-    sl_seating_set(&t->replayed, host);
-    sl_time time = sl_seating_time(&t->replayed, NULL, NULL), spread = sl_seating_spread(&t->replayed);
+    sl_rank_map_set(&t->replayed, host);
+    sl_time time = sl_rank_map_time(&t->replayed, NULL, NULL), spread = sl_rank_map_spread(&t->replayed);
     if (sl_shorter(time, spread, t->time, t->spread)) {
         t->time = time;
         t->spread = spread;
@@ -70,13 +70,13 @@ static sl_status search_local(topology_search *t) {
     for (int start = 0; start < 3; start++) {
         if (start > 0)
             SL_TRY(sl_topology_grow(c, start == 2, t->trial));
-        sl_seating_set(&t->bounded, start > 0 ? t->trial : c->present);
+        sl_rank_map_set(&t->bounded, start > 0 ? t->trial : c->present);
         SL_TRY(sl_topology_local(&t->bounded, t->seed + (uint64_t)start, start == 0 ? all / 2 : all / 4));
         consider(t, t->bounded.host);
     }
     double replay = 2 * 2 * 40.0 * (double)sl_frame_ops(&t->frame); /* two replicas, there and back */
     double fit = t->effort * 1.5e8 / replay, most = t->effort * 1000.0 * c->hosts;
-    sl_seating_set(&t->replayed, t->host);
+    sl_rank_map_set(&t->replayed, t->host);
     SL_TRY(sl_topology_local(&t->replayed, t->seed + 3, (long long)(fit < most ? fit : most)));
     memcpy(t->trial, t->replayed.host, (size_t)c->hosts * sizeof *t->trial);
     consider(t, t->trial);
@@ -98,26 +98,26 @@ static sl_status count(const sl_cluster *c, const sl_best *best, double *logarit
 
 /* Moves the present host of a position back to it by an exchange, alone (width 1) or with its whole cell,
  * unless that makes anything worse. Returns whether anything moved. */
-static int bring_back(sl_seating *s, int position, int width, sl_time time, sl_time spread) {
+static int bring_back(sl_rank_map *s, int position, int width, sl_time time, sl_time spread) {
     const sl_cluster *c = s->cluster;
     int home = position, host = c->present[position];
     while (s->host[home] != host)
         home = home + 1 == c->hosts ? 0 : home + 1;
     if (home == position || home % width != position % width)
         return 0;
-    sl_seating_swap(s, position, home, width);
-    if (!sl_shorter(time, spread, sl_seating_time(s, NULL, NULL), sl_seating_spread(s)))
+    sl_rank_map_swap(s, position, home, width);
+    if (!sl_shorter(time, spread, sl_rank_map_time(s, NULL, NULL), sl_rank_map_spread(s)))
         return 1;
-    sl_seating_swap(s, position, home, width);
+    sl_rank_map_swap(s, position, home, width);
     return 0;
 }
 
 /* Moves hosts back if they need not have moved, cells first, unless anything gets worse. */
 static void move_less(topology_search *t) {
     const sl_cluster *c = t->cluster;
-    sl_seating *s = &t->bounded;
-    sl_seating_set(s, t->host);
-    sl_time time = sl_seating_time(s, NULL, NULL), spread = sl_seating_spread(s);
+    sl_rank_map *s = &t->bounded;
+    sl_rank_map_set(s, t->host);
+    sl_time time = sl_rank_map_time(s, NULL, NULL), spread = sl_rank_map_spread(s);
     for (int again = 1, round = 0; again && round < 4; round++) {
         again = 0;
         for (int position = 0; position < c->hosts && c->tensor > 1; position += c->tensor)
@@ -125,9 +125,9 @@ static void move_less(topology_search *t) {
         for (int position = 0; position < c->hosts; position++)
             again |= bring_back(s, position, 1, time, spread);
     }
-    sl_seating_set(&t->replayed, s->host);
-    if (!sl_shorter(t->time, t->spread, sl_seating_time(&t->replayed, NULL, NULL),
-                    sl_seating_spread(&t->replayed)))
+    sl_rank_map_set(&t->replayed, s->host);
+    if (!sl_shorter(t->time, t->spread, sl_rank_map_time(&t->replayed, NULL, NULL),
+                    sl_rank_map_spread(&t->replayed)))
         memcpy(t->host, s->host, (size_t)c->hosts * sizeof *t->host);
 }
 
@@ -148,8 +148,8 @@ static sl_status search(topology_search *t, sl_topology *r) {
     const sl_cluster *c = t->cluster;
     double logarithm;
     memcpy(t->host, c->present, (size_t)c->hosts * sizeof *t->host);
-    t->time = r->present = sl_seating_time(&t->replayed, NULL, NULL);
-    t->spread = sl_seating_spread(&t->replayed);
+    t->time = r->present = sl_rank_map_time(&t->replayed, NULL, NULL);
+    t->spread = sl_rank_map_spread(&t->replayed);
     SL_TRY(sl_bound_of(c, &t->best, &t->frame, &r->bound));
     SL_TRY(count(c, &t->best, &logarithm));
     if (r->present > r->bound)
@@ -178,8 +178,8 @@ sl_status sl_topology_search(const sl_cluster *c, const sl_topology_options *opt
     SL_TRY(check(c, c->present));
     SL_TRY_GOTO(done, status, sl_best_make(c, &t.best));
     SL_TRY_GOTO(done, status, sl_frame_make(c, &t.frame));
-    SL_TRY_GOTO(done, status, sl_seating_make(c, &t.best, &t.frame, c->present, 0, &t.bounded));
-    SL_TRY_GOTO(done, status, sl_seating_make(c, &t.best, &t.frame, c->present, 1, &t.replayed));
+    SL_TRY_GOTO(done, status, sl_rank_map_make(c, &t.best, &t.frame, c->present, 0, &t.bounded));
+    SL_TRY_GOTO(done, status, sl_rank_map_make(c, &t.best, &t.frame, c->present, 1, &t.replayed));
     SL_TRY_GOTO(done, status, sl_alloc(&r->host, (size_t)c->hosts, sizeof *r->host));
     SL_TRY_GOTO(done, status, sl_alloc(&t.trial, (size_t)c->hosts, sizeof *t.trial));
     t.host = r->host;
@@ -187,8 +187,8 @@ sl_status sl_topology_search(const sl_cluster *c, const sl_topology_options *opt
     count_moves(c, r);
 done:
     sl_free(t.trial);
-    sl_seating_free(&t.bounded);
-    sl_seating_free(&t.replayed);
+    sl_rank_map_free(&t.bounded);
+    sl_rank_map_free(&t.replayed);
     sl_frame_free(&t.frame);
     sl_best_free(&t.best);
     return status;

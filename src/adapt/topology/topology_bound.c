@@ -22,20 +22,20 @@ static int worst_first(const void *a, const void *b) {
 }
 
 /* The minimum over the stages that a host can be in. */
-static sl_time least_of(sl_seating *s, int host) {
+static sl_time least_of(sl_rank_map *s, int host) {
     sl_time least = SL_TIME_NEVER;
     for (int p = 0; p < s->cluster->pipeline; p++) {
         int position = sl_position(s->cluster, 0, 0, p);
-        sl_seating_put(s, position, host);
-        sl_time time = sl_seating_time(s, NULL, NULL);
+        sl_rank_map_put(s, position, host);
+        sl_time time = sl_rank_map_time(s, NULL, NULL);
         least = time < least ? time : least;
-        sl_seating_put(s, position, SL_NO_HOST);
+        sl_rank_map_put(s, position, SL_NO_HOST);
     }
     return least;
 }
 
 /* Bounds one host of each class, then replays the worst of them, as many as are quick. */
-static sl_status bound_hosts(sl_seating *bounded, sl_seating *replayed, sl_time *bound) {
+static sl_status bound_hosts(sl_rank_map *bounded, sl_rank_map *replayed, sl_time *bound) {
     const sl_cluster *c = bounded->cluster;
     const int *class_of = bounded->best->class_of;
     int classes = bounded->best->classes;
@@ -57,7 +57,7 @@ static sl_status bound_hosts(sl_seating *bounded, sl_seating *replayed, sl_time 
 
 /* The least time of a replica with `slow` stages that have a host of this speed: its busiest stage does all
  * its ops after a forward through the previous stages, and even the lightest stages are slowed. */
-static sl_time bound_slow(const sl_seating *s, const sl_stage_times *cell, double speed, int slow) {
+static sl_time bound_slow(const sl_rank_map *s, const sl_stage_times *cell, double speed, int slow) {
     const sl_cluster *c = s->cluster;
     sl_time least = SL_TIME_NEVER;
     unsigned subsets = 1u << c->pipeline;
@@ -83,7 +83,7 @@ static sl_time bound_slow(const sl_seating *s, const sl_stage_times *cell, doubl
 }
 
 /* Pigeonhole bound; tries all subsets of up to 12 stages. */
-static sl_status bound_speeds(const sl_seating *s, sl_time *bound) {
+static sl_status bound_speeds(const sl_rank_map *s, sl_time *bound) {
     const sl_cluster *c = s->cluster;
     double *speed;
     if (c->pipeline > 12)
@@ -107,17 +107,17 @@ static sl_status bound_speeds(const sl_seating *s, sl_time *bound) {
 }
 
 sl_status sl_bound_of(const sl_cluster *c, const sl_best *best, sl_frame *frame, sl_time *bound) {
-    sl_seating bounded, replayed = {0};
+    sl_rank_map bounded, replayed = {0};
     sl_status status;
     *bound = 0;
-    SL_TRY_GOTO(done, status, sl_seating_make(c, best, frame, NULL, 0, &bounded));
-    SL_TRY_GOTO(done, status, sl_seating_make(c, best, frame, NULL, 1, &replayed));
+    SL_TRY_GOTO(done, status, sl_rank_map_make(c, best, frame, NULL, 0, &bounded));
+    SL_TRY_GOTO(done, status, sl_rank_map_make(c, best, frame, NULL, 1, &replayed));
     SL_TRY_GOTO(done, status, bound_speeds(&bounded, bound));
     SL_TRY_GOTO(done, status, bound_hosts(&bounded, &replayed, bound));
     int is_small = c->pipeline * sl_frame_ops(frame) < REPLAYED / 16; /* each cut replays each stage twice */
     status = sl_bound_cuts(is_small ? &replayed : &bounded, bound);
 done:
-    sl_seating_free(&bounded);
-    sl_seating_free(&replayed);
+    sl_rank_map_free(&bounded);
+    sl_rank_map_free(&replayed);
     return status;
 }

@@ -71,30 +71,30 @@ sl_status sl_topology_classes(const sl_cluster *c, int *class_of, int *classes) 
 }
 
 /* Gives each position a host of the wanted class: those already there, then those with the same weights, then
- * any. seat[hosts] by position; taken[hosts] is scratch. Returns the total nearness. */
+ * any. position[hosts] by position; taken[hosts] is scratch. Returns the total nearness. */
 static long long assign(const sl_cluster *c, const int *class_of, const int *home, const int *wanted,
-                        int *seat, int *taken) {
+                        int *assigned, int *taken) {
     long long score = 0;
     for (int i = 0; i < c->hosts; i++) {
-        seat[i] = SL_NO_HOST;
+        assigned[i] = SL_NO_HOST;
         taken[i] = 0;
     }
     for (int wish = 2; wish >= 1; wish--)
         for (int position = 0; position < c->hosts; position++) {
             int t = sl_position_tensor(c, position), p = sl_position_stage(c, position);
-            for (int d = 0; seat[position] < 0 && d < c->data; d++) {
+            for (int d = 0; assigned[position] < 0 && d < c->data; d++) {
                 int host = home[wish == 2 ? position : sl_position(c, t, d, p)];
                 if (taken[host] || class_of[host] != wanted[position])
                     continue;
-                seat[position] = host;
+                assigned[position] = host;
                 taken[host] = 1;
                 score += wish == 2 ? c->hosts + 2 : c->hosts + 1; /* weights first, then staying */
             }
         }
     for (int position = 0; position < c->hosts; position++)
-        for (int host = 0; seat[position] < 0 && host < c->hosts; host++)
+        for (int host = 0; assigned[position] < 0 && host < c->hosts; host++)
             if (!taken[host] && class_of[host] == wanted[position]) {
-                seat[position] = host;
+                assigned[position] = host;
                 taken[host] = 1;
             }
     return score;
@@ -121,13 +121,13 @@ sl_status sl_topology_settle(const sl_cluster *c, const sl_best *best, int *host
     const int *class_of = best->class_of;
     size_t n = (size_t)c->hosts;
     SL_TRY(sl_alloc(&room, 3 * n, sizeof *room));
-    int *wanted = room, *seat = room + n, *taken = room + 2 * n;
+    int *wanted = room, *assigned = room + n, *taken = room + 2 * n;
     long long nearest = -1;
     int best_r = 0, best_q = 0;
     for (int r = 0; r < c->data; r++)
         for (int q = 0; q < c->tensor; q++) {
             rotate(c, class_of, host, r, q, wanted);
-            long long score = c->hosts <= 64 ? assign(c, class_of, c->present, wanted, seat, taken)
+            long long score = c->hosts <= 64 ? assign(c, class_of, c->present, wanted, assigned, taken)
                                              : nearness(c, class_of, wanted);
             if (score > nearest) {
                 nearest = score;
@@ -136,8 +136,8 @@ sl_status sl_topology_settle(const sl_cluster *c, const sl_best *best, int *host
             }
         }
     rotate(c, class_of, host, best_r, best_q, wanted);
-    assign(c, class_of, c->present, wanted, seat, taken);
-    memcpy(host, seat, n * sizeof *host);
+    assign(c, class_of, c->present, wanted, assigned, taken);
+    memcpy(host, assigned, n * sizeof *host);
     sl_free(room);
     return SL_OK;
 }

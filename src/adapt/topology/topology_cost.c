@@ -37,7 +37,7 @@ void sl_best_free(sl_best *best) {
 }
 
 /* Latency and pace of a link, either end of which may be empty. */
-static void link_of(const sl_seating *s, int from, int to, double *latency, double *pace) {
+static void link_of(const sl_rank_map *s, int from, int to, double *latency, double *pace) {
     if (from >= 0 && to >= 0) {
         size_t i = (size_t)from * (size_t)s->cluster->hosts + (size_t)to;
         *latency = s->cluster->latency[i];
@@ -60,7 +60,7 @@ static sl_time whole(double ns) {
 
 /* One sum over the tensor ranks of a cell: 2 (T - 1) steps of a T-th of the bytes on the slowest link of
  * their ring. */
-static double tensor_sum(const sl_seating *s, int replica, int stage) {
+static double tensor_sum(const sl_rank_map *s, int replica, int stage) {
     const sl_cluster *c = s->cluster;
     const int *host = &s->host[sl_position(c, 0, replica, stage)];
     double slowest = 0;
@@ -72,7 +72,7 @@ static double tensor_sum(const sl_seating *s, int replica, int stage) {
     return 2.0 * (c->tensor - 1) * slowest;
 }
 
-sl_stage_times sl_cell_cost(const sl_seating *s, int replica, int stage) {
+sl_stage_times sl_cell_cost(const sl_rank_map *s, int replica, int stage) {
     const sl_cluster *c = s->cluster;
     const int *host = &s->host[sl_position(c, 0, replica, stage)];
     double speed = s->best->speed, sum = 0;
@@ -89,7 +89,7 @@ sl_stage_times sl_cell_cost(const sl_seating *s, int replica, int stage) {
     return cell;
 }
 
-sl_hop sl_hop_cost(const sl_seating *s, int replica, int stage) {
+sl_hop sl_hop_cost(const sl_rank_map *s, int replica, int stage) {
     const sl_cluster *c = s->cluster;
     const int *from = &s->host[sl_position(c, 0, replica, stage)],
               *to = &s->host[sl_position(c, 0, replica, stage + 1)];
@@ -110,7 +110,7 @@ sl_hop sl_hop_cost(const sl_seating *s, int replica, int stage) {
 }
 
 /* Replica `from` and its receivers: the next one on the ring, or all others. */
-static void sum_steps(const sl_seating *s, int tensor, int from, int stage, double *slowest, double *all) {
+static void sum_steps(const sl_rank_map *s, int tensor, int from, int stage, double *slowest, double *all) {
     const sl_cluster *c = s->cluster;
     int host = s->host[sl_position(c, tensor, from, stage)], last = c->direct ? c->data - 1 : 1;
     for (int next = 1; next <= last; next++) {
@@ -123,7 +123,7 @@ static void sum_steps(const sl_seating *s, int tensor, int from, int stage, doub
     }
 }
 
-sl_time sl_ring_cost(const sl_seating *s, int stage, double *sum) {
+sl_time sl_ring_cost(const sl_rank_map *s, int stage, double *sum) {
     const sl_cluster *c = s->cluster;
     double slowest = 0, all = 0;
     *sum = 0;

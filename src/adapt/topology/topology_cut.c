@@ -12,7 +12,7 @@
 #define MAX_KINDS 24 /* kinds of links that are tried */
 
 typedef struct cut {
-    sl_seating *s;
+    sl_rank_map *s;
     double latency, pace; /* least cost of a crossing */
     int *part;            /* [hosts] */
     int *stack, *size;    /* [hosts] */
@@ -60,12 +60,12 @@ static int room(const cut *k, int width) {
 }
 
 static sl_time with_ring(const cut *k, int stage) {
-    sl_seating *s = k->s;
+    sl_rank_map *s = k->s;
     const sl_cluster *c = s->cluster;
     sl_time before = s->ring[stage];
     s->ring[stage] = (sl_time)(sl_sum_steps(c) * (k->latency + c->gradient[stage] / c->data * k->pace));
     s->ring[stage] = s->ring[stage] > before ? s->ring[stage] : before;
-    sl_time time = sl_seating_time(s, NULL, NULL);
+    sl_time time = sl_rank_map_time(s, NULL, NULL);
     s->ring[stage] = before;
     return time;
 }
@@ -81,7 +81,7 @@ static sl_time with_rings(const cut *k, int stages) {
 }
 
 /* With the first replica as now in `s`; then restores it. */
-static sl_time changed(sl_seating *s) {
+static sl_time changed(sl_rank_map *s) {
     size_t bytes = (size_t)s->cluster->pipeline * sizeof *s->end;
     sl_time *before = s->scratch + 3 * (s->cluster->pipeline + 1);
     memcpy(before, s->end, bytes);
@@ -89,13 +89,13 @@ static sl_time changed(sl_seating *s) {
         sl_frame_replay(s->frame, s->cell, s->hop, s->end);
     else
         sl_frame_bound(s->frame, s->cell, s->hop, s->scratch, s->end);
-    sl_time time = sl_seating_time(s, NULL, NULL);
+    sl_time time = sl_rank_map_time(s, NULL, NULL);
     memcpy(s->end, before, bytes);
     return time;
 }
 
 static sl_time with_cell(const cut *k, int stage) {
-    sl_seating *s = k->s;
+    sl_rank_map *s = k->s;
     const sl_cluster *c = s->cluster;
     sl_stage_times before = s->cell[stage];
     double sum = 2.0 * (c->tensor - 1) * (k->latency + c->sum / c->tensor * k->pace);
@@ -110,7 +110,7 @@ static sl_time with_cell(const cut *k, int stage) {
 }
 
 static sl_time with_hop(const cut *k, int stage) {
-    sl_seating *s = k->s;
+    sl_rank_map *s = k->s;
     sl_hop before = s->hop[stage];
     for (int back = 0; back < 2; back++) {
         sl_time latency = (sl_time)k->latency, transfer = (sl_time)(k->pace * s->cluster->activation);
@@ -175,7 +175,7 @@ static int find_kinds(const sl_cluster *c, double *latency, double *pace) {
     return kinds;
 }
 
-sl_status sl_bound_cuts(sl_seating *empty, sl_time *bound) {
+sl_status sl_bound_cuts(sl_rank_map *empty, sl_time *bound) {
     const sl_cluster *c = empty->cluster;
     double latency[MAX_KINDS], pace[MAX_KINDS];
     cut k = {.s = empty};

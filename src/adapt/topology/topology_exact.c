@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct exact_search {
-    sl_seating bound; /* partly filled */
+    sl_rank_map bound; /* partly filled */
     const sl_cluster *cluster;
     sl_frame *frame;
     const int *class_of;
@@ -29,10 +29,10 @@ static int place_of(const sl_cluster *c, int depth) {
 
 /* Whether the filled part can no longer become shorter than the best. */
 static int hopeless(const exact_search *e) {
-    sl_time time = sl_seating_time(&e->bound, NULL, NULL);
+    sl_time time = sl_rank_map_time(&e->bound, NULL, NULL);
     if (time < *e->time)
         return 0;
-    return time > *e->time || !e->ties || sl_seating_spread(&e->bound) >= *e->spread;
+    return time > *e->time || !e->ties || sl_rank_map_spread(&e->bound) >= *e->spread;
 }
 
 /* The class of the rarest host must be in the first replica at the first tensor rank. */
@@ -59,8 +59,8 @@ static void fill(exact_search *e, int depth) {
     if (breaks_symmetry(e, depth) || hopeless(e))
         return;
     if (depth == c->hosts) {
-        *e->time = sl_seating_time(&e->bound, NULL, NULL);
-        *e->spread = sl_seating_spread(&e->bound);
+        *e->time = sl_rank_map_time(&e->bound, NULL, NULL);
+        *e->spread = sl_rank_map_spread(&e->bound);
         memcpy(e->host, e->bound.host, (size_t)c->hosts * sizeof *e->host);
         return;
     }
@@ -72,12 +72,12 @@ static void fill(exact_search *e, int depth) {
         int host = e->member[e->first[k + 1] - e->left[k]--];
         e->nodes++;
         e->spent += 100 + 60 * c->pipeline + 10 * c->data * c->tensor + c->data * c->pipeline;
-        sl_seating_put(&e->bound, position, host);
+        sl_rank_map_put(&e->bound, position, host);
         if (full && !hopeless(e))
             replay(e, replica);
         fill(e, depth + 1);
         e->left[k]++;
-        sl_seating_put(&e->bound, position, SL_NO_HOST);
+        sl_rank_map_put(&e->bound, position, SL_NO_HOST);
     }
 }
 
@@ -123,7 +123,7 @@ sl_status sl_topology_exact(const sl_cluster *c, const sl_best *best, sl_frame *
                       .classes = best->classes};
     int *room = NULL;
     *finished = 0;
-    sl_status status = sl_seating_make(c, best, frame, NULL, 0, &e.bound);
+    sl_status status = sl_rank_map_make(c, best, frame, NULL, 0, &e.bound);
     SL_THEN(status, sl_alloc(&room, 3 * n + 1, sizeof *room));
     if (status == SL_OK) {
         e.left = room;
@@ -134,6 +134,6 @@ sl_status sl_topology_exact(const sl_cluster *c, const sl_best *best, sl_frame *
         *looked_at += e.nodes;
     }
     sl_free(room);
-    sl_seating_free(&e.bound);
+    sl_rank_map_free(&e.bound);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Shared by the parts of topology.h: an arrangement with all derived values (a seating), updated while hosts
+/* Shared by the parts of topology.h: an arrangement with all derived values (a rank map), updated while hosts
  * change places. Some places may be empty.
  *
  *   cell   (replica, stage): op times: the slowest of its tensor ranks, and their sums on a ring
@@ -9,7 +9,7 @@
  *   time   of an iteration: the latest of (last end of a stage in any replica, then its ring)
  *
  * An empty place counts as the best possible host: the fastest speed, and the best link to each other place.
- * So the time of a seating with empty places is a bound for all ways to fill them: in a fixed order of ops
+ * So the time of a rank map with empty places is a bound for all ways to fill them: in a fixed order of ops
  * the replay is a longest path, which is never shorter if a part is longer. */
 #pragma once
 
@@ -47,7 +47,7 @@ typedef struct sl_frame {
     long long replayed; /* ops so far */
 } sl_frame;
 
-typedef struct sl_seating {
+typedef struct sl_rank_map {
     const sl_cluster *cluster;
     const sl_best *best;
     sl_frame *frame;
@@ -60,15 +60,15 @@ typedef struct sl_seating {
     sl_time *end;       /* [replica * pipeline + stage] */
     sl_time *scratch;   /* [4 * (pipeline + 1)] */
     long long computed; /* replicas whose ends were computed */
-} sl_seating;
+} sl_rank_map;
 
 /* ---- topology_cost.c ---- */
 sl_status sl_best_make(const sl_cluster *cluster, sl_best *best);
 void sl_best_free(sl_best *best);
-sl_stage_times sl_cell_cost(const sl_seating *s, int replica, int stage);
-sl_hop sl_hop_cost(const sl_seating *s, int replica, int stage);
+sl_stage_times sl_cell_cost(const sl_rank_map *s, int replica, int stage);
+sl_hop sl_hop_cost(const sl_rank_map *s, int replica, int stage);
 /** *sum: on the mean link instead of the slowest. */
-sl_time sl_ring_cost(const sl_seating *s, int stage, double *sum);
+sl_time sl_ring_cost(const sl_rank_map *s, int stage, double *sum);
 
 /* ---- topology_frame.c ---- */
 sl_status sl_frame_make(const sl_cluster *cluster, sl_frame *frame);
@@ -81,21 +81,21 @@ long long sl_frame_ops(const sl_frame *frame);
 void sl_frame_bound(const sl_frame *frame, const sl_stage_times *cell, const sl_hop *hop, sl_time *scratch,
                     sl_time *end);
 
-/* ---- topology_seating.c ---- */
+/* ---- topology_rank_map.c ---- */
 /** host NULL: all places empty. `best`, `frame` must outlive it. */
-sl_status sl_seating_make(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, const int *host,
-                          int replay, sl_seating *seating);
-void sl_seating_free(sl_seating *seating);
-void sl_seating_set(sl_seating *seating, const int *host);
+sl_status sl_rank_map_make(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, const int *host,
+                           int replay, sl_rank_map *rank_map);
+void sl_rank_map_free(sl_rank_map *rank_map);
+void sl_rank_map_set(sl_rank_map *rank_map, const int *host);
 /** Puts a host (or SL_NO_HOST) at a position. */
-void sl_seating_put(sl_seating *seating, int position, int host);
+void sl_rank_map_put(sl_rank_map *rank_map, int position, int host);
 /** Exchanges the hosts of two positions, or of `width` positions each, of one cell each. */
-void sl_seating_swap(sl_seating *seating, int a, int b, int width);
+void sl_rank_map_swap(sl_rank_map *rank_map, int a, int b, int width);
 /** Time of an iteration. *replica, *stage (may be NULL): the critical ones. */
-sl_time sl_seating_time(const sl_seating *seating, int *replica, int *stage);
+sl_time sl_rank_map_time(const sl_rank_map *rank_map, int *replica, int *stage);
 /** Sum over stages of the slowest replica's ops and the ring: smaller if fewer stages hold slow components.
  * The first and the last stage count a thousandth more. */
-sl_time sl_seating_spread(const sl_seating *seating);
+sl_time sl_rank_map_spread(const sl_rank_map *rank_map);
 
 /* ---- the searches, on arrangements ---- */
 
@@ -104,8 +104,8 @@ static inline int sl_shorter(sl_time time, sl_time spread, sl_time than_time, sl
     return time < than_time || (time == than_time && spread < than_spread);
 }
 
-/** Local search (topology_local.c): improves `seating`, `moves` tries; deterministic for a seed. */
-sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves);
+/** Local search (topology_local.c): improves `rank_map`, `moves` tries; deterministic for a seed. */
+sl_status sl_topology_local(sl_rank_map *rank_map, uint64_t seed, long long moves);
 /** An arrangement that keeps hosts with good links together and slow ones next to each other, host[hosts]
  * (topology_local.c). `by_speed`: slow ones first. */
 sl_status sl_topology_grow(const sl_cluster *cluster, int by_speed, int *host);
@@ -130,4 +130,4 @@ sl_status sl_bound_of(const sl_cluster *cluster, const sl_best *best, sl_frame *
 
 /** Raises the bound by the traffic that must cross between parts of the cluster (topology_cut.c); all places
  * of `empty` are empty. */
-sl_status sl_bound_cuts(sl_seating *empty, sl_time *bound);
+sl_status sl_bound_cuts(sl_rank_map *empty, sl_time *bound);

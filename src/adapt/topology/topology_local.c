@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct local_search {
-    sl_seating *s;
+    sl_rank_map *s;
     uint64_t state;
     const int *class_of;
     int *member, *first; /* hosts by class: member[first[k] .. first[k + 1]) */
@@ -29,7 +29,7 @@ static int draw(local_search *l, int below) {
 
 /* The time, and the cost that guides the search. */
 static double cost_of(local_search *l, sl_time *time) {
-    const sl_seating *s = l->s;
+    const sl_rank_map *s = l->s;
     const sl_cluster *c = s->cluster;
     double ends = 0, stages = 0, rings = 0;
     memset(l->stage, 0, (size_t)c->pipeline * sizeof *l->stage);
@@ -82,7 +82,7 @@ static void draw_pair(local_search *l, int *a, int *b) {
 }
 
 static void swap(local_search *l, int a, int b, int width) {
-    sl_seating_swap(l->s, a, b, width);
+    sl_rank_map_swap(l->s, a, b, width);
     for (int i = 0; i < width; i++) {
         l->where[l->s->host[a + i]] = a + i;
         l->where[l->s->host[b + i]] = b + i;
@@ -104,7 +104,7 @@ static void swap_stages(local_search *l, int a, int b) {
         host[a * width + i] = host[b * width + i];
         host[b * width + i] = h;
     }
-    sl_seating_set(l->s, host);
+    sl_rank_map_set(l->s, host);
     place(l);
 }
 
@@ -157,20 +157,20 @@ static void sort_classes(local_search *l) {
     l->first[l->classes] = n;
 }
 
-sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves) {
-    size_t n = (size_t)seating->cluster->hosts;
-    local_search l = {.s = seating,
+sl_status sl_topology_local(sl_rank_map *rank_map, uint64_t seed, long long moves) {
+    size_t n = (size_t)rank_map->cluster->hosts;
+    local_search l = {.s = rank_map,
                       .state = sl_random_mix(seed),
                       .best_time = SL_TIME_NEVER,
-                      .class_of = seating->best->class_of,
-                      .classes = seating->best->classes};
+                      .class_of = rank_map->best->class_of,
+                      .classes = rank_map->best->classes};
     int *room;
     SL_TRY(sl_alloc(&room, 4 * n + 1, sizeof *room));
     l.member = room;
     l.where = room + n;
     l.best = room + 2 * n;
     l.first = room + 3 * n;
-    sl_status status = sl_alloc(&l.stage, (size_t)seating->cluster->pipeline, sizeof *l.stage);
+    sl_status status = sl_alloc(&l.stage, (size_t)rank_map->cluster->pipeline, sizeof *l.stage);
     if (status == SL_OK) {
         sort_classes(&l);
         place(&l);
@@ -181,7 +181,7 @@ sl_status sl_topology_local(sl_seating *seating, uint64_t seed, long long moves)
             double left = 1 - (double)i / (double)moves;
             try_move(&l, left > 0.2 ? hot * left * left : 0, &cost);
         }
-        sl_seating_set(seating, l.best);
+        sl_rank_map_set(rank_map, l.best);
     }
     SL_FREE(l.stage, room);
     return status;

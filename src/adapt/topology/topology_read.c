@@ -400,7 +400,7 @@ static sl_status take_profile(const sl_yaml *root, const sl_problem *profile, sl
     if (c->tensor > 1)
         return sl_yaml_error(
             sl_yaml_find(root, "parallel"),
-            "has %d tensor ranks: a profile's op times hold their sums, which cannot be told apart",
+            "has %d tensor ranks: a profile's op times include their sums, which cannot be separated",
             c->tensor);
     if (profile->microbatches != c->microbatches)
         return sl_yaml_error(sl_yaml_find(root, "batch"), "has %d microbatches, the profile %d",

@@ -129,14 +129,14 @@ static sl_status tell_links(telling *t) {
     qsort(cost, (size_t)c->hosts, sizeof *cost, sl_ascending_numbers);
     double usual = cost[c->hosts / 4];
     sl_status status = SL_OK;
-    int told = 0, more = 0;
+    int announced = 0, more = 0;
     for (int at = 0; at < c->hosts && status == SL_OK; at++) {
         int to = sl_position(c, sl_position_tensor(c, at), (sl_position_replica(c, at) + 1) % c->data,
                              sl_position_stage(c, at));
         int a = c->present[at], b = c->present[to];
         if (!(usual > 0 && cost[c->hosts + at] > CONGESTED * usual) || (c->data == 2 && at > to))
             continue;
-        if (told++ >= MAX_LINKS) {
+        if (announced++ >= MAX_LINKS) {
             more++;
             continue;
         }
@@ -154,11 +154,11 @@ static sl_status tell_links(telling *t) {
     return status;
 }
 
-static sl_status tell_late(telling *t, sl_seating *s, const char *which, const int *host) {
+static sl_status tell_late(telling *t, sl_rank_map *s, const char *which, const int *host) {
     const sl_cluster *c = t->c;
     int replica = 0, stage = 0;
-    sl_seating_set(s, host);
-    sl_time time = sl_seating_time(s, &replica, &stage);
+    sl_rank_map_set(s, host);
+    sl_time time = sl_rank_map_time(s, &replica, &stage);
     return tell(
         t,
         "%s, %.6g ms: replica %d has done stage %d after %.6g ms; then the ring of that stage takes %.6g ms",
@@ -170,22 +170,22 @@ static sl_status tell_all(telling *t) {
     const sl_cluster *c = t->c;
     sl_best best = {0};
     sl_frame frame = {0};
-    sl_seating seating = {0};
+    sl_rank_map rank_map = {0};
     int better = t->r->time < t->r->present;
     sl_status status;
     SL_TRY_GOTO(done, status, sl_best_make(c, &best));
     SL_TRY_GOTO(done, status, sl_frame_make(c, &frame));
-    SL_TRY_GOTO(done, status, sl_seating_make(c, &best, &frame, c->present, 1, &seating));
-    SL_TRY_GOTO(done, status, tell_late(t, &seating, "present", c->present));
+    SL_TRY_GOTO(done, status, sl_rank_map_make(c, &best, &frame, c->present, 1, &rank_map));
+    SL_TRY_GOTO(done, status, tell_late(t, &rank_map, "present", c->present));
     if (better)
-        SL_TRY_GOTO(done, status, tell_late(t, &seating, "proposed", t->r->host));
+        SL_TRY_GOTO(done, status, tell_late(t, &rank_map, "proposed", t->r->host));
     SL_TRY_GOTO(done, status, tell_slow(t));
     SL_TRY_GOTO(done, status, tell_links(t));
     if (!better)
         status = tell(t, t->r->proven ? "no arrangement is shorter than the present one"
                                       : "none that is shorter than the present one was found");
 done:
-    sl_seating_free(&seating);
+    sl_rank_map_free(&rank_map);
     sl_frame_free(&frame);
     sl_best_free(&best);
     return status;

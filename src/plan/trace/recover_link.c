@@ -69,7 +69,7 @@ static void sample_transfers(const sl_carried *c, int count, sl_time delay, sl_t
 static sl_status profile_link(sl_recovery *r, const sl_carried *c, int count, link_samples *s) {
     int at = c->from * r->ranks + c->to;
     sl_link *link = &r->result->problem.link[at];
-    sl_traced_link *told = &r->result->link[at];
+    sl_traced_link *reported = &r->result->link[at];
     s->delays = s->transfers = s->sizes = 0;
     sample_delays(r, c, count, s);
     sl_time delay = s->delays ? sl_median(s->delay, s->delays) : least_delay(c, count);
@@ -85,7 +85,7 @@ static sl_status profile_link(sl_recovery *r, const sl_carried *c, int count, li
     link->transfer = transfer < delay ? transfer : delay;
     link->latency = delay - link->transfer;
     link->bytes = (double)sl_median(s->bytes, s->sizes);
-    *told = (sl_traced_link){
+    *reported = (sl_traced_link){
         .messages = count, .awaited = s->delays, .queued = s->transfers, .bytes = link->bytes};
     return SL_OK;
 }

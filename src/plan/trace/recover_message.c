@@ -15,7 +15,7 @@ typedef struct messages {
     sl_time *issued;      /* [count] begin of the matched receive; INT64_MIN: none yet */
     sl_time slack[2];     /* a gap before F, before a backward, beyond which a rank waits for something */
     sl_time *begin, *end; /* [ranks] limits of the iteration */
-    unsigned char *told;  /* [count] a receive has given its arrival */
+    unsigned char *reported; /* [count] a receive has given its arrival */
 } messages;
 
 static sl_time begin_of(const sl_traced_op *op) {
@@ -115,7 +115,7 @@ static void match_receive(messages *m, const sl_traced_message *t, sl_carried *c
         return;
     c->arrive = t->end < begins || (t->done && is_second(m->r, c->consumer)) ? t->end : begins;
     c->awaited = waited && !t->done;
-    m->told[at] = (unsigned char)t->done;
+    m->reported[at] = (unsigned char)t->done;
 }
 
 /* The same for a receive inside the op's label. */
@@ -123,11 +123,11 @@ static void match_inner(messages *m) {
     for (size_t i = 0; i < m->count; i++) {
         sl_carried *c = &m->carried[i];
         const sl_traced_op *needs = &m->r->chosen[c->consumer].of;
-        if (needs->received < 0 || m->told[i])
+        if (needs->received < 0 || m->reported[i])
             continue;
         c->arrive = needs->received < c->arrive || is_second(m->r, c->consumer) ? needs->received : c->arrive;
         m->issued[i] = needs->label_start;
-        m->told[i] = 1;
+        m->reported[i] = 1;
     }
 }
 
@@ -222,7 +222,7 @@ static void find_awaited(messages *m) {
         sl_carried *c = &m->carried[i];
         const sl_traced_op *needs = &m->r->chosen[c->consumer].of;
         const sl_time busy = m->busy[c->consumer], slack = m->slack[needs->op.kind != SL_F];
-        if (m->told[i])
+        if (m->reported[i])
             c->awaited = !is_second(m->r, c->consumer) &&
                          c->arrive - (busy > m->issued[i] ? busy : m->issued[i]) > slack;
         else
@@ -237,7 +237,7 @@ static sl_status make_room(messages *m) {
     SL_TRY(sl_alloc(&m->place, cells, sizeof *m->place));
     SL_TRY(sl_alloc(&m->sent, cells, sizeof *m->sent));
     SL_TRY(sl_alloc(&m->issued, cells, sizeof *m->issued));
-    SL_TRY(sl_alloc(&m->told, cells, 1));
+    SL_TRY(sl_alloc(&m->reported, cells, 1));
     SL_TRY(sl_alloc(&m->busy, r->chosens, sizeof *m->busy));
     SL_TRY(sl_alloc(&m->begin, (size_t)r->ranks, sizeof *m->begin));
     SL_TRY(sl_alloc(&m->end, (size_t)r->ranks, sizeof *m->end));
@@ -261,7 +261,7 @@ sl_status sl_recover_messages(const sl_recovery *r, sl_carried **carried, size_t
     match_inner(&m);
     find_awaited(&m);
 done:
-    SL_FREE(m.place, m.sent, m.issued, m.busy, m.told, m.begin, m.end);
+    SL_FREE(m.place, m.sent, m.issued, m.busy, m.reported, m.begin, m.end);
     *carried = m.carried;
     *count = m.count;
     return status;

@@ -128,15 +128,15 @@ sl_link_emulation sl_faults_between(const sl_run *run, const sl_trainer *t, int 
     return link;
 }
 
-/* From this process to the one that now has `seat`. */
-static sl_link_emulation way_to(const sl_trainer *t, int iteration, sl_run_position seat) {
-    int peer = sl_run_world_rank(t->run, seat);
+/* From this process to the one that now has `position`. */
+static sl_link_emulation way_to(const sl_trainer *t, int iteration, sl_run_position position) {
+    int peer = sl_run_world_rank(t->run, position);
     return sl_faults_between(t->run, t, iteration, sl_trainer_home(t, t->world_rank),
                              sl_trainer_home(t, peer));
 }
 
 void sl_faults_emulate(sl_trainer *t, int iteration) {
-    const sl_run_position mine = t->groups.seat;
+    const sl_run_position mine = t->groups.position;
     for (int rank = 0; rank < t->ranks; rank++)
         if (sl_run_has_link(t->run, mine.pipeline, rank))
             sl_transport_emulate(t->state->transport, rank,

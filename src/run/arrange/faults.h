@@ -1,9 +1,9 @@
 /* Injected faults of the run file, applied before each iteration.
  *
- * A fault belongs to processes, as a worn-out device or cable belongs to hosts: the run file names seats, and
- * means the processes that had them when the attempt began (t->home). If seats change, a slow device keeps
- * its pace, and a slow connection is all traffic between its two processes: pipeline messages if they are now
- * neighbors in a pipeline, sums over replicas if they hold the same stages, nothing if they no longer
+ * A fault belongs to processes, as a worn-out device or cable belongs to hosts: the run file names positions,
+ * and means the processes that had them when the attempt began (t->home). If positions change, a slow device
+ * keeps its pace, and a slow connection is all traffic between its two processes: pipeline messages if they
+ * are now neighbors in a pipeline, sums over replicas if they hold the same stages, nothing if they no longer
  * communicate. Until a process moves, `link` is a link of a pipeline and `replicas` a connection for sums.
  *
  * A network card belongs to a process, for all its traffic, or to a host, for traffic between its processes
@@ -29,7 +29,7 @@ typedef struct sl_fault_effects {
 sl_status sl_faults_open(sl_trainer *t);
 void sl_faults_close(sl_trainer *t);
 
-/** The emulation of the directed connection from the process of home seat `from` to that of `to` in
+/** The emulation of the directed connection from the process of home position `from` to that of `to` in
  * `iteration`: of several faults the latencies add up, and the last bandwidth of a link, or of a card,
  * counts. A fault that names a host applies while one of the two is on it according to `t`, which also has
  * the wires; `t` NULL: no host applies, and cards have no bandwidth. */

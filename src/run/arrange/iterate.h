@@ -1,5 +1,5 @@
-/* One iteration of a rank in its seat: its ops, the sums of its gradients, and the records and reports of all
- * ranks for the leader. */
+/* One iteration of a rank at its position: its ops, the sums of its gradients, and the records and reports of
+ * all ranks for the leader. */
 #pragma once
 
 #include "notice/record/record.h"

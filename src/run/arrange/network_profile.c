@@ -90,19 +90,19 @@ typedef struct ways {
 
 static sl_status say(void *object, int peer, int round, const void *data, size_t bytes) {
     ways *w = object;
-    sl_run_position seat = sl_run_seat(w->run, peer);
-    if (seat.replica == w->groups->seat.replica)
-        return sl_ping_say(&w->transport, seat.pipeline, round, data, bytes);
-    return sl_group_pass(w->groups->data, w->groups->seat.replica, seat.replica, (void *)(uintptr_t)data,
-                         bytes);
+    sl_run_position position = sl_run_position_of(w->run, peer);
+    if (position.replica == w->groups->position.replica)
+        return sl_ping_say(&w->transport, position.pipeline, round, data, bytes);
+    return sl_group_pass(w->groups->data, w->groups->position.replica, position.replica,
+                         (void *)(uintptr_t)data, bytes);
 }
 
 static sl_status hear(void *object, int peer, int round, void *data, size_t bytes, sl_time *heard) {
     ways *w = object;
-    sl_run_position seat = sl_run_seat(w->run, peer);
-    if (seat.replica == w->groups->seat.replica)
-        return sl_ping_hear(&w->transport, seat.pipeline, round, data, bytes, heard);
-    SL_TRY(sl_group_pass(w->groups->data, seat.replica, w->groups->seat.replica, data, bytes));
+    sl_run_position position = sl_run_position_of(w->run, peer);
+    if (position.replica == w->groups->position.replica)
+        return sl_ping_hear(&w->transport, position.pipeline, round, data, bytes, heard);
+    SL_TRY(sl_group_pass(w->groups->data, position.replica, w->groups->position.replica, data, bytes));
     *heard = sl_clock_now(w->transport.clock);
     return SL_OK;
 }
@@ -140,7 +140,8 @@ static sl_status keep(sl_trainer *t, const pair_profiling *p) {
     network->links = 0;
     for (int i = 0; i < p->count; i++) {
         const int ends[2] = {p->pairs[i].a, p->pairs[i].b};
-        const sl_run_position a = sl_run_seat(t->run, ends[0]), b = sl_run_seat(t->run, ends[1]);
+        const sl_run_position a = sl_run_position_of(t->run, ends[0]),
+                              b = sl_run_position_of(t->run, ends[1]);
         for (int back = 0; back < 2; back++) {
             const sl_ping_link *found = &p->found[i][back];
             if (found->rounds > 0)
@@ -208,8 +209,8 @@ static sl_status measure(sl_trainer *t, pair_profiling *p) {
     SL_TRY(sl_alloc(&p->pairs, most, sizeof *p->pairs));
     SL_TRY(sl_alloc(&p->round, most, sizeof *p->round));
     SL_TRY(sl_network_profile_pairs(t->run, p->pairs, p->round, &p->count));
-    while (neighbours < p->count && sl_run_seat(t->run, p->pairs[neighbours].a).replica ==
-                                        sl_run_seat(t->run, p->pairs[neighbours].b).replica)
+    while (neighbours < p->count && sl_run_position_of(t->run, p->pairs[neighbours].a).replica ==
+                                        sl_run_position_of(t->run, p->pairs[neighbours].b).replica)
         neighbours++;
     SL_TRY(sl_alloc(&p->half, count_mine(p, t->world_rank) * SL_PING_MAX, sizeof *p->half));
     SL_TRY(exchange(t, p, 0, neighbours, bytes, &halves));
@@ -239,7 +240,7 @@ static void put_speed(const sl_network_link *link, char *text, size_t size) {
         snprintf(text + at, size - (size_t)at, ", %.3g Gbit/s", 8 / link->per_byte);
 }
 
-/* Names the ends by their seats when the attempt began, as the run file does. */
+/* Names the ends by their positions when the attempt began, as the run file does. */
 static void describe(const sl_trainer *t, char *text, size_t size) {
     const sl_network_link *neighbours = slowest(t->state->network, 0),
                           *replicas = slowest(t->state->network, 1);
@@ -247,7 +248,8 @@ static void describe(const sl_trainer *t, char *text, size_t size) {
     size_t at = 0;
     text[0] = 0;
     if (neighbours) {
-        sl_run_position a = sl_run_seat(t->run, neighbours->from), b = sl_run_seat(t->run, neighbours->to);
+        sl_run_position a = sl_run_position_of(t->run, neighbours->from),
+                        b = sl_run_position_of(t->run, neighbours->to);
         put_speed(neighbours, speed, sizeof speed);
         if (t->run->parallel.data > 1)
             snprintf(more, sizeof more, " (replica %d)", a.replica);
@@ -255,7 +257,8 @@ static void describe(const sl_trainer *t, char *text, size_t size) {
                               b.pipeline, more, speed);
     }
     if (replicas) {
-        sl_run_position a = sl_run_seat(t->run, replicas->from), b = sl_run_seat(t->run, replicas->to);
+        sl_run_position a = sl_run_position_of(t->run, replicas->from),
+                        b = sl_run_position_of(t->run, replicas->to);
         put_speed(replicas, speed, sizeof speed);
         snprintf(text + at, size - at, "%sbetween replicas: %d to %d (rank %d): %s",
                  at ? "; " : "slowest link ", a.replica, b.replica, a.pipeline, speed);

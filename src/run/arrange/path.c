@@ -7,7 +7,7 @@
 _Static_assert(SL_QUEUES_MAX <= SL_DELEGATES_MAX, "what is decided can be started");
 
 #define START_PATIENCE (30 * SL_SECOND)
-#define NEWS_MAX 32 /* of a rank between two iterations; the rest waits for the next */
+#define EVENTS_MAX 32 /* of a rank between two iterations; the rest waits for the next */
 
 static sl_status stop(sl_trainer *t) {
     SL_TRY(sl_transport_use(t->state->transport, SL_PATH_DIRECT));
@@ -57,40 +57,40 @@ sl_status sl_path_change(sl_trainer *t, int delegates) {
     return SL_OK;
 }
 
-/* ---- news ---- */
+/* ---- events ---- */
 
-static sl_event_kind kind_of(sl_transport_news_kind kind) {
+static sl_event_kind kind_of(sl_transport_event_kind kind) {
     if (kind == SL_TRANSPORT_STRANGER)
         return SL_EVENT_STRANGER;
     return kind == SL_TRANSPORT_REPLACED ? SL_EVENT_REPLACED : SL_EVENT_RAIL;
 }
 
 /* Routine events of starting and stopping are dropped: the change of path is one event already. */
-static int is_routine(const sl_transport_news *news, const sl_trainer *t) {
-    return news->kind == SL_TRANSPORT_GOODBYE ||
-           (news->kind == SL_TRANSPORT_RAIL_UP && news->time < t->state->path_settled);
+static int is_routine(const sl_transport_event *happened, const sl_trainer *t) {
+    return happened->kind == SL_TRANSPORT_GOODBYE ||
+           (happened->kind == SL_TRANSPORT_RAIL_UP && happened->time < t->state->path_settled);
 }
 
-static sl_status write_news(sl_trainer *t, int iteration, int replica, const sl_transport_news *news) {
-    sl_event event = {.kind = kind_of(news->kind),
-                      .time = sl_run_log_time(t->log, news->time),
+static sl_status write_news(sl_trainer *t, int iteration, int replica, const sl_transport_event *happened) {
+    sl_event event = {.kind = kind_of(happened->kind),
+                      .time = sl_run_log_time(t->log, happened->time),
                       .iteration = iteration,
-                      .from = news->from,
-                      .to = news->to,
-                      .rank = news->from < 0 ? news->to : -1,
+                      .from = happened->from,
+                      .to = happened->to,
+                      .rank = happened->from < 0 ? happened->to : -1,
                       .has_replica = t->run->parallel.data > 1,
                       .replica = replica};
     char who[32] = "the trainer"; /* on the direct path */
-    if (news->number >= 0)
-        snprintf(who, sizeof who, "delegate %d", news->number);
-    if (event.kind == SL_EVENT_RAIL && news->kind == SL_TRANSPORT_LOST)
-        sl_text_format(event.seen, sizeof event.seen, "%s", news->text);
+    if (happened->number >= 0)
+        snprintf(who, sizeof who, "delegate %d", happened->number);
+    if (event.kind == SL_EVENT_RAIL && happened->kind == SL_TRANSPORT_LOST)
+        sl_text_format(event.seen, sizeof event.seen, "%s", happened->text);
     else if (event.kind == SL_EVENT_RAIL)
-        sl_text_format(event.seen, sizeof event.seen, "rail %d of %s %s%s%s", news->rail, who,
-                       news->kind == SL_TRANSPORT_RAIL_UP ? "carries messages again" : "lost",
-                       news->text[0] ? ": " : "", news->text);
+        sl_text_format(event.seen, sizeof event.seen, "rail %d of %s %s%s%s", happened->rail, who,
+                       happened->kind == SL_TRANSPORT_RAIL_UP ? "carries messages again" : "lost",
+                       happened->text[0] ? ": " : "", happened->text);
     else
-        sl_text_format(event.seen, sizeof event.seen, "%s: %s", who, news->text);
+        sl_text_format(event.seen, sizeof event.seen, "%s: %s", who, happened->text);
     return sl_run_log_write(t->log, &event);
 }
 
@@ -101,25 +101,26 @@ static int has_several_hosts(const sl_trainer *t) {
     return 0;
 }
 
-sl_status sl_path_news(sl_trainer *t, int iteration) {
-    sl_transport_news mine[NEWS_MAX], *all = NULL;
+sl_status sl_path_event(sl_trainer *t, int iteration) {
+    sl_transport_event mine[EVENTS_MAX], *all = NULL;
     size_t count = 0, sum = 0, *sizes = NULL;
     sl_status status;
     if (!t->state->transport || (!t->state->delegates && !has_several_hosts(t)))
         return SL_OK; /* on all ranks alike */
-    while (count < NEWS_MAX && sl_transport_next_news(t->state->transport, &mine[count]))
+    while (count < EVENTS_MAX && sl_transport_next_event(t->state->transport, &mine[count]))
         count += !is_routine(&mine[count], t);
     if (sl_trainer_leads(t)) {
-        SL_TRY_GOTO(out, status, sl_alloc(&all, (size_t)t->world * NEWS_MAX, sizeof *all));
+        SL_TRY_GOTO(out, status, sl_alloc(&all, (size_t)t->world * EVENTS_MAX, sizeof *all));
         SL_TRY_GOTO(out, status, sl_alloc(&sizes, (size_t)t->world, sizeof *sizes));
     }
     SL_TRY_GOTO(out, status,
                 sl_group_gather(t->groups.world, t->leader, mine, count * sizeof *mine, all,
-                                (size_t)t->world * NEWS_MAX * sizeof *all, sizes));
+                                (size_t)t->world * EVENTS_MAX * sizeof *all, sizes));
     for (int r = 0; sl_trainer_leads(t) && r < t->world; r++)
         for (size_t i = 0; i < sizes[r] / sizeof *all; i++, sum++) {
             all[sum].time -= t->clocks[r].offset;
-            SL_TRY_GOTO(out, status, write_news(t, iteration, sl_run_seat(t->run, r).replica, &all[sum]));
+            SL_TRY_GOTO(out, status,
+                        write_news(t, iteration, sl_run_position_of(t->run, r).replica, &all[sum]));
         }
 out:
     SL_FREE(all, sizes);

@@ -15,4 +15,4 @@ sl_time sl_path_cost(const sl_trainer *t);
 sl_status sl_path_change(sl_trainer *t, int delegates);
 
 /** The leader records the events of endpoints and delegates of all ranks since the last call. Collective. */
-sl_status sl_path_news(sl_trainer *t, int iteration);
+sl_status sl_path_event(sl_trainer *t, int iteration);

@@ -87,7 +87,7 @@ static sl_status plan_replica(sl_trainer *t, const sl_replica_plan *before, cons
 sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const sl_replica_plan *before,
                            const sl_plan *const *given) {
     int replicas = t->run->parallel.data;
-    SL_TRY(make_problem(t, t->groups.seat.replica, sizes, &t->state->problem));
+    SL_TRY(make_problem(t, t->groups.position.replica, sizes, &t->state->problem));
     if (sl_trainer_leads(t))
         SL_TRY(sl_alloc(&t->state->plan, (size_t)replicas, sizeof *t->state->plan));
     for (int r = 0; r < replicas; r++) {
@@ -100,7 +100,7 @@ sl_status sl_planning_make(sl_trainer *t, const sl_binding_sizes *sizes, const s
             SL_TRY(sl_order_copy(&t->state->plan[r].plan.order, &order));
         }
         status = sl_exchange_order(t, &shape, &order);
-        if (status == SL_OK && r == t->groups.seat.replica)
+        if (status == SL_OK && r == t->groups.position.replica)
             t->state->first = order;
         else
             sl_order_free(&order);
@@ -124,12 +124,12 @@ const sl_replica_plan *sl_planning_plans(const sl_trainer *t) {
 /* sizes[ranks]: the largest of those that hold the same stages. */
 sl_status sl_planning_measure(sl_trainer *t, sl_binding_sizes *sizes) {
     sl_binding_sizes mine, *all;
-    SL_TRY(sl_binding_measure(t->run, t->groups.seat, &mine));
+    SL_TRY(sl_binding_measure(t->run, t->groups.position, &mine));
     SL_TRY(sl_alloc(&all, (size_t)t->world, sizeof *all));
     sl_status status =
         sl_group_gather_all(t->groups.world, &mine, sizeof mine, all, (size_t)t->world * sizeof mine, NULL);
     for (int w = 0; w < t->world && status == SL_OK; w++) {
-        sl_binding_sizes *most = &sizes[sl_run_seat(t->run, w).pipeline];
+        sl_binding_sizes *most = &sizes[sl_run_position_of(t->run, w).pipeline];
         if (all[w].forward_bytes > most->forward_bytes)
             most->forward_bytes = all[w].forward_bytes;
         if (all[w].backward_bytes > most->backward_bytes)

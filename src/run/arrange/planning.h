@@ -1,5 +1,5 @@
-/* Planning before ranks take their seats, once per arrangement: the memory of a seat, and the problem and
- * first order of each replica, made by the leader and sent to all. */
+/* Planning before ranks take their positions, once per arrangement: the memory of a position, and the problem
+ * and first order of each replica, made by the leader and sent to all. */
 #pragma once
 
 #include "run/arrange/trainer.h"

@@ -3,22 +3,22 @@
 #include "base/text.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
+#include "run/arrange/rank_open.h"
 #include "run/arrange/rank_state.h"
-#include "run/arrange/seated.h"
 
 #include <string.h>
 
 /* The data of a change: the same on all ranks except `before` and `delegates`. */
-typedef struct seat_change {
+typedef struct position_change {
     int *home, *split; /* [world], [data] from now on */
-    int *was;          /* [world] the previous world rank of the process at each seat */
+    int *was;          /* [world] the previous world rank of the process at each position */
     int rank;          /* taken by this process */
     sl_groups before;
     int delegates;
     sl_replica_plan *plan; /* those of the previous arrangement, on the leader */
     sl_rearranged took;
     sl_time phase; /* when the phase at hand began */
-} seat_change;
+} position_change;
 
 /* ---- what is asked for ---- */
 
@@ -45,7 +45,7 @@ static sl_status check(const sl_trainer *t, const int *home, const int *split) {
 }
 
 /* To all ranks. */
-static sl_status agree(sl_trainer *t, const sl_arrangement *next, seat_change *c) {
+static sl_status agree(sl_trainer *t, const sl_arrangement *next, position_change *c) {
     size_t world = (size_t)t->world * sizeof(int), data = (size_t)t->run->parallel.data * sizeof(int);
     SL_TRY(sl_alloc(&c->home, (size_t)t->world, sizeof *c->home));
     SL_TRY(sl_alloc(&c->was, (size_t)t->world, sizeof *c->was));
@@ -68,7 +68,7 @@ static sl_status agree(sl_trainer *t, const sl_arrangement *next, seat_change *c
     return SL_OK;
 }
 
-static int changes_nothing(const sl_trainer *t, const seat_change *c) {
+static int changes_nothing(const sl_trainer *t, const position_change *c) {
     return c->took.moved == 0 &&
            memcmp(c->split, t->run->batch.split, (size_t)t->run->parallel.data * sizeof *c->split) == 0;
 }
@@ -76,7 +76,7 @@ static int changes_nothing(const sl_trainer *t, const seat_change *c) {
 /* ---- the phases ---- */
 
 /* All ranks together, so that the leader's times cover all ranks. */
-static sl_status end_phase(sl_trainer *t, seat_change *c, sl_time *time) {
+static sl_status end_phase(sl_trainer *t, position_change *c, sl_time *time) {
     SL_TRY(sl_group_barrier(t->groups.world));
     sl_time now = sl_clock_now(t->clock);
     *time = now - c->phase;
@@ -84,19 +84,19 @@ static sl_status end_phase(sl_trainer *t, seat_change *c, sl_time *time) {
     return SL_OK;
 }
 
-static sl_status settle(sl_trainer *t, seat_change *c) {
+static sl_status settle(sl_trainer *t, position_change *c) {
     SL_TRY(sl_saving_rest(t->saving, t->log));
     SL_TRY(sl_binding_settle_last(t->binding));
     c->delegates = t->state->delegates;
     if (c->delegates)
         SL_TRY(sl_path_change(t, -1));
     SL_TRY(sl_group_barrier(t->groups.world)); /* a peer may still be reading what we sent */
-    sl_seated_close(t);
+    sl_rank_state_close(t);
     return end_phase(t, c, &c->took.settle);
 }
 
 /* Against the clock of the same process as before. */
-static sl_status take_clocks_along(sl_trainer *t, const seat_change *c) {
+static sl_status take_clocks_along(sl_trainer *t, const position_change *c) {
     sl_offset *clocks;
     SL_TRY(sl_alloc(&clocks, (size_t)t->world, sizeof *clocks));
     for (int w = 0; w < t->world; w++)
@@ -106,7 +106,7 @@ static sl_status take_clocks_along(sl_trainer *t, const seat_change *c) {
     return SL_OK;
 }
 
-static sl_status regroup(sl_trainer *t, seat_change *c) {
+static sl_status regroup(sl_trainer *t, position_change *c) {
     sl_group *world;
     int leader = 0;
     while (c->home[leader] != 0)
@@ -119,11 +119,11 @@ static sl_status regroup(sl_trainer *t, seat_change *c) {
     t->world_rank = c->rank;
     t->leader = leader;
     SL_TRY(sl_groups_open(t->run, world, leader, &t->groups));
-    t->rank = t->groups.seat.pipeline;
+    t->rank = t->groups.position.pipeline;
     return end_phase(t, c, &c->took.groups);
 }
 
-static sl_status plan(sl_trainer *t, seat_change *c, const sl_plan *const *given) {
+static sl_status plan(sl_trainer *t, position_change *c, const sl_plan *const *given) {
     sl_binding_sizes *sizes;
     c->plan = t->state->plan;
     t->state->plan = NULL;
@@ -135,13 +135,13 @@ static sl_status plan(sl_trainer *t, seat_change *c, const sl_plan *const *given
     return end_phase(t, c, &c->took.plan);
 }
 
-static sl_status end_groups_before(const sl_trainer *t, seat_change *c) {
+static sl_status end_groups_before(const sl_trainer *t, position_change *c) {
     sl_group *world = c->before.world;
     SL_TRY(sl_groups_end(&c->before));
     return world == t->state->origin ? SL_OK : sl_group_end(world);
 }
 
-static sl_status sum_bytes(sl_trainer *t, seat_change *c, double mine) {
+static sl_status sum_bytes(sl_trainer *t, position_change *c, double mine) {
     double *all;
     SL_TRY(sl_alloc(&all, (size_t)t->world, sizeof *all));
     sl_status status = sl_group_gather(t->groups.world, t->leader, &mine, sizeof mine, all,
@@ -152,7 +152,7 @@ static sl_status sum_bytes(sl_trainer *t, seat_change *c, double mine) {
     return status;
 }
 
-static sl_status move_states(sl_trainer *t, seat_change *c) {
+static sl_status move_states(sl_trainer *t, position_change *c) {
     sl_binding *next;
     double bytes = 0;
     int in_flight;
@@ -172,8 +172,8 @@ static sl_status move_states(sl_trainer *t, seat_change *c) {
 }
 
 /* The path stays what it was. */
-static sl_status connect_seats(sl_trainer *t, seat_change *c) {
-    SL_TRY(sl_seated_open(t));
+static sl_status connect_positions(sl_trainer *t, position_change *c) {
+    SL_TRY(sl_rank_state_open(t));
     if (c->delegates)
         SL_TRY(sl_path_change(t, c->delegates));
     return end_phase(t, c, &c->took.connect);
@@ -205,20 +205,20 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
     return sl_run_log_add(t->log, &event, -1);
 }
 
-static sl_status carry_out(sl_trainer *t, const sl_plan *const *given, seat_change *c) {
+static sl_status carry_out(sl_trainer *t, const sl_plan *const *given, position_change *c) {
     sl_time start = sl_clock_now(t->clock);
     c->phase = start;
     SL_TRY(settle(t, c));
     SL_TRY(regroup(t, c));
     SL_TRY(plan(t, c, given));
     SL_TRY(move_states(t, c));
-    SL_TRY(connect_seats(t, c));
+    SL_TRY(connect_positions(t, c));
     c->took.whole = sl_clock_now(t->clock) - start;
     return SL_OK;
 }
 
 sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next, sl_rearranged *took) {
-    seat_change c = {0};
+    position_change c = {0};
     *took = (sl_rearranged){0};
     sl_status status = agree(t, next, &c);
     int same = status == SL_OK && changes_nothing(t, &c);

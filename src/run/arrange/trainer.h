@@ -1,9 +1,9 @@
 /* A rank that trains: who it is among the ranks of its run, and which process is where. All that a rank holds
- * for its work in its seat is in rank_state.h, which only this folder reads.
+ * for its work at its position is in rank_state.h, which only this folder reads.
  *
  *   trainer_open     opens and closes all of it
- *   planning         before ranks take their seats: sizes, problems, first orders
- *   seated           a rank's state in its seat: connections, engine, programs
+ *   planning         before ranks take their positions: sizes, problems, first orders
+ *   rank_open        a rank's state at its position: connections, engine, programs
  *   iterate          one iteration of a rank, and its records for the leader
  *   rearrange        changes the rank map and the split of microbatches between two iterations
  *   departure        leaving a slow host: restart without it
@@ -24,11 +24,11 @@ typedef struct sl_trainer {
     const sl_run *run; /* the caller's, except batch.split, which a rearrangement changes */
     const sl_run_site *site;
     sl_clock *clock;
-    sl_groups groups;      /* its world: that of MPI, or after a rearrangement one by seats */
+    sl_groups groups;      /* its world: that of MPI, or after a rearrangement one by positions */
     int world, world_rank; /* all ranks of the run, and this one among them */
     int rank, ranks;       /* of this one's pipeline */
     int leader;            /* the rank of the world whose home is 0: it plans, decides and writes for all */
-    int *home;         /* [world] world rank of each process when the attempt began; kept when seats change */
+    int *home; /* [world] world rank of each process when the attempt began; kept when positions change */
     sl_offset *clocks; /* [world], known to the leader */
     sl_binding *binding;
     sl_saving *saving;
@@ -45,8 +45,8 @@ static inline int sl_trainer_leads(const sl_trainer *t) {
     return t->world_rank == t->leader;
 }
 
-/** The seat, when the attempt began, of the process that is now `world_rank`: the device, host and links that
- * a fault of the run file refers to. */
+/** The position, when the attempt began, of the process that is now `world_rank`: the device, host and links
+ * that a fault of the run file refers to. */
 static inline sl_run_position sl_trainer_home(const sl_trainer *t, int world_rank) {
-    return sl_run_seat(t->run, t->home[world_rank]);
+    return sl_run_position_of(t->run, t->home[world_rank]);
 }

@@ -4,8 +4,8 @@
 #include "run/arrange/faults.h"
 #include "run/arrange/network_profile.h"
 #include "run/arrange/planning.h"
+#include "run/arrange/rank_open.h"
 #include "run/arrange/rank_state.h"
-#include "run/arrange/seated.h"
 
 #include <string.h>
 
@@ -83,7 +83,7 @@ sl_status sl_trainer_open(const sl_run *run, const sl_run_site *site, sl_group *
                       .ranks = run->parallel.pipeline};
     SL_TRY(take_run(t, run, world));
     SL_TRY(sl_groups_open(t->run, world, t->leader, &t->groups));
-    t->rank = t->groups.seat.pipeline;
+    t->rank = t->groups.position.pipeline;
     SL_TRY(sl_departure_open(t));
     SL_TRY(sl_alloc(&t->clocks, (size_t)t->world, sizeof *t->clocks));
     SL_TRY(sl_alloc(&t->state->remote, (size_t)t->world, sizeof *t->state->remote));
@@ -91,7 +91,7 @@ sl_status sl_trainer_open(const sl_run *run, const sl_run_site *site, sl_group *
     SL_TRY(sl_network_profile_open(t));
     SL_TRY(plan(t));
     SL_TRY(open_binding(t));
-    SL_TRY(sl_seated_open(t));
+    SL_TRY(sl_rank_state_open(t));
     return open_log(t);
 }
 
@@ -101,7 +101,7 @@ void sl_trainer_close(sl_trainer *t) {
         return;
     sl_saving_close(t->saving);
     sl_resume_close(&s->resume);
-    sl_seated_close(t);
+    sl_rank_state_close(t);
     sl_faults_close(t);
     sl_binding_close(t->binding);
     sl_run_log_close(t->log);

@@ -110,14 +110,14 @@ static int threads_of(const sl_run *run) {
     return run->device.threads > 0 ? run->device.threads : 1;
 }
 
-sl_status sl_binding_measure(const sl_run *run, sl_run_position seat, sl_binding_sizes *sizes) {
+sl_status sl_binding_measure(const sl_run *run, sl_run_position position, sl_binding_sizes *sizes) {
     sl_model_config config;
     sl_model_bytes bytes;
     sl_device *device;
-    shape_of(run, seat.tensor, NULL, &config);
+    shape_of(run, position.tensor, NULL, &config);
     SL_TRY(sl_model_check(&config, run->parallel.stages));
     SL_TRY(sl_device_open_cpu(threads_of(run), &device));
-    sl_status status = measure(run, &config, device, seat.pipeline, &bytes);
+    sl_status status = measure(run, &config, device, position.pipeline, &bytes);
     device->close(device);
     SL_TRY(status);
     *sizes = (sl_binding_sizes){.forward_bytes = (double)bytes.forward,
@@ -223,11 +223,11 @@ sl_status sl_binding_make(const sl_run *run, const sl_groups *groups, sl_binding
     b->run = run;
     b->own = *groups;
     b->groups = &b->own;
-    b->shape = sl_run_replica_shape(run, groups->seat.replica);
-    b->rank = groups->seat.pipeline;
-    b->first = sl_run_first_microbatch(run, groups->seat.replica);
+    b->shape = sl_run_replica_shape(run, groups->position.replica);
+    b->rank = groups->position.pipeline;
+    b->first = sl_run_first_microbatch(run, groups->position.replica);
     b->stages = b->shape.stages;
-    shape_of(run, groups->seat.tensor, b, &b->config);
+    shape_of(run, groups->position.tensor, b, &b->config);
     SL_TRY(sl_model_check(&b->config, b->stages));
     b->optimizer = sl_optimizer_standard(run->optimizer.lr, run->iterations);
     b->optimizer.warmup = run->optimizer.warmup < run->iterations ? run->optimizer.warmup : run->iterations;
@@ -360,7 +360,7 @@ int sl_binding_stage_at(const sl_binding *b, int index) {
 
 int sl_binding_losses(const sl_binding *b, double *losses) {
     const sl_model_stage *last = sl_binding_model_of(b, b->stages - 1);
-    if (!last || b->groups->seat.tensor > 0)
+    if (!last || b->groups->position.tensor > 0)
         return 0;
     for (int m = 0; m < b->shape.microbatches; m++)
         losses[m] = sl_model_loss(last, m);

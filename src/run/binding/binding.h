@@ -20,8 +20,8 @@ typedef struct sl_binding_sizes {
     size_t message_bytes; /* largest message */
 } sl_binding_sizes;
 
-/** The memory of the stages of the rank in that seat, without creating them. */
-sl_status sl_binding_measure(const sl_run *run, sl_run_position seat, sl_binding_sizes *sizes);
+/** The memory of the stages of the rank in that position, without creating them. */
+sl_status sl_binding_measure(const sl_run *run, sl_run_position position, sl_binding_sizes *sizes);
 
 /** Number of scalar parameters of a stage that one rank holds. */
 size_t sl_binding_elements(const sl_run *run, int stage);
@@ -35,9 +35,9 @@ sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_fli
                           sl_binding **binding);
 void sl_binding_close(sl_binding *binding);
 
-/* ---- other seats, or another split, between two iterations (sl_rearrange) ----
+/* ---- other positions, or another split, between two iterations (sl_rearrange) ----
  *
- * Weights and moments go from memory to memory into a binding for the new seat, which reuses what it can:
+ * Weights and moments go from memory to memory into a binding for the new position, which reuses what it can:
  *   text and device    always
  *   stages             as they are, if a rank keeps its stages, its slices and (with ZeRO) its share, and its
  *                      memory suffices
@@ -50,9 +50,9 @@ void sl_binding_close(sl_binding *binding);
 sl_status sl_binding_settle_last(sl_binding *binding);
 
 /** Collective over the world of `groups`, in which rank w had the world rank was[w] before; after
- * sl_binding_settle_last. Every rank gives the parts of `old` that the next process of its old seat needs,
- * and receives its own likewise, both at once and in pieces. Afterwards `old` holds no state; also on error,
- * both must still be closed. *bytes: sent by this rank. SL_EPEER, SL_ENOMEM. */
+ * sl_binding_settle_last. Every rank gives the parts of `old` that the next process of its old position
+ * needs, and receives its own likewise, both at once and in pieces. Afterwards `old` holds no state; also on
+ * error, both must still be closed. *bytes: sent by this rank. SL_EPEER, SL_ENOMEM. */
 sl_status sl_binding_move(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
                           int hosted, const int *was, sl_binding **next, double *bytes);
 
@@ -132,7 +132,7 @@ void sl_binding_data(const sl_binding *binding, uint64_t *tokens, uint64_t *chec
 
 /** Entropy of single tokens of the text, nats per token. */
 double sl_binding_entropy(const sl_binding *binding);
-/** Peak use of the device arena since the last change of seats, bytes. */
+/** Peak use of the device arena since the last change of positions, bytes. */
 size_t sl_binding_peak(const sl_binding *binding);
 /** The same for host memory; 0 if there is none. */
 size_t sl_binding_host_peak(const sl_binding *binding);

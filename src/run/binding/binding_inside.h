@@ -5,7 +5,7 @@
  *   clip     sums of squares, the norm over all ranks, the clip factor
  *   update   before a stage's next first F: AdamW, ZeRO's gather, the tied head's copy, packing
  *   plot     positions of the blocks of all stages: shares over replicas, slices over tensor ranks
- *   move     other seats: handing over memory, moving data from memory to memory
+ *   move     other positions: handing over memory, moving data from memory to memory
  *   whole    the whole model: validation, hash; full tensors from their slices and back */
 #pragma once
 

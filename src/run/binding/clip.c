@@ -15,7 +15,7 @@ static size_t share_of(const sl_shares *cut, int i, int replica, size_t *from) {
 }
 
 static const sl_plot *plot_of(const sl_binding *b, const sl_held *h) {
-    return &b->plot[h->stage * b->run->parallel.tensor + b->groups->seat.tensor];
+    return &b->plot[h->stage * b->run->parallel.tensor + b->groups->position.tensor];
 }
 
 /* Number of blocks of a held stage whose squares this rank takes. */
@@ -24,7 +24,7 @@ static size_t count_squares(const sl_binding *b, const sl_held *h) {
     size_t all = 0, from;
     for (int i = 0; i < h->parameters; i++)
         if (plot->place[i] != SL_NO_PLACE)
-            all += share_of(&plot->cut, i, b->groups->seat.replica, &from) - from;
+            all += share_of(&plot->cut, i, b->groups->position.replica, &from) - from;
     return all;
 }
 
@@ -47,7 +47,8 @@ static void take(sl_binding *b, const sl_held *h, int first, int end, int thread
     const sl_plot *plot = plot_of(b, h);
     double *out = b->squares + h->squares;
     for (int i = 0; i < end; i++) {
-        size_t from, blocks = share_of(&plot->cut, i, b->groups->seat.replica, &from) - from, at, position;
+        size_t from, blocks = share_of(&plot->cut, i, b->groups->position.replica, &from) - from, at,
+                     position;
         size_t piece = sl_shares_piece(&plot->cut, i, from, from + blocks, &at, &position);
         if (plot->place[i] == SL_NO_PLACE)
             continue;
@@ -69,13 +70,13 @@ void sl_binding_take_squares(sl_binding *b, sl_held *h, int threads) {
 }
 
 /* Sorts a rank's data, stage by stage, to the positions of its blocks. */
-static const double *sort_rank(sl_binding *b, sl_run_position seat, const double *from) {
+static const double *sort_rank(sl_binding *b, sl_run_position position, const double *from) {
     for (int stage = 0; stage < b->stages; stage++) {
-        const sl_plot *plot = &b->plot[stage * b->run->parallel.tensor + seat.tensor];
-        if (sl_binding_rank_of(b, stage) != seat.pipeline)
+        const sl_plot *plot = &b->plot[stage * b->run->parallel.tensor + position.tensor];
+        if (sl_binding_rank_of(b, stage) != position.pipeline)
             continue;
         for (int i = 0; i < plot->cut.parameters; i++) {
-            size_t first, end = share_of(&plot->cut, i, seat.replica, &first);
+            size_t first, end = share_of(&plot->cut, i, position.replica, &first);
             if (plot->place[i] == SL_NO_PLACE)
                 continue;
             memcpy(b->all_squares + plot->place[i] + first - plot->cut.first[i], from,
@@ -89,7 +90,7 @@ static const double *sort_rank(sl_binding *b, sl_run_position seat, const double
 static void sort_squares(sl_binding *b) {
     const double *from = b->gathered;
     for (int rank = 0; rank < sl_run_ranks(b->run); rank++)
-        from = sort_rank(b, sl_run_seat(b->run, rank), from);
+        from = sort_rank(b, sl_run_position_of(b->run, rank), from);
 }
 
 static sl_status global_norm(sl_binding *b, double *norm) {

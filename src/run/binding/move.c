@@ -1,11 +1,11 @@
-/* A change of seats: the binding of the new seat reuses parts of this process's old one; the rest comes from
- * the seat's previous process. */
+/* A change of positions: the binding of the new position reuses parts of this process's old one; the rest
+ * comes from the position's previous process. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
 
 #include <string.h>
 
-/* Where the state of the new seat comes to. */
+/* Where the state of the new position comes to. */
 typedef enum reception {
     STAYS,   /* it is there: the stages are handed over */
     WAITS,   /* to a waiting buffer, until the old stages have been freed for the new ones */
@@ -15,9 +15,9 @@ typedef enum reception {
 typedef struct move {
     sl_binding *old, *next;
     reception reception;
-    int to, from;            /* next process of this one's old seat; previous process of its new seat */
+    int to, from; /* next process of this one's old position; previous process of its new position */
     int gives, takes, stays; /* stages with their weights: needed there; come from there; do not move */
-    sl_block *out, *in;      /* [3 * helds] of the old seat, of the new one */
+    sl_block *out, *in;      /* [3 * helds] of the old position, of the new one */
     char *room;              /* the waiting room */
     size_t room_bytes;
     int room_on_host;
@@ -29,32 +29,32 @@ static int same_slices(sl_run_position a, sl_run_position b) {
     return a.pipeline == b.pipeline && a.tensor == b.tensor;
 }
 
-/* World ranks are seats: the next process of this one's old seat has its old world rank. */
+/* World ranks are positions: the next process of this one's old position has its old world rank. */
 static void find_partners(move *m, const int *was) {
     const sl_run *run = m->next->run;
-    sl_run_position before = m->old->groups->seat;
+    sl_run_position before = m->old->groups->position;
     int me = sl_group_rank(m->next->groups->world);
     m->to = was[me];
     m->stays = was[me] == me;
     for (int w = 0; w < sl_run_ranks(run); w++)
         if (was[w] == me)
             m->from = w;
-    m->gives = !same_slices(sl_run_seat(run, was[m->to]), before);
-    m->takes = !same_slices(before, m->next->groups->seat);
+    m->gives = !same_slices(sl_run_position_of(run, was[m->to]), before);
+    m->takes = !same_slices(before, m->next->groups->position);
 }
 
-/* ZeRO's shares go from seat to seat, even if the weights are already there. */
+/* ZeRO's shares go from position to position, even if the weights are already there. */
 static int moves_shares(const move *m) {
     return m->next->run->parallel.zero && !m->stays;
 }
 
-/* The state of a seat in its stages: of each, in ascending order, weights and moments (`stages`) and a share
- * of the moments (`shares`). Sizes depend only on the seat. Returns the number of blocks. */
+/* The state of a position in its stages: of each, in ascending order, weights and moments (`stages`) and a
+ * share of the moments (`shares`). Sizes depend only on the position. Returns the number of blocks. */
 static int list_held(const sl_binding *b, int stages, int shares, sl_block *blocks) {
     int count = 0;
     for (int i = 0; i < b->helds; i++) {
         const sl_held *h = &b->held[i];
-        size_t floats, share = sl_shares_elements(sl_binding_cut(b, h->stage), b->groups->seat.replica);
+        size_t floats, share = sl_shares_elements(sl_binding_cut(b, h->stage), b->groups->position.replica);
         float *state = sl_model_state(h->model, &floats);
         if (stages)
             blocks[count++] = (sl_block){state, floats * sizeof *state};
@@ -73,7 +73,7 @@ static sl_status list_waiting(const sl_binding *b, char *memory, int stages, int
         if (sl_binding_rank_of(b, stage) != b->rank)
             continue;
         SL_TRY(sl_model_state_floats(&b->config, stage, b->stages, &floats));
-        size_t share = sl_shares_elements(sl_binding_cut(b, stage), b->groups->seat.replica);
+        size_t share = sl_shares_elements(sl_binding_cut(b, stage), b->groups->position.replica);
         const size_t sizes[] = {floats * sizeof(float), share * sizeof(float), share * sizeof(float)};
         for (int k = 0; k < 3; k++) {
             if (k == 0 ? stages : shares)
@@ -149,7 +149,7 @@ static void close_room(move *m) {
 
 static sl_status prepare(move *m) {
     sl_binding *old = m->old, *next = m->next;
-    sl_run_position now = next->groups->seat, before = old->groups->seat;
+    sl_run_position now = next->groups->position, before = old->groups->position;
     int kept = same_slices(now, before) && (!next->run->parallel.zero || now.replica == before.replica);
     int suffices = host_suffices(m) && sl_arena_extend(old->arena, next->limit, next->room);
     m->reception = !suffices ? ARRIVES : kept ? STAYS : WAITS;

@@ -69,12 +69,12 @@ void sl_binding_close_plot(sl_binding *b) {
 }
 
 const sl_shares *sl_binding_cut(const sl_binding *b, int stage) {
-    return &b->plot[stage * b->run->parallel.tensor + b->groups->seat.tensor].cut;
+    return &b->plot[stage * b->run->parallel.tensor + b->groups->position.tensor].cut;
 }
 
 void sl_binding_updated(const sl_binding *b, int stage, size_t *begin, size_t *end) {
     const sl_shares *cut = sl_binding_cut(b, stage);
-    int replica = b->groups->seat.replica;
+    int replica = b->groups->position.replica;
     *begin = b->run->parallel.zero ? sl_shares_begin(cut, replica) : 0;
     *end = b->run->parallel.zero ? sl_shares_begin(cut, replica + 1) : cut->first[cut->parameters];
 }
@@ -83,7 +83,7 @@ sl_status sl_binding_open_moments(sl_binding *b, sl_held *held) {
     if (!b->run->parallel.zero)
         return SL_OK;
     size_t bytes =
-        sl_shares_elements(sl_binding_cut(b, held->stage), b->groups->seat.replica) * sizeof(float);
+        sl_shares_elements(sl_binding_cut(b, held->stage), b->groups->position.replica) * sizeof(float);
     for (int m = 0; m < 2; m++) {
         SL_TRY(sl_arena_take(b->arena, bytes, SL_ARENA_LOW, "optimizer state", &held->moment[m]));
         memset(held->moment[m], 0, bytes);

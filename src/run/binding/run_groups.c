@@ -2,13 +2,14 @@
 
 sl_status sl_groups_open(const sl_run *run, sl_group *world, int leader, sl_groups *groups) {
     int rank = sl_group_rank(world);
-    sl_run_position seat = sl_run_seat(run, rank);
+    sl_run_position position = sl_run_position_of(run, rank);
     int replicas = run->parallel.data, tensors = run->parallel.tensor;
-    *groups = (sl_groups){.seat = seat, .leader = leader, .world = world};
-    SL_TRY(
-        sl_group_split(world, seat.replica * tensors + seat.tensor, rank, SL_WAIT_LONG, &groups->pipeline));
-    SL_TRY(sl_group_split(world, seat.pipeline * tensors + seat.tensor, rank, SL_WAIT_SHORT, &groups->data));
-    return sl_group_split(world, seat.pipeline * replicas + seat.replica, rank, SL_WAIT_SHORT,
+    *groups = (sl_groups){.position = position, .leader = leader, .world = world};
+    SL_TRY(sl_group_split(world, position.replica * tensors + position.tensor, rank, SL_WAIT_LONG,
+                          &groups->pipeline));
+    SL_TRY(sl_group_split(world, position.pipeline * tensors + position.tensor, rank, SL_WAIT_SHORT,
+                          &groups->data));
+    return sl_group_split(world, position.pipeline * replicas + position.replica, rank, SL_WAIT_SHORT,
                           &groups->tensor);
 }
 

@@ -12,7 +12,7 @@
 #include "run/file/run.h"
 
 typedef struct sl_groups {
-    sl_run_position seat; /* of this rank */
+    sl_run_position position; /* of this rank */
     int leader;      /* the leader's world rank */
     sl_group *world; /* the caller's */
     sl_group *pipeline, *data, *tensor;

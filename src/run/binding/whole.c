@@ -49,7 +49,7 @@ sl_status sl_binding_validate(sl_binding *b, double *loss) {
     double mean = 0;
     *loss = (double)NAN;
     SL_TRY(sl_binding_settle(b));
-    if (b->groups->seat.replica == 0)
+    if (b->groups->position.replica == 0)
         SL_TRY(validate(b, &mean));
     SL_TRY(sl_group_pass(b->groups->world, 0, b->groups->leader, &mean, sizeof mean));
     if (sl_groups_lead(b->groups))
@@ -85,7 +85,7 @@ static sl_status collect_slice(sl_binding *b, const sl_held *h, int index, sl_bi
     size_t at, piece, position;
     const sl_shares *cut = sl_binding_cut(b, h->stage);
     float *mine = value_of(b, h, index, value, &at, &piece);
-    int me = b->groups->seat.replica, shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
+    int me = b->groups->position.replica, shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
     if (me == 0)
         memcpy(slice + at, mine, piece * sizeof *slice);
     for (int r = 1; r < b->run->parallel.data && shared; r++) {
@@ -99,7 +99,7 @@ static sl_status collect_slice(sl_binding *b, const sl_held *h, int index, sl_bi
 /* slice: of this rank, at replica 0; `other` has room for any tensor rank's. */
 static sl_status join_slices(sl_binding *b, const sl_parameter *mine, float *slice, float *other,
                              float *full) {
-    int me = b->groups->seat.tensor, ranks = b->run->parallel.tensor;
+    int me = b->groups->position.tensor, ranks = b->run->parallel.tensor;
     if (mine->axis == SL_AXIS_NONE || ranks == 1) {
         if (me == 0)
             memcpy(full, slice, mine->count * sizeof *full);
@@ -117,7 +117,7 @@ static sl_status join_slices(sl_binding *b, const sl_parameter *mine, float *sli
 
 sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_value value, float *full) {
     const sl_held *h = sl_binding_held_of(b, stage);
-    if (!h || (b->groups->seat.replica > 0 && (!b->run->parallel.zero || value == SL_VALUE_WEIGHT)))
+    if (!h || (b->groups->position.replica > 0 && (!b->run->parallel.zero || value == SL_VALUE_WEIGHT)))
         return SL_OK;
     const sl_parameter *p = &h->list[index];
     int shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
@@ -130,7 +130,7 @@ sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_val
     float *slice;
     SL_TRY(sl_alloc(&slice, 2 * room, sizeof *slice));
     sl_status status = collect_slice(b, h, index, value, slice);
-    if (status == SL_OK && b->groups->seat.replica == 0)
+    if (status == SL_OK && b->groups->position.replica == 0)
         status = join_slices(b, p, slice, slice + room, full);
     sl_free(slice);
     return status;

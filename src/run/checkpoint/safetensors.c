@@ -189,7 +189,7 @@ static sl_status check_cover(sl_safetensors *f) {
         at = t->end;
     }
     if (at != f->size)
-        return sl_error(SL_EINVAL, "%s: %llu bytes behind the last tensor belong to nothing", f->path,
+        return sl_error(SL_EINVAL, "%s: %llu bytes after the last tensor belong to no tensor", f->path,
                         (unsigned long long)(f->size - at));
     qsort(f->tensor, (size_t)f->count, sizeof *f->tensor, by_name);
     return SL_OK;

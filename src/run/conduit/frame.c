@@ -93,7 +93,7 @@ static sl_status decode_chunk(const uint8_t *b, sl_wire *f) {
     if (f->flags & ~(SL_WIRE_DUE | SL_WIRE_HELD))
         return sl_error(SL_EPEER, "a chunk with unknown flags (%u)", f->flags);
     if (c->offset > c->total || c->bytes > c->total - c->offset || (c->bytes == 0) != (c->total == 0))
-        return sl_error(SL_EPEER, "a chunk of %u bytes at %llu lies outside of its message of %llu", c->bytes,
+        return sl_error(SL_EPEER, "a chunk of %u bytes at %llu is outside of its message of %llu", c->bytes,
                         (unsigned long long)c->offset, (unsigned long long)c->total);
     return SL_OK;
 }

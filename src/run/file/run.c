@@ -74,7 +74,7 @@ static const sl_key adaptation_keys[] = {
     {.name = "dwell", .type = SL_KEY_INT, .standard = "20", .offset = AT(adaptation.dwell), .minimum = 1, .maximum = 100000, .help = "least iterations between two swaps"},
     {.name = "gain", .type = SL_KEY_REAL, .standard = "0.02", .offset = AT(adaptation.gain), .minimum = 0, .maximum = 1, .help = "least share of the iteration time that a swap must gain"},
     {.name = "strategies", .type = SL_KEY_CUSTOM, .parse = parse_strategies, .help = "list of what may be done about slow devices and links: schedule, delegate, balance (microbatches over replicas: losses may differ by rounding), topology (processes change places), restart (without the slow host); or all; default: schedule and delegate, which change nothing but who waits for whom"},
-    {.name = "balance_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(adaptation.balance_s), .minimum = 0, .maximum = 1e6, .help = "what dividing the microbatches anew is thought to cost until it has been done once, s; 0: as long as the run took to open"},
+    {.name = "balance_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(adaptation.balance_s), .minimum = 0, .maximum = 1e6, .help = "estimated cost of dividing the microbatches again, until it has been measured once, s; 0: the time that the run took to open"},
     {.name = "topology_s", .type = SL_KEY_REAL, .standard = "0", .offset = AT(adaptation.topology_s), .minimum = 0, .maximum = 1e6, .help = "and an exchange of places besides the weights and moments, which count 1 GB/s, s; 0: likewise"},
     {.name = "restart_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(adaptation.restart_s), .minimum = 0, .maximum = 1e6, .help = "and a restart without a host, s"},
     {.name = "record", .type = SL_KEY_BOOL, .standard = "false", .offset = AT(adaptation.record), .help = "everything that the decisions are made from is written to measurements.jsonl in the run's folder, so that they can be made again (docs/formats.md)"},
@@ -123,7 +123,7 @@ static const sl_key run_keys[] = {
     {.name = "restarts", .type = SL_KEY_INT, .standard = "-1", .offset = AT(restarts), .minimum = -1, .maximum = 1000000, .help = "how often the ranks are started again from the newest checkpoint after a failure; absent: 3 with checkpoint, else 0"},
     {.name = "hosts", .type = SL_KEY_CUSTOM, .parse = parse_hosts, .help = "where ranks run, in this order: list of name:slots, or the path of a hostfile; tested after a failure, and left out when they fail while enough slots are left; absent: this host, or what the allocation gives"},
     {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
-    {.name = "arrangements", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of changes while the run goes on: who sits where, microbatches of each replica, see below"},
+    {.name = "arrangements", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of changes during the run: positions of processes, microbatches of each replica, see below"},
     {.name = "faults", .type = SL_KEY_CUSTOM, .parse = sl_run_read_faults, .help = "list of injected trouble, see below; it stays with the processes that sit there when the run begins"},
     {0}};
 /* clang-format on */

@@ -6,8 +6,8 @@
 #include "base/config.h"
 #include "plan/pipeline/problem.h"
 
-/* A reproducible fault for iterations [first, end), of the processes in these seats when the run begins: a
- * link, a network card, a slow device or host, a death. */
+/* A reproducible fault for iterations [first, end), of the processes in these positions when the run begins:
+ * a link, a network card, a slow device or host, a death. */
 typedef struct sl_fault {
     int item; /* of the file's list */
     int first, end;
@@ -29,7 +29,7 @@ typedef struct sl_fault {
 /* A manual change from `iteration` on. NULL: unchanged. */
 typedef struct sl_run_arrangement {
     int iteration;
-    int *seat;     /* [processes] process at each world rank, by its initial world rank */
+    int *position; /* [processes] process at each world rank, by its initial world rank */
     int *split;    /* [parallel.data] microbatches of each replica */
     char *without; /* a host to leave */
 } sl_run_arrangement;
@@ -129,8 +129,8 @@ typedef struct sl_run_position {
 
 /** Processes of the run: pipeline * data * tensor. */
 int sl_run_ranks(const sl_run *run);
-sl_run_position sl_run_seat(const sl_run *run, int world_rank);
-int sl_run_world_rank(const sl_run *run, sl_run_position seat);
+sl_run_position sl_run_position_of(const sl_run *run, int world_rank);
+int sl_run_world_rank(const sl_run *run, sl_run_position position);
 
 /** The first global microbatch of a replica: its microbatches follow those of the replicas before it. */
 int sl_run_first_microbatch(const sl_run *run, int replica);

@@ -26,16 +26,16 @@ static sl_status read_list(const sl_yaml *node, int count, const char *each, int
     return SL_OK;
 }
 
-static sl_status read_seats(const sl_yaml *node, void *object) {
+static sl_status read_positions(const sl_yaml *node, void *object) {
     reading *r = object;
     int world = sl_run_ranks(r->run);
     char *sits;
-    SL_TRY(read_list(node, world, "process of the run", 0, world - 1, &r->item.seat));
+    SL_TRY(read_list(node, world, "process of the run", 0, world - 1, &r->item.position));
     SL_TRY(sl_alloc(&sits, (size_t)world, 1));
     int twice = -1;
     for (int i = 0; i < world; i++)
-        if (sits[r->item.seat[i]]++)
-            twice = r->item.seat[i];
+        if (sits[r->item.position[i]]++)
+            twice = r->item.position[i];
     sl_free(sits);
     return twice < 0 ? SL_OK : sl_yaml_error(node, "seats process %d twice; each has one seat", twice);
 }
@@ -78,7 +78,7 @@ static sl_status read_without(const sl_yaml *node, void *object) {
 /* clang-format off */
 static const sl_key keys[] = {
     {.name = "iteration", .type = SL_KEY_INT, .required = 1, .offset = AT(item.iteration), .minimum = 0, .maximum = 1e9, .help = "the first that runs so; it is changed before it begins, in ascending order"},
-    {.name = "seats", .type = SL_KEY_CUSTOM, .parse = read_seats, .help = "list: for each seat (world rank: pipeline rank, then replica, then tensor rank) the process that takes it, by the seat it had when the run was started; a permutation of all; absent: as they sit"},
+    {.name = "seats", .type = SL_KEY_CUSTOM, .parse = read_positions, .help = "list: for each position (world rank: pipeline rank, then replica, then tensor rank) the process that takes it, by its position when the run was started; a permutation of all; absent: unchanged"},
     {.name = "split", .type = SL_KEY_CUSTOM, .parse = read_split, .help = "list: microbatches of each replica from there on, batch.microbatches in sum; absent: as before"},
     {.name = "without", .type = SL_KEY_CUSTOM, .parse = read_without, .help = "name of a host that is left out from there on: the run goes on from a checkpoint on the others"},
     {0}};
@@ -91,7 +91,7 @@ static sl_status read_item(const sl_yaml *node, sl_run *run) {
     sl_status status = sl_config_read(node, "arrangements", keys, &r);
     run->arrangement[run->arrangements++] = r.item; /* what it holds is freed with the run */
     SL_TRY(status);
-    if (!r.item.seat && !r.item.split && !r.item.without)
+    if (!r.item.position && !r.item.split && !r.item.without)
         return sl_yaml_error(node, "must have one of seats, split and without");
     if (r.item.iteration >= run->iterations)
         return sl_yaml_error(sl_yaml_find(node, "iteration"),
@@ -99,7 +99,7 @@ static sl_status read_item(const sl_yaml *node, sl_run *run) {
                              run->iterations);
     if (run->arrangements > 1 && r.item.iteration <= run->arrangement[run->arrangements - 2].iteration)
         return sl_yaml_error(sl_yaml_find(node, "iteration"),
-                             "must be behind that of the arrangement before");
+                             "must be after that of the previous arrangement");
     return SL_OK;
 }
 
@@ -117,7 +117,7 @@ sl_status sl_run_read_arrangements(const sl_document *document, sl_run *run) {
 
 void sl_run_free_arrangements(sl_run *run) {
     for (int i = 0; i < run->arrangements; i++) {
-        SL_FREE(run->arrangement[i].seat, run->arrangement[i].split, run->arrangement[i].without);
+        SL_FREE(run->arrangement[i].position, run->arrangement[i].split, run->arrangement[i].without);
     }
     sl_free(run->arrangement);
 }

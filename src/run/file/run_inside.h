@@ -37,7 +37,7 @@ void sl_run_visit_fault_keys(sl_key_visit visit, void *context);
 /* `arrangements` of a run file: manual changes of the rank map and of the number of microbatches of each
  * replica from an iteration on. */
 
-/** After the shape is known. SL_EINVAL names file, line and key: seats that are not a permutation of the
+/** After the shape is known. SL_EINVAL names file, line and key: positions that are not a permutation of the
  * run's processes, a split that does not fit replicas, microbatches or schedule, iterations out of order. */
 sl_status sl_run_read_arrangements(const sl_document *document, sl_run *run);
 void sl_run_free_arrangements(sl_run *run);

@@ -27,15 +27,16 @@ int sl_run_ranks(const sl_run *run) {
     return run->parallel.pipeline * run->parallel.data * run->parallel.tensor;
 }
 
-sl_run_position sl_run_seat(const sl_run *run, int world_rank) {
+sl_run_position sl_run_position_of(const sl_run *run, int world_rank) {
     int replicas = run->parallel.data, tensors = run->parallel.tensor;
     return (sl_run_position){.pipeline = world_rank / tensors / replicas,
                              .replica = world_rank / tensors % replicas,
                              .tensor = world_rank % tensors};
 }
 
-int sl_run_world_rank(const sl_run *run, sl_run_position seat) {
-    return (seat.pipeline * run->parallel.data + seat.replica) * run->parallel.tensor + seat.tensor;
+int sl_run_world_rank(const sl_run *run, sl_run_position position) {
+    return (position.pipeline * run->parallel.data + position.replica) * run->parallel.tensor +
+           position.tensor;
 }
 
 int sl_run_first_microbatch(const sl_run *run, int replica) {

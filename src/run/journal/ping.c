@@ -276,7 +276,7 @@ free_own:
 
 static sl_status ping_all(pinging *p, sl_transport *transport, sl_clock *clock, double bytes,
                           const sl_offset *offsets, sl_ping_link *link) {
-    const sl_run_position *seat = &p->groups->seat;
+    const sl_run_position *position = &p->groups->position;
     int halves = 0, tensors = p->run->parallel.tensor, pipelines = p->run->parallel.data * tensors;
     size_t sum = 0, most = 2 * (size_t)p->count * SL_PING_MAX * (size_t)pipelines;
     int leads = sl_groups_lead(p->groups), world = sl_group_size(p->groups->world);
@@ -284,10 +284,10 @@ static sl_status ping_all(pinging *p, sl_transport *transport, sl_clock *clock, 
     SL_TRY(sl_alloc(&p->all, leads ? most : 1, sizeof *p->all));
     SL_TRY(sl_alloc(&p->sizes, (size_t)world, sizeof *p->sizes));
     SL_TRY(sl_alloc(&p->clock, (size_t)p->run->parallel.pipeline, sizeof *p->clock));
-    SL_TRY(sl_ping(transport, clock, seat->pipeline, p->pairs, p->count, (size_t)bytes, PATIENCE, p->half,
+    SL_TRY(sl_ping(transport, clock, position->pipeline, p->pairs, p->count, (size_t)bytes, PATIENCE, p->half,
                    &halves));
     for (int i = 0; i < halves; i++)
-        p->half[i].pipeline = seat->replica * tensors + seat->tensor;
+        p->half[i].pipeline = position->replica * tensors + position->tensor;
     SL_TRY(sl_group_gather(p->groups->world, p->groups->leader, p->half, (size_t)halves * sizeof *p->half,
                            p->all, most * sizeof *p->all, p->sizes));
     for (int w = 0; w < world; w++)

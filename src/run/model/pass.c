@@ -80,7 +80,7 @@ static sl_status in_turn(const sl_model_stage *s, int microbatch, const sl_op_pa
     if (!ready || k->done[kind] != part->index)
         return sl_error(SL_EINVAL, "%s of microbatch %d is out of turn", names[kind], microbatch);
     if (k->away)
-        return sl_error(SL_EINVAL, "%s of microbatch %d, which lies in host memory", names[kind], microbatch);
+        return sl_error(SL_EINVAL, "%s of microbatch %d, which is in host memory", names[kind], microbatch);
     return SL_OK;
 }
 

@@ -17,15 +17,15 @@
 #include "run/rail/queue.h"
 #include "run/rail/rail_socket.h"
 
-typedef enum sl_endpoint_news {
-    SL_NEWS_RAIL_UP,
-    SL_NEWS_RAIL_DOWN, /* after it had been up; `text` is the reason */
-    SL_NEWS_STRANGER,  /* a stranger was dropped; rail -1 */
-    SL_NEWS_GOODBYE,   /* the endpoint at the other end closed normally; it may be opened again */
-    SL_NEWS_LOST       /* the conduit is given up; rail -1 */
-} sl_endpoint_news;
+typedef enum sl_endpoint_event {
+    SL_HAPPENED_RAIL_UP,
+    SL_HAPPENED_RAIL_DOWN, /* after it had been up; `text` is the reason */
+    SL_HAPPENED_STRANGER,  /* a stranger was dropped; rail -1 */
+    SL_HAPPENED_GOODBYE,   /* the endpoint at the other end closed normally; it may be opened again */
+    SL_HAPPENED_LOST       /* the conduit is given up; rail -1 */
+} sl_endpoint_event;
 
-typedef void (*sl_endpoint_tell)(void *object, sl_endpoint_news news, int rail, const char *text);
+typedef void (*sl_endpoint_tell)(void *object, sl_endpoint_event happened, int rail, const char *text);
 
 typedef struct sl_endpoint_config {
     int sends;            /* 1: takes from `queue`; 0: publishes into it */

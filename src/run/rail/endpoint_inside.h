@@ -28,7 +28,7 @@ typedef struct sl_endpoint_stream {
     unsigned interface;
     sl_time up_since, heard, spoke;
     sl_time grace; /* extra time for the first frame: the other end learns later that it is trusted */
-    int announced; /* SL_NEWS_RAIL_UP was reported */
+    int announced; /* SL_HAPPENED_RAIL_UP was reported */
     int blocked;   /* the line takes nothing now; it calls when it does */
     /* reading */
     uint8_t in[SL_STREAM_IN];
@@ -45,7 +45,7 @@ typedef struct sl_endpoint_stream {
     uint8_t chunk_head[SL_WIRE_BYTES];
     const char *chunk;              /* payload, in the queue's slot */
     size_t chunk_bytes, chunk_done; /* with the head; 0 bytes: none */
-    uint64_t told;                  /* receiver: times of messages before this one were sent here */
+    uint64_t reported;              /* receiver: times of messages before this one were sent here */
 } sl_endpoint_stream;
 
 typedef struct sl_dial {

@@ -146,7 +146,7 @@ int sl_endpoint_say_state(sl_endpoint *c, int rail) {
     uint64_t put = put_of(c);
     do {
         sl_wire frame = {
-            .kind = SL_WIRE_STATE, .state = sl_receiver_state(c->receiver, c->epoch), .first = s->told};
+            .kind = SL_WIRE_STATE, .state = sl_receiver_state(c->receiver, c->epoch), .first = s->reported};
         while (frame.count < SL_WIRE_TIMES && frame.first + frame.count < put) {
             frame.times[frame.count] = sl_queue_place(c->queue, frame.first + frame.count)->arrived;
             frame.count++;
@@ -155,7 +155,7 @@ int sl_endpoint_say_state(sl_endpoint *c, int rail) {
             frame.first = 0;
         if (!sl_endpoint_say(s, &frame))
             return 0;
-        s->told += frame.count;
-    } while (s->told < put);
+        s->reported += frame.count;
+    } while (s->reported < put);
     return 1;
 }

@@ -18,7 +18,7 @@ static const char *take_frame(sl_endpoint *c, int rail) {
     case SL_WIRE_BYE:
         sl_endpoint_rail_down(c, rail, "closed in good order");
         if (c->config.tell)
-            c->config.tell(c->config.object, SL_NEWS_GOODBYE, rail, "closed in good order");
+            c->config.tell(c->config.object, SL_HAPPENED_GOODBYE, rail, "closed in good order");
         return NULL;
     case SL_WIRE_CHUNK:
         return c->config.sends ? "it sent a chunk against the direction" : sl_endpoint_begin_chunk(c, rail);

@@ -43,7 +43,7 @@ static sl_status hear(void *context, int file) {
     } buffer;
     for (;;) {
         ssize_t n = recv(file, buffer.bytes, sizeof buffer.bytes, MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == ENOBUFS)) /* some news are lost: silence will tell */
+        if (n < 0 && (errno == EINTR || errno == ENOBUFS)) /* some events are lost: silence shows them */
             continue;
         if (n <= 0)
             return SL_OK;

@@ -41,7 +41,7 @@ struct sl_listener {
     sl_loop_timer timer;        /* 0: none */
     _Atomic uint64_t strangers; /* relaxed: any thread may ask how many */
     uint64_t untold;
-    sl_time told;
+    sl_time reported;
     char last[SL_RAIL_TEXT + 128];
 };
 
@@ -54,7 +54,7 @@ static void tell_strangers(sl_listener *d) {
     else
         snprintf(text, sizeof text, "%s (and %llu others)", d->last, (unsigned long long)d->untold - 1);
     d->untold = 0;
-    d->told = sl_now();
+    d->reported = sl_now();
     if (d->tell)
         d->tell(d->object, text);
 }
@@ -72,7 +72,7 @@ static void drop(sl_listener *d, unproven *u, const char *why) {
     atomic_fetch_add_explicit(&d->strangers, 1, memory_order_relaxed);
     d->untold++;
     snprintf(d->last, sizeof d->last, "%s was dropped: %s", who, why);
-    if (d->told == 0 || sl_now() >= d->told + QUIET)
+    if (d->reported == 0 || sl_now() >= d->reported + QUIET)
         tell_strangers(d);
 }
 
@@ -98,14 +98,14 @@ static sl_status wake(void *context) {
     for (int i = 0; i < UNPROVEN; i++)
         if (d->waiting[i].socket >= 0 && t >= d->waiting[i].since + PATIENCE)
             drop(d, &d->waiting[i], "it was silent");
-    if (t >= d->told + QUIET)
+    if (t >= d->reported + QUIET)
         tell_strangers(d);
     return keep_time(d);
 }
 
 /* One timer, for the oldest unauthenticated connection and for pending reports. */
 static sl_status keep_time(sl_listener *d) {
-    sl_time first = d->untold ? d->told + QUIET : SL_TIME_NEVER;
+    sl_time first = d->untold ? d->reported + QUIET : SL_TIME_NEVER;
     if (d->timer)
         return SL_OK; /* early enough: a connection never times out before an older one */
     for (int i = 0; i < UNPROVEN; i++)

@@ -31,7 +31,7 @@ sl_status sl_saving_step(sl_saving *saving, int done, sl_run_log *log);
 
 /** Collective: returns when no checkpoint is under way. */
 sl_status sl_saving_rest(sl_saving *saving, sl_run_log *log);
-/** Continues, at rest, with other seats: on this rank another binding, in groups with the same leader
+/** Continues, at rest, with other positions: on this rank another binding, in groups with the same leader
  * process. SL_ENOMEM. */
 sl_status sl_saving_move(sl_saving *saving, sl_binding *binding, const sl_groups *groups);
 

@@ -7,8 +7,8 @@
 #include "run/arrange/network_profile.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
+#include "run/arrange/rank_open.h"
 #include "run/arrange/rearrange.h"
-#include "run/arrange/seated.h"
 #include "run/train/searcher.h"
 
 #include <stdio.h>
@@ -250,8 +250,8 @@ static sl_status run_plan(sl_trainer *t, int replica, const sl_plan *plan) {
     if (plan)
         SL_TRY_GOTO(out, status, sl_order_copy(&plan->order, &next));
     SL_TRY_GOTO(out, status, sl_exchange_order(t, &shape, &next));
-    if (replica == t->groups.seat.replica)
-        SL_TRY_GOTO(out, status, sl_seated_run_order(t, &next));
+    if (replica == t->groups.position.replica)
+        SL_TRY_GOTO(out, status, sl_rank_state_run_order(t, &next));
     status = sl_group_barrier(t->groups.world);
 out:
     sl_order_free(&next);

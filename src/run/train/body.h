@@ -3,7 +3,7 @@
  *
  *   plan      another order for a replica's engines; changes no bit
  *   path      delegates carry the messages, or ranks do; changes no bit
- *   layout    processes change seats (changes no bit), replicas get other numbers of microbatches (their
+ *   layout    processes change positions (changes no bit), replicas get other numbers of microbatches (their
  *             losses then differ by rounding): run/arrange/rearrange.h
  *   leave     a restart from a checkpoint without a host: run/arrange/departure.h
  *   network   measures every link: run/arrange/network_profile.h
@@ -25,7 +25,7 @@ sl_status sl_body_observe(sl_leader *leader, int iteration, sl_time time, sl_mea
 sl_status sl_body_act(sl_trainer *t, sl_leader *leader, int iteration);
 /** Collective: measures the network before `iteration`, and informs the orchestrator. */
 sl_status sl_body_look(sl_trainer *t, sl_leader *leader, int iteration);
-/** The leader: the run file has changed seats or split. */
+/** The leader: the run file has changed positions or split. */
 sl_status sl_body_moved(sl_leader *leader);
 
 /** How many plans were exchanged; *cost: median, -1: none. */

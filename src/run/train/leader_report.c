@@ -3,9 +3,9 @@
 #include "base/text.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
-#include "run/arrange/seated.h"
+#include "run/arrange/rank_open.h"
+#include "run/train/assess.h"
 #include "run/train/body.h"
-#include "run/train/judge.h"
 
 #include <stdio.h>
 
@@ -54,7 +54,7 @@ sl_status sl_leader_report_start(const sl_leader *l, const sl_ping_link *ping) {
                    "schedule %.60s, predicted %.2f ms of ops an iteration", l->schedule,
                    sl_to_ms(longest_plan(t)));
     sl_text_format(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
-                   sl_binding_isa(t->binding), sl_seated_scheduling(t));
+                   sl_binding_isa(t->binding), sl_rank_state_scheduling(t));
     describe_links(t, ping, event.why, sizeof event.why);
     SL_TRY(sl_journal_profile(journal, ping, t->message_bytes, sl_leader_is_paced(l)));
     char more[160] = "";
@@ -79,12 +79,12 @@ static sl_status list_peaks(const sl_leader *l, const long *peaks, sl_summary *s
     const sl_trainer *t = l->t;
     SL_TRY(sl_alloc(&s->peak, (size_t)t->world, sizeof *s->peak));
     for (int w = 0; w < t->world; w++) {
-        sl_run_position seat = sl_run_seat(t->run, w);
-        const sl_leader_replica *r = &l->replica[seat.replica];
-        double now = r->ran ? r->peak[seat.pipeline] : 0, before = r->peak_before[seat.pipeline];
-        s->peak[w] = (sl_peak){.pipeline = seat.pipeline,
-                               .replica = seat.replica,
-                               .tensor = seat.tensor,
+        sl_run_position position = sl_run_position_of(t->run, w);
+        const sl_leader_replica *r = &l->replica[position.replica];
+        double now = r->ran ? r->peak[position.pipeline] : 0, before = r->peak_before[position.pipeline];
+        s->peak[w] = (sl_peak){.pipeline = position.pipeline,
+                               .replica = position.replica,
+                               .tensor = position.tensor,
                                .measured = peaks[3 * w],
                                .predicted = now > before ? now : before};
         s->memory_peak = peaks[3 * w] > s->memory_peak ? peaks[3 * w] : s->memory_peak;
@@ -103,7 +103,7 @@ sl_status sl_leader_report_end(const sl_leader *l, const long *peaks, sl_summary
     const sl_replica_plan *plans = sl_planning_plans(t);
     sl_event event = sl_event_of(SL_EVENT_END, 0, t->run->iterations);
     SL_TRY(list_peaks(l, peaks, s));
-    s->scheduling = sl_seated_scheduling(t);
+    s->scheduling = sl_rank_state_scheduling(t);
     s->isa = sl_binding_isa(t->binding);
     s->regime = regimes[plans[0].problem.communication];
     s->byte_entropy = sl_binding_entropy(t->binding);
@@ -111,7 +111,7 @@ sl_status sl_leader_report_end(const sl_leader *l, const long *peaks, sl_summary
     s->schedule = l->replica[slowest].schedule;
     s->path_cost = sl_path_cost(t);
     s->swaps = sl_body_swaps(l, &s->swap_cost);
-    sl_judge_sum(l, s);
+    sl_assess_sum(l, s);
     s->seconds = (double)sl_run_log_time(t->log, sl_clock_now(t->clock)) / 1e9;
     sl_status status = sl_run_log_write(t->log, &event);
     SL_THEN(status, sl_journal_finish(journal, s, stdout));

@@ -10,8 +10,8 @@
 #include "run/arrange/path.h"
 #include "run/arrange/rearrange.h"
 #include "run/arrange/trainer_open.h"
+#include "run/train/assess.h"
 #include "run/train/body.h"
-#include "run/train/judge.h"
 #include "run/train/leader_report.h"
 
 #include <stdio.h>
@@ -80,8 +80,8 @@ static sl_status one_iteration(sl_trainer *t, sl_leader *l, int iteration, int *
     SL_TRY(sl_iterate(t, iteration, start.begin));
     SL_TRY(sl_iterate_gather(t, &reports));
     if (l)
-        SL_TRY(sl_judge_iteration(l, reports, iteration, start.begin));
-    SL_TRY(sl_path_news(t, iteration));
+        SL_TRY(sl_assess_iteration(l, reports, iteration, start.begin));
+    SL_TRY(sl_path_event(t, iteration));
     SL_TRY(validate(t, l, iteration));
     SL_TRY(sl_body_act(t, l, iteration));
     if (start.profiles && !t->departed && iteration + 1 < t->run->iterations)
@@ -89,15 +89,15 @@ static sl_status one_iteration(sl_trainer *t, sl_leader *l, int iteration, int *
     return t->departed ? SL_OK : sl_saving_step(t->saving, iteration + 1, t->log);
 }
 
-/* Applies the run file's arrangements. After a restart every process is in its home seat, but microbatches
- * are divided as before: another split would change bits. */
+/* Applies the run file's arrangements. After a restart every process is in its home position, but
+ * microbatches are divided as before: another split would change bits. */
 static sl_status arrange(sl_trainer *t, sl_leader *l, int iteration) {
     sl_arrangement next = {.why = "the run file says so"};
     sl_rearranged took;
     for (int i = 0; i < t->run->arrangements; i++) {
         const sl_run_arrangement *a = &t->run->arrangement[i];
-        if (a->iteration == iteration && a->seat)
-            next.home = a->seat;
+        if (a->iteration == iteration && a->position)
+            next.home = a->position;
         if ((a->iteration == iteration || (a->iteration < iteration && iteration == t->first)) && a->split)
             next.split = a->split;
     }
@@ -155,21 +155,22 @@ static sl_status leave(sl_trainer *t, sl_leader *l, int done) {
 /* With several pipelines a world rank alone is not informative: its place is prepended to the reason. */
 static sl_status name_place(const sl_trainer *t, sl_status status) {
     char text[448];
-    const sl_run_position *seat = &t->groups.seat;
+    const sl_run_position *position = &t->groups.position;
     if (status == SL_OK || t->run->parallel.data * t->run->parallel.tensor == 1)
         return status;
     snprintf(text, sizeof text, "%s", sl_error_text());
     if (t->run->parallel.tensor == 1)
-        return sl_error(status, "(pipeline rank %d, replica %d) %s", seat->pipeline, seat->replica, text);
-    return sl_error(status, "(pipeline rank %d, replica %d, tensor rank %d) %s", seat->pipeline,
-                    seat->replica, seat->tensor, text);
+        return sl_error(status, "(pipeline rank %d, replica %d) %s", position->pipeline, position->replica,
+                        text);
+    return sl_error(status, "(pipeline rank %d, replica %d, tensor rank %d) %s", position->pipeline,
+                    position->replica, position->tensor, text);
 }
 
 static sl_status open_leader(sl_trainer *t, sl_time begin, sl_leader **l) {
     if (!sl_trainer_leads(t))
         return SL_OK;
     SL_TRY(sl_leader_open(t, l));
-    SL_TRY(sl_judge_open(*l));
+    SL_TRY(sl_assess_open(*l));
     return sl_body_open(*l, sl_clock_now(t->clock) - begin);
 }
 
@@ -177,7 +178,7 @@ static void close_leader(sl_leader *l) {
     if (!l)
         return;
     sl_body_close(l);
-    sl_judge_close(l);
+    sl_assess_close(l);
     sl_leader_close(l);
 }
 

@@ -52,26 +52,26 @@ sl_status sl_delegate_check(const sl_delegate_order *o, size_t bytes) {
     return SL_OK;
 }
 
-void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_news news, int rail, const char *text) {
+void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_event happened, int rail, const char *text) {
     uint64_t put = atomic_load_explicit(&order->put, memory_order_relaxed); /* own count */
-    if (put - atomic_load_explicit(&order->taken, memory_order_acquire) >= SL_DELEGATE_NEWS) {
+    if (put - atomic_load_explicit(&order->taken, memory_order_acquire) >= SL_DELEGATE_EVENT) {
         atomic_fetch_add(&order->dropped, 1);
         return;
     }
-    sl_delegate_news *place = &order->news[put % SL_DELEGATE_NEWS];
+    sl_delegate_event *place = &order->happened[put % SL_DELEGATE_EVENT];
     place->time = sl_now();
-    place->news = (int32_t)news;
+    place->happened = (int32_t)happened;
     place->rail = (int32_t)rail;
     snprintf(place->text, sizeof place->text, "%s", text ? text : "");
     atomic_store_explicit(&order->put, put + 1, memory_order_release);
 }
 
-int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news) {
+int sl_delegate_hear(sl_delegate_order *order, sl_delegate_event *happened) {
     uint64_t taken = atomic_load_explicit(&order->taken, memory_order_relaxed); /* own count */
     if (atomic_load_explicit(&order->put, memory_order_acquire) == taken)
         return 0;
-    *news = order->news[taken % SL_DELEGATE_NEWS];
-    news->text[sizeof news->text - 1] = 0;
+    *happened = order->happened[taken % SL_DELEGATE_EVENT];
+    happened->text[sizeof happened->text - 1] = 0;
     atomic_store_explicit(&order->taken, taken + 1, memory_order_release);
     return 1;
 }
@@ -95,15 +95,15 @@ static void mark_up(life *l, uint32_t set, uint32_t clear) {
     sl_clock_wake(sl_clock_real(), &l->shared->up);
 }
 
-static void tell(void *object, sl_endpoint_news news, int rail, const char *text) {
+static void tell(void *object, sl_endpoint_event happened, int rail, const char *text) {
     life *l = object;
     uint32_t bit = rail >= 0 && rail < SL_RAILS_MAX ? 1u << rail : 0;
-    sl_delegate_tell(l->shared, news, rail, text);
-    if (news == SL_NEWS_RAIL_UP)
+    sl_delegate_tell(l->shared, happened, rail, text);
+    if (happened == SL_HAPPENED_RAIL_UP)
         mark_up(l, bit, 0);
-    else if (news == SL_NEWS_RAIL_DOWN)
+    else if (happened == SL_HAPPENED_RAIL_DOWN)
         mark_up(l, 0, bit);
-    else if (news == SL_NEWS_LOST)
+    else if (happened == SL_HAPPENED_LOST)
         mark_up(l, SL_DELEGATE_FAILED, 0);
 }
 
@@ -237,7 +237,7 @@ int sl_delegate_run(const char *starter) {
     sl_status status = live(&l, starter);
     if (status != SL_OK && l.queue.queue) {
         sl_queue_lose(&l.queue, sl_error_text());
-        tell(&l, SL_NEWS_LOST, -1, l.queue.queue->reason);
+        tell(&l, SL_HAPPENED_LOST, -1, l.queue.queue->reason);
     }
     int known = l.queue.queue != NULL;
     if (l.orphan || (known && getppid() != l.order.parent))

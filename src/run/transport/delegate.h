@@ -25,14 +25,14 @@ enum {
 #define SL_DELEGATE_VERSION 1u
 #define SL_DELEGATE_QUEUE 16384u /* the queue begins at this byte of the shared memory */
 #define SL_DELEGATE_PAGE 4096u   /* bytes of the page with the bell */
-#define SL_DELEGATE_NEWS 64u
+#define SL_DELEGATE_EVENT 64u
 #define SL_DELEGATE_FAILED (1u << 31) /* in `up`: the queue is lost */
 
-typedef struct sl_delegate_news {
+typedef struct sl_delegate_event {
     int64_t time;
-    int32_t news, rail; /* sl_endpoint_news */
+    int32_t happened, rail; /* sl_endpoint_event */
     char text[112];
-} sl_delegate_news;
+} sl_delegate_event;
 
 typedef struct sl_delegate_order {
     /* Constant once the delegate has been started; written by the trainer. */
@@ -49,23 +49,23 @@ typedef struct sl_delegate_order {
     /* Futex word: bit i is set while rail i is up, SL_DELEGATE_FAILED once the queue is lost. Written by the
      * delegate, and by the trainer if there is none; read by the trainer. */
     _Atomic uint32_t up;
-    /* Event n is in slot n % SL_DELEGATE_NEWS. `put`: delegate, release; `taken`: trainer, release. Events
+    /* Event n is in slot n % SL_DELEGATE_EVENT. `put`: delegate, release; `taken`: trainer, release. Events
      * without room are counted and dropped: they must never delay messages. */
     _Atomic uint32_t dropped;
     _Atomic uint64_t put, taken;
-    sl_delegate_news news[SL_DELEGATE_NEWS];
+    sl_delegate_event happened[SL_DELEGATE_EVENT];
 } sl_delegate_order;
 
-_Static_assert(sizeof(sl_delegate_news) == 128, "shared between processes");
+_Static_assert(sizeof(sl_delegate_event) == 128, "shared between processes");
 _Static_assert(sizeof(sl_delegate_order) <= SL_DELEGATE_QUEUE, "the queue lies behind the order");
 
 /** SL_EPEER if the order, copied out of `bytes` of shared memory, is invalid. */
 sl_status sl_delegate_check(const sl_delegate_order *order, size_t bytes);
 
 /** Delegate: adds an event, or counts it as dropped. */
-void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_news news, int rail, const char *text);
+void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_event happened, int rail, const char *text);
 /** Trainer: takes the oldest event; 0: none. */
-int sl_delegate_hear(sl_delegate_order *order, sl_delegate_news *news);
+int sl_delegate_hear(sl_delegate_order *order, sl_delegate_event *happened);
 
 /** Signals that a delegate handles in its loop. It is started with them blocked and keeps them blocked: a
  * warning to all processes of a rank must not end it. */

@@ -165,8 +165,8 @@ sl_status sl_transport_stop_delegates(sl_transport *t) {
     return SL_OK;
 }
 
-int sl_transport_next_news(sl_transport *t, sl_transport_news *news) {
-    if (t->network && sl_network_next_news(t->network, news))
+int sl_transport_next_event(sl_transport *t, sl_transport_event *happened) {
+    if (t->network && sl_network_next_event(t->network, happened))
         return 1;
-    return t->delegates ? sl_delegates_next_news(t->delegates, news) : 0;
+    return t->delegates ? sl_delegates_next_event(t->delegates, happened) : 0;
 }

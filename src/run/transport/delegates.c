@@ -332,29 +332,29 @@ void sl_delegates_ring(sl_delegates *d, const sl_delegate_stream *stream) {
 }
 
 /* 0: nothing that a delegate says. */
-static int kind_of(int32_t heard, sl_transport_news_kind *kind) {
-    static const sl_transport_news_kind kinds[] = {[SL_NEWS_RAIL_UP] = SL_TRANSPORT_RAIL_UP,
-                                                   [SL_NEWS_RAIL_DOWN] = SL_TRANSPORT_RAIL_DOWN,
-                                                   [SL_NEWS_STRANGER] = SL_TRANSPORT_STRANGER,
-                                                   [SL_NEWS_GOODBYE] = SL_TRANSPORT_GOODBYE,
-                                                   [SL_NEWS_LOST] = SL_TRANSPORT_LOST};
+static int kind_of(int32_t heard, sl_transport_event_kind *kind) {
+    static const sl_transport_event_kind kinds[] = {[SL_HAPPENED_RAIL_UP] = SL_TRANSPORT_RAIL_UP,
+                                                    [SL_HAPPENED_RAIL_DOWN] = SL_TRANSPORT_RAIL_DOWN,
+                                                    [SL_HAPPENED_STRANGER] = SL_TRANSPORT_STRANGER,
+                                                    [SL_HAPPENED_GOODBYE] = SL_TRANSPORT_GOODBYE,
+                                                    [SL_HAPPENED_LOST] = SL_TRANSPORT_LOST};
     if (heard < 0 || heard >= (int32_t)(sizeof kinds / sizeof *kinds))
         return 0;
     *kind = kinds[heard];
     return 1;
 }
 
-int sl_delegates_next_news(sl_delegates *d, sl_transport_news *news) {
-    sl_delegate_news heard;
+int sl_delegates_next_event(sl_delegates *d, sl_transport_event *happened) {
+    sl_delegate_event heard;
     for (int i = 0; i < d->delegates; i++) {
         const sl_delegate_order *o = d->delegate[i].order;
         while (sl_delegate_hear(d->delegate[i].order, &heard)) {
-            *news = (sl_transport_news){
+            *happened = (sl_transport_event){
                 .from = o->from, .to = o->to, .number = o->number, .rail = heard.rail, .time = heard.time};
-            memcpy(news->text, heard.text, sizeof news->text);
-            if (kind_of(heard.news, &news->kind))
+            memcpy(happened->text, heard.text, sizeof happened->text);
+            if (kind_of(heard.happened, &happened->kind))
                 return 1;
         }
     }
-    return sl_delegates_watch_news(d, news);
+    return sl_delegates_watch_event(d, happened);
 }

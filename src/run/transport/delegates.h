@@ -58,4 +58,4 @@ _Atomic uint32_t *sl_delegates_settled(sl_delegates *delegates);
 /** Rings the delegate of a stream. */
 void sl_delegates_ring(sl_delegates *delegates, const sl_delegate_stream *stream);
 
-int sl_delegates_next_news(sl_delegates *delegates, sl_transport_news *news);
+int sl_delegates_next_event(sl_delegates *delegates, sl_transport_event *happened);

@@ -10,7 +10,7 @@
 #include "run/transport/delegates.h"
 #include <pthread.h>
 
-#define SL_DELEGATES_NEWS 64
+#define SL_DELEGATES_EVENTS 64
 
 /* Constant after prepare, except `started`, which the watcher thread writes under the mutex, and `stream`,
  * which belongs to the compute side. */
@@ -47,7 +47,7 @@ struct sl_delegates {
     _Atomic uint32_t phase;
     char reason[192];
     pthread_mutex_t mutex; /* guards `started` and the events */
-    sl_transport_news news[SL_DELEGATES_NEWS];
+    sl_transport_event happened[SL_DELEGATES_EVENTS];
     uint64_t put, taken;
 };
 
@@ -55,4 +55,4 @@ struct sl_delegates {
 sl_status sl_delegates_watch(sl_delegates *delegates);
 /** Ends the delegates, then the thread. */
 void sl_delegates_unwatch(sl_delegates *delegates);
-int sl_delegates_watch_news(sl_delegates *delegates, sl_transport_news *news);
+int sl_delegates_watch_event(sl_delegates *delegates, sl_transport_event *happened);

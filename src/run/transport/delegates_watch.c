@@ -17,24 +17,24 @@
 static void note(sl_delegate *e, const char *text) {
     sl_delegates *d = e->all;
     pthread_mutex_lock(&d->mutex);
-    if (d->put - d->taken < SL_DELEGATES_NEWS) {
-        sl_transport_news *news = &d->news[d->put++ % SL_DELEGATES_NEWS];
-        *news = (sl_transport_news){.kind = SL_TRANSPORT_REPLACED,
-                                    .from = e->order->from,
-                                    .to = e->order->to,
-                                    .number = e->order->number,
-                                    .rail = -1,
-                                    .time = sl_now()};
-        snprintf(news->text, sizeof news->text, "%s", text);
+    if (d->put - d->taken < SL_DELEGATES_EVENTS) {
+        sl_transport_event *happened = &d->happened[d->put++ % SL_DELEGATES_EVENTS];
+        *happened = (sl_transport_event){.kind = SL_TRANSPORT_REPLACED,
+                                         .from = e->order->from,
+                                         .to = e->order->to,
+                                         .number = e->order->number,
+                                         .rail = -1,
+                                         .time = sl_now()};
+        snprintf(happened->text, sizeof happened->text, "%s", text);
     }
     pthread_mutex_unlock(&d->mutex);
 }
 
-int sl_delegates_watch_news(sl_delegates *d, sl_transport_news *news) {
+int sl_delegates_watch_event(sl_delegates *d, sl_transport_event *happened) {
     pthread_mutex_lock(&d->mutex);
     int some = d->put != d->taken;
     if (some)
-        *news = d->news[d->taken++ % SL_DELEGATES_NEWS];
+        *happened = d->happened[d->taken++ % SL_DELEGATES_EVENTS];
     pthread_mutex_unlock(&d->mutex);
     return some;
 }

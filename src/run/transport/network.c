@@ -4,8 +4,8 @@
 #include "base/signals.h"
 #include "run/rail/endpoint.h"
 #include "run/transport/listen.h"
-#include "run/transport/news.h"
 #include "run/transport/scheduling.h"
+#include "run/transport/transport_events.h"
 
 #include <net/if.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ struct sl_network {
     int count;
     _Atomic uint32_t changed; /* futex word of the waiter in open; changed after a rail came up */
     _Atomic int opened;       /* all peers were connected: later events are reported */
-    sl_news news;
+    sl_transport_events events;
     sl_transport_class scheduling;
     sl_time leave_until; /* 0: not closing */
     pthread_t thread;
@@ -113,40 +113,40 @@ static void take_leave(sl_crossing *x, int direction) {
     see_off(x);
 }
 
-static void note(const end *e, sl_endpoint_news what, int rail, const char *text) {
-    static const sl_transport_news_kind kinds[] = {
-        [SL_NEWS_RAIL_UP] = SL_TRANSPORT_RAIL_UP,   [SL_NEWS_RAIL_DOWN] = SL_TRANSPORT_RAIL_DOWN,
-        [SL_NEWS_STRANGER] = SL_TRANSPORT_STRANGER, [SL_NEWS_GOODBYE] = SL_TRANSPORT_GOODBYE,
-        [SL_NEWS_LOST] = SL_TRANSPORT_LOST,
+static void note(const end *e, sl_endpoint_event what, int rail, const char *text) {
+    static const sl_transport_event_kind kinds[] = {
+        [SL_HAPPENED_RAIL_UP] = SL_TRANSPORT_RAIL_UP,   [SL_HAPPENED_RAIL_DOWN] = SL_TRANSPORT_RAIL_DOWN,
+        [SL_HAPPENED_STRANGER] = SL_TRANSPORT_STRANGER, [SL_HAPPENED_GOODBYE] = SL_TRANSPORT_GOODBYE,
+        [SL_HAPPENED_LOST] = SL_TRANSPORT_LOST,
     };
     int own = e->crossing->network->t->rank, peer = e->crossing->peer->rank;
-    if (what == SL_NEWS_RAIL_UP && !atomic_load(&e->crossing->network->opened))
+    if (what == SL_HAPPENED_RAIL_UP && !atomic_load(&e->crossing->network->opened))
         return;
-    sl_news_put(&e->crossing->network->news, kinds[what], e->direction == OUT ? own : peer,
-                e->direction == OUT ? peer : own, rail, text);
+    sl_transport_events_put(&e->crossing->network->events, kinds[what], e->direction == OUT ? own : peer,
+                            e->direction == OUT ? peer : own, rail, text);
 }
 
 static void on_stranger(void *object, const char *text) {
     sl_network *n = object;
-    sl_news_put(&n->news, SL_TRANSPORT_STRANGER, -1, n->t->rank, -1, text);
+    sl_transport_events_put(&n->events, SL_TRANSPORT_STRANGER, -1, n->t->rank, -1, text);
 }
 
-int sl_network_next_news(sl_network *n, sl_transport_news *one) {
-    return sl_news_take(&n->news, one);
+int sl_network_next_event(sl_network *n, sl_transport_event *one) {
+    return sl_transport_events_take(&n->events, one);
 }
 
-static void on_news(void *object, sl_endpoint_news what, int rail, const char *text) {
+static void on_news(void *object, sl_endpoint_event what, int rail, const char *text) {
     const end *e = object;
     sl_crossing *x = e->crossing;
     note(e, what, rail, text);
-    if (what == SL_NEWS_LOST)
+    if (what == SL_HAPPENED_LOST)
         lose(x, text);
-    if (what == SL_NEWS_RAIL_UP) {
+    if (what == SL_HAPPENED_RAIL_UP) {
         atomic_store(&x->was_up[e->direction], 1);
         atomic_fetch_add(&x->network->changed, 1);
         sl_clock_wake(sl_clock_real(), &x->network->changed);
     }
-    if (what == SL_NEWS_GOODBYE)
+    if (what == SL_HAPPENED_GOODBYE)
         take_leave(x, e->direction);
 }
 

@@ -31,7 +31,7 @@ sl_status sl_network_take(sl_transport *t, sl_peer *peer, const sl_posted *poste
 _Atomic uint32_t *sl_network_bell(sl_peer *peer);
 
 /** Compute side: the next event of its rails; 0: none. */
-int sl_network_next_news(sl_network *network, sl_transport_news *news);
+int sl_network_next_event(sl_network *network, sl_transport_event *happened);
 
 const char *sl_network_scheduling(const sl_network *network);
 /** Connections dropped so far. Any thread. */

@@ -216,23 +216,23 @@ sl_status sl_transport_use(sl_transport *transport, sl_transport_path path);
  * peer's last acknowledgement may be lost. Does nothing if there are none. */
 sl_status sl_transport_stop_delegates(sl_transport *transport);
 
-typedef enum sl_transport_news_kind {
+typedef enum sl_transport_event_kind {
     SL_TRANSPORT_RAIL_UP,
     SL_TRANSPORT_RAIL_DOWN,
     SL_TRANSPORT_STRANGER, /* a stranger was dropped */
     SL_TRANSPORT_GOODBYE,  /* the delegate at the other end ended normally */
     SL_TRANSPORT_LOST,     /* a queue is given up: every wait on it ends with the reason */
     SL_TRANSPORT_REPLACED  /* a delegate died and was replaced; `text` says how it ended */
-} sl_transport_news_kind;
+} sl_transport_event_kind;
 
-typedef struct sl_transport_news {
-    sl_transport_news_kind kind;
+typedef struct sl_transport_event {
+    sl_transport_event_kind kind;
     int from, to, number; /* conduit `number` of link `from` -> `to` */
     int rail;             /* -1: none */
     sl_time time;
     char text[112];
-} sl_transport_news;
+} sl_transport_event;
 
 /** Takes the next event of this rank's delegates and of its direct path to other hosts (number -1; from -1
  * for a stranger); 0: none. Not sorted by time. */
-int sl_transport_next_news(sl_transport *transport, sl_transport_news *news);
+int sl_transport_next_event(sl_transport *transport, sl_transport_event *happened);

@@ -54,7 +54,7 @@ static void half_as_much_again_is_told(void **state) {
             sl_loads_add(&l, (row < 40 ? 1 : 1.5) * draw_work(&seed, 0.4, 4), 1);
             g = sl_loads_grown(&l, 0, 1.1);
         }
-        assert_true(g.rows > 0 && g.told);
+        assert_true(g.rows > 0 && g.announced);
         assert_true(g.times > 1.2 && g.times < 1.9);
     }
 }
@@ -80,7 +80,7 @@ static void times_stand_for_work_since_the_last_change(void **state) {
     for (int row = 0; row < 40; row++)
         sl_loads_add(&l, 0, row < 20 ? 100 : 150);
     assert_int_equal(sl_loads_grown(&l, 0, 1.1).rows, 20);
-    assert_false(sl_loads_grown(&l, 0, 1.1).told);
+    assert_false(sl_loads_grown(&l, 0, 1.1).announced);
     assert_int_equal(sl_loads_grown(&l, 20, 1.1).rows, 0);
 }
 

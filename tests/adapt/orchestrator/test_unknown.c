@@ -145,7 +145,7 @@ static void the_lightest_traffic_takes_the_slow_link(void **state) {
     assert_near(sl_unknown_remaining(&v, SL_STRATEGY_TOPOLOGY, 0), 0.25, 1e-12);
     job.nodes = 2; /* no third host to send less */
     assert_near(sl_unknown_remaining(&v, SL_STRATEGY_TOPOLOGY, 1), 0.25, 1e-12);
-    assert_string_equal(why(&v, SL_STRATEGY_TOPOLOGY, 1), "no spare host, and no better seating is known");
+    assert_string_equal(why(&v, SL_STRATEGY_TOPOLOGY, 1), "no spare host, and no better rank map is known");
     job.nodes = 4;
     job.lightest = -1;
     assert_near(sl_unknown_remaining(&v, SL_STRATEGY_TOPOLOGY, 1), 0.25, 1e-12);

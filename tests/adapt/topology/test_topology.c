@@ -52,7 +52,7 @@ static sl_topology search(const sl_cluster *c) {
 }
 
 /* Where a host sits. */
-static int seat(const sl_cluster *c, const int *host, int who) {
+static int assigned(const sl_cluster *c, const int *host, int who) {
     for (int i = 0; i < c->hosts; i++)
         if (host[i] == who)
             return i;
@@ -225,14 +225,14 @@ static int next_permutation(int *host, int n) {
 static void estimate_and_bound(const sl_cluster *c, const int *host, sl_time *estimate, sl_time *bound) {
     sl_best best;
     sl_frame frame = {0};
-    sl_seating seating = {0};
+    sl_rank_map rank_map = {0};
     assert_ok(sl_best_make(c, &best));
     assert_ok(sl_frame_make(c, &frame));
-    assert_ok(sl_seating_make(c, &best, &frame, host, 0, &seating));
-    *estimate = sl_seating_time(&seating, NULL, NULL);
+    assert_ok(sl_rank_map_make(c, &best, &frame, host, 0, &rank_map));
+    *estimate = sl_rank_map_time(&rank_map, NULL, NULL);
     if (bound)
         assert_ok(sl_bound_of(c, &best, &frame, bound));
-    sl_seating_free(&seating);
+    sl_rank_map_free(&rank_map);
     sl_frame_free(&frame);
     sl_best_free(&best);
 }
@@ -321,7 +321,7 @@ static void a_congested_link_goes_from_the_ring_to_the_pipeline(void **state) {
     assert_true(time_of(&c, swapped) < present);
     sl_topology r = search(&c);
     assert_true(r.proven && r.time <= time_of(&c, swapped));
-    int a = seat(&c, r.host, 0), b = seat(&c, r.host, 1);
+    int a = assigned(&c, r.host, 0), b = assigned(&c, r.host, 1);
     assert_int_equal(sl_position_replica(&c, a), sl_position_replica(&c, b));
     assert_int_equal(abs(sl_position_stage(&c, a) - sl_position_stage(&c, b)), 1);
     sl_topology_free(&r);
@@ -382,7 +382,7 @@ static void stragglers_prefer_interior_stages(void **state) {
     }
     c.speed[0] = 0.7; /* in stage 0 */
     sl_topology r = search(&c);
-    int stage = sl_position_stage(&c, seat(&c, r.host, 0));
+    int stage = sl_position_stage(&c, assigned(&c, r.host, 0));
     assert_true(r.time < r.present);
     assert_true(stage == 1 || stage == 2);
     sl_topology_free(&r);

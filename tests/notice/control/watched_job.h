@@ -220,7 +220,8 @@ static inline void job_add_controller(job *j, int which, int hold, sl_time deadl
     assert_ok(sl_controller_open(&config, &j->controller[which]));
 }
 
-/* Two controllers that meet no more: its process is gone without a word, so the seat is left to expire. */
+/* Two controllers that meet no more: its process is gone without a word, so the position is left to expire.
+ */
 static inline void job_forget_controller(job *j, int which) {
     j->controller[which] = NULL; /* leaked on purpose: closing it would tidy up */
 }

@@ -30,7 +30,7 @@ def a_slow_direction_is_named(folder, words, link):
             advice, after = run.wait_for("advice", after)
         # Which pair sends least is known where the profile of the healthy program holds all of them; else that is said.
         topology = advice["decided"].startswith("topology after 60 s of lost time") and "would be 0.0%" in advice["decided"]
-        assert topology or "topology: no spare host, and no better seating is known" in advice["why"], run.told()
+        assert topology or "topology: no spare host, and no better rank map is known" in advice["why"], run.told()
         star.restore()
         run.wait_for("relief", after)
 

@@ -34,7 +34,7 @@ static int is_slow(sl_fault fault, sl_run_position from, sl_run_position to) {
     return link.latency > 0;
 }
 
-/* Seats are {pipeline, replica, tensor}. */
+/* Positions are {pipeline, replica, tensor}. */
 static void a_link_of_a_pipeline_is_between_neighbours_of_each_replica_and_tensor_rank(void **state) {
     (void)state;
     sl_fault all = slow_link(1, 2), one = slow_link(1, 2);
@@ -112,7 +112,7 @@ static void open_cluster(cluster *c, sl_fault *faults, int count) {
     c->run.faults = count;
     for (int w = 0; w < WORLD; w++) {
         c->process_host[w].entry = -1;
-        c->process_host[w].host[0] = (char)('a' + sl_run_seat(&c->run, w).pipeline);
+        c->process_host[w].host[0] = (char)('a' + sl_run_position_of(&c->run, w).pipeline);
     }
     c->trainer.run = &c->run;
     c->trainer.state = &c->state;
@@ -153,7 +153,7 @@ static void a_slow_card_slows_all_links_of_its_process_both_ways_and_no_other(vo
     int slow = 0;
     for (int x = 0; x < WORLD; x++)
         for (int y = 0; y < WORLD; y++) {
-            sl_run_position a = sl_run_seat(&c.run, x), b = sl_run_seat(&c.run, y);
+            sl_run_position a = sl_run_position_of(&c.run, x), b = sl_run_position_of(&c.run, y);
             int out = memcmp(&a, &its, sizeof a) == 0, in = memcmp(&b, &its, sizeof b) == 0;
             if (!talk(a, b))
                 continue;

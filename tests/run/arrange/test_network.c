@@ -33,7 +33,7 @@ static void check(int pipeline, int data, int tensor, int placement, int neighbo
     assert_true(count <= most);
     for (int i = 0; i < count; i++) {
         const int a = pairs[i].a, b = pairs[i].b;
-        sl_run_position x = sl_run_seat(&run, a), y = sl_run_seat(&run, b);
+        sl_run_position x = sl_run_position_of(&run, a), y = sl_run_position_of(&run, b);
         assert_true(a >= 0 && b >= 0 && a < world && b < world && a != b);
         assert_int_equal(x.tensor, y.tensor);
         if (x.replica == y.replica)

@@ -66,7 +66,7 @@ static void a_header_that_lies_is_refused(void **state) {
         const char *says;
     } cases[] = {
         {ONE("[0,8]"), 7, "ends at byte 8 of the data, the file has only 7 (truncated?)"},
-        {ONE("[0,8]"), 9, "1 bytes behind the last tensor belong to nothing"},
+        {ONE("[0,8]"), 9, "1 bytes after the last tensor belong to no tensor"},
         {ONE("[0,12]"), 12, "has 12 bytes, which do not fit its shape and dtype F32"},
         {ONE("[4,12]"), 12, "leaves a hole before it"},
         {ONE("[8,0]"), 8, "no data_offsets"},

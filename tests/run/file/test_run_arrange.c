@@ -21,9 +21,9 @@ static void what_is_said_arrives(void **state) {
                        &run));
     assert_int_equal(run.arrangements, 3);
     const sl_run_arrangement *a = run.arrangement;
-    assert_true(a[0].iteration == 0 && a[0].seat[0] == 3 && a[0].seat[3] == 1 && !a[0].split);
-    assert_true(a[1].iteration == 20 && !a[1].seat && a[1].split[0] == 5 && a[1].split[1] == 1);
-    assert_true(a[2].iteration == 59 && a[2].seat[2] == 2 && a[2].split[1] == 5);
+    assert_true(a[0].iteration == 0 && a[0].position[0] == 3 && a[0].position[3] == 1 && !a[0].split);
+    assert_true(a[1].iteration == 20 && !a[1].position && a[1].split[0] == 5 && a[1].split[1] == 1);
+    assert_true(a[2].iteration == 59 && a[2].position[2] == 2 && a[2].split[1] == 5);
     assert_string_equal(a[2].without, "node-7");
     assert_null(a[0].without);
     sl_run_free(&run);
@@ -51,7 +51,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {TWO "arrangements: [{iteration: 3, split: [4, 3]}]\n", "must be batch.microbatches (6) in sum"},
         {TWO "arrangements: [{iteration: 60, split: [4, 2]}]\n", "of 60 is never reached"},
         {TWO "arrangements: [{iteration: 3, split: [4, 2]}, {iteration: 3, split: [3, 3]}]\n",
-         "must be behind that of the arrangement before"},
+         "must be after that of the previous arrangement"},
         {TWO "arrangements: [{iteration: 3, without: \"\"}]\n", "must be the name of a host"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

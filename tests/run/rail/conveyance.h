@@ -9,11 +9,11 @@
 #include "base/memory.h"
 #include "run/rail/endpoint.h"
 
-typedef struct news {
+typedef struct happened {
     int count[5];
     char last[5][256];
     int rail_ups[SL_RAILS_MAX];
-} news;
+} happened;
 
 typedef struct conveyance {
     sl_loop *loop;
@@ -21,7 +21,7 @@ typedef struct conveyance {
     sl_queue_view view[2]; /* the endpoints' */
     sl_endpoint_config config[2];
     sl_endpoint *endpoint[2];
-    news heard[2];
+    happened heard[2];
     uint64_t seed, count, made, taken;
     size_t largest;
     sl_time due_in; /* messages are due so long after they were put; 0: no emulation */
@@ -34,11 +34,11 @@ typedef struct conveyance {
     char directory[64];
 } conveyance;
 
-static inline void hear_news(void *object, sl_endpoint_news what, int rail, const char *text) {
-    news *n = object;
+static inline void hear_news(void *object, sl_endpoint_event what, int rail, const char *text) {
+    happened *n = object;
     n->count[what]++;
     snprintf(n->last[what], sizeof n->last[what], "%s", text);
-    if (what == SL_NEWS_RAIL_UP)
+    if (what == SL_HAPPENED_RAIL_UP)
         n->rail_ups[rail]++;
     if (getenv("SL_TALK"))
         fprintf(stderr, "%.3f %d rail %d: %s\n", (double)sl_clock_now(sl_clock_real()) / 1e9, (int)what, rail,
@@ -164,8 +164,8 @@ static inline void carry(conveyance *v) {
     if (v->taken != v->count)
         printf("taken %llu of %llu, put %llu, done %llu; last: %s | %s\n", (unsigned long long)v->taken,
                (unsigned long long)v->count, (unsigned long long)atomic_load(&v->memory[0]->put),
-               (unsigned long long)atomic_load(&v->memory[0]->done), v->heard[0].last[SL_NEWS_RAIL_DOWN],
-               v->heard[1].last[SL_NEWS_RAIL_DOWN]);
+               (unsigned long long)atomic_load(&v->memory[0]->done), v->heard[0].last[SL_HAPPENED_RAIL_DOWN],
+               v->heard[1].last[SL_HAPPENED_RAIL_DOWN]);
 }
 
 static inline void must_have_carried_all(const conveyance *v) {

@@ -20,7 +20,7 @@ static void everything_arrives(const char *const *addresses, int rails, uint64_t
     must_have_carried_all(&v);
     for (int r = 0; r < rails; r++)
         assert_int_equal(v.heard[0].rail_ups[r], 1); /* each once: nothing broke on the way */
-    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_DOWN] + v.heard[1].count[SL_NEWS_RAIL_DOWN], 0);
+    assert_int_equal(v.heard[0].count[SL_HAPPENED_RAIL_DOWN] + v.heard[1].count[SL_HAPPENED_RAIL_DOWN], 0);
     finish(&v);
 }
 
@@ -93,7 +93,7 @@ static void a_sender_that_runs_ahead_waits_for_places(void **state) {
     open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
-    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_DOWN], 0);
+    assert_int_equal(v.heard[0].count[SL_HAPPENED_RAIL_DOWN], 0);
     finish(&v);
 }
 
@@ -194,7 +194,7 @@ static void times_of_arrival_outlive_the_endpoint_that_took_them(void **state) {
 /* ---- loss */
 
 static sl_status stop_when_lost(conveyance *v) {
-    if (v->heard[0].count[SL_NEWS_LOST])
+    if (v->heard[0].count[SL_HAPPENED_LOST])
         sl_loop_stop(v->loop);
     return SL_OK;
 }
@@ -213,7 +213,7 @@ static void an_outage_beyond_the_limit_ends_the_conduit_with_its_reason(void **s
     open_endpoint(&v, 0);
     carry(&v);
     assert_true(sl_clock_now(sl_clock_real()) - before >= 300 * SL_MS);
-    assert_int_equal(v.heard[0].count[SL_NEWS_LOST], 1);
+    assert_int_equal(v.heard[0].count[SL_HAPPENED_LOST], 1);
     assert_int_equal(atomic_load(&v.memory[0]->lost), 1);
     assert_non_null(strstr(v.memory[0]->reason, "all 2 rails down for 0.3 s (last: "));
     assert_non_null(strstr(v.memory[0]->reason, "Connection refused"));
@@ -268,7 +268,7 @@ static void time_in_which_nothing_could_be_tried_is_no_outage(void **state) {
     open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
-    assert_int_equal(v.heard[0].count[SL_NEWS_LOST], 0);
+    assert_int_equal(v.heard[0].count[SL_HAPPENED_LOST], 0);
     finish(&v);
 }
 
@@ -286,8 +286,8 @@ static void an_endpoint_that_is_closed_says_goodbye(void **state) {
     v.count++; /* never made: the loop ends at the deadline */
     v.made = v.count;
     assert_ok(sl_loop_run(v.loop));
-    assert_int_equal(v.heard[1].count[SL_NEWS_GOODBYE], 1);
-    assert_non_null(strstr(v.heard[1].last[SL_NEWS_RAIL_DOWN], "127.0.0.1: closed in good order"));
+    assert_int_equal(v.heard[1].count[SL_HAPPENED_GOODBYE], 1);
+    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_RAIL_DOWN], "127.0.0.1: closed in good order"));
     finish(&v);
 }
 
@@ -334,10 +334,10 @@ static void strangers_do_not_disturb_a_transfer_and_are_told(void **state) {
     open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
-    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_DOWN], 0);
-    assert_true(v.heard[1].count[SL_NEWS_STRANGER] >= 1);
-    assert_true(v.heard[1].count[SL_NEWS_STRANGER] < 20); /* lines, not one each */
-    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "127.0.0.1 port "));
+    assert_int_equal(v.heard[0].count[SL_HAPPENED_RAIL_DOWN], 0);
+    assert_true(v.heard[1].count[SL_HAPPENED_STRANGER] >= 1);
+    assert_true(v.heard[1].count[SL_HAPPENED_STRANGER] < 20); /* lines, not one each */
+    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "127.0.0.1 port "));
     leave(&c);
     finish(&v);
 }
@@ -346,7 +346,7 @@ static sl_status until_dropped(conveyance *v) {
     crowd *c = v->object;
     if (!c->started)
         c->started = sl_clock_now(sl_clock_real());
-    if (v->heard[1].count[SL_NEWS_STRANGER])
+    if (v->heard[1].count[SL_HAPPENED_STRANGER])
         sl_loop_stop(v->loop);
     return SL_OK;
 }
@@ -364,7 +364,7 @@ static void who_is_silent_at_the_listener_has_two_seconds(void **state) {
     open_endpoint(&v, 1);
     carry(&v);
     assert_true(sl_clock_now(sl_clock_real()) - c.started >= 1900 * SL_MS);
-    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "silent"));
+    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "silent"));
     leave(&c);
     finish(&v);
 }
@@ -383,7 +383,7 @@ static void a_recorded_handshake_opens_nothing(void **state) {
     open_endpoint(&v, 0);
     carry(&v);
     must_have_carried_all(&v);
-    assert_int_equal(v.heard[1].count[SL_NEWS_STRANGER], 0);
+    assert_int_equal(v.heard[1].count[SL_HAPPENED_STRANGER], 0);
     assert_true(atomic_load(&middle.recorded_bytes) > 300); /* handshake and more */
     c = (crowd){.port = v.config[1].rail[0].port, .count = 1};
     c.socket[0] = connect_to_port(c.port);
@@ -396,7 +396,7 @@ static void a_recorded_handshake_opens_nothing(void **state) {
     assert_ok(sl_loop_run(v.loop));
     must_have_carried_all(&v);
     assert_int_equal(v.heard[1].rail_ups[0], 1);
-    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "does not know the run's key"));
+    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key"));
     leave(&c);
     finish(&v);
     proxy_end(&middle);
@@ -413,9 +413,9 @@ static void another_key_is_refused(void **state) {
     open_endpoint(&v, 1);
     open_endpoint(&v, 0);
     carry(&v);
-    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_UP] + v.heard[1].count[SL_NEWS_RAIL_UP], 0);
-    assert_true(v.heard[1].count[SL_NEWS_STRANGER] >= 1);
-    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "does not know the run's key"));
+    assert_int_equal(v.heard[0].count[SL_HAPPENED_RAIL_UP] + v.heard[1].count[SL_HAPPENED_RAIL_UP], 0);
+    assert_true(v.heard[1].count[SL_HAPPENED_STRANGER] >= 1);
+    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key"));
     assert_non_null(strstr(v.memory[0]->reason, "another key?"));
     finish(&v);
 }

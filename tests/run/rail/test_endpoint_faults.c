@@ -77,7 +77,7 @@ static void a_flipped_bit_is_noticed_and_the_connection_made_anew(void **state) 
     t.v.step = flip;
     end_trouble(&t);
     assert_int_equal(t.v.heard[0].rail_ups[0], 2);
-    assert_non_null(strstr(t.v.heard[1].last[SL_NEWS_RAIL_DOWN], "checksum"));
+    assert_non_null(strstr(t.v.heard[1].last[SL_HAPPENED_RAIL_DOWN], "checksum"));
     finish(&t.v);
 }
 
@@ -104,7 +104,7 @@ static void the_other_rail_takes_over_what_a_closed_one_had_under_way(void **sta
 
 static sl_status cut_at_the_sender(conveyance *v) {
     SL_TRY(command_once(v, CUT_AT_THE_SENDER));
-    v->hold = v->heard[0].count[SL_NEWS_RAIL_DOWN] == 0; /* the rail does not come back */
+    v->hold = v->heard[0].count[SL_HAPPENED_RAIL_DOWN] == 0; /* the rail does not come back */
     return SL_OK;
 }
 
@@ -169,7 +169,7 @@ static void a_silent_rail_is_left_and_taken_back(int how) {
     assert_true(back >= 2);
     assert_int_equal(t.v.heard[0].rail_ups[1], 1);
     assert_true(taken > 0 && taken == put);
-    assert_true(t.v.heard[0].count[SL_NEWS_RAIL_DOWN] >= 1);
+    assert_true(t.v.heard[0].count[SL_HAPPENED_RAIL_DOWN] >= 1);
     finish(&t.v);
 }
 
@@ -197,7 +197,8 @@ static sl_status stall_when_idle(conveyance *v) {
         t->phase = 1;
         t->next = now();
     }
-    if (t->phase == 1 && v->heard[0].count[SL_NEWS_RAIL_DOWN] && v->heard[1].count[SL_NEWS_RAIL_DOWN]) {
+    if (t->phase == 1 && v->heard[0].count[SL_HAPPENED_RAIL_DOWN] &&
+        v->heard[1].count[SL_HAPPENED_RAIL_DOWN]) {
         t->mark = (uint64_t)(now() - t->next);
         t->phase = 2;
         atomic_store(&t->middle[0].command, CLOSE_ALL);
@@ -218,7 +219,7 @@ static void an_idle_connection_that_dies_is_noticed_at_both_ends(void **state) {
     end_trouble(&t);
     assert_int_equal(t.phase, 2);
     printf("noticed at both ends after %.0f ms\n", (double)t.mark / 1e6);
-    assert_non_null(strstr(t.v.heard[0].last[SL_NEWS_RAIL_DOWN], "silent for "));
+    assert_non_null(strstr(t.v.heard[0].last[SL_HAPPENED_RAIL_DOWN], "silent for "));
     finish(&t.v);
 }
 

@@ -31,8 +31,8 @@ static sl_status switch_off_and_on(conveyance *v) {
         o->phase = 1;
         o->since = now;
         switch_loopback(0);
-    } else if (o->phase == 1 && v->heard[0].count[SL_NEWS_RAIL_DOWN] &&
-               v->heard[1].count[SL_NEWS_RAIL_DOWN]) {
+    } else if (o->phase == 1 && v->heard[0].count[SL_HAPPENED_RAIL_DOWN] &&
+               v->heard[1].count[SL_HAPPENED_RAIL_DOWN]) {
         o->phase = 2;
         o->heard_ms = sl_to_ms(now - o->since);
         o->since = now;
@@ -62,7 +62,7 @@ static void an_interface_that_goes_down_takes_its_rails_along_at_once(void **sta
     assert_int_equal(o.phase, 3);
     printf("both ends knew after %.1f ms\n", o.heard_ms);
     assert_int_equal(v.heard[0].rail_ups[0], 2);
-    assert_non_null(strstr(v.heard[1].last[SL_NEWS_RAIL_DOWN], "interface went down"));
+    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_RAIL_DOWN], "interface went down"));
     finish(&v);
 }
 

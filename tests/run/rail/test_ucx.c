@@ -38,7 +38,7 @@ int main(void) {
 static void must_have_been_calm(const conveyance *v) {
     for (int r = 0; r < v->config[0].rails; r++)
         assert_int_equal(v->heard[0].rail_ups[r], 1);
-    assert_int_equal(v->heard[0].count[SL_NEWS_RAIL_DOWN] + v->heard[1].count[SL_NEWS_RAIL_DOWN], 0);
+    assert_int_equal(v->heard[0].count[SL_HAPPENED_RAIL_DOWN] + v->heard[1].count[SL_HAPPENED_RAIL_DOWN], 0);
 }
 
 /* It is over only when every rail had its part. */
@@ -124,8 +124,8 @@ static void another_key_is_refused(void **state) {
     open_endpoint(&v, 1);
     open_endpoint(&v, 0);
     carry(&v);
-    assert_int_equal(v.heard[0].count[SL_NEWS_RAIL_UP] + v.heard[1].count[SL_NEWS_RAIL_UP], 0);
-    assert_non_null(strstr(v.heard[1].last[SL_NEWS_STRANGER], "does not know the run's key"));
+    assert_int_equal(v.heard[0].count[SL_HAPPENED_RAIL_UP] + v.heard[1].count[SL_HAPPENED_RAIL_UP], 0);
+    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key"));
     assert_non_null(strstr(v.memory[0]->reason, "another key?"));
     finish(&v);
 }
@@ -148,7 +148,7 @@ static void an_end_that_does_not_speak_ucx_is_told_apart(void **state) {
     open_endpoint(&v, 1);
     open_endpoint(&v, 0);
     carry(&v);
-    assert_int_equal(v.heard[1].count[SL_NEWS_RAIL_UP], 0);
+    assert_int_equal(v.heard[1].count[SL_HAPPENED_RAIL_UP], 0);
     assert_int_equal(v.taken, 0);
     assert_true(atomic_load(&v.memory[1]->lost));
     finish(&v);
@@ -207,7 +207,7 @@ static void breaks_are_survived(int with_tcp) {
     carry(&v);
     must_have_carried_all(&v);
     assert_true(b.count > 0);
-    assert_true(v.heard[0].count[SL_NEWS_RAIL_DOWN] + v.heard[1].count[SL_NEWS_RAIL_DOWN] > 0);
+    assert_true(v.heard[0].count[SL_HAPPENED_RAIL_DOWN] + v.heard[1].count[SL_HAPPENED_RAIL_DOWN] > 0);
     if (with_tcp)
         assert_int_equal(v.heard[0].rail_ups[1], 1); /* it went on all the time */
     finish(&v);
@@ -378,7 +378,7 @@ static void deaths_are_survived(const char *over_ucx) {
     carry(&v);
     must_have_carried_all(&v);
     assert_int_equal(f.deaths, 4);
-    assert_true(v.heard[0].count[SL_NEWS_RAIL_DOWN] >= 4);
+    assert_true(v.heard[0].count[SL_HAPPENED_RAIL_DOWN] >= 4);
     finish_far(&v, &f);
 }
 
@@ -397,7 +397,7 @@ static sl_status stall_until_it_is_left(conveyance *v) {
     far *f = v->object;
     int up = sl_endpoint_rails_up(v->endpoint[0]);
     if (f->stalled && up == 0) {
-        f->silences += strstr(v->heard[0].last[SL_NEWS_RAIL_DOWN], "silent for ") != NULL;
+        f->silences += strstr(v->heard[0].last[SL_HAPPENED_RAIL_DOWN], "silent for ") != NULL;
         kill(f->process, SIGCONT);
         f->stalled = 0;
         f->next = v->taken + 30;
@@ -427,7 +427,7 @@ static sl_status close_at_the_end(conveyance *v) {
     far *f = v->object;
     if (v->taken == 20 && !f->deaths++)
         kill(f->process, SIGUSR1);
-    if (v->heard[0].count[SL_NEWS_RAIL_DOWN])
+    if (v->heard[0].count[SL_HAPPENED_RAIL_DOWN])
         sl_loop_stop(v->loop);
     return SL_OK;
 }
@@ -441,8 +441,8 @@ static void a_receiver_that_is_closed_says_goodbye(void **state) {
     v.step = close_at_the_end;
     carry(&v);
     must_have_carried_all(&v);
-    assert_int_equal(v.heard[0].count[SL_NEWS_GOODBYE], 1);
-    assert_string_equal(v.heard[0].last[SL_NEWS_RAIL_DOWN], "127.0.0.1: closed in good order");
+    assert_int_equal(v.heard[0].count[SL_HAPPENED_GOODBYE], 1);
+    assert_string_equal(v.heard[0].last[SL_HAPPENED_RAIL_DOWN], "127.0.0.1: closed in good order");
     finish_far(&v, &f);
 }
 

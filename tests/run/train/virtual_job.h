@@ -283,7 +283,7 @@ enum { JOB_NEWS = 32 };
 
 typedef struct job_outcome {
     double time_ms[JOB_ITERATIONS];
-    told news[JOB_NEWS];
+    told happened[JOB_NEWS];
     int count;
 } job_outcome;
 
@@ -339,7 +339,7 @@ static inline void job_hear(const job *j, sl_orchestrator *o, job_outcome *out) 
     while (sl_orchestrator_event(o, &event))
         told_add(&now, &event, j->replicas);
     if (now.count && out->count < JOB_NEWS)
-        out->news[out->count++] = now;
+        out->happened[out->count++] = now;
 }
 
 static inline sl_status job_tell(const job *j, job_replica *replica, int i, uint64_t *random,
@@ -532,8 +532,8 @@ static inline int job_is(const job_fault *f, const told_name *s) {
 static inline job_verdict job_judge(const job *j, job_kind kind, const job_outcome *out) {
     int named[JOB_FAULTS] = {0}, said = 0;
     for (int n = 0; n < out->count; n++)
-        for (int i = 0; i < out->news[n].count; i++) {
-            const told_name *s = &out->news[n].name[i];
+        for (int i = 0; i < out->happened[n].count; i++) {
+            const told_name *s = &out->happened[n].name[i];
             int known = 0;
             said = 1;
             for (int f = 0; f < j->faults; f++)

@@ -237,15 +237,15 @@ static inline void *kill_delegates(void *object) {
             continue;
         sl_time killed = sl_clock_now(sl_clock_real());
         kill(pids[random_next(&random) % (uint64_t)count], SIGKILL);
-        sl_transport_news news = {.kind = SL_TRANSPORT_RAIL_UP};
-        while (news.kind != SL_TRANSPORT_REPLACED || news.time < killed) {
-            if (sl_transport_next_news(k->t, &news))
+        sl_transport_event happened = {.kind = SL_TRANSPORT_RAIL_UP};
+        while (happened.kind != SL_TRANSPORT_REPLACED || happened.time < killed) {
+            if (sl_transport_next_event(k->t, &happened))
                 continue;
             now = sl_clock_now(sl_clock_real());
             MUST(now < killed + 30 * SL_SECOND);
             sl_clock_sleep_until(sl_clock_real(), now + SL_MS / 4);
         }
-        uint64_t took = (uint64_t)(news.time - killed), slowest = atomic_load(&k->w->met->slowest);
+        uint64_t took = (uint64_t)(happened.time - killed), slowest = atomic_load(&k->w->met->slowest);
         while (took > slowest && !atomic_compare_exchange_weak(&k->w->met->slowest, &slowest, took)) {
         }
         atomic_fetch_add(&k->w->met->kills, 1);

@@ -52,23 +52,23 @@ static void an_order_that_makes_no_sense_is_refused(void **state) {
 static void news_come_in_order_and_what_has_no_room_is_counted(void **state) {
     (void)state;
     sl_delegate_order *o = calloc(1, sizeof *o);
-    sl_delegate_news news;
+    sl_delegate_event happened;
     char text[300];
     assert_non_null(o);
-    assert_int_equal(sl_delegate_hear(o, &news), 0);
+    assert_int_equal(sl_delegate_hear(o, &happened), 0);
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < (int)SL_DELEGATE_NEWS + 5; i++)
-            sl_delegate_tell(o, SL_NEWS_RAIL_DOWN, i, i == 0 ? text : "silence");
+        for (int i = 0; i < (int)SL_DELEGATE_EVENT + 5; i++)
+            sl_delegate_tell(o, SL_HAPPENED_RAIL_DOWN, i, i == 0 ? text : "silence");
         assert_int_equal(atomic_load(&o->dropped), 5 * (round + 1));
-        for (int i = 0; i < (int)SL_DELEGATE_NEWS; i++) {
-            assert_int_equal(sl_delegate_hear(o, &news), 1);
-            assert_int_equal(news.news, SL_NEWS_RAIL_DOWN);
-            assert_int_equal(news.rail, i);
-            assert_int_equal(strlen(news.text), i == 0 ? sizeof news.text - 1 : strlen("silence"));
+        for (int i = 0; i < (int)SL_DELEGATE_EVENT; i++) {
+            assert_int_equal(sl_delegate_hear(o, &happened), 1);
+            assert_int_equal(happened.happened, SL_HAPPENED_RAIL_DOWN);
+            assert_int_equal(happened.rail, i);
+            assert_int_equal(strlen(happened.text), i == 0 ? sizeof happened.text - 1 : strlen("silence"));
         }
-        assert_int_equal(sl_delegate_hear(o, &news), 0);
+        assert_int_equal(sl_delegate_hear(o, &happened), 0);
     }
     free(o);
 }

@@ -239,7 +239,7 @@ static void be_left_alone(const trial *w, int rank) {
     sl_transport_config config = config_of(w, rank, &starter);
     config.outage = SL_SECOND / 2;
     sl_transport *t;
-    sl_transport_news news;
+    sl_transport_event happened;
     int lost[2] = {0};
     uint8_t data[64] = {0};
     MUST(sl_transport_open(&config, -1, 20 * SL_SECOND, &t) == SL_OK);
@@ -256,9 +256,9 @@ static void be_left_alone(const trial *w, int rank) {
         MUST(strstr(sl_error_text(), "link 0 -> 1: "));
         printf("%s\n", sl_error_text());
         MUST(sl_transport_send(t, 1, 0, 1, data, sizeof data, 0) == SL_EPEER);
-        while (sl_transport_next_news(t, &news))
-            if (news.kind == SL_TRANSPORT_LOST)
-                lost[news.from]++;
+        while (sl_transport_next_event(t, &happened))
+            if (happened.kind == SL_TRANSPORT_LOST)
+                lost[happened.from]++;
         MUST(lost[0] == 1 && lost[1] == 1);
     }
     sl_transport_close(t);

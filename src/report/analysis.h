@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-typedef struct sl_retraced {
+typedef struct sl_analysis {
     sl_timeline measured;  /* with a program, its transfers are in the order of the program's messages */
     sl_timeline predicted; /* its first op starts with the measured one */
     sl_problem problem;    /* values known before the iteration */
@@ -19,27 +19,28 @@ typedef struct sl_retraced {
     int32_t *predicted_cause; /* [predicted.spans] */
     sl_highlight measured_path, predicted_path; /* if there are a program and a prediction */
     char why_not[320];                          /* why there is no prediction; else empty */
-} sl_retraced;
+} sl_analysis;
 
 /** SL_ENOMEM. An order that is not a schedule of the run's profile yields only the measured timeline. Free
- * with sl_retraced_free, also on error. */
-sl_status sl_retrace(const sl_told *told, const sl_recorded *recorded, size_t index, sl_retraced *retraced);
-void sl_retraced_free(sl_retraced *retraced);
+ * with sl_analysis_free, also on error. */
+sl_status sl_analysis_make(const sl_run_data *data, const sl_recorded *recorded, size_t index,
+                           sl_analysis *analysis);
+void sl_analysis_free(sl_analysis *analysis);
 
 /* The Gantt chart of a recorded iteration: ranks and, below them, links as lanes, predicted above measured.
  * As data for plan/draw/gantt.html, and as still pictures. */
 
 /** The data of plan/draw/gantt.html for one iteration, as JSON for a script element. SL_ENOMEM. */
-sl_status sl_gantt_data(const sl_retraced *retraced, const char *title, FILE *out);
+sl_status sl_gantt_data(const sl_analysis *analysis, const char *title, FILE *out);
 
 /** The same as an SVG picture without lanes, with the critical paths; titles of both charts. SL_ENOMEM,
  * SL_ESYS. */
-sl_status sl_gantt_still(const sl_retraced *retraced, const char *predicted, const char *measured, FILE *out);
+sl_status sl_gantt_still(const sl_analysis *analysis, const char *predicted, const char *measured, FILE *out);
 
 /** "measured: ops 210 ms, bubble 12.5% (what)". */
 void sl_gantt_title(const char *name, const sl_timeline *timeline, const char *what, char *text, size_t size);
 
 /** The charts of that picture, one or two, predicted first, into charts[2]; they point into `retraced` and to
  * the titles. Never fails. */
-int sl_gantt_charts(const sl_retraced *retraced, const char *predicted, const char *measured,
+int sl_gantt_charts(const sl_analysis *analysis, const char *predicted, const char *measured,
                     sl_svg_chart *charts);

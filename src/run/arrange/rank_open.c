@@ -1,4 +1,4 @@
-#include "run/arrange/seated.h"
+#include "run/arrange/rank_open.h"
 #include "base/memory.h"
 #include "plan/lower/post.h"
 #include "plan/timing/replay.h"
@@ -50,10 +50,10 @@ static sl_status exchange_addresses(sl_trainer *t, const sl_transport_address *m
     sl_status status =
         sl_group_gather_all(t->groups.world, mine, sizeof *mine, all, (size_t)t->world * sizeof *mine, NULL);
     for (int w = 0; w < t->world && status == SL_OK; w++) {
-        sl_run_position seat = sl_run_seat(t->run, w);
+        sl_run_position position = sl_run_position_of(t->run, w);
         t->state->remote[w] = strcmp(all[w].host, all[t->leader].host) != 0;
-        if (seat.replica == t->groups.seat.replica && seat.tensor == t->groups.seat.tensor)
-            addresses[seat.pipeline] = all[w];
+        if (position.replica == t->groups.position.replica && position.tensor == t->groups.position.tensor)
+            addresses[position.pipeline] = all[w];
     }
     sl_free(all);
     return status;
@@ -62,11 +62,11 @@ static sl_status exchange_addresses(sl_trainer *t, const sl_transport_address *m
 /* A pipeline of several has a folder of its own. */
 static sl_status choose_directory(const sl_trainer *t, char *directory, size_t size) {
     const sl_run_site *site = t->site;
-    const sl_run_position *seat = &t->groups.seat;
+    const sl_run_position *position = &t->groups.position;
     int written = snprintf(directory, size, "%s", site->temporary);
     if (t->world == t->ranks)
         return SL_OK;
-    written = snprintf(directory, size, "%s/%d.%d", site->temporary, seat->replica, seat->tensor);
+    written = snprintf(directory, size, "%s/%d.%d", site->temporary, position->replica, position->tensor);
     if (written < 0 || (size_t)written >= size)
         return sl_error(SL_EINVAL, "%s: the path is too long", site->temporary);
     if (mkdir(directory, 0700) != 0 && errno != EEXIST)
@@ -164,7 +164,7 @@ static sl_status swap_program(sl_trainer *t, const sl_program *program) {
     return status;
 }
 
-sl_status sl_seated_run_order(sl_trainer *t, const sl_order *order) {
+sl_status sl_rank_state_run_order(sl_trainer *t, const sl_order *order) {
     int next = 1 - t->state->running;
     sl_program_free(&t->state->program[next]);
     SL_TRY(sl_lower(&t->state->problem, order, &t->state->program[next]));
@@ -213,14 +213,14 @@ static sl_status open_engine(sl_trainer *t) {
 
 /* ---- all of it ---- */
 
-sl_status sl_seated_open(sl_trainer *t) {
+sl_status sl_rank_state_open(sl_trainer *t) {
     SL_TRY(sl_connect(t, (size_t)t->message_bytes));
     SL_TRY(sl_iterate_open(t));
     SL_TRY(open_engine(t));
-    return sl_seated_run_order(t, &t->state->first);
+    return sl_rank_state_run_order(t, &t->state->first);
 }
 
-void sl_seated_close(sl_trainer *t) {
+void sl_rank_state_close(sl_trainer *t) {
     sl_engine_close(t->state->engine);
     sl_transport_close(t->state->transport);
     t->state->engine = NULL;
@@ -232,6 +232,6 @@ void sl_seated_close(sl_trainer *t) {
     sl_problem_free(&t->state->problem);
 }
 
-const char *sl_seated_scheduling(const sl_trainer *t) {
+const char *sl_rank_state_scheduling(const sl_trainer *t) {
     return t->state->transport ? sl_transport_scheduling(t->state->transport) : "none";
 }

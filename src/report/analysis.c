@@ -1,4 +1,4 @@
-#include "report/retrace.h"
+#include "report/analysis.h"
 #include "base/memory.h"
 #include "plan/draw/page_data.h"
 #include "plan/lower/program.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-void sl_retraced_free(sl_retraced *r) {
+void sl_analysis_free(sl_analysis *r) {
     sl_timeline_free(&r->measured);
     sl_timeline_free(&r->predicted);
     sl_problem_free(&r->problem);
@@ -15,11 +15,11 @@ void sl_retraced_free(sl_retraced *r) {
     SL_FREE(r->cause, r->predicted_cause);
     sl_highlight_free(&r->measured_path);
     sl_highlight_free(&r->predicted_path);
-    *r = (sl_retraced){0};
+    *r = (sl_analysis){0};
 }
 
 /* Keeps the reason; only lack of memory ends the report. */
-static sl_status give_up(sl_retraced *r, sl_status status) {
+static sl_status give_up(sl_analysis *r, sl_status status) {
     if (status != SL_OK)
         snprintf(r->why_not, sizeof r->why_not, "%s", sl_error_text());
     return status == SL_ENOMEM ? status : SL_OK;
@@ -40,20 +40,20 @@ static sl_status order_of(const sl_timeline *t, sl_order *order) {
     return SL_OK;
 }
 
-static sl_status shape_of(const sl_told *told, const sl_timeline *t, sl_retraced *r) {
+static sl_status shape_of(const sl_run_data *data, const sl_timeline *t, sl_analysis *r) {
     int most = 0, stage = 0;
-    if (!told->has_problem)
+    if (!data->has_problem)
         return sl_error(SL_EINVAL, "there is no profile.yaml");
     for (int i = 0; i < t->spans; i++) {
         most = t->span[i].op.microbatch > most ? t->span[i].op.microbatch : most;
         stage = t->span[i].op.stage > stage ? t->span[i].op.stage : stage;
     }
-    if (told->problem.ranks != t->ranks || stage >= told->problem.stages)
+    if (data->problem.ranks != t->ranks || stage >= data->problem.stages)
         return sl_error(SL_EINVAL, "profile.yaml has other ranks or stages");
     for (int i = 0; i < t->collectives; i++)
-        if (t->collective[i].op.stage >= told->problem.stages)
+        if (t->collective[i].op.stage >= data->problem.stages)
             return sl_error(SL_EINVAL, "profile.yaml has other stages");
-    SL_TRY(sl_problem_copy(&told->problem, &r->problem));
+    SL_TRY(sl_problem_copy(&data->problem, &r->problem));
     r->problem.microbatches = most + 1;
     return SL_OK;
 }
@@ -73,7 +73,7 @@ static int compare_transfers(const void *a, const void *b) {
 }
 
 /* Orders transfers by message. One that took no time was not recorded: it happens when it is produced. */
-static sl_status align_transfers(sl_retraced *r, const int *first) {
+static sl_status align_transfers(sl_analysis *r, const int *first) {
     const sl_program *p = &r->program;
     sl_timeline *t = &r->measured;
     sl_transfer *aligned;
@@ -104,7 +104,7 @@ static sl_time time_of_cause(const sl_timeline *t, int32_t cause) {
 }
 
 /* The later of the previous op and the consumed message; a rank's first op may have waited for its update. */
-static void find_causes(sl_retraced *r, const int *first) {
+static void find_causes(sl_analysis *r, const int *first) {
     const sl_timeline *t = &r->measured;
     for (int i = 0; i < t->spans; i++) {
         const int rank = t->span[i].rank, k = i - first[rank];
@@ -123,7 +123,7 @@ static void find_causes(sl_retraced *r, const int *first) {
     }
 }
 
-static sl_status find_path(sl_retraced *r, const int *first) {
+static sl_status find_path(sl_analysis *r, const int *first) {
     const sl_timeline *t = &r->measured;
     sl_highlight *h = &r->measured_path;
     int last = 0;
@@ -156,11 +156,11 @@ static sl_status find_path(sl_retraced *r, const int *first) {
     return SL_OK;
 }
 
-static sl_status find_program(const sl_told *told, sl_retraced *r) {
+static sl_status find_program(const sl_run_data *data, sl_analysis *r) {
     sl_order order = {0};
     int *first = NULL;
     sl_status status;
-    SL_TRY_GOTO(done, status, shape_of(told, &r->measured, r));
+    SL_TRY_GOTO(done, status, shape_of(data, &r->measured, r));
     SL_TRY_GOTO(done, status, order_of(&r->measured, &order));
     SL_TRY_GOTO(done, status, sl_lower(&r->problem, &order, &r->program));
     r->has_program = 1;
@@ -182,13 +182,13 @@ done:
 
 /* ---- prediction ---- */
 
-static sl_status know_links(const sl_told *told, int iteration, int replica, sl_problem *p) {
-    long row = sl_told_find(told, iteration);
+static sl_status know_links(const sl_run_data *data, int iteration, int replica, sl_problem *p) {
+    long row = sl_run_data_find(data, iteration);
     int found = 0;
-    for (size_t i = row < 0 ? told->samples : sl_told_samples_from(told, (size_t)row);
-         i < told->samples && told->sample[i].row == row; i++) {
-        const sl_told_link *link = &told->link[told->sample[i].link];
-        const double latency = told->sample[i].latency, transfer = told->sample[i].transfer;
+    for (size_t i = row < 0 ? data->samples : sl_run_data_samples_from(data, (size_t)row);
+         i < data->samples && data->sample[i].row == row; i++) {
+        const sl_run_data_link *link = &data->link[data->sample[i].link];
+        const double latency = data->sample[i].latency, transfer = data->sample[i].transfer;
         if ((link->replica >= 0 && link->replica != replica) || link->from >= p->ranks ||
             link->to >= p->ranks || latency > SL_MAX_OP_MS || transfer > SL_MAX_OP_MS || latency < 0 ||
             transfer < 0)
@@ -197,7 +197,7 @@ static sl_status know_links(const sl_told *told, int iteration, int replica, sl_
         *known = (sl_link){.latency = sl_from_ms(latency), .transfer = sl_from_ms(transfer)};
         found = 1;
     }
-    if (row >= 0 && told->iteration[row].delegates > 0)
+    if (row >= 0 && data->iteration[row].delegates > 0)
         p->communication = SL_DECOUPLED; /* transfers never occupy a rank */
     return found || p->ranks == 1
                ? SL_OK
@@ -249,10 +249,11 @@ static void align(sl_timeline *a, sl_timeline *b) {
     shift(difference < 0 ? a : b, difference < 0 ? -difference : difference);
 }
 
-static sl_status foretell(const sl_told *told, const sl_recorded *recorded, size_t index, sl_retraced *r) {
+static sl_status foretell(const sl_run_data *data, const sl_recorded *recorded, size_t index,
+                          sl_analysis *r) {
     const sl_recorded_iteration *it = &recorded->iteration[index];
     SL_TRY(know_ops(recorded, it->iteration - 1, it->replica, &r->problem));
-    SL_TRY(know_links(told, it->iteration - 1, it->replica, &r->problem));
+    SL_TRY(know_links(data, it->iteration - 1, it->replica, &r->problem));
     SL_TRY(sl_replay(&r->problem, &r->program, r->problem.communication, r->problem.queue, &r->predicted));
     r->has_predicted = 1;
     SL_TRY(sl_highlight_make(&r->problem, &r->program, &r->predicted, &r->predicted_path));
@@ -263,16 +264,17 @@ static sl_status foretell(const sl_told *told, const sl_recorded *recorded, size
     return SL_OK;
 }
 
-sl_status sl_retrace(const sl_told *told, const sl_recorded *recorded, size_t index, sl_retraced *r) {
-    *r = (sl_retraced){0};
+sl_status sl_analysis_make(const sl_run_data *data, const sl_recorded *recorded, size_t index,
+                           sl_analysis *r) {
+    *r = (sl_analysis){0};
     SL_TRY(sl_recorded_timeline(recorded, index, &r->measured));
-    SL_TRY(give_up(r, find_program(told, r)));
+    SL_TRY(give_up(r, find_program(data, r)));
     if (r->has_program)
-        SL_TRY(give_up(r, foretell(told, recorded, index, r)));
+        SL_TRY(give_up(r, foretell(data, recorded, index, r)));
     return SL_OK;
 }
 
-sl_status sl_gantt_data(const sl_retraced *r, const char *title, FILE *out) {
+sl_status sl_gantt_data(const sl_analysis *r, const char *title, FILE *out) {
     const sl_program *program = r->has_program ? &r->program : NULL;
     sl_page_data d = {.title = title, .parts = 1, .makespan = SL_TIME_NEVER};
     for (int i = 0; i < r->measured.spans; i++)
@@ -296,12 +298,12 @@ void sl_gantt_title(const char *name, const sl_timeline *t, const char *what, ch
              100 * sl_timeline_bubble(t), *what ? " (" : "", what, *what ? ")" : "");
 }
 
-sl_status sl_gantt_still(const sl_retraced *r, const char *predicted, const char *measured, FILE *out) {
+sl_status sl_gantt_still(const sl_analysis *r, const char *predicted, const char *measured, FILE *out) {
     sl_svg_chart charts[2];
     return sl_draw_svg_charts(charts, sl_gantt_charts(r, predicted, measured, charts), NULL, out);
 }
 
-int sl_gantt_charts(const sl_retraced *r, const char *predicted, const char *measured, sl_svg_chart *charts) {
+int sl_gantt_charts(const sl_analysis *r, const char *predicted, const char *measured, sl_svg_chart *charts) {
     int count = 0;
     if (r->has_predicted)
         charts[count++] =

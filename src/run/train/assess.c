@@ -1,4 +1,4 @@
-#include "run/train/judge.h"
+#include "run/train/assess.h"
 
 #include "base/memory.h"
 #include "base/numbers.h"
@@ -13,7 +13,7 @@
 
 #define LATE SL_MS /* an arrival later than this marks its iteration */
 
-typedef struct sl_judge_state {
+typedef struct sl_assess_state {
     sl_measured **measured; /* [data] in the last iteration */
     sl_timeline *timeline;  /* [data] likewise */
     sl_arrivals arrivals;
@@ -21,17 +21,17 @@ typedef struct sl_judge_state {
     sl_time around[9]; /* time of the last iterations before their first op and after their last */
     int arounds;
     int troubled_before;
-} sl_judge_state;
+} sl_assess_state;
 
-sl_status sl_judge_open(sl_leader *l) {
+sl_status sl_assess_open(sl_leader *l) {
     const size_t replicas = (size_t)l->t->run->parallel.data;
     SL_TRY(sl_alloc(&l->judge, 1, sizeof *l->judge));
     SL_TRY(sl_alloc(&l->judge->measured, replicas, sizeof(sl_measured *)));
     return sl_alloc(&l->judge->timeline, replicas, sizeof *l->judge->timeline);
 }
 
-void sl_judge_close(sl_leader *l) {
-    sl_judge_state *j = l->judge;
+void sl_assess_close(sl_leader *l) {
+    sl_assess_state *j = l->judge;
     if (!j)
         return;
     for (int r = 0; j->measured && r < l->t->run->parallel.data; r++)
@@ -42,7 +42,7 @@ void sl_judge_close(sl_leader *l) {
     SL_FREE(j->measured, j->timeline, j);
 }
 
-void sl_judge_sum(const sl_leader *l, sl_summary *summary) {
+void sl_assess_sum(const sl_leader *l, sl_summary *summary) {
     summary->arrivals = &l->judge->arrivals;
     summary->ops = l->judge->ops;
     summary->overruns = l->judge->overruns;
@@ -51,10 +51,10 @@ void sl_judge_sum(const sl_leader *l, sl_summary *summary) {
 /* ---- measuring ---- */
 
 /* Converts to the leader's clock: times are stamped at the sender, arrivals at the receiver. */
-static void shift_record(const sl_trainer *t, sl_run_position seat, sl_record *r) {
-    sl_run_position peer = {.pipeline = r->peer, .replica = seat.replica, .tensor = seat.tensor};
+static void shift_record(const sl_trainer *t, sl_run_position position, sl_record *r) {
+    sl_run_position peer = {.pipeline = r->peer, .replica = position.replica, .tensor = position.tensor};
     int transfer = r->kind == SL_RECORD_TRANSFER && r->peer >= 0 && r->peer < t->ranks;
-    sl_time here = t->clocks[sl_run_world_rank(t->run, seat)].offset;
+    sl_time here = t->clocks[sl_run_world_rank(t->run, position)].offset;
     r->start -= here;
     r->end -= here;
     r->arrive -= transfer ? t->clocks[sl_run_world_rank(t->run, peer)].offset : here;
@@ -72,11 +72,11 @@ static sl_status collect_records(const sl_trainer *t, sl_rank_reports *all, int 
     sl_status status = SL_OK;
     for (int rank = 0; rank < t->ranks && status == SL_OK; rank++)
         for (int tensor = 0; tensor < t->run->parallel.tensor && status == SL_OK; tensor++) {
-            sl_run_position seat = {.pipeline = rank, .replica = replica, .tensor = tensor};
-            int w = sl_run_world_rank(t->run, seat), records = (int)(start[w + 1] - start[w]);
+            sl_run_position position = {.pipeline = rank, .replica = replica, .tensor = tensor};
+            int w = sl_run_world_rank(t->run, position), records = (int)(start[w + 1] - start[w]);
             sl_record *from = all->records + start[w];
             for (int i = 0; i < records; i++)
-                shift_record(t, seat, &from[i]);
+                shift_record(t, position, &from[i]);
             if (tensor > 0) {
                 int first = sl_run_world_rank(t->run, (sl_run_position){rank, replica, 0});
                 int merged = (int)(start[first + 1] - start[first]);
@@ -94,8 +94,8 @@ static sl_status collect_records(const sl_trainer *t, sl_rank_reports *all, int 
 static sl_status make_clocks(const sl_trainer *t, int replica, sl_offset **clock) {
     SL_TRY(sl_alloc(clock, (size_t)t->ranks, sizeof **clock));
     for (int rank = 0; rank < t->ranks; rank++) {
-        sl_run_position seat = {.pipeline = rank, .replica = replica};
-        (*clock)[rank] = t->clocks[sl_run_world_rank(t->run, seat)];
+        sl_run_position position = {.pipeline = rank, .replica = replica};
+        (*clock)[rank] = t->clocks[sl_run_world_rank(t->run, position)];
         (*clock)[rank].offset = 0;
     }
     return SL_OK;
@@ -214,7 +214,7 @@ static sl_status foretell(sl_leader *l) {
 /* The slowest replica's ops determine the iteration; `around` is added for the time before the first and
  * after the last. */
 static sl_time predict(const sl_leader *l, int iteration) {
-    const sl_judge_state *j = l->judge;
+    const sl_assess_state *j = l->judge;
     int known = j->arounds > 0 && (sl_leader_is_paced(l) || iteration > l->fresh);
     sl_time slowest = 0, around[9];
     int arounds = j->arounds < 9 ? j->arounds : 9;
@@ -229,7 +229,7 @@ static sl_time predict(const sl_leader *l, int iteration) {
 /* The time of an iteration besides its ops: before them the first stage's update, which the first iteration
  * of an attempt does not have, and after them the norm. */
 static void note_around(const sl_leader *l, int iteration, sl_time time) {
-    sl_judge_state *j = l->judge;
+    sl_assess_state *j = l->judge;
     sl_time longest = 0;
     for (int r = 0; r < l->t->run->parallel.data; r++) {
         sl_time makespan = sl_timeline_makespan(&j->timeline[r]);
@@ -240,7 +240,7 @@ static void note_around(const sl_leader *l, int iteration, sl_time time) {
     j->around[j->arounds++ % 9] = time - longest;
 }
 
-sl_status sl_judge_iteration(sl_leader *l, sl_rank_reports *gathered, int iteration, sl_time begin) {
+sl_status sl_assess_iteration(sl_leader *l, sl_rank_reports *gathered, int iteration, sl_time begin) {
     const sl_trainer *t = l->t;
     sl_time worst;
     SL_TRY(measure(l, gathered, iteration, begin, &worst));

@@ -5,14 +5,15 @@
 #include "run/transport/transport.h"
 #include <stdatomic.h>
 
-#define SL_NEWS_KEPT 128u
+#define SL_EVENTS_KEPT 128u
 
-typedef struct sl_news {
-    sl_transport_news ring[SL_NEWS_KEPT];
+typedef struct sl_transport_events {
+    sl_transport_event ring[SL_EVENTS_KEPT];
     _Atomic uint32_t put, taken; /* writer, reader; each releases its own and acquires the other */
-} sl_news;
+} sl_transport_events;
 
 /** Network thread. */
-void sl_news_put(sl_news *news, sl_transport_news_kind kind, int from, int to, int rail, const char *text);
+void sl_transport_events_put(sl_transport_events *events, sl_transport_event_kind kind, int from, int to,
+                             int rail, const char *text);
 /** Compute side: 0: none. */
-int sl_news_take(sl_news *news, sl_transport_news *one);
+int sl_transport_events_take(sl_transport_events *events, sl_transport_event *one);

@@ -1,10 +1,10 @@
-/* A seating: an arrangement with its derived values, updated place by place. */
+/* A rank map: an arrangement with its derived values, updated place by place. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
 #include <string.h>
 
-static void compute_ends(sl_seating *s, int replica) {
+static void compute_ends(sl_rank_map *s, int replica) {
     size_t row = (size_t)replica * (size_t)s->cluster->pipeline;
     s->computed++;
     if (s->replay)
@@ -14,7 +14,7 @@ static void compute_ends(sl_seating *s, int replica) {
 }
 
 /* Cell and hops around one place. */
-static void compute_place(sl_seating *s, int replica, int stage) {
+static void compute_place(sl_rank_map *s, int replica, int stage) {
     size_t row = (size_t)replica * (size_t)s->cluster->pipeline;
     s->cell[row + (size_t)stage] = sl_cell_cost(s, replica, stage);
     if (stage > 0)
@@ -24,7 +24,7 @@ static void compute_place(sl_seating *s, int replica, int stage) {
 }
 
 /* Replicas with equal speeds and links have equal ends. */
-static int same_as_before(const sl_seating *s, int replica) {
+static int same_as_before(const sl_rank_map *s, int replica) {
     size_t stages = (size_t)s->cluster->pipeline, row = (size_t)replica * stages;
     for (int other = replica - 1; other >= 0 && other >= replica - 16; other--) {
         size_t old = (size_t)other * stages;
@@ -37,7 +37,7 @@ static int same_as_before(const sl_seating *s, int replica) {
     return 0;
 }
 
-static void compute_all(sl_seating *s) {
+static void compute_all(sl_rank_map *s) {
     const sl_cluster *c = s->cluster;
     for (int d = 0; d < c->data; d++) {
         for (int p = 0; p < c->pipeline; p++) {
@@ -52,16 +52,16 @@ static void compute_all(sl_seating *s) {
         s->ring[p] = sl_ring_cost(s, p, &s->ring_sum[p]);
 }
 
-void sl_seating_set(sl_seating *s, const int *host) {
+void sl_rank_map_set(sl_rank_map *s, const int *host) {
     for (int i = 0; i < s->cluster->hosts; i++)
         s->host[i] = host ? host[i] : SL_NO_HOST;
     compute_all(s);
 }
 
-sl_status sl_seating_make(const sl_cluster *c, const sl_best *best, sl_frame *frame, const int *host,
-                          int replay, sl_seating *s) {
+sl_status sl_rank_map_make(const sl_cluster *c, const sl_best *best, sl_frame *frame, const int *host,
+                           int replay, sl_rank_map *s) {
     size_t cells = (size_t)c->data * (size_t)c->pipeline, stages = (size_t)c->pipeline;
-    *s = (sl_seating){.cluster = c, .best = best, .frame = frame, .replay = replay};
+    *s = (sl_rank_map){.cluster = c, .best = best, .frame = frame, .replay = replay};
     SL_TRY(sl_alloc(&s->host, (size_t)c->hosts, sizeof *s->host));
     SL_TRY(sl_alloc(&s->cell, cells, sizeof *s->cell));
     SL_TRY(sl_alloc(&s->hop, cells, sizeof *s->hop));
@@ -69,16 +69,16 @@ sl_status sl_seating_make(const sl_cluster *c, const sl_best *best, sl_frame *fr
     SL_TRY(sl_alloc(&s->ring_sum, stages, sizeof *s->ring_sum));
     SL_TRY(sl_alloc(&s->end, cells, sizeof *s->end));
     SL_TRY(sl_alloc(&s->scratch, 4 * (stages + 1), sizeof *s->scratch));
-    sl_seating_set(s, host);
+    sl_rank_map_set(s, host);
     return SL_OK;
 }
 
-void sl_seating_free(sl_seating *s) {
+void sl_rank_map_free(sl_rank_map *s) {
     SL_FREE(s->host, s->cell, s->hop, s->ring, s->ring_sum, s->end, s->scratch);
-    *s = (sl_seating){0};
+    *s = (sl_rank_map){0};
 }
 
-void sl_seating_put(sl_seating *s, int position, int host) {
+void sl_rank_map_put(sl_rank_map *s, int position, int host) {
     int replica = sl_position_replica(s->cluster, position), stage = sl_position_stage(s->cluster, position);
     s->host[position] = host;
     compute_place(s, replica, stage);
@@ -86,7 +86,7 @@ void sl_seating_put(sl_seating *s, int position, int host) {
     s->ring[stage] = sl_ring_cost(s, stage, &s->ring_sum[stage]);
 }
 
-void sl_seating_swap(sl_seating *s, int a, int b, int width) {
+void sl_rank_map_swap(sl_rank_map *s, int a, int b, int width) {
     const sl_cluster *c = s->cluster;
     int at[2] = {a, b}, replica[2], stage[2];
     for (int i = 0; i < width; i++) {
@@ -107,7 +107,7 @@ void sl_seating_swap(sl_seating *s, int a, int b, int width) {
     }
 }
 
-sl_time sl_seating_time(const sl_seating *s, int *replica, int *stage) {
+sl_time sl_rank_map_time(const sl_rank_map *s, int *replica, int *stage) {
     const sl_cluster *c = s->cluster;
     sl_time most = -1;
     for (int d = 0; d < c->data; d++)
@@ -124,7 +124,7 @@ sl_time sl_seating_time(const sl_seating *s, int *replica, int *stage) {
     return most;
 }
 
-sl_time sl_seating_spread(const sl_seating *s) {
+sl_time sl_rank_map_spread(const sl_rank_map *s) {
     const sl_cluster *c = s->cluster;
     sl_time sum = 0;
     for (int p = 0; p < c->pipeline; p++) {
