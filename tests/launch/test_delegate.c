@@ -149,7 +149,7 @@ static void one_that_cannot_be_killed_is_left_behind_in_one_line(void **state) {
     assert_true(read(told[0], line, sizeof line - 1) > 0);
     close(told[0]);
     snprintf(expected, sizeof expected,
-             "slackline: slackline-delegate (pid %d) is left behind: it has not ended 0.2 s after SIGKILL\n",
+             "slackline: slackline-delegate (pid %d) remains: it has not ended 0.2 s after SIGKILL\n",
              (int)pid);
     assert_string_equal(line, expected);
     assert_int_equal(c.started.pid, 0);

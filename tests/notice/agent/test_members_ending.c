@@ -63,7 +63,7 @@ static void one_that_cannot_be_ended_is_left_behind_in_one_line(void **state) {
     close(told[0]);
     snprintf(
         expected, sizeof expected,
-        "slackline: a validating process (pid %d) is left behind: it has not ended 0.2 s after SIGKILL\n",
+        "slackline: a validating process (pid %d) remains: it has not ended 0.2 s after SIGKILL\n",
         (int)pid);
     assert_string_equal(line, expected);
     assert_int_equal(m.children, 0);

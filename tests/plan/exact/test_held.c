@@ -40,7 +40,7 @@ static void a_solver_that_cannot_be_ended_is_left_behind(void **state) {
         skip();
     }
     snprintf(expected, sizeof expected,
-             "slackline-solver (pid %d) is left behind: it has not ended 0.2 s after SIGKILL", pid);
+             "slackline-solver (pid %d) remains: it has not ended 0.2 s after SIGKILL", pid);
     assert_int_equal(status, SL_ESYS);
     assert_string_equal(sl_error_text(), expected);
     assert_null(response.bytes);

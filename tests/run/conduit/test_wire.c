@@ -147,11 +147,11 @@ static void a_malformed_frame_is_refused(void **state) {
     refused(&chunk, 6, 6, "kind 6");
     refused(&chunk, 7, 4, "flags");
     refused(&chunk, 7, 2, "lacks");            /* a due time that is not meant */
-    refused(&chunk, 16, 0x21, "lies outside"); /* one byte beyond the message */
-    refused(&chunk, 24, 0x2f, "lies outside");
-    refused(&chunk, 23, 0x80, "lies outside"); /* an offset of 2^63 */
-    refused(&chunk, 52, 0x00, "lies outside"); /* nothing, of a message that has bytes */
-    refused(&chunk, 55, 0xff, "lies outside"); /* 4 GB */
+    refused(&chunk, 16, 0x21, "is outside"); /* one byte beyond the message */
+    refused(&chunk, 24, 0x2f, "is outside");
+    refused(&chunk, 23, 0x80, "is outside"); /* an offset of 2^63 */
+    refused(&chunk, 52, 0x00, "is outside"); /* nothing, of a message that has bytes */
+    refused(&chunk, 55, 0xff, "is outside"); /* 4 GB */
     refused(&chunk, 80, 1, "lacks");
     refused(&ack, 52, 1, "lacks");
     refused(&ack, 7, 1, "lacks");
