@@ -203,9 +203,11 @@ def current(step: Optional[Step]) -> None:
 
 def wrap(stage: Any, keep: "Kept") -> None:
     """Has a stage's ops and messages measured. Its methods do what they did before."""
-    if getattr(stage, "_slackline", None) is not None:
+    before: Optional[Kept] = getattr(stage, "_slackline", None)
+    if before is not None:  # by an earlier schedule of the same stage
+        keep.bytes.update(before.bytes)
         return
-    stage._slackline = True
+    stage._slackline = keep
     index = stage.stage_index
 
     def op_of(method: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
