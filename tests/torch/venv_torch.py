@@ -34,7 +34,8 @@ def slackline(*arguments):
 def families():
     """The names in `slackline plan --help`, which come from the table of families."""
     text = slackline("plan", "--help").stdout
-    part = text[text.index("--schedule NAME   one of"):text.index("\n  --format FORM")]
+    part = text[text.index("--schedule NAME"):]
+    part = part[:part.index("\n  --")]
     return re.findall(r"^ {6}(\S+) ", part, re.M)
 
 
