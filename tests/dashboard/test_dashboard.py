@@ -104,7 +104,7 @@ def test_a_folder_is_followed_from_before_its_start_to_its_end():
         run.start()
         run.iterate(2)
         state = d.until(lambda s: s["head"]["iteration"] == 1 and len(s["ranks"]) == 3, "another in its place is followed")
-        d.until(lambda s: s["state"] == "failed" and "no end was written" in s["why"], "a run that was killed as a whole is seen")
+        d.until(lambda s: s["state"] == "failed" and "no end was recorded" in s["why"], "a run that was killed as a whole is seen")
         expect(d.end() == 0 and d.errors == "", f"SIGTERM: {d.process.returncode} {d.errors}")
 
 
