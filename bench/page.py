@@ -1,4 +1,4 @@
-"""Pages of docs/results that benches write section by section: each replaces its own and leaves the others."""
+"""Pages of docs/results/evidence that benches write section by section: each bench replaces its own sections and keeps the others."""
 import os
 import sys
 
@@ -6,17 +6,17 @@ source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(source, "bench", "planner"))
 from command import machine, table  # noqa: E402,F401
 
-# by the name of the file: title, what stands above the sections, their order
+# by the name of the file: title, text above the sections, their order
 PAGES = {
     "data-plane.md": ("The data plane, measured",
-                      "Each section says the command that wrote it. Times of a machine with few cores and many ranks; ops are "
-                      "paced, so that a rank waits as a rank with a device of its own would.",
+                      "Each section names the command that wrote it. Many ranks share few cores. Ops are paced, so that a rank "
+                      "waits as a rank with its own device would.",
                       ["Accuracy of emulated links", "Overhead of the runtime", "A slow link that does not block",
                        "Two data centres", "Interference", "Rails", "Faults"]),
-    "probe.md": ("What watching costs", "Each section says the command that wrote it.",
+    "probe.md": ("The cost of watching: all tables", "Each section names the command that wrote it.",
                  ["A call", "A call over Gloo", "Real programs"]),
     "adapting.md": ("Adapting",
-                    "Each section says the command that wrote it, and whether it is measured or simulated.",
+                    "Each section names the command that wrote it and states if it is measured or simulated.",
                     ["Delay on one link, live", "A slow link between replicas, live", "One slow replica, live",
                      "Several slow replicas, live", "Congestion between replicas, live", "A congested card, live", "Several congested links, live",
                      "Compound trouble, live", "Random mixed faults, live", "Plans of a running job",
@@ -24,16 +24,16 @@ PAGES = {
                      "A topology change in the run", "Campaign: Adaptra's trace", "Campaign: Adaptra's figure 17",
                      "Campaign: Falcon's table 7",
                      "Campaign: Falcon's figures", "Campaign: random faults", "Campaign: speed"]),
-    "usability.md": ("In use, beside what users know",
-                     "What somebody with a pipeline can ask, and which tool answers. The figures come from the command above them.",
+    "usability.md": ("Compared with other tools: all tables",
+                     "What users ask about a pipeline, and which tools answer. Each table of figures has its command above it.",
                      ["What each offers", "Measured", "Large traces"]),
-    "pytorch.md": ("PyTorch's pipelining with plans, measured", "Each section says the command that wrote it.",
+    "pytorch.md": ("Plans in PyTorch's pipelining: all tables", "Each section names the command that wrote it.",
                    ["Live: something gets slow and recovers", "A slow link, before and after", "From PyTorch's profiler to a better plan"]),
-    "training.md": ("Training, measured", "Each section says the command that wrote it.",
+    "training.md": ("Training speed on the CPU: all tables", "Each section names the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),
     "fresh-install.md": ("On a fresh system",
-                         "Each section says the command that wrote it. The first number of a transcript's line is the time since the "
-                         "command began.",
+                         "Each section names the command that wrote it. The first number of each line of a transcript is the time "
+                         "since the start of the command.",
                          ["The two commands", "What the README says", "The Debian package"]),
 }
 

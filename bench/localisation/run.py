@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether the slow component of a training job is named: random faults in jobs of 8 ranks, 4 x 2 and 2 x 4 (pipeline x data).
 
-Usage: bench/localisation/run.py [BUILD_DIR] [--seed S] [--virtual N] [--live N] [--cases] [--write FILE]
+Usage: bench/localisation/run.py [BUILD_DIR] [--seed S] [--virtual N] [--live N] [--cases] [--write docs/results/evidence/localisation.md]
 Most cases run on the virtual clock (real engines and transports, ops that sleep with jitter, emulated links), the live ones
 are runs of `slackline train` with paced ops. Every suspect and every verdict that is told counts: a case is right when the
 faulty component is named (of two, both) and nothing else, or when nothing costs a tenth and nothing is said.
@@ -70,14 +70,14 @@ def rows(cases):
 
 
 def delays(cases):
-    """Iterations from the fault to the first word."""
+    """Iterations from the fault to the first report."""
     late = []
     for case in cases:
         faults = case.get("faults", case.get("truth"))
         if case["said"] and faults:
             late.append(min(said["iteration"] for said in case["said"]) - faults[0]["iterations"][0])
     late.sort()
-    return f"{late[len(late) // 2]} (median), {late[-1]} (most)" if late else "-"
+    return f"{late[len(late) // 2]} (median), {late[-1]} (max)" if late else "-"
 
 
 virtual = collect(virtual_cases(), "virtual")
@@ -86,20 +86,20 @@ both = virtual + live
 right = sum(case["verdict"] == "right" for case in both)
 wrong = sum(case["verdict"] == "wrong" for case in both)
 head = ["fault", "cases"] + VERDICTS
-text = ["# Naming what is slow, measured", "",
-        f"`bench/localisation/run.py --seed {arguments.seed} --virtual {arguments.virtual} --live {arguments.live}`, {machine()}.", "",
-        "Random faults in training jobs of 8 ranks, 4 x 2 and 2 x 4 (pipeline x data): devices slowed down 1.2 to 3 times, latency and",
-        "bandwidth of links, in one direction or both, two of them at once, none, and less than costs a tenth; with uneven stages and",
-        "uneven shares of the batch, jitter and spikes, several schedules. Every suspect and every verdict counts: right is the faulty",
-        "component (of two: both) and nothing else, or silence where nothing costs a tenth. Directions of links count.", "",
+text = ["# Naming the slow component: all tables", "",
+        f"`bench/localisation/run.py --seed {arguments.seed} --virtual {arguments.virtual} --live {arguments.live} --write docs/results/evidence/localisation.md`, {machine()}.", "",
+        "Training jobs of 8 ranks, 4 x 2 and 2 x 4 (pipeline x data), have random faults: devices that are 1.2 to 3 times as slow, latency or",
+        "bandwidth of links in one or both directions, two faults at once, no fault, or one that costs less than 10%. Stages and shares",
+        "of the batch are uneven, with jitter and spikes, under several schedules. Every suspect and every verdict counts. A case is right if the faulty",
+        "component (of two: both) is named and nothing else, or if nothing is named because nothing costs 10%. Directions of links count.", "",
         f"**{right} of {len(both)} right, {wrong} wrong.** Goal: 98 of 100, the rest \"cannot tell\", never wrong.", "",
         "## Virtual clock", "",
-        "Real engines and transports, a thread a rank; ops sleep for their time with jitter of up to 9 %, links are emulated, without",
-        "adaptation; faults that make iterations less than 12 % longer are drawn again. Iterations from a fault to the",
-        f"first word: {delays(virtual)}.", "", table(head, rows(virtual)), "",
+        "Engines and transports are real, with one thread per rank. Ops sleep for their time, with jitter of up to 9%, and links are emulated. There is",
+        "no adaptation. Faults that make iterations less than 12% longer are drawn again. Iterations from a fault to the",
+        f"first report: {delays(virtual)}.", "", table(head, rows(virtual)), "",
         "## Live", "",
-        "`slackline train`, paced ops, 8 ranks on the cores of this machine, half of them with adaptation. Iterations from a fault to the",
-        f"first word: {delays(live)}.", "", table(head, rows(live))]
+        "`slackline train` runs paced ops on 8 ranks on the cores of this machine, half of the jobs with adaptation. Iterations from a fault to the",
+        f"first report: {delays(live)}.", "", table(head, rows(live))]
 page = "\n".join(text) + "\n"
 print(page)
 if arguments.write:

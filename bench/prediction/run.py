@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measured over predicted iteration time of the paced example: healthy, slow, adapted, relieved.
 
-Usage: bench/prediction/run.py [BUILD_DIR] [--repeat N] [--write FILE]
+Usage: bench/prediction/run.py [BUILD_DIR] [--repeat N] [--write docs/results/evidence/prediction.md]
 Each figure is the median over the iterations of a phase whose arrivals were all within 1 ms; the ratio is the median of
-ratios. More than 1 % of ops over their pace makes a run invalid, and it is said so. Goal on an idle machine: 1.03.
+ratios. If more than 1% of the ops overrun their pace, the run is invalid and reported as such. Goal on an idle machine: 1.03.
 """
 import argparse
 import json
@@ -37,7 +37,7 @@ for repeat in range(arguments.repeat):
     rows.append(f"| {repeat} | {summary['scheduling']} | {error['p50_us']:.0f} | {error['p99_us']:.0f} | "
                 f"{summary['late_iterations']} of {summary['iterations']} | {100 * overran:.2f}% |")
 
-text = ["| phase | schedule | iterations a run | measured ms | predicted ms | measured / predicted |", "|---|---|---|---|---|---|"]
+text = ["| phase | schedule | iterations per run | measured ms | predicted ms | measured / predicted |", "|---|---|---|---|---|---|"]
 for phase, runs in ratios.items():
     known = [r for r in runs if r["measured_over_predicted"] is not None]
     if not known:
@@ -50,7 +50,8 @@ text = "\n".join(text) + "\n"
 print(text, end="")
 if arguments.write:
     with open(arguments.write, "w") as file:
-        file.write("# Prediction against measurement\n\n`bench/prediction/run.py --repeat %d`, %d cores. Medians over "
-                   "runs; iterations with an arrival over 1 ms late are left out of predictions.\n\n%s"
+        file.write("# Predicted and measured iterations: all tables\n\n"
+                   "`bench/prediction/run.py --repeat %d --write docs/results/evidence/prediction.md`, %d cores. Medians over runs.\n"
+                   "Iterations with an arrival more than 1 ms late are left out of the comparison.\n\n%s"
                    % (arguments.repeat, os.cpu_count(), text))
 sys.exit(0 if ratios else 1)

@@ -2,7 +2,7 @@
 """What it costs that a PyTorch script's calls over Gloo are seen: us a call with and without the wrappers, in pairs within one
 process, so that both meet the same machine.
 
-Usage: bench/probe/gloo.py [BUILD_DIR] [--calls N] [--pairs N] [--runs N] [--write FILE]
+Usage: bench/probe/gloo.py [BUILD_DIR] [--calls N] [--pairs N] [--runs N] [--write docs/results/evidence/probe.md]
 Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
 import argparse
 import json
@@ -112,11 +112,11 @@ def main():
                 pairs[name] += values
     rows = [[what, middle([bare for bare, _ in pairs[name]]), middle([seen for _, seen in pairs[name]]),
              middle([seen - bare for bare, seen in pairs[name]]), middle([seen / bare for bare, seen in pairs[name]])] for name, what in WHAT.items()]
-    heads = ["one rank", "without the wrappers, us", "with them, us", "**costs**, us a call", "times as long"]
-    finish(arguments.write, "A call over Gloo", f"""`bench/probe/gloo.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. us of the calling thread's
-processor time for a call of `torch.distributed`. {arguments.runs * arguments.pairs} pairs of {arguments.calls} calls each, with the wrappers and with what they wrap, one right
-behind the other in one process ({arguments.runs} of them) and in turns first; the last two columns are of pairs. Median, and between which half of
-them lie. What a call costs more is Python: the wrapper, and two calls of the probe through ctypes (four where something is posted and
+    heads = ["one rank", "without the wrappers, us", "with them, us", "**added**, us per call", "ratio"]
+    finish(arguments.write, "A call over Gloo", f"""`bench/probe/gloo.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. Processor time of the calling
+thread for a call of `torch.distributed`, in us. {arguments.runs * arguments.pairs} pairs of {arguments.calls} calls each, with the wrappers and with the wrapped functions, one right
+after the other in one process ({arguments.runs} processes), in alternating order. The last two columns compare within pairs. Cells are the median and the middle
+half. The added time is Python: the wrapper, and two calls of the probe through ctypes (four if an operation is posted and then
 waited for).
 
 {table(heads, rows)}""")

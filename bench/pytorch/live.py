@@ -2,7 +2,7 @@
 """PyTorch's pipelining with slackline.adapt while something gets slow and recovers: PyTorch alone, with plans made by hand and
 swapped at the right steps, and live.
 
-Usage: bench/pytorch/live.py [BUILD_DIR] [--steps N] [--case NAME]... [--write FILE]
+Usage: bench/pytorch/live.py [BUILD_DIR] [--steps N] [--case NAME]... [--write docs/results/evidence/pytorch.md]
 Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
 import argparse
 import os
@@ -149,9 +149,9 @@ def main():
             apart = max([apart, *(abs(a - b) for a, b in zip(found["losses"], reference))])
             swaps += found["swaps"]
     finish(arguments.write, "Live: something gets slow and recovers", f"""`bench/pytorch/live.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. {RANKS} processes over Gloo,
-{MICROBATCHES} microbatches, ops of {OP_MS:g} ms a rank; slow from step {ONSET} to {RELIEF} of {arguments.steps}. Median ms of a step: the five steps before, from ten steps after
-the onset, and from ten steps after relief. "By hand" has plans for the true times, made before and swapped at the right steps.
-Losses differ by at most {apart:.0e}; a swap took {statistics.median(swaps):.1f} ms (median, at most {max(swaps):.1f}).
+{MICROBATCHES} microbatches, ops of {OP_MS:g} ms on each rank. Something is slow from step {ONSET} to {RELIEF} of {arguments.steps}. Times are medians in ms per step: of the five steps
+before the onset, from ten steps after it, and from ten steps after the relief. "By hand" uses plans for the true times, made in advance and swapped at the right
+steps. Losses differ by at most {apart:.0e}; a swap took {statistics.median(swaps):.1f} ms (median, at most {max(swaps):.1f}).
 
 {table(["what gets slow", "schedule", "healthy", "slow", "recovered"], rows)}""")
     return 0 if apart <= 1e-9 else 1

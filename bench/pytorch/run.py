@@ -2,7 +2,7 @@
 """PyTorch's pipelining over a slow link: its own schedules beside plans for the link, measured and predicted; and a real
 profile of PyTorch's turned into a problem, a better plan, and that plan run.
 
-Usage: bench/pytorch/run.py [BUILD_DIR] [--iterations N] [--delay-ms D] [--op-ms T] [--write FILE]
+Usage: bench/pytorch/run.py [BUILD_DIR] [--iterations N] [--delay-ms D] [--op-ms T] [--write docs/results/evidence/pytorch.md]
 Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
 import argparse
 import json
@@ -83,20 +83,20 @@ def side_by_side(slackline, ranks):
             cells += [middle(times), f"{foretold.makespan_ms:g}"]
         cells.append(f"{max(foretold.peak_memory) / each:g}")
         shown.append(cells)
-    heads = ["schedule", "stages a rank", "healthy: measured ms", "predicted", "slow link: measured ms", "predicted",
-             "microbatches held, most on a rank"]
+    heads = ["schedule", "stages per rank", "healthy: measured ms", "predicted", "slow link: measured ms", "predicted",
+             "microbatches held, max per rank"]
     best_theirs = min(statistics.median(found[2 * at + 1][0]) for at in range(len(theirs)))
     best_ours = min(statistics.median(found[2 * at + 1][0]) for at in range(len(theirs), len(rows)))
     healthy = min(statistics.median(found[2 * at][0]) for at in range(len(theirs)))
     finish(arguments.write, "A slow link, before and after", f"""`bench/pytorch/run.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. {RANKS} processes over
-Gloo, {MICROBATCHES} microbatches; F, I and W of a rank take {arguments.op_ms:g} ms each (half of that for each of two stages), whose real arithmetic is held
-to that time; messages between ranks 0 and 1 leave {arguments.delay_ms:g} ms late on the slow link and the sender goes on meanwhile. An iteration on the slowest
-rank, median (least to most) of {arguments.iterations}; predicted is the same order replayed by slackline. All losses are the same to {apart:.0e}. Plans had no memory limit here: what each schedule holds
-is in the last column.
+Gloo, {MICROBATCHES} microbatches; F, I, and W of a rank take {arguments.op_ms:g} ms each (half of that for each of two stages): the ops
+compute and then wait until this time has passed. On the slow link, messages between ranks 0 and 1 leave {arguments.delay_ms:g} ms late, and the sender continues meanwhile. Times are of an iteration on
+the slowest rank: median (min to max) of {arguments.iterations}. Predicted: slackline's replay of the same order. All losses agree to {apart:.0e}. Plans had no memory limit. The last
+column shows what each schedule holds.
 
 {table(heads, shown)}
-On the slow link the best of PyTorch's own schedules takes {best_theirs * 1e3:.0f} ms, the best plan {best_ours * 1e3:.0f} ms ({best_theirs / best_ours:.2f} times as fast); the best of
-PyTorch's on the healthy link took {healthy * 1e3:.0f} ms. Measured times are {min(far) * 100:+.1f} to {max(far) * 100:+.1f}% off the predicted ones, {statistics.mean(map(abs, far)) * 100:.1f}% on average.""")
+On the slow link, the best of PyTorch's own schedules takes {best_theirs * 1e3:.0f} ms, and the best plan {best_ours * 1e3:.0f} ms ({best_theirs / best_ours:.2f} times as fast). On the healthy link, the best
+of PyTorch's takes {healthy * 1e3:.0f} ms. Measured times are {min(far) * 100:+.1f} to {max(far) * 100:+.1f}% off the predicted ones, {statistics.mean(map(abs, far)) * 100:.1f}% on average.""")
     return apart
 
 
@@ -120,17 +120,17 @@ def from_a_trace(slackline, ranks):
     rows = [["the traced iteration", f"{told['traced_ms']:.0f}", "in the trace"],
             ["its order simulated on the problem of the trace", f"{simulated:.0f}", f"{100 * (simulated / told['traced_ms'] - 1):+.1f}% of the traced"],
             ["PyTorch's 1F1B without the profiler", middle(times), "measured"],
-            ["what a plan for that problem would take", f"{plan.makespan_ms:.0f}", "predicted"],
+            ["a plan for that problem", f"{plan.makespan_ms:.0f}", "predicted"],
             ["that plan, run by PyTorch", middle(realised), f"measured: {100 * (statistics.median(realised) * 1e3 / plan.makespan_ms - 1):+.1f}% of the predicted"]]
     links = ", ".join(f"{link['from']} to {link['to']} {link['latency_ms']:.1f}" for link in told["links"] if "latency_ms" in link)
-    finish(arguments.write, "From PyTorch's profiler to a better plan", f"""`bench/pytorch/run.py`, the same machine and load. PyTorch's 1F1B on the slow link (`ScheduleInterleaved1F1B` with one stage a
-rank, which labels its ops for the profiler) is run under `torch.profiler`, a trace a rank;
-`slackline profile rank*.json -o problem.yaml --order order.csv` makes the problem of them, knowing nothing else: op times (ms, median over stages:
+    finish(arguments.write, "From PyTorch's profiler to a better plan", f"""`bench/pytorch/run.py`, the same machine and load. PyTorch's 1F1B on the slow link (`ScheduleInterleaved1F1B` with one stage per
+rank, which labels its ops for the profiler) runs under `torch.profiler`, with one trace per rank.
+`slackline profile rank*.json -o problem.yaml --order order.csv` makes the problem from the traces alone: op times (ms, median over stages:
 {', '.join(f'{kind} {value:.1f}' for kind, value in times_ms.items())}; emulated: {arguments.op_ms:g} for F, {2 * arguments.op_ms:g} for B){', delays of links (ms: ' + links + '; emulated: ' + f'{arguments.delay_ms:g} between 0 and 1)' if links else ''}. `slackline.plan`
-plans it anew, and PyTorch runs the plan.
+plans this problem, and PyTorch runs the plan.
 
 {table(["what", "ms per iteration", ""], rows)}
-The schedule that was profiled takes {statistics.median(times) / statistics.median(realised):.2f} times as long as that plan.""")
+The profiled schedule takes {statistics.median(times) / statistics.median(realised):.2f} times as long as that plan.""")
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random problems: families, search and own bounds against OR-tools CP-SAT. Prints a table; --write FILE makes the page.
 
-Usage: bench/search/run.py [BUILD_DIR] [--write FILE] [--seed N] [--small N] [--large N]
+Usage: bench/search/run.py [BUILD_DIR] [--write docs/results/evidence/search.md] [--seed N] [--small N] [--large N]
 The small ones (up to 8 ranks, 16 microbatches) have a second of search and then 30 s of CP-SAT to prove the optimum; the
 large ones (8 to 16 ranks, 16 to 64 microbatches) ten seconds and 60 s, in which CP-SAT starts from our plan. Without
 OR-tools the last columns stay empty. Takes up to a quarter of an hour."""
@@ -80,10 +80,11 @@ with tempfile.TemporaryDirectory() as folder:
 print(text, end="")
 if arguments.write:
     with open(arguments.write, "w") as file:
-        file.write("# Search on random problems\n\n"
-                   f"`bench/search/run.py --write docs/results/search.md` (seed {arguments.seed}) on {processor()}, "
-                   f"{os.cpu_count()} cores, release build. Half of the problems have uneven times, two thirds slow links (some with occupancy, some on "
-                   "one shared wire), two thirds a memory limit. The search is `optimal` without the exact solver; then CP-SAT runs from its plan, so it "
-                   "is never worse. Where both meet in a bound the optimum is known. Kind: u uneven or e even times, l slow links, s on one wire, m memory "
-                   "limit. CP-SAT counts a shared wire as better than first come, first served can be, so those optima stay open.\n\n" + text)
+        file.write("# Search on random problems: all tables\n\n"
+                   f"`bench/search/run.py --write docs/results/evidence/search.md` (seed {arguments.seed}) on {processor()}, "
+                   f"{os.cpu_count()} cores, release build.\n\n"
+                   "Half of the problems have uneven op times, two thirds have slow links (some with transfer times, some on one shared wire), and two thirds have a\n"
+                   "memory limit. The search is `optimal` without the exact solver. Then CP-SAT starts from the search's plan, so it is never worse. The optimum is known\n"
+                   "if CP-SAT's plan meets its bound. Kind: u uneven or e even times, l slow links, s on one wire, m memory limit. CP-SAT's model of a shared wire allows\n"
+                   "more than first come, first served, so those optima remain unknown.\n\n" + text)
 sys.exit(0)

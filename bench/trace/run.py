@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long `slackline profile` takes for large traces, and what memory: traces of 1F1B on 4 ranks in the profiler's format, a
 file a rank, of 10^3 to 10^6 events in all. Prints the section "Large traces"; --write FILE puts it into
-docs/results/usability.md.
+docs/results/evidence/usability.md.
 
 Two kinds. "of PyTorch": 16 microbatches an iteration with ProfilerStep marks, each op with the operators that the profiler
 records inside it (shapes, ids) and Gloo's messages behind it, so most events are no ops. "labels alone": one iteration, every
@@ -153,9 +153,9 @@ def main():
             print(rows[-1], file=sys.stderr)
             wanted *= 10
     finish(arguments.write, "Large traces",
-           f"`bench/trace/run.py --write docs/results/usability.md`; {machine()}. `slackline profile` of four files (a rank each), with `--time-limit 0`;\n"
-           "the plans that it compares with are part of the time, which is that of processors.\n\n"
-           + table(["trace", "events", "files", "time", "packed by gzip", "an event", "memory at most"], rows))
+           f"`bench/trace/run.py --write docs/results/evidence/usability.md`; {machine()}. `slackline profile` reads four files, one per rank,\n"
+           "with `--time-limit 0`. Times are processor times and include the plans that it compares with.\n\n"
+           + table(["trace", "events", "files", "time", "packed by gzip", "per event", "peak memory"], rows))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 threads, f32 or bf16, `slackline train` of one rank beside PyTorch 2.13 eager and compiled, in turns; and both as a fraction of
 the machine's own rate of matrix products (2048 cubed, same type and threads, same run, the better of oneDNN's and PyTorch's).
 
-Usage: bench/train_speed/run.py [BUILD_DIR] [--cell CONTEXT,THREADS,TYPE]... [--rounds N] [--steps N] [--write FILE]
+Usage: bench/train_speed/run.py [BUILD_DIR] [--cell CONTEXT,THREADS,TYPE]... [--rounds N] [--steps N] [--write docs/results/evidence/training.md]
 PyTorch's side needs .venv (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt), compiled a working C++
-compiler; what is missing is left out, and said to be. The profile needs perf. Goal: 1.2 times PyTorch's best, and 75 % of the
+compiler; what is missing is left out, and said to be. The profile needs perf. Goal: 1.2 times PyTorch's best, and 75% of the
 rate of products. About 15 minutes."""
 import argparse
 import json
@@ -178,18 +178,18 @@ if not versions:
     notes.add("no .venv with torch 2.13: PyTorch's side is left out")
 command = f"bench/train_speed/run.py --rounds {arguments.rounds} --steps {arguments.steps}" + "".join(f" --cell {c}" for c in arguments.cell or [])
 finish(arguments.write, "Speed on the CPU", f"""\
-`{command}`, {machine()}. GPT-2 124M, vocabulary {VOCABULARY}, AdamW, norm clipped at 1, one microbatch of 4 sequences an iteration.
-Ours: `slackline train`, one rank, whole iterations (`time_ms`). PyTorch {versions[0] if versions else '(absent)'}: fused AdamW, scaled_dot_product_attention,
-bf16 by autocast, glibc trimming off, `torch.set_num_threads`. {arguments.rounds} rounds in turns, the median of {arguments.steps} steps each (one less of 256 tokens) after one to warm up;
-ratios are medians of the rounds' own. Work of a token: 6 operations a parameter and 12 x layers x context x width. GEMM: 2048
-cubed, same type and threads, measured in each round, the better of oneDNN's and PyTorch's. 1.2 times PyTorch's best in {sum(a for a, _ in reached)} of
-{len(reached)} cells, 75 % of the GEMM rate in {sum(b for _, b in reached)}.
+`{command}`, {machine()}. GPT-2 124M, vocabulary {VOCABULARY}, AdamW, norm clipped at 1, one microbatch of 4 sequences per iteration.
+slackline: `slackline train` on one rank, whole iterations (`time_ms`). PyTorch {versions[0] if versions else '(absent)'}: fused AdamW, scaled_dot_product_attention,
+bf16 by autocast, glibc trimming off, `torch.set_num_threads`. Both run in turns for {arguments.rounds} rounds. A round is the median of {arguments.steps} steps (one less with 256 tokens) after
+one warm-up step. A ratio is the median of the ratios of the rounds. Work per token: 6 operations per parameter, and 12 x layers x context x width. GEMM: the rate of
+products of 2048 x 2048 matrices with the same type and threads in each round, the better of oneDNN and PyTorch. slackline reaches 1.2 times PyTorch's best
+in {sum(a for a, _ in reached)} of {len(reached)} cells, and 75% of the GEMM rate in {sum(b for _, b in reached)}.
 
-""" + table(("tokens", "threads", "type", "GEMM GFLOP/s", "PyTorch eager tokens/s", "compiled", "ours", "over PyTorch's best",
-             "ours GFLOP/s", "of the GEMM rate"), rows) + "".join(f"- {note}\n" for note in sorted(notes)))
+""" + table(("tokens", "threads", "type", "GEMM GFLOP/s", "PyTorch eager tokens/s", "compiled", "slackline", "over PyTorch's best",
+             "slackline GFLOP/s", "of the GEMM rate"), rows) + "".join(f"- {note}\n" for note in sorted(notes)))
 if profiles:
     heads = [f"4 x {c}, {t}, {k}" for c, t, k in profiles]
     finish(arguments.write, "Where the time of a step goes", f"""\
-`{command}`: samples of `perf record` over four iterations, percent of what belongs to a step, all threads together; tokens, threads, type.
+`{command}`: samples of `perf record` over four iterations, in percent of the samples of a step, for all threads together. Columns: tokens, threads, type.
 
 """ + table(("", *heads), [(name, *(f"{p.get(name, 0):.1f}" for p in profiles.values())) for name, _ in PARTS]))

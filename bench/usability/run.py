@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a user waits for and what lies on the disk afterwards: pictures, pages, reports, traces, beside PyTorch's schedule
 visualiser where an interpreter with torch and matplotlib is named. Prints the page;
---write FILE puts it into docs/results/usability.md, whose table of what each offers stands in bench/usability/offers.md.
+--write FILE puts it into docs/results/evidence/usability.md. The section "What each offers" comes from bench/usability/offers.md.
 
 Usage: bench/usability/run.py [BUILD_DIR] [--write FILE] [--python PYTHON] [--clone]
 
@@ -145,7 +145,7 @@ def visualiser():
             sys.exit(f"the visualiser: {done.stderr[-400:]}")
         words = said[0].split()
         seconds = f"{float(words[2]):.1f} s, and {float(words[1]):.1f} s to import" if words[0] == "took" else "fails: " + " ".join(words[1:])
-        row(f"PyTorch's visualiser: {schedule}, {ranks} ranks, {microbatches} microbatches", f"visualize_schedule(get_schedule_ops(\"{schedule}\", {ranks}, {microbatches}, add_spacing={bool(spaced)}))",
+        row(f"PyTorch's visualizer: {schedule}, {ranks} ranks, {microbatches} microbatches", f"visualize_schedule(get_schedule_ops(\"{schedule}\", {ranks}, {microbatches}, add_spacing={bool(spaced)}))",
             seconds, size(os.path.join(work, out)) if words[0] == "took" else "")
 
 
@@ -177,9 +177,9 @@ try:
         clone()
     if arguments.python:
         visualiser()
-    asked = " ".join(["bench/usability/run.py"] + ["--python PYTHON"] * bool(arguments.python) + ["--clone"] * arguments.clone + ["--write docs/results/usability.md"])
+    asked = " ".join(["bench/usability/run.py"] + ["--python PYTHON"] * bool(arguments.python) + ["--clone"] * arguments.clone + ["--write docs/results/evidence/usability.md"])
     body = (f"`{asked}`; {machine()}; {versions()}.\n"
-            f"Wall time, of pictures, pages and reports the best of three.\n\n" + table(["what", "command", "time", "size"], rows))
+            f"Wall times. Those of pictures, pages, and reports are the best of three.\n\n" + table(["what", "command", "time", "size"], rows))
     with open(os.path.join(here, "offers.md")) as file:
         offers = file.read()
     finish(None, "What each offers", offers)
