@@ -1,4 +1,4 @@
-"""Pages of docs/results that benches write section by section: each replaces its own and leaves the others."""
+"""The pages of docs/results, which benches write by section: each bench replaces its own sections and leaves the others."""
 import os
 import sys
 
@@ -6,7 +6,7 @@ source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(source, "bench", "planner"))
 from command import machine, table  # noqa: E402,F401
 
-# by the name of the file: title, what stands above the sections, their order
+# file name: title, text above the sections, order of the sections
 PAGES = {
     "data-plane.md": ("The data plane, measured",
                       "Each section says the command that wrote it. Times of a machine with few cores and many ranks; ops are "
@@ -51,7 +51,7 @@ def parse(text):
 
 
 def write(file, heading, body):
-    """Puts a section into the page `file`, which is made when it is not there."""
+    """Puts a section into the page `file`, which is created if necessary."""
     title, above, order = PAGES.get(os.path.basename(file), PAGES["data-plane.md"])
     assert heading in order, heading
     sections = {}
@@ -68,7 +68,7 @@ def write(file, heading, body):
 
 
 def finish(file, heading, body):
-    """Prints a section, and writes it where --write was given."""
+    """Prints a section, and writes it to the file of --write."""
     print(body.strip("\n"))
     if file:
         write(file, heading, body)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Whether the slow component of a training job is named: random faults in jobs of 8 ranks, 4 x 2 and 2 x 4 (pipeline x data).
+"""Accuracy of the localization of slow components: random faults in jobs of 8 ranks, 4 x 2 and 2 x 4 (pipeline x data).
 
 Usage: bench/localisation/run.py [BUILD_DIR] [--seed S] [--virtual N] [--live N] [--cases] [--write FILE]
-Most cases run on the virtual clock (real engines and transports, ops that sleep with jitter, emulated links), the live ones
-are runs of `slackline train` with paced ops. Every suspect and every verdict that is told counts: a case is right when the
-faulty component is named (of two, both) and nothing else, or when nothing costs a tenth and nothing is said.
+Most cases run on the virtual clock (real engines and transports, ops that sleep with jitter, emulated links). The live ones
+are runs of `slackline train` with paced ops. Every reported suspect and verdict counts. A case is right if exactly the faulty
+component (of two, both) is named, or if no fault costs a tenth and nothing is reported.
 """
 import argparse
 import collections
@@ -70,7 +70,7 @@ def rows(cases):
 
 
 def delays(cases):
-    """Iterations from the fault to the first word."""
+    """The iterations from the fault to the first report."""
     late = []
     for case in cases:
         faults = case.get("faults", case.get("truth"))

@@ -2,8 +2,8 @@
 """Measured over predicted iteration time of the paced example: healthy, slow, adapted, relieved.
 
 Usage: bench/prediction/run.py [BUILD_DIR] [--repeat N] [--write FILE]
-Each figure is the median over the iterations of a phase whose arrivals were all within 1 ms; the ratio is the median of
-ratios. More than 1 % of ops over their pace makes a run invalid, and it is said so. Goal on an idle machine: 1.03.
+Each figure is the median over those iterations of a phase that have all arrivals within 1 ms. The ratio is the median of
+ratios. A run with more than 1% of ops over their pace is invalid, and the bench reports that. Goal on an idle machine: 1.03.
 """
 import argparse
 import json

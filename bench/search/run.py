@@ -2,9 +2,9 @@
 """Random problems: families, search and own bounds against OR-tools CP-SAT. Prints a table; --write FILE makes the page.
 
 Usage: bench/search/run.py [BUILD_DIR] [--write FILE] [--seed N] [--small N] [--large N]
-The small ones (up to 8 ranks, 16 microbatches) have a second of search and then 30 s of CP-SAT to prove the optimum; the
-large ones (8 to 16 ranks, 16 to 64 microbatches) ten seconds and 60 s, in which CP-SAT starts from our plan. Without
-OR-tools the last columns stay empty. Takes up to a quarter of an hour."""
+Small problems (up to 8 ranks, 16 microbatches) get one second of search, then 30 s of CP-SAT to prove the optimum. Large
+problems (8 to 16 ranks, 16 to 64 microbatches) get ten seconds, then 60 s of CP-SAT, which starts from our plan. Without
+OR-tools the last columns are empty. Takes up to a quarter of an hour."""
 import argparse
 import os
 import platform
@@ -49,7 +49,7 @@ def percent(values):
 
 
 def summary(name, rows):
-    """Everything is relative to CP-SAT's best order, which starts from ours and so is never worse."""
+    """All values are relative to CP-SAT's best order, which is never worse than ours because CP-SAT starts from ours."""
     known = [r for r in rows if r[7] > 0]
     optimal = [r for r in known if abs(r[7] - r[8]) < 1e-6]
     own = sum(abs(r[4] - r[5]) < 1e-6 for r in rows)

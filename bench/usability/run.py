@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a user waits for and what lies on the disk afterwards: pictures, pages, reports, traces, beside PyTorch's schedule
-visualiser where an interpreter with torch and matplotlib is named. Prints the page;
---write FILE puts it into docs/results/usability.md, whose table of what each offers stands in bench/usability/offers.md.
+"""Waiting times of a user, and file sizes: pictures, pages, reports, traces, next to PyTorch's schedule visualizer if --python names
+an interpreter with torch and matplotlib. Prints the page; --write FILE puts it into docs/results/usability.md. Its table of
+features is from bench/usability/offers.md.
 
 Usage: bench/usability/run.py [BUILD_DIR] [--write FILE] [--python PYTHON] [--clone]
 
-  --python PYTHON  has torch and matplotlib: the visualiser is tried
-  --clone          a clone of this repository is built without a cache, until its first picture (minutes)"""
+  --python PYTHON  has torch and matplotlib: includes the visualizer
+  --clone          builds a clone of this repository without a cache, up to its first picture (minutes)"""
 import argparse
 import os
 import shutil
@@ -57,7 +57,7 @@ def timed(*words, limit=900, **more):
 
 
 def fastest(*words, repeats=3):
-    """Seconds, of the best of some: the first may read files from the disk."""
+    """Seconds, the best of several: the first may read files from the disk."""
     best = None
     for _ in range(repeats):
         done, seconds = timed(*words)
@@ -136,7 +136,7 @@ except Exception as error:
 
 
 def visualiser():
-    """PyTorch's schedule visualiser: ops of one length, a PNG by matplotlib."""
+    """PyTorch's schedule visualizer: ops of one length, a PNG by matplotlib."""
     for schedule, ranks, microbatches, spaced in (("InterleavedZeroBubble", 4, 8, 1), ("1F1B", 4, 8, 1), ("1F1B", 4, 8, 0), ("GPipe", 4, 8, 0), ("Interleaved1F1B", 32, 64, 0)):
         out = f"torch-{schedule}.png"
         done, _ = timed(arguments.python, "-W", "ignore", "-c", VISUALISER, schedule, str(ranks), str(microbatches), str(spaced), out)
