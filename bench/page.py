@@ -51,7 +51,7 @@ def parse(text):
 
 
 def write(file, heading, body):
-    """Puts a section into the page `file`, which is made when it is not there."""
+    """Puts a section into the page `file`, which is created if necessary."""
     title, above, order = PAGES.get(os.path.basename(file), PAGES["data-plane.md"])
     assert heading in order, heading
     sections = {}
@@ -68,7 +68,7 @@ def write(file, heading, body):
 
 
 def finish(file, heading, body):
-    """Prints a section, and writes it where --write was given."""
+    """Prints a section, and writes it to the file of --write."""
     print(body.strip("\n"))
     if file:
         write(file, heading, body)

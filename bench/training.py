@@ -1,5 +1,5 @@
-"""Paced training runs for the benches: a small model on N ranks whose ops are held to their times, measured by
-`slackline train` and predicted by `slackline simulate` from the same order."""
+"""Paced training runs for the benches: a small model on N ranks with ops held to their times, measured by `slackline train`
+and predicted by `slackline simulate` from the same order."""
 import json
 import os
 import shutil
@@ -12,11 +12,11 @@ from page import source
 
 
 class Unavailable(Exception):
-    """This build cannot do what is asked; the text is its own."""
+    """This build does not support the request; the text is the build's own message."""
 
 
 class Problem:
-    """The pipeline section of a problem file, as Python data; `with_` makes a changed copy."""
+    """The pipeline section of a problem file, as Python data; `with_` returns a changed copy."""
 
     def __init__(self, **keys):
         self.keys = keys
@@ -32,7 +32,7 @@ class Problem:
 
 
 def pipeline(ranks, microbatches, ms=10.0, placement="linear", links=(), **more):
-    """Ops of `ms`; where a rank holds two stages each takes half. `links`: (a, b, latency ms, transfer ms), both ways."""
+    """Ops of `ms`; if a rank has two stages, half of it for each. `links`: (a, b, latency ms, transfer ms), both ways."""
     chunks = 1 if placement == "linear" else 2
     keys = {"ranks": ranks, "microbatches": microbatches, "placement": placement,
             "times_ms": {kind: ms / chunks for kind in "FIW"}}
@@ -65,7 +65,7 @@ class Slackline:
         return done.stdout
 
     def plan(self, problem, schedule, seconds=None):
-        """(plan as JSON, its order as CSV, or None where no CSV holds it)"""
+        """(plan as JSON, its order as CSV, or None if CSV cannot express it)"""
         path = problem.write(self.folder)
         limit = ["--time-limit", seconds] if seconds else []
         plan = json.loads(self.call("plan", path, "--schedule", schedule, "--format", "json", *limit))
@@ -79,7 +79,7 @@ class Slackline:
 
     def train(self, problem, schedule=None, order=None, iterations=14, links=(), first=0, model=None, **keys):
         """One run of `problem`'s shape and pace. `links` as for pipeline(), injected as faults from iteration `first`
-        on; `keys` go into the run file as they are. Unavailable when this build refuses the run file."""
+        on; `keys` go into the run file unchanged. Raises Unavailable if this build rejects the run file."""
         p = problem.keys
         stages = p["ranks"] * (1 if p["placement"] == "linear" else 2)
         model = model or {"kind": "gpt2", "layers": stages, "width": 64, "heads": 4, "context": 32}
@@ -106,12 +106,12 @@ class Slackline:
 
 
 def message_bytes(run):
-    """Of an activation between two stages, f32."""
+    """Bytes of an activation between two stages, f32."""
     return run["batch"]["size"] * run["model"]["context"] * run["model"]["width"] * 4
 
 
 def order_csv(plan):
-    """The order of a plan as PyTorch's CSV; None where ops come in parts, which a cell cannot name."""
+    """The order of a plan as PyTorch's CSV; None if ops have parts, which a cell cannot express."""
     rows = [[] for _ in range(plan["ranks"])]
     for op in plan["ops"]:
         if "part" in op:
@@ -122,8 +122,8 @@ def order_csv(plan):
 
 
 class Result:
-    """What a run measured. Iterations marked late (a message more than 1 ms after it was due, by the machine's doing)
-    count in `late`, and are left out of medians unless that leaves fewer than three."""
+    """The measurements of a run. Iterations marked late (the machine delayed a message by more than 1 ms) count in `late`, and
+    medians leave them out unless fewer than three others remain."""
 
     def __init__(self, folder):
         with open(os.path.join(folder, "metrics.jsonl")) as file:

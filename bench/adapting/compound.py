@@ -13,7 +13,7 @@ STAGES, REPLICAS, MICROBATCHES, OP, WIDTH, CONTEXT = 4, 2, 18, 10.0, 64, 16
 LINK_SLOW, DEVICE_SLOW, END = 10, 26, 70  # iterations
 BAD = "b"
 HOSTS = ["a:1", f"{BAD}:1", "c:6", "spare:1"]  # world ranks in this order: b has replica 1 of stage 0
-MORE_MS, SLOWER = 420.0, 3.5  # what the slow sum adds to an iteration; how much longer the slow host's ops take
+MORE_MS, SLOWER = 420.0, 3.5  # extra time of an iteration by the slow sum; slowdown of the slow host's ops
 PUBLISHED = {"healthy": 1.7, "link slow": 1.0, "after the first answer": 1.3, "device slow, too": 0.5, "after the second answer": 0.9,
              "after the restart": 1.7}
 
@@ -41,7 +41,7 @@ def run_file():
 
 
 def phases(run):
-    """[(name, first, end)] of iterations, and the change with which each begins."""
+    """[(name, first, end, change)] of phases in iterations, with the change at the begin of each; and the first iteration after the host left."""
     left = next((event["iteration"] for event in run.events if event["kind"] == "leave"), END)
     first = [c for c in run.arranged() if LINK_SLOW < c[0] <= DEVICE_SLOW]
     second = [c for c in run.arranged() if DEVICE_SLOW < c[0] <= left]
@@ -49,12 +49,12 @@ def phases(run):
     again = second[0][0] if second else left
     settled = second[-1][0] if second else left
     found = [("healthy", 1, LINK_SLOW, ""), ("link slow", LINK_SLOW, answered, ""),
-             ("after the first answer", answered, DEVICE_SLOW, told(first)), ("device slow, too", DEVICE_SLOW, again, ""),
-             ("after the second answer", settled, left, told(second)), ("after the restart", left + 1, END, f"without {BAD}")]
+             ("after the first answer", answered, DEVICE_SLOW, text_of(first)), ("device slow, too", DEVICE_SLOW, again, ""),
+             ("after the second answer", settled, left, text_of(second)), ("after the restart", left + 1, END, f"without {BAD}")]
     return [phase for phase in found if phase[1] < phase[2]], left
 
 
-def told(changes):
+def text_of(changes):
     if not changes:
         return "nothing was changed"
     _, seats, split = changes[-1]
@@ -62,7 +62,7 @@ def told(changes):
 
 
 def chart(path, run, pause, left):
-    """Throughput over time, as steps; what is no iteration (a restart, a look at the network) is a gap."""
+    """A chart of throughput over time, as steps. Restarts and measurements of the network are gaps."""
     width, height, edge, below, most = 760, 260, 50, 40, 2.0
     points, at, pauses = [], 0.0, run.pauses()
     for row in run.rows:

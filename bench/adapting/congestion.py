@@ -13,13 +13,13 @@ HEALTHY = 6
 MICROBATCHES, WIDTH, CONTEXT = 12, 160, 16
 MESSAGE = WIDTH * CONTEXT * 4  # bytes of an activation, f32
 LATENCY, TRANSFER = 10.0, 20.0  # ms of a message between stages on that link: 30 in all
-SLOW, LONG, END = 4, 26, 8  # iterations: before it is moved by hand; of trouble in all; that are measured at the end
+SLOW, LONG, END = 4, 26, 8  # iterations: slow before the move by hand; slow in total; measured at the end
 STAY = {"schedule": "zb-h2", "adapt": False}
 FALCON = {"schedule": "zb-h2", "adapt": True, "adaptation": {"strategies": ["topology"]}}
-# a new plan is made as `schedule` says, and zb-h2 knows nothing of links
+# new plans follow `schedule`, and zb-h2 ignores links
 ADAPTED = {"schedule": "adaptra", "adapt": True, "transport": "auto", "adaptation": {"strategies": ["schedule", "delegate"]}}
 LADDER = {**ADAPTED, "adaptation": {"strategies": ["schedule", "delegate", "topology"]}}
-# who sits where: the two ends of the link, both of stage 0, become stages 0 and 1 of replica 0
+# the rank map: the two ends of the link, both in stage 0, become stages 0 and 1 of replica 0
 BY_HAND = [{"iteration": HEALTHY + SLOW, "seats": [0, 2, 1, 3, 4, 5, 6, 7]}]
 
 
@@ -114,17 +114,17 @@ decisions.txt of the last of these:
 
 # ---- severities ----
 
-SLOWER = {"weak": 1.3, "medium": 1.6, "severe": 2.0}  # what the slow link is to cost; gives its bandwidth
+SLOWER = {"weak": 1.3, "medium": 1.6, "severe": 2.0}  # desired slowdown by the slow link; determines its bandwidth
 PUBLISHED = {4: 53.7, 8: 24.8}
 
 
 def gradient_bytes(width, context):
-    """Of stage 0: embedding, positions and one block."""
+    """Bytes of the gradients of stage 0: embedding, positions and one block."""
     return 4 * (256 * width + context * width + 12 * width * width + 13 * width)
 
 
 def congested(bench, where, strategies, shapes):
-    """Rows of a table, and the last run's: what is slow (keys of a fault), by how much a sum over it makes an iteration longer."""
+    """Rows of a table, and the last run. Arguments: the keys of a fault, and how much a sum over it adds to an iteration."""
     rows, width, context, microbatches, run = [], 64, 16, 16, None
     for stages in shapes:
         gained = []

@@ -5,7 +5,7 @@ from live import shape
 HEADING = "Delay on one link, live"
 DELAYS = (0, 20, 40, 60)
 RANKS, MICROBATCHES, OP = 8, 16, 10.0
-WINDOW, SETTLES = 9, 5  # iterations of a delay, and of those until it is judged and swapped
+WINDOW, SETTLES = 9, 5  # iterations per delay, and how many of them pass until the swap
 PUBLISHED = {"1F1B": 2.70, "ZB": 4.24, "ZB, delegated": 2.15, "adapted and delegated": 1.13}
 SYSTEMS = {"1F1B": {"schedule": "1f1b", "communication": "inorder", "adapt": False},
            "ZB": {"schedule": "zb-h2", "communication": "inorder", "adapt": False},
@@ -17,7 +17,7 @@ SYSTEMS = {"1F1B": {"schedule": "1f1b", "communication": "inorder", "adapt": Fal
 
 
 def measure(bench, name, keys):
-    """Medians of each delay, all from one run: its windows follow each other."""
+    """The median of each delay. All come from one run, with one window after the other."""
     settles = SETTLES if keys["adapt"] else 0
     length = WINDOW - SETTLES + 1 + settles
     faults = [{"iterations": [number * length, (number + 1) * length], "link": [RANKS - 2, RANKS - 1], "latency_ms": delay}

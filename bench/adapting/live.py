@@ -1,5 +1,5 @@
-"""Runs of `slackline train` whose ops are paced, with faults and the ladder: what was measured, when something was changed, and what
-decisions.txt says about it."""
+"""Runs of `slackline train` with paced ops, faults and the ladder: their measurements, the changes and their times, and the lines of
+decisions.txt."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from page import source  # noqa: E402
 from training import Result, Slackline  # noqa: E402
 
-HOLD = 3  # iterations that a change must last, and that are measured at least before it is acted upon
+HOLD = 3  # iterations that a change must last, and the least number measured before an action
 
 
 def say(*words):
@@ -20,7 +20,7 @@ def say(*words):
 
 
 class Run(Result):
-    """A run that went well. Iterations count from 0; a phase is [first, end)."""
+    """A successful run. Iterations count from 0; a phase is [first, end)."""
 
     def __init__(self, out):
         super().__init__(out)
@@ -31,14 +31,14 @@ class Run(Result):
             self.decisions = file.read().splitlines()
 
     def phase(self, first, end, skip=1, phase=None):
-        """Median ms of an iteration; the first `skip` are left out, and late ones while three are left."""
+        """Median time of an iteration in ms, without the first `skip`, and without late ones if at least three others remain."""
         rows = [row for row in self.rows if first + skip <= row["iteration"] < end and phase in (None, row["phase"])]
         good = [row["time_ms"] for row in rows if not row["late"]]
         times = good if len(good) >= 3 else [row["time_ms"] for row in rows]
         return statistics.median(times) if times else None
 
     def arranged(self):
-        """[(first iteration that ran so, homes of the seats, split)] of changes that were carried out."""
+        """[(first iteration, process at each position, split)] of the changes that were carried out."""
         found = []
         for event in self.events:
             if event["kind"] == "arrange" and "split" in event["decided"]:
@@ -47,30 +47,30 @@ class Run(Result):
         return found
 
     def pauses(self, kinds=("arrange", "profile", "left")):
-        """{iteration: ms that pass before it for a change of places, a look at the network, a restart}"""
+        """{iteration: ms before it for a change of the rank map, a measurement of the network, or a restart}"""
         found = {}
         for event in self.events:
-            told = re.search(r"in ([\d.e+]+) ms", f"{event.get('seen', '')} {event.get('decided', '')}")
+            found_ms = re.search(r"in ([\d.e+]+) ms", f"{event.get('seen', '')} {event.get('decided', '')}")
             if event["kind"] == "left":
-                told = re.search(r"([\d.]+) s in all", event["decided"])
-            if event["kind"] in kinds and told and event["iteration"] > 0:
+                found_ms = re.search(r"([\d.]+) s in all", event["decided"])
+            if event["kind"] in kinds and found_ms and event["iteration"] > 0:
                 before = event["iteration"]
                 if event["kind"] == "left":
                     before = int(re.search(r"from iteration (\d+)", event["decided"])[1])
-                found[before] = found.get(before, 0) + float(told[1]) * (1e3 if event["kind"] == "left" else 1)
+                found[before] = found.get(before, 0) + float(found_ms[1]) * (1e3 if event["kind"] == "left" else 1)
         return found
 
     def look(self):
-        """Longest look at the network after the first iteration, s; 0: there was none."""
+        """The longest measurement of the network after the first iteration, in s; 0: there was none."""
         return max(self.pauses(("profile",)).values(), default=0) / 1e3
 
     def log(self, first=0, end=1 << 30):
-        """The lines of decisions.txt from one iteration to another."""
+        """The lines of decisions.txt for iterations first to end - 1."""
         return [line for line in self.decisions if first <= int(re.search(r"iteration +(\d+)", line)[1]) < end]
 
 
 class Bench:
-    """Runs within a temporary folder; --keep names one that stays."""
+    """Makes runs in a temporary folder, or in the folder of --keep, which stays."""
 
     def __init__(self, build, keep=None):
         self.slackline, self.keep = Slackline(build), keep
@@ -101,7 +101,7 @@ class Bench:
 
 
 def shape(ranks, replicas, microbatches, pace, iterations, width=32, context=16, **keys):
-    """A run file: gpt2 with a block a stage, every op held to `pace` ms."""
+    """A run file: gpt2 with one block per stage, every op held to `pace` ms."""
     adaptation = keys.pop("adaptation", {})
     return {"model": {"kind": "gpt2", "layers": keys.pop("layers", ranks), "width": width, "heads": 4, "context": context},
             "data": {"files": [os.path.join(source, "docs", "*.md")], "seed": 1},
@@ -111,7 +111,7 @@ def shape(ranks, replicas, microbatches, pace, iterations, width=32, context=16,
 
 
 def reduced(healthy, slow, with_):
-    """Share of the slowdown that is gone, %."""
+    """The share of the slowdown that was removed, in %."""
     return 100 * (slow - with_) / (slow - healthy)
 
 

@@ -5,16 +5,16 @@ from command import table
 from live import HOLD, reduced, shape
 
 ONE, SEVERAL = "One slow replica, live", "Several slow replicas, live"
-OP, MICROBATCHES = 4.0, 36  # ms of F, I and W each; of each replica
-HEALTHY, SLOW, CALM = 6, 20, 15  # iterations; calm: until an even split is there again
+OP, MICROBATCHES = 4.0, 36  # ms of F, I and W each; per replica
+HEALTHY, SLOW, CALM = 6, 20, 15  # iterations; calm: until the split is even again
 SEVERITIES = {"weak": 1.25, "medium": 1.5, "severe": 2.0}
 PUBLISHED = {2: 55.3, 4: 77.8, 8: 64.9}
 FACTOR = 1.9
 
 
 def least(replicas, slow, factor):
-    """The least max of m_i t_i over whole numbers with this sum, in units of an op of a healthy one: exact, by trying all that
-    the slow replicas can have."""
+    """The least maximum of m_i t_i over whole numbers with this sum, in units of a healthy replica's op. Exact: tries all possible
+    splits of the slow replicas."""
     total = replicas * MICROBATCHES
     if slow == replicas:
         return factor * MICROBATCHES
@@ -26,7 +26,7 @@ def least(replicas, slow, factor):
 
 
 def windows(replicas, cases):
-    """One run: for each (slow replicas, factor) trouble and then relief. [(slow ms, balanced ms or None, split)], healthy ms"""
+    """One run with trouble and then relief for each (slow replicas, factor). Returns [(slow ms, balanced ms or None, split)], healthy ms."""
     faults, first, at = [], HEALTHY, []
     for slow, factor in cases:
         at.append(first)

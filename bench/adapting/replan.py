@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Plans of a running job: what planners with more and more means reach when links and devices become slow, against a
-proven lower bound, and what their work costs.
+"""Plans of a running job with slow links and devices: makespans of planners with increasing effort, against a proven lower
+bound, and the cost of their work.
 
 Usage: bench/adapting/replan.py [BUILD_DIR] [--problems N] [--seed N] [--long OPS] [--cost] [--write docs/results/evidence/adapting.md]
 Random problems of 4 to 16 ranks and 8 to 64 microbatches, half of them with F = I = W. --long: work of the long search (100
-million replayed ops are about a second). --cost: only what work costs, and whole plans of 5 ms. Two minutes."""
+million replayed ops take about a second). --cost: only the cost of work and of whole 5 ms plans. Takes two minutes."""
 import argparse
 import os
 import statistics

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Adapting in running jobs, measured: what slackline's ladder makes of the troubles of two papers, beside what they published
+"""Measurements of adaptation in running jobs: slackline's ladder on the faults of two papers, next to the published values
 (Adaptra, figures 15 and 18; Falcon, figures 13 to 17).
 
 Usage: bench/adapting/run.py [BUILD_DIR] [--only NAME ..] [--keep FOLDER] [--write docs/results/evidence/adapting.md]
-NAME: delays, chain, one-slow, several-slow, congestion, cards, consolidation, compound. --keep: the folders of the runs stay there. Real
-training of small models on paced devices, up to 16 ranks. All sections: under 15 minutes."""
+NAME: delays, chain, one-slow, several-slow, congestion, cards, consolidation, compound. --keep: keeps the runs in FOLDER. Real
+training of small models on paced devices, up to 16 ranks. All sections take under 15 minutes."""
 import argparse
 import os
 import sys
@@ -37,7 +37,7 @@ SECTIONS = {"delays": (delays.HEADING, delays.section),
             "compound": (compound.HEADING, lambda bench: compound.section(bench, arguments.write))}
 unknown = set(arguments.only or ()) - set(SECTIONS)
 if unknown:
-    parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    parser.error(f"unknown section {', '.join(sorted(unknown))}; known are {', '.join(SECTIONS)}")
 
 with Bench(arguments.build, arguments.keep) as bench:
     for name in arguments.only or SECTIONS:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long training stands still while two pipeline ranks change seats: from memory to memory in the run, beside a
+"""The pause of training while two pipeline ranks exchange positions: from memory to memory in the run, next to a
 checkpoint on disk and a restart (Falcon, section 7.4 and figure 19).
 
 Usage: bench/arrange/run.py [BUILD_DIR] [--widths W,W,..] [--folder DIR] [--write docs/results/evidence/adapting.md]
-gpt2 of 4 layers, two ranks on this host. In the run: the median of eight exchanges back and forth, each phase by itself. With
-the disk: SIGTERM, upon which the run saves itself and ends, then --resume, until its first iteration begins; the iterations
-that are computed meanwhile are taken off. The median of three. --folder is where the checkpoints are written (default: a
-temporary folder); they are synced to its disk. Five minutes."""
+gpt2 of 4 layers, two ranks on this host. In the run: the median of eight exchanges back and forth, for each phase separately.
+With the disk: the time from SIGTERM, after which the run saves its state and ends, until the first iteration of --resume begins,
+minus the iterations computed meanwhile. The median of three. --folder: place for the checkpoints (default: a temporary folder);
+they are synced to its disk. Takes five minutes."""
 import argparse
 import json
 import os
@@ -22,7 +22,7 @@ folder = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(folder))
 from page import finish, machine, source, table  # noqa: E402
 
-PUBLISHED = 6.72  # Falcon, section 7.4: at most, against a dump to disk
+PUBLISHED = 6.72  # Falcon, section 7.4: largest factor over a dump to disk
 PHASES = ("settle", "groups", "plan", "states", "connect")
 
 parser = argparse.ArgumentParser()
@@ -43,31 +43,31 @@ def lines(out, name):
 
 
 def words(width, out, *settings):
-    """A run of that width; iterations without end unless told."""
+    """A run of the given width; unlimited iterations by default."""
     file = os.path.join(os.path.dirname(out), "run.yaml")
     with open(file, "w") as run:
         json.dump({"model": {"kind": "gpt2", "layers": 4, "width": width, "heads": 8, "context": 256},
                    "data": {"files": [os.path.join(source, "docs", "*.md")]}, "parallel": {"pipeline": 2},
                    "batch": {"microbatches": 4, "size": 1}, "iterations": 100000, "schedule": "1f1b",
-                   "adaptation": {"hold": 1000},  # memory for any schedule, but the first one stays
+                   "adaptation": {"hold": 1000},  # memory for any schedule, but the first one is kept
                    "device": {"threads": 1}}, run)
     return [command, "train", file, "--out", out] + [word for setting in settings for word in ("--set", setting)]
 
 
 def in_memory(width, place):
-    """Medians of each phase and of the whole, ms, and the megabytes that were moved."""
+    """Medians of the total and of each phase, in ms, and the megabytes moved."""
     items = ", ".join("{iteration: %d, seats: [%d, %d]}" % (2 * i + 2, (i + 1) % 2, i % 2) for i in range(8))
     out = os.path.join(place, "memory")
     subprocess.run(words(width, out, f"arrangements=[{items}]", "iterations=19"), check=True, capture_output=True)
-    told = [event["seen"] for event in lines(out, "events.jsonl") if event["kind"] == "arrange"]
-    assert len(told) == 8, told
-    times = {phase: statistics.median(float(re.search(rf"{phase} ([\d.]+)", text)[1]) for text in told) for phase in PHASES}
-    whole = statistics.median(float(re.search(r"in ([\d.]+) ms", text)[1]) for text in told)
-    return whole, times, float(re.search(r"([\d.]+) MB", told[0])[1])
+    exchanges = [event["seen"] for event in lines(out, "events.jsonl") if event["kind"] == "arrange"]
+    assert len(exchanges) == 8, exchanges
+    times = {phase: statistics.median(float(re.search(rf"{phase} ([\d.]+)", text)[1]) for text in exchanges) for phase in PHASES}
+    whole = statistics.median(float(re.search(r"in ([\d.]+) ms", text)[1]) for text in exchanges)
+    return whole, times, float(re.search(r"([\d.]+) MB", exchanges[0])[1])
 
 
 def await_line(process, out, more_than):
-    """When the run has written so many lines of metrics: an iteration begins."""
+    """Waits until the run has written this many lines of metrics; returns the time: an iteration begins."""
     while len(lines(out, "metrics.jsonl")) <= more_than:
         if process.poll() is not None:
             raise SystemExit(f"the run ended: {process.stderr.read()}")
@@ -80,7 +80,7 @@ def start(line):
 
 
 def over_disk(width, place, number):
-    """How long nothing is trained, and how much of it the checkpoint takes to be written, ms."""
+    """The pause of training, and the part of it that writes the checkpoint, in ms."""
     out = os.path.join(place, f"disk{number}")
     _, run = start(words(width, out, "checkpoint.every=90000"))
     began = await_line(run, out, 3)

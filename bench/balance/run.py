@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long dividing microbatches among replicas takes: slackline beside a heap that gives one after the other, OR-tools
+"""The time to divide microbatches among replicas: slackline next to a heap that assigns one after the other, OR-tools
 CP-SAT, scipy's milp (HiGHS) and Falcon's table 6.
 
 Usage: bench/balance/run.py [BUILD_DIR] [--limit SECONDS] [--python FILE] [--write docs/results/evidence/adapting.md]
-16 microbatches a replica; times of 10 ms within 2 %, one in ten slower by up to 4 times; 31 rounds with times of their own.
---python is one that has ortools and scipy (python3 -m venv V && V/bin/pip install ortools==9.15.6755 scipy; default
-.venv/bin/python); a solver that is not there is left out, and said to be. Solvers get the times in whole ns and up to --limit
-seconds. Two minutes."""
+16 microbatches per replica; times of 10 ms within 2%, one in ten slower by up to 4 times; 31 rounds, each with its own times.
+--python: an interpreter with ortools and scipy (python3 -m venv V && V/bin/pip install ortools==9.15.6755 scipy; default
+.venv/bin/python). A missing solver is left out, and the page names it. Solvers get the times in whole ns and up to --limit
+seconds. Takes two minutes."""
 import argparse
 import json
 import os
@@ -44,7 +44,7 @@ def is_there(module):
 
 
 def solve(solver, replicas, microbatches):
-    """What a solver takes for one round's times, and how its makespan compares with that of `slackline balance`."""
+    """A solver's time for one round's times, and its makespan relative to that of `slackline balance`."""
     times = [round(1e6 * float(line)) for line in call(bench, "print", str(replicas)).split()]
     text = "".join(f"{time}\n" for time in times)
     proven, took, makespan = call(arguments.python, os.path.join(folder, "solvers.py"), solver, str(microbatches),

@@ -1,5 +1,5 @@
-"""The split by a solver, as a user would write it: reads times in ns, one a line, from standard input; arguments: cp-sat or
-milp, microbatches, limit in seconds. Prints whether it is proven, seconds, the makespan of the split in ns (-1: none)."""
+"""The split by a solver, as a user would write it. Reads times in ns, one per line, from standard input; arguments: cp-sat or
+milp, microbatches, limit in seconds. Prints whether the split is proven optimal, seconds, and its makespan in ns (-1: none)."""
 import sys
 import time
 

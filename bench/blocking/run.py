@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A slow link and the ranks behind it: the same run with sends in order, with delegates, and adapted with delegates,
-measured and predicted, beside what Adaptra's paper measured (figures 1, 14, 15, 17).
+"""A slow link and the ranks after it: the same run with sends in order, with delegates, and adapted with delegates,
+measured and predicted, next to the measurements of Adaptra's paper (figures 1, 14, 15, 17).
 
 Usage: bench/blocking/run.py [BUILD_DIR] [--iterations N] [--write FILE]
-Goals: measured over predicted within 3 %; adapted and delegated at most ideal + 30 ms + 2 % at 30 ms. About 12 minutes."""
+Goals: measured over predicted within 3%; adapted and delegated at most ideal + 30 ms + 2% at 30 ms. Takes about 12 minutes."""
 import argparse
 import os
 import sys
@@ -18,7 +18,7 @@ parser.add_argument("--iterations", type=int, default=16)
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 
-# how the paper's systems are called here: name, schedule, regime, transport, adapts
+# the paper's systems: name here, schedule, regime, transport, adapts
 SYSTEMS = {"1F1B in order": ("1f1b", "inorder", "direct", False), "ZB in order": ("zb-h2", "inorder", "direct", False),
            "ZB delegated": ("zb-h2", "decoupled", "delegated", False),
            "adapted and delegated": ("adaptra", "decoupled", "delegated", True)}
@@ -34,7 +34,7 @@ class Bench:
         self.slackline, self.healthy, self.rows, self.ratios = slackline, {}, {}, []
 
     def predicted(self, system, ranks, microbatches, links):
-        """(ms, dependency ms, blocking ms) of the order that runs: the static one on the slow links, or a new plan."""
+        """(ms, dependency ms, blocking ms) of the current order: the static one on the slow links, or a new plan."""
         schedule, regime, _, adapts = SYSTEMS[system]
         slow = pipeline(ranks, microbatches, links=links, communication=regime)
         plan, order = self.slackline.plan(slow if adapts else pipeline(ranks, microbatches), schedule)
@@ -100,7 +100,7 @@ def figure_15(bench):
 
 
 def figure_1(bench):
-    """Shares of the slowdown of ZB in order: first and last link, 30 and 60 ms, as in the paper's mean."""
+    """Shares of the slowdown of in-order ZB: first and last link, 30 and 60 ms, as in the paper's mean."""
     shares = {"dependency": [], "blocking": []}
     measured = {"dependency": [], "blocking": []}
     for links in ([(2, 3, 30, 0)], [(2, 3, 60, 0)], [(0, 1, 30, 0)], [(0, 1, 60, 0)]):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Simulated rows of docs/results/evidence/adapting.md, through `slackline campaign`: the published traces and figures that can be set up
-again, beside the published values. Nothing here runs a training job. Prints the sections; --write FILE puts them there.
+"""Simulated rows of docs/results/evidence/adapting.md, through `slackline campaign`: the published traces and figures that can be
+reproduced, next to the published values. Nothing here runs a training job. Prints the sections; --write FILE puts them into FILE.
 
 Usage: bench/campaign/run.py [BUILD_DIR] [--write FILE] [--only PART]   (PART: adaptra, several, falcon, figures, random, speed)"""
 import argparse
@@ -158,7 +158,7 @@ published ones where the others lose less here than there (forward and backward 
 FALCON_MICROBATCHES = 64
 DEVICES = ((200, 800, 2, 1, 1.20), (900, 1500, 9, 2, 1.35), (1800, 2400, 4, 0, 1.15), (2600, 3200, 11, 3, 1.25), (3400, 4000, 6, 1, 1.30),
            (4500, 5100, 13, 2, 1.15), (4800, 5400, 0, 3, 1.20), (6000, 6600, 8, 0, 1.30))
-LINKS = ((1200, 2640, 1, 5, 6), (4200, 5640, 2, 10, 11))  # lasting as long as in Falcon's table 1: 10 and 24 minutes
+LINKS = ((1200, 2640, 1, 5, 6), (4200, 5640, 2, 10, 11))  # durations as in Falcon's table 1: 10 and 24 minutes
 
 
 def falcon_trace(rate, scale):
@@ -173,7 +173,7 @@ RING = 0.05 * EACH
 
 @functools.lru_cache(maxsize=None)
 def falcon_problem(microbatches):
-    """17.1 iterations a minute of the schedule that is best when nothing is slow, of which the ring over replicas is a twentieth."""
+    """17.1 healthy iterations per minute of the best schedule. The ring over replicas is a twentieth of an iteration."""
     op = (EACH - RING) / microbatches / 3
     for _ in range(4):
         problem = pipeline(4, microbatches, round(op, 6), data_parallel=inline(reduce_ms=round(RING, 3)))
@@ -195,7 +195,7 @@ def per_minute(answer, name):
 
 def table_7():
     rate, other, before = 4.5, 3.5, per_minute(falcon(FALCON_MICROBATCHES, 3.5), "ignore")
-    for _ in range(2):  # how slow the links are follows from the throughput that Falcon had without mitigation
+    for _ in range(2):  # the links' slowdown follows from Falcon's throughput without mitigation
         now = per_minute(falcon(FALCON_MICROBATCHES, rate), "ignore")
         rate, other, before = rate + (14.8 - now) * (other - rate) / (before - now), rate, now
     rate = round(rate, 2)
@@ -233,12 +233,12 @@ replicas, or 5 % of what it costs): the last row has that alone.
 
 
 def steady(answer, name):
-    """Of an iteration after everything has been done."""
+    """The time of an iteration after all actions."""
     return rows(answer)[name]["stretches"][-1]["iteration_ms"]
 
 
 def run_steady(replicas, ranks, microbatches, events, *names, reduce_ms=0.0):
-    """Of an iteration, in healthy ones: where nothing is done, and with each strategy."""
+    """The time of an iteration relative to a healthy one: without actions, and with each strategy."""
     problem = pipeline(ranks, microbatches, 20, data_parallel=inline(reduce_ms=reduce_ms))
     text = f"job: {{replicas: {replicas}, iterations: 4000, adapt_with: 1f1b, static: []}}\ncosts: {{topology_s: 30, restart_s: 1e6}}\nevents:\n" + \
            "".join(f"  - {event}\n" for event in events)
@@ -275,7 +275,7 @@ def figure_14():
 
 
 def congestion(pairs, replicas, kind, rate):
-    """Each pair: two neighbours of the ring of another stage."""
+    """Pairs of neighbors in a ring, each pair in a different stage."""
     if kind == "link":
         return [inline(at=1, replica_link=[r, 0, 1], slowdown=rate) for r in range(1, 1 + pairs)]
     return [inline(at=1, nic=[d, r], slowdown=rate) for r in range(1, 1 + pairs) for d in (0, 1)]
@@ -345,7 +345,7 @@ Figure 16, 4 replicas of 4 ranks, one to three congested links in as many stages
 
 
 def mixed(seed):
-    """300 iterations of 2 x 4 ranks: phases of 25 to 60 iterations, of which every other has one to three faults."""
+    """300 iterations of 2 x 4 ranks: phases of 25 to 60 iterations, and every other phase has one to three faults."""
     draw, at, lines = random.Random(seed), 10 + seed % 7, []
     while at < 290:
         length = draw.randint(25, 60)
@@ -397,8 +397,8 @@ def speed():
              ["--set", "job.iterations=1200", "--set", "job.replicas=16"]),
             ("a day on 10,000 ranks (1,250 replicas of 8), events at the rates of jobs at scale", big, day.format("at-scale"), None, []),
             ("the same at the rates of small jobs, extrapolated to all hosts", big, day.format("probes"), None, [])):
-        answer, told = campaign(problem, text, "--stats", *more, trace=trace)
-        seconds, memory = re.search(r"campaign: ([0-9.]+) s, peak memory ([0-9.]+) MB", told).groups()
+        answer, stats = campaign(problem, text, "--stats", *more, trace=trace)
+        seconds, memory = re.search(r"campaign: ([0-9.]+) s, peak memory ([0-9.]+) MB", stats).groups()
         now = max(s["start_s"] for row in answer["strategies"] for s in row["stretches"])
         met = sum(1 for e in answer["events"] if e.get("at_s", 0) <= now)
         lines.append([label, f"{answer['iterations']:,}", f"{met:,}", f"{answer['simulated']['iterations']:,}", f"{float(seconds):.2f} s", f"{float(memory):.0f} MB"])

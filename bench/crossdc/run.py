@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Two data centres, the pipeline cut in the middle (CrossPipe, figure 11): static schedules with batched communication, the
-same with decoupled communication (the paper's suffix _O), and the schedules that know the link, at the static ones' memory;
-predicted beside measured.
+"""Two data centers with the pipeline cut in the middle (CrossPipe, figure 11): static schedules with batched communication, the
+same with decoupled communication (the paper's suffix _O), and link-aware schedules with the static ones' memory; predicted
+next to measured.
 
 Usage: bench/crossdc/run.py [BUILD_DIR] [--all] [--iterations N] [--write FILE]
-Without --all: 4 ranks x 8 microbatches with five of the sixteen delays, 8 x 16 with two (about 8 minutes). With --all the paper's whole grid
-(about an hour)."""
+Without --all: 4 ranks x 8 microbatches with five of the sixteen delays, 8 x 16 with two (about 8 minutes). With --all: the paper's whole
+grid (about an hour)."""
 import argparse
 import os
 import sys
@@ -35,7 +35,7 @@ SECONDS = 2  # of planning, for optimal
 
 
 def crossing(ranks, placement, latency, bandwidth):
-    """The links between the sites: the middle one, and for loop the way back from the last rank to the first."""
+    """The links between the sites: the middle one, and for loop also the one from the last rank to the first."""
     pairs = [(ranks // 2 - 1, ranks // 2)] + ([(ranks - 1, 0)] if placement == "loop" else [])
     return [(a, b, latency * T_F, bandwidth * T_F) for a, b in pairs if latency or bandwidth]
 
@@ -56,7 +56,7 @@ class Bench:
         return order
 
     def run(self, name, problem, predicted, shape, delays, placement, regime, **how):
-        """Measured ms, or None where this build cannot run it (and why, once)."""
+        """The measured ms, or None if this build cannot run it; the reason is recorded once."""
         try:
             result = self.slackline.train(problem, links=crossing(shape[0], placement, *delays),
                                           iterations=arguments.iterations, communication=regime, **how)
@@ -82,7 +82,7 @@ class Bench:
         problem = self.problem(*shape, placement, delays, **more, **keys)
         plan, order = self.slackline.plan(problem, schedule, SECONDS if schedule == "optimal" else None)
         predicted = plan["makespan_ms"]
-        if order is None:  # in parts: no CSV holds it, the run plans it again on the links that it measures
+        if order is None:  # in parts: CSV cannot express it, so the run plans again on the links that it measures
             return predicted, None
         return predicted, self.run(name, problem, predicted, shape, delays, placement, "decoupled", order=order)
 

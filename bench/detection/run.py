@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well fail-slows are noticed: 1,000 generated traces with known onsets and reliefs, by each algorithm.
+"""Accuracy of the detection of fail-slows: 1,000 generated traces with known onsets and reliefs, for each algorithm.
 
 Usage: bench/detection/run.py [BUILD_DIR] [--traces N] [--seed S] [--misses] [--write docs/results/evidence/detection.md]
 A change point is a hit when its kind is right and it lies within 5 iterations of an onset or relief that no other hit has;
@@ -25,7 +25,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--traces", type=int, default=1000)
 parser.add_argument("--seed", type=int, default=4242)
-parser.add_argument("--misses", action="store_true", help="say each miss and false alarm")
+parser.add_argument("--misses", action="store_true", help="print each miss and false alarm")
 parser.add_argument("--write")
 arguments = parser.parse_args()
 command = os.path.join(arguments.build, "slackline")
@@ -88,7 +88,7 @@ HEAD = ["algorithm", "traces all right %", "accuracy % (events)", "false alarms 
 
 
 def iterations(count):
-    """Error of the iteration time that the period of a call log gives."""
+    """The error of the iteration time from the period of a call log."""
     worst, means, right = 0, [], 0
     for number in range(count):
         rows, period, times = call_log(arguments.seed, number)
@@ -100,9 +100,9 @@ def iterations(count):
         text = detect(out.getvalue(), "--format", "json")
         right += json.loads(text)["period"] == period
         lines = detect(out.getvalue()).splitlines()
-        told = re.search(r"iteration now ([\d.]+) ms", lines[-1])
-        if told:
-            error = abs(float(told[1]) / statistics.median(times[-40:-1]) - 1)
+        found = re.search(r"iteration now ([\d.]+) ms", lines[-1])
+        if found:
+            error = abs(float(found[1]) / statistics.median(times[-40:-1]) - 1)
             means.append(error)
             worst = max(worst, error)
     return right, statistics.mean(means), worst

@@ -1,11 +1,11 @@
-"""Series of iteration times with known fail-slows, as a training job's: jitter, single spikes, drift, checkpoints, a start
-that settles down, restarts. A trace is a pure function of (seed, number)."""
+"""Series of iteration times with known fail-slows, like a training job's: jitter, single spikes, drift, checkpoints, a slow
+start, restarts. A trace is a pure function of (seed, number)."""
 import math
 import random
 
 
 def _events(draw, length, first, weak):
-    """[(begin, end, factor)]: apart from each other; some compound: a second one within the first."""
+    """[(begin, end, factor)]: separate; in compound ones a second fail-slow is within the first."""
     found, at = [], first + draw.randint(20, 80)
     for _ in range(draw.choice((0, 1, 1, 2, 2, 3, 4))):
         lasts = draw.randint(20, 120)
@@ -75,7 +75,7 @@ def call_log(seed, number):
         takes = base * math.exp(draw.gauss(0, 0.01)) * (1.3 if number_of == 15 else 1)
         cuts = sorted(draw.random() for _ in iteration[1:])
         for call, at in zip(iteration, [0] + cuts):
-            late = draw.expovariate(1 / 20e3)  # the call, not the iteration: 20 us
+            late = draw.expovariate(1 / 20e3)  # delays the call by 20 us, not the iteration
             rows.append((*call, int(now + takes * at + (late if call != iteration[0] or len(iteration) > 1 else 0))))
         times.append(takes / 1e6)
         now += takes

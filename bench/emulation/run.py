@@ -2,7 +2,7 @@
 """Accuracy of emulated links by the method of CrossPipe's appendix F.2, on every path.
 
 Usage: bench/emulation/run.py [BUILD_DIR] [--rounds N] [--write FILE]
-Goal: 0.2 ms of latency and 2 % of bandwidth, at the median. About four minutes with 60 rounds."""
+Goal: 0.2 ms of latency and 2% of bandwidth, at the median. Takes about four minutes with 60 rounds."""
 import argparse
 import os
 import subprocess
@@ -26,7 +26,7 @@ for path, name in PATHS.items():
     done = subprocess.run([os.path.join(arguments.build, "bench", "bench_emulation"), path, str(arguments.rounds)],
                           stdout=subprocess.PIPE, text=True)
     done.check_returncode()
-    base = {}  # of a size, without emulation
+    base = {}  # by size, without emulation
     for line in done.stdout.splitlines():
         kind, *numbers = line.split()
         ms, gbps, size, expected, p10, p50, p90, p99 = map(float, numbers)

@@ -1,15 +1,15 @@
-"""The statements of README.md, and how each is tried on a fresh system after the two commands. An entry is a regular expression of the
-facts that a sentence states (figures, names, links), not of its wording. A sentence without an entry fails, and so does an entry
-without a sentence (tests/docs/test_sentences.py, and the bench). The commands of README.md's blocks are run and are not repeated
+"""The statements of README.md, and their tests on a fresh system after the two commands. An entry is a regular expression for the
+facts of a sentence (figures, names, links), not for its wording. A sentence without an entry fails, and so does an entry without
+a sentence (tests/docs/test_sentences.py, and the bench). The commands of README.md's blocks are run anyway and are not repeated
 here. Each entry has one or more of:
 
-run      a command on the fresh system, and a regular expression that its output must hold
-said     a regular expression that the output of one of the two commands must hold
+run      a command on the fresh system, and a regular expression that its output must contain
+said     a regular expression that the output of one of the two commands must contain
 quick    CTest tests that tools/test has run there
-here     CTest tests that it leaves out and that are run there now
-later    a CTest test or a bench that is not run there, and why
-page     a file that the sentence names, and regular expressions that the file must hold
-words    nothing to try, and why: what kind of sentence it is"""
+here     CTest tests that tools/test leaves out; they are run there now
+later    a CTest test or a bench that is not run there, and the reason
+page     a file that the sentence names, and regular expressions that the file must contain
+words    nothing to test, and the reason: the kind of sentence"""
 import re
 
 from sentences import Page, commands_of
@@ -43,7 +43,7 @@ def words(kind):
     return ("words", kind)
 
 
-# what neither of the two commands brings, and the programs that are watched and tests of `here` need
+# not installed by the two commands, but needed by watched programs and the tests of `here`
 PACKAGES = "lammps netpipe-openmpi chromium dpkg-dev file"
 ENVIRONMENT = ("[ -x .venv/bin/python ] || python3 -m venv .venv; .venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt && "
                ".venv/bin/pip install -q --disable-pip-version-check --no-deps -r tests/requirements-alone.txt")
@@ -57,9 +57,9 @@ HASHES = "grep -ho '\"weights_hash\": *\"[0-9a-f]*\"' {} | sort -u | wc -l"
 DASHBOARD = ("build/slackline dashboard runs/slow-link --listen 127.0.0.1:9470 & server=$!; sleep 1; python3 -c 'import urllib.request as u; "
              "print(u.urlopen(\"http://127.0.0.1:9470/{}\").read().decode())'; kill $server")
 
-AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; "  # as README.md says of Open MPI
+AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; "  # as in README.md for Open MPI
 
-BEFORE, DURING, AFTER = 392, 682, 452  # ms of the picture; tests/docs/test_sentences.py holds README.md and picture together
+BEFORE, DURING, AFTER = 392, 682, 452  # ms in the picture; tests/docs/test_sentences.py checks that README.md and the picture agree
 
 SENTENCES = [
     (r"(?i)slackline keeps .*training fast.*(link|device)",
@@ -182,8 +182,8 @@ SENTENCES = [
 
 
 def commands(text):
-    """The commands of the page's blocks as they are typed, without what only explains them; in front of a block what its comments
-    `first:` have run."""
+    """The commands of the page's blocks as a user types them, without explanations. The commands of a block's `first:` comments come
+    before the block."""
     found = []
     for block in Page("README.md", text).blocks:
         if block.kind == "commands":
@@ -193,7 +193,7 @@ def commands(text):
 
 
 def promised(text):
-    """The figures in the comments of commands: {command: regular expression}. Only numbers of ms, and the last line's."""
+    """The figures in the comments of commands: {command: regular expression}. Only numbers of ms, and the number of the last line."""
     numbers = {}
     for block in Page("README.md", text).blocks:
         for line in re.sub(r"\\\n\s*", " ", block.text).splitlines() if block.kind == "commands" else ():

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A fresh Debian, the README's two commands, every command and promise of the README, the Debian package on another fresh system:
-what came out and how long it took.
+"""Runs the README's two commands and every command and promise of the README on a fresh Debian, and installs the Debian package on
+another fresh system. Reports results and times.
 
     python3 bench/fresh/run.py --write docs/results/evidence/fresh-install.md
 
-Root needed, and a network or a mirror: packages come from where this system's apt has them (--mirror URL for another), Python
-packages from where pip is told (PIP_INDEX_URL, PIP_FIND_LINKS, /etc/pip.conf). What is committed is what is tried.
---without-tests leaves out tools/test."""
+Needs root, and a network or a mirror: packages come from this system's apt sources (--mirror URL for another), Python packages
+from pip's settings (PIP_INDEX_URL, PIP_FIND_LINKS, /etc/pip.conf). Tests the committed tree. --without-tests leaves out
+tools/test."""
 import argparse
 import os
 import re
@@ -37,7 +37,7 @@ def transcript(lines, most=60):
 
 
 def silence(lines, seconds):
-    """The longest time without a line."""
+    """The longest time without a line of output."""
     times = [0, *[at for at, _ in lines], seconds]
     return max(b - a for a, b in zip(times, times[1:]))
 
@@ -59,7 +59,7 @@ def cell(text, most=150):
 
 
 def tried(system, command, pattern=None):
-    """Whether it did what it should, how long it took, and what it printed: what the pattern found, else the last line."""
+    """Runs a command. Returns whether it succeeded, its seconds, and its output: the match of the pattern, or the last line."""
     code, lines, seconds = system.run(command, WHERE, show=False)
     output = "\n".join(line for _, line in lines)
     match = re.search(pattern, output, re.M) if pattern else None
@@ -74,16 +74,16 @@ def say(good):
 
 
 def outcomes(output):
-    """{test: (passed, seconds)} of what ctest printed."""
+    """{test: (passed, seconds)} from ctest's output."""
     found = re.findall(r"Test +#\d+: (\S+) \.*(?: +(Passed)|\*+\w[^\n]*?) +([\d.]+) sec", output)
     return {name: (passed == "Passed", float(seconds)) for name, passed, seconds in found}
 
 
 def run_tests(system, names):
-    """The tests that tools/test leaves out, several at once, with what they need."""
+    """Runs the tests that tools/test leaves out, several simultaneously, and installs their dependencies first."""
     good, seconds, last = tried(system, readme.ENVIRONMENT)
     results, again = {}, set()
-    for at_once in ("$(($(nproc) + 2))", "1"): # what fails beside the others is tried once more, alone, and that is said
+    for at_once in ("$(($(nproc) + 2))", "1"): # a test that fails next to the others runs once more, alone, and the page says so
         choice = "^(" + "|".join(sorted(again or names)) + ")$"
         code, lines, seconds = system.run(f"ctest --test-dir build --output-on-failure --timeout 300 -j {at_once} -R '{choice}'", WHERE)
         results.update(outcomes("\n".join(line for _, line in lines)))
@@ -94,7 +94,7 @@ def run_tests(system, names):
 
 
 def one_try(system, kind, said, transcripts, results, taken):
-    """(tried by, how, printed, whether it is so; None: not tried here)"""
+    """(method, details, output, whether the statement is true; None: not tested here)"""
     if kind == "run":
         good, seconds, printed = taken[said]
         return f"`{cell(said[0])}`", f"run here, {seconds:.1f} s", printed, good
@@ -133,7 +133,7 @@ def what_it_says(system, arguments, transcripts):
     results, again = run_tests(system, names)
     rows, counts, sentences = [], {}, readme_text.sentences(text)
     for sentence in sentences:
-        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence).replace("|", "\\|") # links hold from the README, not from the page
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence).replace("|", "\\|") # links are relative to the README, not to the page
         for kind, *said in readme_text.tries_of(sentence, readme.SENTENCES):
             todo = [(f"test `{name}`", *(("`tools/test` above, ", *before[name]) if name in before and name not in names else ("run here, alone, after it had failed beside others, " if name in again else "run here, ", *results.get(name, (False, 0)))))
                     for name in said[0]] if kind in ("quick", "here") else []
@@ -144,7 +144,7 @@ def what_it_says(system, arguments, transcripts):
                         "later": "tests named that were not run here", "words": "with nothing to try"}.get(kind, "tests that `tools/test` ran" if how.startswith("`tools") else "more tests run here")
                 counts[what] = counts.get(what, 0) + 1
                 if good is False:
-                    print(f"NOT SO: {sentence}\n    {by}: {how} {printed}", file=sys.stderr, flush=True)
+                    print(f"FALSE: {sentence}\n    {by}: {how} {printed}", file=sys.stderr, flush=True)
                 rows.append((shown, by, how, printed, "" if good is None else say(good)))
                 shown = ""
         if shown:
@@ -158,7 +158,7 @@ def what_it_says(system, arguments, transcripts):
 
 
 def debian_package(system, folder, arguments):
-    """The package is made on the first system and installed on another that never saw a compiler."""
+    """Makes the package on the first system and installs it on another system without a compiler."""
     rows, failed = [], 0
 
     def step(on, what, command, cwd="/", pattern=None):
@@ -200,15 +200,15 @@ def main():
     parser.add_argument("--write", metavar="PAGE")
     parser.add_argument("--mirror", metavar="URL", help="of Debian packages, for debootstrap and apt")
     parser.add_argument("--suite", default="bookworm")
-    parser.add_argument("--folder", help="where the systems are made (5 GB; default a temporary folder)")
-    parser.add_argument("--keep", action="store_true", help="leave the first system behind, to look at")
+    parser.add_argument("--folder", help="folder for the systems (5 GB; default: a temporary folder)")
+    parser.add_argument("--keep", action="store_true", help="keep the first system for inspection")
     parser.add_argument("--without-tests", action="store_true")
     arguments = parser.parse_args()
     why = missing()
     if why:
         print(f"bench/fresh/run.py: {why}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) # the systems are removed then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) # so that the systems are removed
     if arguments.folder:
         os.makedirs(arguments.folder, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="fresh-", dir=arguments.folder)

@@ -1,6 +1,6 @@
-"""A page's sentences: what stands in its paragraphs, outside of headings, blocks, tables, pictures and comments, split where a
-full stop, question or exclamation mark is followed by a blank, but not inside `code` or a link's address. A paragraph's end
-ends a sentence, whatever stands there. And what is wrong with a list of them (bench/fresh/readme.py)."""
+"""The sentences of a page, and checks of a list of statements about them (bench/fresh/readme.py). Sentences come from paragraphs
+only, not from headings, blocks, tables, pictures or comments. A sentence ends at a period, question mark or exclamation mark
+before a blank, but not inside `code` or a link's address. The end of a paragraph always ends a sentence."""
 import importlib.util
 import os
 import re
@@ -8,13 +8,13 @@ import subprocess
 import sys
 
 tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_found = importlib.util.spec_from_file_location("documentation_page", os.path.join(tree, "tests", "docs", "page.py")) # bench/ has another page
+_found = importlib.util.spec_from_file_location("documentation_page", os.path.join(tree, "tests", "docs", "page.py")) # bench/ has a different page.py
 _page = importlib.util.module_from_spec(_found)
 _found.loader.exec_module(_page)
 Page, commands_of = _page.Page, _page.commands_of
 
 
-# quick tests that are skipped on a fresh system until PyTorch or OR-tools is there, and are run again then
+# quick tests that a fresh system skips until PyTorch or OR-tools is installed, and then runs again
 ALSO = {"plan_exact_solver", "torch_dumps", "notice_probe_mpi4py", "run_model_pytorch"}
 
 
@@ -39,7 +39,7 @@ def paragraphs(text):
 def sentences(text):
     found = []
     for paragraph in paragraphs(text):
-        hidden = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)", lambda m: "x" * len(m.group()), paragraph) # of the same length
+        hidden = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)", lambda m: "x" * len(m.group()), paragraph) # keeps the length
         begin = 0
         for end in [m.end() for m in re.finditer(r"[.!?][)*\"]*(?= |$)", hidden)] + [len(hidden)]:
             if paragraph[begin:end].strip():
@@ -49,10 +49,10 @@ def sentences(text):
 
 
 def holds(source, name, patterns):
-    """What a file that a sentence points at lacks; a folder needs only to be there."""
+    """The patterns missing in a file that a sentence refers to. A folder only has to exist."""
     path = os.path.join(source, name)
     if not os.path.exists(path):
-        return [f"{name} is not there"]
+        return [f"{name} does not exist"]
     if os.path.isdir(path):
         return []
     with open(path) as file:
@@ -61,18 +61,18 @@ def holds(source, name, patterns):
 
 
 def ctest(build, *options):
-    """Names of the tests of a build folder."""
+    """The names of the tests in a build folder."""
     said = subprocess.run(["ctest", "--test-dir", build, "-N", *options], capture_output=True, text=True).stdout
     return set(re.findall(r"^ *Test +#\d+: (\S+)", said, re.M))
 
 
 def tries_of(sentence, listed):
-    """What tries a sentence: of every entry whose facts it states."""
+    """The tests of a sentence, from every entry that matches its facts."""
     return [each for facts, tries in listed if re.search(facts, sentence) for each in tries]
 
 
 def complaints(text, listed, source, tests, fast):
-    """What is wrong with the list of a page's statements. `tests`: all there are; `fast`: those of tools/test."""
+    """The errors in the list of a page's statements. `tests`: all tests; `fast`: those of tools/test."""
     there = sentences(text)
     entries = [facts for facts, _ in listed]
     found = [f"no entry: {sentence}" for sentence in there if not tries_of(sentence, listed)]

@@ -1,6 +1,6 @@
-"""A fresh Debian in a folder of its own: made by debootstrap from where this system's apt has its packages, commands run in it
-as root with its own mounts and process ids, all of which end with the command. What leaves it for a page is cleaned of
-addresses and of this machine's names. Root needed."""
+"""A fresh Debian in its own folder, made by debootstrap from the sources of this system's apt. Commands run in it as root, with
+separate mounts and process ids, which end with the command. Addresses and this machine's names are removed from output for a
+page. Needs root."""
 import glob
 import os
 import platform
@@ -29,7 +29,7 @@ exec chroot . bash -c 'cd / && umount -l /mnt && exec "$@"' - "$@"
 
 
 def missing():
-    """Why no system can be made here; None when one can."""
+    """The reason why no system can be made here; None: one can."""
     if os.geteuid() != 0:
         return "root is needed (debootstrap, chroot)"
     for tool in ("debootstrap", "unshare", "chroot", "git"):
@@ -39,7 +39,7 @@ def missing():
 
 
 def mirror(suite):
-    """Where this system's apt has its packages of `suite` from; Debian's own where it says nothing."""
+    """The source of this system's apt for `suite`, or Debian's own if none is configured."""
     said = subprocess.run(["apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"],
                           capture_output=True, text=True).stdout
     found = [line.split()[2] for line in said.splitlines() if line.split()[:2] == [suite, "main"]]
@@ -47,7 +47,7 @@ def mirror(suite):
 
 
 def clean(line, *places):
-    """A line without addresses, and without the names of this machine and the folders `places`."""
+    """The line without addresses, without the names of this machine, and without the folders `places`."""
     line = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line.rsplit("\r", 1)[-1])
     line = re.sub(r"\b(https?|ftp|file)://[^\s\"'>)]+", "(server)", line)
     line = re.sub(r"\b\d{1,3}(\.\d{1,3}){3}\b", lambda m: m.group() if m.group().startswith("127.") or m.group() == "0.0.0.0" else "(address)", line)
@@ -69,15 +69,15 @@ class System:
         self._settings(server)
 
     def _settings(self, server):
-        """The network's, apt's and pip's settings of this system, as a user would have had them."""
+        """Copies this system's settings for the network, apt and pip, as a user would set them."""
         for file in ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf"):
             if os.path.isfile(file):
                 os.makedirs(os.path.dirname(self.folder + file), exist_ok=True)
                 shutil.copyfile(file, self.folder + file)
-        # whom pip trusts, in a file of its own: installing ca-certificates writes the system's anew
+        # pip's trusted certificates, in a separate file, because installing ca-certificates rewrites the system's
         if os.path.isfile(os.environ.get("PIP_CERT", "")):
             shutil.copyfile(os.environ["PIP_CERT"], self.folder + CERTIFICATES)
-        if server: # its own list, made by debootstrap, stays
+        if server: # keeps the list that debootstrap made
             return
         for file in glob.glob("/usr/share/keyrings/*") + glob.glob("/etc/apt/sources.list.d/*.sources") + glob.glob("/etc/apt/sources.list.d/*.list") + glob.glob("/etc/apt/apt.conf.d/99*") + ["/etc/apt/sources.list"]:
             if os.path.isfile(file):
@@ -87,7 +87,7 @@ class System:
             os.truncate(os.path.join(self.folder, "etc/apt/sources.list"), 0)
 
     def run(self, command, cwd="/", show=True):
-        """(exit code, [(seconds since the start, line)], seconds). Nothing that it started outlives it."""
+        """(exit code, [(seconds since the start, line)], seconds). All processes of the command end with it."""
         environment = {"HOME": "/root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
                        **{name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.lower() in ("http_proxy", "https_proxy", "no_proxy")}}
         if os.path.exists(self.folder + CERTIFICATES):
@@ -104,7 +104,7 @@ class System:
         return process.returncode, lines, time.monotonic() - began
 
     def files(self):
-        """Every file outside what apt and the kernel keep for themselves."""
+        """Every file except those that apt and the kernel manage."""
         found = set()
         for top, folders, names in os.walk(self.folder):
             at = top[len(self.folder):]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Op times while messages are sent, by who carries them: nobody, the rank's own network thread, a delegate (the question of
-Adaptra's figure 9).
+"""Op times while messages are sent, by carrier: none, the rank's own network thread, a delegate (the question of Adaptra's
+figure 9).
 
 Usage: bench/interference/run.py [BUILD_DIR] [--seconds S] [--rounds N] [--write FILE]
-About 4 minutes. Rounds take turns, so that a busy minute of the machine hits all alike."""
+Takes about 4 minutes. The carriers alternate in each round, so that other load on the machine affects all of them equally."""
 import argparse
 import os
 import statistics

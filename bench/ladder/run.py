@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the ladder pays at worst against the best choice in hindsight, beside Falcon's rule and the two naive ones.
+"""The ladder's worst-case cost against the best choice in hindsight, next to Falcon's rule and two naive rules.
 
 Usage: bench/ladder/run.py [BUILD] [--write docs/results/evidence/adapting.md]"""
 import argparse
@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(source, "bench"))
 import page  # noqa: E402
 
 SEED, STARTS, STEPS = 1, 40, 20000
-FALCON = [2.0, 2.9, 3.7]  # known of its rule for 1 to 3 strategies
+FALCON = [2.0, 2.9, 3.7]  # known bounds of its rule for 1 to 3 strategies
 
 
 def seconds(value):

@@ -1,4 +1,4 @@
-"""Random faults in live runs of `slackline train`: drawn, run and judged. Ops are paced, 8 ranks share the machine's cores."""
+"""Random faults in live runs of `slackline train`: drawn, run and judged. Ops are paced; 8 ranks share the machine's cores."""
 import json
 import os
 import random
@@ -75,7 +75,7 @@ def settings(case):
 
 
 def run(build, source, folder, case):
-    """Runs a case; returns it with what was said and how it is judged."""
+    """Runs a case; returns it with its events and the verdict on them."""
     file, out = os.path.join(folder, "run.yaml"), os.path.join(folder, f"case-{case['case']}")
     with open(file, "w") as text:
         text.write(RUN % source)
@@ -106,7 +106,7 @@ def names(event, fault):
 
 
 def judge(case, said, effect):
-    """As tests/run/train/virtual_job.h judges: suspects and verdicts count alike, none may be wrong."""
+    """Judges like tests/run/train/virtual_job.h: suspects and verdicts count equally, and none may be wrong."""
     named = set()
     for event in said:
         known = {i for i, fault in enumerate(case["faults"]) if names(event, fault)}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether the slow component of a training job is named: random faults in jobs of 8 ranks, 4 x 2 and 2 x 4 (pipeline x data).
+"""Accuracy of the localization of slow components: random faults in jobs of 8 ranks, 4 x 2 and 2 x 4 (pipeline x data).
 
 Usage: bench/localisation/run.py [BUILD_DIR] [--seed S] [--virtual N] [--live N] [--cases] [--write docs/results/evidence/localisation.md]
 Most cases run on the virtual clock (real engines and transports, ops that sleep with jitter, emulated links), the live ones

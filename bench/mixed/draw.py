@@ -1,17 +1,17 @@
-"""Random mixed faults from a seed: what is slow, how slow, from which iteration to which. Pure, so that a live run, a simulation
-and a test of the same seed have the same trouble.
+"""Random mixed faults from a seed: component, severity, first and last iteration. A pure function, so that a live run, a simulation
+and a test with the same seed have the same faults.
 
-Time is cut into phases of 25 to 60 iterations, healthy ones at both ends. Each fault begins with a phase and lasts one to three of
-them, so that several overlap; in every phase but the outer two between one and three things are slow. Each is a device (its ops
-take 1.3 to 2.5 times as long), a link between neighbours of a pipeline, or one between two replicas of a stage; a slow link has
-latency, or less bandwidth, or both, one in four of them in one direction only."""
+Time is cut into phases of 25 to 60 iterations. The first and the last phase are healthy. Each fault begins with a phase and lasts
+one to three phases, so faults overlap. In all other phases one to three components are slow. Each is a device (its ops take 1.3 to
+2.5 times as long), a link between neighbors of a pipeline, or a link between two replicas of a stage. A slow link has extra latency,
+less bandwidth, or both; one in four of them is slow in one direction only."""
 import random
 
 MIN, LONGEST, AT_ONCE = 25, 60, 3
 
 
 class Layout:
-    """Who sits where: world rank = (pipeline * data + replica) * tensor + tensor rank."""
+    """The rank map: world rank = (pipeline * data + replica) * tensor + tensor rank."""
 
     def __init__(self, pipeline, data, tensor=1, microbatches=12, pace=4.0, layers=None, zero=0):
         self.pipeline, self.data, self.tensor, self.microbatches = pipeline, data, tensor, microbatches
@@ -32,7 +32,7 @@ class Layout:
 
 
 class Fault:
-    """`kind`: device, link or sum; `ends`: the process, or the two, by their world ranks when the run begins."""
+    """`kind`: device, link or sum; `ends`: the process or the two processes, as world ranks at the start of the run."""
 
     def __init__(self, kind, ends, slowdown=1.0, latency=0.0, gbps=0.0, one_way=False):
         self.kind, self.ends, self.slowdown, self.latency, self.gbps, self.one_way = kind, ends, slowdown, latency, gbps, one_way
@@ -45,7 +45,7 @@ class Fault:
         return f"{self.kind} {self.ends[0]}-{self.ends[1]} {', '.join(how)}{' one way' if self.one_way else ''}"
 
     def item(self, layout, first=None, end=None):
-        """Of the run file's `faults`."""
+        """The fault as an entry of the run file's `faults`."""
         place, replica, tensor = layout.seat(self.ends[0])
         item = {"iterations": [self.first if first is None else first, self.end if end is None else end]}
         if layout.tensor > 1:
@@ -61,7 +61,7 @@ class Fault:
 
 
 def message_bytes():
-    return 32 * 64 * 4  # an activation of the bench's model: context, width, f32
+    return 32 * 64 * 4  # bytes of an activation of the bench's model: context, width, f32
 
 
 def slow_link(rng, layout, kind, ends):
@@ -71,7 +71,7 @@ def slow_link(rng, layout, kind, ends):
     if how != "bandwidth":
         fault.latency = round(layout.pace * rng.uniform(1, 8), 1)
     if how != "latency":
-        volume = message_bytes() if kind == "link" else 50e3 * 4 / layout.data  # about a stage's share of the sum
+        volume = message_bytes() if kind == "link" else 50e3 * 4 / layout.data  # about a stage's share of the sum, in bytes
         fault.gbps = round(volume * 8 / (layout.pace * rng.uniform(1, 5) * 1e6), 6)
     return fault
 
@@ -90,7 +90,7 @@ def make(rng, layout):
 
 
 def draw(seed, layout, iterations, least=MIN, longest=LONGEST):
-    """Faults, and the phases [(first, end, faults)] that they make."""
+    """The faults, and the resulting phases [(first, end, faults)]."""
     rng = random.Random(f"mixed {seed} {layout}")
     edges = [0]
     while iterations - edges[-1] >= 2 * least:

@@ -1,6 +1,6 @@
-"""Static choices for faults that are known: which process sits where, how many microbatches each replica takes, and the schedule
-that is planned for what each replica then has to run on. `slackline plan` says what a pipeline would take; all distinct
-arrangements of the processes that a fault touches are tried, each with its best split."""
+"""Static choices for known faults: a rank map, a split of microbatches over replicas, and a schedule planned for each replica's
+devices and links. `slackline plan` gives the time of a pipeline. All distinct arrangements of the processes at a fault are tried,
+each with its best split."""
 import itertools
 import json
 import os
@@ -15,7 +15,7 @@ class Model:
         self.known = {}
 
     def planned(self, pipeline, microbatches):
-        """`pipeline`: (times as long per stage, ms per link and direction, ms more per sum)."""
+        """`pipeline`: (slowdown per stage, ms per link and direction, extra ms per sum)."""
         key = pipeline, microbatches
         if key not in self.known:
             slow, links, sums = pipeline
@@ -34,7 +34,7 @@ class Model:
         return self.known[key]
 
     def pipelines(self, home, faults):
-        """What each replica has to run on when process home[seat] sits in each seat."""
+        """The devices and links of each replica if process home[seat] is at each position."""
         layout = self.layout
         seat_of = {process: seat for seat, process in enumerate(home)}
         slow = [[1.0] * layout.pipeline for _ in range(layout.data)]
@@ -58,13 +58,13 @@ class Model:
                 for r in range(layout.data)]
 
     def layout_bytes(self, stage):
-        """Of a stage's gradients: 12 width^2 a layer, the embedding on the first stage and its copy on the last."""
+        """Bytes of a stage's gradients: 12 width^2 weights per layer, the embedding on the first stage and its copy on the last."""
         layers = self.layout.layers / self.layout.pipeline
         ends = (stage == 0) + (stage == self.layout.pipeline - 1)
         return 4 * (layers * 12 * 64 * 64 / self.layout.tensor + ends * 256 * 64)
 
     def split(self, pipelines):
-        """The best, and what it takes: from an even one, away from the slowest replica while that helps."""
+        """The best split and its time: starts with an even split, and moves microbatches from the slowest replica while that helps."""
         split = self.layout.even()
         times = [self.planned(p, m) for p, m in zip(pipelines, split)]
         while True:
@@ -83,7 +83,7 @@ class Model:
         return max(self.planned(p, m) for p, m in zip(self.pipelines(home, faults), split))
 
     def best(self, faults, most):
-        """[(ms, home, split)], the best first, of different times or moves."""
+        """[(ms, home, split)] with different times or moves, the best first."""
         touched, found, seen = sorted({process for fault in faults for process in fault.ends}), {}, set()
         everybody = range(self.layout.world)
         for seats in itertools.permutations(everybody, len(touched)):
@@ -104,7 +104,7 @@ class Model:
 
 
 def place(layout, taken):
-    """Everybody at home but `taken` {seat: process} and those whom they displace."""
+    """All processes at their initial positions, except `taken` {position: process} and those that they displace."""
     home = [taken.get(seat) for seat in range(layout.world)]
     left = [p for p in range(layout.world) if p not in taken.values()]
     for seat in range(layout.world):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Random mixed faults, live: 8 ranks, 300 iterations, what is slow drawn from a seed (draw.py), and nobody does anything by hand.
-The mean time of an iteration, changes included, beside the best static choice in hindsight for each phase.
+"""Random mixed faults, live: 8 ranks, 300 iterations, faults drawn from a seed (draw.py), no manual action. The mean time of an
+iteration, changes included, next to the best static choice in hindsight for each phase.
 
 Usage: bench/mixed/run.py [BUILD_DIR] [--seeds 1,2,..] [--iterations 300] [--keep FOLDER] [--json FILE] [--write docs/results/evidence/adapting.md]
-For each seed: a healthy run (the losses to compare with, and what an iteration takes when nothing is slow); the run with faults, all
-strategies allowed; and for every phase the best arrangements that hindsight.py finds, the one that the run itself had come to and
-that of the start, each run by itself with the faults of the phase from its first iteration on and its schedule adapted to them. The
-least measured one is the hindsight; it pays for no change and knows what comes. About 4 minutes a seed."""
+For each seed: a healthy run (for reference losses and healthy iteration times); the run with faults, all strategies allowed; and
+for every phase a separate run of the best arrangements from hindsight.py, of the run's own arrangement at its end, and of the
+initial one. These runs have the faults of the phase from their first iteration, and a schedule adapted to them. The fastest is the
+hindsight; it pays for no change and knows the future. Takes about 4 minutes per seed."""
 import argparse
 import json
 import os
@@ -25,9 +25,9 @@ from hindsight import Model  # noqa: E402
 from simulated import ratio  # noqa: E402
 from page import finish, machine, source, table  # noqa: E402
 
-SETTLED = 12  # iterations of a static run that count: its last ones
+SETTLED = 12  # number of last iterations of a static run that count
 STATIC = 30
-REDUCE = 1.0  # ms of a healthy sum over the replicas, for the models
+REDUCE = 1.0  # ms of a healthy sum over replicas, for the models
 LAYOUTS = [Layout(2, 4, microbatches=16, pace=6.0), Layout(4, 2, microbatches=12, pace=4.0), Layout(2, 2, 2, microbatches=12, pace=5.0)]
 
 
@@ -73,16 +73,16 @@ class Bench:
 
 
 def periods(out, layout):
-    """From one begin to the next, so that what is done between two iterations counts, ms; 32 tokens a sequence."""
+    """Times from one begin to the next in ms, so that actions between two iterations count; 32 tokens per sequence."""
     took = [1e3 * 32 * layout.microbatches / line["tokens_per_s"] for line in lines(out, "metrics.jsonl")]
-    for event in lines(out, "events.jsonl"):  # a look at the network, which no iteration counts
+    for event in lines(out, "events.jsonl"):  # a measurement of the network, which is not part of an iteration
         if event["kind"] == "profile" and event["iteration"] > 0:
             took[event["iteration"] - 1] += float(re.search(r"in ([\d.e+]+) ms", event["decided"])[1])
     return took
 
 
 def arrangement_at(out, layout, iteration):
-    """Who sits where and the split at the end of a phase."""
+    """The rank map and the split at the end of a phase."""
     home, split = list(range(layout.world)), layout.even()
     for event in lines(out, "events.jsonl"):
         if event["kind"] == "arrange" and event["iteration"] < iteration:
@@ -97,8 +97,8 @@ def changes_between(out, first, end):
 
 
 def static(bench, name, layout, faults, home, split, regime):
-    """Mean of the last iterations of a run that has these faults and this arrangement from the beginning. Its healthy level is
-    learnt before: faults begin when it is known."""
+    """The mean of the last iterations of a run with this arrangement. The faults begin as soon as the run has learned its healthy
+    level."""
     begin = 7
     items = [fault.item(layout, begin, begin + STATIC) for fault in faults]
     out = bench.train(name, run_file(layout, begin + STATIC, items, communication=regime,
@@ -158,12 +158,12 @@ def main():
     parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
     parser.add_argument("--seeds", default="1,2,3,4,5,6")
     parser.add_argument("--iterations", type=int, default=300)
-    parser.add_argument("--choices", type=int, default=2, help="of the model's best, how many are run for each phase")
+    parser.add_argument("--choices", type=int, default=2, help="how many of the model's best choices are run for each phase")
     parser.add_argument("--strategies", default="schedule,delegate,balance,topology")
-    parser.add_argument("--keep", metavar="FOLDER", help="where the runs stay")
-    parser.add_argument("--reuse", action="store_true", help="of an earlier call with --keep: static and healthy runs")
-    parser.add_argument("--json", metavar="FILE", help="what was measured")
-    parser.add_argument("--show", metavar="FILE", help="what an earlier call with --json measured, instead of running")
+    parser.add_argument("--keep", metavar="FOLDER", help="folder that keeps the runs")
+    parser.add_argument("--reuse", action="store_true", help="use the static and healthy runs of an earlier call with --keep")
+    parser.add_argument("--json", metavar="FILE", help="write the measurements")
+    parser.add_argument("--show", metavar="FILE", help="show the measurements of an earlier call with --json instead of running")
     parser.add_argument("--write", metavar="FILE")
     arguments = parser.parse_args()
     results = json.load(open(arguments.show)) if arguments.show else []

@@ -1,6 +1,6 @@
-"""The same seed on the virtual clock: `slackline campaign` with the same pipeline, faults and costs. What it knows of a link is one
-delay, so less bandwidth becomes the time that a message or a share of a sum then takes; and it sums in a ring, whose 2 (D - 1) steps
-are set to last as long as the two exchanges of a live run."""
+"""The same seed on the virtual clock: `slackline campaign` with the same pipeline, faults and costs. It models a link as one delay, so
+less bandwidth becomes the resulting time of a message or of a share of a sum. It sums in a ring, with 2 (D - 1) steps that take as
+long as the two exchanges of a live run."""
 import json
 import os
 import subprocess
@@ -24,7 +24,7 @@ def event(fault, layout, model):
 
 
 def ratio(command, folder, layout, regime, faults, iterations, reduce_ms, at_once_s):
-    """Mean iteration of the ladder over that of the best in hindsight."""
+    """The mean iteration of the ladder divided by that of the best choice in hindsight."""
     model = Model(command, layout, folder, reduce_ms)
     problem, trace = os.path.join(folder, "simulated-problem.yaml"), os.path.join(folder, "simulated.yaml")
     with open(problem, "w") as file:

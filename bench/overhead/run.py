@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the runtime costs: measured over predicted iteration time of paced runs on perfect links, beside PyTorch's
+"""The overhead of the runtime: measured over predicted iteration time of paced runs on perfect links, next to PyTorch's
 _PipelineScheduleRuntime over Gloo with ops padded to the same times, on the same orders, in turns.
 
 Usage: bench/overhead/run.py [BUILD_DIR] [--iterations N] [--rounds N] [--write FILE]
-PyTorch's side needs .venv (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt) and is left out, and said to be, without. Goal: at
-most 1.02. About 5 minutes."""
+PyTorch's side needs .venv (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt) and is left out
+without it, with a note. Goal: at most 1.02. Takes about 5 minutes."""
 import argparse
 import os
 import statistics
@@ -67,7 +67,7 @@ with Slackline(arguments.build) as slackline:
             print(f"round {turn}: {schedule}", file=sys.stderr)
             try:
                 result = slackline.train(problem, order=order, iterations=arguments.iterations)
-                times["ours"] += [row["time_ms"] for row in result.rows[SKIP:]]  # late ones too: PyTorch's are not marked
+                times["ours"] += [row["time_ms"] for row in result.rows[SKIP:]]  # includes late ones, because PyTorch's are not marked
                 overruns["ours"].append(result.overruns())
             except Unavailable as error:
                 if turn == 0:

@@ -1,11 +1,11 @@
-"""PyTorch's _PipelineScheduleRuntime over Gloo, a process a rank, with ops padded to given times: the other side of
-bench/overhead. Started by run.py under an interpreter that has torch.
+"""PyTorch's _PipelineScheduleRuntime over Gloo, one process per rank, with ops padded to given times: the other side of
+bench/overhead. run.py starts it with an interpreter that has torch.
 
     torch_runtime.py ITERATIONS RANKS STAGES MICROBATCHES F_MS I_MS W_MS ORDER.csv
 
-Prints a line an iteration: ms from the first F of stage 0 to the end of the last op on any rank (one clock: one host), then a line
-"overruns N of M". An op does its real work and then sleeps until its start + its time, by absolute time and with the smallest
-timer slack; nothing else of PyTorch's runtime is touched."""
+Prints one line per iteration: ms from the first F of stage 0 to the end of the last op on any rank (one host, so one clock). Then
+prints "overruns N of M". An op does its real work and then sleeps until its start + its time, by absolute time and with the
+smallest timer slack. Nothing else in PyTorch's runtime is changed."""
 import ctypes
 import multiprocessing
 import os
@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
-WIDTH, ROWS = 64, 32  # of a layer, of a microbatch: 8192 bytes a message
+WIDTH, ROWS = 64, 32  # width of a layer, rows of a microbatch: 8192 bytes per message
 
 
 class Timespec(ctypes.Structure):
@@ -36,7 +36,7 @@ def sleep_until(ns):
 
 
 class Padded:
-    """Holds the ops of a stage to their times and notes when they began and ended."""
+    """Holds the ops of a stage to their times, and records their begins and ends."""
 
     def __init__(self, stage, ms, log):
         self.log = log

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Figures of Adaptra: delay against slack (5, 8), slow links under 1F1B, Zero Bubble and adaptra (14 to 17), and how
-near to the best known the list schedule comes (section 7.4, figure 19).
+"""Figures of Adaptra: delay against slack (5, 8), slow links under 1F1B, Zero Bubble and adaptra (14 to 17), and the
+distance of the list schedule from the best known (section 7.4, figure 19).
 
 Usage: bench/planner/adaptra.py [BUILD_DIR]      the seed of the random profiles: SL_SEED, default 1"""
 import os
@@ -17,8 +17,8 @@ def delayed(*links, ms):
 
 
 def kept_slack(ranks, microbatches, slack, t=10):
-    """An order that keeps its slack to the end, as in the paper's analysis: after x_r warm-up forwards, x_r falling by
-    `slack` a rank, one I and one F in turn, and a W where the rank would be idle on links without delay. CSV text."""
+    """An order that keeps its slack to the end, as in the paper's analysis: x_r warm-up forwards, with x_r decreasing by `slack`
+    per rank, then one I and one F in turn, and a W whenever the rank would be idle on links without delay. CSV text."""
     warm = [min(microbatches, 1 + slack * (ranks - 1 - r)) for r in range(ranks)]
     main_ops = []
     for x in warm:
@@ -29,7 +29,7 @@ def kept_slack(ranks, microbatches, slack, t=10):
                 ops.append(("F", x + m))
         main_ops.append(ops)
     end, free, done = {}, [0] * ranks, [0] * ranks
-    rows, waiting = [[] for _ in range(ranks)], [0] * ranks  # waiting: W that may run; numbers ascend
+    rows, waiting = [[] for _ in range(ranks)], [0] * ranks  # waiting: W that can run; numbers ascend
     weights, clock = [0] * ranks, 0
     while any(done[r] < len(main_ops[r]) or waiting[r] for r in range(ranks)):
         for r in range(ranks):
@@ -72,7 +72,7 @@ def figure_5(command):
 
 
 def figure_8(command):
-    """Makespan less that without delay, of the same order; every link has the delay or only the first."""
+    """The increase of an order's makespan by a delay on every link, or only on the first."""
     rows, count = [], 30
     for slack in (1, 2, 3, 4):
         order, _ = kept_slack(4, count, slack)
@@ -98,8 +98,8 @@ def figure_8(command):
               "--order - --set pipeline.microbatches=30 --set 'pipeline.links.list=[{between: [0, 1], latency_ms: 20}]'`\n\n")
 
 
-# Measured times are not published; the model's are those of the paper's own example, 10 ms an op with a full backward
-# of 20, and 1F1B and ZB run as Megatron's and Zero Bubble's engines do, their sends in order.
+# Measured op times are not published; these are from the paper's own example: 10 ms per op with a full backward of 20.
+# 1F1B and ZB run as in Megatron's and Zero Bubble's engines, with sends in order.
 EIGHT = {"ranks": 8, "microbatches": 32}
 
 
@@ -170,7 +170,7 @@ def figures_15_to_17(command):
 
 
 def profile(draw):
-    """A random problem: uneven times, some latency everywhere, in half of them one slow link."""
+    """A random problem: uneven times, some latency on every link, and one slow link in half of the problems."""
     ranks, microbatches = draw.randint(3, 8), draw.randint(6, 32)
     times = {kind: [round(draw.uniform(5, 15), 1) for _ in range(ranks)] for kind in "FIW"}
     links = [{"between": [r, r + 1], "latency_ms": round(draw.uniform(0, 3), 1)} for r in range(ranks - 1)]
@@ -180,7 +180,7 @@ def profile(draw):
 
 
 def histogram(values, edges):
-    """Shares of `values` (in per cent) below each edge, as text."""
+    """The shares of `values` below each edge in percent, as text."""
     lines, low = [], None
     for high in list(edges) + [None]:
         count = sum((low is None or v > low) and (high is None or v <= high) for v in values)
@@ -191,7 +191,7 @@ def histogram(values, edges):
 
 
 class Distances:
-    """How far adaptra and a short `auto` stay above the best known, per cent, over the profiles of one memory limit."""
+    """The distance of adaptra and a short `auto` above the best known, in percent, over the profiles of one memory limit."""
 
     def __init__(self):
         self.list, self.auto, self.times, self.proven, self.worst = [], [], [], 0, (-1, {})

@@ -1,4 +1,4 @@
-"""Line charts as SVG, readable in print: every line has a dash pattern and its name at its end."""
+"""Line charts as SVG, readable in print: every line has its own dash pattern, and its name at its end."""
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2", "10 4", "4 2 1 2", "12 3 3 3")
 COLOURS = ("#1f4e9c", "#b3261e", "#2e7d32", "#6a1b9a", "#c77700", "#00796b", "#5d4037", "#37474f")
 
@@ -17,7 +17,7 @@ def ticks(low, high):
 
 
 def apart(places, least):
-    """Label heights, moved so that neighbours are `least` apart."""
+    """Label heights, moved so that neighbors are `least` apart."""
     order = sorted(places, key=lambda name: places[name])
     last = None
     for name in order:

@@ -1,5 +1,5 @@
-"""How the benches of published figures call `slackline` and write what they found: always through the command, so
-that every figure can be had again by typing the line that stands beside it."""
+"""Calls of `slackline` and output for the benches of published figures. All results come from the command, so every figure
+can be reproduced with the command line next to it."""
 import json
 import os
 import platform
@@ -11,7 +11,7 @@ source = os.path.dirname(os.path.dirname(folder))
 
 
 class NoPlan(Exception):
-    """The command has no answer: a schedule that the memory limit or the placement excludes."""
+    """The command has no answer: the memory limit or the placement excludes the schedule."""
 
 
 def number(value):
@@ -40,7 +40,7 @@ class Command:
         return schedule in self.names
 
     def arguments(self, problem, schedule, keys, seconds=None, verb="plan"):
-        """`problem` names a file in problems/; `keys` is what --set changes, below `pipeline.`."""
+        """`problem` names a file in problems/; `keys` are changed with --set, below `pipeline.`."""
         words = [verb, os.path.join("bench/planner/problems", problem)]
         words += ["--schedule", schedule] if verb == "plan" else ["--order", schedule]
         for key, value in keys.items():
@@ -75,7 +75,7 @@ def table(head, rows):
 
 
 def folded(title, lines):
-    """Commands under a table, folded away."""
+    """A folded list of commands, for below a table."""
     return f"\n<details><summary>{title}</summary>\n\n```\n" + "\n".join(lines) + "\n```\n</details>\n\n"
 
 
@@ -90,7 +90,7 @@ def machine():
 
 
 def main(report):
-    """The command line of one bench: its section of the page on standard output."""
+    """Runs one bench by itself: prints its section of the page on standard output."""
     import argparse
     parser = argparse.ArgumentParser()
     parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))

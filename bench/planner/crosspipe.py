@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Figures and tables of CrossPipe: schedules under latency and bandwidth delay (figure 8, tables 5 and 6), time to
-solution (figure 14), bubble strides (figure 15), and what its model says of pipeline against data parallelism over
-sites (figure 9) and of pipeline size against replicas (figure 12).
+solution (figure 14), bubble strides (figure 15), and its model's comparisons of pipeline and data parallelism over
+sites (figure 9) and of pipeline sizes and replicas (figure 12).
 
 Usage: bench/planner/crosspipe.py [BUILD_DIR] [--pictures FOLDER]"""
 import os
@@ -15,8 +15,8 @@ SECONDS = 1
 
 
 def links(ranks, sites, latency, transfer, placement="linear"):
-    """Neighbours in different sites, and for loop the way back from the last rank to the first; what goes between the
-    same two sites in the same direction shares a wire."""
+    """The links between neighbors in different sites, and for loop also from the last rank to the first. Messages between the
+    same two sites in the same direction share a wire."""
     def site(rank):
         return rank * sites // ranks
     crossing = [[r, r + 1] for r in range(ranks - 1) if site(r) != site(r + 1)]
@@ -39,7 +39,7 @@ def problem(ranks, microbatches, times, sites, latency, transfer, placement="lin
     return keys | links(ranks, sites, latency, transfer, placement)
 
 
-# name, schedule, placement, the static schedule whose memory it has
+# name, schedule, placement, the static schedule that sets its memory
 SCHEDULES = [("1F1B", "1f1b", "linear", None), ("IV1F1B", "interleaved-1f1b", "loop", None),
              ("ZBH1", "zb-h1", "linear", None), ("ZBV", "zb-v", "wave", None),
              ("CrossUDSub", "cross-ud-sub", "linear", "1F1B"), ("CrossUD", "optimal", "linear", "1F1B"),
@@ -151,8 +151,8 @@ RECOMPUTED = {"recompute": True, "memory.delta": {"F": 1, "I": 0, "W": -1, "inpu
 
 
 def in_order(ours, published, tolerance=0.02):
-    """Pairs of schedules whose published times differ by more than the tolerance, and how many of them are in the same
-    order in ours."""
+    """The number of pairs of schedules with published times that differ by more than the tolerance, and how many of them have
+    the same order here."""
     pairs = [(a, b) for a in ours for b in ours
              if a < b and published[a] and published[b] and abs(published[a] / published[b] - 1) > tolerance]
     kept = [(a, b) for a, b in pairs if (ours[a] - ours[b]) * (published[a] - published[b]) > 0]
@@ -293,7 +293,7 @@ WIDTH, INNER, KEYS, LAYERS, TOKENS = 16384, 53248, 1024, 126 + 2, 8192
 
 
 def forward_ms():
-    """T_F of one of 16 stages: 2 FLOP a weight and token, and causal attention; 500 TFLOP/s on 8 GPUs."""
+    """T_F of one of 16 stages: 2 FLOP per weight and token, plus causal attention; 500 TFLOP/s on 8 GPUs."""
     weights = 2 * WIDTH * WIDTH + 2 * WIDTH * KEYS + 3 * WIDTH * INNER
     layer = 2 * TOKENS * weights + 2 * TOKENS * TOKENS * WIDTH
     return 1e3 * LAYERS / 16 * layer / (500e12 * 8)
@@ -335,8 +335,8 @@ def figure_9(command):
 
 
 def figure_12(command):
-    """16 nodes: ranks times replicas is 16; 64 microbatches in all (4 a rank); times, static memory and activations are
-    those of 64 layers over the ranks. A device holds `room` microbatches of 16 layers beside nothing else."""
+    """16 nodes: ranks times replicas is 16; 64 microbatches in total (4 per rank); times, static memory and activations are
+    those of 64 layers over the ranks. A device has room for `room` microbatches of 16 layers and nothing else."""
     rows, lines, spread, room = [], [], [], 96 / 4.56
     for share in (0.25, 0.5):
         for lat, bw in ((1, .25), (.125, 2)):

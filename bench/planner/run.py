@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The published figures of three papers beside ours, and the planner's speed: the page docs/results/evidence/planner.md.
+"""The published figures of three papers next to ours, and the planner's speed: the page docs/results/evidence/planner.md.
 
 Usage: bench/planner/run.py [BUILD_DIR] [--write FILE]
-Everything goes through the command, and the page has the command of every figure; --write puts its pictures beside it.
-SL_SEED seeds the random profiles. Each part runs alone too: zero_bubble.py, adaptra.py, crosspipe.py, slow_link.py,
-speed.py. Takes about six minutes."""
+All results come from the command, and the page shows the command of every figure. --write puts the pictures next to the
+page. SL_SEED seeds the random profiles. Each part also runs alone: zero_bubble.py, adaptra.py, crosspipe.py,
+slow_link.py, speed.py. Takes about six minutes."""
 import argparse
 import os
 import sys

@@ -7,7 +7,7 @@ import statistics
 from command import folded, main, table
 
 FILE = "four-ranks.yaml"
-FIELD_MS = {(8, 32): 200, (64, 512): 77000}  # the fastest of the field's public planners
+FIELD_MS = {(8, 32): 200, (64, 512): 77000}  # the fastest public planner of the field
 SHAPES = ((8, 32), (16, 64), (32, 128), (64, 512))
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long adaptra and the timing model take as library calls on one core, and the memory of a large plan.
+"""The time of adaptra and of the timing model as library calls on one core, and the memory of a large plan.
 
 Usage: bench/planner/speed.py [BUILD_DIR]
 Compiles planner.c against the libraries of BUILD_DIR. Goals: 8 ranks, 32 microbatches in 0.3 ms; 64, 1024 in 100 ms;
-10 million ops a second through the timing model; `plan` of 128, 2048 within 1 GB."""
+10 million ops per second through the timing model; `plan` of 128, 2048 within 1 GB."""
 import os
 import resource
 import subprocess
@@ -26,7 +26,7 @@ def measure(build):
 
 
 def memory_of(command, schedule, output):
-    """Peak memory of the command in bytes, its address space limited to 1 GB, and whether it ended well."""
+    """The command's peak memory in bytes with 1 GB of address space, and whether it succeeded."""
     words = command.arguments("four-ranks.yaml", schedule, LARGE) + ["--format", output, "-o", os.devnull]
     child = subprocess.Popen([command.path, *words], cwd=source, stderr=subprocess.PIPE,
                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (GIGABYTE, GIGABYTE)))

@@ -2,13 +2,13 @@
 """Bubble rates of Zero Bubble Pipeline Parallelism (arXiv 2401.10241): ours, published, difference.
 
 Usage: bench/planner/zero_bubble.py [BUILD_DIR]
-bubble = (cost - m (F + B + W)) / cost, cost the largest span of a rank from its first start to its last end. T_comm is
-the latency of a link, decoupled: with it 1F1B, ZB-H1 and ZB-H2 agree in every digit."""
+bubble = (cost - m (F + B + W)) / cost; cost is the largest span of a rank from its first start to its last end. T_comm is
+the latency of a decoupled link: with it 1F1B, ZB-H1 and ZB-H2 agree in every digit."""
 from command import NoPlan, folded, main, table
 
 # model, ranks, microbatches, T_F, T_B, T_W, T_comm (ms), hidden, heads, chunks of 1F1B-I; published: 1F1B, 1F1B-I, H1,
 # H2, 1p, 2p. From the table in the authors' repository (sail-sg/zero-bubble-pipeline-parallelism,
-# megatron/core/pipeline_parallel/efficiency.py); 1F1B-I is what that program prints at these settings.
+# megatron/core/pipeline_parallel/efficiency.py); 1F1B-I is that program's output for these settings.
 PROFILES = [
     ("1.5B", 8, 24, 18.522, 18.086, 9.337, 0.601, 2304, 24, 3, .2431, .1090, .1585, .1083, .1585, .0433),
     ("1.5B", 8, 32, 18.513, 18.086, 9.331, 0.626, 2304, 24, 3, .1985, .0847, .1242, .0837, .1242, .0039),
@@ -23,8 +23,8 @@ PROFILES = [
     ("28.3B", 32, 128, 10.408, 10.204, 7.703, 0.408, 6144, 48, 2, .2168, .1192, .1106, .0490, .1106, .0029),
     ("28.3B", 32, 256, 10.402, 10.248, 7.698, 0.460, 6144, 48, 2, .1352, .0641, .0594, .0257, .0594, .0018),
 ]
-# The profiles of ZB-V: times of one of a rank's two stages; published: 1F1B, 1F1B-I, H1, H2, ZB-V, as that program
-# prints them.
+# The profiles of ZB-V: times of one of a rank's two stages; published: 1F1B, 1F1B-I, H1, H2, ZB-V, from that
+# program's output.
 WAVES = [
     ("6.2B", 16, 48, 14.407, 14.380, 9.676, 1.610, 4096, 32, 2, .2668, .1549, .1536, .0823, .0697),
     ("6.2B", 16, 64, 14.412, 14.393, 9.688, 1.621, 4096, 32, 2, .2206, .1209, .1198, .0630, .0533),
@@ -48,20 +48,20 @@ def shape(ranks, microbatches, F, I, W, latency, chunks=1, placement="linear"):
 
 
 def memory(times, heads, hidden):
-    """The authors' model: a microbatch takes 34 h + 5 a s with s = 1024, and W keeps 32 h of it until its end.
+    """The authors' model: a microbatch needs 34 h + 5 a s with s = 1024, and W keeps 32 h of it until its end.
     `times` is the limit in microbatches."""
     whole, kept = 34 * hidden + 5 * heads * 1024, 32 * hidden
     return {"memory": {"delta": {"F": whole, "I": kept - whole, "W": -kept}, "limit": whole * times}}
 
 
 def skew(ranks, F, latency, stages):
-    """Turns the planner's makespan into the paper's span: a rank that starts late may end as much later."""
+    """Converts the planner's makespan into the paper's span: a rank with a late start may end later by the same time."""
     late = [round((ranks - 1 - r) * (F + latency), 6) for r in range(ranks)]
     return {"data_parallel.reduce_ms": late + [0] * (stages - ranks)}
 
 
 class Cells:
-    """One row of a table: cells of ours / published, and the commands behind them."""
+    """One row of a table: cells of ours / published, and their commands."""
 
     def __init__(self, command, lines):
         self.command, self.lines, self.worst = command, lines, {}

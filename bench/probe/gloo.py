@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What it costs that a PyTorch script's calls over Gloo are seen: us a call with and without the wrappers, in pairs within one
-process, so that both meet the same machine.
+"""The cost of recording a PyTorch script's calls over Gloo: us per call with and without the wrappers, in pairs within one
+process, so that both run under the same conditions.
 
 Usage: bench/probe/gloo.py [BUILD_DIR] [--calls N] [--pairs N] [--runs N] [--write docs/results/evidence/probe.md]
 Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
@@ -48,7 +48,7 @@ def functional(seen):
     if seen:
         for _ in range(calls):
             wait(reduce(x, "sum", "0"))
-    else:  # the kernel behind ours, called as ours is
+    else:  # the kernel below ours, called in the same way
         for _ in range(calls):
             wait.redispatch(below, reduce.redispatch(below, x, "sum", "0"))
 
@@ -73,7 +73,7 @@ WHAT = {"reduce": "all_reduce of 8 bytes", "later": "the same with async_op, and
 
 
 def run(python, environment, arguments):
-    """[(us without, us with)] of each pair, by what was called; one rank, so that nobody is waited for."""
+    """[(us without, us with)] of each pair, by call; one rank, so that no call waits for another."""
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "program.py")
         with open(program, "w") as file:
@@ -86,7 +86,7 @@ def run(python, environment, arguments):
 
 
 def middle(values):
-    """Median, and the quarters that half of them lie between."""
+    """The median and the quartiles."""
     low, median, high = statistics.quantiles(values, n=4)
     return f"{median:.2f} ({low:.2f} to {high:.2f})"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the probe costs: ns a call, recording (goal under 100) and with timing off (goal under 30); and a real program's run:
-calls x cost over run time (goal under 0.1 %) beside the 95 % interval of paired runs (upper end under 1 %).
+"""The cost of the probe: ns per call, recording (goal: under 100) and with timing off (goal: under 30). For a run of a real
+program: calls x cost over run time (goal: under 0.1%), next to the 95% interval of paired runs (goal: upper end under 1%).
 
 Usage: bench/probe/run.py [BUILD_DIR] [--pairs N] [--ranks N] [--size N] [--no-program] [--write docs/results/evidence/probe.md]
 Real programs are LAMMPS (a melting crystal) and hpcc (all of its benchmarks, one of which asks MPI_Testany at every step), Debian's with Open MPI, unchanged; left out, and said
@@ -25,14 +25,14 @@ parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--pairs", type=int, default=10)
 parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--size", type=int, default=1200, help="order of hpcc's linear system")
-parser.add_argument("--steps", type=int, default=1200, help="of LAMMPS")
-parser.add_argument("--no-program", action="store_true", help="only the cost of a call")
+parser.add_argument("--steps", type=int, default=1200, help="steps of LAMMPS")
+parser.add_argument("--no-program", action="store_true", help="measure only the cost of a call")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 
 
 def calls(probe):
-    """Least and median cost of a call for each family; the least recording one of all."""
+    """The least and median cost of a call for each family; and the least cost of recording over all families."""
     rows = []
     for family in installed():
         program = os.path.join(probe.folder, f"cost-{family}")
@@ -78,7 +78,7 @@ def hpcc_words(folder):
 
 
 def median_interval(values):
-    """The 95 % interval of the median by order statistics: no run that was disturbed moves it far."""
+    """The 95% interval of the median by order statistics: a disturbed run moves it only a little."""
     ordered, count, tail, place = sorted(values), len(values), 0, 0
     while tail + math.comb(count, place) / 2**count <= 0.025:
         tail += math.comb(count, place) / 2**count

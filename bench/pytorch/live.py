@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's pipelining with slackline.adapt while something gets slow and recovers: PyTorch alone, with plans made by hand and
+"""PyTorch's pipelining with slackline.adapt while a component becomes slow and recovers: PyTorch alone, with manual plans that are
 swapped at the right steps, and live.
 
 Usage: bench/pytorch/live.py [BUILD_DIR] [--steps N] [--case NAME]... [--write docs/results/evidence/pytorch.md]
@@ -34,7 +34,7 @@ from torch.distributed.pipelining import schedules  # noqa: E402
 
 RANKS, MICROBATCHES, OP_MS = 4, 12, 10.0
 ONSET, RELIEF = 20, 60
-# name: schedule, placement, ms late by link, times as long by rank
+# name: schedule, placement, delay in ms by link, slowdown by rank
 CASES = {
     "link 0-1 60 ms late": ("1F1B", "linear", {(0, 1): 60}, {}),
     "links 0-1 and 2-3 30 ms late": ("1F1B", "linear", {(0, 1): 30, (2, 3): 30}, {}),
@@ -47,7 +47,7 @@ LOSS = torch.nn.functional.mse_loss
 
 
 class Late:
-    """The links of a rank: what is sent over each leaves later, from a thread of its own."""
+    """The links of a rank: messages over each leave later, from a separate thread."""
 
     def __init__(self, rank, links):
         self.links = {}

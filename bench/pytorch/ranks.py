@@ -1,5 +1,5 @@
 """The ranks of bench/pytorch: processes over Gloo that train one model under one schedule after another. Ops do their
-arithmetic and are then held to their time, and one link is slowed, by what examples/python/slow_link.py has."""
+arithmetic and are then held to their time, and one link is slow, through the classes of examples/python/slow_link.py."""
 import os
 import sys
 import tempfile
@@ -29,11 +29,11 @@ class Run:
     delay_ms: float
     theirs: Optional[str] = None  # a class of torch.distributed.pipelining.schedules; None: `plan`
     plan: Optional[slackline.Plan] = None
-    trace: Optional[str] = None  # folder for the profiler's traces of it
+    trace: Optional[str] = None  # folder for its profiler traces
 
 
 class Stage(PacedStage):
-    """What the held time ends with is an op for the profiler, which takes labels for what the ops in them take."""
+    """Ends the held time with an op that the profiler records, because it measures a label by the ops in it."""
 
     def held(self, count, work, *arguments, **options):
         result = super().held(count, work, *arguments, **options)
@@ -51,7 +51,7 @@ def schedule_of(run, stages, microbatches):
 
 
 class Together:
-    """The stages of a rank, as `train` of the example knows one."""
+    """The stages of a rank, in place of the one stage in the example's `train`."""
 
     def __init__(self, stages):
         self.submod = torch.nn.ModuleList([stage.submod for stage in stages])
@@ -59,7 +59,7 @@ class Together:
 
 
 def order_of(schedule):
-    """CSV of what a schedule of PyTorch's runs, where it says so; None: those that hold one stage a rank do not."""
+    """The order of a PyTorch schedule as CSV; None: schedules with one stage per rank do not expose theirs."""
     if isinstance(schedule, schedules.PipelineScheduleSingle):
         return None
     order = schedule.pipeline_order
@@ -85,7 +85,7 @@ def rank_main(rank, ranks, microbatches, op_ms, iterations, runs, store, results
         if link:
             link.delay = run.delay_ms / 1e3
         mine = STAGES[run.placement](rank, ranks)
-        Stage.op = op_ms / 1e3 / len(mine)  # a rank computes the same whatever its stages
+        Stage.op = op_ms / 1e3 / len(mine)  # a rank computes the same amount with any number of stages
         stages = [Stage(layer(index), index, ranks * len(mine), torch.device("cpu")) for index in mine]
         together = Together(stages)
         schedule = schedule_of(run, stages, microbatches)
@@ -94,13 +94,13 @@ def rank_main(rank, ranks, microbatches, op_ms, iterations, runs, store, results
         if run.trace:
             traced(run, rank, schedule, together, microbatches, 6)
         if together.is_last:
-            results.put((number, times[1:], losses, order))  # the first iteration sets connections up
+            results.put((number, times[1:], losses, order))  # the first iteration sets up connections
     dist.barrier()
     dist.destroy_process_group()
 
 
 def measure(ranks, microbatches, op_ms, iterations, runs):
-    """For each run: s of each iteration on the slowest rank, losses, and the order as CSV."""
+    """For each run: the seconds of each iteration on the slowest rank, the losses, and the order as CSV."""
     context = multiprocessing.get_context("spawn")
     results = context.SimpleQueue()
     began = time.monotonic()

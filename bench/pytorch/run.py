@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch's pipelining over a slow link: its own schedules beside plans for the link, measured and predicted; and a real
-profile of PyTorch's turned into a problem, a better plan, and that plan run.
+"""PyTorch's pipelining over a slow link: its own schedules next to plans for the link, measured and predicted; then a real
+PyTorch profile, the problem from it, a better plan, and a run of that plan.
 
 Usage: bench/pytorch/run.py [BUILD_DIR] [--iterations N] [--delay-ms D] [--op-ms T] [--write docs/results/evidence/pytorch.md]
 Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
@@ -29,9 +29,9 @@ parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--ranks", type=int, default=4)
 parser.add_argument("--microbatches", type=int, default=12)
-parser.add_argument("--iterations", type=int, default=11, help="measured, of each schedule")
-parser.add_argument("--op-ms", type=float, default=10, help="an F, I or W of a rank")
-parser.add_argument("--delay-ms", type=float, default=60, help="one way, between ranks 0 and 1")
+parser.add_argument("--iterations", type=int, default=11, help="measured iterations of each schedule")
+parser.add_argument("--op-ms", type=float, default=10, help="time of an F, I or W of a rank")
+parser.add_argument("--delay-ms", type=float, default=60, help="one-way delay between ranks 0 and 1")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 os.environ["SLACKLINE_LIBRARY"] = os.path.join(os.path.abspath(arguments.build), "libslackline.so")
@@ -51,7 +51,7 @@ def problem(placement):
 
 
 def middle(times):
-    """Median and range, ms."""
+    """The median and range, in ms."""
     return f"{statistics.median(times) * 1e3:.0f} ({min(times) * 1e3:.0f} to {max(times) * 1e3:.0f})"
 
 
@@ -74,14 +74,14 @@ def side_by_side(slackline, ranks):
         each = 1 if placement == "linear" else 2
         for offset, changes in ((0, None), (1, SLOW)):
             times, losses, order = found[2 * at + offset]
-            if order is None:  # PyTorch's two schedules that hold one stage a rank do not say theirs
+            if order is None:  # PyTorch's two schedules with one stage per rank do not expose their order
                 order = slackline.plan(problem(placement), their.lower()).csv()
-            foretold = slackline.simulate(problem(placement), order, changes=changes)
+            predicted = slackline.simulate(problem(placement), order, changes=changes)
             reference = found[0 if placement == "linear" else 4][1]
             apart = max([apart, *(abs(a - b) for a, b in zip(losses, reference))])
-            far.append(statistics.median(times) * 1e3 / foretold.makespan_ms - 1)
-            cells += [middle(times), f"{foretold.makespan_ms:g}"]
-        cells.append(f"{max(foretold.peak_memory) / each:g}")
+            far.append(statistics.median(times) * 1e3 / predicted.makespan_ms - 1)
+            cells += [middle(times), f"{predicted.makespan_ms:g}"]
+        cells.append(f"{max(predicted.peak_memory) / each:g}")
         shown.append(cells)
     heads = ["schedule", "stages per rank", "healthy: measured ms", "predicted", "slow link: measured ms", "predicted",
              "microbatches held, max per rank"]
@@ -101,7 +101,7 @@ of PyTorch's takes {healthy * 1e3:.0f} ms. Measured times are {min(far) * 100:+.
 
 
 def from_a_trace(slackline, ranks):
-    """The profiler's traces of PyTorch's 1F1B on the slow link; the problem in them; a better plan; that plan, run."""
+    """Traces PyTorch's 1F1B on the slow link with the profiler, derives the problem, plans a better order, and runs it."""
     with tempfile.TemporaryDirectory() as folder:
         before = ranks.Run("PyTorch's 1F1B, profiled", "linear", arguments.delay_ms, "Interleaved1F1B", trace=folder)
         times, _, _ = ranks.measure(RANKS, MICROBATCHES, arguments.op_ms, arguments.iterations, [before])[0]
@@ -110,15 +110,15 @@ def from_a_trace(slackline, ranks):
                                "-o", file, "--order", order, "--format", "json", "--time-limit", "2"], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"slackline profile: {done.stderr}")
-        told = json.loads(done.stdout)
+        profile = json.loads(done.stdout)
         plan = slackline.plan(file, "auto", 2)
         after = ranks.Run("the plan for the traced problem", "linear", arguments.delay_ms, plan=plan)
         realised, _, _ = ranks.measure(RANKS, MICROBATCHES, arguments.op_ms, arguments.iterations, [after])[0]
-        print(json.dumps(told, indent=1), file=sys.stderr)
+        print(json.dumps(profile, indent=1), file=sys.stderr)
         simulated = slackline.simulate(file, order).makespan_ms
-    times_ms = {kind: statistics.median(values) for kind, values in told["times_ms"].items() if values}
-    rows = [["the traced iteration", f"{told['traced_ms']:.0f}", "in the trace"],
-            ["its order simulated on the problem of the trace", f"{simulated:.0f}", f"{100 * (simulated / told['traced_ms'] - 1):+.1f}% of the traced"],
+    times_ms = {kind: statistics.median(values) for kind, values in profile["times_ms"].items() if values}
+    rows = [["the traced iteration", f"{profile['traced_ms']:.0f}", "in the trace"],
+            ["its order simulated on the problem of the trace", f"{simulated:.0f}", f"{100 * (simulated / profile['traced_ms'] - 1):+.1f}% of the traced"],
             ["PyTorch's 1F1B without the profiler", middle(times), "measured"],
             ["a plan for that problem", f"{plan.makespan_ms:.0f}", "predicted"],
             ["that plan, run by PyTorch", middle(realised), f"measured: {100 * (statistics.median(realised) * 1e3 / plan.makespan_ms - 1):+.1f}% of the predicted"]]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Rails: throughput of one and two beside a plain TCP copy and Open MPI on the same interfaces, the time to resume after
-one is lost, and what delegation costs when nothing is slow.
+"""Rails: throughput of one and two next to a plain TCP copy and Open MPI on the same interfaces, the time to resume after the
+loss of one, and the cost of delegation when nothing is slow.
 
 Usage: bench/rails/run.py [BUILD_DIR] [--repeat N] [--losses N] [--iterations N] [--write FILE]
 Needs network namespaces (root, or CAP_SYS_ADMIN and CAP_NET_ADMIN). Goals: one rail at least 0.9 of plain TCP; two rails of 1 Gbit/s at least 1.85 of one;
-delegation at most 2 % of a paced iteration. About 10 minutes."""
+delegation at most 2% of a paced iteration. Takes about 10 minutes."""
 import argparse
 import os
 import random
@@ -25,12 +25,12 @@ from lab import Lab, permitted
 parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--repeat", type=int, default=3)
-parser.add_argument("--losses", type=int, default=8, help="of each kind")
+parser.add_argument("--losses", type=int, default=8, help="losses of each kind")
 parser.add_argument("--iterations", type=int, default=25)
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 programs = os.path.join(os.path.abspath(arguments.build), "bench")
-SIZES = {65536: 4000, 1000000: 250, 16000000: 24}  # bytes of a message: how many
+SIZES = {65536: 4000, 1000000: 250, 16000000: 24}  # bytes of a message: number of messages
 port = 5000
 
 
@@ -41,9 +41,9 @@ def read(out):
 
 
 def copy(lab, kind, size, count, rails, meanwhile=None):
-    """Mbit/s of bench_copy from host 0 to host 1, and when its messages arrived (with `meanwhile`, called once it runs)."""
+    """Mbit/s of bench_copy from host 0 to host 1, and the arrival times of its messages. `meanwhile` is called once the copy runs."""
     global port
-    port += 16  # a port that was just closed may not be free yet
+    port += 16  # a recently closed port may not be free yet
     words = [os.path.join(programs, "bench_copy"), kind]
     rest = [str(port), str(size), str(count), *(lab.address(1, rail) for rail in range(rails))]
     more = {**os.environ, **({"SL_LOG": "1"} if meanwhile else {})}
@@ -105,7 +105,7 @@ LOSSES = {"link set down at the sender": lambda lab, rail: lab.down(rail, 0),
 
 
 def resume():
-    """The longest time without a message, around and after the loss of one of two rails in mid-transfer."""
+    """The longest time without a message around and after the loss of one of two rails during a transfer."""
     draw, stalls = random.Random(int(os.environ.get("SL_SEED", "1"))), {name: [] for name in LOSSES}
     with Lab(rails=2, mbit=1000) as lab:
         for turn in range(arguments.losses):

@@ -49,7 +49,7 @@ def percent(values):
 
 
 def summary(name, rows):
-    """Everything is relative to CP-SAT's best order, which starts from ours and so is never worse."""
+    """All values are relative to CP-SAT's best order, which is never worse than ours because CP-SAT starts from ours."""
     known = [r for r in rows if r[7] > 0]
     optimal = [r for r in known if abs(r[7] - r[8]) < 1e-6]
     own = sum(abs(r[4] - r[5]) < 1e-6 for r in rows)

@@ -2,7 +2,7 @@
 """The same slow link in a data-parallel ring and between two pipeline stages (Adaptra, section 2.2 and figure 3).
 
 Usage: bench/slow_link_place/run.py [BUILD_DIR] [--write docs/results/evidence/adapting.md]
-gpt2 on 4 pipeline ranks x 2 replicas on this host, ops paced. About two minutes."""
+gpt2 on 4 pipeline ranks x 2 replicas on this host, with paced ops. Takes about two minutes."""
 import argparse
 import os
 import statistics
@@ -14,13 +14,13 @@ from page import finish, machine, source, table  # noqa: E402
 from training import Slackline, pipeline  # noqa: E402
 
 DELAYS = (10, 20, 30)  # ms of a message between stages
-PUBLISHED = {30: (8.04, 2.24)}  # Adaptra, section 2.2: at most, in a ring and between stages
+PUBLISHED = {30: (8.04, 2.24)}  # Adaptra, section 2.2: largest slowdown in a ring and between stages
 RANKS, MICROBATCHES, OP_MS, SCHEDULE = 4, 12, 20.0, "zb-h2"
 WIDTH, CONTEXT = 128, 8
 MODEL = {"kind": "gpt2", "layers": RANKS, "width": WIDTH, "heads": 4, "context": CONTEXT}
 MESSAGE = CONTEXT * WIDTH * 4  # bytes, f32
-RING = (12 * WIDTH * WIDTH + 13 * WIDTH) * 4  # bytes of a stage's gradients: with 2 replicas what takes the link each way
-FIRST, SOME, MANY = 2, 5, 8  # healthy iterations in front; iterations of a run
+RING = (12 * WIDTH * WIDTH + 13 * WIDTH) * 4  # bytes of a stage's gradients: with 2 replicas the amount over the link each way
+FIRST, SOME, MANY = 2, 5, 8  # healthy iterations at the start; iterations per run
 
 
 def seconds_of(slackline, fault, iterations, communication):

@@ -1,8 +1,8 @@
-"""Runs the commands of docs/theory.md: remakes its figures in docs/figures/ and checks, or with --write puts in, the output that
-the page shows below them. Usage: python3 bench/theory/figures.py [--write] [--check FOLDER]
+"""Runs the commands of docs/theory.md: redraws its figures in docs/figures/, and checks the commands' output on the page, or updates
+it with --write. Usage: python3 bench/theory/figures.py [--write] [--check FOLDER]
 
-With --check nothing of the tree is changed: the commands run in FOLDER, and what differs from the tree is told; exit 1 if
-anything does. slackline is taken from PATH, or from build/."""
+With --check the tree is not changed: the commands run in FOLDER, differences from the tree are printed, and the exit code is 1 if
+there are any. slackline is taken from PATH, or from build/."""
 import argparse
 import filecmp
 import os

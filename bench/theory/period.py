@@ -1,12 +1,11 @@
-"""What one more microbatch costs when a link is slow: simulated, and predicted from the order by the loop through that link.
+"""The time of one more microbatch with a slow link: simulated, and predicted from the order by the loop through that link.
 
 Usage: python3 bench/theory/period.py SCHEDULE [--set KEY=VALUE]... [--delays C,C,..] [--problem FILE] [--link N]
 
-The order is planned for a healthy link, for 24 and for 48 microbatches, and stays as it is while the link between ranks N and
-N + 1 gains latency. Prediction: follow a gradient that arrives at rank N, the next forward there, its activation's way to rank
-N + 1, the next gradient made there and its way back; the work and the delays on the way, divided by the microbatches that the
-way advances, are the least period of the order (docs/theory.md). A rank's own work is the other bound. slackline is taken
-from PATH."""
+The order is planned for a healthy link, for 24 and for 48 microbatches. It does not change while the latency of the link between
+ranks N and N + 1 grows. The prediction follows a loop: a gradient that arrives at rank N, the next forward there, its activation to
+rank N + 1, the next gradient there, and its way back. The work and the delays on this loop, divided by the microbatches that it
+advances, are the least period of the order (docs/theory.md). A rank's own work is the other bound. slackline is taken from PATH."""
 import argparse
 import json
 import os
@@ -39,14 +38,14 @@ def times_of(plan):
 
 
 def back_at(row, at):
-    """The next I or B from position `at` on."""
+    """The next I or B at or after position `at`."""
     while row[at][0] not in "IB":
         at += 1
     return at
 
 
 def loop_of(order, time, rank):
-    """(work, microbatches, turns) of the way round the link between `rank` and the next, in the middle of the iteration."""
+    """(work, microbatches, turns) of the loop over the link between `rank` and the next rank, in the middle of the iteration."""
     here, there = order[rank], order[rank + 1]
     place_here = {op: i for i, op in enumerate(here)}
     place_there = {op: i for i, op in enumerate(there)}
@@ -57,7 +56,7 @@ def loop_of(order, time, rank):
         i = place_here[(kind, at)]
         if all(k != "F" for k, _ in here[i:]):
             raise SystemExit("no forward is left in the middle of the iteration: the order has no steady part there")
-        while here[i][0] != "F":  # the gradient's op, and what stands before the next forward
+        while here[i][0] != "F":  # the gradient's op, and the ops before the next forward
             work += time[(rank, *here[i])]
             i += 1
         work += time[(rank, *here[i])]
@@ -67,7 +66,7 @@ def loop_of(order, time, rank):
         at = there[end][1]
     turns = 0
     step = first
-    while step < at:  # how often the link is crossed there and back
+    while step < at:  # number of round trips over the link
         i = place_here[(kind, step)]
         while here[i][0] != "F":
             i += 1
@@ -77,7 +76,7 @@ def loop_of(order, time, rank):
 
 
 def own_period(order, time):
-    """Work of the busiest rank for a microbatch in the middle of the iteration."""
+    """The work of the busiest rank per microbatch in the middle of the iteration."""
     most = 0
     for rank, row in enumerate(order):
         kind = "B" if any(k == "B" for k, _ in row) else "I"

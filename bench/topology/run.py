@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Arrangements of `slackline topology`, by the timing model (nothing here runs a training job): Falcon's figure 16, where a
-slow link costs most (Adaptra, figure 3), and clusters of up to 4,096 hosts. Prints the section; --write FILE puts it into
-docs/results/evidence/adapting.md.
+"""Arrangements of `slackline topology`, by the timing model (nothing here runs a training job): Falcon's figure 16, the most
+expensive positions of a slow link (Adaptra, figure 3), and clusters of up to 4,096 hosts. Prints the section; --write FILE
+puts it into docs/results/evidence/adapting.md.
 
 Usage: bench/topology/run.py [BUILD_DIR] [--write FILE] [--seed N]"""
 import argparse
@@ -25,7 +25,7 @@ arguments = parser.parse_args()
 
 
 def cluster(data, pipeline, microbatches, hosts, links, model, tensor=1):
-    """A cluster file; hosts: speeds that are not 1, by number; links: items of `links`."""
+    """A cluster file. hosts: the speeds other than 1, by number; links: items of `links`."""
     count = tensor * data * pipeline
     lines = [f"parallel: {{tensor: {tensor}, data: {data}, pipeline: {pipeline}}}", f"batch: {{microbatches: {microbatches}}}",
              "times_ms: {F: 20, I: 20, W: 20}", "hosts:"]
@@ -44,7 +44,7 @@ SEVEN = "{layers: 32, width: 4096, context: 2048, vocabulary: 50257}"
 
 
 def congested(pairs, gbps, everywhere):
-    """Figure 16: each congested link slows a pair of devices, in whatever they send or only between the two; the pairs sit in
+    """Figure 16: each congested link slows a pair of devices, either in all their messages or only between the two. The pairs are in
     different stages."""
     names = [[f"node{4 * (1 + i) % 16 + k}" for k in (0, 1)] for i in range(pairs)]
     ends = [f"[{', '.join(sum(names, []))}], '*'"] if everywhere else [", ".join(pair) for pair in names]
@@ -54,7 +54,7 @@ def congested(pairs, gbps, everywhere):
 def figure_16(everywhere):
     healthy = arrange(cluster(4, 4, 8, {}, [], SEVEN))["present_ms"]
     low, high = 1.0, 400.0
-    for _ in range(30):  # the bandwidth at which one link costs what it costs in the figure
+    for _ in range(30):  # the bandwidth at which one link costs as much as in the figure
         gbps = (low * high) ** 0.5
         if arrange(cluster(4, 4, 8, {}, congested(1, gbps, everywhere), SEVEN))["present_ms"] > 1.6 * healthy:
             low = gbps
@@ -72,7 +72,7 @@ def figure_3():
     rows = []
     for gbps in (100, 40, 20, 10):
         times = []
-        for pair in ((0, 1), (0, 4)):  # neighbours in the first stage's ring; first and second stage of a replica
+        for pair in ((0, 1), (0, 4)):  # neighbors in the first stage's ring; first and second stage of a replica
             link = f"    - {{between: [node{pair[0]}, node{pair[1]}], latency_ms: 0.02, bandwidth_gbps: {gbps}}}"
             times.append(arrange(cluster(4, 4, 8, {}, ["  list:", link], SEVEN)))
         healthy = arrange(cluster(4, 4, 8, {}, [], SEVEN))["present_ms"]

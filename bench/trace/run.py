@@ -3,9 +3,9 @@
 file a rank, of 10^3 to 10^6 events in all. Prints the section "Large traces"; --write FILE puts it into
 docs/results/evidence/usability.md.
 
-Two kinds. "of PyTorch": 16 microbatches an iteration with ProfilerStep marks, each op with the operators that the profiler
-records inside it (shapes, ids) and Gloo's messages behind it, so most events are no ops. "labels alone": one iteration, every
-event is an op, a send or a receive, the most that reading, matching and planning can be asked for.
+There are two kinds. "of PyTorch": 16 microbatches per iteration with ProfilerStep marks. Each op contains operators as the
+profiler records them (shapes, ids), and Gloo's messages follow it, so most events are not ops. "labels alone": one iteration;
+every event is an op, a send or a receive, which is the worst case for reading, matching and planning.
 
 Usage: bench/trace/run.py [BUILD_DIR] [--write FILE] [--most EVENTS]"""
 import argparse
@@ -22,7 +22,7 @@ from page import finish, machine, table  # noqa: E402
 
 RANKS = 4
 F, B, DELAY = 1000, 2000, 100  # us
-INNER = 6                      # operators inside an op, as a small stage has
+INNER = 6                      # operators inside an op, as in a small stage
 
 
 def one_f_one_b(rank, microbatches):
@@ -36,7 +36,7 @@ def one_f_one_b(rank, microbatches):
 
 
 def replay(microbatches):
-    """(kind, microbatch, start, end) for each rank, us from the iteration's begin."""
+    """(kind, microbatch, start, end) for each rank, in us since the begin of the iteration."""
     orders = [one_f_one_b(rank, microbatches) for rank in range(RANKS)]
     at, free, ended = [0] * RANKS, [0] * RANKS, {}
     spans = [[] for _ in range(RANKS)]
@@ -64,7 +64,7 @@ def event(rank, name, category, start, length, args=""):
 
 
 def messages_of(rank, kind, start, end, microbatch, labels):
-    """What an op sends behind its end, and the receive that was done when its input had come."""
+    """The send after the end of an op, and the receive that ended with the arrival of its input."""
     sends = rank < RANKS - 1 if kind == "F" else rank > 0
     receives = rank > 0 if kind == "F" else rank < RANKS - 1
     if labels:
@@ -88,7 +88,7 @@ def iteration_events(rank, spans, base, labels):
 
 
 def write_traces(folder, wanted, labels):
-    """The files, and how many events they hold: about `wanted`."""
+    """The files and their number of events, about `wanted`."""
     per_microbatch = sum(len(list(iteration_events(rank, replay(1)[rank], 0, labels))) for rank in range(RANKS))
     microbatches = max(1, wanted // per_microbatch) if labels else 16
     microbatches = min(microbatches, 65536)
@@ -114,12 +114,12 @@ def write_traces(folder, wanted, labels):
 
 
 def measured(*words):
-    """Seconds of processors' time, and the most memory that the process had (this interpreter's at least, which starts it)."""
+    """The seconds of processor time, and the peak memory of the process (at least that of this interpreter, which starts it)."""
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.read()
     error = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
-    seconds = usage.ru_utime + usage.ru_stime  # on a machine with other work, too
+    seconds = usage.ru_utime + usage.ru_stime  # also on a machine with other load
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"{words}: {error.decode()}")

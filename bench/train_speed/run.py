@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training speed on the CPU: GPT-2 124M (vocabulary 50257, AdamW, norm clipped), 4 sequences of 64 or 256 tokens, 1 or 2
-threads, f32 or bf16, `slackline train` of one rank beside PyTorch 2.13 eager and compiled, in turns; and both as a fraction of
-the machine's own rate of matrix products (2048 cubed, same type and threads, same run, the better of oneDNN's and PyTorch's).
+threads, f32 or bf16, `slackline train` of one rank next to PyTorch 2.13 eager and compiled, in turns; and both as a fraction of
+the machine's own rate of matrix products (2048 cubed, same type and threads, same run, the better of oneDNN and PyTorch).
 
 Usage: bench/train_speed/run.py [BUILD_DIR] [--cell CONTEXT,THREADS,TYPE]... [--rounds N] [--steps N] [--write docs/results/evidence/training.md]
 PyTorch's side needs .venv (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt), compiled a working C++
@@ -30,20 +30,20 @@ parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--cell", action="append", metavar="CONTEXT,THREADS,TYPE", help="only these, e.g. 64,1,bf16")
 parser.add_argument("--rounds", type=int, default=2)
-parser.add_argument("--steps", type=int, default=3, help="of 64 tokens; one less of 256")
+parser.add_argument("--steps", type=int, default=3, help="steps of 64 tokens; one less of 256")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 build = os.path.abspath(arguments.build)
 
 
 def flop_per_token(context):
-    """6 a parameter (forward and backward products), and those of attention."""
+    """6 FLOP per parameter (forward and backward products), plus those of attention."""
     parameters = VOCABULARY * WIDTH + context * WIDTH + LAYERS * (12 * WIDTH * WIDTH + 13 * WIDTH) + 2 * WIDTH
     return 6 * parameters + 12 * LAYERS * context * WIDTH
 
 
 class Torch:
-    """One PyTorch process; `missing` says why there is none."""
+    """One PyTorch process; `missing` is the reason if there is none."""
 
     def __init__(self, context, threads, kind, mode):
         self.missing = None
@@ -87,7 +87,7 @@ def write_run(where, context, threads, kind, iterations):
 
 
 def ours(where, context, threads, kind, steps, prefix=()):
-    """Seconds of `steps` iterations after the first one."""
+    """The seconds of `steps` iterations after the first one."""
     out = os.path.join(where, "out")
     shutil.rmtree(out, ignore_errors=True)
     path = write_run(where, context, threads, kind, steps + 1)
@@ -103,7 +103,7 @@ def gemm(threads, kind):
     return float(done.stdout)
 
 
-# ---- where the time goes: samples of `perf record`, by what the function does; the rest of a run (initial weights, hash) is not a step
+# ---- breakdown of the time: samples of `perf record`, by the purpose of the function; the rest of a run (initial weights, hash) is not a step
 
 PARTS = [("matrix products (oneDNN)", ("[JIT]", "dnnl")), ("attention", ("sl_cpu_attention", "forward_group", "backward_group")), ("AdamW", ("step_range",)),
          ("gradient norm", ("sl_norm",)), ("packing of weights", ("sl_cpu_pack",)), ("bf16 copies", ("sl_cpu_to_bf16",)),

@@ -1,11 +1,11 @@
-"""GPT-2 124M trained by PyTorch on the CPU, tuned as a knowing user would: the other side of bench/train_speed. Started by
-run.py under an interpreter that has torch, with glibc's malloc told to keep what it has.
+"""GPT-2 124M trained by PyTorch on the CPU, tuned like an expert user would: the other side of bench/train_speed. run.py starts
+it with an interpreter that has torch, and with glibc's malloc set to keep its memory.
 
     torch_step.py SEQUENCES CONTEXT THREADS f32|bf16 eager|compiled
 
-Reads a number of steps per line from standard input and answers with that many times in seconds on one line; "gemm" is
-answered with GFLOP/s of a product 2048 cubed of that type (best of 5). The first line it prints is "ready" (or what is
-missing), after one step. A step: forward, backward, the gradient's norm clipped at 1, fused AdamW."""
+Reads one number of steps per line from standard input and prints that many times in seconds on one line. The answer to "gemm"
+is the GFLOP/s of a product 2048 cubed of that type (best of 5). The first line, after one step, is "ready" or names what is
+missing. A step: forward, backward, clipping of the gradient's norm at 1, fused AdamW."""
 import sys
 import time
 
@@ -86,7 +86,7 @@ def step():
 
 try:
     step()
-except Exception as error:  # the compiler that torch.compile needs may be absent
+except Exception as error:  # torch.compile's compiler may be missing
     print("not run:", str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__, flush=True)
     sys.exit()
 print("ready", torch.__version__, torch.backends.cpu.get_cpu_capability(), flush=True)

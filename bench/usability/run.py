@@ -5,8 +5,8 @@ visualiser where an interpreter with torch and matplotlib is named. Prints the p
 
 Usage: bench/usability/run.py [BUILD_DIR] [--write FILE] [--python PYTHON] [--clone]
 
-  --python PYTHON  has torch and matplotlib: the visualiser is tried
-  --clone          a clone of this repository is built without a cache, until its first picture (minutes)"""
+  --python PYTHON  has torch and matplotlib: includes the visualizer
+  --clone          builds a clone of this repository without a cache, up to its first picture (minutes)"""
 import argparse
 import os
 import shutil
@@ -57,7 +57,7 @@ def timed(*words, limit=900, **more):
 
 
 def fastest(*words, repeats=3):
-    """Seconds, of the best of some: the first may read files from the disk."""
+    """Seconds, the best of several: the first may read files from the disk."""
     best = None
     for _ in range(repeats):
         done, seconds = timed(*words)
@@ -136,7 +136,7 @@ except Exception as error:
 
 
 def visualiser():
-    """PyTorch's schedule visualiser: ops of one length, a PNG by matplotlib."""
+    """PyTorch's schedule visualizer: ops of one length, a PNG by matplotlib."""
     for schedule, ranks, microbatches, spaced in (("InterleavedZeroBubble", 4, 8, 1), ("1F1B", 4, 8, 1), ("1F1B", 4, 8, 0), ("GPipe", 4, 8, 0), ("Interleaved1F1B", 32, 64, 0)):
         out = f"torch-{schedule}.png"
         done, _ = timed(arguments.python, "-W", "ignore", "-c", VISUALISER, schedule, str(ranks), str(microbatches), str(spaced), out)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PyTorch pipeline over a slow link, before and after its schedule is planned for that link.
+"""A PyTorch pipeline over a slow link, with its own schedule and with schedules planned for that link.
 
 Four processes over Gloo train a small model in f64 with torch.distributed.pipelining. Each op does its real arithmetic and
-is then held to --op-ms, so that ranks without devices of their own behave like a cluster; the link between ranks 0 and 1 is
-emulated: what is sent over it, in either direction, leaves --delay-ms later, and the sender goes on meanwhile.
+is then held to --op-ms, so that ranks without their own devices behave like a cluster. The link between ranks 0 and 1 is
+emulated: messages over it, in either direction, leave --delay-ms later, and the sender continues meanwhile.
 
     python3 -m venv env && env/bin/pip install torch ./python
     $ SLACKLINE_LIBRARY=build/libslackline.so env/bin/python examples/python/slow_link.py
@@ -13,7 +13,7 @@ emulated: what is sent over it, in either direction, leaves --delay-ms later, an
     > slackline's plan for the slow link, slow link 475+-10% ms 450.0 ms
     > loss ... at most 0.0e+00 apart
 
-The times are measured and predicted; the losses of all are the same.
+The times are measured and predicted; the losses of all schedules are the same.
 """
 import argparse
 import os
@@ -31,14 +31,14 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-WIDTH, ROWS = 16, 4  # of a layer, of a microbatch
+WIDTH, ROWS = 16, 4  # width of a layer, rows of a microbatch
 
-# ---- what is emulated ------------------------------------------------------------------------------------------------------
+# ---- emulation ------------------------------------------------------------------------------------------------------------
 
 
 class SlowLink:
-    """Sends to `peer` leave `delay` seconds later, in their order, from a thread: the sender goes on as it would with a
-    socket whose buffer has taken the message. All other sends go as they always do."""
+    """Sends to `peer` leave `delay` seconds later, in order, from a thread. The sender continues, as it would with a socket that
+    has buffered the message. All other sends are unchanged."""
 
     class Sent:
         def wait(self, timeout=None):
@@ -51,7 +51,7 @@ class SlowLink:
         self.peer, self.delay, self.send = peer, delay, dist.isend
         self.waiting = queue.SimpleQueue()
         threading.Thread(target=self.carry, daemon=True).start()
-        # pipelining finds isend under both names
+        # pipelining uses isend under both names
         dist.isend = dist.distributed_c10d.isend = self.isend
 
     def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None):
@@ -61,7 +61,7 @@ class SlowLink:
         return self.Sent()
 
     def carry(self):
-        under_way = []  # tensors must live until they have been sent
+        under_way = []  # tensors must live until the end of their sends
         while True:
             due, tensor, dst, group, tag, group_dst = self.waiting.get()
             time.sleep(max(0.0, due - time.monotonic()))
@@ -70,7 +70,7 @@ class SlowLink:
 
 
 class PacedStage(PipelineStage):
-    """A stage whose ops take at least `op` seconds: F, I and W one each, a full backward two."""
+    """A stage with ops of at least `op` seconds: F, I and W take one each, a full backward two."""
     op = 0.0
 
     def held(self, count, work, *arguments, **options):
@@ -94,7 +94,7 @@ class PacedStage(PipelineStage):
 
 
 def layer(stage):
-    """The same weights in every run."""
+    """A layer with the same weights in every run."""
     torch.manual_seed(100 + stage)
     return torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, WIDTH)).double()
 
@@ -135,7 +135,7 @@ def rank_main(rank, options, runs, store, results):
             schedule = plan.schedule(stage, loss_fn=loss_of)
         times, losses = train(schedule, stage, options.microbatches, options.iterations + 1)
         if rank == options.ranks - 1:
-            results.put((name, times[1:], losses))  # the first sets connections up
+            results.put((name, times[1:], losses))  # the first sets up connections
     dist.barrier()
     dist.destroy_process_group()
 
@@ -177,8 +177,8 @@ def main():
     print(f"{'schedule':<48} {'measured':>10} {'predicted':>10} {'forwards held by rank 0':>24}")
     found = []
     for name, _, _, predicted in rows:
-        told, times, losses = results.get()
-        assert told == name
+        ran, times, losses = results.get()
+        assert ran == name
         found.append(losses)
         print(f"{name:<48} {statistics.median(times) * 1e3:>7.1f} ms {predicted.makespan_ms:>7.1f} ms "
               f"{predicted.peak_memory[0]:>24g}")

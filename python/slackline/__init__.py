@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slackline: pipeline schedules for training, planned, proven, timed, and run by PyTorch's pipelining; jobs that adapt.
+"""slackline: plans, bounds and times pipeline schedules for training, runs them in PyTorch, and adapts running jobs.
 
-    plan = slackline.plan("problem.yaml")         # a Plan: its times, ops, transfers, and how far it is from the best
+    plan = slackline.plan("problem.yaml")         # a Plan: its times, ops, transfers, and gap to the lower bound
     schedule = plan.schedule(stage, loss_fn=loss) # ready for schedule.step(x, target=y)
-    orchestrator = slackline.Orchestrator("problem.yaml", plan)   # what is slow in a running job, and what to do about it
+    orchestrator = slackline.Orchestrator("problem.yaml", plan)   # finds slow components of a running job and mitigates them
 
-All times are milliseconds (names end in `_ms`); ranks, stages and microbatches count from 0. Planning is done by
-libslackline, which is looked for when it is first needed: the file that SLACKLINE_LIBRARY names, else beside this package or
-in the lib folder of this Python's environment, else where the system's loader looks, but never in the working directory.
+All times are milliseconds (names end in `_ms`); ranks, stages and microbatches count from 0. libslackline does the planning.
+It is searched for when it is first needed, in this order: the file that SLACKLINE_LIBRARY names; next to this package and in the
+lib folder of this Python's environment; the search path of the system's loader. The working directory is never searched.
 Importing this package needs neither the library nor PyTorch.
 """
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m slackline SUBCOMMAND ...: the command `slackline`, from this Python.
+"""python -m slackline SUBCOMMAND ...: runs the command `slackline` from this Python.
 
-    python -m slackline watch [OPTION]... [--] train.py [ARGUMENT]...   a script is run by this Python
-    python -m slackline plan problem.yaml                               anything else goes to the command as it is
+    python -m slackline watch [OPTION]... [--] train.py [ARGUMENT]...   this Python runs the script
+    python -m slackline plan problem.yaml                               anything else is passed to the command unchanged
 """
 import os
 import signal
@@ -13,11 +13,11 @@ from ._watching import command, program_of, seeing
 
 
 WITH_VALUE = {"-o", "--out", "--redis", "--key", "--token", "--http", "--on-event", "--on-event-limit", "--cost", "--microbatches", "--spares"}
-"""Options of `watch` whose value is the next word, which may be a script's name, too."""
+"""Options of `watch` whose value is the next word. The value can look like a script's name."""
 
 
 def line(arguments: "list[str]") -> "list[str]":
-    """What the command is given: of `watch`, a script gets this Python before it and `--` before that."""
+    """The command's arguments. For `watch`, `--` and this Python are inserted in front of a script."""
     if arguments[:1] != ["watch"]:
         return arguments
     begin = 1
@@ -37,7 +37,7 @@ def main() -> int:
         print(f"slackline: {error}", file=sys.stderr)
         return 1
     environment = seeing(os.environ) if sys.argv[1:2] == ["watch"] else dict(os.environ)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python itself; the command and its program would inherit that
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; the command and its program would inherit that
         signal.signal(ignored, signal.SIG_DFL)
     os.execve(program, [program, *line(sys.argv[1:])], environment)
 

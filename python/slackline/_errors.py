@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong, one class for each status of the library; the text is the library's own."""
+"""The exceptions, one class per status of the library; the text comes from the library."""
 
 
 class SlacklineError(Exception):
@@ -7,11 +7,11 @@ class SlacklineError(Exception):
 
 
 class InvalidRequest(SlacklineError, ValueError):
-    """A wrong request: a file, a key, an argument, an order that is no schedule."""
+    """An invalid request: a file, a key, an argument, an order that is not a schedule."""
 
 
 class NoAnswer(SlacklineError):
-    """A valid request without an answer: no schedule fits into the memory limit, or a plan has no such form."""
+    """A valid request without an answer: no schedule fits into the memory limit, or a plan does not have the requested form."""
 
 
 class OutOfMemory(SlacklineError, MemoryError):
@@ -23,4 +23,4 @@ class SystemFailure(SlacklineError, OSError):
 
 
 class LibraryNotFound(SlacklineError, ImportError):
-    """libslackline or the command `slackline` is not there, or of another version."""
+    """libslackline or the command `slackline` is missing or has another version."""

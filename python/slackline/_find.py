@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the library and the command are looked for, and which paths are trusted: the rules of src/base/find.h.
+"""The search for the library and the command, and the test whether a path is trusted: the rules of src/base/find.h.
 
-Nothing comes from the working directory: entries of PATH and LD_LIBRARY_PATH that are no absolute paths are passed over. A
-path that a variable of slackline's own names may be relative and becomes absolute. Others must not be able to replace what is
-loaded: the file and every folder and link on the way to it belong to root, to this user, or to the owner of the Python that
-runs, and nobody else may write to them, but for folders with the sticky bit and the private groups of their owners.
+Nothing comes from the working directory: relative entries of PATH and LD_LIBRARY_PATH are skipped. A path in one of slackline's
+own variables may be relative and is made absolute. Other users must not be able to replace the file. So the file and every folder
+and link on the way to it must belong to root, to this user, or to the owner of the running Python, and must not be writable by
+others. Exceptions are folders with the sticky bit and the private groups of the owners.
 """
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Optional, Set
 
 from ._errors import LibraryNotFound
 
-_LINKS = 40  # on one way, as the kernel has it
+_LINKS = 40  # followed in one path; the kernel's limit
 
 
 def _trusted_owners() -> Set[int]:
     owners = {0, os.geteuid(), os.stat(sys.executable or "/proc/self/exe").st_uid}
-    try:  # in a user namespace ids from outside show as one number, root's among them
+    try:  # in a user namespace all ids from outside, root's too, appear as one number
         with open("/proc/self/uid_map") as map_, open("/proc/sys/kernel/overflowuid") as overflow:
             if int(map_.readline().split()[2]) < 2**32 - 1:
                 owners.add(int(overflow.read()))
@@ -32,7 +32,7 @@ def _trusted_owners() -> Set[int]:
 
 
 def _is_private_group(group: int, user: int) -> bool:
-    """A group of the user's own name that nobody else is a member of."""
+    """Whether the group has the user's name and no other members."""
     try:
         person, entry = pwd.getpwuid(user), grp.getgrgid(group)
     except KeyError:
@@ -41,7 +41,7 @@ def _is_private_group(group: int, user: int) -> bool:
 
 
 def _objection(part: str, owners: Set[int]) -> Optional[str]:
-    """Why others may write this part of a path."""
+    """Why other users can replace this part of a path; None: they cannot."""
     about = os.lstat(part)
     mode = stat.S_IMODE(about.st_mode)
     if about.st_uid not in owners:
@@ -56,7 +56,7 @@ def _objection(part: str, owners: Set[int]) -> Optional[str]:
 
 
 def trust(path: str) -> str:
-    """The absolute `path`, if nobody else may replace it. Raises LibraryNotFound."""
+    """Returns the absolute `path` if no other user can replace it. Raises LibraryNotFound."""
     owners, done, rest, links = _trusted_owners(), "/", path.split("/"), 0
     while True:
         why = _objection(done, owners)
@@ -87,8 +87,8 @@ def in_path(name: str) -> Optional[str]:
 
 
 def for_loader(name: str) -> str:
-    """What the system's loader is given for a library without a path: from an absolute entry of LD_LIBRARY_PATH, else the bare
-    name. Raises LibraryNotFound where the loader would take it from the working directory."""
+    """The name to give the system's loader: the path in an absolute entry of LD_LIBRARY_PATH, or the bare name. Raises
+    LibraryNotFound if the loader would take the library from the working directory."""
     value = os.environ.get("LD_LIBRARY_PATH")
     entries = value.replace(";", ":").split(":") if value else []
     found = [os.path.join(entry, name) for entry in entries if os.path.isfile(os.path.join(entry, name))]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libslackline through ctypes: where it is, what its functions take, and its failures as exceptions.
+"""libslackline through ctypes: loads it, declares its functions, and turns its failures into exceptions.
 
-The library is loaded at the first call that needs it, once for the process. It keeps its error text per thread, and ctypes
-gives up the interpreter's lock during a call, so several threads may plan at once.
+The library is loaded once per process, at the first call that needs it. It keeps its error text per thread, and ctypes
+releases the interpreter's lock during a call, so several threads can plan simultaneously.
 """
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ _FUNCTIONS = {
 }
 
 
-def _beside() -> List[str]:
-    """Where the library may lie beside this package: in its folder, or in the environment that it is installed in."""
+def _installed() -> List[str]:
+    """The library files next to this package: in its folder, and in the environment that it is installed in."""
     folders = [os.path.dirname(os.path.abspath(__file__)), os.path.join(sys.prefix, "lib"), os.path.join(sys.prefix, "lib64")]
     return [path for path in (os.path.join(folder, FILE) for folder in folders) if os.path.isfile(path)]
 
@@ -107,8 +107,8 @@ def _load() -> ctypes.CDLL:
             return ctypes.CDLL(path)
         except OSError as error:
             raise LibraryNotFound(f"SLACKLINE_LIBRARY names '{named}', which cannot be loaded: {error}") from None
-    beside = next(iter(_beside()), None)
-    path = trust(beside) if beside else for_loader(FILE)
+    installed = next(iter(_installed()), None)
+    path = trust(installed) if installed else for_loader(FILE)
     try:
         return ctypes.CDLL(path)
     except OSError as error:
@@ -135,7 +135,7 @@ def library() -> ctypes.CDLL:
 
 
 def version() -> str:
-    """The version of the library that is loaded, such as "0.1.0"."""
+    """The version of the loaded library, such as "0.1.0"."""
     return str(library().slackline_version().decode())
 
 
@@ -145,7 +145,7 @@ def function(name: str) -> Any:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """A function that returns a status; raises what belongs to it, with the library's text."""
+    """Calls a function that returns a status; raises its exception, with the library's text."""
     status = function(name)(*arguments)
     if status:
         text = function("error")().decode(errors="replace")
@@ -153,19 +153,19 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def make(name: str, *arguments: Any) -> c_void_p:
-    """The same for a function whose last argument is a new handle."""
+    """Calls a function whose last argument is a new handle; returns the handle."""
     handle = c_void_p()
     call(name, *arguments, ctypes.byref(handle))
     return handle
 
 
 def text(name: str, *arguments: Any) -> str:
-    """The same for a function that makes a text, which is freed here."""
+    """Calls a function that makes a text; returns it as a str and frees the original."""
     return text_of(lambda *made: call(name, *arguments, *made))
 
 
 def text_of(make_text: Callable[..., None]) -> str:
-    """The text that a call has made where its last two arguments say."""
+    """The text that a call stores through its last two arguments, a pointer and a size."""
     pointer, size = c_void_p(), c_size_t()
     make_text(ctypes.byref(pointer), ctypes.byref(size))
     try:
@@ -175,7 +175,7 @@ def text_of(make_text: Callable[..., None]) -> str:
 
 
 def encoded(text: str, what: str) -> bytes:
-    """A text for the library, which ends at a zero byte."""
+    """A text for the library, without zero bytes, since the library ends texts there."""
     if not isinstance(text, str):
         raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     if "\0" in text:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The orchestrator of a training job: measurements of every iteration in, what is slow and what to do about it out.
+"""The orchestrator of a training job: takes the measurements of every iteration, returns slow components and actions.
 
 It decides and the program acts: nothing here reads a clock, starts a thread or prints. Times are milliseconds of the program's
-clock, which never goes back.
+clock, which must be monotonic.
 """
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from ._plan import Op, Plan, Transfer, _plan_of, _Source, _whole, plan as make_p
 from ._problem import Problem, ProblemLike, problem_of
 
 STRATEGIES = ("schedule", "delegate", "balance", "topology", "restart")
-"""What can be done about something slow, from the cheapest to the most expensive."""
+"""The mitigation strategies, from the cheapest to the most expensive."""
 _PARTS = ("device", "link", "card")
 _ACTIONS = ("", "plan", "path", "layout", "leave", "network")
 _KINDS = ("F", "I", "W", "B", "gather", "reduce", "offload", "fetch")
 _OUTCOMES = ("done", "failed", "refused", "advised")
 
-# ---- what goes in and what comes out -------------------------------------------------------------------------------------
+# ---- input and output ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured of one replica in one iteration, as far as it is known; all in one clock. The ops and transfers of a
-    simulated Plan can be given as they are."""
-    ops: Sequence[Op] = ()  # also "gather", and "reduce": from when this replica came to the sum over replicas until it was done
+    """The measurements of one replica in one iteration, as far as they are known; all in one clock. The ops and transfers of a
+    simulated Plan fit as they are."""
+    ops: Sequence[Op] = ()  # also "gather", and "reduce": from this replica's arrival at the sum over replicas to the end of the sum
     transfers: Sequence[Transfer] = ()
-    op_work: Optional[Sequence[float]] = None  # of each op, tokens, say, that its time follows; 0: not known
-    transfer_work: Optional[Sequence[float]] = None  # of each transfer, bytes, likewise
+    op_work: Optional[Sequence[float]] = None  # of each op: the amount that its time is proportional to, such as tokens; 0: unknown
+    transfer_work: Optional[Sequence[float]] = None  # of each transfer: likewise, such as bytes
 
 
 @dataclass(frozen=True)
 class Slow:
-    """A component that is slow."""
-    part: str  # "device" of process a; "link" between processes a and b; "card": whatever a sends and receives
+    """A slow component."""
+    part: str  # "device" of process a; "link" between processes a and b; "card": everything that a sends and receives
     a: int
     b: int = -1
     host: bool = False  # the device or card of every process on the host of a
     slowdown: float = 1.0  # device: 2 for twice the time
-    latency_ms: Tuple[float, float] = (0.0, 0.0)  # link, card: more than healthy, one way; from a, and back
-    ns_per_byte: Tuple[float, float] = (0.0, 0.0)  # more than healthy, likewise
+    latency_ms: Tuple[float, float] = (0.0, 0.0)  # link, card: in excess of healthy, one way; from a, and back
+    ns_per_byte: Tuple[float, float] = (0.0, 0.0)  # in excess of healthy, likewise
 
 
 @dataclass(frozen=True)
@@ -63,55 +63,55 @@ class Network:
 
 @dataclass(frozen=True)
 class Event:
-    """What people read."""
+    """An event for users."""
     kind: str  # "onset", "suspect", "verdict", "swap", "relief", "decision", ...
     time_ms: float
     iteration: int
     from_rank: Optional[int]  # of the replica's pipeline
     to_rank: Optional[int]
     rank: Optional[int]
-    replica: Optional[int]  # None: all, or there is one
-    seen: str  # what was measured,
-    decided: str  # decided,
-    why: str  # and why; or empty
+    replica: Optional[int]  # None: all, or the job has only one
+    seen: str  # the measurement,
+    decided: str  # the decision,
+    why: str  # and its reason; each may be empty
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where processes sit, how many microbatches replicas take, who carries the messages."""
-    process: Tuple[int, ...]  # that sits at each position: (rank * replicas + replica) * tensor + tensor rank
+    """The rank map, the split of microbatches over replicas, and the delegates."""
+    process: Tuple[int, ...]  # at each position: (rank * replicas + replica) * tensor + tensor rank
     split: Tuple[int, ...]  # microbatches of each replica
-    delegates: int  # of a link and direction; 0: ranks send by themselves
+    delegates: int  # per link and direction; 0: ranks send by themselves
 
 
 @dataclass(frozen=True)
 class Action:
-    """What is to be done between two iterations."""
-    what: str  # "plan": `replica` runs `plan`; "path": `layout.delegates` carry messages; "layout": processes and microbatches as
-    #            in `layout`, then Orchestrator.plan; "leave": restart without `host`; "network": measure it
+    """An action to carry out between two iterations."""
+    what: str  # "plan": `replica` runs `plan`; "path": `layout.delegates` carry messages; "layout": processes and microbatches
+    #            move as in `layout`, then Orchestrator.plan; "leave": restart without `host`; "network": measure it
     id: int
-    undo: bool  # it takes back what was done before
+    undo: bool  # reverts an earlier action
     strategy: Optional[str]  # one of STRATEGIES; None: "network"
     replica: Optional[int]  # None: all
     plan: Optional[Plan]
     layout: Optional[Layout]
     host: Optional[str]
-    cost_ms: float  # estimate, of the job's time, once
+    cost_ms: float  # estimated one-time cost, of the job's time
     loss: float  # time lost per second now,
-    expected: float  # and with it
+    expected: float  # and after the action
     incidents: Tuple[int, ...]  # ids
 
 
 @dataclass(frozen=True)
 class Incident:
-    """Something slow, from its onset to its relief."""
+    """A slow component, from its onset to its relief."""
     id: int
-    verdict: bool  # enough evidence names it; else a suspect
+    verdict: bool  # the evidence suffices; else it is a suspect
     slow: Slow
-    stage: Optional[int]  # whose sum over replicas is slow
+    stage: Optional[int]  # if the sum of this stage over replicas is slow
     since: int  # iteration
     loss: float  # time lost per second because of it
-    growth: float  # times as long (device), or ms more (link, sum)
+    growth: float  # slowdown factor (device), or extra ms (link, sum)
     seen: str
 
 
@@ -191,31 +191,31 @@ class _IncidentStruct(Structure):
 class Orchestrator:
     """The orchestrator of a job of one or several replicas of a pipeline.
 
-    problem         what a replica is like when nothing is slow, or one for each replica; None: nobody knows the program's pipeline.
-                    Then iteration times tell when something is slow and `report` what, `can` is any of "balance", "topology" and
-                    "restart" (the default), `replicas` counts processes that do the same, and `split` their microbatches
-    ranks           of a replica, where the problem does not tell it
-    first           the plan that each begins with, or one for each; None: the best family's
-    replicas, tensor  copies of the pipeline, and processes of a rank
+    problem         a healthy replica, or one problem per replica; None: the program's pipeline is unknown. In that case iteration
+                    times show when something is slow and `report` names the component, `can` is any of "balance", "topology"
+                    and "restart" (the default), `replicas` counts equal processes, and `split` their microbatches
+    ranks           per replica, if there is no problem
+    first           the first plan of all replicas, or one per replica; None: the best family's
+    replicas, tensor  copies of the pipeline, and processes per rank
     split           microbatches of each replica; None: those of the problems
     hosts           name of each process's host, by (rank * replicas + replica) * tensor + tensor rank; None: each has its own
-    can             which of STRATEGIES the program can carry out; None: another schedule
-    looks           whether it can measure the network when asked (an action "network")
-    delegates       that carry the messages in the beginning
+    can             the STRATEGIES that the program can carry out; None: ("schedule",), or the default above without a problem
+    looks           whether the program can measure the network on request (an action "network")
+    delegates       number of delegates that carry messages at the start
     message_bytes   of an activation between stages; sum_bytes: of the gradients of each stage; ring: sums go round a ring
     schedule        of new plans: a family, or "auto"
-    hold, dwell, gain  iterations that a change must last; least iterations between two plans; least share that one must gain
+    hold, dwell, gain  iterations that a change must last; least iterations between two plans; least share that a plan must gain
     cost_ms, undo_cost_ms  estimates by strategy, of the job's time: {"restart": 300_000}
-    at_once_ms      what costs no more is done at once; 0: two healthy iterations, at least 100 ms
+    at_once_ms      actions up to this cost are taken immediately; 0: two healthy iterations, at least 100 ms
     profile_every_ms  interval between measurements of the network; 0: only if something is slow
-    queues          delegates of a link and direction; 0: as many as measurements ask for
+    queues          delegates per link and direction; 0: as many as measurements ask for
     work            ops that a search for a plan may replay between two iterations
-    effort, seed    of a search for places, 0.01 to 1000
-    paced           the times of the problem's ops are what ops are held to
-    frozen          nothing is done: events only
+    effort, seed    of a search for a rank map; effort 0.01 to 1000
+    paced           ops are held to the times of the problem
+    frozen          no actions, only events
 
-    Use it from one thread at a time (others wait), and close it, or use it in a `with` block. Raises InvalidRequest for wrong
-    arguments, also of its methods, and OutOfMemory.
+    Calls from several threads wait for each other. Close it, or use it in a `with` block. The constructor and the methods raise
+    InvalidRequest for invalid arguments, and OutOfMemory.
     """
 
     def __init__(self, problem: Union[ProblemLike, Sequence[ProblemLike], None], first: Union[Plan, Sequence[Plan], None] = None, *,
@@ -266,14 +266,14 @@ class Orchestrator:
         self._handle: Any = _library.make("orchestrator_open", ctypes.byref(job), ctypes.byref(options))
         self._closing = weakref.finalize(self, _library.function("orchestrator_close"), self._handle)
 
-    # ---- what is given to it
+    # ---- input
 
     def observe(self, iteration: int, now_ms: float, time_ms: float = 0.0,
                 measured: Union[Measurements, Plan, Sequence[Union[Measurements, Plan, None]], None] = None, *, work: float = 0.0,
                 clock_error_ms: float = 0.0) -> None:
-        """One iteration has ended, at `now_ms` after `time_ms` (0: not known). `measured`: of the one replica, or of each (None:
-        not measured). `work`: of all replicas, tokens, say (0: not known). `clock_error_ms`: bound of the difference of any two
-        ranks' clocks. Iterations and times ascend."""
+        """Records an iteration that ended at `now_ms` and took `time_ms` (0: unknown). `measured`: of the only replica, or one per
+        replica (None: not measured). `work`: of all replicas, such as tokens (0: unknown). `clock_error_ms`: bound on the
+        difference between any two ranks' clocks. Iterations and times must ascend."""
         alone = measured is None or isinstance(measured, (Measurements, Plan))
         each: List[Union[Measurements, Plan, None]] = [measured] if alone else list(measured)  # type: ignore[arg-type, list-item]
         if measured is not None and len(each) != self._replicas:
@@ -285,7 +285,7 @@ class Orchestrator:
         self._call("observe", ctypes.byref(given))
 
     def report(self, now_ms: float, id: int, slow: Slow, *, loss: float = -1.0, seen: str = "", over: bool = False) -> None:
-        """Something slow that was found elsewhere, by a test or an operator; `over`: it is well again. `loss`: time lost per second
+        """Reports a slow component that a test or an operator has found; `over`: it has recovered. `loss`: time lost per second
         because of it; negative: the timing model's estimate."""
         given = _ReportStruct(id=_whole(id, 32, "id"), over=bool(over), loss=float(loss), seen=_library.encoded(seen, "seen"))
         given.slow.part = _index(_PARTS, slow.part, "part")
@@ -299,21 +299,21 @@ class Orchestrator:
         self._call("report", _ns(now_ms, "now_ms"), ctypes.byref(given))
 
     def network(self, now_ms: float, pairs: Sequence[Network]) -> None:
-        """The network as it was measured now: all pairs of processes."""
+        """Records a measurement of the network: all pairs of processes."""
         array = (_NetworkStruct * len(pairs))(*[_NetworkStruct(_whole(one.from_process, 32, "from_process"), _whole(one.to_process, 32, "to_process"),
                                                                one.latency_ms * 1e6, one.ns_per_byte) for one in pairs])
         self._call("network", _ns(now_ms, "now_ms"), array, len(pairs))
 
     def estimate(self, strategy: str, cost_ms: float) -> None:
-        """What a strategy is estimated to cost from now on, of the job's time."""
+        """Sets the estimated cost of a strategy from now on, of the job's time."""
         self._call("estimate", _strategy(strategy), _ns(cost_ms, "cost_ms"))
 
     def may_leave(self, host: str, may: bool) -> None:
-        """Whether the job could be restarted without this host; at first every host can be left."""
+        """Sets whether the job can be restarted without this host. Initially it can for every host."""
         self._call("may_leave", _library.encoded(host, "a host"), bool(may))
 
     def offer(self, plan: Plan, replica: int = 0) -> None:
-        """A plan that was found by a longer search (of `question`); considered from the next iteration on."""
+        """Offers a plan from a longer search (of `question`). The plan is considered from the next iteration on."""
         if not isinstance(plan, Plan):
             raise TypeError(f"a plan must be a Plan, not {type(plan).__name__}")
         replica = self._replica(replica)
@@ -322,17 +322,17 @@ class Orchestrator:
         held = _held(plan, self._problems[replica])
         self._call("offer", replica, held._handle)
 
-    # ---- what it answers
+    # ---- output
 
     def events(self) -> Iterator[Event]:
-        """The events since the last time."""
+        """The events since the last call."""
         next_one = _EventStruct()
         while self._ask("event", ctypes.byref(next_one)):
             yield Event(next_one.kind.decode(), next_one.time_ns / 1e6, next_one.iteration, _known(next_one.from_), _known(next_one.to),
                         _known(next_one.rank), _known(next_one.replica), _text(next_one.seen), _text(next_one.decided), _text(next_one.why))
 
     def actions(self) -> Iterator[Action]:
-        """What is to be done now, one after the other: the next one comes when the last has been answered by `carried_out`."""
+        """The actions to carry out now, one at a time: `carried_out` must answer each before the next one is returned."""
         next_one = _ActionStruct()
         while self._ask("action", ctypes.byref(next_one)):
             what, layout = _ACTIONS[next_one.what], next_one.layout
@@ -343,38 +343,38 @@ class Orchestrator:
                          tuple(next_one.incident[:next_one.incidents]))
 
     def carried_out(self, action: Action, now_ms: float, took_ms: float = 0.0, outcome: str = "done") -> None:
-        """How an action went, at once or iterations later, and what it took of the job's time. `outcome`: "done"; "failed": nothing
-        has changed, it is tried again when more has been lost; "refused": this strategy is never asked for again; "advised":
-        nothing has changed, people were told."""
+        """Reports the outcome of an action, immediately or iterations later, and its cost `took_ms` of the job's time. `outcome`:
+        "done"; "failed": nothing has changed, and the action is tried again after further losses; "refused": this strategy is
+        never requested again; "advised": nothing has changed, and users have been informed."""
         self._call("carried_out", action.id, _ns(now_ms, "now_ms"), _index(_OUTCOMES, outcome, "outcome"), _ns(took_ms, "took_ms"))
 
-    # ---- what may be asked of it
+    # ---- state
 
     def plan(self, replica: int = 0) -> Plan:
-        """The plan that a replica is to run, with its times on what was measured last."""
+        """The plan that a replica should run, timed on the latest measurements."""
         with self._lock:
             return _plan_of(_Source(_library.make("orchestrator_plan", self._open(), self._replica(replica))))
 
     def adapted(self, replica: int = 0) -> bool:
-        """Whether a replica runs another plan than it began with in this layout."""
+        """Whether a replica runs a different plan from its first one in this layout."""
         return bool(self._ask("adapted", self._replica(replica)) > 0)
 
     @property
     def layout(self) -> Layout:
-        """The layout as carried out so far."""
+        """The current layout: all changes carried out so far."""
         held = _LayoutStruct()
         with self._lock:
             self._call("layout", ctypes.byref(held))
             return self._layout_of(held)
 
     def forecast_ms(self, replica: int = 0) -> float:
-        """What a replica's ops should take next."""
+        """The predicted time of a replica's ops in the next iteration."""
         time = c_int64()
         self._call("forecast", self._replica(replica), ctypes.byref(time))
         return time.value / 1e6
 
     def question(self, replica: int = 0) -> Optional[Problem]:
-        """A replica as it was measured of late, for a longer search, whose plan is offered; None: nothing is slow."""
+        """A replica as recently measured, for a longer search whose plan goes to `offer`; None: nothing is slow."""
         with self._lock:
             try:
                 handle = _library.make("orchestrator_question", self._open(), self._replica(replica))
@@ -386,7 +386,7 @@ class Orchestrator:
                 _library.function("problem_free")(handle)
 
     def incidents(self) -> List[Incident]:
-        """What is slow now, the costliest first."""
+        """The open incidents, the costliest first."""
         with self._lock:
             count = self._ask("incidents", None, 0)
             held = (_IncidentStruct * count)()
@@ -399,32 +399,32 @@ class Orchestrator:
 
     @property
     def troubled(self) -> bool:
-        """Whether something is measured slow, or iterations are."""
+        """Whether a component or the iterations are measured slow."""
         return bool(self._ask("troubled"))
 
     def decisions(self) -> str:
-        """What was considered and decided, and why, since the last time: lines, or empty."""
+        """The log of decisions since the last call, with alternatives and reasons: lines, or empty."""
         return _text(self._ask("decisions") or b"")
 
     def idle(self, each_ms: float) -> int:
-        """Further iterations, each as the last one observed and `each_ms` long, that would bring neither event nor action."""
+        """How many further iterations like the last one, each `each_ms` long, would cause neither an event nor an action."""
         return int(self._ask("idle", _ns(each_ms, "each_ms")))
 
     def skip(self, iterations: int, now_ms: float) -> None:
-        """They have passed, at most as many as `idle` said; `now_ms` is the time after them."""
+        """Skips this many iterations, at most the number from `idle`; `now_ms` is the time after them."""
         self._call("skip", _whole(iterations, 32, "iterations"), _ns(now_ms, "now_ms"))
 
     def save(self) -> str:
-        """What is healthy, what strategies cost and which incidents are open, as JSON for `load`."""
+        """The healthy baseline, the costs of strategies and the open incidents, as JSON for `load`."""
         with self._lock:
             return _library.text("orchestrator_save", self._open())
 
     def load(self, text: str) -> None:
-        """Into an orchestrator that was just made, with the same arguments as the one that was saved."""
+        """Restores a saved state. Call it on a new orchestrator with the same arguments as the saved one."""
         self._call("load", _library.encoded(text, "a saved orchestrator"))
 
     def close(self) -> None:
-        """Frees it; nothing may be asked any more. A second time does nothing."""
+        """Frees the orchestrator; other calls then raise InvalidRequest. A second close does nothing."""
         with self._lock:
             self._handle = None
             self._closing()
@@ -483,7 +483,7 @@ def _pipelines(problem: Union[ProblemLike, Sequence[ProblemLike]], first: Union[
 
 
 def _held(plan: Plan, problem: Problem) -> _Source:
-    """The library's handle of a plan; one from another process is made again."""
+    """The library's handle of a plan. A plan from another process is simulated again."""
     if not isinstance(plan, Plan):
         raise TypeError(f"a plan must be a Plan, not {type(plan).__name__}")
     source = plan._asked()
@@ -500,8 +500,8 @@ def _measured(one: Union[Measurements, Plan, None]) -> _MeasurementsStruct:
         if work is not None and len(work) != len(of):
             raise InvalidRequest(f"{what} has {len(work)} numbers for {len(of)}")
     second = _pairs(given.ops)
-    behind = set(second.values())
-    order = [at for i in range(len(given.ops)) if i not in behind for at in ((i, second[i]) if i in second else (i,))]
+    paired = set(second.values())
+    order = [at for i in range(len(given.ops)) if i not in paired for at in ((i, second[i]) if i in second else (i,))]
     made = _MeasurementsStruct(spans=len(order), transfers=len(given.transfers))
     made.span = (_SpanStruct * len(order))(*[_span(given.ops[i], i in second) for i in order])
     made.transfer = (_TransferStruct * len(given.transfers))(*[
@@ -515,7 +515,7 @@ def _measured(one: Union[Measurements, Plan, None]) -> _MeasurementsStruct:
 
 
 def _pairs(ops: Sequence[Op]) -> "dict[int, int]":
-    """The B that runs with an F (a rank does one op at a time, but for these), by their indices."""
+    """The index of the B that runs together with an F, by the index of the F. All other ops of a rank run one at a time."""
     forward = {(op.rank, op.start_ms, op.end_ms): i for i, op in enumerate(ops) if op.op == "F" and op.end_ms > op.start_ms}
     return {forward[key]: i for i, op in enumerate(ops) if op.op == "B" and (key := (op.rank, op.start_ms, op.end_ms)) in forward}
 

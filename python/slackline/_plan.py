@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans as data: made by the planner or from anybody's order, with all that the library's JSON says."""
+"""Plans as data: from the planner or from any given order, with everything in the library's JSON."""
 from __future__ import annotations
 
 import csv
@@ -20,17 +20,17 @@ from ._problem import Changes, Problem, ProblemLike, problem_of
 if TYPE_CHECKING:
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
-# ---- what a plan consists of -------------------------------------------------------------------------------------------
+# ---- the parts of a plan -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Op:
-    """A piece of work of a rank, or a collective or move beside its work."""
+    """A piece of a rank's work, or a collective or move that runs next to it."""
     rank: int
     op: str  # "F" forward, "I" backward for the input, "W" for the weights, "B" both; "gather", "reduce", "offload", "fetch"
     stage: int
     microbatch: int  # -1: a collective
-    start_ms: float  # from the first F of stage 0, as all times here
+    start_ms: float  # since the start of the first F of stage 0, like all times here
     end_ms: float
     part: int = 0  # of the problem's `parts`
 
@@ -40,18 +40,18 @@ class Transfer:
     """A message between two ranks."""
     from_rank: int
     to_rank: int
-    op: str  # that made it
+    op: str  # that produced it
     stage: int  # of that op
     microbatch: int
-    start_ms: float  # it occupies the link from here
-    end_ms: float  # to here,
-    arrive_ms: float  # and is there after the latency
+    start_ms: float  # occupies the link from this time
+    end_ms: float  # to this time,
+    arrive_ms: float  # and arrives after the latency
     part: int = 0
 
 
 @dataclass(frozen=True)
 class Link:
-    """The link between two neighbouring ranks, forward direction."""
+    """The link between two neighboring ranks, forward direction."""
     from_rank: int
     to_rank: int
     latency_ms: float
@@ -63,13 +63,13 @@ class Link:
 @dataclass(frozen=True)
 class Lost:
     """Time lost to links."""
-    dependency_ms: float  # by waiting for delayed messages
-    blocking_ms: float  # more, by ranks that their messages hold
+    dependency_ms: float  # waiting for delayed messages
+    blocking_ms: float  # in addition: ranks held by their own messages
 
 
 @dataclass(frozen=True)
 class Jitter:
-    """The makespan over many draws of jittering delays."""
+    """The distribution of the makespan over many draws of jittering delays."""
     draws: int
     mean_ms: float
     min_ms: float
@@ -82,7 +82,7 @@ class Jitter:
 
 @dataclass(frozen=True)
 class LinkCost:
-    """What a millisecond more on each message of a directed link costs the makespan, in ms; 0: slack."""
+    """How much an extra millisecond on each message of a directed link adds to the makespan, in ms; 0: slack."""
     from_rank: int
     to_rank: int
     cost: float
@@ -90,7 +90,7 @@ class LinkCost:
 
 @dataclass(frozen=True)
 class OpCost:
-    """What a millisecond more on every such op of a stage costs the makespan, in ms; 0: slack."""
+    """How much an extra millisecond on every such op of a stage adds to the makespan, in ms; 0: slack."""
     stage: int
     op: str
     cost: float
@@ -98,24 +98,24 @@ class OpCost:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where the time goes: the parts in ms, which add up to the makespan, and what links and ops cost."""
-    work_ms: float  # of a rank, on average
-    imbalance_ms: float  # more on the busiest rank
-    fill_ms: float  # left idle by the order even on free links
-    collectives_ms: float  # that nothing hides
+    """A breakdown of the makespan: its parts in ms, which add up to it, and the costs of links and ops."""
+    work_ms: float  # per rank, on average
+    imbalance_ms: float  # extra work on the busiest rank
+    fill_ms: float  # idle time due to the order, even on free links
+    collectives_ms: float  # not hidden by other work
     dependency_ms: float  # waiting for delayed messages
-    blocking_ms: float  # ranks held by their messages
+    blocking_ms: float  # ranks held by their own messages
     links: Tuple[LinkCost, ...]
     ops: Tuple[OpCost, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A schedule, its timing, and a bound that no schedule of the problem can beat. Times are ms.
+    """A schedule, its timing, and a lower bound for all schedules of the problem. Times are ms.
 
-    Plans compare by what they say and can be pickled (what `write` draws is then gone, CSV and JSON are kept)."""
-    schedule_name: str  # the family's name, "optimal" where the search found it, "given" from simulate
-    why: str  # of auto and optimal: whether it is proven, and what each family that fits takes
+    Plans compare by their fields and can be pickled. A pickled plan keeps CSV and JSON; `write` can no longer draw it."""
+    schedule_name: str  # the family's name, "optimal" if the search found it, "given" from simulate
+    why: str  # of auto and optimal: whether it is proven, and the makespan of each family that fits
     placement: str  # "linear", "loop", "wave" or "bidirectional": which rank holds which stage
     ranks: int
     stages: int
@@ -125,36 +125,36 @@ class Plan:
     ideal_ms: float  # largest total work of a rank
     bubble: float  # 1 - work / (ranks * makespan)
     span_bubble: float  # (span - ideal) / span
-    lower_bound_ms: float  # no schedule of this problem is shorter, proven
+    lower_bound_ms: float  # proven: no schedule of this problem is shorter
     gap: float  # (makespan - bound) / bound; 0: optimal
     peak_memory: Tuple[float, ...]  # per rank, in the problem's unit
-    memory_ok: bool  # within the limit; simulate also gives plans that are not
+    memory_ok: bool  # within the limit; simulate also returns plans that are not
     warmup: Tuple[int, ...]  # per rank, forwards before its first backward
     links: Tuple[Link, ...]
     lost: Lost
     solve_ms: float = field(compare=False)  # time spent planning
     ops: Tuple[Op, ...] = field(repr=False)  # in start order
     transfers: Tuple[Transfer, ...] = field(repr=False)
-    cut: Optional[Tuple[int, ...]] = None  # first layer of each stage, then how many; where stages are cut from layers
+    cut: Optional[Tuple[int, ...]] = None  # first layer of each stage, then the number of layers; only if stages are cut from layers
     peak_host: Optional[Tuple[int, ...]] = None  # per rank, activations in host memory; with host_limit only
-    _source: ClassVar[Optional["_Source"]] = None  # no field: a plan's own is set by _plan_of, and is the library's
+    _source: ClassVar[Optional["_Source"]] = None  # not a field: _plan_of sets it on each plan; the library's handle
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proven that no schedule of the problem is shorter."""
+        """Whether the plan is proven optimal: no schedule of the problem is shorter."""
         return self.gap == 0
 
     def rank_ops(self, rank: int) -> Tuple[Op, ...]:
-        """The F, I, W and B of a rank in the order in which it runs them."""
+        """The F, I, W and B of a rank in the order of their execution."""
         return tuple(op for op in self.ops if op.rank == rank and op.op in ("F", "I", "W", "B"))
 
     def csv(self) -> str:
-        """The order in PyTorch's compute_only form: a line a rank, a cell an op such as 0F7 (stage, op, microbatch).
-        Raises NoAnswer where PyTorch has no such form (parts)."""
+        """The order in PyTorch's compute_only form: one line per rank, one cell such as 0F7 (stage, op, microbatch) per op.
+        Raises NoAnswer if PyTorch cannot express the plan (parts)."""
         return self._asked().write("csv")
 
     def csv_comms(self) -> str:
-        """The order with its messages, in PyTorch's compute_comms form. Raises NoAnswer as `csv`."""
+        """The order with its messages, in PyTorch's compute_comms form. Raises NoAnswer like `csv`."""
         return self._asked().write("csv-comms")
 
     def write(self, form: str) -> str:
@@ -162,19 +162,19 @@ class Plan:
         return self._asked().write(form)
 
     def explain(self) -> Explanation:
-        """Where the time goes, and what a ms more on each link and op would cost."""
+        """A breakdown of the makespan, and the cost of an extra ms on each link and op."""
         losses = _library.LossesStruct()
         self._asked().call("explain", "plan_explain", ctypes.byref(losses))
-        told = json.loads(self._asked().write("json"))["explain"]
-        return Explanation(links=tuple(LinkCost(link["from"], link["to"], link["cost"]) for link in told["links"]),
-                           ops=tuple(OpCost(op["stage"], op["op"], op["cost"]) for op in told["ops"]), **told["parts"])
+        parsed = json.loads(self._asked().write("json"))["explain"]
+        return Explanation(links=tuple(LinkCost(link["from"], link["to"], link["cost"]) for link in parsed["links"]),
+                           ops=tuple(OpCost(op["stage"], op["op"], op["cost"]) for op in parsed["ops"]), **parsed["parts"])
 
     def jitter(self, draws: int = 1000, seed: int = 1) -> Jitter:
-        """The makespan's distribution when the delays of links jitter (`jitter_ms`), over 1 to 10,000,000 draws."""
-        told = _library.JitterStruct()
-        self._asked().call("jitter", "plan_jitter", _whole(draws, 32, "draws"), _whole(seed, 64, "seed"), ctypes.byref(told))
-        return Jitter(told.draws, told.mean_ns / 1e6, told.least_ns / 1e6, told.p10_ns / 1e6, told.p50_ns / 1e6,
-                      told.p90_ns / 1e6, told.p99_ns / 1e6, told.most_ns / 1e6)
+        """The distribution of the makespan when the delays of links jitter (`jitter_ms`), over 1 to 10,000,000 draws."""
+        found = _library.JitterStruct()
+        self._asked().call("jitter", "plan_jitter", _whole(draws, 32, "draws"), _whole(seed, 64, "seed"), ctypes.byref(found))
+        return Jitter(found.draws, found.mean_ns / 1e6, found.least_ns / 1e6, found.p10_ns / 1e6, found.p50_ns / 1e6,
+                      found.p90_ns / 1e6, found.p99_ns / 1e6, found.most_ns / 1e6)
 
     def schedule(self, stages: Any, n_microbatches: Optional[int] = None, loss_fn: Optional[Callable[..., Any]] = None,
                  **options: Any) -> "_PipelineScheduleRuntime":
@@ -189,8 +189,8 @@ class Plan:
 
 
 class _Source:
-    """The library's handle of a plan, and texts that stay when the plan goes to another process. What a handle was asked
-    appears in its JSON, so it is asked by one thread at a time."""
+    """The library's handle of a plan, and the texts that a copy in another process keeps. Calls on a handle change its JSON,
+    so only one thread at a time makes them."""
 
     def __init__(self, handle: Any) -> None:
         self._handle: Any = handle
@@ -199,7 +199,7 @@ class _Source:
         weakref.finalize(self, _library.function("plan_free"), handle)
 
     def call(self, what: str, name: str, *arguments: Any) -> None:
-        """A function of the library on the plan; `what` stands for it in an error."""
+        """Calls a function of the library on the plan; errors name it `what`."""
         if self._handle is None:
             raise InvalidRequest(f"{what}: this plan was made in another process, which has to be asked")
         with self._lock:
@@ -215,7 +215,7 @@ class _Source:
         return _library.text_of(lambda *made: self.call(form, "plan_write", encoded, *made))
 
     def __deepcopy__(self, memo: Dict[int, Any]) -> "_Source":
-        return self  # nobody can tell two of them apart
+        return self  # two copies would be indistinguishable
 
     def __getstate__(self) -> Dict[str, Any]:
         kept = dict(self._kept)
@@ -234,7 +234,7 @@ class _Source:
 
 
 def schedules() -> List[str]:
-    """What `plan` takes as a schedule: "auto", "optimal", then the families."""
+    """The schedules that `plan` accepts: "auto", "optimal", then the families."""
     names: List[str] = []
     while (name := _library.function("schedule_name")(len(names))) is not None:
         names.append(name.decode())
@@ -243,18 +243,18 @@ def schedules() -> List[str]:
 
 def plan(problem: ProblemLike, schedule: str = "auto", time_limit: Optional[float] = None, *,
          changes: Optional[Changes] = None, seed: int = 1, threads: int = 0, exact: bool = True) -> Plan:
-    """Plans.
+    """Makes a plan for a problem.
 
     problem     a dict, a YAML text, a file's name, or a Problem
     schedule    one of schedules(): a family, "auto" (the best family, then a search) or "optimal" (a longer one)
-    time_limit  seconds of search for auto and optimal, 0 to 1e6; None: 1 and 10. It ends earlier when the plan is proven
-    changes     of the problem, as --set makes them: {"pipeline.links.list.0.latency_ms": 60}
-    seed        of the search; how many rounds there are depends on the time
-    threads     of the search; 0: as many as processors, at most 8
-    exact       whether to ask OR-tools CP-SAT (in a process of its own), where it is found
+    time_limit  seconds of search for auto and optimal, 0 to 1e6; None: 1 and 10. A proven optimum ends it earlier
+    changes     to the problem, as with --set: {"pipeline.links.list.0.latency_ms": 60}
+    seed        of the search; the number of rounds depends on the time
+    threads     of the search; 0: one per processor, at most 8
+    exact       whether to use OR-tools CP-SAT (in a separate process) if it is installed
 
-    With a family's name, or time_limit 0 (but for problems with layers), the plan is the same every time; a search may end
-    elsewhere in each process, so a job of several processes takes the plan of one (pytorch_schedule does).
+    With a family's name, or with time_limit 0 (except for problems with layers), the plan is the same every time. A search may
+    find a different plan in each process, so all processes of a job must use the plan of one (pytorch_schedule does that).
     Ctrl-C ends a search. Raises InvalidRequest, NoAnswer (nothing fits into the memory limit), OutOfMemory, SystemFailure,
     LibraryNotFound.
     """
@@ -272,21 +272,21 @@ def plan(problem: ProblemLike, schedule: str = "auto", time_limit: Optional[floa
 
 
 class _Planner:
-    """The library's planner, freed when neither a caller nor a search has it any more."""
+    """The library's planner, freed when neither a caller nor a search refers to it."""
 
     def __init__(self) -> None:
         self.handle = _library.make("planner_make")
         freeing = weakref.finalize(self, _library.function("planner_free"), self.handle)
-        freeing.atexit = False  # a search may go on until the very end
+        freeing.atexit = False  # a search may run until the interpreter exits
 
     def plan(self, problem: Problem) -> "_Source":
         return _Source(_library.make("planner_plan", self.handle, problem._handle))
 
 
 class _Search(threading.Thread):
-    """Planning in a thread of its own while the main thread, to which alone Python hands signals, can still hear them: inside
-    of a call of the library it would hear of Ctrl-C when the search is over."""
-    PATIENCE_S = 2.0  # then what cannot be stopped (the families of a huge problem) goes on unheard, and ends by itself
+    """Plans in a separate thread, so that the main thread can handle signals. Python delivers signals only to the main thread,
+    and inside a call of the library Ctrl-C would take effect only after the search."""
+    PATIENCE_S = 2.0  # then a search that cannot be stopped (the families of a huge problem) is abandoned, and ends by itself
 
     def __init__(self, planner: _Planner, problem: Problem) -> None:
         super().__init__(name="slackline search", daemon=True)
@@ -298,7 +298,7 @@ class _Search(threading.Thread):
     def run(self) -> None:
         try:
             self._found = self._planner.plan(self._problem)
-        except BaseException as error:  # the caller's
+        except BaseException as error:  # raised in the caller
             self._failed = error
         finally:
             self._over.set()
@@ -307,7 +307,7 @@ class _Search(threading.Thread):
         self.start()
         try:
             self._over.wait()
-        except BaseException:  # of a signal's handler
+        except BaseException:  # from a signal handler
             _library.function("planner_stop")(self._planner.handle)
             self._over.wait(self.PATIENCE_S)
             raise
@@ -318,14 +318,14 @@ class _Search(threading.Thread):
 
 
 def simulate(problem: ProblemLike, order: Any, *, changes: Optional[Changes] = None) -> Plan:
-    """Checks and times anybody's order on a problem.
+    """Checks and times any given order on a problem.
 
     order  CSV of PyTorch's pipelining, compute_only or compute_comms, or a plan's JSON, as a text or a file's name (a str
-           of one line is a name when it holds no comma or there is such a file, a Path always); that JSON as a dict; rows of
+           of one line is a name if it has no comma or such a file exists; a Path always is); that JSON as a dict; rows of
            cells, or of a plan's ops; a Plan; or a schedule of PyTorch (its `pipeline_order`)
 
-    Over the memory limit is no error: see memory_ok. Raises InvalidRequest with line, column and cell where the order is no
-    schedule, or where PyTorch would run it wrongly without a word.
+    Exceeding the memory limit is not an error: see memory_ok. Raises InvalidRequest with line, column and cell if the order is
+    not a schedule, or if PyTorch would silently run it wrongly.
     """
     asked = problem_of(problem, changes)
     if isinstance(order, os.PathLike) or isinstance(order, str) and order.strip() and _is_name(order):
@@ -349,7 +349,7 @@ def _is_name(order: str) -> bool:
 
 
 def _json_file(name: Any) -> Optional[str]:
-    """The text of a file that is JSON; None: it is not, or cannot be read, which the library says."""
+    """The text of a JSON file; None: it is not JSON, or cannot be read; the library then reports the error."""
     try:
         with open(name, encoding="utf-8") as file:
             begin = file.read(64)
@@ -359,11 +359,11 @@ def _json_file(name: Any) -> Optional[str]:
 
 
 def _json_rows(text: str, name: str) -> List[List[str]]:
-    """The order in a plan's JSON (`Plan.write("json")`, `slackline plan --format json`), rows of cells."""
+    """The order in a plan's JSON (`Plan.write("json")`, `slackline plan --format json`), as rows of cells."""
     try:
-        told = json.loads(text)
-        rows: List[List[str]] = [[] for _ in range(told["ranks"])]
-        for op in sorted(told["ops"], key=lambda op: op["start_ms"]):
+        parsed = json.loads(text)
+        rows: List[List[str]] = [[] for _ in range(parsed["ranks"])]
+        for op in sorted(parsed["ops"], key=lambda op: op["start_ms"]):
             if op.get("part"):
                 raise InvalidRequest(f"{name}: its plan has parts, which no order for PyTorch can say")
             if op["op"] in ("F", "I", "W", "B"):
@@ -374,7 +374,7 @@ def _json_rows(text: str, name: str) -> List[List[str]]:
 
 
 def _rows(order: Any) -> str:
-    """Rows of cells as CSV. None and empty cells are idle."""
+    """Rows of cells as CSV. None and empty cells mean idle."""
     held = getattr(order, "pipeline_order", order)
     rows: Iterable[Sequence[Any]] = [held[rank] for rank in sorted(held)] if isinstance(held, dict) else held
     if isinstance(rows, bytes) or not hasattr(rows, "__iter__"):
@@ -393,7 +393,7 @@ def _cell(cell: Any) -> str:
 
 
 def _whole(value: int, bits: int, what: str) -> int:
-    """A number that the library's type holds; ctypes would cut it off without a word."""
+    """A number that fits the library's type; ctypes would silently truncate it."""
     most = 2 ** (bits - 1) - 1 if bits == 32 else 2 ** bits - 1
     try:
         whole = operator.index(value)
@@ -412,25 +412,25 @@ def _seconds(value: float) -> float:
 
 
 def _plan_of(source: "_Source") -> Plan:
-    told = json.loads(source.write("json"))
+    parsed = json.loads(source.write("json"))
     made = Plan(
-        schedule_name=told["schedule"],
-        bubble=told["bubble"]["makespan"],
-        span_bubble=told["bubble"]["span"],
-        peak_memory=tuple(told["peak_memory"]),
-        warmup=tuple(told["warmup"]),
-        links=tuple(Link(**_between(link)) for link in told["links"]),
-        lost=Lost(**told["lost"]),
-        ops=tuple(Op(**op) for op in told["ops"]),
-        transfers=tuple(Transfer(**_between(transfer)) for transfer in told["transfers"]),
-        cut=tuple(told["cut"]) if "cut" in told else None,
-        peak_host=tuple(told["peak_host"]) if "peak_host" in told else None,
-        **{name: told[name] for name in ("why", "placement", "ranks", "stages", "microbatches", "makespan_ms", "span_ms",
-                                         "ideal_ms", "lower_bound_ms", "gap", "memory_ok", "solve_ms")})
+        schedule_name=parsed["schedule"],
+        bubble=parsed["bubble"]["makespan"],
+        span_bubble=parsed["bubble"]["span"],
+        peak_memory=tuple(parsed["peak_memory"]),
+        warmup=tuple(parsed["warmup"]),
+        links=tuple(Link(**_between(link)) for link in parsed["links"]),
+        lost=Lost(**parsed["lost"]),
+        ops=tuple(Op(**op) for op in parsed["ops"]),
+        transfers=tuple(Transfer(**_between(transfer)) for transfer in parsed["transfers"]),
+        cut=tuple(parsed["cut"]) if "cut" in parsed else None,
+        peak_host=tuple(parsed["peak_host"]) if "peak_host" in parsed else None,
+        **{name: parsed[name] for name in ("why", "placement", "ranks", "stages", "microbatches", "makespan_ms", "span_ms",
+                                           "ideal_ms", "lower_bound_ms", "gap", "memory_ok", "solve_ms")})
     object.__setattr__(made, "_source", source)
     return made
 
 
 def _between(fields: Dict[str, Any]) -> Dict[str, Any]:
-    """`from` is no name in Python."""
+    """Renames `from` and `to`, since `from` is not a valid name in Python."""
     return {{"from": "from_rank", "to": "to_rank"}.get(name, name): value for name, value in fields.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Problems: what a planner is asked, from a dict, a YAML text or a file, in the form that docs/formats.md describes."""
+"""Problems, the input of the planner: from a dict, a YAML text or a file, in the form that docs/formats.md describes."""
 from __future__ import annotations
 
 import ctypes
@@ -15,20 +15,20 @@ from . import _library
 from ._errors import InvalidRequest
 
 Changes = Union[Mapping[str, Any], Sequence[str]]
-"""Changes to a problem, as the command's --set makes them: {"pipeline.links.list.0.latency_ms": 60}, or
+"""Changes to a problem, as with the command's --set: {"pipeline.links.list.0.latency_ms": 60}, or
 ["pipeline.links.list.0.latency_ms=60"]."""
 
 
 class Problem:
-    """A problem that has been read and checked. Planning does not change it, so one serves many plans and threads.
+    """A problem that has been read and checked. Planning does not change it, so many plans and threads can share it.
 
     `source` is a dict (`{"pipeline": {"ranks": 4, ...}}`), a text in YAML or JSON, or the name of a file. A str is a text
-    when it has more than one line, begins with "{", or holds ": " and is no file's name; a Path is always a file.
-    Raises InvalidRequest with file, line and key, or with "problem" in the place of a file's name.
+    if it has more than one line, begins with "{", or contains ": " and is not a file's name; a Path is always a file.
+    Raises InvalidRequest with file, line and key; without a file, "problem" replaces its name.
     """
 
     def __init__(self, source: "ProblemLike", changes: Optional[Changes] = None) -> None:
-        # what it was made of, because changes may name any key of that
+        # the source, because changes may name any of its keys
         self._name: str
         self._text: Optional[str]
         self._changes: "list[bytes]"
@@ -52,7 +52,7 @@ class Problem:
         encoded = _library.encoded(name, "the name of a problem")
         if text is None:
             self._handle = _library.make("problem_read", encoded, array, len(texts))
-            if os.path.isfile(name):  # and not a pipe
+            if os.path.isfile(name):  # not a pipe
                 with open(name, encoding="utf-8", errors="surrogateescape") as file:
                     self._text = file.read()
         else:
@@ -63,17 +63,17 @@ class Problem:
 
     @property
     def ranks(self) -> int:
-        """How many ranks the pipeline has."""
+        """The number of ranks of the pipeline."""
         return int(_library.function("problem_ranks")(self._handle))
 
     @property
     def stages(self) -> int:
-        """How many stages, over all ranks."""
+        """The number of stages, over all ranks."""
         return int(_library.function("problem_stages")(self._handle))
 
     @property
     def microbatches(self) -> int:
-        """How many microbatches an iteration has."""
+        """The number of microbatches per iteration."""
         return int(_library.function("problem_microbatches")(self._handle))
 
     def yaml(self) -> str:
@@ -88,18 +88,18 @@ class Problem:
 
 
 ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
-"""What stands for a problem: a Problem, a dict, a text in YAML or JSON, or a file."""
+"""The accepted forms of a problem: a Problem, a dict, a text in YAML or JSON, or a file."""
 
 
 def _again(name: str, text: str, changes: "list[bytes]") -> Problem:
-    """A problem that comes from another process."""
+    """Restores a problem from another process."""
     made = Problem.__new__(Problem)
     made._name, made._text, made._changes = name, text, []
     return Problem(made, [change.decode("utf-8", "surrogateescape") for change in changes])
 
 
 def problem_of(source: ProblemLike, changes: Optional[Changes]) -> Problem:
-    """The problem itself where nothing is to be changed."""
+    """The source as a Problem; a Problem without changes is returned as it is."""
     return source if isinstance(source, Problem) and not changes else Problem(source, changes)
 
 
@@ -110,7 +110,7 @@ def _is_text(source: str) -> bool:
 
 
 def _plain(value: Any, key: str) -> Any:
-    """The same of what JSON knows; numbers and arrays of other packages (NumPy, PyTorch) give it by their `tolist`."""
+    """The value in JSON's types. Numbers and arrays of other packages (NumPy, PyTorch) are converted by their `tolist`."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if value is None or isinstance(value, (bool, int, str)):
@@ -130,7 +130,7 @@ def _plain(value: Any, key: str) -> Any:
 
 
 def _json(value: Any, key: str = "") -> str:
-    """JSON, which is YAML too."""
+    """The value as JSON, which is also YAML."""
     try:
         return json.dumps(_plain(value, key), ensure_ascii=False)
     except RecursionError:

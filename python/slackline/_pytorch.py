@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan as a schedule of torch.distributed.pipelining. PyTorch is imported when a schedule is made, not before."""
+"""A plan as a schedule of torch.distributed.pipelining. PyTorch is imported only when a schedule is made."""
 from __future__ import annotations
 
 import os
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional[int] = None,
                      loss_fn: Optional[Callable[..., Any]] = None, *, broadcast: bool = True,
                      **options: Any) -> "_PipelineScheduleRuntime":
-    """A plan as a `_PipelineScheduleRuntime` that is ready for `step`, in one of the pipeline's processes.
+    """A plan as a `_PipelineScheduleRuntime` that is ready for `step`, in one process of the pipeline.
 
-    plan            its order is run; with `broadcast` only the first rank's counts, the others may give None
-    stages          this rank's PipelineStage, or the list of them: those that the plan puts on this rank
-    n_microbatches  None: the plan's; otherwise it must be the plan's
+    plan            gives the order; with `broadcast` only the first rank's plan counts, and the others may pass None
+    stages          this rank's PipelineStage, or a list of them: the stages that the plan puts on this rank
+    n_microbatches  None, or the plan's number
     loss_fn         loss of a microbatch's output and target; None: forward only, as in `eval` of the schedule
-    broadcast       all ranks take the plan of the pipeline group's first rank, so that a search that ended elsewhere in each
-                    process does no harm: every rank of the group has to call this. False: each takes its own, which must
-                    be the same everywhere
-    options         of PyTorch's runtime: args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads, ...
+    broadcast       all ranks use the plan of the pipeline group's first rank, so a search may find a different plan in each
+                    process. Every rank of the group must then call this function. False: each rank uses its own plan, which
+                    must be the same on all ranks
+    options         for PyTorch's runtime: args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads, ...
 
-    The schedule is synchronous and adds gradients as PyTorch's own do. Raises InvalidRequest where plan and stages do not
-    fit, NoAnswer where PyTorch cannot run the plan (parts), ImportError without a PyTorch that has the runtime.
+    The schedule is synchronous and accumulates gradients like PyTorch's own. Raises InvalidRequest if plan and stages do not
+    match, NoAnswer if PyTorch cannot run the plan (parts), ImportError without a PyTorch that has the runtime.
     """
     try:
         import torch.distributed as dist
@@ -42,21 +42,21 @@ def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional
     for stage in mine:
         if not hasattr(stage, "stage_index"):
             raise TypeError(f"a stage is a PipelineStage of PyTorch, not {type(stage).__name__}")
-    told = _told(plan)
+    contents = _contents(plan)
     if broadcast and mine[0].group_size > 1:
-        carried = [told]
+        carried = [contents]
         dist.broadcast_object_list(carried, group=mine[0].group, group_src=0)
-        told = carried[0]
-    if isinstance(told, Exception):
-        raise told
-    _check(told, mine, n_microbatches)
-    runtime: Any = _runtime_class(_PipelineScheduleRuntime)(mine, told["microbatches"], loss_fn=loss_fn, **options)
+        contents = carried[0]
+    if isinstance(contents, Exception):
+        raise contents
+    _check(contents, mine, n_microbatches)
+    runtime: Any = _runtime_class(_PipelineScheduleRuntime)(mine, contents["microbatches"], loss_fn=loss_fn, **options)
     with tempfile.TemporaryDirectory(prefix="slackline-") as folder:
-        # The first fills in pipeline_order too, which PyTorch's own tools look at; the second is what the library has checked.
+        # The first form also fills in pipeline_order, which PyTorch's own tools read. The library has checked the second form.
         for form in ("compute_only",) if options.get("defer_pp_recv") else ("compute_only", "compute_comms"):
             path = os.path.join(folder, form)
             with open(path, "w", newline="") as file:
-                file.write(told[form])
+                file.write(contents[form])
             runtime._load_csv(path, format=form)
     if loss_fn is None:
         runtime.pipeline_order_with_comms = _forward_only(runtime.pipeline_order_with_comms)
@@ -73,8 +73,8 @@ def _forward_only(order: Any) -> Any:
 
 
 def _runtime_class(base: Any) -> Any:
-    """PyTorch's runtime, whose `eval` runs no backward: its own skips the work of one but not what two neighbouring stages of a
-    rank (wave) hand to one another in it, and fails there."""
+    """PyTorch's runtime with an `eval` that runs no backward. PyTorch's own `eval` skips the work of a backward but not the
+    transfer between two neighboring stages of one rank (wave), and fails there."""
     class _PlannedSchedule(base):  # type: ignore[misc]
         pipeline_order_with_comms: Any
 
@@ -88,8 +88,8 @@ def _runtime_class(base: Any) -> Any:
     return _PlannedSchedule
 
 
-def _told(plan: Optional[Plan]) -> Any:
-    """What the other ranks have to know of a plan, or why there is none: so that no rank waits for one that failed."""
+def _contents(plan: Optional[Plan]) -> Any:
+    """What the other ranks need to know about a plan, or the exception to raise, so that no rank waits for one that failed."""
     if plan is None:
         return InvalidRequest("the first rank of the pipeline's group, or each rank without broadcast, needs a plan")
     if not isinstance(plan, Plan):
@@ -103,13 +103,13 @@ def _told(plan: Optional[Plan]) -> Any:
         return error
 
 
-def _check(told: Dict[str, Any], mine: List[Any], n_microbatches: Optional[int]) -> None:
+def _check(contents: Dict[str, Any], mine: List[Any], n_microbatches: Optional[int]) -> None:
     first = mine[0]
-    for what, planned, given in (("microbatches", told["microbatches"], n_microbatches), ("ranks", told["ranks"], first.group_size),
-                                 ("stages", told["stages"], first.num_stages)):
+    for what, planned, given in (("microbatches", contents["microbatches"], n_microbatches), ("ranks", contents["ranks"], first.group_size),
+                                 ("stages", contents["stages"], first.num_stages)):
         if given is not None and planned != given:
             raise InvalidRequest(f"the plan is for {planned} {what}, here are {given}")
-    row = told["compute_only"].splitlines()[first.group_rank]
+    row = contents["compute_only"].splitlines()[first.group_rank]
     planned = sorted({int(stage) for stage in re.findall(r"(\d+)[FIWB]\d", row)})
     given = sorted(stage.stage_index for stage in mine)
     if planned != given:

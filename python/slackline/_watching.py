@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`slackline watch` around a Python script: the command does all of it, here it is found, started and its results read."""
+"""`slackline watch` for Python scripts: finds the command, starts it, and reads its results. The command does all the work."""
 from __future__ import annotations
 
 import json
@@ -15,16 +15,16 @@ from ._errors import LibraryNotFound
 from ._find import in_path, is_program, trust
 
 Word = Union[str, "os.PathLike[str]"]
-PATIENCE_S = 30.0  # for a program's end after SIGTERM
+PATIENCE_S = 30.0  # for a program to end after SIGTERM
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A program that was watched and has ended."""
+    """A watched program that has ended."""
     exit_code: int  # the program's; 128 + N: signal N killed it; 126, 127: it could not be started
-    folder: Path  # of the results: docs/watching.md says which files are in it
+    folder: Path  # of the results; docs/watching.md lists its files
     report: Optional[Dict[str, Any]]  # report.json: phases, verdicts, advice; None: the watch could not write one
-    events: Tuple[Dict[str, Any], ...]  # events.jsonl: what was seen and decided, in order
+    events: Tuple[Dict[str, Any], ...]  # events.jsonl: measurements and decisions, in order
 
     @property
     def phases(self) -> List[Dict[str, Any]]:
@@ -33,8 +33,9 @@ class Watched:
 
 
 def command() -> str:
-    """The command `slackline`: SLACKLINE_COMMAND, else beside the library that SLACKLINE_LIBRARY names or in the bin folder
-    beside its folder, else in this Python's environment, else in an absolute entry of PATH. Raises LibraryNotFound."""
+    """The path of the command `slackline`. Searched in this order: SLACKLINE_COMMAND; next to the library that SLACKLINE_LIBRARY
+    names, and in the bin folder next to the library's folder; this Python's environment; the absolute entries of PATH. Raises
+    LibraryNotFound."""
     named = os.environ.get("SLACKLINE_COMMAND")
     if named:
         found = os.path.abspath(named) if "/" in named else in_path(named)
@@ -44,8 +45,8 @@ def command() -> str:
     folders = [os.path.join(sys.prefix, "bin")]
     library = os.environ.get("SLACKLINE_LIBRARY")
     if library:
-        beside = os.path.dirname(os.path.abspath(library))
-        folders = [beside, os.path.join(os.path.dirname(beside), "bin"), *folders]
+        library_folder = os.path.dirname(os.path.abspath(library))
+        folders = [library_folder, os.path.join(os.path.dirname(library_folder), "bin"), *folders]
     for folder in folders:
         path = os.path.join(folder, "slackline")
         if is_program(path):
@@ -58,16 +59,16 @@ def command() -> str:
 
 
 def seeing(environment: Mapping[str, str]) -> Dict[str, str]:
-    """An environment in which each Python of the watched program, at any depth, makes its calls over Gloo seen: the folder
-    `seen` of this package goes to the front of PYTHONPATH, where the interpreter finds sitecustomize.py when it starts. A
-    Python that does not look there (-I, -E, -S) runs as it would and its calls over Gloo are not seen."""
+    """An environment in which each Python process of the watched program, at any depth, reports its calls over Gloo: the folder
+    `seen` of this package goes to the front of PYTHONPATH, where the interpreter finds sitecustomize.py at its start. A Python
+    that ignores PYTHONPATH or sitecustomize (-I, -E, -S) runs as usual, and its calls over Gloo are not recorded."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen")
     others = [one for one in environment.get("PYTHONPATH", "").split(os.pathsep) if one and one != folder]
     return {**environment, "PYTHONPATH": os.pathsep.join([folder, *others])}
 
 
 def program_of(words: Sequence[Word]) -> List[str]:
-    """A command line; a Python script is run by this Python."""
+    """The command line of a program. This Python runs a Python script."""
     if callable(words) or not isinstance(words, Sequence):
         raise TypeError(f"a program is a script or a command line, not {type(words).__name__}")
     line = [os.fspath(word) for word in words]
@@ -76,19 +77,19 @@ def program_of(words: Sequence[Word]) -> List[str]:
 
 def watch(program: Union[Word, Sequence[Word]], *, out: Optional[Word] = None, options: Sequence[str] = (),
           check: bool = False, **popen: Any) -> Watched:
-    """Runs a program under `slackline watch` and waits for its end.
+    """Runs a program under `slackline watch` and waits until it ends.
 
     program  a script (`train.py`), which this Python runs, or a command line: ["torchrun", "--nproc-per-node", "4", "train.py"],
              ["mpirun", "-np", "4", sys.executable, "train.py"]
-    out      folder of the results; None: runs/watch-NAME, by the name of the script or program
-    options  of the command: ["--record", "--http", "off"] (slackline watch --help)
-    check    raise subprocess.CalledProcessError when the program's exit code is not 0
-    popen    of subprocess.run: env, cwd, stdin, input, stdout, stderr, capture_output, text, timeout, ...
+    out      folder for the results; None: runs/watch-NAME, with the name of the script or program
+    options  for the command: ["--record", "--http", "off"] (slackline watch --help)
+    check    raise subprocess.CalledProcessError if the program's exit code is not 0
+    popen    options of subprocess.run: env, cwd, stdin, input, stdout, stderr, capture_output, text, timeout, ...
 
-    Ctrl-C is the program's, too: its end is waited for, so that there is a report. One that goes on for 5 s gets SIGTERM, as
-    after a timeout. A second Ctrl-C waits for nothing; the program then goes on, and so does its watch.
-    Input, output and exit code are the program's. The calls of MPI, NCCL and, through torch.distributed, Gloo are seen.
-    PYTHONPATH gets a folder in front (`seeing`); the package itself need not be importable by the program.
+    Ctrl-C also goes to the program, and `watch` still waits for its end, so that there is a report. A program that keeps running
+    for 5 s gets SIGTERM, as after a timeout. A second Ctrl-C returns immediately; the program and its watch then keep running.
+    Input, output and exit code are the program's. Calls of MPI, NCCL and, through torch.distributed, Gloo are recorded.
+    A folder is put in front of PYTHONPATH (`seeing`); the program need not be able to import this package.
     """
     words: Sequence[Word] = [program] if isinstance(program, (str, os.PathLike)) else program
     if isinstance(options, str):
@@ -112,8 +113,8 @@ def watch(program: Union[Word, Sequence[Word]], *, out: Optional[Word] = None, o
 
 def _run(words: List[str], input: Any = None, timeout: Optional[float] = None, capture_output: bool = False,
          **popen: Any) -> "subprocess.CompletedProcess[Any]":
-    """subprocess.run, which would kill the watch (and leave its program to itself) at a timeout or Ctrl-C: this ends the
-    program and waits for both."""
+    """Like subprocess.run, but at a timeout or Ctrl-C it ends the program and waits for it and its watch. subprocess.run would
+    kill the watch and abandon the program."""
     if input is not None:
         popen["stdin"] = subprocess.PIPE
     if capture_output:
@@ -132,7 +133,7 @@ def _run(words: List[str], input: Any = None, timeout: Optional[float] = None, c
 
 
 def _has_ended(process: "subprocess.Popen[Any]", seconds: float) -> Any:
-    """What it wrote, when it ends in time; its pipes are read meanwhile, so that it can."""
+    """The output of a process that ends in time; None: it has not ended. Reads its pipes meanwhile, so that it can end."""
     try:
         return process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -140,7 +141,7 @@ def _has_ended(process: "subprocess.Popen[Any]", seconds: float) -> Any:
 
 
 def _end(process: "subprocess.Popen[Any]") -> Any:
-    process.send_signal(signal.SIGTERM)  # the watch passes it on
+    process.send_signal(signal.SIGTERM)  # the watch forwards it
     ended = _has_ended(process, PATIENCE_S)
     if not ended:
         process.kill()
@@ -148,5 +149,5 @@ def _end(process: "subprocess.Popen[Any]") -> Any:
 
 
 def _changed(path: Path) -> int:
-    """When a file was written, so that an earlier watch's is not taken for this one's; 0: there is none."""
+    """The time of a file's last change, which distinguishes it from an earlier watch's file; 0: the file does not exist."""
     return path.stat().st_mtime_ns if path.exists() else 0

@@ -45,7 +45,7 @@ def test_wrong_entries_are_noticed():
         ("base_clock is among the quick tests", text, [(first, [readme.here("base_clock")]), *readme.SENTENCES[1:]]),
         ("train_restart is not among the quick tests", text, [(first, [readme.quick("train_restart")]), *readme.SENTENCES[1:]]),
         ("docs/README.md has no nonsense", text, [(first, [readme.page("docs/README.md", "nonsense")]), *readme.SENTENCES[1:]]),
-        ("docs/nothing.md is not there", text, [(first, [readme.page("docs/nothing.md")]), *readme.SENTENCES[1:]]),
+        ("docs/nothing.md does not exist", text, [(first, [readme.page("docs/nothing.md")]), *readme.SENTENCES[1:]]),
         ("neither a test nor a file bench/nothing.py", text, [(first, [readme.later("bench/nothing.py", "")]), *readme.SENTENCES[1:]]),
     ):
         said = complaints(changed, listed, source, tests, fast)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A schedule of torch.distributed.pipelining that measures itself, finds what is slow and changes its order while a job trains.
+"""A schedule of torch.distributed.pipelining that measures itself, detects slow components and changes its order during training.
 
     order.py     rows of ops, and their lowering to PyTorch's actions
     timings.py   what a rank measures of a step
-    control.py   messages between the ranks beside the training
-    deciding.py  a problem of the measurements; plans; the orchestrator (knows nothing of PyTorch)
-    agent.py     what a rank does before and after each step, and its thread
-    schedule.py  the schedule, and how ranks agree to adapt
-    folder.py    the run's folder, as `slackline train` writes it
+    control.py   messages between the ranks in addition to the training's
+    deciding.py  a problem from the measurements; plans; the orchestrator (independent of PyTorch)
+    agent.py     the work of a rank before and after each step; the first rank's thread
+    schedule.py  the schedule, and the agreement between ranks to adapt
+    folder.py    the run's folder, in the format of `slackline train`
 """
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .._errors import InvalidRequest
 
 def adapt(schedule: Any, *, out: Optional[str] = None, memory: Union[str, float] = "free", objective: Optional[float] = None,
           communicators: Optional[int] = None, frozen: bool = False, on_event: Optional[Callable[[Any], None]] = None) -> Any:
-    """An AdaptedSchedule that steps, evaluates and raises as the given one, and adapts its order to what it measures.
+    """An AdaptedSchedule that steps, evaluates and raises like the given one, and adapts its order to its measurements.
 
-    Its `adaptation` has events, the running plan, the measured problem, predicted and measured times.
-    Call it on every rank of the pipeline with the same arguments, after the schedule has been made, and step the result.
+    Its `adaptation` holds the events, the running plan, the measured problem, and the predicted and measured times.
+    Call `adapt` on every rank of the pipeline with the same arguments, after the schedule has been made, and step the result.
 
-    schedule       of torch.distributed.pipelining: GPipe, 1F1B, Interleaved1F1B, LoopedBFS, InterleavedZeroBubble, ZBVZeroBubble,
-                   DualPipeV, one loaded from CSV, or `Plan.schedule`
+    schedule       a schedule of torch.distributed.pipelining: GPipe, 1F1B, Interleaved1F1B, LoopedBFS, InterleavedZeroBubble,
+                   ZBVZeroBubble, DualPipeV, one loaded from CSV, or `Plan.schedule`
     out            folder for metrics, events, decisions and the measured problem; written by the first rank
-    memory         what a rank may keep of microbatches until their backward: "free" (what its device has, or its host divided
-                   among the ranks on it), "same" (no more microbatches than in the given schedule), or bytes
-    objective      share of a step that another order must gain; None: 0.02
+    memory         limit per rank for the activations of microbatches until their backward: "free" (the free memory of its
+                   device, or its share of its host's), "same" (no more microbatches than in the given schedule), or bytes
+    objective      share of a step that a new order must gain; None: 0.02
     communicators  process groups that carry the pipeline's messages: 1, the stages' own; 2, one for activations and one for
-                   gradients; None: as few as keep a late message from holding up others
-    frozen         measure and report, and change nothing
-    on_event       is called with each event, on the first rank, from another thread
+                   gradients; None: the fewest with which a late message does not hold up others
+    frozen         measure and report, but change nothing
+    on_event       called with each event, on the first rank, from another thread
 
-    Gradients are equal in every bit to those of the given schedule if that adds microbatches in ascending order. A job that
-    cannot be adapted goes on as given, with one RuntimeWarning that says why. Raises InvalidRequest or TypeError for wrong
+    Gradients are bit-identical to those of the given schedule if it adds microbatches in ascending order. A job that cannot
+    be adapted runs unchanged, with one RuntimeWarning that gives the reason. Raises InvalidRequest or TypeError for invalid
     arguments, and ImportError without a PyTorch that has the pipeline runtime.
     """
     if not (memory in ("free", "same") if isinstance(memory, str) else isinstance(memory, (int, float)) and memory > 0):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of an adapted job: what it does before and after each step, and on the first rank a thread that decides.
+"""One rank of an adapted job: its work before and after each step, and on the first rank a thread that decides.
 
-Nothing here raises into the job. What fails on a rank ends its measurements: the first rank is told so, asks for no more orders,
-and the order that runs stays. Only a failure of the control group itself ends the headers, and then on every rank.
+Nothing here raises into the job. A failure on a rank ends its measurements. The rank reports the failure to the first rank, which
+then requests no more orders, and the current order stays. Only a failure of the control group itself ends the headers, and then
+on every rank.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from .folder import Folder
 from .timings import KEPT, Clock, Kept, Row, Step, Waiters, current
 
 CLOCKS_EVERY = 500  # steps
-LAG = 2  # steps after which the first rank takes a record: each rank has sent it by then
+LAG = 2  # steps after which the first rank reads a record; each rank has sent it by then
 
 
 class Agent:
@@ -31,7 +32,7 @@ class Agent:
         self.shape, self.kept = shape, Kept()
         self._control, self._apply, self._free_bytes = control, apply, free_bytes
         self._clock, self._waiters, self._groups = Clock(device), Waiters(waits), groups
-        self._device_lag = 0 if device is None or device.type == "cpu" else LAG  # steps until the events of a step are surely over
+        self._device_lag = 0 if device is None or device.type == "cpu" else LAG  # steps until the events of a step have certainly completed
         self._pid, self._number = os.getpid(), 0
         self._step: Optional[Step] = None
         self._ran: List[Tuple[Optional[Step], int]] = []  # not reported yet, with the version that ran
@@ -46,7 +47,7 @@ class Agent:
         return not self._over and os.getpid() == self._pid
 
     def begin(self) -> None:
-        """Before a step with a backward: agrees with the others on the order, and measures from here."""
+        """Called before a step with a backward: agrees with the other ranks on the order, and starts to measure."""
         if not self.active:
             return
         try:
@@ -61,7 +62,7 @@ class Agent:
                 self.swap_ms.append((time.monotonic_ns() - began) / 1e6)
             self._step = Step(header.step, self._clock, self._waiters, self._groups)
             current(None if self._failed else self._step)
-        except Exception as error:  # the control group: nobody hears of a new order any more
+        except Exception as error:  # the control group has failed: no rank receives new orders any more
             self._give_up(error, whole=True)
 
     def _agree(self) -> Header:
@@ -81,7 +82,7 @@ class Agent:
         return header
 
     def end(self) -> None:
-        """After the step."""
+        """Called after the step."""
         step, self._step = self._step, None
         current(None)
         if step is None or self._over:
@@ -93,7 +94,7 @@ class Agent:
             self._give_up(error, whole=True)
 
     def abandon(self) -> None:
-        """The step has raised; it is not measured."""
+        """Called if the step has raised; discards its measurements."""
         step, self._step = self._step, None
         current(None)
         if step is not None and not self._over:
@@ -127,7 +128,7 @@ class Agent:
         return rows + [(KEPT, 1, 0, 0, int(self._free_bytes()), 0)]
 
     def _give_up(self, error: BaseException, whole: bool = False) -> None:
-        """Measures no more; `whole`: and takes no part any more."""
+        """Stops measuring; `whole`: also stops taking part."""
         if self._over or self._failed and not whole:
             return
         self._failed = True
@@ -137,12 +138,12 @@ class Agent:
 
 
 def warn(error: BaseException) -> None:
-    warnings.warn(f"slackline: this job is not adapted any more; it goes on with the order that runs: {type(error).__name__}: {error}",
+    warnings.warn(f"slackline: this job is no longer adapted; it continues with the current order: {type(error).__name__}: {error}",
                   RuntimeWarning, stacklevel=2)
 
 
 class Leader:
-    """The first rank's part: what each step runs, and the decisions, in a thread that calls nothing of PyTorch's."""
+    """The first rank's part: selects the order of each step. A thread that does not call PyTorch makes the decisions."""
 
     def __init__(self, shape: Shape, lower: Callable[[order.Rows], str], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> None:
         self._shape, self._lower, self._on_event = shape, lower, on_event
@@ -157,12 +158,12 @@ class Leader:
         self._run_version = 0
         self._stop = False
         self._epoch: Optional[int] = None
-        # of the other ranks, as tensors, or of this one
+        # records of the other ranks, as tensors, or of this rank
         self.records: "queue.SimpleQueue[Tuple[List[Any], Optional[Tuple[Record, List[Row]]]]]" = queue.SimpleQueue()
         threading.Thread(target=self._run, name="slackline leader", daemon=True).start()
 
     def header(self, step: int) -> Tuple[Header, bytes]:
-        """Before each step, by the thread that trains."""
+        """Called before each step by the training thread."""
         with self._lock:
             offer, self._offer = self._offer, None
             plan = offer[1] if offer else b""
@@ -188,7 +189,7 @@ class Leader:
         heads = [record for record, _ in records]
         failed = [rank for rank, head in enumerate(heads) if head.failed]
         if failed:
-            raise RuntimeError(f"rank {failed[0]} measures no more")
+            raise RuntimeError(f"rank {failed[0]} no longer measures")
         pending = self.decider.pending
         if pending is not None and pending.from_step is None and all(head.prepared >= pending.version for head in heads):
             pending.from_step = heads[0].step + 1

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages between the ranks of a pipeline beside its training: what to run, from the first rank to all, before each step; what
-was measured, from all to the first rank, after it. They go over a Gloo group of their own.
+"""Control messages between the ranks of a pipeline. Before each step the first rank sends a header with the order to all ranks.
+After it all ranks send a record of their measurements to the first rank. These messages use a separate Gloo group.
 
-All calls are made by the thread that trains, and none waits for another rank longer than the training does: a header is
-awaited by ranks that need the first rank's activations next, and a record is taken two steps after it was sent. (A thread
-that waits in Gloo when the process ends would abort it.)
+The training thread makes all calls, and none waits for another rank longer than the training does: the ranks that wait for a
+header need the first rank's activations next anyway, and a record is read two steps after it was sent. (A thread that waits in
+Gloo at the end of the process would abort it.)
 
-A plan is run in two phases, so that no rank ever runs another order than the others: it is sent with the header of a step,
-each rank prepares it and says so in its next record, and the header of a later step has all of them run it.
+A new plan takes two phases, so that all ranks always run the same order. The header of a step carries the plan, and each rank
+prepares it and reports that in its next record. The header of a later step then makes all ranks run it.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from .timings import Row
 
 HEADER, PLAN, RECORD, PING = range(4)  # tags
-ROUNDS = 8  # of a comparison of clocks
+ROUNDS = 8  # per comparison of clocks
 FIELDS = 6
 
 
@@ -33,26 +33,26 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Sent by each other rank after each step, also one that raised."""
-    step: int  # -1: it was not measured
-    version: int  # that the step ran
+    """Sent by each other rank after each step, even one that raised."""
+    step: int  # -1: not measured
+    version: int  # of the order in this step
     prepared: int  # latest version that this rank can run
     begin: int  # ns of its clock
     end: int
     rows: int
-    failed: int  # 1: this rank measures no more
-    offset: int  # ns that its clock is ahead of the first rank's
-    error: int  # ns, bound of the error of that
+    failed: int  # 1: this rank no longer measures
+    offset: int  # ns by which its clock is ahead of the first rank's
+    error: int  # ns, error bound of the offset
 
 
 class Control:
-    """The group, and this rank's place in it. Errors are RuntimeError, as PyTorch raises them."""
+    """The group, and this rank's position in it. Errors are PyTorch's RuntimeError."""
 
     def __init__(self, group: Any, rank: int, ranks: int, rows: int) -> None:
-        """rows: at most, of a record."""
+        """rows: largest number per record."""
         self._group, self.rank, self.ranks = group, rank, ranks
         self._size = len(Record._fields) + rows * FIELDS
-        self._sent: List[Tuple[Any, Any]] = []  # Works, and the tensors that must live until then
+        self._sent: List[Tuple[Any, Any]] = []  # Works, and the tensors that must live until their end
         self._reports: List[Tuple[Any, Any]] = []
         self._awaited: Dict[int, Tuple[Any, Any]] = {}  # the next record of each rank
         self.offset = self.error = 0
@@ -64,9 +64,9 @@ class Control:
     # ---- before a step
 
     def announce(self, header: Header, plan: bytes) -> None:
-        """The first rank."""
+        """On the first rank: sends the header of a step, and a plan."""
         for work, _ in self._sent:
-            work.wait()  # of the step before: long over
+            work.wait()  # of the previous step: completed long ago
         self._sent = []
         for rank in range(1, self.ranks):
             self._send(header, rank, HEADER)
@@ -76,7 +76,7 @@ class Control:
             self._compare()
 
     def hear(self) -> Tuple[Header, bytes]:
-        """The other ranks."""
+        """On the other ranks: receives the header of a step, and a plan."""
         header = Header(*self._receive(len(Header._fields), 0, HEADER))
         plan = self._receive_bytes(header.size, 0, PLAN) if header.size else b""
         if header.clocks:
@@ -84,7 +84,7 @@ class Control:
         return header, plan
 
     def _compare(self) -> None:
-        """Offsets of clocks: the first rank answers each other one in turn, which takes its shortest round trip."""
+        """Measures the offsets of clocks: the first rank answers the other ranks in turn, and each uses its shortest round trip."""
         if self.leads:
             for rank in range(1, self.ranks):
                 for _ in range(ROUNDS):
@@ -96,18 +96,18 @@ class Control:
         for _ in range(ROUNDS):
             sent = time.monotonic_ns()
             self._send((0,), 0, PING)
-            (there,) = self._receive(1, 0, PING)
+            (remote,) = self._receive(1, 0, PING)
             trip = time.monotonic_ns() - sent
             self._finish()
             if best is None or trip < best[0]:
-                best = trip, sent + trip // 2 - there
+                best = trip, sent + trip // 2 - remote
         assert best is not None
         self.error, self.offset = best[0] // 2 + 1, best[1]
 
     # ---- after a step
 
     def report(self, record: Record, rows: Sequence[Row]) -> None:
-        """The other ranks. Rows that do not fit are left out."""
+        """On the other ranks: sends the record of a step. Rows that do not fit are left out."""
         import torch
         import torch.distributed as dist
         rows = rows[:(self._size - len(Record._fields)) // FIELDS]
@@ -118,10 +118,10 @@ class Control:
         tensor = torch.frombuffer(flat, dtype=torch.int64)
         self._reports.append((dist.isend(tensor, group=self._group, group_dst=0, tag=RECORD), (tensor, flat)))
         while len(self._reports) > 2:
-            self._reports.pop(0)[0].wait()  # taken by the first rank before this step
+            self._reports.pop(0)[0].wait()  # the first rank has read it before this step
 
     def expect(self) -> None:
-        """The first rank: makes ready for the next record of each other rank."""
+        """On the first rank: posts the receive of the next record of each other rank."""
         import torch
         import torch.distributed as dist
         for rank in range(1, self.ranks):
@@ -130,7 +130,7 @@ class Control:
                 self._awaited[rank] = dist.irecv(tensor, group=self._group, group_src=rank, tag=RECORD), tensor
 
     def collect(self) -> List[Any]:
-        """The first rank: the next record of each other rank, for `parsed`."""
+        """On the first rank: the next record of each other rank, for `parsed`."""
         found = []
         for rank in range(1, self.ranks):
             work, tensor = self._awaited.pop(rank)
@@ -173,7 +173,7 @@ class Control:
 
 
 def parsed(tensor: Any) -> Tuple[Record, List[Row]]:
-    """What `Control.collect` found."""
+    """A record from `Control.collect`, with its rows."""
     flat = tensor.tolist()
     head = len(Record._fields)
     record = Record(*flat[:head])

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the first rank makes of the measurements of all: the healthy problem of the job, a better plan for it, and then the
-orchestrator's answers while the job runs.
+"""The decisions of the first rank, based on the measurements of all ranks: the healthy problem of the job, a better plan for it,
+and then the orchestrator's actions while the job runs.
 
-    measure   some steps of the order that runs; medians make a problem (docs/formats.md)
-    choose    the best plan for it, if it gains enough; its ops are measured anew, since I and W of a backward that ran in one
-              piece were assumed; at most ROUNDS times
-    watch     an Orchestrator gets every step and asks for plans, until the job ends
+    measure   some steps of the current order; their medians make a problem (docs/formats.md)
+    choose    the best plan for the problem, if it gains enough. Its ops are measured again, because the times of I and W are only
+              assumed for a backward that ran in one piece. At most ROUNDS times
+    watch     an Orchestrator observes every step and requests plans, until the job ends
 
-It knows nothing of PyTorch: steps come in as rows of timings.py, orders go out as rows of cells.
+This module does not use PyTorch: its input are rows of timings.py, its output are rows of cells.
 """
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .order import Rows
 from .timings import KINDS, OP, RECEIVED, SENT, Row
 
 FORMAT = "slackline-adaptation-1"
-MEASURED = 4  # steps behind a problem
-SETTLED = 1  # steps before them, that set connections up
+MEASURED = 4  # steps per problem
+SETTLED = 1  # steps before the measured ones, which set up connections
 ROUNDS = 3
 GAIN = 0.02  # share of a step that a plan must gain
-HOLD, DWELL = 4, 8  # steps that a change must last, and between two plans: a swap costs next to nothing here
+HOLD, DWELL = 4, 8  # steps that a change must last, and steps between two plans: a swap costs almost nothing here
 SWAP_MS = 2.0
-HELD_NS = 1_000_000  # a message that arrived this soon after its late receive was posted was there before: nothing is known of it
+HELD_NS = 1_000_000  # a message that arrives this soon after a late receive had been waiting for it: its arrival time is unknown
 
 
 @dataclass
 class Shape:
-    """What is known of the job before it runs."""
+    """The properties of the job that are known before it runs."""
     rank_of: List[int]  # of each stage
     ranks: int
     placement: str
@@ -56,7 +56,7 @@ class Shape:
 
 
 class Measured(NamedTuple):
-    """A step, in ms of the first rank's clock from the first step on."""
+    """A step, in ms of the first rank's clock since the start of the first step."""
     step: int
     version: int
     begin_ms: float
@@ -72,7 +72,7 @@ class Measured(NamedTuple):
 
 @dataclass
 class Swap:
-    """An order that all ranks are to run."""
+    """An order that all ranks should run."""
     version: int
     rows: Rows
     why: str
@@ -93,7 +93,7 @@ class Happening:
     fields: Dict[str, Any] = field(default_factory=dict)
 
 
-# ---- a problem of measurements ----------------------------------------------------------------------------------------------
+# ---- a problem from measurements --------------------------------------------------------------------------------------------
 
 
 def joined(step: int, version: int, records: Sequence[Sequence[Row]], begins: Sequence[int], ends: Sequence[int], offsets: Sequence[int],
@@ -101,7 +101,7 @@ def joined(step: int, version: int, records: Sequence[Sequence[Row]], begins: Se
     """The rows of all ranks as ops and transfers in one clock."""
     ops: List[Op] = []
     sent: Dict[Tuple[int, int, int], Tuple[int, float]] = {}
-    came: Dict[Tuple[int, int, int], Tuple[int, float, float]] = {}
+    received: Dict[Tuple[int, int, int], Tuple[int, float, float]] = {}
     for rank, rows in enumerate(records):
         shift = offsets[rank] + epoch
         for what, op, stage, microbatch, begin, end in rows:
@@ -110,10 +110,10 @@ def joined(step: int, version: int, records: Sequence[Sequence[Row]], begins: Se
             elif what == SENT:
                 sent[op, stage, microbatch] = rank, (begin - shift) / 1e6
             elif what == RECEIVED:
-                came[op, stage, microbatch] = rank, (begin - shift) / 1e6, (end - shift) / 1e6
+                received[op, stage, microbatch] = rank, (begin - shift) / 1e6, (end - shift) / 1e6
     kinds = {(op.stage, op.microbatch): op.op for op in ops if op.op in "IB"}
     transfers: List[Transfer] = []
-    for (op, stage, microbatch), (to, posted, arrived) in came.items():
+    for (op, stage, microbatch), (to, posted, arrived) in received.items():
         start = sent.get((op, stage, microbatch))
         if start is None or posted > start[1] and arrived - posted < HELD_NS / 1e6:
             continue
@@ -125,7 +125,7 @@ def joined(step: int, version: int, records: Sequence[Sequence[Row]], begins: Se
 
 
 def times_of(steps: Sequence[Measured], stages: int) -> Dict[str, List[Optional[float]]]:
-    """Median time of each kind of op of each stage, ms; None: it did not run."""
+    """Median time of each kind of op of each stage, in ms; None: it did not run."""
     found: Dict[Tuple[str, int], List[float]] = {}
     for step in steps:
         for op in step.ops:
@@ -134,7 +134,7 @@ def times_of(steps: Sequence[Measured], stages: int) -> Dict[str, List[Optional[
 
 
 def links_of(steps: Sequence[Measured]) -> Dict[Tuple[int, int], float]:
-    """Median time of a message of each direction, ms."""
+    """Median time of a message in each direction of each link, in ms."""
     found: Dict[Tuple[int, int], List[float]] = {}
     for step in steps:
         for one in step.transfers:
@@ -143,7 +143,7 @@ def links_of(steps: Sequence[Measured]) -> Dict[Tuple[int, int], float]:
 
 
 class Known:
-    """Op times known so far; a kind that has not run is assumed."""
+    """The op times known so far, with assumed times for kinds that have not run."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
@@ -154,8 +154,8 @@ class Known:
             self._times[kind] = [new if new is not None else old for new, old in zip(times, self._times[kind])]
 
     def times(self) -> Dict[str, List[float]]:
-        """F, I, W and B of each stage. A backward that always ran in one piece is assumed to have two equal halves, but on the
-        first stage, which has no input to differentiate for: all of it is W. Where it cannot be split, all of it is I."""
+        """F, I, W and B of each stage. A backward that always ran in one piece is assumed to have two equal halves. On the first
+        stage it is nearly all W, because there is no gradient for the input. A backward that cannot be split is all I."""
         made: Dict[str, List[float]] = {kind: [] for kind in "FIWB"}
         for stage in range(self._shape.stages):
             f, i, w, b = (self._times[kind][stage] for kind in "FIWB")
@@ -191,7 +191,7 @@ def problem_of_steps(shape: Shape, times: Mapping[str, Sequence[float]], links: 
 
 
 class Decider:
-    """One step in, perhaps a swap out. Used by one thread."""
+    """Takes one step at a time and may return a swap. Used by one thread."""
 
     def __init__(self, shape: Shape, kept: Callable[[], Mapping[int, int]], free: Callable[[], Sequence[float]], seed: int = 1) -> None:
         self.shape, self._kept, self._free, self._seed = shape, kept, free, seed
@@ -199,14 +199,14 @@ class Decider:
         self.pending: Optional[Swap] = None
         self.happened: List[Happening] = []
         self.problem: Optional[Dict[str, Any]] = None
-        self.plan: Optional[Plan] = None  # that runs, timed on the problem
+        self.plan: Optional[Plan] = None  # the running plan, timed on the problem
         self.predicted_ms: Optional[float] = None
         self.decisions = ""
         self._known = Known(shape)
         self._steps: List[Measured] = []
         self._skip, self._rounds = SETTLED, 0
         self._orchestrator: Optional[Orchestrator] = None
-        self._first = shape.given  # that the orchestrator began with
+        self._first = shape.given  # the orchestrator's first order
         self._resumed: Optional[Dict[str, Any]] = None
         self._versions = 0
 
@@ -219,13 +219,13 @@ class Decider:
             self._orchestrator.close()
 
     def save(self) -> Dict[str, Any]:
-        """What a job that is resumed need not measure again; empty: nothing is known yet."""
+        """The state that a resumed job need not measure again; empty: nothing is known yet."""
         if self._orchestrator is None:
             return {}
         return {"format": FORMAT, "problem": self.problem, "first": order.text_of(self._first), "orchestrator": self._orchestrator.save()}
 
     def resume(self, saved: Dict[str, Any]) -> None:
-        """Before the first step, with what `save` gave. Raises InvalidRequest if it is of another job."""
+        """Restores the state from `save`, before the first step. Raises InvalidRequest if it is from a different job."""
         if not saved:
             return
         try:
@@ -236,16 +236,16 @@ class Decider:
         here = {"ranks": shape.ranks, "stages": shape.stages, "microbatches": shape.microbatches, "placement": shape.placement}
         if saved.get("format") != FORMAT or any(pipeline.get(what) != value for what, value in here.items()) or \
                 not order.is_complete(rows, shape.stages, shape.microbatches) or not shape.can_split and order.is_split(rows):
-            raise InvalidRequest("the saved state is of another job")
+            raise InvalidRequest("the saved state is from a different job")
         self._resumed = {**saved, "rows": rows}
 
     def observe(self, step: Measured) -> Optional[Swap]:
-        """A step has ended on all ranks. Returns the order that all are to run as soon as they can, or None."""
+        """Takes a step that has ended on all ranks. Returns an order that all should run as soon as possible, or None."""
         swap = self.pending
         if swap is not None and step.version == swap.version:
             self._carried_out(swap, step)
         elif swap is not None and self._orchestrator is None:
-            return None  # steps until a swap belong to no measurement
+            return None  # steps before a swap are not part of any measurement
         if self._orchestrator is not None:
             return self._watch(step)
         if self._resumed is not None:
@@ -288,7 +288,7 @@ class Decider:
                 return None
             given = problem_of_steps(self.shape, self._known.times(), {}, self._kept(), [1e15] * self.shape.ranks)
             peaks = simulate(given, order.text_of(self.shape.given)).peak_memory
-            return [max(free, peak) for free, peak in zip(self._free(), peaks)]  # what the given schedule keeps is there
+            return [max(free, peak) for free, peak in zip(self._free(), peaks)]  # the given schedule's memory is available
         return [float(self.shape.memory)] * self.shape.ranks
 
     def _best(self) -> Optional[Tuple[Plan, Rows]]:
@@ -311,7 +311,7 @@ class Decider:
                 try:
                     add(make_plan(self.problem, name, 0))
                 except SlacklineError:
-                    continue  # not for this placement, or it does not fit
+                    continue  # unsuitable for this placement, or does not fit
         return min(found, key=lambda one: one[0])[1:] if found else None
 
     def _runnable(self, made: Plan) -> Optional[Rows]:
@@ -326,11 +326,11 @@ class Decider:
         return rows
 
     def _take_up(self, step: Measured) -> Optional[Swap]:
-        """The order and the baseline of before a resume."""
+        """Takes up the order and the baseline from before the resume."""
         assert self._resumed is not None
         saved = self._resumed
         if self.running != saved["rows"]:
-            return self._swap(saved["rows"], "the order of before the resume", step, None, None)
+            return self._swap(saved["rows"], "the order from before the resume", step, None, None)
         self._resumed, self.problem = None, saved["problem"]
         self._open(simulate(saved["problem"], order.text_of(self.running)))
         assert self._orchestrator is not None
@@ -372,7 +372,7 @@ class Decider:
         return self._swap(rows, f"{100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected", step, action, action.plan)
 
     def _as_planned(self, step: Measured) -> Measurements:
-        """A backward that cannot be split is an I in the library's plans, and its W takes no time."""
+        """The measurements in the form of the plan: a backward that cannot be split is an I there, with a W that takes no time."""
         assert self.plan is not None
         if self.shape.can_split or not any(op.op == "I" for op in self.plan.ops):
             return Measurements(step.ops, step.transfers)
@@ -398,7 +398,7 @@ class Decider:
             self._skip = SETTLED
 
     def refuse(self, swap: Swap, now_ms: float) -> None:
-        """The ranks cannot run it."""
+        """Called if the ranks cannot run the order."""
         self.pending = None
         if swap.action is not None and self._orchestrator is not None:
             self._orchestrator.carried_out(swap.action, now_ms, outcome="failed")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run's folder (docs/formats.md): what `slackline train` writes of its runs, for a job of PyTorch, so that `slackline report`,
-`draw` and `dashboard` show it."""
+"""A run's folder (docs/formats.md) for a PyTorch job, in the format of `slackline train`, so that `slackline report`, `draw` and
+`dashboard` can show it."""
 from __future__ import annotations
 
 import json
@@ -12,7 +12,7 @@ from .deciding import Decider, Happening, Measured, Shape
 
 
 class Folder:
-    """Lines are complete at any time; files are replaced whole. Used by one thread."""
+    """Writes only complete lines, and replaces files atomically. Used by one thread."""
 
     def __init__(self, path: str, shape: Shape) -> None:
         os.makedirs(path, exist_ok=True)
@@ -73,7 +73,7 @@ class Folder:
 
 
 class _Timeline:
-    """timeline.json: a trace for Chrome and Perfetto of the first steps, and of some after each event; complete after each."""
+    """timeline.json: a trace for Chrome and Perfetto of the first steps, and of some steps after each event. The file is valid after each step."""
     FIRST, LATER, AFTER = 400, 200, 10
     END = "\n]}\n"
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders of ops as rows of cells, and as the actions that PyTorch's runtime runs.
+"""Orders of ops as rows of cells, and as actions of PyTorch's runtime.
 
-A cell is an op such as 0F7: stage, op (F, I, W or B) and microbatch. A row is what one rank runs, in order. `lowered` adds
-what PyTorch's runtime needs beside the ops: messages, with each receive posted long before its op, so that a message that is
-late holds up no other one (the timing model's `decoupled` regime); sharding, and the reduction of gradients.
+A cell is an op such as 0F7: stage, op (F, I, W or B) and microbatch. A row is the sequence of ops of one rank. `lowered` adds the
+other actions that PyTorch's runtime needs: messages, sharding, and the reduction of gradients. Each receive is posted long before
+its op, so a late message does not hold up others (the timing model's `decoupled` regime).
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 CELL = re.compile(r"(\d+)([FIWB])(\d+)")
-POSTED = 2  # receives of a channel that are posted after each op, at most
+POSTED = 2  # largest number of receives per channel that are posted after each op
 
 
 class Cell(NamedTuple):
@@ -25,12 +25,12 @@ class Cell(NamedTuple):
 
 
 Rows = List[List[Cell]]
-Channel = Tuple[int, int, str]  # from a rank, to a rank, "F" or "B": its messages arrive in the order of their sends
+Channel = Tuple[int, int, str]  # from a rank, to a rank, "F" or "B"; messages arrive in the order of their sends
 
 
 def rows_of(order: Mapping[int, Sequence[Any]]) -> Rows:
-    """PyTorch's actions of each rank as rows: the ops alone, and those that run as one block (OVERLAP_F_B) one after another,
-    as PyTorch's runtime runs them. Raises ValueError for an action that is no cell."""
+    """PyTorch's actions of each rank as rows of ops only. The ops of one block (OVERLAP_F_B) follow each other, as in PyTorch's
+    runtime. Raises ValueError for an unknown action."""
     rows: Rows = []
     for rank in sorted(order):
         row: List[Cell] = []
@@ -40,14 +40,14 @@ def rows_of(order: Mapping[int, Sequence[Any]]) -> Rows:
                     continue
                 found = CELL.fullmatch(str(part))
                 if not found:
-                    raise ValueError(f"'{part}' is not an op that is known here")
+                    raise ValueError(f"'{part}' is not a known op")
                 row.append(Cell(int(found[1]), found[2], int(found[3])))
         rows.append(row)
     return rows
 
 
 def one_forward_one_backward(ranks: int, microbatches: int) -> Rows:
-    """What PyTorch's Schedule1F1B runs; its own `pipeline_order` is wrong on the last rank (2.13)."""
+    """The order that PyTorch's Schedule1F1B runs; its own `pipeline_order` is wrong on the last rank (2.13)."""
     rows: Rows = []
     for rank in range(ranks):
         ahead = min(microbatches, ranks - rank)
@@ -61,7 +61,7 @@ def one_forward_one_backward(ranks: int, microbatches: int) -> Rows:
 
 
 def is_complete(rows: Rows, stages: int, microbatches: int) -> bool:
-    """Whether each microbatch has each op of each stage once: F, and B or I and W."""
+    """Whether each microbatch has every op of each stage exactly once: F, and either B or I and W."""
     found = Counter(cell for row in rows for cell in row)
     each = [(found[Cell(stage, op, microbatch)] for op in "FBIW") for stage in range(stages) for microbatch in range(microbatches)]
     return all(tuple(one) in ((1, 1, 0, 0), (1, 0, 1, 1)) for one in each) and len({cell.stage for cell in found} | set(range(stages))) == stages \
@@ -69,7 +69,7 @@ def is_complete(rows: Rows, stages: int, microbatches: int) -> bool:
 
 
 def text_of(rows: Rows) -> str:
-    """CSV in PyTorch's compute_only form."""
+    """The rows as CSV in PyTorch's compute_only form."""
     return "".join(",".join(map(str, row)) + "\n" for row in rows)
 
 
@@ -78,7 +78,7 @@ def parsed(text: str) -> Rows:
 
 
 def whole(rows: Rows) -> Rows:
-    """The same with a full backward where I is: W goes. For stages whose backward cannot be split."""
+    """The rows with each I replaced by a full backward, and without W. For stages with a backward that cannot be split."""
     return [[cell._replace(op="B") if cell.op == "I" else cell for cell in row if cell.op != "W"] for row in rows]
 
 
@@ -87,7 +87,7 @@ def is_split(rows: Rows) -> bool:
 
 
 def ascends(rows: Rows) -> bool:
-    """Whether each stage adds the gradients of its microbatches in ascending order: gradients are then equal in every bit."""
+    """Whether each stage adds the gradients of its microbatches in ascending order, which makes gradients bit-identical."""
     latest: Dict[int, int] = {}
     for row in rows:
         for cell in row:
@@ -99,13 +99,13 @@ def ascends(rows: Rows) -> bool:
 
 
 def runs(rows: Rows, stages: int) -> bool:
-    """Whether PyTorch's runtime can run it: it finds the losses of microbatches by their position."""
+    """Whether PyTorch's runtime can run the rows: it finds the losses of microbatches by their position."""
     last = [cell.microbatch for row in rows for cell in row if cell.op == "F" and cell.stage == stages - 1]
     return last == sorted(last)
 
 
 def placement_of(ranks: Sequence[int], count: int) -> Optional[str]:
-    """The placement in which stage s is on rank ranks[s] of `count`: "linear", "loop" or "wave"; None: another one."""
+    """The placement with stage s on rank ranks[s] of `count`: "linear", "loop" or "wave"; None: any other."""
     stages = len(ranks)
     if count < 1 or stages % count:
         return None
@@ -119,7 +119,7 @@ def placement_of(ranks: Sequence[int], count: int) -> Optional[str]:
 
 
 def channels(rows: Rows, rank_of: Sequence[int]) -> Dict[Channel, List[Cell]]:
-    """The ops whose messages go over each channel, in the order of their sends."""
+    """The ops with messages over each channel, in the order of their sends."""
     found: Dict[Channel, List[Cell]] = {}
     for rank, row in enumerate(rows):
         for cell in row:
@@ -130,23 +130,23 @@ def channels(rows: Rows, rank_of: Sequence[int]) -> Dict[Channel, List[Cell]]:
 
 
 def receiver(cell: Cell, rank_of: Sequence[int]) -> Optional[int]:
-    """The rank that needs what an op makes; None: no other op needs it."""
+    """The rank that needs the result of an op; None: no other op needs it."""
     to = cell.stage + 1 if cell.op == "F" else cell.stage - 1 if cell.op in "IB" else -1
     return rank_of[to] if 0 <= to < len(rank_of) else None
 
 
 def needed(cell: Cell, rank_of: Sequence[int]) -> Optional[Tuple[Channel, int]]:
-    """The channel of the message that an op needs, and the stage that sends it; None: it needs none."""
-    come = cell.stage - 1 if cell.op == "F" else cell.stage + 1 if cell.op in "IB" else -1
-    if not 0 <= come < len(rank_of) or rank_of[come] == rank_of[cell.stage]:
+    """The channel of the message that an op needs, and its sending stage; None: the op needs no message."""
+    source = cell.stage - 1 if cell.op == "F" else cell.stage + 1 if cell.op in "IB" else -1
+    if not 0 <= source < len(rank_of) or rank_of[source] == rank_of[cell.stage]:
         return None
-    return (rank_of[come], rank_of[cell.stage], "F" if cell.op == "F" else "B"), come
+    return (rank_of[source], rank_of[cell.stage], "F" if cell.op == "F" else "B"), source
 
 
 def lowered(rows: Rows, rank_of: Sequence[int], microbatches: int, ahead: Optional[int] = None) -> List[List[str]]:
-    """The rows with their messages, sharding and reductions, as PyTorch's compute_comms form.
+    """The rows with their messages, sharding and reductions, in PyTorch's compute_comms form.
 
-    ahead  receives of a channel that may be posted and not needed yet; None: any number
+    ahead  number of receives per channel that may be posted before they are needed; None: any number
     """
     sent = channels(rows, rank_of)
     return [_with_messages(_with_sharding(row, microbatches), rank, sent, rank_of, ahead) for rank, row in enumerate(rows)]
@@ -159,10 +159,10 @@ def _with_sharding(row: Sequence[Cell], microbatches: int) -> List[str]:
 
 
 class _Posting:
-    """The receives of one channel: in the order of their sends, each posted once."""
+    """The receives of one channel, each posted once, in the order of their sends."""
 
     def __init__(self, cells: Sequence[Cell], step: int) -> None:
-        # the receiver names its own stage
+        # a receive names the receiver's stage
         self.names = [(f"{cell.stage + step}RECV_{'F' if cell.op == 'F' else 'B'}{cell.microbatch}", cell.microbatch, cell.stage) for cell in cells]
         self.posted = self.used = 0
 

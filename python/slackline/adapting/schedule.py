@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedule that `adapt` returns, and how the ranks of a pipeline agree that they adapt together."""
+"""The schedule that `adapt` returns, and the agreement between the ranks of a pipeline to adapt together."""
 from __future__ import annotations
 
 import hashlib
@@ -28,15 +28,15 @@ _calls: Dict[str, int] = {}  # by group
 
 
 class _Cannot(Exception):
-    """Why a job is not adapted."""
+    """The reason why a job is not adapted."""
 
 
 class Adaptation:
-    """What is known of the adaptation of a job; on other ranks than the first, of this rank alone."""
+    """The state of a job's adaptation. Only the first rank knows all of it; other ranks know their own part."""
 
     def __init__(self, agent: Optional[Agent], why: str = "") -> None:
         self._agent = agent
-        self.why = why  # not adapted; empty: adapted
+        self.why = why  # the reason why the job is not adapted; empty: it is adapted
 
     @property
     def active(self) -> bool:
@@ -49,7 +49,7 @@ class Adaptation:
 
     @property
     def plan(self) -> Any:
-        """The running plan, timed on the measured problem; None: not known yet, or on another rank."""
+        """The running plan, timed on the measured problem; None: not known yet, or not the first rank."""
         leader = self._agent.leader if self._agent else None
         return leader.decider.plan if leader else None
 
@@ -66,22 +66,22 @@ class Adaptation:
 
     @property
     def measured(self) -> Optional[Measured]:
-        """The last step that was measured on all ranks."""
+        """The latest step that all ranks measured."""
         leader = self._agent.leader if self._agent else None
         return leader.last if leader else None
 
     @property
     def swap_ms(self) -> List[float]:
-        """What each change of the order took on this rank."""
+        """The time of each change of the order on this rank."""
         return list(self._agent.swap_ms) if self._agent else []
 
     def state_dict(self) -> Dict[str, Any]:
-        """For a checkpoint: what is healthy, what is slow, and the order. Empty on other ranks than the first."""
+        """The state for a checkpoint: the healthy baseline, the incidents, and the order. Empty on all ranks but the first."""
         leader = self._agent.leader if self._agent else None
         return leader.decider.save() if leader else {}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """Takes up what `state_dict` gave, before the first step. Raises InvalidRequest if it is of another job."""
+        """Restores the state from `state_dict`, before the first step. Raises InvalidRequest if it is from a different job."""
         leader = self._agent.leader if self._agent else None
         if leader:
             leader.decider.resume(state)
@@ -91,7 +91,7 @@ class Adaptation:
 
 
 class _Given:
-    """What a schedule says of itself. Raises _Cannot."""
+    """The properties of the given schedule. Raises _Cannot."""
 
     def __init__(self, schedule: Any) -> None:
         if isinstance(schedule, PipelineScheduleSingle):
@@ -107,9 +107,9 @@ class _Given:
         if not schedule._has_backward:
             raise _Cannot("the schedule has no loss_fn: it runs forwards only")
         if not found:
-            raise _Cannot(f"{type(schedule).__name__} does not say its order")
+            raise _Cannot(f"{type(schedule).__name__} does not expose its order")
         if schedules.OVERLAP_F_B in getattr(schedule, "_comp_type_to_function_map", {}):
-            raise _Cannot("the schedule has a function of its own for overlapped ops")
+            raise _Cannot("the schedule has a custom function for overlapped ops")
         try:
             self.ranks, self.rank, self.group = first.group_size, first.group_rank, first.group
             if isinstance(schedule, schedules.Schedule1F1B):
@@ -119,7 +119,7 @@ class _Given:
         except ValueError as error:
             raise _Cannot(str(error)) from None
         if not order.is_complete(self.rows, first.num_stages, schedule._n_microbatches):
-            raise _Cannot(f"{type(schedule).__name__} does not say its order in full")
+            raise _Cannot(f"{type(schedule).__name__} does not expose its full order")
         self.rank_of = [0] * first.num_stages
         for rank, row in enumerate(self.rows):
             for cell in row:
@@ -133,7 +133,7 @@ class _Given:
         self._check_neighbors()
 
     def _check_neighbors(self) -> None:
-        """PyTorch's runtime carries messages between neighboring stages alone; all ranks have the whole graph of a traced model."""
+        """PyTorch's runtime carries messages only between neighboring stages. Each rank has the full graph of a traced model."""
         for stage in self.stages:
             for node in getattr(getattr(stage, "pipe_info", None), "graph", _NoGraph).nodes:
                 if node.op == "call_module" and any(_index(user) - _index(node) > 1 for user in _users(node) if _index(node) >= 0 <= _index(user)):
@@ -141,7 +141,7 @@ class _Given:
 
     @property
     def can_split(self) -> bool:
-        """Whether backwards may run as I and W: where the given schedule does so, or nothing is known to prevent it."""
+        """Whether backwards may run as I and W: the given schedule does so, or nothing is known to prevent it."""
         if order.is_split(self.rows):
             return True
         from torch._dynamo import OptimizedModule
@@ -159,7 +159,7 @@ def _index(node: Any) -> int:
 
 
 def _users(node: Any) -> List[Any]:
-    """Stages that use what a stage of a traced model makes, also by way of `getitem`."""
+    """The stages of a traced model that use the output of a stage, directly or through `getitem`."""
     found: List[Any] = []
     for user in node.users:
         found += [user] if user.op == "call_module" else _users(user) if user.op == "call_function" else []
@@ -186,11 +186,11 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
 
     @property
     def microbatches(self) -> int:
-        """Of the next step."""
+        """The number of microbatches of the next step."""
         return int(self._n_microbatches)
 
     def load(self, text: str) -> None:
-        """Runs another order from the next step on: rows of ops, an empty line, rows with their messages."""
+        """Sets the order from the next step on: rows of ops, an empty line, rows with their messages."""
         ops, comms = text.split("\n\n")
         actions = {rank: [schedules._Action.from_str(cell) for cell in line.split(",") if cell] for rank, line in enumerate(ops.splitlines())}
         with_comms = {rank: [schedules._Action.from_str(cell) for cell in line.split(",") if cell] for rank, line in enumerate(comms.splitlines())}
@@ -243,7 +243,7 @@ def adapted(schedule: Any, *, out: Optional[str], memory: Any, objective: Option
         made = _open(given, agreed, out=out, memory=memory, objective=objective, communicators=communicators, frozen=frozen, on_event=on_event)
     except Exception as error:
         text = str(error) if isinstance(error, _Cannot) else f"{type(error).__name__}: {error}"
-        warnings.warn(f"slackline: this job is not adapted, and goes on as given: {text}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"slackline: this job is not adapted, and runs unchanged: {text}", RuntimeWarning, stacklevel=3)
         schedule.adaptation = Adaptation(None, text)
         return schedule
     return made
@@ -254,8 +254,8 @@ def _digest(given: Optional[_Given]) -> str:
 
 
 def _agree(stage: Any, said: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """What each rank said, if all want the same. Uses the store, so that a rank that does not call adapt holds up the others for
-    no longer than PATIENCE_S."""
+    """The arguments of each rank, if all are equal. Uses the store, so that a rank without a call of adapt delays the others by
+    at most PATIENCE_S."""
     store = dist.distributed_c10d._get_default_store()
     group = stage.group or dist.distributed_c10d._get_default_group()
     members = [dist.get_global_rank(group, rank) for rank in range(stage.group_size)]
@@ -274,10 +274,10 @@ def _agree(stage: Any, said: Dict[str, Any]) -> List[Dict[str, Any]]:
         store.set(f"{key}/verdict", json.dumps({"why": verdict, "said": all_said}))
     else:
         store.wait([f"{key}/verdict"], timedelta(seconds=2 * PATIENCE_S))
-    told = json.loads(store.get(f"{key}/verdict"))
-    if told["why"]:
-        raise _Cannot(told["why"])
-    return list(told["said"])
+    agreed = json.loads(store.get(f"{key}/verdict"))
+    if agreed["why"]:
+        raise _Cannot(agreed["why"])
+    return list(agreed["said"])
 
 
 def _compared(said: List[Dict[str, Any]]) -> str:
@@ -323,8 +323,8 @@ def _open(given: _Given, agreed: List[Dict[str, Any]], *, out: Optional[str], me
 
 
 def _new_group(members: List[int], backend: str, what: str, timeout: Optional[timedelta]) -> Any:
-    """A process group that its members alone make. `dist.new_group` with use_local_synchronization names it by the number of groups
-    of each process (2.13), and hangs where they are in different numbers of them."""
+    """Makes a process group that only its members take part in. `dist.new_group` with use_local_synchronization derives the name
+    from the number of groups of each process (2.13), and hangs if these numbers differ."""
     c10d = dist.distributed_c10d
     name = f"slackline-{what}-{'-'.join(map(str, members))}-{_calls[_name(members)]}"
     group, _ = c10d._new_process_group_helper(len(members), members.index(dist.get_rank()), members, c10d.Backend(backend), c10d._get_default_store(),
@@ -338,7 +338,7 @@ def _name(members: List[int]) -> str:
 
 
 def _timeout(group: Any) -> Optional[timedelta]:
-    """As long as the training's own messages wait."""
+    """The timeout of the training's own messages."""
     try:
         return group._get_backend(group._device_types[0]).options._timeout  # type: ignore[no-any-return]
     except (AttributeError, IndexError, RuntimeError):
@@ -353,7 +353,7 @@ def _lowered_by_torch(rows: order.Rows, rank_of: List[int], microbatches: int) -
 
 
 def free_bytes(device: Any, sharing: int) -> float:
-    """What this rank may still allocate: of its device, or its part of its host."""
+    """The bytes that this rank may still allocate: on its device, or its share of its host's memory."""
     if device is not None and device.type != "cpu":
         free, _ = getattr(torch, device.type).mem_get_info(device)
         module = getattr(torch, device.type)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one rank measures of a step: when its ops ran, when its messages left and arrived, and the memory that a microbatch keeps.
+"""One rank's measurements of a step: the times of its ops and messages, and the memory that a microbatch keeps.
 
 PyTorch's runtime calls `_batch_p2p` and `_wait_batch_p2p` of its module for messages, and the stages' methods for ops. Both are
-wrapped: the functions once, for steps of adapted schedules alone; the methods on each stage's object. A row of a record is
+wrapped: the functions once, and only for steps of adapted schedules; the methods on each stage's object. A row of a record is
 (what, op, stage, microbatch, begin, end) in ns of this rank's clock:
 
-    OP        an op: from when its message had come to when the rank was ready for the next one
+    OP        an op: from the arrival of its message until the rank was ready for the next op
     SENT      the message of an op left
-    RECEIVED  the message of an op: its receive was posted, it arrived
+    RECEIVED  the message of an op: its receive was posted, and it arrived
     KEPT      bytes that a microbatch of a stage keeps until its backward (in `begin`)
 """
 from __future__ import annotations
@@ -21,11 +21,11 @@ OP, SENT, RECEIVED, KEPT = range(4)
 KINDS = "FIWB"
 Row = Tuple[int, int, int, int, Any, Any]  # times are ns, or events of a device until `resolved`
 
-_local = threading.local()  # .step: the Step under way in this thread
+_local = threading.local()  # .step: this thread's current Step
 
 
 class Clock:
-    """Marks points in time: at once on a CPU, on a device by events of its current stream, in one code path."""
+    """Marks points in time: directly on a CPU, and by events of the current stream on a device."""
 
     def __init__(self, device: Any) -> None:
         self._device = None if device is None or device.type == "cpu" else device
@@ -39,7 +39,7 @@ class Clock:
         return event
 
     def resolved(self, rows: List[Row], last: Any) -> List[Row]:
-        """The rows in ns. Waits until the device has reached `last`, so it is not called by the thread that trains."""
+        """The rows in ns. Waits until the device has reached `last`, so the training thread must not call it."""
         if self._device is None:
             return rows
         last.synchronize()
@@ -51,7 +51,7 @@ class Clock:
 
 
 class _Sends(List[Any]):
-    """P2P ops or Works of the messages that `key` = (op, stage, microbatch) made."""
+    """P2P ops or Works of the messages of `key` = (op, stage, microbatch)."""
     key: Tuple[int, int, int]
 
 
@@ -64,8 +64,8 @@ class _Receives(List[Any]):
 
 
 class Waiters:
-    """Threads that wait for the receives of a channel in their order, and note when each arrived. Gloo completes a Work only
-    while somebody waits for it; other backends are asked, and the runtime waits by itself."""
+    """Threads that wait for the receives of a channel in order, and record their arrival times. Gloo completes a Work only while
+    a thread waits for it. Other backends are polled, and the runtime itself waits."""
     POLL_S = 1e-4
 
     def __init__(self, waits: bool) -> None:
@@ -88,7 +88,7 @@ class Waiters:
                     else:
                         while not work.is_completed():
                             time.sleep(self.POLL_S)
-            except BaseException as error:  # the thread that trains raises it, as if it had waited itself
+            except BaseException as error:  # the training thread raises it, as if it had waited itself
                 receives.error = error
             receives.arrived = time.monotonic_ns()
             receives.over.set()
@@ -100,7 +100,7 @@ class Waiters:
 
 
 class Step:
-    """The measurements of a step. Used by the thread that runs it, and by nobody else until it has ended."""
+    """The measurements of a step. Until the step has ended, only the thread that runs it uses them."""
 
     def __init__(self, number: int, clock: Clock, waiters: Waiters, groups: Optional[Callable[[str], Any]]) -> None:
         self.number = number
@@ -108,13 +108,13 @@ class Step:
         self.rows: List[Row] = []
         self.last: Any = None
         self._clock, self._waiters, self._groups = clock, waiters, groups
-        self._open: Optional[Tuple[int, int, int, Any]] = None  # the last op, which ends when the rank is ready for the next
+        self._open: Optional[Tuple[int, int, int, Any]] = None  # the latest op; it ends when the rank is ready for the next one
         self._received: List[_Receives] = []
 
     # ---- ops
 
     def ready(self) -> None:
-        """The rank has done all that belongs to the last op."""
+        """The rank has finished all work of the latest op."""
         if self._open is not None:
             op, stage, microbatch, begin = self._open
             self.rows.append((OP, op, stage, microbatch, begin, self._clock.mark()))
@@ -159,7 +159,7 @@ class Step:
         self.last = self._clock.mark()
 
     def arrivals(self) -> List[Row]:
-        """What was received; called after the step, possibly by another thread."""
+        """The rows of received messages. Called after the step, possibly by another thread."""
         rows: List[Row] = []
         for works in self._received:
             if works.over.wait(1.0) and works.error is None:
@@ -170,11 +170,11 @@ class Step:
         return self._clock.resolved(self.rows, self.last) + self.arrivals()
 
 
-# ---- what is wrapped ---------------------------------------------------------------------------------------------------------
+# ---- wrappers ----------------------------------------------------------------------------------------------------------------
 
 
 def install() -> None:
-    """Wraps the functions of PyTorch's module that post and await messages; once, whatever the number of schedules."""
+    """Wraps the functions of PyTorch's module that post and await messages, once for all schedules."""
     from torch.distributed.pipelining import schedules
     if getattr(schedules._batch_p2p, "slackline", None):
         return
@@ -197,7 +197,7 @@ def install() -> None:
 
 
 def current(step: Optional[Step]) -> None:
-    """The step that this thread runs from now on; None: no step of an adapted schedule."""
+    """Sets this thread's current step; None: no step of an adapted schedule."""
     _local.step = step
 
 
@@ -240,10 +240,10 @@ def wrap(stage: Any, keep: "Kept") -> None:
     def perform_reduce_grad(*arguments: Any, **options: Any) -> Any:
         step: Optional[Step] = getattr(_local, "step", None)
         if step is not None:
-            step.ready()  # a reduction is no part of the last op
+            step.ready()  # a reduction is not part of the latest op
         return reduce(*arguments, **options)
     stage.perform_reduce_grad = perform_reduce_grad
-    # a message is named by the op that made it
+    # a message has the name of the op that produced it
     stage.get_fwd_send_ops = messages_of(stage.get_fwd_send_ops, _Sends, 0, 0)
     stage.get_bwd_send_ops = messages_of(stage.get_bwd_send_ops, _Sends, 1, 0)
     stage.get_fwd_recv_ops = messages_of(stage.get_fwd_recv_ops, _Receives, 0, -1)
@@ -251,8 +251,8 @@ def wrap(stage: Any, keep: "Kept") -> None:
 
 
 class Kept:
-    """The bytes that a microbatch of each stage keeps for its backward: storages that autograd saves, without parameters and
-    buffers. Counted in one forward of each stage."""
+    """The bytes that a microbatch of each stage keeps for its backward: the storages that autograd saves, without parameters and
+    buffers. Measured in one forward of each stage."""
 
     def __init__(self) -> None:
         self.bytes: Dict[int, int] = {}

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Makes a script's calls over Gloo seen by `slackline watch`: torch.distributed's process groups tell each to the preloaded
-probe (src/notice/probe/reported_calls.h), which writes it into its ring and can hold the rank before it, as it does with MPI's calls.
+"""Records a script's calls over Gloo for `slackline watch`. The process groups of torch.distributed report each call to the preloaded
+probe (src/notice/probe/reported_calls.h). It writes the call into its ring and can hold the rank before it, as with MPI's calls.
 
-Wrapped are the methods of ProcessGroup, to which all of torch.distributed's Python functions come in the end; a function that
-waits itself (send, all_reduce without async_op, ...) is told as one blocking call, else the call is told when it is posted
-and again when its Work is waited for. DistributedDataParallel's calls, made in C++, come through a group that passes them on;
-functional collectives (DTensor, torch.compile), which C++ makes from the dispatcher, through kernels that pass them on.
-What is found that cannot be seen is noted for the watch's report (unseen).
-Nothing of a call changes: arguments, results and exceptions are the program's.
+The wrapped methods are those of ProcessGroup, because all Python functions of torch.distributed end there. A function that waits
+itself (send, all_reduce without async_op, ...) is reported as one blocking call. Any other call is reported when it is posted and
+again when the program waits for its Work. The calls of DistributedDataParallel are made in C++ and pass through a forwarding group.
+Functional collectives (DTensor, torch.compile) are made by C++ from the dispatcher and pass through forwarding kernels.
+Calls that cannot be recorded are noted for the watch's report (unseen).
+No call changes: arguments, results and exceptions are the program's.
 """
 import ctypes
 import functools
@@ -20,10 +20,10 @@ import types
 import weakref
 
 VERSION = 1  # of reported_calls.h
-NONE, ANYBODY = -1, -2
-TOKEN = os.urandom(8).hex()  # process ids of containers that share a folder may be equal
+NONE, ANY_SOURCE = -1, -2
+TOKEN = os.urandom(8).hex()  # containers that share a folder may have equal process ids
 
-# ProcessGroup's method: the call's name, which argument says its bytes, whether it has a root
+# method of ProcessGroup: name of the call, position of the argument that gives its bytes, whether it has a root
 METHODS = {
     "allreduce": ("Allreduce", 0, False), "allreduce_coalesced": ("Allreduce", 0, False),
     "broadcast": ("Broadcast", 0, True), "reduce": ("Reduce", 0, True),
@@ -39,7 +39,7 @@ METHODS = {
     "send": ("Send", 0, False), "recv": ("Recv", 0, False), "recv_anysource": ("Recv", 0, False),
 }
 
-# torch.ops._c10d_functional's operator: the call's name, which argument is its group, which the root or peer in it, the tag
+# operator of torch.ops._c10d_functional: name of the call, positions of the arguments for its group, root or peer, and tag
 OPERATORS = {
     **{name: ("Allreduce", 2, None, None) for name in ("all_reduce", "all_reduce_", "all_reduce_coalesced", "all_reduce_coalesced_")},
     **{name: ("Allgather", 2, None, None) for name in ("all_gather_into_tensor", "all_gather_into_tensor_out", "all_gather_into_tensor_coalesced")},
@@ -50,7 +50,7 @@ OPERATORS = {
 
 
 class Probe:
-    """The functions of reported_calls.h. ctypes gives up the interpreter's lock in each, so a rank that is held stops one thread."""
+    """The functions of reported_calls.h. ctypes releases the interpreter's lock in each, so a held call stops only its own thread."""
 
     def __init__(self):
         library = ctypes.CDLL(None)
@@ -67,41 +67,41 @@ class Probe:
 
 
 class Thread(threading.local):
-    blocking = False  # inside a function that waits for what it begins
-    begun = False  # and it has begun a call
+    blocking = False  # inside a function that waits for its own call
+    begun = False  # that function has begun its call
     posted = None  # requests of this backward pass that C++ will wait for
 
 
 class Group:
-    """What is known of a process group: number for the probe, ranks of the world, devices whose backend is Gloo."""
+    """The properties of a process group: its number for the probe, its ranks in the world, the devices with a Gloo backend."""
 
     def __init__(self, number, ranks):
         self.number, self.ranks, self.gloo = number, ranks, {}
 
 
 class Request:
-    """A posted call until its Work is gone."""
+    """A posted call, which lives as long as its Work."""
 
-    def __init__(self, handle, anybody):
-        self.handle, self.anybody = handle, anybody  # ranks of the group, where anybody may have sent
+    def __init__(self, handle, senders):
+        self.handle, self.senders = handle, senders  # ranks of the group, for a receive from any source
         self.waited = False
 
     def __del__(self):
         try:
             if not self.waited:
                 unseen("when calls ended whose Work was never waited for (polled, waited for through a future, or left alone)")
-            told.forget(self.handle)
-        except Exception:  # the interpreter ends
+            loaded.forget(self.handle)
+        except Exception:  # the interpreter is shutting down
             pass
 
 
-probe = told = None  # the same; `probe` is None while nothing is told
+probe = loaded = None  # the same object; `probe` is None while calls are not reported
 calls = {}
 here = Thread()
-groups = weakref.WeakKeyDictionary()  # ProcessGroup -> Group, or None: not to be told
+groups = weakref.WeakKeyDictionary()  # ProcessGroup -> Group, or None: not reported
 requests = weakref.WeakKeyDictionary()  # Work -> Request
-results = {}  # storage of a functional collective's result -> Request, until it is waited for
-kernels = []  # what keeps them registered
+results = {}  # storage of a functional collective's result -> Request, until the program waits for it
+kernels = []  # the library object that keeps them registered
 noted = set()
 known_world = None
 c10d = None
@@ -109,28 +109,28 @@ ProcessGroup = None
 
 
 def give_up(error):
-    """Our own trouble is said once, and the program goes on untold."""
+    """Prints an internal error once. The program continues without reports."""
     global probe
     if probe is not None:
         probe = None
         print(f"slackline: calls over Gloo are no longer seen: {type(error).__name__}: {error}", file=sys.stderr)
-        unseen(f"calls over Gloo after a trouble of slackline's own ({type(error).__name__}: {error})")
+        unseen(f"calls over Gloo after an internal error of slackline ({type(error).__name__}: {error})")
 
 
 def unseen(what):
-    """Notes for the report what of this process's calls cannot be seen: once, in a file beside the rings."""
+    """Notes calls of this process that cannot be recorded, for the report: once each, in a file next to the rings."""
     if what in noted:
         return
     noted.add(what)
     try:
         with open(os.path.join(os.environ["SLACKLINE_PROBE"], f"{os.getpid()}-{TOKEN}.unseen"), "a") as file:
             file.write(" ".join(what.split())[:200] + "\n")
-    except (OSError, KeyError):  # the watch is gone
+    except (OSError, KeyError):  # the watch has ended
         pass
 
 
 def world():
-    """Whether this process's calls may be told; asked again when there is another default group."""
+    """Whether this process's calls can be reported. Checked again when the default group changes."""
     global known_world
     default = c10d.GroupMember.WORLD
     if default is None:
@@ -141,7 +141,7 @@ def world():
 
 
 def enter(group):
-    """Makes a group known."""
+    """Registers a group with the probe."""
     ranks = c10d._world.pg_group_ranks.get(group)
     if ranks is None or not world():
         return None
@@ -158,23 +158,23 @@ def enter_all():
     if probe is not None and ProcessGroup is not None:
         try:
             for group in list(c10d._world.pg_group_ranks):
-                if isinstance(group, ProcessGroup) and group not in groups:  # a number stands for those of others
+                if isinstance(group, ProcessGroup) and group not in groups:  # groups of other processes are numbers
                     enter(group)
         except Exception as error:
             give_up(error)
 
 
 def over_gloo(group, known, device):
-    """Whether the group's calls on tensors of `device` (None: the processor) go over Gloo; MPI's and NCCL's are seen as such."""
+    """Whether the group's calls on tensors of `device` (None: the processor) go over Gloo. Calls over MPI and NCCL are recorded there."""
     found = known.gloo.get(device)
     if found is None:
         try:
-            import torch  # long there: the program called it
+            import torch  # already imported: the program called it
             backend = group._get_backend(device or torch.device("cpu")).name().lower()
             found = "gloo" in backend
             if not found and backend not in ("nccl", "mpi"):
                 unseen(f"calls over the backend {backend}")
-        except RuntimeError:  # it has none for this device: the call itself will say so
+        except RuntimeError:  # no backend for this device: the call itself will fail
             found = False
         known.gloo[device] = found
     return found
@@ -200,7 +200,7 @@ def root_of(arguments, options):
 
 
 def begin(group, method, arguments, options):
-    """1: the call has begun and end() must follow. Never raises."""
+    """Reports the begin of a call. 1: end() must follow; 0: the call is not reported. Never raises."""
     try:
         known = groups.get(group)
         if known is None and (group in groups or (known := enter(group)) is None):
@@ -216,7 +216,7 @@ def begin(group, method, arguments, options):
             peer = known.ranks[arguments[1]]
             tag = arguments[2] if len(arguments) > 2 else options.get("tag", 0)
         elif method == "recv_anysource":
-            peer, tag = ANYBODY, arguments[1] if len(arguments) > 1 else options.get("tag", 0)
+            peer, tag = ANY_SOURCE, arguments[1] if len(arguments) > 1 else options.get("tag", 0)
         elif rooted:
             root = root_of(arguments, options)
             peer = known.ranks[root] if 0 <= root < len(known.ranks) else NONE
@@ -227,24 +227,24 @@ def begin(group, method, arguments, options):
 
 
 def post(group, work, method):
-    """The call has returned `work`, which is not yet complete."""
-    handle = told.end(1)
+    """Reports that the call has returned `work`, which is not yet complete."""
+    handle = loaded.end(1)
     if handle is None:
         return
     if work is None:
-        told.forget(handle)
+        loaded.forget(handle)
         return
     try:
         known = groups[group]
         requests[work] = Request(handle, known.ranks if method == "recv_anysource" else None)
     except Exception as error:
-        told.forget(handle)
+        loaded.forget(handle)
         give_up(error)
 
 
 def replace(kind, wraps):
-    """Wraps methods of a C++ class: {name: wrap(name, method)}. A subclass in Python keeps the C++ method where it has none of
-    its own: C++ looks for a Python method there, and would take the wrapper, which calls C++, for it."""
+    """Wraps methods of a C++ class: {name: wrap(name, method)}. A subclass in Python keeps the C++ methods that it does not
+    override: C++ looks for an override in Python, and would mistake the wrapper, which calls C++, for one."""
     replaced = {}
     for method, wrap in wraps.items():
         if method in vars(kind):
@@ -259,7 +259,7 @@ def replace(kind, wraps):
     kind.__init_subclass__ = classmethod(keep)
 
 
-def told_by(method, real):
+def reports(method, real):
     @functools.wraps(real)
     def seen(self, *arguments, **options):
         if probe is None or here.begun or not begin(self, method, arguments, options):
@@ -280,12 +280,12 @@ def told_by(method, real):
 
 
 def end(ok):
-    if told is not None:
-        told.end(ok)
+    if loaded is not None:
+        loaded.end(ok)
 
 
 def blocking(function, position):
-    """A function that waits itself unless its argument `async_op`, at `position`, says otherwise; None: always."""
+    """Wraps a function that waits itself unless its argument `async_op`, at `position`, is true; position None: it always waits."""
     @functools.wraps(function)
     def seen(*arguments, **options):
         if position is not None:
@@ -311,7 +311,7 @@ def waits(method, real):
     @functools.wraps(real)
     def wait(self, *arguments, **options):
         request = None if probe is None or here.begun else requests.get(self)
-        if request is None or not told.wait(request.handle):
+        if request is None or not loaded.wait(request.handle):
             return real(self, *arguments, **options)
         done, peer = 0, NONE
         try:
@@ -320,21 +320,21 @@ def waits(method, real):
             request.waited = True
             return result
         finally:
-            if done and request.anybody:
+            if done and request.senders:
                 try:
-                    peer = request.anybody[self._source_rank()]
+                    peer = request.senders[self._source_rank()]
                 except Exception:
                     pass
-            told.waited(request.handle, done, peer)
+            loaded.waited(request.handle, done, peer)
     return wait
 
 
-# ---- what C++ waits for ----------------------------------------------------------------------------------------------------
+# ---- waits in C++ ----------------------------------------------------------------------------------------------------------
 
 
 def settle_after_backward(work):
-    """In a backward pass: `work`, which C++ waits for at its end (DDP), is waited for here just before, so that the wait is
-    seen. An error is left to whoever waits next."""
+    """In a backward pass: C++ waits for `work` at the end of the pass (DDP). Waits for it here just before, so that the wait is
+    recorded. The next waiter gets any error."""
     import torch
     if probe is None or work is None or torch._C._current_graph_task_id() == -1:
         return
@@ -358,7 +358,7 @@ def settle_after_backward(work):
 
 
 def futures(method, real):
-    """A communication hook of DDP gives a call's future to C++."""
+    """Wraps `get_future`: a communication hook of DDP gives a call's future to C++."""
     @functools.wraps(real)
     def get_future(self, *arguments, **options):
         future = real(self, *arguments, **options)
@@ -370,8 +370,8 @@ def futures(method, real):
 
 @functools.lru_cache(maxsize=None)
 def passing_on():
-    """A process group for DDP's C++: its sums go through the wrapped method of the real one, whose backend it shares for
-    everything else."""
+    """A process group for DDP's C++. Its sums go through the wrapped method of the real group; everything else goes directly to
+    that group's backend."""
     import torch
 
     class Passing(ProcessGroup):
@@ -419,20 +419,20 @@ def see_ddp(distributed):
         if probe is None or here.begun or here.blocking:
             return real_broadcast(group, tensors, buffer_size, src)
         here.blocking, ok = True, 0
-        told_it = begin(group, "broadcast", (tensors, src), {})
-        here.begun = bool(told_it)
+        reported = begin(group, "broadcast", (tensors, src), {})
+        here.begun = bool(reported)
         try:
             result = real_broadcast(group, tensors, buffer_size, src)
             ok = 1
             return result
         finally:
             here.blocking = here.begun = False
-            if told_it:
+            if reported:
                 end(ok)
     distributed._broadcast_coalesced = broadcast
 
 
-# ---- what the dispatcher calls ----------------------------------------------------------------------------------------------
+# ---- calls of the dispatcher ------------------------------------------------------------------------------------------------
 
 
 def storage(tensor):
@@ -440,7 +440,7 @@ def storage(tensor):
 
 
 def begin_operator(name, arguments):
-    """1: as begin()."""
+    """Reports the begin of an operator's call; returns the same as begin()."""
     try:
         call, at, peer_at, tag_at = OPERATORS[name]
         group = arguments[at]
@@ -460,8 +460,8 @@ def begin_operator(name, arguments):
 
 
 def post_operator(result):
-    """The operator has returned tensors that are waited for with wait_tensor."""
-    handle = told.end(1)
+    """Reports that the operator has returned tensors; the program waits for them with wait_tensor."""
+    handle = loaded.end(1)
     if handle is None:
         return
     try:
@@ -473,7 +473,7 @@ def post_operator(result):
 
 
 def operator(name, real, below):
-    """`real` gives up the interpreter's lock while it runs, and goes on to the kernel that this one stands before."""
+    """Wraps an operator. `real` releases the interpreter's lock while it runs, and continues to the kernel below this one."""
     def seen(*arguments, **options):
         if probe is None or here.begun or here.blocking or options or not begin_operator(name, arguments):
             return real.redispatch(below, *arguments, **options)
@@ -492,7 +492,7 @@ def operator(name, real, below):
 def waits_for_result(real, below):
     def seen(tensor):
         request = results.pop(storage(tensor), None) if probe is not None and results and not here.begun else None
-        if request is None or not told.wait(request.handle):
+        if request is None or not loaded.wait(request.handle):
             return real.redispatch(below, tensor)
         done = 0
         try:
@@ -500,12 +500,12 @@ def waits_for_result(real, below):
             done, request.waited = 1, True
             return result
         finally:
-            told.waited(request.handle, done, NONE)
+            loaded.waited(request.handle, done, NONE)
     return seen
 
 
 def notes_only(name, real, below):
-    """Many calls in one, which Gloo may refuse."""
+    """Wraps an operator that makes many calls in one, which Gloo may refuse: only notes it."""
     def seen(*arguments, **options):
         unseen(f"calls of torch.ops._c10d_functional.{name}")
         return real.redispatch(below, *arguments, **options)
@@ -513,8 +513,8 @@ def notes_only(name, real, below):
 
 
 def see_operators():
-    """Kernels for tensors of the processor in front of PyTorch's own, which serve all devices: once, when there is a group and
-    so all of PyTorch. Tracing and compiling, which run no kernels, do not meet them."""
+    """Registers kernels for CPU tensors in front of PyTorch's own kernels for all devices. Called once, when the first group exists
+    and so PyTorch is fully imported. Tracing and compiling run no kernels, so they are not affected."""
     if probe is None or kernels:
         return
     try:
@@ -524,7 +524,7 @@ def see_operators():
         kernels.append(library)
         for name in (*OPERATORS, "wait_tensor", "batch_p2p_ops"):
             packet = getattr(torch.ops._c10d_functional, name, None)
-            if packet is not None:  # of another version
+            if packet is not None:  # missing in other versions
                 real = packet.default
                 kernel = (operator(name, real, below) if name in OPERATORS else waits_for_result(real, below) if name == "wait_tensor"
                           else notes_only(name, real, below))
@@ -534,7 +534,7 @@ def see_operators():
         unseen(f"functional collectives ({type(error).__name__}: {error})")
 
 
-# ---- once ------------------------------------------------------------------------------------------------------------------
+# ---- setup -----------------------------------------------------------------------------------------------------------------
 
 
 def after(function, work):
@@ -552,22 +552,22 @@ def see_group():
 
 
 def see_calls(module):
-    """torch.distributed.distributed_c10d has just been imported, as part of torch; nobody has taken its functions yet."""
-    global probe, told, c10d, ProcessGroup
+    """Called right after the import of torch.distributed.distributed_c10d, as part of torch, before other modules import its functions."""
+    global probe, loaded, c10d, ProcessGroup
     c10d = module
     try:
-        told = Probe()
-    except AttributeError:  # the probe is not in this process: it was not preloaded, or removed from LD_PRELOAD
+        loaded = Probe()
+    except AttributeError:  # the probe is not in this process: not preloaded, or removed from LD_PRELOAD
         return
     if not hasattr(module, "ProcessGroup"):  # this PyTorch was built without distributed
         return
     for name in {name for name, _, _ in METHODS.values()}:
         posted = "I" + name[0].lower() + name[1:]
-        calls[name] = told.call(b"gloo" + name.encode()), told.call(b"gloo" + posted.encode())
+        calls[name] = loaded.call(b"gloo" + name.encode()), loaded.call(b"gloo" + posted.encode())
         if 0 in calls[name]:
             raise RuntimeError(f"the probe knows no gloo{name}")
-    probe, ProcessGroup = told, module.ProcessGroup
-    replace(ProcessGroup, {method: told_by for method in METHODS})
+    probe, ProcessGroup = loaded, module.ProcessGroup
+    replace(ProcessGroup, {method: reports for method in METHODS})
     replace(module.Work, {"wait": waits, "get_future": futures})
     for name, function in list(vars(module).items()):
         if type(function) is types.FunctionType and function.__module__ == module.__name__ and not name.startswith("_"):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Put at the front of PYTHONPATH by `python -m slackline watch` and `slackline.watch`, so each Python of a watched program, the
-children of torchrun too, comes through here when it starts. Nothing is imported for the program: when it imports
-torch.distributed itself, gloo.py beside this file makes the calls over Gloo seen. Then the interpreter's or the user's own
-sitecustomize runs, as it would have."""
+"""Runs at the start of each Python process of a watched program, including the children of torchrun: `python -m slackline watch`
+and `slackline.watch` put this folder at the front of PYTHONPATH. Nothing is imported for the program. If the program itself
+imports torch.distributed, gloo.py next to this file records its calls over Gloo. Then the interpreter's or the user's own
+sitecustomize runs, as it would without slackline."""
 import os
 import sys
 
@@ -12,7 +12,7 @@ HOOKS = {"torch.distributed.distributed_c10d": "see_calls", "torch.distributed":
 
 
 class Finder:
-    """Finds nothing itself: it lets a module of HOOKS be found by the others and calls its hook when it has been executed."""
+    """Finds nothing itself: the other finders find a module of HOOKS, and its hook is called after its execution."""
 
     def find_spec(self, name, path=None, target=None):
         if name not in HOOKS:
@@ -40,12 +40,12 @@ def hook(name, module):
             sys.modules["_slackline_gloo"] = gloo
             spec.loader.exec_module(gloo)
         getattr(gloo, HOOKS[name])(module)
-    except Exception as error:  # whatever it is, the program runs on
+    except Exception as error:  # whatever the error is, the program continues
         print(f"slackline: calls over Gloo are not seen: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 def the_next():
-    """The sitecustomize that ours stands before."""
+    """Imports the next sitecustomize on the path, which this file shadows."""
     import importlib
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != HERE]
     mine = sys.modules.pop("sitecustomize", None)
