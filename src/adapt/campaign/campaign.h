@@ -94,7 +94,7 @@ void sl_campaign_visit_keys(sl_key_visit visit, void *context);
 /* ---- the result */
 
 typedef struct sl_campaign_stretch {
-    int iteration, count; /* count 0: the job stands still */
+    int iteration, count; /* count 0: the job is stopped */
     sl_time start, each;  /* of an iteration, or of the stop */
 } sl_campaign_stretch;
 

@@ -322,7 +322,7 @@ static sl_status take_effect(sl_ladder *l, sl_ladder_case *c, int strategy) {
         if (c->pair[s].reason == SL_REASON_WAITS &&
             c->pair[s].expected >= c->incident.loss * (1 - l->config.least_gain))
             c->pair[s].reason = SL_REASON_CANNOT_HELP;
-    /* earlier answers of the others are outdated: a strategy applied at once changes their gain */
+    /* earlier answers of the others are outdated: a strategy applied immediately changes their gain */
     return at_once ? sl_ladder_plan(l, c, 0) : SL_OK;
 }
 

@@ -3,8 +3,8 @@
  * relieved, the ends of applications, and the time; its outputs are actions (apply S for incidents E, undo S,
  * profile) and a log of reasons. It reads no clock and executes no action.
  *
- * Each incident counts its lost time. Strategies that help and cost almost nothing are applied at once. Of
- * the others, chain.h chooses the useful ones and their triggers (in lost time) from the remaining loss in
+ * Each incident counts its lost time. Strategies that help and cost almost nothing are applied immediately.
+ * Of the others, chain.h chooses the useful ones and their triggers (in lost time) from the remaining loss in
  * the model. The next is applied when its trigger is reached, the cheapest first, one application at a time.
  * Incidents with the same strategy share its cost: each contributes its lost time over its trigger, and a sum
  * of 1 suffices. New information (an unexpected loss) causes a new choice. The saving that a strategy has
@@ -60,8 +60,8 @@ sl_status sl_ladder_changes(sl_ladder *ladder, sl_time now, int id, double loss)
 sl_status sl_ladder_reconsider(sl_ladder *ladder, sl_time now, int id);
 sl_status sl_ladder_relieved(sl_ladder *ladder, sl_time now, int id);
 /** The action under way has ended. `took`: job time, which replaces the cost of the strategy or of its undo.
- * No other loss is counted while the job stood still for it. Not `done`: it failed; the next attempt waits
- * for twice the loss of the last, and after three failures there is none until the incident is over. */
+ * No other loss is counted while the job was stopped for it. Not `done`: it failed; the next attempt waits
+ * for twice the loss of the last, and after three failures there is none until the incident ends. */
 sl_status sl_ladder_ended(sl_ladder *ladder, sl_time now, sl_time took, int done);
 
 /* ---- output */

@@ -59,7 +59,7 @@ struct sl_ladder {
 void sl_ladder_pass(sl_ladder *l, double duration);
 /** 1 or more: the incidents together have reached the trigger of the strategy; 0: none waits for it. */
 double sl_ladder_reached(const sl_ladder *l, int strategy);
-/** Whether the strategy is in effect, all its incidents are over, and it has been kept long enough. */
+/** Whether the strategy is in effect, all its incidents have ended, and it has been kept long enough. */
 int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy);
 
 /* ---- ladder_plan.c */

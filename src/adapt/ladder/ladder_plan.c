@@ -9,7 +9,7 @@ double sl_ladder_price(const sl_ladder *l, int strategy) {
     return rung->failures ? ldexp(fmax(cost, (double)SL_MS), rung->failures) : cost;
 }
 
-/* Asks the model about each strategy; returns whether one that is applied at once helps. */
+/* Asks the model about each strategy; returns whether one that is applied immediately helps. */
 static int ask(sl_ladder *l, sl_ladder_case *c, int changed) {
     int any = 0;
     for (int s = 0; s < l->rungs; s++) {
@@ -53,8 +53,8 @@ static int keeps_better(const sl_ladder_case *c, const int *of, const sl_chain *
     return 1;
 }
 
-/* The chain over the strategies that help and cost something. Strategies applied at once come first, and the
- * chain is chosen after them, since they change the gain of the others. */
+/* The chain over the strategies that help and cost something. Strategies applied immediately come first, and
+ * the chain is chosen after them, since they change the gain of the others. */
 static void choose(sl_ladder *l, sl_ladder_case *c) {
     sl_rung rungs[SL_STRATEGIES_MAX];
     int of[SL_STRATEGIES_MAX], count = 0;

@@ -161,8 +161,9 @@ static sl_status see_link(sl_orchestrator *o, const sl_slow *s) {
                          &c->view.part.pace[turned]);
 }
 
-/* Replicas exchange their shares at once, there and back: a sum waits twice for the slowest pair's latency
- * and share; a ring once per step. The network measurements split the growth; else all is bandwidth. */
+/* Replicas exchange their shares at the same time, there and back: a sum waits twice for the slowest pair's
+ * latency and share; a ring once per step. The network measurements split the growth; else all is bandwidth.
+ */
 static void split_growth(const sl_orchestrator *o, int stage, double grown, sl_slow_part *part) {
     const sl_job *job = &o->config.job;
     double steps = job->ring ? 2.0 * (job->replicas - 1) : 2;

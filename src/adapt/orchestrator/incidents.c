@@ -124,7 +124,7 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     return SL_OK;
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 /* It must cost time: measured against the first iterations; or, if the current setup is better than theirs,
  * by the model. */

@@ -8,7 +8,7 @@
 enum {
     LATEST = 3,  /* rows that decide whether something is still slow */
     VERDICT = 8, /* slow rows before the verdict */
-    RECENT = 16, /* rows examined: older slowness is over */
+    RECENT = 16, /* rows examined: older slowness has ended */
     AFTER = 12,  /* rows after a change of schedule in which the detector may be reacting to it */
     COLD = 1     /* first rows, not representative */
 };
@@ -32,7 +32,7 @@ void sl_naming_changed(sl_naming *n, const sl_history *s) {
     n->changed = s->rows;
 }
 
-/* ---- who ---- */
+/* ---- components ---- */
 
 typedef struct saying {
     const sl_slowness *c;
@@ -141,7 +141,7 @@ static void say_link(saying *s, int replica, int a, int b) {
 }
 
 /* The rank shared by two or more slow links of a replica, if they are all its links and about equally slow:
- * its card or each link, which cannot be told apart. Three are not chance: its host. -1: none. */
+ * its card or each link, which cannot be distinguished. Three are not chance: its host. -1: none. */
 static int common_rank(const saying *s, int replica, int pairs) {
     for (int rank = 0; rank < ranks_of(s, replica); rank++) {
         around a = look_around(s, replica, rank);

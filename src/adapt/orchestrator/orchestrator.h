@@ -84,8 +84,8 @@ sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *
 /** The next event; 0: none. Its time is of the body's clock, ranks are pipeline ranks of a replica. */
 int sl_orchestrator_event(sl_orchestrator *o, sl_event *event);
 
-/** The next action; 0: none. It must be answered by sl_orchestrator_carried_out, at once or iterations later;
- * until then there is no other. */
+/** The next action; 0: none. It must be answered by sl_orchestrator_carried_out, immediately or iterations
+ * later; until then there is no other. */
 int sl_orchestrator_next(sl_orchestrator *o, sl_orchestrator_action *action);
 
 /** Reports the outcome, and the cost in job time. Ignores an id that is not under way. */

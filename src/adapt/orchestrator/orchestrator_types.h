@@ -32,7 +32,7 @@ typedef struct sl_orchestrator_config {
     sl_time cost[SL_STRATEGY_KINDS], undo[SL_STRATEGY_KINDS]; /* estimates, until one is measured */
     sl_time at_once; /* strategies up to this cost do not wait; 0: two healthy iterations, at least 100 ms */
     sl_time calm;    /* time from relief to an undo; 0: `hold` healthy iterations; negative: none */
-    double changed, least_gain; /* as the ladder's (adapt/ladder/ladder.h); 0: 20 %, 5 % */
+    double changed, least_gain; /* as the ladder's (adapt/ladder/ladder.h); 0: 20%, 5% */
     sl_time profile_every;   /* interval between measurements of the network; 0: only on demand */
     int looks;               /* the body can measure the network on request (SL_DO_NETWORK) */
     int hold;                /* iterations that a change must last; 3 suffice for a growth by half */

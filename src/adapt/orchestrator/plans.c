@@ -268,7 +268,7 @@ sl_status sl_plans_take(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* A waiting plan is dropped once the slowness it was made for is over. */
+/* A waiting plan is dropped once the slowness it was made for has ended. */
 void sl_plans_drop_late(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];

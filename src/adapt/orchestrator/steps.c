@@ -150,7 +150,7 @@ static sl_status think(sl_orchestrator *o) {
     SL_TRY(sl_incidents_see(o, &ready));
     o->sudden = 0;
     if (ready &&
-        !sl_cases_any_seen(o)) { /* a link shows at once, by the median over its messages; ops vary */
+        !sl_cases_any_seen(o)) { /* a link shows immediately, by the median over its messages; ops vary */
         SL_TRY(sl_compare(&o->series, &last, 1, 0, &o->last));
         o->sudden = o->last.slow_links > 0;
     }

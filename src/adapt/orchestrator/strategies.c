@@ -294,7 +294,7 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     }
     sl_ladder_config config = sl_ladder_defaults();
     sl_time two = (sl_time)(2 * o->healthy_time);
-    /* a change that costs at most two iterations is made at once */
+    /* a change that costs at most two iterations is made immediately */
     o->at_once = o->config.at_once > 0 ? o->config.at_once : two > config.at_once ? two : config.at_once;
     config.at_once = o->at_once;
     config.changed = o->config.changed > 0 ? o->config.changed : 0.2;
@@ -346,7 +346,7 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     int count = 0, undo = said->kind == SL_ACTION_UNDO;
     *a = sl_strategies_action(o, said);
     a->cost = sl_ladder_cost(o->ladder, said->strategy); /* also of one that has failed */
-    if (!undo && a->expected >= a->loss)                 /* its reason has gone meanwhile */
+    if (!undo && a->expected >= a->loss)                 /* its reason has ended meanwhile */
         return sl_error(SL_ENONE, "%s would bring nothing any more", sl_strategy_words[strategy]);
     copy_layout(o, &o->layout, &o->next);
     switch (strategy) {

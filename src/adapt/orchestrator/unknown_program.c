@@ -164,7 +164,7 @@ static int is_past(const sl_orchestrator *o, const incident *i) {
     return !used;
 }
 
-/* Reuses the slot of an incident that is over with nothing in effect, or adds one. */
+/* Reuses the slot of an ended incident with nothing in effect, or adds one. */
 static sl_status make_place(sl_orchestrator *o, incident **place) {
     sl_unknown *u = o->unknown;
     for (size_t i = 0; i < u->count; i++)

@@ -4,7 +4,7 @@
  *
  * Reports are stored, and incidents begin, change and end at the next sl_unknown_observe, because the loss is
  * divided among all slow parts. The body says with each iteration whether iterations are slow. If it gives
- * only their times, these are watched here (naming.h), and a report lasts until it is over.
+ * only their times, these are watched here (naming.h), and a report lasts until its relief.
  *
  * The effect of a strategy is the level after it has settled (sl_unknown_settled). If iterations become
  * healthy before that, the cause is the balance, not the end of the incident, unless reports last: the

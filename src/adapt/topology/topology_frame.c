@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Whether F, and the backwards, of a rank follow the order of the microbatches; *most: in flight at once. */
+/* Whether F, and the backwards, of a rank follow the order of the microbatches; *most: max. in flight. */
 static int ascending(const sl_op *op, int ops, int *most) {
     int next[2] = {0, 0};
     *most = 0;

@@ -1,7 +1,8 @@
-/* Local search for large clusters: hosts change places, mostly around the cell that decides the iteration's
- * time. Exchanges that lose a little are accepted while the search is hot. Since many arrangements take
- * equally long, a small share of the rest is added to the cost: mean links of rings, replicas that end early,
- * stages' latest ends. So a ring loses its slow links one by one before its slowest is gone. */
+/* Local search for large clusters: hosts exchange positions, mostly around the cell that decides the
+ * iteration's time. Exchanges that lose a little are accepted while the search is hot. Since many
+ * arrangements take equally long, a small share of the rest is added to the cost: mean links of rings,
+ * replicas that end early, stages' latest ends. So a ring loses its slow links one by one before its slowest
+ * is gone. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 #include "base/random.h"

@@ -150,7 +150,7 @@ static sl_status process_of(sl_agent *a, const sl_ring_source *source, sl_watche
     a->processes++;
     a->saw_calls = 1;
     *found = p;
-    a->next_beat = 0; /* the controller hears of it at once */
+    a->next_beat = 0; /* the controller is notified immediately */
     return SL_OK;
 }
 

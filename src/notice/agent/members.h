@@ -35,6 +35,6 @@ sl_status sl_members_start(sl_members *members, const sl_member *member, sl_time
 /** Reaps those that have ended; ends those that are late. */
 void sl_members_look(sl_members *members, sl_time now);
 
-/** Ends all of them. Those that do not end are logged and left behind. */
+/** Ends all of them. Those that do not end are logged and abandoned. */
 void sl_members_end(sl_members *members);
 void sl_members_close(sl_members *members);

@@ -44,8 +44,8 @@ static double share_of(int call, int here, int there) {
     }
 }
 
-/* Several members may have sent at once, each as fast as one test, so a direction is credited with at most
- * its share. */
+/* Several members may have sent at the same time, each as fast as one test, so a direction is credited with
+ * at most its share. */
 static proof proof_of(const sl_call_group *g, double clock_error, int from, int to, const int *node_of,
                       int ranks) {
     int here = 0, there = 0;

@@ -1,6 +1,6 @@
 /* Compares what healthy calls carried between two nodes with what tests measure there now. Pure.
  *
- * With only two nodes, tests alone cannot say that the link between them is slow: there is no other link to
+ * With only two nodes, tests alone cannot show that the link between them is slow: there is no other link to
  * compare with. But a sum over ranks of both nodes cannot end before each node has heard from the other:
  * between the arrival of the last rank and the end of the last rank, all its bytes went each way and one
  * latency passed. So the reference profile gives a lower bound of the link's bandwidth and an upper bound of
@@ -19,7 +19,7 @@ typedef struct sl_tested_direction {
 } sl_tested_direction;
 
 /** Nonzero: *found is the direction (or both) between two nodes that falls furthest short of what calls of
- * `healthy` carried and calls of `slow` do not: by 10 % beyond twice its variation, or by 0.1 ms and 10 % of
+ * `healthy` carried and calls of `slow` do not: by 10% beyond twice its variation, or by 0.1 ms and 10% of
  * latency. `clock_error`: bound, ns, of the difference of any two ranks' clocks. node_of[ranks]: index of
  * each rank's node. Never fails. */
 int sl_carried_compare(const sl_call_profile *healthy, const sl_call_profile *slow, int64_t clock_error,

@@ -71,7 +71,7 @@ void sl_levels_resume(sl_control_core *c);
 /** A rank that no living node has is waited for no longer. */
 void sl_levels_lose(sl_control_core *c, int rank);
 
-/** From the one to the other, iterations say nothing about the program: it is held, or tests run. */
+/** Between the two, iterations are no evidence about the program: it is held, or tests run. */
 void sl_levels_interrupt(sl_control_core *c);
 void sl_levels_continue(sl_control_core *c);
 
@@ -115,7 +115,7 @@ void sl_references_drop(sl_control_core *c);
  * no longer. */
 int sl_references_onset(sl_control_core *c, sl_time start);
 
-/** No profile is of this slow phase: it is over, or another profile is taken. */
+/** No profile is of this slow phase: it has ended, or another profile is taken. */
 void sl_references_clear(sl_control_core *c);
 
 /** The verdict: whether the profile of this slow phase is kept as usual. It is not if something was `found`.

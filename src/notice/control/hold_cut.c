@@ -207,7 +207,7 @@ static void needs_of_blocked(sl_cut *cut, int r, const sl_gate_view *view) {
 }
 
 /* A thread parked at a Wait or Test holds up no rank until its rank owes something that comes after it. Then
- * it counts at once: its request was looked at, and a Test loop is never seen twice in the same call. */
+ * it counts immediately: its request was looked at, and a Test loop is never seen twice in the same call. */
 static void needs_of_parked(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->threads; i++)
         for (uint32_t j = 0; view->thread[i].state == SL_GATE_PARKED && j < view->thread[i].entries; j++) {

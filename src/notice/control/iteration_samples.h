@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "notice/message/messages.h"
 
-#define SL_SAMPLES_WAIT SL_SECOND /* for ranks that are behind */
+#define SL_SAMPLES_WAIT SL_SECOND /* for ranks that lag */
 
 typedef struct sl_iteration_samples sl_iteration_samples;
 
@@ -36,7 +36,7 @@ void sl_iteration_samples_close(sl_iteration_samples *samples);
 /** Adds one block of a rank, its times already of the job's clock, seen at `now`. SL_ENOMEM. */
 sl_status sl_iteration_samples_add(sl_iteration_samples *samples, const sl_message_block *block, sl_time now);
 
-/** The rank will send no more (its process or node is gone). */
+/** The rank will send no more (its process or node has ended). */
 void sl_iteration_samples_lost(sl_iteration_samples *samples, int rank);
 
 /** The next sample, each once; 0 if none is complete. */

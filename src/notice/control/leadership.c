@@ -28,7 +28,7 @@ static sl_status find_leader(const sl_leadership *leadership, sl_store *store, i
 }
 
 /* Between the look and the renewal, another process may take a leadership that has just expired; the first
- * then finds itself replaced at its next look, and one of the two remains. Their orders in the meantime have
+ * then finds itself replaced at its next look, and one of the two remains. Their orders until then have
  * different rounds. */
 sl_status sl_leadership_step(sl_leadership *leadership, sl_store *store, sl_time now) {
     int taken = 0, mine = 0;

@@ -99,7 +99,7 @@ static int presses_on(const sl_suspect *v, const sl_suspect *device, const int *
 }
 
 /* A suspected device as a verdict: with the contention that tests found there, if it took enough of its time;
- * else with what the tests say about its hardware. */
+ * else with the tests' result for its hardware. */
 static sl_suspect settle_device(const sl_suspect *device, double taken, const sl_suspect *tested, int count,
                                 const int *node_of, int ranks) {
     sl_suspect s = *device;

@@ -9,8 +9,8 @@
  * this host that the profile suspects, unless it suspects all or none of them. Co-located load is the cause
  * only if it took most of the missing processor time (`taken`).
  *
- * Fewer than three links of a kind cannot be judged: for two nodes, the tests show only that one direction is
- * slower than the other. If the profile says the same of that direction, the verdict names it. */
+ * Fewer than three links of a kind cannot be assessed: for two nodes, the tests show only that one direction
+ * is slower than the other. If the profile also finds that direction slower, the verdict names it. */
 #pragma once
 
 #include "notice/detect/suspect.h"

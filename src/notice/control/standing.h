@@ -11,7 +11,7 @@ enum { SL_STANDING_POINTS = 2048 };
 typedef struct sl_standing_point {
     int64_t iteration;
     double ms; /* of the slowest rank */
-    int held;  /* its time says nothing about the program, which was held, or tests ran at the same time */
+    int held;  /* its time is no evidence about the program, which was held, or tests ran at the same time */
 } sl_standing_point;
 
 typedef struct sl_standing_rank {

@@ -127,7 +127,7 @@ static sl_status compare_peers(sl_call_comparison *c) {
             continue;
         m->known = peers > 0;
         m->now = mine->computing;
-        if (peers == 0) { /* against all: only to report that it cannot be judged */
+        if (peers == 0) { /* against all: only to report that it cannot be assessed */
             for (int o = 0; o < p->ranks; o++)
                 if (o != r && p->rank[o].span > 0)
                     share[peers++] = p->rank[o].computing / p->rank[o].span;

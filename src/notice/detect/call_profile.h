@@ -4,7 +4,7 @@
  * A profile is made from a window of calls (groups.h). Each group's transfer times are compared with the
  * median of its kind (the same call, bytes and size) and with its own in a healthy profile. Each rank's
  * computing is compared with its own when healthy or, without such a profile, with ranks that do the same
- * work. A ratio over 1.1 is suspect if it also explains 2 % of the window and exceeds the noise. Transfers
+ * work. A ratio over 1.1 is suspect if it also explains 2% of the window and exceeds the noise. Transfers
  * count from the latest start, and computing is the time outside of calls. So a rank that only waits is
  * healthy, in a group or along a pipeline; so is a rank that comes last because it waited itself.
  *

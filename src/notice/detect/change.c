@@ -7,7 +7,7 @@
 #define RING 256     /* samples kept; a power of two */
 #define BEFORE 40    /* samples that make the level before a change */
 #define SUSTAINED 4  /* samples that a new level must have lasted */
-#define DECIDED 24   /* after this many samples the plain 10 % check decides */
+#define DECIDED 24   /* after this many samples the plain 10% check decides */
 #define LONGEST 96   /* a run that began earlier is not new */
 #define WARM 5       /* samples for the first level, needed before the first onset */
 #define SETTLED 16   /* samples needed before a first relief: fewer are a start that settles */
@@ -197,13 +197,13 @@ static int confirm(sl_detector *d, int64_t start, double before, double after, s
 }
 
 /* The relief of a reported onset may fall a little short of the onset, by drift: a return counts from two
- * thirds of 10 % if it ends at the level before the onset. */
+ * thirds of 10% if it ends at the level before the onset. */
 static double least_of(const sl_detector *d, double before, double after) {
     int back = d->healthy > 0 && after < before && fabs(log(after / d->healthy)) < 0.03;
     return back ? log1p(SL_CHANGE_MIN * 2 / 3) : log1p(SL_CHANGE_MIN);
 }
 
-/* The 10 % check, with more than that asked of few samples: `needed` standard errors on top. */
+/* The 10% check, with more than that asked of few samples: `needed` standard errors on top. */
 static int verify(sl_detector *d, sl_change *change) {
     int64_t start = d->origin + d->lengths.best, count = d->samples - start;
     if (start <= d->origin || count < SUSTAINED)
@@ -241,7 +241,7 @@ static int add_bocd_v(sl_detector *d, sl_change *change) {
     return verify(d, change);
 }
 
-/* Falcon's baseline: the window's median is 10 % from the level's. */
+/* Falcon's baseline: the window's median is 10% from the level's. */
 static int add_window(sl_detector *d, sl_change *change) {
     int64_t from = d->samples - WINDOW, first = from - REFERENCE;
     first = first < d->level ? d->level : first;

@@ -3,7 +3,7 @@
  * bocd-v runs online: logarithms of samples, relative to the level and in units of a robust running scale, go
  * through the recursion of run_length.h, with single samples clipped so that none counts alone. When the most
  * probable run collapses to a recent start, the medians before and after it are compared: a change counts
- * from 10 % (Falcon, section 4.2), once enough samples support it. A level that returns within three samples,
+ * from 10% (Falcon, section 4.2), once enough samples support it. A level that returns within three samples,
  * as after a checkpoint, an evaluation or a restart, is not a change; nor is the settling after a start.
  *
  * bocd is the published batch algorithm without that check: series centered and scaled by its standard

@@ -1,7 +1,7 @@
-/* What meetings and the time between calls say about groups and ranks, summed over a window of records: the
- * data by which profiles are compared.
+/* Statistics of groups and ranks from meetings and the time between calls, summed over a window of records:
+ * the data by which profiles are compared.
  *
- * A group is a set of members that do the same call with the same bytes (within 6 %: four leading bits), in
+ * A group is a set of members that do the same call with the same bytes (within 6%: four leading bits), in
  * any communicator; for messages a directed pair. Its transfer time counts from the arrival of its last
  * member (meeting.h), so a group that only waited for a member is as fast as before. A rank's computing is
  * the time outside of calls, by the two calls around it, so that two windows compare like with like. */
@@ -15,7 +15,7 @@ typedef struct sl_spread {
     double sum, squares, most;
 } sl_spread;
 
-/** Mean without the largest, for four or more: a single interruption says nothing about the rest. */
+/** Mean without the largest, for four or more: a single interruption is not representative. */
 double sl_spread_mean(const sl_spread *spread);
 /** The squared standard error of that mean. */
 double sl_spread_error2(const sl_spread *spread);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { SAMPLE = 128, REACH = 128 }; /* pairs that judge a shift; shifts to each side of the guess */
+enum { SAMPLE = 128, REACH = 128 }; /* pairs that assess a shift; shifts to each side of the guess */
 #define NEVER 1e300
 
 /* A call that takes part in something, ready to be matched. */

@@ -3,7 +3,7 @@
  * Two calls are the same symbol when call, communicator, bytes and peer are equal; symbols are compared for
  * equality, never as numbers. A lag is the period when the latest calls repeat at it over three periods and
  * every recurring symbol is among them: so the loop over microbatches inside an iteration is not taken for
- * the iteration. Autocorrelation by equality at all lags at once is the Z function of the reversed sequence:
+ * the iteration. Autocorrelation by equality at all lags together is the Z function of the reversed sequence:
  * linear, and repeated only when the sequence has grown by a quarter.
  *
  * Once found, one period of calls is the template, and following it costs one comparison per call (the

@@ -3,7 +3,7 @@
  *
  * Between changes samples are normal with unknown mean and variance (normal-inverse-gamma prior), so a
  * sample's predictive density within a run is Student-t. A change comes before any sample with the same
- * probability, the hazard; hence P(run length 0) always is the hazard, and says nothing about changes. Each
+ * probability, the hazard; hence P(run length 0) always is the hazard, and is no evidence of a change. Each
  * run has a probability and the score of the best segmentation whose last segment is that run: the collapse
  * of the most probable run indicates a change.
  *
@@ -46,7 +46,7 @@ typedef struct sl_run_lengths {
 
 #define SL_RUN_NORMALISERS 4096
 
-/** Room for `runs` runs at once; exact needs samples + 1; 0: the bound with merging, for any number of
+/** Room for `runs` simultaneous runs; exact needs samples + 1; 0: the bound with merging, for any number of
  * samples. SL_ENOMEM. Close with sl_run_lengths_close, also on error. */
 sl_status sl_run_lengths_open(const sl_run_prior *prior, size_t runs, sl_run_lengths *lengths);
 void sl_run_lengths_close(sl_run_lengths *lengths);

@@ -20,7 +20,7 @@ typedef enum sl_component {
 typedef struct sl_suspect {
     sl_component component;
     int rank;           /* device, host, stages; otherwise -1 */
-    int from, to, both; /* link, or the link that cannot be judged; otherwise -1, -1, 0 */
+    int from, to, both; /* link, or the link that cannot be assessed; otherwise -1, -1, 0 */
     uint64_t group;     /* name of the communicator; otherwise 0 */
     double measured,
         expected;   /* ms of what was compared (or GFLOP/s, GB/s in verdicts: `why` gives the unit) */
@@ -38,7 +38,7 @@ void sl_suspect_name(const sl_suspect *suspect, char *text, size_t size);
 void sl_suspect_text(const sl_suspect *suspect, char *text, size_t size);
 
 /** An object with component, rank | link and both | group, measured and expected, cause, why, as far as
- * known; a link that cannot be judged is `about`. Owned by the caller; NULL without memory. */
+ * known; a link that cannot be assessed is `about`. Owned by the caller; NULL without memory. */
 json_t *sl_suspect_to_json(const sl_suspect *suspect);
 /** Reads external input: texts that are too long are cut. SL_EINVAL. */
 sl_status sl_suspect_from_json(const json_t *json, sl_suspect *suspect);

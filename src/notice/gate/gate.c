@@ -82,7 +82,7 @@ static uint32_t key_hash(const sl_channel_key *key) {
     return (uint32_t)(h >> 32);
 }
 
-/* Takes an entry of channel[] and fills its key; it becomes the channel only when the hash index says so. */
+/* Takes an entry of channel[] and fills its key; it becomes the channel only when the hash index has it. */
 static uint32_t channel_new(sl_gate *gate, const sl_channel_key *key) {
     uint32_t index = atomic_load(&gate->channels);
     do {

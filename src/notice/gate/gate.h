@@ -168,7 +168,7 @@ typedef enum sl_gate_mode {
 void sl_gate_init(sl_gate *gate, int rank, const sl_process_id *process);
 
 /** Asks the kernel for the barriers that plain channels rely on; 1 when the calling process has them, and
- * `gate` says so from then on. 0: no channel may become plain. */
+ * `gate` records it from then on. 0: no channel may become plain. */
 int sl_gate_use_barriers(sl_gate *gate);
 
 /** Marks the rank as unfit to be held, for this reason. */
@@ -204,11 +204,11 @@ static inline int sl_gate_careful(const sl_gate_caller *caller) {
     return atomic_load_explicit(&caller->gate->hold, memory_order_relaxed) != 0 || caller->forbidden;
 }
 
-/** Lets the announced calls pass: at once, or after parking. The library call follows, then sl_gate_leave.
- * Never fails, and never waits beyond the deadline. */
+/** Lets the announced calls pass: immediately, or after parking. The library call follows, then
+ * sl_gate_leave. Never fails, and never waits beyond the deadline. */
 void sl_gate_pass(sl_gate_caller *caller, sl_gate_mode mode);
 
-/** One look, without waiting: 1 when the calls may be made (the state says so from then on), 0 when the
+/** One look, without waiting: 1 when the calls may be made (the state records it from then on), 0 when the
  * thread is parked. `now` is CLOCK_MONOTONIC ns. sl_gate_pass repeats it; a simulation calls it directly. */
 int sl_gate_try(sl_gate_caller *caller, sl_gate_mode mode, int64_t now);
 

@@ -26,8 +26,8 @@ void sl_events_enqueued(void *comm, void *stream);
 /** The calls of a group have been enqueued. */
 void sl_events_group_ended(void);
 
-/** A communicator is gone: the streams that it used last are not touched again, as the program may destroy
- * them. */
+/** A communicator was destroyed: the streams that it used last are not touched again, as the program may
+ * destroy them. */
 void sl_events_forget(void *comm);
 
 /** 1 when everything enqueued so far was seen done; never waits. 0 also without a CUDA runtime. */

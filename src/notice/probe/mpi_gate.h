@@ -339,7 +339,7 @@ static passage pass_wait(int count, const SL_REQUEST *requests, sl_gate_mode mod
 }
 
 /* A test causes nothing that another rank could wait for, so without a hold it need not be announced, and
- * programs make millions. One that began before the hold was seen ends at once. */
+ * programs make millions. One that began before the hold was seen ends immediately. */
 static inline void pass_test(passage *p, int count, const SL_REQUEST *requests) {
     const sl_gate_caller *caller = sl_probe_gated();
     if (caller && sl_gate_careful(caller))

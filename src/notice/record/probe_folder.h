@@ -62,12 +62,12 @@ sl_probe_file sl_file_head_read(const sl_file_head *head, size_t bytes, uint32_t
 void *sl_folder_make(const char *folder, const char *name, size_t bytes);
 
 /** Renames the file made as `made` to its final name, which no other file may have (EEXIST). 0, or -1 with
- * errno; then the file is gone. */
+ * errno; then the file is removed. */
 int sl_folder_publish(const char *folder, const char *made, const char *name);
 
 /** Maps a file of at least `least` bytes, its size in *bytes. NULL: errno is set (EINVAL: too small, or not a
  * regular file). */
 void *sl_folder_map(const char *folder, const char *name, int writable, size_t least, size_t *bytes);
 
-/** Whether the file is locked: 1, 0 (not locked, or the file is gone), -1: unknown. */
+/** Whether the file is locked: 1, 0 (not locked, or no such file), -1: unknown. */
 int sl_folder_held(const char *folder, const char *name);

@@ -1,7 +1,7 @@
 /* The connection of a store: one request, one answer, within a time limit. It connects when needed, and
- * reconnects after a loss: at once if the loss is seen before a request is sent; otherwise the request fails
- * (it may or may not have been done) and the next one connects. After a failure to connect, it does not retry
- * for a second. */
+ * reconnects after a loss: immediately if the loss is seen before a request is sent; otherwise the request
+ * fails (it may or may not have been done) and the next one connects. After a failure to connect, it does not
+ * retry for a second. */
 #pragma once
 
 #include "base/time.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A share of a device's time that is worth a word: below the 10 % from which a device counts as slow. */
+/* A share of a device's time that is worth a mention: below the 10% from which a device counts as slow. */
 #define SHARE 0.05
 /* A healthy device starves when some task waited for this share of the time, and this share of its processors
  * was taken. */

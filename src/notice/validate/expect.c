@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BEYOND 1.1        /* Falcon's 10 % */
+#define BEYOND 1.1        /* Falcon's 10% */
 #define SPREADS 2         /* plus this many coefficients of variation */
 #define ONCE 0.1          /* assumed variation with one repeat */
 #define LATENCY_MIN 0.1   /* ms */

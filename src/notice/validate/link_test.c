@@ -20,7 +20,7 @@
 enum {
     PINGS = 40,
     PING_BYTES = 64,
-    CHUNK = 64 << 10,       /* of a block, written at once */
+    CHUNK = 64 << 10,       /* of a block, per write */
     BLOCK_FIRST = 16 << 10, /* 130 ms at 1 Mbit/s */
     BLOCK_MIN = 64 << 10,
     BLOCK_MAX = 64 << 20

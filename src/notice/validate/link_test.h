@@ -7,7 +7,7 @@
 #include "base/time.h"
 #include "notice/validate/causes.h"
 
-/* Per direction, at most; a link that needs longer is as good as gone. */
+/* Per direction, at most; a link that needs longer is as good as down. */
 #define SL_LINK_LIMIT (700 * SL_MS)
 /* A test takes at most this many limits. */
 #define SL_LINK_LIMITS 5

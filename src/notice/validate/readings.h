@@ -1,5 +1,5 @@
-/* Readings: what system files say about processors, control groups and processes. Pure: text in, numbers out,
- * for version 1 and version 2 of control groups; a missing value is distinguished from 0. Formats: Linux,
+/* Readings of system files about processors, control groups and processes. Pure: text in, numbers out, for
+ * version 1 and version 2 of control groups; a missing value is distinguished from 0. Formats: Linux,
  * Documentation/admin-guide/cgroup-v1, cgroup-v2.rst, Documentation/accounting/psi.rst, proc(5). */
 #pragma once
 

@@ -1,16 +1,16 @@
 /* The verdict from the measurements of a validation. Pure.
  *
- * A device or a direction of a link is slow when it is worse than expected by more than 10 % beyond the
+ * A device or a direction of a link is slow when it is worse than expected by more than 10% beyond the
  * variation of its kind: expected / measured > 1.1 + 2 cv (inverted for latency, which must also differ by
  * 0.1 ms, the cost of a late wake-up). cv is the median coefficient of variation of the kind's members, or
- * the spread of the better half of them if that is larger (with one repeat at least 10 %). Every sample must
- * show it: the best one must also be worse than expected by 10 %, because a slow component is slow each time,
+ * the spread of the better half of them if that is larger (with one repeat at least 10%). Every sample must
+ * show it: the best one must also be worse than expected by 10%, because a slow component is slow each time,
  * and one that waited by chance is not.
  *
  * The expected value comes from a given healthy reference, else it is the median of the kind (for an even
  * number the better of the two in the middle: half of a kind may be slow). Without a reference, a kind with
  * fewer than three devices or links gives no suspect: it gives "cannot tell" if its members disagree, and
- * nothing if they agree. A device whose control group was stopped for more than 10 % of the time is slow
+ * nothing if they agree. A device whose control group was stopped for more than 10% of the time is slow
  * whatever the others do. Suspects are named by ranks of the program. */
 #pragma once
 

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A present host answers at once; a wrong address must not use up the time of the others. */
+/* A present host answers immediately; a wrong address must not use up the time of the others. */
 #define PATIENCE (300 * SL_MS)
 
 typedef struct handshake {

@@ -46,7 +46,7 @@ void sl_advice_close(sl_advice *advice);
  * start). NULL: nothing new, only time has passed. SL_ENOMEM. */
 sl_status sl_advice_view(sl_advice *advice, sl_time now, sl_time reported, const sl_status_view *view);
 
-/** Action `id` has ended after `took`; `said` goes into its event. Ignored for an action that is not under
+/** Action `id` has ended after `took`; `said` is copied to its event. Ignored for an action that is not under
  * way. */
 sl_status sl_advice_ended(sl_advice *advice, sl_time now, sl_time reported, int id, sl_outcome outcome,
                           sl_time took, const char *said);

@@ -192,8 +192,8 @@ static void say_refused(sl_noticing *n) {
     }
 }
 
-/* Calls made by another version of the probe are an error, which is reported at once; the absence of calls is
- * not. */
+/* Calls made by another version of the probe are an error, which is reported immediately; the absence of
+ * calls is not. */
 static void say_unread(sl_noticing *n) {
     sl_note note = {.kind = SL_NOTE_TROUBLE};
     if (n->unread || !sl_agent_trouble(n->agent)[0])
@@ -202,7 +202,7 @@ static void say_unread(sl_noticing *n) {
     n->unread = say(n, &note);
 }
 
-/* A change of leadership is seen before any of its output goes on. A reported job has ended: a
+/* A change of leadership is seen before any of its output is passed on. A reported job has ended: a
  * controller in charge after that reports nothing more. */
 static void look_at_leadership(sl_noticing *n) {
     void *reported = NULL;
@@ -248,7 +248,7 @@ static void publish_passed(sl_noticing *n) {
     }
 }
 
-/* Ten times per second, and at once when the state or the suspects have changed. */
+/* Ten times per second, and immediately when the state or the suspects have changed. */
 static void say_view(sl_noticing *n, sl_time now, int last) {
     const sl_status_view *v = sl_controller_status(n->controller);
     int grave = v->phase != n->shown.phase || v->slow != n->shown.slow || v->suspects != n->shown.suspects ||

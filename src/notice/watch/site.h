@@ -1,8 +1,8 @@
 /* The folder of a node, which contains the probe's rings and gates, and the choice of the node's agent. All
  * ranks of the node share it with a lock each (launch/directory.h): the last to leave removes it, and the
  * next start clears what killed ones left. The agent is the first to take the lock on its file `agent.lock`:
- * the rank with the lowest number tries at once, the others a little later, because a launcher's host may be
- * several nodes (network namespaces). */
+ * the rank with the lowest number tries immediately, the others a little later, because a launcher's host may
+ * be several nodes (network namespaces). */
 #pragma once
 
 #include "launch/directory.h"

@@ -77,7 +77,7 @@ static sl_status check_url(const watching *w) {
     return status;
 }
 
-/* Prepares what an agent needs. Outside of a launcher the folder is locked at once, inside by the process
+/* Prepares what an agent needs. Outside of a launcher the folder is locked immediately, inside by the process
  * that becomes the leader. */
 static sl_status prepare_agent(watching *w) {
     SL_TRY(sl_directory_make(w->directory));
@@ -332,7 +332,7 @@ static sl_status stop_noticing(watching *w) {
 }
 
 /* The agent of a node outlives its own rank a little, because the others of the node end at about the same
- * time; not if its rank failed, which its launcher must learn at once. */
+ * time; not if its rank failed, which its launcher must learn immediately. */
 static sl_status linger(void *context) {
     watching *w = context;
     if (w->done || sl_now() >= w->linger || sl_site_alone(&w->site))

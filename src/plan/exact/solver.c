@@ -196,7 +196,7 @@ sl_status sl_solver_run(const sl_solver *solver, const sl_blob *model, const sl_
     int ended;
     sl_status status = end(solver, &c, &ended);
     if (status != SL_OK)
-        ; /* it is left behind, which is worse than its own error */
+        ; /* the process is left running, which is worse than its own error */
     else if (done == TALK_CLOSED)
         status = say_end(ended);
     else if (done == TALK_LATE)

@@ -29,8 +29,8 @@ static int capacity(const sl_problem *p, int rank) {
     return room < 0 ? 0 : room / each >= p->microbatches ? p->microbatches : (int)(room / each);
 }
 
-/* A minimum for every order: when a rank starts its last F, it holds at least what all other microbatches
- * leave behind, plus that F or its I. */
+/* A minimum for every order: when a rank starts its last F, it holds at least the memory that all other
+ * microbatches leave allocated, plus that F or its I. */
 static sl_status check_room(const sl_problem *p) {
     for (int rank = 0; p->limit && rank < p->ranks; rank++) {
         double forward = p->delta[SL_F][rank], begun = forward + p->early[rank],

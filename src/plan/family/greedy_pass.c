@@ -231,7 +231,7 @@ static sl_status prepare(greedy_scheduler *s) {
     SL_TRY(sl_alloc(&s->wire, 2 * ranks, sizeof *s->wire));
     SL_TRY(sl_alloc(&s->ready, 2 * ranks * n, sizeof *s->ready));
     for (size_t i = 0; i < 2 * ranks * n; i++)
-        s->ready[i] = i < n ? 0 : SL_TIME_NEVER; /* the forwards of rank 0 are ready at once */
+        s->ready[i] = i < n ? 0 : SL_TIME_NEVER; /* the forwards of rank 0 are ready immediately */
     for (size_t rank = 0; rank < ranks; rank++) {
         s->rank[rank].ready[SL_F] = s->ready + 2 * rank * n;
         s->rank[rank].ready[SL_I] = s->ready + (2 * rank + 1) * n;

@@ -211,7 +211,7 @@ static void prepare_stage(list_scheduler *s, int stage, sl_time *ready) {
                         .after = sl_problem_next(p, stage),
                         .ready_f = ready,
                         .ready_i = ready + p->microbatches};
-    for (int i = 0; i < 2 * p->microbatches; i++) /* the forwards of a first stage are ready at once */
+    for (int i = 0; i < 2 * p->microbatches; i++) /* the forwards of a first stage are ready immediately */
         ready[i] = i < p->microbatches && g->before < 0 ? 0 : SL_TIME_NEVER;
     for (int later = stage + 1; later < p->stages && !two; later++)
         if (sl_problem_rank(p, later) == g->rank && p->delta[SL_F][later] > 0)

@@ -5,7 +5,7 @@
  * each link in the order of the peer's sends. If no step is early enough, it is posted before the rank's
  * first step, at the start of the iteration. So no receive is late if the sender's lead and the receiver's
  * lag relative to the prediction sum to at most `margin`. It is not posted earlier than that requires, so
- * that few buffers are open at once (flow.h counts them).
+ * that few buffers are open at the same time (flow.h counts them).
  *
  * It cannot deadlock with any actual times, even if a message moves only after its receive is posted and
  * sends hold their rank: every wait (a step for the one before, a send for its receive, a receive for the

@@ -57,7 +57,7 @@ typedef struct sl_rank_program {
     int32_t *queue[SL_QUEUES]; /* message indices, in issue order */
     int lifetimes;
     sl_lifetime *lifetime; /* in order of acquire */
-    int buffers;           /* maximum of lifetimes open at once */
+    int buffers;           /* maximum of overlapping lifetimes */
     int moves;
     sl_move *move; /* in the order of the rank's copy engine; room: 4 * lifetimes. NULL if the problem has no
                       host memory */

@@ -31,7 +31,7 @@ typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED } sl_regime;
 typedef struct sl_link {
     sl_time latency;  /* assumed by plans: with jitter, the percentile of the delays */
     sl_time transfer; /* occupies the link for this long */
-    int lanes;        /* measured: messages seen on it at once, if more than one (sl_profile) */
+    int lanes;        /* measured: messages seen on it at the same time, if more than one (sl_profile) */
     double bytes;     /* of a message that takes `transfer`; 0: unknown */
     sl_time jitter;   /* mean of the exponential delay in addition to the minimum latency */
 } sl_link;

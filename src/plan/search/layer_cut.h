@@ -1,7 +1,7 @@
 /* The cut assigns layers to stages; it is chosen together with the schedule. The search starts from the most
  * balanced cut and moves boundaries one by one while the shortest quick schedule (families and portfolio)
- * gets shorter. Each cut is judged by its schedule, not only by its balance, so links, memory and the ends of
- * the pipeline count. */
+ * gets shorter. Each cut is assessed by its schedule, not only by its balance, so links, memory and the ends
+ * of the pipeline count. */
 #pragma once
 
 #include "base/clock.h"

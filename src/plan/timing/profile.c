@@ -150,7 +150,7 @@ typedef struct lanes {
     sl_time from[LANES_MAX], until[LANES_MAX]; /* of the most recent messages of a link */
 } lanes;
 
-/* Maximum number of messages that occupied each link at once. */
+/* Maximum number of messages that occupied each link at the same time. */
 static sl_status count_lanes(const sl_timeline *measured, sl_problem *problem) {
     lanes *links;
     int ranks = problem->ranks;

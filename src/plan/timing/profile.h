@@ -9,7 +9,7 @@
  * becomes the sum of I and W if only those ran; I and W share B's time as before if only B ran). Pairs count
  * separately: `saved` becomes the median of F + B minus the pair, of each stage's pairs. Its links become the
  * medians per direction: latency of arrive - end, transfer of end - start; the time of a stage's gathers, and
- * that of its moves to host memory and back, becomes their median. A link that carried n messages at once
- * (delegates with one flow each) is described as one that carries one at a time, n times as fast, with the
- * difference added to its latency, and its lanes are n (else 0). SL_ENOMEM. */
+ * that of its moves to host memory and back, becomes their median. A link that carried n messages at the same
+ * time (delegates with one flow each) is described as one that carries one at a time, n times as fast, with
+ * the difference added to its latency, and its lanes are n (else 0). SL_ENOMEM. */
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem);

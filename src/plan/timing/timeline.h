@@ -48,5 +48,5 @@ sl_time sl_timeline_span(const sl_timeline *timeline);
 double sl_timeline_bubble(const sl_timeline *timeline);
 /** Time that a rank is busy with ops: a pair counts once. */
 sl_time sl_timeline_work(const sl_timeline *timeline, int rank);
-/** The same for all at once, into work[ranks]. */
+/** The same for all ranks, into work[ranks]. */
 void sl_timeline_works(const sl_timeline *timeline, sl_time *work);

@@ -33,7 +33,7 @@ typedef struct sl_traced_message {
     sl_op op;    /* stage that sends or receives (whole: sends); kind SL_F or SL_B */
     sl_time start, end;
     sl_time on_link; /* part of it on the link, by the arguments (plans as traces); -1: unknown */
-    double bytes;    /* 0: the trace does not say */
+    double bytes;    /* 0: not in the trace */
     int64_t mark;
 } sl_traced_message;
 

@@ -23,7 +23,7 @@ typedef enum sl_label_kind {
 
 typedef struct sl_label {
     sl_label_kind kind;
-    sl_op op;          /* stage and microbatch -1: the name does not say. Messages: the stage that sends or
+    sl_op op;          /* stage and microbatch -1: not in the name. Messages: the stage that sends or
                           receives, and kind SL_F or SL_B, activation or gradient */
     sl_op second;      /* PAIR: the B */
     int64_t iteration; /* ITERATION; -1 elsewhere */

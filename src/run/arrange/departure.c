@@ -17,7 +17,7 @@ struct sl_departure {
     sl_time begun[4]; /* leader, wall clock: start of each of the first iterations of the attempt */
 };
 
-/* ---- who is where ---- */
+/* ---- positions ---- */
 
 static sl_status own_host(char *host, size_t size) {
     return gethostname(host, size - 1) == 0 ? SL_OK

@@ -23,11 +23,11 @@ typedef struct sl_departure sl_departure;
 sl_status sl_departure_open(sl_trainer *t);
 void sl_departure_close(sl_trainer *t);
 
-/** The host of process `home` (its world rank when the attempt began), named as in the list of hosts or,
+/** The host of process `home` (its initial world rank in the attempt), named as in the list of hosts or,
  * without a list, by its own host name. On every rank; lives as long as the trainer. */
 const char *sl_departure_host(const sl_trainer *t, int home);
 
-/** Whether process `home` (its world rank when the attempt began) is on `host`, named as in the list of hosts
+/** Whether process `home` (its initial world rank in the attempt) is on `host`, named as in the list of hosts
  * or by its own host name. On every rank. */
 int sl_departure_is_on(const sl_trainer *t, int home, const char *host);
 

@@ -36,8 +36,8 @@ static int is_at_host(const sl_fault *f, const sl_run *run, const sl_trainer *t,
 
 /* ---- network cards ---- */
 
-/* Words of a card, sent and received: of each process by its home, then of the host that this fault is the
- * first to name. */
+/* Words of a card, sent and received: of each process by initial position, then of the host that this fault
+ * is the first to name. */
 static size_t wires_of(const sl_run *run, int card) {
     return 2 * (size_t)(sl_run_ranks(run) + card);
 }

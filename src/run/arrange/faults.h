@@ -29,7 +29,7 @@ typedef struct sl_fault_effects {
 sl_status sl_faults_open(sl_trainer *t);
 void sl_faults_close(sl_trainer *t);
 
-/** The emulation of the directed connection from the process of home position `from` to that of `to` in
+/** The emulation of the directed connection from the process of initial position `from` to that of `to` in
  * `iteration`: of several faults the latencies add up, and the last bandwidth of a link, or of a card,
  * counts. A fault that names a host applies while one of the two is on it according to `t`, which also has
  * the wires; `t` NULL: no host applies, and cards have no bandwidth. */

@@ -14,7 +14,7 @@ typedef struct sl_network_profile {
     sl_time at, took; /* time of its end (0: never measured), and its duration */
 } sl_network_profile;
 
-/* ---- who with whom ---- */
+/* ---- pairs ---- */
 
 int sl_network_profile_most(const sl_run *run) {
     const int data = run->parallel.data, tensor = run->parallel.tensor, pipeline = run->parallel.pipeline;
@@ -130,7 +130,7 @@ static size_t count_mine(const pair_profiling *p, int rank) {
     return mine;
 }
 
-/* Both directions of each pair, by homes. */
+/* Both directions of each pair, by initial position. */
 static sl_status keep(sl_trainer *t, const pair_profiling *p) {
     sl_network_profile *network = t->state->network;
     sl_network_link *link;

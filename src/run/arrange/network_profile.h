@@ -22,7 +22,7 @@
 
 /* One direction between two processes. */
 typedef struct sl_network_link {
-    int from, to;    /* homes: world ranks when the attempt began (sl_trainer.home) */
+    int from, to;    /* initial world ranks in the attempt (sl_trainer.home) */
     int replicas;    /* 1: of one stage in two replicas; 0: neighbors in a pipeline */
     sl_time latency; /* alpha */
     double per_byte; /* beta, ns; 0: too fast to tell */

@@ -143,7 +143,7 @@ sl_status sl_planning_measure(sl_trainer *t, sl_binding_sizes *sizes) {
     return status;
 }
 
-/* What the first order holds at once on this rank. */
+/* Max. buffers that the first order uses at the same time on this rank. */
 static sl_status count_buffers(const sl_trainer *t, int *buffers) {
     sl_program program;
     SL_TRY(sl_lower(&t->state->problem, &t->state->first, &program));

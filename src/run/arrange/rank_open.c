@@ -205,7 +205,7 @@ static sl_status open_engine(sl_trainer *t) {
                            (t->state->problem.stages / t->ranks) * (1 + t->run->fault[i].nic);
     for (int i = 0; i < t->run->faults; i++)
         config.patience += gather_time(t, &t->run->fault[i]);
-    config.patience += sl_from_ms(1e3 * t->run->network.outage_s); /* the transport says it first */
+    config.patience += sl_from_ms(1e3 * t->run->network.outage_s); /* the transport reports it first */
     sl_status status = sl_engine_open(&config, &t->state->engine);
     sl_free(stage);
     return status;

@@ -8,11 +8,11 @@
 
 typedef struct sl_rank_state {
     sl_run own;       /* the caller's, except batch.split, which may change and is freed with this */
-    sl_group *origin; /* all processes as started by MPI: by their homes */
+    sl_group *origin; /* all processes as started by MPI: by initial position */
     int *remote;      /* [world] on a host other than the leader's */
     sl_resume resume;
     struct sl_departure *departure;
-    struct sl_process_host *process_host; /* [world] by home */
+    struct sl_process_host *process_host; /* [world] by initial position */
     struct sl_fault_effects *effects;
     struct sl_network_profile *network;
     int delegates;                   /* that carry the messages of a link and direction; 0: the ranks do */

@@ -15,15 +15,15 @@
  *            device memory may be needed twice for that time)
  *   connect  transport, records, engine, and as many delegates as before
  *
- * The process whose home is world rank 0 remains the leader at any position (t->leader). After a restart
- * every process is in its home position again until the next rearrangement. A process that dies meanwhile
- * ends the attempt as at any other time. */
+ * The process with initial world rank 0 remains the leader at any position (t->leader). After a restart every
+ * process is in its initial position again until the next rearrangement. A process that dies meanwhile ends
+ * the attempt as at any other time. */
 #pragma once
 
 #include "run/arrange/trainer.h"
 
 typedef struct sl_arrangement {
-    const int *home;  /* [world] home of the process that takes each position (world rank); NULL: unchanged */
+    const int *home;  /* [world] initial world rank of each position's process; NULL: unchanged */
     const int *split; /* [data] microbatches of each replica; NULL: unchanged */
     const sl_plan *const *plan; /* [data] plan of each replica; NULL: planned as at the start of the run */
     const char *why;            /* for the event; NULL: no event text */
@@ -37,7 +37,7 @@ typedef struct sl_rearranged {
 
 /** Collective, between two iterations, before `iteration`: carries out `next`, given by the leader (NULL on
  * other ranks), and writes the event `arrange`. *took is set on the leader and 0 elsewhere; also 0 if `next`
- * changes nothing. SL_EINVAL: not a permutation of the homes, or the split's sum is not the run's
+ * changes nothing. SL_EINVAL: not a permutation of the processes, or the split's sum is not the run's
  * microbatches; SL_ENONE: a split does not fit into device.memory_mb; SL_EPEER, SL_ENOMEM, SL_ESYS. After an
  * error the run cannot continue. */
 sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next, sl_rearranged *took);

@@ -1,5 +1,5 @@
-/* A rank that trains: who it is among the ranks of its run, and which process is where. All that a rank holds
- * for its work at its position is in rank_state.h, which only this folder reads.
+/* A rank that trains: its position among the ranks of its run, and the position of every process. All that a
+ * rank holds for its work at its position is in rank_state.h, which only this folder reads.
  *
  *   trainer_open     opens and closes all of it
  *   planning         before ranks take their positions: sizes, problems, first orders
@@ -27,7 +27,7 @@ typedef struct sl_trainer {
     sl_groups groups;      /* its world: that of MPI, or after a rearrangement one by positions */
     int world, world_rank; /* all ranks of the run, and this one among them */
     int rank, ranks;       /* of this one's pipeline */
-    int leader;            /* the rank of the world whose home is 0: it plans, decides and writes for all */
+    int leader;            /* world rank of the initial rank 0, which plans, decides and writes for all */
     int *home; /* [world] world rank of each process when the attempt began; kept when positions change */
     sl_offset *clocks; /* [world], known to the leader */
     sl_binding *binding;

@@ -4,7 +4,7 @@
 
 #include "run/arrange/trainer.h"
 
-/** Takes the home position: determines hosts, plans, opens the binding, loads a checkpoint if one is to be
+/** Takes the initial position: determines hosts, plans, opens the binding, loads a checkpoint if one is to be
  * resumed from, connects to the peers and, on the leader, opens the log. The ranks carry the messages.
  * Collective. `run` and `site` must stay. Close with sl_trainer_close, also on error. */
 sl_status sl_trainer_open(const sl_run *run, const sl_run_site *site, sl_group *world, sl_trainer *t);

@@ -27,10 +27,9 @@ sl_status sl_binding_measure(const sl_run *run, sl_run_position position, sl_bin
 size_t sl_binding_elements(const sl_run *run, int stage);
 
 /** Creates the stages with their initial weights and reads the data. `in_flight`: max. microbatches between F
- * and W at once, counted once for each stage that holds one, which sizes the arena together with
- * device.memory_mb; `hosted`: max. in host memory, which gets its own arena (0: none). The groups in
- * `groups` must outlive the binding. SL_EINVAL: data missing or too short; SL_ENOMEM: over
- * device.memory_mb. */
+ * and W at the same time, counted once for each stage that holds one, which sizes the arena together with
+ * device.memory_mb; `hosted`: max. in host memory, which gets its own arena (0: none). The groups in `groups`
+ * must outlive the binding. SL_EINVAL: data missing or too short; SL_ENOMEM: over device.memory_mb. */
 sl_status sl_binding_open(const sl_run *run, const sl_groups *groups, int in_flight, int hosted,
                           sl_binding **binding);
 void sl_binding_close(sl_binding *binding);
@@ -51,8 +50,8 @@ sl_status sl_binding_settle_last(sl_binding *binding);
 
 /** Collective over the world of `groups`, in which rank w had the world rank was[w] before; after
  * sl_binding_settle_last. Every rank gives the parts of `old` that the next process of its old position
- * needs, and receives its own likewise, both at once and in pieces. Afterwards `old` holds no state; also on
- * error, both must still be closed. *bytes: sent by this rank. SL_EPEER, SL_ENOMEM. */
+ * needs, and receives its own likewise, both at the same time and in pieces. Afterwards `old` holds no state;
+ * also on error, both must still be closed. *bytes: sent by this rank. SL_EPEER, SL_ENOMEM. */
 sl_status sl_binding_move(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
                           int hosted, const int *was, sl_binding **next, double *bytes);
 
@@ -83,7 +82,7 @@ sl_status sl_binding_join(sl_binding *binding);
 
 /** Collective, after sl_binding_join: the norm over all ranks and the clip factor. From here on AdamW is due:
  * the engine runs it stage by stage before each one's first F of the next iteration; sl_binding_settle runs
- * it at once. SL_ENONE if the gradient norm is not finite. */
+ * it immediately. SL_ENONE if the gradient norm is not finite. */
 sl_status sl_binding_clip(sl_binding *binding);
 
 /** Collective, between two iterations: makes the due updates, with ZeRO's gather of weights and the tied

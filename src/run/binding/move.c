@@ -23,7 +23,7 @@ typedef struct move {
     int room_on_host;
 } move;
 
-/* ---- who, and what ---- */
+/* ---- peers and contents ---- */
 
 static int same_slices(sl_run_position a, sl_run_position b) {
     return a.pipeline == b.pipeline && a.tensor == b.tensor;

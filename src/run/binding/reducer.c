@@ -13,7 +13,7 @@ struct sl_reducer {
     void *object;
     int stages, threaded, started;
     pthread_t thread;
-    unsigned char *over;     /* [stages] the rank's: its W is over in this iteration */
+    unsigned char *over;     /* [stages] the rank's: its W has finished in this iteration */
     sl_time *ended;          /* [stages] written by the rank before `ready` counts the stage */
     sl_reduction *reduction; /* [stages] written by the thread before `done` counts the stage */
     /* Stages over the whole run, so that neither word ever decreases. */

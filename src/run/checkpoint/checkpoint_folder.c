@@ -93,7 +93,7 @@ static sl_status sync_folder(const char *path) {
     int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0)
         return sl_error_errno(SL_ESYS, "%s: cannot be used", path);
-    int failed = fsync(file) != 0 && errno != EINVAL; /* file systems that need none say EINVAL */
+    int failed = fsync(file) != 0 && errno != EINVAL; /* file systems that need none return EINVAL */
     sl_status status = failed ? sl_error_errno(SL_ESYS, "%s: cannot be synced", path) : SL_OK;
     close(file);
     return status;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define HEADER_MAX UINT64_C(100000000)  /* the format's own limit */
-#define PIECE ((size_t)1 << 16)         /* elements converted at once */
+#define PIECE ((size_t)1 << 16)         /* elements converted per step */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the data are little-endian");
 

@@ -26,7 +26,7 @@ typedef struct sl_weight_need {
     int rows, columns; /* rows 0: a vector of `columns` */
 } sl_weight_need;
 
-/* Allowed names in a set besides the model's own. */
+/* Allowed names in a set in addition to the model's own. */
 typedef struct sl_weight_rules {
     const char *prefix; /* optional prefix of names, such as "transformer."; NULL: none */
     /** Nonzero: a tensor of this name (without prefix) is not a weight and is skipped. NULL: there are

@@ -22,7 +22,7 @@
 
 typedef struct sl_group sl_group;
 
-/* Max. values that a sum has under way at once. */
+/* Max. values of a sum in flight at the same time. */
 #define SL_GROUP_PIECE ((size_t)1 << 22)
 
 /** Starts MPI (once per process) and opens the group of all ranks. SL_ESYS; SL_ENONE: a rank has another
@@ -31,9 +31,9 @@ sl_status sl_group_open_world(int *argc, char ***argv, sl_group **group);
 /** Ends MPI; collective. A failing rank exits without it, and the supervisor ends the others. */
 void sl_group_close_world(sl_group *group);
 
-/* How a group waits. A wait that occurs once per iteration naps at once. Operations with many small steps,
- * such as the sum inside every op or a reduction in chunks, first yield the core briefly, because their
- * partners are about to arrive. */
+/* How a group waits. A wait that occurs once per iteration naps immediately. Operations with many small
+ * steps, such as the sum inside every op or a reduction in chunks, first yield the core briefly, because
+ * their partners are about to arrive. */
 typedef enum sl_group_wait { SL_WAIT_LONG, SL_WAIT_SHORT } sl_group_wait;
 
 /** Creates a group of the ranks of `parent` with the same `colour` >= 0, ordered by `key`. Collective over
@@ -89,7 +89,7 @@ sl_status sl_group_flight_open(sl_group *group, sl_group_flight **flight);
 void sl_group_flight_close(sl_group_flight *flight);
 
 /** The first half of a sum (reduce-scatter): of values[size][count] each rank gets the sum of all ranks' part
- * with its own number, bit-identical to sl_group_sum. Starts and returns at once. values and
+ * with its own number, bit-identical to sl_group_sum. Starts and returns immediately. values and
  * scratch[size][count] must stay unchanged until it is finished, which returns the sum. */
 sl_status sl_group_start_sum(sl_group_flight *flight, const float *values, size_t count, float *scratch);
 /** `out` may be this rank's own part of the scratch. */

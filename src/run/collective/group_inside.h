@@ -38,7 +38,7 @@ struct sl_group {
     sl_group_held *held;  /* [holds] of all flights, in handover order */
     size_t held_capacity;
     int holds;
-    sl_group_flight *own; /* of sums that are finished at once */
+    sl_group_flight *own; /* of sums that finish immediately */
 };
 
 struct sl_group_flight {

@@ -1,6 +1,6 @@
-/* Sends memory to one rank and receives from another at once. Blocks are cut into pieces, of which a few are
- * under way in each direction: a large message moves only while both ranks poll, and arrived pieces are
- * copied to their destination while the next ones are under way. */
+/* Sends memory to one rank while receiving from another. Blocks are cut into pieces, of which a few are under
+ * way in each direction: a large message moves only while both ranks poll, and arrived pieces are copied to
+ * their destination while the next ones are under way. */
 #include "run/collective/group_inside.h"
 
 #define PIECE ((size_t)4 << 20) /* bytes of a message */

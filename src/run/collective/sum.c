@@ -16,7 +16,7 @@ static void take_larger(float *restrict into, const float *restrict other, size_
 
 /* ---- halves ---- */
 
-/* Each rank starts with its successor, so that not all address the same one at once. */
+/* Each rank starts with its successor, so that not all address the same one at the same time. */
 static int other(const sl_group *group, int n) {
     return (group->rank + n) % group->size;
 }

@@ -262,7 +262,7 @@ int sl_sender_next(sl_sender *sender, int number, sl_time now, sl_chunk *chunk) 
     return 1;
 }
 
-/* ---- what the receiver says ---- */
+/* ---- reports from the receiver ---- */
 
 void sl_sender_acknowledge(sl_sender *sender, uint64_t epoch, uint64_t message, uint32_t index) {
     if (!sender->known || epoch != sender->epoch || !in_window(sender, message))

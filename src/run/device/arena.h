@@ -25,9 +25,9 @@ size_t sl_arena_round(size_t bytes);
 sl_status sl_arena_open(size_t limit, sl_arena **arena);
 
 /** The same, but the region has `room` >= `limit` bytes, of which blocks of `limit` bytes in all may be in
- * use at once. n blocks of one size low and m of another high never meet if the room holds the maximum of
- * both, even if they never reach it at the same time: then only the limit decides, not the position of
- * gaps. */
+ * use at the same time. n blocks of one size low and m of another high never meet if the room holds the
+ * maximum of both, even if they never reach it at the same time: then only the limit decides, not the
+ * position of gaps. */
 sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **arena);
 void sl_arena_close(sl_arena *arena);
 

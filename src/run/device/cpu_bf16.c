@@ -107,9 +107,9 @@ SL_INLINE void pack_pairs(square from, uint32_t *restrict to) {
             to[c] = sl_bf16(from[i][c]) | sl_bf16(from[i + 1][c]) << 16;
 }
 
-/* A panel whose columns are stored rows: two steps at once, so that a row's 32 numbers are 16 words. 16 such
- * rows are transposed at a time, and followed to their end, because processors prefetch that many streams but
- * not 64. */
+/* A panel whose columns are stored rows: two steps at a time, so that a row's 32 numbers are 16 words. 16
+ * such rows are transposed at a time, and followed to their end, because processors prefetch that many
+ * streams but not 64. */
 SL_INLINE void pack_pairs_across(const sl_packing *p, const float *restrict b, size_t column, size_t pairs,
                                  uint32_t *restrict to) {
     for (size_t c = 0; c < SL_PACK_COLUMNS; c += SL_LANES)

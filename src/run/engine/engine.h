@@ -55,7 +55,7 @@ typedef struct sl_engine_result {
     sl_time end; /* of the last op, absolute */
     int ops, moves, overruns;
     int receive_buffers, local_buffers; /* of the program */
-    int send_buffers;                   /* max. under way at once so far */
+    int send_buffers;                   /* max. in flight so far */
 } sl_engine_result;
 
 /* Op durations; a problem's arrays fit (sl_problem's time and saved). */

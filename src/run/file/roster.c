@@ -89,7 +89,7 @@ int sl_roster_find(const sl_roster *roster, const char *name) {
     return -1;
 }
 
-/* Loopback says nothing: every host has it. */
+/* Loopback is no evidence: every host has it. */
 static int has_address(const struct ifaddrs *interfaces, const char *name) {
     char text[NI_MAXHOST];
     for (const struct ifaddrs *at = interfaces; at; at = at->ifa_next) {

@@ -20,8 +20,8 @@ sl_status sl_run_read_pace(const sl_document *document, sl_run *run);
 sl_status sl_run_refuse(const sl_document *document, const char *section, const char *key, const char *format,
                         ...) __attribute__((format(printf, 4, 5)));
 
-/* `faults` of a run file: reproducible faults, read and checked. sl_fault_is_active (run.h) tells which are
- * active. */
+/* `faults` of a run file: reproducible faults, read and checked. See sl_fault_is_active (run.h) for the
+ * active ones. */
 
 /** Reads the list into run->fault: a link in both directions is two. SL_EINVAL names file, line and key. */
 sl_status sl_run_read_faults(const sl_yaml *node, void *run);

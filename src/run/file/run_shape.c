@@ -131,7 +131,7 @@ static sl_status check_stages(const sl_document *document, sl_run *run) {
                          placement, layers);
 }
 
-/* As even as can be where the file says nothing. */
+/* As even as possible unless the file sets it. */
 static sl_status choose_split(const sl_document *document, sl_run *run) {
     const sl_yaml *split = find(document, "batch", "split");
     int replicas = run->parallel.data, all = run->batch.microbatches, sum = 0;

@@ -150,7 +150,7 @@ void sl_journal_measurement(sl_journal *j, const char *line) {
 
 /* ---- iterations ---- */
 
-/* With several replicas each link says whose it is. */
+/* With several replicas each link has its replica. */
 static void add_links(const sl_problem *measured, int replica, json_t *links) {
     for (int from = 0; from < measured->ranks; from++)
         for (int to = 0; to < measured->ranks; to++)

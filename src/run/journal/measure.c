@@ -178,7 +178,7 @@ out:
 
 /* ---- several tensor ranks, several replicas ---- */
 
-/* What tells records of an iteration apart. */
+/* The key that distinguishes records of an iteration. */
 static int compare_records(const void *a, const void *b) {
     const sl_record *x = *(const sl_record *const *)a, *y = *(const sl_record *const *)b;
     const int32_t keys[][2] = {

@@ -88,9 +88,9 @@ sl_status sl_ping_fit(const sl_ping_half *half, int halves, const sl_ping_pair *
 sl_status sl_ping_fit_pairs(const sl_ping_half *half, int halves, const sl_ping_pair *pairs, int count,
                             const sl_offset *clock, sl_ping_link (*found)[2]);
 
-/** The whole test, on all pipelines of a run at once: collective over the world. On the leader, link[ranks *
- * ranks] is filled in for the links between neighboring stages; of several replicas and tensor ranks the
- * slowest counts. offsets[world] are known there. */
+/** The whole test, on all pipelines of a run at the same time: collective over the world. On the leader,
+ * link[ranks * ranks] is filled in for the links between neighboring stages; of several replicas and tensor
+ * ranks the slowest counts. offsets[world] are known there. */
 sl_status sl_ping_all(const sl_run *run, const sl_groups *groups, sl_transport *transport, sl_clock *clock,
                       double bytes, const sl_offset *offsets, sl_ping_link *link);
 

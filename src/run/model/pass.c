@@ -116,7 +116,7 @@ static float *resting_place(const sl_model_stage *s, int unit, float *kept) {
     return kept + l->block_kept + (size_t)(unit / 2) * l->block_forward + l->half[unit % 2].normal;
 }
 
-/* A unit of F: the block's kept data are dropped at once if they will be recomputed. */
+/* A unit of F: the block's kept data are dropped immediately if they will be recomputed. */
 static sl_status forward_unit(sl_model_stage *s, int unit, float *kept) {
     const sl_layout *l = &s->layout;
     const float *x = s->scratch + l->x;

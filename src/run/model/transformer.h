@@ -115,8 +115,8 @@ double sl_model_loss(const sl_model_stage *stage, int microbatch);
  * parameters, head or embedding below may mean a change of weights, so the next sl_model_begin or
  * sl_model_evaluate packs too, unless this was called since. SL_ESYS. */
 sl_status sl_model_weights_changed(sl_model_stage *stage);
-/** Packs one of the stage's parameters at once, while it is still in the caches. It must not change before
- * sl_model_weights_changed, which must still be called and skips it. SL_ESYS. */
+/** Packs one of the stage's parameters immediately, while it is still in the caches. It must not change
+ * before sl_model_weights_changed, which must still be called and skips it. SL_ESYS. */
 sl_status sl_model_weight_changed(sl_model_stage *stage, int parameter);
 
 /** The stage's parameters in canonical order, without the head's copy. Owned by the stage. The canonical list

@@ -14,7 +14,7 @@
 #define LOOK (500 * SL_MS)     /* at the latest, while no rail is up */
 #define BREACHES 10            /* without any valid chunk in between: it will not recover */
 #define COMING (2 * SL_SECOND) /* for what follows the handshake (UCX) */
-#define AGAIN (100 * SL_MS)    /* a connection that lasted less is not retried at once */
+#define AGAIN (100 * SL_MS)    /* a connection that lasted less is not retried immediately */
 
 sl_time sl_endpoint_now(void) {
     return sl_now();
@@ -90,7 +90,8 @@ static void say_beat(sl_endpoint *c, int rail) {
         sl_endpoint_say_state(c, rail);
 }
 
-/* Times of messages before the first that can be under way were sent elsewhere, and their slots are gone. */
+/* Times of messages before the first that can be under way were sent elsewhere, and their slots have been
+ * reused. */
 static uint64_t first_untold(const sl_endpoint *c, uint64_t known) {
     uint64_t put = atomic_load_explicit(&c->queue->queue->put, memory_order_relaxed);
     uint64_t first = put > c->queue->slots ? put - c->queue->slots : 0;
@@ -260,7 +261,7 @@ static sl_time silent_at(const sl_endpoint *c, const sl_endpoint_stream *s) {
 static void keep_alive(sl_endpoint *c, int rail, sl_time now) {
     sl_endpoint_stream *s = &c->rail[rail].stream;
     if (now >= silent_at(c, s)) {
-        sl_endpoint_read(c, rail); /* it may have been us who did not listen */
+        sl_endpoint_read(c, rail); /* possibly our own loop was not reading */
         if (s->socket >= 0 && sl_endpoint_now() >= silent_at(c, s))
             sl_endpoint_rail_down(c, rail, "silent for %.0f ms", sl_to_ms(sl_endpoint_now() - s->heard));
     }

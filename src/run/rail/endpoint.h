@@ -54,7 +54,7 @@ typedef struct sl_endpoint sl_endpoint;
 
 /** Starts on `loop`, which must outlive it; everything else happens in the loop's callbacks. */
 sl_status sl_endpoint_open(sl_loop *loop, const sl_endpoint_config *config, sl_endpoint **endpoint);
-/** Says goodbye if it can do so without waiting, then closes the connections. NULL is fine. */
+/** Sends a goodbye if that is possible without waiting, then closes the connections. NULL is fine. */
 void sl_endpoint_close(sl_endpoint *endpoint);
 /** The queue has changed (a message was put, a slot was freed): looks at it. The loop's thread. */
 sl_status sl_endpoint_look(sl_endpoint *endpoint);

@@ -11,7 +11,7 @@
 #define FRESH (300 * SL_MS)     /* another attempt, while the older ones wait */
 #define AGAIN (100 * SL_MS)     /* another attempt after one has failed */
 #define PATIENCE SL_SECOND      /* to be connected */
-#define HANDSHAKE (500 * SL_MS) /* to be greeted, or four times what connecting took, */
+#define HANDSHAKE (500 * SL_MS) /* for the handshake, or four times what connecting took, */
 #define LONGEST (2 * SL_SECOND) /* but not more */
 
 static void give_up(sl_endpoint *c, sl_dial *a) {

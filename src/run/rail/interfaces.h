@@ -1,6 +1,6 @@
 /* Events of the host's network interfaces (netlink). An interface that goes down, comes up, or loses its
- * carrier or an address is reported at once, long before a timeout would reveal it. If the system gives no
- * netlink socket, there are no events; the silence timeout then detects the loss later. */
+ * carrier or an address is reported immediately, long before a timeout would reveal it. If the system gives
+ * no netlink socket, there are no events; the silence timeout then detects the loss later. */
 #pragma once
 
 #include "base/loop.h"

@@ -222,7 +222,7 @@ static const char *meet(sl_line_ucx *u) {
     return NULL;
 }
 
-/* The socket says only that the other end is there. */
+/* The socket shows only that the other end is there. */
 static void hear_socket(sl_line_ucx *u) {
     char words[16];
     ssize_t n = recv(u->line.socket, words, sizeof words, MSG_DONTWAIT);

@@ -117,7 +117,7 @@ static sl_status keep_time(sl_listener *d) {
 static void hand_over(sl_listener *d, unproven *u) {
     const sl_listener_guest *guest = find_guest(d, &u->handshake.other);
     int socket = u->socket;
-    if (!guest) { /* it has gone in the meantime */
+    if (!guest) { /* it has closed meanwhile */
         forget(d, u);
         return;
     }

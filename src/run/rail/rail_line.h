@@ -1,11 +1,11 @@
 /* A line: one established connection of a rail, whatever its transport. The endpoint above it is independent
  * of the transport: sockets (TCP, unix), or UCX if built with it.
  *
- * A line is opened on a connected socket after the handshake. A socket is ready at once. Over UCX both ends
- * first exchange the addresses of their UCX workers on that socket, and are ready when bytes have arrived
- * over UCX. The socket stays open as the lifeline: its end of stream means that the other process is gone. So
- * UCX needs no listening address and no handling of strangers of its own, and successors find it as they find
- * TCP.
+ * A line is opened on a connected socket after the handshake. A socket is ready immediately. Over UCX both
+ * ends first exchange the addresses of their UCX workers on that socket, and are ready when bytes have
+ * arrived over UCX. The socket stays open as the lifeline: its end of stream means that the other process has
+ * exited. So UCX needs no listening address and no handling of unauthenticated connections. Successors find
+ * it as they find TCP.
  *
  * Nothing here waits, except sl_line_part and sl_line_close of UCX, which wait only briefly (see below). Used
  * by one loop's thread. */
@@ -37,7 +37,7 @@ struct sl_line {
     int socket;
     sl_line_call call;
     void *object;
-    const char *why; /* what failed, if errno does not say it; NULL: see errno */
+    const char *why; /* what failed, if not in errno; NULL: see errno */
 };
 
 /** SL_OK if rails of this kind are available here; SL_EINVAL: built without UCX; SL_ESYS: UCX does not start

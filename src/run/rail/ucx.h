@@ -33,8 +33,8 @@ typedef struct sl_ucx_context {
 /** Loads and tests UCX; later calls do nothing. SL_ESYS with UCX's message. Any thread. */
 sl_status sl_ucx_load(const sl_ucx **ucx);
 
-/** The context for traffic through `interface` (index; 0: any): its own device and the RDMA ports behind it,
- * and no shared memory, whose files a killed process would leave behind. The variables UCX_NET_DEVICES and
+/** The context for traffic through `interface` (index; 0: any): its own device and its RDMA ports. Shared
+ * memory is excluded because a killed process would leave its files. The variables UCX_NET_DEVICES and
  * UCX_TLS take precedence if set. Any thread; sl_ucx_release gives it back. */
 sl_status sl_ucx_obtain(unsigned interface, sl_ucx_context **context);
 void sl_ucx_release(sl_ucx_context *context);

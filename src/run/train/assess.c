@@ -226,7 +226,7 @@ static sl_time predict(const sl_leader *l, int iteration) {
     return slowest + sl_median(around, arounds);
 }
 
-/* The time of an iteration besides its ops: before them the first stage's update, which the first iteration
+/* The time of an iteration outside its ops: before them the first stage's update, which the first iteration
  * of an attempt does not have, and after them the norm. */
 static void note_around(const sl_leader *l, int iteration, sl_time time) {
     sl_assess_state *j = l->judge;

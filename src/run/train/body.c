@@ -145,7 +145,7 @@ int sl_body_swaps(const sl_leader *l, sl_time *cost) {
     return b->swaps;
 }
 
-/* ---- what it says ---- */
+/* ---- its output ---- */
 
 static sl_status write_all(const sl_leader *l) {
     sl_run_log *log = l->t->log;

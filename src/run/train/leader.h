@@ -30,7 +30,7 @@ typedef struct sl_leader {
 sl_status sl_leader_open(sl_trainer *t, sl_leader **leader);
 void sl_leader_close(sl_leader *leader);
 
-/** Begins anew with the plans of an arrangement, which runs from `iteration` on. */
+/** Starts over with the plans of an arrangement, which runs from `iteration` on. */
 void sl_leader_rearranged(sl_leader *leader, int iteration);
 /** Sets the name of the current schedule: replica 0's, or all if they differ. */
 void sl_leader_name_schedule(sl_leader *leader);

@@ -89,7 +89,7 @@ static sl_status one_iteration(sl_trainer *t, sl_leader *l, int iteration, int *
     return t->departed ? SL_OK : sl_saving_step(t->saving, iteration + 1, t->log);
 }
 
-/* Applies the run file's arrangements. After a restart every process is in its home position, but
+/* Applies the run file's arrangements. After a restart every process is in its initial position, but
  * microbatches are divided as before: another split would change bits. */
 static sl_status arrange(sl_trainer *t, sl_leader *l, int iteration) {
     sl_arrangement next = {.why = "the run file says so"};

@@ -86,7 +86,7 @@ typedef struct life {
     sl_loop *loop;
     sl_endpoint *endpoint;
     int parent; /* pidfd */
-    int orphan; /* the trainer is gone */
+    int orphan; /* the trainer has exited */
 } life;
 
 static void mark_up(life *l, uint32_t set, uint32_t clear) {

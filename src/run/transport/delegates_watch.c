@@ -138,7 +138,7 @@ static sl_status look(void *object) {
     pthread_mutex_unlock(&e->all->mutex);
     describe(status, how, sizeof how);
     if (atomic_load(&e->stream.queue.queue->lost)) {
-        give_up(e, "its delegate gave up"); /* it has said why; this wakes who waits for a rail */
+        give_up(e, "its delegate gave up"); /* the reason is set; wakes those waiting for a rail */
         return SL_OK;
     }
     return replace(e, how);

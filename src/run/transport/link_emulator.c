@@ -16,7 +16,7 @@ sl_time sl_link_emulator_transfer(uint64_t bytes, double bytes_per_second) {
     return ns < (double)LONGEST ? (sl_time)llround(ns) : LONGEST;
 }
 
-/* Several ranks may ask for a wire at once; the first to change the word gets it. */
+/* Several ranks may ask for a wire at the same time; the first to change the word gets it. */
 static sl_time take_wire(_Atomic int64_t *wire, sl_time ready, sl_time transfer) {
     int64_t free_at = atomic_load(wire);
     sl_time start;

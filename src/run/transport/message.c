@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* NULL: no such peer; the error text says so. */
+/* NULL: no such peer; sets the error text. */
 static sl_peer *find_peer(sl_transport *t, int rank) {
     if (rank >= 0 && rank < t->ranks && t->peer[rank].talks)
         return &t->peer[rank];

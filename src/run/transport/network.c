@@ -17,7 +17,7 @@
 
 #define LEAVING SL_SECOND /* for the second goodbye, and for our own */
 #define LOOK_AGAIN (10 * SL_MS)
-#define REFUSAL SL_SECOND /* no listener for this time: the peer's process is gone */
+#define REFUSAL SL_SECOND /* no listener for this time: the peer's process has exited */
 
 enum { OUT, IN };
 

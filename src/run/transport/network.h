@@ -6,7 +6,7 @@
  * (endpoint.h); connections come in through one listener, which listens until the transport is closed.
  *
  * A peer is lost if an endpoint gives its conduit up (no rail for `outage`, no listener for 1 s, i.e. its
- * process is gone, or repeated protocol violations by the peer), or after it has said goodbye in both
+ * process has exited, or repeated protocol violations by the peer), or after its goodbye has arrived in both
  * directions. Then every wait on it ends with SL_EPEER and the reason. */
 #pragma once
 
@@ -18,7 +18,7 @@
 sl_status sl_network_open(sl_transport *t, const sl_transport_config *config, int *listening,
                           sl_time deadline);
 
-/** Says goodbye, ends the thread, frees all. NULL is fine. */
+/** Sends a goodbye, ends the thread, frees all. NULL is fine. */
 void sl_network_close(sl_network *network);
 
 /** Wakes the network thread: there is a handover, or a slot is free. Any thread. */

@@ -190,7 +190,7 @@ const char *sl_transport_scheduling(const sl_transport *transport);
  * There are `count` delegates per peer and direction, each with its own queue in shared memory. Message n of
  * a link goes through queue n % count, so receives must be posted in the order in which the peer sends. All
  * ranks call prepare, exchange their blocks, call start and then use, between two iterations: nothing is
- * posted or under way. A delegate that dies is replaced at once; no message is lost or duplicated. */
+ * posted or under way. A delegate that dies is replaced immediately; no message is lost or duplicated. */
 
 #define SL_DELEGATES_MAX 8 /* per peer and direction */
 
@@ -222,7 +222,7 @@ typedef enum sl_transport_event_kind {
     SL_TRANSPORT_STRANGER, /* a stranger was dropped */
     SL_TRANSPORT_GOODBYE,  /* the delegate at the other end ended normally */
     SL_TRANSPORT_LOST,     /* a queue is given up: every wait on it ends with the reason */
-    SL_TRANSPORT_REPLACED  /* a delegate died and was replaced; `text` says how it ended */
+    SL_TRANSPORT_REPLACED  /* a delegate died and was replaced; `text`: how it ended */
 } sl_transport_event_kind;
 
 typedef struct sl_transport_event {
