@@ -122,7 +122,7 @@ def from_a_trace(slackline, ranks):
             ["PyTorch's 1F1B without the profiler", middle(times), "measured"],
             ["a plan for that problem", f"{plan.makespan_ms:.0f}", "predicted"],
             ["that plan, run by PyTorch", middle(realised), f"measured: {100 * (statistics.median(realised) * 1e3 / plan.makespan_ms - 1):+.1f}% of the predicted"]]
-    links = ", ".join(f"{link['from']} to {link['to']} {link['latency_ms']:.1f}" for link in told["links"] if "latency_ms" in link)
+    links = ", ".join(f"{link['from']} to {link['to']} {link['latency_ms']:.1f}" for link in profile["links"] if "latency_ms" in link)
     finish(arguments.write, "From PyTorch's profiler to a better plan", f"""`bench/pytorch/run.py`, the same machine and load. PyTorch's 1F1B on the slow link (`ScheduleInterleaved1F1B` with one stage per
 rank, which labels its ops for the profiler) runs under `torch.profiler`, with one trace per rank.
 `slackline profile rank*.json -o problem.yaml --order order.csv` makes the problem from the traces alone: op times (ms, median over stages:

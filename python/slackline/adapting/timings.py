@@ -202,7 +202,7 @@ def current(step: Optional[Step]) -> None:
 
 
 def wrap(stage: Any, keep: "Kept") -> None:
-    """Has a stage's ops and messages measured. Its methods do what they did before."""
+    """Wraps a stage's methods to measure its ops and messages. Their behavior does not change."""
     before: Optional[Kept] = getattr(stage, "_slackline", None)
     if before is not None:  # by an earlier schedule of the same stage
         keep.bytes.update(before.bytes)
