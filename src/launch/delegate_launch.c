@@ -41,10 +41,12 @@ static sl_status move_up(const int *files, int count, int *moved) {
     return SL_OK;
 }
 
-static int describe(posix_spawn_file_actions_t *actions, const int *moved, int count) {
+static int describe(posix_spawn_file_actions_t *actions, const int *moved, int count, int silent) {
     int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
     if (!error)
         error = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+    if (!error && silent)
+        error = posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
     for (int i = 0; i < count && !error; i++)
         error = posix_spawn_file_actions_adddup2(actions, moved[i], FIRST + i);
     return error ? error : posix_spawn_file_actions_addclosefrom_np(actions, FIRST + count);
@@ -62,8 +64,9 @@ static int describe_signals(posix_spawnattr_t *attributes) {
     return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-static sl_status spawn(const char *program, const char *name, const int *moved, int count, char **environment,
-                       pid_t *pid) {
+static sl_status spawn(const sl_launch_delegates *delegates, const char *name, const int *moved, int count,
+                       char **environment, pid_t *pid) {
+    const char *program = delegates->program;
     char build[SL_BUILD_WORDS], option[] = SL_BUILD_OPTION;
     char *arguments[] = {(char *)(uintptr_t) "slackline-delegate", (char *)(uintptr_t)name, option, build,
                          NULL};
@@ -75,7 +78,7 @@ static sl_status spawn(const char *program, const char *name, const int *moved, 
         return sl_error(SL_ENOMEM, "%s cannot be started: %s", program, strerror(error));
     error = posix_spawnattr_init(&attributes);
     if (!error) {
-        error = describe(&actions, moved, count);
+        error = describe(&actions, moved, count, delegates->silent);
         if (!error)
             error = describe_signals(&attributes);
         if (!error)
@@ -96,7 +99,7 @@ sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const c
         return sl_error(SL_EINVAL, "%d files for a delegate", count);
     SL_TRY(make_environment(delegates->directory, &environment, &own));
     sl_status status = move_up(files, count, moved);
-    SL_THEN(status, spawn(delegates->program, name, moved, count, environment, &pid));
+    SL_THEN(status, spawn(delegates, name, moved, count, environment, &pid));
     for (int i = 0; i < count; i++)
         if (moved[i] >= 0)
             close(moved[i]);
@@ -111,7 +114,7 @@ void sl_launch_delegate_stop(const sl_launch_delegates *delegates, sl_subprocess
                                          .signal = SIGHUP,
                                          .grace = delegates->grace > 0 ? delegates->grace : SL_SECOND,
                                          .patience = delegates->patience};
-    if (sl_subprocess_end(started, count, &ending, NULL) != SL_OK)
+    if (sl_subprocess_end(started, count, &ending, NULL) != SL_OK && !delegates->silent)
         fprintf(stderr, "slackline: %s\n", sl_error_text());
 }
 

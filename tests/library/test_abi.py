@@ -1,5 +1,5 @@
 # labels: long
-"""Programs that were linked to libslackline.so or run under libslackline_probe.so go on working with a newer one of the same
+"""Programs that were linked to libslackline.so or libslackline_transport.so, or run under libslackline_probe.so, go on working with a newer one of the same
 soname: functions, their types, structs, enums and constants are those of the committed descriptions (*.abi and slackline.constants in this folder). Adding is allowed. Breaking it on purpose is found.
 
 test_abi.py BUILD SOURCE --write writes the descriptions again (docs/releasing.md says when)."""
@@ -14,7 +14,8 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import build, expect, skip, source  # noqa: E402
 
-DESCRIPTIONS = {"libslackline.so": "tests/library/libslackline.abi", "libslackline_probe.so": "tests/library/libslackline_probe.abi"}
+DESCRIPTIONS = {"libslackline.so": "tests/library/libslackline.abi", "libslackline_probe.so": "tests/library/libslackline_probe.abi",
+                "libslackline_transport.so": "tests/library/libslackline_transport.abi"}
 CONSTANTS = "tests/library/slackline.constants"
 FORM = ("--exported-interfaces-only --no-show-locs --no-corpus-path --no-comp-dir-path --no-elf-needed --no-write-default-sizes "
         "--no-parameter-names --drop-undefined-syms --type-id-style hash --drop-private-types").split()
@@ -43,6 +44,8 @@ for tool in ("abidw", "abidiff", "cc", "readelf"):
         skip(f"{tool} is missing" + (" (apt-get install abigail-tools)" if tool.startswith("abi") else ""))
 if re.search(r"^SL_SANITIZE:.*=(ON|thread)", read(build, "CMakeCache.txt"), re.M):
     skip("a library built with sanitizers is not what is installed")
+if not os.path.exists(os.path.join(build, "libslackline_transport.so")):
+    skip("libslackline_transport.so is not built (xxHash is missing)")
 for name in DESCRIPTIONS:
     if ".debug_info" not in run("readelf", "-S", "-W", os.path.join(build, name)).stdout:
         skip(f"{name} was built without debug information (-g), which the layouts are read from")
@@ -61,7 +64,7 @@ def soname(description):
 
 def constants(include):
     """The numbers that programs get compiled into them: every SLACKLINE_ macro but the version and the guards."""
-    said = run("cc", "-E", "-dM", "-I", include, os.path.join(include, "slackline", "slackline.h")).stdout
+    said = "".join(run("cc", "-E", "-dM", "-I", include, os.path.join(include, "slackline", name)).stdout for name in ("slackline.h", "transport.h"))
     found = re.findall(r"^#define (SLACKLINE_\w+) (.+)$", said, re.M)
     return "".join(f"{name} {value}\n" for name, value in sorted(found) if "_VERSION_" not in name)
 

@@ -209,13 +209,41 @@ cc "$folder/load.c" -o "$folder/load" -ldl && [ "$("$folder/load" "$libraries/li
 
 # Visible are the declared functions and nothing else; nothing of MPI, CUDA or Redis is needed.
 nm -D --defined-only "$libraries/libslackline.so" | awk '{print $3}' | sort >"$folder/visible"
-cat "$source"/include/slackline/*.h | sed 's@/\*.*@@' | grep -o '\bslackline_[a-z_]*(' | tr -d '(' | sort -u >"$folder/declared"
+find "$source/include/slackline" -name '*.h' ! -name transport.h -exec cat {} + | sed 's@/\*.*@@' | grep -o '\bslackline_[a-z_]*(' | tr -d '(' | sort -u >"$folder/declared"
 # comments name functions too: what they name must be there all the same
 diff "$folder/declared" "$folder/visible" >"$folder/log" || { cat "$folder/log"; fail "declared (<) is not what is visible (>)"; }
 [ "$(wc -l <"$folder/visible")" -gt 40 ] || fail "only $(wc -l <"$folder/visible") functions"
 if command -v readelf >/dev/null; then
     readelf -d "$libraries/libslackline.so" | grep -q "SONAME.*libslackline\.so\.${version%.*}\]" || fail "SONAME"
     readelf -d "$libraries/libslackline.so" | grep NEEDED | grep -qiE 'mpi|cuda|redis|dnnl' && fail "it needs more than it says"
+fi
+# The same of the transport's library, where it is built; it needs only what carries messages.
+if [ -e "$libraries/libslackline_transport.so" ]; then
+    nm -D --defined-only "$libraries/libslackline_transport.so" | awk '{print $3}' | sort >"$folder/visible"
+    sed 's@/\*.*@@' "$source/include/slackline/transport.h" | grep -o '\bslackline_[a-z_]*(' | tr -d '(' | sort -u >"$folder/declared"
+    diff "$folder/declared" "$folder/visible" >"$folder/log" || { cat "$folder/log"; fail "transport: declared (<) is not what is visible (>)"; }
+    needed=$(readelf -d "$libraries/libslackline_transport.so" | grep NEEDED | grep -vE 'libc\.so|libcrypto|libxxhash|libpthread|ld-linux|libdl')
+    [ -z "$needed" ] || fail "libslackline_transport needs more than it says: $needed"
+    cat >"$folder/carry.c" <<'E'
+#include <slackline/transport.h>
+#include <stdio.h>
+int main(void) {
+    slackline_transport_options options;
+    slackline_transport *transport;
+    unsigned char key[32] = {0};
+    slackline_transport_defaults(&options);
+    options.ranks = 2;
+    options.key = key;
+    if (slackline_transport_prepare(&options, &transport)) /* finds the delegate in ../bin */
+        return puts(slackline_transport_error()), 1;
+    slackline_transport_close(transport, 0);
+    return puts(slackline_transport_version()) < 0;
+}
+E
+    # shellcheck disable=SC2046,SC2086
+    cc -std=c11 $strict "$folder/carry.c" $(pkg-config --cflags --libs slackline_transport) -o "$folder/carry" || fail "a program with slackline_transport"
+    [ "$(PATH=/nowhere LD_LIBRARY_PATH=$libraries "$folder/carry")" = "$version" ] ||
+        fail "slackline_transport: $(PATH=/nowhere LD_LIBRARY_PATH=$libraries "$folder/carry")"
 fi
 "$folder/usr/bin/slackline" --version | grep -q "$version" || fail "the installed command"
 echo passed

@@ -43,7 +43,10 @@ static socklen_t parse_unix(const char *path, struct sockaddr_un *out) {
     if (!path[0] || strlen(path) >= sizeof out->sun_path)
         return 0;
     memcpy(out->sun_path, path, strlen(path));
-    return sizeof *out;
+    if (path[0] != '@')
+        return sizeof *out;
+    out->sun_path[0] = 0; /* abstract: the name is all bytes that the size includes */
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
 }
 
 /* 0, or -1: no such interface. It is not an error if the system does not permit binding: then the addresses
@@ -181,6 +184,11 @@ static sl_status listen_unix(sl_rail_address *rail, int *result) {
     }
     *result = made;
     return SL_OK;
+}
+
+void sl_rail_remove(const sl_rail_address *rail) {
+    if (rail->kind == SL_RAIL_UNIX && rail->address[0] != '@')
+        unlink(rail->address);
 }
 
 static sl_status bind_and_listen(int made, const struct sockaddr_storage *at, socklen_t size,

@@ -18,7 +18,7 @@ typedef enum sl_rail_kind {
 typedef struct sl_rail_address {
     sl_rail_kind kind;
     char interface[32]; /* TCP: bound to this device if the system permits it; empty: any */
-    char address[108];  /* numeric IPv4 or IPv6 address, or the path of a unix socket; of the receiver */
+    char address[108];  /* of the receiver: numeric IPv4 or IPv6, or a unix socket's path ("@name": abstract, no file) */
     char source[64];    /* TCP, sender: local numeric address to connect from; empty: the system's choice */
     uint16_t port;
 } sl_rail_address;
@@ -26,6 +26,8 @@ typedef struct sl_rail_address {
 /** Opens a socket that listens at `rail` (port 0: any; the assigned port is filled in). A unix socket's file
  * is made with mode 0600. SL_EINVAL, SL_ESYS. */
 sl_status sl_rail_listen(sl_rail_address *rail, int *socket);
+/** Removes the file of a unix socket that is no longer listened on. Other rails have none. */
+void sl_rail_remove(const sl_rail_address *rail);
 
 /** Starts to connect to `rail` (nonblocking): the socket, or -1 with errno. It becomes writable once
  * connected or failed (SO_ERROR). */

@@ -44,7 +44,7 @@ sl_status sl_delegate_check(const sl_delegate_order *o, size_t bytes) {
                         o->number);
     if (o->rails < 1 || o->rails > SL_RAILS_MAX)
         return sl_error(SL_EPEER, "a delegate's order has %d rails", o->rails);
-    if (o->chunk_bytes > CHUNK_MAX || o->beat < 0 || o->silence < 0 || o->outage < 0 ||
+    if (o->chunk_bytes > CHUNK_MAX || o->beat < 0 || o->silence < 0 || o->outage < 0 || o->refusal < 0 ||
         o->scheduling < SL_CLASS_BEST || o->scheduling > SL_CLASS_NORMAL)
         return sl_error(SL_EPEER, "a delegate's order has limits out of range");
     for (int i = 0; i < o->rails; i++)
@@ -197,6 +197,7 @@ static sl_status open_endpoint(life *l) {
                                  .beat = o->beat,
                                  .silence = o->silence,
                                  .outage = o->outage,
+                                 .refusal = o->refusal,
                                  .tell = tell,
                                  .object = l};
     memcpy(config.key, o->key, sizeof config.key);
@@ -228,8 +229,7 @@ static sl_status live(life *l, const char *starter) {
 /* The trainer would have removed these names; no other process knows them now. */
 static void remove_names(const life *l) {
     for (int i = 0; i < l->order.rails && !l->order.sends; i++)
-        if (l->order.rail[i].kind == SL_RAIL_UNIX)
-            unlink(l->order.rail[i].address);
+        sl_rail_remove(&l->order.rail[i]);
 }
 
 int sl_delegate_run(const char *starter) {

@@ -92,6 +92,7 @@ static sl_status make(sl_delegates *d, sl_delegate *e, int peer, int sends, int 
     o->beat = c->beat;
     o->silence = c->silence;
     o->outage = c->outage;
+    o->refusal = c->refusal;
     memcpy(o->key, c->key, sizeof o->key);
     o->magic = SL_DELEGATE_MAGIC;
     return SL_OK;
@@ -277,8 +278,7 @@ static void free_delegate(sl_delegate *e) {
     for (int i = 0; i < SL_RAILS_MAX; i++)
         if (e->listening[i] >= 0) {
             close(e->listening[i]);
-            if (e->order->rail[i].kind == SL_RAIL_UNIX)
-                unlink(e->order->rail[i].address);
+            sl_rail_remove(&e->order->rail[i]);
         }
     if (e->order)
         munmap(e->order, e->bytes);

@@ -12,7 +12,7 @@
 typedef struct sl_delegates_config {
     int rank, ranks, slots;
     size_t message_bytes;
-    char *directory; /* for unix sockets; NULL: none */
+    char *directory; /* for unix sockets; "@name": they are abstract, with names that begin so; NULL: none */
     char *talks;     /* [ranks]: 0: no peer, 1: on this host, 2: on another one */
     uint8_t key[32];
     int has_starter;
@@ -20,7 +20,7 @@ typedef struct sl_delegates_config {
     int rails; /* 0: chosen by the system when needed */
     char rail[SL_RAILS_MAX][64];
     uint32_t chunk_bytes;
-    sl_time beat, silence, outage;
+    sl_time beat, silence, outage, refusal; /* endpoint.h */
     int deaths_most;
     sl_transport_class scheduling;
 } sl_delegates_config;
@@ -57,5 +57,8 @@ uint64_t sl_delegates_position(const sl_delegates *delegates, uint64_t message);
 _Atomic uint32_t *sl_delegates_settled(sl_delegates *delegates);
 /** Rings the delegate of a stream. */
 void sl_delegates_ring(sl_delegates *delegates, const sl_delegate_stream *stream);
+
+/** Process ids of the living ones into pids[most]; returns how many there are. Any thread. */
+int sl_delegates_living(sl_delegates *delegates, int *pids, int most);
 
 int sl_delegates_next_event(sl_delegates *delegates, sl_transport_event *happened);

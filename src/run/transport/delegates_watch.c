@@ -39,6 +39,19 @@ int sl_delegates_watch_event(sl_delegates *d, sl_transport_event *happened) {
     return some;
 }
 
+int sl_delegates_living(sl_delegates *d, int *pids, int most) {
+    int count = 0;
+    pthread_mutex_lock(&d->mutex);
+    for (int i = 0; i < d->delegates; i++)
+        if (d->delegate[i].started.pid) {
+            if (count < most)
+                pids[count] = d->delegate[i].started.pid;
+            count++;
+        }
+    pthread_mutex_unlock(&d->mutex);
+    return count;
+}
+
 /* The delegate is dead and stays so. */
 static void give_up(sl_delegate *e, const char *reason) {
     sl_queue_lose(&e->stream.queue, reason);

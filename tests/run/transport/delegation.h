@@ -121,16 +121,8 @@ static inline sl_transport *open_transport(const trial *w, int rank, const sl_tr
 
 /* Process ids of the living ones, at most `most`; returns how many. */
 static inline int living_delegates(sl_transport *t, pid_t *pids, int most) {
-    sl_delegates *d = t->delegates;
-    int count = 0;
-    if (!d)
-        return 0;
-    pthread_mutex_lock(&d->mutex);
-    for (int i = 0; i < d->delegates && count < most; i++)
-        if (d->delegate[i].started.pid)
-            pids[count++] = d->delegate[i].started.pid;
-    pthread_mutex_unlock(&d->mutex);
-    return count;
+    int count = t->delegates ? sl_delegates_living(t->delegates, pids, most) : 0;
+    return count < most ? count : most;
 }
 
 /* Collective: the delegates of all ranks, ready to be used. */
