@@ -30,12 +30,22 @@ static inline void end_hold(job *j, controller *c) {
             j->proc[p].next = j->now + below(j, (int)(20 * US));
 }
 
+/* Whether the looks that closed the cut saw this thread of several outside its calls, or blocked in a wildcard. Such
+ * a thread may make calls within the cut, whatever it does by the time of the verdict. Of a rank with one
+ * thread, that thread has stopped. */
+static inline int may_still_call(const job *j, const proc *own) {
+    if (j->procs == j->ranks || own->state == DONE)
+        return 0;
+    ptrdiff_t slot = own->caller.thread - j->gate[own->rank].thread;
+    return j->view[own->rank].thread[slot].state != SL_GATE_PARKED;
+}
+
 /* What a closed cut promises, looked up in the model rather than in the views. */
 static inline void check_closed(job *j) {
     for (int p = 0; p < j->procs; p++) {
         proc *own = &j->proc[p];
         if (!j->frozen)
-            own->computing = own->state == RUN && j->procs > j->ranks;
+            own->unstopped = may_still_call(j, own);
         const op *o = &own->list[own->at];
         /* Such a call may have been made since the last look, and has only to return. */
         if (own->state != BLOCKED ||

@@ -31,7 +31,7 @@ static inline void reset_job(job *j, uint64_t seed) {
         proc *own = &j->proc[p];
         own->at = own->announced = 0;
         own->hash = own->wild_sum = own->made = 0;
-        own->computing = 0;
+        own->unstopped = 0;
         own->next = below(j, 1000);
         own->state = RUN;
         sl_gate_join(&own->caller, &j->gate[own->rank], NULL);

@@ -58,7 +58,7 @@ typedef struct {
     sl_gate_caller caller;
     uint64_t hash, wild_sum;
     uint64_t made;
-    int computing; /* was in its own code when the cut closed */
+    int unstopped; /* may make calls within the closed cut */
 } proc;
 
 typedef struct {

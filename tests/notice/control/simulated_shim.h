@@ -109,9 +109,8 @@ static inline sl_gate_mode announce_op(job *j, int p, const op *o) {
 static inline void make_call(job *j, int p, const op *o) {
     proc *own = &j->proc[p];
     own->made++;
-    /* A second thread that was computing may make a call within the cut, which its partners have made
-     * already. */
-    if (j->frozen && !own->computing)
+    /* A thread that had not stopped may make a call within the cut, which its partners have made already. */
+    if (j->frozen && !own->unstopped)
         fail_job(j, "a call was made after the cut had closed");
     if (o->kind == COLLECTIVE || o->kind == ICOLLECTIVE || o->kind == ENQUEUE) {
         communicator *comm = &j->comm[o->communicator];

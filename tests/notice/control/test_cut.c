@@ -23,8 +23,7 @@ static int64_t free_time(uint64_t seed, uint64_t *hash) {
 }
 
 /* SL_SHOW=1 names every program with a hold that was released. */
-static void each_seed(plan how, outcome *sum) {
-    uint64_t first = number_of("SL_SEED", 1), seeds = number_of("SL_SEEDS", getenv("SL_SEED") ? 1 : SEEDS);
+static void run_seeds(uint64_t first, uint64_t seeds, plan how, outcome *sum) {
     printf("seeds %llu to %llu\n", (unsigned long long)first, (unsigned long long)(first + seeds - 1));
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         uint64_t hash;
@@ -48,12 +47,25 @@ static void each_seed(plan how, outcome *sum) {
            sum->holds, sum->closed, (double)sum->longest / 1e6, sum->released, sum->killed, sum->ended);
 }
 
+static void each_seed(plan how, outcome *sum) {
+    run_seeds(number_of("SL_SEED", 1), number_of("SL_SEEDS", getenv("SL_SEED") ? 1 : SEEDS), how, sum);
+}
+
 static void every_hold_closes_and_changes_nothing(void **state) {
     (void)state;
     outcome sum = {0};
     each_seed((plan){.holds = 3}, &sum);
     assert_int_equal(sum.released, 0);
     assert_true(sum.closed > 0);
+}
+
+/* Seed 25896: a thread that both looks saw outside has received, within the cut, before the verdict, and sends,
+ * within the cut, after it. */
+static void a_thread_outside_may_make_several_calls_within_the_cut(void **state) {
+    (void)state;
+    outcome sum = {0};
+    run_seeds(25896, 1, (plan){.holds = 3}, &sum);
+    assert_int_equal(sum.closed, 3);
 }
 
 static void a_killed_controller_stops_nobody(void **state) {
@@ -77,6 +89,7 @@ int main(void) {
     the_job = calloc(1, sizeof *the_job);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_hold_closes_and_changes_nothing),
+        cmocka_unit_test(a_thread_outside_may_make_several_calls_within_the_cut),
         cmocka_unit_test(a_killed_controller_stops_nobody),
         cmocka_unit_test(the_maximum_of_the_counters_alone_does_not_close),
     };
