@@ -1,6 +1,5 @@
 /* Opening and closing; other inputs and queries. */
 #include "adapt/orchestrator/orchestrator_inside.h"
-#include "adapt/orchestrator/unknown_program.h"
 #include "base/memory.h"
 
 #include <string.h>

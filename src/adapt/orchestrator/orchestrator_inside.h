@@ -5,6 +5,7 @@
 #include "adapt/orchestrator/naming.h"
 #include "adapt/orchestrator/orchestrator.h"
 #include "adapt/orchestrator/recording.h"
+#include "adapt/orchestrator/unknown.h"
 
 enum {
     SL_CASES_MAX = 64,  /* slow components at a time; of more, the least costly are dropped */
@@ -13,6 +14,8 @@ enum {
 };
 
 #define SL_LOSS_MIN 0.02 /* minimum share of the time lost by an incident */
+
+typedef struct sl_unknown sl_unknown; /* unknown_program.c */
 
 /* A plan that several replicas may run. */
 typedef struct sl_shared_plan {
@@ -90,8 +93,7 @@ typedef struct sl_run_data_text {
 } sl_run_data_text;
 
 struct sl_orchestrator {
-    struct sl_unknown *unknown;    /* a program with an unknown pipeline; then plans, cases and the model are
-                               unused.    NULL: known */
+    sl_unknown *unknown;           /* an unknown pipeline: no plans, cases, or model; or NULL */
     sl_recording *recording;       /* NULL: not requested */
     sl_orchestrator_config config; /* its arrays and texts are not kept, except below */
     char schedule[64];
@@ -333,3 +335,20 @@ void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *entry, const c
 /** Adds a line of decisions, with its end. */
 void sl_events_write(sl_orchestrator *o, const char *line);
 void sl_events_decision(sl_orchestrator *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- unknown_program.c: programs with an unknown pipeline */
+/** Uses only the configuration of strategies, ladder and hosts, and `unknown`. SL_ENOMEM. */
+sl_status sl_unknown_open(sl_orchestrator *o, const sl_orchestrator_config *config);
+void sl_unknown_close(sl_unknown *unknown);
+/** SL_EINVAL: a negative id. SL_ENOMEM. */
+sl_status sl_unknown_report(sl_orchestrator *o, const sl_orchestrator_report *report);
+/** Without `unknown` and a time in `iteration`, only time passes, and reports wait. SL_ENOMEM. */
+sl_status sl_unknown_observe(sl_orchestrator *o, const sl_orchestrator_iteration *iteration);
+int sl_unknown_next(sl_orchestrator *o, sl_orchestrator_action *action);
+sl_status sl_unknown_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome, sl_time took);
+/** An incident's id is its report's. */
+const sl_incident_view *sl_unknown_incidents(const sl_orchestrator *o, int *count);
+/** Why a strategy would not help for an incident; returns 0: no such incident. */
+int sl_unknown_why_not(const sl_orchestrator *o, int incident, sl_strategy_kind strategy, char *text,
+                       size_t size);
+const sl_unknown_view *sl_unknown_seen(const sl_unknown *unknown);

@@ -1,6 +1,5 @@
 /* One iteration: measurements become a row, slow components incidents, and the ladder's decisions actions. */
 #include "adapt/orchestrator/orchestrator_inside.h"
-#include "adapt/orchestrator/unknown_program.h"
 
 #include <limits.h>
 #include <math.h>

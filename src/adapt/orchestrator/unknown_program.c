@@ -1,4 +1,15 @@
-#include "adapt/orchestrator/unknown_program.h"
+/* The orchestrator of a program with an unknown pipeline: reports become incidents of the ladder
+ * (adapt/ladder), with the losses of unknown.h, and the ladder's choices become actions. orchestrator.c
+ * and steps.c call these functions if sl_orchestrator_config has `unknown`.
+ *
+ * Reports are stored, and incidents begin, change and end at the next sl_unknown_observe, because the loss is
+ * divided among all slow parts. The body says with each iteration whether iterations are slow. If it gives
+ * only their times, these are watched here (naming.h), and a report lasts until its relief.
+ *
+ * The effect of a strategy is the level after it has settled (sl_unknown_settled). If iterations become
+ * healthy before that, the cause is the balance, not the end of the incident, unless reports last: the
+ * incident continues without loss, because recovery of the device is not visible from outside. The incident
+ * also continues if a mitigated part is no longer reported while the program is still slow. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
-#include "plan/draw/chart_marks.h"
 #include "base/memory.h"
+#include "plan/draw/chart_inside.h"
 #include "plan/draw/escape.h"
 
 #include <math.h>

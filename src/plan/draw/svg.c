@@ -1,6 +1,6 @@
 #include "plan/draw/svg.h"
 #include "base/memory.h"
-#include "plan/draw/svg_frame.h"
+#include "plan/draw/svg_inside.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Callouts: arrows and lines above a chart's ops, with their texts. */
 #include "plan/draw/escape.h"
-#include "plan/draw/svg_frame.h"
+#include "plan/draw/svg_inside.h"
 
 #include <string.h>
 

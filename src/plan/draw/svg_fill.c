@@ -1,5 +1,5 @@
 /* The fills that distinguish kinds of ops, on a screen and in gray print. */
-#include "plan/draw/svg_frame.h"
+#include "plan/draw/svg_inside.h"
 
 typedef enum texture { PLAIN, RISING, CROSSED, DOTTED, FALLING, STRIPED } texture;
 

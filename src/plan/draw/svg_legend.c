@@ -1,5 +1,5 @@
 /* The legend: items from left to right, in as many lines as they need. */
-#include "plan/draw/svg_frame.h"
+#include "plan/draw/svg_inside.h"
 
 #include <string.h>
 

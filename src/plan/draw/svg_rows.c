@@ -1,5 +1,5 @@
 /* Rows below those of the ops: messages as lanes, and memory. */
-#include "plan/draw/svg_frame.h"
+#include "plan/draw/svg_inside.h"
 
 #include <math.h>
 

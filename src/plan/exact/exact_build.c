@@ -1,5 +1,5 @@
-#include "plan/exact/exact_build.h"
 #include "base/memory.h"
+#include "plan/exact/exact_model_inside.h"
 
 /* ---- pieces of the model ---- */
 

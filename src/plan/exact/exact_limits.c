@@ -1,5 +1,5 @@
 #include "base/memory.h"
-#include "plan/exact/exact_build.h"
+#include "plan/exact/exact_model_inside.h"
 
 /* ---- memory ---- */
 

@@ -1,4 +1,4 @@
-#include "plan/exact/exact_build.h"
+#include "plan/exact/exact_model_inside.h"
 
 /* ---- messages: those of a stage, and their waits for a wire ---- */
 

@@ -1,7 +1,7 @@
 #include "plan/exact/exact_model.h"
 #include "base/memory.h"
 #include "base/numbers.h"
-#include "plan/exact/exact_build.h"
+#include "plan/exact/exact_model_inside.h"
 
 #include <stdlib.h>
 

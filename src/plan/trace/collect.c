@@ -1,6 +1,6 @@
 #include "plan/trace/collect.h"
 #include "base/memory.h"
-#include "plan/trace/collect_parts.h"
+#include "plan/trace/collect_inside.h"
 
 #include <jansson.h>
 #include <math.h>

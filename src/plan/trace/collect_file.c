@@ -1,6 +1,6 @@
 /* The end of a trace file: relates its events to each other. */
 #include "base/memory.h"
-#include "plan/trace/collect_parts.h"
+#include "plan/trace/collect_inside.h"
 #include "plan/trace/interval.h"
 
 #include <ctype.h>

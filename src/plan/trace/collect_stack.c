@@ -1,6 +1,6 @@
 /* Ops that only the profiler's stacks show: PyTorch's Schedule1F1B gives its ops no labels, but
  * with_stack=True records their functions. If the file has labels, they are used instead. */
-#include "plan/trace/collect_parts.h"
+#include "plan/trace/collect_inside.h"
 
 static size_t count(const sl_traced *t, const sl_file *f, int of_stack, int kind) {
     size_t found = 0;

@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "plan/timing/profile.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 

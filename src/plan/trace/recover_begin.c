@@ -1,7 +1,7 @@
 /* The begin of iterations in traces without marks: a trace that begins in the middle of an iteration has its
  * rest at its head, and another rank's may begin an iteration earlier or later. */
 #include "base/memory.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 

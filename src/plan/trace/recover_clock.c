@@ -5,7 +5,7 @@
  * in one direction. */
 #include "base/memory.h"
 #include "notice/record/offset.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 

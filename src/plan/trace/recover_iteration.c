@@ -1,7 +1,7 @@
 /* Iterations: a mark that changes, or an op that comes again, begins another one on its rank. */
 #include "base/memory.h"
 #include "base/numbers.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Links: latency and transfer time of each direction from its messages. */
 #include "base/memory.h"
 #include "base/numbers.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Messages of the chosen iteration: the times at which each could leave and had arrived. */
 #include "base/memory.h"
 #include "base/numbers.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <string.h>
 

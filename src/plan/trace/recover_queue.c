@@ -6,7 +6,7 @@
  * greatest contradiction, Dinkelbach 1967). A pair's own side is ready[j] - j T; a Fenwick tree over the
  * order of `ready` keeps the greatest among those ready before. */
 #include "base/memory.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

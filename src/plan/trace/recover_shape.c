@@ -1,6 +1,6 @@
 /* Shape: the rank of each process, its stages, and the number of microbatches. */
 #include "base/memory.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * time; so if names have the stages, each stage is on one thread, and ops of two threads overlap, the threads
  * are the ranks. A process that is known to be one rank is not divided. */
 #include "base/memory.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 

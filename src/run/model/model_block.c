@@ -1,4 +1,4 @@
-#include "run/model/model_stage.h"
+#include "run/model/transformer_inside.h"
 
 /* One half of a block, of any form: x += out(core(in(norm(x)))).
  *

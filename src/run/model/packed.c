@@ -1,4 +1,4 @@
-#include "run/model/model_stage.h"
+#include "run/model/transformer_inside.h"
 
 #include <string.h>
 

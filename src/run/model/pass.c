@@ -1,5 +1,5 @@
 #include "base/memory.h"
-#include "run/model/model_stage.h"
+#include "run/model/transformer_inside.h"
 
 #include <math.h>
 #include <string.h>

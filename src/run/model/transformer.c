@@ -1,6 +1,6 @@
 #include "run/model/transformer.h"
 #include "base/memory.h"
-#include "run/model/model_stage.h"
+#include "run/model/transformer_inside.h"
 
 #include <limits.h>
 #include <math.h>

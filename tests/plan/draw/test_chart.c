@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "plan/draw/axis.h"
 #include "plan/draw/chart.h"
-#include "plan/draw/chart_marks.h"
+#include "plan/draw/chart_inside.h"
 #include "plan/draw/escape.h"
 
 #include <math.h>

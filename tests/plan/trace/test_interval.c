@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "plan/trace/interval.h"
-#include "plan/trace/recover_parts.h"
+#include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * test_pytorch.py, for which `--write DIRECTORY CASE` leaves weights, text, loss, logits and gradients. */
 #include "run/model/team.h"
 
-#include "run/model/model_stage.h"
+#include "run/model/transformer_inside.h"
 
 static const sl_model_config shape = {
     .layers = 4, .width = 24, .heads = 3, .context = 11, .vocabulary = 40, .batch = 2};
