@@ -28,7 +28,7 @@ PAGES = {
                      "What users ask about a pipeline, and which tools answer. Each table of figures has its command above it.",
                      ["What each offers", "Measured", "Large traces"]),
     "pytorch.md": ("Plans in PyTorch's pipelining: all tables", "Each section names the command that wrote it.",
-                   ["Live: something gets slow and recovers", "A slow link, before and after", "From PyTorch's profiler to a better plan"]),
+                   ["Live: something gets slow and recovers", "Live: random mixtures", "Simulated: random mixtures", "A slow link, before and after", "From PyTorch's profiler to a better plan"]),
     "training.md": ("Training speed on the CPU: all tables", "Each section names the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),
     "fresh-install.md": ("On a fresh system",

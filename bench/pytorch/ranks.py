@@ -1,5 +1,5 @@
-"""The ranks of bench/pytorch: processes over Gloo that train one model under one schedule after another. Ops do their
-arithmetic and are then held to their time, and one link is slow, through the classes of examples/python/slow_link.py."""
+"""The ranks of bench/pytorch: processes over Gloo that train one model. Ops do their arithmetic and are then held to their time, and
+links are late, through the classes of examples/python/slow_link.py."""
 import os
 import sys
 import tempfile
@@ -12,50 +12,123 @@ import slackline
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
-from torch.distributed.pipelining import PipelineStage, schedules
+from slackline.adapting import order as orders
+from torch.distributed.pipelining import schedules
 from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "python"))
+from cases import rank_of  # noqa: E402
 from slow_link import PacedStage, SlowLink, layer, train  # noqa: E402
 
-STAGES = {"linear": lambda rank, ranks: [rank], "loop": lambda rank, ranks: [rank, rank + ranks],
-          "wave": lambda rank, ranks: [rank, 2 * ranks - 1 - rank]}
-
-
-@dataclass
-class Run:
-    name: str
-    placement: str
-    delay_ms: float
-    theirs: Optional[str] = None  # a class of torch.distributed.pipelining.schedules; None: `plan`
-    plan: Optional[slackline.Plan] = None
-    trace: Optional[str] = None  # folder for its profiler traces
+LOSS = torch.nn.functional.mse_loss
 
 
 class Stage(PacedStage):
-    """Ends the held time with an op that the profiler records, because it measures a label by the ops in it."""
+    """A stage with its own time for each kind of op. It ends the held time with an op that the profiler records, because that
+    measures a label by the ops in it."""
+
+    def __init__(self, index, rank_of_stage, times):
+        """times: ms of F, I and W of each stage"""
+        super().__init__(layer(index), index, len(rank_of_stage), torch.device("cpu"))
+        self.times = {kind: times[kind][index] / 1e3 for kind in "FIW"}
+        self.longer = 1.0
 
     def held(self, count, work, *arguments, **options):
         result = super().held(count, work, *arguments, **options)
         torch.zeros(1)
         return result
 
+    def forward_one_chunk(self, *arguments, **options):
+        self.op = self.times["F"] * self.longer
+        return super().forward_one_chunk(*arguments, **options)
 
-def schedule_of(run, stages, microbatches):
-    loss = torch.nn.functional.mse_loss
-    if run.plan is not None:
-        return run.plan.schedule(stages, loss_fn=loss)
-    kind = getattr(schedules, "Schedule" + run.theirs)
-    single = issubclass(kind, schedules.PipelineScheduleSingle)
-    return kind(stages[0] if single else stages, microbatches, loss_fn=loss)
+    def backward_one_chunk(self, chunk, loss=None, full_backward=True, last_backward=False):
+        self.op = self.longer * ((self.times["I"] + self.times["W"]) / 2 if full_backward else self.times["I"])
+        return super().backward_one_chunk(chunk, loss=loss, full_backward=full_backward, last_backward=last_backward)
+
+    def backward_weight_one_chunk(self, *arguments, **options):
+        self.op = self.times["W"] * self.longer
+        return super().backward_weight_one_chunk(*arguments, **options)
+
+
+class Late:
+    """The links of a rank: messages over them leave later, from a separate thread for each."""
+
+    def __init__(self, rank, links):
+        self.links = {(rank, to): SlowLink(to, 0.0) for to in sorted({to for a, to in links if a == rank})}
+
+    def set(self, late):
+        """late: ms by link"""
+        for link, slow in self.links.items():
+            slow.delay = late.get(link, 0) / 1e3
 
 
 class Together:
     """The stages of a rank, in place of the one stage in the example's `train`."""
 
     def __init__(self, stages):
+        self.stages = stages
         self.submod = torch.nn.ModuleList([stage.submod for stage in stages])
         self.is_first, self.is_last = (any(getattr(stage, what) for stage in stages) for what in ("is_first", "is_last"))
+
+
+def stages_of(rank, placement, ranks, times):
+    of = rank_of(placement, ranks)
+    return Together([Stage(index, of, times) for index, owner in enumerate(of) if owner == rank])
+
+
+def theirs(name, stages, microbatches):
+    """PyTorch's own schedule."""
+    kind = getattr(schedules, "Schedule" + name)
+    return kind(stages[0] if issubclass(kind, schedules.PipelineScheduleSingle) else stages, microbatches, loss_fn=LOSS)
+
+
+def samples(microbatches):
+    draw = torch.Generator().manual_seed(7)
+    return (torch.randn(microbatches * 4, 16, generator=draw, dtype=torch.float64) for _ in range(2))
+
+
+def spawned(work, ranks, arguments, seen=None):
+    """What `ranks` processes that run work(rank, *arguments, store, results) put into results: pairs of a key and a value. `seen` is called
+    with each. Raises if a process fails."""
+    results = multiprocessing.get_context("spawn").SimpleQueue()
+    found = {}
+
+    def drain():
+        while not results.empty():
+            key, value = results.get()
+            found[key] = value
+            if seen:
+                seen(key)
+    with tempfile.TemporaryDirectory() as folder:
+        started = multiprocessing.spawn(work, (*arguments, os.path.join(folder, "store"), results), nprocs=ranks, join=False)
+        while not started.join(timeout=0.1):
+            drain()
+        drain()
+    return found
+
+
+def opened(rank, ranks, store):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=ranks, timeout=timedelta(seconds=120))
+
+
+def closed():
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+# ---- static plans ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Run:
+    name: str
+    placement: str
+    delay_ms: float  # of the link between ranks 0 and 1
+    theirs: Optional[str] = None  # one of PyTorch's schedules; None: `plan`
+    plan: Optional[slackline.Plan] = None
+    trace: Optional[str] = None  # folder for its profiler traces
 
 
 def order_of(schedule):
@@ -67,8 +140,7 @@ def order_of(schedule):
 
 
 def traced(run, rank, schedule, stage, microbatches, iterations):
-    draw = torch.Generator().manual_seed(7)
-    x, y = (torch.randn(microbatches * 4, 16, generator=draw, dtype=torch.float64) for _ in range(2))
+    x, y = samples(microbatches)
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         for _ in range(iterations):
             dist.barrier()
@@ -77,47 +149,76 @@ def traced(run, rank, schedule, stage, microbatches, iterations):
     profiler.export_chrome_trace(os.path.join(run.trace, f"rank{rank}.json"))
 
 
-def rank_main(rank, ranks, microbatches, op_ms, iterations, runs, store, results):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=ranks, timeout=timedelta(seconds=120))
-    link = SlowLink(1 - rank, 0.0) if rank < 2 else None
+def static_main(rank, ranks, microbatches, op_ms, iterations, runs, store, results):
+    opened(rank, ranks, store)
+    links = Late(rank, [(0, 1), (1, 0)])
     for number, run in enumerate(runs):
-        if link:
-            link.delay = run.delay_ms / 1e3
-        mine = STAGES[run.placement](rank, ranks)
-        Stage.op = op_ms / 1e3 / len(mine)  # a rank computes the same amount with any number of stages
-        stages = [Stage(layer(index), index, ranks * len(mine), torch.device("cpu")) for index in mine]
-        together = Together(stages)
-        schedule = schedule_of(run, stages, microbatches)
+        links.set({(0, 1): run.delay_ms, (1, 0): run.delay_ms})
+        stages = len(rank_of(run.placement, ranks))  # a rank computes the same amount with any number of stages
+        together = stages_of(rank, run.placement, ranks, {kind: [op_ms * ranks / stages] * stages for kind in "FIW"})
+        schedule = theirs(run.theirs, together.stages, microbatches) if run.plan is None else run.plan.schedule(together.stages, loss_fn=LOSS)
         order = order_of(schedule)
         times, losses = train(schedule, together, microbatches, iterations + 1)
         if run.trace:
             traced(run, rank, schedule, together, microbatches, 6)
         if together.is_last:
-            results.put((number, times[1:], losses, order))  # the first iteration sets up connections
-    dist.barrier()
-    dist.destroy_process_group()
+            results.put((number, (times[1:], losses, order)))  # the first iteration sets up connections
+    closed()
 
 
 def measure(ranks, microbatches, op_ms, iterations, runs):
     """For each run: the seconds of each iteration on the slowest rank, the losses, and the order as CSV."""
-    context = multiprocessing.get_context("spawn")
-    results = context.SimpleQueue()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        started = multiprocessing.spawn(rank_main, (ranks, microbatches, op_ms, iterations, runs, os.path.join(folder, "store"), results),
-                                        nprocs=ranks, join=False)
-        found = {}
-        while len(found) < len(runs):
-            if not results.empty():
-                number, *rest = results.get()
-                found[number] = rest
-                print(f"{time.monotonic() - began:6.1f} s  {runs[number].name}, {runs[number].delay_ms:g} ms", file=sys.stderr, flush=True)
-            elif started.join(timeout=0.1):
-                break
-        while not started.join():
-            pass
-        while not results.empty():
-            number, *rest = results.get()
-            found[number] = rest
+    found = spawned(static_main, ranks, (ranks, microbatches, op_ms, iterations, runs),
+                    seen=lambda number: print(f"{time.monotonic() - began:6.1f} s  {runs[number].name}, {runs[number].delay_ms:g} ms", file=sys.stderr, flush=True))
     return [found[number] for number in range(len(runs))]
+
+
+# ---- while something gets slow -------------------------------------------------------------------------------------------------
+
+
+def live_main(rank, case, orders_by_phase, live, store, results):
+    """orders_by_phase: None: the job's own schedule; else the order of each phase, swapped at the right steps. live: with slackline.adapt."""
+    opened(rank, case.ranks, store)
+    links = Late(rank, case.late(0))
+    together = stages_of(rank, case.placement, case.ranks, case.times)
+    phases = {first: phase for phase, (first, _) in enumerate(case.phases())}
+
+    def by_hand(phase):
+        return slackline.simulate(case.problem(0), orders_by_phase[phase]).schedule(together.stages, loss_fn=LOSS)
+    running = by_hand(0) if orders_by_phase else theirs(case.schedule, together.stages, case.microbatches)
+    running = slackline.adapt(running, memory=case.memory) if live else running
+    x, y = samples(case.microbatches)
+    optimizer = torch.optim.SGD(together.submod.parameters(), lr=0.1)
+    times, losses, ran = [], [], []
+    for step in range(case.steps):
+        if orders_by_phase and step in phases and step and orders_by_phase[phases[step]] != orders_by_phase[phases[step] - 1]:
+            running = by_hand(phases[step])
+        links.set(case.late(step))
+        for stage in together.stages:
+            stage.longer = case.longer(step)[rank]
+        optimizer.zero_grad()
+        found = []
+        dist.barrier()
+        begin = time.monotonic()
+        running.step(*((x,) if together.is_first else ()), target=y if together.is_last else None, losses=found)
+        took = torch.tensor(time.monotonic() - begin, dtype=torch.float64)
+        dist.all_reduce(took, dist.ReduceOp.MAX)
+        optimizer.step()
+        times.append(took.item() * 1e3)
+        losses.append(torch.stack(found).mean().item() if together.is_last else None)
+        ran.append(orders.text_of(orders.rows_of(running.pipeline_order)) if live and rank == 0 else None)
+    if together.is_last:
+        results.put(("losses", losses))
+    if rank == 0:
+        results.put(("times", times))
+        results.put(("ran", ran))
+        results.put(("events", [(one.step, one.kind, one.text) for one in running.adaptation.events] if live else []))
+        results.put(("swaps", running.adaptation.swap_ms if live else []))
+        results.put(("why", running.adaptation.why if live else ""))
+    closed()
+
+
+def run(case, orders_by_phase=None, live=False):
+    """The losses and ms of each step; of a live run also the order of each step, events, and ms of swaps."""
+    return spawned(live_main, case.ranks, (case, orders_by_phase, live))

@@ -1,144 +1,214 @@
 #!/usr/bin/env python3
-"""PyTorch's pipelining over a slow link: its own schedules next to plans for the link, measured and predicted; then a real
-PyTorch profile, the problem from it, a better plan, and a run of that plan.
+"""PyTorch's pipelining with slackline.adapt while something gets slow and recovers: PyTorch alone, with plans by hand that are swapped
+at the right steps, and live; and random mixtures of jobs and faults against the best static plan in hindsight.
 
-Usage: bench/pytorch/run.py [BUILD_DIR] [--iterations N] [--delay-ms D] [--op-ms T] [--write docs/results/evidence/pytorch.md]
-Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
+Usage: bench/pytorch/run.py [BUILD_DIR] [--write docs/results/evidence/pytorch.md] [what]...
+    --case NAME     a named case (several: repeat it). Without any of these options: all named cases
+    --mixtures N    N random mixtures, from --seed on: with real processes
+    --virtual N     N random mixtures in simulated time
+    --static        PyTorch's schedules and static plans; a plan from a profile
+    --all           all named cases, 20 mixtures, 200 virtual ones, and --static
+Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch; --virtual needs none.
+Exit code: 1 if losses differ, or a named case or a mixture misses its goal; times are only meaningful on a machine without other work."""
 import argparse
-import json
+import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
+from collections import Counter
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(here))
 from page import finish, machine, source, table  # noqa: E402
 
-try:
-    import torch
-except ImportError:
-    venv = os.path.join(source, ".venv", "bin", "python")
-    if not os.path.exists(venv) or os.environ.get("SL_IN_VENV"):
-        sys.exit("no torch: python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt")
-    os.environ["SL_IN_VENV"] = "1"
-    os.execv(venv, [venv, *sys.argv])
-
-parser = argparse.ArgumentParser()
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
-parser.add_argument("--ranks", type=int, default=4)
-parser.add_argument("--microbatches", type=int, default=12)
-parser.add_argument("--iterations", type=int, default=11, help="measured iterations of each schedule")
-parser.add_argument("--op-ms", type=float, default=10, help="time of an F, I or W of a rank")
-parser.add_argument("--delay-ms", type=float, default=60, help="one-way delay between ranks 0 and 1")
+parser.add_argument("--case", action="append", default=[], metavar="NAME")
+parser.add_argument("--mixtures", type=int, default=0, metavar="N")
+parser.add_argument("--virtual", type=int, default=0, metavar="N")
+parser.add_argument("--seed", type=int, default=0, help="of the first mixture")
+parser.add_argument("--static", action="store_true")
+parser.add_argument("--all", action="store_true")
+parser.add_argument("--steps", type=int, default=100, help="of a mixture")
+parser.add_argument("--iterations", type=int, default=11, help="of each static schedule")
+parser.add_argument("--noise", type=float, default=0.02, help="of virtual ops, messages and steps, as a share of their time")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 os.environ["SLACKLINE_LIBRARY"] = os.path.join(os.path.abspath(arguments.build), "libslackline.so")
-python_path = os.path.join(source, "python")
-os.environ["PYTHONPATH"] = os.pathsep.join([here, python_path, os.environ.get("PYTHONPATH", "")])
-sys.path[:0] = [python_path]
-RANKS, MICROBATCHES = arguments.ranks, arguments.microbatches
-SLOW = {"pipeline.links.list.0.latency_ms": arguments.delay_ms}
-NAMES = {"linear": "1, linear", "loop": "2, loop", "wave": "2, wave (V)"}
+sys.path[:0] = [here, os.path.join(source, "python"), os.path.join(source, "examples", "python")]
+os.environ["PYTHONPATH"] = os.pathsep.join([*sys.path[:3], os.environ.get("PYTHONPATH", "")])
+named = arguments.case or not (arguments.mixtures or arguments.virtual or arguments.static)
+if arguments.all:
+    named, arguments.static = True, True
+    arguments.mixtures, arguments.virtual = arguments.mixtures or 20, arguments.virtual or 200
+if named or arguments.mixtures or arguments.static:
+    try:
+        import torch
+    except ImportError:
+        venv = os.path.join(source, ".venv", "bin", "python")
+        if not os.path.exists(venv) or os.environ.get("SL_IN_VENV"):
+            sys.exit("no torch: python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt")
+        os.environ["SL_IN_VENV"] = "1"
+        os.execv(venv, [venv, *sys.argv])
+import slackline  # noqa: E402
+from cases import NAMED, Hindsight, mixture  # noqa: E402
+from virtual import Job  # noqa: E402
+
+SETTLED = 10  # steps after a change, from which on its goal holds
+NEAR = 1.05  # a step time that counts as settled, and the goal of a case without one in ms, relative to the plan by hand
+GOAL = 1.10  # of a mixture's whole run, relative to the best static plan
 
 
-def problem(placement):
-    each = 1 if placement == "linear" else 2
-    return {"pipeline": {"ranks": RANKS, "microbatches": MICROBATCHES, "placement": placement,
-                         "times_ms": {kind: arguments.op_ms / each for kind in "FIW"},
-                         "links": {"list": [{"between": [0, 1], "latency_ms": 0}]}}}
+def median(values):
+    return statistics.median(values) if values else float("nan")
 
 
-def middle(times):
-    """The median and range, in ms."""
-    return f"{statistics.median(times) * 1e3:.0f} ({min(times) * 1e3:.0f} to {max(times) * 1e3:.0f})"
+def verdict(good):
+    return "pass" if good else "MISS"
 
 
-def side_by_side(slackline, ranks):
-    """Every schedule on the healthy link and on the slow one."""
-    kinds = [("GPipe", "linear"), ("1F1B", "linear"), ("Interleaved1F1B", "loop"), ("InterleavedZeroBubble", "loop"),
-             ("ZBVZeroBubble", "wave")]
-    theirs = [(f"PyTorch's Schedule{name}", placement, name, None) for name, placement in kinds]
-    ours = []
-    for placement in ("linear", "wave"):
-        healthy = slackline.plan(problem(placement), "auto", 2)
-        slow = slackline.plan(problem(placement), "auto", 2, changes=SLOW)
-        ours += [("slackline's plan for the healthy link", placement, None, healthy), ("slackline's plan for the slow link", placement, None, slow)]
-    rows = theirs + ours
-    runs = [ranks.Run(name, placement, delay, their, plan) for name, placement, their, plan in rows for delay in (0.0, arguments.delay_ms)]
-    found = ranks.measure(RANKS, MICROBATCHES, arguments.op_ms, arguments.iterations, runs)
-    shown, apart, far = [], 0.0, []
-    for at, (name, placement, their, _) in enumerate(rows):
-        cells = [name, NAMES[placement]]
-        each = 1 if placement == "linear" else 2
-        for offset, changes in ((0, None), (1, SLOW)):
-            times, losses, order = found[2 * at + offset]
-            if order is None:  # PyTorch's two schedules with one stage per rank do not expose their order
-                order = slackline.plan(problem(placement), their.lower()).csv()
-            predicted = slackline.simulate(problem(placement), order, changes=changes)
-            reference = found[0 if placement == "linear" else 4][1]
-            apart = max([apart, *(abs(a - b) for a, b in zip(losses, reference))])
-            far.append(statistics.median(times) * 1e3 / predicted.makespan_ms - 1)
-            cells += [middle(times), f"{predicted.makespan_ms:g}"]
-        cells.append(f"{max(predicted.peak_memory) / each:g}")
-        shown.append(cells)
-    heads = ["schedule", "stages per rank", "healthy: measured ms", "predicted", "slow link: measured ms", "predicted",
-             "microbatches held, max per rank"]
-    best_theirs = min(statistics.median(found[2 * at + 1][0]) for at in range(len(theirs)))
-    best_ours = min(statistics.median(found[2 * at + 1][0]) for at in range(len(theirs), len(rows)))
-    healthy = min(statistics.median(found[2 * at][0]) for at in range(len(theirs)))
-    finish(arguments.write, "A slow link, before and after", f"""`bench/pytorch/run.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. {RANKS} processes over
-Gloo, {MICROBATCHES} microbatches; F, I, and W of a rank take {arguments.op_ms:g} ms each (half of that for each of two stages): the ops
-compute and then wait until this time has passed. On the slow link, messages between ranks 0 and 1 leave {arguments.delay_ms:g} ms late, and the sender continues meanwhile. Times are of an iteration on
-the slowest rank: median (min to max) of {arguments.iterations}. Predicted: slackline's replay of the same order. All losses agree to {apart:.0e}. Plans had no memory limit. The last
-column shows what each schedule holds.
-
-{table(heads, shown)}
-On the slow link, the best of PyTorch's own schedules takes {best_theirs * 1e3:.0f} ms, and the best plan {best_ours * 1e3:.0f} ms ({best_theirs / best_ours:.2f} times as fast). On the healthy link, the best
-of PyTorch's takes {healthy * 1e3:.0f} ms. Measured times are {min(far) * 100:+.1f} to {max(far) * 100:+.1f}% off the predicted ones, {statistics.mean(map(abs, far)) * 100:.1f}% on average.""")
-    return apart
+def losses_apart(found, reference):
+    return max(abs(a - b) for a, b in zip(found["losses"], reference["losses"]))
 
 
-def from_a_trace(slackline, ranks):
-    """Traces PyTorch's 1F1B on the slow link with the profiler, derives the problem, plans a better order, and runs it."""
-    with tempfile.TemporaryDirectory() as folder:
-        before = ranks.Run("PyTorch's 1F1B, profiled", "linear", arguments.delay_ms, "Interleaved1F1B", trace=folder)
-        times, _, _ = ranks.measure(RANKS, MICROBATCHES, arguments.op_ms, arguments.iterations, [before])[0]
-        file, order = os.path.join(folder, "problem.yaml"), os.path.join(folder, "order.csv")
-        done = subprocess.run([os.path.join(arguments.build, "slackline"), "profile", *[os.path.join(folder, f"rank{rank}.json") for rank in range(RANKS)],
-                               "-o", file, "--order", order, "--format", "json", "--time-limit", "2"], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"slackline profile: {done.stderr}")
-        profile = json.loads(done.stdout)
-        plan = slackline.plan(file, "auto", 2)
-        after = ranks.Run("the plan for the traced problem", "linear", arguments.delay_ms, plan=plan)
-        realised, _, _ = ranks.measure(RANKS, MICROBATCHES, arguments.op_ms, arguments.iterations, [after])[0]
-        print(json.dumps(profile, indent=1), file=sys.stderr)
-        simulated = slackline.simulate(file, order).makespan_ms
-    times_ms = {kind: statistics.median(values) for kind, values in profile["times_ms"].items() if values}
-    rows = [["the traced iteration", f"{profile['traced_ms']:.0f}", "in the trace"],
-            ["its order simulated on the problem of the trace", f"{simulated:.0f}", f"{100 * (simulated / profile['traced_ms'] - 1):+.1f}% of the traced"],
-            ["PyTorch's 1F1B without the profiler", middle(times), "measured"],
-            ["a plan for that problem", f"{plan.makespan_ms:.0f}", "predicted"],
-            ["that plan, run by PyTorch", middle(realised), f"measured: {100 * (statistics.median(realised) * 1e3 / plan.makespan_ms - 1):+.1f}% of the predicted"]]
-    links = ", ".join(f"{link['from']} to {link['to']} {link['latency_ms']:.1f}" for link in profile["links"] if "latency_ms" in link)
-    finish(arguments.write, "From PyTorch's profiler to a better plan", f"""`bench/pytorch/run.py`, the same machine and load. PyTorch's 1F1B on the slow link (`ScheduleInterleaved1F1B` with one stage per
-rank, which labels its ops for the profiler) runs under `torch.profiler`, with one trace per rank.
-`slackline profile rank*.json -o problem.yaml --order order.csv` makes the problem from the traces alone: op times (ms, median over stages:
-{', '.join(f'{kind} {value:.1f}' for kind, value in times_ms.items())}; emulated: {arguments.op_ms:g} for F, {2 * arguments.op_ms:g} for B){', delays of links (ms: ' + links + '; emulated: ' + f'{arguments.delay_ms:g} between 0 and 1)' if links else ''}. `slackline.plan`
-plans this problem, and PyTorch runs the plan.
+def progress(what, found):
+    print(f"{what}: {[round(one) for one in found['times']]}", *(event for event in found["events"] if event[1] != "profile"), found["why"],
+          sep="\n    ", file=sys.stderr, flush=True)
 
-{table(["what", "ms per iteration", ""], rows)}
-The profiled schedule takes {statistics.median(times) / statistics.median(realised):.2f} times as long as that plan.""")
+
+# ---- the named cases ---------------------------------------------------------------------------------------------------------
+
+
+def settles(times, first, last, ms):
+    """Steps from `first` on until two consecutive steps take at most `ms`."""
+    good = [time <= ms for time in times[first:last]]
+    return next((at for at in range(len(good) - 1) if good[at] and good[at + 1]), len(good))
+
+
+def rows_of_case(case, runs):
+    """A row for each run of a case, and whether its goals are met."""
+    onset, relief = case.faults[0].first, case.faults[0].last
+    spans = [(onset - 5, onset), (onset + SETTLED, relief), (relief + SETTLED, case.steps)]
+    hand = [median(runs["by hand"]["times"][first:last]) for first, last in spans]
+    goals = [goal if goal is not None else NEAR * ms for goal, ms in zip(case.goals, hand)]
+    rows, good = [], True
+    for how, found in runs.items():
+        times = found["times"]
+        took = [median(times[first:last]) for first, last in spans]
+        row = [case.name, how, *(f"{ms:.0f}" for ms in took), "", "", ""]
+        if how == "live":
+            predicted = [slackline.simulate(case.problem(last - 1), found["ran"][last - 1]).makespan_ms for _, last in spans]
+            after = [settles(times, onset, relief, goals[1]), settles(times, relief, case.steps, goals[2])]
+            good = all(ms <= goal for ms, goal in zip(took, goals)) and max(after) <= SETTLED and losses_apart(found, runs["PyTorch alone"]) == 0
+            row[5:] = [", ".join(f"{ms:.0f}" for ms in predicted), f"{after[0]}, {after[1]}",
+                       f"{verdict(good)} (at most {', '.join(f'{goal:.0f}' for goal in goals)})"]
+        rows.append(row)
+    return rows, good
+
+
+def named_cases(chosen):
+    import ranks
+    rows, apart, swaps, good = [], 0.0, [], True
+    for case in chosen:
+        limits = case.limits()
+        by_hand = [slackline.plan(case.problem(first, limits), "auto", 2).csv() for first, _ in case.phases()]
+        runs = {"PyTorch alone": ranks.run(case), "by hand": ranks.run(case, by_hand), "live": ranks.run(case, live=True)}
+        for how, found in runs.items():
+            progress(f"{case.name}, {how}", found)
+            apart = max(apart, losses_apart(found, runs["PyTorch alone"]))
+        more, met = rows_of_case(case, runs)
+        rows += more
+        good &= met
+        swaps += runs["live"]["swaps"]
+    heads = ["what gets slow", "schedule", "healthy", "slow", "recovered", "predicted", "steps until settled", "goal"]
+    finish(arguments.write, "Live: something gets slow and recovers", f"""`bench/pytorch/run.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. 4 processes over Gloo, 12
+microbatches, ops of 10 ms on each rank. Something is slow from step 20 to 60 of 100. Times are medians in ms per step: of the five steps before
+the onset, from {SETTLED} steps after it, and from {SETTLED} steps after the relief. "By hand" uses plans for the true times, made in advance and swapped at the
+right steps. Predicted: the orders that the live job ran, replayed on the true times. Settled: steps after the onset and the relief until two
+steps in a row meet the goal; at most {SETTLED} are allowed. A goal without a number of its own is {NEAR:g} times the time by hand. Losses differ by at
+most {apart:.0e}; a swap took {median(swaps):.1f} ms (median, at most {max(swaps, default=0):.1f}).
+
+{table(heads, rows)}""")
+    return good and apart == 0
+
+
+# ---- the mixtures ------------------------------------------------------------------------------------------------------------
+
+
+def described(case):
+    return f"{case.schedule}, {case.ranks} ranks, {case.microbatches} microbatches, memory {case.memory}; {'; '.join(map(str, case.faults))}"
+
+
+def mixtures():
+    import ranks
+    rows, shares, apart = [], [], 0.0
+    for seed in range(arguments.seed, arguments.seed + arguments.mixtures):
+        case = mixture(seed, steps=arguments.steps)
+        best = Hindsight(case, 1.0)
+        runs = {"PyTorch alone": ranks.run(case), "one static plan": ranks.run(case, [best.one] * len(best.each)),
+                "a plan per phase": ranks.run(case, best.each), "live": ranks.run(case, live=True)}
+        for how, found in runs.items():
+            progress(f"{case.name} ({described(case)}), {how}", found)
+            apart = max(apart, losses_apart(found, runs["PyTorch alone"]))
+        seconds = {how: sum(found["times"]) / 1e3 for how, found in runs.items()}
+        share, each = (seconds["live"] / seconds[how] for how in ("one static plan", "a plan per phase"))
+        shares.append(share)
+        rows.append([seed, described(case), *(f"{one:.1f}" for one in seconds.values()), f"{100 * (share - 1):+.1f}%", f"{100 * (each - 1):+.1f}%",
+                     verdict(share <= GOAL)])
+    heads = ["seed", "job and faults", "PyTorch alone, s", "best static plan", "best plan per phase", "live, s", "to the static plan", "per phase", "goal"]
+    finish(arguments.write, "Live: random mixtures", f"""`bench/pytorch/run.py --mixtures {arguments.mixtures} --seed {arguments.seed}`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}.
+Seconds of the whole run, with all steps before and while something is noticed. The best static plan is known only in hindsight: the shortest
+whole run of the plans for each combination of faults, for all at once, of every family, and of the job's own order. "Per phase" swaps to the
+best plan for each combination of faults, at the right steps. Plans and job have the same memory. Live is within {100 * (GOAL - 1):.0f}% of the best static plan in
+{sum(share <= GOAL for share in shares)} of {len(shares)} mixtures: {100 * (median(shares) - 1):+.1f}% (median), {100 * (max(shares) - 1):+.1f}% at most. Gradients of plans in another order differ in their last bits: losses by at most {apart:.0e}.
+
+{table(heads, rows)}""")
+    return max(shares) <= GOAL and apart < 1e-9
+
+
+def virtual_mixture(seed):
+    case = mixture(seed, steps=arguments.steps)
+    best = Hindsight(case, 0.5)
+    job = Job(case.problem(0), case.rank_of, case.given(), seed=seed, noise=arguments.noise, memory=case.memory)
+    took = sum(job.run(case.steps, truth=case.problem))
+    return seed, case, took / best.one_ms, took / best.each_ms, best.given_ms / best.one_ms, sum(kind == "swap" for kind in job.kinds())
+
+
+def virtual():
+    with multiprocessing.get_context("spawn").Pool(min(os.cpu_count() or 1, arguments.virtual)) as pool:
+        found = pool.map(virtual_mixture, range(arguments.seed, arguments.seed + arguments.virtual), chunksize=1)
+    rows = []
+    for name, at in (("live, to the best static plan", 2), ("live, to the best plan per phase", 3), ("the job's own order, to the best static plan", 4)):
+        values = sorted(one[at] for one in found)
+        rows.append([name, *(f"{100 * (value - 1):+.1f}%" for value in (median(values), values[len(values) * 9 // 10], values[-1])),
+                     f"{sum(value <= GOAL for value in values)} of {len(values)}"])
+    worst = sorted(found, key=lambda one: -one[2])[:5]
+    by = Counter(one[1].schedule for one in found)
+    finish(arguments.write, "Simulated: random mixtures", f"""`bench/pytorch/run.py --virtual {arguments.virtual} --seed {arguments.seed}`: the same mixtures in simulated time, with noise of up to {100 * arguments.noise:g}% on ops, messages and
+steps. What decides is the code that decides in a live job. {', '.join(f'{count} {name}' for name, count in by.most_common())}.
+
+{table(["time of the whole run", "median", "9 of 10 below", "most", f"within {100 * (GOAL - 1):.0f}%"], rows)}
+The farthest from the best static plan:
+
+{table(["seed", "job and faults", "to the static plan", "swaps"], [[one[0], described(one[1]), f"{100 * (one[2] - 1):+.1f}%", one[5]] for one in worst])}""")
+    return sum(one[2] <= GOAL for one in found) >= 0.95 * len(found)
 
 
 def main():
-    import slackline
-    import ranks
-    apart = side_by_side(slackline, ranks)
-    from_a_trace(slackline, ranks)
-    return 0 if apart <= 1e-9 else 1
+    chosen = [case for case in NAMED if not arguments.case or case.name in arguments.case]
+    if len(chosen) < len(arguments.case):
+        parser.error(f"the named cases are {'; '.join(case.name for case in NAMED)}")
+    good = True
+    if named:
+        good &= named_cases(chosen)
+    if arguments.mixtures:
+        good &= mixtures()
+    if arguments.virtual:
+        good &= virtual()
+    if arguments.static:
+        import static
+        good &= static.run(arguments) <= 1e-9
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
