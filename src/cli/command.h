@@ -27,6 +27,7 @@ typedef struct sl_command {
     X(simulate)                                                                                              \
     X(compare)                                                                                               \
     X(profile)                                                                                               \
+    X(explain)                                                                                               \
     X(balance)                                                                                               \
     X(train)                                                                                                 \
     X(detect)                                                                                                \

@@ -23,6 +23,7 @@ struct sl_replayer {
     sl_regime regime;
     int queue;
     const sl_time *latency; /* of each message; NULL: the links' */
+    const sl_time *time;    /* of each step, by rank; NULL: the stages' */
     int32_t *next;          /* [ranks] step to run */
     sl_time *free;          /* [ranks] time at which the rank is idle again */
     int32_t *first_span;    /* [ranks + 1] */
@@ -73,8 +74,10 @@ static sl_time issue_time(const sl_replayer *r, int32_t index, sl_time end) {
 /* Sends a message that is issued at `issue`; returns when the rank's next op may start. */
 static sl_time send(sl_replayer *r, int32_t index, sl_time issue) {
     const sl_message *message = &r->program->message[index];
-    const sl_link *link =
-        &r->problem->link[(size_t)message->from * (size_t)r->program->ranks + (size_t)message->to];
+    static const sl_link free_of_cost;
+    const sl_link *link = r->problem->link ? &r->problem->link[(size_t)message->from * (size_t)r->program->ranks +
+                                                               (size_t)message->to]
+                                           : &free_of_cost;
     lane *l = lane_of(r, message);
     sl_time *wire = &r->wire_free[l->wire], start = *wire > issue ? *wire : issue;
     sl_transfer *t = &r->timeline.transfer[index];
@@ -141,7 +144,7 @@ static inline int start_block(sl_replayer *r, int rank, int moving, sl_time *end
         start = moved > start ? moved : start;
     }
     if (!step->op.paired) {
-        *end = start + sl_problem_op_time(r->problem, &step->op);
+        *end = start + (r->time ? r->time[r->first_span[rank] + i] : sl_problem_op_time(r->problem, &step->op));
         record(r, rank, i, start, *end);
         return 1;
     }
@@ -498,6 +501,10 @@ sl_time sl_replayer_run(sl_replayer *r, const sl_timeline **timeline) {
 
 void sl_replayer_delay(sl_replayer *r, const sl_time *latency) {
     r->latency = latency;
+}
+
+void sl_replayer_time(sl_replayer *r, const sl_time *time) {
+    r->time = time;
 }
 
 void sl_replayer_close(sl_replayer *r) {

@@ -29,6 +29,10 @@ sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program,
 /** Gives every message its own latency from now on, [program->messages] (kept by the caller), instead of its
  * link's; NULL: its link's again. */
 void sl_replayer_delay(sl_replayer *replayer, const sl_time *latency);
+/** Gives every step its own time from now on, by rank, then step (kept by the caller), instead of its stage's;
+ * pairs keep theirs. NULL: the stages' again. A problem whose `link` is NULL has links that take no time:
+ * then every transfer is a step of its own. */
+void sl_replayer_time(sl_replayer *replayer, const sl_time *time);
 /** The makespan of the program in its present state, in the problem's regime; SL_TIME_NEVER: deadlock.
  * *timeline (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
 sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);

@@ -1,6 +1,7 @@
 #include "plan/trace/collect.h"
 #include "base/memory.h"
 #include "plan/trace/collect_inside.h"
+#include "plan/trace/event_time.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -49,19 +50,6 @@ static const char *const stage_names[] = {"stage", "stage_index", "stage_id", "p
 static const char *const microbatch_names[] = {
     "microbatch", "microbatch_index", "microbatch_id", "micro_batch", "mb", NULL};
 static const char *const iteration_names[] = {"iteration", "step", NULL};
-
-/* Microseconds, as a number or (from some writers) as text, into ns. Limited to the years 1970 to 2039, so
- * that twice the difference of two, including a file's base, fits int64. */
-static int read_time(const json_t *value, sl_time *time) {
-    char *end = NULL;
-    const char *text = json_string_value(value);
-    double us = text ? strtod(text, &end) : json_number_value(value);
-    if ((text ? end == text || *end : !json_is_number(value)) || !(us > -1e12 && us < 2.2e15))
-        return 0;
-    double whole = floor(us);
-    *time = (sl_time)whole * 1000 + (sl_time)lround((us - whole) * 1000);
-    return 1;
-}
 
 /* ---- processes ---- */
 
@@ -273,7 +261,7 @@ static sl_status add_op(sl_traced *t, const slice *s, sl_op op, int64_t mark) {
 
 static sl_status add_message(sl_traced *t, const slice *s, const sl_label *label, int whole, int64_t mark) {
     sl_time on_link;
-    if (!read_time(json_object_get(s->args, "on_link_us"), &on_link) || on_link < 0)
+    if (!sl_event_time(json_object_get(s->args, "on_link_us"), &on_link) || on_link < 0)
         on_link = -1;
     ADD(t->message, t->messages, t->message_room,
         (sl_traced_message){.process = s->process,
@@ -433,14 +421,14 @@ static sl_status add_event(sl_traced *t, const json_t *event, long line) {
     }
     sl_time length = 0;
     SL_TRY(read_slice(t, event, &s));
-    if (!read_time(json_object_get(event, "ts"), &s.start))
+    if (!sl_event_time(json_object_get(event, "ts"), &s.start))
         return sl_error(SL_EINVAL, "%s:%ld: event '%.60s' has no time ('ts', us)", t->file->name, line,
                         s.name);
     if (phase[0] == 'B' || phase[0] == 'b')
         return begin_slice(t, event, &s);
     if (phase[0] == 'E' || phase[0] == 'e')
         return end_slice(t, &s);
-    if (!read_time(json_object_get(event, "dur"), &length) || length < 0 || length > 10000 * 1000 * SL_SECOND)
+    if (!sl_event_time(json_object_get(event, "dur"), &length) || length < 0 || length > 10000 * 1000 * SL_SECOND)
         return sl_error(SL_EINVAL, "%s:%ld: event '%.60s' has no duration ('dur', us, 0 to 1e13)",
                         t->file->name, line, s.name);
     s.end = s.start + length;

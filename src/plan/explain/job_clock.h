@@ -1,0 +1,16 @@
+/* Offsets between the clocks of a job's workers, from what ends at the same time on both sides.
+ *
+ * Along a pipeline, a send and its receive end a delay apart. The delay of activations is theirs plus the
+ * offset, that of gradients, in the other direction, theirs minus the offset: half of the difference of the
+ * two medians is the offset, whatever the delay (as in notice/record/offset.h, whose round trips are single
+ * ones; here the wire's jitter is averaged). Between replicas, a collective ends for all at the same time. */
+#pragma once
+
+#include "plan/explain/job_layout.h"
+
+/** The offset of the clock of each position, ns, relative to the first: offset[pipeline * data]. Where
+ * nothing connects two, 0. SL_ENOMEM. */
+sl_status sl_hybrid_clocks(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout, sl_time *offset);
+
+/** Moves the events of all positions to the clock of the first. */
+void sl_hybrid_clocks_apply(sl_hybrid_trace *trace, const sl_hybrid_layout *layout, const sl_time *offset);

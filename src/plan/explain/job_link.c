@@ -1,0 +1,121 @@
+#include "plan/explain/job_link.h"
+#include "base/memory.h"
+#include "base/numbers.h"
+
+#define SAMPLE 128 /* messages compared */
+
+/* The number and bounds of the forwards or backwards in one step. */
+static int ops_in(const sl_hybrid_trace *t, size_t first, size_t end, int kind, sl_time *first_end,
+                  sl_time *last_start) {
+    int count = 0;
+    *first_end = SL_TIME_NEVER;
+    *last_start = -SL_TIME_NEVER;
+    for (size_t i = first; i < end; i++) {
+        const sl_hybrid_event *e = &t->event[i];
+        if (e->kind != kind)
+            continue;
+        *first_end = sl_sooner(*first_end, e->end);
+        *last_start = sl_later(*last_start, e->start);
+        count++;
+    }
+    return count;
+}
+
+static void read_step(const sl_hybrid_trace *t, size_t first, size_t end, int direction, sl_hybrid_link *k,
+                      int *counts[3], int step) {
+    sl_time first_end, last_start;
+    counts[0][step] = ops_in(t, first, end, direction == 1 ? SL_KIND_FORWARD : SL_KIND_BACKWARD, &first_end,
+                             &last_start);
+    counts[1][step] = counts[2][step] = 0;
+    for (size_t i = first; i < end; i++) {
+        const sl_hybrid_event *e = &t->event[i];
+        const sl_traced_kind *kind = &sl_traced_kinds[e->kind];
+        if ((kind->sends & direction) && !sl_hybrid_is_idle_send(e, first_end)) {
+            k->sent_step[k->count_sent] = e->step;
+            k->sent[k->count_sent++] = e->end;
+            counts[1][step]++;
+        }
+        if ((kind->receives & direction) && !sl_hybrid_is_idle_receive(e, last_start)) {
+            k->received_step[k->count_received] = e->step;
+            k->received[k->count_received++] = e->end;
+            counts[2][step]++;
+        }
+    }
+}
+
+/* The most frequent count: incomplete steps are few. */
+static int usual(const int *counts, int steps) {
+    int best = 0, most = 0;
+    for (int i = 0; i < steps; i++) {
+        int same = 0;
+        for (int k = 0; k < steps && k < 200; k++)
+            same += counts[k] == counts[i];
+        if (same > most || (same == most && counts[i] > best)) {
+            best = counts[i];
+            most = same;
+        }
+        if (i > 200)
+            break;
+    }
+    return best;
+}
+
+sl_status sl_hybrid_link_read(const sl_hybrid_trace *t, int worker, int direction, sl_hybrid_link *k) {
+    size_t events = t->worker[worker].end - t->worker[worker].first;
+    int *counts[3] = {NULL, NULL, NULL}, steps = 0;
+    sl_status status = sl_alloc(&k->sent, events, sizeof *k->sent);
+    SL_THEN(status, sl_alloc(&k->received, events, sizeof *k->received));
+    SL_THEN(status, sl_alloc(&k->sent_step, events, sizeof *k->sent_step));
+    SL_THEN(status, sl_alloc(&k->received_step, events, sizeof *k->received_step));
+    for (int i = 0; status == SL_OK && i < 3; i++)
+        status = sl_alloc(&counts[i], events, sizeof *counts[i]);
+    for (size_t i = t->worker[worker].first, next; status == SL_OK && i < t->worker[worker].end; i = next) {
+        for (next = i; next < t->worker[worker].end && t->event[next].step == t->event[i].step; next++)
+            continue;
+        read_step(t, i, next, direction, k, counts, steps++);
+    }
+    if (status == SL_OK) {
+        k->ops = usual(counts[0], steps);
+        k->sends = usual(counts[1], steps);
+        k->receives = usual(counts[2], steps);
+    }
+    SL_FREE(counts[0], counts[1], counts[2]);
+    return status;
+}
+
+void sl_hybrid_link_free(sl_hybrid_link *k) {
+    SL_FREE(k->sent, k->received, k->sent_step, k->received_step);
+    *k = (sl_hybrid_link){0};
+}
+
+/* The messages of one step that both have. */
+static int in_step(const int64_t *step, int count, int at) {
+    int end = at;
+    while (end < count && step[end] == step[at])
+        end++;
+    return end - at;
+}
+
+int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median, sl_time *spread) {
+    sl_time difference[SAMPLE];
+    int count = 0;
+    for (int i = 0, k = 0; i < from->count_sent && k < to->count_received && count < SAMPLE;) {
+        int sent = in_step(from->sent_step, from->count_sent, i),
+            received = in_step(to->received_step, to->count_received, k);
+        if (from->sent_step[i] == to->received_step[k] && sent == from->sends && received == to->receives) {
+            if (sent != received)
+                return 0;
+            for (int m = 0; m < sent && count < SAMPLE; m++)
+                difference[count++] = to->received[k + m] - from->sent[i + m];
+        }
+        int64_t a = from->sent_step[i], b = to->received_step[k];
+        i += a <= b ? sent : 0;
+        k += b <= a ? received : 0;
+    }
+    *median = sl_median(difference, count);
+    for (int i = 0; i < count; i++)
+        difference[i] = difference[i] > *median ? difference[i] - *median : *median - difference[i];
+    if (spread)
+        *spread = sl_median(difference, count);
+    return count;
+}
