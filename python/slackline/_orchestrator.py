@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 import threading
 import weakref
 from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
@@ -503,10 +504,8 @@ def _measured(one: Union[Measurements, Plan, None]) -> _MeasurementsStruct:
     paired = set(second.values())
     order = [at for i in range(len(given.ops)) if i not in paired for at in ((i, second[i]) if i in second else (i,))]
     made = _MeasurementsStruct(spans=len(order), transfers=len(given.transfers))
-    made.span = (_SpanStruct * len(order))(*[_span(given.ops[i], i in second) for i in order])
-    made.transfer = (_TransferStruct * len(given.transfers))(*[
-        _TransferStruct(_whole(one.from_rank, 32, "a rank"), _whole(one.to_rank, 32, "a rank"), _op(one, False), _ns(one.start_ms, "start_ms"),
-                        _ns(one.end_ms, "end_ms"), _ns(one.arrive_ms, "arrive_ms")) for one in given.transfers])
+    made.span = _structs(_SpanStruct, [_span(given.ops[i], i in second) for i in order])
+    made.transfer = _structs(_TransferStruct, [_transfer(one) for one in given.transfers])
     if given.op_work is not None:
         made.span_work = (c_double * len(order))(*[given.op_work[i] for i in order])
     if given.transfer_work is not None:
@@ -520,13 +519,47 @@ def _pairs(ops: Sequence[Op]) -> "dict[int, int]":
     return {forward[key]: i for i, op in enumerate(ops) if op.op == "B" and (key := (op.rank, op.start_ms, op.end_ms)) in forward}
 
 
-def _op(one: Union[Op, Transfer], paired: bool) -> _OpStruct:
-    microbatch = -1 if one.microbatch == -1 else _whole(one.microbatch, 32, "a microbatch")
-    return _OpStruct(_whole(one.stage, 32, "a stage"), microbatch, _index(_KINDS, one.op, "an op"), _whole(one.part, 32, "a part"), paired)
+_SPAN, _TRANSFER = struct.Struct("@6i2q"), struct.Struct("@7i4x3q")  # the fields of _SpanStruct and _TransferStruct: packing is far cheaper
+_KIND_OF = {name: at for at, name in enumerate(_KINDS)}
 
 
-def _span(op: Op, paired: bool) -> _SpanStruct:
-    return _SpanStruct(_whole(op.rank, 32, "a rank"), _op(op, paired), _ns(op.start_ms, "start_ms"), _ns(op.end_ms, "end_ms"))
+def _structs(kind: Any, packed: List[bytes]) -> Any:
+    return (kind * len(packed)).from_buffer_copy(b"".join(packed))
+
+
+def _span(op: Op, paired: bool) -> bytes:
+    rank, stage, microbatch, part = op.rank, op.stage, op.microbatch, op.part
+    try:
+        if rank >= 0 <= stage and microbatch >= -1 and part >= 0:
+            return _SPAN.pack(rank, stage, microbatch, _KIND_OF[op.op], part, paired, round(op.start_ms * 1e6), round(op.end_ms * 1e6))
+    except (struct.error, KeyError, TypeError, ValueError, OverflowError):
+        pass
+    _check(op, {"rank": op.rank}, {"start_ms": op.start_ms, "end_ms": op.end_ms})
+    raise InvalidRequest(f"an op cannot be used: {op}")
+
+
+def _transfer(one: Transfer) -> bytes:
+    try:
+        if one.from_rank >= 0 <= one.to_rank and one.stage >= 0 <= one.part and one.microbatch >= -1:
+            return _TRANSFER.pack(one.from_rank, one.to_rank, one.stage, one.microbatch, _KIND_OF[one.op], one.part, 0,
+                                  round(one.start_ms * 1e6), round(one.end_ms * 1e6), round(one.arrive_ms * 1e6))
+    except (struct.error, KeyError, TypeError, ValueError, OverflowError):
+        pass
+    _check(one, {"from_rank": one.from_rank, "to_rank": one.to_rank}, {"start_ms": one.start_ms, "end_ms": one.end_ms, "arrive_ms": one.arrive_ms})
+    raise InvalidRequest(f"a transfer cannot be used: {one}")
+
+
+def _check(one: Union[Op, Transfer], ranks: Mapping[str, int], times: Mapping[str, float]) -> None:
+    """Raises the error of the first invalid field."""
+    for rank in ranks.values():
+        _whole(rank, 32, "a rank")
+    _whole(one.stage, 32, "a stage")
+    if one.microbatch != -1:
+        _whole(one.microbatch, 32, "a microbatch")
+    _index(_KINDS, one.op, "an op")
+    _whole(one.part, 32, "a part")
+    for what, time in times.items():
+        _ns(time, what)
 
 
 def _array(kind: Any, values: Sequence[Any], count: int, what: str) -> Any:

@@ -32,7 +32,7 @@ class Agent:
         self.shape, self.kept = shape, Kept()
         self._control, self._apply, self._free_bytes = control, apply, free_bytes
         self._clock, self._waiters, self._groups = Clock(device), Waiters(waits), groups
-        self._device_lag = 0 if device is None or device.type == "cpu" else LAG  # steps until the events of a step have certainly completed
+        self._device_lag = LAG if self._clock.asynchronous else 0  # steps that a device is allowed to be behind
         self._pid, self._number = os.getpid(), 0
         self._step: Optional[Step] = None
         self._ran: List[Tuple[Optional[Step], int]] = []  # not reported yet, with the version that ran
@@ -60,6 +60,8 @@ class Agent:
                 self._apply(self._plans.pop(header.version))
                 self._version = header.version
                 self.swap_ms.append((time.monotonic_ns() - began) / 1e6)
+            if header.clocks and self._number > 1:
+                self._compare_clocks()
             self._step = Step(header.step, self._clock, self._waiters, self._groups)
             current(None if self._failed else self._step)
         except Exception as error:  # the control group has failed: no rank receives new orders any more
@@ -80,6 +82,12 @@ class Agent:
             self._plans = {header.offered: plan.decode()}
             self._prepared = header.offered
         return header
+
+    def _compare_clocks(self) -> None:
+        try:
+            self._clock.compare()
+        except Exception as error:  # of the device: this rank no longer measures, but takes part
+            self._give_up(error)
 
     def end(self) -> None:
         """Called after the step."""
@@ -108,6 +116,8 @@ class Agent:
         if len(self._ran) <= self._device_lag:
             return
         ended, version = self._ran.pop(0)
+        if ended is not None and not ended.is_complete():
+            ended = None
         rows: List[Row] = []
         if ended is not None:
             try:

@@ -129,8 +129,22 @@ class _Given:
             raise _Cannot(f"stages are placed on ranks {self.rank_of}: neither linear, loop nor wave")
         if self.ranks < 2:
             raise _Cannot("the pipeline has one rank")
-        self.placement = placement
+        self.placement, self.backend = placement, backend_of(self.group or dist.distributed_c10d._get_default_group(), first.device)
         self._check_neighbors()
+        self._check_device(first.device)
+
+    @staticmethod
+    def _check_device(device: Any) -> None:
+        """Times of ops come from a CPU's clock, or from events of PyTorch's accelerator."""
+        accelerator = torch.accelerator.current_accelerator()
+        if device.type != "cpu" and (accelerator is None or accelerator.type != device.type):
+            raise _Cannot(f"the stages are on {device}, which is not PyTorch's accelerator")
+        if not dist.is_gloo_available():
+            raise _Cannot("this PyTorch has no Gloo, which carries the measurements")
+        try:
+            timings.Clock(device)
+        except Exception as error:
+            raise _Cannot(f"{device} does not measure times: {error}") from None
 
     def _check_neighbors(self) -> None:
         """PyTorch's runtime carries messages only between neighboring stages. Each rank has the full graph of a traced model."""
@@ -294,13 +308,15 @@ def _open(given: _Given, agreed: List[Dict[str, Any]], *, out: Optional[str], me
           frozen: bool, on_event: Optional[Callable[[Any], None]]) -> AdaptedSchedule:
     group = given.group or dist.distributed_c10d._get_default_group()
     members = [dist.get_global_rank(group, rank) for rank in range(given.ranks)]
-    backend = dist.get_backend(group)
+    backend = given.backend
     count = communicators or (1 if backend == "gloo" and given.placement == "linear" else 2)
+    if count > 1 and not may_make_group(backend, len(members)):
+        count = 1
     control = Control(_new_group(members, "gloo", "control", _timeout(group)), given.rank, given.ranks, 8 * len(given.rank_of) // given.ranks * given.schedule._n_microbatches + 64)
     gradients = _new_group(members, backend, "gradients", _timeout(group)) if count > 1 else None
     shape = Shape(given.rank_of, given.ranks, given.placement, given.schedule._n_microbatches, given.rows, all(one["can_split"] for one in agreed),
                   order.ascends(given.rows), memory, objective, frozen)
-    posts = count > 1 or given.placement == "linear"
+    posts = posts_early(backend, given.placement, given.ranks, count)
     ahead = None if backend == "gloo" else 2
     schedule = AdaptedSchedule(given)
 
@@ -320,6 +336,27 @@ def _open(given: _Given, agreed: List[Dict[str, Any]], *, out: Optional[str], me
         timings.wrap(stage, agent.kept)
     schedule.adaptation = Adaptation(agent)
     return schedule
+
+
+def backend_of(group: Any, device: Any) -> str:
+    """The backend of a group for tensors of a device; a group may have one per type of device."""
+    config = dist.distributed_c10d.BackendConfig(dist.distributed_c10d.Backend(dist.get_backend_config(group)))
+    return str(config.get_device_backend_map().get(device.type, "none"))
+
+
+def posts_early(backend: str, placement: str, ranks: int, communicators: int) -> bool:
+    """Whether receives may be posted long before their ops. Gloo has a queue per message. NCCL and others may have one per pair of
+    ranks and group, in which a receive that waits holds up later sends: there, a group must carry messages of one direction per pair."""
+    if backend == "gloo":
+        return communicators > 1 or placement == "linear"
+    return communicators > 1 and (placement == "linear" or placement == "loop" and ranks > 2)
+
+
+def may_make_group(backend: str, members: int) -> bool:
+    """Whether some ranks alone may make a group. With a device bound to the default group (`device_id`), PyTorch splits its NCCL
+    communicator, and all its ranks would have to take part."""
+    default = dist.distributed_c10d._get_default_group()
+    return backend != "nccl" or not default.bound_device_id or members == default.size()
 
 
 def _new_group(members: List[int], backend: str, what: str, timeout: Optional[timedelta]) -> Any:
@@ -355,9 +392,9 @@ def _lowered_by_torch(rows: order.Rows, rank_of: List[int], microbatches: int) -
 def free_bytes(device: Any, sharing: int) -> float:
     """The bytes that this rank may still allocate: on its device, or its share of its host's memory."""
     if device is not None and device.type != "cpu":
-        free, _ = getattr(torch, device.type).mem_get_info(device)
-        module = getattr(torch, device.type)
-        return 0.9 * float(free + module.memory_reserved(device) - module.memory_allocated(device))
+        memory = torch.accelerator
+        free, _ = memory.get_memory_info(device)
+        return 0.9 * float(free + memory.memory_reserved(device) - memory.memory_allocated(device))
     with open("/proc/meminfo", encoding="ascii") as file:
         fields = dict(line.split(":", 1) for line in file)
     free = float(fields["MemAvailable"].split()[0]) * 1024

@@ -19,16 +19,35 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 OP, SENT, RECEIVED, KEPT = range(4)
 KINDS = "FIWB"
-Row = Tuple[int, int, int, int, Any, Any]  # times are ns, or events of a device until `resolved`
+Row = Tuple[int, int, int, int, Any, Any]  # times are ns, or events of a device until `Step.resolved`
 
 _local = threading.local()  # .step: this thread's current Step
 
 
 class Clock:
-    """Marks points in time: directly on a CPU, and by events of the current stream on a device."""
+    """Marks points in time: directly on a CPU, and by events of the current stream on any other device.
+
+    A device's times become this rank's by `compare`, which waits for an event and reads the rank's clock. It is called again and
+    again, because the two clocks drift and PyTorch reports the time between two events in 32 bits.
+    """
+    PATIENCE_S = 1.0  # for a device to complete a step that ended some steps ago
 
     def __init__(self, device: Any) -> None:
         self._device = None if device is None or device.type == "cpu" else device
+        self.origin: Optional[Tuple[Any, int]] = None  # an event, and its time
+        self.compare()
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether a mark is reached later than the program that made it."""
+        return self._device is not None
+
+    def compare(self) -> None:
+        """Relates the device's times to this rank's clock. Waits for the device."""
+        if self._device is not None:
+            event = self.mark()
+            event.synchronize()
+            self.origin = event, time.monotonic_ns()
 
     def mark(self) -> Any:
         if self._device is None:
@@ -38,16 +57,23 @@ class Clock:
         event.record()
         return event
 
-    def resolved(self, rows: List[Row], last: Any) -> List[Row]:
-        """The rows in ns. Waits until the device has reached `last`, so the training thread must not call it."""
-        if self._device is None:
-            return rows
-        last.synchronize()
-        now = time.monotonic_ns()
+    def reached(self, mark: Any) -> bool:
+        """Whether the device has reached a mark within PATIENCE_S. Other marks of its stream before this one are then reached, too."""
+        if isinstance(mark, int):
+            return True
+        until = time.monotonic() + self.PATIENCE_S
+        while not mark.query():
+            if time.monotonic() > until:
+                return False
+            time.sleep(1e-3)
+        return True
 
-        def at(mark: Any) -> int:
-            return mark if isinstance(mark, int) else now - round(mark.elapsed_time(last) * 1e6)
-        return [(*row[:4], at(row[4]), at(row[5])) for row in rows]
+    @staticmethod
+    def at(mark: Any, origin: Optional[Tuple[Any, int]]) -> int:
+        """The time of a reached mark, in ns. origin: of the clock when the mark was made."""
+        if isinstance(mark, int) or origin is None:
+            return int(mark)
+        return origin[1] + int(round(origin[0].elapsed_time(mark) * 1e6))
 
 
 class _Sends(List[Any]):
@@ -57,41 +83,28 @@ class _Sends(List[Any]):
 
 class _Receives(List[Any]):
     key: Tuple[int, int, int]
-    posted: int
-    arrived: Optional[int]
-    error: Optional[BaseException]
-    over: threading.Event
+    posted: Any
+    arrived: Optional[int] = None
+    error: Optional[BaseException] = None
+    over: Any  # a lock that is held until the messages have arrived; a threading.Event costs several times as much
 
 
 class Waiters:
-    """Threads that wait for the receives of a channel in order, and record their arrival times. Gloo completes a Work only while
-    a thread waits for it. Other backends are polled, and the runtime itself waits."""
-    POLL_S = 1e-4
+    """Threads that record the arrival times of messages. Gloo completes a Work only while a thread waits for it, so each channel
+    has a thread that waits for its receives in order. Works of other backends are polled by one thread, and the runtime itself waits."""
+    POLL_S = 2e-4
 
     def __init__(self, waits: bool) -> None:
         self.waits = waits
         self._queues: Dict[Any, "queue.SimpleQueue[Optional[_Receives]]"] = {}
 
     def add(self, channel: Any, receives: _Receives) -> None:
+        channel = channel if self.waits else None
         found = self._queues.get(channel)
         if found is None:
             found = self._queues[channel] = queue.SimpleQueue()
-            threading.Thread(target=self._run, args=(found,), name="slackline arrivals", daemon=True).start()
+            threading.Thread(target=_wait if self.waits else _poll, args=(found,), name="slackline arrivals", daemon=True).start()
         found.put(receives)
-
-    def _run(self, given: "queue.SimpleQueue[Optional[_Receives]]") -> None:
-        while (receives := given.get()) is not None:
-            try:
-                for work in receives:
-                    if self.waits:
-                        work.wait()
-                    else:
-                        while not work.is_completed():
-                            time.sleep(self.POLL_S)
-            except BaseException as error:  # the training thread raises it, as if it had waited itself
-                receives.error = error
-            receives.arrived = time.monotonic_ns()
-            receives.over.set()
 
     def close(self) -> None:
         for one in self._queues.values():
@@ -99,15 +112,51 @@ class Waiters:
         self._queues.clear()
 
 
+def _wait(given: "queue.SimpleQueue[Optional[_Receives]]") -> None:
+    while (receives := given.get()) is not None:
+        try:
+            for work in receives:
+                work.wait()
+            receives.arrived = time.monotonic_ns()
+        except BaseException as error:  # the training thread raises it, as if it had waited itself
+            receives.error = error
+        receives.over.release()
+        del receives  # its Works hold the process group
+
+
+def _poll(given: "queue.SimpleQueue[Optional[_Receives]]") -> None:
+    open_: List[_Receives] = []
+    while True:
+        try:
+            new = given.get(timeout=Waiters.POLL_S) if open_ else given.get()
+            if new is None:
+                return
+            open_.append(new)
+        except queue.Empty:
+            pass
+        open_ = [one for one in open_ if not _arrived(one)]
+
+
+def _arrived(receives: _Receives) -> bool:
+    try:
+        if not all(work.is_completed() for work in receives):
+            return False
+        receives.arrived = time.monotonic_ns()
+    except BaseException as error:  # not measured; the training thread meets the error when it waits
+        receives.error = error
+    return True
+
+
 class Step:
     """The measurements of a step. Until the step has ended, only the thread that runs it uses them."""
 
     def __init__(self, number: int, clock: Clock, waiters: Waiters, groups: Optional[Callable[[str], Any]]) -> None:
         self.number = number
-        self.begin = self.end = time.monotonic_ns()
-        self.rows: List[Row] = []
-        self.last: Any = None
         self._clock, self._waiters, self._groups = clock, waiters, groups
+        self._origin = clock.origin
+        self.begin: Any = clock.mark()
+        self.end = self.begin
+        self.rows: List[Row] = []
         self._open: Optional[Tuple[int, int, int, Any]] = None  # the latest op; it ends when the rank is ready for the next one
         self._received: List[_Receives] = []
 
@@ -133,11 +182,14 @@ class Step:
             for one in ops:
                 one.group = group
         if isinstance(ops, _Sends):
-            self.rows.append((SENT, *ops.key, (now := time.monotonic_ns()), now))
+            self.rows.append((SENT, *ops.key, (now := self._clock.mark()), now))
             return original(ops)
-        now = time.monotonic_ns()
+        now = self._clock.mark()
         works = _Receives(original(ops))
-        works.key, works.posted, works.arrived, works.error, works.over = ops.key, now, None, None, threading.Event()
+        works.key, works.posted = ops.key, now
+        if self._waiters.waits:
+            works.over = threading.Lock()
+            works.over.acquire()
         self._received.append(works)
         self._waiters.add((ops[0].group_peer, kind, id(ops[0].group)), works)
         return works
@@ -145,7 +197,8 @@ class Step:
     def wait(self, works: _Receives, original: Callable[[Any], Any]) -> None:
         self.ready()
         if self._waiters.waits:
-            works.over.wait()
+            with works.over:
+                pass
             if works.error is not None:
                 raise works.error
         else:
@@ -155,19 +208,18 @@ class Step:
 
     def finish(self) -> None:
         self.ready()
-        self.end = time.monotonic_ns()
-        self.last = self._clock.mark()
+        self.end = self._clock.mark()
 
-    def arrivals(self) -> List[Row]:
-        """The rows of received messages. Called after the step, possibly by another thread."""
-        rows: List[Row] = []
-        for works in self._received:
-            if works.over.wait(1.0) and works.error is None:
-                rows.append((RECEIVED, *works.key, works.posted, works.arrived))
-        return rows
+    def is_complete(self) -> bool:
+        """Whether the device has completed the step. Waits for it, but not for long."""
+        return self._clock.reached(self.end)
 
     def resolved(self) -> List[Row]:
-        return self._clock.resolved(self.rows, self.last) + self.arrivals()
+        """The rows in ns, of a complete step; `begin` and `end` are then in ns, too. A message whose arrival is unknown is left out."""
+        at, origin = self._clock.at, self._origin
+        self.begin, self.end = at(self.begin, origin), at(self.end, origin)
+        rows = self.rows if origin is None else [(*row[:4], at(row[4], origin), at(row[5], origin)) for row in self.rows]
+        return rows + [(RECEIVED, *works.key, at(works.posted, origin), works.arrived) for works in self._received if works.arrived is not None]
 
 
 # ---- wrappers ----------------------------------------------------------------------------------------------------------------

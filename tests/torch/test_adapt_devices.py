@@ -1,0 +1,158 @@
+# labels: torch
+"""What slackline.adapt measures on a device and over other backends than Gloo, with stand-ins (device_torch.py): no device and no NCCL
+is involved here."""
+import time
+
+import adapt_torch  # noqa: F401
+import device_torch
+from runner import expect
+
+import slackline.adapting.schedule as adapting
+import torch
+from slackline.adapting import timings
+from slackline.adapting.timings import OP, RECEIVED, SENT, Clock, Step, Waiters
+
+
+class OnADevice:
+    """Clocks use the stand-in's events, as for a device."""
+
+    def __enter__(self):
+        self.event, torch.Event = torch.Event, device_torch.Event
+        for what, value in {"behind": 0.0, "busy_until": 0.0, "stuck": False, "error": None}.items():
+            setattr(device_torch.Event, what, value)
+        return Clock(torch.device("cuda", 0))
+
+    def __exit__(self, *error):
+        torch.Event = self.event
+
+
+def ran(clock, ops_ms):
+    """A step whose ops take this long on the device; the program does not wait for them."""
+    step = Step(3, clock, Waiters(False), None)
+    for microbatch, ms in enumerate(ops_ms):
+        step.enter("F", 0, microbatch)
+        device_torch.Event.work(ms / 1e3)
+    step.finish()
+    return step
+
+
+def test_times_are_the_devices_on_the_clock_of_the_rank():
+    with OnADevice() as clock:
+        device_torch.Event.behind = 0.02
+        begin = time.monotonic_ns()
+        step = ran(clock, [30, 10, 20])
+        expect(time.monotonic_ns() - begin < 20e6, "the program waited for the device")
+        expect(step.is_complete(), "not complete")
+        time.sleep(0.03)  # when they are read does not matter
+        rows = step.resolved()
+    found = [round((end - start) / 1e6) for what, _, _, _, start, end in rows if what == OP]
+    expect(found == [30, 10, 20], f"ops took {found}")
+    expect(all(isinstance(one, int) for row in rows for one in row), f"{rows}")
+    expect(15e6 < rows[0][4] - begin < 40e6, f"the first began {(rows[0][4] - begin) / 1e6} ms after the program's call, 20 behind")
+    expect(abs(step.end - step.begin - 60e6) < 8e6, f"the step took {(step.end - step.begin) / 1e6} ms")
+
+
+def test_a_step_that_a_device_does_not_complete_is_not_measured():
+    with OnADevice() as clock:
+        clock.PATIENCE_S = 0.05
+        device_torch.Event.stuck = True
+        step = ran(clock, [1])
+        began = time.monotonic()
+        expect(not step.is_complete() and 0.04 < time.monotonic() - began < 2, "an event that never completes")
+        device_torch.Event.stuck = False
+        expect(ran(clock, [1]).is_complete(), "a later step")
+
+
+def test_an_error_of_the_device_is_raised_where_it_is_read():
+    with OnADevice() as clock:
+        step = ran(clock, [1])
+        device_torch.Event.error = "CUDA error: an illegal memory access was encountered"
+        for call in (step.is_complete, clock.compare, step.resolved):
+            try:
+                call()
+                expect(False, f"{call} went on")
+            except RuntimeError as error:
+                expect("illegal memory access" in str(error), f"{error}")
+
+
+def test_messages_have_times_of_the_device_and_arrivals_of_their_works():
+    class Slow:
+        """A Work that completes 30 ms after it was posted, and shows only that."""
+
+        def __init__(self):
+            self.until = time.monotonic() + 0.03
+
+        def is_completed(self):
+            return time.monotonic() >= self.until
+
+    class Ops(list):
+        pass
+    with OnADevice() as clock:
+        device_torch.Event.behind = 0.005
+        step = Step(0, clock, waiters := Waiters(False), None)
+        sends, receives = timings._Sends([]), timings._Receives([type("P2P", (), {"group_peer": 1, "group": None})()])
+        sends.key, receives.key = (0, 0, 5), (1, 1, 7)
+        waited = []
+        posted = time.monotonic_ns()
+        step.post(sends, lambda ops: [])
+        works = step.post(receives, lambda ops: [Slow()])
+        step.wait(works, lambda given: waited.append(len(given)))
+        time.sleep(0.06)
+        step.finish()
+        expect(step.is_complete(), "not complete")
+        rows = {row[0]: row for row in step.resolved()}
+        waiters.close()
+    expect(waited == [1], "the runtime itself waits for a Work that is polled")
+    expect(rows[SENT][1:4] == (0, 0, 5) and 4e6 < rows[SENT][4] - posted < 12e6, f"sent {(rows[SENT][4] - posted) / 1e6} ms later, 5 behind")
+    expect(rows[RECEIVED][1:4] == (1, 1, 7) and 29e6 < rows[RECEIVED][5] - posted < 45e6, f"arrived {(rows[RECEIVED][5] - posted) / 1e6} ms later")
+
+
+def test_a_work_that_fails_or_never_completes_is_not_measured():
+    class Failing:
+        def is_completed(self):
+            raise RuntimeError("NCCL communicator was aborted")
+
+    class Never:
+        def is_completed(self):
+            return False
+    clock, waiters = Clock(torch.device("cpu")), Waiters(False)
+    step = Step(0, clock, waiters, None)
+    for microbatch, work in enumerate((Failing(), Never())):
+        receives = timings._Receives([type("P2P", (), {"group_peer": 1, "group": None})()])
+        receives.key = 0, 0, microbatch
+        step.post(receives, lambda ops, work=work: [work])
+    time.sleep(0.02)
+    step.finish()
+    began = time.monotonic()
+    expect([row for row in step.resolved() if row[0] == RECEIVED] == [] and time.monotonic() - began < 0.5, "rows, or it waited")
+    waiters.close()
+
+
+def test_free_memory_comes_from_the_accelerator():
+    accelerator = torch.accelerator
+    before = accelerator.get_memory_info, accelerator.memory_reserved, accelerator.memory_allocated
+    accelerator.get_memory_info, accelerator.memory_reserved, accelerator.memory_allocated = lambda d: (1000, 8000), lambda d: 500, lambda d: 300
+    try:
+        expect(adapting.free_bytes(torch.device("xpu", 1), 4) == 0.9 * 1200, "free, and reserved but not allocated")
+    finally:
+        accelerator.get_memory_info, accelerator.memory_reserved, accelerator.memory_allocated = before
+
+
+def test_a_device_without_an_accelerator_is_refused():
+    if torch.accelerator.is_available():
+        return
+    for device in ("cuda:0", "meta"):
+        try:
+            adapting._Given._check_device(torch.device(device))
+            expect(False, f"{device} was accepted")
+        except adapting._Cannot as error:
+            expect(device in str(error), f"{error}")
+
+
+def test_receives_are_posted_early_only_where_they_hold_up_nothing():
+    for backend, placement, ranks, communicators, wanted in (
+            ("gloo", "linear", 4, 1, True), ("gloo", "wave", 4, 1, False), ("gloo", "wave", 4, 2, True), ("gloo", "loop", 2, 2, True),
+            ("nccl", "linear", 4, 1, False), ("nccl", "linear", 4, 2, True), ("nccl", "loop", 4, 2, True), ("nccl", "loop", 2, 2, False),
+            ("nccl", "wave", 4, 2, False), ("xccl", "linear", 2, 2, True)):
+        found = adapting.posts_early(backend, placement, ranks, communicators)
+        expect(found == wanted, f"{backend} {placement} {ranks} {communicators}: {found}")
