@@ -9,7 +9,8 @@
 #define LIMIT (20 * SL_SECOND)
 
 static const char means[] = "not used: slackline trains on processors, there is no CUDA device yet; watch "
-                            "follows NCCL programs";
+                            "follows NCCL programs; slackline.adapt measures PyTorch's devices, "
+                            "untested on a GPU";
 
 static int count_files(const char *pattern) {
     glob_t found;
