@@ -45,7 +45,7 @@ class Job:
         for _ in range(steps):
             for due, swap in list(self._pending):
                 if self.step >= due:
-                    self.rows, self.version = swap.rows, swap.version
+                    self.rows, self.version = swap.rows[0], swap.version
                     self._pending.remove((due, swap))
             done = self._replay(truth(self.step) if truth else self.truth, slow)
             self._observe(done)
@@ -60,7 +60,7 @@ class Job:
         transfers = [slackline.Transfer(t.from_rank, t.to_rank, t.op, t.stage, t.microbatch, at := self.now + t.start_ms * stretch, at,
                                         at + (t.arrive_ms - t.start_ms) * self._varied()) for t in done.transfers]
         end = self.now + done.makespan_ms * stretch
-        swap = self.decider.observe(Measured(self.step, self.version, self.now, end, ops, transfers, 0.01))
+        swap = self.decider.observe([Measured(self.step, self.version, self.now, end, ops, transfers, 0.01)])
         if swap is not None:
             self._pending.append((self.step + self._lag, swap))
         self.now, self.step = end + 5, self.step + 1

@@ -4,6 +4,7 @@
     order.py     rows of ops, and their lowering to PyTorch's actions
     timings.py   what a rank measures of a step
     control.py   messages between the ranks in addition to the training's
+    replicas.py  the replicas of a pipeline, and the messages between them
     deciding.py  a problem from the measurements; plans; the orchestrator (independent of PyTorch)
     agent.py     the work of a rank before and after each step; the first rank's thread
     schedule.py  the schedule, and the agreement between ranks to adapt
@@ -14,10 +15,12 @@ from __future__ import annotations
 from typing import Any, Callable, Optional, Union
 
 from .._errors import InvalidRequest
+from .._problem import ProblemLike
 
 
-def adapt(schedule: Any, *, out: Optional[str] = None, memory: Union[str, float] = "free", objective: Optional[float] = None,
-          communicators: Optional[int] = None, frozen: bool = False, on_event: Optional[Callable[[Any], None]] = None) -> Any:
+def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[ProblemLike] = None, memory: Union[str, float] = "free",
+          objective: Optional[float] = None, communicators: Optional[int] = None, replicas: Any = None, frozen: bool = False,
+          on_event: Optional[Callable[[Any], None]] = None) -> Any:
     """An AdaptedSchedule that steps, evaluates and raises like the given one, and adapts its order to its measurements.
 
     Its `adaptation` holds the events, the running plan, the measured problem, and the predicted and measured times.
@@ -26,17 +29,21 @@ def adapt(schedule: Any, *, out: Optional[str] = None, memory: Union[str, float]
     schedule       a schedule of torch.distributed.pipelining: GPipe, 1F1B, Interleaved1F1B, LoopedBFS, InterleavedZeroBubble,
                    ZBVZeroBubble, DualPipeV, one loaded from CSV, or `Plan.schedule`
     out            folder for metrics, events, decisions and the measured problem; written by the first rank
+    problem        the healthy job, if it need not be measured: a dict, YAML, a file or a Problem. Its memory limit replaces `memory`
     memory         limit per rank for the activations of microbatches until their backward: "free" (the free memory of its
                    device, or its share of its host's), "same" (no more microbatches than in the given schedule), or bytes
     objective      share of a step that a new order must gain; None: 0.02
     communicators  process groups that carry the pipeline's messages: 1, the stages' own; 2, one for activations and one for
                    gradients; None: the fewest with which a late message does not hold up others
+    replicas       the ranks with the same stages: a process group, or a DeviceMesh of one dimension; None: those of
+                   DistributedDataParallel or fully_shard around the stages' modules; False or 1: none. `schedule.microbatches` is the
+                   number of the next step: a slow replica takes fewer, the others more. Call `adapt` on the ranks of all replicas
     frozen         measure and report, but change nothing
     on_event       called with each event, on the first rank, from another thread
 
     Gradients are bit-identical to those of the given schedule if it adds microbatches in ascending order. A job that cannot
     be adapted runs unchanged, with one RuntimeWarning that gives the reason. Raises InvalidRequest or TypeError for invalid
-    arguments, and ImportError without a PyTorch that has the pipeline runtime.
+    arguments, also for a problem that is not one of the schedule, and ImportError without a PyTorch that has the pipeline runtime.
     """
     if not (memory in ("free", "same") if isinstance(memory, str) else isinstance(memory, (int, float)) and memory > 0):
         raise InvalidRequest(f'memory must be "free", "same" or a number of bytes, got {memory!r}')
@@ -48,4 +55,5 @@ def adapt(schedule: Any, *, out: Optional[str] = None, memory: Union[str, float]
         from . import schedule as adapted
     except ImportError as error:
         raise ImportError(f"adapt needs PyTorch with torch.distributed.pipelining (2.13): {error}") from error
-    return adapted.adapted(schedule, out=out, memory=memory, objective=objective, communicators=communicators, frozen=frozen, on_event=on_event)
+    return adapted.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective, communicators=communicators, replicas=replicas,
+                           frozen=frozen, on_event=on_event)

@@ -12,35 +12,43 @@ import queue
 import threading
 import time
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from . import order
-from .control import Control, Header, Record, parsed
+from .control import Control, Header, Record, flattened, parsed
 from .deciding import Decider, Happening, Measured, Shape, joined
 from .folder import Folder
+from .replicas import LAG, Course, Relay, unbundled
 from .timings import KEPT, Clock, Kept, Row, Step, Waiters, current
 
 CLOCKS_EVERY = 500  # steps
-LAG = 2  # steps after which the first rank reads a record; each rank has sent it by then
 
 
 class Agent:
     """Used by the thread that trains: `begin`, the step, then `end` or `abandon`."""
 
-    def __init__(self, shape: Shape, control: Control, apply: Callable[[str], None], lower: Callable[[order.Rows], str], device: Any, waits: bool,
-                 groups: Optional[Callable[[str], Any]], free_bytes: Callable[[], float], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> None:
+    def __init__(self, shape: Shape, control: Control, job: Optional[Control], apply: Callable[[str], None],
+                 lower: Callable[[order.Rows, Sequence[int]], str], device: Any, waits: bool, groups: Optional[Callable[[str], Any]],
+                 free_bytes: Callable[[], float], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> None:
+        """job: the group of the first ranks of the replicas, on these ranks of a job with replicas."""
         self.shape, self.kept = shape, Kept()
         self._control, self._apply, self._free_bytes = control, apply, free_bytes
         self._clock, self._waiters, self._groups = Clock(device), Waiters(waits), groups
         self._device_lag = LAG if self._clock.asynchronous else 0  # steps that a device is allowed to be behind
         self._pid, self._number = os.getpid(), 0
         self._step: Optional[Step] = None
-        self._ran: List[Tuple[Optional[Step], int]] = []  # not reported yet, with the version that ran
-        self._version = self._prepared = 0
+        self._ran: List[Tuple[Optional[Step], int, bool]] = []  # not reported yet, with the version that ran, and whether the step raised
+        self._version = self._next = self._prepared = self._raised = 0
         self._plans: Dict[int, str] = {}
         self._over = self._failed = False
         self.swap_ms: List[float] = []
-        self.leader = Leader(shape, lower, out, on_event) if control.leads else None
+        self.leader: Optional[Leader] = None
+        self._relay: Optional[Relay] = None
+        if control.leads and (job is None or job.leads):
+            self.leader = Leader(shape, lower, job, self._device_lag, out, on_event)
+        elif job is not None:
+            self._relay = Relay(job, warn)
 
     @property
     def active(self) -> bool:
@@ -52,14 +60,12 @@ class Agent:
             return
         try:
             header = self._agree()
+            if header.version != self._version:
+                self._turn(header.version)
+            self._next = header.next
             if header.over:
                 self._over = True
                 return
-            if header.version != self._version:
-                began = time.monotonic_ns()
-                self._apply(self._plans.pop(header.version))
-                self._version = header.version
-                self.swap_ms.append((time.monotonic_ns() - began) / 1e6)
             if header.clocks and self._number > 1:
                 self._compare_clocks()
             self._step = Step(header.step, self._clock, self._waiters, self._groups)
@@ -68,20 +74,28 @@ class Agent:
             self._give_up(error, whole=True)
 
     def _agree(self) -> Header:
-        control = self._control
-        if self.leader is not None:
-            if self._number >= LAG + self._device_lag:
-                self.leader.records.put((control.collect(), None))
+        control, leading = self._control, self.leader or self._relay
+        if leading is not None:
+            records = control.collect() if self._number >= LAG + self._device_lag else None
             control.expect()
-            header, plan = self.leader.header(self._number)
-            control.announce(header, plan)
+            header, plan = leading.header(self._number, self._number % CLOCKS_EVERY == 0, records)
+            control.announce(header, [plan] * control.ranks)
         else:
             header, plan = control.hear()
+        if header.clocks:
+            control.compare()
         self._number = header.step + 1
         if header.offered:
             self._plans = {header.offered: plan.decode()}
             self._prepared = header.offered
         return header
+
+    def _turn(self, version: int) -> None:
+        """Runs another order from the next step on."""
+        began = time.monotonic_ns()
+        self._apply(self._plans.pop(version))
+        self._version = version
+        self.swap_ms.append((time.monotonic_ns() - began) / 1e6)
 
     def _compare_clocks(self) -> None:
         try:
@@ -98,6 +112,11 @@ class Agent:
         try:
             step.finish()
             self._report(None if self._failed else step)
+            leading = self.leader or self._relay
+            if leading is not None:
+                leading.ended()
+            if self._next != self._version:  # now, because the next step may take another number of microbatches
+                self._turn(self._next)
         except Exception as error:
             self._give_up(error, whole=True)
 
@@ -107,15 +126,16 @@ class Agent:
         current(None)
         if step is not None and not self._over:
             try:
-                self._report(None)
+                self._raised += 1
+                self._report(None, raised=True)
             except Exception as error:
                 self._give_up(error, whole=True)
 
-    def _report(self, step: Optional[Step]) -> None:
-        self._ran.append((step, self._version))
+    def _report(self, step: Optional[Step], raised: bool = False) -> None:
+        self._ran.append((step, self._version, raised))
         if len(self._ran) <= self._device_lag:
             return
-        ended, version = self._ran.pop(0)
+        ended, version, raised = self._ran.pop(0)
         if ended is not None and not ended.is_complete():
             ended = None
         rows: List[Row] = []
@@ -125,11 +145,12 @@ class Agent:
             except Exception as error:
                 self._give_up(error)
         number, begin, finish = (ended.number, ended.begin, ended.end) if ended is not None else (-1, 0, 0)
-        record = Record(number, version, self._prepared, begin, finish, len(rows), int(self._failed), self._control.offset, self._control.error)
-        if self.leader is not None:
-            self.leader.records.put(([], (record, rows)))
+        record = Record(number, version, self._prepared, begin, finish, len(rows), int(self._failed), self._raised, self._control.offset, self._control.error)
+        leading = self.leader or self._relay
+        if leading is not None:
+            leading.record(record, rows, raised)
         else:
-            self._control.report(record, rows)
+            self._control.report(flattened(record, rows, self._control.size))
 
     def _memory_rows(self, number: int) -> List[Row]:
         if number > 32:
@@ -155,79 +176,142 @@ def warn(error: BaseException) -> None:
 class Leader:
     """The first rank's part: selects the order of each step. A thread that does not call PyTorch makes the decisions."""
 
-    def __init__(self, shape: Shape, lower: Callable[[order.Rows], str], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> None:
+    def __init__(self, shape: Shape, lower: Callable[[order.Rows, Sequence[int]], str], job: Optional[Control], device_lag: int, out: Optional[str],
+                 on_event: Optional[Callable[[Any], None]]) -> None:
         self._shape, self._lower, self._on_event = shape, lower, on_event
+        self._job, self._course, self._late = job, Course(), LAG + device_lag
+        self._announced = self._ended = 0  # steps, with replicas
+        self._last: Optional[Tuple[Header, List[bytes]]] = None
         self._bytes: Dict[int, int] = {}
         self._free = [0.0] * shape.ranks
         self.decider = Decider(shape, lambda: self._bytes, lambda: self._free)
         self.folder = Folder(out, shape) if out is not None else None
         self.events: List[Happening] = []
-        self.last: Optional[Measured] = None
+        self.last: Optional[List[Measured]] = None  # per replica
         self._lock = threading.Lock()
-        self._offer: Optional[Tuple[int, bytes]] = None
+        self._offer: Optional[Tuple[int, List[bytes]]] = None  # a version, and its text for each replica
         self._run_version = 0
         self._stop = False
         self._epoch: Optional[int] = None
-        # records of the other ranks, as tensors, or of this rank
-        self.records: "queue.SimpleQueue[Tuple[List[Any], Optional[Tuple[Record, List[Row]]]]]" = queue.SimpleQueue()
+        # (replica, records of its other ranks, or its bundle, as tensors), or this rank's record and whether the step raised
+        self._records: "queue.SimpleQueue[Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]]" = queue.SimpleQueue()
         threading.Thread(target=self._run, name="slackline leader", daemon=True).start()
 
-    def header(self, step: int) -> Tuple[Header, bytes]:
-        """Called before each step by the training thread."""
+    # ---- called by the training thread
+
+    def record(self, record: Record, rows: List[Row], raised: bool) -> None:
+        self._records.put((0, [], (record, rows, raised)))
+
+    def ended(self) -> None:
+        """A step has ended without an error."""
+        self._ended += 1
+
+    def header(self, step: int, clocks: bool, records: Optional[List[Any]]) -> Tuple[Header, bytes]:
+        """Called before each step, with the records of the other ranks of this pipeline."""
+        if records is not None:
+            self._records.put((0, records, None))
+        if self._job is not None:
+            return self._header_with_replicas(self._job, step, clocks)
+        version, offered, plans, stop = self._wanted()
+        return Header(step, version, version, offered, len(plans[0]), int(clocks), stop), plans[0]
+
+    def _wanted(self) -> Tuple[int, int, List[bytes], int]:
+        """The version to run, the offered one with its texts, and whether there will be no more."""
         with self._lock:
             offer, self._offer = self._offer, None
-            plan = offer[1] if offer else b""
-            return Header(step, self._run_version, offer[0] if offer else 0, len(plan), int(step % CLOCKS_EVERY == 0), int(self._stop)), plan
+            return self._run_version, offer[0] if offer else 0, offer[1] if offer else [b""] * self._shape.replicas, int(self._stop)
+
+    def _header_with_replicas(self, job: Control, step: int, clocks: bool) -> Tuple[Header, bytes]:
+        """Announces to the other replicas what all run from the step after the next one on, and hears it as they do: one step later."""
+        course, plan, offered = self._course, b"", 0
+        if self._announced == self._ended:  # not if the step is repeated
+            self._announced += 1
+            if self._last is not None and not course.over:
+                header, plans = self._last
+                course.heard(header)
+                plan, offered = plans[0], header.offered
+                if header.clocks:
+                    job.compare()
+            else:
+                course.heard(None)
+            if not course.over:
+                self._exchange(job)
+        return Header(step, course.running, course.next, offered, len(plan), int(clocks), int(course.settled)), plan
+
+    def _exchange(self, job: Control) -> None:
+        if self._ended > self._late:
+            for replica, bundle in enumerate(job.collect(), 1):
+                self._records.put((replica, [bundle], None))
+        job.expect()
+        version, offered, plans, stop = self._wanted()
+        clocks = (self._announced - 1) % CLOCKS_EVERY == 0
+        self._last = Header(self._announced - 1, 0, version, offered, 0, int(clocks), stop), plans
+        job.announce(*self._last)
+
+    # ---- the thread that decides
 
     def _run(self) -> None:
-        own: List[Tuple[Record, List[Row]]] = []
+        own: Deque[Tuple[Record, List[Row], bool]] = deque()
+        waiting: List[Deque[List[Tuple[Record, List[Row]]]]] = [deque() for _ in range(self._shape.replicas)]  # for those of the other replicas
         try:
             while True:
-                tensors, mine = self.records.get()
+                replica, tensors, mine = self._records.get()
                 if mine is not None:
                     own.append(mine)
-                    if self._shape.ranks > 1:
-                        continue
-                self._observed([own.pop(0), *map(parsed, tensors)])
+                    continue
+                if replica > 0:
+                    waiting[replica].append(unbundled(tensors[0], self._shape.ranks))
+                else:
+                    record, rows, raised = own.popleft()
+                    if not raised or self._shape.replicas == 1:  # the other replicas have no record of a step that is repeated
+                        waiting[0].append([(record, rows), *(parsed(one.tolist()) for one in tensors)])
+                while all(waiting):
+                    self._observed([one.popleft() for one in waiting])
         except Exception as error:
             with self._lock:
                 self._stop = True
             warn(error)
             self.decider.close()
 
-    def _observed(self, records: Sequence[Tuple[Record, List[Row]]]) -> None:
-        heads = [record for record, _ in records]
-        failed = [rank for rank, head in enumerate(heads) if head.failed]
+    def _observed(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
+        heads = [record for records in replicas for record, _ in records]
+        failed = [at for at, head in enumerate(heads) if head.failed]
         if failed:
-            raise RuntimeError(f"rank {failed[0]} no longer measures")
+            raise RuntimeError(f"rank {failed[0] % self._shape.ranks} no longer measures")
+        if self._shape.replicas > 1 and any(head.raised for head in heads):
+            self.decider.keep_split()
         pending = self.decider.pending
         if pending is not None and pending.from_step is None and all(head.prepared >= pending.version for head in heads):
             pending.from_step = heads[0].step + 1
             with self._lock:
                 self._run_version = pending.version
-        if heads[0].step < 0 or any((head.step, head.version) != (heads[0].step, heads[0].version) for head in heads):
+        if any(head.step < 0 or head.version != heads[0].version for head in heads) or any(head.step != records[0][0].step for records in replicas for head, _ in records):
             return
-        for rank, (_, rows) in enumerate(records):
-            for what, op, stage, _, count, _ in rows:
-                if what == KEPT and op == 0:
-                    self._bytes[stage] = count
-                elif what == KEPT:
-                    self._free[rank] = float(count)
+        self._remember_memory(replicas)
         if self._epoch is None:
             self._epoch = heads[0].begin
-        measured = joined(heads[0].step, heads[0].version, [rows for _, rows in records], [head.begin for head in heads], [head.end for head in heads],
-                          [head.offset for head in heads], max(head.error for head in heads), self._epoch, self._shape.rank_of)
-        self.last = measured
+        steps = [joined(heads[0].step, heads[0].version, [rows for _, rows in records], [head.begin for head, _ in records], [head.end for head, _ in records],
+                        [head.offset for head, _ in records], max(head.error for head in heads), self._epoch, self._shape.rank_of) for records in replicas]
+        self.last = steps
         before = self.decider.predicted_ms
-        swap = self.decider.observe(measured)
+        swap = self.decider.observe(steps)
         if swap is not None:
-            text = self._lower(swap.rows).encode()
+            texts = [self._lower(rows, swap.split).encode() for rows in swap.rows]
             with self._lock:
-                self._offer = swap.version, text
+                self._offer = swap.version, texts
         happened, self.decider.happened = self.decider.happened, []
         self.events += happened
         for one in happened:
             if self._on_event is not None:
                 self._on_event(one)
         if self.folder is not None:
-            self.folder.step(measured, before, self.decider, happened)
+            self.folder.step(steps, before, self.decider, happened)
+
+    def _remember_memory(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
+        """The bytes of a stage's microbatch, and the bytes that are free on a rank of each replica."""
+        for rank in range(self._shape.ranks):
+            free = [count for records in replicas for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 1]
+            if free:
+                self._free[rank] = float(min(free))
+            for records in replicas:
+                self._bytes.update({stage: count for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 0})

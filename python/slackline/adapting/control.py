@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control messages between the ranks of a pipeline. Before each step the first rank sends a header with the order to all ranks.
-After it all ranks send a record of their measurements to the first rank. These messages use a separate Gloo group.
+"""Control messages between the ranks of a pipeline, and between the first ranks of its replicas. Before each step the first rank
+sends a header with the order to all ranks. After it all ranks send a record of their measurements to the first rank. These
+messages use a separate Gloo group.
 
 The training thread makes all calls, and none waits for another rank longer than the training does: the ranks that wait for a
 header need the first rank's activations next anyway, and a record is read two steps after it was sent. (A thread that waits in
 Gloo at the end of the process would abort it.)
 
 A new plan takes two phases, so that all ranks always run the same order. The header of a step carries the plan, and each rank
-prepares it and reports that in its next record. The header of a later step then makes all ranks run it.
+prepares it and reports that in its next record. The header of a later step then makes all ranks run it. With replicas, the header of
+the step before already announces it, because it may change the number of microbatches (replicas.py).
 """
 from __future__ import annotations
 
@@ -20,12 +22,15 @@ from .timings import Row
 HEADER, PLAN, RECORD, PING = range(4)  # tags
 ROUNDS = 8  # per comparison of clocks
 FIELDS = 6
+UNDER_WAY = 3  # headers whose sends may be unfinished
+REPORTED = 8  # likewise, records
 
 
 class Header(NamedTuple):
     """Sent by the first rank before each step."""
     step: int
     version: int  # of the order that this step runs
+    next: int  # of the order that the next step runs, as far as known
     offered: int  # version of the plan that follows; 0: none
     size: int  # bytes of it
     clocks: int  # 1: clocks are compared now
@@ -41,6 +46,7 @@ class Record(NamedTuple):
     end: int
     rows: int
     failed: int  # 1: this rank no longer measures
+    raised: int  # number of steps so far that raised an error
     offset: int  # ns by which its clock is ahead of the first rank's
     error: int  # ns, error bound of the offset
 
@@ -48,11 +54,10 @@ class Record(NamedTuple):
 class Control:
     """The group, and this rank's position in it. Errors are PyTorch's RuntimeError."""
 
-    def __init__(self, group: Any, rank: int, ranks: int, rows: int) -> None:
-        """rows: largest number per record."""
-        self._group, self.rank, self.ranks = group, rank, ranks
-        self._size = len(Record._fields) + rows * FIELDS
-        self._sent: List[Tuple[Any, Any]] = []  # Works, and the tensors that must live until their end
+    def __init__(self, group: Any, rank: int, ranks: int, size: int) -> None:
+        """size: numbers per record."""
+        self._group, self.rank, self.ranks, self.size = group, rank, ranks, size
+        self._sent: List[List[Tuple[Any, Any]]] = [[]]  # per header: Works, and the tensors that must live until their end
         self._reports: List[Tuple[Any, Any]] = []
         self._awaited: Dict[int, Tuple[Any, Any]] = {}  # the next record of each rank
         self.offset = self.error = 0
@@ -63,42 +68,37 @@ class Control:
 
     # ---- before a step
 
-    def announce(self, header: Header, plan: bytes) -> None:
-        """On the first rank: sends the header of a step, and a plan."""
-        for work, _ in self._sent:
-            work.wait()  # of the previous step: completed long ago
-        self._sent = []
+    def announce(self, header: Header, plans: Sequence[bytes]) -> None:
+        """On the first rank: sends the header of a step to each other rank, and its plan."""
+        self._sent.append([])
+        while len(self._sent) > UNDER_WAY:
+            for work, _ in self._sent.pop(0):
+                work.wait()  # completed long ago
         for rank in range(1, self.ranks):
-            self._send(header, rank, HEADER)
-            if header.size:
-                self._send_bytes(plan, rank, PLAN)
-        if header.clocks:
-            self._compare()
+            self._send(header._replace(size=len(plans[rank])), rank, HEADER)
+            if plans[rank]:
+                self._send_bytes(plans[rank], rank, PLAN)
 
     def hear(self) -> Tuple[Header, bytes]:
         """On the other ranks: receives the header of a step, and a plan."""
         header = Header(*self._receive(len(Header._fields), 0, HEADER))
-        plan = self._receive_bytes(header.size, 0, PLAN) if header.size else b""
-        if header.clocks:
-            self._compare()
-        return header, plan
+        return header, self._receive_bytes(header.size, 0, PLAN) if header.size else b""
 
-    def _compare(self) -> None:
-        """Measures the offsets of clocks: the first rank answers the other ranks in turn, and each uses its shortest round trip."""
+    def compare(self) -> None:
+        """On all ranks: measures the offsets of clocks. The first rank answers the other ranks in turn, and each uses its shortest
+        round trip."""
         if self.leads:
             for rank in range(1, self.ranks):
                 for _ in range(ROUNDS):
                     self._receive(1, rank, PING)
-                    self._send((time.monotonic_ns(),), rank, PING)
-                    self._finish()
+                    self._ping(time.monotonic_ns(), rank)
             return
         best: Optional[Tuple[int, int]] = None
         for _ in range(ROUNDS):
             sent = time.monotonic_ns()
-            self._send((0,), 0, PING)
+            self._ping(0, 0)
             (remote,) = self._receive(1, 0, PING)
             trip = time.monotonic_ns() - sent
-            self._finish()
             if best is None or trip < best[0]:
                 best = trip, sent + trip // 2 - remote
         assert best is not None
@@ -106,18 +106,11 @@ class Control:
 
     # ---- after a step
 
-    def report(self, record: Record, rows: Sequence[Row]) -> None:
-        """On the other ranks: sends the record of a step. Rows that do not fit are left out."""
-        import torch
+    def report(self, record: Any) -> None:
+        """On the other ranks: sends the record of a step, a tensor of `size` numbers."""
         import torch.distributed as dist
-        rows = rows[:(self._size - len(Record._fields)) // FIELDS]
-        flat = array.array("q", record._replace(rows=len(rows)))
-        for row in rows:
-            flat.extend(row)
-        flat.extend([0] * (self._size - len(flat)))
-        tensor = torch.frombuffer(flat, dtype=torch.int64)
-        self._reports.append((dist.isend(tensor, group=self._group, group_dst=0, tag=RECORD), (tensor, flat)))
-        while len(self._reports) > 2:
+        self._reports.append((dist.isend(record, group=self._group, group_dst=0, tag=RECORD), record))
+        while len(self._reports) > REPORTED:
             self._reports.pop(0)[0].wait()  # the first rank has read it before this step
 
     def expect(self) -> None:
@@ -126,7 +119,7 @@ class Control:
         import torch.distributed as dist
         for rank in range(1, self.ranks):
             if rank not in self._awaited:
-                tensor = torch.empty(self._size, dtype=torch.int64)
+                tensor = torch.empty(self.size, dtype=torch.int64)
                 self._awaited[rank] = dist.irecv(tensor, group=self._group, group_src=rank, tag=RECORD), tensor
 
     def collect(self) -> List[Any]:
@@ -144,18 +137,18 @@ class Control:
         import torch
         import torch.distributed as dist
         tensor = torch.tensor(tuple(values), dtype=torch.int64)
-        self._sent.append((dist.isend(tensor, group=self._group, group_dst=rank, tag=tag), tensor))
+        self._sent[-1].append((dist.isend(tensor, group=self._group, group_dst=rank, tag=tag), tensor))
 
     def _send_bytes(self, values: bytes, rank: int, tag: int) -> None:
         import torch
         import torch.distributed as dist
         tensor = torch.frombuffer(bytearray(values), dtype=torch.uint8)
-        self._sent.append((dist.isend(tensor, group=self._group, group_dst=rank, tag=tag), tensor))
+        self._sent[-1].append((dist.isend(tensor, group=self._group, group_dst=rank, tag=tag), tensor))
 
-    def _finish(self) -> None:
-        for work, _ in self._sent:
-            work.wait()
-        self._sent = []
+    def _ping(self, value: int, rank: int) -> None:
+        import torch
+        import torch.distributed as dist
+        dist.isend(torch.tensor([value]), group=self._group, group_dst=rank, tag=PING).wait()
 
     def _receive(self, count: int, rank: int, tag: int) -> List[int]:
         import torch
@@ -172,9 +165,25 @@ class Control:
         return bytes(tensor.tolist())
 
 
-def parsed(tensor: Any) -> Tuple[Record, List[Row]]:
-    """A record from `Control.collect`, with its rows."""
-    flat = tensor.tolist()
+def room(rows: int) -> int:
+    """The numbers of a record with at most `rows` rows."""
+    return len(Record._fields) + rows * FIELDS
+
+
+def flattened(record: Record, rows: Sequence[Row], size: int) -> Any:
+    """A record as a tensor of `size` numbers. Rows that do not fit are left out."""
+    import torch
+    rows = rows[:(size - len(Record._fields)) // FIELDS]
+    flat = array.array("q", record._replace(rows=len(rows)))
+    for row in rows:
+        flat.extend(row)
+    flat.extend([0] * (size - len(flat)))
+    return torch.frombuffer(flat, dtype=torch.int64)  # which keeps the array
+
+
+def parsed(flat: Sequence[int]) -> Tuple[Record, List[Row]]:
+    """A record from its numbers, with its rows."""
     head = len(Record._fields)
     record = Record(*flat[:head])
-    return record, [tuple(flat[at:at + FIELDS]) for at in range(head, head + record.rows * FIELDS, FIELDS)]
+    rows: List[Row] = [tuple(flat[at:at + FIELDS]) for at in range(head, head + record.rows * FIELDS, FIELDS)]  # type: ignore[misc]
+    return record, rows

@@ -5,7 +5,9 @@ and then the orchestrator's actions while the job runs.
     measure   some steps of the current order; their medians make a problem (docs/formats.md)
     choose    the best plan for the problem, if it gains enough. Its ops are measured again, because the times of I and W are only
               assumed for a backward that ran in one piece. At most ROUNDS times
-    watch     an Orchestrator observes every step and requests plans, until the job ends
+    watch     an Orchestrator observes every step and requests plans, until the job ends; with replicas, also splits of the microbatches
+
+A problem from the user replaces the first part. All replicas have the same problem, and begin with the same order.
 
 This module does not use PyTorch: its input are rows of timings.py, its output are rows of cells.
 """
@@ -18,6 +20,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from .._errors import InvalidRequest, NoAnswer, SlacklineError
 from .._orchestrator import Action, Event, Measurements, Orchestrator
 from .._plan import Op, Plan, Transfer, plan as make_plan, schedules, simulate
+from .._problem import Problem, ProblemLike, problem_of
 from . import order
 from .order import Rows
 from .timings import KINDS, OP, RECEIVED, SENT, Row
@@ -45,6 +48,10 @@ class Shape:
     memory: Any = "free"  # "free", "same", or bytes
     objective: Optional[float] = None  # share of a step that a plan must gain; None: GAIN
     frozen: bool = False
+    replicas: int = 1
+    balances: bool = False  # the replicas may take different numbers of microbatches
+    sums: bool = False  # gradients are summed over replicas during the step, so all must sum their stages in the same order
+    problem: Optional[ProblemLike] = None  # the healthy job, if it need not be measured
 
     @property
     def stages(self) -> int:
@@ -72,12 +79,13 @@ class Measured(NamedTuple):
 
 @dataclass
 class Swap:
-    """An order that all ranks should run."""
+    """An order for each replica, and the number of its microbatches."""
     version: int
-    rows: Rows
+    rows: List[Rows]
+    split: List[int]
     why: str
-    action: Optional[Action] = None
-    plan: Optional[Plan] = None
+    action: Optional[Action] = None  # not carried out yet
+    plans: Optional[List[Plan]] = None
     from_step: Optional[int] = None
     asked_ms: float = 0.0
 
@@ -122,6 +130,11 @@ def joined(step: int, version: int, records: Sequence[Sequence[Row]], begins: Se
         transfers.append(Transfer(start[0], to, kind, stage, microbatch, begin, begin, max(begin, arrived)))
     return Measured(step, version, min((one - shift_of) / 1e6 for one, shift_of in zip(begins, (o + epoch for o in offsets))),
                     max((one - shift_of) / 1e6 for one, shift_of in zip(ends, (o + epoch for o in offsets))), ops, transfers, error / 1e6)
+
+
+def time_of(steps: Sequence[Measured]) -> float:
+    """The time of a step over all replicas, in ms."""
+    return max(one.end_ms for one in steps) - min(one.begin_ms for one in steps)
 
 
 def times_of(steps: Sequence[Measured], stages: int) -> Dict[str, List[Optional[float]]]:
@@ -187,32 +200,60 @@ def problem_of_steps(shape: Shape, times: Mapping[str, Sequence[float]], links: 
     return {"pipeline": pipeline}
 
 
+def unfit(problem: ProblemLike, shape: Shape) -> str:
+    """The reason why a problem is not one of this job; empty: it is. Raises InvalidRequest for an invalid problem."""
+    made = problem_of(problem, None)
+    for what, given, here in (("ranks", made.ranks, shape.ranks), ("stages", made.stages, shape.stages), ("microbatches", made.microbatches, shape.microbatches)):
+        if given != here:
+            return f"it has {given} {what}, the schedule has {here}"
+    try:
+        simulate(made, order.text_of(shape.given))
+    except SlacklineError as error:
+        return f"the schedule's order does not run there: {error}"
+    return ""
+
+
 # ---- deciding ----------------------------------------------------------------------------------------------------------------
 
 
 class Decider:
-    """Takes one step at a time and may return a swap. Used by one thread."""
+    """Takes one step at a time, as measured on each replica, and may return a swap. Used by one thread."""
 
     def __init__(self, shape: Shape, kept: Callable[[], Mapping[int, int]], free: Callable[[], Sequence[float]], seed: int = 1) -> None:
         self.shape, self._kept, self._free, self._seed = shape, kept, free, seed
-        self.running, self.version = shape.given, 0
+        self.orders, self.split, self.version = [shape.given] * shape.replicas, [shape.microbatches] * shape.replicas, 0
         self.pending: Optional[Swap] = None
         self.happened: List[Happening] = []
-        self.problem: Optional[Dict[str, Any]] = None
-        self.plan: Optional[Plan] = None  # the running plan, timed on the problem
+        self.problem: Optional[ProblemLike] = None
+        self.plans: List[Plan] = []  # of each replica, timed on the problem
         self.predicted_ms: Optional[float] = None
         self.decisions = ""
         self._known = Known(shape)
-        self._steps: List[Measured] = []
+        self._steps: List[Sequence[Measured]] = []
         self._skip, self._rounds = SETTLED, 0
         self._orchestrator: Optional[Orchestrator] = None
         self._first = shape.given  # the orchestrator's first order
         self._resumed: Optional[Dict[str, Any]] = None
-        self._versions = 0
+        self._versions, self._now = 0, 0.0
+        self._balances = shape.balances
 
     @property
     def orchestrator(self) -> Optional[Orchestrator]:
         return self._orchestrator
+
+    @property
+    def running(self) -> Rows:
+        """The order of the first replica."""
+        return self.orders[0]
+
+    @property
+    def plan(self) -> Optional[Plan]:
+        """The plan of the first replica."""
+        return self.plans[0] if self.plans else None
+
+    def keep_split(self) -> None:
+        """The replicas no longer count the same steps, so their numbers of microbatches cannot change together."""
+        self._balances = False
 
     def close(self) -> None:
         if self._orchestrator is not None:
@@ -222,59 +263,67 @@ class Decider:
         """The state that a resumed job need not measure again; empty: nothing is known yet."""
         if self._orchestrator is None:
             return {}
-        return {"format": FORMAT, "problem": self.problem, "first": order.text_of(self._first), "orchestrator": self._orchestrator.save()}
+        problem = self.problem.yaml() if isinstance(self.problem, Problem) else self.problem
+        return {"format": FORMAT, "problem": problem, "replicas": self.shape.replicas, "first": order.text_of(self._first), "orchestrator": self._orchestrator.save()}
 
     def resume(self, saved: Dict[str, Any]) -> None:
         """Restores the state from `save`, before the first step. Raises InvalidRequest if it is from a different job."""
         if not saved:
             return
         try:
-            pipeline, rows = saved["problem"]["pipeline"], order.parsed(saved["first"])
+            rows = order.parsed(saved["first"])
+            fits = not unfit(saved["problem"], self.shape)
         except (KeyError, TypeError) as error:
             raise InvalidRequest(f"this is not the state of an adaptation: {error!r}") from None
         shape = self.shape
-        here = {"ranks": shape.ranks, "stages": shape.stages, "microbatches": shape.microbatches, "placement": shape.placement}
-        if saved.get("format") != FORMAT or any(pipeline.get(what) != value for what, value in here.items()) or \
+        if saved.get("format") != FORMAT or not fits or saved.get("replicas", 1) != shape.replicas or \
                 not order.is_complete(rows, shape.stages, shape.microbatches) or not shape.can_split and order.is_split(rows):
             raise InvalidRequest("the saved state is from a different job")
         self._resumed = {**saved, "rows": rows}
 
-    def observe(self, step: Measured) -> Optional[Swap]:
-        """Takes a step that has ended on all ranks. Returns an order that all should run as soon as possible, or None."""
+    def observe(self, steps: Sequence[Measured]) -> Optional[Swap]:
+        """Takes a step that has ended on all ranks. Returns orders that all should run as soon as possible, or None."""
         swap = self.pending
-        if swap is not None and step.version == swap.version:
-            self._carried_out(swap, step)
-        elif swap is not None and self._orchestrator is None:
-            return None  # steps before a swap are not part of any measurement
+        if swap is not None and steps[0].version == swap.version:
+            self._carried_out(swap, steps)
+        elif swap is not None and (self._orchestrator is None or swap.action is None):
+            return None  # steps before such a swap are not part of any measurement
         if self._orchestrator is not None:
-            return self._watch(step)
+            return self._watch(steps)
         if self._resumed is not None:
-            return self._take_up(step)
+            return self._take_up(steps[0])
+        if self.shape.problem is not None:
+            self.problem = self.shape.problem
+            return self._start(steps[0], None)
         if self._skip > 0:
             self._skip -= 1
             return None
-        self._steps.append(step)
+        self._steps.append(steps)
         return self._choose() if len(self._steps) == MEASURED else None
 
     # ---- the healthy problem, and the best plan for it
 
     def _choose(self) -> Optional[Swap]:
         steps, self._steps = self._steps, []
-        self._known.learn(steps)
-        times, links = self._known.times(), links_of(steps)
-        self.problem = problem_of_steps(self.shape, times, links, self._kept(), self._limits())
+        every = [one for replicas in steps for one in replicas]
+        self._known.learn(every)
+        self.problem = problem_of_steps(self.shape, self._known.times(), links_of(every), self._kept(), self._limits())
+        return self._start(steps[-1][0], statistics.median(time_of(one) for one in steps))
+
+    def _start(self, now: Measured, measured_ms: Optional[float]) -> Optional[Swap]:
+        """Swaps to the best plan for the problem, or lets the orchestrator watch the running order."""
+        assert self.problem is not None
         runs = simulate(self.problem, order.text_of(self.running))
-        measured = statistics.median(step.time_ms for step in steps)
-        now = steps[-1]
+        best = self._best(self.problem) if self._rounds < (ROUNDS if measured_ms is not None else 1) else None
         self._rounds += 1
-        best = self._best()
         gains = best is not None and best[0].makespan_ms < runs.makespan_ms * (1 - self.shape.gain)
-        self._say(now, "profile", f"a step takes {measured:.1f} ms ({runs.makespan_ms:.1f} predicted)" +
+        self._say(now, "profile", (f"a step takes {measured_ms:.1f} ms ({runs.makespan_ms:.1f} predicted)" if measured_ms is not None else
+                                   f"a step takes {runs.makespan_ms:.1f} ms, predicted for the given problem") +
                   (f"; the best plan takes {best[0].makespan_ms:.1f}, predicted ({best[0].schedule_name})" if best else ""),
-                  measured_ms=measured, predicted_ms=runs.makespan_ms)
-        if gains and not self.shape.frozen and self._rounds <= ROUNDS:
-            assert best is not None
-            return self._swap(best[1], f"a plan for the healthy job: {runs.makespan_ms:.1f} -> {best[0].makespan_ms:.1f} ms, predicted", now, None, best[0])
+                  measured_ms=measured_ms, predicted_ms=runs.makespan_ms)
+        if best is not None and gains and not self.shape.frozen:
+            return self._swap([best[1]] * self.shape.replicas, self.split, now, None, [best[0]] * self.shape.replicas,
+                              f"a plan for the healthy job: {runs.makespan_ms:.1f} -> {best[0].makespan_ms:.1f} ms, predicted")
         self._open(runs)
         return None
 
@@ -291,9 +340,9 @@ class Decider:
             return [max(free, peak) for free, peak in zip(self._free(), peaks)]  # the given schedule's memory is available
         return [float(self.shape.memory)] * self.shape.ranks
 
-    def _best(self) -> Optional[Tuple[Plan, Rows]]:
+    def _best(self, problem: ProblemLike, microbatches: Optional[int] = None) -> Optional[Tuple[Plan, Rows]]:
         """The best plan that the job can run, and its rows."""
-        assert self.problem is not None
+        changes = {"pipeline.microbatches": microbatches} if microbatches is not None else None
         found: List[Tuple[float, Plan, Rows]] = []
 
         def add(made: Plan) -> bool:
@@ -302,14 +351,14 @@ class Decider:
                 found.append((made.makespan_ms, made, rows))
             return rows is not None
         try:
-            if add(make_plan(self.problem, "auto", 1.0, seed=self._seed, threads=1, exact=False)):
+            if add(make_plan(problem, "auto", 1.0, changes=changes, seed=self._seed, threads=1, exact=False)):
                 return found[0][1], found[0][2]
         except NoAnswer:
             return None
         for name in schedules():
             if name not in ("auto", "optimal"):
                 try:
-                    add(make_plan(self.problem, name, 0))
+                    add(make_plan(problem, name, 0, changes=changes))
                 except SlacklineError:
                     continue  # unsuitable for this placement, or does not fit
         return min(found, key=lambda one: one[0])[1:] if found else None
@@ -323,6 +372,8 @@ class Decider:
             rows = order.whole(rows)
         if self.shape.ascending and not order.ascends(rows) or not order.runs(rows, self.shape.stages):
             return None
+        if self.shape.sums and order.last_backwards(rows) != order.last_backwards(self.shape.given):
+            return None
         return rows
 
     def _take_up(self, step: Measured) -> Optional[Swap]:
@@ -330,9 +381,10 @@ class Decider:
         assert self._resumed is not None
         saved = self._resumed
         if self.running != saved["rows"]:
-            return self._swap(saved["rows"], "the order from before the resume", step, None, None)
-        self._resumed, self.problem = None, saved["problem"]
-        self._open(simulate(saved["problem"], order.text_of(self.running)))
+            return self._swap([saved["rows"]] * self.shape.replicas, self.split, step, None, None, "the order from before the resume")
+        problem = saved["problem"]
+        self._resumed, self.problem = None, Problem(problem) if isinstance(problem, str) else problem
+        self._open(simulate(problem, order.text_of(self.running)))
         assert self._orchestrator is not None
         self._orchestrator.load(saved["orchestrator"])
         return None
@@ -341,21 +393,26 @@ class Decider:
 
     def _open(self, runs: Plan) -> None:
         assert self.problem is not None
-        self.plan, self._first = runs, self.running
-        self._orchestrator = Orchestrator(self.problem, runs, frozen=self.shape.frozen, gain=self.shape.gain, seed=self._seed,
-                                          hold=HOLD, dwell=DWELL, cost_ms={"schedule": SWAP_MS})
+        replicas = self.shape.replicas
+        self.plans, self._first = [runs] * replicas, self.running
+        costs = {"schedule": SWAP_MS, "balance": SWAP_MS}
+        self._orchestrator = Orchestrator([problem_of(self.problem, None)] * replicas, self.plans, replicas=replicas, split=self.split,
+                                          can=("schedule", "balance") if self._balances else ("schedule",), frozen=self.shape.frozen, gain=self.shape.gain,
+                                          seed=self._seed, hold=HOLD, dwell=DWELL, cost_ms=costs, undo_cost_ms=costs)
 
-    def _watch(self, step: Measured) -> Optional[Swap]:
+    def _watch(self, steps: Sequence[Measured]) -> Optional[Swap]:
         assert self._orchestrator is not None
-        self._orchestrator.observe(step.step, step.end_ms, step.time_ms, self._as_planned(step), clock_error_ms=2 * step.error_ms)
+        now = max(steps, key=lambda one: one.end_ms)
+        self._orchestrator.observe(now.step, self._later(now.end_ms), time_of(steps), [self._as_planned(one, made) for one, made in zip(steps, self.plans)],
+                                   clock_error_ms=2 * now.error_ms)
         try:
-            self.predicted_ms = self._orchestrator.forecast_ms()
+            self.predicted_ms = max(self._orchestrator.forecast_ms(replica) for replica in range(self.shape.replicas))
         except SlacklineError:
             self.predicted_ms = None
         swap: Optional[Swap] = None
         if self.pending is None:
             for action in self._orchestrator.actions():
-                swap = self._order_of(action, step)
+                swap = self._moved(action, now) if action.what == "layout" else self._order_of(action, now)
                 if swap is not None:
                     break
         for event in self._orchestrator.events():
@@ -363,45 +420,74 @@ class Decider:
         self.decisions += self._orchestrator.decisions()
         return swap
 
+    def _later(self, ms: float) -> float:
+        """The orchestrator's clock, which does not go back: the ranks of two replicas begin and end at slightly different times."""
+        self._now = max(self._now, ms)
+        return self._now
+
     def _order_of(self, action: Action, step: Measured) -> Optional[Swap]:
         assert self._orchestrator is not None
         rows = self._runnable(action.plan) if action.what == "plan" and action.plan is not None else None
-        if rows is None:
-            self._orchestrator.carried_out(action, step.end_ms, outcome="failed")
+        if rows is None or action.plan is None:
+            self._orchestrator.carried_out(action, self._later(step.end_ms), outcome="failed")
             return None
-        return self._swap(rows, f"{100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected", step, action, action.plan)
+        orders, plans = list(self.orders), list(self.plans)
+        orders[action.replica or 0], plans[action.replica or 0] = rows, action.plan
+        return self._swap(orders, self.split, step, action, plans, f"{100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected")
 
-    def _as_planned(self, step: Measured) -> Measurements:
+    def _moved(self, action: Action, step: Measured) -> Optional[Swap]:
+        """Another number of microbatches for each replica. The orchestrator has the plans only after the action is carried out, so
+        steps until then are not observed."""
+        assert self._orchestrator is not None and action.layout is not None
+        if not self._balances:
+            self._orchestrator.carried_out(action, self._later(step.end_ms), outcome="refused")
+            return None
+        self._orchestrator.carried_out(action, self._later(step.end_ms), took_ms=SWAP_MS)
+        split, orders, plans = list(action.layout.split), [], []
+        for replica, microbatches in enumerate(split):
+            made = self._orchestrator.plan(replica)
+            rows = self._runnable(made)
+            if rows is None:
+                assert self.problem is not None
+                best = self._best(self.problem, microbatches)
+                if best is None:
+                    raise NoAnswer(f"no order of {microbatches} microbatches adds gradients as the given one does")
+                made, rows = best
+            orders.append(rows)
+            plans.append(made)
+        return self._swap(orders, split, step, None, plans, f"microbatches per replica {split}: {100 * action.loss:.0f}% of the time lost, "
+                          f"{100 * action.expected:.0f}% expected")
+
+    def _as_planned(self, step: Measured, made: Plan) -> Measurements:
         """The measurements in the form of the plan: a backward that cannot be split is an I there, with a W that takes no time."""
-        assert self.plan is not None
-        if self.shape.can_split or not any(op.op == "I" for op in self.plan.ops):
+        if self.shape.can_split or not any(op.op == "I" for op in made.ops):
             return Measurements(step.ops, step.transfers)
         return Measurements([replace(op, op="I") if op.op == "B" else op for op in step.ops],
                             [replace(one, op="I") if one.op == "B" else one for one in step.transfers])
 
     # ---- swaps
 
-    def _swap(self, rows: Rows, why: str, step: Measured, action: Optional[Action], made: Optional[Plan]) -> Swap:
+    def _swap(self, orders: List[Rows], split: List[int], step: Measured, action: Optional[Action], plans: Optional[List[Plan]], why: str) -> Swap:
         self._versions += 1
-        self.pending = Swap(self._versions, rows, why, action, made, asked_ms=step.end_ms)
+        self.pending = Swap(self._versions, orders, split, why, action, plans, asked_ms=step.end_ms)
         return self.pending
 
-    def _carried_out(self, swap: Swap, step: Measured) -> None:
+    def _carried_out(self, swap: Swap, steps: Sequence[Measured]) -> None:
         self.pending = None
-        self.running, self.version = swap.rows, swap.version
-        if swap.plan is not None:
-            self.plan = swap.plan
+        self.orders, self.split, self.version = swap.rows, swap.split, swap.version
+        if swap.plans is not None:
+            self.plans = swap.plans
         if swap.action is not None and self._orchestrator is not None:
-            self._orchestrator.carried_out(swap.action, step.begin_ms, took_ms=0.0)
+            self._orchestrator.carried_out(swap.action, self._later(steps[0].begin_ms), took_ms=0.0)
         else:
-            self._say(step, "swap", swap.why)
+            self._say(steps[0], "swap", swap.why)
             self._skip = SETTLED
 
     def refuse(self, swap: Swap, now_ms: float) -> None:
         """Called if the ranks cannot run the order."""
         self.pending = None
         if swap.action is not None and self._orchestrator is not None:
-            self._orchestrator.carried_out(swap.action, now_ms, outcome="failed")
+            self._orchestrator.carried_out(swap.action, self._later(now_ms), outcome="failed")
 
     def _say(self, step: Measured, kind: str, text: str, **fields: Any) -> None:
         self.happened.append(Happening(step.step, step.end_ms, kind, text, None, fields))

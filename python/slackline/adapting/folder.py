@@ -8,7 +8,8 @@ import os
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import order
-from .deciding import Decider, Happening, Measured, Shape
+from .._problem import Problem
+from .deciding import Decider, Happening, Measured, Shape, time_of
 
 
 class Folder:
@@ -22,22 +23,24 @@ class Folder:
             open(os.path.join(path, name), "w", encoding="utf-8").close()
         self._timeline = _Timeline(os.path.join(path, "timeline.json"), shape.ranks)
 
-    def step(self, measured: Measured, predicted_ms: Optional[float], decider: Decider, happened: Sequence[Happening]) -> None:
-        orchestrator = decider.orchestrator
+    def step(self, replicas: Sequence[Measured], predicted_ms: Optional[float], decider: Decider, happened: Sequence[Happening]) -> None:
+        orchestrator, measured = decider.orchestrator, replicas[0]
         adapted = decider.version > 0 and orchestrator is not None and orchestrator.adapted()
         troubled = orchestrator is not None and orchestrator.troubled
-        work = [0.0] * self._shape.ranks
-        for op in measured.ops:
-            work[op.rank] += op.end_ms - op.start_ms
+        work = [0.0] * self._shape.ranks * len(replicas)
         times: Dict[Any, List[float]] = {}
-        for one in measured.transfers:
-            times.setdefault((one.from_rank, one.to_rank), []).append(one.arrive_ms - one.start_ms)
+        for replica, one_of in enumerate(replicas):
+            for op in one_of.ops:
+                work[replica * self._shape.ranks + op.rank] += op.end_ms - op.start_ms
+            for one in one_of.transfers:
+                times.setdefault((one.from_rank, one.to_rank), []).append(one.arrive_ms - one.start_ms)
+        split = {"split": decider.split} if len(replicas) > 1 else {}
         self._line("metrics.jsonl", {
-            "iteration": measured.step, "time_ms": round(measured.time_ms, 3), "predicted_ms": round(predicted_ms, 3) if predicted_ms else None,
+            "iteration": measured.step, "time_ms": round(time_of(replicas), 3), "predicted_ms": round(predicted_ms, 3) if predicted_ms else None,
             "schedule": (decider.plan.schedule_name if decider.plan is not None else "given"), "delegates": 0,
             "phase": "adapted" if adapted and troubled else "between" if adapted else "slow" if troubled else "healthy",
             "links": [{"from": a, "to": b, "latency_ms": round(sorted(found)[len(found) // 2], 3), "transfer_ms": 0} for (a, b), found in sorted(times.items())],
-            "work_ms": [round(value, 3) for value in work]})
+            "work_ms": [round(value, 3) for value in work], **split})
         self._timeline.step(measured, bool(happened))
         for happening in happened:
             self._line("events.jsonl", self._event(happening))
@@ -48,7 +51,8 @@ class Folder:
         if happened:
             self._file("order.csv", order.text_of(decider.running))
             if decider.problem is not None:
-                self._file("profile.yaml", json.dumps(decider.problem, indent=1) + "\n")  # JSON is YAML
+                problem = decider.problem
+                self._file("profile.yaml", problem.yaml() if isinstance(problem, Problem) else json.dumps(problem, indent=1) + "\n")  # JSON is YAML
 
     def _event(self, one: Happening) -> Dict[str, Any]:
         made: Dict[str, Any] = {"time_s": round(one.time_ms / 1e3, 6), "iteration": one.step, "kind": one.kind}
@@ -59,6 +63,8 @@ class Folder:
             made["link"] = [event.from_rank, event.to_rank]
         elif event.rank is not None:
             made["rank"] = event.rank
+        if event.replica is not None and self._shape.replicas > 1:
+            made["replica"] = event.replica
         return {**made, "seen": event.seen, "decided": event.decided, "why": event.why}
 
     def _line(self, name: str, value: Dict[str, Any]) -> None:

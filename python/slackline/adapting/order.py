@@ -98,6 +98,11 @@ def ascends(rows: Rows) -> bool:
     return True
 
 
+def last_backwards(rows: Rows) -> List[List[int]]:
+    """The stages of each rank, in the order in which their backwards end."""
+    return [[stage for _, stage in sorted((at, stage) for stage, at in {cell.stage: at for at, cell in enumerate(row) if cell.op in "WB"}.items())] for row in rows]
+
+
 def runs(rows: Rows, stages: int) -> bool:
     """Whether PyTorch's runtime can run the rows: it finds the losses of microbatches by their position."""
     last = [cell.microbatch for row in rows for cell in row if cell.op == "F" and cell.stage == stages - 1]

@@ -8,22 +8,27 @@ import os
 import socket
 import warnings
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
 from torch.distributed.pipelining import schedules
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti, PipelineScheduleSingle, _PipelineScheduleRuntime
+from torch.distributed.pipelining.stage import _make_tensor_from_meta, _RecvInfo
+from torch.utils._pytree import tree_leaves
 
 from .. import _library
-from .._errors import SlacklineError
+from .._errors import InvalidRequest, SlacklineError
+from .._problem import Problem, ProblemLike
 from .._pytorch import _forward_only
 from . import order, timings
 from .agent import Agent
-from .control import Control
-from .deciding import Happening, Measured, Shape
+from .control import Control, room
+from .deciding import Happening, Measured, Shape, unfit
+from .replicas import CLOCK, Replicas, found
 
 PATIENCE_S = 30.0  # for other ranks to call adapt
+FSDP_STAGES = 3  # per rank, whose parameters PyTorch's runtime gathers at the start of a step
 _calls: Dict[str, int] = {}  # by group
 
 
@@ -54,8 +59,8 @@ class Adaptation:
         return leader.decider.plan if leader else None
 
     @property
-    def problem(self) -> Optional[Dict[str, Any]]:
-        """The healthy job as measured, for slackline.plan."""
+    def problem(self) -> Optional[ProblemLike]:
+        """The healthy job as measured, or as given, for slackline.plan: one replica of it."""
         leader = self._agent.leader if self._agent else None
         return leader.decider.problem if leader else None
 
@@ -66,9 +71,9 @@ class Adaptation:
 
     @property
     def measured(self) -> Optional[Measured]:
-        """The latest step that all ranks measured."""
+        """The latest step that all ranks measured; with replicas, on the first one."""
         leader = self._agent.leader if self._agent else None
-        return leader.last if leader else None
+        return leader.last[0] if leader and leader.last else None
 
     @property
     def swap_ms(self) -> List[float]:
@@ -93,17 +98,15 @@ class Adaptation:
 class _Given:
     """The properties of the given schedule. Raises _Cannot."""
 
-    def __init__(self, schedule: Any) -> None:
+    def __init__(self, schedule: Any, replicas: Replicas) -> None:
         if isinstance(schedule, PipelineScheduleSingle):
-            self.stages, found = [schedule._stage], schedule.pipeline_order
+            found = schedule.pipeline_order
             self.initialized = schedule._stage_forward_initialized, schedule._stage_backward_initialized
-        elif isinstance(schedule, PipelineScheduleMulti):
-            self.stages = schedule._stages
+        else:
             found = getattr(schedule, "pipeline_order_with_comms", None) or schedule.pipeline_order
             self.initialized = schedule._stages_forward_initialized, schedule._stages_backward_initialized
-        else:
-            raise TypeError(f"a schedule of torch.distributed.pipelining is needed, not {type(schedule).__name__}")
-        self.schedule, first = schedule, self.stages[0]
+        self.schedule, self.stages, self.replicas = schedule, _stages(schedule), replicas
+        first = self.stages[0]
         if not schedule._has_backward:
             raise _Cannot("the schedule has no loss_fn: it runs forwards only")
         if not found:
@@ -127,8 +130,12 @@ class _Given:
         placement = order.placement_of(self.rank_of, self.ranks)
         if placement is None:
             raise _Cannot(f"stages are placed on ranks {self.rank_of}: neither linear, loop nor wave")
-        if self.ranks < 2:
+        if self.ranks * replicas.count < 2:
             raise _Cannot("the pipeline has one rank")
+        if replicas.why_alike:
+            raise _Cannot(f"orders of replicas would get in each other's way: {replicas.why_alike}")
+        if replicas.sums and len(self.stages) > FSDP_STAGES:
+            raise _Cannot(f"parameters of more than {FSDP_STAGES} stages per rank are gathered in the order of their ops")
         self.placement, self.backend = placement, backend_of(self.group or dist.distributed_c10d._get_default_group(), first.device)
         self._check_neighbors()
         self._check_device(first.device)
@@ -154,6 +161,13 @@ class _Given:
                     raise _Cannot("the model has connections that skip stages")
 
     @property
+    def why_even(self) -> str:
+        """The reason why replicas must take equally many microbatches; empty: any number."""
+        if schedules.REDUCE_GRAD in getattr(self.schedule, "_comp_type_to_function_map", {}):
+            return "the schedule has a custom function for the sum of gradients"
+        return self.replicas.why_even
+
+    @property
     def can_split(self) -> bool:
         """Whether backwards may run as I and W: the given schedule does so, or nothing is known to prevent it."""
         if order.is_split(self.rows):
@@ -161,6 +175,14 @@ class _Given:
         from torch._dynamo import OptimizedModule
         from torch.nn.parallel import DistributedDataParallel
         return not any(isinstance(module, (OptimizedModule, DistributedDataParallel)) for stage in self.stages for module in stage.submod.modules())
+
+
+def _stages(schedule: Any) -> List[Any]:
+    if isinstance(schedule, PipelineScheduleSingle):
+        return [schedule._stage]
+    if isinstance(schedule, PipelineScheduleMulti):
+        return list(schedule._stages)
+    raise TypeError(f"a schedule of torch.distributed.pipelining is needed, not {type(schedule).__name__}")
 
 
 class _NoGraph:
@@ -195,66 +217,136 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
                          backward_requires_autograd=getattr(from_, "_backward_requires_autograd", True))
         self._stages_forward_initialized, self._stages_backward_initialized = given.initialized
         self._comp_type_to_function_map.update(getattr(from_, "_comp_type_to_function_map", {}))
-        self.given = from_
+        self.given, self._divisor = from_, int(from_._n_microbatches)
+        self.split, self.replica = (self._divisor,) * given.replicas.count, given.replicas.index
         self._agent: Optional[Agent] = None
+        self._forwards: Any = None
+        self._rows: List[int] = []  # of the tensors of a microbatch, with replicas
+        self._varied = False  # whether the number of microbatches has changed
+        if given.replicas.count > 1:
+            self._comp_type_to_function_map.setdefault(schedules.REDUCE_GRAD, self._reduce)
 
     @property
     def microbatches(self) -> int:
-        """The number of microbatches of the next step."""
+        """The number of microbatches of the next step: `split` of this replica."""
         return int(self._n_microbatches)
 
     def load(self, text: str) -> None:
-        """Sets the order from the next step on: rows of ops, an empty line, rows with their messages."""
-        ops, comms = text.split("\n\n")
+        """Sets the order from the next step on: microbatches of each replica, rows of ops, and rows with their messages, each ended
+        by an empty line."""
+        split, ops, comms = text.split("\n\n")
         actions = {rank: [schedules._Action.from_str(cell) for cell in line.split(",") if cell] for rank, line in enumerate(ops.splitlines())}
         with_comms = {rank: [schedules._Action.from_str(cell) for cell in line.split(",") if cell] for rank, line in enumerate(comms.splitlines())}
+        self.split = tuple(int(number) for number in split.split(","))
+        self._n_microbatches = self.split[self.replica]
+        self._varied = self._varied or self._n_microbatches != self._divisor
         self.pipeline_order, self.pipeline_order_with_comms = actions, with_comms
+        if self._forwards is None:
+            self._forwards = _forward_only(with_comms)  # of the given order
+        for stage in self._stages:
+            _make_room(stage, self._n_microbatches)
 
-    def _step_microbatches(self, *arguments: Any, **options: Any) -> None:
+    def _step_microbatches(self, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, *arguments: Any, **options: Any) -> None:
+        def step() -> None:
+            super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
         if not self._has_backward:
-            self._evaluate(*arguments, **options)
+            step()
             return
+        if len(self.split) > 1:
+            self._check_rows(arg_mbs, kwarg_mbs, target_mbs)
         agent = self._agent
         if agent is None or not agent.active:
-            super()._step_microbatches(*arguments, **options)
+            step()
             return
         agent.begin()
         try:
-            super()._step_microbatches(*arguments, **options)
+            step()
         except BaseException:
             agent.abandon()
             raise
         agent.end()
 
-    def _evaluate(self, *arguments: Any, **options: Any) -> None:
-        whole = self.pipeline_order_with_comms
-        self.pipeline_order_with_comms = _forward_only(whole)
+    def _initialize_stages(self, *arguments: Any, **options: Any) -> None:
+        before = [stage.args_recv_info.get(0) for stage in self._stages]
+        super()._initialize_stages(*arguments, **options)
+        for stage, info in zip(self._stages, before):
+            if stage.args_recv_info.get(0) is not info:  # a switch between training and evaluation: other buffers
+                for buffers in (stage.args_recv_info, stage.grad_recv_info):
+                    for microbatch in [one for one in buffers if one >= self._n_microbatches]:
+                        del buffers[microbatch]
+
+    def eval(self, *arguments: Any, **options: Any) -> Any:
+        """As PyTorch's, with the given number of microbatches."""
+        running = self._n_microbatches, self.pipeline_order_with_comms
+        self._n_microbatches, self.pipeline_order_with_comms = self._divisor, self._forwards
         try:
-            super()._step_microbatches(*arguments, **options)
+            return super().eval(*arguments, **options)
         finally:
-            self.pipeline_order_with_comms = whole
+            self._n_microbatches, self.pipeline_order_with_comms = running
+
+    def _reduce(self, action: Any, context: Any) -> None:
+        """REDUCE_GRAD, with one divisor for all replicas: the mean of their gradients is that over all samples with any split."""
+        stage = next(stage for stage in self._stages if stage.stage_index == action.stage_index)
+        stage.perform_reduce_grad(self._divisor if self.scale_grads else 1)
+
+    def _check_rows(self, arg_mbs: Any, kwarg_mbs: Any, target_mbs: Any) -> None:
+        """The size of a microbatch stays when their number changes. Raises ValueError before anything is sent."""
+        given = [mbs for mbs in (arg_mbs, kwarg_mbs, target_mbs) if mbs is not None]
+        rows = [[int(leaf.shape[0]) for part in microbatch for leaf in tree_leaves(part) if isinstance(leaf, torch.Tensor) and leaf.dim()]
+                for microbatch in zip(*given)]
+        if not self._varied:
+            self._rows = rows[0] if rows else []
+        elif any(len(mbs) != self._n_microbatches for mbs in given) or any(one != self._rows for one in rows):
+            raise ValueError(f"this step takes {self._n_microbatches} microbatches (schedule.microbatches) of {' and '.join(map(str, sorted(set(self._rows))))} rows; "
+                             f"it was given {len(rows)}, of {' and '.join(map(str, sorted({number for one in rows for number in one})))} rows")
+
+
+def _make_room(stage: Any, microbatches: int) -> None:
+    """Buffers for the messages of more microbatches than a stage had before."""
+    if not stage.args_recv_info:
+        return  # the first step makes them
+    for buffers in (stage.args_recv_info, stage.grad_recv_info):
+        for microbatch in range(microbatches if buffers else 0):
+            if microbatch not in buffers:
+                buffers[microbatch] = tuple(_copied(info, stage.device) for info in buffers[0])
+    if stage.chunks is not None:
+        stage.chunks = microbatches
+
+
+def _copied(info: Any, device: Any) -> Any:
+    empty = info.is_root_arg or info.tensor_meta is None
+    return _RecvInfo(info.input_name, info.source, None if empty else _make_tensor_from_meta(info.tensor_meta, device), info.tensor_meta,
+                     is_root_arg=info.is_root_arg)
 
 
 # ---- agreeing ----------------------------------------------------------------------------------------------------------------
 
 
-def adapted(schedule: Any, *, out: Optional[str], memory: Any, objective: Optional[float], communicators: Optional[int], frozen: bool,
-            on_event: Optional[Callable[[Any], None]]) -> Any:
+def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: Optional[float], communicators: Optional[int],
+            replicas: Any, frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
+    stages = _stages(schedule)
+    copies = found(replicas, stages)
+    schedule.split, schedule.replica, schedule.microbatches = (schedule._n_microbatches,) * copies.count, copies.index, schedule._n_microbatches
     given: Optional[_Given] = None
     why = ""
     try:
-        given = _Given(schedule)
-        if given.rank == 0:
-            _library.library()  # only the first rank plans
+        given = _Given(schedule, copies)
+        if given.rank == 0 or problem is not None:
+            _library.library()  # else, only the first rank plans
     except (_Cannot, SlacklineError) as error:
         why = str(error)
-    stage = schedule._stage if isinstance(schedule, PipelineScheduleSingle) else schedule._stages[0]
+    healthy = _healthy(problem, given) if given is not None and not why else None
     try:
-        said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "frozen": frozen,
-                "microbatches": schedule._n_microbatches, "order": _digest(given)}
-        agreed = _agree(stage, {**said, "can_split": given.can_split if given else False, "host": socket.gethostname()})
+        said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "frozen": frozen, "problem": _digest(healthy),
+                "microbatches": schedule._n_microbatches, "order": hashlib.sha256(order.text_of(given.rows).encode()).hexdigest()[:16] if given else "",
+                "replicas": copies.count, "replica": copies.index, "members": copies.members, "sums": copies.sums,
+                "why_even": given.why_even if given else "", "can_split": given.can_split if given else False, "host": socket.gethostname()}
+        agreed = _agree(stages[0], said, copies)
         assert given is not None
-        made = _open(given, agreed, out=out, memory=memory, objective=objective, communicators=communicators, frozen=frozen, on_event=on_event)
+        shape = Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, all(one["can_split"] for one in agreed),
+                      order.ascends(given.rows), memory, objective, frozen, copies.count, copies.count > 1 and not any(one["why_even"] for one in agreed),
+                      any(one["sums"] for one in agreed), healthy)
+        made = _open(given, shape, [one["host"] for one in agreed].count(socket.gethostname()), communicators, out, on_event)
     except Exception as error:
         text = str(error) if isinstance(error, _Cannot) else f"{type(error).__name__}: {error}"
         warnings.warn(f"slackline: this job is not adapted, and runs unchanged: {text}", RuntimeWarning, stacklevel=3)
@@ -263,75 +355,125 @@ def adapted(schedule: Any, *, out: Optional[str], memory: Any, objective: Option
     return made
 
 
-def _digest(given: Optional[_Given]) -> str:
-    return hashlib.sha256(order.text_of(given.rows).encode()).hexdigest()[:16] if given else ""
+def _healthy(problem: Optional[ProblemLike], given: _Given) -> Optional[ProblemLike]:
+    """The user's problem, as a dict or a Problem. Raises InvalidRequest if it is not one of the schedule."""
+    if problem is None:
+        return None
+    healthy = problem if isinstance(problem, (Mapping, Problem)) else Problem(problem)
+    why = unfit(healthy, Shape(given.rank_of, given.ranks, given.placement, given.schedule._n_microbatches, given.rows, given.can_split, True))
+    if why:
+        raise InvalidRequest(f"the problem is not one of this schedule: {why}")
+    return healthy
 
 
-def _agree(stage: Any, said: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The arguments of each rank, if all are equal. Uses the store, so that a rank without a call of adapt delays the others by
-    at most PATIENCE_S."""
+def _digest(problem: Optional[ProblemLike]) -> str:
+    return hashlib.sha256(Problem(problem).yaml().encode()).hexdigest()[:16] if problem is not None else "none"
+
+
+def _agree(stage: Any, said: Dict[str, Any], copies: Replicas) -> List[Dict[str, Any]]:
+    """The arguments of all ranks of all replicas, if they are equal. Uses the store, so that a rank without a call of adapt delays
+    the others by at most a few PATIENCE_S."""
     store = dist.distributed_c10d._get_default_store()
     group = stage.group or dist.distributed_c10d._get_default_group()
     members = [dist.get_global_rank(group, rank) for rank in range(stage.group_size)]
-    name = _name(members)
-    count = _calls[name] = _calls.get(name, 0) + 1
-    key = f"{name}/{count}"
+    key = _key(members)
     store.set(f"{key}/{stage.group_rank}", json.dumps(said))
     if stage.group_rank == 0:
-        verdict, all_said = "", []
-        try:
-            store.wait([f"{key}/{rank}" for rank in range(stage.group_size)], timedelta(seconds=PATIENCE_S))
-            all_said = [json.loads(store.get(f"{key}/{rank}")) for rank in range(stage.group_size)]
-            verdict = _compared(all_said)
-        except Exception as error:
-            verdict = f"not all ranks of the pipeline have called adapt within {PATIENCE_S:g} s ({type(error).__name__})"
-        store.set(f"{key}/verdict", json.dumps({"why": verdict, "said": all_said}))
+        why, all_said = _gathered(store, key, range(stage.group_size), 1, "not all ranks of the pipeline")
+        why = why or _compared(all_said, members)
+        if copies.count > 1:
+            why, all_said = _agree_with_replicas(store, why, all_said, copies)
+        store.set(f"{key}/verdict", json.dumps({"why": why, "said": all_said}))
     else:
-        store.wait([f"{key}/verdict"], timedelta(seconds=2 * PATIENCE_S))
+        store.wait([f"{key}/verdict"], timedelta(seconds=5 * PATIENCE_S))
     agreed = json.loads(store.get(f"{key}/verdict"))
     if agreed["why"]:
         raise _Cannot(agreed["why"])
     return list(agreed["said"])
 
 
-def _compared(said: List[Dict[str, Any]]) -> str:
+def _agree_with_replicas(store: Any, why: str, said: List[Dict[str, Any]], copies: Replicas) -> Tuple[str, List[Dict[str, Any]]]:
+    """On the first rank of each replica: the same with those of the others."""
+    key = _key(copies.members, "job")
+    store.set(f"{key}/{copies.index}", json.dumps({"why": why, "said": said}))
+    if copies.index == 0:
+        why, parts = _gathered(store, key, range(copies.count), 2, "not all replicas")
+        together = [one for part in parts for one in part["said"]]
+        why = why or next((part["why"] for part in parts if part["why"]), "") or _compared_replicas([part["said"] for part in parts])
+        store.set(f"{key}/verdict", json.dumps({"why": why, "said": together}))
+    else:
+        store.wait([f"{key}/verdict"], timedelta(seconds=4 * PATIENCE_S))
+    agreed = json.loads(store.get(f"{key}/verdict"))
+    return agreed["why"], agreed["said"]
+
+
+def _gathered(store: Any, key: str, parts: Sequence[int], patience: int, who: str) -> Tuple[str, List[Any]]:
+    try:
+        store.wait([f"{key}/{part}" for part in parts], timedelta(seconds=patience * PATIENCE_S))
+        return "", [json.loads(store.get(f"{key}/{part}")) for part in parts]
+    except Exception as error:
+        return f"{who} have called adapt within {patience * PATIENCE_S:g} s ({type(error).__name__})", []
+
+
+SAME = ("memory", "objective", "communicators", "frozen", "problem", "microbatches", "order", "replicas")
+
+
+def _compared(said: List[Dict[str, Any]], members: List[int]) -> str:
+    """The reason why the ranks of a pipeline do not agree; empty: they do."""
     for rank, one in enumerate(said):
         if one["why"]:
             return str(one["why"])
-        for what in ("memory", "objective", "communicators", "frozen", "microbatches", "order"):
+        for what in SAME:
             if one[what] != said[0][what]:
                 return f"rank {rank} called adapt with {what} {one[what]!r}, rank 0 with {said[0][what]!r}"
+        if one["replica"] != said[0]["replica"] or one["members"][one["replica"]] != members[rank]:
+            return f"rank {rank} is in replica {one['replica']}, rank 0 in replica {said[0]['replica']}"
     return ""
 
 
-def _open(given: _Given, agreed: List[Dict[str, Any]], *, out: Optional[str], memory: Any, objective: Optional[float], communicators: Optional[int],
-          frozen: bool, on_event: Optional[Callable[[Any], None]]) -> AdaptedSchedule:
+def _compared_replicas(said: List[List[Dict[str, Any]]]) -> str:
+    """The same of the replicas, each of which agrees."""
+    for replica, ranks in enumerate(said):
+        for what in SAME:
+            if ranks[0][what] != said[0][0][what]:
+                return f"replica {replica} called adapt with {what} {ranks[0][what]!r}, replica 0 with {said[0][0][what]!r}"
+        if len(ranks) != len(said[0]) or any(one["members"] != first["members"] for one, first in zip(ranks, said[0])):
+            return f"the ranks of replica {replica} are not those that replica 0 expects"
+    return ""
+
+
+def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> AdaptedSchedule:
+    """sharing: ranks on this host."""
     group = given.group or dist.distributed_c10d._get_default_group()
     members = [dist.get_global_rank(group, rank) for rank in range(given.ranks)]
-    backend = given.backend
+    backend, copies = given.backend, given.replicas
     count = communicators or (1 if backend == "gloo" and given.placement == "linear" else 2)
     if count > 1 and not may_make_group(backend, len(members)):
         count = 1
-    control = Control(_new_group(members, "gloo", "control", _timeout(group)), given.rank, given.ranks, 8 * len(given.rank_of) // given.ranks * given.schedule._n_microbatches + 64)
+    most = min(2 * shape.microbatches, (shape.microbatches - 1) * copies.count + 1)  # microbatches of a replica whose measurements fit
+    size = room(8 * len(given.stages) * most + 64)
+    control = Control(_new_group(members, "gloo", "control", _timeout(group)), given.rank, given.ranks, size)
+    job: Optional[Control] = None
+    if copies.count > 1 and given.rank == 0:
+        job = Control(_new_group(copies.members, "gloo", "replicas", _timeout(group)), copies.index, copies.count, CLOCK + size * given.ranks)
     gradients = _new_group(members, backend, "gradients", _timeout(group)) if count > 1 else None
-    shape = Shape(given.rank_of, given.ranks, given.placement, given.schedule._n_microbatches, given.rows, all(one["can_split"] for one in agreed),
-                  order.ascends(given.rows), memory, objective, frozen)
     posts = posts_early(backend, given.placement, given.ranks, count)
     ahead = None if backend == "gloo" else 2
     schedule = AdaptedSchedule(given)
 
-    def lower(rows: order.Rows) -> str:
+    def lower(rows: order.Rows, split: Sequence[int]) -> str:
+        microbatches = 1 + max(cell.microbatch for cell in rows[0])
         if posts:
-            comms = order.lowered(rows, given.rank_of, shape.microbatches, ahead)
+            comms = order.lowered(rows, given.rank_of, microbatches, ahead)
         else:
-            comms = _lowered_by_torch(rows, given.rank_of, shape.microbatches)
-        return order.text_of(rows) + "\n" + "".join(",".join(line) + "\n" for line in comms)
-    schedule.load(lower(given.rows))
+            comms = _lowered_by_torch(rows, given.rank_of, microbatches)
+        return ",".join(map(str, split)) + "\n\n" + order.text_of(rows) + "\n" + "".join(",".join(line) + "\n" for line in comms)
+    schedule.load(lower(given.rows, schedule.split))
     schedule._validate_and_set_stage_mapping(schedule.pipeline_order)
     timings.install()
-    schedule._agent = agent = Agent(shape, control, schedule.load, lower, given.stages[0].device, backend == "gloo",
+    schedule._agent = agent = Agent(shape, control, job, schedule.load, lower, given.stages[0].device, backend == "gloo",
                                     (lambda kind: gradients if kind == "B" else None) if gradients is not None else None,
-                                    lambda: free_bytes(given.stages[0].device, [one["host"] for one in agreed].count(socket.gethostname())), out, on_event)
+                                    lambda: free_bytes(given.stages[0].device, sharing), out, on_event)
     for stage in given.stages:
         timings.wrap(stage, agent.kept)
     schedule.adaptation = Adaptation(agent)
@@ -363,15 +505,22 @@ def _new_group(members: List[int], backend: str, what: str, timeout: Optional[ti
     """Makes a process group that only its members take part in. `dist.new_group` with use_local_synchronization derives the name
     from the number of groups of each process (2.13), and hangs if these numbers differ."""
     c10d = dist.distributed_c10d
-    name = f"slackline-{what}-{'-'.join(map(str, members))}-{_calls[_name(members)]}"
+    name = f"slackline-{what}-{'-'.join(map(str, members))}-{_calls[_name(members, 'job' if what == 'replicas' else 'adapt')]}"
     group, _ = c10d._new_process_group_helper(len(members), members.index(dist.get_rank()), members, c10d.Backend(backend), c10d._get_default_store(),
                                               c10d.GroupName(name), timeout=timeout or c10d._get_default_timeout(backend), group_desc=f"slackline {what}")
     c10d._world.pg_group_ranks[group] = {member: rank for rank, member in enumerate(members)}
     return group
 
 
-def _name(members: List[int]) -> str:
-    return f"slackline-adapt/{'-'.join(map(str, members))}"
+def _name(members: List[int], what: str = "adapt") -> str:
+    return f"slackline-{what}/{'-'.join(map(str, members))}"
+
+
+def _key(members: List[int], what: str = "adapt") -> str:
+    """Of this call of adapt in the store."""
+    name = _name(members, what)
+    _calls[name] = _calls.get(name, 0) + 1
+    return f"{name}/{_calls[name]}"
 
 
 def _timeout(group: Any) -> Optional[timedelta]:

@@ -169,6 +169,10 @@ class Step:
             self.rows.append((OP, op, stage, microbatch, begin, self._clock.mark()))
             self._open = None
 
+    def leave_out(self) -> None:
+        """The latest op has waited for something else."""
+        self._open = None
+
     def enter(self, op: str, stage: int, microbatch: int) -> None:
         self.ready()
         self._open = KINDS.index(op), stage, microbatch, self._clock.mark()
@@ -259,8 +263,10 @@ def wrap(stage: Any, keep: "Kept") -> None:
     if before is not None:  # by an earlier schedule of the same stage
         keep.bytes.update(before.bytes)
         return
+    from torch.nn.parallel import DistributedDataParallel
     stage._slackline = keep
     index = stage.stage_index
+    sums_in_backward = isinstance(stage.submod, DistributedDataParallel)  # the last backward waits for the other replicas
 
     def op_of(method: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
         def timed(chunk: int, *arguments: Any, **options: Any) -> Any:
@@ -270,7 +276,10 @@ def wrap(stage: Any, keep: "Kept") -> None:
             if step is not None and keep.wanted(index) and method is forward:
                 with keep.counting(index, stage.submod):
                     return method(chunk, *arguments, **options)
-            return method(chunk, *arguments, **options)
+            result = method(chunk, *arguments, **options)
+            if step is not None and options.get("last_backward") and sums_in_backward and stage.chunks > 1:
+                step.leave_out()
+            return result
         return timed
 
     def messages_of(method: Callable[..., Any], kind: type, op: int, other: int) -> Callable[..., Any]:

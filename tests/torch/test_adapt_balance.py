@@ -1,0 +1,56 @@
+# labels: long torch
+"""slackline.adapt on replicas of a pipeline over Gloo: a replica with a slow rank gets fewer microbatches until the rank recovers."""
+import os
+
+from adapt_torch import Paced, judged, slackline
+from replicas_torch import OP_S, Job, alike, given_of
+
+
+def balanced(sums, kind="1F1B", placement="linear", ranks=2, microbatches=8, slow=(1, 0), replicas=None, most=150, **arguments):
+    """A rank of a replica takes four times as long until the split is uneven, and recovers until it is even."""
+    def case(rank, world, group, where):
+        job = Job(kind, placement, ranks, microbatches, sums, world // ranks)
+        job.schedule = slackline.adapt(job.schedule, replicas=given_of(job, replicas), **arguments)
+        if job.schedule.adaptation.why:
+            return f"not adapted: {job.schedule.adaptation.why}"
+        even, ran, slow_at, uneven_at, even_at = (microbatches,) * (world // ranks), [], 15, None, None
+        for step in range(2 * most):
+            is_slow = step >= slow_at and uneven_at is None
+            Paced.op = OP_S * (4 if is_slow and (job.replica, job.rank) == slow else 1)
+            text = str(job.schedule.pipeline_order)
+            wrong = job.step(step)
+            if wrong:
+                return wrong
+            ran.append((job.schedule.split, text))
+            if is_slow and job.schedule.split[slow[0]] < microbatches:
+                uneven_at = step
+            elif uneven_at is not None and job.schedule.split == even:
+                even_at = step
+                break
+            if uneven_at is None and step >= slow_at + most:
+                break
+        return alike(job, ran) or ("" if even_at else f"uneven at {uneven_at}, even at {even_at}: {happened(job)}")
+    return case
+
+
+def frozen(rank, world, group, where):
+    """Measured, but not changed."""
+    job = Job("1F1B", "linear", 2, 6, "hand")
+    job.schedule = slackline.adapt(job.schedule, replicas=job.copies, frozen=True)
+    for step in range(40):
+        Paced.op = OP_S * (4 if step >= 15 and rank == 3 else 1)
+        wrong = job.step(step) or ("" if job.schedule.split == (6, 6) and not job.schedule.adaptation.swap_ms else "changed")
+        if wrong:
+            return wrong
+    return "" if rank or job.schedule.adaptation.problem else "nothing measured"
+
+
+CASES = {
+    "sum by hand": (balanced("hand", replicas="group"), 4), "DistributedDataParallel": (balanced("ddp", slow=(0, 1)), 4),
+    "fully_shard": (balanced("fsdp", slow=(0, 0)), 4), "four replicas of one rank": (balanced("hand", "GPipe", ranks=1, replicas="group"), 4),
+    "frozen": (frozen, 4),
+}
+
+
+def test_a_slow_replica_gets_fewer_microbatches():
+    judged(os.path.abspath(__file__), 4, CASES)
