@@ -84,6 +84,8 @@ static void print_costs(const sl_explained *e, FILE *out) {
                      e->layout.replica[w->replica[i].what]);
             print_cost(name, w->replica[i].cost, out);
         }
+    if (w->slow_workers >= 0.001)
+        print_cost("all slow workers as fast as the others", w->slow_workers, out);
     print_cost("microbatches of equal length", w->lengths, out);
     print_cost("all transfers at their median", w->all_links, out);
     print_cost("no time for transfers at all", w->no_links, out);
@@ -191,6 +193,14 @@ static json_t *position_json(const sl_explained *e, int q) {
                      e->layout.replica[q % e->layout.data], "worker", e->trace.worker[e->layout.worker[q]].name);
 }
 
+static json_t *slow_workers_json(const sl_explained *e) {
+    json_t *list = json_array();
+    for (int q = 0; q < e->layout.pipeline * e->layout.data; q++)
+        if (e->what_if.slow[q])
+            json_array_append_new(list, position_json(e, q));
+    return list;
+}
+
 static json_t *causes_json(const sl_explained *e) {
     json_t *list = json_array();
     for (int i = 0; i < e->causes; i++) {
@@ -201,6 +211,8 @@ static json_t *causes_json(const sl_explained *e) {
             json_object_update_new(cause, position_json(e, c->what));
         else if (c->kind == SL_HYBRID_CAUSE_LINK)
             json_object_update_new(cause, position_json(e, c->what / 2));
+        else if (c->kind == SL_HYBRID_CAUSE_WORKERS)
+            json_object_set_new(cause, "workers", slow_workers_json(e));
         else if (c->kind == SL_HYBRID_CAUSE_STAGE)
             json_object_set_new(cause, "pipeline", json_integer(c->what));
         else if (c->kind == SL_HYBRID_CAUSE_REPLICA)
@@ -292,7 +304,7 @@ static json_t *head_json(const sl_explained *e, double median) {
 }
 
 static json_t *costs_json(const sl_what_if *w) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "even_cut", w->cut, "lengths", w->lengths, "links",
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "slow_workers", w->slow_workers, "even_cut", w->cut, "lengths", w->lengths, "links",
                      w->all_links, "no_links", w->no_links, "collectives", w->collectives, "no_collectives",
                      w->no_collectives, "gaps", w->gaps, "length_correlation", w->together, "length_deviation",
                      w->length_variation);

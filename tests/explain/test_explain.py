@@ -61,6 +61,32 @@ def test_an_uneven_cut_is_found(folder):
         check(explain(folder, job), what, "stage", job.cost(cut=None), pipeline=max(range(job.pipeline), key=lambda r: job.cut[r]))
 
 
+def test_slow_workers_that_hide_each_other_are_found(folder):
+    job = Job(data=4, slow={(1, 1): 1.6, (3, 0): 1.5})
+    told = explain(folder, job)
+    check(told, "two", "workers", job.cost(slow={}))
+    found = {(worker["pipeline"], worker["replica"]) for worker in told["causes"][0]["workers"]}
+    expect(found == {(1, 1), (3, 0)}, f"slow workers {found}")
+
+
+def test_a_worker_that_is_slow_now_and_then_is_found(folder):
+    healthy, slow = Job(data=3, steps=5, seed=3), Job(data=3, steps=5, seed=3, slow={(1, 1): 2.5})
+    events = [event for job, mine in ((healthy, (16, 17, 19, 20)), (slow, (18,))) for event in chrome(job) if event["args"]["step"] in mine]
+    times = [time for _, time in healthy.simulate()]
+    lost = slow.simulate()[2][1] - times[2]
+    done = run(save(os.path.join(folder, "now.json"), events), "--format", "json")
+    check(json.loads(done.stdout), "one of five", "worker", lost / (sum(times) + lost), pipeline=1, replica=1)
+
+
+def test_a_slow_worker_and_lengths_are_both_found(folder):
+    job = Job(data=4, slow={(1, 1): 1.6}, lengths=0.25, steps=6)
+    told = explain(folder, job)
+    costs = {cause["cause"]: cause["cost"] for cause in told["causes"]}
+    expect(set(costs) == {"worker", "lengths"}, f"causes {costs}")
+    expect(abs(costs["worker"] - job.cost(slow={})) < TOLERANCE, f"worker {costs}")
+    expect(abs(costs["lengths"] - (1 - job.of_equal_lengths().mean() / job.mean())) < TOLERANCE, f"lengths {costs}")
+
+
 def test_a_slow_replica_is_found(folder):
     job = Job(data=4, slow={(rank, 2): 1.4 for rank in range(4)})
     check(explain(folder, job), "replica", "replica", job.cost(slow={}), replica=2)
@@ -145,6 +171,25 @@ def test_incomplete_iterations_are_left_out_and_named(folder):
     check(told, "cut", "worker", job.cost(slow={}), pipeline=1, replica=1)
     expect([skipped["iteration"] for skipped in told["skipped"]] == [16, 18, 21], f"left out: {told['skipped']}")
     expect("pid 5 has no events" in told["skipped"][1]["reason"], told["skipped"][1]["reason"])
+
+
+def test_what_arguments_and_pids_do_not_tell_is_found(folder):
+    job = Job(data=3, slow={(1, 1): 1.6}, noise=0.03)
+    pids = [5, 2, 9, 0, 11, 7, 1, 8, 4, 10, 3, 6]
+    events = chrome(job, offsets=4.0)
+    for event in events:
+        event["pid"] = pids[event["pid"]]
+        event["args"] = {}
+    for pid in range(12):  # messages without effect, as some tracers have them
+        for step in range(4):
+            mine = sorted((e for e in events if e["pid"] == pid and "compute" in e["name"]), key=lambda e: e["ts"])[16 * step:16 * step + 16]
+            end = max(e["ts"] + e["dur"] for e in mine)
+            events.append({"name": "forward-recv", "ph": "X", "pid": pid, "tid": 1, "ts": end + 10, "dur": 200, "args": {}})
+            events.append({"name": "backward-send", "ph": "X", "pid": pid, "tid": 1, "ts": min(e["ts"] for e in mine), "dur": 100, "args": {}})
+    done = run(save(os.path.join(folder, "pids.json"), events), "--format", "json")
+    expect(done.returncode == 0, done.stderr)
+    told = json.loads(done.stdout)
+    check(told, "pids", "worker", job.cost(slow={}), pipeline=1, worker="pid 11")
 
 
 def test_missing_workers_are_named(folder):

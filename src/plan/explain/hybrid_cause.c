@@ -9,7 +9,7 @@
 #define LEAST 0.02
 
 const char *sl_hybrid_cause_name(sl_hybrid_cause_kind kind) {
-    static const char *const names[] = {"none", "worker", "stage", "replica", "lengths",
+    static const char *const names[] = {"none", "worker", "workers", "stage", "replica", "lengths",
                                         "link", "links",  "collectives", "gaps"};
     return names[kind];
 }
@@ -48,6 +48,29 @@ static const sl_what_if_cause *largest(const sl_what_if_cause *list, int count) 
     return best;
 }
 
+/* Several slow workers, of which none costs as much by itself. Returns whether it is so. */
+static int judge_slow_workers(cause_list *c, double best) {
+    char name[160], names[320] = "";
+    int count = 0;
+    for (int q = 0; q < c->layout->pipeline * c->layout->data; q++)
+        count += c->w->slow[q];
+    if (count < 2 || c->w->slow_workers <= 1.25 * best + 0.005)
+        return 0;
+    sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_WORKERS, -1, c->w->slow_workers);
+    for (int i = 0, named = 0; i < c->w->workers && named < 4; i++)
+        if (c->w->slow[c->w->worker[i].what]) {
+            sl_text_add(names, sizeof names, ", ",
+                        sl_hybrid_position_name(c->trace, c->layout, c->w->worker[i].what, name, sizeof name));
+            named++;
+        }
+    if (r)
+        sl_text_format(r->text, sizeof r->text,
+                       "%d slow workers: as fast as the same pipeline ranks of the other replicas, together they would "
+                       "save %.1f%% of the time. Check their devices: %s%s.",
+                       count, percent(r->cost), names, count > 4 ? ", and others" : "");
+    return r != NULL;
+}
+
 /* A worker, unless the whole of its replica costs clearly more than it, and than a link. With one replica there is nothing to compare
  * a worker with: then it is a stage. */
 static void judge_workers(cause_list *c) {
@@ -56,6 +79,8 @@ static void judge_workers(cause_list *c) {
     const sl_what_if_cause *replica = largest(w->replica, c->layout->data);
     double best = fmax(w->workers ? w->worker[0].cost : 0, w->links ? w->link[0].cost : 0);
     if (c->layout->data == 1)
+        return;
+    if (judge_slow_workers(c, fmax(best, replica ? replica->cost : 0)))
         return;
     if (replica && c->layout->pipeline > 1 && replica->cost > 1.25 * best + 0.005) {
         sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_REPLICA, replica->what, replica->cost);

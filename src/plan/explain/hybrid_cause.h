@@ -6,6 +6,7 @@
 typedef enum sl_hybrid_cause_kind {
     SL_HYBRID_CAUSE_NONE,
     SL_HYBRID_CAUSE_WORKER,
+    SL_HYBRID_CAUSE_WORKERS, /* several: each hides what the others cost */
     SL_HYBRID_CAUSE_STAGE,
     SL_HYBRID_CAUSE_REPLICA,
     SL_HYBRID_CAUSE_LENGTHS,
@@ -21,7 +22,7 @@ typedef struct sl_hybrid_cause {
     int what; /* as in sl_what_if_cause; else -1 */
     double cost;
     double weight; /* by which causes are compared: as `cost`, of a stage what an even cut would save */
-    char text[320]; /* a sentence */
+    char text[480]; /* a sentence */
 } sl_hybrid_cause;
 
 #define SL_MAX_CAUSES 8

@@ -11,14 +11,15 @@
 
 #define SLOWEST_WORKERS 16
 #define SLOWEST_LINKS 8
-#define MAX_WORK 600e6 /* steps replayed for costs: about half a minute; beyond it, fewer iterations */
+#define SLOW 0.05 /* share by which a slow worker takes longer */
+#define MAX_WORK 500e6 /* steps replayed for costs: about 20 s; beyond it, fewer iterations */
 
 /* A node in a question: which time would it take? */
 typedef struct what_if_case {
     const sl_hybrid_usual *usual;
     int graph;
     int what; /* kind, stage, replica, position, link */
-    const unsigned char *chosen; /* [positions] */
+    const unsigned char *slow, *chosen; /* [positions] */
 } what_if_case;
 
 typedef sl_time (*what_if_time)(const what_if_case *c, const sl_hybrid_node *n);
@@ -47,6 +48,10 @@ static sl_time expected(const what_if_case *c, const sl_hybrid_node *n) {
 
 static sl_time without_worker(const what_if_case *c, const sl_hybrid_node *n) {
     return sl_hybrid_node_position(n) == c->what && sl_traced_kind_is_compute(n->kind) ? expected(c, n) : n->time;
+}
+
+static sl_time without_slow_workers(const what_if_case *c, const sl_hybrid_node *n) {
+    return c->slow[sl_hybrid_node_position(n)] && sl_traced_kind_is_compute(n->kind) ? expected(c, n) : n->time;
 }
 
 static sl_time without_replica(const what_if_case *c, const sl_hybrid_node *n) {
@@ -182,7 +187,7 @@ static sl_status ask(what_if_work *w, what_if_time time, int what, size_t *numbe
 static sl_time answer(const what_if_work *w, int graph, sl_hybrid_replay *replay, what_if_time of, int what,
                       sl_time *time) {
     const sl_hybrid_graph *g = &w->graph[graph];
-    what_if_case c = {&w->usual, graph, what, w->chosen};
+    what_if_case c = {&w->usual, graph, what, w->result->slow, w->chosen};
     for (size_t i = 0; i < g->nodes; i++)
         time[i] = g->node[i].kind < 0 ? 0 : of(&c, &g->node[i]);
     return sl_hybrid_replay_run(replay, time);
@@ -222,9 +227,15 @@ static int by_excess(const void *one, const void *other) {
 /* Time that workers, and links, took beyond the usual: the largest are examined each by itself. */
 static sl_status find_suspects(what_if_work *w) {
     what_if_excess *worker, *link;
+    double *due;
     size_t positions = (size_t)w->positions;
     sl_what_if *r = w->result;
-    SL_TRY(sl_alloc(&worker, 3 * positions, sizeof *worker));
+    SL_TRY(sl_alloc(&due, positions, sizeof *due));
+    sl_status status = sl_alloc(&worker, 3 * positions, sizeof *worker);
+    if (status != SL_OK) {
+        sl_free(due);
+        return status;
+    }
     link = worker + positions;
     for (int q = 0; q < w->positions; q++)
         worker[q].what = q;
@@ -233,21 +244,25 @@ static sl_status find_suspects(what_if_work *w) {
     for (int g = 0; g < w->graphs; g++)
         for (size_t i = 0; i < w->graph[g].nodes; i++) {
             const sl_hybrid_node *n = &w->graph[g].node[i];
-            what_if_case c = {&w->usual, g, 0, NULL};
+            what_if_case c = {&w->usual, g, 0, NULL, NULL};
             if (n->kind < 0)
                 continue;
             int q = sl_hybrid_node_position(n);
-            if (sl_traced_kind_is_compute(n->kind))
+            if (sl_traced_kind_is_compute(n->kind)) {
                 worker[q].time += (double)(n->time - expected(&c, n));
-            else if (is_transfer(n))
+                due[q] += (double)expected(&c, n);
+            } else if (is_transfer(n))
                 link[2 * q + (n->kind == SL_KIND_BACKWARD_TRANSFER)].time +=
                     (double)(n->time - w->usual.of_kind[n->kind]);
         }
+    for (int q = 0; q < w->positions; q++)
+        r->slow[q] = worker[q].time > SLOW * due[q];
+    sl_free(due);
     qsort(worker, positions, sizeof *worker, by_excess);
     qsort(link, 2 * positions, sizeof *link, by_excess);
     r->workers = sl_smaller(SLOWEST_WORKERS, w->positions);
     r->links = w->layout->pipeline * w->layout->chunks > 1 ? sl_smaller(SLOWEST_LINKS, 2 * w->positions) : 0;
-    sl_status status = sl_alloc(&w->suspect, (size_t)r->workers, sizeof *w->suspect);
+    status = sl_alloc(&w->suspect, (size_t)r->workers, sizeof *w->suspect);
     SL_THEN(status, sl_alloc(&w->slow_link, (size_t)r->links, sizeof *w->slow_link));
     for (int i = 0; status == SL_OK && i < r->workers; i++)
         w->suspect[i] = worker[i].what;
@@ -342,7 +357,8 @@ static sl_status examine(what_if_work *w) {
     const struct {
         what_if_time time;
         double *cost;
-    } singles[] = {{without_cut, &r->cut},
+    } singles[] = {{without_slow_workers, &r->slow_workers},
+                   {without_cut, &r->cut},
                    {without_lengths, &r->lengths},
                    {without_links, &r->all_links},
                    {without_collectives, &r->collectives},
@@ -356,13 +372,13 @@ static sl_status examine(what_if_work *w) {
                            {r->link, r->links, without_link, NULL, 0}};
     SL_TRY(ask(w, as_it_was, 0, &base));
     SL_TRY(ask(w, ideal, 0, &best));
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         SL_TRY(ask(w, singles[i].time, 0, &single[i]));
     for (int i = 0; i < 5; i++)
         SL_TRY(ask_list(w, &list[i]));
     SL_TRY(answer_all(w, 0));
     double was = w->question[base].sum, ideally = w->question[best].sum;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         *singles[i].cost = (was - w->question[single[i]].sum) / was;
     for (int i = 0; i < 5; i++)
         take_list(w, &list[i], was, ideally);
@@ -517,6 +533,7 @@ static sl_status make(what_if_work *w, const sl_hybrid_trace *t, const int64_t *
     SL_TRY(sl_alloc(&r->iteration, (size_t)steps, sizeof *r->iteration));
     SL_TRY(sl_alloc(&r->heat, (size_t)w->positions, sizeof *r->heat));
     SL_TRY(sl_alloc(&r->slowness, (size_t)w->positions, sizeof *r->slowness));
+    SL_TRY(sl_alloc(&r->slow, (size_t)w->positions, 1));
     SL_TRY(sl_alloc(&r->gap, (size_t)w->positions, sizeof *r->gap));
     SL_TRY(make_graphs(w, t, step, steps));
     if (w->graphs == 0)
@@ -558,6 +575,6 @@ sl_status sl_what_if_make(const sl_hybrid_trace *t, const sl_hybrid_layout *l, s
 
 void sl_what_if_free(sl_what_if *r) {
     SL_FREE(r->iteration, r->skipped, r->kind, r->stage, r->replica, r->worker, r->link, r->heat, r->slowness,
-            r->gap);
+            r->slow, r->gap);
     *r = (sl_what_if){0};
 }

@@ -4,6 +4,7 @@
  *   a kind        all of its ops take their median
  *   a worker      its ops take what they usually take on its pipeline rank in the other replicas, times the
  *                 length of their microbatch
+ *   slow workers  the same for all that take 5% longer than that: each hides what the others cost
  *   a replica     the same for all of its workers and transfers
  *   a stage       the ops of a pipeline rank, in all replicas, are scaled to the other ranks' usual time
  *   an uneven cut all pipeline ranks are scaled to the same time, that of their mean
@@ -53,11 +54,12 @@ typedef struct sl_what_if {
     sl_what_if_cause *worker; /* [workers] the slowest, by cost */
     sl_what_if_cause *link;   /* [links] the slowest, by cost; what: position that receives * 2 + backward */
     int kinds, workers, links;
-    double cut, lengths, all_links, collectives, gaps; /* costs */
+    double slow_workers, cut, lengths, all_links, collectives, gaps; /* costs */
     double no_links, no_collectives;                   /* if they took no time at all */
     double together, length_variation;                 /* correlation; standard deviation of lengths */
     double *heat;     /* [pipeline * data] smaller of the two `alone` */
     double *slowness; /* [pipeline * data] mean time of its ops over the usual one of all pipeline ranks */
+    unsigned char *slow; /* [pipeline * data] among the slow workers */
     double *gap;      /* [pipeline * data] share of the iteration */
     /* the published figures: S, M_W, M_S */
     double slowdown, worker_share, last_stage_share;
