@@ -4,7 +4,7 @@ import os
 import subprocess
 import tempfile
 
-from runner import build, expect, require, source
+from runner import build, expect, missing, require, source
 
 require("slackline")
 command = os.path.join(build, "slackline")
@@ -32,11 +32,11 @@ def plan(*arguments, text=None):
 
 
 def refused(code, says, *arguments, text=None):
-    """An error is one line on standard error that names the reason; nothing is printed."""
+    """An error is one line on standard error that has the facts of `says` (runner.missing); nothing is printed."""
     done = run(*arguments, text=text)
     expect(done.returncode == code, f"{arguments}: exit {done.returncode}, not {code}: {done.stderr}")
     expect(done.stdout == "", f"{arguments}: printed {done.stdout[:80]!r}")
-    expect(says in done.stderr, f"{arguments}: {done.stderr!r} does not say {says!r}")
+    expect(not missing(done.stderr, says), f"{arguments}: {done.stderr!r} lacks {missing(done.stderr, says)}")
     expect(done.stderr.count("\n") == 1, f"{arguments}: not one line: {done.stderr!r}")
 
 

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import itertools
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -27,6 +28,16 @@ def expect(condition, what):
     if not condition:
         failures.append(what)
         print("FAILED:", what, flush=True)
+
+
+def missing(text, facts):
+    """Which facts, divided by |, a text lacks: names of files with lines, keys, options, values, numbers, whatever the words around them. A
+    fact begins and ends where a word does, but for a plural."""
+    def absent(fact):
+        begin = r"(?<![\w.-])" if fact[0].isdigit() else r"(?<!\w)" if fact[0].isalnum() else ""
+        end = r"(?![\w]|\.\d)" if fact[-1].isdigit() else r"(?=s?(?!\w))" if fact[-1].isalnum() else ""
+        return not re.search(begin + re.escape(fact) + end, text)
+    return [fact for fact in facts.split(" | ") if fact and absent(fact)]
 
 
 def skip(reason):

@@ -134,41 +134,41 @@ def test_draws_repeat_and_occur_as_often_as_published():
 
 def test_wrong_events_are_named_with_line_and_key():
     base = "job: {replicas: 2, iterations: 50}\nevents:\n"
-    for event, says in (("{at: 10, until: 5, link: [0, 1], latency_ms: 1}", "bad.yaml:3: 'until' must be later"),
-                        ("{at: 10, link: [0, 2], latency_ms: 1}", "bad.yaml:3: 'link'"), ("{at: 10, link: [0], latency_ms: 1}", "'link' must be [a, b]"),
-                        ("{at: 10, link: [1, 1], latency_ms: 1}", "two different ends"), ("{at: 10, link: [0, 1]}", "needs 'slowdown' or 'latency_ms'"),
-                        ("{at: 10, device: [2, 0], slowdown: 2}", "bad.yaml:3: 'device'"), ("{at: 10, device: [0, 0], latency_ms: 2}", "'latency_ms' is of links"),
-                        ("{at: 10, device: [0, 0], slowdown: 0.5}", "'slowdown' must be"), ("{at: 10, device: [0, 0], slowdown: .nan}", "'slowdown'"),
-                        ("{at: 10, slowdown: 2}", "needs one of link"), ("{at: 10, link: [0, 1], nic: [0, 0], latency_ms: 2}", "needs one of link"),
-                        ("{at_s: 10, at: 10, link: [0, 1], latency_ms: 2}", "needs 'at'"), ("{link: [0, 1], latency_ms: 2}", "needs 'at'"),
-                        ("{at: 10, link: [0, 1], latency_mz: 2}", "'latency_mz'"), ("{at: 10, host: 9, slowdown: 2}", "bad.yaml:3: 'host' must be from 0 to 0"),
-                        ("{at: 10, link: [0, 1], bandwidth_gbps: 2}", "needs 'ring_gbps'"), ("{at: 10, link: [0, 1], replica: 2, latency_ms: 1}", "'replica' must be"),
-                        ("{at: 1, link: [0, 1], latency_ms: 1}\n  - {at_s: 1, link: [0, 1], latency_ms: 1}", "bad.yaml:4: is in seconds"), ("5", "must be a map")):
+    for event, says in (("{at: 10, until: 5, link: [0, 1], latency_ms: 1}", "bad.yaml:3 | 'until'"),
+                        ("{at: 10, link: [0, 2], latency_ms: 1}", "bad.yaml:3 | 'link'"), ("{at: 10, link: [0], latency_ms: 1}", "'link'"),
+                        ("{at: 10, link: [1, 1], latency_ms: 1}", "different"), ("{at: 10, link: [0, 1]}", "'slowdown' | 'latency_ms'"),
+                        ("{at: 10, device: [2, 0], slowdown: 2}", "bad.yaml:3 | 'device'"), ("{at: 10, device: [0, 0], latency_ms: 2}", "'latency_ms'"),
+                        ("{at: 10, device: [0, 0], slowdown: 0.5}", "'slowdown'"), ("{at: 10, device: [0, 0], slowdown: .nan}", "'slowdown'"),
+                        ("{at: 10, slowdown: 2}", "link"), ("{at: 10, link: [0, 1], nic: [0, 0], latency_ms: 2}", "link"),
+                        ("{at_s: 10, at: 10, link: [0, 1], latency_ms: 2}", "'at'"), ("{link: [0, 1], latency_ms: 2}", "'at'"),
+                        ("{at: 10, link: [0, 1], latency_mz: 2}", "'latency_mz'"), ("{at: 10, host: 9, slowdown: 2}", "bad.yaml:3 | 'host' | 0"),
+                        ("{at: 10, link: [0, 1], bandwidth_gbps: 2}", "'ring_gbps'"), ("{at: 10, link: [0, 1], replica: 2, latency_ms: 1}", "'replica'"),
+                        ("{at: 1, link: [0, 1], latency_ms: 1}\n  - {at_s: 1, link: [0, 1], latency_ms: 1}", "bad.yaml:4"), ("5", "map")):
         refused(2, says, "campaign", write("bad.yaml", base + f"  - {event}\n"), "--problem", two)
 
 
 def test_wrong_settings_are_named():
-    for sets, says in (("job.replicas=0", "'replicas' must be"), ("job.schedule=none", "'schedule'"), ("job.static=[none]", "'static'"), ("job.gradient_mb=5", "needs 'ring_gbps'"),
-                       ("job.duration_s=5", "is given with 'iterations'"), ("costs.restart_s=-1", "'restart_s' must be"), ("ladder.calm=1", "'calm'"), ("draw={}", "needs 'duration_s'"),
+    for sets, says in (("job.replicas=0", "'replicas'"), ("job.schedule=none", "'schedule'"), ("job.static=[none]", "'static'"), ("job.gradient_mb=5", "'ring_gbps'"),
+                       ("job.duration_s=5", "'iterations'"), ("costs.restart_s=-1", "'restart_s'"), ("ladder.calm=1", "'calm'"), ("draw={}", "'duration_s'"),
                        ("trace=absent.csv", "absent.csv"), ("job.replicas=1000000", "positions"), ("pipeline.ranks=0", "'ranks'")):
         refused(2, says, "campaign", same, "--problem", two, "--set", sets)
 
 
 def test_wrong_traces_are_named_with_line_and_column():
-    for body, says in (("", "is empty"), ("a,b\n", "bad.csv:1: column 'a' is unknown"), ("first_iteration,links\n", "must be there"),
-                       (trace.replace("0-1", "0-2"), "bad.csv:2: 'links' has 0-2"), (trace.replace("0-1", "x"), "bad.csv:2: 'links' must be pairs"),
-                       (trace.replace("10,19", "19,10"), "bad.csv:2: 'last_iteration'"), (trace.replace(",15", ",-1"), "bad.csv:2: 'latency_ms'"),
-                       (trace.replace(",15", ","), "bad.csv:2: 'latency_ms' must be there"), (trace.replace(",15", ",nan"), "bad.csv:2: 'latency_ms'"),
-                       (trace.replace(",15", ""), "bad.csv:2: has 3 cells"), (trace.replace(",15", ",15,1"), "bad.csv:2: has more cells"),
-                       (trace.replace("10,", "1e1,", 1), "bad.csv:2: 'first_iteration'"), (trace.replace("15", "1\0"), "zero byte")):
+    for body, says in (("", "empty"), ("a,b\n", "bad.csv:1 | column | 'a'"), ("first_iteration,links\n", "bad.csv:1 | last_iteration | latency_ms"),
+                       (trace.replace("0-1", "0-2"), "bad.csv:2 | 'links' | 0-2"), (trace.replace("0-1", "x"), "bad.csv:2 | 'links' | pairs"),
+                       (trace.replace("10,19", "19,10"), "bad.csv:2 | 'last_iteration'"), (trace.replace(",15", ",-1"), "bad.csv:2 | 'latency_ms'"),
+                       (trace.replace(",15", ","), "bad.csv:2 | 'latency_ms'"), (trace.replace(",15", ",nan"), "bad.csv:2 | 'latency_ms'"),
+                       (trace.replace(",15", ""), "bad.csv:2 | 3"), (trace.replace(",15", ",15,1"), "bad.csv:2"),
+                       (trace.replace("10,", "1e1,", 1), "bad.csv:2 | 'first_iteration'"), (trace.replace("15", "1\0"), "zero")):
         refused(2, says, "campaign", write("bad.csv", body), "--problem", two)
 
 
 def test_wrong_requests_are_refused():
-    refused(2, "give --problem", "campaign", same)
-    refused(2, "did you mean '--problem'", "campaign", same, "--problm", two)
-    refused(2, "--format must be", "campaign", same, "--problem", two, "--format", "xml")
-    refused(2, "give one TRACE", "campaign", "--problem", two)
-    refused(2, "--seed must be", "campaign", same, "--problem", two, "--seed", "x")
+    refused(2, "--problem", "campaign", same)
+    refused(2, "'--problem'", "campaign", same, "--problm", two)
+    refused(2, "--format", "campaign", same, "--problem", two, "--format", "xml")
+    refused(2, "TRACE", "campaign", "--problem", two)
+    refused(2, "--seed", "campaign", same, "--problem", two, "--seed", "x")
     refused(2, "no-such", "campaign", "no-such.yaml", "--problem", two)
     expect("Example: slackline campaign" in run("campaign", "--help").stdout, "--help")

@@ -52,6 +52,6 @@ def test_explained_parts_add_up_to_the_makespan():
 def test_text_has_both_and_other_forms_refuse_them():
     text = run("plan", problem, "--schedule", "1f1b", *delay(30), "--explain", "--jitter", "10").stdout
     expect("where the time goes" in text and "link 0-1" in text and "makespan under jitter, 10 draws" in text, text)
-    refused(2, "--jitter must be a whole number from 1", "plan", problem, "--jitter", "0")
-    refused(2, "--jitter must be a whole number from 1", "plan", problem, "--jitter", "ten")
-    refused(2, "--jitter and --explain go with --format text or json, not csv", "plan", problem, "--explain", "--format", "csv")
+    refused(2, "--jitter | 1", "plan", problem, "--jitter", "0")
+    refused(2, "--jitter | 1", "plan", problem, "--jitter", "ten")
+    refused(2, "--jitter | --explain | --format | text | json | csv", "plan", problem, "--explain", "--format", "csv")

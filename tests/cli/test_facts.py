@@ -55,14 +55,14 @@ def test_spans_are_those_of_zero_bubble():
 def test_memory_limits_are_kept():
     # memory: rank 0 of zb-h2 holds 7 (2p - 1), adaptra keeps to whatever limit there is; x_0 is the limit, slack balanced
     limited = ["--set", "pipeline.memory={delta: {F: 1, I: 0, W: -1}, limit: 5}"]
-    refused(1, "zb-h2 needs memory of 7", "plan", problem, "--schedule", "zb-h2", *limited)
+    refused(1, "zb-h2 | memory | 7", "plan", problem, "--schedule", "zb-h2", *limited)
     for limit in range(1, 13):
         kept = plan("plan", problem, "--schedule", "adaptra", "--set", f"pipeline.memory.limit={limit}")
         expect(max(kept["peak_memory"]) <= limit and kept["memory_ok"], f"limit {limit}: {kept['peak_memory']}")
         expect(kept["warmup"][0] == limit, f"limit {limit}: {kept['warmup']}")
     balanced = plan("plan", problem, "--schedule", "adaptra", "--set", "pipeline.memory.limit=10")
     expect(balanced["warmup"] == [10, 7, 4, 1] and balanced["makespan_ms"] == 390, f"algorithm 1: {balanced['warmup']}")
-    refused(1, "no schedule fits into the memory limit: rank 0 needs at least 1, over its limit of 0.5", "plan", problem, "--set", "pipeline.memory.limit=0.5")
+    refused(1, "schedule | memory | limit | rank | 0 | 1 | 0.5", "plan", problem, "--set", "pipeline.memory.limit=0.5")
     over = plan("simulate", problem, "--order", order, *limited)
     expect(over["memory_ok"] is False and over["peak_memory"][0] >= 7, "simulate tells an order over the limit and goes on")
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 from calling import command, folder, write
-from runner import build, expect, source
+from runner import build, expect, missing, source
 
 compiler = re.search(r"^CMAKE_C_COMPILER:\w+=(.*)$", open(os.path.join(build, "CMakeCache.txt")).read(), re.M).group(1)
 WHEEL = "lib/python3.11/site-packages/ortools/.libs"
@@ -81,12 +81,12 @@ def test_what_others_could_replace_is_refused_with_its_path():
         before = os.stat(part).st_mode & 0o7777
         os.chmod(part, mode)
         done, was_loaded = plans(folder, VIRTUAL_ENV=venv)
-        sentence = f"{library} is not used, because others could replace it: everybody may write to {part} (mode {mode:o})"
+        facts = f"{library} | {part} | {mode:o}"
         expect(not was_loaded and done.returncode == 0, f"{part} {mode:o}: exit {done.returncode}, loaded {was_loaded}")
-        expect(done.stderr == f"slackline: {sentence}; the search goes on without the exact solver\n", f"{part} {mode:o}: {done.stderr!r}")
+        expect(done.stderr.count("\n") == 1 and not missing(done.stderr, facts), f"{part} {mode:o}: {done.stderr!r}")
         for named in (library, venv):
             said = here(place, "--version", program=alone, SLACKLINE_ORTOOLS=named)[0].stdout
-            expect(sentence in said, f"{part} {mode:o}, SLACKLINE_ORTOOLS={named}: {said}")
+            expect(not missing(said, facts), f"{part} {mode:o}, SLACKLINE_ORTOOLS={named}: {said}")
         os.chmod(part, before)
     os.chmod(place, 0o1777)
     expect(plans(folder, VIRTUAL_ENV=venv)[1], "in a folder with the sticky bit others cannot replace what is ours")
@@ -96,16 +96,16 @@ def test_what_others_could_replace_is_refused_with_its_path():
     os.symlink(venv, link)
     os.chmod(os.path.dirname(link), 0o777)
     done, was_loaded = plans(folder, VIRTUAL_ENV=link)
-    expect(not was_loaded and f"write to {os.path.dirname(link)} (mode 777)" in done.stderr, f"a link that others could turn elsewhere: {done.stderr!r}")
+    expect(not was_loaded and not missing(done.stderr, f"{os.path.dirname(link)} | 777"), f"a link that others could turn elsewhere: {done.stderr!r}")
     if os.geteuid() == 0:
         stranger = os.stat(library)
         os.chown(library, 54321, 0)
         done, was_loaded = plans(folder, VIRTUAL_ENV=venv)
-        expect(not was_loaded and f"{library} belongs to user 54321" in done.stderr, f"a file of somebody else's: {done.stderr!r}")
+        expect(not was_loaded and not missing(done.stderr, f"{library} | user 54321"), f"a file of somebody else's: {done.stderr!r}")
         os.chown(library, 0, 54321)
         os.chmod(library, 0o664)
         done, was_loaded = plans(folder, VIRTUAL_ENV=venv)
-        expect(not was_loaded and f"group 54321 may write to {library} (mode 664)" in done.stderr, f"a shared group's: {done.stderr!r}")
+        expect(not was_loaded and not missing(done.stderr, f"group 54321 | {library} | 664"), f"a shared group's: {done.stderr!r}")
         os.chown(library, stranger.st_uid, stranger.st_gid)
         expect(plans(folder, VIRTUAL_ENV=venv)[1], "the user's private group may write")
         os.chmod(library, 0o755)
@@ -139,7 +139,7 @@ def test_programs_never_come_from_the_working_directory():
             expect(not was_started, f"PATH={entries}: {words[0]} starts nothing of the working directory: {done.stderr}")
             shutil.rmtree(os.path.join(folder, "out"), ignore_errors=True)
     done, was_started = here(inside, "watch", "--out", os.path.join(folder, "watched"), "--http", "off", "--on-event", "hook", "--", "true", PATH=":/usr/bin:/bin")
-    expect("hook cannot be run: it is not in PATH" in done.stderr and not was_started, f"nor a hook: {done.returncode} {done.stderr}")
+    expect(not missing(done.stderr, "hook | PATH") and not was_started, f"nor a hook: {done.returncode} {done.stderr}")
 
 
 def test_own_parts_that_others_may_write_are_refused():

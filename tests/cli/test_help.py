@@ -23,7 +23,7 @@ def test_every_command_has_help_with_an_example():
         expect(max(map(len, text.splitlines())) <= 100, f"{name}: no line is longer than 100")
         options = [option for option, _ in documented(text)]
         expect(len(options) == len(set(options)), f"{name}: an option is documented twice: {options}")
-    refused(2, "did you mean 'plan'", "help", "plam")
+    refused(2, "'plan'", "help", "plam")
 
 
 def test_mistyped_words_are_guessed():
@@ -33,24 +33,24 @@ def test_mistyped_words_are_guessed():
                 wrong = option[:2] + option[3:]
                 refused(2, f"did you mean '--{option}'?", name, f"--{wrong}")
         refused(2, "", name, "--xyzzy")
-        refused(2, "unknown option '-Z'", name, "-Zo")
-        refused(2, "'--help' takes no value", name, "--help=1")
-    refused(2, "unknown option '-Z'", "plan", problem, "--explain", "-Zo")  # not the word before it
-    refused(2, "unknown option '-Z'", "report", "runs", "-Zo")
-    refused(2, "'--log' takes no value", "campaign", "--log=5")
-    refused(2, "'--grey' takes no value", "draw", "--grey=yes")
-    refused(2, "'--s' may be any of --schedule, --seed, --set", "plan", problem, "--s", "5")
-    refused(2, "'--no' may be any of --no-hold, --no-validate", "watch", "--no", "--", "true")
-    refused(2, "did you mean 'doctor'", "docter")
-    refused(2, "did you mean 'zsh'", "completion", "zhs")
-    refused(2, "did you mean 'plan'", "man", "paln")
-    refused(2, "one command at a time", "man", "plan", "train")
+        refused(2, "'-Z'", name, "-Zo")
+        refused(2, "'--help'", name, "--help=1")
+    refused(2, "'-Z'", "plan", problem, "--explain", "-Zo")  # not the word before it
+    refused(2, "'-Z'", "report", "runs", "-Zo")
+    refused(2, "'--log'", "campaign", "--log=5")
+    refused(2, "'--grey'", "draw", "--grey=yes")
+    refused(2, "'--s' | --schedule | --seed | --set", "plan", problem, "--s", "5")
+    refused(2, "'--no' | --no-hold | --no-validate", "watch", "--no", "--", "true")
+    refused(2, "'doctor'", "docter")
+    refused(2, "'zsh'", "completion", "zhs")
+    refused(2, "'plan'", "man", "paln")
+    refused(2, "command", "man", "plan", "train")
     for words in (["help", "help"], ["help", "--help"], ["--help", "help"], ["-h"]):
         expect(run(*words).stdout == run("help").stdout, f"{words}: the help of all")
-    refused(2, "unknown command 'version'; did you mean '--version'?\n", "version")
-    refused(2, "unexpected argument 'now'", "help", "plan", "now")
-    refused(2, "unexpected argument 'now'", "--version", "now")
-    refused(2, "no shell", "completion")
+    refused(2, "'version' | '--version'", "version")
+    refused(2, "'now'", "help", "plan", "now")
+    refused(2, "'now'", "--version", "now")
+    refused(2, "shell", "completion")
 
 
 def on_terminal(columns, *words):

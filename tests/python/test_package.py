@@ -12,7 +12,7 @@ import shutil
 import threading
 
 from package import EXAMPLE, LIBRARY, SLOW, python, raises
-from runner import build, expect, folder, source
+from runner import build, expect, folder, missing, source
 import slackline
 
 FOUR = {"pipeline": {"ranks": 4, "microbatches": 12, "times_ms": {"F": 10, "I": 10, "W": 10},
@@ -119,7 +119,7 @@ def test_a_plan_in_another_process_keeps_its_orders():
     away = pickle.loads(pickle.dumps(plan))
     expect(away == plan and away.csv() == plan.csv() and away.csv_comms() == plan.csv_comms() and away.write("json") == plan.write("json"), "pickled plan")
     expect(pickle.loads(pickle.dumps(away)).csv() == plan.csv(), "pickled twice")
-    raises(slackline.InvalidRequest, lambda: away.write("svg"), "svg", "another process")
+    raises(slackline.InvalidRequest, lambda: away.write("svg"), "svg", "another")
 
 
 def test_copies_and_fields_are_the_plan():
@@ -128,7 +128,7 @@ def test_copies_and_fields_are_the_plan():
         expect(twin == plan and twin.write("svg") == plan.write("svg") and twin.explain() == plan.explain(), "a copy is asked like the plan")
     fields = dataclasses.asdict(plan)
     expect(json.loads(json.dumps(fields))["makespan_ms"] == 390 and not [name for name in fields if name.startswith("_")], f"its fields as JSON: {list(fields)}")
-    raises(slackline.InvalidRequest, dataclasses.replace(plan, makespan_ms=1.0).csv, "put together by hand")
+    raises(slackline.InvalidRequest, dataclasses.replace(plan, makespan_ms=1.0).csv, "together")
     for given in (plan, [plan.rank_ops(rank) for rank in range(4)], json.loads(plan.write("json"))):
         expect(slackline.simulate(EXAMPLE, given, changes=SLOW).ops == slow.ops, f"a plan is an order, as {type(given).__name__}")
     exactly = {"F": decimal.Decimal("12.5"), "I": fractions.Fraction(25, 2), "W": range(10, 12)}
@@ -182,49 +182,49 @@ wait()
 
 def test_mistakes_name_their_reason():
     wrong = slackline.InvalidRequest
-    raises(wrong, lambda: slackline.plan("absent.yaml"), "absent.yaml: cannot be read")
-    raises(wrong, lambda: slackline.plan({"pipeline": {"rankz": 4}}), "problem:1: 'rankz' is not a known key; did you mean 'ranks'?")
-    raises(wrong, lambda: slackline.plan("pipeline:\n  ranks: -1\n"), "problem:2: 'ranks'")
+    raises(wrong, lambda: slackline.plan("absent.yaml"), "absent.yaml")
+    raises(wrong, lambda: slackline.plan({"pipeline": {"rankz": 4}}), "problem:1 | 'rankz' | 'ranks'")
+    raises(wrong, lambda: slackline.plan("pipeline:\n  ranks: -1\n"), "problem:2 | 'ranks'")
     raises(wrong, lambda: slackline.plan({"pipeline": {**two["pipeline"], "times_ms": {"F": float("nan")}}}), "problem:")
-    raises(wrong, lambda: slackline.plan({"pipeline": {"ranks": object()}}), "problem: 'pipeline.ranks' must be a number", "got object")
-    raises(wrong, lambda: slackline.plan({"pipeline": {(1, 2): 3}}), "problem: keys of 'pipeline' must be texts, got (1, 2)")
+    raises(wrong, lambda: slackline.plan({"pipeline": {"ranks": object()}}), "problem: | 'pipeline.ranks'", "object")
+    raises(wrong, lambda: slackline.plan({"pipeline": {(1, 2): 3}}), "problem: | 'pipeline' | 1 | 2")
     raises(wrong, lambda: slackline.plan({"pipeline": {**two["pipeline"], "links": {"list": [{"between": [0, 1], "latency_ms": float("inf")}]}}}),
-           "problem: 'pipeline.links.list.0.latency_ms' must be a number, got inf")
-    raises(wrong, lambda: slackline.plan(two, changes={"pipeline.ranks": float("nan")}), "'pipeline.ranks' must be a number, got nan")
+           "problem: | 'pipeline.links.list.0.latency_ms' | inf")
+    raises(wrong, lambda: slackline.plan(two, changes={"pipeline.ranks": float("nan")}), "'pipeline.ranks' | nan")
     held_by_itself = {"pipeline": {}}
     held_by_itself["pipeline"]["pipeline"] = held_by_itself
-    raises(wrong, lambda: slackline.plan(held_by_itself), "holds itself")
-    raises(wrong, lambda: slackline.plan(" "), "problem: the text is empty")
-    raises(wrong, lambda: slackline.simulate(two, ""), "order: the text is empty")
-    raises(wrong, lambda: slackline.plan(two, "1f1"), "unknown schedule '1f1'; known: auto, optimal, ", "1f1b")
-    raises(wrong, lambda: slackline.plan(two, "zb-9"), "unknown schedule 'zb-9'")
+    raises(wrong, lambda: slackline.plan(held_by_itself), "itself")
+    raises(wrong, lambda: slackline.plan(" "), "problem: | text")
+    raises(wrong, lambda: slackline.simulate(two, ""), "order: | text")
+    raises(wrong, lambda: slackline.plan(two, "1f1"), "schedule | '1f1' | auto | optimal", "1f1b")
+    raises(wrong, lambda: slackline.plan(two, "zb-9"), "schedule | 'zb-9'")
     raises(wrong, lambda: slackline.plan(two, "zb-v"), "zb-v", "placement")
-    raises(wrong, lambda: slackline.plan(two, time_limit=-1), "time limit")
-    raises(wrong, lambda: slackline.plan(two, time_limit=float("nan")), "time limit")
-    raises(wrong, lambda: slackline.plan(two, seed=-1), "seed must be from 0 to 18446744073709551615, got -1")
-    raises(wrong, lambda: slackline.plan(two, threads=2 ** 32), "threads must be from 0")
+    raises(wrong, lambda: slackline.plan(two, time_limit=-1), "limit")
+    raises(wrong, lambda: slackline.plan(two, time_limit=float("nan")), "limit")
+    raises(wrong, lambda: slackline.plan(two, seed=-1), "seed | 0 | 18446744073709551615 | -1")
+    raises(wrong, lambda: slackline.plan(two, threads=2 ** 32), "threads | 0")
     raises(wrong, lambda: slackline.plan(two, changes={"pipeline.rankz": 1}), "rankz")
-    raises(wrong, lambda: slackline.plan(two, "1f1b\0"), "zero byte")
-    raises(wrong, lambda: slackline.simulate(two, "0F0,0B0\n1F0,1B0\n"), "order:1:")
-    raises(wrong, lambda: slackline.simulate(two, '{"ranks": 2}'), "order: is no plan's JSON", "ops")
-    raises(wrong, lambda: slackline.simulate(two, '{"ranks": 1, "ops": [{"op": "F", "rank": 4, "stage": 0, "microbatch": 0, "start_ms": 0}]}'), "is no plan's JSON")
-    raises(wrong, lambda: slackline.simulate(two, "absent.csv"), "absent.csv: cannot be read")
-    raises(wrong, lambda: slackline.simulate(two, [["0F0", "0F1", "0B0", "0B1"], ["1B0", "1F0", "1F1", "1B1"]]), "order:2: column 1: rank 1, op 0: 1B0 precedes its F")
-    raises(wrong, lambda: plan.write("png"), "unknown plan format 'png'")
+    raises(wrong, lambda: slackline.plan(two, "1f1b\0"), "zero")
+    raises(wrong, lambda: slackline.simulate(two, "0F0,0B0\n1F0,1B0\n"), "order:1")
+    raises(wrong, lambda: slackline.simulate(two, '{"ranks": 2}'), "order: | plan", "ops")
+    raises(wrong, lambda: slackline.simulate(two, '{"ranks": 1, "ops": [{"op": "F", "rank": 4, "stage": 0, "microbatch": 0, "start_ms": 0}]}'), "plan")
+    raises(wrong, lambda: slackline.simulate(two, "absent.csv"), "absent.csv")
+    raises(wrong, lambda: slackline.simulate(two, [["0F0", "0F1", "0B0", "0B1"], ["1B0", "1F0", "1F1", "1B1"]]), "order:2 | column | 1 | rank | 0 | 1B0 | F")
+    raises(wrong, lambda: plan.write("png"), "plan | 'png'")
     raises(wrong, lambda: plan.jitter(0), "draws")
     raises(ValueError, lambda: slackline.plan("absent.yaml"))  # what a caller who knows no slackline catches
-    raises(TypeError, lambda: slackline.plan(4), "a problem is a dict")
+    raises(TypeError, lambda: slackline.plan(4), "dict")
     raises(TypeError, lambda: slackline.plan(two, changes="a=b"), "changes")
-    raises(TypeError, lambda: slackline.plan(two, changes=[3]), "a change must be a str, not int")
-    raises(TypeError, lambda: slackline.plan(two, 3), "a schedule's name must be a str, not int")
-    raises(TypeError, lambda: slackline.plan(two, time_limit="soon"), "time_limit must be a number of seconds, not 'soon'")
-    raises(TypeError, lambda: slackline.plan(two, seed=1.5), "seed must be a whole number, not float")
-    raises(TypeError, lambda: slackline.plan(two, threads="2"), "threads must be a whole number, not str")
-    raises(TypeError, lambda: slackline.simulate(two, 4), "an order is", "not int")
-    raises(TypeError, lambda: slackline.simulate(two, None), "an order is", "not NoneType")
-    raises(TypeError, lambda: slackline.simulate(two, b"0F0"), "an order is", "not bytes")
-    raises(TypeError, lambda: plan.write(3), "a form must be a str")
-    raises(slackline.NoAnswer, lambda: slackline.plan({"pipeline": {**two["pipeline"], "memory": {"limit": 0.5}}}), "memory limit")
+    raises(TypeError, lambda: slackline.plan(two, changes=[3]), "str | int")
+    raises(TypeError, lambda: slackline.plan(two, 3), "schedule")
+    raises(TypeError, lambda: slackline.plan(two, time_limit="soon"), "time_limit | 'soon'")
+    raises(TypeError, lambda: slackline.plan(two, seed=1.5), "seed | float")
+    raises(TypeError, lambda: slackline.plan(two, threads="2"), "threads | str")
+    raises(TypeError, lambda: slackline.simulate(two, 4), "order", "int")
+    raises(TypeError, lambda: slackline.simulate(two, None), "order", "NoneType")
+    raises(TypeError, lambda: slackline.simulate(two, b"0F0"), "order", "bytes")
+    raises(TypeError, lambda: plan.write(3), "str")
+    raises(slackline.NoAnswer, lambda: slackline.plan({"pipeline": {**two["pipeline"], "memory": {"limit": 0.5}}}), "memory | limit")
     divided = slackline.plan({"pipeline": {**two["pipeline"], "parts": 2}}, "cross-ud-sub")
     if any(op.part for op in divided.ops):
         error = raises(slackline.NoAnswer, divided.csv)
@@ -261,15 +261,15 @@ def test_the_library_is_looked_for_where_it_is_said_to_be():
     done = python("import slackline; print(slackline.Plan.__doc__ is not None)", SLACKLINE_LIBRARY="/nowhere")
     expect(done.returncode == 0, f"importing needs no library: {done.stderr}")
     done = python(ask, SLACKLINE_LIBRARY="/nowhere/libslackline.so")
-    expect(done.returncode == 1 and "LibraryNotFound: SLACKLINE_LIBRARY names '/nowhere/libslackline.so', which cannot be loaded" in done.stderr, done.stderr)
+    expect(done.returncode == 1 and not missing(done.stderr, "LibraryNotFound: | SLACKLINE_LIBRARY | '/nowhere/libslackline.so'"), done.stderr)
     other = python("import ctypes.util; print(ctypes.util.find_library('m') or 'libm.so.6')").stdout.strip()
     for path in ("/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib"):
         if os.path.exists(os.path.join(path, other)):
             done = python(ask, SLACKLINE_LIBRARY=os.path.join(path, other))
-            expect(done.returncode == 1 and "is no libslackline 0.1: it has no slackline_version" in done.stderr, f"another library: {done.stderr}")
+            expect(done.returncode == 1 and not missing(done.stderr, "libslackline 0.1 | slackline_version"), f"another library: {done.stderr}")
             break
     done = python(ask, SLACKLINE_LIBRARY=None, LD_LIBRARY_PATH=None)
-    expect(done.returncode == 0 or "libslackline.so.0.1 cannot be loaded" in done.stderr and "SLACKLINE_LIBRARY=" in done.stderr, f"nowhere: {done.stderr}")
+    expect(done.returncode == 0 or not missing(done.stderr, "libslackline.so.0.1") and "SLACKLINE_LIBRARY=" in done.stderr, f"nowhere: {done.stderr}")
     done = python(ask, SLACKLINE_LIBRARY=None, LD_LIBRARY_PATH=build)
     expect(done.returncode == 0 and done.stdout.strip() == slackline.__version__, f"by the system's loader: {done.stderr}")
     beside = os.path.join(folder, "beside")

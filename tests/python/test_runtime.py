@@ -8,7 +8,7 @@ import sys
 import traceback
 from datetime import timedelta
 
-from runner import expect, folder, source
+from runner import expect, folder, missing, source
 import venv_torch  # noqa: F401  continues under .venv's Python
 from package import EXAMPLE, python
 
@@ -255,4 +255,4 @@ def test_the_example_prints_every_row_and_the_same_losses():
 def test_without_pytorch_a_schedule_is_an_error():
     done = python("import sys; sys.modules['torch'] = None\nimport slackline\n"
                   f"slackline.plan({EXAMPLE!r}, '1f1b').schedule([1])")
-    expect("ImportError: a plan's schedule needs PyTorch" in done.stderr, f"without PyTorch: {done.stderr}")
+    expect(not missing(done.stderr, "ImportError: | PyTorch"), f"without PyTorch: {done.stderr}")

@@ -11,7 +11,7 @@ import time
 
 from package import python, raises
 import slackline
-from runner import build, expect, folder, require, source
+from runner import build, expect, folder, missing, require, source
 from slackline.__main__ import WITH_VALUE, line
 
 require("slackline")
@@ -38,10 +38,10 @@ def test_mistakes_name_their_reason():
                           env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
     expect(done.returncode == 0 and slackline.__version__ in done.stdout, f"python -m slackline --version: {done}")
     done = python("import slackline; slackline.watch('x.py')", SLACKLINE_COMMAND="/nowhere/slackline")
-    expect("LibraryNotFound: SLACKLINE_COMMAND names '/nowhere/slackline', which is not a program" in done.stderr, done.stderr)
+    expect(not missing(done.stderr, "LibraryNotFound: | SLACKLINE_COMMAND | '/nowhere/slackline'"), done.stderr)
     raises(ValueError, lambda: slackline.watch([]), "program")
-    raises(TypeError, lambda: slackline.watch(print), "a script or a command line")
-    raises(TypeError, lambda: slackline.watch("train.py", options="--http off"), "options are a list of words, such as ['--http', 'off']")
+    raises(TypeError, lambda: slackline.watch(print), "command")
+    raises(TypeError, lambda: slackline.watch("train.py", options="--http off"), "list | '--http' | 'off'")
 
 
 require("redis-server", "libslackline_probe.so")
@@ -56,7 +56,7 @@ def test_a_script_keeps_its_input_output_and_exit_code():
     expect(seen.exit_code == 3 and seen.report and seen.report["exit_code"] == 3, f"its exit code: {seen}")
     expect(str(seen.folder) == os.path.join(folder, "first") and (seen.folder / "report.json").exists(), "its folder")
     raises(subprocess.CalledProcessError, lambda: slackline.watch([script, "4"], out=os.path.join(folder, "second"), options=QUIET, check=True,
-                                                                  stdin=subprocess.DEVNULL, capture_output=True), "exit status 4")
+                                                                  stdin=subprocess.DEVNULL, capture_output=True), "4")
     done = subprocess.run([sys.executable, "-m", "slackline", "watch", "--out", "third", *QUIET, script, "5"], input="words", capture_output=True, text=True,
                           cwd=folder, env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
     expect(done.returncode == 5 and "read words ['5']" in done.stdout, f"python -m slackline watch: {done}")
