@@ -150,7 +150,7 @@ SENTENCES = [
       page("docs/results/detection.md", "1000|1,000"), here("notice_watch_real_compute", "notice_watch_real_links")]),
     (r"docs/adapting\.md\).*(?=.*schedule)(?=.*processes)(?=.*microbatch)(?=.*positions)(?=.*restart)",
      [said("tools/try", r"swap: "), run("build/slackline train examples/train-delegated.yaml --out runs/by-auto", r"(?s)delegate.*slow, delegated +\d+.*adapted.*weights_hash"),
-      run("cat runs/ladder/decisions.txt", r"(?s)incident \d+ begins: .*time lost [\d.]+%.*(balance|topology): .*to lose [\d.]+%, cost [\d.]+ s.*\(predicted "),
+      run("cat runs/ladder/decisions.txt", r"(?s)incident \d+ begins: .*time lost [\d.]+%.*(balance|topology): .*predicted time lost [\d.]+%, cost [\d.]+ s.*\(predicted "),
       quick("adapt_ladder_ladder", "run_transport_delegates"), here("train_ladder", "train_arrange"), later("train_leave_host", "three minutes, hosts made of namespaces")]),
     (r"(?i)time lost justifies .*cost", [quick("adapt_ladder_ladder")]),
     (r"docs/checkpoints\.md.*safetensors.*docs/running\.md",

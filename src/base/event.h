@@ -41,7 +41,7 @@
     X(VALIDATED, "validated", "suspects were tested, with the evidence") \
     X(VERDICT, "verdict", "what is slow, or why this is unresolved") \
     X(ADVICE, "advice", "the strategy for a slow component of a watched program, with its gain and cost, and whether to apply it now") \
-    X(HOOK, "hook", "the program of --on-event carried out an advice, or could not") \
+    X(HOOK, "hook", "the program of --on-event applied advice, or could not") \
     X(NODE, "node", "the agent of a node joined or was lost, its processes changed, or it cannot read their calls") \
     X(STORE, "store", "the store was lost, or is available again; the program continues") \
     X(CONTROLLER, "controller", "another process now controls the job") \

@@ -16,7 +16,7 @@ const sl_command *const sl_commands[] = {SL_COMMANDS(ROW) NULL};
 
 static void print_usage(FILE *out) {
     fprintf(out,
-            "slackline %s: keeps pipeline-parallel training fast when links turn slow\n\nUsage: slackline "
+            "slackline %s: keeps pipeline-parallel training fast when links or devices slow down\n\nUsage: slackline "
             "COMMAND ...\n\n",
             SL_VERSION);
     for (size_t i = 0; i < COMMANDS; i++)

@@ -234,7 +234,7 @@ static sl_status print_svg(const sl_campaign *c, const sl_campaign_result *r, in
                       .x_label = unit > 60e9  ? "time (h)"
                                  : unit > 1e9 ? "time (min)"
                                               : "time (s)",
-                      .y_label = "iterations a minute",
+                      .y_label = "iterations per minute",
                       .points = POINTS,
                       .x = x,
                       .label = label,

@@ -79,7 +79,7 @@ static sl_status add_schedule(const char *text, size_t length, sl_compared **sch
     SL_TRY(read_schedule(added));
     for (int i = 0; i + 1 < *count; i++)
         if (strcmp((*schedule)[i].text, added->text) == 0)
-            return sl_error(SL_EINVAL, "--schedules: '%s' stands there twice", added->text);
+            return sl_error(SL_EINVAL, "--schedules: '%s' is listed twice", added->text);
     return SL_OK;
 }
 
@@ -213,7 +213,7 @@ static sl_status read_list(sl_sweep *sweep, const char *text) {
         SL_TRY(add_value(sweep, &capacity, c, length));
         for (int i = 0; i + 1 < sweep->values; i++)
             if (strcmp(sweep->value[i], sweep->value[sweep->values - 1]) == 0)
-                return sl_error(SL_EINVAL, "--sweep %s: '%s' stands there twice", sweep->key,
+                return sl_error(SL_EINVAL, "--sweep %s: '%s' is listed twice", sweep->key,
                                 sweep->value[i]);
         c += length;
         if (!*c)

@@ -169,7 +169,7 @@ static void print_text(const topology_options *a, const int *from, const int *to
     const sl_topology *r = &a->result;
     printf("%d hosts: tensor %d x data %d x pipeline %d, %d microbatches, %s\n", c->hosts, c->tensor, c->data,
            c->pipeline, c->microbatches, c->schedule);
-    printf("an iteration now:  %.6g ms\n", sl_to_ms(r->present));
+    printf("iteration now:     %.6g ms\n", sl_to_ms(r->present));
     if (r->moved == 0)
         printf("stay:              ");
     else

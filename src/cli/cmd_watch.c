@@ -112,7 +112,7 @@ static const sl_option options[] = {
               "suspects are reported but not tested"),
     SL_OPTION(
         "on-event", TEXT, watch_options, request.on_event, "CMD",
-        "a program to run for each onset, verdict and relief, and to apply an advice; it gets the event as "
+        "a program to run for each onset, verdict and relief, and to apply advice; it gets the event as "
         "JSON on its standard input (docs/watching.md)"),
     SL_OPTION("on-event-limit", REAL, watch_options, request.on_event_limit, "S",
               "time limit of one run of it, in seconds", .least = 0.001, .most = MAX_SECONDS,
@@ -180,7 +180,7 @@ const sl_command sl_command_watch = {
     .summary = "find slow links and devices under any MPI or NCCL program",
     .about =
         "Runs COMMAND, an unmodified MPI or NCCL program or its launcher. Detects when its iterations become "
-        "slow, and finds the group of ranks and the device or link. Input, output and exit code are "
+        "slow, and finds the slow group of ranks, device or link. Input, output and exit code are "
         "COMMAND's. Shows a live line on a terminal; writes events.jsonl, report.txt and report.json into "
         "DIR.",
     .options = options,
@@ -188,7 +188,7 @@ const sl_command sl_command_watch = {
         "PyTorch over Gloo is observed if Python starts the watch: python -m slackline watch -- torchrun "
         "... (docs/python.md).\n"
         "On one node: slackline watch -- mpirun -np 4 PROGRAM. On several: mpirun ... slackline watch -- "
-        "PROGRAM, or srun in place of mpirun.",
+        "PROGRAM, or srun instead of mpirun.",
     .exit_code = "COMMAND's; 128 + N if signal N killed it; 1 if the watch could not start, 2 for a wrong "
                  "request (then COMMAND has not run).",
     .example = "slackline watch -- mpirun -np 4 hpcc",

@@ -87,7 +87,7 @@ const sl_option sl_simulate_options[] = {
     SL_OPTION_SEED(sl_plan_request, seed, "jitter"),
     JITTER,
     EXPLAIN,
-    SL_OPTION_TIME_LIMIT(sl_plan_request, time_limit, "accepted as in plan, but there is no search here"),
+    SL_OPTION_TIME_LIMIT(sl_plan_request, time_limit, "accepted as in plan, but unused: simulate does not search"),
     FORMAT(forms),
     OUTPUT,
     SET,
@@ -100,7 +100,7 @@ const sl_option sl_compare_options[] = {
         "@bidirectional for the same work under that placement; default: all families of the file's, and "
         "auto"),
     SL_OPTION("sweep", ONCE, sl_plan_request, sweep, "KEY=FROM:TO:STEP",
-              "repeat it for each value of a key of PROBLEM; also KEY=A,B,..",
+              "compare for each value of a key of PROBLEM; also KEY=A,B,..",
               .words = "one --sweep at a time", .keys = sl_problem_visit_keys),
     SL_OPTION_TIME_LIMIT(sl_plan_request, time_limit,
                          "seconds for each search of auto and optimal; default 1"),
@@ -159,7 +159,7 @@ void sl_plan_request_close(sl_plan_request *p) {
 void sl_plan_request_say_refused(void) {
     sl_solver solver;
     if (sl_solver_find(&solver) == SL_ESYS)
-        fprintf(stderr, "slackline: %s; the search goes on without the exact solver\n", sl_error_text());
+        fprintf(stderr, "slackline: %s; the search continues without the exact solver\n", sl_error_text());
     sl_solver_free(&solver);
 }
 

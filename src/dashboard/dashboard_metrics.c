@@ -9,10 +9,10 @@
     X(STATE, "slackline_state", "gauge", "1 for the state that the run or job is in, 0 for the others") \
     X(PREDICTED, "slackline_iteration_predicted_seconds", "gauge", "prediction of the last iteration") \
     X(LOSS, "slackline_loss", "gauge", "loss of the last iteration") \
-    X(VALIDATION, "slackline_validation_loss", "gauge", "validation loss, where it was measured last") \
-    X(TOKENS, "slackline_tokens_per_second", "gauge", "tokens a second") \
+    X(VALIDATION, "slackline_validation_loss", "gauge", "most recent validation loss") \
+    X(TOKENS, "slackline_tokens_per_second", "gauge", "tokens per second") \
     X(SCHEDULE, "slackline_schedule", "gauge", "1 for the schedule that runs") \
-    X(RUN_PHASE, "slackline_run_phase", "gauge", "1 for what the last iteration tells about adapting") \
+    X(RUN_PHASE, "slackline_run_phase", "gauge", "1 for the state of adaptation in the last iteration") \
     X(DELEGATES, "slackline_delegates", "gauge", "delegates of each link and direction; 0: the ranks carry their messages") \
     X(SWAPS, "slackline_swaps_total", "counter", "changes of the schedule, returns included") \
     X(RESTARTS, "slackline_restarts_total", "counter", "attempts that failed and were followed by another") \

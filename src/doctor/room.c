@@ -179,7 +179,7 @@ static void look_at_own_limits(sl_doctor *d) {
                      "where it may be, and a run that needs more is refused"
                    : "",
             little ? "ulimit -n with 48 + 4 for each rank before the command (LimitNOFILE in a service)" : "",
-            "%s a process, may be raised to %s", soft, hard);
+            "%s per process, may be raised to %s", soft, hard);
     }
     if (getrlimit(RLIMIT_AS, &space) == 0) {
         int little = space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur / MIB < MIN_SPACE;
@@ -190,7 +190,7 @@ static void look_at_own_limits(sl_doctor *d) {
                      "training may fail for lack of memory that is there"
                    : "",
             little ? "ulimit -v unlimited before the command" : "", "%s%s", soft,
-            space.rlim_cur == RLIM_INFINITY ? "" : " MiB a process");
+            space.rlim_cur == RLIM_INFINITY ? "" : " MiB per process");
     }
 }
 

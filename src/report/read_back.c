@@ -178,7 +178,10 @@ static sl_status note_all(const sl_folder *f, sl_run_data *t) {
         if (text[0])
             SL_TRY(sl_run_data_note(t, "%s", text));
     }
-    json_array_foreach(json_object_get(t->outcome, "not_told"), i, one) if (json_is_string(one))
+    json_t *notes = json_object_get(t->outcome, "notes");
+    if (!notes)
+        notes = json_object_get(t->outcome, "not_told"); /* its name until version 0.1 */
+    json_array_foreach(notes, i, one) if (json_is_string(one))
         SL_TRY(sl_run_data_note(t, "%s", json_string_value(one)));
     return SL_OK;
 }

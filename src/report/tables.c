@@ -30,7 +30,7 @@ static const char *state_words(const sl_run_data *t, char *text, size_t size) {
         [SL_FOLDER_ENDED] = "ended",
     };
     if (t->living && t->state <= SL_FOLDER_RESTARTING)
-        return "goes on";
+        return "running";
     if (t->state != SL_FOLDER_FAILED || !*t->why)
         return words[t->state];
     snprintf(text, size, "failed: %s", t->why);

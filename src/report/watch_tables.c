@@ -58,7 +58,7 @@ static void put_state(const sl_run_data *t, FILE *out) {
         snprintf(text, sizeof text, "ended, its exit code is not known");
     else
         snprintf(text, sizeof text, "%s",
-                 t->living ? "goes on" : "no end recorded: the watch was killed, or runs elsewhere");
+                 t->living ? "running" : "no end recorded: the watch was killed, or runs elsewhere");
     sl_cell_figure(out, "state", text);
 }
 

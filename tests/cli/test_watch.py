@@ -302,7 +302,7 @@ def test_results_are_the_programs_and_its_folder_is_its_own():
     with open(os.path.join(process.out, "report.json")) as file:
         report = json.load(file)
     expect(report["exit_code"] == 9 and report["program"] == ["sh", "-c", "read line; exit 9"], f"{report}")
-    expect(any("no MPI or NCCL call" in text for text in report["not_told"]), f"{report['not_told']}")
+    expect(any("no MPI or NCCL call" in text for text in report["notes"]), f"{report['notes']}")
     expect("exit code   9" in open(os.path.join(process.out, "report.txt")).read(), "report.txt")
     done = subprocess.run([os.path.abspath(command), "watch", "--http", "off", "--", "/bin/true"], cwd=folder, capture_output=True, text=True)
     expect(os.path.exists(os.path.join(folder, "runs", "watch-true", "report.txt")), f"the default folder: {done.stderr}")

@@ -50,7 +50,7 @@ def test_every_part_is_seen():
     expect(printed == plain[1], f"{printed}, without watching {plain[1]}\n{errors('today')}")
     expect(seen.exit_code == plain[0] != 0, f"exit code {seen.exit_code}, without watching {plain[0]}")
     expect(seen.report and seen.report["ranks"] == 4, f"four ranks: {seen.report}")
-    expect(not [text for text in seen.report["not_told"] if "not seen" in text], f"{seen.report['not_told']}")
+    expect(not [text for text in seen.report["notes"] if "not seen" in text], f"{seen.report['notes']}")
     for rank in range(4):
         names = logged("today", rank)
         count = {name: names.count(name) for name in sorted(set(names))}
@@ -67,7 +67,7 @@ def test_what_is_not_seen_is_said():
     words = [*TORCHRUN, "--standalone", "--nproc-per-node", "2", PROGRAM, "not_waited_for"]
     plain, (seen, printed) = alone(words), watch("unseen", words)
     expect(seen.exit_code == plain[0] == 0 and printed == plain[1] and len(printed) == 2, f"{printed}, {plain}\n{errors('unseen')}")
-    notes = [text for text in seen.report["not_told"] if text.startswith("not seen in 2 processes: ")]
-    expect(any("Work was never waited for" in text for text in notes), f"{seen.report['not_told']}")
-    expect(any("a ProcessGroup of the program's own (Mine)" in text for text in notes), f"{seen.report['not_told']}")
+    notes = [text for text in seen.report["notes"] if text.startswith("not seen in 2 processes: ")]
+    expect(any("Work was never waited for" in text for text in notes), f"{seen.report['notes']}")
+    expect(any("a ProcessGroup of the program's own (Mine)" in text for text in notes), f"{seen.report['notes']}")
     expect("not seen in 2 processes of this node: " in errors("unseen"), errors("unseen"))

@@ -119,7 +119,7 @@ def test_a_living_run_is_not_disturbed():
     path = make("living", [event("start")])
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    expect(state(path) == "goes on", f"a living run: {state(path)!r}")
+    expect(state(path) == "running", f"a living run: {state(path)!r}")
     os.close(lock)
     expect(state(path).startswith("no end recorded"), "and a dead one does not")
 

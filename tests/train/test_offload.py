@@ -70,7 +70,7 @@ def test_moved_activations_change_no_bit_and_limits_are_kept():
         "adaptra": ["schedule=adaptra"],
         "paced": ["device.pace_ms={F: 4, I: 4, W: 4}", "device.offload_ms=1"],
         "slow moves": ["device.pace_ms={F: 2, I: 2, W: 2}", "device.offload_ms=5"],
-        "two stages a rank": ["parallel.placement=loop"],
+        "two stages per rank": ["parallel.placement=loop"],
         "in order": ["communication=inorder", "device.pace_ms={F: 2, I: 2, W: 2}", "device.offload_ms=1"],
     }.items():
         result, summary = train(folder, name, *tight, *settings)

@@ -220,7 +220,7 @@ void sl_unknown_why(const sl_unknown_view *v, sl_strategy_kind strategy, int par
         if (is_group(p))
             why = "no single host is known to be slow";
         else if (job->spares <= 0 && is_device(p))
-            why = "no spare host, and as slow at any other place";
+            why = "no spare host, and just as slow at any other position";
         else if (job->spares <= 0 && !is_uneven(job, p))
             why = "no spare host, and no better rank map is known";
     }

@@ -85,7 +85,7 @@ void sl_events_onset(sl_orchestrator *o, const sl_case *c) {
         return;
     name_component(o, e, c);
     sl_text_format(e->seen, sizeof e->seen, "%s", c->view.seen);
-    sl_text_format(e->why, sizeof e->why, "time lost: %.1f%%", 100 * c->view.loss);
+    sl_text_format(e->why, sizeof e->why, "%.1f%% of the time is lost", 100 * c->view.loss);
 }
 
 void sl_events_relief(sl_orchestrator *o, const sl_case *c) {
@@ -296,7 +296,7 @@ static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e
     char piece[120];
     const char *name = sl_strategy_words[o->kind[e->strategy]];
     if (e->reason == SL_REASON_WAITS || e->reason == SL_REASON_AT_ONCE)
-        snprintf(piece, sizeof piece, "%s: %s, to lose %.1f%%, cost %.3g s", name,
+        snprintf(piece, sizeof piece, "%s: %s, predicted time lost %.1f%%, cost %.3g s", name,
                  e->reason == SL_REASON_AT_ONCE ? "now" : "later", 100 * e->expected, (double)e->cost / 1e9);
     else
         snprintf(piece, sizeof piece, "%s: %s", name, no[e->reason] ? no[e->reason] : "");

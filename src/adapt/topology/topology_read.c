@@ -185,7 +185,7 @@ sl_status sl_cluster_check(const sl_cluster *c, const char *where) {
         return sl_error(SL_EINVAL, "%s has an op, message or ring that may take %.3g ms; at most %g", where,
                         longest / 1e6, 2 * SL_MAX_OP_MS);
     if (total + ring > SL_MAX_TOTAL_MS * 1e6 / 2)
-        return sl_error(SL_EINVAL, "%s may take %.3g ms for an iteration; at most %g", where,
+        return sl_error(SL_EINVAL, "%s may take %.3g ms per iteration; at most %g", where,
                         (total + ring) / 1e6, SL_MAX_TOTAL_MS / 2);
     return SL_OK;
 }
@@ -267,7 +267,7 @@ static sl_status add_host(const sl_yaml *where, const char *name, void *object) 
         if (strcmp(n->cluster->name[i], name) == 0)
             return sl_yaml_error(where, "names '%.60s' twice", name);
     if (strcmp(name, "*") == 0)
-        return sl_yaml_error(where, "has a host '*'; that stands for all hosts");
+        return sl_yaml_error(where, "a host must not be named '*', which means all hosts");
     sl_free(n->cluster->name[n->count]);
     n->cluster->name[n->count] = NULL;
     SL_TRY(sl_copy_text(&n->cluster->name[n->count], name));

@@ -170,18 +170,18 @@ static json_t *texts(char *const *text) {
 }
 
 static json_t *report_json(const sl_watch_report *r, int exit_code, sl_time lasted, const notes *n) {
-    json_t *phases = json_array(), *unresolved = json_array(), *advice = json_array();
+    json_t *phases = json_array(), *noted = json_array(), *advice = json_array();
     for (size_t i = 0; i < r->advices; i++)
         json_array_append_new(advice, sl_event_json(&r->advice[i]));
     for (size_t i = 0; i < r->phases; i++)
         json_array_append_new(phases, phase_json(&r->phase[i]));
     for (int i = 0; i < n->count; i++)
-        json_array_append_new(unresolved, json_string(n->text[i]));
+        json_array_append_new(noted, json_string(n->text[i]));
     return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:i, s:o}", "program",
                      texts(r->command), "job", r->job, "ranks", r->ranks, "nodes", r->nodes, "exit_code",
                      exit_code, "began", r->began, "lasted_s", (double)lasted / 1e9, "status",
                      sl_words_status_json(&r->view), "phases", phases, "advice", advice, "events", r->events,
-                     "not_told", unresolved);
+                     "notes", noted);
 }
 
 /* ---- text ---- */
@@ -240,7 +240,7 @@ static void print(FILE *out, const sl_watch_report *r, int exit_code, sl_time la
     for (size_t i = 0; i < r->advices; i++)
         print_advice(out, &r->advice[i]);
     if (n->count > 0)
-        fprintf(out, "\nnot told\n");
+        fprintf(out, "\nnotes\n");
     for (int i = 0; i < n->count; i++)
         fprintf(out, "  %s\n", n->text[i]);
 }

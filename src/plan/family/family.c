@@ -39,7 +39,7 @@ int sl_family_fits(const sl_family *family, const sl_problem *p) {
 static sl_status refuse_shape(const sl_family *family, const sl_problem *p) {
     char needed[128] = "";
     if (family->placements & 1u << p->placement)
-        return sl_error(SL_EINVAL, "%s needs two stages a rank (%d); the problem has %d", family->name,
+        return sl_error(SL_EINVAL, "%s needs two stages per rank (%d); the problem has %d", family->name,
                         2 * p->ranks, p->stages);
     for (int placement = 0; placement < SL_PLACEMENTS; placement++)
         if (family->placements & 1u << placement) {

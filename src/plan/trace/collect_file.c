@@ -340,7 +340,7 @@ sl_status sl_file_check(const sl_traced *t, const sl_file *f) {
                  "with_stack=True, or label the ops with record_function");
     return sl_error(
         SL_EINVAL,
-        "%s: no ops of a pipeline among %zu events; names seen (N: a number): %s. Tell what they mean, "
+        "%s: no ops of a pipeline among %zu events; names seen (N: a number): %s. Map them to ops, "
         "such as --map 'F=fwd stage {stage} mb {microbatch}' --map 'B=bwd*'; see slackline profile "
         "--help",
         f->name, events, seen);

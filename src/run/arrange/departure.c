@@ -194,8 +194,8 @@ static void list_hosts(const char *const *hosts, int count, char *text, size_t s
 
 static sl_status refuse(const sl_trainer *t, int done, const char *names, const char *reason) {
     char decided[128];
-    snprintf(decided, sizeof decided, "host %.60s is not left, training goes on", names);
-    fprintf(stderr, "slackline: warning: host %s is not left, training goes on: %s\n", names, reason);
+    snprintf(decided, sizeof decided, "host %.60s is not left, training continues", names);
+    fprintf(stderr, "slackline: warning: host %s is not left, training continues: %s\n", names, reason);
     return sl_run_log_tell(t->log, SL_EVENT_LEAVE, done, "", decided, reason);
 }
 

@@ -210,11 +210,11 @@ sl_status sl_checkpoint_compare(const char *name, const sl_checkpoint_state *the
         const sl_checkpoint_key *old = find_key(then->key, then->keys, now[i].name);
         if (!old)
             return sl_error(SL_EINVAL,
-                            "'%s' is %s, and %s says nothing of it: the run cannot go on from there",
+                            "'%s' is %s, and %s does not mention it: the run cannot continue from there",
                             now[i].name, now[i].value, name);
         if (!same_value(old->value, now[i].value))
             return sl_error(SL_EINVAL,
-                            "'%s' is %s, but %s was trained with %s: the run cannot go on from there",
+                            "'%s' is %s, but %s was trained with %s: the run cannot continue from there",
                             now[i].name, now[i].value, name, old->value);
     }
     for (int i = 0; i < then->keys; i++)

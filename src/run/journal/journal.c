@@ -54,7 +54,7 @@ static void put(const sl_journal *j, const char *name, sl_writer_how how, const 
 }
 
 static void say(const char *trouble) {
-    fprintf(stderr, "slackline: warning: %s; training goes on\n", trouble);
+    fprintf(stderr, "slackline: warning: %s; training continues\n", trouble);
 }
 
 static void say_trouble(const sl_journal *j) {
@@ -513,8 +513,8 @@ static void print_profile(const sl_forecast *f, FILE *out) {
     if (f->predicted >= 0)
         fprintf(
             out,
-            "\nprofile.yaml (the last %d iterations like each other): %s, ops predicted %.1f ms, measured "
-            "%.1f ms, %.1f ms besides.\n",
+            "\nprofile.yaml (the last %d similar iterations): %s, ops predicted %.1f ms, measured %.1f ms, "
+            "plus %.1f ms of other work.\n",
             f->iterations, f->schedule, sl_to_ms(f->predicted), sl_to_ms(f->measured), sl_to_ms(f->update));
 }
 
@@ -546,7 +546,7 @@ sl_status sl_journal_finish(sl_journal *j, const sl_summary *s, FILE *out) {
             count_late(j), j->row_count, sl_arrivals_percentile(s->arrivals, 0.5),
             sl_arrivals_percentile(s->arrivals, 0.99), s->scheduling, s->overruns, s->ops);
     if (!isnan(s->validation))
-        fprintf(out, "Validation loss %.4f; entropy of single bytes of the same text %.4f (nats a byte).\n",
+        fprintf(out, "Validation loss %.4f; entropy of single bytes of the same text %.4f (nats per byte).\n",
                 s->validation, s->byte_entropy);
     fprintf(out, "weights_hash %016llx\nThe run's folder: %s\n", (unsigned long long)s->weights_hash,
             j->folder);

@@ -170,7 +170,7 @@ static const char *hear_address(sl_line_ucx *u) {
             memcpy(&bytes, u->in, sizeof bytes);
             bytes = le32toh(bytes);
             if (bytes == 0 || bytes > ADDRESS_MAX)
-                return "it speaks another protocol in place of UCX";
+                return "it speaks another protocol instead of UCX";
         }
         u->in_bytes = sizeof bytes + bytes;
         if (u->in_done == u->in_bytes && bytes)

@@ -317,7 +317,7 @@ static const char *meet(sl_handshake *g) {
     const char *refused = g->answer(g->object, &g->other, &g->own);
     if (refused)
         return refused;
-    return write_hello(g) == SL_OK ? NULL : "there are no random numbers";
+    return write_hello(g) == SL_OK ? NULL : "random numbers are not available";
 }
 
 /* The other's proof is here. */

@@ -23,7 +23,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counts are lock-free, also between 
 
 static sl_status stride_of(uint64_t payload_bytes, size_t *stride) {
     if (payload_bytes > SIZE_MAX / 2)
-        return sl_error(SL_EINVAL, "a queue's place of %llu bytes is too large",
+        return sl_error(SL_EINVAL, "a queue slot of %llu bytes is too large",
                         (unsigned long long)payload_bytes);
     *stride = sizeof(sl_place_header) + ((size_t)payload_bytes + LINE - 1) / LINE * LINE;
     return SL_OK;
@@ -32,7 +32,7 @@ static sl_status stride_of(uint64_t payload_bytes, size_t *stride) {
 sl_status sl_queue_size(uint32_t slots, uint64_t payload_bytes, size_t *bytes) {
     size_t stride = 0;
     if (slots == 0)
-        return sl_error(SL_EINVAL, "a queue needs at least one place");
+        return sl_error(SL_EINVAL, "a queue needs at least one slot");
     SL_TRY(stride_of(payload_bytes, &stride));
     if (stride > (SIZE_MAX / 2 - sizeof(sl_queue)) / slots)
         return sl_error(SL_EINVAL, "a queue of %u places of %llu bytes is too large", slots,

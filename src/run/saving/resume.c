@@ -28,7 +28,7 @@ static sl_status check_found(const sl_run *run, const sl_binding *binding, const
     int keys = sl_identity_keys(run, binding, key);
     SL_TRY(sl_checkpoint_compare(found->name, &found->state, key, keys));
     if (found->state.iteration > run->iterations)
-        return sl_error(SL_EINVAL, "'iterations' is %d, but %s has done %d: the run cannot go on from there",
+        return sl_error(SL_EINVAL, "'iterations' is %d, but %s has done %d: the run cannot continue from there",
                         run->iterations, found->name, found->state.iteration);
     return SL_OK;
 }
@@ -74,7 +74,7 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
 sl_status sl_resume_report(const sl_resume *resume, sl_run_log *log) {
     const sl_checkpoint_found *found = &resume->found;
     if (resume->moved[0]) {
-        printf("slackline: checkpoints of an earlier run were moved to %s; --resume goes on from them\n",
+        printf("slackline: checkpoints of an earlier run were moved to %s; --resume continues from them\n",
                resume->moved);
         fflush(stdout);
     }

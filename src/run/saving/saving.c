@@ -118,17 +118,16 @@ static sl_status write_event(sl_saving *s, sl_run_log *log) {
     for (int i = 0; i < s->state.files; i++)
         bytes += s->state.file[i].size;
     if (s->why[0]) {
-        sl_text_format(event.decided, sizeof event.decided, "%s was given up, training goes on", name);
+        sl_text_format(event.decided, sizeof event.decided, "%s was abandoned, training continues", name);
         sl_text_format(event.why, sizeof event.why, "%s", s->why);
-        fprintf(stderr, "slackline: warning: checkpoint %s could not be written, training goes on: %s\n",
+        fprintf(stderr, "slackline: warning: checkpoint %s could not be written, training continues: %s\n",
                 name, s->why);
     } else {
         sl_text_format(event.decided, sizeof event.decided, "%s", name);
         sl_text_format(
             event.seen, sizeof event.seen,
-            "%.3f MB in %.1f ms beside training, %.1f ms of it between iterations; the copy takes up to "
-            "%.3f MB of "
-            "a rank",
+            "%.3f MB in %.1f ms during training, %.1f ms of it between iterations; the copy takes up to "
+            "%.3f MB per rank",
             (double)bytes / 1e6, sl_to_ms(sl_now() - s->began), sl_to_ms(s->snapped),
             (double)s->largest / 1e6);
     }

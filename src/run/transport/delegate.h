@@ -57,7 +57,7 @@ typedef struct sl_delegate_order {
 } sl_delegate_order;
 
 _Static_assert(sizeof(sl_delegate_event) == 128, "shared between processes");
-_Static_assert(sizeof(sl_delegate_order) <= SL_DELEGATE_QUEUE, "the queue lies behind the order");
+_Static_assert(sizeof(sl_delegate_order) <= SL_DELEGATE_QUEUE, "the queue follows the order");
 
 /** SL_EPEER if the order, copied out of `bytes` of shared memory, is invalid. */
 sl_status sl_delegate_check(const sl_delegate_order *order, size_t bytes);

@@ -372,7 +372,7 @@ static void wrong_requests_are_refused(void **state) {
     assert_fails(sl_ladder_begins(m.ladder, at(11), &again), SL_EINVAL, "has not been relieved");
     assert_fails(sl_ladder_changes(m.ladder, at(9), 1, 0.1), SL_EINVAL, "goes back by 2000.000 ms");
     assert_fails(sl_ladder_changes(m.ladder, at(12), 2, 0.1), SL_EINVAL, "has not begun");
-    assert_fails(sl_ladder_changes(m.ladder, at(12), 1, NAN), SL_EINVAL, "loses nan");
+    assert_fails(sl_ladder_changes(m.ladder, at(12), 1, NAN), SL_EINVAL, "nan");
     assert_fails(sl_ladder_relieved(m.ladder, at(12), 2), SL_EINVAL, "has not begun");
     assert_fails(sl_ladder_ended(m.ladder, at(12), 0, 1), SL_EINVAL, "nothing was under way");
     sl_ladder_close(m.ladder);

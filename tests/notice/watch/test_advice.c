@@ -228,7 +228,7 @@ static void without_a_hook_it_stays_advice_and_is_said_once(void **state) {
     char *log = log_of(&w);
     must_say(log, "no program carries it out");
     must_say(log, "advised three times");
-    must_say(log, "(time lost 50.0%, would be 50.0%): no spare host, and as slow at any other place");
+    must_say(log, "(time lost 50.0%, would be 50.0%): no spare host, and just as slow at any other position");
     assert_null(strstr(log, "failed"));
     free(log);
     close_world(&w);

@@ -221,7 +221,7 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     assert_int_equal(json_integer_value(json_object_get(verdict, "rank")), 3);
     assert_string_equal(json_string_value(json_object_get(verdict, "cause")), "cgroup \"quota\"");
     assert_int_equal(json_array_size(json_object_get(json_array_get(phases, 2), "verdicts")), 0);
-    assert_int_equal(json_array_size(json_object_get(j, "not_told")), 2); /* lost records, an open hold */
+    assert_int_equal(json_array_size(json_object_get(j, "notes")), 2); /* lost records, an open hold */
     json_decref(j);
     free(json);
     assert_non_null(strstr(text, "slow     iteration 60 to 89"));

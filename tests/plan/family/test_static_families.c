@@ -96,9 +96,9 @@ static void a_family_says_which_shape_it_needs(void **state) {
     make(&p, SL_WAVE, 3, 4, 6);
     set_times(&p, 1, 1, 1, 3);
     assert_fails(sl_plan_make(&p, "zb-v", &plan), SL_EINVAL,
-                 "zb-v needs two stages a rank (6); the problem has 12");
+                 "zb-v needs two stages per rank (6); the problem has 12");
     sl_plan_free(&plan);
-    assert_fails(sl_plan_make(&p, "dualpipe-v", &plan), SL_EINVAL, "dualpipe-v needs two stages a rank");
+    assert_fails(sl_plan_make(&p, "dualpipe-v", &plan), SL_EINVAL, "dualpipe-v needs two stages per rank");
     sl_plan_free(&plan);
     assert_fails(sl_plan_make(&p, "interleaved-1f1b", &plan), SL_EINVAL,
                  "interleaved-1f1b needs placement loop; the problem's is wave");

@@ -228,7 +228,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {SHAPE("{pipeline: 4, placement: wave}") "schedule: 1f1b\n",
          "run.yaml:6: 'schedule' 1f1b needs placement linear"},
         {SHAPE("{pipeline: 2, stages: 8}") "schedule: zb-v\n",
-         "run.yaml:6: 'schedule' zb-v needs two stages a rank (4)"},
+         "run.yaml:6: 'schedule' zb-v needs two stages per rank (4)"},
         {SHAPE("{pipeline: 4, stages: 8}"),
          "run.yaml:3: 'stages' must be as many as ranks (4) with placement linear, got 8"},
         {SHAPE("{pipeline: 4, placement: loop, stages: 6}"),
