@@ -6,15 +6,15 @@
  * lost and every wait on it ends with the reason.
  *
  * To open: each rank calls slackline_transport_prepare, the caller gives the blocks of all ranks to all ranks
- * (a block is plain bytes, equally long on all ranks), and each rank calls slackline_transport_start. The key
- * is the same random bytes on all ranks: whoever does not know it is turned away.
+ * (a block is plain bytes, of the same length on all ranks), and each rank calls slackline_transport_start.
+ * The key is the same random bytes on all ranks: connections without it are rejected.
  *
  * To use: between two peers and in each direction there are `channels`. The n-th message sent on a channel is
- * the n-th one received there. Channels do not wait for each other. Neither send nor receive waits; a thread
- * of the transport copies. Sizes may differ from message to message; the receiver must know them.
+ * the n-th one received there. Channels do not wait for each other. Send and receive return at once; a thread
+ * of the transport copies. Each message may have another size; the receiver must know it.
  *
  * Every function may be called by any thread; the text of slackline_transport_error belongs to the calling
- * thread. In a child that was forked, every function refuses to work, and nothing of the parent's changes.
+ * thread. In a forked child, every function fails, and the parent's transport is unaffected.
  * Nothing is printed. This library is independent of libslackline. */
 #ifndef SLACKLINE_TRANSPORT_H
 #define SLACKLINE_TRANSPORT_H
@@ -44,14 +44,14 @@ const char *slackline_transport_version(void);
 /** The reason of this thread's last failure; never NULL, valid until the next failure. */
 const char *slackline_transport_error(void);
 
-/** What tells hosts apart: processes with the same text reach each other without a network. `text` has `size`
- *  bytes, at least 80. SLACKLINE_TRANSPORT_SYSTEM: it cannot be found out. */
+/** Identifies this host: processes with equal texts reach each other without a network. `text` has `size`
+ *  bytes, at least 80. SLACKLINE_TRANSPORT_SYSTEM: /proc does not have what is needed. */
 slackline_transport_status slackline_transport_host(char *text, size_t size);
 
 typedef struct slackline_transport slackline_transport;
 
-/** What the transport of a rank is like. All ranks give the same key, ranks, channels, delegates, piece_bytes
- *  and slots, and peers that agree. Everything is copied. */
+/** All ranks pass the same key, ranks, channels, delegates, piece_bytes and slots, and `peers` that match.
+ *  Everything is copied. */
 typedef struct slackline_transport_options {
     int rank, ranks;          /* at most 4,096 ranks */
     const char *peers;        /* [ranks] nonzero: a peer, in both directions; NULL: all others */
@@ -64,9 +64,9 @@ typedef struct slackline_transport_options {
     size_t piece_bytes;       /* messages are cut into pieces; at least 4,096 and at most 2^30 */
     int slots;                /* pieces in the memory shared with a delegate: channels * delegates * 2 * slots
                                * * piece_bytes bytes per peer; at least 2 */
-    int64_t silence_ns;       /* a rail that is silent for so long is down; at least 10 ms */
-    int64_t refusal_ns;       /* a peer that refuses every attempt for so long is gone */
-    int64_t outage_ns;        /* without any rail for so long, a link is lost */
+    int64_t silence_ns;       /* a rail is down after this silence; at least 10 ms */
+    int64_t refusal_ns;       /* a peer is gone after refusing every attempt for this time */
+    int64_t outage_ns;        /* a link is lost after this time without a rail */
     const char *program;      /* slackline-delegate; NULL: SLACKLINE_DELEGATE in the environment, else next to
                                * this library or the running program, or in ../bin from there, else in PATH */
 } slackline_transport_options;
@@ -77,7 +77,7 @@ void slackline_transport_defaults(slackline_transport_options *options);
 
 /** Makes the memory and the sockets that listen; starts nothing. *transport is NULL on failure.
  *  SLACKLINE_TRANSPORT_INVALID: an option is out of range, or a rail is neither an interface nor an address.
- *  SLACKLINE_TRANSPORT_SYSTEM: no slackline-delegate that others cannot replace, or the system refuses. */
+ *  SLACKLINE_TRANSPORT_SYSTEM: slackline-delegate is missing or others could replace it, or a call failed. */
 slackline_transport_status slackline_transport_prepare(const slackline_transport_options *options,
                                                        slackline_transport **transport);
 
@@ -94,9 +94,9 @@ slackline_transport_status slackline_transport_start(slackline_transport *transp
 /** A message that was posted. */
 typedef struct slackline_message slackline_message;
 
-/** Hands over `bytes` of `data`, which must stay as they are until the message is complete: until all is copied
- *  into shared memory, not until it has arrived. It arrives even if nobody waits. *message (may be NULL:
- *  unwanted) is released by slackline_transport_release. SLACKLINE_TRANSPORT_INVALID, _NO_MEMORY; _LOST: the
+/** Hands over `bytes` of `data`, which must not change until the message is complete: all of it is copied
+ *  into shared memory, but may not have arrived. It is sent even without a wait. *message (may be NULL) is
+ *  released by slackline_transport_release. SLACKLINE_TRANSPORT_INVALID, _NO_MEMORY; _LOST: the
  *  link is lost already. */
 slackline_transport_status slackline_transport_send(slackline_transport *transport, int peer, int channel,
                                                     const void *data, size_t bytes,
@@ -113,16 +113,16 @@ slackline_transport_status slackline_transport_receive(slackline_transport *tran
  *  SLACKLINE_TRANSPORT_PENDING; _LOST with the reason, each time that it is asked. */
 slackline_transport_status slackline_transport_wait(slackline_message *message, int64_t timeout_ns);
 
-/** When it was completed, in ns of CLOCK_MONOTONIC; 0: it is not. */
+/** The time of its completion or loss, in ns of CLOCK_MONOTONIC; 0: still under way. */
 int64_t slackline_transport_completed(slackline_message *message);
 
-/** Frees the handle; the message itself takes its course. NULL does nothing. Not while a thread waits for it. */
+/** Frees the handle; the message is still sent or received. NULL does nothing. Not while a thread waits for it. */
 void slackline_transport_release(slackline_message *message);
 
 typedef enum slackline_transport_happening {
     SLACKLINE_TRANSPORT_RAIL_UP,
     SLACKLINE_TRANSPORT_RAIL_DOWN,
-    SLACKLINE_TRANSPORT_STRANGER, /* somebody without the key was turned away */
+    SLACKLINE_TRANSPORT_STRANGER, /* a connection without the key was rejected */
     SLACKLINE_TRANSPORT_CLOSED,   /* the delegate at the other end ended normally */
     SLACKLINE_TRANSPORT_GIVEN_UP, /* the link is lost */
     SLACKLINE_TRANSPORT_REPLACED  /* a delegate died and was replaced */
@@ -137,16 +137,16 @@ typedef struct slackline_transport_event {
     char text[112];  /* the reason; empty: none */
 } slackline_transport_event;
 
-/** Takes the next event of this rank's delegates. 1, or 0: none. They are not sorted by time; if nobody takes
- *  them, later ones are dropped. */
+/** Takes the next event of this rank's delegates. 1, or 0: none. Not sorted by time. If events are not taken,
+ *  later ones are dropped. */
 int slackline_transport_next_event(slackline_transport *transport, slackline_transport_event *event);
 
 /** Process ids of the living delegates into pids[count]; returns their number, which may be larger. */
 int slackline_transport_delegates(slackline_transport *transport, int *pids, int count);
 
-/** Waits until what was sent has arrived at the peers' delegates, or the peer has closed, at most `linger_ns`;
- *  then ends the delegates and frees everything. Messages that are not complete are LOST from then on, and
- *  may still be asked about and released. No other thread may use the transport. NULL does nothing. In a
+/** Waits until all sent messages have arrived at the peers' delegates, or the peers have closed, at most
+ *  `linger_ns`; then ends the delegates and frees everything. Messages that are not complete become LOST;
+ *  wait and release still accept them. No other thread may use the transport. NULL does nothing. In a
  *  forked child it does nothing. */
 void slackline_transport_close(slackline_transport *transport, int64_t linger_ns);
 

@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Optional
 
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure
 from ._find import for_loader, trust
@@ -90,37 +90,39 @@ _FUNCTIONS = {
 }
 
 
-def _installed() -> List[str]:
+def _installed(name: str) -> List[str]:
     """The library files next to this package: in its folder, and in the environment that it is installed in."""
     folders = [os.path.dirname(os.path.abspath(__file__)), os.path.join(sys.prefix, "lib"), os.path.join(sys.prefix, "lib64")]
-    return [path for path in (os.path.join(folder, FILE) for folder in folders) if os.path.isfile(path)]
+    return [path for path in (os.path.join(folder, name) for folder in folders) if os.path.isfile(path)]
 
 
-def _load() -> ctypes.CDLL:
-    named = os.environ.get("SLACKLINE_LIBRARY")
+def load(name: str, variable: str, beside: Optional[str] = None) -> ctypes.CDLL:
+    """The library of that file name: the one that the variable names, else `beside` if it is there, else one that is installed. Raises
+    LibraryNotFound."""
+    named = os.environ.get(variable)
     if named:
         path = os.path.abspath(named)
         if not os.path.isfile(path):
-            raise LibraryNotFound(f"SLACKLINE_LIBRARY names '{named}', which cannot be loaded: {path} is no file")
+            raise LibraryNotFound(f"{variable} names '{named}', which cannot be loaded: {path} is no file")
         trust(path)
         try:
             return ctypes.CDLL(path)
         except OSError as error:
-            raise LibraryNotFound(f"SLACKLINE_LIBRARY names '{named}', which cannot be loaded: {error}") from None
-    installed = next(iter(_installed()), None)
-    path = trust(installed) if installed else for_loader(FILE)
+            raise LibraryNotFound(f"{variable} names '{named}', which cannot be loaded: {error}") from None
+    installed = next(iter([beside] if beside and os.path.isfile(beside) else _installed(name)), None)
+    path = trust(installed) if installed else for_loader(name)
     try:
         return ctypes.CDLL(path)
     except OSError as error:
         raise LibraryNotFound(
-            f"{FILE} cannot be loaded: {error}. Install it (cmake -S . -B out -G Ninja && ninja -C out install && ldconfig), "
-            "or name it: SLACKLINE_LIBRARY=/path/to/libslackline.so") from None
+            f"{name} cannot be loaded: {error}. Install it (cmake -S . -B out -G Ninja && ninja -C out install && ldconfig), "
+            f"or name it: {variable}=/path/to/{name.rpartition('.so')[0]}.so") from None
 
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
     """The library, loaded and declared. Raises LibraryNotFound."""
-    found = _load()
+    found = load(FILE, "SLACKLINE_LIBRARY")
     for name, (result, arguments) in _FUNCTIONS.items():
         try:
             function = getattr(found, "slackline_" + name)

@@ -138,3 +138,13 @@ def test_random_jobs_and_faults_stay_near_the_best_static_plan():
         job = Virtual(case.problem(0), case.rank_of, case.given(), seed=seed, noise=0.02, memory=case.memory)
         took = sum(job.run(case.steps, truth=case.problem))
         within(took, Hindsight(case, 0.3).one_ms, 0.10, f"{case.name}")
+
+
+def test_texts_travel_in_the_rows_of_a_record():
+    from slackline.adapting.control import rows_of_text, texts_of_rows
+    texts = ["x", "sixteen bytes ab", "seventeen bytes a", "\xe4\xf6\xfc " * 20, "[\"rail\", 1]"]
+    other = (0, 1, 2, 3, 4, 5)
+    rows = [row for text in texts for row in [other, *rows_of_text(text)]]
+    expect(texts_of_rows(rows) == texts and all(-2**63 <= value < 2**63 for row in rows for value in row), f"{texts_of_rows(rows)}")
+    expect(texts_of_rows(rows[:-1]) == texts[:-1], "a text without its end was taken")
+    expect(texts_of_rows(rows_of_text("a" * 40)[1:]) == [], "a text without its start was taken")

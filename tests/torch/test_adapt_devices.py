@@ -28,7 +28,7 @@ class OnADevice:
 
 def ran(clock, ops_ms):
     """A step whose ops take this long on the device; the program does not wait for them."""
-    step = Step(3, clock, Waiters(False), None)
+    step = Step(3, clock, Waiters(False))
     for microbatch, ms in enumerate(ops_ms):
         step.enter("F", 0, microbatch)
         device_torch.Event.work(ms / 1e3)
@@ -89,7 +89,7 @@ def test_messages_have_times_of_the_device_and_arrivals_of_their_works():
         pass
     with OnADevice() as clock:
         device_torch.Event.behind = 0.005
-        step = Step(0, clock, waiters := Waiters(False), None)
+        step = Step(0, clock, waiters := Waiters(False))
         sends, receives = timings._Sends([]), timings._Receives([type("P2P", (), {"group_peer": 1, "group": None})()])
         sends.key, receives.key = (0, 0, 5), (1, 1, 7)
         waited = []
@@ -116,7 +116,7 @@ def test_a_work_that_fails_or_never_completes_is_not_measured():
         def is_completed(self):
             return False
     clock, waiters = Clock(torch.device("cpu")), Waiters(False)
-    step = Step(0, clock, waiters, None)
+    step = Step(0, clock, waiters)
     for microbatch, work in enumerate((Failing(), Never())):
         receives = timings._Receives([type("P2P", (), {"group_peer": 1, "group": None})()])
         receives.key = 0, 0, microbatch

@@ -8,6 +8,7 @@
     deciding.py  a problem from the measurements; plans; the orchestrator (independent of PyTorch)
     agent.py     the work of a rank before and after each step; the first rank's thread
     schedule.py  the schedule, and the agreement between ranks to adapt
+    carrying.py  process groups whose messages are carried by delegates
     folder.py    the run's folder, in the format of `slackline train`
 """
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .._problem import ProblemLike
 
 
 def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[ProblemLike] = None, memory: Union[str, float] = "free",
-          objective: Optional[float] = None, communicators: Optional[int] = None, replicas: Any = None, frozen: bool = False,
+          objective: Optional[float] = None, communicators: Optional[int] = None, replicas: Any = None, transport: str = "torch", frozen: bool = False,
           on_event: Optional[Callable[[Any], None]] = None) -> Any:
     """An AdaptedSchedule that steps, evaluates and raises like the given one, and adapts its order to its measurements.
 
@@ -38,6 +39,9 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     replicas       the ranks with the same stages: a process group, or a DeviceMesh of one dimension; None: those of
                    DistributedDataParallel or fully_shard around the stages' modules; False or 1: none. `schedule.microbatches` is the
                    number of the next step: a slow replica takes fewer, the others more. Call `adapt` on the ranks of all replicas
+    transport      "torch": the backend of the pipeline's group carries its messages; "slackline": delegates do, which are processes of
+                   their own, over one or several rails (SLACKLINE_RAILS on each host: interfaces or addresses, with commas), and
+                   go on when a rail fails or a delegate dies. If they cannot be started on all ranks, the backend carries them
     frozen         measure and report, but change nothing
     on_event       called with each event, on the first rank, from another thread
 
@@ -47,6 +51,8 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     """
     if not (memory in ("free", "same") if isinstance(memory, str) else isinstance(memory, (int, float)) and memory > 0):
         raise InvalidRequest(f'memory must be "free", "same" or a number of bytes, got {memory!r}')
+    if transport not in ("torch", "slackline"):
+        raise InvalidRequest(f'transport must be "torch" or "slackline", got {transport!r}')
     if communicators not in (None, 1, 2):
         raise InvalidRequest(f"communicators must be None, 1 or 2, got {communicators!r}")
     if objective is not None and not 0 <= objective < 1:
@@ -56,4 +62,4 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     except ImportError as error:
         raise ImportError(f"adapt needs PyTorch with torch.distributed.pipelining (2.13): {error}") from error
     return adapted.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective, communicators=communicators, replicas=replicas,
-                           frozen=frozen, on_event=on_event)
+                           transport=transport, frozen=frozen, on_event=on_event)

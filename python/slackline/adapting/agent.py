@@ -7,6 +7,7 @@ on every rank.
 """
 from __future__ import annotations
 
+import json
 import os
 import queue
 import threading
@@ -16,13 +17,14 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from . import order
-from .control import Control, Header, Record, flattened, parsed
+from .control import Control, Header, Record, flattened, parsed, rows_of_text, texts_of_rows
 from .deciding import Decider, Happening, Measured, Shape, joined
 from .folder import Folder
 from .replicas import LAG, Course, Relay, unbundled
 from .timings import KEPT, Clock, Kept, Row, Step, Waiters, current
 
 CLOCKS_EVERY = 500  # steps
+EVENTS_AT_ONCE = 5  # in a record
 
 
 class Agent:
@@ -32,9 +34,9 @@ class Agent:
                  lower: Callable[[order.Rows, Sequence[int]], str], device: Any, waits: bool, groups: Optional[Callable[[str], Any]],
                  free_bytes: Callable[[], float], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> None:
         """job: the group of the first ranks of the replicas, on these ranks of a job with replicas."""
-        self.shape, self.kept = shape, Kept()
+        self.shape, self.kept = shape, Kept(groups)
         self._control, self._apply, self._free_bytes = control, apply, free_bytes
-        self._clock, self._waiters, self._groups = Clock(device), Waiters(waits), groups
+        self._clock, self._waiters = Clock(device), Waiters(waits)
         self._device_lag = LAG if self._clock.asynchronous else 0  # steps that a device is allowed to be behind
         self._pid, self._number = os.getpid(), 0
         self._step: Optional[Step] = None
@@ -49,6 +51,10 @@ class Agent:
             self.leader = Leader(shape, lower, job, self._device_lag, out, on_event)
         elif job is not None:
             self._relay = Relay(job, warn)
+        # a carrying.Carrier, if delegates carry the messages; its events on this rank, and those not sent yet
+        self.carrier: Any = None
+        self.happened: List[Happening] = []
+        self._unsent: List[str] = []
 
     @property
     def active(self) -> bool:
@@ -68,7 +74,7 @@ class Agent:
                 return
             if header.clocks and self._number > 1:
                 self._compare_clocks()
-            self._step = Step(header.step, self._clock, self._waiters, self._groups)
+            self._step = Step(header.step, self._clock, self._waiters)
             current(None if self._failed else self._step)
         except Exception as error:  # the control group has failed: no rank receives new orders any more
             self._give_up(error, whole=True)
@@ -144,6 +150,7 @@ class Agent:
                 rows = ended.resolved() + self._memory_rows(ended.number)
             except Exception as error:
                 self._give_up(error)
+        rows = self._transport_rows() + rows
         number, begin, finish = (ended.number, ended.begin, ended.end) if ended is not None else (-1, 0, 0)
         record = Record(number, version, self._prepared, begin, finish, len(rows), int(self._failed), self._raised, self._control.offset, self._control.error)
         leading = self.leader or self._relay
@@ -151,6 +158,14 @@ class Agent:
             leading.record(record, rows, raised)
         else:
             self._control.report(flattened(record, rows, self._control.size))
+
+    def _transport_rows(self) -> List[Row]:
+        if self.carrier is not None:
+            for kind, text, from_rank, to_rank, time_ns in self.carrier.happened():
+                self.happened.append(Happening(self._number - 1, time_ns / 1e6, kind, text, fields={"link": [from_rank, to_rank]}))
+                self._unsent.append(json.dumps([kind, text, from_rank, to_rank, time_ns]))
+        now, self._unsent = self._unsent[:EVENTS_AT_ONCE], self._unsent[EVENTS_AT_ONCE:]
+        return [row for text in now for row in rows_of_text(text)]
 
     def _memory_rows(self, number: int) -> List[Row]:
         if number > 32:
@@ -273,8 +288,19 @@ class Leader:
             warn(error)
             self.decider.close()
 
+    def _heard(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
+        """Adds the events of the ranks' transports."""
+        for replica, records in enumerate(replicas):
+            for head, rows in records:
+                for text in texts_of_rows(rows):
+                    kind, seen, from_rank, to_rank, time_ns = json.loads(text)
+                    began = self._epoch if self._epoch is not None else time_ns - head.offset
+                    fields = {"link": [from_rank, to_rank], **({"replica": replica} if len(replicas) > 1 else {})}
+                    self.decider.happened.append(Happening(max(0, head.step), (time_ns - head.offset - began) / 1e6, kind, seen, fields=fields))
+
     def _observed(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
         heads = [record for records in replicas for record, _ in records]
+        self._heard(replicas)
         failed = [at for at, head in enumerate(heads) if head.failed]
         if failed:
             raise RuntimeError(f"rank {failed[0] % self._shape.ranks} no longer measures")

@@ -17,7 +17,7 @@ import array
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .timings import Row
+from .timings import TEXT, Row
 
 HEADER, PLAN, RECORD, PING = range(4)  # tags
 ROUNDS = 8  # per comparison of clocks
@@ -179,6 +179,27 @@ def flattened(record: Record, rows: Sequence[Row], size: int) -> Any:
         flat.extend(row)
     flat.extend([0] * (size - len(flat)))
     return torch.frombuffer(flat, dtype=torch.int64)  # which keeps the array
+
+
+def rows_of_text(text: str) -> List[Row]:
+    """A text as rows of a record, 16 bytes in each."""
+    data = text.encode()
+    parts = [data[at:at + 16].ljust(16, b"\0") for at in range(0, len(data), 16)]
+    return [(TEXT, int(index == 0), len(data), 0, int.from_bytes(part[:8], "little", signed=True), int.from_bytes(part[8:], "little", signed=True))
+            for index, part in enumerate(parts)]
+
+
+def texts_of_rows(rows: Sequence[Row]) -> List[str]:
+    """The texts among the rows of a record. Incomplete ones are left out."""
+    found: List[Tuple[int, bytes]] = []
+    for what, first, size, _, one, two in rows:
+        if what == TEXT:
+            part = b"".join(value.to_bytes(8, "little", signed=True) for value in (one, two))
+            if first:
+                found.append((size, part))
+            elif found:
+                found[-1] = size, found[-1][1] + part
+    return [data[:size].decode(errors="replace") for size, data in found if len(data) >= size]
 
 
 def parsed(flat: Sequence[int]) -> Tuple[Record, List[Row]]:

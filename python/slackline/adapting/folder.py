@@ -19,6 +19,7 @@ class Folder:
         os.makedirs(path, exist_ok=True)
         self.path, self._shape = path, shape
         self._decisions = 0
+        self.delegates = 0  # per link and direction
         for name in ("metrics.jsonl", "events.jsonl", "decisions.txt"):
             open(os.path.join(path, name), "w", encoding="utf-8").close()
         self._timeline = _Timeline(os.path.join(path, "timeline.json"), shape.ranks)
@@ -37,7 +38,7 @@ class Folder:
         split = {"split": decider.split} if len(replicas) > 1 else {}
         self._line("metrics.jsonl", {
             "iteration": measured.step, "time_ms": round(time_of(replicas), 3), "predicted_ms": round(predicted_ms, 3) if predicted_ms else None,
-            "schedule": (decider.plan.schedule_name if decider.plan is not None else "given"), "delegates": 0,
+            "schedule": (decider.plan.schedule_name if decider.plan is not None else "given"), "delegates": self.delegates,
             "phase": "adapted" if adapted and troubled else "between" if adapted else "slow" if troubled else "healthy",
             "links": [{"from": a, "to": b, "latency_ms": round(sorted(found)[len(found) // 2], 3), "transfer_ms": 0} for (a, b), found in sorted(times.items())],
             "work_ms": [round(value, 3) for value in work], **split})
@@ -58,6 +59,7 @@ class Folder:
         made: Dict[str, Any] = {"time_s": round(one.time_ms / 1e3, 6), "iteration": one.step, "kind": one.kind}
         event = one.event
         if event is None:
+            made.update({key: one.fields[key] for key in ("link", "replica") if key in one.fields})
             return {**made, "seen": one.text, "decided": "", "why": ""}
         if event.from_rank is not None and event.to_rank is not None:
             made["link"] = [event.from_rank, event.to_rank]

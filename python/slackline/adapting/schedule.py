@@ -21,7 +21,7 @@ from .. import _library
 from .._errors import InvalidRequest, SlacklineError
 from .._problem import Problem, ProblemLike
 from .._pytorch import _forward_only
-from . import order, timings
+from . import carrying, order, timings
 from .agent import Agent
 from .control import Control, room
 from .deciding import Happening, Measured, Shape, unfit
@@ -50,7 +50,7 @@ class Adaptation:
     @property
     def events(self) -> List[Happening]:
         leader = self._agent.leader if self._agent else None
-        return list(leader.events) if leader else []
+        return list(leader.events) if leader else list(self._agent.happened) if self._agent else []
 
     @property
     def plan(self) -> Any:
@@ -323,7 +323,7 @@ def _copied(info: Any, device: Any) -> Any:
 
 
 def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: Optional[float], communicators: Optional[int],
-            replicas: Any, frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
+            replicas: Any, transport: str, frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
     stages = _stages(schedule)
     copies = found(replicas, stages)
     schedule.split, schedule.replica, schedule.microbatches = (schedule._n_microbatches,) * copies.count, copies.index, schedule._n_microbatches
@@ -337,7 +337,8 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
         why = str(error)
     healthy = _healthy(problem, given) if given is not None and not why else None
     try:
-        said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "frozen": frozen, "problem": _digest(healthy),
+        said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "transport": transport, "frozen": frozen,
+                "problem": _digest(healthy),
                 "microbatches": schedule._n_microbatches, "order": hashlib.sha256(order.text_of(given.rows).encode()).hexdigest()[:16] if given else "",
                 "replicas": copies.count, "replica": copies.index, "members": copies.members, "sums": copies.sums,
                 "why_even": given.why_even if given else "", "can_split": given.can_split if given else False, "host": socket.gethostname()}
@@ -346,7 +347,7 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
         shape = Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, all(one["can_split"] for one in agreed),
                       order.ascends(given.rows), memory, objective, frozen, copies.count, copies.count > 1 and not any(one["why_even"] for one in agreed),
                       any(one["sums"] for one in agreed), healthy)
-        made = _open(given, shape, [one["host"] for one in agreed].count(socket.gethostname()), communicators, out, on_event)
+        made = _open(given, shape, [one["host"] for one in agreed].count(socket.gethostname()), communicators, transport, out, on_event)
     except Exception as error:
         text = str(error) if isinstance(error, _Cannot) else f"{type(error).__name__}: {error}"
         warnings.warn(f"slackline: this job is not adapted, and runs unchanged: {text}", RuntimeWarning, stacklevel=3)
@@ -415,7 +416,7 @@ def _gathered(store: Any, key: str, parts: Sequence[int], patience: int, who: st
         return f"{who} have called adapt within {patience * PATIENCE_S:g} s ({type(error).__name__})", []
 
 
-SAME = ("memory", "objective", "communicators", "frozen", "problem", "microbatches", "order", "replicas")
+SAME = ("memory", "objective", "communicators", "transport", "frozen", "problem", "microbatches", "order", "replicas")
 
 
 def _compared(said: List[Dict[str, Any]], members: List[int]) -> str:
@@ -442,7 +443,8 @@ def _compared_replicas(said: List[List[Dict[str, Any]]]) -> str:
     return ""
 
 
-def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> AdaptedSchedule:
+def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int], transport: str, out: Optional[str],
+          on_event: Optional[Callable[[Any], None]]) -> AdaptedSchedule:
     """sharing: ranks on this host."""
     group = given.group or dist.distributed_c10d._get_default_group()
     members = [dist.get_global_rank(group, rank) for rank in range(given.ranks)]
@@ -456,9 +458,16 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
     job: Optional[Control] = None
     if copies.count > 1 and given.rank == 0:
         job = Control(_new_group(copies.members, "gloo", "replicas", _timeout(group)), copies.index, copies.count, CLOCK + size * given.ranks)
-    gradients = _new_group(members, backend, "gradients", _timeout(group)) if count > 1 else None
-    posts = posts_early(backend, given.placement, given.ranks, count)
-    ahead = None if backend == "gloo" else 2
+    carried = _carried(given, members, _timeout(group)) if transport == "slackline" else None
+    groups: Optional[Callable[[str], Any]] = None
+    if carried is not None:
+        groups = carried[1]
+    elif count > 1:
+        gradients = _new_group(members, backend, "gradients", _timeout(group))
+        groups = lambda kind: gradients if kind == "B" else None  # noqa: E731
+    waits = backend == "gloo" if carried is None else given.stages[0].device.type == "cpu"
+    posts = carried is not None or posts_early(backend, given.placement, given.ranks, count)
+    ahead = None if backend == "gloo" or carried is not None else 2
     schedule = AdaptedSchedule(given)
 
     def lower(rows: order.Rows, split: Sequence[int]) -> str:
@@ -471,9 +480,12 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
     schedule.load(lower(given.rows, schedule.split))
     schedule._validate_and_set_stage_mapping(schedule.pipeline_order)
     timings.install()
-    schedule._agent = agent = Agent(shape, control, job, schedule.load, lower, given.stages[0].device, backend == "gloo",
-                                    (lambda kind: gradients if kind == "B" else None) if gradients is not None else None,
+    schedule._agent = agent = Agent(shape, control, job, schedule.load, lower, given.stages[0].device, waits, groups,
                                     lambda: free_bytes(given.stages[0].device, sharing), out, on_event)
+    if carried is not None:
+        agent.carrier = carried[0]
+        if agent.leader is not None and agent.leader.folder is not None:
+            agent.leader.folder.delegates = 1
     for stage in given.stages:
         timings.wrap(stage, agent.kept)
     schedule.adaptation = Adaptation(agent)
@@ -499,6 +511,23 @@ def may_make_group(backend: str, members: int) -> bool:
     communicator, and all its ranks would have to take part."""
     default = dist.distributed_c10d._get_default_group()
     return backend != "nccl" or not default.bound_device_id or members == default.size()
+
+
+def _carried(given: _Given, members: List[int], timeout: Optional[timedelta]) -> Optional[Tuple[carrying.Carrier, Callable[[str], Any]]]:
+    """Opens the transport on all ranks, with a group for each kind of message; None: the backend carries them, on all ranks."""
+    name = _name(members)
+    limit = timeout or dist.distributed_c10d._get_default_timeout(dist.distributed_c10d.Backend("gloo"))
+    try:
+        carrier, channels = carrying.opened(dist.distributed_c10d._get_default_store(), f"{name}/{_calls[name]}/transport", given.rank, given.ranks,
+                                            given.rank_of, limit, PATIENCE_S)
+    except Exception as error:
+        warnings.warn(f"slackline: the backend carries the messages, since transport=\"slackline\" cannot: {error}", RuntimeWarning, stacklevel=5)
+        return None
+
+    def make(what: str, group_of: Callable[[str], Any]) -> Any:
+        dist.Backend.register_backend("slackline", lambda options, _: group_of(options.group_id), extended_api=True, devices=["cpu", "cuda"])
+        return _new_group(members, "slackline", what, timeout)
+    return carrier, carrying.groups_of(carrier, channels, make, given.rank, given.ranks)
 
 
 def _new_group(members: List[int], backend: str, what: str, timeout: Optional[timedelta]) -> Any:

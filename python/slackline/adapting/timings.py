@@ -9,6 +9,7 @@ wrapped: the functions once, and only for steps of adapted schedules; the method
     SENT      the message of an op left
     RECEIVED  the message of an op: its receive was posted, and it arrived
     KEPT      bytes that a microbatch of a stage keeps until its backward (in `begin`)
+    TEXT      a part of a text (control.py)
 """
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-OP, SENT, RECEIVED, KEPT = range(4)
+OP, SENT, RECEIVED, KEPT, TEXT = range(5)
 KINDS = "FIWB"
 Row = Tuple[int, int, int, int, Any, Any]  # times are ns, or events of a device until `Step.resolved`
 
@@ -150,9 +151,9 @@ def _arrived(receives: _Receives) -> bool:
 class Step:
     """The measurements of a step. Until the step has ended, only the thread that runs it uses them."""
 
-    def __init__(self, number: int, clock: Clock, waiters: Waiters, groups: Optional[Callable[[str], Any]]) -> None:
+    def __init__(self, number: int, clock: Clock, waiters: Waiters) -> None:
         self.number = number
-        self._clock, self._waiters, self._groups = clock, waiters, groups
+        self._clock, self._waiters = clock, waiters
         self._origin = clock.origin
         self.begin: Any = clock.mark()
         self.end = self.begin
@@ -180,11 +181,6 @@ class Step:
     # ---- messages
 
     def post(self, ops: Any, original: Callable[[Any], Any]) -> Any:
-        kind = "F" if ops.key[0] == 0 else "B"
-        group = self._groups(kind) if self._groups else None
-        if group is not None:
-            for one in ops:
-                one.group = group
         if isinstance(ops, _Sends):
             self.rows.append((SENT, *ops.key, (now := self._clock.mark()), now))
             return original(ops)
@@ -195,7 +191,7 @@ class Step:
             works.over = threading.Lock()
             works.over.acquire()
         self._received.append(works)
-        self._waiters.add((ops[0].group_peer, kind, id(ops[0].group)), works)
+        self._waiters.add((ops[0].group_peer, ops.key[0], id(ops[0].group)), works)
         return works
 
     def wait(self, works: _Receives, original: Callable[[Any], Any]) -> None:
@@ -262,6 +258,7 @@ def wrap(stage: Any, keep: "Kept") -> None:
     before: Optional[Kept] = getattr(stage, "_slackline", None)
     if before is not None:  # by an earlier schedule of the same stage
         keep.bytes.update(before.bytes)
+        before.groups = keep.groups
         return
     from torch.nn.parallel import DistributedDataParallel
     stage._slackline = keep
@@ -284,9 +281,14 @@ def wrap(stage: Any, keep: "Kept") -> None:
 
     def messages_of(method: Callable[..., Any], kind: type, op: int, other: int) -> Callable[..., Any]:
         def keyed(chunk: int) -> Any:
+            made = method(chunk)
+            if keep.groups is not None:  # whether measured or not: the peer does the same
+                group = keep.groups("F" if op == 0 else "B")
+                for one in made if group is not None else ():
+                    one.group = group
             if getattr(_local, "step", None) is None:
-                return method(chunk)
-            ops = kind(method(chunk))
+                return made
+            ops = kind(made)
             ops.key = (op, index + other, chunk)
             return ops
         return keyed
@@ -313,10 +315,11 @@ def wrap(stage: Any, keep: "Kept") -> None:
 
 class Kept:
     """The bytes that a microbatch of each stage keeps for its backward: the storages that autograd saves, without parameters and
-    buffers. Measured in one forward of each stage."""
+    buffers. Measured in one forward of each stage. And the process group of a stage's messages of kind "F" or "B"; None: its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: Optional[Callable[[str], Any]] = None) -> None:
         self.bytes: Dict[int, int] = {}
+        self.groups = groups
 
     def wanted(self, stage: int) -> bool:
         return stage not in self.bytes

@@ -1,0 +1,79 @@
+# labels: net long torch
+"""A pipeline of PyTorch on two hosts (network namespaces), whose messages delegates carry over two rails: a rail that is cut in the middle of
+steps, without a word or by its interface, changes no bit, and the job's events say so. The longest step is printed."""
+import json
+import os
+import subprocess
+import threading
+import time
+
+from lab import MANAGEMENT, Lab, permitted, skip
+from runner import build, expect, folder, source
+
+why = permitted()
+if why:
+    skip(why)
+python = os.path.join(source, ".venv", "bin", "python")
+if not os.path.exists(python) or subprocess.call([python, "-c", "import torch, torch.distributed.pipelining"], stderr=subprocess.DEVNULL):
+    skip("no .venv with torch (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt)")
+if not os.path.exists(os.path.join(build, "libslackline_transport.so")):
+    skip("libslackline_transport is not built (xxHash is missing)")
+
+
+class Rank:
+    """A rank, and what it has said so far."""
+
+    def __init__(self, lab, rank):
+        rails = ",".join(lab.interface(rail) for rail in range(lab.rails))
+        here = os.path.dirname(os.path.abspath(__file__))
+        words = ["env", f"SLACKLINE_RAILS={rails}", f"GLOO_SOCKET_IFNAME={MANAGEMENT}", "OMP_NUM_THREADS=1", python,
+                 os.path.join(here, "carried_rank.py"), os.path.abspath(source), os.path.abspath(build), os.path.join(folder, "store"), str(rank)]
+        self.errors = open(os.path.join(folder, f"errors.{rank}"), "w+")
+        self.process = lab.start(rank, words, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.said = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.said.append(json.loads(line))
+
+    def reach(self, step, patience=240):
+        """Waits for the end of a step."""
+        until = time.monotonic() + patience
+        while not any(one.get("step", -1) >= step for one in list(self.said)):
+            self.errors.seek(0)
+            expect(self.process.poll() is None and time.monotonic() < until, f"step {step} is not reached: {self.said[-2:]} {self.errors.read()[-2000:]}")
+            time.sleep(0.002)
+
+    def end(self):
+        code = self.process.wait(240)
+        self._reader.join(10)
+        self.errors.seek(0)
+        expect(code == 0, f"exit {code}: {self.errors.read()[-2000:]}")
+        return self.said
+
+
+def test_a_cut_rail_changes_no_bit():
+    with Lab(rails=2) as lab:
+        ranks = [Rank(lab, rank) for rank in (0, 1)]
+        ranks[0].reach(15)
+        lab.blackhole(0, 0)  # what rank 0 sends on the first rail vanishes
+        ranks[0].reach(35)
+        lab.heal(0, 0)
+        ranks[0].reach(45)
+        lab.down(1)
+        ranks[0].reach(60)
+        lab.up(1)
+        said = [rank.end() for rank in ranks]
+        expect(not lab.processes(), f"left: {lab.processes()}")
+    for rank, lines in enumerate(said):
+        expect(lines[0] == {"warnings": [], "carried": True}, f"rank {rank}: {lines[0]}")
+        expect(lines[-1]["wrong"] == [], f"rank {rank}: steps {lines[-1]['wrong']} differ from Gloo's")
+        times = sorted(one["ms"] for one in lines if "step" in one)
+        print(f"rank {rank}: {times[len(times) // 2]:.0f} ms a step (median), {times[-1]:.0f} ms the longest")
+    rails = [text for kind, text, link in said[0][-1]["events"] if kind == "rail"]
+    print("\n".join(rails))
+    for rail in (0, 1):
+        expect(any(text.startswith(f"rail {rail} of delegate 0 lost") for text in rails), f"no lost rail {rail} among {rails}")
+        expect(any(text.startswith(f"rail {rail} of delegate 0 carries messages again") for text in rails), f"rail {rail} did not return: {rails}")
