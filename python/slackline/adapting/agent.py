@@ -8,6 +8,7 @@ on every rank.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import threading
@@ -23,6 +24,7 @@ from .folder import Folder
 from .replicas import LAG, Course, Relay, unbundled
 from .timings import KEPT, Clock, Kept, Row, Step, Waiters, current
 
+log = logging.getLogger("slackline")
 CLOCKS_EVERY = 500  # steps
 EVENTS_AT_ONCE = 5  # in a record
 
@@ -59,6 +61,11 @@ class Agent:
     @property
     def active(self) -> bool:
         return not self._over and os.getpid() == self._pid
+
+    @property
+    def threads(self) -> List[Any]:
+        """Owners of threads, with a method `close` that ends them."""
+        return [self._waiters, *([self.leader] if self.leader is not None else [])]
 
     def begin(self) -> None:
         """Called before a step with a backward: agrees with the other ranks on the order, and starts to measure."""
@@ -208,9 +215,13 @@ class Leader:
         self._run_version = 0
         self._stop = False
         self._epoch: Optional[int] = None
-        # (replica, records of its other ranks, or its bundle, as tensors), or this rank's record and whether the step raised
-        self._records: "queue.SimpleQueue[Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]]" = queue.SimpleQueue()
+        # (replica, records of its other ranks, or its bundle, as tensors), or this rank's record and whether the step raised; None: the end
+        self._records: "queue.SimpleQueue[Optional[Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]]]" = queue.SimpleQueue()
         threading.Thread(target=self._run, name="slackline leader", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._records.put(None)
 
     # ---- called by the training thread
 
@@ -269,8 +280,8 @@ class Leader:
         own: Deque[Tuple[Record, List[Row], bool]] = deque()
         waiting: List[Deque[List[Tuple[Record, List[Row]]]]] = [deque() for _ in range(self._shape.replicas)]  # for those of the other replicas
         try:
-            while True:
-                replica, tensors, mine = self._records.get()
+            while (given := self._records.get()) is not None:
+                replica, tensors, mine = given
                 if mine is not None:
                     own.append(mine)
                     continue
@@ -328,6 +339,7 @@ class Leader:
         happened, self.decider.happened = self.decider.happened, []
         self.events += happened
         for one in happened:
+            log.info("step %d: %s: %s", one.step, one.kind, one.text)
             if self._on_event is not None:
                 self._on_event(one)
         if self.folder is not None:

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import warnings
+import weakref
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -454,10 +455,12 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
         count = 1
     most = min(2 * shape.microbatches, (shape.microbatches - 1) * copies.count + 1)  # microbatches of a replica whose measurements fit
     size = room(8 * len(given.stages) * most + 64)
-    control = Control(_new_group(members, "gloo", "control", _timeout(group)), given.rank, given.ranks, size)
+    own = [_new_group(members, "gloo", "control", _timeout(group))]
+    control = Control(own[0], given.rank, given.ranks, size)
     job: Optional[Control] = None
     if copies.count > 1 and given.rank == 0:
-        job = Control(_new_group(copies.members, "gloo", "replicas", _timeout(group)), copies.index, copies.count, CLOCK + size * given.ranks)
+        own.append(_new_group(copies.members, "gloo", "replicas", _timeout(group)))
+        job = Control(own[1], copies.index, copies.count, CLOCK + size * given.ranks)
     carried = _carried(given, members, _timeout(group)) if transport == "slackline" else None
     groups: Optional[Callable[[str], Any]] = None
     if carried is not None:
@@ -465,6 +468,7 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
     elif count > 1:
         gradients = _new_group(members, backend, "gradients", _timeout(group))
         groups = lambda kind: gradients if kind == "B" else None  # noqa: E731
+        weakref.finalize(given.stages[0], _release, [gradients], os.getpid()).atexit = False  # stages use it without the schedule, too
     waits = backend == "gloo" if carried is None else given.stages[0].device.type == "cpu"
     posts = carried is not None or posts_early(backend, given.placement, given.ranks, count)
     ahead = None if backend == "gloo" or carried is not None else 2
@@ -488,6 +492,8 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
             agent.leader.folder.delegates = 1
     for stage in given.stages:
         timings.wrap(stage, agent.kept)
+    weakref.finalize(schedule, _close, agent.threads, os.getpid())
+    weakref.finalize(schedule, _release, own, os.getpid()).atexit = False
     schedule.adaptation = Adaptation(agent)
     return schedule
 
@@ -528,6 +534,22 @@ def _carried(given: _Given, members: List[int], timeout: Optional[timedelta]) ->
         dist.Backend.register_backend("slackline", lambda options, _: group_of(options.group_id), extended_api=True, devices=["cpu", "cuda"])
         return _new_group(members, "slackline", what, timeout)
     return carrier, carrying.groups_of(carrier, channels, make, given.rank, given.ranks)
+
+
+def _close(threads: List[Any], pid: int) -> None:
+    """Called when a schedule is collected, and at the end of its process."""
+    if os.getpid() == pid:
+        for one in threads:
+            one.close()
+
+
+def _release(groups: List[Any], pid: int) -> None:
+    """Called when a schedule, or a stage, is collected."""
+    if os.getpid() != pid or not dist.is_initialized():
+        return
+    for group in groups:
+        if group in dist.distributed_c10d._world.pg_map:
+            dist.destroy_process_group(group)
 
 
 def _new_group(members: List[int], backend: str, what: str, timeout: Optional[timedelta]) -> Any:
