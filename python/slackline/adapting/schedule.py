@@ -327,7 +327,8 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
             replicas: Any, transport: str, frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
     stages = _stages(schedule)
     copies = found(replicas, stages)
-    schedule.split, schedule.replica, schedule.microbatches = (schedule._n_microbatches,) * copies.count, copies.index, schedule._n_microbatches
+    if not isinstance(schedule, AdaptedSchedule):  # which has them
+        schedule.split, schedule.replica, schedule.microbatches = (schedule._n_microbatches,) * copies.count, copies.index, schedule._n_microbatches
     given: Optional[_Given] = None
     why = ""
     try:
