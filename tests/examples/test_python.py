@@ -1,5 +1,6 @@
 # labels: slow torch alone
-"""The examples in Python: the commands of their first lines, with .venv as the environment, and what they say to expect."""
+"""The examples in Python: the commands of their first lines, with .venv as the environment, and what they say to expect. Those of a framework
+run in its environment, if its own test has made it (tests/torch/environments.py)."""
 import os
 import subprocess
 import sys
@@ -15,9 +16,17 @@ require("libslackline.so")
 
 
 def test_each_example_prints_what_its_head_says():
-    for name, target in (("examples", os.path.join(source, "examples")), ("build", build), ("env", venv)):
+    for name, target in (("examples", os.path.join(source, "examples")), ("build", build)):
         os.symlink(target, os.path.join(folder, name))
     for name in of_kind(source, "python"):
+        framework = os.path.join(build, "envs", os.path.basename(name).split("_")[0])
+        environment = framework if name.endswith("_adapt.py") else venv
+        if not os.path.exists(os.path.join(environment, "complete")) and environment != venv:
+            print(f"skipped: examples/{name}: {framework} is not installed")
+            continue
+        if os.path.lexists(os.path.join(folder, "env")):
+            os.remove(os.path.join(folder, "env"))
+        os.symlink(environment, os.path.join(folder, "env"))
         for one in tries(os.path.join(source, "examples", name)):
             for attempt in range(3): # what is measured is measured again
                 code, output = run(one.command, folder, build, 400, PYTHONPATH=os.path.join(source, "python"), PYTHONDONTWRITEBYTECODE="1")

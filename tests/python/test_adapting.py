@@ -148,3 +148,24 @@ def test_texts_travel_in_the_rows_of_a_record():
     expect(texts_of_rows(rows) == texts and all(-2**63 <= value < 2**63 for row in rows for value in row), f"{texts_of_rows(rows)}")
     expect(texts_of_rows(rows[:-1]) == texts[:-1], "a text without its end was taken")
     expect(texts_of_rows(rows_of_text("a" * 40)[1:]) == [], "a text without its start was taken")
+
+
+def test_a_last_stage_that_runs_each_backward_right_after_its_forward_keeps_doing_so():
+    for seed, (ranks, memory) in enumerate([(4, "free"), (3, "same"), (2, "free"), (4, 1e9)]):
+        job = Job("linear", ranks, 12, {"F": 10, "I": 20, "W": 0, "B": 20}, "1f1b", can_split=False, alternating=True, memory=memory, seed=seed)
+        job.run(20)
+        slow = job.run(25, between(0, 1, 60))
+        given = slackline.simulate(job.truth, order.text_of(job.shape.given), changes=between(0, 1, 60)).makespan_ms
+        expect(all(order.alternates(rows) for rows in job.ran), f"{ranks} ranks, {memory}: another order ran")
+        expect(memory == "same" or slow[-1] < 0.8 * given, f"{ranks} ranks, {memory}: {slow[-1]} ms, {given} as given")
+
+
+def test_engines_with_an_order_in_code_are_refused_with_the_reason():
+    for module, name, reason in (("megatron.core.model_parallel_config", "ModelParallelConfig", "microbatch_group_size_per_vp_stage"),
+                                 ("nanotron.parallel.pipeline_parallel.engine", "PipelineEngine", "nanotron")):
+        base = type(name, (), {"__module__": module, "__qualname__": name})
+        try:
+            slackline.adapt(type("Derived", (base,), {})())
+            expect(False, f"{name} was adapted")
+        except slackline.InvalidRequest as error:
+            expect(reason in str(error), f"{name}: {error}")

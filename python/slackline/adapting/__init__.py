@@ -10,13 +10,29 @@
     schedule.py  the schedule, and the agreement between ranks to adapt
     carrying.py  process groups whose messages are carried by delegates
     folder.py    the run's folder, in the format of `slackline train`
+
+Frameworks with a training loop of their own have a file each, which is imported only for an object of that framework:
+
+    torchtitan.py  its Trainer
+    deepspeed.py   its PipelineEngine
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Union
+import importlib
+from typing import Any, Callable, List, Optional, Tuple, Union
 
 from .._errors import InvalidRequest
 from .._problem import ProblemLike
+
+# the class of an object that `adapt` takes: the file
+FRAMEWORKS = {("torchtitan.trainer", "Trainer"): "torchtitan", ("deepspeed.runtime.pipe.engine", "PipelineEngine"): "deepspeed"}
+
+# what has no order that could be replaced: the class, and the reason
+CANNOT = {
+    ("megatron.core.model_parallel_config", "ModelParallelConfig"):
+        "the order of megatron-core is code, and its warm-up follows from the ranks: slackline plans for it (docs/howto/megatron.md), and "
+        "microbatch_group_size_per_vp_stage is chosen by hand",
+    ("nanotron.parallel.pipeline_parallel.engine", "PipelineEngine"): "the order of nanotron's engines is code: nothing in them can be replaced while they train"}
 
 
 def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[ProblemLike] = None, memory: Union[str, float] = "free",
@@ -28,7 +44,8 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     Call `adapt` on every rank of the pipeline with the same arguments, after the schedule has been made, and step the result.
 
     schedule       a schedule of torch.distributed.pipelining: GPipe, 1F1B, Interleaved1F1B, LoopedBFS, InterleavedZeroBubble,
-                   ZBVZeroBubble, DualPipeV, one loaded from CSV, or `Plan.schedule`
+                   ZBVZeroBubble, DualPipeV, one loaded from CSV, or `Plan.schedule`. Or a Trainer of torchtitan, or
+                   a PipelineEngine of DeepSpeed: it is changed and returned, with an `adaptation`
     out            folder for metrics, events, decisions and the measured problem; written by the first rank
     problem        the healthy job, if it need not be measured: a dict, YAML, a file or a Problem. Its memory limit replaces `memory`
     memory         limit per rank for the activations of microbatches until their backward: "free" (the free memory of its
@@ -47,7 +64,8 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
 
     Gradients are bit-identical to those of the given schedule if it adds microbatches in ascending order. A job that cannot
     be adapted runs unchanged, with one RuntimeWarning that gives the reason. Raises InvalidRequest or TypeError for invalid
-    arguments, also for a problem that is not one of the schedule, and ImportError without a PyTorch that has the pipeline runtime.
+    arguments, for a problem that is not one of the schedule, and for objects of megatron-core and nanotron, whose order is code; and
+    ImportError without a PyTorch that has the pipeline runtime.
     """
     if not (memory in ("free", "same") if isinstance(memory, str) else isinstance(memory, (int, float)) and memory > 0):
         raise InvalidRequest(f'memory must be "free", "same" or a number of bytes, got {memory!r}')
@@ -57,9 +75,21 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
         raise InvalidRequest(f"communicators must be None, 1 or 2, got {communicators!r}")
     if objective is not None and not 0 <= objective < 1:
         raise InvalidRequest(f"objective must be a share from 0 to 1, got {objective!r}")
+    cannot = next((CANNOT[name] for name in _names_of(schedule) if name in CANNOT), None)
+    if cannot is not None:
+        raise InvalidRequest(cannot)
     try:
-        from . import schedule as adapted
+        adapting = importlib.import_module(f".{_file_for(schedule)}", __package__)
     except ImportError as error:
         raise ImportError(f"adapt needs PyTorch with torch.distributed.pipelining (2.13): {error}") from error
-    return adapted.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective, communicators=communicators, replicas=replicas,
-                           transport=transport, frozen=frozen, on_event=on_event)
+    return adapting.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective, communicators=communicators, replicas=replicas,
+                            transport=transport, frozen=frozen, on_event=on_event)
+
+
+def _names_of(given: Any) -> List[Tuple[str, str]]:
+    """The names of an object's class and its bases, by which no framework has to be imported."""
+    return [(one.__module__, one.__qualname__) for one in type(given).__mro__]
+
+
+def _file_for(given: Any) -> str:
+    return next((FRAMEWORKS[name] for name in _names_of(given) if name in FRAMEWORKS), "schedule")

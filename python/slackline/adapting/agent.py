@@ -178,6 +178,7 @@ class Agent:
         if number > 32:
             return []
         rows: List[Row] = [(KEPT, 0, stage, 0, count, 0) for stage, count in self.kept.bytes.items()]
+        rows += [(KEPT, 2, stage, 0, 0, 0) for stage in self.kept.recomputed]
         return rows + [(KEPT, 1, 0, 0, int(self._free_bytes()), 0)]
 
     def _give_up(self, error: BaseException, whole: bool = False) -> None:
@@ -346,10 +347,12 @@ class Leader:
             self.folder.step(steps, before, self.decider, happened)
 
     def _remember_memory(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
-        """The bytes of a stage's microbatch, and the bytes that are free on a rank of each replica."""
+        """The bytes of a stage's microbatch, the bytes that are free on a rank of each replica, and whether a stage recomputes."""
         for rank in range(self._shape.ranks):
             free = [count for records in replicas for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 1]
             if free:
                 self._free[rank] = float(min(free))
             for records in replicas:
                 self._bytes.update({stage: count for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 0})
+                if any(row[:2] == (KEPT, 2) for row in records[rank][1]) and not order.is_split(self._shape.given):
+                    self._shape.can_split = False

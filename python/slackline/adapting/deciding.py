@@ -52,6 +52,7 @@ class Shape:
     balances: bool = False  # the replicas may take different numbers of microbatches
     sums: bool = False  # gradients are summed over replicas during the step, so all must sum their stages in the same order
     problem: Optional[ProblemLike] = None  # the healthy job, if it need not be measured
+    alternating: bool = False  # the last stage runs each backward right after its forward, and all of them are in ascending order
 
     @property
     def stages(self) -> int:
@@ -328,6 +329,13 @@ class Decider:
         return None
 
     def _limits(self) -> Optional[List[float]]:
+        limits = self._memory()
+        if self.shape.alternating:  # room for one microbatch on the last stage
+            limits = limits or [1e15] * self.shape.ranks
+            limits[-1] = 1.0 if self.shape.memory == "same" else max(1.0, float(self._kept().get(self.shape.stages - 1, 1)))
+        return limits
+
+    def _memory(self) -> Optional[List[float]]:
         if self.shape.memory == "same":
             free = problem_of_steps(self.shape, self._known.times(), {}, {}, None)
             free["pipeline"]["memory"] = {"delta": {"F": 1, "I": -1 if not self.shape.can_split else 0, "W": 0 if not self.shape.can_split else -1, "B": -1}}
@@ -373,6 +381,8 @@ class Decider:
         if self.shape.ascending and not order.ascends(rows) or not order.runs(rows, self.shape.stages):
             return None
         if self.shape.sums and order.last_backwards(rows) != order.last_backwards(self.shape.given):
+            return None
+        if self.shape.alternating and not order.alternates(rows):
             return None
         return rows
 

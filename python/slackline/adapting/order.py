@@ -109,6 +109,16 @@ def runs(rows: Rows, stages: int) -> bool:
     return last == sorted(last)
 
 
+def alternates(rows: Rows) -> bool:
+    """Whether each rank runs forwards and backwards in ascending order, and the last rank each backward right after its forward."""
+    for row in rows:
+        for op in ("F", "B"):
+            ran = [cell.microbatch for cell in row if cell.op == op]
+            if ran != sorted(ran):
+                return False
+    return all(a.op == "F" and b.op == "B" and a.microbatch == b.microbatch for a, b in zip(rows[-1][::2], rows[-1][1::2]))
+
+
 def placement_of(ranks: Sequence[int], count: int) -> Optional[str]:
     """The placement with stage s on rank ranks[s] of `count`: "linear", "loop" or "wave"; None: any other."""
     stages = len(ranks)

@@ -226,6 +226,7 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
         self._varied = False  # whether the number of microbatches has changed
         if given.replicas.count > 1:
             self._comp_type_to_function_map.setdefault(schedules.REDUCE_GRAD, self._reduce)
+        self._lists: Optional[Tuple[Any, Any, Any]] = None
 
     @property
     def microbatches(self) -> int:
@@ -247,7 +248,21 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
         for stage in self._stages:
             _make_room(stage, self._n_microbatches)
 
+    def step(self, *args: Any, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, **options: Any) -> Any:
+        """PyTorch's step. The batch may also be given as lists with one entry per microbatch, as torchtitan 0.3.0 does for later
+        versions of PyTorch."""
+        if arg_mbs is None and kwarg_mbs is None and target_mbs is None:
+            return super().step(*args, **options)
+        self._lists = arg_mbs, kwarg_mbs, target_mbs
+        try:
+            return super().step(*args, **options)
+        finally:
+            self._lists = None
+
     def _step_microbatches(self, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, *arguments: Any, **options: Any) -> None:
+        if self._lists is not None:
+            arg_mbs, kwarg_mbs, target_mbs = self._lists
+
         def step() -> None:
             super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
         if not self._has_backward:
@@ -337,11 +352,12 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
             _library.library()  # else, only the first rank plans
     except (_Cannot, SlacklineError) as error:
         why = str(error)
-    healthy = _healthy(problem, given) if given is not None and not why else None
+    healthy = None
+    if given is not None and not why:
+        healthy = _healthy(problem, Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, given.can_split, True))
     try:
         said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "transport": transport, "frozen": frozen,
-                "problem": _digest(healthy),
-                "microbatches": schedule._n_microbatches, "order": hashlib.sha256(order.text_of(given.rows).encode()).hexdigest()[:16] if given else "",
+                "problem": _digest(healthy), "microbatches": schedule._n_microbatches, "order": _order_digest(given.rows if given else []),
                 "replicas": copies.count, "replica": copies.index, "members": copies.members, "sums": copies.sums,
                 "why_even": given.why_even if given else "", "can_split": given.can_split if given else False, "host": socket.gethostname()}
         agreed = _agree(stages[0], said, copies)
@@ -351,19 +367,28 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
                       any(one["sums"] for one in agreed), healthy)
         made = _open(given, shape, [one["host"] for one in agreed].count(socket.gethostname()), communicators, transport, out, on_event)
     except Exception as error:
-        text = str(error) if isinstance(error, _Cannot) else f"{type(error).__name__}: {error}"
-        warnings.warn(f"slackline: this job is not adapted, and runs unchanged: {text}", RuntimeWarning, stacklevel=3)
-        schedule.adaptation = Adaptation(None, text)
+        schedule.adaptation = not_adapted(error)
         return schedule
     return made
 
 
-def _healthy(problem: Optional[ProblemLike], given: _Given) -> Optional[ProblemLike]:
-    """The user's problem, as a dict or a Problem. Raises InvalidRequest if it is not one of the schedule."""
+def not_adapted(error: Exception) -> Adaptation:
+    """Warns that the job runs unchanged."""
+    text = str(error) if isinstance(error, _Cannot) else f"{type(error).__name__}: {error}"
+    warnings.warn(f"slackline: this job is not adapted, and runs unchanged: {text}", RuntimeWarning, stacklevel=4)
+    return Adaptation(None, text)
+
+
+def _order_digest(rows: order.Rows) -> str:
+    return hashlib.sha256(order.text_of(rows).encode()).hexdigest()[:16]
+
+
+def _healthy(problem: Optional[ProblemLike], shape: Shape) -> Optional[ProblemLike]:
+    """The user's problem, as a dict or a Problem. Raises InvalidRequest if it is not one of the job."""
     if problem is None:
         return None
     healthy = problem if isinstance(problem, (Mapping, Problem)) else Problem(problem)
-    why = unfit(healthy, Shape(given.rank_of, given.ranks, given.placement, given.schedule._n_microbatches, given.rows, given.can_split, True))
+    why = unfit(healthy, shape)
     if why:
         raise InvalidRequest(f"the problem is not one of this schedule: {why}")
     return healthy

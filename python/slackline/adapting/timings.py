@@ -8,15 +8,17 @@ wrapped: the functions once, and only for steps of adapted schedules; the method
     OP        an op: from the arrival of its message until the rank was ready for the next op
     SENT      the message of an op left
     RECEIVED  the message of an op: its receive was posted, and it arrived
-    KEPT      bytes that a microbatch of a stage keeps until its backward (in `begin`)
+    KEPT      op 0: bytes that a microbatch of a stage keeps until its backward (in `begin`); op 1: bytes that the rank may still
+              allocate; op 2: the stage recomputes activations
     TEXT      a part of a text (control.py)
 """
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 OP, SENT, RECEIVED, KEPT, TEXT = range(5)
 KINDS = "FIWB"
@@ -253,12 +255,19 @@ def current(step: Optional[Step]) -> None:
     _local.step = step
 
 
+def running() -> Optional[Step]:
+    """This thread's current step."""
+    step: Optional[Step] = getattr(_local, "step", None)
+    return step
+
+
 def wrap(stage: Any, keep: "Kept") -> None:
     """Wraps a stage's methods to measure its ops and messages. Their behavior does not change."""
     before: Optional[Kept] = getattr(stage, "_slackline", None)
     if before is not None:  # by an earlier schedule of the same stage
         keep.bytes.update(before.bytes)
         before.groups = keep.groups
+        keep.recomputed.update(before.recomputed)
         return
     from torch.nn.parallel import DistributedDataParallel
     stage._slackline = keep
@@ -315,16 +324,20 @@ def wrap(stage: Any, keep: "Kept") -> None:
 
 class Kept:
     """The bytes that a microbatch of each stage keeps for its backward: the storages that autograd saves, without parameters and
-    buffers. Measured in one forward of each stage. And the process group of a stage's messages of kind "F" or "B"; None: its own."""
+    buffers. Measured in one forward of each stage, which also shows whether the stage recomputes activations: PyTorch's checkpointing
+    allows one backward per forward, so such a backward cannot be split. And the process group of a stage's messages of kind "F" or
+    "B"; None: its own."""
 
     def __init__(self, groups: Optional[Callable[[str], Any]] = None) -> None:
         self.bytes: Dict[int, int] = {}
         self.groups = groups
+        self.recomputed: Set[int] = set()
 
     def wanted(self, stage: int) -> bool:
         return stage not in self.bytes
 
-    def counting(self, stage: int, module: Any) -> Any:
+    @contextlib.contextmanager
+    def counting(self, stage: int, module: Any) -> Iterator[None]:
         import torch
         storages: Dict[int, int] = {}
         others = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())
@@ -338,4 +351,27 @@ class Kept:
             self.bytes[stage] = sum(storages.values())
             return tensor
         self.bytes[stage] = 0
-        return torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), _checkpoints(lambda: self.recomputed.add(stage)):
+            yield
+
+
+@contextlib.contextmanager
+def _checkpoints(seen: Callable[[], None]) -> Iterator[None]:
+    """Calls `seen` for each torch.utils.checkpoint.checkpoint: of its two implementations, either is taken from its module."""
+    from torch.utils import checkpoint
+    reentrant, other = checkpoint.CheckpointFunction, checkpoint._checkpoint_without_reentrant_generator
+
+    class _Seen:
+        @staticmethod
+        def apply(*arguments: Any) -> Any:
+            seen()
+            return reentrant.apply(*arguments)
+
+    def _generator(*arguments: Any, **options: Any) -> Any:
+        seen()
+        return other(*arguments, **options)
+    checkpoint.CheckpointFunction, checkpoint._checkpoint_without_reentrant_generator = _Seen, _generator
+    try:
+        yield
+    finally:
+        checkpoint.CheckpointFunction, checkpoint._checkpoint_without_reentrant_generator = reentrant, other
