@@ -3,19 +3,32 @@
 import os
 
 from adapt_torch import Paced, judged, slackline
-from replicas_torch import OP_S, Job, alike, given_of
+from replicas_torch import OP_S, Job, alike, given_of, happened
+import torch
+import torch.distributed as dist
+
+
+def is_known(job):
+    """Whether the first rank has measured the healthy job; the same on all ranks."""
+    leader = job.schedule._agent.leader
+    known = torch.tensor(int(leader is not None and leader.decider.orchestrator is not None))
+    dist.broadcast(known, 0)
+    return bool(known)
 
 
 def balanced(sums, kind="1F1B", placement="linear", ranks=2, microbatches=8, slow=(1, 0), replicas=None, most=150, **arguments):
-    """A rank of a replica takes four times as long until the split is uneven, and recovers until it is even."""
+    """A rank of a replica takes four times as long once the healthy job is known, until the split is uneven; it recovers until the
+    split is even."""
     def case(rank, world, group, where):
         job = Job(kind, placement, ranks, microbatches, sums, world // ranks)
         job.schedule = slackline.adapt(job.schedule, replicas=given_of(job, replicas), **arguments)
         if job.schedule.adaptation.why:
             return f"not adapted: {job.schedule.adaptation.why}"
-        even, ran, slow_at, uneven_at, even_at = (microbatches,) * (world // ranks), [], 15, None, None
-        for step in range(2 * most):
-            is_slow = step >= slow_at and uneven_at is None
+        even, ran, slow_at, uneven_at, even_at = (microbatches,) * (world // ranks), [], None, None, None
+        for step in range(3 * most):
+            if slow_at is None and is_known(job):
+                slow_at = step + 5
+            is_slow = slow_at is not None and step >= slow_at and uneven_at is None
             Paced.op = OP_S * (4 if is_slow and (job.replica, job.rank) == slow else 1)
             text = str(job.schedule.pipeline_order)
             wrong = job.step(step)
@@ -27,9 +40,9 @@ def balanced(sums, kind="1F1B", placement="linear", ranks=2, microbatches=8, slo
             elif uneven_at is not None and job.schedule.split == even:
                 even_at = step
                 break
-            if uneven_at is None and step >= slow_at + most:
+            if is_slow and step >= slow_at + most:
                 break
-        return alike(job, ran) or ("" if even_at else f"uneven at {uneven_at}, even at {even_at}: {happened(job)}")
+        return alike(job, ran) or ("" if even_at else f"slow at {slow_at}, uneven at {uneven_at}, even at {even_at}: {happened(job)}")
     return case
 
 
