@@ -11,15 +11,28 @@
 #include <string.h>
 
 #define WORTH_A_REFIT 0.05 /* least gain, as a share of an iteration */
-enum { LOOKS = 3 };        /* at the start, at whether the plan fits the measurements */
+enum {
+    LOOKS = 3,    /* at the start, at whether the plan fits the measurements */
+    SPREAD_OF = 4 /* iterations whose spread leaves one out */
+};
 #define OTHER_TIMES 0.25   /* the plan was made for other times if they are off by more than this */
 
-/* The variation of the running order's time over the window: a smaller gain may be noise. */
+/* From the shortest to the longest; of SPREAD_OF and more without the one farthest from the median. */
+static sl_time spread_without_farthest(sl_time *time, int count) {
+    if (count < 2)
+        return 0;
+    sl_time middle = sl_median(time, count); /* sorts them */
+    int far = count >= SPREAD_OF, low = far && middle - time[0] > time[count - 1] - middle;
+    return time[far && !low ? count - 2 : count - 1] - time[low];
+}
+
+/* The variation of the running order's time over the window: a smaller gain may be noise. A single other
+ * iteration, such as the first one after a further change, is none. */
 static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
-    int rows[SL_ROWS],
+    int rows[SL_ROWS], times = 0,
         count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
     const sl_measured *last = NULL;
-    sl_time least = SL_TIME_NEVER, most = 0, takes = 0;
+    sl_time time[SL_ROWS], takes = 0;
     for (int i = 0; i < count; i++) {
         const sl_measured *m = sl_history_row(&o->series, rows[i])->replica[replica];
         if (!m || m->problem.microbatches != o->layout.split[replica])
@@ -27,10 +40,9 @@ static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
         if (m != last)
             SL_TRY(sl_plans_time(o, o->side[replica].running, &m->problem, &takes));
         last = m;
-        least = takes < least ? takes : least;
-        most = takes > most ? takes : most;
+        time[times++] = takes;
     }
-    *spread = most > least ? most - least : 0;
+    *spread = spread_without_farthest(time, times);
     return SL_OK;
 }
 
