@@ -153,6 +153,24 @@ def test_receives_are_posted_early_only_where_they_hold_up_nothing():
     for backend, placement, ranks, communicators, wanted in (
             ("gloo", "linear", 4, 1, True), ("gloo", "wave", 4, 1, False), ("gloo", "wave", 4, 2, True), ("gloo", "loop", 2, 2, True),
             ("nccl", "linear", 4, 1, False), ("nccl", "linear", 4, 2, True), ("nccl", "loop", 4, 2, True), ("nccl", "loop", 2, 2, False),
-            ("nccl", "wave", 4, 2, False), ("xccl", "linear", 2, 2, True)):
+            ("nccl", "wave", 4, 2, False), ("nccl", "wave", 4, 4, True), ("xccl", "linear", 2, 2, True)):
         found = adapting.posts_early(backend, placement, ranks, communicators)
         expect(found == wanted, f"{backend} {placement} {ranks} {communicators}: {found}")
+
+
+def test_messages_of_other_directions_and_kinds_have_groups_of_their_own():
+    every = [("F", True), ("F", False), ("B", True), ("B", False)]
+    for count, wanted in ((1, [0, 0, 0, 0]), (2, [0, 0, 1, 1]), (3, [0, 1, 2, 2]), (4, [0, 1, 2, 3])):
+        found = [adapting.communicator(kind, up, count) for kind, up in every]
+        expect(found == wanted, f"{count} groups: {found}")
+    for placement, ranks in (("linear", 4), ("loop", 2), ("loop", 3), ("wave", 2), ("wave", 4)):
+        of = [*range(ranks), *reversed(range(ranks))] if placement == "wave" else [stage % ranks for stage in range(ranks * (1 if placement == "linear" else 2))]
+        pairs = {}
+        for a, b in zip(of, of[1:]):
+            for kind, sender, receiver in (("F", a, b), ("B", b, a)):
+                if a != b:
+                    pairs.setdefault(frozenset((a, b)), set()).add((kind, receiver > sender))
+        count = adapting.fewest_communicators("gloo", placement, ranks)
+        for uses in pairs.values():
+            expect(len({adapting.communicator(kind, up, count) for kind, up in uses}) == len(uses), f"{placement} {ranks}: {uses} in {count} groups")
+        expect(count == max(map(len, pairs.values())), f"{placement} {ranks}: {count} groups for {pairs}")

@@ -36,7 +36,7 @@ CANNOT = {
 
 
 def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[ProblemLike] = None, memory: Union[str, float] = "free",
-          objective: Optional[float] = None, communicators: Optional[int] = None, replicas: Any = None, transport: str = "torch", frozen: bool = False,
+          objective: Optional[str] = None, communicators: Optional[int] = None, replicas: Any = None, transport: str = "torch", frozen: bool = False,
           on_event: Optional[Callable[[Any], None]] = None) -> Any:
     """An AdaptedSchedule that steps, evaluates and raises like the given one, and adapts its order to its measurements.
 
@@ -50,9 +50,11 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     problem        the healthy job, if it need not be measured: a dict, YAML, a file or a Problem. Its memory limit replaces `memory`
     memory         limit per rank for the activations of microbatches until their backward: "free" (the free memory of its
                    device, or its share of its host's), "same" (no more microbatches than in the given schedule), or bytes
-    objective      share of a step that a new order must gain; None: 0.02
+    objective      what a plan minimizes: "makespan" (or None), the time of a step, is all that the planner has. A new order must gain
+                   2% of a step
     communicators  process groups that carry the pipeline's messages: 1, the stages' own; 2, one for activations and one for
-                   gradients; None: the fewest with which a late message does not hold up others
+                   gradients; 3, activations also by direction; 4, both by direction; None: the fewest with which a late or large
+                   message does not hold up others
     replicas       the ranks with the same stages: a process group, or a DeviceMesh of one dimension; None: those of
                    DistributedDataParallel or fully_shard around the stages' modules; False or 1: none. `schedule.microbatches` is the
                    number of the next step: a slow replica takes fewer, the others more. Call `adapt` on the ranks of all replicas
@@ -71,10 +73,10 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
         raise InvalidRequest(f'memory must be "free", "same" or a number of bytes, got {memory!r}')
     if transport not in ("torch", "slackline"):
         raise InvalidRequest(f'transport must be "torch" or "slackline", got {transport!r}')
-    if communicators not in (None, 1, 2):
-        raise InvalidRequest(f"communicators must be None, 1 or 2, got {communicators!r}")
-    if objective is not None and not 0 <= objective < 1:
-        raise InvalidRequest(f"objective must be a share from 0 to 1, got {objective!r}")
+    if isinstance(communicators, bool) or communicators not in (None, 1, 2, 3, 4):
+        raise InvalidRequest(f"communicators must be None or from 1 to 4, got {communicators!r}")
+    if objective not in (None, "makespan"):
+        raise InvalidRequest(f'objective must be "makespan" or None, got {objective!r}')
     cannot = next((CANNOT[name] for name in _names_of(schedule) if name in CANNOT), None)
     if cannot is not None:
         raise InvalidRequest(cannot)
@@ -82,8 +84,8 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
         adapting = importlib.import_module(f".{_file_for(schedule)}", __package__)
     except ImportError as error:
         raise ImportError(f"adapt needs PyTorch with torch.distributed.pipelining (2.13): {error}") from error
-    return adapting.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective, communicators=communicators, replicas=replicas,
-                            transport=transport, frozen=frozen, on_event=on_event)
+    return adapting.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective or "makespan", communicators=communicators,
+                            replicas=replicas, transport=transport, frozen=frozen, on_event=on_event)
 
 
 def _names_of(given: Any) -> List[Tuple[str, str]]:

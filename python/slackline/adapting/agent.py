@@ -33,7 +33,7 @@ class Agent:
     """Used by the thread that trains: `begin`, the step, then `end` or `abandon`."""
 
     def __init__(self, shape: Shape, control: Control, job: Optional[Control], apply: Callable[[str], None],
-                 lower: Callable[[order.Rows, Sequence[int]], str], device: Any, waits: bool, groups: Optional[Callable[[str], Any]],
+                 lower: Callable[[order.Rows, Sequence[int]], str], device: Any, waits: bool, groups: Optional[Callable[[str, bool], Any]],
                  free_bytes: Callable[[], float], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> None:
         """job: the group of the first ranks of the replicas, on these ranks of a job with replicas."""
         self.shape, self.kept = shape, Kept(groups)

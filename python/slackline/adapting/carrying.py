@@ -350,8 +350,8 @@ def opened(store: Any, key: str, rank: int, ranks: int, rank_of: Sequence[int], 
     return Carrier(transport, rank, timeout.total_seconds()), channels
 
 
-def groups_of(carrier: Carrier, channels: int, make: Callable[[str, Callable[[str], Any]], Any], rank: int, ranks: int) -> Callable[[str], Any]:
-    """The process group for "F" or "B" messages. `make` registers a group that a function makes from its name."""
+def groups_of(carrier: Carrier, channels: int, make: Callable[[str, Callable[[str], Any]], Any], rank: int, ranks: int) -> Callable[[str, bool], Any]:
+    """The process group for "F" or "B" messages, to a higher rank or to a lower one. `make` registers a group that a function makes from its name."""
     made = [make(f"transport-{channel}", lambda name, channel=channel: CarriedGroup(rank, ranks, carrier, channel, name))  # type: ignore[misc]
             for channel in range(channels)]
-    return lambda kind: made[0 if kind == "F" else -1]
+    return lambda kind, up: made[0 if kind == "F" else -1]

@@ -46,7 +46,7 @@ class Shape:
     can_split: bool  # backwards may run as I and W
     ascending: bool  # plans must add the gradients of a stage's microbatches in ascending order
     memory: Any = "free"  # "free", "same", or bytes
-    objective: Optional[float] = None  # share of a step that a plan must gain; None: GAIN
+    objective: str = "makespan"  # of plans
     frozen: bool = False
     replicas: int = 1
     balances: bool = False  # the replicas may take different numbers of microbatches
@@ -57,10 +57,6 @@ class Shape:
     @property
     def stages(self) -> int:
         return len(self.rank_of)
-
-    @property
-    def gain(self) -> float:
-        return GAIN if self.objective is None else self.objective
 
 
 class Measured(NamedTuple):
@@ -309,7 +305,10 @@ class Decider:
         every = [one for replicas in steps for one in replicas]
         self._known.learn(every)
         self.problem = problem_of_steps(self.shape, self._known.times(), links_of(every), self._kept(), self._limits())
-        return self._start(steps[-1][0], statistics.median(time_of(one) for one in steps))
+        swap = self._start(steps[-1][0], statistics.median(time_of(one) for one in steps))
+        for one in steps if self._orchestrator is not None else ():  # the healthy level is known at once, even if something gets slow now
+            swap = self._watch(one) or swap
+        return swap
 
     def _start(self, now: Measured, measured_ms: Optional[float]) -> Optional[Swap]:
         """Swaps to the best plan for the problem, or lets the orchestrator watch the running order."""
@@ -317,16 +316,24 @@ class Decider:
         runs = simulate(self.problem, order.text_of(self.running))
         best = self._best(self.problem) if self._rounds < (ROUNDS if measured_ms is not None else 1) else None
         self._rounds += 1
-        gains = best is not None and best[0].makespan_ms < runs.makespan_ms * (1 - self.shape.gain)
+        gains = best is not None and best[0].makespan_ms < runs.makespan_ms * (1 - GAIN)
         self._say(now, "profile", (f"a step takes {measured_ms:.1f} ms ({runs.makespan_ms:.1f} predicted)" if measured_ms is not None else
                                    f"a step takes {runs.makespan_ms:.1f} ms, predicted for the given problem") +
                   (f"; the best plan takes {best[0].makespan_ms:.1f}, predicted ({best[0].schedule_name})" if best else ""),
                   measured_ms=measured_ms, predicted_ms=runs.makespan_ms)
         if best is not None and gains and not self.shape.frozen:
-            return self._swap([best[1]] * self.shape.replicas, self.split, now, None, [best[0]] * self.shape.replicas,
-                              f"a plan for the healthy job: {runs.makespan_ms:.1f} -> {best[0].makespan_ms:.1f} ms, predicted")
+            return self._improve(best[1], best[0], runs, now)
         self._open(runs)
         return None
+
+    def _improve(self, rows: Rows, made: Plan, runs: Plan, now: Measured) -> Swap:
+        """A better plan for the healthy job: an action like the orchestrator's, with its cost and its gain."""
+        why = f"predicted {runs.makespan_ms:.2f} ms per iteration with the running schedule and {made.makespan_ms:.2f} ms with the new one; " \
+              f"a swap costs {SWAP_MS:.2f} ms once"
+        self.decisions += f"{now.end_ms / 1e3:9.3f} s  iteration {now.step:4}  the schedule of all replicas: swap to {made.schedule_name}, for the healthy " \
+                          f"job; {why}\n"
+        return self._swap([rows] * self.shape.replicas, self.split, now, None, [made] * self.shape.replicas,
+                          f"nothing is slow; swap to {made.schedule_name}; {why}")
 
     def _limits(self) -> Optional[List[float]]:
         limits = self._memory()
@@ -407,7 +414,7 @@ class Decider:
         self.plans, self._first = [runs] * replicas, self.running
         costs = {"schedule": SWAP_MS, "balance": SWAP_MS}
         self._orchestrator = Orchestrator([problem_of(self.problem, None)] * replicas, self.plans, replicas=replicas, split=self.split,
-                                          can=("schedule", "balance") if self._balances else ("schedule",), frozen=self.shape.frozen, gain=self.shape.gain,
+                                          can=("schedule", "balance") if self._balances else ("schedule",), frozen=self.shape.frozen, gain=GAIN,
                                           seed=self._seed, hold=HOLD, dwell=DWELL, cost_ms=costs, undo_cost_ms=costs)
 
     def _watch(self, steps: Sequence[Measured]) -> Optional[Swap]:

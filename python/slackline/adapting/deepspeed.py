@@ -345,7 +345,7 @@ def _install_messages() -> None:
 # ---- agreeing ----------------------------------------------------------------------------------------------------------------
 
 
-def adapted(engine: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: Optional[float], communicators: Optional[int],
+def adapted(engine: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: str, communicators: Optional[int],
             replicas: Any, transport: str, frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
     """The engine, with its `adaptation`."""
     if problem is not None:

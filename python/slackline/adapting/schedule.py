@@ -338,7 +338,7 @@ def _copied(info: Any, device: Any) -> Any:
 # ---- agreeing ----------------------------------------------------------------------------------------------------------------
 
 
-def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: Optional[float], communicators: Optional[int],
+def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: str, communicators: Optional[int],
             replicas: Any, transport: str, frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
     stages = _stages(schedule)
     copies = found(replicas, stages)
@@ -476,7 +476,7 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
     group = given.group or dist.distributed_c10d._get_default_group()
     members = [dist.get_global_rank(group, rank) for rank in range(given.ranks)]
     backend, copies = given.backend, given.replicas
-    count = communicators or (1 if backend == "gloo" and given.placement == "linear" else 2)
+    count = communicators or fewest_communicators(backend, given.placement, given.ranks)
     if count > 1 and not may_make_group(backend, len(members)):
         count = 1
     most = min(2 * shape.microbatches, (shape.microbatches - 1) * copies.count + 1)  # microbatches of a replica whose measurements fit
@@ -488,13 +488,13 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
         own.append(_new_group(copies.members, "gloo", "replicas", _timeout(group)))
         job = Control(own[1], copies.index, copies.count, CLOCK + size * given.ranks)
     carried = _carried(given, members, _timeout(group)) if transport == "slackline" else None
-    groups: Optional[Callable[[str], Any]] = None
+    groups: Optional[Callable[[str, bool], Any]] = None
     if carried is not None:
         groups = carried[1]
     elif count > 1:
-        gradients = _new_group(members, backend, "gradients", _timeout(group))
-        groups = lambda kind: gradients if kind == "B" else None  # noqa: E731
-        weakref.finalize(given.stages[0], _release, [gradients], os.getpid()).atexit = False  # stages use it without the schedule, too
+        made = [_new_group(members, backend, f"messages{at}", _timeout(group)) for at in range(1, count)]
+        groups = lambda kind, up: [None, *made][communicator(kind, up, count)]  # noqa: E731
+        weakref.finalize(given.stages[0], _release, made, os.getpid()).atexit = False  # stages use it without the schedule, too
     waits = backend == "gloo" if carried is None else given.stages[0].device.type == "cpu"
     posts = carried is not None or posts_early(backend, given.placement, given.ranks, count)
     ahead = None if backend == "gloo" or carried is not None else 2
@@ -530,12 +530,27 @@ def backend_of(group: Any, device: Any) -> str:
     return str(config.get_device_backend_map().get(device.type, "none"))
 
 
+def fewest_communicators(backend: str, placement: str, ranks: int) -> int:
+    """The fewest process groups with which messages of other directions and kinds do not hold up each other. In one group of Gloo, a
+    large message holds up small ones in the other direction, too. Groups of other backends cost memory of the device."""
+    if backend != "gloo":
+        return 2
+    return 4 if placement == "wave" or placement == "loop" and ranks == 2 else 2  # otherwise a pair's directions have one kind each
+
+
+def communicator(kind: str, up: bool, count: int) -> int:
+    """The number of the group that carries messages of a kind ("F" or "B"), to a higher rank or to a lower one."""
+    if count < 3:
+        return int(kind == "B") % count
+    return int(not up) if kind == "F" else 2 + int(not up) * (count - 3)
+
+
 def posts_early(backend: str, placement: str, ranks: int, communicators: int) -> bool:
     """Whether receives may be posted long before their ops. Gloo has a queue per message. NCCL and others may have one per pair of
     ranks and group, in which a receive that waits holds up later sends: there, a group must carry messages of one direction per pair."""
     if backend == "gloo":
         return communicators > 1 or placement == "linear"
-    return communicators > 1 and (placement == "linear" or placement == "loop" and ranks > 2)
+    return communicators > 3 or communicators > 1 and (placement == "linear" or placement == "loop" and ranks > 2)
 
 
 def may_make_group(backend: str, members: int) -> bool:
@@ -545,7 +560,7 @@ def may_make_group(backend: str, members: int) -> bool:
     return backend != "nccl" or not default.bound_device_id or members == default.size()
 
 
-def _carried(given: _Given, members: List[int], timeout: Optional[timedelta]) -> Optional[Tuple[carrying.Carrier, Callable[[str], Any]]]:
+def _carried(given: _Given, members: List[int], timeout: Optional[timedelta]) -> Optional[Tuple[carrying.Carrier, Callable[[str, bool], Any]]]:
     """Opens the transport on all ranks, with a group for each kind of message; None: the backend carries them, on all ranks."""
     name = _name(members)
     limit = timeout or dist.distributed_c10d._get_default_timeout(dist.distributed_c10d.Backend("gloo"))

@@ -292,9 +292,9 @@ def wrap(stage: Any, keep: "Kept") -> None:
         def keyed(chunk: int) -> Any:
             made = method(chunk)
             if keep.groups is not None:  # whether measured or not: the peer does the same
-                group = keep.groups("F" if op == 0 else "B")
-                for one in made if group is not None else ():
-                    one.group = group
+                for one in made:
+                    up = (one.group_peer > stage.group_rank) == (kind is _Sends)
+                    one.group = keep.groups("F" if op == 0 else "B", up) or one.group
             if getattr(_local, "step", None) is None:
                 return made
             ops = kind(made)
@@ -328,7 +328,7 @@ class Kept:
     allows one backward per forward, so such a backward cannot be split. And the process group of a stage's messages of kind "F" or
     "B"; None: its own."""
 
-    def __init__(self, groups: Optional[Callable[[str], Any]] = None) -> None:
+    def __init__(self, groups: Optional[Callable[[str, bool], Any]] = None) -> None:
         self.bytes: Dict[int, int] = {}
         self.groups = groups
         self.recomputed: Set[int] = set()
