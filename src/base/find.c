@@ -1,12 +1,14 @@
 #include "base/find.h"
 #include "base/memory.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,11 +25,8 @@ static void cut_last(char *path) {
         *slash = 0;
 }
 
-sl_status sl_find_folder(const char *relative, char folder[PATH_MAX]) {
-    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    if (length <= 0)
-        return sl_error_errno(SL_ENONE, "the path of the running program is not known");
-    folder[length] = 0;
+/* Replaces a file's path by `relative` to its folder. */
+static sl_status go_to(const char *relative, char folder[PATH_MAX]) {
     cut_last(folder);
     for (; strncmp(relative, "/..", 3) == 0; relative += 3)
         cut_last(folder);
@@ -35,6 +34,22 @@ sl_status sl_find_folder(const char *relative, char folder[PATH_MAX]) {
         return sl_error(SL_ENONE, "the path %s%s is too long", folder, relative);
     strcat(folder, relative);
     return SL_OK;
+}
+
+sl_status sl_find_folder(const char *relative, char folder[PATH_MAX]) {
+    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (length <= 0)
+        return sl_error_errno(SL_ENONE, "the path of the running program is not known");
+    folder[length] = 0;
+    return go_to(relative, folder);
+}
+
+/* 1 with the path of the shared library that holds this code; 0 if it is in the program itself, or was loaded by a
+ * relative path. */
+static int find_own_library(char path[PATH_MAX]) {
+    Dl_info own, program;
+    return dladdr(__func__, &own) && dladdr((const void *)getauxval(AT_PHDR), &program) &&
+           own.dli_fbase != program.dli_fbase && own.dli_fname[0] == '/' && realpath(own.dli_fname, path);
 }
 
 int sl_find_is_file(const char *path) {
@@ -57,12 +72,20 @@ sl_status sl_find_named(const char *variable, char path[PATH_MAX]) {
     return value && *value ? make_absolute(value, path) : SL_OK;
 }
 
+static int is_in(const char *folder, const char *name, char path[PATH_MAX]) {
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && sl_find_is_file(path);
+}
+
 sl_status sl_find_beside(const char *const *folders, const char *name, char path[PATH_MAX]) {
     char folder[PATH_MAX];
     for (int i = 0; folders[i]; i++) {
         SL_TRY(sl_find_folder(folders[i], folder));
-        int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
-        if (length < PATH_MAX && sl_find_is_file(path))
+        if (is_in(folder, name, path))
+            return sl_find_trust(path);
+    }
+    for (int i = 0; folders[i] && find_own_library(folder); i++) {
+        SL_TRY(go_to(folders[i], folder));
+        if (is_in(folder, name, path))
             return sl_find_trust(path);
     }
     SL_TRY(sl_find_folder("", folder));

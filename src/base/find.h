@@ -1,8 +1,8 @@
 /* Finds all code that is loaded or started: OR-tools, slackline's own programs and its preloaded library,
  * programs in PATH. No other code searches for it.
  *
- * Locations: a path in an environment variable; the folder of the running program and folders next to it; the
- * active Python environment. The working directory is not one of them: a file in it must not decide what a
+ * Locations: a path in an environment variable; the folder of the running program, or of slackline's library in
+ * another program, and folders next to it; the active Python environment. The working directory is not one of them: a file in it must not decide what a
  * command started there runs. So a relative entry of PATH or a relative VIRTUAL_ENV is skipped. A relative
  * path in a variable of slackline's own is the user's choice; it becomes absolute, so that a later change of
  * folder has no effect.
@@ -20,7 +20,8 @@
  *
  * In a user namespace (containers without privileges) ids from outside show as one number, and root is among
  * them: there it counts as root. Programs that are not slackline's (mpirun, redis-server, hooks) are the
- * system's or the user's: they come from PATH as a shell would take them, without the check of owners. */
+ * system's or the user's: they come from PATH as a shell would take them, without the check of owners; a
+ * redis-server that came along next to the program is checked. */
 #pragma once
 
 #include "base/status.h"
@@ -41,8 +42,8 @@ sl_status sl_find_trust(const char *path);
  * the path is too long. */
 sl_status sl_find_named(const char *variable, char path[PATH_MAX]);
 
-/** The regular file `name` in the first of the `folders` (as for sl_find_folder; the list ends with NULL)
- * that has it. SL_ENONE: it is in none of them. SL_ESYS: it is not trusted. */
+/** The regular file `name` in the first of the `folders` that has it: as for sl_find_folder, and, if this code is
+ * in a shared library, then relative to the library's folder. The list ends with NULL. SL_ENONE: it is in none of them. SL_ESYS: it is not trusted. */
 sl_status sl_find_beside(const char *const *folders, const char *name, char path[PATH_MAX]);
 
 typedef enum sl_find_entries {

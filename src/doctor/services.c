@@ -15,8 +15,8 @@
 #define LIMIT (20 * SL_SECOND)
 
 /* "Redis server v=7.0.15 sha=..." */
-static void version_of_redis(char *version, size_t size) {
-    const char *const argv[] = {"redis-server", "--version", NULL};
+static void version_of_redis(const char *path, char *version, size_t size) {
+    const char *const argv[] = {path, "--version", NULL};
     sl_child child;
     snprintf(version, size, "version unknown");
     if (sl_child_run(argv, NULL, LIMIT, &child) != SL_OK)
@@ -39,12 +39,16 @@ static void look_at_redis(sl_doctor *d) {
     static const char means[] = "watch starts no server of its own", get[] = "Debian: apt install "
                                                                              "redis-server; or give watch "
                                                                              "the URL of one with --redis";
-    char version[64], folder[256];
-    if (sl_redis_find() != SL_OK) {
-        sl_finding_tell(d, "redis-server", SL_ABSENT, means, get, "not in PATH");
+    char version[64], folder[256], path[PATH_MAX];
+    sl_status found = sl_redis_find(path);
+    if (found != SL_OK) {
+        if (found == SL_ENONE)
+            sl_finding_tell(d, "redis-server", SL_ABSENT, means, get, "not in PATH");
+        else
+            sl_finding_tell(d, "redis-server", SL_BROKEN, means, get, "%s", sl_error_text());
         return;
     }
-    version_of_redis(version, sizeof version);
+    version_of_redis(path, version, sizeof version);
     if (sl_doctor_place(60, folder, sizeof folder) != SL_OK) { /* a socket's path must be short */
         sl_doctor_not_tried(d, "redis-server");
         return;

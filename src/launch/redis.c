@@ -30,18 +30,17 @@ enum { TEXT = 4096 }; /* of its configuration: paths of a folder, addresses and 
  * server. */
 #define ALLOWED "~slackline:* resetchannels -@all +get +set +del +scan +xadd +xread +select\n"
 
-static sl_status find_server(char path[PATH_MAX]) {
+sl_status sl_redis_find(char path[PATH_MAX]) {
+    static const char *const here[] = {"", NULL};
     if (sl_find_program(program, SL_FIND_ABSOLUTE, path))
         return SL_OK;
+    sl_status status = sl_find_beside(here, program, path); /* a wheel brings one */
+    if (status != SL_ENONE)
+        return status;
     return sl_error(SL_ENONE,
                     "%s is not installed (Debian: apt install redis-server); install it, or give "
                     "the URL of a server with --redis",
                     program);
-}
-
-sl_status sl_redis_find(void) {
-    char path[PATH_MAX];
-    return find_server(path);
 }
 
 /* A port that is free now. If another process takes it before the server does, the server ends. */
@@ -128,7 +127,7 @@ sl_status sl_redis_restart(sl_redis *redis) {
     char text[TEXT], named[512], server[PATH_MAX], **environment;
     int input[2];
     sl_redis_stop(redis);
-    SL_TRY(find_server(server));
+    SL_TRY(sl_redis_find(server));
     configure(redis, text);
     SL_TRY(environment_for(redis->folder, named, sizeof named, &environment));
     if (pipe2(input, O_CLOEXEC) != 0) {

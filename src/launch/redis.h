@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include <limits.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -18,8 +19,9 @@ typedef struct sl_redis {
     char folder[256];
 } sl_redis;
 
-/** Whether there is a redis-server in an absolute entry of PATH: SL_ENONE explains how to get one. */
-sl_status sl_redis_find(void);
+/** The redis-server in an absolute entry of PATH, else the one next to the running program. SL_ENONE explains how
+ * to get one, SL_ESYS: others could replace the one next to the program. */
+sl_status sl_redis_find(char path[PATH_MAX]);
 
 /** Starts one in `folder`: listening on `folder`/redis.sock, or if `addresses` is not NULL, with a random
  * password, on a free port of 127.0.0.1 and these numeric addresses (separated by blanks; those that this

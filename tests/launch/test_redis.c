@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 static void need_server(void) {
-    if (sl_redis_find() != SL_OK) {
+    char redis_path[PATH_MAX];
+    if (sl_redis_find(redis_path) != SL_OK) {
         print_message("skipped: %s\n", sl_error_text());
         skip();
     }

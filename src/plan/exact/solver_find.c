@@ -13,11 +13,15 @@
 #include <unistd.h>
 
 #define PROGRAM "slackline-solver"
-#define IN_ENVIRONMENT "/lib/python3*/site-packages/ortools/.libs/" SL_SOLVER_LIBRARY
+#define IN_PACKAGES "/ortools/.libs/" SL_SOLVER_LIBRARY
+#define IN_ENVIRONMENT "/lib/python3*/site-packages" IN_PACKAGES
 #define DEPTH 12 /* folders below SLACKLINE_ORTOOLS; a wheel has 6 */
 
-/* Next to the running program, and one folder above: a test's program, a build in its source tree. */
-static const char *const places[] = {"", "/..", NULL};
+/* Next to the running program, and one folder above: a test's program, a build in its source tree. The Python
+ * package has it in bin, next to the folder of its library. */
+static const char *const places[] = {"", "/..", "/../bin", NULL};
+/* From a folder of the installed Python package, where the environment's other packages are. */
+static const char *const packages[] = {"/../..", NULL};
 
 static int is_folder(const char *path) {
     struct stat about;
@@ -79,7 +83,8 @@ static sl_status find_named_library(const char *named, char *found) {
     return SL_OK;
 }
 
-/* In .venv next to the running program or one folder above, then in the active environment. */
+/* In .venv next to the running program or one folder above, then in the active environment, then in the one that the
+ * Python package is installed in. */
 static sl_status search_library(char *found) {
     char folder[PATH_MAX];
     const char *active = getenv("VIRTUAL_ENV");
@@ -89,6 +94,9 @@ static sl_status search_library(char *found) {
             return SL_OK;
     if (active && *active == '/' && search_environment(active, found))
         return SL_OK;
+    sl_status status = sl_find_beside(packages, IN_PACKAGES + 1, found);
+    if (status != SL_ENONE)
+        return status;
     return sl_error(SL_ENONE,
                     "OR-tools is not there: no " SL_SOLVER_LIBRARY
                     " in the active Python environment (VIRTUAL_ENV%s), "

@@ -227,7 +227,8 @@ static inline void job_forget_controller(job *j, int which) {
 }
 
 static inline job *job_open(int nodes) {
-    if (sl_redis_find() != SL_OK) {
+    char redis_path[PATH_MAX];
+    if (sl_redis_find(redis_path) != SL_OK) {
         printf("skipped: %s\n", sl_error_text());
         exit(77);
     }

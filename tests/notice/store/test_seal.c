@@ -20,7 +20,8 @@ static struct {
 
 static int begin(void **state) {
     (void)state;
-    if (sl_redis_find() != SL_OK) {
+    char redis_path[PATH_MAX];
+    if (sl_redis_find(redis_path) != SL_OK) {
         printf("skipped: %s\n", sl_error_text());
         exit(77);
     }

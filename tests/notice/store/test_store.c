@@ -38,7 +38,8 @@ static void start(server *s) {
 }
 
 static int begin(void **state, int tcp) {
-    if (sl_redis_find() != SL_OK) {
+    char redis_path[PATH_MAX];
+    if (sl_redis_find(redis_path) != SL_OK) {
         printf("skipped: %s\n", sl_error_text());
         exit(77);
     }

@@ -15,7 +15,8 @@ static const sl_launch_position other = {.job = "job", .inside = 1, .rank = 2, .
 
 static int make(void **state) {
     static char folder[64];
-    if (sl_redis_find() != SL_OK) {
+    char redis_path[PATH_MAX];
+    if (sl_redis_find(redis_path) != SL_OK) {
         print_message("skipped: %s\n", sl_error_text());
         exit(77);
     }
