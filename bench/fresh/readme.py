@@ -121,7 +121,7 @@ SENTENCES = [
       quick("plan_trace_label", "plan_trace_scan", "cli_profile", "train_trace_profile"), here("torch_trace")]),
     (r"docs/howto/pytorch\.md.*docs/python\.md",
      [page("docs/howto/pytorch.md", "```python pipeline.py", r"plan\.schedule\(stage, loss_fn="), page("docs/python.md", "pip install ./python", r"\.schedule\("),
-      quick("python_install"), here("python_runtime", "torch_runtime"), later("page_howto_pytorch_slow", "runs that page's script, minutes")]),
+      here("python_install", "python_runtime", "torch_runtime"), later("page_howto_pytorch_slow", "runs that page's script, minutes")]),
     (r"(?i)the program needs no change",
      [run("(echo in | build/slackline watch --out runs/code -- mpirun --allow-run-as-root --oversubscribe -np 1 sh -c 'cat; exit 3'; echo code $?)", r"(?s)^in$.*^code 3$"),
       quick("notice_probe_calls")]),

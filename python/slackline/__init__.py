@@ -6,8 +6,8 @@
     orchestrator = slackline.Orchestrator("problem.yaml", plan)   # finds slow components of a running job and mitigates them
 
 All times are milliseconds (names end in `_ms`); ranks, stages and microbatches count from 0. libslackline does the planning.
-It is searched for when it is first needed, in this order: the file that SLACKLINE_LIBRARY names; next to this package and in the
-lib folder of this Python's environment; the search path of the system's loader. The working directory is never searched.
+It is searched for when it is first needed, in this order: the file that SLACKLINE_LIBRARY names; this package's folder, where pip
+puts it (lib); the lib folder of this Python's environment; the search path of the system's loader. The working directory is never searched.
 Importing this package needs neither the library nor PyTorch.
 """
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure

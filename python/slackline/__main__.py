@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m slackline SUBCOMMAND ...: runs the command `slackline` from this Python.
+"""python -m slackline SUBCOMMAND ...: runs the command `slackline` from this Python. pip installs it as the command `slackline`.
 
-    python -m slackline watch [OPTION]... [--] train.py [ARGUMENT]...   this Python runs the script
-    python -m slackline plan problem.yaml                               anything else is passed to the command unchanged
+    slackline watch [OPTION]... [--] train.py [ARGUMENT]...   this Python runs the script
+    slackline plan problem.yaml                               anything else is passed to the command unchanged
 """
 import os
 import signal

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search for the library and the command, and the test whether a path is trusted: the rules of src/base/find.h.
 
-Nothing comes from the working directory: relative entries of PATH and LD_LIBRARY_PATH are skipped. A path in one of slackline's
+What an installation built is in the package's folders lib and bin. Nothing comes from the working directory: relative entries of PATH and LD_LIBRARY_PATH are skipped. A path in one of slackline's
 own variables may be relative and is made absolute. Other users must not be able to replace the file. So the file and every folder
 and link on the way to it must belong to root, to this user, or to the owner of the running Python, and must not be writable by
 others. Exceptions are folders with the sticky bit and the private groups of the owners.
@@ -13,7 +13,7 @@ import os
 import pwd
 import stat
 import sys
-from typing import Optional, Set
+from typing import Iterator, Optional, Set
 
 from ._errors import LibraryNotFound
 
@@ -80,10 +80,23 @@ def is_program(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
-def in_path(name: str) -> Optional[str]:
-    """The program of that name in an absolute entry of PATH."""
+def in_package(*name: str) -> Iterator[str]:
+    """The paths of a file in the folders of this package: one, or two if the installation is editable, the folder of the sources
+    and the folder with what was built from them."""
+    folders = (os.path.abspath(folder) for folder in sys.modules[__name__.rpartition(".")[0]].__path__)
+    return (path for path in (os.path.join(folder, *name) for folder in folders) if os.path.isfile(path))
+
+
+def in_path(name: str) -> Iterator[str]:
+    """The programs of that name in the absolute entries of PATH."""
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return next((path for path in (os.path.join(entry, name) for entry in entries if os.path.isabs(entry)) if is_program(path)), None)
+    return (path for path in (os.path.join(entry, name) for entry in entries if os.path.isabs(entry)) if is_program(path))
+
+
+def starts_package(program: str) -> bool:
+    """Whether a program is the script that pip makes of this package's entry point, which searches for the command itself."""
+    with open(program, "rb") as file:
+        return b"slackline.__main__" in file.read(1024)
 
 
 def for_loader(name: str) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import sys
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Optional
 
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure
-from ._find import for_loader, trust
+from ._find import for_loader, in_package, trust
 
 INTERFACE = "0.1"  # until 1.0 a minor version may change the interface, so the file's name carries it
 FILE = f"libslackline.so.{INTERFACE}"
@@ -90,10 +91,10 @@ _FUNCTIONS = {
 }
 
 
-def _installed(name: str) -> List[str]:
-    """The library files next to this package: in its folder, and in the environment that it is installed in."""
-    folders = [os.path.dirname(os.path.abspath(__file__)), os.path.join(sys.prefix, "lib"), os.path.join(sys.prefix, "lib64")]
-    return [path for path in (os.path.join(folder, name) for folder in folders) if os.path.isfile(path)]
+def _installed(name: str) -> Optional[str]:
+    """The library of this package, in its folder or in its folder lib, or of the environment that the package is installed in."""
+    environment = (os.path.join(sys.prefix, folder, name) for folder in ("lib", "lib64"))
+    return next(itertools.chain(in_package(name), in_package("lib", name), filter(os.path.isfile, environment)), None)
 
 
 def load(name: str, variable: str, beside: Optional[str] = None) -> ctypes.CDLL:
@@ -109,14 +110,14 @@ def load(name: str, variable: str, beside: Optional[str] = None) -> ctypes.CDLL:
             return ctypes.CDLL(path)
         except OSError as error:
             raise LibraryNotFound(f"{variable} names '{named}', which cannot be loaded: {error}") from None
-    installed = next(iter([beside] if beside and os.path.isfile(beside) else _installed(name)), None)
+    installed = beside if beside and os.path.isfile(beside) else _installed(name)
     path = trust(installed) if installed else for_loader(name)
     try:
         return ctypes.CDLL(path)
     except OSError as error:
         raise LibraryNotFound(
-            f"{name} cannot be loaded: {error}. Install it (cmake -S . -B out -G Ninja && ninja -C out install && ldconfig), "
-            f"or name it: {variable}=/path/to/{name.rpartition('.so')[0]}.so") from None
+            f"{name} cannot be loaded: {error}. Install the package with pip, which builds the library too, or name one: "
+            f"{variable}=/path/to/{name.rpartition('.so')[0]}.so") from None
 
 
 @functools.lru_cache(maxsize=None)

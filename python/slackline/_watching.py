@@ -2,6 +2,7 @@
 """`slackline watch` for Python scripts: finds the command, starts it, and reads its results. The command does all the work."""
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._errors import LibraryNotFound
-from ._find import in_path, is_program, trust
+from ._find import in_package, in_path, is_program, starts_package, trust
 
 Word = Union[str, "os.PathLike[str]"]
 PATIENCE_S = 30.0  # for a program to end after SIGTERM
@@ -34,28 +35,27 @@ class Watched:
 
 def command() -> str:
     """The path of the command `slackline`. Searched in this order: SLACKLINE_COMMAND; next to the library that SLACKLINE_LIBRARY
-    names, and in the bin folder next to the library's folder; this Python's environment; the absolute entries of PATH. Raises
-    LibraryNotFound."""
+    names, and in the bin folder next to the library's folder; the bin folder of this package; this Python's environment; the
+    absolute entries of PATH. The script that starts this package is skipped: it would search again. Raises LibraryNotFound."""
     named = os.environ.get("SLACKLINE_COMMAND")
     if named:
-        found = os.path.abspath(named) if "/" in named else in_path(named)
-        if not found or not is_program(found):
+        path = os.path.abspath(named) if "/" in named else next(in_path(named), None)
+        if not path or not is_program(path):
             raise LibraryNotFound(f"SLACKLINE_COMMAND names '{named}', which is not a program")
-        return trust(found)
-    folders = [os.path.join(sys.prefix, "bin")]
+        if not starts_package(path) or os.path.realpath(path) != os.path.realpath(sys.argv[0]):
+            return trust(path)
+    folders = []
     library = os.environ.get("SLACKLINE_LIBRARY")
     if library:
         library_folder = os.path.dirname(os.path.abspath(library))
-        folders = [library_folder, os.path.join(os.path.dirname(library_folder), "bin"), *folders]
-    for folder in folders:
-        path = os.path.join(folder, "slackline")
-        if is_program(path):
+        folders = [library_folder, os.path.join(os.path.dirname(library_folder), "bin")]
+    beside = (os.path.join(folder, "slackline") for folder in folders)
+    environment = os.path.join(sys.prefix, "bin", "slackline")
+    for path in itertools.chain(beside, in_package("bin", "slackline"), [environment], in_path("slackline")):
+        if is_program(path) and not starts_package(path):
             return trust(path)
-    found = in_path("slackline")
-    if not found:
-        raise LibraryNotFound("the command slackline is not in this environment nor in PATH; install it, or name it: "
-                              "SLACKLINE_COMMAND=/path/to/slackline")
-    return trust(found)
+    raise LibraryNotFound("the command slackline is not in this package, its environment, nor PATH; install the package with pip, which "
+                          "builds the command too, or name one: SLACKLINE_COMMAND=/path/to/slackline")
 
 
 def seeing(environment: Mapping[str, str]) -> Dict[str, str]:

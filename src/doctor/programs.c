@@ -81,8 +81,8 @@ static void look_at_worker(sl_doctor *d) {
             "no train and no validate, and watch names suspects without testing them; plan, simulate, "
             "compare, "
             "campaign, topology, balance and detect work",
-            "tools/install build installs Open MPI, oneDNN, xxHash and hwloc; then "
-            "build again",
+            "build it from slackline's sources, as it is not part of the Python package: tools/install build "
+            "installs Open MPI, oneDNN, xxHash and hwloc; tools/build build",
             "not next to slackline");
         return;
     }

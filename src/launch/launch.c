@@ -261,8 +261,9 @@ sl_status sl_launch_program(const char *name, char **path) {
     sl_status status = sl_find_beside(here, name, found);
     if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
         return sl_error(SL_ENONE,
-                        "%s is not in %s: it is built where the packages in docs/install.md are installed", name,
-                        folder);
+                        "%s is not in %s: it is built from slackline's sources where Open MPI, oneDNN, hwloc and "
+                        "xxHash are installed, and is not part of the Python package",
+                        name, folder);
     SL_TRY(status);
     return sl_copy_text(path, found);
 }

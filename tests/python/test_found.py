@@ -4,9 +4,10 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 from package import python
-from runner import build, expect, folder, missing
+from runner import build, expect, folder, missing, source
 from slackline._library import FILE
 
 compiler = re.search(r"^CMAKE_C_COMPILER:\w+=(.*)$", open(os.path.join(build, "CMakeCache.txt")).read(), re.M).group(1)
@@ -40,6 +41,27 @@ def test_the_library_never_comes_from_the_working_directory():
     os.chmod(os.path.join(folder, "own.so"), 0o757)
     done, was_loaded = said(ask, SLACKLINE_LIBRARY="own.so")
     expect(not was_loaded and not missing(done.stderr, f"{folder}/own.so | 757"), f"{done.stderr}")
+
+
+def test_the_script_of_the_entry_point_is_no_command(folder):
+    # it would search again, and find itself
+    entry = "#!" + sys.executable + "\nimport sys\nfrom slackline.__main__ import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+    for place in ("one", "two"):
+        os.mkdir(os.path.join(folder, place))
+        with open(os.path.join(folder, place, "slackline"), "w") as file:
+            file.write(entry)
+        os.chmod(os.path.join(folder, place, "slackline"), 0o755)
+    one, two = (os.path.join(folder, place) for place in ("one", "two"))
+    done, _ = said(where, SLACKLINE_LIBRARY=None, PATH=f"{one}:{two}:{build}")
+    expect(done.stdout.strip() == os.path.join(build, "slackline"), f"the next in PATH: {done.stdout}{done.stderr}")
+    inside = {**os.environ, "PYTHONPATH": os.path.join(source, "python"), "PATH": f"{one}:{two}:{build}"}
+    inside.pop("SLACKLINE_LIBRARY")
+    for name, ends in ((None, 0), (os.path.join(one, "slackline"), 0), (os.path.join(two, "slackline"), 0)):
+        done = subprocess.run([os.path.join(one, "slackline"), "--version"], capture_output=True, text=True, timeout=60,
+                              env={**inside, **({"SLACKLINE_COMMAND": name} if name else {})})
+        expect(done.returncode == ends and done.stdout.startswith("slackline "), f"SLACKLINE_COMMAND={name}: {done.stdout[:100]}{done.stderr}")
+    done = subprocess.run([os.path.join(one, "slackline"), "--version"], capture_output=True, text=True, timeout=60, env={**inside, "PATH": f"{one}:{two}"})
+    expect(done.returncode == 1 and "the command slackline is not in this package" in done.stderr, f"none: {done.stdout[:100]}{done.stderr}")
 
 
 def test_the_command_never_comes_from_the_working_directory():
