@@ -232,13 +232,14 @@ def collected(rank, ranks, group, where):
 
 
 def settled(adapted, stages, rank, group):
-    """Steps until the first rank knows the healthy job, and some more."""
-    known = torch.zeros(1)
+    """Steps until the first rank knows the healthy job, and 20 more, in which its orchestrator learns how much steps vary."""
+    known, since = torch.zeros(1), 0
     for step in range(100):
         stepped(adapted, stages, step, MICROBATCHES)
         known[0] = len(adapted.adaptation.state_dict()) if rank == 0 else 0
         dist.broadcast(known, 0, group=group)
-        if known.item() and step > 20:
+        since += bool(known.item())
+        if since == 20:
             return True
     return False
 
