@@ -94,7 +94,7 @@ static sl_status search_library(char *found) {
             return SL_OK;
     if (active && *active == '/' && search_environment(active, found))
         return SL_OK;
-    sl_status status = sl_find_beside(packages, IN_PACKAGES + 1, found);
+    sl_status status = sl_find_beside(packages, &IN_PACKAGES[1], found);
     if (status != SL_ENONE)
         return status;
     return sl_error(SL_ENONE,
