@@ -46,7 +46,7 @@ static sl_status print_replay(const sl_explained *e, FILE *out) {
     const sl_what_if *w = &e->what_if;
     double median;
     SL_TRY(median_difference(w, &median));
-    fprintf(out, "traced   %10.6g ms an iteration, on average\nreplayed %10.6g ms, %+.2f%% in the median iteration\n",
+    fprintf(out, "traced   %10.6g ms per iteration, on average\nreplayed %10.6g ms, %+.2f%% in the median iteration\n",
             of_ms(w->mean_traced), of_ms(w->mean_replayed), 100 * median);
     fprintf(out, "ideal    %10.6g ms (all ops of a kind alike): as it was, the job takes %.3f times as long\n\n",
             of_ms(w->mean_ideal), w->slowdown);
