@@ -6,6 +6,19 @@ source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(source, "bench", "planner"))
 from command import machine, table  # noqa: E402,F401
 
+
+def need_torch():
+    """Starts the bench again under .venv's Python if this one has no torch; without either, ends it with what to do."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        venv = os.path.join(source, ".venv", "bin", "python")
+        if not os.path.exists(venv) or os.environ.get("SL_IN_VENV"):
+            sys.exit("no torch: python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt")
+        os.environ["SL_IN_VENV"] = "1"
+        os.execv(venv, [venv, *sys.argv])
+
+
 # by the name of the file: title, text above the sections, their order
 PAGES = {
     "data-plane.md": ("The data plane, measured",

@@ -22,21 +22,15 @@ from datetime import timedelta
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(here))
-from page import finish, machine, source, table  # noqa: E402
+from page import finish, machine, need_torch, source, table  # noqa: E402
 
-try:
-    import torch
-except ImportError:
-    venv = os.path.join(source, ".venv", "bin", "python")
-    if not os.path.exists(venv) or os.environ.get("SL_IN_VENV"):
-        sys.exit("no torch: python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt")
-    os.environ["SL_IN_VENV"] = "1"
-    os.execv(venv, [venv, *sys.argv])
+need_torch()
 sys.path[:0] = [os.path.join(source, "python"), os.path.join(source, "examples", "python"), here]
 import slackline  # noqa: E402
+import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
-from ranks import STAGES  # noqa: E402
+from cases import rank_of  # noqa: E402
 from slow_link import PacedStage  # noqa: E402
 from torch.distributed.pipelining import PipelineStage, schedules  # noqa: E402
 
@@ -84,7 +78,7 @@ def rank_main(rank, case, rounds, store, results):
     kind, placement, microbatches, op_ms, width, block = CASES[case]
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=120))
-    mine = STAGES[placement](rank, RANKS)
+    mine = [stage for stage, holder in enumerate(rank_of(placement, RANKS)) if holder == rank]
     modules, stages = {index: layers(index, width) for index in mine}, RANKS * len(mine)
     PacedStage.op = op_ms / 1e3
     first, last = 0 in mine, stages - 1 in mine
@@ -160,7 +154,7 @@ def main():
     rows = []
     for case in arguments.case or CASES:
         kind, placement, microbatches, *_ = CASES[case]
-        ops = 2 * microbatches * len(STAGES[placement](0, RANKS))
+        ops = 2 * microbatches * len(rank_of(placement, RANKS)) // RANKS
         bare, more = measured(case, arguments.rounds)
         for name, by in more.items():
             low, middle, high = statistics.quantiles([took for took, _ in by], n=4)

@@ -19,7 +19,7 @@ from collections import Counter
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(here))
-from page import finish, machine, source, table  # noqa: E402
+from page import finish, machine, need_torch, source, table  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
@@ -42,14 +42,8 @@ if arguments.all:
     named, arguments.static = True, True
     arguments.mixtures, arguments.virtual = arguments.mixtures or 20, arguments.virtual or 200
 if named or arguments.mixtures or arguments.static:
-    try:
-        import torch
-    except ImportError:
-        venv = os.path.join(source, ".venv", "bin", "python")
-        if not os.path.exists(venv) or os.environ.get("SL_IN_VENV"):
-            sys.exit("no torch: python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt")
-        os.environ["SL_IN_VENV"] = "1"
-        os.execv(venv, [venv, *sys.argv])
+    need_torch()
+    import torch
 import slackline  # noqa: E402
 from cases import NAMED, Hindsight, mixture  # noqa: E402
 from virtual import Job  # noqa: E402

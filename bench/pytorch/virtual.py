@@ -12,7 +12,8 @@ class Job:
     """truth     the problem of the job; I and W as they really are
     given     its first order
     noise     share by which ops, messages and steps vary
-    lag       steps between a decision and its swap"""
+    lag       steps between a decision and its swap; a live job takes more (a record is read two steps later, and a plan is offered
+              before it is run), so that its results are somewhat worse"""
 
     def __init__(self, truth: Dict[str, Any], rank_of: List[int], given: str, *, seed: int = 1, noise: float = 0.0, lag: int = 3, can_split: bool = True,
                  **shape: Any) -> None:
