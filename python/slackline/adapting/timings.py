@@ -100,19 +100,25 @@ class Waiters:
     def __init__(self, waits: bool) -> None:
         self.waits = waits
         self._queues: Dict[Any, "queue.SimpleQueue[Optional[_Receives]]"] = {}
+        self._threads: List[threading.Thread] = []
 
     def add(self, channel: Any, receives: _Receives) -> None:
         channel = channel if self.waits else None
         found = self._queues.get(channel)
         if found is None:
             found = self._queues[channel] = queue.SimpleQueue()
-            threading.Thread(target=_wait if self.waits else _poll, args=(found,), name="slackline arrivals", daemon=True).start()
+            self._threads.append(threading.Thread(target=_wait if self.waits else _poll, args=(found,), name="slackline arrivals", daemon=True))
+            self._threads[-1].start()
         found.put(receives)
 
     def close(self) -> None:
         for one in self._queues.values():
             one.put(None)
         self._queues.clear()
+        for thread in self._threads:  # one that ended together with the interpreter would abort the process
+            if thread is not threading.current_thread():
+                thread.join(1.0)
+        self._threads.clear()
 
 
 def _wait(given: "queue.SimpleQueue[Optional[_Receives]]") -> None:
