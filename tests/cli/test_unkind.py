@@ -8,9 +8,13 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 
 from calling import command, folder, problem, run, write
 from runner import expect, missing, source
+
+sys.path.append(os.path.join(os.path.abspath(source), "tests", "explain"))
+from hybrid_job import Job, chrome, save  # noqa: E402
 
 command = os.path.abspath(command)
 examples = os.path.join(os.path.abspath(source), "examples")
@@ -62,6 +66,7 @@ def survive(words, text=None):
 order = write("order.csv", run("plan", problem, "--schedule", "1f1b", "--format", "csv").stdout)
 trace = write("trace.json", run("plan", problem, "--schedule", "1f1b", "--format", "trace").stdout)
 planned = write("plan.json", run("plan", problem, "--schedule", "1f1b", "--format", "json").stdout)
+job_trace = save(os.path.join(folder, "job.json"), chrome(Job()))
 series = write("series.csv", "time_ms\n" + "10\n" * 40 + "20\n" * 40)
 RUN = """model: {kind: gpt2, layers: 4, width: 8, heads: 2, context: 8}
 data: {files: ["/usr/share/common-licenses/*"], seed: 1}
@@ -81,6 +86,7 @@ works = {
     "detect": ["detect", series],
     "topology": ["topology", os.path.join(examples, "cluster.yaml"), "--effort", "0.01"],
     "campaign": ["campaign", os.path.join(examples, "campaign.yaml"), "--problem", problem, "--set", "job.duration_s=3000"],
+    "explain": ["explain", job_trace],
     "draw": ["draw", problem, "--schedule", "1f1b"],
     "completion": ["completion", "bash"],
     "man": ["man", "plan"],
