@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The cost of the probe: ns per call, recording (goal: under 100) and with timing off (goal: under 30). For a run of a real
+"""The cost of the probe: ns per call, recording (goal: under 100) and with timing off (goal: under 30), and of a test that completes nothing,
+which programs make in loops (goal: at most 5). For a run of a real
 program: calls x cost over run time (goal: under 0.1%), next to the 95% interval of paired runs (goal: upper end under 1%).
 
 Usage: bench/probe/run.py [BUILD_DIR] [--pairs N] [--ranks N] [--size N] [--no-program] [--write docs/results/evidence/probe.md]
@@ -55,6 +56,25 @@ when recording, 30 ns with timing off.
 
 {table(heads, rows)}""")
     return max(float(row[8]) for row in rows)
+
+
+def tests(probe):
+    """What a test that completes nothing costs: pairs within one process."""
+    rows = []
+    for family in installed():
+        program = os.path.join(probe.folder, f"tested-{family}")
+        compile_with(found(MPI[family]["cc"]), os.path.join(here, "tested.c"), program, "-O2", "-ldl")
+        environment = probe.environment()[1]
+        library = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}[family]
+        done = subprocess.run([program, library], capture_output=True, text=True, env=environment, check=True)
+        for line in done.stdout.splitlines():
+            name, bare, added, low, high = line.split(" ")
+            rows.append([name, family, bare, f"{float(added):.1f} ({float(low):.1f} to {float(high):.1f})"])
+    finish(arguments.write, "A test that completes nothing", f"""`bench/probe/run.py`, {machine()}, load {os.getloadavg()[0]:.1f}. ns per call on one process: 201 pairs of 20,000 calls each by the program's
+name and by the library's own, in turns, under the probe. MPI_Testany of four requests. The last column is the median of the pairs' differences, and their middle half.
+Goal: at most 5 ns.
+
+{table(["call", "library", "the library's own", "**the probe adds**"], rows)}""")
 
 
 def hpcc_input(folder):
@@ -137,5 +157,6 @@ in its two MPIRandomAccess times.
 
 with Probe(arguments.build) as opened:
     cost = calls(opened)
+    tests(opened)
     if not arguments.no_program:
         program_cost(opened, cost)

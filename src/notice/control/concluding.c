@@ -142,23 +142,50 @@ static void compare_with_carried(sl_control_core *c, const int *node_of, int wor
     sl_free(direction);
 }
 
+/* tested[world]: what of each rank the processes of the validation tested. */
+static void note_tested(const json_t *result, char *tested, int world) {
+    const char *list[2] = {"devices", "links"};
+    for (int i = 0; i < 2; i++) {
+        size_t at;
+        const json_t *one;
+        json_array_foreach(json_object_get(result, list[i]), at, one) {
+            const int rank[2] = {(int)sl_json_int(one, i == 0 ? "rank" : "from", -1),
+                                 (int)sl_json_int(one, i == 0 ? "rank" : "to", -1)};
+            for (int end = 0; end < 2; end++)
+                if (rank[end] >= 0 && rank[end] < world)
+                    tested[rank[end]] |= i == 0 ? SL_TESTED_DEVICE : SL_TESTED_LINKS;
+        }
+    }
+}
+
 /* Contention of a host is that of the ranks that the profile names. */
 static void narrow(sl_control_core *c) {
-    int world = sl_nodes_world(&c->nodes), *node_of;
-    if (sl_alloc(&node_of, (size_t)world, sizeof *node_of) != SL_OK) {
+    int world = sl_nodes_world(&c->nodes), *node_of = NULL;
+    char *tested = NULL;
+    if (sl_alloc(&node_of, (size_t)world, sizeof *node_of) != SL_OK ||
+        sl_alloc(&tested, (size_t)world + 1, 1) != SL_OK) {
         c->failed = SL_ENOMEM;
+        SL_FREE(node_of, tested);
         return;
     }
     for (int rank = 0; rank < world; rank++) {
         const sl_job_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
         node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
     }
+    note_tested(sl_validating_result(c, NULL), tested, world);
     const sl_profile_comparison last = sl_references_last(c);
-    c->view.verdicts =
-        sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS, c->view.suspect, last.taken,
-                          c->view.suspects, last.starved, node_of, world);
+    const sl_narrow_facts facts = {.taken = last.taken,
+                                   .lost = last.lost,
+                                   .missing = c->view.healthy_ms > 0 && c->view.level_ms > c->view.healthy_ms
+                                                  ? 1 - c->view.healthy_ms / c->view.level_ms
+                                                  : 0,
+                                   .tested = tested,
+                                   .node_of = node_of,
+                                   .ranks = world};
+    c->view.verdicts = sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS,
+                                         c->view.suspect, c->view.suspects, &facts);
     compare_with_carried(c, node_of, world);
-    sl_free(node_of);
+    SL_FREE(node_of, tested);
 }
 
 void sl_control_verdict_by_validation(sl_control_core *c) {

@@ -1,5 +1,6 @@
 #include "notice/control/narrow.h"
 
+#include "base/text.h"
 #include "notice/control/job_status.h"
 #include <assert.h>
 #include <stdio.h>
@@ -56,9 +57,9 @@ static void settle_doubt(sl_suspect *verdict, const sl_suspect *suspect, int sus
             continue;
         *verdict = suspect[i].component == SL_COMPONENT_HOST ? doubt : suspect[i];
         verdict->component = SL_COMPONENT_LINK;
-        snprintf(verdict->why, sizeof verdict->why,
-                 "%.130s; tested: %d -> %d has %.3g GB/s, the fastest %.3g", suspect[i].why, doubt.from,
-                 doubt.to, doubt.measured, doubt.expected);
+        sl_text_format(verdict->why, sizeof verdict->why,
+                       "%s; tested: %d -> %d has %.3g GB/s, the fastest %.3g", suspect[i].why, doubt.from,
+                       doubt.to, doubt.measured, doubt.expected);
         return;
     }
 }
@@ -98,29 +99,45 @@ static int presses_on(const sl_suspect *v, const sl_suspect *device, const int *
                            strstr(v->cause, "contention") != NULL;
 }
 
+/* What was tested of a rank's hardware and found healthy; "" if nothing was. */
+static const char *passed(int rank, const sl_narrow_facts *facts) {
+    if (!facts->tested || rank < 0 || rank >= facts->ranks)
+        return "";
+    switch (facts->tested[rank]) {
+    case SL_TESTED_DEVICE | SL_TESTED_LINKS:
+        return "its processor and links passed the tests";
+    case SL_TESTED_DEVICE:
+        return "its processor passed the test, its links were not tested";
+    case SL_TESTED_LINKS:
+        return "its links passed the tests, its processor was not tested";
+    default:
+        return "";
+    }
+}
+
 /* A suspected device as a verdict: with the contention that tests found there, if it took enough of its time;
  * else with the tests' result for its hardware. */
 static sl_suspect settle_device(const sl_suspect *device, double taken, const sl_suspect *tested, int count,
-                                const int *node_of, int ranks) {
+                                const sl_narrow_facts *facts) {
     sl_suspect s = *device;
     const sl_suspect *pressure = NULL, *link = NULL;
+    const char *healthy = passed(device->rank, facts);
     for (int i = 0; i < count; i++) {
-        if (presses_on(&tested[i], device, node_of, ranks))
+        if (presses_on(&tested[i], device, facts->node_of, facts->ranks))
             pressure = &tested[i];
         if (tested[i].from == device->rank || tested[i].to == device->rank)
             link = &tested[i];
     }
     if (pressure && taken >= TAKEN) {
         snprintf(s.cause, sizeof s.cause, "%s", pressure->cause);
-        snprintf(s.why, sizeof s.why, "%.120s; %.130s", device->why, pressure->why);
+        sl_text_format(s.why, sizeof s.why, "%s; %s", device->why, pressure->why);
     } else if (link) {
-        snprintf(s.why, sizeof s.why,
-                 "%.130s; a test found link %d -> %d slower, but the program's calls do not", device->why,
-                 link->from, link->to);
+        sl_text_format(s.why, sizeof s.why,
+                       "%s; a test found link %d -> %d slower, but the program's calls do not", device->why,
+                       link->from, link->to);
     } else {
-        snprintf(s.why, sizeof s.why,
-                 "%.150s; its processor and links passed the tests: look at its share of the work",
-                 device->why);
+        sl_text_format(s.why, sizeof s.why, "%s; %s: look at its share of the work", device->why,
+                       healthy[0] ? healthy : "its hardware was not tested");
     }
     return s;
 }
@@ -132,24 +149,35 @@ static int covers(const sl_suspect *v, const sl_suspect *device, const int *node
             node(v->rank, node_of, ranks) == node(device->rank, node_of, ranks));
 }
 
-/* Drops a verdict without suspects if the tests blame contention on a host whose ranks are known to have lost
- * nothing to it. */
-static void acquit(sl_suspect *v, const double *starved, const int *node_of, int ranks) {
-    int here = contended(v, node_of, ranks);
-    double most = -1;
-    for (int r = 0; r < ranks && starved && here >= 0; r++)
-        most = node_of[r] == here && starved[r] > most ? starved[r] : most;
-    if (most < 0 || most >= LOST)
+/* Of a verdict without suspects: contention of a host stays only if its ranks are known to have lost the time
+ * that is missing to others. */
+static void acquit(sl_suspect *v, const sl_narrow_facts *facts, const char *profile) {
+    int here = contended(v, facts->node_of, facts->ranks), known = 0;
+    double sum = 0, least = TAKEN * facts->missing > LOST ? TAKEN * facts->missing : LOST;
+    for (int r = 0; r < facts->ranks && facts->lost; r++)
+        if (here >= 0 && facts->node_of[r] == here && facts->lost[r] >= 0) {
+            known = 1;
+            sum += facts->lost[r];
+        }
+    if (here < 0 || sum >= least)
         return;
     *v = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
-    snprintf(v->why, sizeof v->why,
-             "others use the processors of a host, but its ranks lost at most %.1f%% of their time to them",
-             100 * most);
+    if (known)
+        sl_text_format(
+            v->why, sizeof v->why,
+            "%s%sothers use the processors of a host, but its ranks lost only %.1f%% of their time "
+            "to them",
+            profile, profile[0] ? "; " : "", 100 * sum);
+    else
+        sl_text_format(v->why, sizeof v->why,
+                       "%s%sothers use the processors of a host; whether its ranks lost time to them is not "
+                       "known",
+                       profile, profile[0] ? "; " : "");
 }
 
-int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect,
-                      const double *taken, int suspects, const double *starved, const int *node_of,
-                      int ranks) {
+int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, int suspects,
+                      const sl_narrow_facts *facts) {
+    const int *node_of = facts->node_of, ranks = facts->ranks;
     int kept = 0, devices = 0;
     for (int i = 0; i < count; i++)
         settle_doubt(&verdict[i], suspect, suspects, node_of, ranks);
@@ -157,7 +185,7 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
         devices += suspect[i].component == SL_COMPONENT_DEVICE;
     if (devices == 0) {
         for (int i = 0; i < count; i++)
-            acquit(&verdict[i], starved, node_of, ranks);
+            acquit(&verdict[i], facts, suspects > 0 ? suspect[0].why : "");
         return count;
     }
     sl_suspect tested[SL_STATUS_SUSPECTS];
@@ -176,7 +204,7 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
         for (int k = 0; k < kept && !covered; k++)
             covered = covers(&verdict[k], &suspect[i], node_of, ranks);
         if (!covered)
-            verdict[kept++] = settle_device(&suspect[i], taken[i], tested, count, node_of, ranks);
+            verdict[kept++] = settle_device(&suspect[i], facts->taken[i], tested, count, facts);
     }
     return kept;
 }

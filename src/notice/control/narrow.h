@@ -7,7 +7,8 @@
  * If the devices of a host test healthy but its processors are under load, tests show only contention, which
  * all ranks of the host share. The profile shows which of them suffers. So the verdict names the devices of
  * this host that the profile suspects, unless it suspects all or none of them. Co-located load is the cause
- * only if it took most of the missing processor time (`taken`).
+ * only if it took most of the missing processor time (`taken`), and without suspects only if the host's ranks
+ * together lost half of the time that an iteration takes longer (`lost`, `missing`).
  *
  * Fewer than three links of a kind cannot be assessed: for two nodes, the tests show only that one direction
  * is slower than the other. If the profile also finds that direction slower, the verdict names it. */
@@ -15,9 +16,18 @@
 
 #include "notice/detect/suspect.h"
 
-/** Narrows verdict[count], which has room for `most`, SL_STATUS_SUSPECTS at most; node_of[ranks]: index of
- * each rank's node; taken[suspects]: sl_call_profile_taken of each; starved[ranks]: sl_call_profile_starved
- * of each, or NULL. Returns the new count. */
-int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect,
-                      const double *taken, int suspects, const double *starved, const int *node_of,
-                      int ranks);
+enum { SL_TESTED_DEVICE = 1, SL_TESTED_LINKS = 2 };
+
+/* What is known apart from the suspects. */
+typedef struct sl_narrow_facts {
+    const double *taken; /* [suspects] sl_call_profile_taken of each */
+    const double *lost;  /* [ranks] sl_call_profile_lost of each; NULL: unknown */
+    double missing;      /* share of an iteration by which it takes longer than when healthy; 0: unknown */
+    const char *tested;  /* [ranks] what was tested of each: SL_TESTED_...; NULL: nothing */
+    const int *node_of;  /* [ranks] index of each rank's node */
+    int ranks;
+} sl_narrow_facts;
+
+/** Narrows verdict[count], which has room for `most`, SL_STATUS_SUSPECTS at most. Returns the new count. */
+int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, int suspects,
+                      const sl_narrow_facts *facts);

@@ -12,7 +12,7 @@ struct sl_references {
     sl_time usual_until, onset;
     int usual_is_now; /* it is of this slow phase */
     double taken[SL_STATUS_SUSPECTS];
-    double *starved; /* [ranks of the job] */
+    double *lost; /* [ranks of the job] */
 };
 
 sl_status sl_references_open(sl_control_core *c) {
@@ -23,7 +23,7 @@ void sl_references_close(sl_control_core *c) {
     if (!c->references)
         return;
     sl_references_drop(c);
-    SL_FREE(c->references->starved, c->references);
+    SL_FREE(c->references->lost, c->references);
 }
 
 void sl_references_drop(sl_control_core *c) {
@@ -76,7 +76,8 @@ int sl_references_conclude(sl_control_core *c, int found) {
 
 sl_profile_comparison sl_references_last(const sl_control_core *c) {
     const struct sl_references *r = c->references;
-    return (sl_profile_comparison){.healthy = r->healthy, .slow = r->slow, .taken = r->taken, .starved = r->starved};
+    return (sl_profile_comparison){
+        .healthy = r->healthy, .slow = r->slow, .taken = r->taken, .lost = r->lost};
 }
 
 /* ---- comparing ---- */
@@ -104,19 +105,18 @@ static void keep_or_close(struct sl_references *r, sl_profiled now, int nothing)
     r->usual_is_now = 1;
 }
 
-static void note_starved(sl_control_core *c, const sl_call_profile *now, const sl_call_profile *before) {
+static void note_lost(sl_control_core *c, const sl_call_profile *now, const sl_call_profile *before) {
     struct sl_references *r = c->references;
     int world = sl_nodes_world(&c->nodes);
-    sl_free(r->starved);
-    r->starved = NULL;
-    if (!now || world <= 0)
+    sl_free(r->lost);
+    r->lost = NULL;
+    if (!now || world <= 0 || now->ranks != world)
         return;
-    if (sl_alloc(&r->starved, (size_t)world, sizeof *r->starved) != SL_OK) {
+    if (before && before->ranks != world)
+        before = NULL;
+    if (sl_alloc(&r->lost, (size_t)world, sizeof *r->lost) != SL_OK ||
+        sl_call_profile_lost(now, before, sl_nodes_clock_error(&c->nodes), r->lost) != SL_OK)
         c->failed = SL_ENOMEM;
-        return;
-    }
-    for (int rank = 0; rank < world; rank++)
-        r->starved[rank] = sl_call_profile_starved(now, before, rank);
 }
 
 /* The suspects of `now`; writes why there are none into reason[size]. */
@@ -144,7 +144,7 @@ void sl_references_compare(sl_control_core *c) {
         before && before == r->usual ? "compared with iterations that may have been slow already" : NULL;
     char reason[256] = "", seen[256];
     int count = find_suspects(c, now.profile, before, reason, sizeof reason);
-    note_starved(c, now.profile, before);
+    note_lost(c, now.profile, before);
     for (int i = 0; i < count; i++)
         r->taken[i] = sl_call_profile_taken(now.profile, before, &c->view.suspect[i]);
     keep_or_close(r, now, count == 0);

@@ -2,6 +2,7 @@
  * (whatever takes its processor away does so inside calls as well). The rest must have one link, one rank or
  * one group in common, or is listed separately. */
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "notice/detect/pairs.h"
 
 #include <stdio.h>
@@ -116,6 +117,14 @@ static sl_status find_devices(const sl_call_comparison *c, sl_call_pairs *all, i
     return SL_OK;
 }
 
+/* The excess below which something else is a shadow of what was found: of the worst so far, and `worst`.
+ * Ranks that compute longer come first, because what waits for them is late too. */
+static double named_from(const verdict *v, double worst) {
+    for (size_t i = 0; i < v->count; i++)
+        worst = v->excess[i] > worst ? v->excess[i] : worst;
+    return COMPARABLE * worst;
+}
+
 static sl_status say_link(const sl_call_pair *p, verdict *v) {
     int there = p->slow[0] && (!p->slow[1] || p->there >= p->back);
     int both = p->slow[0] && p->slow[1];
@@ -154,6 +163,8 @@ static sl_status say_host(int rank, const sl_call_pairs *all, int links, verdict
         excess += sl_call_pair_excess(p);
         worst = !worst || sl_call_pair_excess(p) > sl_call_pair_excess(worst) ? p : worst;
     }
+    if (excess < named_from(v, excess))
+        return SL_OK;
     sl_suspect s = suspect_of(SL_COMPONENT_HOST, rank, &worst->worst);
     snprintf(s.why, sizeof s.why,
              "%s of this rank are slow, and nothing without it is: its host or its network card",
@@ -212,8 +223,9 @@ static sl_status find_links(const sl_call_comparison *c, sl_call_pairs *all, con
         return SL_OK;
     if ((rank = common_rank(c, all, explained, &links)) >= 0)
         return say_host(rank, all, links, v);
+    const double least = named_from(v, worst);
     for (size_t i = 0; i < all->count; i++)
-        if (sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) >= COMPARABLE * worst)
+        if (sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) >= least)
             SL_TRY(all->at[i].rival < 0 ? say_link(&all->at[i], v) : say_rivals(all, &all->at[i], v));
     return SL_OK;
 }
@@ -274,9 +286,11 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
         different |= many > 0 && !same_members(group, &c->now->group[worst]);
         worst = many++ == 0 || c->group[g].excess > c->group[worst].excess ? g : worst;
     }
-    double excess = many ? c->group[worst].excess : 0;
+    const double excess = many ? c->group[worst].excess : 0, least = named_from(v, excess);
     int common = many && different ? in_common(c, left, members) : 0;
-    if (common == 1) {
+    if (excess < least) {
+        status = SL_OK; /* a shadow of what was found */
+    } else if (common == 1) {
         sl_suspect s = suspect_of(SL_COMPONENT_HOST, members[0], &c->group[worst]);
         snprintf(s.why, sizeof s.why, "it is common to %zu slow groups, and computes as before", many);
         status = say(v, s, excess);
@@ -297,7 +311,7 @@ static sl_status find_groups(const sl_call_comparison *c, int *explained, verdic
                 again |= h != g && left[h] && same_members(&c->now->group[g], &c->now->group[h]) &&
                          (c->group[h].excess > c->group[g].excess ||
                           (c->group[h].excess == c->group[g].excess && h < g));
-            if (left[g] && !again && c->group[g].excess >= COMPARABLE * excess)
+            if (left[g] && !again && c->group[g].excess >= least)
                 status = say_group(c, g, v);
         }
     }
@@ -389,12 +403,42 @@ done:
     return SL_OK;
 }
 
+/* What is usual among the others, with which a rank is compared if it was not seen healthy. */
+static double others_starved(const sl_call_profile *now, int rank) {
+    double *share, usual = 0;
+    int count = 0;
+    if (sl_alloc(&share, (size_t)now->ranks, sizeof *share) != SL_OK)
+        return 1; /* nothing was taken from it, as far as is known */
+    for (int r = 0; r < now->ranks; r++)
+        if (r != rank && now->rank[r].starved >= 0)
+            share[count++] = now->rank[r].starved;
+    usual = count ? sl_median_of_numbers(share, count) : 0;
+    sl_free(share);
+    return usual;
+}
+
 double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy, int rank) {
-    double before = healthy && rank < healthy->ranks ? healthy->rank[rank].starved : 0;
     if (rank < 0 || rank >= now->ranks || now->rank[rank].starved < 0)
         return -1;
+    double before =
+        healthy && rank < healthy->ranks ? healthy->rank[rank].starved : others_starved(now, rank);
     double more = now->rank[rank].starved - (before > 0 ? before : 0);
     return more > 0 ? more : 0;
+}
+
+sl_status sl_call_profile_lost(const sl_call_profile *now, const sl_call_profile *healthy,
+                               int64_t clock_error, double *lost) {
+    sl_call_comparison c = {
+        .now = now, .healthy = healthy, .clock_error = (double)clock_error, .blurred = -1, .unmatched = -1};
+    sl_status status = sl_call_measure_all(&c);
+    for (int r = 0; status == SL_OK && r < now->ranks; r++) {
+        const sl_call_measure *m = &c.rank[r];
+        double starved = sl_call_profile_starved(now, healthy, r), span = now->rank[r].span;
+        double longer = m->excess > 0 && span > 0 ? m->excess / span : 0;
+        lost[r] = starved < 0 || !m->known || now->rank[r].polls ? -1 : starved < longer ? starved : longer;
+    }
+    SL_FREE(c.rank, c.group);
+    return status;
 }
 
 double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *healthy,

@@ -25,9 +25,15 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int
                                sl_call_profile **profile);
 void sl_call_profile_close(sl_call_profile *profile);
 
-/** Share of the window in which a rank wanted a processor and had none, in `now` minus `healthy`: what other
- * processes took from it. -1: unknown. */
+/** Share of the window in which a rank wanted a processor and had none, in `now` minus `healthy` (without it:
+ * minus what is usual among the other ranks). A rank that waits for others may poll for them, and then wants
+ * a processor without losing anything. -1: unknown. */
 double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL, int rank);
+
+/** lost[ranks]: share of the window that other processes took from a rank's computing: at most what it
+ * starved more, and at most what it computes longer than expected. -1: unknown. SL_ENOMEM. */
+sl_status sl_call_profile_lost(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL,
+                               int64_t clock_error, double *lost);
 
 /** Share of a suspected device's extra computing time in which it starved. -1: unknown, or the suspect is not
  * a device. */

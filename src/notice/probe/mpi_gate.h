@@ -355,6 +355,17 @@ static int statuses_matter(void) {
                     atomic_load_explicit(&library.cancels, memory_order_relaxed) > 0);
 }
 
+/* Whether this rank has a gate, and nothing is held. */
+static inline int is_unheld(void) {
+    const sl_gate_caller *caller = &sl_probe_self.gate;
+    return caller->gate && !sl_gate_careful(caller);
+}
+
+/* Whether a test can go straight to the library, with the program's own statuses. */
+static inline int passes_freely(const void *statuses) {
+    return is_unheld() && (statuses != SL_IGNORE || !statuses_matter());
+}
+
 /* `few` has room for SL_FEW. The result may be malloc'ed: see statuses_done. */
 static void *statuses_for(int count, void *given, void *few) {
     if (given != SL_IGNORE || !statuses_matter())

@@ -19,12 +19,13 @@ static void waited(sl_call *call, int completed) {
         before(call, call->call, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
         sl_probe_begin(call);
     }
-    if (call->start ==
-        0) /* a test, which takes no time: only one that completes something reads the clock */
+    if (call->start == 0) /* a test, which takes no time: only one that completes something reads the clock */
         sl_probe_begin(call);
     call->tag = completed;
     sl_probe_after(call, 0);
 }
+
+#define SL_QUICK 8 /* requests of a test without a call more than the library's */
 
 /* Room for the statuses of a few requests. */
 typedef union few_statuses {
@@ -294,8 +295,8 @@ static int test_some(int (*real)(int, SL_REQUEST *, int *, int *, void *), int c
     return complete_some(SL_CALL_MPI_Testsome, SL_GATE_POST, real, count, requests, done, indices, statuses);
 }
 
-static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count, SL_REQUEST *requests,
-                    int *index, int *flag, void *status) {
+static int test_any_carefully(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count,
+                              SL_REQUEST *requests, int *index, int *flag, void *status) {
     several s;
     if (!requests && count > 0)
         return real(count, requests, index, flag, status);
@@ -309,43 +310,115 @@ static int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int co
     return result;
 }
 
-static int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST *request, int *flag, void *status) {
+/* Of a few requests: one by one, because calling a function that copies them takes longer. */
+static inline void keep_few(SL_REQUEST *kept, const SL_REQUEST *requests, int count) {
+    for (int i = 0; i < count; i++) {
+        kept[i] = requests[i];
+        __asm__ volatile("" : : : "memory");
+    }
+}
+
+__attribute__((noinline)) static void tested_any(const SL_REQUEST *kept, const SL_REQUEST *requests,
+                                                 int count, const int *index, const void *status,
+                                                 int result) {
     sl_call call;
+    test_begins(&call, SL_CALL_MPI_Testany);
+    if (result != 0)
+        completed_in_error(&call, kept, requests, count);
+    else
+        completed_some(&call, kept, *index >= 0 && *index < count, index, status);
+}
+
+static inline int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *), int count,
+                           SL_REQUEST *requests, int *index, int *flag, void *status) {
+    SL_REQUEST kept[SL_QUICK];
+    if (!requests || count > SL_QUICK || !passes_freely(status))
+        return test_any_carefully(real, count, requests, index, flag, status);
+    keep_few(kept, requests, count);
+    int result = real(count, requests, index, flag, status);
+    if (result != 0 || *flag)
+        tested_any(kept, requests, count, index, status, result);
+    return result;
+}
+
+/* A test that completes something is rare, so what is needed for its record is made afterwards. */
+__attribute__((noinline)) static void tested_one(SL_REQUEST kept, const void *status, int result) {
+    sl_call call;
+    test_begins(&call, SL_CALL_MPI_Test);
+    waited(&call, 1);
+    complete_handle(SL_KEY(kept), call.end, result == 0 ? status_at(status, 0) : NULL, result);
+}
+
+static inline int has_completed(SL_REQUEST kept, const SL_REQUEST *request, const int *flag, int result) {
+    return kept != library.no_request && (result == 0 ? *flag : *request == library.no_request);
+}
+
+__attribute__((noinline)) static int test_one_carefully(int (*real)(SL_REQUEST *, int *, void *),
+                                                        SL_REQUEST *request, int *flag, void *status) {
     few_statuses few;
+    passage p;
     if (!request)
         return real(request, flag, status);
     SL_REQUEST kept = *request;
-    test_begins(&call, SL_CALL_MPI_Test);
-    passage p;
     pass_test(&p, 1, request);
     void *used = statuses_for(1, status, few.bytes);
     int result = real(request, flag, used);
-    if (kept != library.no_request && (result == 0 ? *flag : *request == library.no_request)) {
-        waited(&call, 1);
-        complete_handle(SL_KEY(kept), call.end, result == 0 ? status_at(used, 0) : NULL, result);
-    }
+    if (has_completed(kept, request, flag, result))
+        tested_one(kept, used, result);
     leave(&p);
     return result;
 }
 
-static int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests, int *flag,
-                    void *statuses) {
+static inline int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST *request, int *flag,
+                           void *status) {
+    if (!request || !passes_freely(status))
+        return test_one_carefully(real, request, flag, status);
+    SL_REQUEST kept = *request;
+    int result = real(request, flag, status);
+    if (has_completed(kept, request, flag, result))
+        tested_one(kept, status, result);
+    return result;
+}
+
+__attribute__((noinline)) static void tested_all(const SL_REQUEST *kept, const SL_REQUEST *requests,
+                                                 int count, const void *statuses, int result) {
+    sl_call call;
+    int completed = 0;
+    test_begins(&call, SL_CALL_MPI_Testall);
+    if (result != 0) {
+        completed_in_error(&call, kept, requests, count);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        completed += kept[i] != library.no_request;
+    waited(&call, completed);
+    for (int i = 0; i < count; i++)
+        if (kept[i] != library.no_request)
+            complete_handle(SL_KEY(kept[i]), call.end, status_at(statuses, i), 0);
+}
+
+static int test_all_carefully(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests,
+                              int *flag, void *statuses) {
     several s;
     if (!requests && count > 0)
         return real(count, requests, flag, statuses);
     several_begin(&s, SL_CALL_MPI_Testall, count, requests, statuses, count, SL_GATE_POST);
-    int result = real(count, requests, flag, s.used), completed = 0;
-    int all = s.kept && result == 0 && *flag;
-    if (result != 0)
-        completed_in_error(&s.call, s.kept, requests, count);
-    for (int i = 0; all && i < count; i++)
-        completed += s.kept[i] != library.no_request;
-    if (all)
-        waited(&s.call, completed);
-    for (int i = 0; all && i < count; i++)
-        if (s.kept[i] != library.no_request)
-            complete_handle(SL_KEY(s.kept[i]), s.call.end, status_at(s.used, i), 0);
+    int result = real(count, requests, flag, s.used);
+    if (s.kept && (result != 0 || *flag))
+        tested_all(s.kept, requests, count, s.used, result);
     several_end(&s);
+    return result;
+}
+
+static inline int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL_REQUEST *requests,
+                           int *flag, void *statuses) {
+    SL_REQUEST kept[SL_QUICK];
+    if (!requests || count > SL_QUICK || !passes_freely(statuses))
+        return test_all_carefully(real, count, requests, flag, statuses);
+    keep_few(kept, requests, count);
+    int result = real(count, requests, flag, statuses);
+    if (result != 0 || *flag)
+        tested_all(kept, requests, count, statuses, result);
     return result;
 }
 
@@ -353,24 +426,41 @@ static int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int count, SL
 static int look_at_request(int (*real)(SL_REQUEST, int *, void *), SL_REQUEST request, int *flag,
                            void *status) {
     passage p;
+    if (passes_freely(status))
+        return real(request, flag, status);
     pass_test(&p, 1, &request);
     int result = real(request, flag, status);
     leave(&p);
     return result;
 }
 
-static int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, int tag, SL_COMM comm,
-                     int *flag, void *status) {
+__attribute__((noinline)) static void probed(int peer, int tag, SL_COMM comm) {
+    sl_call call;
+    before(&call, SL_CALL_MPI_Iprobe, communicator_of(comm), peer, tag);
+    sl_probe_begin(&call);
+    sl_probe_after(&call, 0);
+}
+
+__attribute__((noinline)) static int probe_carefully(int (*real)(int, int, SL_COMM, int *, void *), int peer,
+                                                     int tag, SL_COMM comm, int *flag, void *status) {
     sl_call call;
     sl_communicator *communicator = communicator_of(comm);
     before(&call, SL_CALL_MPI_Iprobe, communicator, peer, tag);
     passage p = pass_look(&call, communicator);
     int result = real(peer, tag, comm, flag, status);
-    if (result == 0 && *flag) {
-        sl_probe_begin(&call);
-        sl_probe_after(&call, 0);
-    }
+    if (result == 0 && *flag)
+        probed(peer, tag, comm);
     leave(&p);
+    return result;
+}
+
+static inline int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int peer, int tag, SL_COMM comm,
+                            int *flag, void *status) {
+    if (!is_unheld())
+        return probe_carefully(real, peer, tag, comm, flag, status);
+    int result = real(peer, tag, comm, flag, status);
+    if (result == 0 && *flag)
+        probed(peer, tag, comm);
     return result;
 }
 

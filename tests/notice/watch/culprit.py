@@ -8,7 +8,7 @@ import tempfile
 from real import Watched, mpirun
 from runner import require
 
-SHAPES = ("ring", "shifts", "long-ring", "pipeline", "long-shifts", "blocking", "allreduce", "alltoall")
+SHAPES = ("ring", "shifts", "long-ring", "long-pipeline", "long-shifts", "long-blocking", "long-allreduce", "long-alltoall")
 NAMES = r"device of rank \d+|host of rank \d+|link \d+ <?-> \d+|group \w+|cannot tell"
 
 

@@ -7,4 +7,4 @@ from runner import build
 
 
 def test_the_rank_that_works_longer_is_named():
-    runs(build, ("ring", "long-shifts", "pipeline"))
+    runs(build, ("ring", "long-shifts", "long-pipeline"))

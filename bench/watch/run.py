@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""How often `slackline watch` is right: unchanged programs, each with a random fault from a seed, or with none.
+
+Usage: bench/watch/run.py [BUILD_DIR] [--runs N] [--seed S] [--first N] [--program P] [--fault F] [--keep DIR] [--write docs/results/watch.md]
+Run N of a seed is always the same program, fault and place: --first N --runs 1 repeats it, --program and --fault restrict all runs.
+
+A fault comes once the healthy profile is kept; 45 s later the run ends. Every suspect and every verdict counts. A run is right when
+the faulty ranks or links are named and nothing else is, or when nothing is wrong and nothing is named; abstained when nothing is named
+that could be acted on, or only one of two; wrong when something healthy is named; without a fault that is a false alarm. Also wrong is
+a cause that is not the fault's."""
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [here, os.path.dirname(here)]
+from page import finish, machine, source, table  # noqa: E402
+from programs import MEGABIT, PROGRAMS, Load, Quota, Star, Tools, Watched, bound, mpirun, permitted, ranks_of  # noqa: E402
+
+FAULTS = ["inside", "quota", "load", "link", "host", "two at once", "none"]
+PATIENCE = {"reference": 90, "verdict": 45, "quiet": 25}  # s
+CAUSES = {"quota": "quota", "load": "load"}
+
+
+def drawn(seed, number, arguments):
+    """Run `number` of a seed: program, fault, ranks or link, size."""
+    dice = random.Random(f"{seed} {number}")
+    programs = [one for one in PROGRAMS if not arguments.program or one.name in arguments.program]
+    program = programs[number % len(programs)]
+    fault = dice.choice([*program.faults, *program.faults, "none"])
+    if arguments.fault:
+        usable = [one for one in arguments.fault if one in (*program.faults, "none")]
+        fault = dice.choice(usable) if usable else None
+    first, second = dice.sample(range(4), 2)
+    if fault == "load":
+        first = 3  # it has a core of its own
+    if fault == "link" and ("pipeline" in program.name or "blocking" in program.name):
+        first = dice.randrange(3)
+        second = first + 1
+        first, second = dice.sample([first, second], 2)
+    elif fault == "link":
+        second = (first + dice.choice((1, 3))) % 4
+    factor = [round(dice.uniform(1.4, 2.5), 2) for _ in range(2)]
+    return {"number": number, "program": program, "fault": fault, "ranks": [first, second], "factor": factor, "ms": dice.choice((12, 20, 30))}
+
+
+class Fault:
+    """Puts a fault into a running program, until close()."""
+
+    def __init__(self, case, folder, run, star):
+        self.undo = []
+        kind, (first, second), factor = case["fault"], case["ranks"], case["factor"]
+        if kind in ("inside", "two at once", "host"):
+            slow = [(first, factor[0])]
+            slow += [(second, factor[1])] if kind == "two at once" else []
+            if kind == "host":  # two ranks a host
+                slow = [(rank, factor[0]) for rank in (2 * (first // 2), 2 * (first // 2) + 1)]
+            with open(os.path.join(folder, "slow.new"), "w") as file:
+                file.writelines(f"{rank} {value}\n" for rank, value in slow)
+            os.rename(os.path.join(folder, "slow.new"), os.path.join(folder, "slow"))
+        elif kind == "quota":
+            self._enter(Quota(ranks_of(run.process.pid)[first], 0.12))
+        elif kind == "load":
+            self._enter(Load(core=1, processes=7))
+        elif kind == "link":
+            star.slow(first, second, 40)
+
+    def _enter(self, trouble):
+        trouble.__enter__()
+        self.undo.append(trouble)
+
+    def close(self):
+        for trouble in self.undo:
+            trouble.__exit__()
+
+
+def started(case, folder, tools, star):
+    """The watched program, running."""
+    program, fault = case["program"], case["fault"]
+    words, environment = tools.words(program, folder, fault, case["ms"]), tools.environment(program)
+    os.environ.update(environment)
+    try:
+        if star:
+            ranks = 2 if fault == "host" else 1
+            return Watched(arguments.build, folder, words, ["--http", "off"], inside=lambda watch: star.mpirun(folder, ranks, watch))
+        if program.kind == "torch":
+            os.environ.update(PYTHONPATH=os.path.join(source, "python"), SLACKLINE_COMMAND=os.path.join(arguments.build, "slackline"),
+                              SLACKLINE_LIBRARY=os.path.join(arguments.build, "libslackline.so"))
+            return Watched(arguments.build, folder, words, ["--http", "off"],
+                           inside=lambda watch: [tools.torch(), "-m", "slackline", *watch[1:]])
+        if fault in ("quota", "load"):  # three ranks share a core, so that the fourth has one for itself
+            return Watched(arguments.build, folder, bound(words, 4, [0, 0, 0, 1] if fault == "load" else [0, 1, 0, 1]), ["--http", "off"])
+        return Watched(arguments.build, folder, mpirun(4, words), ["--http", "off"])
+    finally:
+        for name in ("PYTHONPATH", "SLACKLINE_COMMAND", "SLACKLINE_LIBRARY", "MPI4PY_MPIABI", "OMP_NUM_THREADS"):
+            os.environ.pop(name, None)
+
+
+def components(event):
+    """What an event of suspects or verdicts names, as sets: ("rank", 2), ("link", 1, 2)."""
+    import re
+    found = set()
+    for what, number in re.findall(r"(device|host) of rank (\d+) x ", event["seen"] + " x "):
+        found.add((what, int(number)))
+    for begin, arrow, end in re.findall(r"link (\d+) (<->|->) (\d+) x ", event["seen"]):
+        found.add(("link", int(begin), int(end)))
+        if arrow == "<->":
+            found.add(("link", int(end), int(begin)))
+    return found
+
+
+def faulty(case):
+    """What may be named, and of that what must be: alternatives."""
+    kind, (first, second) = case["fault"], case["ranks"]
+    if kind == "none":
+        return set(), []
+    if kind == "link":
+        return {("link", first, second)}, [{("link", first, second)}]
+    if kind == "host":
+        both = {2 * (first // 2), 2 * (first // 2) + 1}
+        return {(what, rank) for what in ("device", "host") for rank in both}, [{("host", rank)} for rank in both] + [{("device", rank) for rank in both}]
+    named = [first, second] if kind == "two at once" else [first]
+    return {("device", rank) for rank in named}, [{("device", rank) for rank in named}]
+
+
+def judge(case, before, after, began):
+    """The words of the result, and seconds to the verdict."""
+    allowed, alternatives = faulty(case)
+    early = {one for event in before if event["kind"] in ("verdict", "profiled") for one in components(event)}
+    if early:
+        return "false alarm", None
+    named, verdict, seconds = set(), set(), None
+    for event in after:
+        if event["kind"] == "verdict" or (event["kind"] == "profiled" and "reference" not in event.get("decided", "")):
+            named |= components(event)
+        if event["kind"] == "verdict":
+            verdict |= components(event)
+            if seconds is None and any(one <= verdict for one in alternatives):
+                seconds = event["time_s"] - began
+    if named - allowed:
+        return ("false alarm" if case["fault"] == "none" else "wrong"), seconds
+    if case["fault"] == "none":
+        return "right", None
+    if "contention" in "".join(event["seen"] for event in after if event["kind"] == "verdict") and case["fault"] != "load":
+        return "wrong", seconds
+    return ("right" if any(one <= verdict for one in alternatives) else "abstained"), seconds
+
+
+def one_run(case, tools, keep):
+    folder = tempfile.mkdtemp(prefix="slackline-bench-", dir=keep)
+    star = None
+    try:
+        if case["fault"] in ("link", "host"):
+            star = Star(hosts=2 if case["fault"] == "host" else 4, mbit=MEGABIT)
+            star.__enter__()
+        with started(case, folder, tools, star) as run:
+            return watched(case, folder, run, star)
+    finally:
+        if star:
+            star.close()
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def watched(case, folder, run, star):
+    try:
+        run.wait_for("profiled", 0, PATIENCE["reference"])
+    except AssertionError:
+        return {"result": "abstained", "why": "no healthy profile: " + ("; ".join(e["seen"] for e in run.events())[-200:] or run.words()[-200:])}
+    time.sleep(3)  # the healthy profile is older than the fault
+    before = run.events()
+    began, until = time.monotonic(), time.monotonic() + PATIENCE["quiet" if case["fault"] == "none" else "verdict"]
+    began_s = next(event["time_s"] for event in before if event["kind"] == "profiled") + 3
+    fault = Fault(case, folder, run, star)
+    try:
+        while time.monotonic() < until and run.process.poll() is None:
+            time.sleep(0.25)
+            after = run.events()[len(before):]
+            verdicts = [event for event in after if event["kind"] == "verdict"]
+            if verdicts and time.monotonic() - began > 3 and judge(case, before, after, began_s)[0] != "abstained":
+                time.sleep(1)  # the others of the same verdict
+                break
+    finally:
+        fault.close()
+    after = run.events()[len(before):]
+    result, seconds = judge(case, before, after, began_s)
+    return {"result": result, "seconds": seconds, "why": [f"{event['kind']}: {event['seen']}" for event in before[-1:] + after if event["kind"] in
+                                                         ("onset", "profiled", "verdict", "tracked")]}
+
+
+RESULTS = ["right", "abstained", "wrong", "false alarm"]
+
+
+def rows(done, key):
+    made = []
+    for name in sorted({key(case) for case, _ in done}, key=str.lower) + [None]:
+        of = [result for case, result in done if name in (None, key(case))]
+        seconds = sorted(result["seconds"] for result in of if result.get("seconds"))
+        made.append([name or "**all**", str(len(of)), *(str(sum(result["result"] == word for result in of)) for word in RESULTS),
+                     f"{statistics.median(seconds):.1f}, {seconds[-1]:.1f}" if seconds else "-"])
+    return made
+
+
+def main():
+    tools = Tools(scratch)
+    done, left_out = [], set()
+    for number in range(arguments.first, arguments.first + arguments.runs):
+        case = drawn(arguments.seed, number, arguments)
+        if not case["fault"]:
+            continue
+        if tools.environment(case["program"]) is None or (case["fault"] in ("link", "host") and permitted()):
+            left_out.add(f"{case['program'].name} with {case['fault']}")
+            continue
+        result = one_run(case, tools, arguments.keep)
+        done.append((case, result))
+        print(f"{number}: {case['program'].name}, {case['fault']}, {case['ranks']} x {case['factor']}, {case['ms']} ms: {result['result']}"
+              + (f" after {result['seconds']:.1f} s" if result.get("seconds") else ""), file=sys.stderr, flush=True)
+        if result["result"] != "right":
+            print("    " + json.dumps(result["why"], ensure_ascii=False), file=sys.stderr, flush=True)
+    for what in sorted(left_out):
+        print(f"left out, cannot run here: {what}", file=sys.stderr)
+    heads = ["runs", *RESULTS, "s to the verdict: median, longest"]
+    finish(arguments.write, "The culprit", f"""`bench/watch/run.py --runs {arguments.runs} --seed {arguments.seed}`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. Programs of 4 ranks are unchanged.
+A fault comes once the healthy profile is kept: a rank works 1.4 to 2.5 times as long (inside), a processor quota, seven processes on its core (load), one direction of
+one link at 40 instead of {MEGABIT} Mbit/s, both ranks of one of two hosts (host), two ranks at once, none. Every suspect and every verdict
+counts: a run is wrong if anything healthy is named. Goals: wrong 0, false alarms 0, right 95%.
+`--first N --runs 1` repeats run N; `--program P --fault F` repeat a row.
+
+{table(["program", *heads], rows(done, lambda case: case["program"].name))}
+
+{table(["fault", *heads], rows(done, lambda case: case["fault"]))}""")
+    return 1 if any(result["result"] in ("wrong", "false alarm") for _, result in done) else 0
+
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
+parser.add_argument("--runs", type=int, default=len(PROGRAMS))
+parser.add_argument("--seed", type=int, default=1)
+parser.add_argument("--first", type=int, default=0)
+parser.add_argument("--program", action="append", choices=[one.name for one in PROGRAMS], metavar="P")
+parser.add_argument("--fault", action="append", choices=FAULTS, metavar="F")
+parser.add_argument("--keep", metavar="DIR", help="keeps the folders of the runs there")
+parser.add_argument("--write", metavar="FILE")
+arguments = parser.parse_args()
+arguments.build = os.path.abspath(arguments.build)
+with tempfile.TemporaryDirectory(prefix="slackline-bench-") as scratch:
+    sys.exit(main())
