@@ -9,6 +9,7 @@ import package
 import slackline
 from runner import expect
 from slackline.adapting import order
+from slackline.adapting.tuning import Tuner, sizes
 
 sys.path.insert(0, os.path.join(package.source, "bench", "pytorch"))
 from cases import Hindsight, mixture, rank_of  # noqa: E402
@@ -160,12 +161,34 @@ def test_a_last_stage_that_runs_each_backward_right_after_its_forward_keeps_doin
         expect(memory == "same" or slow[-1] < 0.8 * given, f"{ranks} ranks, {memory}: {slow[-1]} ms, {given} as given")
 
 
-def test_engines_with_an_order_in_code_are_refused_with_the_reason():
-    for module, name, reason in (("megatron.core.model_parallel_config", "ModelParallelConfig", "microbatch_group_size_per_vp_stage"),
-                                 ("nanotron.parallel.pipeline_parallel.engine", "PipelineEngine", "nanotron")):
-        base = type(name, (), {"__module__": module, "__qualname__": name})
-        try:
-            slackline.adapt(type("Derived", (base,), {})())
-            expect(False, f"{name} was adapted")
-        except slackline.InvalidRequest as error:
-            expect(reason in str(error), f"{name}: {error}")
+def test_the_numbers_that_megatron_core_runs_are_those_that_it_does_not_refuse():
+    def refused(size, ranks, microbatches):  # the two checks of its interleaved schedule
+        return not ranks <= size <= microbatches or 0 < microbatches % size < ranks
+    for ranks, microbatches in ((2, 8), (3, 9), (4, 12), (4, 4), (5, 64)):
+        found = sizes(ranks, microbatches)
+        expect(found[-1] == microbatches and not any(refused(size, ranks, microbatches) for size in found), f"{ranks} ranks, {microbatches} microbatches: {found}")
+    expect(sizes(3, 9, at_most=5) == [3, 5], "more than memory allows")
+
+
+def test_a_number_is_kept_until_steps_change_and_noise_changes_nothing():
+    def drive(tuner, steps, time_of, candidates=(3, 5, 6)):
+        ran, last = [], None
+        for _ in range(steps):
+            drive.step += 1
+            ran.append(tuner.next(drive.step, last, list(candidates), 0.0))
+            last = time_of(ran[-1])
+        return ran
+    drive.step = 0
+    draw = random.Random(7)
+    healthy, slow = (lambda size: 100 + 10 * (size - 3) + draw.uniform(-2, 2)), (lambda size: 300 - 20 * (size - 3) + draw.uniform(-2, 2))
+    tuner = Tuner(3)
+    ran = drive(tuner, 100, healthy)
+    expect(set(ran[:13]) == {3, 5, 6} and set(ran[13:]) == {3}, f"healthy: {ran}")
+    ran = drive(tuner, 60, slow)
+    expect(set(ran[-30:]) == {6} and [event.kind for event in tuner.events] == ["kept", "changed", "setting"], f"slow: {ran} {tuner.events}")
+    ran = drive(tuner, 60, healthy)
+    expect(set(ran[-30:]) == {3}, f"relieved: {ran}")
+    expect(set(drive(tuner, 60, healthy, candidates=[])) == {3}, "without candidates, the number stays")
+    restless = Tuner(3)
+    ran = drive(restless, 400, lambda size: draw.choice((100, 150)))
+    expect(sum(event.kind == "changed" for event in restless.events) < 12, f"{len(restless.events)} events on noise")

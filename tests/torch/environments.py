@@ -26,7 +26,8 @@ def environment(name):
         with open(wanted) as file:
             pinned = file.read()
         if not os.path.exists(complete) or open(complete).read() != pinned:
-            for command in ([base, "-m", "venv", "--clear", where], [python, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-r", wanted]):
+            install = [python, "-m", "pip", "install", "--no-deps"]
+            for command in ([base, "-m", "venv", "--clear", where], [*install, "setuptools==80.9.0"], [*install, "--no-build-isolation", "-r", wanted]):
                 if command[0] == python:
                     shared = subprocess.run([base, "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True).stdout.strip()
                     own = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True).stdout.strip()

@@ -15,6 +15,9 @@ Frameworks with a training loop of their own have a file each, which is imported
 
     torchtitan.py  its Trainer
     deepspeed.py   its PipelineEngine
+    nanotron.py    its PipelineEngine
+    megatron.py    the configuration of megatron-core, whose order is code: a number is tuned (tuning.py)
+    engines.py     what DeepSpeed's and nanotron's engines share
 """
 from __future__ import annotations
 
@@ -25,14 +28,9 @@ from .._errors import InvalidRequest
 from .._problem import ProblemLike
 
 # the class of an object that `adapt` takes: the file
-FRAMEWORKS = {("torchtitan.trainer", "Trainer"): "torchtitan", ("deepspeed.runtime.pipe.engine", "PipelineEngine"): "deepspeed"}
-
-# what has no order that could be replaced: the class, and the reason
-CANNOT = {
-    ("megatron.core.model_parallel_config", "ModelParallelConfig"):
-        "the order of megatron-core is code, and its warm-up follows from the ranks: slackline plans for it (docs/howto/megatron.md), and "
-        "microbatch_group_size_per_vp_stage is chosen by hand",
-    ("nanotron.parallel.pipeline_parallel.engine", "PipelineEngine"): "the order of nanotron's engines is code: nothing in them can be replaced while they train"}
+FRAMEWORKS = {("torchtitan.trainer", "Trainer"): "torchtitan", ("deepspeed.runtime.pipe.engine", "PipelineEngine"): "deepspeed",
+              ("nanotron.parallel.pipeline_parallel.engine", "PipelineEngine"): "nanotron",
+              ("megatron.core.model_parallel_config", "ModelParallelConfig"): "megatron"}
 
 
 def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[ProblemLike] = None, memory: Union[str, float] = "free",
@@ -44,8 +42,8 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     Call `adapt` on every rank of the pipeline with the same arguments, after the schedule has been made, and step the result.
 
     schedule       a schedule of torch.distributed.pipelining: GPipe, 1F1B, Interleaved1F1B, LoopedBFS, InterleavedZeroBubble,
-                   ZBVZeroBubble, DualPipeV, one loaded from CSV, or `Plan.schedule`. Or a Trainer of torchtitan, or
-                   a PipelineEngine of DeepSpeed: it is changed and returned, with an `adaptation`
+                   ZBVZeroBubble, DualPipeV, one loaded from CSV, or `Plan.schedule`. Or a Trainer of torchtitan, a PipelineEngine
+                   of DeepSpeed or nanotron, or a TransformerConfig of megatron-core: it is changed and returned, with an `adaptation`
     out            folder for metrics, events, decisions and the measured problem; written by the first rank
     problem        the healthy job, if it need not be measured: a dict, YAML, a file or a Problem. Its memory limit replaces `memory`
     memory         limit per rank for the activations of microbatches until their backward: "free" (the free memory of its
@@ -66,8 +64,7 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
 
     Gradients are bit-identical to those of the given schedule if it adds microbatches in ascending order. A job that cannot
     be adapted runs unchanged, with one RuntimeWarning that gives the reason. Raises InvalidRequest or TypeError for invalid
-    arguments, for a problem that is not one of the schedule, and for objects of megatron-core and nanotron, whose order is code; and
-    ImportError without a PyTorch that has the pipeline runtime.
+    arguments, and for a problem that is not one of the schedule; and ImportError without a PyTorch that has the pipeline runtime.
     """
     if not (memory in ("free", "same") if isinstance(memory, str) else isinstance(memory, (int, float)) and memory > 0):
         raise InvalidRequest(f'memory must be "free", "same" or a number of bytes, got {memory!r}')
@@ -77,9 +74,6 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
         raise InvalidRequest(f"communicators must be None or from 1 to 4, got {communicators!r}")
     if objective not in (None, "makespan"):
         raise InvalidRequest(f'objective must be "makespan" or None, got {objective!r}')
-    cannot = next((CANNOT[name] for name in _names_of(schedule) if name in CANNOT), None)
-    if cannot is not None:
-        raise InvalidRequest(cannot)
     try:
         adapting = importlib.import_module(f".{_file_for(schedule)}", __package__)
     except ImportError as error:

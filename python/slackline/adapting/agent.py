@@ -103,6 +103,14 @@ class Agent:
             self._prepared = header.offered
         return header
 
+    def shared(self, value: int) -> Optional[int]:
+        """On all ranks, after `begin`: the first rank's value. None: this rank takes no part any more."""
+        try:
+            return self._control.share(value) if self.active else None
+        except Exception as error:
+            self._give_up(error, whole=True)
+            return None
+
     def _turn(self, version: int) -> None:
         """Runs another order from the next step on."""
         began = time.monotonic_ns()

@@ -19,7 +19,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .timings import TEXT, Row
 
-HEADER, PLAN, RECORD, PING = range(4)  # tags
+HEADER, PLAN, RECORD, PING, SHARED = range(5)  # tags
 ROUNDS = 8  # per comparison of clocks
 FIELDS = 6
 UNDER_WAY = 3  # headers whose sends may be unfinished
@@ -103,6 +103,14 @@ class Control:
                 best = trip, sent + trip // 2 - remote
         assert best is not None
         self.error, self.offset = best[0] // 2 + 1, best[1]
+
+    def share(self, value: int) -> int:
+        """On all ranks, after the header: the first rank's value."""
+        if not self.leads:
+            return self._receive(1, 0, SHARED)[0]
+        for rank in range(1, self.ranks):
+            self._send([value], rank, SHARED)
+        return value
 
     # ---- after a step
 

@@ -2,42 +2,24 @@
 """DeepSpeed's PipelineEngine (0.19.8): an order of ours replaces its TrainSchedule from one `train_batch` to the next.
 
 The engine runs a list of instructions per step. `_Order` makes that list from a row of ops. The handlers of the instructions are
-wrapped in this engine only, to measure ops, and to carry messages in another way: in DeepSpeed, a send holds its rank until the other rank
-receives, which ties the ranks together, so any other order than the engine's own could deadlock. Here, sends do not hold the rank, and receives are posted
-ahead, once the engine knows the shapes. The engine itself is not changed, and evaluates as before.
+wrapped in this engine only, to measure ops, and to carry messages as engines.py does. The engine itself is not changed, and evaluates as before.
 
 What the engine restricts: a backward runs in one piece; forwards and backwards are in ascending order on each stage; the last stage
 keeps one loss, so it runs the backward of a microbatch right after its forward. The forwards that each other stage runs ahead are free.
 """
 from __future__ import annotations
 
-import socket
-from collections import deque
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-import torch
 import torch.distributed as dist
 from deepspeed.runtime.pipe import p2p, schedule as instructions
 
 from .. import _library
-from .._errors import InvalidRequest, SlacklineError
-from .._problem import ProblemLike
-from . import order, timings
+from .._errors import SlacklineError
+from . import engines, order, timings
 from .agent import Agent
-from .control import Control, room
-from .deciding import Shape
-from .replicas import Replicas
-from .schedule import (Adaptation, _agree, _Cannot, _new_group, _order_digest, _timeout, backend_of, free_bytes, may_make_group, not_adapted,
-                       posts_early)
-
-AHEAD = 16  # receives of a direction that may be posted before they are needed
-
-
-class _Member(NamedTuple):
-    """This rank in its pipeline, for the agreement."""
-    group: Any
-    group_rank: int
-    group_size: int
+from .engines import AHEAD, Receiving
+from .schedule import Adaptation, _Cannot, not_adapted
 
 
 class _Order(instructions.PipeSchedule):  # type: ignore[misc]
@@ -93,105 +75,29 @@ def _row_of(given: Any, stage: int) -> List[order.Cell]:
     return row
 
 
-# ---- messages ----------------------------------------------------------------------------------------------------------------
-
-
-class _Receiving:
-    """The messages of one direction that this rank receives. Their tensors' shapes are those of the step before."""
-
-    def __init__(self, kind: int, stage: int, peer: int, group: Any) -> None:
-        self._kind, self._stage, self._peer, self._group = kind, stage, peer, group
-        self.form: Optional[List[Tuple[Any, Any]]] = None  # size and type of each tensor of a message
-        self._learned: Optional[List[Tuple[Any, Any]]] = None
-        self._posted: Deque[Tuple[Any, List[Any]]] = deque()
-        self._next = self._count = 0
-        self._now: List[Any] = []  # tensors of the message that is taken
-        self._seen: List[Tuple[Any, Any]] = []
-
-    def begin(self, count: int) -> None:
-        self._posted.clear()
-        self._next, self._count = 0, count
-
-    def post(self, device: Any, count: int = 2) -> None:
-        """Posts up to `count` receives."""
-        for _ in range(count):
-            if self.form is None or self._next >= self._count or len(self._posted) >= AHEAD:
-                return
-            tensors = [torch.empty(size, dtype=dtype, device=device) for size, dtype in self.form]
-            ops = timings._Receives([dist.P2POp(dist.irecv, one, group=self._group, group_peer=self._peer) for one in tensors])
-            ops.key = self._kind, self._stage, self._next
-            self._posted.append((_measured(ops), tensors))
-            self._next += 1
-
-    def take(self, device: Any) -> None:
-        """Waits for the next message, if its shapes are known."""
-        self._seen = []
-        if self.form is not None:
-            if not self._posted:
-                self.post(device)
-            works, self._now = self._posted.popleft()
-            step = timings.running()
-            if step is not None and isinstance(works, timings._Receives):
-                step.wait(works, _wait)
-            else:
-                _wait(works)
-
-    def receive(self, tensor: Any) -> None:
-        """In place of p2p.recv."""
-        self._seen.append((tensor.size(), tensor.dtype))
-        if self.form is not None:
-            tensor.copy_(self._now.pop(0))
-        else:
-            dist.recv(tensor, group=self._group, group_src=self._peer)
-
-    def learn(self, described: bool) -> None:
-        """After a message; `described`: its shapes came with it, as its first tensor."""
-        if self.form is None:
-            self._next += 1
-            if described or self._kind:
-                self._learned = self._seen[1:] if described else self._seen
-
-    def end(self) -> None:
-        """After a step: the shapes are known from now on."""
-        self.form = self._learned
-
-
-def _measured(ops: Any) -> Any:
-    step = timings.running()
-    return _start(ops) if step is None else step.post(ops, _start)
-
-
-def _start(ops: Any) -> List[Any]:
-    return [one.op(one.tensor, group=one.group, **{"group_dst" if one.op is dist.isend else "group_src": one.group_peer}) for one in ops]
-
-
-def _wait(works: Any) -> None:
-    for work in works:
-        work.wait()
-
-
 # ---- the engine --------------------------------------------------------------------------------------------------------------
 
 
 class _Adapted:
     """An engine whose training follows the agent's order."""
 
-    def __init__(self, engine: Any, rows: order.Rows, activations: Any, gradients: Any) -> None:
+    def __init__(self, engine: Any, rows: order.Rows, group: Any) -> None:
         self.engine = engine
         self.agent: Optional[Agent] = None
         self.stage, self.stages, self.microbatches = int(engine.stage_id), int(engine.num_stages), int(engine.micro_batches)
         self._rows = rows
-        self._groups = activations, gradients
-        self._receiving = [_Receiving(0, self.stage - 1, self.stage - 1, activations), _Receiving(1, self.stage + 1, self.stage + 1, gradients)]
+        self._groups = [group, group]
+        self._receiving: List[Receiving] = []
         self._given, self._exec = engine._train_schedule, engine._exec_schedule
         self._done = [0, 0]  # forwards and backwards of this step
         self._sent: List[Any] = []
         self._sends: Optional[int] = None  # the kind of the message that is sent
-        self._takes: Optional[_Receiving] = None
+        self._takes: Optional[Receiving] = None
         self._opened = False
 
-    def install(self) -> None:
-        engine = self.engine
+    def install(self, agent: Agent, gradients: Any) -> None:
+        self.agent, self._groups[1], engine = agent, gradients, self.engine
+        self._receiving = [Receiving(0, self.stage - 1, self.stage - 1, self._groups[0]), Receiving(1, self.stage + 1, self.stage + 1, gradients)]
         wrappers = {"LoadMicroBatch": self._load, "ForwardPass": self._forward, "BackwardPass": self._backward, "SendActivation": self._send(0), "SendGrad": self._send(1),
                     "RecvActivation": self._receive(0), "RecvGrad": self._receive(1), "ReduceTiedGrads": self._reduce}
         known = dict(engine._INSTRUCTION_MAP)
@@ -295,7 +201,7 @@ class _Adapted:
     def _reduce(self, instruction: Callable[[], None]) -> None:
         """After the last op."""
         assert self.agent is not None
-        _wait(self._sent)
+        engines.wait(self._sent)
         self._sent = []
         for one in self._receiving:
             one.end()
@@ -308,7 +214,7 @@ class _Adapted:
         assert self._sends is not None
         ops = timings._Sends([dist.P2POp(dist.isend, tensor.detach(), group=self._groups[self._sends], group_peer=stage)])
         ops.key = self._sends, self.stage, self._done[self._sends] - 1
-        self._sent += _measured(ops)
+        self._sent += engines.measured(ops)
 
     def receive(self, tensor: Any) -> None:
         assert self._takes is not None
@@ -345,16 +251,10 @@ def _install_messages() -> None:
 # ---- agreeing ----------------------------------------------------------------------------------------------------------------
 
 
-def adapted(engine: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: str, communicators: Optional[int],
-            replicas: Any, transport: str, frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
+def adapted(engine: Any, **options: Any) -> Any:
     """The engine, with its `adaptation`."""
-    if problem is not None:
-        raise InvalidRequest("problem: an engine of DeepSpeed is always measured")
-    if replicas:
-        raise InvalidRequest("replicas: DeepSpeed gives each replica equally many microbatches, so each pipeline is adapted alone")
-    if transport != "torch":
-        raise InvalidRequest("transport: the messages of DeepSpeed stay with its own backend")
-    member = _Member(engine.mpu.get_pipe_parallel_group(), int(engine.stage_id), int(engine.num_stages))
+    engines.refuse("DeepSpeed", options)
+    member = engines.Member(engine.mpu.get_pipe_parallel_group(), int(engine.stage_id), int(engine.num_stages))
     rows: order.Rows = []
     why = ""
     try:
@@ -364,14 +264,9 @@ def adapted(engine: Any, *, out: Optional[str], problem: Optional[ProblemLike], 
     except (_Cannot, SlacklineError) as error:
         why = str(error)
     try:
-        alone = Replicas([dist.get_rank()], 0)
-        said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "transport": transport, "frozen": frozen, "problem": "none",
-                "microbatches": int(engine.micro_batches), "order": _order_digest(rows), "replicas": 1, "replica": 0, "members": alone.members,
-                "host": socket.gethostname()}
-        agreed = _agree(member, said, alone)
-        shape = Shape(list(range(member.group_size)), member.group_size, "linear", int(engine.micro_batches), rows, False, True, memory, objective, frozen,
-                      alternating=True)
-        engine.adaptation = _open(engine, member, shape, [one["host"] for one in agreed].count(socket.gethostname()), communicators, out, on_event)
+        made = _Adapted(engine, rows, member.group)
+        made.install(*engines.agreed(member, rows, int(engine.micro_batches), why, engine.device, made.load, options))
+        engine.adaptation = Adaptation(made.agent)
     except Exception as error:
         engine.adaptation = not_adapted(error)
     return engine
@@ -388,23 +283,3 @@ def _given(engine: Any) -> order.Rows:
     if not order.is_complete(rows, engine.num_stages, engine.micro_batches) or not order.alternates(rows):
         raise _Cannot("TrainSchedule is not as it was in DeepSpeed 0.19.8")
     return rows
-
-
-def _open(engine: Any, member: _Member, shape: Shape, sharing: int, communicators: Optional[int], out: Optional[str],
-          on_event: Optional[Callable[[Any], None]]) -> Adaptation:
-    """sharing: ranks on this host."""
-    members = [int(rank) for rank in engine.grid.pp_group]
-    backend, device = backend_of(member.group, engine.device), engine.device
-    count = communicators or (1 if backend == "gloo" else 2)
-    if count > 1 and not may_make_group(backend, len(members)):
-        count = 1
-    if not posts_early(backend, "linear", member.group_size, count):
-        raise _Cannot(f"over {backend}, activations and gradients need a process group each")
-    timeout = _timeout(member.group)
-    control = Control(_new_group(members, "gloo", "control", timeout), member.group_rank, member.group_size, room(8 * shape.microbatches + 64))
-    gradients = _new_group(members, backend, "gradients", timeout) if count > 1 else member.group
-    made = _Adapted(engine, shape.given, member.group, gradients)
-    made.agent = Agent(shape, control, None, made.load, lambda rows, split: order.text_of(rows), device, backend == "gloo", None,
-                       lambda: free_bytes(device, sharing), out, on_event)
-    made.install()
-    return Adaptation(made.agent)
