@@ -186,8 +186,8 @@ static void produce(side *s) {
                 break;
             sl_clock_wait(sl_clock_real(), &q->done_bell, bell, SL_TIME_NEVER);
         }
-        sl_place_header *place = sl_queue_place(&s->queue, (uint64_t)i);
-        *place = (sl_place_header){.index = (uint32_t)i, .bytes = s->job->bytes};
+        sl_slot_header *place = sl_queue_slot(&s->queue, (uint64_t)i);
+        *place = (sl_slot_header){.index = (uint32_t)i, .bytes = s->job->bytes};
         sl_queue_put(&s->queue);
         ring(s);
     }
@@ -250,8 +250,13 @@ static void endpoint(const job *j, int receives) {
     sl_queue_format(memory, slots, j->bytes);
     must(sl_queue_open(memory, size, &s.queue));
     must(sl_loop_open(&s.loop));
-    sl_endpoint_config config = {
-        .sends = s.sends, .from = 0, .to = 1, .key = {7}, .queue = &s.queue, .rails = j->rails, .tell = tell};
+    sl_endpoint_config config = {.sends = s.sends,
+                                 .from = 0,
+                                 .to = 1,
+                                 .key = {7},
+                                 .queue = &s.queue,
+                                 .rails = j->rails,
+                                 .report = tell};
     for (int i = 0; i < j->rails; i++) {
         config.rail[i] = (sl_rail_address){.kind = SL_RAIL_TCP, .port = (uint16_t)(j->port + i)};
         snprintf(config.rail[i].address, sizeof config.rail[i].address, "%s", j->address[i]);

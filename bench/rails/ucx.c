@@ -33,7 +33,7 @@ static void must(sl_status status) {
 
 static void produce(side *s) {
     for (; s->next < s->count && sl_queue_has_room(&s->view); s->next++) {
-        sl_queue_place(&s->view, s->next)->bytes = BYTES;
+        sl_queue_slot(&s->view, s->next)->bytes = BYTES;
         sl_queue_put(&s->view);
     }
     if (atomic_load(&s->view.queue->done) == s->count)

@@ -97,8 +97,8 @@ def _installed(name: str) -> Optional[str]:
     return next(itertools.chain(in_package(name), in_package("lib", name), filter(os.path.isfile, environment)), None)
 
 
-def load(name: str, variable: str, beside: Optional[str] = None) -> ctypes.CDLL:
-    """The library of that file name: the one that the variable names, else `beside` if it is there, else one that is installed. Raises
+def load(name: str, variable: str, sibling: Optional[str] = None) -> ctypes.CDLL:
+    """The library of that file name: the one that the variable names, else `sibling` if it is there, else one that is installed. Raises
     LibraryNotFound."""
     named = os.environ.get(variable)
     if named:
@@ -110,7 +110,7 @@ def load(name: str, variable: str, beside: Optional[str] = None) -> ctypes.CDLL:
             return ctypes.CDLL(path)
         except OSError as error:
             raise LibraryNotFound(f"{variable} names '{named}', which cannot be loaded: {error}") from None
-    installed = beside if beside and os.path.isfile(beside) else _installed(name)
+    installed = sibling if sibling and os.path.isfile(sibling) else _installed(name)
     path = trust(installed) if installed else for_loader(name)
     try:
         return ctypes.CDLL(path)

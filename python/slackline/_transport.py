@@ -70,8 +70,8 @@ _FUNCTIONS = {
 def library() -> ctypes.CDLL:
     """The library, loaded and declared. Searched where libslackline is, and next to the file that SLACKLINE_LIBRARY names;
     SLACKLINE_TRANSPORT_LIBRARY names another one. Raises LibraryNotFound."""
-    beside = os.environ.get("SLACKLINE_LIBRARY")
-    near = os.path.join(os.path.dirname(os.path.abspath(beside)), FILE) if beside else None
+    sibling = os.environ.get("SLACKLINE_LIBRARY")
+    near = os.path.join(os.path.dirname(os.path.abspath(sibling)), FILE) if sibling else None
     found = _library.load(FILE, "SLACKLINE_TRANSPORT_LIBRARY", near)
     for name, (result, arguments) in _FUNCTIONS.items():
         try:

@@ -49,9 +49,9 @@ def command() -> str:
     if library:
         library_folder = os.path.dirname(os.path.abspath(library))
         folders = [library_folder, os.path.join(os.path.dirname(library_folder), "bin")]
-    beside = (os.path.join(folder, "slackline") for folder in folders)
+    siblings = (os.path.join(folder, "slackline") for folder in folders)
     environment = os.path.join(sys.prefix, "bin", "slackline")
-    for path in itertools.chain(beside, in_package("bin", "slackline"), [environment], in_path("slackline")):
+    for path in itertools.chain(siblings, in_package("bin", "slackline"), [environment], in_path("slackline")):
         if is_program(path) and not starts_package(path):
             return trust(path)
     raise LibraryNotFound("the command slackline is not in this package, its environment, nor PATH; install the package with pip, which "

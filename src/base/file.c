@@ -32,10 +32,10 @@ static sl_status read_all(int file, const char *path, size_t most, char **conten
 }
 
 sl_status sl_file_read(const char *path, char **content, size_t *size) {
-    return sl_file_read_most(path, SIZE_MAX, content, size);
+    return sl_file_read_max(path, SIZE_MAX, content, size);
 }
 
-sl_status sl_file_read_most(const char *path, size_t most, char **content, size_t *size) {
+sl_status sl_file_read_max(const char *path, size_t most, char **content, size_t *size) {
     int standard = strcmp(path, "-") == 0;
     int file = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
@@ -173,8 +173,8 @@ sl_status sl_directory_make(const char *path) {
     return SL_OK;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk) {
+    (void)info, (void)kind, (void)walk;
     return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 

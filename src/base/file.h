@@ -9,7 +9,7 @@
  * read. */
 sl_status sl_file_read(const char *path, char **content, size_t *size);
 /** The same, and SL_EINVAL if there are more than `most` bytes (a device may never end). */
-sl_status sl_file_read_most(const char *path, size_t most, char **content, size_t *size);
+sl_status sl_file_read_max(const char *path, size_t most, char **content, size_t *size);
 
 /** Replaces `path` by `size` bytes atomically; on failure the old file is untouched and nothing is left
  * behind. */

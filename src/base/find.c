@@ -76,7 +76,7 @@ static int is_in(const char *folder, const char *name, char path[PATH_MAX]) {
     return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && sl_find_is_file(path);
 }
 
-sl_status sl_find_beside(const char *const *folders, const char *name, char path[PATH_MAX]) {
+sl_status sl_find_near(const char *const *folders, const char *name, char path[PATH_MAX]) {
     char folder[PATH_MAX];
     for (int i = 0; folders[i]; i++) {
         SL_TRY(sl_find_folder(folders[i], folder));

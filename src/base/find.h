@@ -44,7 +44,7 @@ sl_status sl_find_named(const char *variable, char path[PATH_MAX]);
 
 /** The regular file `name` in the first of the `folders` that has it: as for sl_find_folder, and, if this code is
  * in a shared library, then relative to the library's folder. The list ends with NULL. SL_ENONE: it is in none of them. SL_ESYS: it is not trusted. */
-sl_status sl_find_beside(const char *const *folders, const char *name, char path[PATH_MAX]);
+sl_status sl_find_near(const char *const *folders, const char *name, char path[PATH_MAX]);
 
 typedef enum sl_find_entries {
     SL_FIND_ABSOLUTE, /* those that are absolute paths */

@@ -115,11 +115,12 @@ static sl_status take_lines(sl_lines *l, sl_lines_taker take, void *context) {
     return status;
 }
 
-sl_status sl_lines_step(sl_lines *l, size_t most, sl_lines_taker take, sl_lines_anew anew, void *context) {
+sl_status sl_lines_step(sl_lines *l, size_t most, sl_lines_taker take, sl_lines_restarted restarted,
+                        void *context) {
     int lost;
     look(l, &lost);
     if (lost)
-        anew(context);
+        restarted(context);
     if (l->used > 0) /* a taker failed */
         SL_TRY(take_lines(l, take, context));
     for (size_t taken = 0; l->file >= 0 && taken < most;) {

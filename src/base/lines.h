@@ -1,5 +1,5 @@
 /* Follows a file of lines that another program writes: delivers each whole line once. The file may be absent,
- * appear later, be truncated, replaced or started over: `anew` means that the lines delivered before are
+ * appear later, be truncated, replaced or started over: `restarted` means that the lines delivered before are
  * obsolete. A file that was started over and has already grown past our position is recognized by its first
  * bytes and by those before our position. */
 #pragma once
@@ -34,11 +34,12 @@ void sl_lines_close(sl_lines *lines);
 /** A line without its end; SL_EINVAL: it is damaged, which is counted. */
 typedef sl_status (*sl_lines_taker)(void *context, const char *line, size_t length);
 /** All delivered lines are obsolete. */
-typedef void (*sl_lines_anew)(void *context);
+typedef void (*sl_lines_restarted)(void *context);
 
-/** Reads at most `most` new bytes. The first step never calls `anew`. SL_ENOMEM, or the taker's failure: then
- * the next step begins with that line. */
-sl_status sl_lines_step(sl_lines *lines, size_t most, sl_lines_taker take, sl_lines_anew anew, void *context);
+/** Reads at most `most` new bytes. The first step never calls `restarted`. SL_ENOMEM, or the taker's failure:
+ * then the next step begins with that line. */
+sl_status sl_lines_step(sl_lines *lines, size_t most, sl_lines_taker take, sl_lines_restarted restarted,
+                        void *context);
 
 /** For the last read: also takes the text after the last whole line as a line. */
 sl_status sl_lines_end(sl_lines *lines, sl_lines_taker take, void *context);

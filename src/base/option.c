@@ -131,7 +131,7 @@ sl_status sl_option_secret(const sl_options *o, char *text, size_t size) {
     char *content = NULL;
     size_t bytes;
     if (word[0] == '@') {
-        SL_TRY(sl_file_read_most(word + 1, MAX, &content, &bytes));
+        SL_TRY(sl_file_read_max(word + 1, MAX, &content, &bytes));
         content[strcspn(content, " \t\r\n")] = 0;
         word = content;
     }

@@ -90,8 +90,8 @@ static int wait_for_all(sl_subprocess *child, int count, sl_time deadline, int *
     return left;
 }
 
-static sl_status leave_behind(sl_subprocess *child, int count, int left, const sl_subprocess_ending *ending,
-                              sl_time patience) {
+static sl_status give_up(sl_subprocess *child, int count, int left, const sl_subprocess_ending *ending,
+                         sl_time patience) {
     pid_t first = 0;
     for (int i = 0; i < count; i++) {
         first = first ? first : child[i].pid;
@@ -123,5 +123,5 @@ sl_status sl_subprocess_end(sl_subprocess *child, int count, const sl_subprocess
             sl_subprocess_signal(&child[i], SIGKILL);
     }
     int left = wait_for_all(child, count, sl_now() + patience, status);
-    return left ? leave_behind(child, count, left, ending, patience) : SL_OK;
+    return left ? give_up(child, count, left, ending, patience) : SL_OK;
 }

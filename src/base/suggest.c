@@ -24,7 +24,7 @@ static int distance(const char *a, const char *b) {
     return d[rows][columns];
 }
 
-static int most_letters(const char *a, const char *b) {
+static int max_letters(const char *a, const char *b) {
     size_t one = strlen(a), other = strlen(b);
     return (int)(one > other ? one : other);
 }
@@ -38,7 +38,7 @@ const char *sl_suggest(const char *word, const char *const *names) {
             continue;
         int begun = length >= 2 && strncmp(word, *names, length) == 0;
         int off = strcasecmp(word, *names) == 0 ? 0 : begun ? 1 : distance(word, *names);
-        if (off < best && 3 * off <= most_letters(word, *names) + (begun ? 3 : 0)) {
+        if (off < best && 3 * off <= max_letters(word, *names) + (begun ? 3 : 0)) {
             best = off;
             nearest = *names;
         }

@@ -70,14 +70,14 @@ static int is_open(const file *f) {
     return f->descriptor >= 0 && (!f->regular || (fstat(f->descriptor, &found) == 0 && found.st_nlink > 0));
 }
 
-static sl_status open_file(file *f, int anew) {
+static sl_status open_file(file *f, int truncates) {
     struct stat found;
-    if (is_open(f) && !anew)
+    if (is_open(f) && !truncates)
         return SL_OK;
     shut(f);
-    if (!anew)
+    if (!truncates)
         SL_TRY(sl_file_cut_line(f->path));
-    f->descriptor = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC | (anew ? O_TRUNC : 0), 0666);
+    f->descriptor = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC | (truncates ? O_TRUNC : 0), 0666);
     if (f->descriptor < 0 || fstat(f->descriptor, &found) != 0)
         return cannot(f);
     f->regular = S_ISREG(found.st_mode);

@@ -239,7 +239,7 @@ sl_status sl_document_read(const char *file, sl_document *document) {
     *document = (sl_document){0};
     char *content;
     size_t size;
-    SL_TRY(sl_file_read_most(file, MAX_BYTES, &content, &size));
+    SL_TRY(sl_file_read_max(file, MAX_BYTES, &content, &size));
     sl_status status =
         document_fill(strcmp(file, "-") == 0 ? "standard input" : file, content, size, document);
     sl_free(content);
@@ -256,7 +256,7 @@ void sl_document_close(sl_document *document) {
 
 /* The node in `parent` named by `step`, created (as an empty map) if allowed. */
 static sl_status descend(sl_document *document, const char *assignment, sl_yaml *parent, const char *step,
-                         sl_yaml ***place) {
+                         sl_yaml ***slot) {
     if (parent->kind == SL_YAML_LIST) {
         char *end;
         errno = 0;
@@ -269,14 +269,14 @@ static sl_status descend(sl_document *document, const char *assignment, sl_yaml 
             SL_TRY(node_make(SL_YAML_MAP, document->file, 0, &made));
             SL_TRY(node_append(parent, made));
         }
-        *place = &parent->child[index];
+        *slot = &parent->child[index];
         return SL_OK;
     }
     if (parent->kind != SL_YAML_MAP)
         return sl_error(SL_EINVAL, "--set %s: a value ('%s') cannot have keys", assignment, step);
     for (int i = 0; i < parent->children; i++)
         if (strcmp(parent->child[i]->key, step) == 0) {
-            *place = &parent->child[i];
+            *slot = &parent->child[i];
             return SL_OK;
         }
     sl_yaml *made;
@@ -287,7 +287,7 @@ static sl_status descend(sl_document *document, const char *assignment, sl_yaml 
         return status;
     }
     SL_TRY(node_append(parent, made));
-    *place = &parent->child[parent->children - 1];
+    *slot = &parent->child[parent->children - 1];
     return SL_OK;
 }
 
@@ -302,16 +302,16 @@ static sl_status set_path(sl_document *document, const char *assignment, char *p
             *dot = 0;
         if (!*step)
             return sl_error(SL_EINVAL, "--set %s: an empty part in the key", assignment);
-        sl_yaml **place = NULL;
-        SL_TRY(descend(document, assignment, parent, step, &place));
+        sl_yaml **slot = NULL;
+        SL_TRY(descend(document, assignment, parent, step, &slot));
         if (!dot) {
-            value->key = (*place)->key;
-            (*place)->key = NULL;
-            node_free(*place);
-            *place = value;
+            value->key = (*slot)->key;
+            (*slot)->key = NULL;
+            node_free(*slot);
+            *slot = value;
             return SL_OK;
         }
-        parent = *place;
+        parent = *slot;
         step = dot + 1;
     }
 }
@@ -355,19 +355,19 @@ sl_status sl_document_set_all(sl_document *document, const char *const *assignme
 /* ---- scalars ---- */
 
 sl_status sl_yaml_error(const sl_yaml *node, const char *format, ...) {
-    char text[512], place[384];
-    size_t name = strlen(node->file), most = sizeof place - 32; /* of a long path, the end with the name */
+    char text[512], where[384];
+    size_t name = strlen(node->file), most = sizeof where - 32; /* of a long path, the end with the name */
     const char *file = name > most ? node->file + (name - most) : node->file;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (node->line > 0)
-        snprintf(place, sizeof place, "%s:%d", file, node->line);
+        snprintf(where, sizeof where, "%s:%d", file, node->line);
     else
-        snprintf(place, sizeof place, "%s (--set)", file);
-    return node->key ? sl_error(SL_EINVAL, "%s: '%.60s' %s", place, node->key, text)
-                     : sl_error(SL_EINVAL, "%s: %s", place, text);
+        snprintf(where, sizeof where, "%s (--set)", file);
+    return node->key ? sl_error(SL_EINVAL, "%s: '%.60s' %s", where, node->key, text)
+                     : sl_error(SL_EINVAL, "%s: %s", where, text);
 }
 
 /* YAML readers disagree on 010: some read eight, others ten. */

@@ -1,12 +1,12 @@
-/* The inside of libslackline_transport (include/slackline/transport.h): messages of any size on channels, over
- * the queues of delegates (run/transport/delegates.h).
+/* The inside of libslackline_transport (include/slackline/transport.h): messages of any size on channels,
+ * over the queues of delegates (run/transport/delegates.h).
  *
- * A stream is one direction of a channel with a peer. Its messages are cut into pieces; piece n of a stream, in
- * all, goes through queue channel * delegates + n % delegates, so both ends find it without a search. Threads:
- * one moves the pieces of all outgoing streams, and sleeps on the word that the delegates ring when a slot is
- * free; one per incoming stream moves its pieces, and sleeps on the bell of the queue that the next piece
- * comes through. Whoever changes what a thread looks at (a message was posted, a peer is lost, the end) rings
- * the same words. The thread that posts a small message moves it itself if it can. */
+ * A stream is one direction of a channel with a peer. Its messages are cut into pieces; piece n of a stream,
+ * in all, goes through queue channel * delegates + n % delegates, so both ends find it without a search.
+ * Threads: one moves the pieces of all outgoing streams, and sleeps on the word that the delegates ring when
+ * a slot is free; one per incoming stream moves its pieces, and sleeps on the bell of the queue that the next
+ * piece comes through. A thread that changes what a thread looks at (a message was posted, a peer is lost,
+ * the end) rings the same words. The thread that posts a small message moves it itself if it can. */
 #pragma once
 
 #include "launch/delegate_launch.h"
@@ -63,7 +63,7 @@ struct slackline_transport {
     sl_carry_peer *peer;  /* [ranks] */
     int streams;
     sl_carry_stream *stream;
-    int *place; /* [ranks] first stream of a peer; -1: none */
+    int *first_stream; /* [ranks] first stream of a peer; -1: none */
     pthread_t sending;
     int running;
     _Atomic int closing;

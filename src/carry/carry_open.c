@@ -12,9 +12,9 @@
 
 #define SL_PUBLIC __attribute__((visibility("default")))
 #define RANKS_MAX 4096
-#define PIECE_LEAST ((size_t)4096)
-#define PIECE_MOST ((size_t)1 << 30)
-#define SLOTS_MOST 65536
+#define PIECE_MIN ((size_t)4096)
+#define PIECE_MAX ((size_t)1 << 30)
+#define SLOTS_MAX 65536
 
 static slackline_transport_status public_status(sl_status status) {
     switch (status) {
@@ -78,9 +78,10 @@ static sl_status check_sizes(const slackline_transport_options *o) {
         o->delegates > SLACKLINE_TRANSPORT_QUEUES || o->channels * o->delegates > SLACKLINE_TRANSPORT_QUEUES)
         return sl_error(SL_EINVAL, "%d channels with %d delegates each; 1 to %d in all are possible", o->channels,
                         o->delegates, SLACKLINE_TRANSPORT_QUEUES);
-    if (o->piece_bytes < PIECE_LEAST || o->piece_bytes > PIECE_MOST || o->slots < 2 || o->slots > SLOTS_MOST)
-        return sl_error(SL_EINVAL, "%d slots for pieces of %zu bytes: 2 to %d of %zu to %zu bytes are possible",
-                        o->slots, o->piece_bytes, SLOTS_MOST, PIECE_LEAST, PIECE_MOST);
+    if (o->piece_bytes < PIECE_MIN || o->piece_bytes > PIECE_MAX || o->slots < 2 || o->slots > SLOTS_MAX)
+        return sl_error(SL_EINVAL,
+                        "%d slots for pieces of %zu bytes: 2 to %d of %zu to %zu bytes are possible",
+                        o->slots, o->piece_bytes, SLOTS_MAX, PIECE_MIN, PIECE_MAX);
     if (o->silence_ns < 10 * SL_MS || o->refusal_ns < 0 || o->outage_ns < o->silence_ns)
         return sl_error(SL_EINVAL, "a silence of at least 10 ms, no longer than the outage, and a refusal of at "
                                    "least 0 are possible");
@@ -155,14 +156,14 @@ static sl_status configure(slackline_transport *t, const slackline_transport_opt
 static sl_status make_streams(slackline_transport *t) {
     int peers = 0;
     SL_TRY(sl_alloc(&t->peer, (size_t)t->ranks, sizeof *t->peer));
-    SL_TRY(sl_alloc(&t->place, (size_t)t->ranks, sizeof *t->place));
+    SL_TRY(sl_alloc(&t->first_stream, (size_t)t->ranks, sizeof *t->first_stream));
     for (int r = 0; r < t->ranks; r++)
-        t->place[r] = t->host_of[r] ? peers++ * 2 * t->channels : -1;
+        t->first_stream[r] = t->host_of[r] ? peers++ * 2 * t->channels : -1;
     int streams = peers * 2 * t->channels;
     SL_TRY(sl_alloc(&t->stream, (size_t)streams, sizeof *t->stream));
     for (int r = 0; r < t->ranks; r++)
-        for (int i = 0; t->place[r] >= 0 && i < 2 * t->channels; i++) {
-            sl_carry_stream *s = &t->stream[t->place[r] + i];
+        for (int i = 0; t->first_stream[r] >= 0 && i < 2 * t->channels; i++) {
+            sl_carry_stream *s = &t->stream[t->first_stream[r] + i];
             *s = (sl_carry_stream){.all = t, .peer = r, .sends = i % 2, .channel = i / 2};
             pthread_mutex_init(&s->lock, NULL);
         }
@@ -245,13 +246,13 @@ static sl_status post(slackline_transport *t, int peer, int channel, int sends, 
     SL_TRY(check_process(t->pid));
     if (t->phase != 1)
         return sl_error(SL_EINVAL, "the transport is not started");
-    if (peer < 0 || peer >= t->ranks || t->place[peer] < 0)
+    if (peer < 0 || peer >= t->ranks || t->first_stream[peer] < 0)
         return sl_error(SL_EINVAL, "rank %d has no link with rank %d", t->rank, peer);
     if (channel < 0 || channel >= t->channels)
         return sl_error(SL_EINVAL, "channel %d of %d", channel, t->channels);
     if (sends && atomic_load(&t->peer[peer].lost))
         return sl_error(SL_EPEER, "%s", t->peer[peer].reason);
-    return sl_carry_post(&t->stream[t->place[peer] + 2 * channel + sends], data, bytes, message);
+    return sl_carry_post(&t->stream[t->first_stream[peer] + 2 * channel + sends], data, bytes, message);
 }
 
 SL_PUBLIC slackline_transport_status slackline_transport_send(slackline_transport *t, int peer, int channel,
@@ -366,5 +367,5 @@ SL_PUBLIC void slackline_transport_close(slackline_transport *t, int64_t linger_
         pthread_mutex_destroy(&t->stream[i].lock);
     pthread_mutex_destroy(&t->lock);
     memset(t->config.key, 0, sizeof t->config.key);
-    SL_FREE(t->stream, t->place, t->peer, t->block, t->host_of, t);
+    SL_FREE(t->stream, t->first_stream, t->peer, t->block, t->host_of, t);
 }

@@ -19,14 +19,14 @@ static sl_status take_named(const char *named, const char *who, char path[PATH_M
 }
 
 sl_status sl_carry_program(const char *named, char path[PATH_MAX]) {
-    static const char *const places[] = {"", "/../bin", NULL};
+    static const char *const folders[] = {"", "/../bin", NULL};
     char variable[PATH_MAX];
     if (named)
         return take_named(named, "the options name", path);
     SL_TRY(sl_find_named("SLACKLINE_DELEGATE", variable));
     if (*variable)
         return take_named(variable, "SLACKLINE_DELEGATE names", path);
-    sl_status status = sl_find_beside(places, PROGRAM, path);
+    sl_status status = sl_find_near(folders, PROGRAM, path);
     if (status != SL_ENONE)
         return status;
     if (sl_find_program(PROGRAM, SL_FIND_ABSOLUTE, path))

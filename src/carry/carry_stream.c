@@ -82,7 +82,7 @@ static int put_piece(sl_carry_stream *s, slackline_message *m, sl_delegate_strea
     uint64_t position = atomic_load_explicit(&view->queue->put, memory_order_relaxed); /* own count */
     size_t bytes = piece_size(s, m);
     /* due at 0: published as soon as it is there */
-    *sl_queue_place(view, position) = (sl_place_header){
+    *sl_queue_slot(view, position) = (sl_slot_header){
         .iteration = (uint32_t)s->messages, .index = piece_name(m), .bytes = bytes, .ready = sl_now()};
     if (bytes > 0)
         memcpy(sl_queue_payload(view, position), piece_data(s, m), bytes);
@@ -97,7 +97,7 @@ static int take_piece(sl_carry_stream *s, slackline_message *m, sl_delegate_stre
     uint64_t position = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* own count */
     if (atomic_load_explicit(&view->queue->put, memory_order_acquire) == position)
         return 0;
-    sl_place_header header = *sl_queue_place(view, position); /* read once, then checked */
+    sl_slot_header header = *sl_queue_slot(view, position); /* read once, then checked */
     size_t bytes = piece_size(s, m);
     if (header.iteration != (uint32_t)s->messages || header.index != piece_name(m) || header.bytes != bytes) {
         sl_error(SL_EPEER, "link %d -> %d: message %llu of channel %d does not have the %zu bytes expected",

@@ -123,7 +123,7 @@ static sl_status read_list(const char *text, number_list *l) {
     char *copy;
     size_t size = 0;
     if (*text == '@')
-        SL_TRY(sl_file_read_most(text + 1, MAX_BYTES, &copy, &size));
+        SL_TRY(sl_file_read_max(text + 1, MAX_BYTES, &copy, &size));
     else
         SL_TRY(sl_copy_text(&copy, text));
     sl_status status = size > 0 && strlen(copy) != size
@@ -259,24 +259,24 @@ static int even_fits(const balance_options *r, const int *even) {
     return 1;
 }
 
-static double largest(const double *time, int count, int *place) {
-    *place = 0;
+static double largest(const double *time, int count, int *at) {
+    *at = 0;
     for (int i = 1; i < count; i++)
-        *place = time[i] > time[*place] ? i : *place;
-    return time[*place];
+        *at = time[i] > time[*at] ? i : *at;
+    return time[*at];
 }
 
 /* The maximum time of `split`, by formula; *time of each. */
 static double formula_times(const balance_options *r, const sl_replica_rate *replica, const int *split,
-                            double *time, int *place) {
+                            double *time, int *at) {
     for (int i = 0; i < r->replicas; i++)
         time[i] = sl_replica_time(&replica[i], split[i]);
-    return largest(time, r->replicas, place);
+    return largest(time, r->replicas, at);
 }
 
 static sl_status by_formula(const balance_options *r, int *even, balance_answer *a) {
     sl_replica_rate *replica;
-    int place;
+    int at;
     SL_TRY(sl_alloc(&replica, (size_t)r->replicas, sizeof *replica));
     for (int i = 0; i < r->replicas; i++)
         replica[i] = (sl_replica_rate){
@@ -284,7 +284,7 @@ static sl_status by_formula(const balance_options *r, int *even, balance_answer 
     sl_status status;
     SL_TRY_GOTO(out, status, sl_balance(replica, r->replicas, r->microbatches, a->split, &a->makespan));
     sl_split_evenly(r->replicas, r->microbatches, even);
-    a->even = formula_times(r, replica, even, a->time, &place);
+    a->even = formula_times(r, replica, even, a->time, &at);
     formula_times(r, replica, a->split, a->time, &a->slowest);
 out:
     sl_free(replica);

@@ -87,7 +87,7 @@ static sl_placement placement_of(const sl_problem *problem, const sl_compared *s
     return schedule->placement < 0 ? problem->placement : (sl_placement)schedule->placement;
 }
 
-static sl_status place(const sl_problem *problem, const sl_compared *schedule, sl_problem *placed) {
+static sl_status make_placed(const sl_problem *problem, const sl_compared *schedule, sl_problem *placed) {
     sl_status status = sl_problem_place(problem, placement_of(problem, schedule), placed);
     return status == SL_EINVAL ? sl_error(status, "%s: %s", schedule->text, sl_error_text()) : status;
 }
@@ -98,7 +98,7 @@ static sl_status check_values(sl_plan_request *planning, const sl_comparison *c)
         sl_problem problem, placed = {0};
         sl_status status = read_value(planning, c, value, &problem);
         for (int k = 0; k < c->schedules && status == SL_OK; k++) {
-            status = place(&problem, &c->schedule[k], &placed);
+            status = make_placed(&problem, &c->schedule[k], &placed);
             sl_problem_free(&placed);
         }
         sl_problem_free(&problem);
@@ -176,7 +176,7 @@ static sl_status plan_value(sl_plan_request *planning, sl_comparison *c, int val
             first++;
         if (first < k)
             continue; /* already planned with that one */
-        SL_TRY_GOTO(out, status, place(&problem, &c->schedule[k], &placed));
+        SL_TRY_GOTO(out, status, make_placed(&problem, &c->schedule[k], &placed));
         SL_TRY_GOTO(out, status, plan_placed(planning, c, value, &placed, progress));
         sl_problem_free(&placed);
     }

@@ -42,11 +42,11 @@ static void offer_commands(const question *q) {
 
 /* Offers an option with a short description. */
 static void offer_option(const question *q, const sl_option *o) {
-    enum { MOST = 90 };
+    enum { ABOUT_MAX = 90 };
     const int size = (int)strcspn(o->help, ";");
-    char about[MOST], name[] = {'-', o->letter, 0};
+    char about[ABOUT_MAX], name[] = {'-', o->letter, 0};
     snprintf(about, sizeof about, "%.*s", size, o->help);
-    if (size >= MOST) /* cut after a word */
+    if (size >= ABOUT_MAX) /* cut after a word */
         *strrchr(about, ' ') = 0;
     if (o->letter)
         offer(q, name, "", about);

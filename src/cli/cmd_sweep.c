@@ -114,8 +114,8 @@ void sl_compared_free(sl_compared *schedule, int count) {
 #define MAX_DIGITS 15 /* of a number of a range, so that sums stay inside int64 */
 
 typedef struct decimal {
-    int64_t digits; /* the number is digits / 10^places */
-    int places;
+    int64_t digits; /* the number is digits / 10^decimals */
+    int decimals;
 } decimal;
 
 static int read_decimal(const char *text, size_t length, decimal *number) {
@@ -127,7 +127,7 @@ static int read_decimal(const char *text, size_t length, decimal *number) {
             dot = 1;
         } else if (isdigit((unsigned char)text[i]) && count < MAX_DIGITS) {
             number->digits = number->digits * 10 + (text[i] - '0');
-            number->places += dot;
+            number->decimals += dot;
             count += number->digits > 0 || dot; /* leading zeros do not count */
         } else {
             return 0;
@@ -138,9 +138,9 @@ static int read_decimal(const char *text, size_t length, decimal *number) {
     return i > 0 && isdigit((unsigned char)text[i - 1]);
 }
 
-/* To `places` places; 0 if that needs too many digits. */
-static int align(decimal *number, int places) {
-    for (; number->places < places; number->places++) {
+/* To `decimals` decimals; 0 if that needs too many digits. */
+static int align(decimal *number, int decimals) {
+    for (; number->decimals < decimals; number->decimals++) {
         if (llabs(number->digits) > INT64_C(100000000000000000)) /* 1e17 */
             return 0;
         number->digits *= 10;
@@ -149,15 +149,15 @@ static int align(decimal *number, int places) {
 }
 
 /* Without the zeros that only align it with the other numbers. */
-static void print_decimal(int64_t digits, int places, char *text, size_t size) {
-    for (; places > 0 && digits % 10 == 0; places--)
+static void print_decimal(int64_t digits, int decimals, char *text, size_t size) {
+    for (; decimals > 0 && digits % 10 == 0; decimals--)
         digits /= 10;
     char all[40]; /* 32 digits with leading zeros */
     snprintf(all, sizeof all, "%032lld", (long long)llabs(digits));
-    const char *whole = all + strspn(all, "0"), *point = all + 32 - places;
+    const char *whole = all + strspn(all, "0"), *point = all + 32 - decimals;
     whole = whole < point - 1 ? whole : point - 1;
-    snprintf(text, size, "%s%.*s%s%s", digits < 0 ? "-" : "", (int)(point - whole), whole, places ? "." : "",
-             point);
+    snprintf(text, size, "%s%.*s%s%s", digits < 0 ? "-" : "", (int)(point - whole), whole,
+             decimals ? "." : "", point);
 }
 
 /* ---- sweep ---- */
@@ -174,7 +174,7 @@ static sl_status add_value(sl_sweep *sweep, size_t *capacity, const char *text, 
 static sl_status read_range(sl_sweep *sweep, const char *text) {
     decimal part[3]; /* from, to, step */
     const char *c = text;
-    int places = 0;
+    int decimals = 0;
     for (int i = 0; i < 3; i++) {
         size_t length = strcspn(c, ":");
         if (!read_decimal(c, length, &part[i]) || (c[length] == ':') != (i < 2))
@@ -182,11 +182,11 @@ static sl_status read_range(sl_sweep *sweep, const char *text) {
                             "--sweep %s: must be FROM:TO:STEP in decimals (at most %d digits) or a list "
                             "A,B,.., got '%s'",
                             sweep->key, MAX_DIGITS, text);
-        places = part[i].places > places ? part[i].places : places;
+        decimals = part[i].decimals > decimals ? part[i].decimals : decimals;
         c += length + 1;
     }
     for (int i = 0; i < 3; i++)
-        if (!align(&part[i], places))
+        if (!align(&part[i], decimals))
             return sl_error(SL_EINVAL, "--sweep %s: '%s' has too many digits", sweep->key, text);
     int64_t from = part[0].digits, to = part[1].digits, step = part[2].digits;
     if (step == 0 || (to != from && (to > from) != (step > 0)))
@@ -198,7 +198,7 @@ static sl_status read_range(sl_sweep *sweep, const char *text) {
     size_t capacity = 0;
     for (int64_t i = 0; i <= (to - from) / step; i++) {
         char value[64];
-        print_decimal(from + i * step, places, value, sizeof value);
+        print_decimal(from + i * step, decimals, value, sizeof value);
         SL_TRY(add_value(sweep, &capacity, value, strlen(value)));
     }
     return SL_OK;

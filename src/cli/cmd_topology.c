@@ -78,7 +78,7 @@ static int other_weights(const sl_cluster *c, int from, int to) {
            sl_position_tensor(c, from) != sl_position_tensor(c, to);
 }
 
-static json_t *place(const sl_cluster *c, int position) {
+static json_t *position_json(const sl_cluster *c, int position) {
     return json_pack("{s:i,s:i,s:i}", "tensor", sl_position_tensor(c, position), "data",
                      sl_position_replica(c, position), "pipeline", sl_position_stage(c, position));
 }
@@ -86,7 +86,7 @@ static json_t *place(const sl_cluster *c, int position) {
 static json_t *arrangement(const sl_cluster *c, const int *host) {
     json_t *list = json_array();
     for (int i = 0; i < c->hosts; i++) {
-        json_t *item = place(c, i);
+        json_t *item = position_json(c, i);
         json_object_set_new(item, "host", json_string(c->name[host[i]]));
         json_array_append_new(list, item);
     }
@@ -108,8 +108,8 @@ static void print_json(const topology_options *a, const int *from, const int *to
     for (int h = 0; h < c->hosts; h++)
         if (from[h] != to[h])
             json_array_append_new(moves, json_pack("{s:s,s:o,s:o,s:b}", "host", c->name[h], "from",
-                                                   place(c, from[h]), "to", place(c, to[h]), "weights",
-                                                   other_weights(c, from[h], to[h])));
+                                                   position_json(c, from[h]), "to", position_json(c, to[h]),
+                                                   "weights", other_weights(c, from[h], to[h])));
     for (int i = 0; i < a->whys; i++)
         json_array_append_new(why, json_string(a->why[i]));
     for (int p = 0; p < c->pipeline; p++) {
@@ -141,7 +141,7 @@ static void print_arrangement(const sl_cluster *c, const int *host) {
     }
 }
 
-static void print_place(const sl_cluster *c, int position) {
+static void print_position(const sl_cluster *c, int position) {
     printf("stage %d replica %d", sl_position_stage(c, position), sl_position_replica(c, position));
     if (c->tensor > 1)
         printf(" tensor rank %d", sl_position_tensor(c, position));
@@ -155,9 +155,9 @@ static void print_moves(const topology_options *a, const int *from, const int *t
             continue;
         data++;
         printf("  %s: ", c->name[h]);
-        print_place(c, from[h]);
+        print_position(c, from[h]);
         printf(" -> ");
-        print_place(c, to[h]);
+        print_position(c, to[h]);
         printf("%s\n", other_weights(c, from[h], to[h]) ? "" : " (the same weights)");
     }
     if (a->result.moved > data)

@@ -147,7 +147,7 @@ sl_status sl_drawn_refuse_memory(const sl_drawing *d, const sl_input *input, con
 static sl_status draw_plan(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
     char *text, name[SL_PLAN_NAME];
     size_t size;
-    SL_TRY(sl_file_read_most(input->file, MAX_BYTES, &text, &size));
+    SL_TRY(sl_file_read_max(input->file, MAX_BYTES, &text, &size));
     sl_status status = sl_plan_read_json(input->file, text, size, &one->timeline, &one->memory[0].held, name);
     sl_free(text);
     SL_TRY(status);

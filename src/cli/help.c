@@ -186,12 +186,12 @@ static int value_of_list(const void *of, int index, sl_value *value, char *room)
 
 /* Where meanings begin: longer heads have a line of their own. */
 static int column_of(const sl_option *table, int width) {
-    enum { MOST = 22 };
+    enum { COLUMN_MAX = 22 };
     char head[SL_HELP_ROOM];
     int column = 0;
     for (const sl_option *o = table; o->name; o++) {
         const int length = sl_help_shows(o) ? sl_help_head(o, head) : 0;
-        column = length > column && length <= smaller(MOST, width / 3) ? length : column;
+        column = length > column && length <= smaller(COLUMN_MAX, width / 3) ? length : column;
     }
     return column + 4;
 }

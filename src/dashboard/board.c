@@ -75,14 +75,14 @@ void sl_board_set_state(sl_board *b, sl_board_state state, const char *format, .
 /* ---- forgetting ---- */
 
 void sl_board_forget_iterations(sl_board *b) {
-    b->rows = b->row_told = b->ranks = b->links = 0;
+    b->rows = b->rows_sent = b->ranks = b->links = 0;
     blank_iteration(b);
     b->renewed = 1;
 }
 
 void sl_board_forget_events(sl_board *b) {
     free_texts(b->event, b->events);
-    b->events = b->event_told = b->blames = 0;
+    b->events = b->events_sent = b->blames = 0;
     b->event_number = b->onsets = b->reliefs = b->swaps = b->restarts = 0;
     for (size_t i = 0; i < b->ranks; i++)
         b->rank[i].blamed = 0;
@@ -93,7 +93,7 @@ void sl_board_forget_events(sl_board *b) {
 
 void sl_board_forget_lines(sl_board *b) {
     free_texts(b->line, b->lines);
-    b->lines = b->line_told = 0;
+    b->lines = b->lines_sent = 0;
     b->renewed = 1;
 }
 
@@ -187,12 +187,12 @@ void sl_board_rank_time(sl_board *b, size_t rank, double ms) {
         return;
     sl_board_rank *r = &b->rank[rank];
     r->changed |= take_value(&r->time, ms, is_calm(b));
-    r->changed |= (int)sl_board_rank_health(r) != r->told_health;
+    r->changed |= (int)sl_board_rank_health(r) != r->sent_health;
 }
 
 static void take_link_time(sl_board *b, sl_board_link *link, double ms) {
     link->changed |= take_value(&link->time, ms, is_calm(b));
-    link->changed |= (int)sl_board_link_health(link) != link->told_health;
+    link->changed |= (int)sl_board_link_health(link) != link->sent_health;
 }
 
 sl_status sl_board_traffic(sl_board *b, int from, int to, size_t guess, int64_t messages, int64_t bytes,
@@ -209,7 +209,7 @@ sl_status sl_board_traffic(sl_board *b, int from, int to, size_t guess, int64_t 
         take_link_time(b, link, ms);
     if (isfinite(usual))
         link->time.usual = (float)usual;
-    link->changed |= (int)sl_board_link_health(link) != link->told_health;
+    link->changed |= (int)sl_board_link_health(link) != link->sent_health;
     return SL_OK;
 }
 
@@ -233,7 +233,7 @@ sl_status sl_board_add_row(sl_board *b, const sl_board_row *row) {
     if (b->rows == ROWS) { /* drops the older half */
         memmove(b->row, b->row + ROWS / 2, ROWS / 2 * sizeof *b->row);
         b->rows -= ROWS / 2;
-        b->row_told = b->row_told > ROWS / 2 ? b->row_told - ROWS / 2 : 0;
+        b->rows_sent = b->rows_sent > ROWS / 2 ? b->rows_sent - ROWS / 2 : 0;
     }
     SL_TRY(sl_grow(&b->row, &b->row_room, b->rows + 1, sizeof *b->row));
     b->row[b->rows++] = *row;
@@ -256,7 +256,7 @@ static int named(const sl_board *b, int index, const char *text) {
 
 /* The healthy time is that of the iterations before any incident, except the first, which is cold. A streak
  * of equally fast iterations clears the named components: a run that does not adapt reports no relief. */
-static sl_status judge(sl_board *b) {
+static sl_status update_healthy(sl_board *b) {
     int healthy = b->phase < 0 || named(b, b->phase, "healthy");
     int room = (int)(sizeof b->healthy_first / sizeof *b->healthy_first);
     b->slow = named(b, b->phase, "slow") || named(b, b->phase, "delegated") || named(b, b->phase, "adapted");
@@ -332,7 +332,7 @@ static sl_status take_row(sl_board *b, const sl_row_iteration *r) {
         b->schedule_since = b->iteration;
     SL_TRY(sl_board_add_row(b, &row));
     take_level(b);
-    return judge(b);
+    return update_healthy(b);
 }
 
 static sl_status apply_blames(sl_board *b);
@@ -394,9 +394,9 @@ static sl_status apply_blames(sl_board *b) {
             blame_link(b, who->to, who->from, who->replica, how);
     }
     for (size_t i = 0; i < b->ranks; i++)
-        b->rank[i].changed |= (int)sl_board_rank_health(&b->rank[i]) != b->rank[i].told_health;
+        b->rank[i].changed |= (int)sl_board_rank_health(&b->rank[i]) != b->rank[i].sent_health;
     for (size_t i = 0; i < b->links; i++)
-        b->link[i].changed |= (int)sl_board_link_health(&b->link[i]) != b->link[i].told_health;
+        b->link[i].changed |= (int)sl_board_link_health(&b->link[i]) != b->link[i].sent_health;
     return SL_OK;
 }
 
@@ -479,7 +479,7 @@ sl_status sl_board_event(sl_board *b, const sl_row_event *row) {
     char *text = json_dumps(row->object, JSON_COMPACT | JSON_REAL_PRECISION(9));
     if (!text)
         return sl_error(SL_ENOMEM, "out of memory for an event");
-    sl_status status = append_text(&b->event, &b->events, &b->event_room, &b->event_told, EVENTS, text);
+    sl_status status = append_text(&b->event, &b->events, &b->event_room, &b->events_sent, EVENTS, text);
     free(text);
     b->version++;
     SL_THEN(status, act_on(b, row));
@@ -491,5 +491,5 @@ sl_status sl_board_line(sl_board *b, const char *line, size_t length) {
     length -= length > 0 && line[length - 1] == '\r';
     snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text - 1), line);
     b->version++;
-    return append_text(&b->line, &b->lines, &b->line_room, &b->line_told, LINES, text);
+    return append_text(&b->line, &b->lines, &b->line_room, &b->lines_sent, LINES, text);
 }

@@ -47,7 +47,7 @@ typedef struct sl_board_rank {
     int blamed, gone;    /* 0, or SL_BOARD_SUSPECT, SL_BOARD_SLOW */
     int host;            /* index into `host`; -1: not known */
     int pid;
-    int told_health, changed;
+    int sent_health, changed;
 } sl_board_rank;
 
 typedef struct sl_board_link {
@@ -55,7 +55,7 @@ typedef struct sl_board_link {
     float latency, transfer;
     sl_board_value time;     /* both together */
     int64_t messages, bytes; /* of a job: in the last profile; -1: not known */
-    int blamed, told_health, changed;
+    int blamed, sent_health, changed;
 } sl_board_link;
 
 typedef struct sl_board_row {
@@ -107,12 +107,12 @@ typedef struct sl_board {
     size_t names, name_room;
 
     sl_board_row *row;
-    size_t rows, row_room, row_told;
+    size_t rows, row_room, rows_sent;
     char **event; /* JSON objects */
-    size_t events, event_room, event_told;
+    size_t events, event_room, events_sent;
     int64_t event_number; /* total number */
     char **line;          /* of decisions.txt */
-    size_t lines, line_room, line_told;
+    size_t lines, line_room, lines_sent;
     sl_board_blame *blame;
     size_t blames, blame_room;
 

@@ -273,7 +273,7 @@ static sl_status read_object(sl_watched_cluster *c, const char *key, json_t **ob
     return SL_OK;
 }
 
-static sl_status read_told(sl_watched_cluster *c, int *exit_code, int *is_over) {
+static sl_status read_end(sl_watched_cluster *c, int *exit_code, int *is_over) {
     json_t *status, *end;
     int is_there;
     SL_TRY(read_object(c, SL_PUBLISHED_STATUS, &status, &is_there));
@@ -328,7 +328,7 @@ static sl_status read_all(sl_watched_cluster *c, int *more) {
     int exit_code = -1, is_over = 0;
     sl_time now = sl_now();
     c->beats = 0;
-    SL_TRY(read_told(c, &exit_code, &is_over)); /* the end is written after everything else */
+    SL_TRY(read_end(c, &exit_code, &is_over)); /* the end is written after everything else */
     SL_TRY(read_log(c, SL_LOG_NODES, &c->at_nodes, MAX, take_beat, more));
     if (c->ended && c->beats > 0 && !is_over) /* a new job of the same name */
         SL_TRY(forget(c));

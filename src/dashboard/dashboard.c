@@ -100,7 +100,7 @@ static void put_gantt(FILE *out, void *context) {
 
 /* Sends pending changes before a reader gets the full state (*all, if requested), both under one lock: a
  * change in between would be sent twice. */
-static void tell(dashboard *d, char **all) {
+static void send_updates(dashboard *d, char **all) {
     int renewed;
     pthread_mutex_lock(&d->lock);
     char *text = sl_page_change(&d->board, &d->data, &renewed);
@@ -116,13 +116,13 @@ static void tell(dashboard *d, char **all) {
 
 static char *whole_for_stream(void *context) {
     char *all;
-    tell(context, &all);
+    send_updates(context, &all);
     return all;
 }
 
 static sl_status tick(void *context) {
     dashboard *d = context;
-    tell(d, NULL);
+    send_updates(d, NULL);
     sl_server_tick(d->server);
     return sl_loop_at(d->loop, sl_now() + TICK, tick, d, NULL);
 }

@@ -147,7 +147,7 @@ sl_status sl_follower_open(const char *path, sl_board *board, pthread_mutex_t *l
                                        .event = take_event,
                                        .decision = take_decision,
                                        .text = take_text,
-                                       .anew = forget};
+                                       .restarted = forget};
     return sl_folder_open(path, &takers, &(*follower)->folder);
 }
 
@@ -163,7 +163,7 @@ static int has_rows(const sl_folder *f) {
     return f->is_watch || f->lines[SL_FOLDER_METRICS].number > 0 || f->lines[SL_FOLDER_EVENTS].number > 0;
 }
 
-static void judge_living(const sl_folder *f, sl_board *b) {
+static void set_living(const sl_folder *f, sl_board *b) {
     if (!has_rows(f))
         sl_board_set_state(b, SL_BOARD_STARTING, "a run has the folder and has written nothing yet");
     else if (f->state == SL_FOLDER_RESTARTING)
@@ -177,7 +177,7 @@ static void judge_living(const sl_folder *f, sl_board *b) {
         sl_board_set_state(b, SL_BOARD_RUNNING, "%s", "");
 }
 
-static void judge_dead(const sl_folder *f, sl_board *b) {
+static void set_dead(const sl_folder *f, sl_board *b) {
     if (!has_rows(f))
         sl_board_set_state(b, SL_BOARD_WAITING, "nothing of a run is in the folder yet");
     else if (f->is_watch && f->state != SL_FOLDER_OPEN)
@@ -208,7 +208,7 @@ static void say_unread(const sl_folder *f, sl_board *b) {
     memcpy(b->unread, unread, sizeof unread);
 }
 
-static void judge(const sl_folder *f, sl_board *b) {
+static void update_state(const sl_folder *f, sl_board *b) {
     const sl_lines *metrics = &f->lines[SL_FOLDER_METRICS];
     if (f->shut && !has_rows(f))
         sl_board_set_state(b, SL_BOARD_WAITING, "the folder cannot be read: %s", strerror(f->shut));
@@ -217,9 +217,9 @@ static void judge(const sl_folder *f, sl_board *b) {
     else if (!f->there)
         sl_board_set_state(b, SL_BOARD_WAITING, "the folder is not there yet");
     else if (f->living)
-        judge_living(f, b);
+        set_living(f, b);
     else
-        judge_dead(f, b);
+        set_dead(f, b);
     if (b->is_cluster && (b->state == SL_BOARD_ENDED || b->state == SL_BOARD_FAILED))
         sl_watched_ended(b);
     say_unread(f, b);
@@ -236,7 +236,7 @@ static void judge(const sl_folder *f, sl_board *b) {
 sl_status sl_follower_step(sl_follower *f, int *more) {
     sl_status status = sl_folder_step(f->folder, more);
     pthread_mutex_lock(f->lock);
-    judge(f->folder, f->board);
+    update_state(f->folder, f->board);
     pthread_mutex_unlock(f->lock);
     return status;
 }

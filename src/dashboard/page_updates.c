@@ -178,12 +178,12 @@ char *sl_page_whole(const sl_board *b) {
                             ranks_of(b, 1), "links", links_of(b, 1)));
 }
 
-static void mark_told(sl_board *b) {
+static void mark_sent(sl_board *b) {
     for (size_t i = 0; i < b->ranks; i++) {
         sl_board_rank *r = &b->rank[i];
         if (r->changed) {
             r->time.data = r->time.now;
-            r->told_health = (int)sl_board_rank_health(r);
+            r->sent_health = (int)sl_board_rank_health(r);
         }
         r->changed = 0;
     }
@@ -191,13 +191,13 @@ static void mark_told(sl_board *b) {
         sl_board_link *l = &b->link[i];
         if (l->changed) {
             l->time.data = l->time.now;
-            l->told_health = (int)sl_board_link_health(l);
+            l->sent_health = (int)sl_board_link_health(l);
         }
         l->changed = 0;
     }
-    b->row_told = b->rows;
-    b->event_told = b->events;
-    b->line_told = b->lines;
+    b->rows_sent = b->rows;
+    b->events_sent = b->events;
+    b->lines_sent = b->lines;
 }
 
 static int anything(const sl_board *b, int64_t version) {
@@ -213,7 +213,7 @@ static int anything(const sl_board *b, int64_t version) {
 }
 
 char *sl_page_change(sl_board *b, int64_t *version, int *renewed) {
-    *renewed = b->renewed || b->rows - b->row_told > SL_PAGE_ROWS;
+    *renewed = b->renewed || b->rows - b->rows_sent > SL_PAGE_ROWS;
     if (!*renewed && !anything(b, *version))
         return NULL;
     *version = b->version;
@@ -222,10 +222,10 @@ char *sl_page_change(sl_board *b, int64_t *version, int *renewed) {
         b->renewed = 0;
     else
         text = finish(b, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "names", list_of_words(b->name, 0, b->names),
-                                   "rows", rows_of(b, b->row_told, NULL, b->rows - b->row_told), "events",
-                                   events_of(b, b->event_told), "lines",
-                                   list_of_words(b->line, b->line_told, b->lines), "ranks", ranks_of(b, 0),
+                                   "rows", rows_of(b, b->rows_sent, NULL, b->rows - b->rows_sent), "events",
+                                   events_of(b, b->events_sent), "lines",
+                                   list_of_words(b->line, b->lines_sent, b->lines), "ranks", ranks_of(b, 0),
                                    "links", links_of(b, 0)));
-    mark_told(b);
+    mark_sent(b);
     return text;
 }

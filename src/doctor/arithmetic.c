@@ -25,25 +25,25 @@ static void look_at_onednn(sl_doctor *d) {
     sl_child_line(&d->about, "bf16: ", bf16, sizeof bf16);
     int has_bf16 = strcmp(bf16, "yes") == 0;
     sl_finding_add(d, "oneDNN", SL_PRESENT, "%s, computes with %s", version, isa);
-    sl_finding_tell(d, "bf16", has_bf16 ? SL_PRESENT : SL_ABSENT,
-                    !has_bf16 ? "device.precision: bf16 is refused; f32 works" : "",
-                    !has_bf16 ? "a processor with AVX512_BF16 (Intel since Cooper Lake, AMD since Zen 4)"
-                              : "",
-                    "%s", has_bf16 ? "AVX512_BF16" : "this processor has no AVX512_BF16");
+    sl_finding_report(d, "bf16", has_bf16 ? SL_PRESENT : SL_ABSENT,
+                      !has_bf16 ? "device.precision: bf16 is refused; f32 works" : "",
+                      !has_bf16 ? "a processor with AVX512_BF16 (Intel since Cooper Lake, AMD since Zen 4)"
+                                : "",
+                      "%s", has_bf16 ? "AVX512_BF16" : "this processor has no AVX512_BF16");
 }
 
 static void look_at_ucx(sl_doctor *d) {
     static const char means[] = "no rails ucx:INTERFACE in network.rails; TCP works";
     char said[256] = "";
     if (sl_child_line(&d->about, "UCX fails: ", said, sizeof said))
-        sl_finding_tell(d, "UCX", SL_BROKEN, means, "Debian: apt install libucx0", "%s", said);
+        sl_finding_report(d, "UCX", SL_BROKEN, means, "Debian: apt install libucx0", "%s", said);
     else if (sl_child_line(&d->about, "UCX: ", said, sizeof said))
         sl_finding_add(d, "UCX", SL_PRESENT, "%s", said);
     else if (sl_child_line(&d->about, "UCX is not there: ", said, sizeof said))
-        sl_finding_tell(d, "UCX", SL_ABSENT, means, "Debian: apt install libucx0", "%s", said);
+        sl_finding_report(d, "UCX", SL_ABSENT, means, "Debian: apt install libucx0", "%s", said);
     else
-        sl_finding_tell(d, "UCX", SL_ABSENT, means, "Debian: apt install libucx-dev, and build again",
-                        "built without it");
+        sl_finding_report(d, "UCX", SL_ABSENT, means, "Debian: apt install libucx-dev, and build again",
+                          "built without it");
 }
 
 static void look_at_library(sl_doctor *d, const char *name) {

@@ -26,12 +26,12 @@ static void ask(sl_doctor *d, int devices) {
     char why[400];
     if (sl_child_run(argv, NULL, LIMIT, &child) == SL_OK && child.exit_code == 0) {
         int length = (int)strcspn(child.text, "\n");
-        sl_finding_tell(d, "GPU", SL_PRESENT, means, "", "%d: %.*s", devices, length, child.text);
+        sl_finding_report(d, "GPU", SL_PRESENT, means, "", "%d: %.*s", devices, length, child.text);
         return;
     }
     sl_child_reason(&child, why, sizeof why);
-    sl_finding_tell(d, "GPU", SL_BROKEN, means, "the driver and its tools must be of one version",
-                    "nvidia-smi: %s", why);
+    sl_finding_report(d, "GPU", SL_BROKEN, means, "the driver and its tools must be of one version",
+                      "nvidia-smi: %s", why);
 }
 
 void sl_doctor_devices(sl_doctor *d) {
@@ -41,10 +41,10 @@ void sl_doctor_devices(sl_doctor *d) {
     if (nvidia > 0 && has_tool)
         ask(d, nvidia);
     else if (nvidia > 0 || amd > 0)
-        sl_finding_tell(d, "GPU", SL_PRESENT, means, "", "%d device file%s in /dev", nvidia + amd,
-                        nvidia + amd > 1 ? "s" : "");
+        sl_finding_report(d, "GPU", SL_PRESENT, means, "", "%d device file%s in /dev", nvidia + amd,
+                          nvidia + amd > 1 ? "s" : "");
     else
-        sl_finding_tell(d, "GPU", SL_ABSENT,
-                        "nothing is lost: slackline trains on processors, there is no CUDA device yet", "",
-                        "no device file%s", has_tool ? ", though nvidia-smi is there" : "");
+        sl_finding_report(d, "GPU", SL_ABSENT,
+                          "nothing is lost: slackline trains on processors, there is no CUDA device yet", "",
+                          "no device file%s", has_tool ? ", though nvidia-smi is there" : "");
 }

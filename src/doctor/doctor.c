@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-sl_status sl_doctor_place(size_t longest, char *folder, size_t size) {
-    const char *const places[] = {getenv("TMPDIR"), "/tmp"};
+sl_status sl_doctor_folder(size_t longest, char *folder, size_t size) {
+    const char *const parents[] = {getenv("TMPDIR"), "/tmp"};
     for (int i = 0; i < 2; i++) {
-        if (!places[i] || strlen(places[i]) > longest)
+        if (!parents[i] || strlen(parents[i]) > longest)
             continue;
-        snprintf(folder, size, "%.3000s/slackline-doctor-XXXXXX", places[i]);
+        snprintf(folder, size, "%.3000s/slackline-doctor-XXXXXX", parents[i]);
         if (mkdtemp(folder))
             return SL_OK;
     }
@@ -47,8 +47,8 @@ static void flatten(char *text) {
             *text = ' ';
 }
 
-void sl_finding_tell(sl_doctor *doctor, const char *name, sl_finding_state state, const char *means,
-                     const char *remedy, const char *found, ...) {
+void sl_finding_report(sl_doctor *doctor, const char *name, sl_finding_state state, const char *means,
+                       const char *remedy, const char *found, ...) {
     sl_findings *all = &doctor->findings;
     sl_status status = sl_grow(&all->list, &all->room, (size_t)all->count + 1, sizeof *all->list);
     if (status != SL_OK) {

@@ -49,10 +49,10 @@ typedef struct sl_doctor {
 
 /** Adds one in the present group: the thing found (`found`, a format), its consequence and its fix, either of
  * which may be "". */
-void sl_finding_tell(sl_doctor *doctor, const char *name, sl_finding_state state, const char *means,
-                     const char *remedy, const char *found, ...) __attribute__((format(printf, 6, 7)));
+void sl_finding_report(sl_doctor *doctor, const char *name, sl_finding_state state, const char *means,
+                       const char *remedy, const char *found, ...) __attribute__((format(printf, 6, 7)));
 /* One that needs no explanation. */
-#define sl_finding_add(doctor, name, state, ...) sl_finding_tell(doctor, name, state, "", "", __VA_ARGS__)
+#define sl_finding_add(doctor, name, state, ...) sl_finding_report(doctor, name, state, "", "", __VA_ARGS__)
 
 /** Fills doctor->findings; takes some seconds. Call it from a process without other threads. SL_ENOMEM. Free
  * the findings with sl_findings_free, also on error. */
@@ -63,7 +63,7 @@ void sl_doctor_not_tried(sl_doctor *doctor, const char *name);
 
 /** A new folder for trials: below TMPDIR, or if that is longer than `longest` or unusable, below /tmp. The
  * caller removes it. SL_ESYS. */
-sl_status sl_doctor_place(size_t longest, char *folder, size_t size);
+sl_status sl_doctor_folder(size_t longest, char *folder, size_t size);
 
 void sl_doctor_programs(sl_doctor *doctor);
 void sl_doctor_mpi(sl_doctor *doctor);

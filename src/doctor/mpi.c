@@ -37,20 +37,20 @@ static int look_at_mpirun(sl_doctor *d) {
     char path[PATH_MAX], name[128], why[400];
     sl_child said;
     if (!sl_find_program("mpirun", SL_FIND_ABSOLUTE, path)) {
-        sl_finding_tell(d, "mpirun", SL_ABSENT, no_training, get_it, "not in PATH");
+        sl_finding_report(d, "mpirun", SL_ABSENT, no_training, get_it, "not in PATH");
         return 0;
     }
     const char *const argv[] = {path, "--version", NULL};
     if (sl_child_run(argv, NULL, VERSION_LIMIT, &said) != SL_OK || said.exit_code != 0) {
         sl_child_reason(&said, why, sizeof why);
-        sl_finding_tell(d, "mpirun", SL_BROKEN, no_training, get_it, "%.200s: %s", path, why);
+        sl_finding_report(d, "mpirun", SL_BROKEN, no_training, get_it, "%.200s: %s", path, why);
         return 0;
     }
     if (!read_version(&said, name, sizeof name)) {
-        sl_finding_tell(d, "mpirun", SL_LIMITED,
-                        "train and validate start ranks by Open MPI's mpirun; watch works with any",
-                        "put Open MPI's mpirun first in PATH (Debian: apt install openmpi-bin)", "%s, %.200s",
-                        name, path);
+        sl_finding_report(d, "mpirun", SL_LIMITED,
+                          "train and validate start ranks by Open MPI's mpirun; watch works with any",
+                          "put Open MPI's mpirun first in PATH (Debian: apt install openmpi-bin)",
+                          "%s, %.200s", name, path);
         return 0;
     }
     sl_finding_add(d, "mpirun", SL_PRESENT, "%s, %.200s", name, path);
@@ -80,7 +80,7 @@ static int exchange(void *argument) {
     return status == SL_OK ? attempt.exit_code : 1;
 }
 
-static void judge(sl_doctor *d, const sl_child *child) {
+static void report_ranks(sl_doctor *d, const sl_child *child) {
     char library[160] = "", why[400] = "";
     int well = child->exit_code == 0 && strstr(child->text, "exchange: 2 ranks\n") != NULL;
     sl_child_line(child, "library: ", library, sizeof library);
@@ -90,29 +90,29 @@ static void judge(sl_doctor *d, const sl_child *child) {
     }
     if (!sl_child_line(child, "!", why, sizeof why))
         sl_child_reason(child, why, sizeof why);
-    sl_finding_tell(d, "two ranks", SL_BROKEN, no_training,
-                    "mpirun and the library of slackline-worker must be of one Open MPI; rebuild "
-                    "slackline if it has changed",
-                    "%s", why);
+    sl_finding_report(d, "two ranks", SL_BROKEN, no_training,
+                      "mpirun and the library of slackline-worker must be of one Open MPI; rebuild "
+                      "slackline if it has changed",
+                      "%s", why);
 }
 
 static void try_ranks(sl_doctor *d) {
-    char place[PATH_MAX];
+    char path[PATH_MAX];
     sl_launch_folder folder;
     sl_child child;
-    if (sl_doctor_place(PATH_MAX, place, sizeof place) != SL_OK) {
+    if (sl_doctor_folder(PATH_MAX, path, sizeof path) != SL_OK) {
         sl_doctor_not_tried(d, "two ranks");
         return;
     }
-    sl_status status = sl_launch_folder_open(place, &folder);
+    sl_status status = sl_launch_folder_open(path, &folder);
     ranks r = {.worker = d->worker, .folder = &folder};
     SL_THEN(status, sl_child_call(exchange, &r, TEST_LIMIT + 10 * SL_SECOND, &child));
     if (status == SL_OK)
-        judge(d, &child);
+        report_ranks(d, &child);
     else
         sl_finding_add(d, "two ranks", SL_BROKEN, "%s", sl_error_text());
     sl_launch_folder_close(&folder);
-    sl_path_remove(place);
+    sl_path_remove(path);
 }
 
 void sl_doctor_mpi(sl_doctor *d) {

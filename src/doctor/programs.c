@@ -45,17 +45,17 @@ static void look_at_planner(sl_doctor *d) {
 }
 
 /* Checks a program's output "NAME VERSION" or "version: VERSION". */
-static void judge_version(sl_doctor *d, const char *name, const char *path, const sl_child *child,
-                          const char *title) {
+static void report_version(sl_doctor *d, const char *name, const char *path, const sl_child *child,
+                           const char *title) {
     static const char again[] = "build or install all of slackline again, from one source";
     char version[64] = "", why[400];
     if (child->exit_code != 0) {
         sl_child_reason(child, why, sizeof why);
-        sl_finding_tell(d, name, SL_BROKEN, "", again, "%s does not run: %s", path, why);
+        sl_finding_report(d, name, SL_BROKEN, "", again, "%s does not run: %s", path, why);
     } else if (!sl_child_line(child, title, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
-        sl_finding_tell(d, name, SL_BROKEN, "programs of different versions do not understand each other",
-                        again, "%s is of version %s, not %s", path, *version ? version : "unknown",
-                        SL_VERSION);
+        sl_finding_report(d, name, SL_BROKEN, "programs of different versions do not understand each other",
+                          again, "%s is of version %s, not %s", path, *version ? version : "unknown",
+                          SL_VERSION);
     } else {
         sl_finding_add(d, name, SL_PRESENT, "%s, %s", version, path);
     }
@@ -64,9 +64,10 @@ static void judge_version(sl_doctor *d, const char *name, const char *path, cons
 /* Nonzero, with a finding, if it is there but others could replace it. */
 static int is_refused(sl_doctor *d, const char *name, sl_status status) {
     if (status == SL_ESYS)
-        sl_finding_tell(d, name, SL_BROKEN, "",
-                        "chmod or chown what is named, or install slackline where only you or root may write",
-                        "%s", sl_error_text());
+        sl_finding_report(
+            d, name, SL_BROKEN, "",
+            "chmod or chown what is named, or install slackline where only you or root may write", "%s",
+            sl_error_text());
     return status == SL_ESYS;
 }
 
@@ -76,7 +77,7 @@ static void look_at_worker(sl_doctor *d) {
     if (is_refused(d, "slackline-worker", found))
         return;
     if (found != SL_OK) {
-        sl_finding_tell(
+        sl_finding_report(
             d, "slackline-worker", SL_ABSENT,
             "no train and no validate, and watch names suspects without testing them; plan, simulate, "
             "compare, "
@@ -90,7 +91,7 @@ static void look_at_worker(sl_doctor *d) {
     if (sl_child_run(argv, NULL, LIMIT, &d->about) != SL_OK) {
         sl_finding_add(d, "slackline-worker", SL_BROKEN, "%s", sl_error_text());
     } else {
-        judge_version(d, "slackline-worker", path, &d->about, "version: ");
+        report_version(d, "slackline-worker", path, &d->about, "version: ");
         if (d->about.exit_code == 0)
             snprintf(d->worker, sizeof d->worker, "%s", path);
     }
@@ -105,13 +106,13 @@ static void look_at_program(sl_doctor *d, const char *name, const char *means, c
     if (is_refused(d, name, found))
         return;
     if (found != SL_OK) {
-        sl_finding_tell(d, name, SL_ABSENT, means, remedy, "not next to slackline");
+        sl_finding_report(d, name, SL_ABSENT, means, remedy, "not next to slackline");
         return;
     }
     const char *const argv[] = {path, "--version", NULL};
     snprintf(title, sizeof title, "%s ", name);
     if (sl_child_run(argv, NULL, LIMIT, &child) == SL_OK)
-        judge_version(d, name, path, &child, title);
+        report_version(d, name, path, &child, title);
     else
         sl_finding_add(d, name, SL_BROKEN, "%s", sl_error_text());
     sl_free(path);
@@ -155,11 +156,11 @@ static int can_preload(const char *probe, const char *folder, char *why, size_t 
 }
 
 /* `why` NULL: it was loaded. */
-static void judge_preload(sl_doctor *d, const char *name, const char *path, const char *version,
-                          const char *why) {
+static void report_preload(sl_doctor *d, const char *name, const char *path, const char *version,
+                           const char *why) {
     if (why)
-        sl_finding_tell(d, name, SL_BROKEN, "watch cannot see what a program calls",
-                        "build or install all of slackline again", "%s cannot be preloaded: %s", path, why);
+        sl_finding_report(d, name, SL_BROKEN, "watch cannot see what a program calls",
+                          "build or install all of slackline again", "%s cannot be preloaded: %s", path, why);
     else
         sl_finding_add(d, name, SL_PRESENT, "%s, %s", version, path);
 }
@@ -171,19 +172,19 @@ static void look_at_probe(sl_doctor *d) {
     if (is_refused(d, name, found))
         return;
     if (found != SL_OK) {
-        sl_finding_tell(d, name, SL_ABSENT, "watch cannot see what a program calls", again,
-                        "neither next to slackline nor in its ../lib");
+        sl_finding_report(d, name, SL_ABSENT, "watch cannot see what a program calls", again,
+                          "neither next to slackline nor in its ../lib");
         return;
     }
     if (!version_of_probe(path, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
-        sl_finding_tell(d, name, SL_BROKEN, "watch would not understand what it records", again,
-                        "%s is of version %s, not %s", path, *version ? version : "unknown", SL_VERSION);
-    } else if (sl_doctor_place(PATH_MAX, folder, sizeof folder) != SL_OK) {
+        sl_finding_report(d, name, SL_BROKEN, "watch would not understand what it records", again,
+                          "%s is of version %s, not %s", path, *version ? version : "unknown", SL_VERSION);
+    } else if (sl_doctor_folder(PATH_MAX, folder, sizeof folder) != SL_OK) {
         sl_doctor_not_tried(d, name);
     } else {
         int well = can_preload(path, folder, why, sizeof why);
         sl_path_remove(folder);
-        judge_preload(d, name, path, version, well ? NULL : why);
+        report_preload(d, name, path, version, well ? NULL : why);
     }
     sl_free(path);
 }
@@ -191,10 +192,10 @@ static void look_at_probe(sl_doctor *d) {
 /* Reported only if missing: programs are found by it, and many later findings would be unknown. */
 static void look_at_proc(sl_doctor *d) {
     if (access("/proc/self/exe", F_OK) != 0)
-        sl_finding_tell(d, "/proc", SL_ABSENT,
-                        "slackline's own programs are not found, memory and quotas are not known: only "
-                        "planning works",
-                        "mount -t proc proc /proc", "not mounted");
+        sl_finding_report(d, "/proc", SL_ABSENT,
+                          "slackline's own programs are not found, memory and quotas are not known: only "
+                          "planning works",
+                          "mount -t proc proc /proc", "not mounted");
 }
 
 void sl_doctor_programs(sl_doctor *d) {

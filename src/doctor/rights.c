@@ -17,7 +17,7 @@ static void look_at_scheduling(sl_doctor *d) {
         sl_finding_add(d, "scheduling", SL_PRESENT, "threads that must wake on time get %s", class);
         return;
     }
-    sl_finding_tell(
+    sl_finding_report(
         d, "scheduling", SL_LIMITED,
         "threads that carry messages wake late where there are more threads than processors: emulated links "
         "take longer than asked for; results stay the same",
@@ -36,11 +36,11 @@ static void look_at_namespaces(sl_doctor *d) {
         sl_finding_add(d, "network spaces", SL_PRESENT, "can be made");
         return;
     }
-    sl_finding_tell(d, "network spaces", SL_ABSENT,
-                    "tests and benchmarks of several hosts on one machine are skipped; nothing else needs "
-                    "them",
-                    "as root, or with CAP_SYS_ADMIN", "cannot be made: %s",
-                    strerror(child.exit_code > 0 ? child.exit_code : EPERM));
+    sl_finding_report(d, "network spaces", SL_ABSENT,
+                      "tests and benchmarks of several hosts on one machine are skipped; nothing else needs "
+                      "them",
+                      "as root, or with CAP_SYS_ADMIN", "cannot be made: %s",
+                      strerror(child.exit_code > 0 ? child.exit_code : EPERM));
 }
 
 void sl_doctor_rights(sl_doctor *d) {

@@ -53,7 +53,7 @@ static double memory_of(const char *folder) {
 }
 
 /* The lowest limit of this process's group and those above it; 0: no limit. */
-static double least_of(const char *controller, double (*limit_of)(const char *folder)) {
+static double min_of(const char *controller, double (*limit_of)(const char *folder)) {
     char *cgroup = NULL, *mounts = NULL, folder[PATH_MAX];
     size_t size, mount = 0;
     double least = 0;
@@ -75,7 +75,7 @@ static double least_of(const char *controller, double (*limit_of)(const char *fo
 
 /* Of both versions of control groups. */
 static double limit_by(const char *controller, double (*limit_of)(const char *folder)) {
-    double one = least_of(controller, limit_of), two = least_of("", limit_of);
+    double one = min_of(controller, limit_of), two = min_of("", limit_of);
     return one == 0 || (two > 0 && two < one) ? two : one;
 }
 
@@ -85,11 +85,11 @@ static void look_at_processors(sl_doctor *d) {
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     double quota = limit_by("cpu", cpu_of);
     if (quota > 0 && quota < usable)
-        sl_finding_tell(d, "processors", SL_LIMITED,
-                        "when the share is used up all threads stop for the rest of each period: "
-                        "iterations jitter and links look slow",
-                        "raise the group's cpu.max (containers: --cpus), or start fewer ranks and threads",
-                        "%d of %ld, %.3g of their time (control group)", usable, all, quota);
+        sl_finding_report(d, "processors", SL_LIMITED,
+                          "when the share is used up all threads stop for the rest of each period: "
+                          "iterations jitter and links look slow",
+                          "raise the group's cpu.max (containers: --cpus), or start fewer ranks and threads",
+                          "%d of %ld, %.3g of their time (control group)", usable, all, quota);
     else
         sl_finding_add(d, "processors", SL_PRESENT, "%d of %ld, no quota", usable, all);
 }
@@ -112,12 +112,12 @@ static void look_at_memory(sl_doctor *d) {
     if (limit > 0 && limit < all)
         snprintf(more, sizeof more, ", limit of the control group %.0f MiB", limit);
     int little = free_now < MIN_MEMORY || (limit > 0 && limit < MIN_MEMORY);
-    sl_finding_tell(d, "memory", little ? SL_LIMITED : SL_PRESENT,
-                    little ? "ranks may be killed for lack of memory: the examples of train take up to 300 "
-                             "MiB, other models more"
-                           : "",
-                    little ? "raise the limit (containers: --memory)" : "", "%.0f MiB, %.0f available%s", all,
-                    free_now, more);
+    sl_finding_report(d, "memory", little ? SL_LIMITED : SL_PRESENT,
+                      little ? "ranks may be killed for lack of memory: the examples of train take up to 300 "
+                               "MiB, other models more"
+                             : "",
+                      little ? "raise the limit (containers: --memory)" : "", "%.0f MiB, %.0f available%s",
+                      all, free_now, more);
 }
 
 static void look_at_shared_memory(sl_doctor *d) {
@@ -127,16 +127,16 @@ static void look_at_shared_memory(sl_doctor *d) {
         "on a disk";
     struct statvfs found;
     if (access(folder, W_OK | X_OK) != 0 || statvfs(folder, &found) != 0) {
-        sl_finding_tell(d, folder, SL_LIMITED, means, "mount a tmpfs there that this user may write",
-                        "cannot be written: %s", strerror(errno));
+        sl_finding_report(d, folder, SL_LIMITED, means, "mount a tmpfs there that this user may write",
+                          "cannot be written: %s", strerror(errno));
         return;
     }
     double free_now = (double)found.f_bavail * (double)found.f_frsize / MIB,
            all = (double)found.f_blocks * (double)found.f_frsize / MIB;
     int little = free_now < MIN_SHARED;
-    sl_finding_tell(d, folder, little ? SL_LIMITED : SL_PRESENT, little ? means : "",
-                    little ? "at least 32 MiB must be free (containers: --shm-size=1g)" : "",
-                    "%.0f MiB, %.0f free", all, free_now);
+    sl_finding_report(d, folder, little ? SL_LIMITED : SL_PRESENT, little ? means : "",
+                      little ? "at least 32 MiB must be free (containers: --shm-size=1g)" : "",
+                      "%.0f MiB, %.0f free", all, free_now);
 }
 
 static void look_at_temporary(sl_doctor *d) {
@@ -145,13 +145,13 @@ static void look_at_temporary(sl_doctor *d) {
                       remedy[] = "let TMPDIR name a folder that this user may write, or unset it";
     const char *said = getenv("TMPDIR");
     char folder[PATH_MAX];
-    if (sl_doctor_place(PATH_MAX, folder, sizeof folder) != SL_OK) {
-        sl_finding_tell(d, name, SL_BROKEN, means, remedy, "%s", sl_error_text());
+    if (sl_doctor_folder(PATH_MAX, folder, sizeof folder) != SL_OK) {
+        sl_finding_report(d, name, SL_BROKEN, means, remedy, "%s", sl_error_text());
         return;
     }
     if (said && strncmp(folder, said, strlen(said)) != 0)
-        sl_finding_tell(d, name, SL_LIMITED, means, remedy, "TMPDIR is %.200s, where no folder can be made",
-                        said);
+        sl_finding_report(d, name, SL_LIMITED, means, remedy, "TMPDIR is %.200s, where no folder can be made",
+                          said);
     else
         sl_finding_add(d, name, SL_PRESENT, "%.*s", (int)(strrchr(folder, '/') - folder), folder);
     sl_path_remove(folder);
@@ -172,7 +172,7 @@ static void look_at_own_limits(sl_doctor *d) {
         int little = files.rlim_cur != RLIM_INFINITY && files.rlim_cur < MIN_FILES;
         print_limit(files.rlim_cur, 1, soft, sizeof soft);
         print_limit(files.rlim_max, 1, hard, sizeof hard);
-        sl_finding_tell(
+        sl_finding_report(
             d, "open files", little ? SL_LIMITED : SL_PRESENT,
             little ? "a run needs 48 and 4 for each rank of this host in each process: the limit "
                      "is raised by itself "
@@ -184,7 +184,7 @@ static void look_at_own_limits(sl_doctor *d) {
     if (getrlimit(RLIMIT_AS, &space) == 0) {
         int little = space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur / MIB < MIN_SPACE;
         print_limit(space.rlim_cur, MIB, soft, sizeof soft);
-        sl_finding_tell(
+        sl_finding_report(
             d, "address space", little ? SL_LIMITED : SL_PRESENT,
             little ? "ranks map more than they use: MPI, oneDNN's kernels and a stack for each thread; "
                      "training may fail for lack of memory that is there"

@@ -43,29 +43,29 @@ static void look_at_redis(sl_doctor *d) {
     sl_status found = sl_redis_find(path);
     if (found != SL_OK) {
         if (found == SL_ENONE)
-            sl_finding_tell(d, "redis-server", SL_ABSENT, means, get, "not in PATH");
+            sl_finding_report(d, "redis-server", SL_ABSENT, means, get, "not in PATH");
         else
-            sl_finding_tell(d, "redis-server", SL_BROKEN, means, get, "%s", sl_error_text());
+            sl_finding_report(d, "redis-server", SL_BROKEN, means, get, "%s", sl_error_text());
         return;
     }
     version_of_redis(path, version, sizeof version);
-    if (sl_doctor_place(60, folder, sizeof folder) != SL_OK) { /* a socket's path must be short */
+    if (sl_doctor_folder(60, folder, sizeof folder) != SL_OK) { /* a socket's path must be short */
         sl_doctor_not_tried(d, "redis-server");
         return;
     }
     if (try_redis(folder) == SL_OK)
         sl_finding_add(d, "redis-server", SL_PRESENT, "%s, starts and answers", version);
     else
-        sl_finding_tell(d, "redis-server", SL_BROKEN, means, get, "%s", sl_error_text());
+        sl_finding_report(d, "redis-server", SL_BROKEN, means, get, "%s", sl_error_text());
     sl_path_remove(folder);
 }
 
 static void look_at_hiredis(sl_doctor *d) {
     int has_tls = SL_BUILD_HIREDIS_TLS;
-    sl_finding_tell(d, "hiredis", has_tls ? SL_PRESENT : SL_LIMITED,
-                    !has_tls ? "watch --redis takes no rediss:// URL" : "",
-                    !has_tls ? "install hiredis 1.0 or newer with hiredis_ssl and build again" : "",
-                    "%s, %s TLS", SL_BUILD_HIREDIS_VERSION, has_tls ? "with" : "without");
+    sl_finding_report(d, "hiredis", has_tls ? SL_PRESENT : SL_LIMITED,
+                      !has_tls ? "watch --redis takes no rediss:// URL" : "",
+                      !has_tls ? "install hiredis 1.0 or newer with hiredis_ssl and build again" : "",
+                      "%s, %s TLS", SL_BUILD_HIREDIS_VERSION, has_tls ? "with" : "without");
 }
 
 /* The version of a wheel is in the name of a neighboring folder: ortools-9.15.6755.dist-info. */
@@ -99,11 +99,11 @@ static void look_at_solver(sl_doctor *d) {
     char version[64];
     sl_status found = sl_solver_find(&solver);
     if (found == SL_ESYS) {
-        sl_finding_tell(d, "OR-tools", SL_BROKEN, means, mend, "%s", sl_error_text());
+        sl_finding_report(d, "OR-tools", SL_BROKEN, means, mend, "%s", sl_error_text());
     } else if (found != SL_OK) {
-        sl_finding_tell(d, "OR-tools", SL_ABSENT, means, get, "%s", sl_error_text());
+        sl_finding_report(d, "OR-tools", SL_ABSENT, means, get, "%s", sl_error_text());
     } else if (sl_solver_run(&solver, &nothing, &nothing, 20, NULL, &response) != SL_OK) {
-        sl_finding_tell(d, "OR-tools", SL_BROKEN, means, get, "%s", sl_error_text());
+        sl_finding_report(d, "OR-tools", SL_BROKEN, means, get, "%s", sl_error_text());
     } else {
         version_of_solver(solver.library, version, sizeof version);
         sl_finding_add(d, "OR-tools", SL_PRESENT, "%s, %s", version, solver.library);

@@ -90,8 +90,8 @@ static sl_status take_iteration(void *context, const char *line, size_t length) 
 }
 
 static void forget(sl_folder *f, sl_folder_file file) {
-    if (f->follower.anew)
-        f->follower.anew(f->follower.context, file);
+    if (f->follower.restarted)
+        f->follower.restarted(f->follower.context, file);
 }
 
 static void forget_iterations(void *context) {
@@ -149,7 +149,7 @@ static void forget_decisions(void *context) {
 
 static const struct {
     sl_lines_taker take;
-    sl_lines_anew anew;
+    sl_lines_restarted restarted;
 } takers[SL_FOLDER_LINES] = {[SL_FOLDER_METRICS] = {take_iteration, forget_iterations},
                              [SL_FOLDER_EVENTS] = {take_event, forget_events},
                              [SL_FOLDER_DECISIONS] = {take_decision, forget_decisions}};
@@ -215,7 +215,7 @@ static sl_status read_whole(sl_folder *f, sl_folder_file file) {
         return SL_OK;
     if (file == SL_FOLDER_WATCH && f->steps > 0)
         f->grown = sl_now() + GROWN;
-    sl_status status = sl_file_read_most(path, MAX_TEXT, &text, &size);
+    sl_status status = sl_file_read_max(path, MAX_TEXT, &text, &size);
     SL_THEN(status, take_text(f, file, text, size));
     sl_free(text);
     w->unread = status == SL_EINVAL || status == SL_ESYS;
@@ -254,7 +254,8 @@ static sl_status read_files(sl_folder *f, size_t most) {
         if ((f->follower.files & 1u << i) && f->is_watch == (i == SL_FOLDER_WATCH))
             SL_TRY(read_whole(f, (sl_folder_file)i));
     for (int i = 0; i < SL_FOLDER_LINES; i++)
-        SL_TRY(sl_lines_step(&f->lines[lines[i]], most, takers[lines[i]].take, takers[lines[i]].anew, f));
+        SL_TRY(
+            sl_lines_step(&f->lines[lines[i]], most, takers[lines[i]].take, takers[lines[i]].restarted, f));
     if (f->is_watch && has_outcome(f))
         return read_whole(f, SL_FOLDER_REPORT);
     f->whole[SL_FOLDER_REPORT] = (sl_folder_whole){0};
@@ -284,7 +285,7 @@ static void take_end(sl_folder *f) {
         snprintf(f->why, sizeof f->why, "exit code %d", f->exit_code);
 }
 
-static void judge(sl_folder *f) {
+static void update_state(sl_folder *f) {
     take_end(f);
     struct stat found;
     const int open = f->state == SL_FOLDER_OPEN || f->state == SL_FOLDER_RESTARTING;
@@ -312,7 +313,7 @@ sl_status sl_folder_step(sl_folder *f, int *more) {
         f->grown = sl_now() + GROWN;
     f->behind = read_so_far(f) < f->lines[SL_FOLDER_METRICS].size + f->lines[SL_FOLDER_EVENTS].size;
     *more = f->behind && read_so_far(f) != before;
-    judge(f);
+    update_state(f);
     return status;
 }
 
@@ -323,7 +324,7 @@ sl_status sl_folder_read(sl_folder *f) {
     SL_TRY(read_files(f, SIZE_MAX));
     for (int i = 0; i < SL_FOLDER_LINES; i++)
         SL_TRY(sl_lines_end(&f->lines[i], takers[i].take, f));
-    judge(f);
+    update_state(f);
     return SL_OK;
 }
 

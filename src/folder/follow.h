@@ -34,7 +34,7 @@ typedef enum sl_folder_state {
     SL_FOLDER_ENDED
 } sl_folder_state;
 
-/* The receiver of the rows. SL_EINVAL from any but `anew` counts a line, or a file, as damaged (sl_error
+/* The receiver of the rows. SL_EINVAL from any but `restarted` counts a line, or a file, as damaged (sl_error
  * gives the file's trouble); other errors end the step. */
 typedef struct sl_folder_follower {
     void *context;
@@ -46,7 +46,7 @@ typedef struct sl_folder_follower {
     sl_status (*text)(void *context, sl_folder_file file, char *text, json_t *object);
     /* rows already handed out of that file (METRICS: the iterations) no longer count; the folder may have
      * become a watch's, or a run's. NULL: ignored */
-    void (*anew)(void *context, sl_folder_file file);
+    void (*restarted)(void *context, sl_folder_file file);
 } sl_folder_follower;
 
 /* A file that is read as a whole. */

@@ -180,22 +180,23 @@ static int says_token(const sl_server *s, struct MHD_Connection *connection, enu
     return sl_server_same_secret(s->config.token, said + skip);
 }
 
-/* *tell: the token came in the address, and a cookie should replace it. */
-static int may_ask(const sl_server *s, struct MHD_Connection *connection, int *tell) {
+/* *sets_cookie: the token came in the address, and a cookie should replace it. */
+static int may_ask(const sl_server *s, struct MHD_Connection *connection, int *sets_cookie) {
     const char *token = s->config.token;
-    *tell = 0;
+    *sets_cookie = 0;
     if (!token)
         return !s->loopback ||
                is_own_name(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST));
-    *tell = says_token(s, connection, MHD_GET_ARGUMENT_KIND, "token", "");
-    return *tell || says_token(s, connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION, "Bearer ") ||
+    *sets_cookie = says_token(s, connection, MHD_GET_ARGUMENT_KIND, "token", "");
+    return *sets_cookie ||
+           says_token(s, connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION, "Bearer ") ||
            says_token(s, connection, MHD_COOKIE_KIND, s->cookie, "");
 }
 
 /* ---- answering ---- */
 
 static enum MHD_Result queue(const sl_server *s, struct MHD_Connection *connection, unsigned code,
-                             const sl_server_page *page, int tell, struct MHD_Response *response) {
+                             const sl_server_page *page, int sets_cookie, struct MHD_Response *response) {
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, page ? page->type : plain);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
@@ -206,7 +207,7 @@ static enum MHD_Result queue(const sl_server *s, struct MHD_Connection *connecti
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     if (code == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    if (tell) {
+    if (sets_cookie) {
         char cookie[512];
         int length = snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Path=/", s->cookie,
                               s->config.token);
@@ -226,7 +227,7 @@ static enum MHD_Result say(const sl_server *s, struct MHD_Connection *connection
 }
 
 static enum MHD_Result show(const sl_server *s, struct MHD_Connection *connection, const sl_server_page *page,
-                            int tell) {
+                            int sets_cookie) {
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
@@ -242,7 +243,7 @@ static enum MHD_Result show(const sl_server *s, struct MHD_Connection *connectio
         free(text);
         return MHD_NO;
     }
-    return queue(s, connection, MHD_HTTP_OK, page, tell, response);
+    return queue(s, connection, MHD_HTTP_OK, page, sets_cookie, response);
 }
 
 static enum MHD_Result begin_stream(const sl_server *s, struct MHD_Connection *connection,
@@ -261,7 +262,7 @@ static enum MHD_Result begin_stream(const sl_server *s, struct MHD_Connection *c
     return response ? queue(s, connection, MHD_HTTP_OK, page, 0, response) : MHD_NO;
 }
 
-static enum MHD_Result say_places(const sl_server *s, struct MHD_Connection *connection) {
+static enum MHD_Result say_paths(const sl_server *s, struct MHD_Connection *connection) {
     char text[512];
     size_t used = (size_t)snprintf(text, sizeof text, "there are");
     for (int i = 0; i < s->config.pages && used < sizeof text; i++)
@@ -280,7 +281,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                                   void **mine) {
     (void)version, (void)body;
     sl_server *s = context;
-    int tell, only_head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    int sets_cookie, only_head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     if (!*mine) { /* the first call: only the header has arrived */
         *mine = s;
         return MHD_YES;
@@ -290,7 +291,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return MHD_YES;
     }
     asked(connection, 0);
-    if (!may_ask(s, connection, &tell))
+    if (!may_ask(s, connection, &sets_cookie))
         return s->config.token
                    ? say(s, connection, MHD_HTTP_UNAUTHORIZED,
                          "a token is needed: open the address that was printed at the start, or send "
@@ -301,9 +302,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     for (int i = 0; i < s->config.pages; i++) {
         const sl_server_page *page = &s->config.page[i];
         if (strcmp(url, page->path) == 0)
-            return page->put ? show(s, connection, page, tell) : begin_stream(s, connection, page, only_head);
+            return page->put ? show(s, connection, page, sets_cookie)
+                             : begin_stream(s, connection, page, only_head);
     }
-    return say_places(s, connection);
+    return say_paths(s, connection);
 }
 
 /* ---- listening ---- */
@@ -393,7 +395,7 @@ static sl_status find_port(const sl_server_config *c, int *file, int *port) {
 }
 
 /* A single client address cannot use all connections. */
-static unsigned most_of_one(int connections) {
+static unsigned max_of_one(int connections) {
     return connections < 8 ? (unsigned)connections : (unsigned)connections * 3 / 4;
 }
 
@@ -406,9 +408,9 @@ static sl_status start(sl_server *s) {
     s->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, (uint16_t)s->port, NULL, NULL, on_request, s,
         MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_CONNECTION_LIMIT, (unsigned)c->connections,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, most_of_one(c->connections), MHD_OPTION_NOTIFY_CONNECTION,
-        notify, &s->visitors, MHD_OPTION_NOTIFY_COMPLETED, completed, &s->visitors,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, max_of_one(c->connections), MHD_OPTION_NOTIFY_CONNECTION, notify,
+        &s->visitors, MHD_OPTION_NOTIFY_COMPLETED, completed, &s->visitors, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_END);
     if (!s->daemon) {
         close(listening);
         return sl_error(SL_ESYS, "%s: the HTTP server cannot be started", c->who);

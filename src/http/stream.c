@@ -41,7 +41,7 @@ struct sl_event_stream {
     said *whole; /* the full state as of message `number`; NULL: not made */
     stream_client *first;
     int readers;
-    int ending; /* remaining readers are told that the stream ends */
+    int ending; /* remaining readers are notified that the stream ends */
 };
 
 static void let_go(said *one) {

@@ -84,7 +84,7 @@ static sl_status hear_reaper(void *context, int socket) {
 }
 
 /* A dead reaper is heard by hear_reaper. */
-static void tell_reaper(const sl_supervisor *supervisor, sl_reaper_word word) {
+static void order_reaper(const sl_supervisor *supervisor, sl_reaper_word word) {
     sl_reaper_message message = {.word = (int32_t)word};
     send(supervisor->socket[0], &message, sizeof message, MSG_NOSIGNAL);
 }
@@ -95,18 +95,18 @@ static sl_status hear_signal(void *context, const siginfo_t *signal) {
     if (sl_launch_is_warning(supervisor->config, signal->si_signo) && !attempt->warned &&
         !attempt->interrupted) {
         attempt->warned = 1;
-        tell_reaper(supervisor, SL_REAPER_WARN);
+        order_reaper(supervisor, SL_REAPER_WARN);
         return SL_OK;
     }
     attempt->interrupted++;
-    tell_reaper(supervisor, attempt->interrupted == 1 ? SL_REAPER_TERMINATE : SL_REAPER_KILL);
+    order_reaper(supervisor, attempt->interrupted == 1 ? SL_REAPER_TERMINATE : SL_REAPER_KILL);
     return SL_OK;
 }
 
 static sl_status end_late(void *context) {
     sl_supervisor *supervisor = context;
     supervisor->late = 1;
-    tell_reaper(supervisor, SL_REAPER_KILL);
+    order_reaper(supervisor, SL_REAPER_KILL);
     return SL_OK;
 }
 

@@ -17,14 +17,14 @@ static const char memory_file_system[] = "/dev/shm";
 
 /* Containers often get 64 MiB of /dev/shm. Below half of that Open MPI's and the transport's segments would
  * not fit, and a full memory file system is a SIGBUS in the middle of a run. */
-static const unsigned long long least_free = 32ull << 20;
+static const unsigned long long FREE_MIN = 32ull << 20;
 
 enum { TRIES = 500 };
 
 static int has_memory_file_system(void) {
     struct statvfs found;
     return access(memory_file_system, W_OK | X_OK) == 0 && statvfs(memory_file_system, &found) == 0 &&
-           (unsigned long long)found.f_bavail * found.f_frsize >= least_free;
+           (unsigned long long)found.f_bavail * found.f_frsize >= FREE_MIN;
 }
 
 /* An open file on `path`/owner, or -1. */

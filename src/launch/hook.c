@@ -175,7 +175,7 @@ static void open_log(sl_hook *h) {
         (void)sl_writer_open(SL_WRITER_MAX, &h->log);
 }
 
-static void tell_end(sl_hook *h, sl_hook_result result, sl_time took, const char *said) {
+static void report_end(sl_hook *h, sl_hook_result result, sl_time took, const char *said) {
     sl_hook_end end = {.tag = h->now->tag, .result = result, .took = took};
     snprintf(end.said, sizeof end.said, "%s", said);
     say(h, h->now->title, said);
@@ -201,7 +201,7 @@ static void start(sl_hook *h) {
     sl_status status = sl_hook_run_start(h->program, h->now->input, (const char *const *)h->now->variable,
                                          h->now->variables, h->runs++, &h->run);
     if (status != SL_OK) {
-        tell_end(h, SL_HOOK_ABSENT, 0, sl_error_text());
+        report_end(h, SL_HOOK_ABSENT, 0, sl_error_text());
         return;
     }
     h->stage = RUNNING;
@@ -266,7 +266,7 @@ static void finish(sl_hook *h) {
                             : code == SL_HOOK_NOT_MINE ? SL_HOOK_PASSED
                                                        : SL_HOOK_FAILED;
     sl_hook_run_close(&h->run);
-    tell_end(h, result, took, said);
+    report_end(h, result, took, said);
 }
 
 /* Whether the process itself has ended. After it is fetched its id may be reused. */

@@ -41,7 +41,7 @@ static int open_input(const char *input) {
 typedef struct hook_child {
     const char *path;
     char *const *argv, *const *environment;
-    int input, output, tell;
+    int input, output, failure;
     pid_t parent;
 } hook_child;
 
@@ -59,26 +59,26 @@ _Noreturn static void become(const hook_child *c) {
         dup2(c->output, 2) == 2)
         execve(c->path, c->argv, c->environment);
     int error = errno;
-    (void)!write(c->tell, &error, sizeof error);
+    (void)!write(c->failure, &error, sizeof error);
     _exit(127);
 }
 
 /* Forks; the child reports over a pipe why it could not become the program. */
 static sl_status launch(hook_child *c, pid_t *pid) {
-    int tell[2], error = 0;
+    int failure[2], error = 0;
     ssize_t got = 0;
-    if (pipe2(tell, O_CLOEXEC) != 0)
+    if (pipe2(failure, O_CLOEXEC) != 0)
         return sl_error_errno(SL_ESYS, "%s cannot be run", c->path);
-    c->tell = tell[1];
+    c->failure = failure[1];
     c->parent = getpid();
     *pid = fork();
     if (*pid == 0)
         become(c);
     int failed = errno;
-    close(tell[1]);
-    while (*pid > 0 && (got = read(tell[0], &error, sizeof error)) < 0 && errno == EINTR)
+    close(failure[1]);
+    while (*pid > 0 && (got = read(failure[0], &error, sizeof error)) < 0 && errno == EINTR)
         ;
-    close(tell[0]);
+    close(failure[0]);
     if (*pid > 0 && got != (ssize_t)sizeof error) {
         setpgid(*pid, *pid); /* the child does so too; the first one counts */
         return SL_OK;

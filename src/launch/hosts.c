@@ -91,7 +91,7 @@ static sl_status read_line(sl_launch_hosts *hosts, const char *where, const char
 static sl_status read_file(const char *path, sl_launch_hosts *hosts) {
     char *text;
     size_t size;
-    SL_TRY(sl_file_read_most(path, 1 << 20, &text, &size));
+    SL_TRY(sl_file_read_max(path, 1 << 20, &text, &size));
     sl_status status = SL_OK;
     if (strlen(text) != size)
         status = sl_error(SL_EINVAL, "%s: is not text", path);

@@ -125,7 +125,7 @@ static void keep_reason(sl_launch_host *host, const char *words) {
         snprintf(host->why, sizeof host->why, "it does not answer");
 }
 
-static void judge(sl_launch_host *host, const char *words, uint64_t seed) {
+static void check_answer(sl_launch_host *host, const char *words, uint64_t seed) {
     char expected[64];
     sl_self_test_words(seed, sl_self_test(seed), expected, sizeof expected);
     const char *answer = find_line(words, SL_SELF_TEST_WORDS);
@@ -173,7 +173,7 @@ sl_status sl_launch_hosts_test(sl_launch_hosts *hosts, sl_launch_which which, ch
             *signal = heard ? heard : *signal;
             close(tests[i].words);
             if (!*signal)
-                judge(chosen[i], words, seed);
+                check_answer(chosen[i], words, seed);
         }
         SL_TRY(status);
     }

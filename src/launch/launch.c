@@ -63,7 +63,7 @@ static void announce_restart(const launched_run *r, const char *cause, sl_time p
     sl_terminal_clear_line(stderr); /* of a progress line */
     fprintf(stderr, "slackline: %s; restart %d of %d in %g s\n", cause, r->restarts, r->config->restarts,
             (double)pause / 1e9);
-    sl_living_tell(&r->living, &event);
+    sl_living_report(&r->living, &event);
 }
 
 /* Written after the ranks' events, so that later readers of the folder see how it ended. The error text
@@ -73,7 +73,7 @@ static void announce_failure(const launched_run *r, sl_status status) {
     snprintf(cause, sizeof cause, "%s", sl_error_text());
     sl_event event = sl_event_of(SL_EVENT_FAILED, sl_now() - r->started, r->reached + 1);
     sl_event_say(&event, NULL, NULL, cause);
-    sl_living_tell(&r->living, &event);
+    sl_living_report(&r->living, &event);
     (void)sl_error(status, "%s", cause);
 }
 
@@ -258,7 +258,7 @@ int sl_launch_inside(void) {
 sl_status sl_launch_program(const char *name, char **path) {
     static const char *const here[] = {"", NULL};
     char found[PATH_MAX], folder[PATH_MAX];
-    sl_status status = sl_find_beside(here, name, found);
+    sl_status status = sl_find_near(here, name, found);
     if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
         return sl_error(SL_ENONE,
                         "%s is not in %s: it is built from slackline's sources where Open MPI, oneDNN, hwloc and "

@@ -42,4 +42,4 @@ sl_status sl_living_test(sl_living *living, const sl_launch_signals *signals, in
 void sl_living_forget(sl_living *living);
 
 /** Adds an event of the supervisor; prints it if that fails: a full disk is no reason to give up. */
-void sl_living_tell(const sl_living *living, const sl_event *event);
+void sl_living_report(const sl_living *living, const sl_event *event);

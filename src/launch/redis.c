@@ -34,7 +34,7 @@ sl_status sl_redis_find(char path[PATH_MAX]) {
     static const char *const here[] = {"", NULL};
     if (sl_find_program(program, SL_FIND_ABSOLUTE, path))
         return SL_OK;
-    sl_status status = sl_find_beside(here, program, path); /* a wheel brings one */
+    sl_status status = sl_find_near(here, program, path); /* a wheel brings one */
     if (status != SL_ENONE)
         return status;
     return sl_error(SL_ENONE,

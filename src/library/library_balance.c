@@ -25,7 +25,7 @@ SL_PUBLIC slackline_status slackline_balance(const slackline_replica *replica, i
 }
 
 /* The maximum number of microbatches that any replica may need to take. */
-static sl_status most_of(int replicas, int microbatches, const int *limit, int *room, int *most) {
+static sl_status max_of(int replicas, int microbatches, const int *limit, int *room, int *most) {
     *most = 1;
     for (int i = 0; i < replicas; i++)
         room[i] = limit ? limit[i] : 0;
@@ -50,7 +50,7 @@ static sl_status by_pipelines(const slackline_problem *const *problem, int repli
     SL_TRY(sl_library_between("replicas", replicas, 1, SL_MAX_REPLICAS));
     if (microbatches < 0)
         return sl_error(SL_EINVAL, "microbatches must be at least 1, got %d", microbatches);
-    SL_TRY(most_of(replicas, microbatches, limit, split, &most));
+    SL_TRY(max_of(replicas, microbatches, limit, split, &most));
     SL_TRY(sl_pipelines_open(schedule, most, &pipelines));
     sl_status status = time ? SL_OK : sl_alloc(&own, (size_t)replicas, sizeof *own);
     SL_THEN(status, divide(problem, replicas, microbatches, limit, pipelines, split, time ? time : own));

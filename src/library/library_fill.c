@@ -8,11 +8,10 @@ static sl_status check_index(const char *what, int index, int count) {
                : sl_error(SL_EINVAL, "there is no %s %d: they count from 0 to %d", what, index, count - 1);
 }
 
-static sl_status check_time(const char *what, int64_t time, int64_t most_ms) {
-    return time >= 0 && time <= most_ms * SL_MS
-               ? SL_OK
-               : sl_error(SL_EINVAL, "%s must be from 0 to %lld ns, got %lld", what,
-                          (long long)(most_ms * SL_MS), (long long)time);
+static sl_status check_time(const char *what, int64_t time, int64_t max_ms) {
+    return time >= 0 && time <= max_ms * SL_MS ? SL_OK
+                                               : sl_error(SL_EINVAL, "%s must be from 0 to %lld ns, got %lld",
+                                                          what, (long long)(max_ms * SL_MS), (long long)time);
 }
 
 /* ---- stages ---- */

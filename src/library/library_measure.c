@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-static int within(int64_t start, int64_t end, uint64_t most_ms) {
-    return end >= start && (uint64_t)end - (uint64_t)start <= most_ms * (uint64_t)SL_MS;
+static int within(int64_t start, int64_t end, uint64_t max_ms) {
+    return end >= start && (uint64_t)end - (uint64_t)start <= max_ms * (uint64_t)SL_MS;
 }
 
 /* In a pair, F comes first and has the mark, and its B follows. */
@@ -62,11 +62,11 @@ static sl_status take_spans(const sl_problem *p, const slackline_measurements *f
     const sl_span *last = NULL;
     timeline->spans = 0;
     for (size_t i = 0; i < from->spans; i++) {
-        const int beside = from->span[i].op.kind >= SL_OP_KINDS;
+        const int is_collective = from->span[i].op.kind >= SL_OP_KINDS;
         sl_span *to =
-            beside ? &timeline->collective[timeline->collectives] : &timeline->span[timeline->spans];
+            is_collective ? &timeline->collective[timeline->collectives] : &timeline->span[timeline->spans];
         SL_TRY(take_span(p, i, &from->span[i], to));
-        if (beside) {
+        if (is_collective) {
             timeline->collectives++;
             continue;
         }

@@ -249,8 +249,7 @@ static void align(sl_timeline *a, sl_timeline *b) {
     shift(difference < 0 ? a : b, difference < 0 ? -difference : difference);
 }
 
-static sl_status foretell(const sl_run_data *data, const sl_recorded *recorded, size_t index,
-                          sl_analysis *r) {
+static sl_status predict(const sl_run_data *data, const sl_recorded *recorded, size_t index, sl_analysis *r) {
     const sl_recorded_iteration *it = &recorded->iteration[index];
     SL_TRY(know_ops(recorded, it->iteration - 1, it->replica, &r->problem));
     SL_TRY(know_links(data, it->iteration - 1, it->replica, &r->problem));
@@ -270,7 +269,7 @@ sl_status sl_analysis_make(const sl_run_data *data, const sl_recorded *recorded,
     SL_TRY(sl_recorded_timeline(recorded, index, &r->measured));
     SL_TRY(give_up(r, find_program(data, r)));
     if (r->has_program)
-        SL_TRY(give_up(r, foretell(data, recorded, index, r)));
+        SL_TRY(give_up(r, predict(data, recorded, index, r)));
     return SL_OK;
 }
 

@@ -121,10 +121,10 @@ sl_status sl_gain_make(const sl_run_data *t, sl_gain **gain, size_t *count) {
         sl_gain *g = &(*gain)[i];
         while (next < boundaries && boundary[next] < g->first)
             next++;
-        size_t behind = next;
-        while (behind < boundaries && boundary[behind] == g->first)
-            behind++;
-        g->until = behind < boundaries ? boundary[behind] : INT_MAX;
+        size_t after = next;
+        while (after < boundaries && boundary[after] == g->first)
+            after++;
+        g->until = after < boundaries ? boundary[after] : INT_MAX;
         g->since = next > 0 ? boundary[next - 1] : 0;
         g->is_mixed = is_mixed(t, g->first);
         measure(t, g);

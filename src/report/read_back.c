@@ -111,7 +111,7 @@ size_t sl_run_data_samples_from(const sl_run_data *t, size_t row) {
 
 /* ---- events and decisions ---- */
 
-static void describe_place(const sl_row_event *row, char *text, size_t size) {
+static void describe_rank(const sl_row_event *row, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
     if (row->from >= 0)
@@ -128,7 +128,7 @@ static sl_status keep_event(void *context, const sl_row_event *row) {
     SL_TRY(sl_grow(&t->event, &t->event_room, t->events + 1, sizeof *t->event));
     sl_run_data_event *e = &t->event[t->events++];
     *e = (sl_run_data_event){.time = row->time, .iteration = row->iteration > 0 ? row->iteration : 0};
-    describe_place(row, where, sizeof where);
+    describe_rank(row, where, sizeof where);
     const char *const from[] = {row->kind, where, row->seen, row->decided, row->why};
     char **const to[] = {&e->kind, &e->where, &e->seen, &e->decided, &e->why};
     for (int i = 0; i < 5; i++)

@@ -133,7 +133,7 @@ static int compare_events(const void *a, const void *b) {
 }
 
 /* Processes are replica * ranks + rank, threads of links 1 + to + ranks * lane (plan/draw/trace.h). */
-static void place(sl_recorded *r, int named) {
+static void sort_events(sl_recorded *r, int named) {
     size_t kept = 0;
     for (size_t i = 0; i < r->events && !named; i++)
         r->ranks =
@@ -180,7 +180,7 @@ sl_status sl_recorded_read_file(sl_run_data *data, const char *name, sl_recorded
     SL_TRY(status);
     if (text[0])
         SL_TRY(sl_run_data_note(data, "%s", text));
-    place(r, rd.named);
+    sort_events(r, rd.named);
     return divide(r);
 }
 
@@ -195,7 +195,7 @@ sl_status sl_recorded_read_text(char *text, size_t size, sl_recorded *r) {
         if (take_line(&rd, line, (size_t)(end - line)) == SL_ENOMEM)
             return SL_ENOMEM;
     }
-    place(r, rd.named);
+    sort_events(r, rd.named);
     return divide(r);
 }
 
@@ -250,7 +250,7 @@ static sl_time end_of(const sl_recorded *rec, const sl_recorded_iteration *it) {
     return end;
 }
 
-static double told_time(const sl_run_data *data, int iteration) {
+static double time_of_row(const sl_run_data *data, int iteration) {
     long row = sl_run_data_find(data, iteration);
     return row < 0 ? NAN : data->iteration[row].time;
 }
@@ -263,7 +263,7 @@ static size_t slowest(const sl_run_data *data, const sl_recorded *rec, const uns
     for (size_t i = 0; i < rec->iterations; i++) {
         const sl_recorded_iteration *it = &rec->iteration[i];
         double time =
-            i == 0 || it->iteration == rec->iteration[0].iteration ? 0 : told_time(data, it->iteration);
+            i == 0 || it->iteration == rec->iteration[0].iteration ? 0 : time_of_row(data, it->iteration);
         sl_time end = end_of(rec, it);
         if ((kept && !kept[i]) || isnan(time) || time < longest || (!(time > longest) && end <= end_of_best))
             continue;

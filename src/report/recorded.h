@@ -27,7 +27,7 @@ typedef struct sl_recorded {
     size_t events, iterations;
 } sl_recorded;
 
-/** Unreadable parts are listed in the notes of `told`; no recorded iteration is not an error. SL_ENOMEM. Free
+/** Unreadable parts are listed in the notes of `data`; no recorded iteration is not an error. SL_ENOMEM. Free
  * with sl_recorded_free, also on error. */
 sl_status sl_recorded_read(sl_run_data *data, sl_recorded *recorded);
 /** The same for another file of the folder. */

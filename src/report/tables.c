@@ -223,7 +223,7 @@ static void put_event(const sl_run_data_event *e, size_t number, FILE *out) {
 }
 
 /* An attempt that resumes after a failure has its own clock. */
-static int begins_anew(const sl_run_data *t) {
+static int starts_over(const sl_run_data *t) {
     for (size_t i = 1; i < t->events; i++)
         if (t->event[i].time < t->event[i - 1].time &&
             (strcmp(t->event[i].kind, "resumed") == 0 || strcmp(t->event[i].kind, "start") == 0))
@@ -243,7 +243,7 @@ void sl_table_events(const sl_run_data *t, FILE *out) {
         "<div "
         "class=\"box\"><table><thead><tr><th>no.</th><th>s</th><th>iteration</th><th>kind</th><th>where</th>"
         "<th>seen</th><th>decided</th><th>why</th></tr></thead><tbody>\n",
-        begins_anew(t) ? " Seconds start over with each attempt." : "");
+        starts_over(t) ? " Seconds start over with each attempt." : "");
     for (size_t i = 0; i < t->events; i++) {
         if (t->events > SL_TABLE_EVENTS && i == half) {
             i = t->events - half;

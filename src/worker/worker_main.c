@@ -128,7 +128,7 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
     if (*rank == 0)
         SL_TRY_GOTO(out, status, sl_launch_worker_own(launch, request->folder));
     if (request->resume)
-        SL_TRY_GOTO(out, status, sl_fired_forget(&run, request->folder, group));
+        SL_TRY_GOTO(out, status, sl_faults_forget(&run, request->folder, group));
     SL_TRY_GOTO(out, status, write_run(argc, argv, request, &kept));
     SL_TRY_GOTO(out, status, train(&run, kept, request, launch, group, left));
     sl_group_close_world(group);

@@ -113,7 +113,7 @@ out:
 
 /* ---- a member that meets others through the store ---- */
 
-static sl_status tell_store(sl_store *store, const char *round, const char *text) {
+static sl_status write_store(sl_store *store, const char *round, const char *text) {
     char key[96];
     snprintf(key, sizeof key, "validation:%.64s", round);
     return sl_store_set(store, key, text, strlen(text), 600 * SL_SECOND);
@@ -136,7 +136,7 @@ static sl_status as_member(const sl_validate_request *request, int *code) {
     SL_TRY_GOTO(out, status, sl_round(request, &allgather, request->rank, &result));
     SL_TRY_GOTO(out, status, conclude(request, &result, &text, &healthy));
     if (text)
-        status = tell_store(store, request->round, text);
+        status = write_store(store, request->round, text);
 out:
     if (result.joined[0])
         fprintf(stderr, "slackline: rank %d is tested outside of its control group: %s\n", request->rank,

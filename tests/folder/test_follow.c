@@ -97,7 +97,7 @@ static sl_folder *follow(keeper *k) {
                                          .event = keep_event,
                                          .decision = keep_decision,
                                          .text = keep_text,
-                                         .anew = keep_anew};
+                                         .restarted = keep_anew};
     assert_ok(sl_folder_open(place, &follower, &f));
     return f;
 }

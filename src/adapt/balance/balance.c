@@ -178,26 +178,26 @@ static void swap(split_candidate *a, split_candidate *b) {
 static split_candidate find_last(split_candidate *c, int64_t count, int64_t wanted, int64_t *alike) {
     for (uint64_t state = 0;;) {
         split_candidate pivot = c[sl_random_mix(state += SL_RANDOM_STEP) % (uint64_t)count];
-        int64_t before = 0, behind = count;
-        for (int64_t i = 0; i < behind;) {
+        int64_t before = 0, after = count;
+        for (int64_t i = 0; i < after;) {
             int order = by_order(&c[i], &pivot);
             if (order < 0)
                 swap(&c[i++], &c[before++]);
             else if (order > 0)
-                swap(&c[i], &c[--behind]);
+                swap(&c[i], &c[--after]);
             else
                 i++;
         }
-        if (wanted > before && wanted <= behind) {
+        if (wanted > before && wanted <= after) {
             *alike = wanted - before;
             return pivot;
         }
         if (wanted <= before) {
             count = before;
         } else {
-            c += behind;
-            count -= behind;
-            wanted -= behind;
+            c += after;
+            count -= after;
+            wanted -= after;
         }
     }
 }

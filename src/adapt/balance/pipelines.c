@@ -91,7 +91,7 @@ static sl_status check(const sl_problem *p) {
 }
 
 /* The wanted number, or the maximum of the problem if that is less. */
-static int most_microbatches(const sl_problem *p, int wanted) {
+static int max_microbatches(const sl_problem *p, int wanted) {
     int most = SL_MAX_OPS / (3 * p->stages * p->parts);
     most = most < SL_MAX_MICROBATCHES ? most : SL_MAX_MICROBATCHES;
     return wanted < most ? wanted : most;
@@ -104,7 +104,7 @@ static sl_status fill_kind(const sl_pipelines *p, const sl_problem *problem, dou
         SL_TRY(multiply(&k->problem, time / (double)sl_pipelines_busiest(problem)));
     if (sl_pipelines_busiest(&k->problem) == 0)
         return sl_error(SL_EINVAL, "a microbatch of %g ns is too short for a pipeline's ops", time);
-    k->most = most_microbatches(problem, p->most);
+    k->most = max_microbatches(problem, p->most);
     k->problem.microbatches = k->most;
     double total = sl_problem_total_ms(&k->problem);
     if (total > SL_MAX_TOTAL_MS)
@@ -225,13 +225,13 @@ static sl_status divide(sl_pipelines *p, int microbatches, const int *limits, in
 
 sl_status sl_pipelines_balance(sl_pipelines *p, int microbatches, const int *limit, int *split,
                                sl_time *time) {
-    int *place; /* limits, then the guess */
-    SL_TRY(sl_alloc(&place, 2 * p->replicas, sizeof *place));
-    limit_all(p, limit, place);
-    sl_status status = divide(p, microbatches, place, place + p->replicas, split);
+    int *scratch; /* limits, then the guess */
+    SL_TRY(sl_alloc(&scratch, 2 * p->replicas, sizeof *scratch));
+    limit_all(p, limit, scratch);
+    sl_status status = divide(p, microbatches, scratch, scratch + p->replicas, split);
     for (size_t i = 0; i < p->replicas && status == SL_OK; i++)
         time[i] = p->kind[p->of[i]].planned[split[i]];
-    sl_free(place);
+    sl_free(scratch);
     return status;
 }
 

@@ -36,7 +36,7 @@ void sl_campaign_free(sl_campaign *c) {
 
 /* ---- faults ---- */
 
-static void describe_place(const sl_campaign *c, const sl_campaign_fault *f, char *text, size_t size) {
+static void describe_component(const sl_campaign *c, const sl_campaign_fault *f, char *text, size_t size) {
     int r = c->replicas, a = f->a, b = f->b;
     if (f->kind == SL_FAULT_STOP)
         snprintf(text, size, "%s", f->is_rail ? "a NIC is lost" : "the job stops");
@@ -55,19 +55,19 @@ static void describe_place(const sl_campaign *c, const sl_campaign_fault *f, cha
 }
 
 static void describe(const sl_campaign *c, sl_campaign_fault *f) {
-    char place[64];
-    describe_place(c, f, place, sizeof place);
+    char component[64];
+    describe_component(c, f, component, sizeof component);
     if (f->kind == SL_FAULT_STOP)
-        snprintf(f->seen, sizeof f->seen, "%s", place);
+        snprintf(f->seen, sizeof f->seen, "%s", component);
     else if (f->kind == SL_FAULT_DEVICE)
-        snprintf(f->seen, sizeof f->seen, "%.52s: ops take %.4g times as long", place, f->slowdown);
+        snprintf(f->seen, sizeof f->seen, "%.52s: ops take %.4g times as long", component, f->slowdown);
     else if (f->latency >= 0 && f->slowdown > 1)
-        snprintf(f->seen, sizeof f->seen, "%.38s: %.4g ms one way, transfers %.4g times", place,
+        snprintf(f->seen, sizeof f->seen, "%.38s: %.4g ms one way, transfers %.4g times", component,
                  sl_to_ms(f->latency), f->slowdown);
     else if (f->latency >= 0)
-        snprintf(f->seen, sizeof f->seen, "%.52s: %.4g ms one way", place, sl_to_ms(f->latency));
+        snprintf(f->seen, sizeof f->seen, "%.52s: %.4g ms one way", component, sl_to_ms(f->latency));
     else
-        snprintf(f->seen, sizeof f->seen, "%.46s: transfers take %.4g times as long", place, f->slowdown);
+        snprintf(f->seen, sizeof f->seen, "%.46s: transfers take %.4g times as long", component, f->slowdown);
 }
 
 static sl_status check(const sl_campaign *c, const sl_campaign_fault *f) {

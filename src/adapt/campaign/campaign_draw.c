@@ -49,16 +49,16 @@ static double unit(uint64_t seed, uint64_t purpose, uint64_t i) {
     return sl_random_unit(sl_random_mix(sl_random_mix(seed * SL_RANDOM_STEP + purpose) + i * SL_RANDOM_STEP));
 }
 
-static int at_most(double unit_number, int count) {
+static int index_below(double unit_number, int count) {
     int i = (int)(unit_number * count);
     return i < count ? i : count - 1;
 }
 
 /* A host of several positions, or one position: of compute faults, CPU contention (4 of 6) slows a host, the
  * others one device. */
-static void place(const sl_campaign *c, uint64_t purpose, uint64_t i, sl_campaign_fault *f) {
+static void choose_component(const sl_campaign *c, uint64_t purpose, uint64_t i, sl_campaign_fault *f) {
     int positions = c->replicas * c->problem.ranks;
-    f->a = f->b = at_most(unit(c->seed, purpose + 2, i), positions);
+    f->a = f->b = index_below(unit(c->seed, purpose + 2, i), positions);
     if (f->kind != SL_FAULT_DEVICE || unit(c->seed, purpose + 3, i) > 4.0 / 6)
         return;
     sl_campaign_host_range(c, f->a * c->tensor / c->host_devices, &f->a, &f->b);
@@ -85,7 +85,7 @@ static sl_status draw_kind(const sl_yaml *node, const kind_of_draw *k, sl_campai
         double lasts = fmax(1, -60e9 * k->minutes * log(unit(c->seed, purpose + 1, i)));
         f.until = lasts > 4e18 ? SL_FAULT_LASTS : f.first + (sl_time)lasts;
         f.slowdown = k->least + (k->most - k->least) * unit(c->seed, purpose + 4, i);
-        place(c, purpose, i, &f);
+        choose_component(c, purpose, i, &f);
         SL_TRY(sl_campaign_add(c, &f));
         c->drawn++;
     }

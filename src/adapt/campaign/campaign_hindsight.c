@@ -1,9 +1,9 @@
 /* The best result with the trace known in advance. For each phase (between two changes of the slow
  * components) it considers the current state, the same with strategies added or removed, and every
  * combination of strategies made for that phase, with their costs, by dynamic programming over the phases
- * with a beam. Splits and places come from the model, which sees the true slowdowns; plans are the best known
- * ones, including those of other rows. Any result of another row was possible too, so hindsight is never
- * worse than any of them. */
+ * with a beam. Splits and positions come from the model, which sees the true slowdowns; plans are the best
+ * known ones, including those of other rows. Any result of another row was possible too, so hindsight is
+ * never worse than any of them. */
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
 #include "base/numbers.h"
@@ -12,11 +12,11 @@
 #include <string.h>
 
 #define BEAM 12
-#define LARGE 40 /* number of phases above which fewer combinations and places are examined */
+#define LARGE 40 /* number of phases above which fewer combinations and positions are examined */
 #define BEAM_OF_LARGE 4
 #define BIT(strategy) (1u << SL_STRATEGY_##strategy)
 
-/* The sets tried from a place, and from the initial one. */
+/* The sets tried from a state, and from the initial one. */
 static const unsigned sets[] = {0,
                                 BIT(SCHEDULE),
                                 BIT(DELEGATE),
@@ -30,14 +30,14 @@ static const unsigned sets[] = {0,
 enum { SETS = sizeof sets / sizeof *sets };
 
 /* A state of the job. */
-typedef struct hindsight_layout {
+typedef struct hindsight_state {
     sl_job_layout layout;
     int *plan;  /* [replicas] plan numbers of the world */
     int *cured; /* [cures] faults left behind by restarts */
     int cures;
-} hindsight_layout;
+} hindsight_state;
 
-/* A state at the end of a phase; `place` of the state itself is in the beam. */
+/* A state at the end of a phase; the state itself is in the beam. */
 typedef struct node {
     int before;         /* node; -1: the start */
     sl_time cost, each; /* paid at the phase's start; of an iteration in it */
@@ -48,7 +48,7 @@ typedef struct node {
 
 typedef struct beam {
     int node[BEAM], count;
-    hindsight_layout place[BEAM];
+    hindsight_state state[BEAM];
 } beam;
 
 typedef struct hindsight {
@@ -58,21 +58,21 @@ typedef struct hindsight {
     size_t edges, phase;
     node *node;
     size_t nodes, node_room;
-    hindsight_layout home;
+    hindsight_state home;
     beam now, next;
-    hindsight_layout base, fresh[SETS]; /* the result of each set in `fresh_phase` */
+    hindsight_state base, fresh[SETS]; /* the result of each set in `fresh_phase` */
     int fresh_phase;
     int *fault, faults; /* lasting in the current phase */
     int *active;        /* scratch: those of them that are not cured */
     int best;           /* the node that first completes all iterations; -1 */
 } hindsight;
 
-/* ---- places ---- */
+/* ---- states ---- */
 
-static void free_place(hindsight_layout *p) {
+static void free_state(hindsight_state *p) {
     sl_job_layout_free(&p->layout);
     SL_FREE(p->plan, p->cured);
-    *p = (hindsight_layout){0};
+    *p = (hindsight_state){0};
 }
 
 static sl_status copy_ints(const int *from, int count, int **to) {
@@ -82,13 +82,13 @@ static sl_status copy_ints(const int *from, int count, int **to) {
     return SL_OK;
 }
 
-static sl_status copy_place(const hindsight *h, const hindsight_layout *from, hindsight_layout *to) {
-    *to = (hindsight_layout){.cures = from->cures};
+static sl_status copy_state(const hindsight *h, const hindsight_state *from, hindsight_state *to) {
+    *to = (hindsight_state){.cures = from->cures};
     sl_status status = sl_job_layout_copy(&h->w->job, &from->layout, &to->layout);
     SL_THEN(status, copy_ints(from->plan, h->c->replicas, &to->plan));
     SL_THEN(status, copy_ints(from->cured, from->cures, &to->cured));
     if (status != SL_OK)
-        free_place(to);
+        free_state(to);
     return status;
 }
 
@@ -96,22 +96,22 @@ static int differ(const int *a, const int *b, int count) {
     return memcmp(a, b, (size_t)count * sizeof *a) != 0;
 }
 
-static int is_cured(const hindsight_layout *p, int fault) {
+static int is_cured(const hindsight_state *p, int fault) {
     for (int i = 0; i < p->cures; i++)
         if (p->cured[i] == fault)
             return 1;
     return 0;
 }
 
-static int is_alike(const hindsight *h, const hindsight_layout *a, const hindsight_layout *b) {
+static int is_alike(const hindsight *h, const hindsight_state *a, const hindsight_state *b) {
     return a->layout.delegates == b->layout.delegates && a->cures == b->cures &&
            !differ(a->cured, b->cured, a->cures) && !differ(a->plan, b->plan, h->c->replicas) &&
            !differ(a->layout.split, b->layout.split, h->c->replicas) &&
            !differ(a->layout.process, b->layout.process, sl_job_processes(&h->w->job));
 }
 
-/* The scene of a place: with the faults that last and are not cured. */
-static sl_scene scene_of(hindsight *h, const hindsight_layout *p) {
+/* The scene of a state: with the faults that last and are not cured. */
+static sl_scene scene_of(hindsight *h, const hindsight_state *p) {
     int count = 0;
     for (int i = 0; i < h->faults; i++)
         if (!is_cured(p, h->fault[i]))
@@ -119,8 +119,8 @@ static sl_scene scene_of(hindsight *h, const hindsight_layout *p) {
     return (sl_scene){.layout = &p->layout, .plan = p->plan, .fault = h->active, .faults = count};
 }
 
-/* The cost of changes, applied or undone. Plans are free with another split or places, or a restart. */
-static sl_time distance(const hindsight *h, const hindsight_layout *from, const hindsight_layout *to) {
+/* The cost of changes, applied or undone. Plans are free with another split or positions, or a restart. */
+static sl_time distance(const hindsight *h, const hindsight_state *from, const hindsight_state *to) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
     int cures_more = 0;
@@ -176,7 +176,7 @@ static void find_faults(hindsight *h) {
 }
 
 /* The cost of stops at the phase's start, if delegates are present or can be started. */
-static sl_time stops_of(const hindsight *h, const hindsight_layout *p) {
+static sl_time stops_of(const hindsight *h, const hindsight_state *p) {
     const sl_campaign *c = h->c;
     sl_time cost = 0;
     for (size_t i = 0; i < c->faults && c->fault[i].first <= h->edge[h->phase]; i++)
@@ -213,8 +213,8 @@ static sl_status add_node(hindsight *h, const node *made, int *number) {
     return SL_OK;
 }
 
-/* Keeps the best states of the phase; finished ones separately. Takes ownership of the place. */
-static sl_status keep(hindsight *h, const node *made, hindsight_layout *p) {
+/* Keeps the best states of the phase; finished ones separately. Takes ownership of the state. */
+static sl_status keep(hindsight *h, const node *made, hindsight_state *p) {
     beam *b = &h->next;
     int at = b->count, most = h->edges > LARGE ? BEAM_OF_LARGE : BEAM, number;
     if (made->done >= h->c->iterations) {
@@ -223,7 +223,7 @@ static sl_status keep(hindsight *h, const node *made, hindsight_layout *p) {
         return SL_OK;
     }
     for (int i = 0; i < b->count; i++)
-        if (is_alike(h, &b->place[i], p))
+        if (is_alike(h, &b->state[i], p))
             at = i;
     if (at == most)
         for (int i = at = 0; i < most; i++)
@@ -233,48 +233,48 @@ static sl_status keep(hindsight *h, const node *made, hindsight_layout *p) {
         return SL_OK;
     SL_TRY(add_node(h, made, &number));
     if (at < b->count)
-        free_place(&b->place[at]);
+        free_state(&b->state[at]);
     b->count += at == b->count;
     b->node[at] = number;
-    b->place[at] = *p;
-    *p = (hindsight_layout){0};
+    b->state[at] = *p;
+    *p = (hindsight_state){0};
     return SL_OK;
 }
 
 /* Considers `p` in this phase, after state `from` of the beam; -1: the start. Frees it. */
-static sl_status offer(hindsight *h, int from, hindsight_layout *p) {
+static sl_status offer(hindsight *h, int from, hindsight_state *p) {
     node start = {.cost = 0}, to = {.before = from < 0 ? -1 : h->now.node[from]};
     if (from >= 0)
         start = h->node[to.before];
     sl_scene scene = scene_of(h, p);
     sl_status status = sl_world_time(h->w, &scene, 0, &to.each);
     if (status == SL_OK && to.each > 0) {
-        to.cost = distance(h, from < 0 ? &h->home : &h->now.place[from], p) + stops_of(h, p);
+        to.cost = distance(h, from < 0 ? &h->home : &h->now.state[from], p) + stops_of(h, p);
         pass(h, &start, &to);
         status = keep(h, &to, p);
     }
-    free_place(p);
+    free_state(p);
     return status;
 }
 
-static sl_status adapt(hindsight *h, hindsight_layout *p) {
+static sl_status adapt(hindsight *h, hindsight_state *p) {
     sl_scene scene = scene_of(h, p);
     return sl_world_adapt(h->w, &scene, p->plan);
 }
 
-static sl_status move(hindsight *h, int divides, hindsight_layout *p) {
+static sl_status move(hindsight *h, int divides, hindsight_state *p) {
     sl_job_layout moved = {0};
     double time;
     int moves;
-    SL_TRY(sl_model_places(h->w->model, &p->layout, divides, &moved, &time, &moves));
+    SL_TRY(sl_model_rearrange(h->w->model, &p->layout, divides, &moved, &time, &moves));
     sl_job_layout_free(&p->layout);
     p->layout = moved;
     return SL_OK;
 }
 
 /* Applies the strategies of a bit set to `p` now; present delegates are removed, else started. Plans come
- * with other places and splits. */
-static sl_status apply(hindsight *h, unsigned strategies, hindsight_layout *p) {
+ * with other positions and splits. */
+static sl_status apply(hindsight *h, unsigned strategies, hindsight_state *p) {
     double time;
     sl_scene scene = scene_of(h, p);
     if (strategies & BIT(DELEGATE))
@@ -288,8 +288,8 @@ static sl_status apply(hindsight *h, unsigned strategies, hindsight_layout *p) {
 }
 
 /* The initial state, minus lasting faults left behind by restarts; `restarts`: and minus those slow now. */
-static sl_status begin_again(hindsight *h, const hindsight_layout *from, int restarts, hindsight_layout *p) {
-    SL_TRY(copy_place(h, &h->home, p));
+static sl_status begin_again(hindsight *h, const hindsight_state *from, int restarts, hindsight_state *p) {
+    SL_TRY(copy_state(h, &h->home, p));
     sl_free(p->cured);
     SL_TRY(sl_alloc(&p->cured, (size_t)h->faults, sizeof *p->cured));
     for (int i = 0; i < h->faults; i++)
@@ -298,55 +298,55 @@ static sl_status begin_again(hindsight *h, const hindsight_layout *from, int res
     return SL_OK;
 }
 
-/* In a long trace, splits and places, which are expensive to search for, are tried from the initial state
+/* In a long trace, splits and positions, which are expensive to search for, are tried from the initial state
  * only, with all that costs next to nothing. */
 static int is_tried(const hindsight *h, unsigned strategies, int from_home) {
-    unsigned dear = strategies & (BIT(BALANCE) | BIT(TOPOLOGY));
+    unsigned expensive = strategies & (BIT(BALANCE) | BIT(TOPOLOGY));
     if (h->edges <= LARGE || !strategies)
         return 1;
-    return from_home ? (strategies & BIT(DELEGATE)) && (dear || strategies & BIT(SCHEDULE)) : !dear;
+    return from_home ? (strategies & BIT(DELEGATE)) && (expensive || strategies & BIT(SCHEDULE)) : !expensive;
 }
 
 /* `base` with one of the sets applied; without plans if none fits into memory. */
-static sl_status make_place(hindsight *h, const hindsight_layout *base, unsigned strategies,
-                            hindsight_layout *p) {
-    SL_TRY(copy_place(h, base, p));
+static sl_status make_state(hindsight *h, const hindsight_state *base, unsigned strategies,
+                            hindsight_state *p) {
+    SL_TRY(copy_state(h, base, p));
     sl_status status = apply(h, strategies, p);
     if (status != SL_OK)
-        free_place(p);
+        free_state(p);
     return status == SL_ENONE ? SL_OK : status;
 }
 
 /* Those from the initial state are the same for all states with equal cures. */
-static sl_status find_fresh(hindsight *h, hindsight_layout *base) {
+static sl_status find_fresh(hindsight *h, hindsight_state *base) {
     if (h->fresh_phase == (int)h->phase && is_alike(h, base, &h->base))
         return SL_OK;
     h->fresh_phase = (int)h->phase;
-    free_place(&h->base);
+    free_state(&h->base);
     h->base = *base;
-    *base = (hindsight_layout){0};
+    *base = (hindsight_state){0};
     for (size_t i = 0; i < SETS; i++) {
-        free_place(&h->fresh[i]);
+        free_state(&h->fresh[i]);
         if (is_tried(h, sets[i], 1))
-            SL_TRY(make_place(h, &h->base, sets[i], &h->fresh[i]));
+            SL_TRY(make_state(h, &h->base, sets[i], &h->fresh[i]));
     }
     return SL_OK;
 }
 
-static sl_status offer_copy(hindsight *h, int from, const hindsight_layout *made) {
-    hindsight_layout p;
-    SL_TRY(copy_place(h, made, &p));
+static sl_status offer_copy(hindsight *h, int from, const hindsight_state *made) {
+    hindsight_state p;
+    SL_TRY(copy_state(h, made, &p));
     return offer(h, from, &p);
 }
 
 static sl_status go_on(hindsight *h, int from) {
-    hindsight_layout p;
-    const hindsight_layout *here = from < 0 ? &h->home : &h->now.place[from];
+    hindsight_state p;
+    const hindsight_state *here = from < 0 ? &h->home : &h->now.state[from];
     SL_TRY(begin_again(h, here, 1, &p));
     SL_TRY(offer(h, from, &p));
     sl_status status = begin_again(h, here, 0, &p);
     SL_THEN(status, find_fresh(h, &p));
-    free_place(&p);
+    free_state(&p);
     SL_TRY(status);
     for (size_t i = 0; i < SETS; i++)
         if (h->fresh[i].plan)
@@ -354,7 +354,7 @@ static sl_status go_on(hindsight *h, int from) {
     for (size_t i = 0; i < SETS && !is_alike(h, here, &h->base); i++) {
         if (!is_tried(h, sets[i], 0))
             continue;
-        SL_TRY(make_place(h, here, sets[i], &p));
+        SL_TRY(make_state(h, here, sets[i], &p));
         if (p.plan)
             SL_TRY(offer(h, from, &p));
     }
@@ -369,7 +369,7 @@ static sl_status step(hindsight *h) {
     for (int i = 0; i < h->now.count; i++)
         SL_TRY(go_on(h, i));
     for (int i = 0; i < h->now.count; i++)
-        free_place(&h->now.place[i]);
+        free_state(&h->now.state[i]);
     h->now = h->next;
     h->next = (beam){.count = 0};
     return SL_OK;
@@ -443,13 +443,13 @@ sl_status sl_campaign_hindsight(sl_world *w, const sl_campaign_row *others, int 
     else if (status == SL_OK)
         status = trace_back(&h, row);
     for (int i = 0; i < BEAM; i++) {
-        free_place(&h.now.place[i]);
-        free_place(&h.next.place[i]);
+        free_state(&h.now.state[i]);
+        free_state(&h.next.state[i]);
     }
     for (size_t i = 0; i < SETS; i++)
-        free_place(&h.fresh[i]);
-    free_place(&h.base);
-    free_place(&h.home);
+        free_state(&h.fresh[i]);
+    free_state(&h.base);
+    free_state(&h.home);
     SL_FREE(h.edge, h.fault, h.active, h.node);
     return status;
 }

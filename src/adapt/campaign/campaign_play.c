@@ -233,17 +233,17 @@ static sl_status look(play *p) {
     SL_TRY(sl_alloc(&chosen, (size_t)job->replicas, 1));
     choose_replicas(p, chosen);
     for (int i = 0; i < sl_job_processes(job); i++) {
-        int d = sl_job_replica(job, i), rank = sl_job_rank(job, i), beside = (d + 1) % job->replicas,
+        int d = sl_job_replica(job, i), rank = sl_job_rank(job, i), next = (d + 1) % job->replicas,
             below = (rank + 1) % job->ranks;
         if (!chosen[d])
             continue;
         SL_TRY_GOTO(done, status, sl_grow(&measure, &room, count + 4, sizeof *measure));
         for (int k = 0; k < 4; k++) {
-            int other = k < 2 ? sl_job_position(job, below, d, 0) : sl_job_position(job, rank, beside, 0);
+            int other = k < 2 ? sl_job_position(job, below, d, 0) : sl_job_position(job, rank, next, 0);
             int link = k % 2 ? below * job->ranks + rank : rank * job->ranks + below;
             double latency = k < 2 ? (double)p->c->problem.link[link].latency : ring;
             int from = p->layout->process[k % 2 ? other : i], to = p->layout->process[k % 2 ? i : other];
-            if (from != to && chosen[beside])
+            if (from != to && chosen[next])
                 measure[count++] = measure_link(p->w, from, to, latency);
         }
     }

@@ -218,15 +218,15 @@ static sl_status read_device(const sl_yaml *node, const event *e, const sl_campa
 }
 
 /* *count: the number of replicas, from that of `f` on. */
-static sl_status read_place(const sl_yaml *item, const event *e, const sl_campaign *c, sl_campaign_fault *f,
-                            int *count) {
-    static const char *const places[] = {"link", "replica_link", "device", "nic", "host", "stop", "nic_lost"};
+static sl_status read_component(const sl_yaml *item, const event *e, const sl_campaign *c,
+                                sl_campaign_fault *f, int *count) {
+    static const char *const keys[] = {"link", "replica_link", "device", "nic", "host", "stop", "nic_lost"};
     int replicas = c->replicas, ranks = c->problem.ranks, at[3], given = 0;
     const sl_yaml *node = NULL;
     *count = 1;
     for (int i = 0; i < 7; i++)
-        if (sl_yaml_find(item, places[i])) {
-            node = sl_yaml_find(item, places[i]);
+        if (sl_yaml_find(item, keys[i])) {
+            node = sl_yaml_find(item, keys[i]);
             given++;
         }
     if (given != 1)
@@ -338,7 +338,7 @@ static sl_status read_event(const sl_yaml *item, sl_campaign *c) {
         return sl_yaml_error(
             item, "an event must be a map such as {at: 10, until: 20, link: [0, 1], latency_ms: 30}");
     SL_TRY(sl_config_read(item, "events", event_keys, &e));
-    SL_TRY(read_place(item, &e, c, &f, &replicas));
+    SL_TRY(read_component(item, &e, c, &f, &replicas));
     SL_TRY(read_span(item, &e, c, &f));
     SL_TRY(read_severity(item, &e, c, &f));
     if ((sl_yaml_find(item, "stop") && !e.stop) || (sl_yaml_find(item, "nic_lost") && !e.nic_lost))
@@ -371,7 +371,7 @@ static sl_status read_trace(const char *file, const char *trace, sl_campaign *c)
     if (snprintf(path, sizeof path, "%.*s%s", trace[0] != '/' && slash ? (int)(slash - file + 1) : 0, file,
                  trace) >= (int)sizeof path)
         return sl_error(SL_EINVAL, "%s: the path of 'trace' is too long", file);
-    SL_TRY(sl_file_read_most(path, 64 << 20, &text, &size));
+    SL_TRY(sl_file_read_max(path, 64 << 20, &text, &size));
     sl_status status = strlen(text) == size ? sl_campaign_read_csv(path, text, c)
                                             : sl_error(SL_EINVAL, "%s: holds a zero byte", path);
     sl_free(text);

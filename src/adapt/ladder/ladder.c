@@ -89,15 +89,15 @@ static int is_past(const sl_ladder *l, const sl_ladder_case *c) {
 }
 
 /* The slot for a new incident: a past one's, or one more. */
-static sl_status make_place(sl_ladder *l, sl_ladder_case **place) {
+static sl_status make_case(sl_ladder *l, sl_ladder_case **slot) {
     for (size_t i = 0; i < l->case_count; i++)
         if (is_past(l, &l->cases[i])) {
-            *place = &l->cases[i];
+            *slot = &l->cases[i];
             return SL_OK;
         }
     SL_TRY(sl_grow(&l->ids, &l->id_capacity, l->case_count + 1, sizeof *l->ids));
     SL_TRY(sl_grow(&l->cases, &l->case_capacity, l->case_count + 1, sizeof *l->cases));
-    *place = &l->cases[l->case_count++];
+    *slot = &l->cases[l->case_count++];
     return SL_OK;
 }
 
@@ -141,7 +141,7 @@ sl_status sl_ladder_begins(sl_ladder *l, sl_time now, const sl_incident *inciden
     if (c && c->active)
         return sl_error(SL_EINVAL, "incident %d begins, but it has not been relieved", incident->id);
     if (!c)
-        SL_TRY(make_place(l, &c));
+        SL_TRY(make_case(l, &c));
     if (!returned)
         *c = (sl_ladder_case){0};
     c->incident = *incident;

@@ -11,7 +11,7 @@
  *
  *   model      opening, slow components, problems of replicas, times of layouts
  *   divide     microbatches over replicas
- *   places     processes over positions: topology search, slow devices gathered, exchanges of two */
+ *   positions  processes over positions: topology search, slow devices gathered, exchanges of two */
 #pragma once
 
 #include "plan/search/plan.h"
@@ -109,9 +109,9 @@ sl_status sl_model_time(sl_model *model, const sl_job_layout *layout, double *ti
  * time. */
 sl_status sl_model_divide(sl_model *model, sl_job_layout *layout, double *time);
 
-/** The best layout found from `from` by changing places, and, if `divides`, also the split. Writes it to *to
- * (made by the call, free with sl_job_layout_free; with `from`'s delegates), and its time; *moved: processes
- * that change position, 0: none helps. Large jobs: only among replicas with slow components and a few healthy
- * ones. */
-sl_status sl_model_places(sl_model *model, const sl_job_layout *from, int divides, sl_job_layout *to,
-                          double *time, int *moved);
+/** The best layout found from `from` by changing positions, and, if `divides`, also the split. Writes it to
+ * *to (made by the call, free with sl_job_layout_free; with `from`'s delegates), and its time; *moved:
+ * processes that change position, 0: none helps. Large jobs: only among replicas with slow components and a
+ * few healthy ones. */
+sl_status sl_model_rearrange(sl_model *model, const sl_job_layout *from, int divides, sl_job_layout *to,
+                             double *time, int *moved);

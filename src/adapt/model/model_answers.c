@@ -1,4 +1,4 @@
-/* Cached results by fingerprint: times of replicas and searched places. */
+/* Cached results by fingerprint: times of replicas and searched positions. */
 #include "adapt/model/model_inside.h"
 #include "base/memory.h"
 
@@ -60,7 +60,7 @@ void sl_model_answered(sl_model_answers *a, const sl_fingerprint *asked, double 
     a->answers++;
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 int sl_model_arrangement(const sl_model_answers *a, const sl_fingerprint *asked, const int **host) {
     int known = a->arrangements < MAX_ARRANGEMENTS ? (int)a->arrangements : MAX_ARRANGEMENTS;

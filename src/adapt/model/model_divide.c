@@ -107,7 +107,7 @@ static sl_status guess(sl_model *m, long long microbatches) {
 }
 
 /* Gives one more to whichever then takes least, until all are assigned; *fits 0: they do not fit. */
-static sl_status raise_least(sl_model *m, long long microbatches, int *fits) {
+static sl_status raise_min(sl_model *m, long long microbatches, int *fits) {
     for (long long sum = taken(m); sum < microbatches;) {
         sl_alike *best = NULL;
         double least = INFINITY, time;
@@ -170,14 +170,14 @@ static sl_status give_back(sl_model *m, long long microbatches) {
 sl_status sl_model_level(sl_model *m, long long microbatches, double *time) {
     int fits;
     SL_TRY(guess(m, microbatches));
-    SL_TRY(raise_least(m, microbatches, &fits));
+    SL_TRY(raise_min(m, microbatches, &fits));
     *time = INFINITY;
     while (fits) {
         double then;
         SL_TRY(sl_model_slowest(m, time));
         SL_TRY(lower(m, *time, &fits));
         if (fits)
-            SL_TRY(raise_least(m, microbatches, &fits));
+            SL_TRY(raise_min(m, microbatches, &fits));
         SL_TRY(sl_model_slowest(m, &then));
         fits = fits && (then < *time || isinf(*time));
     }

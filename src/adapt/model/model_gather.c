@@ -87,9 +87,9 @@ static int count_slow(const sl_model *m, int replica) {
     return count;
 }
 
-/* The place in replica `into` for the slow device of `rank`: the same stage if that is healthy, since then no
- * weights move. -1: it is slow everywhere. */
-static int place_for(const sl_model *m, int into, int rank) {
+/* The position in replica `into` for the slow device of `rank`: the same stage if that is healthy, since then
+ * no weights move. -1: it is slow everywhere. */
+static int target_for(const sl_model *m, int into, int rank) {
     if (!is_slow(m, rank, into))
         return rank;
     for (int other = 0; other < m->job.ranks; other++)
@@ -98,7 +98,7 @@ static int place_for(const sl_model *m, int into, int rank) {
     return -1;
 }
 
-/* The replica with the most slow devices and a healthy place left; -1: none. */
+/* The replica with the most slow devices and a healthy position left; -1: none. */
 static int fullest(const sl_model *m, const sl_excerpt *e) {
     int best = -1, most = 0;
     for (int i = 0; i < e->count; i++) {
@@ -124,18 +124,18 @@ static int emptiest(const sl_model *m, const sl_excerpt *e, int into) {
     return best;
 }
 
-/* All tensor ranks of a place move together. */
+/* All tensor ranks of a position move together. */
 int sl_model_gather(sl_model *m, const sl_excerpt *excerpt, sl_job_layout *layout) {
     for (int moved = 0;;) {
         int into = fullest(m, excerpt), from = into < 0 ? -1 : emptiest(m, excerpt, into);
         if (from < 0 || count_slow(m, from) > count_slow(m, into))
             return moved;
         for (int rank = 0; rank < m->job.ranks; rank++) {
-            int place = is_slow(m, rank, from) ? place_for(m, into, rank) : -1;
-            moved |= place >= 0;
-            for (int k = 0; k < m->job.tensor && place >= 0; k++)
+            int target = is_slow(m, rank, from) ? target_for(m, into, rank) : -1;
+            moved |= target >= 0;
+            for (int k = 0; k < m->job.tensor && target >= 0; k++)
                 sl_model_swap(m, layout, sl_job_position(&m->job, rank, from, k),
-                              sl_job_position(&m->job, place, into, k));
+                              sl_job_position(&m->job, target, into, k));
         }
     }
 }

@@ -5,8 +5,8 @@
  *   model_replica  a replica in the current layout, and its time, computed once
  *   model_divide   groups of equal replicas; microbatches over groups
  *   model_gather   the replicas considered; slow devices gathered in few of them
- *   model_exchange the best of exchanges of two places
- *   model_places   the topology search; the best of all
+ *   model_exchange the best of exchanges of two positions
+ *   model_rearrange the topology search; the best of all
  *
  * A fingerprint is a 128-bit digest of a replica's healthy problem and its slow components. Results are
  * cached by fingerprint, so they outlive layouts and slow components and are valid when these recur. */
@@ -53,7 +53,7 @@ typedef struct sl_answer {
     double time;          /* ns; INFINITY: no plan fits */
 } sl_answer;
 
-/* The assignment of the given hosts to places. */
+/* The assignment of the given hosts to positions. */
 typedef struct sl_host_arrangement {
     sl_fingerprint asked;
     int *host; /* NULL: unchanged */
@@ -94,7 +94,7 @@ struct sl_model {
     size_t groups, group_room;
     int *of; /* [replicas] group */
     /* answers */
-    const char *rule; /* schedule of plans: the job's, or a quick one during a search for places */
+    const char *rule; /* schedule of plans: the job's, or a quick one during a search for positions */
     const char *quick;
     long long allowed;         /* remaining budget in lookups; a planned op counts as ten */
     sl_model_answers *answers; /* the job's, or its own */
@@ -106,7 +106,7 @@ struct sl_model {
 sl_status sl_model_answer(sl_model_answers *answers, const sl_fingerprint *asked, sl_answer **answer);
 void sl_model_answered(sl_model_answers *answers, const sl_fingerprint *asked, double time,
                        sl_answer *answer);
-/** Whether a search of places is cached; *host: the assignment of the given hosts to places. NULL:
+/** Whether a search of positions is cached; *host: the assignment of the given hosts to positions. NULL:
  * unchanged. */
 int sl_model_arrangement(const sl_model_answers *answers, const sl_fingerprint *asked, const int **host);
 /** Takes ownership of *host, except on SL_ENOMEM. */
@@ -123,11 +123,11 @@ void sl_model_swap(sl_model *model, sl_job_layout *layout, int a, int b);
 void sl_model_pair(const sl_model *model, int from, int to, double more[2]);
 /** Slowdown factor of a process's ops. */
 double sl_model_slowdown(const sl_model *model, int process);
-/** ... at a place: the slowest of its tensor ranks holds up the others. */
+/** ... at a position: the slowest of its tensor ranks holds up the others. */
 double sl_model_slowness(const sl_model *model, int rank, int replica);
 /** Additional time of a stage's sum because of a part, ns. */
 double sl_model_sum_growth(const sl_model *model, const sl_slow_part *part, int stage);
-/** Fills growth[] and `path` after processes have changed places. */
+/** Fills growth[] and `path` after processes have exchanged positions. */
 void sl_model_sums(sl_model *model);
 /** Fills excess[] for a replica; *like: its fingerprint. */
 sl_status sl_model_look(sl_model *model, int replica, sl_fingerprint *like);
@@ -147,8 +147,8 @@ sl_status sl_model_slowest(sl_model *model, double *time);
 /** Divides microbatches among the groups; INFINITY: they do not fit. */
 sl_status sl_model_level(sl_model *model, long long microbatches, double *time);
 
-/* ---- places */
-/* Replicas among which places are exchanged, ascending. */
+/* ---- positions */
+/* Replicas among which positions are exchanged, ascending. */
 typedef struct sl_excerpt {
     int *replica, count;
 } sl_excerpt;

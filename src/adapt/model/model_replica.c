@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- slowdown of a process, a pair, a place, a sum ---- */
+/* ---- slowdown of a process, a pair, a position, a sum ---- */
 
 static void worsen(double more[2], double latency, double pace) {
     more[0] = fmax(more[0], latency);
@@ -150,8 +150,8 @@ sl_status sl_model_look(sl_model *m, int replica, sl_fingerprint *like) {
 /* ---- its problem ---- */
 
 /* At most the timing model's maximum for an op or message. */
-static sl_time capped(double time, double most_ms) {
-    return (sl_time)llround(fmin(time, most_ms * 1e6));
+static sl_time capped(double time, double max_ms) {
+    return (sl_time)llround(fmin(time, max_ms * 1e6));
 }
 
 static void slow_ops(const sl_model *m, sl_problem *p) {

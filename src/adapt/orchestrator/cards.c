@@ -56,7 +56,7 @@ static slow_links look_at_links(const sl_orchestrator *o, int process) {
     return l;
 }
 
-/* An equally late link was slow as well, and is unused since processes changed places. */
+/* An equally late link was slow as well, and is unused since processes changed positions. */
 static int has_left_another(const sl_orchestrator *o, int process, double delay) {
     for (size_t i = 0; i < o->memories; i++) {
         const sl_slow_part *part = &o->memory[i].part;

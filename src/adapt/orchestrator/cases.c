@@ -1,5 +1,5 @@
 /* The slow components of this iteration, as cases of processes: a component is named by its processes, so it
- * keeps its name when they change places. A slow component that is not measured now keeps its state. */
+ * keeps its name when they change positions. A slow component that is not measured now keeps its state. */
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 
@@ -25,10 +25,10 @@ sl_status sl_cases_number(sl_orchestrator *o, sl_component_key key, int as, int 
 }
 
 int sl_cases_process(const sl_orchestrator *o, int rank, int replica) {
-    const int *place = &o->layout.process[sl_job_position(&o->config.job, rank, replica, 0)];
-    int least = place[0];
+    const int *process = &o->layout.process[sl_job_position(&o->config.job, rank, replica, 0)];
+    int least = process[0];
     for (int t = 1; t < o->config.job.tensor; t++)
-        least = place[t] < least ? place[t] : least;
+        least = process[t] < least ? process[t] : least;
     return least;
 }
 
@@ -334,7 +334,7 @@ sl_status sl_cases_compare(sl_orchestrator *o) {
 
 /* ---- another layout ---- */
 
-static int same_place(const sl_job *job, const sl_job_layout *layout, int a, int b) {
+static int same_position(const sl_job *job, const sl_job_layout *layout, int a, int b) {
     return sl_job_layout_position(job, layout, a) / job->tensor ==
            sl_job_layout_position(job, layout, b) / job->tensor;
 }
@@ -349,7 +349,8 @@ void sl_cases_move(sl_orchestrator *o, const sl_job_layout *next) {
             continue;
         for (int end = 0; end < 2; end++)
             for (int p = 0; p < o->processes && ends[end] >= 0 && !c->reported; p++)
-                c->apart |= same_place(job, &o->layout, ends[end], p) && !same_place(job, next, ends[end], p);
+                c->apart |=
+                    same_position(job, &o->layout, ends[end], p) && !same_position(job, next, ends[end], p);
         int a = sl_job_layout_position(job, next, part->a), b = a;
         if (part->b >= 0)
             b = sl_job_layout_position(job, next, part->b);

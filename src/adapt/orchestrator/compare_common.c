@@ -87,12 +87,12 @@ static double work_of(const sl_comparing *c, int replica, int row) {
     return usual > 0 ? work / usual : 0;
 }
 
-static int tells_work(const sl_comparing *c, int replica, int row) {
+static int has_work(const sl_comparing *c, int replica, int row) {
     const sl_measured *m = sl_history_row(c->s, row)->replica[replica];
-    int tells = 0;
+    int found = 0;
     for (int at = 0; m && at < SL_OP_KINDS * m->problem.stages; at++)
-        tells |= m->op[at].worked > 0;
-    return tells;
+        found |= m->op[at].worked > 0;
+    return found;
 }
 
 /* Time need not follow work along a line (attention): whether the latest rows exceed their known work by more
@@ -115,7 +115,7 @@ static void limit_common(const sl_comparing *c) {
         for (int i = 0, known = 0, beyond = 0; i < c->count; i++) {
             double *common = &c->common[k * c->count + i];
             double work = *common > 1 ? work_of(c, c->first[k], c->rows[i]) : 0;
-            if (c->s->assumed && *common > 1 && !tells_work(c, c->first[k], c->rows[i]))
+            if (c->s->assumed && *common > 1 && !has_work(c, c->first[k], c->rows[i]))
                 *common = 1;
             if (!(work > 0) || *common <= NO_LOAD * fmax(1, work))
                 continue;

@@ -102,12 +102,12 @@ static int is_suspected(const sl_history *s, int replica, int from, int to) {
 }
 
 /* The smallest delay that counts, whatever the clocks show. */
-static double least_noticed(const sl_comparing *c) {
+static double min_noticed(const sl_comparing *c) {
     return fmax(OP_SHARE * c->out->op, MIN);
 }
 
-static double least_delay(const sl_comparing *c) {
-    return fmax(least_noticed(c), 2 * c->clock_error);
+static double min_delay(const sl_comparing *c) {
+    return fmax(min_noticed(c), 2 * c->clock_error);
 }
 
 /* By its current time and the least growth that counts. */
@@ -129,15 +129,15 @@ static int is_link_slow(const sl_comparing *c, int replica, int ranks, int at, c
     double share = suspected ? SL_STILL_SLOW : 1, growth = l->now - l->healthy;
     if (!l->known)
         return 0;
-    int slow = shows_delay(c, l, suspected, share * least_delay(c));
+    int slow = shows_delay(c, l, suspected, share * min_delay(c));
     if (growth > 2 * c->clock_error || !(c->clock_error > 0))
         return slow;
     link_pair round = compare_round(c, replica, at, to * ranks + from);
-    double least = 2 * least_noticed(c);
+    double least = 2 * min_noticed(c);
     if (!round.known)
         return slow;
     return growth >= 0.5 * (round.now - round.healthy) &&
-           shows_delay(c, &round, suspected, suspected ? share * least : fmax(least, least_delay(c)));
+           shows_delay(c, &round, suspected, suspected ? share * least : fmax(least, min_delay(c)));
 }
 
 static int carries_messages(const sl_comparing *c, int replica, int at) {
@@ -205,7 +205,7 @@ sl_status sl_comparing_sums(sl_comparing *c, int stages) {
                 worst = sum;
         }
         double growth = worst.now - worst.healthy;
-        if (!worst.known || growth <= least_delay(c) || worst.now <= SL_SLOW_MIN * worst.healthy ||
+        if (!worst.known || growth <= min_delay(c) || worst.now <= SL_SLOW_MIN * worst.healthy ||
             worst.now <= worst.usual || !sl_beyond_noise(growth, worst.variance))
             continue;
         SL_TRY(sl_comparing_add(c, (sl_slow){.kind = SL_SLOW_SUM,

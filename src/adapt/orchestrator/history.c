@@ -53,7 +53,7 @@ static double work_of(const sl_measured *m) {
 }
 
 /* If an iteration's work was not given, that of the replica with the most. */
-static double most_work(const sl_orchestrator_iteration *it, int replicas) {
+static double max_work(const sl_orchestrator_iteration *it, int replicas) {
     double most = 0;
     for (int r = 0; it->replica && r < replicas; r++)
         if (it->replica[r] && (r == 0 || it->replica[r] != it->replica[r - 1]))
@@ -81,7 +81,7 @@ sl_status sl_history_add(sl_history *s, const sl_orchestrator_iteration *it) {
     row->slow = 0;
     row->time = it->time;
     row->clock_error = it->clock_error;
-    row->work = it->work > 0 ? it->work : most_work(it, s->replicas);
+    row->work = it->work > 0 ? it->work : max_work(it, s->replicas);
     for (int r = 0; r < s->replicas; r++) {
         sl_measured *next = it->replica ? sl_measured_keep(it->replica[r]) : NULL;
         sl_measured_drop(row->replica[r]);

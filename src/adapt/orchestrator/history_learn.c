@@ -69,8 +69,8 @@ static double leverage(const sl_level *v, double work) {
 
 /* No row weighs more in the fit of time to work than three usual ones: a very long microbatch takes longer
  * than a line predicts. INFINITY: work hardly varies in most rows. */
-static double most_leverage(sl_history *s, const int *rows, int count, int replica, int at,
-                            sl_history_level level, double *work) {
+static double max_leverage(sl_history *s, const int *rows, int count, int replica, int at,
+                           sl_history_level level, double *work) {
     int found = 0;
     double value[SL_ROWS];
     sl_level room;
@@ -94,7 +94,7 @@ static fitted_line fit(sl_history *s, const int *rows, int count, int replica, i
     fitted_line l = {0};
     int found = 0;
     double middle = 0, off = INFINITY, sorted[SL_ROWS], work = 0;
-    double most = most_leverage(s, rows, count, replica, at, level, &work);
+    double most = max_leverage(s, rows, count, replica, at, level, &work);
     sl_level room;
     for (int i = 0; i < count && value; i++)
         found += level(sl_history_row(s, rows[i]), replica, at, &room) != NULL;

@@ -128,7 +128,7 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
 
 /* It must cost time: measured against the first iterations; or, if the current setup is better than theirs,
  * by the model. */
-static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
+static sl_status announce_onset(sl_orchestrator *o, sl_case *c) {
     sl_incident incident = {.id = c->view.id, .cause = c->cause, .loss = c->view.loss};
     double alone = c->excess / sl_losses_believed(o);
     if (!(c->reported || alone >= SL_LOSS_MIN) || !(c->view.loss >= SL_LOSS_MIN || alone >= SL_ITERATION_MIN))
@@ -146,7 +146,7 @@ static sl_status tell_begin(sl_orchestrator *o, sl_case *c) {
 }
 
 /* A slightly different loss is not reported; the loss after an application is reported once in any case. */
-static sl_status tell_loss(sl_orchestrator *o, sl_case *c) {
+static sl_status announce_loss(sl_orchestrator *o, sl_case *c) {
     double off = fabs(c->view.loss - c->announced);
     if (sl_history_time(&o->series) <= 0) /* not fully measured since the change */
         return SL_OK;
@@ -183,7 +183,7 @@ static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
     return SL_OK;
 }
 
-sl_status sl_incidents_tell(sl_orchestrator *o) {
+sl_status sl_incidents_announce(sl_orchestrator *o) {
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         if (c->seen || c->announced < 0)
@@ -197,7 +197,7 @@ sl_status sl_incidents_tell(sl_orchestrator *o) {
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         if (c->seen)
-            SL_TRY(c->announced < 0 ? tell_begin(o, c) : tell_loss(o, c));
+            SL_TRY(c->announced < 0 ? announce_onset(o, c) : announce_loss(o, c));
     }
     for (int i = 0; i < o->case_count; i++)
         SL_TRY(reconsider(o, &o->cases[i]));

@@ -45,7 +45,7 @@ typedef struct level_sample {
     double time, work;
 } level_sample;
 
-static int by_place_and_time(const void *left, const void *right) {
+static int by_op_and_time(const void *left, const void *right) {
     const level_sample *a = left, *b = right;
     if (a->at != b->at)
         return a->at < b->at ? -1 : 1;
@@ -102,14 +102,14 @@ static sl_level link_level(level_sample *s, int count) {
         return level;
     for (int i = 0; i < count; i++)
         s[i].time -= fmax(0, level.slope / level.span) * (s[i].work - level.work);
-    qsort(s, (size_t)count, sizeof *s, by_place_and_time);
+    qsort(s, (size_t)count, sizeof *s, by_op_and_time);
     level.time = middle_of(s, count);
     return level;
 }
 
 static void fill(level_sample *s, int count, sl_level *level, int links) {
     if (count > 1)
-        qsort(s, (size_t)count, sizeof *s, by_place_and_time);
+        qsort(s, (size_t)count, sizeof *s, by_op_and_time);
     for (int first = 0, last; first < count; first = last) {
         for (last = first; last < count && s[last].at == s[first].at; last++)
             ;

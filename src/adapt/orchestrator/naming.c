@@ -12,7 +12,7 @@ enum {
     AFTER = 12,  /* rows after a change of schedule in which the detector may be reacting to it */
     COLD = 1     /* first rows, not representative */
 };
-enum { FINE, SUSPECTED, TOLD };
+enum { FINE, SUSPECTED, REPORTED };
 
 #define ERRORS 6.0    /* standard errors by which iterations must be longer if nothing is named */
 enum { UNNAMED = 5 }; /* rows that must show it then */
@@ -401,8 +401,8 @@ static int steady_rows(const sl_history *s) {
 }
 
 /* Load is reported once, from the last `count` rows; from then on it is normal. */
-static sl_status tell_load(sl_naming *n, sl_history *s, int count, const sl_growth *grown,
-                           sl_naming_result *out) {
+static sl_status report_load(sl_naming *n, sl_history *s, int count, const sl_growth *grown,
+                             sl_naming_result *out) {
     int rows[SL_ROWS];
     count = sl_history_collect(s, s->rows - count, s->rows, RECENT, 0, rows);
     sl_naming_result found = {.kind = SL_NAMING_VERDICT,
@@ -479,20 +479,20 @@ static sl_status is_over(sl_naming *n, sl_history *s, int *over) {
 }
 
 /* All slow rows of this onset, except those at its end in which nothing was slow any more. */
-static sl_status tell_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_result *out) {
+static sl_status report_verdict(sl_naming *n, sl_history *s, int quiet, sl_naming_result *out) {
     double lost;
     SL_TRY(look(n, s, n->since, quiet, out, &lost));
     if (out->count == 0)
         say_nothing(n, s, n->since, out);
     out->kind = SL_NAMING_VERDICT;
     out->first = n->since >= sl_history_oldest(s) ? sl_history_row(s, n->since)->iteration : 0;
-    n->state = TOLD;
+    n->state = REPORTED;
     n->announced = *out;
     return SL_OK;
 }
 
 /* More measurements may resolve an undecided verdict. */
-static sl_status tell_at_last(sl_naming *n, sl_history *s, sl_naming_result *out) {
+static sl_status report_at_last(sl_naming *n, sl_history *s, sl_naming_result *out) {
     sl_naming_result now;
     double lost;
     SL_TRY(look(n, s, n->since, 0, &now, &lost));
@@ -509,15 +509,16 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
     int over;
     mark_slow(s, s->rows - 1, 1);
     SL_TRY(is_over(n, s, &over));
-    if (s->rows - s->since < LATEST) /* too few since processes changed places */
+    if (s->rows - s->since < LATEST) /* too few since processes changed positions */
         return SL_OK;
     if (n->state == SUSPECTED && (over || s->rows - n->since >= VERDICT))
-        SL_TRY(tell_verdict(n, s, over && s->rows - LATEST > n->since + 1 ? LATEST : 0, out));
-    int load = n->state == TOLD && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
+        SL_TRY(report_verdict(n, s, over && s->rows - LATEST > n->since + 1 ? LATEST : 0, out));
+    int load = n->state == REPORTED && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
     if (over && !load && !trouble)
         mark_slow(s, s->rows - LATEST, 0);
-    if (n->state == TOLD && is_unknown(&n->announced) && trouble && !over && out->kind == SL_NAMING_NOTHING)
-        SL_TRY(tell_at_last(n, s, out));
+    if (n->state == REPORTED && is_unknown(&n->announced) && trouble && !over &&
+        out->kind == SL_NAMING_NOTHING)
+        SL_TRY(report_at_last(n, s, out));
     if (over || load) {
         int rows[SL_ROWS], count = sl_history_collect(s, s->rows - LATEST, s->rows, LATEST, 0, rows);
         n->state = FINE;
@@ -531,7 +532,7 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
 /* An onset during another one is reported if something else is slow now. */
 static sl_status again(sl_naming *n, sl_history *s, int first, sl_naming_result *out) {
     double lost;
-    if (first < n->since + LATEST || n->state != TOLD)
+    if (first < n->since + LATEST || n->state != REPORTED)
         return SL_OK;
     sl_naming_result now;
     SL_TRY(look(n, s, first, 0, &now, &lost));
@@ -581,7 +582,7 @@ sl_status sl_naming_step(sl_naming *n, sl_history *s, int trouble, int costly, i
     if (n->state == FINE && out->kind == SL_NAMING_NOTHING && !trouble) {
         sl_growth grown = growth_of_load(s);
         if (uneven >= VERDICT || (grown.rows && !uneven)) /* a single stage may have grown */
-            return tell_load(n, s, uneven ? uneven : grown.rows, &grown, out);
+            return report_load(n, s, uneven ? uneven : grown.rows, &grown, out);
     }
-    return onset && out->kind == SL_NAMING_NOTHING && n->state == TOLD ? again(n, s, first, out) : SL_OK;
+    return onset && out->kind == SL_NAMING_NOTHING && n->state == REPORTED ? again(n, s, first, out) : SL_OK;
 }

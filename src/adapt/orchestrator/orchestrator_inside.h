@@ -231,7 +231,7 @@ double sl_losses_believed(sl_orchestrator *o);
  * healthy level is known and there are enough rows since the last change of layout. */
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready);
 /** Reports to the ladder the incidents that began, changed and ended. */
-sl_status sl_incidents_tell(sl_orchestrator *o);
+sl_status sl_incidents_announce(sl_orchestrator *o);
 /** Reports, once, why nothing is done about a lasting incident. */
 sl_status sl_incidents_keep(sl_orchestrator *o);
 sl_status sl_incidents_report(sl_orchestrator *o, const sl_orchestrator_report *report);
@@ -255,7 +255,7 @@ sl_shared_plan *sl_plans_keep(sl_shared_plan *plan);
 void sl_plans_drop(sl_shared_plan **plan);
 /** Makes *plan, which is emptied, shareable. SL_ENOMEM. */
 sl_status sl_plans_share(sl_orchestrator *o, sl_plan *plan, sl_shared_plan **shared);
-void sl_plans_replace(sl_shared_plan **place, sl_shared_plan *with);
+void sl_plans_replace(sl_shared_plan **slot, sl_shared_plan *with);
 /* The distinct versions of the recent rows. */
 typedef struct sl_plans_window {
     int rows[SL_ROWS], count;

@@ -30,10 +30,10 @@ sl_status sl_plans_share(sl_orchestrator *o, sl_plan *plan, sl_shared_plan **sha
     return SL_OK;
 }
 
-void sl_plans_replace(sl_shared_plan **place, sl_shared_plan *with) {
+void sl_plans_replace(sl_shared_plan **slot, sl_shared_plan *with) {
     sl_shared_plan *kept = sl_plans_keep(with);
-    sl_plans_drop(place);
-    *place = kept;
+    sl_plans_drop(slot);
+    *slot = kept;
 }
 
 /* Replicas that start with the same plan share it. */

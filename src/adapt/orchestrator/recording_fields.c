@@ -202,7 +202,7 @@ static const size_t size_of[] = {[SL_FIELD_INT] = sizeof(int),
                                  [SL_FIELD_BYTE] = 1};
 
 /* NULL: the array is missing. */
-static unsigned char *place(const sl_field *f, const void *object, size_t i) {
+static unsigned char *address_of(const sl_field *f, const void *object, size_t i) {
     unsigned char *member = (unsigned char *)object + f->offset, *array;
     if (f->many == SL_MANY_INSIDE)
         return member + i * size_of[f->type];
@@ -271,7 +271,7 @@ static json_t *some_of(const sl_field *f, size_t count, const void *object, cons
     json_t *some = json_object();
     for (size_t i = 0; i < count && some; i++) {
         char index[24];
-        const unsigned char *at = place(f, object, i), *was = base ? place(f, base, i) : NULL;
+        const unsigned char *at = address_of(f, object, i), *was = base ? address_of(f, base, i) : NULL;
         if (memcmp(at, was ? was : zero, size_of[f->type]) == 0)
             continue;
         snprintf(index, sizeof index, "%zu", i);
@@ -287,7 +287,7 @@ int sl_fields_put(json_t *to, const sl_field *f, const sl_field_shape *shape, co
                   const void *base) {
     int good = 1;
     for (; f->name && good; f++) {
-        const unsigned char *at = place(f, object, 0), *was = base ? place(f, base, 0) : NULL;
+        const unsigned char *at = address_of(f, object, 0), *was = base ? address_of(f, base, 0) : NULL;
         if (is_scalar(f)) {
             if (!was || memcmp(at, was, size_of[f->type]) != 0)
                 good = json_object_set_new(to, f->name, value_at(f, at)) == 0;
@@ -304,7 +304,7 @@ int sl_fields_put(json_t *to, const sl_field *f, const sl_field_shape *shape, co
 }
 
 static sl_status read_array(const sl_field *f, size_t count, json_t *some, void *object) {
-    void *array = place(f, object, 0);
+    void *array = address_of(f, object, 0);
     const char *key;
     json_t *value;
     if (f->optional && (json_is_null(some) || !array)) {
@@ -325,7 +325,7 @@ static sl_status read_array(const sl_field *f, size_t count, json_t *some, void 
             i = 10 * i + (size_t)(*digit - '0');
         if (*digit || digit == key || i >= count)
             return sl_error(SL_EINVAL, "'%s' has %zu values, none of them is '%s'", f->name, count, key);
-        SL_TRY(read_value(f, value, place(f, object, i)));
+        SL_TRY(read_value(f, value, address_of(f, object, i)));
     }
     return SL_OK;
 }
@@ -338,7 +338,7 @@ sl_status sl_fields_get(json_t *from, const sl_field *f, const sl_field_shape *s
         if (!value)
             continue;
         if (is_scalar(f))
-            SL_TRY(read_value(f, value, place(f, object, 0)));
+            SL_TRY(read_value(f, value, address_of(f, object, 0)));
         else
             SL_TRY(read_array(f, count_of(f, shape), value, object));
         json_object_del(from, f->name);

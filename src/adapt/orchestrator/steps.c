@@ -91,7 +91,7 @@ static sl_status give(sl_orchestrator *o, const sl_action *said) {
     return end_at_once(o, status == SL_OK);
 }
 
-/* A new split and new places are the same mechanism: until measured, both are assumed to take the same. */
+/* A new split and new positions are the same mechanism: until measured, both are assumed to take the same. */
 static void share_cost(sl_orchestrator *o, sl_strategy_kind kind, sl_time took) {
     sl_strategy_kind other = kind == SL_STRATEGY_BALANCE ? SL_STRATEGY_TOPOLOGY : SL_STRATEGY_BALANCE;
     o->costs_known |= 1u << kind;
@@ -124,7 +124,7 @@ static int rests(const sl_orchestrator *o) {
 static sl_status decide(sl_orchestrator *o) {
     sl_action said;
     sl_strategies_forget(o);
-    SL_TRY(sl_incidents_tell(o));
+    SL_TRY(sl_incidents_announce(o));
     if (!o->action.id || o->action.what != SL_DO_LAYOUT) /* which brings its own plans */
         sl_plans_drop_late(o);
     if (!o->given && o->strategy >= 0 && o->action.what == SL_DO_PLAN && sl_plans_due(o) < 0) {

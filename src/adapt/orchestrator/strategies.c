@@ -93,7 +93,8 @@ static sl_status ask_topology(sl_orchestrator *o, double *time) {
     int moved;
     sl_job_layout found = {0};
     *time = INFINITY;
-    SL_TRY(sl_model_places(o->model, &o->layout, o->rung[SL_STRATEGY_BALANCE] >= 0, &found, &best, &moved));
+    SL_TRY(
+        sl_model_rearrange(o->model, &o->layout, o->rung[SL_STRATEGY_BALANCE] >= 0, &found, &best, &moved));
     if (moved) {
         copy_layout(o, &found, &o->placed);
         o->placed.delegates = o->layout.delegates;
@@ -166,8 +167,8 @@ static int is_soon_better(sl_orchestrator *o, sl_strategy_kind strategy, sl_stra
 }
 
 /* A first step must be measured before any further action, so it only delays a better one: a new layout comes
- * with plans for the slow components, and new places come with their own split. If they gain no more than the
- * split, the split alone is used. */
+ * with plans for the slow components, and new positions come with their own split. If they gain no more than
+ * the split, the split alone is used. */
 static int other_does(sl_orchestrator *o, sl_strategy_kind strategy) {
     int both = o->rung[SL_STRATEGY_TOPOLOGY] >= 0 && o->rung[SL_STRATEGY_BALANCE] >= 0;
     switch (strategy) {
@@ -288,7 +289,7 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
                           .returns = s <= SL_STRATEGY_DELEGATE,
                           .replaces = s == SL_STRATEGY_RESTART,
                           .remaining = with[s],
-                          /* places cost nothing, but microbatches may be divided with them */
+                          /* positions cost nothing, but microbatches may be divided with them */
                           .keeping = splits ? keeping_split : NULL,
                           .user = o};
     }
@@ -309,8 +310,8 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
 
 /* ---- execution ---- */
 
-/* Only the split is taken back; places cost nothing. Other components may have become slow meanwhile, so the
- * best split for now is used. */
+/* Only the split is taken back; positions cost nothing. Other components may have become slow meanwhile, so
+ * the best split for now is used. */
 static sl_status take_back(sl_orchestrator *o) {
     double time;
     copy_layout(o, &o->layout, &o->next);

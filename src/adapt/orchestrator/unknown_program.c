@@ -25,7 +25,7 @@ typedef struct incident {
     double claimed;        /* reported loss; negative: taken from the model */
     int lasts;
     int named;    /* reported, and not over */
-    int place;    /* index among the parts of the model; -1: not there */
+    int part;     /* index among the parts of the model; -1: not there */
     int strategy; /* the last one carried out and still in effect; -1 */
 } incident;
 
@@ -71,11 +71,11 @@ static double remaining(void *user, const sl_incident *announced) {
     const program_question *ask = user;
     const sl_unknown_view *view = &ask->o->unknown->view;
     const incident *i = find(ask->o->unknown, announced->id);
-    double loss = i && i->place >= 0 ? sl_unknown_loss(view, i->place) : 0;
+    double loss = i && i->part >= 0 ? sl_unknown_loss(view, i->part) : 0;
     if (loss <= 0 || (ask->kind == SL_STRATEGY_RESTART && ask->o->host && !host_of(ask->o, i)))
         return announced->loss;
     /* the ladder's loss for the incident may be newer than the last reported one */
-    return announced->loss / loss * sl_unknown_remaining(view, ask->kind, i->place);
+    return announced->loss / loss * sl_unknown_remaining(view, ask->kind, i->part);
 }
 
 static double keeping(void *user, const sl_incident *announced) {
@@ -135,8 +135,8 @@ void sl_unknown_close(sl_unknown *u) {
 int sl_unknown_why_not(const sl_orchestrator *o, int id, sl_strategy_kind kind, char *text, size_t size) {
     const incident *i = find(o->unknown, id);
     text[0] = 0;
-    if (i && i->place >= 0)
-        sl_unknown_why(&o->unknown->view, kind, i->place, text, size);
+    if (i && i->part >= 0)
+        sl_unknown_why(&o->unknown->view, kind, i->part, text, size);
     return i != NULL;
 }
 
@@ -176,18 +176,18 @@ static int is_past(const sl_orchestrator *o, const incident *i) {
 }
 
 /* Reuses the slot of an ended incident with nothing in effect, or adds one. */
-static sl_status make_place(sl_orchestrator *o, incident **place) {
+static sl_status make_incident(sl_orchestrator *o, incident **slot) {
     sl_unknown *u = o->unknown;
     for (size_t i = 0; i < u->count; i++)
         if (is_past(o, &u->incident[i])) {
-            *place = &u->incident[i];
+            *slot = &u->incident[i];
             return SL_OK;
         }
     SL_TRY(sl_grow(&u->part, &u->part_room, u->count + 1, sizeof *u->part));
     u->view.part = u->part;
     SL_TRY(sl_grow(&o->view, &u->view_room, u->count + 1, sizeof *o->view));
     SL_TRY(sl_grow(&u->incident, &u->capacity, u->count + 1, sizeof *u->incident));
-    *place = &u->incident[u->count++];
+    *slot = &u->incident[u->count++];
     return SL_OK;
 }
 
@@ -200,8 +200,8 @@ sl_status sl_unknown_report(sl_orchestrator *o, const sl_orchestrator_report *re
     if (report->over)
         return SL_OK;
     if (!i) {
-        SL_TRY(make_place(o, &i));
-        *i = (incident){.place = -1, .strategy = -1, .named = 1};
+        SL_TRY(make_incident(o, &i));
+        *i = (incident){.part = -1, .strategy = -1, .named = 1};
     }
     i->claimed = report->loss;
     i->view.id = report->id;
@@ -218,10 +218,10 @@ static sl_unknown_part part_of(const incident *i) {
 }
 
 static double loss_of(const sl_unknown *u, const incident *i) {
-    return i->claimed >= 0 ? i->claimed : sl_unknown_loss(&u->view, i->place);
+    return i->claimed >= 0 ? i->claimed : sl_unknown_loss(&u->view, i->part);
 }
 
-static void tell(sl_orchestrator *o, const incident *i, sl_event_kind kind) {
+static void report(sl_orchestrator *o, const incident *i, sl_event_kind kind) {
     sl_event *e = sl_events_add(o, kind);
     if (!e)
         return;
@@ -246,7 +246,7 @@ static sl_status begin(sl_orchestrator *o, incident *i, double loss) {
     i->view.awaited = 0;
     i->view.since = o->iteration;
     i->view.loss = loss;
-    tell(o, i, SL_EVENT_ONSET);
+    report(o, i, SL_EVENT_ONSET);
     return SL_OK;
 }
 
@@ -262,7 +262,7 @@ static sl_status change(sl_orchestrator *o, incident *i, double loss) {
 static sl_status relieve(sl_orchestrator *o, incident *i) {
     SL_TRY(sl_ladder_relieved(o->ladder, o->now, i->view.id));
     i->lasts = i->view.awaited = 0;
-    tell(o, i, SL_EVENT_RELIEF);
+    report(o, i, SL_EVENT_RELIEF);
     return SL_OK;
 }
 
@@ -275,7 +275,7 @@ static sl_status follow_slow(sl_orchestrator *o) {
     u->view.parts = 0;
     for (size_t k = 0; k < u->count; k++) {
         incident *i = &u->incident[k];
-        i->place = i->named ? u->view.parts : -1;
+        i->part = i->named ? u->view.parts : -1;
         if (i->named)
             u->part[u->view.parts++] = part_of(i);
     }

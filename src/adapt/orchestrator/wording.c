@@ -322,7 +322,7 @@ static void end_considering(sl_orchestrator *o, considered *c) {
 }
 
 /* The start and end of a swap or change of path have events of their own. */
-static int is_told_otherwise(const sl_orchestrator *o, const sl_ladder_entry *e) {
+static int is_reported_otherwise(const sl_orchestrator *o, const sl_ladder_entry *e) {
     int at_once = e->strategy >= 0 && o->kind[e->strategy] <= SL_STRATEGY_DELEGATE;
     return at_once && e->kind != SL_LADDER_BROUGHT && e->kind != SL_LADDER_FAILED;
 }
@@ -355,7 +355,7 @@ void sl_events_ladder(sl_orchestrator *o) {
             continue;
         }
         end_considering(o, &so_far);
-        if (is_told_otherwise(o, e))
+        if (is_reported_otherwise(o, e))
             continue;
         if (e->kind == SL_LADDER_BEGAN)
             o->said[0] = 0;

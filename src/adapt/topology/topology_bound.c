@@ -22,7 +22,7 @@ static int worst_first(const void *a, const void *b) {
 }
 
 /* The minimum over the stages that a host can be in. */
-static sl_time least_of(sl_rank_map *s, int host) {
+static sl_time min_of(sl_rank_map *s, int host) {
     sl_time least = SL_TIME_NEVER;
     for (int p = 0; p < s->cluster->pipeline; p++) {
         int position = sl_position(s->cluster, 0, 0, p);
@@ -43,12 +43,12 @@ static sl_status bound_hosts(sl_rank_map *bounded, sl_rank_map *replayed, sl_tim
     SL_TRY(sl_alloc(&class, (size_t)classes, sizeof *class));
     for (int host = 0, next = 0; host < c->hosts; host++)
         if (class_of[host] == next)
-            class[next++] = (class_bound){.host = host, .least = least_of(bounded, host)};
+            class[next++] = (class_bound){.host = host, .least = min_of(bounded, host)};
     qsort(class, (size_t)classes, sizeof *class, worst_first);
     *bound = class[0].least > *bound ? class[0].least : *bound;
     long long each = 2 * c->pipeline * sl_frame_ops(bounded->frame), ops = REPLAYED;
     for (int k = 0; k < classes && (ops -= each) >= 0; k++) {
-        sl_time least = least_of(replayed, class[k].host);
+        sl_time least = min_of(replayed, class[k].host);
         *bound = least > *bound ? least : *bound;
     }
     sl_free(class);

@@ -1,4 +1,4 @@
-/* Branch and bound: places are filled replica by replica. The filled part, with the best around it, bounds
+/* Branch and bound: positions are filled replica by replica. The filled part, with the best around it, bounds
  * all continuations, and a full replica is replayed. Hosts of one class are one choice. Replicas may be
  * rotated around their rings, and tensor ranks around theirs, so a host of the rarest class is fixed in the
  * first replica at the first tensor rank. Decisions use the replay: a finished search is a proof. */
@@ -22,7 +22,7 @@ typedef struct exact_search {
 } exact_search;
 
 /* Order of filling: tensor rank fastest, then stage, then replica. */
-static int place_of(const sl_cluster *c, int depth) {
+static int position_at(const sl_cluster *c, int depth) {
     int t = depth % c->tensor, p = depth / c->tensor % c->pipeline, d = depth / c->tensor / c->pipeline;
     return sl_position(c, t, d, p);
 }
@@ -64,7 +64,7 @@ static void fill(exact_search *e, int depth) {
         memcpy(e->host, e->bound.host, (size_t)c->hosts * sizeof *e->host);
         return;
     }
-    int position = place_of(c, depth), replica = sl_position_replica(c, position);
+    int position = position_at(c, depth), replica = sl_position_replica(c, position);
     int full = (depth + 1) % (c->tensor * c->pipeline) == 0;
     for (int k = 0; k < e->classes && e->spent < e->budget; k++) {
         if (e->left[k] == 0 || (!e->ties && *e->time <= e->floor))

@@ -125,7 +125,7 @@ void sl_frame_bound(const sl_frame *f, const sl_stage_times *cell, const sl_hop 
     for (int p = stages - 2; p >= 0; p--)
         trip[p] = cell[p].time[SL_F] + across(&hop[p], 0) + trip[p + 1] + across(&hop[p], 1) +
                   backward(f, &cell[p]);
-    sl_time behind = 0; /* end of the last backward of the next stage */
+    sl_time next_done = 0; /* end of the last backward of the next stage */
     for (int p = stages - 1; p >= 0; p--) {
         sl_time own = backward(f, &cell[p]), work = 0;
         sl_time done = head[p] + m * (cell[p].time[SL_F] + own);
@@ -134,13 +134,13 @@ void sl_frame_bound(const sl_frame *f, const sl_stage_times *cell, const sl_hop 
             done = sl_later(done, last[p] + trip[p]);
         }
         if (p + 1 < stages) {
-            done = sl_later(done, behind + across(&hop[p], 1) + own);
+            done = sl_later(done, next_done + across(&hop[p], 1) + own);
             done =
                 sl_later(done, head[p + 1] + trip[p + 1] + m * hop[p].transfer[1] + hop[p].latency[1] + own);
         }
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
             work += f->ops[kind][p] * cell[p].time[kind];
         end[p] = sl_later(head[p] + work, done + (f->full == 0 ? cell[p].time[SL_W] : 0));
-        behind = done;
+        next_done = done;
     }
 }

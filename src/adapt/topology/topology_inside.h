@@ -1,5 +1,5 @@
 /* Shared by the parts of topology.h: an arrangement with all derived values (a rank map), updated while hosts
- * change places. Some places may be empty.
+ * exchange positions. Some positions may be empty.
  *
  *   cell   (replica, stage): op times: the slowest of its tensor ranks, and their sums on a ring
  *   hop    between two cells of a replica: latency and occupancy, each the worst of its tensor ranks
@@ -8,9 +8,9 @@
  *   end    end of a cell's last op: by the replay, or bounded from below
  *   time   of an iteration: the latest of (last end of a stage in any replica, then its ring)
  *
- * An empty place counts as the best possible host: the fastest speed, and the best link to each other place.
- * So the time of a rank map with empty places is a bound for all ways to fill them: in a fixed order of ops
- * the replay is a longest path, which is never shorter if a part is longer. */
+ * An empty position counts as the best possible host: the fastest speed, and the best link to each other
+ * position. So the time of a rank map with empty positions is a bound for all ways to fill them: in a fixed
+ * order of ops the replay is a longest path, which is never shorter if a part is longer. */
 #pragma once
 
 #include "adapt/topology/topology.h"
@@ -82,7 +82,7 @@ void sl_frame_bound(const sl_frame *frame, const sl_stage_times *cell, const sl_
                     sl_time *end);
 
 /* ---- topology_rank_map.c ---- */
-/** host NULL: all places empty. `best`, `frame` must outlive it. */
+/** host NULL: all positions empty. `best`, `frame` must outlive it. */
 sl_status sl_rank_map_make(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, const int *host,
                            int replay, sl_rank_map *rank_map);
 void sl_rank_map_free(sl_rank_map *rank_map);
@@ -128,6 +128,6 @@ sl_status sl_topology_settle(const sl_cluster *cluster, const sl_best *best, int
  * best of all others. */
 sl_status sl_bound_of(const sl_cluster *cluster, const sl_best *best, sl_frame *frame, sl_time *bound);
 
-/** Raises the bound by the traffic that must cross between parts of the cluster (topology_cut.c); all places
- * of `empty` are empty. */
+/** Raises the bound by the traffic that must cross between parts of the cluster (topology_cut.c); all
+ * positions of `empty` are empty. */
 sl_status sl_bound_cuts(sl_rank_map *empty, sl_time *bound);

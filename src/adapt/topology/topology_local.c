@@ -90,7 +90,7 @@ static void swap(local_search *l, int a, int b, int width) {
     }
 }
 
-static void place(local_search *l) {
+static void index_hosts(local_search *l) {
     for (int i = 0; i < l->s->cluster->hosts; i++)
         l->where[l->s->host[i]] = i;
 }
@@ -106,7 +106,7 @@ static void swap_stages(local_search *l, int a, int b) {
         host[b * width + i] = h;
     }
     sl_rank_map_set(l->s, host);
-    place(l);
+    index_hosts(l);
 }
 
 /* One try; reverted if the cost grows by more than chance allows. */
@@ -174,7 +174,7 @@ sl_status sl_topology_local(sl_rank_map *rank_map, uint64_t seed, long long move
     sl_status status = sl_alloc(&l.stage, (size_t)rank_map->cluster->pipeline, sizeof *l.stage);
     if (status == SL_OK) {
         sort_classes(&l);
-        place(&l);
+        index_hosts(&l);
         sl_time time;
         double cost = cost_of(&l, &time), hot = 0.0005 * cost;
         keep_best(&l, time, cost);

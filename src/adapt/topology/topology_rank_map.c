@@ -1,4 +1,4 @@
-/* A rank map: an arrangement with its derived values, updated place by place. */
+/* A rank map: an arrangement with its derived values, updated position by position. */
 #include "adapt/topology/topology_inside.h"
 #include "base/memory.h"
 
@@ -13,8 +13,8 @@ static void compute_ends(sl_rank_map *s, int replica) {
         sl_frame_bound(s->frame, &s->cell[row], &s->hop[row], s->scratch, &s->end[row]);
 }
 
-/* Cell and hops around one place. */
-static void compute_place(sl_rank_map *s, int replica, int stage) {
+/* Cell and hops around one position. */
+static void compute_position(sl_rank_map *s, int replica, int stage) {
     size_t row = (size_t)replica * (size_t)s->cluster->pipeline;
     s->cell[row + (size_t)stage] = sl_cell_cost(s, replica, stage);
     if (stage > 0)
@@ -81,7 +81,7 @@ void sl_rank_map_free(sl_rank_map *s) {
 void sl_rank_map_put(sl_rank_map *s, int position, int host) {
     int replica = sl_position_replica(s->cluster, position), stage = sl_position_stage(s->cluster, position);
     s->host[position] = host;
-    compute_place(s, replica, stage);
+    compute_position(s, replica, stage);
     compute_ends(s, replica);
     s->ring[stage] = sl_ring_cost(s, stage, &s->ring_sum[stage]);
 }
@@ -97,7 +97,7 @@ void sl_rank_map_swap(sl_rank_map *s, int a, int b, int width) {
     for (int i = 0; i < 2; i++) {
         replica[i] = sl_position_replica(c, at[i]);
         stage[i] = sl_position_stage(c, at[i]);
-        compute_place(s, replica[i], stage[i]);
+        compute_position(s, replica[i], stage[i]);
     }
     for (int i = 0; i < 2; i++) {
         if (i == 0 || replica[1] != replica[0])

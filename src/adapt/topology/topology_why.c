@@ -13,17 +13,17 @@
 #define CONGESTED 1.5 /* times the maximum of the fastest quarter of the present ring's links */
 #define SLOW 0.9      /* of the median speed */
 
-typedef struct telling {
+typedef struct explanation {
     const sl_cluster *c;
     const sl_topology *r;
     char **line;
     int lines;
     size_t room;
     int *now, *then; /* [hosts] the position of each */
-} telling;
+} explanation;
 
-static sl_status tell(telling *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static sl_status tell(telling *t, const char *format, ...) {
+static sl_status explain(explanation *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static sl_status explain(explanation *t, const char *format, ...) {
     char text[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -51,7 +51,7 @@ static void count_slow(const sl_cluster *c, const int *position, double limit, i
     }
 }
 
-static sl_status tell_slow(telling *t) {
+static sl_status explain_slow(explanation *t) {
     const sl_cluster *c = t->c;
     double *speed;
     char now[128], then[128];
@@ -66,12 +66,12 @@ static sl_status tell_slow(telling *t) {
     if (hosts == 0)
         return SL_OK;
     int same = strcmp(now, then) == 0 && stages == after;
-    return tell(t, "%d slow host%s%s in stage%s %s%s%s%s", hosts, hosts == 1 ? "" : "s",
-                same ? " stay" : " were", stages == 1 ? "" : "s", now,
-                same         ? ""
-                : after == 1 ? "; now in stage "
-                             : "; now in stages ",
-                same ? "" : then, same || after >= stages ? "" : ": fewer stages wait for them");
+    return explain(t, "%d slow host%s%s in stage%s %s%s%s%s", hosts, hosts == 1 ? "" : "s",
+                   same ? " stay" : " were", stages == 1 ? "" : "s", now,
+                   same         ? ""
+                   : after == 1 ? "; now in stage "
+                                : "; now in stages ",
+                   same ? "" : then, same || after >= stages ? "" : ": fewer stages wait for them");
 }
 
 typedef enum link_use { USE_NONE, USE_TENSOR, USE_DATA, USE_PIPELINE } link_use;
@@ -115,7 +115,7 @@ static double step(const sl_cluster *c, int from, int to, double bytes) {
 }
 
 /* Links of the present rings that take longer than most, and their fate. */
-static sl_status tell_links(telling *t) {
+static sl_status explain_links(explanation *t) {
     const sl_cluster *c = t->c;
     double *cost;
     if (c->data < 2)
@@ -144,29 +144,29 @@ static sl_status tell_links(telling *t) {
         describe(c, at, to, before, sizeof before);
         describe(c, t->then[a], t->then[b], after, sizeof after);
         int stays = strcmp(before, after) == 0;
-        status = tell(t, "link %.60s-%.60s (%.3g times as slow as usual) %s %s%s%s", c->name[a], c->name[b],
-                      cost[c->hosts + at] / usual, stays ? "still carries" : "carried", before,
-                      stays ? "" : "; now ", stays ? "" : after);
+        status = explain(t, "link %.60s-%.60s (%.3g times as slow as usual) %s %s%s%s", c->name[a],
+                         c->name[b], cost[c->hosts + at] / usual, stays ? "still carries" : "carried", before,
+                         stays ? "" : "; now ", stays ? "" : after);
     }
     if (status == SL_OK && more > 0)
-        status = tell(t, "and %d more slow links of rings", more);
+        status = explain(t, "and %d more slow links of rings", more);
     sl_free(cost);
     return status;
 }
 
-static sl_status tell_late(telling *t, sl_rank_map *s, const char *which, const int *host) {
+static sl_status explain_late(explanation *t, sl_rank_map *s, const char *which, const int *host) {
     const sl_cluster *c = t->c;
     int replica = 0, stage = 0;
     sl_rank_map_set(s, host);
     sl_time time = sl_rank_map_time(s, &replica, &stage);
-    return tell(
+    return explain(
         t,
         "%s, %.6g ms: replica %d has done stage %d after %.6g ms; then the ring of that stage takes %.6g ms",
         which, sl_to_ms(time), replica, stage, sl_to_ms(s->end[replica * c->pipeline + stage]),
         sl_to_ms(s->ring[stage]));
 }
 
-static sl_status tell_all(telling *t) {
+static sl_status explain_all(explanation *t) {
     const sl_cluster *c = t->c;
     sl_best best = {0};
     sl_frame frame = {0};
@@ -176,14 +176,14 @@ static sl_status tell_all(telling *t) {
     SL_TRY_GOTO(done, status, sl_best_make(c, &best));
     SL_TRY_GOTO(done, status, sl_frame_make(c, &frame));
     SL_TRY_GOTO(done, status, sl_rank_map_make(c, &best, &frame, c->present, 1, &rank_map));
-    SL_TRY_GOTO(done, status, tell_late(t, &rank_map, "present", c->present));
+    SL_TRY_GOTO(done, status, explain_late(t, &rank_map, "present", c->present));
     if (better)
-        SL_TRY_GOTO(done, status, tell_late(t, &rank_map, "proposed", t->r->host));
-    SL_TRY_GOTO(done, status, tell_slow(t));
-    SL_TRY_GOTO(done, status, tell_links(t));
+        SL_TRY_GOTO(done, status, explain_late(t, &rank_map, "proposed", t->r->host));
+    SL_TRY_GOTO(done, status, explain_slow(t));
+    SL_TRY_GOTO(done, status, explain_links(t));
     if (!better)
-        status = tell(t, t->r->proven ? "no arrangement is shorter than the present one"
-                                      : "none that is shorter than the present one was found");
+        status = explain(t, t->r->proven ? "no arrangement is shorter than the present one"
+                                         : "none that is shorter than the present one was found");
 done:
     sl_rank_map_free(&rank_map);
     sl_frame_free(&frame);
@@ -192,14 +192,14 @@ done:
 }
 
 sl_status sl_topology_why(const sl_cluster *c, const sl_topology *r, char ***lines, int *count) {
-    telling t = {.c = c, .r = r};
+    explanation t = {.c = c, .r = r};
     SL_TRY(sl_alloc(&t.now, 2 * (size_t)c->hosts, sizeof *t.now));
     t.then = t.now + c->hosts;
     for (int i = 0; i < c->hosts; i++) {
         t.now[c->present[i]] = i;
         t.then[r->host[i]] = i;
     }
-    sl_status status = tell_all(&t);
+    sl_status status = explain_all(&t);
     sl_free(t.now);
     *lines = t.line;
     *count = t.lines;

@@ -34,7 +34,7 @@ static double sent(const sl_call_profile *p, int from, int to) {
 }
 
 /* Of all pairs of ranks, the least; for jobs in which looking at all of them takes no time. */
-static double least_sent(const sl_call_profile *p) {
+static double min_sent(const sl_call_profile *p) {
     double least = INFINITY;
     for (int from = 0; from < p->ranks; from++)
         for (int to = 0; to < p->ranks; to++)
@@ -49,7 +49,7 @@ static double weigh_link(const sl_status_view *view, const sl_call_profile *p) {
         const sl_suspect *s = &view->verdict[i];
         double bytes = s->component == SL_COMPONENT_LINK ? sent(p, s->from, s->to) : 0;
         if (bytes > 0)
-            return least_sent(p) / bytes;
+            return min_sent(p) / bytes;
     }
     return -1;
 }

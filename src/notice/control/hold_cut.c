@@ -217,7 +217,7 @@ static void needs_of_parked(sl_cut *cut, int r, const sl_gate_view *view) {
         }
 }
 
-static int rank_is_behind(sl_cut *cut, int r, const sl_gate_view *view) {
+static int rank_lags(sl_cut *cut, int r, const sl_gate_view *view) {
     for (uint32_t i = 0; i < view->channels; i++) {
         const channel *c = channel_at(cut, r, i);
         if (!c)
@@ -361,7 +361,7 @@ static void find_debtors(sl_cut *cut, const sl_gate_view *const *views) {
         owe_unseen(cut, &changed);
         for (int r = 0; r < cut->ranks; r++)
             if (!views[r]->finished && !cut->rank[r].owes &&
-                (rank_is_behind(cut, r, views[r]) || must_get_on(cut, r, views)))
+                (rank_lags(cut, r, views[r]) || must_get_on(cut, r, views)))
                 owe(cut, r, &changed);
         for (int r = 0; r < cut->ranks; r++) {
             if (!cut->rank[r].owes || cut->rank[r].chosen)

@@ -212,7 +212,7 @@ int sl_iteration_samples_take(sl_iteration_samples *s, sl_time now, sl_sample *s
         (sl_sample){.count = block.count, .period = block.period, .start = block.start, .end = block.end};
     sample->bytes = (double)block.bytes / block.count;
     fill(s, reference, sample);
-    sample->anew = s->period != block.period;
+    sample->restarted = s->period != block.period;
     s->period = block.period;
     sample->iteration = s->iteration;
     s->iteration += block.count;

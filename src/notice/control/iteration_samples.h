@@ -22,7 +22,7 @@ typedef struct sl_sample {
     int count;          /* iterations */
     int period;         /* calls per iteration, on the reference rank */
     int ranks;          /* in the median */
-    int anew;           /* the period changed: no continuation */
+    int restarted;      /* the period changed: no continuation */
     int64_t start, end; /* ns */
     double time_ms;     /* per iteration: median over ranks */
     double slowest_ms;

@@ -164,7 +164,7 @@ static void take_sample(sl_control_core *c, const sl_sample *sample) {
     struct sl_levels *l = c->levels;
     sl_change change;
     int history = sample->end < l->taken_over;
-    if (sample->anew)
+    if (sample->restarted)
         begin_levels(c, sample, NULL);
     c->view.iteration = sample->iteration + sample->count - 1;
     int held = interrupted(l, sample);

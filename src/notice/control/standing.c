@@ -43,7 +43,7 @@ sl_status sl_standing_block(sl_standing *s, const sl_message_block *block) {
 }
 
 /* The older half becomes a quarter. */
-static void thin(sl_standing *s) {
+static void downsample(sl_standing *s) {
     int half = s->points / 2, kept = 0;
     for (int i = 0; i < half; i += 4) {
         int end = i + 4 < half ? i + 4 : half, low = i, high = i;
@@ -68,7 +68,7 @@ sl_status sl_standing_iteration(sl_standing *s, int64_t iteration, double ms, in
     if (!s->point)
         SL_TRY(sl_alloc(&s->point, SL_STANDING_POINTS, sizeof *s->point));
     if (s->points == SL_STANDING_POINTS)
-        thin(s);
+        downsample(s);
     s->point[s->points++] = (sl_standing_point){iteration, ms, held};
     return SL_OK;
 }

@@ -165,7 +165,7 @@ static sl_status kind_median(const sl_call_profile *p, const sl_call_group *of, 
 }
 
 /* Transfers of which not all may have been seen: most of them took no longer when healthy. */
-static double most_exposed(const sl_spread *s) {
+static double max_exposed(const sl_spread *s) {
     double n = (double)s->count, mean = n > 0 ? s->sum / n : 0,
            variance = n > 0 ? s->squares / n - mean * mean : 0;
     return mean + 2 * sqrt(variance > 0 ? variance : 0);
@@ -189,7 +189,7 @@ static sl_status expect_transfer(const sl_call_comparison *c, size_t at, double 
     }
     SL_TRY(kind_median(before ? c->healthy : c->now, g, expected, &kind));
     if (before && before->exposed.count >= FEW) {
-        double exposed = most_exposed(&before->exposed);
+        double exposed = max_exposed(&before->exposed);
         *expected = kind >= FEW && *expected > exposed ? *expected : exposed;
     } else {
         *known = kind >= (c->healthy ? FEW : 2);

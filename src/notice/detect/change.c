@@ -198,7 +198,7 @@ static int confirm(sl_detector *d, int64_t start, double before, double after, s
 
 /* The relief of a reported onset may fall a little short of the onset, by drift: a return counts from two
  * thirds of 10% if it ends at the level before the onset. */
-static double least_of(const sl_detector *d, double before, double after) {
+static double min_of(const sl_detector *d, double before, double after) {
     int back = d->healthy > 0 && after < before && fabs(log(after / d->healthy)) < 0.03;
     return back ? log1p(SL_CHANGE_MIN * 2 / 3) : log1p(SL_CHANGE_MIN);
 }
@@ -219,7 +219,7 @@ static int verify(sl_detector *d, sl_change *change) {
     double needed = count < 8 ? 3 : count < 16 ? 2 : count < DECIDED ? 1 : 0;
     double ratio = before > 0 && after > 0 ? fabs(log(after / before)) : 0;
     double error = needed > 0 ? error_of(d, start, after) : 0;
-    if (ratio > 0 && ratio >= least_of(d, before, after) + needed * error &&
+    if (ratio > 0 && ratio >= min_of(d, before, after) + needed * error &&
         (count >= DECIDED || agree(d, start, after)))
         return confirm(d, start, before, after, change);
     if (count >= DECIDED)

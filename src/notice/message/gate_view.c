@@ -20,7 +20,7 @@ static void look_at_thread(const sl_gate_thread *thread, uint32_t channels, sl_g
     }
 }
 
-static uint32_t at_most(uint32_t value, uint32_t most) {
+static uint32_t limited(uint32_t value, uint32_t most) {
     return value < most ? value : most;
 }
 
@@ -51,11 +51,11 @@ void sl_gate_look(const sl_gate *gate, sl_gate_view *view) {
     view->rank = gate->rank;
     view->held = atomic_load(&gate->hold) != 0;
     view->finished = (int)atomic_load(&gate->finished);
-    view->threads = at_most(atomic_load(&gate->threads), SL_GATE_THREADS);
+    view->threads = limited(atomic_load(&gate->threads), SL_GATE_THREADS);
     /* Channels are counted again below: a thread may list one that was made meanwhile. */
     for (uint32_t i = 0; i < view->threads; i++)
         look_at_thread(&gate->thread[i], SL_GATE_CHANNELS, &view->thread[i]);
-    view->channels = at_most(atomic_load(&gate->channels), SL_GATE_CHANNELS);
+    view->channels = limited(atomic_load(&gate->channels), SL_GATE_CHANNELS);
     view->calls = 0;
     for (uint32_t i = 0; i < view->channels; i++) {
         const sl_gate_channel *channel = &gate->channel[i];

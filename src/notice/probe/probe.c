@@ -165,7 +165,7 @@ static void parent_forked(void) {
 
 /* The child has the parent's rings mapped, but the parent is their only writer: the child makes its own when
  * it needs one, as another process. It unmaps the parent's, so that their locks end with the parent. It makes
- * a gate only if the parent has none: the tables refer to the parent's channels in many places. */
+ * a gate only if the parent has none: the tables refer to the parent's channels often. */
 static void child_forked(void) {
     for (struct ring_list *ring = process.rings; ring; ring = ring->next)
         munmap(ring->file, ring->bytes);

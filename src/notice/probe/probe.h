@@ -1,9 +1,9 @@
 /* The state with which a process records its calls: the folder, the control word, and one ring per thread.
  *
  * All of it is made at the first recorded call of a process or thread; afterwards a record costs no lock and
- * no system call. State at file scope is that of the process: a preloaded library has no other place for it.
- * A wrapper of a call looks like this:
- *   if (!sl_probe_enter()) return real(...);      nested in another wrapper, or nothing is recorded
+ * no system call. State at file scope is that of the process: a preloaded library has nothing else to hold
+ * it. A wrapper of a call looks like this: if (!sl_probe_enter()) return real(...);      nested in another
+ * wrapper, or nothing is recorded
  *   ... pass the gate ... sl_probe_now() ... real(...) ... sl_probe_write(&call) ... leave the gate ...
  *   sl_probe_leave();
  * Calls that a library makes itself inside a wrapper are not recorded: they are part of that call. */

@@ -37,7 +37,7 @@ static sl_time patience(const round *r, sl_time usual) {
     return left < STEP_MIN ? STEP_MIN : left < usual ? left : usual;
 }
 
-/* Moves to the rank's place, for the same conditions. */
+/* Moves to where the rank runs, for the same conditions. */
 static void go_to_rank(round *r) {
     if (r->request->pid > 0)
         sl_join_process(r->request->pid, r->result->joined, sizeof r->result->joined);

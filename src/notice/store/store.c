@@ -211,10 +211,10 @@ static sl_status set(sl_store *store, const char *key, const void *bytes, size_t
     store_request r = {.words = 0};
     redisReply *reply;
     char *sealed;
-    size_t behind = store->key[0] ? sizeof store->seal : 0;
+    size_t seal_bytes = store->key[0] ? sizeof store->seal : 0;
     add(&r, "SET");
     SL_TRY(add_name(&r, store, key));
-    sl_status status = sl_alloc(&sealed, size + behind + 1, 1);
+    sl_status status = sl_alloc(&sealed, size + seal_bytes + 1, 1);
     SL_THEN(status, seal_next(store, r.name, bytes, size));
     if (status != SL_OK) {
         SL_FREE(r.name, sealed);
@@ -222,8 +222,8 @@ static sl_status set(sl_store *store, const char *key, const void *bytes, size_t
     }
     if (size > 0)
         memcpy(sealed, bytes, size);
-    memcpy(sealed + size, &store->seal, behind);
-    add_bytes(&r, sealed, size + behind);
+    memcpy(sealed + size, &store->seal, seal_bytes);
+    add_bytes(&r, sealed, size + seal_bytes);
     if (only_new)
         add(&r, "NX");
     if (lasts > 0) {

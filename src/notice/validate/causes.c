@@ -31,7 +31,7 @@ static void clock_words(const sl_evidence *e, double usual, char *cause, size_t 
 }
 
 void sl_cause_of_device(const sl_evidence *e, double mhz, char *cause, size_t size) {
-    double usual = e->mhz_most > mhz ? e->mhz_most : mhz;
+    double usual = e->mhz_max > mhz ? e->mhz_max : mhz;
     cause[0] = 0;
     /* a group is stopped only because of its quota; the rest of the waiting is for others */
     if (e->throttled > SHARE && e->throttled > (e->waited - e->throttled))
@@ -90,7 +90,7 @@ void sl_evidence_words(const sl_evidence *e, char *words, size_t size) {
         say(words, size, "without a processor %.0f%%", 100 * e->waited);
     if (e->load > SHARE)
         say(words, size, "others keep %.2g of its processors busy", e->load);
-    if (e->mhz > 0 && e->mhz_most > 0)
+    if (e->mhz > 0 && e->mhz_max > 0)
         say(words, size, "%.0f MHz", e->mhz);
     if (e->celsius > 0)
         say(words, size, "%.0f C", e->celsius);

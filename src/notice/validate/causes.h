@@ -16,7 +16,7 @@ typedef struct sl_evidence {
     double pressure;      /* share in which some task of the host waited for a processor; -1: unknown */
     double load;          /* processors of its set kept busy by others; -1: unknown */
     double cores;         /* processors in its set */
-    double mhz, mhz_most; /* of its processors; 0: unknown */
+    double mhz, mhz_max;  /* of its processors; 0: unknown */
     double celsius;       /* hottest sensor of the host; 0: unknown */
     double thermal;       /* number of times that the processor throttled itself for heat; -1: unknown */
     double busiest_load;  /* processors that the busiest other process used there */

@@ -30,7 +30,7 @@ static double read_figure(const char *path) {
     return strtod(read_small(path, text, sizeof text), NULL);
 }
 
-/* ---- the place of the program's rank ---- */
+/* ---- the processors of the program's rank ---- */
 
 static int group_of(int pid, const char *controller, char *folder, size_t size, size_t *mount) {
     char path[64], groups[4096], *mounts;
@@ -354,11 +354,11 @@ void sl_watch_cpu_evidence(const sl_watch_cpu *watch, sl_evidence *e) {
     e->cores = sl_core_set_count(&watch->cores);
     e->celsius = hottest();
     e->thermal = watch->heat;
-    for (int core = 0; core < SL_CORES && e->mhz_most <= 0; core++)
+    for (int core = 0; core < SL_CORES && e->mhz_max <= 0; core++)
         if (sl_core_set_has(&watch->cores, core)) {
             char path[128];
             snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/cpuinfo_max_freq", core);
-            e->mhz_most = read_figure(path) / 1000;
+            e->mhz_max = read_figure(path) / 1000;
             break;
         }
     if (watch->runs == 0 || seconds <= 0)

@@ -38,7 +38,7 @@ typedef struct sl_round_result {
     const char **host; /* names; measured.host */
     sl_absent *missing;
     int reports;      /* this member is the first one present: it reports the verdict */
-    char joined[160]; /* why the test did not run in the rank's place; "": it did, or there is no rank */
+    char joined[160]; /* why the test did not run where the rank runs; "": it did, or there is no rank */
 } sl_round_result;
 
 /** Combines the bytes of all members into result->measured and its data; a member without bytes is missing.

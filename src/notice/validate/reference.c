@@ -18,7 +18,7 @@ sl_status sl_reference_read(const char *path, sl_reference *reference) {
     size_t size;
     json_error_t error;
     *reference = (sl_reference){0};
-    SL_TRY(sl_file_read_most(path, 64 << 20, &text, &size));
+    SL_TRY(sl_file_read_max(path, 64 << 20, &text, &size));
     json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     sl_free(text);
     const char *format = json_string_value(json_object_get(json, "format"));

@@ -150,7 +150,7 @@ sl_status sl_links_read(const char *text, sl_member_pair **pair, int *count) {
     *count = 0;
     snprintf(where, sizeof where, listed ? "links '%.100s'" : "%.150s", text);
     if (!listed)
-        SL_TRY(sl_file_read_most(text, 16 << 20, &content, &size));
+        SL_TRY(sl_file_read_max(text, 16 << 20, &content, &size));
     sl_status status = read_pairs(content ? content : text, where, pair, count);
     sl_free(content);
     if (status != SL_OK) {

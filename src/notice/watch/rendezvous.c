@@ -117,7 +117,7 @@ static sl_status look(sl_rendezvous *r) {
     char path[TEXT + 16], *text = NULL, *save = NULL;
     size_t size;
     snprintf(path, sizeof path, "%s/redis.url", r->directory);
-    if (sl_file_read_most(path, 1 << 16, &text, &size) != SL_OK)
+    if (sl_file_read_max(path, 1 << 16, &text, &size) != SL_OK)
         return SL_OK;
     char *line = strtok_r(text, "\n", &save);
     int mine = line && strcmp(line, r->position->job) == 0;

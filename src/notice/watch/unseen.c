@@ -46,7 +46,7 @@ void sl_unseen_read(const char *folder, sl_unseen *unseen) {
         if (length < 8 || strcmp(entry->d_name + length - 7, ".unseen") != 0)
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (sl_file_read_most(path, MAX, &content, &size) != SL_OK)
+        if (sl_file_read_max(path, MAX, &content, &size) != SL_OK)
             continue;
         take_lines(unseen, content);
         sl_free(content);

@@ -49,8 +49,8 @@ sl_status sl_watch_report_event(sl_watch_report *r, const sl_event *event) {
         r->advice[r->advices++] = *event;
         return SL_OK;
     }
-    const int anew = event->kind == SL_EVENT_TRACKED && event->decided[0]; /* levels start over */
-    if (event->kind != SL_EVENT_ONSET && event->kind != SL_EVENT_RELIEF && !anew)
+    const int starts_over = event->kind == SL_EVENT_TRACKED && event->decided[0]; /* levels start over */
+    if (event->kind != SL_EVENT_ONSET && event->kind != SL_EVENT_RELIEF && !starts_over)
         return SL_OK;
     sl_report_phase *last = &r->phase[r->phases - 1];
     last->to = event->iteration > last->from ? event->iteration - 1 : last->from;

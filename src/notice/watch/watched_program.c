@@ -17,7 +17,7 @@ static const char *const folders[] = {"", "/../lib", "/../lib64", ("/../lib/" SL
 
 sl_status sl_program_probe(char **path) {
     char found[PATH_MAX], folder[PATH_MAX];
-    sl_status status = sl_find_beside(folders, "libslackline_probe.so", found);
+    sl_status status = sl_find_near(folders, "libslackline_probe.so", found);
     if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
         return sl_error(SL_ENONE, "libslackline_probe.so is neither in %s nor in its ../lib", folder);
     SL_TRY(status);

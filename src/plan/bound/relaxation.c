@@ -66,9 +66,9 @@ static void hold_ranks(sl_relaxation *r) {
 /* In order with one slot: the next message is issued after this one has arrived. */
 static void set_links(sl_relaxation *r) {
     const sl_problem *p = r->problem;
-    int one_place = p->communication == SL_INORDER && p->queue == 1 && !p->wire;
+    int one_slot = p->communication == SL_INORDER && p->queue == 1 && !p->wire;
     for (int i = 0; i < p->ranks * p->ranks; i++)
-        r->link[i] = one_place ? (sl_link){.transfer = p->link[i].transfer + p->link[i].latency} : p->link[i];
+        r->link[i] = one_slot ? (sl_link){.transfer = p->link[i].transfer + p->link[i].latency} : p->link[i];
     if (p->communication == SL_BATCHED)
         hold_ranks(r);
 }
@@ -84,7 +84,7 @@ static int same_pipeline(const sl_problem *p, int a, int b) {
 }
 
 /* The smallest n in 0..most with base + n * each <= limit (each < 0); most + 1 if there is none. */
-static int least_count(double base, double each, double limit, int most) {
+static int min_count(double base, double each, double limit, int most) {
     if (base <= limit)
         return 0;
     if (each >= 0)
@@ -112,8 +112,8 @@ static void count_needs(sl_relaxation *r, int s) {
         }
     for (int k = 0; k < r->count[s]; k++) {
         double held = (k + 1) * forward;
-        int inputs = least_count(held, backward, limit, k);
-        int weights = least_count(held + k * (others + own.input), own.backward - own.input, limit, k);
+        int inputs = min_count(held, backward, limit, k);
+        int weights = min_count(held + k * (others + own.input), own.backward - own.input, limit, k);
         if ((inputs > k || weights > k) && !r->impossible) {
             r->impossible = 1;
             r->impossible_rank = rank;

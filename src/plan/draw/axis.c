@@ -65,6 +65,6 @@ void sl_axis_label(const sl_chart_axis *axis, int i, char *text, size_t size) {
         snprintf(text, size, "%.*f", axis->decimals, sl_axis_tick(axis, i));
 }
 
-double sl_axis_place(const sl_chart_axis *axis, double value) {
+double sl_axis_share(const sl_chart_axis *axis, double value) {
     return (value - axis->low) / (axis->high - axis->low);
 }

@@ -22,4 +22,4 @@ double sl_axis_tick(const sl_chart_axis *axis, int i);
 void sl_axis_label(const sl_chart_axis *axis, int i, char *text, size_t size);
 
 /** The position of a value on the axis: 0 at low, 1 at high. */
-double sl_axis_place(const sl_chart_axis *axis, double value);
+double sl_axis_share(const sl_chart_axis *axis, double value);

@@ -70,7 +70,7 @@ static void draw_bar(const bars_frame *f, const sl_bar *bar, double top, FILE *o
     const int labels = !(style && style->no_labels);
     const double left = f->left;
     int there = isfinite(bar->value);
-    double width = there ? f->plot * sl_axis_place(&f->axis, bar->value) : 0, middle = top + ROW / 2 + 4;
+    double width = there ? f->plot * sl_axis_share(&f->axis, bar->value) : 0, middle = top + ROW / 2 + 4;
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", left - 8, middle);
     sl_put_escaped(out, bar->name);
     fputs("</text>", out);
@@ -91,7 +91,7 @@ static void draw_bar(const bars_frame *f, const sl_bar *bar, double top, FILE *o
 
 static void draw_reference(const bars_frame *f, FILE *out) {
     const sl_bars *bars = f->bars;
-    double x = f->left + f->plot * sl_axis_place(&f->axis, bars->reference);
+    double x = f->left + f->plot * sl_axis_share(&f->axis, bars->reference);
     fprintf(out,
             "<path d=\"M%.1f %.1fV%.1f\" stroke=\"#000\" stroke-dasharray=\"3 3\"/><text x=\"%.1f\" "
             "y=\"%.1f\" text-anchor=\"middle\">",

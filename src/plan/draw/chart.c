@@ -50,7 +50,7 @@ typedef struct chart_picture {
     double top, plot, height; /* top of the plot, its width and height */
     char title[512];
     int below, rows;  /* names are below it, in this many rows */
-    plot_area *places; /* [points] by x */
+    plot_area *areas; /* [points] by x */
     double *label_at; /* [count] position of each name */
     int *by_height;   /* [count] series from the top one */
     sl_chart_signs signs;
@@ -73,7 +73,7 @@ static double value_of(const sl_chart *c, int k, int point) {
 }
 
 static double down(const chart_picture *p, double y) {
-    return p->top + p->height * (1 - sl_axis_place(&p->y, y));
+    return p->top + p->height * (1 - sl_axis_share(&p->y, y));
 }
 
 /* ---- ranges ---- */
@@ -114,18 +114,18 @@ static sl_chart_axis x_axis(const sl_chart *c, double plot) {
                                           : sl_axis_around(low, high, steps);
 }
 
-static int compare_places(const void *a, const void *b) {
+static int compare_areas(const void *a, const void *b) {
     const plot_area *one = a, *two = b;
     return one->x != two->x ? (one->x < two->x ? -1 : 1) : one->point - two->point;
 }
 
-static void place_points(chart_picture *p) {
+static void arrange_points(chart_picture *p) {
     const sl_chart *c = p->chart;
     for (int i = 0; i < c->points; i++) {
-        double share = c->x ? sl_axis_place(&p->x, c->x[i]) : (i + 0.5) / c->points;
-        p->places[i] = (plot_area){.x = LEFT + p->plot * share, .point = i};
+        double share = c->x ? sl_axis_share(&p->x, c->x[i]) : (i + 0.5) / c->points;
+        p->areas[i] = (plot_area){.x = LEFT + p->plot * share, .point = i};
     }
-    qsort(p->places, (size_t)c->points, sizeof *p->places, compare_places);
+    qsort(p->areas, (size_t)c->points, sizeof *p->areas, compare_areas);
 }
 
 /* ---- names ---- */
@@ -133,7 +133,7 @@ static void place_points(chart_picture *p) {
 /* The height of a line's end; below the plot if it has no points. */
 static double end_of(const chart_picture *p, int k) {
     for (int i = p->chart->points - 1; i >= 0 && p->chart->x; i--) {
-        double y = value_of(p->chart, k, p->places[i].point);
+        double y = value_of(p->chart, k, p->areas[i].point);
         if (isfinite(y))
             return down(p, y);
     }
@@ -142,7 +142,7 @@ static double end_of(const chart_picture *p, int k) {
 
 /* Places names as near to the ends of their lines as possible without overlap: sorted by height, pushed down
  * if they touch, and the last ones back up if they leave the plot. */
-static void place_labels(chart_picture *p) {
+static void arrange_labels(chart_picture *p) {
     int count = p->chart->count;
     for (int k = 0; k < count && p->below; k++)
         p->label_at[k] = p->top + p->height + BOTTOM + p->hang + LABEL_ROW * k;
@@ -199,7 +199,7 @@ static void draw_y_axis(const chart_picture *p, FILE *out) {
 static void draw_categories(const chart_picture *p, FILE *out) {
     const sl_chart *c = p->chart;
     for (int i = 0; i < c->points; i++) {
-        fprintf(out, "<text transform=\"translate(%.1f %.1f)", p->places[i].x, p->top + p->height + 17);
+        fprintf(out, "<text transform=\"translate(%.1f %.1f)", p->areas[i].x, p->top + p->height + 17);
         if (p->turn > 0)
             fprintf(out, " rotate(-%.0f)", p->turn);
         fprintf(out, "\" text-anchor=\"%s\">", p->turn > 0 ? "end" : "middle");
@@ -244,10 +244,10 @@ static void draw_pieces(const chart_picture *p, int k, FILE *out) {
     const sl_chart *c = p->chart;
     double half = p->plot / c->points * 0.4;
     for (int i = 0; i < c->points; i++) {
-        double y = value_of(c, k, p->places[i].point);
+        double y = value_of(c, k, p->areas[i].point);
         if (!isfinite(y))
             continue;
-        fprintf(out, "<path d=\"M%.2f %.2fh%.2f\" ", p->places[i].x - half, down(p, y), 2 * half);
+        fprintf(out, "<path d=\"M%.2f %.2fh%.2f\" ", p->areas[i].x - half, down(p, y), 2 * half);
         put_line_style(p, k, out);
         fputs("/>\n", out);
     }
@@ -267,9 +267,9 @@ static void draw_line(const chart_picture *p, int k, FILE *out) {
         return;
     fputs("<path d=\"", out);
     for (int i = 0; i < c->points; i++) {
-        double y = value_of(c, k, p->places[i].point);
+        double y = value_of(c, k, p->areas[i].point);
         if (isfinite(y))
-            fprintf(out, "%s%.2f %.2f", drawing ? "L" : "M", p->places[i].x, down(p, y));
+            fprintf(out, "%s%.2f %.2f", drawing ? "L" : "M", p->areas[i].x, down(p, y));
         drawing = isfinite(y);
     }
     fputs("\" ", out);
@@ -295,15 +295,15 @@ static void draw_markers(const chart_picture *p, int k, FILE *out) {
     const sl_chart *c = p->chart;
     int every = c->x ? (c->points + MAX_MARKERS - 1) / MAX_MARKERS : 1;
     for (int i = 0; i < c->points; i++) {
-        int point = p->places[i].point, alone = 1;
+        int point = p->areas[i].point, alone = 1;
         double y = value_of(c, k, point);
         if (i > 0)
-            alone &= !isfinite(value_of(c, k, p->places[i - 1].point));
+            alone &= !isfinite(value_of(c, k, p->areas[i - 1].point));
         if (i + 1 < c->points)
-            alone &= !isfinite(value_of(c, k, p->places[i + 1].point));
+            alone &= !isfinite(value_of(c, k, p->areas[i + 1].point));
         if (!isfinite(y) || (i % every != 0 && !alone && i != c->points - 1))
             continue;
-        begin_marker(p, p->places[i].x + aside(p, k), down(p, y), k, out);
+        begin_marker(p, p->areas[i].x + aside(p, k), down(p, y), k, out);
         fputs("><title>", out);
         sl_put_escaped(out, c->series[k].name);
         fprintf(out, ": %.9g at ", y);
@@ -408,18 +408,18 @@ sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
     SL_TRY(divide(&p));
     if (chart->x)
         p.x = x_axis(chart, p.plot);
-    SL_TRY_GOTO(done, status, sl_chart_signs_place(chart, &p.x, LEFT, p.plot, &p.signs));
+    SL_TRY_GOTO(done, status, sl_chart_signs_arrange(chart, &p.x, LEFT, p.plot, &p.signs));
     p.top += sl_chart_signs_height(&p.signs);
-    SL_TRY_GOTO(done, status, sl_alloc(&p.places, (size_t)chart->points, sizeof *p.places));
+    SL_TRY_GOTO(done, status, sl_alloc(&p.areas, (size_t)chart->points, sizeof *p.areas));
     SL_TRY_GOTO(done, status, sl_alloc(&p.label_at, count, sizeof *p.label_at));
     SL_TRY_GOTO(done, status, sl_alloc(&p.by_height, count, sizeof *p.by_height));
-    place_points(&p);
-    place_labels(&p);
+    arrange_points(&p);
+    arrange_labels(&p);
     draw(&p, out);
     if (fflush(out) != 0 || ferror(out))
         status = sl_error_errno(SL_ESYS, "the chart cannot be written");
 done:
     sl_chart_signs_free(&p.signs);
-    SL_FREE(p.places, p.label_at, p.by_height);
+    SL_FREE(p.areas, p.label_at, p.by_height);
     return status;
 }

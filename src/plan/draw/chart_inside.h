@@ -18,8 +18,8 @@ typedef struct sl_chart_signs {
 
 /** The position of each mark of a chart with a plot of width `plot` that begins at `left`. SL_ENOMEM. Free
  * with sl_chart_signs_free. */
-sl_status sl_chart_signs_place(const sl_chart *chart, const sl_chart_axis *axis, double left, double plot,
-                               sl_chart_signs *signs);
+sl_status sl_chart_signs_arrange(const sl_chart *chart, const sl_chart_axis *axis, double left, double plot,
+                                 sl_chart_signs *signs);
 void sl_chart_signs_free(sl_chart_signs *signs);
 
 /** Height that they take above the symbols. */

@@ -21,7 +21,7 @@ static void find_drawn(const sl_chart *c, const sl_chart_axis *axis, double left
     double last[2] = {-INFINITY, -INFINITY};
     for (int i = 0; i < c->marks; i++) {
         const int change = c->mark[i].is_change != 0;
-        s[i] = (sl_chart_sign){.x = left + plot * sl_axis_place(axis, c->mark[i].x), .row = -1};
+        s[i] = (sl_chart_sign){.x = left + plot * sl_axis_share(axis, c->mark[i].x), .row = -1};
         s[i].drawn = s[i].x >= left && s[i].x <= left + plot && s[i].x - last[change] >= PIXEL;
         if (s[i].drawn)
             last[change] = s[i].x;
@@ -41,7 +41,7 @@ static int fit(sl_chart_sign *s, const char *sign, double from, double to) {
 }
 
 /* Those of changes, or the others between them; from left to right, each in the lowest row with room. */
-static void place_row(const sl_chart *c, int changes, sl_chart_signs *signs) {
+static void arrange_row(const sl_chart *c, int changes, sl_chart_signs *signs) {
     double last[ROWS];
     int next[ROWS] = {0};
     for (int row = 0; row < ROWS; row++)
@@ -52,8 +52,8 @@ static void place_row(const sl_chart *c, int changes, sl_chart_signs *signs) {
              row++) {
             while (next[row] < c->marks && (next[row] <= i || signs->sign[next[row]].row != row))
                 next[row]++;
-            const sl_chart_sign *behind = next[row] < c->marks ? &signs->sign[next[row]] : NULL;
-            if (fit(s, c->mark[i].sign, last[row], behind ? behind->x - half_of(behind->text) : INFINITY))
+            const sl_chart_sign *after = next[row] < c->marks ? &signs->sign[next[row]] : NULL;
+            if (fit(s, c->mark[i].sign, last[row], after ? after->x - half_of(after->text) : INFINITY))
                 s->row = row;
         }
         if (s->row >= 0)
@@ -62,8 +62,8 @@ static void place_row(const sl_chart *c, int changes, sl_chart_signs *signs) {
     }
 }
 
-sl_status sl_chart_signs_place(const sl_chart *c, const sl_chart_axis *axis, double left, double plot,
-                               sl_chart_signs *signs) {
+sl_status sl_chart_signs_arrange(const sl_chart *c, const sl_chart_axis *axis, double left, double plot,
+                                 sl_chart_signs *signs) {
     *signs = (sl_chart_signs){0};
     if (!c->x || c->marks == 0)
         return SL_OK;
@@ -71,8 +71,8 @@ sl_status sl_chart_signs_place(const sl_chart *c, const sl_chart_axis *axis, dou
     find_drawn(c, axis, left, plot, signs->sign);
     if (c->style && c->style->no_labels)
         return SL_OK;
-    place_row(c, 1, signs);
-    place_row(c, 0, signs);
+    arrange_row(c, 1, signs);
+    arrange_row(c, 0, signs);
     return SL_OK;
 }
 

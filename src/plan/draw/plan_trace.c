@@ -73,7 +73,7 @@ static void begin_slice(const tracer *r, int process, int thread, const char *ca
 }
 
 /* Messages of a link leave it in order, so the thread used first is free first. */
-static void place_link(tracer *r, int rank, int queue) {
+static void name_link(tracer *r, int rank, int queue) {
     const sl_rank_program *mine = &r->program->rank[rank];
     int used = 0, oldest = 0;
     for (int k = 0; k < mine->queued[queue]; k++) {
@@ -171,8 +171,8 @@ static void name_tracks(tracer *r) {
         r->ops[rank] = name_thread(r, 1 + rank, "ops of rank", rank);
         if (collectives)
             r->collectives[rank] = name_thread(r, 1 + rank, "collectives of rank", rank);
-        place_link(r, rank, SL_SEND_NEXT);
-        place_link(r, rank, SL_SEND_PREVIOUS);
+        name_link(r, rank, SL_SEND_NEXT);
+        name_link(r, rank, SL_SEND_PREVIOUS);
     }
 }
 

@@ -226,8 +226,8 @@ static int detail_lines(const sl_svg_chart *chart, double plot) {
 }
 
 /* Rows of ops need more room if messages are drawn between them. */
-static void place(const sl_svg_chart *chart, const axis *a, const sl_lanes *lanes, const sl_draw_style *style,
-                  double plot, double top, svg_area *f) {
+static void lay_out(const sl_svg_chart *chart, const axis *a, const sl_lanes *lanes,
+                    const sl_draw_style *style, double plot, double top, svg_area *f) {
     const sl_timeline *t = chart->timeline;
     sl_time begin;
     *f = (svg_area){.scale = a->scale, .row = BOX + GAP, .t = t, .chart = chart, .lanes = lanes};
@@ -316,7 +316,7 @@ static void look_at_rows(const svg_area *f, sl_svg_content *c) {
     if (!f->chart->memory)
         return;
     double most = sl_svg_most_memory(f->chart->memory, f->t->ranks);
-    c->most_memory = most > c->most_memory ? most : c->most_memory;
+    c->max_memory = most > c->max_memory ? most : c->max_memory;
     c->memory = 1;
     c->limit |= f->chart->memory->limit != NULL;
 }
@@ -336,7 +336,7 @@ static void draw_picture(FILE *out, svg_picture *p) {
     double height = 10, top = 4;
     svg_area f;
     for (int k = 0; k < p->count; k++) {
-        place(&p->charts[k], &p->axis, &p->lanes[k], style, p->content.plot, 0, &f);
+        lay_out(&p->charts[k], &p->axis, &p->lanes[k], style, p->content.plot, 0, &f);
         look_through(p, &f, k);
         height += f.bottom + AXIS;
     }
@@ -344,7 +344,7 @@ static void draw_picture(FILE *out, svg_picture *p) {
     sl_style_begin(style, LEFT + p->content.plot + SL_SVG_RIGHT, height, SL_SVG_FONT, out);
     sl_svg_define(&p->content, out);
     for (int k = 0; k < p->count; k++) {
-        place(&p->charts[k], &p->axis, &p->lanes[k], style, p->content.plot, top, &f);
+        lay_out(&p->charts[k], &p->axis, &p->lanes[k], style, p->content.plot, top, &f);
         f.chunks = &p->chunks[k];
         f.content = &p->content;
         draw_chart(out, &f, top);

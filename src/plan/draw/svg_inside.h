@@ -15,7 +15,7 @@
 typedef struct sl_svg_content {
     int kinds[SL_SPAN_KINDS], messages, gradients, wires, latencies, memory, limit, critical, idle, chunks,
         parts, updates;
-    double most_memory; /* of all charts: the height of a row */
+    double max_memory;  /* of all charts: the height of a row */
     double plot;        /* width */
     const sl_draw_style *style;
 } sl_svg_content;

@@ -97,7 +97,7 @@ static void put_amount(double amount, FILE *out) {
 
 static void draw_rank(const sl_svg_frame *f, int rank, FILE *out) {
     const sl_svg_memory *m = f->chart->memory;
-    const double most = f->content->most_memory > 0 ? f->content->most_memory : 1;
+    const double most = f->content->max_memory > 0 ? f->content->max_memory : 1;
     const double bottom = f->memory_top + ABOVE + (MEMORY + MEMORY_GAP) * rank + MEMORY;
     const double always = m->always ? m->always[rank] : 0;
     double peak = always;

@@ -111,12 +111,12 @@ void sl_build_no_overlap(sl_builder *b) {
 
 /* ---- ops ---- */
 
-size_t sl_build_place(const sl_problem *p, int stage, int microbatch, int kind) {
+size_t sl_build_index(const sl_problem *p, int stage, int microbatch, int kind) {
     return ((size_t)stage * (size_t)p->microbatches + (size_t)microbatch) * 3 + (size_t)kind;
 }
 
 sl_exact_time sl_build_start_of(const sl_builder *b, int stage, int microbatch, int kind) {
-    return (sl_exact_time){b->model->start[sl_build_place(b->p, stage, microbatch, kind)], 0};
+    return (sl_exact_time){b->model->start[sl_build_index(b->p, stage, microbatch, kind)], 0};
 }
 
 int64_t sl_build_length(const sl_builder *b, int stage, int kind) {

@@ -21,9 +21,9 @@ static double change_of(const sl_problem *p, int stage, int which) {
     }
 }
 
-static int64_t *place_of(sl_exact_change *change, int which) {
-    int64_t *const places[] = {&change->forward, &change->early, &change->input, &change->weight};
-    return places[which];
+static int64_t *field_of(sl_exact_change *change, int which) {
+    int64_t *const fields[] = {&change->forward, &change->early, &change->input, &change->weight};
+    return fields[which];
 }
 
 static int fits(const sl_problem *p, double scale) {
@@ -75,12 +75,12 @@ static void reduce(const sl_problem *p, sl_exact_memory *memory) {
     int64_t unit = 0;
     for (int stage = 0; stage < p->stages; stage++)
         for (int which = 0; which < 4; which++)
-            unit = divisor(unit, *place_of(&memory->change[stage], which));
+            unit = divisor(unit, *field_of(&memory->change[stage], which));
     if (unit < 2)
         return;
     for (int stage = 0; stage < p->stages; stage++)
         for (int which = 0; which < 4; which++)
-            *place_of(&memory->change[stage], which) /= unit;
+            *field_of(&memory->change[stage], which) /= unit;
     for (int rank = 0; rank < p->ranks; rank++)
         memory->limit[rank] /= unit;
 }
@@ -96,7 +96,7 @@ sl_status sl_exact_memory_make(const sl_problem *p, sl_exact_memory *memory) {
     for (int stage = 0; stage < p->stages; stage++)
         for (int which = 0; which < 4; which++) {
             double value = change_of(p, stage, which) * scale;
-            *place_of(&memory->change[stage], which) =
+            *field_of(&memory->change[stage], which) =
                 (int64_t)(memory->exact ? nearbyint(value) : ceil(value - 1e-6));
         }
     for (int rank = 0; rank < p->ranks; rank++) /* a limit above all sums has no effect */

@@ -20,7 +20,7 @@ static void add_rank(sl_builder *b, int rank) {
     for (int stage = 0; stage < p->stages; stage++)
         for (int m = 0; sl_problem_rank(p, stage) == rank && m < p->microbatches; m++)
             for (int kind = 0; sl_problem_runs(p, stage, m) && kind <= SL_W; kind++) {
-                size_t at = sl_build_place(p, stage, m, kind);
+                size_t at = sl_build_index(p, stage, m, kind);
                 int32_t variable = sl_build_variable(b, 0, b->model->upper,
                                                      b->hint ? b->hint_start[at] / b->model->unit : 0);
                 b->model->start[at] = variable;
@@ -189,7 +189,7 @@ static sl_status sort_hint(sl_builder *b) {
     sl_time *starts;
     for (int i = 0; i < b->hint->spans; i++) {
         const sl_span *span = &b->hint->span[i];
-        b->hint_start[sl_build_place(p, span->op.stage, span->op.microbatch, span->op.kind)] = span->start;
+        b->hint_start[sl_build_index(p, span->op.stage, span->op.microbatch, span->op.kind)] = span->start;
     }
     SL_TRY(sl_alloc(&starts, (size_t)p->microbatches, sizeof *starts));
     for (int stage = 0; stage < p->stages; stage++)
@@ -197,11 +197,11 @@ static sl_status sort_hint(sl_builder *b) {
             size_t count = 0, next = 0;
             for (int m = 0; m < p->microbatches; m++)
                 if (sl_problem_runs(p, stage, m))
-                    starts[count++] = b->hint_start[sl_build_place(p, stage, m, kind)];
+                    starts[count++] = b->hint_start[sl_build_index(p, stage, m, kind)];
             qsort(starts, count, sizeof *starts, sl_ascending_times);
             for (int m = 0; m < p->microbatches; m++)
                 if (sl_problem_runs(p, stage, m))
-                    b->hint_start[sl_build_place(p, stage, m, kind)] = starts[next++];
+                    b->hint_start[sl_build_index(p, stage, m, kind)] = starts[next++];
         }
     sl_free(starts);
     return SL_OK;

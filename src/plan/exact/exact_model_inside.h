@@ -105,7 +105,7 @@ void sl_build_no_overlap(sl_builder *b);
 /* ---- ops; times in the model's units ---- */
 
 /** Index into model->start. */
-size_t sl_build_place(const sl_problem *p, int stage, int microbatch, int kind);
+size_t sl_build_index(const sl_problem *p, int stage, int microbatch, int kind);
 sl_exact_time sl_build_start_of(const sl_builder *b, int stage, int microbatch, int kind);
 sl_exact_time sl_build_end_of(const sl_builder *b, int stage, int microbatch, int kind);
 int64_t sl_build_length(const sl_builder *b, int stage, int kind);

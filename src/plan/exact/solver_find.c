@@ -19,7 +19,7 @@
 
 /* Next to the running program, and one folder above: a test's program, a build in its source tree. The Python
  * package has it in bin, next to the folder of its library. */
-static const char *const places[] = {"", "/..", "/../bin", NULL};
+static const char *const folders[] = {"", "/..", "/../bin", NULL};
 /* From a folder of the installed Python package, where the environment's other packages are. */
 static const char *const packages[] = {"/../..", NULL};
 
@@ -88,13 +88,14 @@ static sl_status find_named_library(const char *named, char *found) {
 static sl_status search_library(char *found) {
     char folder[PATH_MAX];
     const char *active = getenv("VIRTUAL_ENV");
-    for (int i = 0; places[i]; i++)
-        if (sl_find_folder(places[i], folder) == SL_OK && strlen(folder) + sizeof "/.venv" <= sizeof folder &&
+    for (int i = 0; folders[i]; i++)
+        if (sl_find_folder(folders[i], folder) == SL_OK &&
+            strlen(folder) + sizeof "/.venv" <= sizeof folder &&
             search_environment(strcat(folder, "/.venv"), found))
             return SL_OK;
     if (active && *active == '/' && search_environment(active, found))
         return SL_OK;
-    sl_status status = sl_find_beside(packages, &IN_PACKAGES[1], found);
+    sl_status status = sl_find_near(packages, &IN_PACKAGES[1], found);
     if (status != SL_ENONE)
         return status;
     return sl_error(SL_ENONE,
@@ -118,7 +119,7 @@ static sl_status find_program(char *found) {
             return sl_error(SL_ENONE, "SLACKLINE_SOLVER names '%s', which is not a program", found);
         return sl_find_trust(found);
     }
-    sl_status status = sl_find_beside(places, PROGRAM, found);
+    sl_status status = sl_find_near(folders, PROGRAM, found);
     if (status != SL_ENONE)
         return status;
     if (sl_find_program(PROGRAM, SL_FIND_ABSOLUTE, found))

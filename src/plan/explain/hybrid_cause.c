@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LEAST 0.02
+#define COST_MIN 0.02
 
 const char *sl_hybrid_cause_name(sl_hybrid_cause_kind kind) {
     static const char *const names[] = {"none", "worker", "workers", "stage", "replica", "lengths",
@@ -30,7 +30,7 @@ typedef struct cause_list {
 } cause_list;
 
 static sl_hybrid_cause *add(cause_list *c, sl_hybrid_cause_kind kind, int what, double cost) {
-    if (cost < LEAST || c->count == SL_MAX_CAUSES)
+    if (cost < COST_MIN || c->count == SL_MAX_CAUSES)
         return NULL;
     c->cause[c->count] = (sl_hybrid_cause){.kind = kind, .what = what, .cost = cost, .weight = cost};
     return &c->cause[c->count++];
@@ -49,7 +49,7 @@ static const sl_what_if_cause *largest(const sl_what_if_cause *list, int count) 
 }
 
 /* Several slow workers, of which none costs as much by itself. Returns whether it is so. */
-static int judge_slow_workers(cause_list *c, double best) {
+static int find_slow_workers(cause_list *c, double best) {
     char name[160], names[320] = "";
     int count = 0;
     for (int q = 0; q < c->layout->pipeline * c->layout->data; q++)
@@ -73,14 +73,14 @@ static int judge_slow_workers(cause_list *c, double best) {
 
 /* A worker, unless the whole of its replica costs clearly more than it, and than a link. With one replica there is nothing to compare
  * a worker with: then it is a stage. */
-static void judge_workers(cause_list *c) {
+static void find_workers(cause_list *c) {
     const sl_what_if *w = c->w;
     char name[160];
     const sl_what_if_cause *replica = largest(w->replica, c->layout->data);
     double best = fmax(w->workers ? w->worker[0].cost : 0, w->links ? w->link[0].cost : 0);
     if (c->layout->data == 1)
         return;
-    if (judge_slow_workers(c, fmax(best, replica ? replica->cost : 0)))
+    if (find_slow_workers(c, fmax(best, replica ? replica->cost : 0)))
         return;
     if (replica && c->layout->pipeline > 1 && replica->cost > 1.25 * best + 0.005) {
         sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_REPLICA, replica->what, replica->cost);
@@ -101,9 +101,9 @@ static void judge_workers(cause_list *c) {
     }
 }
 
-static void judge_stages(cause_list *c) {
+static void find_stages(cause_list *c) {
     const sl_what_if_cause *stage = largest(c->w->stage, c->layout->pipeline);
-    if (c->layout->pipeline < 2 || !stage || stage->cost < LEAST)
+    if (c->layout->pipeline < 2 || !stage || stage->cost < COST_MIN)
         return;
     sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_STAGE, stage->what, stage->cost);
     if (!r)
@@ -119,7 +119,7 @@ static void judge_stages(cause_list *c) {
                    percent(stage->cost), percent(c->w->cut));
 }
 
-static void judge_lengths(cause_list *c) {
+static void find_lengths(cause_list *c) {
     const sl_what_if *w = c->w;
     if (w->together < SL_TOGETHER)
         return;
@@ -131,10 +131,10 @@ static void judge_lengths(cause_list *c) {
                        w->together, percent(w->length_variation), percent(w->lengths));
 }
 
-static void judge_network(cause_list *c) {
+static void find_network(cause_list *c) {
     const sl_what_if *w = c->w;
     char name[160];
-    if (w->links && w->link[0].cost >= LEAST && w->link[0].cost >= 0.6 * w->all_links) {
+    if (w->links && w->link[0].cost >= COST_MIN && w->link[0].cost >= 0.6 * w->all_links) {
         sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_LINK, w->link[0].what, w->link[0].cost);
         if (r)
             sl_text_format(
@@ -163,7 +163,7 @@ static void judge_network(cause_list *c) {
         }
 }
 
-static void judge_gaps(cause_list *c) {
+static void find_gaps(cause_list *c) {
     char name[160];
     int worst = 0;
     sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_GAPS, -1, c->w->gaps);
@@ -188,18 +188,18 @@ static int most_expensive(const void *one, const void *other) {
 int sl_hybrid_causes(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout, const sl_what_if *w,
                   sl_hybrid_cause cause[SL_MAX_CAUSES]) {
     cause_list c = {trace, layout, w, cause, 0};
-    judge_workers(&c);
-    judge_stages(&c);
-    judge_lengths(&c);
-    judge_network(&c);
-    judge_gaps(&c);
+    find_workers(&c);
+    find_stages(&c);
+    find_lengths(&c);
+    find_network(&c);
+    find_gaps(&c);
     qsort(cause, (size_t)c.count, sizeof *cause, most_expensive);
     while (c.count > 1 && cause[c.count - 1].weight < cause[0].weight / 3)
         c.count--;
     if (c.count == 0) {
         cause[c.count++] = (sl_hybrid_cause){.kind = SL_HYBRID_CAUSE_NONE, .what = -1};
         sl_text_format(cause->text, sizeof cause->text, "No cause costs more than %.0f%% of the time.",
-                       percent(LEAST));
+                       percent(COST_MIN));
     }
     return c.count;
 }

@@ -1,4 +1,4 @@
-/* Collectives: their meetings, their own time, and the place of those that run next to computation. */
+/* Collectives: their meetings, their own time, and the ranges of those that run next to computation. */
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "plan/explain/job_graph_inside.h"
@@ -137,7 +137,7 @@ static int32_t last_before(const sl_hybrid_builder *b, const sl_hybrid_part *par
     return node;
 }
 
-static sl_status place(sl_hybrid_builder *b, const sl_hybrid_part *part) {
+static sl_status attach(sl_hybrid_builder *b, const sl_hybrid_part *part) {
     if (sl_traced_kinds[part->kind].is_gather) {
         const sl_hybrid_op *user = after(b, part);
         int32_t first = last_before(b, part);
@@ -156,6 +156,6 @@ sl_status sl_hybrid_join_collectives(sl_hybrid_builder *b) {
     SL_TRY(meet_all(b));
     for (size_t i = 0; i < b->parts; i++)
         if (b->part[i].side)
-            SL_TRY(place(b, &b->part[i]));
+            SL_TRY(attach(b, &b->part[i]));
     return SL_OK;
 }

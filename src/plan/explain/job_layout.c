@@ -53,9 +53,9 @@ void sl_hybrid_step(const sl_hybrid_trace *t, int worker, int64_t step, size_t *
         ++*end;
 }
 
-/* ---- places of workers ---- */
+/* ---- positions of workers ---- */
 
-/* Of each place, pipeline rank * data + replica, the worker; -1: missing. */
+/* Of each position, pipeline rank * data + replica, the worker; -1: missing. */
 typedef struct layout_grid {
     int pipeline, data;
     int32_t *worker;
@@ -132,9 +132,9 @@ static sl_status make_grid(int pipeline, int data, layout_grid *g) {
 static sl_status use_given(const sl_hybrid_trace *t, sl_hybrid_layout *l) {
     int tensor = l->tensor ? l->tensor : 1;
     int data = l->data ? l->data : t->workers / (tensor * l->pipeline);
-    long places = (long)tensor * data * l->pipeline;
+    long positions = (long)tensor * data * l->pipeline;
     int64_t least = INT64_MAX, most = INT64_MIN;
-    int distinct = t->files == 1 || places > t->workers;
+    int distinct = t->files == 1 || positions > t->workers;
     for (int i = 0; i < t->workers; i++) {
         least = t->worker[i].pid < least ? t->worker[i].pid : least;
         most = t->worker[i].pid > most ? t->worker[i].pid : most;
@@ -142,12 +142,13 @@ static sl_status use_given(const sl_hybrid_trace *t, sl_hybrid_layout *l) {
         for (int k = 0; k < i && distinct && t->workers < 2000; k++)
             distinct &= t->worker[k].pid != t->worker[i].pid;
     }
-    /* Fewer workers than places: pids that are ranks say which are missing. */
-    int by_pid = places > t->workers && distinct && least >= 0 && most < places;
-    if (data < 1 || (places != t->workers && !by_pid))
-        return sl_error(SL_EINVAL, "a layout of tensor=%d, data=%d, pipeline=%d has %ld workers, the trace %d%s",
-                        tensor, data, l->pipeline, places, t->workers,
-                        places > t->workers ? ", whose pids are not their ranks" : "");
+    /* Fewer workers than positions: pids that are ranks say which are missing. */
+    int by_pid = positions > t->workers && distinct && least >= 0 && most < positions;
+    if (data < 1 || (positions != t->workers && !by_pid))
+        return sl_error(SL_EINVAL,
+                        "a layout of tensor=%d, data=%d, pipeline=%d has %ld workers, the trace %d%s", tensor,
+                        data, l->pipeline, positions, t->workers,
+                        positions > t->workers ? ", whose pids are not their ranks" : "");
     layout_grid g;
     SL_TRY(make_grid(l->pipeline, data, &g));
     for (int i = 0; i < t->workers; i++) {

@@ -7,7 +7,7 @@ struct sl_hybrid_replay {
     sl_problem problem;
     sl_program program;
     sl_replayer *replayer;
-    int32_t *place; /* [nodes] step of a node, counted over all ranks */
+    int32_t *step;  /* [nodes] step of a node, counted over all ranks */
     sl_time *time;  /* [steps] */
     size_t steps;
 };
@@ -76,9 +76,9 @@ static sl_status make_steps(sl_hybrid_replay *r, const job_ends *ends) {
         first[rank] = (int32_t)r->steps;
         r->steps += (size_t)r->program.rank[rank].steps;
     }
-    sl_status status = sl_alloc(&r->place, r->graph->nodes, sizeof *r->place);
+    sl_status status = sl_alloc(&r->step, r->graph->nodes, sizeof *r->step);
     for (size_t i = 0; status == SL_OK && i < r->graph->nodes; i++)
-        r->place[i] = first[ends->rank[i]] + ends->step[i];
+        r->step[i] = first[ends->rank[i]] + ends->step[i];
     sl_free(first);
     SL_TRY(status);
     return sl_alloc(&r->time, r->steps, sizeof *r->time);
@@ -141,7 +141,7 @@ sl_status sl_hybrid_replay_open(const sl_hybrid_graph *graph, sl_hybrid_replay *
 
 sl_time sl_hybrid_replay_run(sl_hybrid_replay *r, const sl_time *time) {
     for (size_t i = 0; i < r->graph->nodes; i++)
-        r->time[r->place[i]] = time[i];
+        r->time[r->step[i]] = time[i];
     return sl_replayer_run(r->replayer, NULL);
 }
 
@@ -155,5 +155,5 @@ void sl_hybrid_replay_close(sl_hybrid_replay *r) {
     sl_replayer_close(r->replayer);
     sl_program_free(&r->program);
     sl_problem_free(&r->problem);
-    SL_FREE(r->place, r->time, r);
+    SL_FREE(r->step, r->time, r);
 }

@@ -18,7 +18,7 @@ typedef struct sl_hybrid_event {
     int64_t step;
     int32_t stream;
     int32_t chunk, microbatch; /* of the arguments; -1: not given */
-    int32_t sequence;          /* seq_id, or the place in the file */
+    int32_t sequence;          /* seq_id, or the line in the file */
     uint8_t kind;              /* index into sl_traced_kinds */
     uint8_t open;              /* it has no end */
 } sl_hybrid_event;

@@ -80,7 +80,7 @@ static sl_status keep_shorter(const sl_problem *p, const sl_list_rule *rule, sl_
 }
 
 /* No order of F, I and W takes less: a rank's first F cannot come before those of the ranks above it. */
-static sl_time least_makespan(const sl_problem *p) {
+static sl_time min_makespan(const sl_problem *p) {
     sl_time head = 0, most = 0;
     for (int rank = 0; rank < p->ranks; rank++) {
         sl_time work = p->time[SL_F][rank] + p->time[SL_I][rank] + p->time[SL_W][rank];
@@ -99,7 +99,7 @@ static sl_status improve(const sl_problem *p, const sl_list_rule *rule, sl_order
     sl_time makespan, mean = 0;
     sl_status status;
     SL_TRY_GOTO(err_free_order, status, sl_replay_order(p, order, &makespan));
-    if (makespan <= least_makespan(p))
+    if (makespan <= min_makespan(p))
         return SL_OK;
     other.forward_first = 1;
     SL_TRY_GOTO(err_free_order, status, keep_shorter(p, &other, order, &makespan));

@@ -103,7 +103,7 @@ static sl_status sort_posts(maker *m, const int32_t *post) {
     SL_TRY(sl_alloc(&m->begins, (size_t)rank->steps + 2, sizeof *m->begins));
     SL_TRY(sl_alloc(&m->flow->post, (size_t)posts, sizeof *m->flow->post));
     m->flow->posts = posts;
-    for (int pass = 0; pass < 2; pass++) { /* counts, then places: a counting sort */
+    for (int pass = 0; pass < 2; pass++) { /* counts, then positions: a counting sort */
         for (int q = SL_RECEIVE_NEXT; q <= SL_RECEIVE_PREVIOUS; q++)
             for (int i = 0; i < rank->queued[q]; i++) {
                 int32_t message = rank->queue[q][i], step = post ? post[message] : 0;

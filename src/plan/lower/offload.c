@@ -50,26 +50,26 @@ static void insert(const offload_pass *p, int32_t *list, int *count, int32_t ind
     list[i] = index;
 }
 
-static void take_out(int32_t *list, int *count, int place) {
+static void take_out(int32_t *list, int *count, int at) {
     --*count;
-    for (int i = place; i < *count; i++)
+    for (int i = at; i < *count; i++)
         list[i] = list[i + 1];
 }
 
-/* The stay before (`behind` 0) or after an op; -1: none. */
-static int32_t index_of(const offload_pass *p, const sl_op *op, int behind) {
+/* The stay before (`after` 0) or after an op; -1: none. */
+static int32_t index_of(const offload_pass *p, const sl_op *op, int after) {
     int32_t first = 2 * (p->state->row[op->stage] * p->problem->microbatches + op->microbatch);
-    if (op->part != (behind ? p->problem->parts - 1 : 0))
+    if (op->part != (after ? p->problem->parts - 1 : 0))
         return -1;
     switch (op->kind) {
     case SL_F:
-        return behind ? first : -1;
+        return after ? first : -1;
     case SL_I:
-        return first + behind;
+        return first + after;
     case SL_W:
-        return behind ? -1 : first + 1;
+        return after ? -1 : first + 1;
     default:
-        return behind ? -1 : first;
+        return after ? -1 : first;
     }
 }
 
@@ -235,15 +235,15 @@ static void run_block(offload_pass *p, int32_t i, int steps) {
 static void end_block(offload_pass *p, int32_t i, int steps) {
     for (int k = 0; k < steps; k++) {
         const sl_op *op = &p->mine->step[i + k].op;
-        int32_t before = index_of(p, op, 0), behind = index_of(p, op, 1);
+        int32_t before = index_of(p, op, 0), after = index_of(p, op, 1);
         for (int j = 0; before >= 0 && j < p->held && at(p, p->state->held[j])->until <= i + k; j++)
             if (p->state->held[j] == before) {
                 take_out(p->state->held, &p->held, j);
                 break;
             }
-        if (behind >= 0) {
-            at(p, behind)->begin = p->now + p->state->start[i + steps] - p->state->start[i];
-            insert(p, p->state->held, &p->held, behind);
+        if (after >= 0) {
+            at(p, after)->begin = p->now + p->state->start[i + steps] - p->state->start[i];
+            insert(p, p->state->held, &p->held, after);
         }
     }
 }
@@ -253,10 +253,10 @@ static void look_through(const offload_pass *p) {
     sl_time now = 0;
     for (int32_t i = 0; i < p->mine->steps; i++) {
         sl_step *step = &p->mine->step[i];
-        int32_t before = index_of(p, &step->op, 0), behind = index_of(p, &step->op, 1);
+        int32_t before = index_of(p, &step->op, 0), after = index_of(p, &step->op, 1);
         p->mine->awaited[i] = -1;
-        if (behind >= 0)
-            *at(p, behind) = (stay){.from = i, .fetch = -1};
+        if (after >= 0)
+            *at(p, after) = (stay){.from = i, .fetch = -1};
         if (before >= 0)
             at(p, before)->until = i;
         p->state->start[i] = now;

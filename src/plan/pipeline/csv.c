@@ -75,7 +75,7 @@ sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_orde
     char *content;
     size_t size;
     *order = (sl_order){0};
-    SL_TRY(sl_file_read_most(file, MAX_BYTES, &content, &size));
+    SL_TRY(sl_file_read_max(file, MAX_BYTES, &content, &size));
     sl_status status = read_content(file, content, size, problem, order);
     sl_free(content);
     return status;

@@ -11,7 +11,7 @@ typedef struct tables {
     unsigned char *paired;     /* [from * ranks + to] already compared */
 } tables;
 
-static size_t place(const sl_problem *p, int stage, int microbatch) {
+static size_t index_of(const sl_problem *p, int stage, int microbatch) {
     return (size_t)stage * (size_t)p->microbatches + (size_t)microbatch;
 }
 
@@ -24,8 +24,8 @@ static sl_status refuse_comm(const sl_csv_reader *r, const sl_csv_comm *c, const
 
 /* ---- each cell: once, after the op that makes the message or before the one that needs it ---- */
 
-static sl_status check_place(const sl_csv_reader *r, const tables *t, const sl_csv_comm *c) {
-    size_t cell = place(r->problem, c->stage, c->microbatch);
+static sl_status check_comm(const sl_csv_reader *r, const tables *t, const sl_csv_comm *c) {
+    size_t cell = index_of(r->problem, c->stage, c->microbatch);
     int position = t->at[c->backward][cell] - 1;
     unsigned char *seen = &t->seen[c->receive][c->backward][cell];
     if (*seen)
@@ -38,15 +38,15 @@ static sl_status check_place(const sl_csv_reader *r, const tables *t, const sl_c
     return SL_OK;
 }
 
-static sl_status check_places(const sl_csv_reader *r, const tables *t) {
+static sl_status check_comms(const sl_csv_reader *r, const tables *t) {
     for (int rank = 0; rank < r->problem->ranks; rank++) {
         for (int i = 0; i < r->order->count[rank]; i++) {
             const sl_op *op = &r->order->ops[rank][i];
             if (op->kind != SL_W)
-                t->at[op->kind != SL_F][place(r->problem, op->stage, op->microbatch)] = i + 1;
+                t->at[op->kind != SL_F][index_of(r->problem, op->stage, op->microbatch)] = i + 1;
         }
         for (size_t i = 0; i < r->row[rank].comms; i++)
-            SL_TRY(check_place(r, t, &r->row[rank].comm[i]));
+            SL_TRY(check_comm(r, t, &r->row[rank].comm[i]));
     }
     return SL_OK;
 }
@@ -141,7 +141,7 @@ static sl_status check_sends(const sl_csv_reader *r, const tables *t) {
         for (int i = 0; i < r->order->count[rank]; i++) {
             const sl_op *op = &r->order->ops[rank][i];
             int to = goes_to(p, op, rank);
-            if (to >= 0 && !t->seen[0][op->kind != SL_F][place(p, op->stage, op->microbatch)])
+            if (to >= 0 && !t->seen[0][op->kind != SL_F][index_of(p, op->stage, op->microbatch)])
                 return refuse_missing(r, rank, i, to);
         }
     return SL_OK;
@@ -163,7 +163,7 @@ sl_status sl_csv_check_comms(const sl_csv_reader *r) {
     if (r->comms == 0)
         return SL_OK;
     sl_status status = make_tables(r->problem, &t);
-    SL_THEN(status, check_places(r, &t));
+    SL_THEN(status, check_comms(r, &t));
     SL_THEN(status, check_pairs(r, &t));
     SL_THEN(status, check_sends(r, &t));
     for (int backward = 0; backward < 2; backward++) {

@@ -15,7 +15,7 @@ typedef struct sweep {
     int depth;
 } sweep;
 
-static size_t place(const sl_problem *p, int stage, int microbatch) {
+static size_t index_of(const sl_problem *p, int stage, int microbatch) {
     return (size_t)stage * (size_t)p->microbatches + (size_t)microbatch;
 }
 
@@ -36,14 +36,14 @@ static int needed_stage(const sl_problem *p, const sl_op *op) {
 static int ready(const sweep *s, const sl_op *op) {
     const sl_problem *p = s->reader->problem;
     int stage = needed_stage(p, op);
-    return stage < 0 || s->there[op->kind != SL_F][place(p, stage, op->microbatch)];
+    return stage < 0 || s->there[op->kind != SL_F][index_of(p, stage, op->microbatch)];
 }
 
 /* Delivers a result; a rank that waits for it may continue. */
 static void give(sweep *s, int backward, int stage, int microbatch) {
     const sl_problem *p = s->reader->problem;
     int to = backward ? sl_problem_previous(p, stage) : sl_problem_next(p, stage);
-    s->there[backward][place(p, stage, microbatch)] = 1;
+    s->there[backward][index_of(p, stage, microbatch)] = 1;
     if (to >= 0)
         push(s, sl_problem_rank(p, to));
 }

@@ -50,7 +50,7 @@ typedef struct sl_csv_reader {
     size_t comms;    /* of all ranks; 0: the compute_only form */
 } sl_csv_reader;
 
-/** SL_EINVAL with the cell's place, its text and `why`. */
+/** SL_EINVAL with the cell's position, its text and `why`. */
 sl_status sl_csv_refuse(const sl_csv_cell *cell, const char *why);
 
 /** "SEND_F" and so on. */

@@ -62,7 +62,7 @@ static int accumulate(const sl_op *a, const sl_op *b) {
     return (a->kind == SL_W || a->kind == SL_B) && (b->kind == SL_W || b->kind == SL_B);
 }
 
-/* Whether steps i and i + 1 of the rank may change places. Ops of one kind and stage stay in ascending
+/* Whether steps i and i + 1 of the rank may be swapped. Ops of one kind and stage stay in ascending
  * microbatches: other orders are not better (plan/bound/relaxation.h). */
 static int may_swap(const annealer *a, int rank, int i) {
     const sl_step *step = a->program.rank[rank].step;

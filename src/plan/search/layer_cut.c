@@ -206,7 +206,7 @@ static int next_cut(int *first, int stages, int layers) {
     return 0;
 }
 
-static sl_status least_bound(sl_problem *p, int *first, sl_time *bound) {
+static sl_status min_bound(sl_problem *p, int *first, sl_time *bound) {
     int stages = cut_stages(p), layers = p->layers->count;
     *bound = SL_TIME_NEVER;
     for (int s = 0; s < stages; s++)
@@ -239,7 +239,7 @@ sl_status sl_cut_bound(const sl_problem *p, sl_time *bound) {
     SL_TRY(sl_problem_copy(p, &copy));
     sl_status status = sl_alloc(&first, (size_t)p->stages + 1, sizeof *first);
     if (status == SL_OK) {
-        status = least_bound(&copy, first, bound);
+        status = min_bound(&copy, first, bound);
         sl_free(first);
     }
     sl_problem_free(&copy);

@@ -88,7 +88,7 @@ static sl_status run_through(const sl_problem *p, sl_plan *plan) {
 }
 
 /* Evaluates the plan. */
-static sl_status judge(const sl_problem *p, sl_plan *plan) {
+static sl_status evaluate(const sl_problem *p, sl_plan *plan) {
     SL_TRY(bound_of(p, 0, &plan->bound));
     return measure_losses(p, plan);
 }
@@ -106,7 +106,7 @@ sl_status sl_plan_of_order(const sl_problem *problem, const sl_order *order, con
     name_plan(plan, name);
     SL_TRY(sl_order_copy(order, &plan->order));
     SL_TRY(run_through(problem, plan));
-    SL_TRY(judge(problem, plan));
+    SL_TRY(evaluate(problem, plan));
     plan->solve = sl_now() - begin;
     return SL_OK;
 }
@@ -162,7 +162,7 @@ static sl_status make_family(const sl_problem *p, const sl_family *family, sl_pl
     return SL_OK;
 }
 
-static double most_memory(const sl_problem *p, const sl_plan *plan) {
+static double max_memory(const sl_problem *p, const sl_plan *plan) {
     double most = 0;
     for (int rank = 0; rank < p->ranks; rank++)
         most = plan->peak_memory[rank] > most ? plan->peak_memory[rank] : most;
@@ -172,7 +172,7 @@ static double most_memory(const sl_problem *p, const sl_plan *plan) {
 static int is_better(const sl_problem *p, const sl_plan *a, const sl_plan *b) {
     if (!b->schedule[0] || a->makespan != b->makespan)
         return !b->schedule[0] || a->makespan < b->makespan;
-    return most_memory(p, a) < most_memory(p, b);
+    return max_memory(p, a) < max_memory(p, b);
 }
 
 /* Whether the plan is proven optimal, so that laborious families can be skipped. */
@@ -247,7 +247,7 @@ sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan 
             problem, &(sl_plan_options){.schedule = schedule, .time_limit = 1, .seed = 1, .threads = 1},
             plan);
     SL_TRY(make(problem, schedule, plan));
-    SL_TRY(judge(problem, plan));
+    SL_TRY(evaluate(problem, plan));
     plan->solve = sl_now() - begin;
     return SL_OK;
 }

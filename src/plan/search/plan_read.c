@@ -67,7 +67,7 @@ static sl_status read_span(const plan_reader *r, const json_t *item, sl_span *s)
 /* The file has them by start; a timeline by rank, gathers before reductions before moves. */
 typedef struct sorted {
     sl_span span;
-    int group, place;
+    int group, entry;
 } sorted;
 
 static int compare_spans(const void *a, const void *b) {
@@ -76,7 +76,7 @@ static int compare_spans(const void *a, const void *b) {
         return x->group < y->group ? -1 : 1;
     if (x->span.rank != y->span.rank)
         return x->span.rank < y->span.rank ? -1 : 1;
-    return x->place < y->place ? -1 : x->place > y->place;
+    return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
 static int group_of(const sl_op *op) {
@@ -99,7 +99,7 @@ static sl_status read_spans(plan_reader *r, const json_t *ops, sorted *all, size
         sorted *s = &all[r->entry];
         SL_TRY(read_span(r, json_array_get(ops, r->entry), &s->span));
         s->group = group_of(&s->span.op);
-        s->place = (int)r->entry;
+        s->entry = (int)r->entry;
         *spans += s->group == 0;
     }
     if (json_array_size(ops) > 0)

@@ -87,7 +87,7 @@ static int32_t transfer_entry(int32_t message) {
 }
 
 /* The message whose arrival freed the slot that `message` takes at `time` (inorder). */
-static int32_t place_freed(const walk *w, int32_t message, sl_time time) {
+static int32_t slot_freed(const walk *w, int32_t message, sl_time time) {
     if (w->problem->communication != SL_INORDER)
         return NONE;
     int32_t earlier = sent_before(w, message, w->problem->queue);
@@ -109,7 +109,7 @@ static int32_t left_wire(const walk *w, int rank, int queue, sl_time time, int i
     for (; low < most && w->t->transfer[sent[low]].end == time; low++) {
         const sl_transfer *transfer = &w->t->transfer[sent[low]];
         if (instant
-                ? w->t->span[producer_of(w, sent[low])].end == time || place_freed(w, sent[low], time) != NONE
+                ? w->t->span[producer_of(w, sent[low])].end == time || slot_freed(w, sent[low], time) != NONE
                 : transfer->start < time)
             return transfer_entry(sent[low]);
     }
@@ -153,9 +153,9 @@ static int32_t before_transfer(const walk *w, int32_t message) {
     int32_t producer = producer_of(w, message), other = sent_with(w, message), found;
     if (w->t->span[producer].end == start)
         return producer;
-    if ((found = place_freed(w, message, start)) != NONE)
+    if ((found = slot_freed(w, message, start)) != NONE)
         return found;
-    if (other != NONE && (found = place_freed(w, other, start)) != NONE)
+    if (other != NONE && (found = slot_freed(w, other, start)) != NONE)
         return found;
     return wire_before(w, message, start);
 }
@@ -179,7 +179,7 @@ static int32_t held_by(const walk *w, const sl_step *step, sl_time start) {
         return NONE;
     if (w->problem->communication == SL_BATCHED)
         return w->t->transfer[step->send].arrive == start ? transfer_entry(step->send) : NONE;
-    return place_freed(w, step->send, start);
+    return slot_freed(w, step->send, start);
 }
 
 /* Of two transfers, that of the lower rank; any transfer before a collective. */
@@ -193,22 +193,22 @@ static int32_t preferred(const walk *w, int32_t a, int32_t b) {
 
 static int32_t before_op(const walk *w, int32_t span) {
     const sl_step *step = step_of(w, span);
-    int32_t place = span - first_span(w, w->t->span[span].rank), found = NONE;
+    int32_t step_index = span - first_span(w, w->t->span[span].rank), found = NONE;
     sl_time start = w->t->span[span].start;
-    if (place > 0 && step[-1].op.paired) {
+    if (step_index > 0 && step[-1].op.paired) {
         step--;
-        place--;
+        step_index--;
         span--;
     }
-    if (place > 0 && w->t->span[span - 1].end == start)
+    if (step_index > 0 && w->t->span[span - 1].end == start)
         return span - 1;
     for (int i = 0; i < 1 + (step->op.paired != 0); i++)
         found = preferred(w, found, input_of(w, &step[i], start));
-    for (int i = 1; i <= place && i <= 2 && (i == 1 || step[-2].op.paired); i++)
+    for (int i = 1; i <= step_index && i <= 2 && (i == 1 || step[-2].op.paired); i++)
         found = preferred(w, found, held_by(w, &step[-i], start));
     const int32_t *awaited = w->program->rank[w->t->span[span].rank].awaited;
-    if (found == NONE && awaited && awaited[place] >= 0) {
-        int32_t entry = move_entry(w, w->t->span[span].rank, awaited[place]);
+    if (found == NONE && awaited && awaited[step_index] >= 0) {
+        int32_t entry = move_entry(w, w->t->span[span].rank, awaited[step_index]);
         if (w->t->collective[entry - w->t->spans].end == start)
             return entry;
     }

@@ -17,8 +17,8 @@ typedef struct drawing {
 
 /* A number for the activation or gradient of a stage and microbatch, whichever op makes the gradient. */
 static uint64_t number_of(const sl_problem *p, const sl_op *op) {
-    uint64_t place = (uint64_t)op->stage * (uint64_t)p->microbatches + (uint64_t)op->microbatch;
-    return 2 * place + (op->kind == SL_F ? 0 : 1);
+    uint64_t index = (uint64_t)op->stage * (uint64_t)p->microbatches + (uint64_t)op->microbatch;
+    return 2 * index + (op->kind == SL_F ? 0 : 1);
 }
 
 /* No delay exceeds the limits of a problem, so sums stay inside int64. */

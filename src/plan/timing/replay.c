@@ -67,8 +67,8 @@ static sl_time issue_time(const sl_replayer *r, int32_t index, sl_time end) {
     const lane *l = lane_of(r, &r->program->message[index]);
     if (r->regime != SL_INORDER || l->sent < r->queue)
         return end;
-    sl_time place = r->arrival[l->first + l->sent - r->queue];
-    return place > end ? place : end;
+    sl_time freed = r->arrival[l->first + l->sent - r->queue];
+    return freed > end ? freed : end;
 }
 
 /* Sends a message that is issued at `issue`; returns when the rank's next op may start. */
@@ -238,13 +238,13 @@ static void start_ranks(sl_replayer *r) {
 }
 
 /* A send that must wait for its slot reaches the wire only after that. */
-static int waits_for_place(sl_replayer *r, const replay_moment *now) {
+static int waits_for_slot(sl_replayer *r, const replay_moment *now) {
     const sl_step *step = &r->program->rank[now->rank].step[r->next[now->rank]];
     sl_time issue = now->time;
     for (int i = 0; i < r->running[now->rank]; i++)
         if (step[i].send >= 0) {
-            sl_time place = issue_time(r, step[i].send, now->time);
-            issue = place > issue ? place : issue;
+            sl_time slot = issue_time(r, step[i].send, now->time);
+            issue = slot > issue ? slot : issue;
         }
     if (r->issued[now->rank] || issue == now->time)
         return 0;
@@ -259,7 +259,7 @@ static void run_together(sl_replayer *r) {
     start_ranks(r);
     while (r->moments > 0) {
         replay_moment now = take_moment(r);
-        if (waits_for_place(r, &now))
+        if (waits_for_slot(r, &now))
             continue;
         int steps = r->running[now.rank];
         r->running[now.rank] = 0;

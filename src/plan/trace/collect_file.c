@@ -51,9 +51,9 @@ static void find_work(sl_traced *t, sl_file *f) {
         qsort(f->issue, f->issues, sizeof *f->issue, compare_inner);
     for (size_t i = f->first_op; i < t->ops; i++) {
         sl_traced_op *op = &t->op[i];
-        const size_t behind = first_from(f->issue, f->issues, op->thread, op->end + 1);
+        const size_t after = first_from(f->issue, f->issues, op->thread, op->end + 1);
         const size_t first = first_from(f->issue, f->issues, op->thread, op->start);
-        const sl_time from = behind > first ? f->issue[behind - 1].start : op->start;
+        const sl_time from = after > first ? f->issue[after - 1].start : op->start;
         const size_t at = first_from(f->inner, f->inners, op->thread, from);
         if (inside(f->inner, f->inners, at, op))
             op->work = f->inner[at].start;
@@ -175,20 +175,20 @@ static sl_status labels_make(const sl_traced *t, const sl_file *f, labels *l) {
 
 /* The functions of stacks contain no messages: such an op's receive is issued before it, its send after it.
  * The ops of a file are all from stacks or all from labels. */
-static sl_traced_op *of_stack(sl_traced *t, const labels *l, long place) {
-    sl_traced_op *op = place < 0 ? NULL : &t->op[l->op.interval[place].of];
+static sl_traced_op *of_stack(sl_traced *t, const labels *l, long index) {
+    sl_traced_op *op = index < 0 ? NULL : &t->op[l->op.interval[index].of];
     return op && op->of_stack ? op : NULL;
 }
 
 static void give_payload(sl_traced *t, const labels *l, const sl_payload *p) {
-    long place = sl_intervals_holding(&l->message, p->thread, p->start, 0);
-    if (place >= 0) {
-        t->message[l->message.interval[place].of].bytes += p->bytes;
+    long index = sl_intervals_holding(&l->message, p->thread, p->start, 0);
+    if (index >= 0) {
+        t->message[l->message.interval[index].of].bytes += p->bytes;
         return;
     }
-    place = sl_intervals_holding(&l->op, p->thread, p->start, 0);
-    if (place >= 0) {
-        sl_traced_op *op = &t->op[l->op.interval[place].of];
+    index = sl_intervals_holding(&l->op, p->thread, p->start, 0);
+    if (index >= 0) {
+        sl_traced_op *op = &t->op[l->op.interval[index].of];
         op->bytes += p->bytes;
         op->sent = p->start;
         return;
@@ -203,33 +203,34 @@ static void give_payload(sl_traced *t, const labels *l, const sl_payload *p) {
 /* Assigns it to the label of the receive that was issued then, else to the op inside which it was. */
 static void give_receipt(sl_traced *t, labels *l, const sl_receipt *receipt) {
     const uint64_t thread = receipt->thread;
-    long place = sl_intervals_holding(&l->receive, thread, receipt->start, 0);
-    if (place >= 0) {
-        sl_traced_message *m = &t->message[l->receive.interval[place].of];
+    long index = sl_intervals_holding(&l->receive, thread, receipt->start, 0);
+    if (index >= 0) {
+        sl_traced_message *m = &t->message[l->receive.interval[index].of];
         m->end = receipt->end;
         m->done = 1;
-        sl_intervals_remove(&l->receive, (size_t)place);
+        sl_intervals_remove(&l->receive, (size_t)index);
         return;
     }
     int given = 0;
-    for (size_t from = 0; (place = sl_intervals_holding(&l->op, thread, receipt->start, from)) >= 0;
-         from = (size_t)place + 1) {
-        sl_traced_op *op = &t->op[l->op.interval[place].of];
+    for (size_t from = 0; (index = sl_intervals_holding(&l->op, thread, receipt->start, from)) >= 0;
+         from = (size_t)index + 1) {
+        sl_traced_op *op = &t->op[l->op.interval[index].of];
         op->received = receipt->end > op->received ? receipt->end : op->received;
         given = 1;
     }
-    sl_traced_op *behind = given ? NULL : of_stack(t, l, sl_intervals_behind(&l->op, thread, receipt->start));
-    if (behind && receipt->end > behind->received)
-        behind->received = receipt->end;
+    sl_traced_op *next =
+        given ? NULL : of_stack(t, l, sl_intervals_following(&l->op, thread, receipt->start));
+    if (next && receipt->end > next->received)
+        next->received = receipt->end;
 }
 
 /* The process's own mark; another's if it has none then, because some programs mark on one rank only. */
 static int64_t mark_at(const sl_file *f, const labels *l, int process, sl_time start) {
-    long place = sl_intervals_holding(&l->mark, (uint64_t)process, start, 0);
-    if (place >= 0)
-        return f->mark[l->mark.interval[place].of].iteration;
-    place = sl_intervals_holding(&l->any_mark, 0, start, 0);
-    return place >= 0 ? f->mark[l->any_mark.interval[place].of].iteration : -1;
+    long index = sl_intervals_holding(&l->mark, (uint64_t)process, start, 0);
+    if (index >= 0)
+        return f->mark[l->mark.interval[index].of].iteration;
+    index = sl_intervals_holding(&l->any_mark, 0, start, 0);
+    return index >= 0 ? f->mark[l->any_mark.interval[index].of].iteration : -1;
 }
 
 static void give_all(sl_traced *t, const sl_file *f, labels *l) {

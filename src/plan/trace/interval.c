@@ -43,7 +43,7 @@ sl_status sl_intervals_sort(sl_intervals *all) {
 }
 
 /* The first index whose key and start are not below these. */
-static size_t first_place(const sl_intervals *all, uint64_t key, sl_time start) {
+static size_t first_index(const sl_intervals *all, uint64_t key, sl_time start) {
     size_t low = 0, high = all->count;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -58,7 +58,7 @@ static size_t first_place(const sl_intervals *all, uint64_t key, sl_time start) 
 
 /* The first index at or after `from` whose end is not below `at`; `leaves` if there is none. Goes up to the
  * subtree that has one, then down to its first. */
-static size_t first_ending_behind(const sl_intervals *all, size_t from, sl_time at) {
+static size_t first_ending_after(const sl_intervals *all, size_t from, sl_time at) {
     if (from >= all->count)
         return all->leaves;
     size_t node = all->leaves + from;
@@ -75,10 +75,10 @@ static size_t first_ending_behind(const sl_intervals *all, size_t from, sl_time 
 }
 
 long sl_intervals_holding(const sl_intervals *all, uint64_t key, sl_time at, size_t from) {
-    const size_t first = first_place(all, key, INT64_MIN);
-    const size_t last = first_place(all, key, at + 1); /* later ones begin later */
-    const size_t place = first_ending_behind(all, from > first ? from : first, at);
-    return place < last ? (long)place : -1;
+    const size_t first = first_index(all, key, INT64_MIN);
+    const size_t last = first_index(all, key, at + 1); /* later ones begin later */
+    const size_t index = first_ending_after(all, from > first ? from : first, at);
+    return index < last ? (long)index : -1;
 }
 
 /* The last index below `until` whose end is not above `at`; -1: none. */
@@ -99,19 +99,19 @@ static long last_ending_before(const sl_intervals *all, size_t until, sl_time at
 }
 
 long sl_intervals_before(const sl_intervals *all, uint64_t key, sl_time at) {
-    const size_t first = first_place(all, key, INT64_MIN);
-    const size_t last = first_place(all, key, at + 1); /* it begins before it ends */
-    const long place = last > first ? last_ending_before(all, last, at) : -1;
-    return place >= (long)first ? place : -1;
+    const size_t first = first_index(all, key, INT64_MIN);
+    const size_t last = first_index(all, key, at + 1); /* it begins before it ends */
+    const long index = last > first ? last_ending_before(all, last, at) : -1;
+    return index >= (long)first ? index : -1;
 }
 
-long sl_intervals_behind(const sl_intervals *all, uint64_t key, sl_time at) {
-    const size_t place = first_place(all, key, at);
-    return place < all->count && all->interval[place].key == key ? (long)place : -1;
+long sl_intervals_following(const sl_intervals *all, uint64_t key, sl_time at) {
+    const size_t index = first_index(all, key, at);
+    return index < all->count && all->interval[index].key == key ? (long)index : -1;
 }
 
-void sl_intervals_remove(sl_intervals *all, size_t place) {
-    size_t node = all->leaves + place;
+void sl_intervals_remove(sl_intervals *all, size_t index) {
+    size_t node = all->leaves + index;
     all->latest[node] = INT64_MIN;
     all->earliest[node] = INT64_MAX;
     while (node >>= 1)

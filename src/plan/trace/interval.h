@@ -30,9 +30,9 @@ sl_status sl_intervals_sort(sl_intervals *all);
 long sl_intervals_holding(const sl_intervals *all, uint64_t key, sl_time at, size_t from);
 /** The last by start that has ended at or before `at`; the first that begins at or after `at`. -1: none. */
 long sl_intervals_before(const sl_intervals *all, uint64_t key, sl_time at);
-long sl_intervals_behind(const sl_intervals *all, uint64_t key, sl_time at);
+long sl_intervals_following(const sl_intervals *all, uint64_t key, sl_time at);
 
 /** The interval at this index contains nothing from now on. */
-void sl_intervals_remove(sl_intervals *all, size_t place);
+void sl_intervals_remove(sl_intervals *all, size_t index);
 
 void sl_intervals_free(sl_intervals *all);

@@ -2,7 +2,7 @@
  *
  * A pattern must match the whole name: * stands for anything, {stage}, {microbatch} and {iteration} for
  * numbers, and {action} for an action of PyTorch's pipelining (0F7, 1SEND_B3, (0F7;7B3)OVERLAP_F_B). Values
- * that are not in the name may be in the event's arguments or follow from its place: one stage per rank,
+ * that are not in the name may be in the event's arguments or follow from its rank: one stage per rank,
  * microbatches in order. There are known patterns (sl_label_known lists them); given patterns for ops replace
  * the known ones for ops, those for messages replace those for messages. */
 #pragma once

@@ -26,7 +26,7 @@ static void find_bounds(const sl_recovery *r, bounds *of) {
     for (int rank = 0; rank < r->ranks; rank++)
         of[rank] = (bounds){INT64_MIN, SL_TIME_NEVER, SL_TIME_NEVER, INT64_MIN};
     for (size_t i = 0; i < r->ops; i++) {
-        const sl_placed_op *op = &r->op[i];
+        const sl_rank_op *op = &r->op[i];
         bounds *b = &of[op->rank];
         if (op->iteration < r->result->chosen && op->of.end > b->before)
             b->before = op->of.end;
@@ -98,7 +98,7 @@ static sl_status make_timeline(const sl_recovery *r) {
     SL_TRY(sl_timeline_make(r->ranks, (int)r->chosens, 0, timeline));
     timeline->measured = 1;
     for (size_t i = 0; i < r->chosens; i++) {
-        const sl_placed_op *op = &r->chosen[i];
+        const sl_rank_op *op = &r->chosen[i];
         timeline->span[i] = (sl_span){op->rank, op->of.op, op->of.start - begin, op->of.end - begin};
     }
     return add_collectives(r, begin, timeline);
@@ -247,7 +247,7 @@ static sl_status check_lengths(const sl_recovery *r) {
 static void find_overlaps(sl_recovery *r) {
     sl_recovered *result = r->result;
     for (size_t i = 1; i < r->chosens; i++) {
-        const sl_placed_op *before = &r->chosen[i - 1], *op = &r->chosen[i];
+        const sl_rank_op *before = &r->chosen[i - 1], *op = &r->chosen[i];
         const sl_time common = before->of.end - op->of.start;
         if (before->rank != op->rank || before->of.op.paired || common <= (op->of.end - op->of.start) / 10)
             continue;

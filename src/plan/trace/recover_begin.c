@@ -93,7 +93,7 @@ static sl_status find_stretches(const sl_recovery *r, stretches *all) {
     SL_TRY(sl_alloc(&all->begin, (size_t)r->ranks, sizeof *all->begin));
     SL_TRY(sl_alloc(&all->count, (size_t)r->ranks, sizeof *all->count));
     for (size_t i = 0; i < r->ops; i++) { /* by rank, then iteration, without gaps */
-        const sl_placed_op *op = &r->op[i];
+        const sl_rank_op *op = &r->op[i];
         if (op->iteration >= all->count[op->rank]) {
             if (all->count[op->rank]++ == 0)
                 all->begin[op->rank] = used;

@@ -4,11 +4,11 @@
 #include "plan/trace/recover.h"
 
 /* An op or message with its rank and iteration. */
-typedef struct sl_placed_op {
+typedef struct sl_rank_op {
     int rank;
     int iteration; /* index */
     sl_traced_op of;
-} sl_placed_op;
+} sl_rank_op;
 
 typedef struct sl_recovery {
     sl_traced *traced;
@@ -17,9 +17,9 @@ typedef struct sl_recovery {
     int ranks, stages, microbatches;
     int *rank_of_process; /* [processes] -1: none */
     int *rank_of_stage;   /* [stages] */
-    sl_placed_op *op;     /* by rank, then start; ops only */
+    sl_rank_op *op;       /* by rank, then start; ops only */
     size_t ops;
-    sl_placed_op *chosen; /* those of the chosen iteration, a separate part in the same order */
+    sl_rank_op *chosen; /* those of the chosen iteration, a separate part in the same order */
     size_t chosens;
     int32_t *index; /* [SL_OP_KINDS][stages][microbatches] into `chosen`; -1: it did not run */
 } sl_recovery;

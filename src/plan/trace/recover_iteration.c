@@ -27,7 +27,7 @@ static sl_status number_iterations(sl_recovery *r, int *most, int *marked) {
     *most = 0;
     *marked = 1;
     for (size_t i = 0; i < r->ops; i++) {
-        sl_placed_op *op = &r->op[i], *last = i && r->op[i - 1].rank == op->rank ? &r->op[i - 1] : NULL;
+        sl_rank_op *op = &r->op[i], *last = i && r->op[i - 1].rank == op->rank ? &r->op[i - 1] : NULL;
         const sl_op *o = &op->of.op;
         int32_t *cell =
             &seen[((size_t)o->kind * (size_t)r->stages + (size_t)o->stage) * (size_t)r->microbatches +
@@ -71,8 +71,8 @@ static sl_status list_iterations(sl_recovery *r, int most, int marked) {
     for (size_t i = 0; i < kept && status == SL_OK; i++)
         result->iteration[i].number = number[i];
     for (size_t i = 0; i < r->ops && marked && status == SL_OK; i++) {
-        const int64_t *place = bsearch(&r->op[i].of.mark, number, kept, sizeof *number, sl_ascending_times);
-        r->op[i].iteration = (int)(place - number);
+        const int64_t *found = bsearch(&r->op[i].of.mark, number, kept, sizeof *number, sl_ascending_times);
+        r->op[i].iteration = (int)(found - number);
     }
     result->iterations = (int)kept;
     sl_free(number);
@@ -118,11 +118,11 @@ static void take_iteration(sl_recovery *r, const span_listing *l, int iteration)
     }
     r->chosens = 0;
     for (size_t i = l->first[iteration]; i < l->first[iteration + 1]; i++) {
-        const sl_placed_op *placed = &r->op[l->listed[i]];
+        const sl_rank_op *placed = &r->op[l->listed[i]];
         const sl_op *op = &placed->of.op;
-        int32_t *place = sl_recovery_at(r, op->kind, op->stage, op->microbatch);
-        if (*place < 0)
-            *place = (int32_t)r->chosens;
+        int32_t *chosen = sl_recovery_at(r, op->kind, op->stage, op->microbatch);
+        if (*chosen < 0)
+            *chosen = (int32_t)r->chosens;
         r->chosen[r->chosens++] = *placed;
     }
 }

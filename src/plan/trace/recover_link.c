@@ -26,7 +26,7 @@ static sl_time delay_of(const sl_carried *c) {
 }
 
 /* The link's delay is at most that of the fastest message. */
-static sl_time least_delay(const sl_carried *c, int count) {
+static sl_time min_delay(const sl_carried *c, int count) {
     sl_time least = SL_TIME_NEVER;
     for (int i = 0; i < count; i++)
         if (c[i].arrive != SL_TIME_NEVER && delay_of(&c[i]) < least)
@@ -38,7 +38,7 @@ static sl_time least_delay(const sl_carried *c, int count) {
  * waited for more than its message, so it counts only if there is no other; and a message that took more than
  * twice as long as another one was not the only cause of the wait. */
 static void sample_delays(const sl_recovery *r, const sl_carried *c, int count, link_samples *s) {
-    sl_time least = least_delay(c, count), most = least < SL_TIME_NEVER / 4 ? 2 * least + 50000 : least;
+    sl_time least = min_delay(c, count), most = least < SL_TIME_NEVER / 4 ? 2 * least + 50000 : least;
     for (int first = 0; first < 2 && s->delays == 0; first++)
         for (int i = 0; i < count; i++) {
             int32_t op = c[i].consumer;
@@ -72,7 +72,7 @@ static sl_status profile_link(sl_recovery *r, const sl_carried *c, int count, li
     sl_traced_link *reported = &r->result->link[at];
     s->delays = s->transfers = s->sizes = 0;
     sample_delays(r, c, count, s);
-    sl_time delay = s->delays ? sl_median(s->delay, s->delays) : least_delay(c, count);
+    sl_time delay = s->delays ? sl_median(s->delay, s->delays) : min_delay(c, count);
     sl_time most;
     SL_TRY(sl_queue_bound(c, count, delay, &most));
     sample_transfers(c, count, delay, most, s);

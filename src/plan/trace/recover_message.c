@@ -9,7 +9,7 @@ typedef struct messages {
     const sl_recovery *r;
     sl_carried *carried;
     size_t count;
-    int32_t *place;       /* [2][stages][microbatches] of the sending stage into carried; -1: none */
+    int32_t *slot;        /* [2][stages][microbatches] of the sending stage into carried; -1: none */
     sl_time *busy;        /* [chosens] end of the rank's other work before the op */
     sl_time *sent;        /* [count] begin of the matched send; SL_TIME_NEVER: none yet */
     sl_time *issued;      /* [count] begin of the matched receive; INT64_MIN: none yet */
@@ -22,10 +22,10 @@ static sl_time begin_of(const sl_traced_op *op) {
     return op->work >= 0 ? op->work : op->start;
 }
 
-static int32_t *place_of(const messages *m, int backward, int stage, int microbatch) {
+static int32_t *slot_of(const messages *m, int backward, int stage, int microbatch) {
     const sl_recovery *r = m->r;
-    return &m->place[((size_t)backward * (size_t)r->stages + (size_t)stage) * (size_t)r->microbatches +
-                     (size_t)microbatch];
+    return &m->slot[((size_t)backward * (size_t)r->stages + (size_t)stage) * (size_t)r->microbatches +
+                    (size_t)microbatch];
 }
 
 /* The op that makes the gradient: I if the backward is split, else B. */
@@ -41,7 +41,7 @@ static void add_message(messages *m, int backward, int stage, int peer, int micr
     int32_t consumer =
         backward ? backward_of(r, peer, microbatch) : *sl_recovery_at(r, SL_F, peer, microbatch);
     const sl_traced_op *makes = &r->chosen[producer].of;
-    *place_of(m, backward, stage, microbatch) = (int32_t)m->count;
+    *slot_of(m, backward, stage, microbatch) = (int32_t)m->count;
     m->carried[m->count++] = (sl_carried){.from = r->rank_of_stage[stage],
                                           .to = r->rank_of_stage[peer],
                                           .producer = producer,
@@ -71,7 +71,7 @@ static int32_t op_after(const sl_recovery *r, int rank, sl_time time) {
     size_t low = 0, high = r->chosens;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        const sl_placed_op *op = &r->chosen[middle];
+        const sl_rank_op *op = &r->chosen[middle];
         if (op->rank < rank || (op->rank == rank && begin_of(&op->of) < time))
             low = middle + 1;
         else
@@ -139,7 +139,7 @@ static void find_window(messages *m) {
         m->end[rank] = SL_TIME_NEVER;
     }
     for (size_t i = 0, first = 0; i < r->ops; i++) {
-        const sl_placed_op *op = &r->op[i];
+        const sl_rank_op *op = &r->op[i];
         while (first < r->chosens && r->chosen[first].rank < op->rank)
             first++;
         if (op->iteration == r->result->chosen || first == r->chosens)
@@ -170,11 +170,11 @@ static void match_events(messages *m) {
             continue;
         if (t->receive)
             stage = backward ? sl_problem_next(p, stage) : sl_problem_previous(p, stage);
-        int32_t place = stage < 0 ? -1 : *place_of(m, backward, stage, t->op.microbatch);
-        if (place >= 0 && t->receive)
-            match_receive(m, t, &m->carried[place], (size_t)place, backward);
-        else if (place >= 0)
-            match_send(m, t, &m->carried[place], (size_t)place);
+        int32_t index = stage < 0 ? -1 : *slot_of(m, backward, stage, t->op.microbatch);
+        if (index >= 0 && t->receive)
+            match_receive(m, t, &m->carried[index], (size_t)index, backward);
+        else if (index >= 0)
+            match_send(m, t, &m->carried[index], (size_t)index);
     }
 }
 
@@ -234,14 +234,14 @@ static sl_status make_room(messages *m) {
     const sl_recovery *r = m->r;
     size_t cells = 2 * (size_t)r->stages * (size_t)r->microbatches;
     SL_TRY(sl_alloc(&m->carried, cells, sizeof *m->carried));
-    SL_TRY(sl_alloc(&m->place, cells, sizeof *m->place));
+    SL_TRY(sl_alloc(&m->slot, cells, sizeof *m->slot));
     SL_TRY(sl_alloc(&m->sent, cells, sizeof *m->sent));
     SL_TRY(sl_alloc(&m->issued, cells, sizeof *m->issued));
     SL_TRY(sl_alloc(&m->reported, cells, 1));
     SL_TRY(sl_alloc(&m->busy, r->chosens, sizeof *m->busy));
     SL_TRY(sl_alloc(&m->begin, (size_t)r->ranks, sizeof *m->begin));
     SL_TRY(sl_alloc(&m->end, (size_t)r->ranks, sizeof *m->end));
-    memset(m->place, 255, cells * sizeof *m->place);
+    memset(m->slot, 255, cells * sizeof *m->slot);
     for (size_t i = 0; i < cells; i++) {
         m->sent[i] = SL_TIME_NEVER;
         m->issued[i] = INT64_MIN;
@@ -261,7 +261,7 @@ sl_status sl_recover_messages(const sl_recovery *r, sl_carried **carried, size_t
     match_inner(&m);
     find_awaited(&m);
 done:
-    SL_FREE(m.place, m.sent, m.issued, m.busy, m.reported, m.begin, m.end);
+    SL_FREE(m.slot, m.sent, m.issued, m.busy, m.reported, m.begin, m.end);
     *carried = m.carried;
     *count = m.count;
     return status;

@@ -56,9 +56,9 @@ static sl_status find_candidates(sl_recovery *r, shape_candidate **found, int *c
             c[(*count)++] = (shape_candidate){(int)i, -1, p->rank, p->file, p->number};
     }
     for (size_t i = 0; i < t->ops; i++) {
-        int place = r->rank_of_process[t->op[i].process], stage = t->op[i].op.stage;
-        if (place >= 0 && is_op(&t->op[i]) && stage >= 0 && (c[place].lowest < 0 || stage < c[place].lowest))
-            c[place].lowest = stage;
+        int rank = r->rank_of_process[t->op[i].process], stage = t->op[i].op.stage;
+        if (rank >= 0 && is_op(&t->op[i]) && stage >= 0 && (c[rank].lowest < 0 || stage < c[rank].lowest))
+            c[rank].lowest = stage;
     }
     return SL_OK;
 }
@@ -107,7 +107,7 @@ static sl_status refuse_mixture(const sl_traced *t, const shape_candidate *c, in
     return SL_OK;
 }
 
-static sl_status place_ranks(sl_recovery *r) {
+static sl_status find_ranks(sl_recovery *r) {
     shape_candidate *c = NULL;
     int count = 0;
     sl_status status;
@@ -131,8 +131,8 @@ done:
 
 /* ---- ops of the ranks ---- */
 
-static int compare_placed(const void *a, const void *b) {
-    const sl_placed_op *x = a, *y = b;
+static int compare_ops(const void *a, const void *b) {
+    const sl_rank_op *x = a, *y = b;
     if (x->rank != y->rank)
         return x->rank - y->rank;
     if (x->of.start != y->of.start)
@@ -150,21 +150,21 @@ static int are_pair(const sl_traced_op *f, const sl_traced_op *b) {
 }
 
 /* Labels inside labels repeat the same op. */
-static int is_inside(const sl_placed_op *inner, const sl_placed_op *outer) {
+static int is_inside(const sl_rank_op *inner, const sl_rank_op *outer) {
     return inner->rank == outer->rank && inner->of.start < outer->of.end && inner->of.end <= outer->of.end &&
            !are_pair(&outer->of, &inner->of);
 }
 
-static sl_status place_ops(sl_recovery *r) {
+static sl_status collect_ops(sl_recovery *r) {
     const sl_traced *t = r->traced;
     SL_TRY(sl_alloc(&r->op, t->ops, sizeof *r->op));
     for (size_t i = 0; i < t->ops; i++)
         if (is_op(&t->op[i]) && r->rank_of_process[t->op[i].process] >= 0)
-            r->op[r->ops++] = (sl_placed_op){.rank = r->rank_of_process[t->op[i].process], .of = t->op[i]};
-    qsort(r->op, r->ops, sizeof *r->op, compare_placed);
+            r->op[r->ops++] = (sl_rank_op){.rank = r->rank_of_process[t->op[i].process], .of = t->op[i]};
+    qsort(r->op, r->ops, sizeof *r->op, compare_ops);
     size_t kept = 0;
     for (size_t i = 0; i < r->ops; i++) {
-        sl_placed_op *op = &r->op[i], *last = kept ? &r->op[kept - 1] : NULL;
+        sl_rank_op *op = &r->op[i], *last = kept ? &r->op[kept - 1] : NULL;
         if (last && is_inside(op, last))
             continue;
         if (last && last->rank == op->rank && are_pair(&last->of, &op->of))
@@ -327,8 +327,8 @@ static sl_status check_ends(const sl_recovery *r) {
 
 sl_status sl_recover_shape(sl_recovery *r) {
     sl_placement placement = SL_LINEAR;
-    SL_TRY(place_ranks(r));
-    SL_TRY(place_ops(r));
+    SL_TRY(find_ranks(r));
+    SL_TRY(collect_ops(r));
     SL_TRY(number_microbatches(r));
     SL_TRY(count_shape(r));
     SL_TRY(find_placement(r, &placement));

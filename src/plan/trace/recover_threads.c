@@ -15,7 +15,7 @@ typedef struct thread_position {
     size_t op; /* index */
 } thread_position;
 
-static int compare_places(const void *a, const void *b) {
+static int compare_positions(const void *a, const void *b) {
     const thread_position *x = a, *y = b;
     if (x->process != y->process)
         return x->process < y->process ? -1 : 1;
@@ -31,7 +31,7 @@ static int compare_stages(const void *a, const void *b) {
     return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
-static sl_status list_places(const sl_traced *t, thread_position **list, size_t *count) {
+static sl_status list_positions(const sl_traced *t, thread_position **list, size_t *count) {
     *count = 0;
     SL_TRY(sl_alloc(list, t->ops, sizeof **list));
     for (size_t i = 0; i < t->ops; i++) {
@@ -107,9 +107,9 @@ static sl_status divide(sl_traced *t, const thread_position *of, size_t count) {
 sl_status sl_recover_threads(sl_traced *t) {
     thread_position *list = NULL;
     size_t count;
-    sl_status status = list_places(t, &list, &count);
+    sl_status status = list_positions(t, &list, &count);
     if (status == SL_OK && count > 0)
-        qsort(list, count, sizeof *list, compare_places);
+        qsort(list, count, sizeof *list, compare_positions);
     for (size_t first = 0, last; status == SL_OK && first < count; first = last) {
         for (last = first; last < count && list[last].process == list[first].process;)
             last++;

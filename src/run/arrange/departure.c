@@ -52,7 +52,7 @@ static sl_status find_own(sl_trainer *t, sl_process_host *mine) {
     return status;
 }
 
-static sl_status tell_hosts(sl_trainer *t) {
+static sl_status report_hosts(sl_trainer *t) {
     sl_process_host mine = {.entry = -1}, *all;
     size_t world = (size_t)t->world;
     SL_TRY(find_own(t, &mine));
@@ -89,7 +89,7 @@ sl_status sl_departure_open(sl_trainer *t) {
     t->state->departure->roster = sl_roster_empty();
     if (sl_trainer_leads(t))
         read_roster(t);
-    return tell_hosts(t);
+    return report_hosts(t);
 }
 
 void sl_departure_close(sl_trainer *t) {
@@ -196,7 +196,7 @@ static sl_status refuse(const sl_trainer *t, int done, const char *names, const 
     char decided[128];
     snprintf(decided, sizeof decided, "host %.60s is not left, training continues", names);
     fprintf(stderr, "slackline: warning: host %s is not left, training continues: %s\n", names, reason);
-    return sl_run_log_tell(t->log, SL_EVENT_LEAVE, done, "", decided, reason);
+    return sl_run_log_report(t->log, SL_EVENT_LEAVE, done, "", decided, reason);
 }
 
 static sl_status write_order(sl_trainer *t, int done, const char *const *hosts, int count, const char *why,
@@ -230,7 +230,7 @@ static sl_status order(sl_trainer *t, int done, const char *const *hosts, int co
              names);
     snprintf(text, sizeof text, "the checkpoint took %.1f ms",
              sl_to_ms(t->state->departure->roster.move.ordered - began));
-    return sl_run_log_tell(t->log, SL_EVENT_LEAVE, done, text, decided, why);
+    return sl_run_log_report(t->log, SL_EVENT_LEAVE, done, text, decided, why);
 }
 
 sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int count, const char *why) {
@@ -285,7 +285,7 @@ static sl_status conclude(sl_trainer *t, int next) {
     roster->move.iteration = -1;
     if (sl_roster_write(t->site->folder, roster) != SL_OK)
         fprintf(stderr, "slackline: warning: %s\n", sl_error_text());
-    return sl_run_log_tell(t->log, SL_EVENT_LEFT, next - 1, seen, decided, roster->move.why);
+    return sl_run_log_report(t->log, SL_EVENT_LEFT, next - 1, seen, decided, roster->move.why);
 }
 
 static sl_status measure(sl_trainer *t, int next) {

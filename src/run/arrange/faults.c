@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Whether `home` matches a fault that is limited to replicas or tensor ranks. */
-static int is_place(const sl_fault *f, sl_run_position home) {
+static int matches(const sl_fault *f, sl_run_position home) {
     return (f->replica < 0 || f->replica == home.replica) && (f->tensor < 0 || f->tensor == home.tensor);
 }
 
@@ -21,7 +21,7 @@ static int is_between(const sl_fault *f, sl_run_position from, sl_run_position t
     if (f->from_replica >= 0)
         return f->from_replica == from.replica && f->to_replica == to.replica &&
                (f->tensor < 0 || f->tensor == from.tensor);
-    return from.replica == to.replica && is_place(f, from);
+    return from.replica == to.replica && matches(f, from);
 }
 
 static int is_on(const sl_fault *f, const sl_run *run, const sl_trainer *t, sl_run_position home) {
@@ -101,7 +101,7 @@ static void pass_card(const sl_fault *f, const sl_run *run, const sl_trainer *t,
     if (f->host && is_on(f, run, t, from) == is_on(f, run, t, to))
         return;
     for (int in = 0; in < 2; in++)
-        if (f->host ? is_on(f, run, t, end[in]) : f->rank == end[in].pipeline && is_place(f, end[in])) {
+        if (f->host ? is_on(f, run, t, end[in]) : f->rank == end[in].pipeline && matches(f, end[in])) {
             size_t word = f->host ? host_wires(run, f) : 2 * (size_t)sl_run_world_rank(run, end[in]);
             pass(f, t, word + (size_t)in, link);
         }
@@ -169,7 +169,7 @@ void sl_faults_apply(sl_trainer *t, int iteration) {
     sl_faults_emulate(t, iteration);
     for (int i = 0; i < t->run->faults; i++) {
         const sl_fault *f = &t->run->fault[i];
-        if (!sl_fault_is_active(f, iteration) || !is_place(f, home))
+        if (!sl_fault_is_active(f, iteration) || !matches(f, home))
             continue;
         if (f->kill == home.pipeline)
             kill(getpid(), SIGKILL);
@@ -192,8 +192,8 @@ static int has_ranks(const sl_trainer *t, const char *host) {
     return 0;
 }
 
-/* Names the place of a fault if there are several replicas or tensor ranks. */
-static void name_place(const sl_trainer *t, const sl_fault *f, sl_event *event) {
+/* Names the component of a fault if there are several replicas or tensor ranks. */
+static void name_component(const sl_trainer *t, const sl_fault *f, sl_event *event) {
     int at = 0;
     const int size = sizeof event->seen;
     event->has_replica = t->run->parallel.data > 1 && f->replica >= 0;
@@ -231,7 +231,7 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
                            f->latency_ms, f->bandwidth_gbps);
         else if (f->rank >= 0 || f->host)
             sl_text_format(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
-        name_place(t, f, &event);
+        name_component(t, f, &event);
         SL_TRY(sl_run_log_write(t->log, &event));
         if (f->kill >= 0) /* the next attempt reads it, so that no rank is killed twice */
             sl_journal_flush(sl_run_log_journal(t->log));

@@ -16,7 +16,7 @@ typedef struct sl_network_profile {
 
 /* ---- pairs ---- */
 
-int sl_network_profile_most(const sl_run *run) {
+int sl_network_profile_max(const sl_run *run) {
     const int data = run->parallel.data, tensor = run->parallel.tensor, pipeline = run->parallel.pipeline;
     return data * tensor * run->parallel.stages + pipeline * tensor * (data * (data - 1) / 2);
 }
@@ -201,7 +201,7 @@ static size_t share_bytes(const sl_trainer *t) {
 }
 
 static sl_status measure(sl_trainer *t, pair_profiling *p) {
-    const size_t most = (size_t)sl_network_profile_most(t->run);
+    const size_t most = (size_t)sl_network_profile_max(t->run);
     size_t bytes = SL_NETWORK_BYTES; /* a transport has a longest message */
     int halves = 0, neighbours = 0;
     if (t->ranks > 1 && t->message_bytes < (double)bytes)
@@ -265,7 +265,7 @@ static void describe(const sl_trainer *t, char *text, size_t size) {
     }
 }
 
-static sl_status tell(sl_trainer *t, int iteration) {
+static sl_status report(sl_trainer *t, int iteration) {
     sl_event event = sl_event_of(SL_EVENT_PROFILE, 0, iteration);
     describe(t, event.seen, sizeof event.seen);
     sl_text_format(event.decided, sizeof event.decided, "measured %d directions in %.3g ms",
@@ -289,7 +289,7 @@ sl_status sl_network_profile_measure(sl_trainer *t, int iteration) {
     if (!sl_trainer_leads(t))
         return SL_OK;
     sl_run_log_exclude(t->log, network->took);
-    return tell(t, iteration);
+    return report(t, iteration);
 }
 
 const sl_network_link *sl_network_profile_links(const sl_trainer *t, int *links) {

@@ -30,8 +30,8 @@ typedef struct sl_network_link {
 
 /** The pairs to measure: *count pairs of world ranks in the order in which they run (neighbors, then
  * replicas), and the round of each: pairs of a round have no common rank. Room for
- * sl_network_profile_most(run) of either. Pure; SL_ENOMEM. */
-int sl_network_profile_most(const sl_run *run);
+ * sl_network_profile_max(run) of either. Pure; SL_ENOMEM. */
+int sl_network_profile_max(const sl_run *run);
 sl_status sl_network_profile_pairs(const sl_run *run, sl_ping_pair *pairs, int *round, int *count);
 
 /** Measures. Collective over the world, between two iterations; `iteration` comes next, and links are

@@ -119,10 +119,10 @@ sl_status sl_binding_each(sl_binding *binding, sl_binding_value value,
 
 /** The reverse, on each rank separately: copies this rank's part of parameter `index` of `stage` from the
  * full tensor; does nothing if another rank holds the stage. SL_ENOMEM. */
-sl_status sl_binding_place(sl_binding *binding, int stage, int index, sl_binding_value value,
-                           const float *full);
+sl_status sl_binding_put(sl_binding *binding, int stage, int index, sl_binding_value value,
+                         const float *full);
 /** The same for the tied head's copy of the embedding on the last stage; does nothing if there is none. */
-sl_status sl_binding_place_head(sl_binding *binding, const float *full);
+sl_status sl_binding_put_head(sl_binding *binding, const float *full);
 
 /** The model's shape. */
 const struct sl_model_config *sl_binding_config(const sl_binding *binding);

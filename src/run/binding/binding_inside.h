@@ -37,12 +37,12 @@ typedef struct sl_held {
 typedef struct sl_plot {
     sl_shares cut; /* of its slices, over the replicas */
     /* [parameters] position of each one's first block in the canonical order of all blocks: by stage,
-     * parameter, tensor rank; SL_NO_PLACE: parameters that every tensor rank holds whole count at the first
-     * one */
-    size_t *place;
+     * parameter, tensor rank; SL_NO_POSITION: parameters that every tensor rank holds whole count at the
+     * first one */
+    size_t *position;
 } sl_plot;
 
-#define SL_NO_PLACE SIZE_MAX
+#define SL_NO_POSITION SIZE_MAX
 
 struct sl_binding {
     const sl_run *run;

@@ -23,7 +23,7 @@ static size_t count_squares(const sl_binding *b, const sl_held *h) {
     const sl_plot *plot = plot_of(b, h);
     size_t all = 0, from;
     for (int i = 0; i < h->parameters; i++)
-        if (plot->place[i] != SL_NO_PLACE)
+        if (plot->position[i] != SL_NO_POSITION)
             all += share_of(&plot->cut, i, b->groups->position.replica, &from) - from;
     return all;
 }
@@ -50,7 +50,7 @@ static void take(sl_binding *b, const sl_held *h, int first, int end, int thread
         size_t from, blocks = share_of(&plot->cut, i, b->groups->position.replica, &from) - from, at,
                      position;
         size_t piece = sl_shares_piece(&plot->cut, i, from, from + blocks, &at, &position);
-        if (plot->place[i] == SL_NO_PLACE)
+        if (plot->position[i] == SL_NO_POSITION)
             continue;
         if (i >= first)
             sl_norm_squares_divided(threads, h->list[i].gradient + at, piece, out);
@@ -77,9 +77,9 @@ static const double *sort_rank(sl_binding *b, sl_run_position position, const do
             continue;
         for (int i = 0; i < plot->cut.parameters; i++) {
             size_t first, end = share_of(&plot->cut, i, position.replica, &first);
-            if (plot->place[i] == SL_NO_PLACE)
+            if (plot->position[i] == SL_NO_POSITION)
                 continue;
-            memcpy(b->all_squares + plot->place[i] + first - plot->cut.first[i], from,
+            memcpy(b->all_squares + plot->position[i] + first - plot->cut.first[i], from,
                    (end - first) * sizeof *from);
             from += end - first;
         }

@@ -44,7 +44,7 @@ static sl_status load_value(const sl_weights *w, sl_binding *b, int stage, int i
         return read_rows(w, p, endings[value], mine);
     SL_TRY(sl_grow(&s->full, &s->capacity, sl_parameter_full_count(p), sizeof *s->full));
     SL_TRY(read_full(w, p, endings[value], s->full));
-    return sl_binding_place(b, stage, index, value, s->full);
+    return sl_binding_put(b, stage, index, value, s->full);
 }
 
 /* A tied head's copy of the embedding, by the embedding's name. */
@@ -54,7 +54,7 @@ static sl_status load_head(const sl_weights *w, sl_binding *b, sl_model_stage *m
         return SL_OK;
     SL_TRY(sl_grow(&s->full, &s->capacity, sl_parameter_full_count(head), sizeof *s->full));
     SL_TRY(read_full(w, head, "", s->full));
-    return sl_binding_place_head(b, s->full);
+    return sl_binding_put_head(b, s->full);
 }
 
 static sl_status load_stage(const sl_weights *w, sl_binding *b, int stage, int moments, scratch *s) {

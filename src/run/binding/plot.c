@@ -24,13 +24,13 @@ sl_status sl_binding_cut_stage(const sl_model_config *config, int stage, int sta
 }
 
 /* The blocks of one parameter of a stage, tensor rank after tensor rank. */
-static void place_blocks(sl_binding *b, sl_plot *plots, int i, int is_cut) {
+static void position_blocks(sl_binding *b, sl_plot *plots, int i, int is_cut) {
     for (int tensor = 0; tensor < b->run->parallel.tensor; tensor++) {
         const sl_shares *cut = &plots[tensor].cut;
-        plots[tensor].place[i] = SL_NO_PLACE;
+        plots[tensor].position[i] = SL_NO_POSITION;
         if (tensor > 0 && !is_cut)
             continue;
-        plots[tensor].place[i] = b->all_blocks;
+        plots[tensor].position[i] = b->all_blocks;
         b->all_blocks += cut->first[i + 1] - cut->first[i];
     }
 }
@@ -43,12 +43,12 @@ static sl_status plot_stage(sl_binding *b, int stage) {
         sl_model_config config = b->config;
         config.tensor.rank = tensor;
         SL_TRY(sl_binding_cut_stage(&config, stage, b->stages, b->run->parallel.data, &plots[tensor].cut));
-        SL_TRY(sl_alloc(&plots[tensor].place, (size_t)plots[tensor].cut.parameters,
-                        sizeof *plots[tensor].place));
+        SL_TRY(sl_alloc(&plots[tensor].position, (size_t)plots[tensor].cut.parameters,
+                        sizeof *plots[tensor].position));
     }
     SL_TRY(list_stage(&b->config, stage, b->stages, &list, &count));
     for (int i = 0; i < count; i++)
-        place_blocks(b, plots, i, list[i].axis != SL_AXIS_NONE);
+        position_blocks(b, plots, i, list[i].axis != SL_AXIS_NONE);
     sl_free(list);
     return SL_OK;
 }
@@ -63,7 +63,7 @@ sl_status sl_binding_plot(sl_binding *b) {
 void sl_binding_close_plot(sl_binding *b) {
     for (int i = 0; b->plot && i < b->stages * b->run->parallel.tensor; i++) {
         sl_shares_free(&b->plot[i].cut);
-        sl_free(b->plot[i].place);
+        sl_free(b->plot[i].position);
     }
     sl_free(b->plot);
 }

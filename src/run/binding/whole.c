@@ -148,7 +148,7 @@ static sl_status cut_slice(const sl_parameter *p, const float *full, const float
     return SL_OK;
 }
 
-sl_status sl_binding_place(sl_binding *b, int stage, int index, sl_binding_value value, const float *full) {
+sl_status sl_binding_put(sl_binding *b, int stage, int index, sl_binding_value value, const float *full) {
     const sl_held *h = sl_binding_held_of(b, stage);
     size_t at, piece;
     if (!h)
@@ -163,7 +163,7 @@ sl_status sl_binding_place(sl_binding *b, int stage, int index, sl_binding_value
     return SL_OK;
 }
 
-sl_status sl_binding_place_head(sl_binding *b, const float *full) {
+sl_status sl_binding_put_head(sl_binding *b, const float *full) {
     const sl_held *last = sl_binding_held_of(b, b->stages - 1);
     const sl_parameter *head = last ? last->tied : NULL;
     const float *slice;

@@ -108,7 +108,7 @@ sl_status sl_checkpoint_begin(const char *folder, int iteration, char *path) {
 
 /* Replaces a folder of that name in one step, if the file system supports it; the old one then has the name
  * that the new one had. */
-static sl_status take_place(const char *part, const char *whole) {
+static sl_status publish(const char *part, const char *whole) {
     if (rename(part, whole) == 0)
         return SL_OK;
     if (errno != ENOTEMPTY && errno != EEXIST)
@@ -125,7 +125,7 @@ sl_status sl_checkpoint_publish(const char *folder, int iteration) {
     SL_TRY(join(part, folder, name, PART));
     SL_TRY(join(whole, folder, name, ""));
     SL_TRY(sync_folder(part));
-    SL_TRY(take_place(part, whole));
+    SL_TRY(publish(part, whole));
     return sync_folder(folder);
 }
 

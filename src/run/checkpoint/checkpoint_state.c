@@ -172,7 +172,7 @@ sl_status sl_checkpoint_state_read(const char *path, sl_checkpoint_state *state)
     json_t *root;
     sl_status status;
     *state = (sl_checkpoint_state){0};
-    SL_TRY(sl_file_read_most(path, STATE_MAX, &text, &size));
+    SL_TRY(sl_file_read_max(path, STATE_MAX, &text, &size));
     SL_TRY_GOTO(out, status, check_seal(text, size, &state->seal));
     root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
     status = json_is_object(root) ? read_root(root, state) : wrong("is not a JSON object");

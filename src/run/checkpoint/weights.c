@@ -119,7 +119,7 @@ static sl_status read_index(sl_weights *w, const char *folder, const char *index
     char *text;
     size_t size;
     json_error_t error;
-    SL_TRY(sl_file_read_most(index, INDEX_MAX, &text, &size));
+    SL_TRY(sl_file_read_max(index, INDEX_MAX, &text, &size));
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     sl_free(text);
     if (!root)

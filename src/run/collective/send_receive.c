@@ -11,7 +11,7 @@ typedef struct piece_stream {
     const sl_block *block;
     int blocks, at;
     size_t done;          /* of block `at` */
-    MPI_Request *request; /* [UNDER_WAY]; MPI_REQUEST_NULL: a free place */
+    MPI_Request *request; /* [UNDER_WAY]; MPI_REQUEST_NULL: a free slot */
 } piece_stream;
 
 /* The next piece; 0: there is none. */

@@ -96,7 +96,7 @@ typedef struct sl_receiver sl_receiver;
 typedef struct sl_receiver_config {
     uint32_t window;      /* slots for messages not yet published */
     uint32_t chunk_bytes; /* the same as the sender's */
-    uint64_t total_most;  /* largest message */
+    uint64_t total_max;   /* largest message */
     uint64_t first;       /* messages published before this life */
 } sl_receiver_config;
 

@@ -37,11 +37,11 @@ sl_status sl_receiver_open(const sl_receiver_config *config, sl_receiver **recei
     *receiver = NULL;
     if (!config->window || !config->chunk_bytes)
         return sl_error(SL_EINVAL, "a conduit needs a window and a chunk size");
-    uint64_t chunks = chunks_of(config->total_most, config->chunk_bytes);
+    uint64_t chunks = chunks_of(config->total_max, config->chunk_bytes);
     size_t words = (size_t)(chunks / 64 + 1);
     if (chunks > UINT32_MAX || words > SIZE_MAX / config->window)
         return sl_error(SL_EINVAL, "messages of %llu bytes have too many chunks of %u",
-                        (unsigned long long)config->total_most, config->chunk_bytes);
+                        (unsigned long long)config->total_max, config->chunk_bytes);
     sl_receiver *r;
     sl_status status;
     SL_TRY(sl_alloc(&r, 1, sizeof *r));
@@ -78,10 +78,10 @@ static uint64_t *bits_of(const sl_receiver *r, uint64_t number) {
 /* A chunk's fields must follow from its index, the chunk size and its message's bytes. */
 static sl_status check(const sl_receiver *r, const sl_chunk *c) {
     uint64_t size = r->config.chunk_bytes;
-    if (c->total > r->config.total_most)
+    if (c->total > r->config.total_max)
         return sl_error(SL_EPEER, "message %llu has %llu bytes, more than the %llu there is room for",
                         (unsigned long long)c->message, (unsigned long long)c->total,
-                        (unsigned long long)r->config.total_most);
+                        (unsigned long long)r->config.total_max);
     if (c->index >= chunks_of(c->total, r->config.chunk_bytes) || c->offset != c->index * size ||
         c->bytes != (c->total - c->offset < size ? c->total - c->offset : size))
         return sl_error(SL_EPEER, "chunk %u of message %llu cannot be %u bytes at %llu of %llu", c->index,

@@ -29,7 +29,7 @@ typedef struct outgoing { /* a message */
     uint64_t bytes;
     uint32_t chunks;
     uint32_t next;      /* chunks below it have been sent since the last change of epoch */
-    uint32_t sent_most; /* chunks below it have been sent ever */
+    uint32_t sent_max;  /* chunks below it have been sent ever */
     uint32_t waiting;   /* bits set in `again` */
     uint32_t lowest;    /* no bit is set in a word of `again` below it */
     int held;
@@ -169,7 +169,7 @@ sl_status sl_sender_offer(sl_sender *sender, uint64_t bytes, int held, uint64_t 
         m->flight[i] = (flight){.message = sender->offered, .index = i, .rail = -1};
     m->bytes = bytes;
     m->chunks = (uint32_t)chunks;
-    m->next = m->sent_most = m->waiting = m->lowest = 0; /* `again` is empty: forget left it so */
+    m->next = m->sent_max = m->waiting = m->lowest = 0; /* `again` is empty: forget left it so */
     m->held = held;
     *number = sender->offered++;
     note_ready(sender, *number);
@@ -247,10 +247,10 @@ int sl_sender_next(sl_sender *sender, int number, sl_time now, sl_chunk *chunk) 
         m->next++;
     note_ready(sender, message);
     flight *f = &m->flight[index];
-    f->repeated = index < m->sent_most;
+    f->repeated = index < m->sent_max;
     sender->resent += f->repeated;
     if (!f->repeated)
-        m->sent_most = index + 1;
+        m->sent_max = index + 1;
     f->sent = sender->now;
     f->order = r->order++;
     f->rail = (int8_t)number;

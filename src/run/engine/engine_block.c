@@ -92,7 +92,7 @@ static void record_op(sl_engine *e, const sl_op *op, sl_time start, sl_time end)
     sl_record_write(e->config.ring, e->config.ring->capacity, &record);
 }
 
-static sl_status tell_weights(const sl_engine *e, const sl_op *op, sl_time end) {
+static sl_status mark_weights(const sl_engine *e, const sl_op *op, sl_time end) {
     const sl_stage *stage = &e->config.stage[op->stage];
     if ((op->kind != SL_W && op->kind != SL_B) || !stage->weights_added)
         return SL_OK;
@@ -116,7 +116,7 @@ static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start,
     for (int k = 0; k < steps; k++)
         record_op(e, &e->mine->step[i + k].op, start, end);
     for (int k = 0; k < steps; k++)
-        SL_TRY(tell_weights(e, &e->mine->step[i + k].op, end));
+        SL_TRY(mark_weights(e, &e->mine->step[i + k].op, end));
     result->ops += steps;
     result->end = end;
     sl_copier_step(&e->copier, i + steps, end);

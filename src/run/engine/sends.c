@@ -93,11 +93,11 @@ sl_status sl_sends_finish(sl_engine *e) {
 
 typedef struct pending_send {
     int32_t message; /* -1: none, or handed over */
-    sl_time ready;   /* when a place was free */
+    sl_time ready;   /* when a slot was free */
 } pending_send;
 
 /* Hands over the sends that have a slot. The second of two in one direction comes after the first. */
-static sl_status hand_over_placed(sl_engine *e, pending_send *p, int count) {
+static sl_status hand_over_ready(sl_engine *e, pending_send *p, int count) {
     for (int k = 0; k < count; k++) {
         if (p[k].message < 0)
             continue;
@@ -114,7 +114,7 @@ static sl_status hand_over_placed(sl_engine *e, pending_send *p, int count) {
 /* Each send waits for a slot of its own peer; if both of a pair wait, for the one that is free first. */
 static sl_status issue_in_order(sl_engine *e, pending_send *p, int count) {
     for (;;) {
-        SL_TRY(hand_over_placed(e, p, count));
+        SL_TRY(hand_over_ready(e, p, count));
         sl_message_name name[2];
         sl_way *way[2];
         int of[2], waits = 0, which;

@@ -266,7 +266,7 @@ sl_status sl_roster_read(const char *folder, sl_roster *roster) {
     SL_TRY(path_of(folder, path));
     if (access(path, F_OK) != 0)
         return sl_error(SL_ENONE, "%s: is not there", path);
-    SL_TRY(sl_file_read_most(path, LARGEST, &text, &size));
+    SL_TRY(sl_file_read_max(path, LARGEST, &text, &size));
     json_t *object = json_loadb(text, size, 0, &error);
     sl_free(text);
     if (!object)

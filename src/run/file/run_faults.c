@@ -245,7 +245,7 @@ void sl_run_free_faults(sl_run *run) {
 /* ---- what is there ---- */
 
 /* The ranks, replicas and tensor ranks to which a fault is limited, or between which it is. */
-static sl_status check_place(const sl_yaml *node, const sl_run *run, const sl_fault *f) {
+static sl_status check_component(const sl_yaml *node, const sl_run *run, const sl_fault *f) {
     const int ranks = run->parallel.pipeline, replicas = run->parallel.data, tensors = run->parallel.tensor;
     int replica = f->from_replica > f->to_replica ? f->from_replica : f->to_replica;
     replica = f->replica > replica ? f->replica : replica;
@@ -337,7 +337,7 @@ sl_status sl_run_check_faults(const sl_document *document, sl_run *run) {
     const sl_yaml *list = sl_yaml_find(document->root, "faults");
     for (int i = 0; i < run->faults; i++) {
         const sl_yaml *node = list->child[run->fault[i].item];
-        SL_TRY(check_place(node, run, &run->fault[i]));
+        SL_TRY(check_component(node, run, &run->fault[i]));
         if (run->fault[i].host)
             SL_TRY(check_host(sl_yaml_find(node, "host"), run, &run->fault[i]));
     }

@@ -270,7 +270,7 @@ static void fill_stage(const sl_run *run, int stage, double forward, double back
 }
 
 /* A microbatch occupies all stages of the rank when the first I of them starts. */
-static double least_memory(const sl_problem *problem, int rank) {
+static double min_memory(const sl_problem *problem, int rank) {
     double kept = 0, added = 0;
     for (int stage = 0; stage < problem->stages; stage++) {
         if (sl_problem_rank(problem, stage) != rank)
@@ -284,7 +284,7 @@ static double least_memory(const sl_problem *problem, int rank) {
 static sl_status fill_limits(const sl_run *run, const double *fixed_bytes, sl_problem *problem) {
     SL_TRY(sl_alloc(&problem->limit, (size_t)problem->ranks, sizeof *problem->limit));
     for (int rank = 0; rank < problem->ranks; rank++) {
-        double least = least_memory(problem, rank);
+        double least = min_memory(problem, rank);
         problem->limit[rank] = run->device.memory_mb * 1e6 - fixed_bytes[rank];
         if (problem->limit[rank] < least)
             return sl_error(

@@ -379,7 +379,7 @@ static json_t *profile_json(const sl_forecast *f) {
     return o;
 }
 
-/* Where a pipeline rank is not alone, with its place. */
+/* Where a pipeline rank is not alone, with its position. */
 static json_t *memory_json(const sl_journal *j, const sl_summary *s) {
     json_t *ranks = json_array();
     for (int r = 0; r < s->peaks; r++) {

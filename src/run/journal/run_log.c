@@ -82,8 +82,8 @@ sl_status sl_run_log_add(sl_run_log *log, sl_event *event, int replica) {
     return SL_OK;
 }
 
-sl_status sl_run_log_tell(sl_run_log *log, sl_event_kind kind, int iteration, const char *seen,
-                          const char *decided, const char *why) {
+sl_status sl_run_log_report(sl_run_log *log, sl_event_kind kind, int iteration, const char *seen,
+                            const char *decided, const char *why) {
     sl_event event = sl_event_of(kind, 0, iteration);
     sl_event_say(&event, seen, decided, why);
     return sl_run_log_write(log, &event);

@@ -30,8 +30,8 @@ sl_status sl_run_log_write(sl_run_log *log, sl_event *event);
 /** Writes and prints an event, of a replica if there are several (-1: of none). */
 sl_status sl_run_log_add(sl_run_log *log, sl_event *event, int replica);
 /** Writes an event of no link or rank, given by its texts. */
-sl_status sl_run_log_tell(sl_run_log *log, sl_event_kind kind, int iteration, const char *seen,
-                          const char *decided, const char *why);
+sl_status sl_run_log_report(sl_run_log *log, sl_event_kind kind, int iteration, const char *seen,
+                            const char *decided, const char *why);
 
 /** Prints an iteration with its `incidents[count]`, and keeps it, with its timelines and measurements, until
  * the next sl_run_log_flush. */

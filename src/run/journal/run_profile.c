@@ -253,7 +253,7 @@ void sl_profile_average(const sl_timeline *measured, sl_problem *p) {
     }
 }
 
-static sl_status foretell(const sl_problem *profile, const sl_program *program, sl_forecast *f) {
+static sl_status predict(const sl_problem *profile, const sl_program *program, sl_forecast *f) {
     sl_plan plan = {0};
     if (program)
         SL_TRY(sl_profile_predict(profile, program, &f->predicted, NULL));
@@ -276,7 +276,7 @@ sl_status sl_forecast_make(const sl_profiler *profiler, const sl_program *progra
                        .measured = sl_profiler_makespan(profiler),
                        .update = sl_profiler_update(profiler)};
     snprintf(f->schedule, sizeof f->schedule, "%.*s", (int)strcspn(schedule, " "), schedule);
-    sl_status status = foretell(&profile, program, f);
+    sl_status status = predict(&profile, program, f);
     sl_problem_free(&profile);
     return status;
 }

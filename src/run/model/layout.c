@@ -3,7 +3,7 @@
 #include "run/device/arena.h"
 
 /* Reserves `count` floats at *end. */
-static size_t place(size_t *end, size_t count) {
+static size_t reserve(size_t *end, size_t count) {
     size_t at = *end;
     *end += sl_arena_round(count * sizeof(float)) / sizeof(float);
     return at;
@@ -39,20 +39,19 @@ static void lay_block(const sl_model_config *c, sl_layout *l) {
     for (int half = 0; half < 2; half++) {
         const sl_half_form *f = &a->half[half];
         sl_half_layout *h = &l->half[half];
-        h->normal = place(&forward, n * w);
-        h->scale = place(&forward, n);
+        h->normal = reserve(&forward, n * w);
+        h->scale = reserve(&forward, n);
         for (int i = 0; i < f->ins; i++)
-            h->in[i] =
-                place(&forward,
-                      n * (size_t)sl_layout_extent(c, a->outputs_first ? a->block[f->in[i].weight].rows
-                                                                       : a->block[f->in[i].weight].columns));
-        h->out = place(&backward, n * w);
-        h->norm = place(&backward, n * w);
+            h->in[i] = reserve(&forward, n * (size_t)sl_layout_extent(
+                                                 c, a->outputs_first ? a->block[f->in[i].weight].rows
+                                                                     : a->block[f->in[i].weight].columns));
+        h->out = reserve(&backward, n * w);
+        h->norm = reserve(&backward, n * w);
         if (f->core == SL_CORE_ATTENTION) {
-            h->heads = place(&forward, n * (size_t)l->query);
-            h->lse = place(&forward, n * (size_t)(c->heads / c->tensor.size));
+            h->heads = reserve(&forward, n * (size_t)l->query);
+            h->lse = reserve(&forward, n * (size_t)(c->heads / c->tensor.size));
         } else {
-            h->inner = place(&backward, n * (size_t)l->hidden);
+            h->inner = reserve(&backward, n * (size_t)l->hidden);
         }
     }
     l->block_forward = forward;
@@ -62,23 +61,23 @@ static void lay_block(const sl_model_config *c, sl_layout *l) {
 static void lay_kept(const sl_model_config *c, sl_layout *l) {
     const size_t n = (size_t)l->rows, w = (size_t)c->width, blocks = (size_t)l->blocks;
     size_t *f = &l->forward, *b = &l->backward;
-    l->block_added = place(b, blocks * l->block_backward);
+    l->block_added = reserve(b, blocks * l->block_backward);
     if (l->recompute) {
-        l->inputs = place(f, blocks * n * w);
-        l->rest = place(f, n * w);
-        l->again = place(b, blocks * l->block_forward);
+        l->inputs = reserve(f, blocks * n * w);
+        l->rest = reserve(f, n * w);
+        l->again = reserve(b, blocks * l->block_forward);
     } else {
-        l->block_kept = place(f, blocks * l->block_forward);
+        l->block_kept = reserve(f, blocks * l->block_forward);
     }
     if (l->is_first) {
-        l->tokens = place(f, (n * sizeof(uint16_t) + sizeof(float) - 1) / sizeof(float));
-        l->embedded = place(b, n * w);
+        l->tokens = reserve(f, (n * sizeof(uint16_t) + sizeof(float) - 1) / sizeof(float));
+        l->embedded = reserve(b, n * w);
     }
     if (l->is_last) {
-        l->normal = place(f, n * w);
-        l->scale = place(f, n);
-        l->logits = place(f, n * (size_t)l->vocabulary);
-        l->norm = place(b, n * w);
+        l->normal = reserve(f, n * w);
+        l->scale = reserve(f, n);
+        l->logits = reserve(f, n * (size_t)l->vocabulary);
+        l->norm = reserve(b, n * w);
     }
 }
 
@@ -88,17 +87,17 @@ static void lay_scratch(const sl_model_config *c, size_t attention_floats, sl_la
     size_t columns =
         sl_larger_size(2 * w, sl_larger_size((size_t)l->hidden, (size_t)(l->query + 2 * l->key)));
     size_t *end = &l->scratch;
-    l->x = place(end, n * w);
-    l->h = place(end, n * w);
-    l->wide = place(end, n * (size_t)l->hidden);
-    l->attention = place(end, attention_floats);
-    l->sums = place(end, sl_larger_size(columns, c->tensor.size > 1 && l->is_last ? 2 * n : 0));
+    l->x = reserve(end, n * w);
+    l->h = reserve(end, n * w);
+    l->wide = reserve(end, n * (size_t)l->hidden);
+    l->attention = reserve(end, attention_floats);
+    l->sums = reserve(end, sl_larger_size(columns, c->tensor.size > 1 && l->is_last ? 2 * n : 0));
     if (c->tensor.size > 1 && l->is_last)
-        l->top = place(end, n);
+        l->top = reserve(end, n);
     if (l->recompute)
-        l->once = place(end, l->block_forward);
+        l->once = reserve(end, l->block_forward);
     if (a->rotary)
-        l->rope = place(end, (size_t)c->context * (size_t)(c->width / c->heads));
+        l->rope = reserve(end, (size_t)c->context * (size_t)(c->width / c->heads));
 }
 
 void sl_layout_make(const sl_model_config *c, int stage, int stages, size_t attention_floats, sl_layout *l) {

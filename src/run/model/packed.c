@@ -10,12 +10,12 @@ static const sl_parameter *parameter_of(const sl_model_stage *s, int b, sl_half 
     return sl_stage_block(s, b, i == SL_LINEAR_OUT ? f->out.weight : f->in[i].weight);
 }
 
-static unsigned char *block_place(const sl_model_stage *s, int b, int half, int i, int op) {
+static unsigned char *packed_block(const sl_model_stage *s, int b, int half, int i, int op) {
     return s->packed + (size_t)b * s->product.block_packed + s->product.packed_at[half][i][op];
 }
 
 const void *sl_stage_weight(const sl_model_stage *s, int b, sl_half half, int i, sl_product_op op) {
-    return s->packed ? (const void *)block_place(s, b, (int)half, i, (int)op)
+    return s->packed ? (const void *)packed_block(s, b, (int)half, i, (int)op)
                      : parameter_of(s, b, half, i)->weight;
 }
 
@@ -28,7 +28,7 @@ static sl_status pack_linear(const sl_model_stage *s, int b, int half, int i) {
     for (int op = 0; op < SL_PRODUCT_FIRST; op++)
         SL_TRY(s->device->matmul_pack(s->device, s->product.half[half][i][op],
                                       parameter_of(s, b, (sl_half)half, i)->weight,
-                                      block_place(s, b, half, i, op)));
+                                      packed_block(s, b, half, i, op)));
     return SL_OK;
 }
 
@@ -41,15 +41,15 @@ static sl_status pack_head(const sl_model_stage *s) {
 
 /* The packed weights of a parameter, if any. */
 static sl_status pack(const sl_model_stage *s, const sl_parameter *p) {
-    const int place = (int)(p - s->parameter) - s->block_base, each = s->form->block_parameters;
+    const int index = (int)(p - s->parameter) - s->block_base, each = s->form->block_parameters;
     if (s->layout.is_last && p->weight == s->head.weight)
         return pack_head(s);
-    if (place < 0 || place >= s->layout.blocks * each)
+    if (index < 0 || index >= s->layout.blocks * each)
         return SL_OK;
     for (int half = 0; half < 2; half++)
         for (int i = 0; i < SL_LINEARS; i++)
-            if (s->product.half[half][i][0] && parameter_of(s, place / each, (sl_half)half, i) == p)
-                SL_TRY(pack_linear(s, place / each, half, i));
+            if (s->product.half[half][i][0] && parameter_of(s, index / each, (sl_half)half, i) == p)
+                SL_TRY(pack_linear(s, index / each, half, i));
     return SL_OK;
 }
 

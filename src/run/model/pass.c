@@ -109,7 +109,7 @@ static sl_status enter(sl_model_stage *s, const uint16_t *tokens, const float *i
 
 /* Buffer of the residual stream between two parts of F: the space for the next unit's normalized input, which
  * has that size and is not used yet. */
-static float *resting_place(const sl_model_stage *s, int unit, float *kept) {
+static float *kept_activation(const sl_model_stage *s, int unit, float *kept) {
     const sl_layout *l = &s->layout;
     if (l->recompute)
         return unit % 2 ? kept + l->rest : input_of_block(s, kept, unit / 2);
@@ -138,11 +138,11 @@ static sl_status pass(sl_model_stage *s, const sl_op_part *part, const uint16_t 
     if (part->index == 0)
         SL_TRY(enter(s, tokens, input, kept));
     else
-        memcpy(x, resting_place(s, first, kept), bytes);
+        memcpy(x, kept_activation(s, first, kept), bytes);
     for (int unit = first; unit < end; unit++)
         SL_TRY(forward_unit(s, unit, kept));
     if (!is_last_part(part))
-        memcpy(resting_place(s, end, kept), x, bytes);
+        memcpy(kept_activation(s, end, kept), x, bytes);
     else if (s->layout.is_last)
         return sl_stage_loss(s, targets, kept, loss);
     else

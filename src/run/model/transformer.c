@@ -121,7 +121,7 @@ static float *advance(float **at, size_t count) {
     return here;
 }
 
-static sl_status place_parameters(sl_model_stage *s, int stage, int stages) {
+static sl_status open_parameters(sl_model_stage *s, int stage, int stages) {
     const fixed_size f = size_fixed(&s->config, s->parameter, s->parameters, stage, stages);
     SL_TRY(sl_arena_take(s->arena, fixed_floats(f) * sizeof(float), SL_ARENA_LOW,
                          "weights and optimizer state", &s->memory));
@@ -158,7 +158,7 @@ static sl_status open_memory(sl_model_stage *s, int stage, int stages) {
                     sizeof *s->parameter));
     s->parameters = sl_model_list(&s->config, stage, stages, s->parameter);
     SL_TRY(sl_alloc(&s->packed_early, (size_t)s->parameters, 1));
-    SL_TRY(place_parameters(s, stage, stages));
+    SL_TRY(open_parameters(s, stage, stages));
     SL_TRY(sl_arena_take(s->arena, s->layout.scratch * sizeof(float), SL_ARENA_LOW, "scratch", &s->scratch));
     if (!s->config.unpacked)
         SL_TRY(sl_arena_take(s->arena, s->product.packed_bytes, SL_ARENA_LOW, "packed weights", &s->packed));
@@ -231,7 +231,7 @@ sl_parameter *sl_model_parameters(sl_model_stage *s, int *count) {
     return s->parameter;
 }
 
-/* They follow the gradients (place_parameters). */
+/* They follow the gradients (open_parameters). */
 float *sl_model_state(sl_model_stage *s, size_t *floats) {
     const int stage = s->layout.is_first ? 0 : 1, stages = s->layout.is_last ? stage + 1 : stage + 2;
     const fixed_size f = size_fixed(&s->config, s->parameter, s->parameters, stage, stages);

@@ -20,9 +20,9 @@ sl_time sl_endpoint_now(void) {
     return sl_now();
 }
 
-static void tell(sl_endpoint *c, sl_endpoint_event happened, int rail, const char *text) {
-    if (c->config.tell)
-        c->config.tell(c->config.object, happened, rail, text);
+static void report(sl_endpoint *c, sl_endpoint_event happened, int rail, const char *text) {
+    if (c->config.report)
+        c->config.report(c->config.object, happened, rail, text);
 }
 
 /* ---- rails that come and go ---- */
@@ -54,7 +54,7 @@ void sl_endpoint_rail_down(sl_endpoint *c, int rail, const char *format, ...) {
         c->down_since = now;
     snprintf(text, sizeof text, "%s: %s", sl_rail_name(&r->address), r->reason);
     if (r->stream.announced)
-        tell(c, SL_HAPPENED_RAIL_DOWN, rail, text);
+        report(c, SL_HAPPENED_RAIL_DOWN, rail, text);
 }
 
 static void give_up(sl_endpoint *c, const char *why);
@@ -114,7 +114,7 @@ static void rail_up(sl_endpoint *c, int rail, sl_line *line, const sl_handshake 
     s->blocked = s->in_payload = s->announced = 0;
     s->in_begin = s->in_end = s->control_begin = s->control_end = 0;
     s->chunk_bytes = s->chunk_done = 0;
-    s->place = NULL;
+    s->destination = NULL;
     s->reported = first_untold(c, handshake->other.state.published);
     c->up++;
     c->refused_since = 0;
@@ -126,7 +126,7 @@ static void rail_up(sl_endpoint *c, int rail, sl_line *line, const sl_handshake 
     r->reason[0] = 0;
     snprintf(text, sizeof text, "%.64s: connected with %s", sl_rail_name(&r->address), who);
     s->announced = 1;
-    tell(c, SL_HAPPENED_RAIL_UP, rail, text);
+    report(c, SL_HAPPENED_RAIL_UP, rail, text);
     say_beat(c, rail);
 }
 
@@ -193,7 +193,7 @@ static void on_interface(void *object, unsigned index, int up) {
 }
 
 static void on_stranger(void *object, const char *text) {
-    tell(object, SL_HAPPENED_STRANGER, -1, text);
+    report(object, SL_HAPPENED_STRANGER, -1, text);
 }
 
 static void drop_coming(sl_endpoint *c, int rail) {
@@ -218,7 +218,7 @@ static void give_up(sl_endpoint *c, const char *why) {
         sl_endpoint_rail_down(c, r, "the conduit is given up");
     }
     sl_queue_lose(c->queue, text);
-    tell(c, SL_HAPPENED_LOST, -1, text);
+    report(c, SL_HAPPENED_LOST, -1, text);
 }
 
 /* Time in which this process did not run (a busy machine) counts neither as silence of the other end nor as
@@ -444,7 +444,7 @@ static void say_goodbye(sl_endpoint *c, int rail) {
 void sl_endpoint_close(sl_endpoint *c) {
     if (!c)
         return;
-    c->config.tell = NULL;
+    c->config.report = NULL;
     c->config.moved = NULL;
     sl_loop_forget(c->loop, c->timer);
     sl_interfaces_close(c->interfaces);

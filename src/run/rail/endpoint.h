@@ -25,7 +25,7 @@ typedef enum sl_endpoint_event {
     SL_HAPPENED_LOST       /* the conduit is given up; rail -1 */
 } sl_endpoint_event;
 
-typedef void (*sl_endpoint_tell)(void *object, sl_endpoint_event happened, int rail, const char *text);
+typedef void (*sl_endpoint_report)(void *object, sl_endpoint_event happened, int rail, const char *text);
 
 typedef struct sl_endpoint_config {
     int sends;            /* 1: takes from `queue`; 0: publishes into it */
@@ -44,7 +44,7 @@ typedef struct sl_endpoint_config {
      * their whole lifetime. */
     sl_time refusal;
     int own_clock;        /* 1: no other process shares this clock, whatever the kernel reports */
-    sl_endpoint_tell tell; /* may be NULL; must not close the endpoint */
+    sl_endpoint_report report; /* may be NULL; must not close the endpoint */
     /* Called after this endpoint has put or finished messages; may be NULL. Must not close the endpoint. */
     void (*moved)(void *object);
     void *object;

@@ -102,7 +102,7 @@ static sl_status move(void *context, int file) {
     return SL_OK;
 }
 
-static sl_dial *place_for_attempt(sl_endpoint *c, sl_endpoint_rail *r) {
+static sl_dial *slot_for_attempt(sl_endpoint *c, sl_endpoint_rail *r) {
     sl_dial *oldest = &r->attempt[0];
     for (int i = 0; i < SL_ATTEMPTS; i++) {
         if (r->attempt[i].socket < 0)
@@ -115,7 +115,7 @@ static sl_dial *place_for_attempt(sl_endpoint *c, sl_endpoint_rail *r) {
 }
 
 static void start(sl_endpoint *c, sl_endpoint_rail *r, sl_time now) {
-    sl_dial *a = place_for_attempt(c, r);
+    sl_dial *a = slot_for_attempt(c, r);
     sl_hello hello;
     fill_hello(c, r->number, &hello);
     r->next_attempt = now + FRESH;

@@ -8,19 +8,19 @@ static uint64_t put_of(const sl_endpoint *c) {
     return atomic_load_explicit(&c->queue->queue->put, memory_order_relaxed); /* ours */
 }
 
-static uint64_t places(const sl_endpoint *c) {
+static uint64_t window_end(const sl_endpoint *c) {
     return atomic_load_explicit(&c->queue->queue->done, memory_order_acquire) + c->queue->slots;
 }
 
 sl_status sl_endpoint_receive_open(sl_endpoint *c) {
     sl_receiver_config config = {.window = c->queue->slots,
                                  .chunk_bytes = c->config.chunk_bytes,
-                                 .total_most = c->queue->payload_bytes,
+                                 .total_max = c->queue->payload_bytes,
                                  .first = put_of(c)};
     if (getrandom(&c->epoch, sizeof c->epoch, 0) != sizeof c->epoch)
         return sl_error_errno(SL_ESYS, "no random numbers for an endpoint");
     SL_TRY(sl_receiver_open(&config, &c->receiver));
-    sl_receiver_allow(c->receiver, places(c));
+    sl_receiver_allow(c->receiver, window_end(c));
     return SL_OK;
 }
 
@@ -33,7 +33,7 @@ const char *sl_endpoint_answer(void *object, const sl_hello *said, sl_hello *own
         return "it names a rail that is not there";
     if (said->chunk_bytes != c->config.chunk_bytes)
         return "it cuts messages differently";
-    /* What it does not know yet must still be in our places. */
+    /* What it does not know yet must still be in our slots. */
     if (said->state.published > put || put - said->state.published > c->queue->slots)
         return "its queue is not the other end of this one";
     *own = (sl_hello){.from = c->config.from,
@@ -54,13 +54,13 @@ static void prefer_the_live_rail(sl_endpoint *c, int rail) {
     const sl_wire *head = &c->rail[rail].stream.head;
     for (int r = 0; r < c->config.rails; r++) {
         sl_endpoint_stream *other = &c->rail[r].stream;
-        if (r == rail || other->socket < 0 || !other->in_payload || !other->place ||
+        if (r == rail || other->socket < 0 || !other->in_payload || !other->destination ||
             other->head.chunk.message != head->chunk.message || other->head.chunk.index != head->chunk.index)
             continue;
         sl_time now = sl_endpoint_now();
         if (now - other->taken_since < SL_RESEND_AFTER || now - other->heard > c->config.beat) {
             sl_receiver_rail_down(c->receiver, r);
-            other->place = NULL; /* what still comes of it is thrown away */
+            other->destination = NULL; /* what still comes of it is thrown away */
             other->verdict = SL_CHUNK_IGNORE;
         }
     }
@@ -71,14 +71,14 @@ const char *sl_endpoint_begin_chunk(sl_endpoint *c, int rail) {
     prefer_the_live_rail(c, rail);
     if (sl_receiver_begin(c->receiver, rail, &s->head.chunk, &s->verdict) != SL_OK)
         return sl_error_text();
-    s->place = NULL;
+    s->destination = NULL;
     if (s->verdict != SL_CHUNK_TAKE)
         return NULL;
-    sl_place_header *place = sl_queue_place(c->queue, s->head.chunk.message);
-    place->iteration = s->head.iteration;
-    place->index = s->head.name;
-    place->due = s->head.flags & SL_WIRE_DUE ? s->head.due : 0;
-    s->place = (char *)sl_queue_payload(c->queue, s->head.chunk.message) + s->head.chunk.offset;
+    sl_slot_header *slot = sl_queue_slot(c->queue, s->head.chunk.message);
+    slot->iteration = s->head.iteration;
+    slot->index = s->head.name;
+    slot->due = s->head.flags & SL_WIRE_DUE ? s->head.due : 0;
+    s->destination = (char *)sl_queue_payload(c->queue, s->head.chunk.message) + s->head.chunk.offset;
     s->taken_since = sl_endpoint_now();
     return NULL;
 }
@@ -91,13 +91,13 @@ const char *sl_endpoint_end_chunk(sl_endpoint *c, int rail) {
     /* The rest of a chunk that is already complete may by now belong to another message in its sender's
      * slot. */
     if (s->verdict == SL_CHUNK_TAKE) {
-        if (sl_frame_checksum(s->place, s->head.chunk.bytes) != s->head.payload_checksum) {
+        if (sl_frame_checksum(s->destination, s->head.chunk.bytes) != s->head.payload_checksum) {
             sl_receiver_rail_down(c->receiver, rail);
             return "the checksum of a chunk is wrong";
         }
         sl_receiver_finish(c->receiver, rail);
         c->breaches = 0;
-        s->place = NULL;
+        s->destination = NULL;
     }
     if (!sl_endpoint_say(s, &ack))
         return "it does not read its acknowledgements";
@@ -110,28 +110,28 @@ void sl_endpoint_publish(sl_endpoint *c, sl_time now) {
     int published = 0;
     c->publish_at = SL_TIME_NEVER;
     while (sl_receiver_complete(c->receiver, &total)) {
-        sl_place_header *place = sl_queue_place(c->queue, put_of(c));
-        if (place->due > now) {
-            c->publish_at = place->due;
+        sl_slot_header *slot = sl_queue_slot(c->queue, put_of(c));
+        if (slot->due > now) {
+            c->publish_at = slot->due;
             break;
         }
-        place->bytes = total;
-        place->taken = 0;
-        place->arrived = sl_endpoint_now();
+        slot->bytes = total;
+        slot->taken = 0;
+        slot->arrived = sl_endpoint_now();
         sl_queue_put(c->queue);
         sl_receiver_published(c->receiver);
         published = c->moved = 1;
     }
     if (!published)
         return;
-    sl_receiver_allow(c->receiver, places(c));
+    sl_receiver_allow(c->receiver, window_end(c));
     for (int r = 0; r < c->config.rails; r++)
         if (c->rail[r].stream.socket >= 0)
             sl_endpoint_say_state(c, r);
 }
 
 void sl_endpoint_allow(sl_endpoint *c) {
-    uint64_t limit = sl_receiver_state(c->receiver, c->epoch).limit, now_there = places(c);
+    uint64_t limit = sl_receiver_state(c->receiver, c->epoch).limit, now_there = window_end(c);
     if (now_there <= limit)
         return;
     sl_receiver_allow(c->receiver, now_there);
@@ -148,7 +148,7 @@ int sl_endpoint_say_state(sl_endpoint *c, int rail) {
         sl_wire frame = {
             .kind = SL_WIRE_STATE, .state = sl_receiver_state(c->receiver, c->epoch), .first = s->reported};
         while (frame.count < SL_WIRE_TIMES && frame.first + frame.count < put) {
-            frame.times[frame.count] = sl_queue_place(c->queue, frame.first + frame.count)->arrived;
+            frame.times[frame.count] = sl_queue_slot(c->queue, frame.first + frame.count)->arrived;
             frame.count++;
         }
         if (frame.count == 0)

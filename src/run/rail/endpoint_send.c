@@ -23,11 +23,11 @@ void sl_endpoint_offer(sl_endpoint *c) {
     uint64_t put = atomic_load_explicit(&c->queue->queue->put, memory_order_acquire);
     uint64_t done = atomic_load_explicit(&c->queue->queue->done, memory_order_relaxed); /* ours */
     while (c->offered < put && c->offered - done < c->window) {
-        const sl_place_header *place = sl_queue_place(c->queue, c->offered);
-        int held = !c->shares_clock && place->due > sl_endpoint_now();
+        const sl_slot_header *slot = sl_queue_slot(c->queue, c->offered);
+        int held = !c->shares_clock && slot->due > sl_endpoint_now();
         uint64_t number;
-        if (place->bytes > c->queue->payload_bytes ||
-            sl_sender_offer(c->sender, place->bytes, held, &number) != SL_OK)
+        if (slot->bytes > c->queue->payload_bytes ||
+            sl_sender_offer(c->sender, slot->bytes, held, &number) != SL_OK)
             return;
         c->held[c->offered % c->queue->slots] = (char)held;
         c->offered++;
@@ -38,7 +38,7 @@ void sl_endpoint_offer(sl_endpoint *c) {
 void sl_endpoint_release(sl_endpoint *c, sl_time now) {
     for (; c->released < c->offered; c->released++) {
         char *held = &c->held[c->released % c->queue->slots];
-        if (*held && sl_queue_place(c->queue, c->released)->due > now)
+        if (*held && sl_queue_slot(c->queue, c->released)->due > now)
             return;
         if (*held)
             sl_sender_release(c->sender, c->released);
@@ -51,7 +51,7 @@ sl_time sl_endpoint_send_at(const sl_endpoint *c, sl_time now) {
     if (first <= now) /* it was tried just now: room to write or an acknowledgement comes first */
         first = SL_TIME_NEVER;
     if (c->released < c->offered) { /* sl_endpoint_release stopped at a held one */
-        sl_time due = sl_queue_place(c->queue, c->released)->due;
+        sl_time due = sl_queue_slot(c->queue, c->released)->due;
         first = due < first ? due : first;
     }
     return first;
@@ -62,14 +62,14 @@ int sl_endpoint_next_chunk(sl_endpoint *c, int rail) {
     sl_wire frame = {.kind = SL_WIRE_CHUNK};
     if (!sl_sender_next(c->sender, rail, sl_endpoint_now(), &frame.chunk))
         return 0;
-    const sl_place_header *place = sl_queue_place(c->queue, frame.chunk.message);
+    const sl_slot_header *slot = sl_queue_slot(c->queue, frame.chunk.message);
     s->chunk = (const char *)sl_queue_payload(c->queue, frame.chunk.message) + frame.chunk.offset;
-    frame.iteration = place->iteration;
-    frame.name = place->index;
-    if (c->shares_clock && place->due > 0) {
+    frame.iteration = slot->iteration;
+    frame.name = slot->index;
+    if (c->shares_clock && slot->due > 0) {
         frame.flags = SL_WIRE_DUE;
-        frame.due = place->due;
-    } else if (place->due > 0) {
+        frame.due = slot->due;
+    } else if (slot->due > 0) {
         frame.flags = SL_WIRE_HELD;
     }
     frame.payload_checksum = sl_frame_checksum(s->chunk, frame.chunk.bytes);
@@ -87,7 +87,7 @@ static const char *take_times(sl_endpoint *c, const sl_wire *frame) {
             continue; /* another rail was faster */
         if (frame->first + i > done || done >= c->offered)
             return "it sent the time of a message out of order";
-        sl_queue_place(c->queue, done++)->arrived = frame->times[i];
+        sl_queue_slot(c->queue, done++)->arrived = frame->times[i];
         sl_queue_done(c->queue);
         c->moved = 1;
     }

@@ -17,8 +17,8 @@ static const char *take_frame(sl_endpoint *c, int rail) {
         return NULL;
     case SL_WIRE_BYE:
         sl_endpoint_rail_down(c, rail, "closed in good order");
-        if (c->config.tell)
-            c->config.tell(c->config.object, SL_HAPPENED_GOODBYE, rail, "closed in good order");
+        if (c->config.report)
+            c->config.report(c->config.object, SL_HAPPENED_GOODBYE, rail, "closed in good order");
         return NULL;
     case SL_WIRE_CHUNK:
         return c->config.sends ? "it sent a chunk against the direction" : sl_endpoint_begin_chunk(c, rail);
@@ -65,8 +65,8 @@ static void consume(sl_endpoint *c, int rail) {
             size_t missing = s->head.chunk.bytes - s->got, n = here < missing ? here : missing;
             if (n == 0)
                 return;
-            if (s->place)
-                memcpy(s->place + s->got, s->in + s->in_begin, n);
+            if (s->destination)
+                memcpy(s->destination + s->got, s->in + s->in_begin, n);
             s->in_begin += n;
             s->got += n;
             if (s->got == s->head.chunk.bytes)
@@ -86,10 +86,10 @@ static size_t aim(sl_endpoint_stream *s, uint8_t *waste, struct iovec parts[2], 
     *count = 0;
     if (s->in_payload) { /* then nothing is ahead of its use */
         size_t missing = s->head.chunk.bytes - s->got;
-        if (!s->place && missing > WASTE)
+        if (!s->destination && missing > WASTE)
             missing = WASTE;
-        parts[(*count)++] =
-            (struct iovec){.iov_base = s->place ? s->place + s->got : (char *)waste, .iov_len = missing};
+        parts[(*count)++] = (struct iovec){
+            .iov_base = s->destination ? s->destination + s->got : (char *)waste, .iov_len = missing};
         wanted = missing;
         if (missing < s->head.chunk.bytes - s->got)
             return wanted;

@@ -11,7 +11,7 @@
 struct sl_interfaces {
     sl_loop *loop;
     int socket; /* -1: none */
-    sl_interfaces_tell tell;
+    sl_interfaces_report report;
     void *object;
 };
 
@@ -26,12 +26,12 @@ static void take(sl_interfaces *i, const struct nlmsghdr *message) {
     if (message->nlmsg_type == RTM_NEWLINK || message->nlmsg_type == RTM_DELLINK) {
         const struct ifinfomsg *link = data;
         if (message->nlmsg_len >= NLMSG_LENGTH(sizeof *link) && link->ifi_family == AF_UNSPEC)
-            i->tell(i->object, (unsigned)link->ifi_index,
-                    message->nlmsg_type == RTM_NEWLINK && can_carry(link));
+            i->report(i->object, (unsigned)link->ifi_index,
+                      message->nlmsg_type == RTM_NEWLINK && can_carry(link));
     } else if (message->nlmsg_type == RTM_DELADDR || message->nlmsg_type == RTM_NEWADDR) {
         const struct ifaddrmsg *address = data;
         if (message->nlmsg_len >= NLMSG_LENGTH(sizeof *address))
-            i->tell(i->object, address->ifa_index, message->nlmsg_type == RTM_NEWADDR);
+            i->report(i->object, address->ifa_index, message->nlmsg_type == RTM_NEWADDR);
     }
 }
 
@@ -64,11 +64,11 @@ static int open_socket(void) {
     return made;
 }
 
-sl_status sl_interfaces_open(sl_loop *loop, sl_interfaces_tell tell, void *object,
+sl_status sl_interfaces_open(sl_loop *loop, sl_interfaces_report report, void *object,
                              sl_interfaces **interfaces) {
     SL_TRY(sl_alloc(interfaces, 1, sizeof **interfaces));
     sl_interfaces *i = *interfaces;
-    *i = (sl_interfaces){.loop = loop, .socket = open_socket(), .tell = tell, .object = object};
+    *i = (sl_interfaces){.loop = loop, .socket = open_socket(), .report = report, .object = object};
     if (i->socket >= 0 && sl_loop_watch(loop, i->socket, hear, i) != SL_OK) {
         close(i->socket);
         i->socket = -1;

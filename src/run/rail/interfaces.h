@@ -8,9 +8,9 @@
 typedef struct sl_interfaces sl_interfaces;
 
 /** Interface `index` can carry packets now (up) or cannot (0; also: it has lost an address). */
-typedef void (*sl_interfaces_tell)(void *object, unsigned index, int up);
+typedef void (*sl_interfaces_report)(void *object, unsigned index, int up);
 
 /** Watches on `loop`. Without a netlink socket it opens but reports nothing. SL_ENOMEM. */
-sl_status sl_interfaces_open(sl_loop *loop, sl_interfaces_tell tell, void *object,
+sl_status sl_interfaces_open(sl_loop *loop, sl_interfaces_report report, void *object,
                              sl_interfaces **interfaces);
 void sl_interfaces_close(sl_interfaces *interfaces);

@@ -184,7 +184,7 @@ static const char *hear_address(sl_line_ucx *u) {
     }
 }
 
-static const char *tell_address(sl_line_ucx *u) {
+static const char *say_address(sl_line_ucx *u) {
     while (u->out_done < u->out_bytes) {
         ssize_t n = send(u->line.socket, u->out + u->out_done, u->out_bytes - u->out_done,
                          MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -201,7 +201,7 @@ static const char *tell_address(sl_line_ucx *u) {
 }
 
 static const char *meet(sl_line_ucx *u) {
-    const char *wrong = tell_address(u);
+    const char *wrong = say_address(u);
     if (!wrong)
         wrong = hear_address(u);
     if (wrong || u->out_done < u->out_bytes || u->in_done <= sizeof(uint32_t) || u->in_done < u->in_bytes)

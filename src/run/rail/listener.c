@@ -18,12 +18,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define UNPROVEN 64              /* places at the listener */
+#define UNPROVEN 64              /* slots at the listener */
 #define PATIENCE (2 * SL_SECOND) /* for one handshake */
 #define QUIET SL_SECOND          /* between two lines about strangers */
 
 typedef struct unproven {
-    int socket; /* -1: this place is empty */
+    int socket; /* -1: this slot is empty */
     sl_time since;
     sl_handshake handshake;
 } unproven;
@@ -31,7 +31,7 @@ typedef struct unproven {
 struct sl_listener {
     sl_loop *loop;
     uint8_t key[32];
-    sl_listener_tell tell;
+    sl_listener_report report;
     void *object;
     const sl_listener_guest **guest;
     size_t guests, guest_room;
@@ -40,23 +40,23 @@ struct sl_listener {
     unproven waiting[UNPROVEN];
     sl_loop_timer timer;        /* 0: none */
     _Atomic uint64_t strangers; /* relaxed: any thread may ask how many */
-    uint64_t untold;
+    uint64_t unreported;
     sl_time reported;
     char last[SL_RAIL_TEXT + 128];
 };
 
-static void tell_strangers(sl_listener *d) {
+static void report_strangers(sl_listener *d) {
     char text[sizeof d->last + 64];
-    if (d->untold == 0)
+    if (d->unreported == 0)
         return;
-    if (d->untold == 1)
+    if (d->unreported == 1)
         snprintf(text, sizeof text, "%s", d->last);
     else
-        snprintf(text, sizeof text, "%s (and %llu others)", d->last, (unsigned long long)d->untold - 1);
-    d->untold = 0;
+        snprintf(text, sizeof text, "%s (and %llu others)", d->last, (unsigned long long)d->unreported - 1);
+    d->unreported = 0;
     d->reported = sl_now();
-    if (d->tell)
-        d->tell(d->object, text);
+    if (d->report)
+        d->report(d->object, text);
 }
 
 static void forget(sl_listener *d, unproven *u) {
@@ -70,10 +70,10 @@ static void drop(sl_listener *d, unproven *u, const char *why) {
     sl_rail_describe(u->socket, who);
     forget(d, u);
     atomic_fetch_add_explicit(&d->strangers, 1, memory_order_relaxed);
-    d->untold++;
+    d->unreported++;
     snprintf(d->last, sizeof d->last, "%s was dropped: %s", who, why);
     if (d->reported == 0 || sl_now() >= d->reported + QUIET)
-        tell_strangers(d);
+        report_strangers(d);
 }
 
 static const sl_listener_guest *find_guest(const sl_listener *d, const sl_hello *said) {
@@ -99,13 +99,13 @@ static sl_status wake(void *context) {
         if (d->waiting[i].socket >= 0 && t >= d->waiting[i].since + PATIENCE)
             drop(d, &d->waiting[i], "it was silent");
     if (t >= d->reported + QUIET)
-        tell_strangers(d);
+        report_strangers(d);
     return keep_time(d);
 }
 
 /* One timer, for the oldest unauthenticated connection and for pending reports. */
 static sl_status keep_time(sl_listener *d) {
-    sl_time first = d->untold ? d->reported + QUIET : SL_TIME_NEVER;
+    sl_time first = d->unreported ? d->reported + QUIET : SL_TIME_NEVER;
     if (d->timer)
         return SL_OK; /* early enough: a connection never times out before an older one */
     for (int i = 0; i < UNPROVEN; i++)
@@ -183,12 +183,12 @@ static sl_status let_in(void *context, int listening) {
     return keep_time(d);
 }
 
-sl_status sl_listener_open(sl_loop *loop, const uint8_t key[32], sl_listener_tell tell, void *object,
+sl_status sl_listener_open(sl_loop *loop, const uint8_t key[32], sl_listener_report report, void *object,
                            sl_listener **listener) {
     SL_TRY(sl_alloc(listener, 1, sizeof **listener));
     sl_listener *d = *listener;
     d->loop = loop;
-    d->tell = tell;
+    d->report = report;
     d->object = object;
     memcpy(d->key, key, sizeof d->key);
     for (int i = 0; i < UNPROVEN; i++)

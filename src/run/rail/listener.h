@@ -78,7 +78,7 @@ int sl_handshake_shares_clock(const sl_handshake *handshake);
 typedef struct sl_listener sl_listener;
 
 /** A stranger was dropped. */
-typedef void (*sl_listener_tell)(void *object, const char *text);
+typedef void (*sl_listener_report)(void *object, const char *text);
 
 /* An endpoint that receives; the caller keeps it while it is admitted. */
 typedef struct sl_listener_guest {
@@ -90,7 +90,7 @@ typedef struct sl_listener_guest {
     void *object;
 } sl_listener_guest;
 
-sl_status sl_listener_open(sl_loop *loop, const uint8_t key[32], sl_listener_tell tell, void *object,
+sl_status sl_listener_open(sl_loop *loop, const uint8_t key[32], sl_listener_report report, void *object,
                            sl_listener **listener);
 void sl_listener_close(sl_listener *listener);
 

@@ -16,7 +16,7 @@
 
 #define LINE 64u
 
-_Static_assert(sizeof(sl_place_header) == LINE, "headers of places are shared between processes");
+_Static_assert(sizeof(sl_slot_header) == LINE, "headers of slots are shared between processes");
 _Static_assert(sizeof(sl_queue) == 6 * LINE, "the queue's header is shared between processes");
 _Static_assert(offsetof(sl_queue, put) == LINE && offsetof(sl_queue, done) == 2 * LINE, "one line a writer");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counts are lock-free, also between processes");
@@ -25,7 +25,7 @@ static sl_status stride_of(uint64_t payload_bytes, size_t *stride) {
     if (payload_bytes > SIZE_MAX / 2)
         return sl_error(SL_EINVAL, "a queue slot of %llu bytes is too large",
                         (unsigned long long)payload_bytes);
-    *stride = sizeof(sl_place_header) + ((size_t)payload_bytes + LINE - 1) / LINE * LINE;
+    *stride = sizeof(sl_slot_header) + ((size_t)payload_bytes + LINE - 1) / LINE * LINE;
     return SL_OK;
 }
 
@@ -35,7 +35,7 @@ sl_status sl_queue_size(uint32_t slots, uint64_t payload_bytes, size_t *bytes) {
         return sl_error(SL_EINVAL, "a queue needs at least one slot");
     SL_TRY(stride_of(payload_bytes, &stride));
     if (stride > (SIZE_MAX / 2 - sizeof(sl_queue)) / slots)
-        return sl_error(SL_EINVAL, "a queue of %u places of %llu bytes is too large", slots,
+        return sl_error(SL_EINVAL, "a queue of %u slots of %llu bytes is too large", slots,
                         (unsigned long long)payload_bytes);
     *bytes = sizeof(sl_queue) + slots * stride;
     return SL_OK;
@@ -64,12 +64,12 @@ sl_status sl_queue_open(sl_queue *queue, size_t bytes, sl_queue_view *view) {
     uint64_t payload_bytes = queue->payload_bytes;
     SL_TRY(sl_queue_size(slots, payload_bytes, &total));
     if (total != queue->total_bytes || total > bytes)
-        return sl_error(SL_EPEER, "a queue of %u places of %llu bytes does not fit %zu bytes", slots,
+        return sl_error(SL_EPEER, "a queue of %u slots of %llu bytes does not fit %zu bytes", slots,
                         (unsigned long long)payload_bytes, bytes);
     if (atomic_load(&queue->put) - atomic_load(&queue->done) > slots)
         return sl_error(SL_EPEER, "a queue's counts contradict each other");
     *view = (sl_queue_view){.queue = queue,
-                            .place = (char *)queue + sizeof *queue,
+                            .slot = (char *)queue + sizeof *queue,
                             .slots = slots,
                             .payload_bytes = payload_bytes};
     SL_TRY(stride_of(payload_bytes, &view->stride));
@@ -78,12 +78,12 @@ sl_status sl_queue_open(sl_queue *queue, size_t bytes, sl_queue_view *view) {
     return SL_OK;
 }
 
-sl_place_header *sl_queue_place(const sl_queue_view *view, uint64_t number) {
-    return (sl_place_header *)(void *)(view->place + number % view->slots * view->stride);
+sl_slot_header *sl_queue_slot(const sl_queue_view *view, uint64_t number) {
+    return (sl_slot_header *)(void *)(view->slot + number % view->slots * view->stride);
 }
 
 void *sl_queue_payload(const sl_queue_view *view, uint64_t number) {
-    return sl_queue_place(view, number) + 1;
+    return sl_queue_slot(view, number) + 1;
 }
 
 int sl_queue_has_room(const sl_queue_view *view) {

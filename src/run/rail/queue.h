@@ -23,7 +23,7 @@
 
 #define SL_QUEUE_MAGIC 0x65756575716b6c73ULL
 
-typedef struct sl_place_header {
+typedef struct sl_slot_header {
     uint32_t iteration, index; /* name of the message; written by the producer before `put` */
     uint64_t bytes;
     /* outgoing, by the trainer: ready, the emulated link's times (link.h) and the time at which it is due at
@@ -32,13 +32,13 @@ typedef struct sl_place_header {
     int64_t arrived; /* published at the receiver, on its clock. Outgoing: consumer, before `done` */
     uint32_t taken;  /* incoming: the consumer's own mark that the slot is finished */
     uint32_t reserved;
-} sl_place_header;
+} sl_slot_header;
 
 typedef struct sl_queue {
     uint64_t magic;
     uint32_t slots;
     uint32_t reserved;
-    uint64_t payload_bytes; /* of a place */
+    uint64_t payload_bytes; /* of a slot */
     uint64_t total_bytes;
     uint8_t pad0[32];
     _Atomic uint64_t put;      /* producer: release; consumer: acquire */
@@ -55,7 +55,7 @@ typedef struct sl_queue {
 /* A private handle of one end. */
 typedef struct sl_queue_view {
     sl_queue *queue;
-    char *place;
+    char *slot;
     size_t stride;
     uint32_t slots;
     uint64_t payload_bytes;
@@ -71,7 +71,7 @@ void sl_queue_format(sl_queue *queue, uint32_t slots, uint64_t payload_bytes);
 /** A handle; SL_EPEER if the header is invalid for `bytes` of memory. */
 sl_status sl_queue_open(sl_queue *queue, size_t bytes, sl_queue_view *view);
 
-sl_place_header *sl_queue_place(const sl_queue_view *view, uint64_t number);
+sl_slot_header *sl_queue_slot(const sl_queue_view *view, uint64_t number);
 void *sl_queue_payload(const sl_queue_view *view, uint64_t number);
 
 /** Producer: 1 if there is room for message number `put`. */

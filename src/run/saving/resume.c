@@ -79,16 +79,16 @@ sl_status sl_resume_report(const sl_resume *resume, sl_run_log *log) {
         fflush(stdout);
     }
     for (int i = 0; i < found->refusals; i++)
-        SL_TRY(sl_run_log_tell(log, SL_EVENT_CHECKPOINT_REFUSED, resume->first, found->refused[i].name,
-                               "not used", found->refused[i].why));
+        SL_TRY(sl_run_log_report(log, SL_EVENT_CHECKPOINT_REFUSED, resume->first, found->refused[i].name,
+                                 "not used", found->refused[i].why));
     if (!resume->asked)
         return SL_OK;
     if (!found->found) {
         printf("slackline: there is no checkpoint to resume from: the run starts over\n");
         fflush(stdout);
-        return sl_run_log_tell(log, SL_EVENT_RESUMED, 0, "no checkpoint", "starts over", "");
+        return sl_run_log_report(log, SL_EVENT_RESUMED, 0, "no checkpoint", "starts over", "");
     }
     printf("slackline: resumes from %s: %d of the iterations are done\n", found->name, resume->first);
     fflush(stdout);
-    return sl_run_log_tell(log, SL_EVENT_RESUMED, resume->first, found->name, "resumes from there", "");
+    return sl_run_log_report(log, SL_EVENT_RESUMED, resume->first, found->name, "resumes from there", "");
 }

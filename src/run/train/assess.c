@@ -25,13 +25,13 @@ typedef struct sl_assess_state {
 
 sl_status sl_assess_open(sl_leader *l) {
     const size_t replicas = (size_t)l->t->run->parallel.data;
-    SL_TRY(sl_alloc(&l->judge, 1, sizeof *l->judge));
-    SL_TRY(sl_alloc(&l->judge->measured, replicas, sizeof(sl_measured *)));
-    return sl_alloc(&l->judge->timeline, replicas, sizeof *l->judge->timeline);
+    SL_TRY(sl_alloc(&l->assess, 1, sizeof *l->assess));
+    SL_TRY(sl_alloc(&l->assess->measured, replicas, sizeof(sl_measured *)));
+    return sl_alloc(&l->assess->timeline, replicas, sizeof *l->assess->timeline);
 }
 
 void sl_assess_close(sl_leader *l) {
-    sl_assess_state *j = l->judge;
+    sl_assess_state *j = l->assess;
     if (!j)
         return;
     for (int r = 0; j->measured && r < l->t->run->parallel.data; r++)
@@ -43,9 +43,9 @@ void sl_assess_close(sl_leader *l) {
 }
 
 void sl_assess_sum(const sl_leader *l, sl_summary *summary) {
-    summary->arrivals = &l->judge->arrivals;
-    summary->ops = l->judge->ops;
-    summary->overruns = l->judge->overruns;
+    summary->arrivals = &l->assess->arrivals;
+    summary->ops = l->assess->ops;
+    summary->overruns = l->assess->overruns;
 }
 
 /* ---- measuring ---- */
@@ -104,8 +104,8 @@ static sl_status make_clocks(const sl_trainer *t, int replica, sl_offset **clock
 static sl_status measure_replica(sl_leader *l, sl_rank_reports *all, int replica, int iteration,
                                  sl_time begin) {
     const sl_problem *problem = &sl_planning_plans(l->t)[replica].problem;
-    sl_measured **measured = &l->judge->measured[replica];
-    sl_timeline *timeline = &l->judge->timeline[replica];
+    sl_measured **measured = &l->assess->measured[replica];
+    sl_timeline *timeline = &l->assess->timeline[replica];
     sl_offset *clock;
     sl_status status;
     int count;
@@ -129,11 +129,11 @@ static sl_status measure(sl_leader *l, sl_rank_reports *all, int iteration, sl_t
     size_t count = 0;
     for (int w = 0; w < l->t->world; w++)
         count += all->record_bytes[w] / sizeof *all->records;
-    SL_TRY(sl_arrivals_add(&l->judge->arrivals, all->records, (int)count, iteration, worst));
+    SL_TRY(sl_arrivals_add(&l->assess->arrivals, all->records, (int)count, iteration, worst));
     for (int replica = 0; replica < replicas; replica++)
         SL_TRY(measure_replica(l, all, replica, iteration, begin));
     if (replicas > 1)
-        sl_measure_reductions(l->judge->timeline, replicas, l->judge->measured);
+        sl_measure_reductions(l->assess->timeline, replicas, l->assess->measured);
     return SL_OK;
 }
 
@@ -159,8 +159,8 @@ static totals read_reports(sl_leader *l, const sl_rank_reports *g) {
         at += g->report_bytes[w];
         sl_time end = report.end - t->clocks[w].offset;
         all.end = end > all.end ? end : all.end;
-        l->judge->ops += report.ops;
-        l->judge->overruns += report.overruns;
+        l->assess->ops += report.ops;
+        l->assess->overruns += report.overruns;
         l->warned |= report.warned;
     }
     all.loss = sum / t->run->batch.microbatches;
@@ -170,11 +170,11 @@ static totals read_reports(sl_leader *l, const sl_rank_reports *g) {
 /* ---- reports ---- */
 
 /* The memory of the program that ran, from the measured times: moves to host memory depend on them. */
-static sl_status foretell_memory(sl_leader *l) {
+static sl_status predict_memory(sl_leader *l) {
     sl_time makespan;
     for (int r = 0; r < l->t->run->parallel.data; r++) {
         l->replica[r].ran = 1;
-        SL_TRY(sl_profile_predict(&l->judge->measured[r]->problem, l->replica[r].program, &makespan,
+        SL_TRY(sl_profile_predict(&l->assess->measured[r]->problem, l->replica[r].program, &makespan,
                                   l->replica[r].peak));
     }
     return SL_OK;
@@ -182,12 +182,12 @@ static sl_status foretell_memory(sl_leader *l) {
 
 static sl_run_phase phase_of(sl_leader *l, int adapted) {
     int troubled = sl_orchestrator_troubled(l->orchestrator);
-    l->judge->troubled_before |= troubled;
+    l->assess->troubled_before |= troubled;
     if (adapted)
         return troubled ? SL_PHASE_ADAPTED : SL_PHASE_BETWEEN;
     if (troubled && sl_path_delegates(l->t) && l->t->run->transport == SL_RUN_AUTO)
         return SL_PHASE_DELEGATED;
-    return troubled ? SL_PHASE_SLOW : l->judge->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
+    return troubled ? SL_PHASE_SLOW : l->assess->troubled_before ? SL_PHASE_RELIEVED : SL_PHASE_HEALTHY;
 }
 
 static int is_adapted(const sl_leader *l) {
@@ -205,7 +205,7 @@ static void log_iteration(const sl_leader *l, const sl_iteration *it) {
     sl_run_log_iteration(l->t->log, it, &job, incident, incidents);
 }
 
-static sl_status foretell(sl_leader *l) {
+static sl_status forecast(sl_leader *l) {
     for (int r = 0; r < l->t->run->parallel.data; r++)
         SL_TRY(sl_orchestrator_forecast(l->orchestrator, r, &l->replica[r].expected));
     return SL_OK;
@@ -214,7 +214,7 @@ static sl_status foretell(sl_leader *l) {
 /* The slowest replica's ops determine the iteration; `around` is added for the time before the first and
  * after the last. */
 static sl_time predict(const sl_leader *l, int iteration) {
-    const sl_assess_state *j = l->judge;
+    const sl_assess_state *j = l->assess;
     int known = j->arounds > 0 && (sl_leader_is_paced(l) || iteration > l->fresh);
     sl_time slowest = 0, around[9];
     int arounds = j->arounds < 9 ? j->arounds : 9;
@@ -229,7 +229,7 @@ static sl_time predict(const sl_leader *l, int iteration) {
 /* The time of an iteration outside its ops: before them the first stage's update, which the first iteration
  * of an attempt does not have, and after them the norm. */
 static void note_around(const sl_leader *l, int iteration, sl_time time) {
-    sl_assess_state *j = l->judge;
+    sl_assess_state *j = l->assess;
     sl_time longest = 0;
     for (int r = 0; r < l->t->run->parallel.data; r++) {
         sl_time makespan = sl_timeline_makespan(&j->timeline[r]);
@@ -245,10 +245,10 @@ sl_status sl_assess_iteration(sl_leader *l, sl_rank_reports *gathered, int itera
     sl_time worst;
     SL_TRY(measure(l, gathered, iteration, begin, &worst));
     totals all = read_reports(l, gathered);
-    SL_TRY(foretell_memory(l));
-    SL_TRY(foretell(l));
+    SL_TRY(predict_memory(l));
+    SL_TRY(forecast(l));
     int adapted = is_adapted(l); /* in this iteration; its measurements may change it */
-    SL_TRY(sl_body_observe(l, iteration, all.end - begin, l->judge->measured));
+    SL_TRY(sl_body_observe(l, iteration, all.end - begin, l->assess->measured));
     sl_iteration it = {.iteration = iteration,
                        .loss = all.loss,
                        .validation = NAN,
@@ -260,8 +260,8 @@ sl_status sl_assess_iteration(sl_leader *l, sl_rank_reports *gathered, int itera
                        .late = worst > LATE,
                        .begin = sl_run_log_time(t->log, begin),
                        .replicas = t->run->parallel.data,
-                       .measured = l->judge->measured,
-                       .timeline = l->judge->timeline};
+                       .measured = l->assess->measured,
+                       .timeline = l->assess->timeline};
     note_around(l, iteration, it.time);
     log_iteration(l, &it);
     return SL_OK;

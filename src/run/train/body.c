@@ -15,8 +15,8 @@
 #include <string.h>
 
 #define AT_ONCE (5 * SL_MS)   /* of another schedule or delegates, until one was measured */
-#define FIRST_RATE 1e9        /* bytes/s of an exchange of places */
-#define EFFORT 0.3            /* s of a search for places */
+#define FIRST_RATE 1e9        /* bytes/s of an exchange of positions */
+#define EFFORT 0.3            /* s of a search for positions */
 #define SEARCH SL_REPLAN_WORK /* ops replayed by the search for a plan between two iterations */
 #define SEARCH_EVERY 20       /* iterations between two questions to the longer search */
 
@@ -39,7 +39,7 @@ static unsigned can(const sl_trainer *t) {
         bits &= ~(1u << SL_STRATEGY_DELEGATE);
     if (!sl_departure_is_possible(t))
         bits &= ~(1u << SL_STRATEGY_RESTART);
-    if (t->run->parallel.placement != SL_LINEAR) /* ranks of several stages do not change places */
+    if (t->run->parallel.placement != SL_LINEAR) /* ranks of several stages do not change positions */
         bits &= ~(1u << SL_STRATEGY_TOPOLOGY);
     return bits;
 }
@@ -174,7 +174,7 @@ static sl_time clock_error(const sl_trainer *t) {
 }
 
 /* The hosts that could be left, and the cost, change during the run. */
-static sl_status tell_restart(const sl_leader *l) {
+static sl_status report_restart(const sl_leader *l) {
     const sl_trainer *t = l->t;
     if (!(can(t) & 1u << SL_STRATEGY_RESTART))
         return SL_OK;
@@ -228,7 +228,7 @@ sl_status sl_body_observe(sl_leader *l, int iteration, sl_time time, sl_measured
                                             .time = time,
                                             .clock_error = clock_error(l->t),
                                             .replica = measured};
-    SL_TRY(tell_restart(l));
+    SL_TRY(report_restart(l));
     SL_TRY(take_search(l));
     SL_TRY(sl_orchestrator_observe(l->orchestrator, &seen));
     SL_TRY(ask_search(l, iteration));

@@ -23,7 +23,7 @@ typedef struct sl_leader {
     int warned; /* a rank was warned */
     sl_orchestrator *orchestrator; /* detects slowdowns and decides (body.c) */
     struct sl_body *body;          /* body.c */
-    struct sl_assess_state *judge; /* judge.c */
+    struct sl_assess_state *assess; /* assess.c */
 } sl_leader;
 
 /** The view of the first arrangement. `t` must stay. Close with sl_leader_close, also on error. SL_ENOMEM. */

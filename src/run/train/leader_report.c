@@ -122,5 +122,5 @@ sl_status sl_leader_report_end(const sl_leader *l, const long *peaks, sl_summary
 sl_status sl_leader_report_warned(const sl_leader *l, int done) {
     char decided[128];
     snprintf(decided, sizeof decided, "the run ends after %d of %d iterations", done, l->t->run->iterations);
-    return sl_run_log_tell(l->t->log, SL_EVENT_WARNED, done, "", decided, "");
+    return sl_run_log_report(l->t->log, SL_EVENT_WARNED, done, "", decided, "");
 }

@@ -152,8 +152,8 @@ static sl_status leave(sl_trainer *t, sl_leader *l, int done) {
     return l ? sl_leader_report_warned(l, done) : SL_OK;
 }
 
-/* With several pipelines a world rank alone is not informative: its place is prepended to the reason. */
-static sl_status name_place(const sl_trainer *t, sl_status status) {
+/* With several pipelines a world rank alone is not informative: its position is prepended to the reason. */
+static sl_status name_position(const sl_trainer *t, sl_status status) {
     char text[448];
     const sl_run_position *position = &t->groups.position;
     if (status == SL_OK || t->run->parallel.data * t->run->parallel.tensor == 1)
@@ -213,7 +213,7 @@ sl_status sl_train(const sl_run *run, const sl_run_site *site, sl_group *world) 
     sl_status status = open(run, site, world, &t, &leader);
     SL_THEN(status, start(&t, leader));
     SL_THEN(status, iterate(&t, leader));
-    status = name_place(&t, status);
+    status = name_position(&t, status);
     close_leader(leader);
     sl_trainer_close(&t);
     return status;
@@ -221,7 +221,7 @@ sl_status sl_train(const sl_run *run, const sl_run_site *site, sl_group *world) 
 
 typedef struct deaths {
     const sl_run *run;
-    char *fired; /* [faults] */
+    char *happened; /* [faults] */
 } deaths;
 
 static sl_status mark(void *context, const char *line, size_t length) {
@@ -232,33 +232,33 @@ static sl_status mark(void *context, const char *line, size_t length) {
     const int rank = sl_json_count(event, "rank", -1), iteration = sl_json_count(event, "iteration", -1);
     for (int i = 0; i < d->run->faults && is_death; i++) {
         const sl_fault *fault = &d->run->fault[i];
-        d->fired[i] |= fault->kill >= 0 && fault->kill == rank && fault->first == iteration;
+        d->happened[i] |= fault->kill >= 0 && fault->kill == rank && fault->first == iteration;
     }
     json_decref(event);
     return SL_OK;
 }
 
-static void read_events(const sl_run *run, const char *folder, char *fired) {
+static void read_events(const sl_run *run, const char *folder, char *happened) {
     char path[4096];
     sl_lines lines;
-    deaths d = {run, fired};
+    deaths d = {run, happened};
     snprintf(path, sizeof path, "%s/events.jsonl", folder);
     if (sl_lines_open(path, &lines) == SL_OK)
         (void)sl_lines_step(&lines, SIZE_MAX, mark, NULL, &d);
     sl_lines_close(&lines);
 }
 
-sl_status sl_fired_forget(sl_run *run, const char *folder, sl_group *group) {
-    char *fired;
+sl_status sl_faults_forget(sl_run *run, const char *folder, sl_group *group) {
+    char *happened;
     if (run->faults == 0)
         return SL_OK;
-    SL_TRY(sl_alloc(&fired, (size_t)run->faults, 1));
+    SL_TRY(sl_alloc(&happened, (size_t)run->faults, 1));
     if (sl_group_rank(group) == 0)
-        read_events(run, folder, fired);
-    sl_status status = sl_group_broadcast(group, 0, fired, (size_t)run->faults);
+        read_events(run, folder, happened);
+    sl_status status = sl_group_broadcast(group, 0, happened, (size_t)run->faults);
     for (int i = 0; i < run->faults && status == SL_OK; i++)
-        if (fired[i])
+        if (happened[i])
             run->fault[i].kill = run->fault[i].first = run->fault[i].end = -1;
-    sl_free(fired);
+    sl_free(happened);
     return status;
 }

@@ -15,4 +15,4 @@ sl_status sl_train(const sl_run *run, const sl_run_site *site, sl_group *world);
 
 /** Removes those faults from `run`. Collective; rank 0 reads `folder`. Unreadable events count as not having
  * happened. */
-sl_status sl_fired_forget(sl_run *run, const char *folder, sl_group *group);
+sl_status sl_faults_forget(sl_run *run, const char *folder, sl_group *group);

@@ -52,17 +52,17 @@ sl_status sl_delegate_check(const sl_delegate_order *o, size_t bytes) {
     return SL_OK;
 }
 
-void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_event happened, int rail, const char *text) {
+void sl_delegate_report(sl_delegate_order *order, sl_endpoint_event happened, int rail, const char *text) {
     uint64_t put = atomic_load_explicit(&order->put, memory_order_relaxed); /* own count */
     if (put - atomic_load_explicit(&order->taken, memory_order_acquire) >= SL_DELEGATE_EVENT) {
         atomic_fetch_add(&order->dropped, 1);
         return;
     }
-    sl_delegate_event *place = &order->happened[put % SL_DELEGATE_EVENT];
-    place->time = sl_now();
-    place->happened = (int32_t)happened;
-    place->rail = (int32_t)rail;
-    snprintf(place->text, sizeof place->text, "%s", text ? text : "");
+    sl_delegate_event *slot = &order->happened[put % SL_DELEGATE_EVENT];
+    slot->time = sl_now();
+    slot->happened = (int32_t)happened;
+    slot->rail = (int32_t)rail;
+    snprintf(slot->text, sizeof slot->text, "%s", text ? text : "");
     atomic_store_explicit(&order->put, put + 1, memory_order_release);
 }
 
@@ -95,10 +95,10 @@ static void mark_up(life *l, uint32_t set, uint32_t clear) {
     sl_clock_wake(sl_clock_real(), &l->shared->up);
 }
 
-static void tell(void *object, sl_endpoint_event happened, int rail, const char *text) {
+static void report(void *object, sl_endpoint_event happened, int rail, const char *text) {
     life *l = object;
     uint32_t bit = rail >= 0 && rail < SL_RAILS_MAX ? 1u << rail : 0;
-    sl_delegate_tell(l->shared, happened, rail, text);
+    sl_delegate_report(l->shared, happened, rail, text);
     if (happened == SL_HAPPENED_RAIL_UP)
         mark_up(l, bit, 0);
     else if (happened == SL_HAPPENED_RAIL_DOWN)
@@ -198,7 +198,7 @@ static sl_status open_endpoint(life *l) {
                                  .silence = o->silence,
                                  .outage = o->outage,
                                  .refusal = o->refusal,
-                                 .tell = tell,
+                                 .report = report,
                                  .object = l};
     memcpy(config.key, o->key, sizeof config.key);
     memcpy(config.rail, o->rail, sizeof config.rail);
@@ -237,7 +237,7 @@ int sl_delegate_run(const char *starter) {
     sl_status status = live(&l, starter);
     if (status != SL_OK && l.queue.queue) {
         sl_queue_lose(&l.queue, sl_error_text());
-        tell(&l, SL_HAPPENED_LOST, -1, l.queue.queue->reason);
+        report(&l, SL_HAPPENED_LOST, -1, l.queue.queue->reason);
     }
     int known = l.queue.queue != NULL;
     if (l.orphan || (known && getppid() != l.order.parent))

@@ -63,7 +63,7 @@ _Static_assert(sizeof(sl_delegate_order) <= SL_DELEGATE_QUEUE, "the queue follow
 sl_status sl_delegate_check(const sl_delegate_order *order, size_t bytes);
 
 /** Delegate: adds an event, or counts it as dropped. */
-void sl_delegate_tell(sl_delegate_order *order, sl_endpoint_event happened, int rail, const char *text);
+void sl_delegate_report(sl_delegate_order *order, sl_endpoint_event happened, int rail, const char *text);
 /** Trainer: takes the oldest event; 0: none. */
 int sl_delegate_hear(sl_delegate_order *order, sl_delegate_event *happened);
 

@@ -22,7 +22,7 @@ static void harvest(sl_peer *peer, sl_delegate_stream *stream) {
     uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_acquire);
     for (; stream->harvested != done && stream->harvested != put; stream->harvested++) {
         sl_outgoing *record = &peer->outgoing[stream->record[stream->harvested % view->slots]];
-        record->sent.arrive = sl_queue_place(view, stream->harvested)->arrived;
+        record->sent.arrive = sl_queue_slot(view, stream->harvested)->arrived;
         atomic_store_explicit(&record->state, SL_OUTGOING_DONE, memory_order_relaxed);
     }
 }
@@ -39,14 +39,14 @@ sl_status sl_delegated_send(sl_transport *t, sl_peer *peer, sl_outgoing *record,
         return sl_error(SL_EPEER, "link %d -> %d: the queue's counts contradict each other", t->rank,
                         peer->rank);
     uint64_t position = atomic_load_explicit(&view->queue->put, memory_order_relaxed);
-    sl_place_header *header = sl_queue_place(view, position);
-    *header = (sl_place_header){.iteration = record->iteration,
-                                .index = record->index,
-                                .bytes = record->bytes,
-                                .ready = ready,
-                                .start = record->sent.start,
-                                .end = record->sent.end,
-                                .due = record->sent.due};
+    sl_slot_header *header = sl_queue_slot(view, position);
+    *header = (sl_slot_header){.iteration = record->iteration,
+                               .index = record->index,
+                               .bytes = record->bytes,
+                               .ready = ready,
+                               .start = record->sent.start,
+                               .end = record->sent.end,
+                               .due = record->sent.due};
     memcpy(sl_queue_payload(view, position), record->data, record->bytes);
     stream->record[position % view->slots] = (int32_t)(record - peer->outgoing);
     record->number = peer->delegated_out++;
@@ -68,8 +68,8 @@ static void give_back(sl_transport *t, sl_delegate_stream *stream) {
     sl_queue_view *view = &stream->queue;
     uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* own count */
     uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_acquire), first = done;
-    for (; done != put && sl_queue_place(view, done)->taken; done++) {
-        sl_queue_place(view, done)->taken = 0;
+    for (; done != put && sl_queue_slot(view, done)->taken; done++) {
+        sl_queue_slot(view, done)->taken = 0;
         sl_queue_done(view);
     }
     if (done != first)
@@ -78,8 +78,8 @@ static void give_back(sl_transport *t, sl_delegate_stream *stream) {
 
 static sl_status take(sl_transport *t, sl_delegate_stream *stream, uint64_t position, const sl_posted *posted,
                       const sl_full_name *m, sl_time *arrived) {
-    sl_place_header *shared = sl_queue_place(&stream->queue, position);
-    sl_place_header header = *shared; /* read once, then checked */
+    sl_slot_header *shared = sl_queue_slot(&stream->queue, position);
+    sl_slot_header header = *shared; /* read once, then checked */
     if (header.iteration != m->iteration || header.index != m->index)
         return sl_error(SL_EPEER,
                         "link %d -> %d: message (iteration %u, index %u) came where (iteration %u, index %u) "

@@ -172,17 +172,17 @@ static sl_status choose_addresses(sl_delegates *d) {
 
 /* Order: peers ascending, and for each its incoming ones, then its outgoing ones. */
 static sl_delegate *delegate_at(sl_delegates *d, int peer, int sends, int number) {
-    return &d->delegate[(d->place[peer] * 2 + sends) * d->count + number];
+    return &d->delegate[(d->peer_index[peer] * 2 + sends) * d->count + number];
 }
 
 static sl_status make_all(sl_delegates *d) {
     const sl_delegates_config *c = d->config;
     SL_TRY(share(SL_DELEGATE_PAGE, &d->page, &d->settled));
     SL_TRY(choose_addresses(d));
-    SL_TRY(sl_alloc(&d->place, (size_t)c->ranks, sizeof *d->place));
+    SL_TRY(sl_alloc(&d->peer_index, (size_t)c->ranks, sizeof *d->peer_index));
     int peers = 0;
     for (int r = 0; r < c->ranks; r++)
-        d->place[r] = c->talks[r] ? peers++ : -1;
+        d->peer_index[r] = c->talks[r] ? peers++ : -1;
     int all = peers * 2 * d->count;
     SL_TRY(sl_alloc(&d->delegate, (size_t)all, sizeof *d->delegate));
     for (; d->delegates < all; d->delegates++) {
@@ -300,7 +300,7 @@ void sl_delegates_close(sl_delegates *d) {
     if (d->page >= 0)
         close(d->page);
     pthread_mutex_destroy(&d->mutex);
-    SL_FREE(d->delegate, d->place, d);
+    SL_FREE(d->delegate, d->peer_index, d);
 }
 
 /* ---- for the compute side ---- */

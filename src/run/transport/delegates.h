@@ -21,7 +21,7 @@ typedef struct sl_delegates_config {
     char rail[SL_RAILS_MAX][64];
     uint32_t chunk_bytes;
     sl_time beat, silence, outage, refusal; /* endpoint.h */
-    int deaths_most;
+    int deaths_max;
     sl_transport_class scheduling;
 } sl_delegates_config;
 

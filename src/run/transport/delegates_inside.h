@@ -32,7 +32,7 @@ struct sl_delegates {
     char address[SL_RAILS_MAX][64];
     int page; /* file; -1: none */
     _Atomic uint32_t *settled;
-    int *place; /* [ranks]: number of peers before this one; -1: no peer */
+    int *peer_index; /* [ranks]: number of peers before this one; -1: no peer */
     sl_delegate *delegate;
     int delegates;
     /* the watcher's */
@@ -40,9 +40,9 @@ struct sl_delegates {
     int running;
     int control; /* eventfd: asks the thread to end */
     sl_loop *loop;
-    sl_time *death; /* ring of the last `deaths_most` times */
+    sl_time *death; /* ring of the last `deaths_max` times */
     uint64_t deaths;
-    int deaths_most;
+    int deaths_max;
     /* Futex word, 0: starting, 1: all are started, 2: failed for `reason`. Watcher: seq_cst, after reason. */
     _Atomic uint32_t phase;
     char reason[192];

@@ -62,8 +62,8 @@ static void give_up(sl_delegate *e, const char *reason) {
 /* 1 when this death is one too many within the time. */
 static int is_too_many(sl_delegates *d) {
     sl_time now = sl_now();
-    sl_time *oldest = &d->death[d->deaths % (uint64_t)d->deaths_most];
-    int many = d->deaths >= (uint64_t)d->deaths_most && now - *oldest < DEATHS_WITHIN;
+    sl_time *oldest = &d->death[d->deaths % (uint64_t)d->deaths_max];
+    int many = d->deaths >= (uint64_t)d->deaths_max && now - *oldest < DEATHS_WITHIN;
     *oldest = now;
     d->deaths++;
     return many;
@@ -113,7 +113,7 @@ static sl_status replace(sl_delegate *e, const char *how) {
     char reason[160];
     if (is_too_many(e->all)) {
         snprintf(reason, sizeof reason, "%d delegates died within %d s; the last one, %s %d, %s",
-                 e->all->deaths_most + 1, (int)(DEATHS_WITHIN / SL_SECOND),
+                 e->all->deaths_max + 1, (int)(DEATHS_WITHIN / SL_SECOND),
                  e->order->sends ? "sender" : "receiver", e->order->number, how);
         give_up(e, reason);
         return SL_OK;
@@ -220,8 +220,8 @@ static sl_status start_thread(sl_delegates *d) {
 }
 
 sl_status sl_delegates_watch(sl_delegates *d) {
-    d->deaths_most = d->config->deaths_most > 0 ? d->config->deaths_most : DEATHS_MAX;
-    SL_TRY(sl_alloc(&d->death, (size_t)d->deaths_most, sizeof *d->death));
+    d->deaths_max = d->config->deaths_max > 0 ? d->config->deaths_max : DEATHS_MAX;
+    SL_TRY(sl_alloc(&d->death, (size_t)d->deaths_max, sizeof *d->death));
     SL_TRY(sl_loop_open(&d->loop));
     d->control = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (d->control < 0)

@@ -30,7 +30,7 @@ int sl_transport_shares_wire(const sl_transport *t, int rank) {
 sl_status sl_transport_receive(sl_transport *t, int rank, uint32_t iteration, uint32_t index, void *buffer,
                                size_t bytes) {
     sl_full_name name = {rank, t->rank, iteration, index};
-    sl_posted *place = NULL;
+    sl_posted *slot = NULL;
     sl_peer *peer = find_peer(t, rank);
     if (!peer)
         return SL_EINVAL;
@@ -38,14 +38,14 @@ sl_status sl_transport_receive(sl_transport *t, int rank, uint32_t iteration, ui
         sl_posted *p = &peer->posted[i];
         if (p->open && p->iteration == iteration && p->index == index)
             return complain_of(SL_EINVAL, &name, "is posted already");
-        if (!p->open && !place)
-            place = p;
+        if (!p->open && !slot)
+            slot = p;
     }
-    if (!place)
+    if (!slot)
         return complain_of(SL_EINVAL, &name, "is one receive more than the transport has slots for");
-    *place = (sl_posted){.open = 1, .iteration = iteration, .index = index, .buffer = buffer, .bytes = bytes};
+    *slot = (sl_posted){.open = 1, .iteration = iteration, .index = index, .buffer = buffer, .bytes = bytes};
     if (t->path == SL_PATH_DELEGATED)
-        place->number = peer->delegated_in++;
+        slot->number = peer->delegated_in++;
     return SL_OK;
 }
 
@@ -186,13 +186,13 @@ static void hand_over(sl_transport *t, sl_peer *peer, sl_outgoing *record) {
 }
 
 static sl_outgoing *find_outgoing(sl_transport *t, sl_peer *peer, uint32_t iteration, uint32_t index,
-                                  sl_outgoing **place) {
+                                  sl_outgoing **unused) {
     for (int i = 0; i < t->slots; i++) {
         sl_outgoing *record = &peer->outgoing[i];
         if (atomic_load_explicit(&record->state, memory_order_relaxed) ==
             SL_OUTGOING_FREE) { /* only we leave FREE */
-            if (place && !*place)
-                *place = record;
+            if (unused && !*unused)
+                *unused = record;
         } else if (record->iteration == iteration && record->index == index)
             return record;
     }

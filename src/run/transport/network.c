@@ -156,12 +156,12 @@ static void move_out(sl_crossing *x) {
     sl_outgoing *record;
     while (sl_queue_has_room(view) && (record = sl_peer_head(x->peer, slots)) != NULL) {
         uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_relaxed); /* own */
-        *sl_queue_place(view, put) = (sl_place_header){.iteration = record->iteration,
-                                                       .index = record->index,
-                                                       .bytes = record->bytes,
-                                                       .start = record->sent.start,
-                                                       .end = record->sent.end,
-                                                       .due = record->sent.due};
+        *sl_queue_slot(view, put) = (sl_slot_header){.iteration = record->iteration,
+                                                     .index = record->index,
+                                                     .bytes = record->bytes,
+                                                     .start = record->sent.start,
+                                                     .end = record->sent.end,
+                                                     .due = record->sent.due};
         memcpy(sl_queue_payload(view, put), record->data, record->bytes);
         x->record[put % view->slots] = (int32_t)(record - x->peer->outgoing);
         sl_queue_put(view);
@@ -174,7 +174,7 @@ static void harvest(sl_crossing *x) {
     uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* this thread's */
     for (; x->harvested < done; x->harvested++) {
         sl_outgoing *record = &x->peer->outgoing[x->record[x->harvested % view->slots]];
-        record->sent.arrive = sl_queue_place(view, x->harvested)->arrived;
+        record->sent.arrive = sl_queue_slot(view, x->harvested)->arrived;
         sl_peer_done(x->network->t, record);
     }
 }
@@ -256,19 +256,19 @@ static void give_back(sl_crossing *x) {
     sl_queue_view *view = &x->taker;
     uint64_t done = atomic_load_explicit(&view->queue->done, memory_order_relaxed); /* own */
     uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_acquire), first = done;
-    for (; done != put && sl_queue_place(view, done)->taken; done++)
+    for (; done != put && sl_queue_slot(view, done)->taken; done++)
         sl_queue_done(view);
     if (done != first)
         sl_network_ring(x->network);
 }
 
-static sl_place_header *find(const sl_queue_view *view, const sl_posted *posted, uint64_t *number) {
+static sl_slot_header *find(const sl_queue_view *view, const sl_posted *posted, uint64_t *number) {
     uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_acquire);
     *number = atomic_load_explicit(&view->queue->done, memory_order_relaxed);
     for (; *number != put; ++*number) {
-        sl_place_header *place = sl_queue_place(view, *number);
-        if (!place->taken && place->iteration == posted->iteration && place->index == posted->index)
-            return place;
+        sl_slot_header *slot = sl_queue_slot(view, *number);
+        if (!slot->taken && slot->iteration == posted->iteration && slot->index == posted->index)
+            return slot;
     }
     return NULL;
 }
@@ -276,18 +276,18 @@ static sl_place_header *find(const sl_queue_view *view, const sl_posted *posted,
 sl_status sl_network_take(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time *arrived) {
     sl_crossing *x = peer->crossing;
     uint64_t number;
-    sl_place_header *place = find(&x->taker, posted, &number);
-    if (!place)
+    sl_slot_header *slot = find(&x->taker, posted, &number);
+    if (!slot)
         return SL_ENONE;
-    if (place->bytes != posted->bytes)
+    if (slot->bytes != posted->bytes)
         return sl_error(
             SL_EPEER, "link %d -> %d: message (iteration %u, index %u) has %llu bytes, the posted buffer %zu",
-            peer->rank, t->rank, posted->iteration, posted->index, (unsigned long long)place->bytes,
+            peer->rank, t->rank, posted->iteration, posted->index, (unsigned long long)slot->bytes,
             posted->bytes);
     memcpy(posted->buffer, sl_queue_payload(&x->taker, number), posted->bytes);
     if (arrived)
-        *arrived = place->arrived;
-    place->taken = 1;
+        *arrived = slot->arrived;
+    slot->taken = 1;
     give_back(x);
     return SL_OK;
 }
@@ -314,9 +314,9 @@ static sl_status describe_rail(const sl_transport_config *c, int peer, int r, sl
         return SL_OK;
     const char *name = sl_rail_parse(c->rails[r], &rail->kind);
     int is_interface = if_nametoindex(name) != 0;
-    char *place = is_interface ? rail->interface : rail->source;
+    char *slot = is_interface ? rail->interface : rail->source;
     size_t room = is_interface ? sizeof rail->interface : sizeof rail->source;
-    if (snprintf(place, room, "%s", name) >= (int)room)
+    if (snprintf(slot, room, "%s", name) >= (int)room)
         return sl_error(SL_EINVAL, "rank %d: '%s' is neither an interface nor an address", c->rank, name);
     return SL_OK;
 }
@@ -338,7 +338,7 @@ static sl_status open_endpoint(sl_crossing *x, int direction, const sl_transport
                                  .silence = c->rail_silence,
                                  .outage = c->outage,
                                  .refusal = REFUSAL,
-                                 .tell = on_news,
+                                 .report = on_news,
                                  .moved = on_moved,
                                  .object = e};
     memcpy(config.key, c->key, sizeof config.key);

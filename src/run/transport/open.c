@@ -159,7 +159,7 @@ static sl_status note_delegation(sl_transport *t, const sl_transport_config *c) 
                                .beat = c->rail_beat,
                                .silence = c->rail_silence,
                                .outage = c->outage,
-                               .deaths_most = c->deaths_most,
+                               .deaths_max = c->deaths_max,
                                .scheduling = c->scheduling};
     if (!c->starter || c->hub)
         return SL_OK;
@@ -228,15 +228,15 @@ static void close_sockets(int sockets[SL_TRANSPORT_RAILS]) {
 
 sl_status sl_transport_open(const sl_transport_config *config, int socket, sl_time timeout,
                             sl_transport **transport) {
-    char *places = NULL;
+    char *scratch = NULL;
     int sockets[SL_TRANSPORT_RAILS];
     *transport = NULL;
     gather_sockets(config, socket, sockets);
     sl_status status = make(config, transport);
-    SL_THEN(status, sl_alloc(&places, 2 * (size_t)config->ranks, 1));
-    SL_THEN(status, open_all(*transport, config, sockets, sl_clock_now(config->clock) + timeout, places,
-                             places + config->ranks));
-    sl_free(places);
+    SL_THEN(status, sl_alloc(&scratch, 2 * (size_t)config->ranks, 1));
+    SL_THEN(status, open_all(*transport, config, sockets, sl_clock_now(config->clock) + timeout, scratch,
+                             scratch + config->ranks));
+    sl_free(scratch);
     if (status != SL_OK) {
         sl_transport_close(*transport);
         *transport = NULL;

@@ -81,7 +81,7 @@ typedef struct sl_transport_config {
     sl_time rail_beat, rail_silence, outage; /* endpoint.h */
     /* The rest is for the delegated path. NULL: none. Copied. */
     const sl_transport_starter *starter;
-    int deaths_most; /* max. deaths of delegates within 10 s, more are an error; 0: 20 */
+    int deaths_max; /* max. deaths of delegates within 10 s, more are an error; 0: 20 */
 } sl_transport_config;
 
 /* A wire that links of several ranks share, such as one direction of a network card. */

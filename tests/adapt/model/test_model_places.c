@@ -100,7 +100,7 @@ static void a_slow_link_between_stages_becomes_unused(void **state) {
     assert_ok(sl_model_see(s.model, &part, 1));
     assert_true(time_of(&s, &s.home) > healthy);
     assert_true(sl_job_layout_talk(&s.job, &s.home, &s.problem, a, b));
-    assert_ok(sl_model_places(s.model, &s.home, 0, &to, &time, &moved));
+    assert_ok(sl_model_rearrange(s.model, &s.home, 0, &to, &time, &moved));
     check_layout(&s, &to);
     assert_near(time, healthy, 0);
     assert_near(time_of(&s, &to), time, 0);
@@ -120,7 +120,7 @@ static void a_slow_link_of_a_ring_becomes_unused(void **state) {
     sl_slow_part part = link(2, 3, 50e6);
     assert_ok(sl_model_see(s.model, &part, 1));
     assert_near(time_of(&s, &s.home), 120e6 + 10 * 50e6, 0);
-    assert_ok(sl_model_places(s.model, &s.home, 0, &to, &time, &moved));
+    assert_ok(sl_model_rearrange(s.model, &s.home, 0, &to, &time, &moved));
     check_layout(&s, &to);
     assert_near(time, 120e6, 0);
     assert_int_equal(moved, 2);
@@ -146,7 +146,7 @@ static void slow_devices_are_gathered_when_microbatches_are_divided(void **state
         assert_ok(sl_model_see(s.model, part, parts));
         assert_ok(sl_job_layout_copy(&s.job, &s.home, &divided));
         assert_ok(sl_model_divide(s.model, &divided, &split_alone));
-        assert_ok(sl_model_places(s.model, &s.home, 1, &to, &time, &moved));
+        assert_ok(sl_model_rearrange(s.model, &s.home, 1, &to, &time, &moved));
         check_layout(&s, &to);
         assert_true(time < split_alone);
         assert_near(time_of(&s, &to), time, 0);
@@ -196,7 +196,7 @@ static void in_a_small_ring_places_are_the_best_of_all(void **state) {
         assert_ok(sl_model_see(s.model, part, parts));
         assert_ok(sl_job_layout_copy(&s.job, &s.home, &tried));
         try_all(&s, &tried, 0, &best);
-        assert_ok(sl_model_places(s.model, &s.home, 0, &to, &time, &moved));
+        assert_ok(sl_model_rearrange(s.model, &s.home, 0, &to, &time, &moved));
         assert_near(time, best, 0);
         sl_job_layout_free(&tried);
         sl_job_layout_free(&to);
@@ -228,7 +228,7 @@ static void links_that_are_as_slow_as_each_other_are_all_left(void **state) {
     assert_near(time_of(&s, &s.home), slow, 0);
     assert_true(slow > healthy);
     assert_ok(sl_model_see(s.model, part, 3));
-    assert_ok(sl_model_places(s.model, &s.home, 0, &to, &time, &moved));
+    assert_ok(sl_model_rearrange(s.model, &s.home, 0, &to, &time, &moved));
     assert_near(time, healthy, 0);
     assert_in_range(moved, 3, 4);
     sl_job_layout_free(&to);
@@ -245,7 +245,7 @@ static void nothing_moves_where_nothing_is_slow(void **state) {
     set_up(&s, (sl_job){.replicas = 3, .ranks = 2}, 4);
     s.home.delegates = 3;
     for (int divides = 0; divides < 2; divides++) {
-        assert_ok(sl_model_places(s.model, &s.home, divides, &to, &time, &moved));
+        assert_ok(sl_model_rearrange(s.model, &s.home, divides, &to, &time, &moved));
         assert_int_equal(moved, 0);
         assert_int_equal(to.delegates, 3);
         assert_memory_equal(to.process, s.home.process, 6 * sizeof *to.process);
@@ -306,7 +306,7 @@ static void places_are_never_worse_and_the_same_a_second_time(void **state) {
         draw_parts(&seed, &s, part, parts);
         shuffle(&seed, &s, &s.home);
         assert_ok(sl_model_see(s.model, part, parts));
-        assert_ok(sl_model_places(s.model, &s.home, divides, &to, &time, &moved));
+        assert_ok(sl_model_rearrange(s.model, &s.home, divides, &to, &time, &moved));
         check_layout(&s, &to);
         assert_near(time_of(&s, &to), time, 0);
         assert_true(time <= time_of(&s, &s.home));
@@ -320,7 +320,7 @@ static void places_are_never_worse_and_the_same_a_second_time(void **state) {
         assert_ok(sl_model_see(second, part, parts));
         assert_ok(sl_model_time(second, &to, &same));
         assert_near(time, same, 0);
-        assert_ok(sl_model_places(second, &s.home, divides, &again, &same, &moved_again));
+        assert_ok(sl_model_rearrange(second, &s.home, divides, &again, &same, &moved_again));
         assert_near(time, same, 0);
         assert_memory_equal(to.process, again.process, (size_t)sl_job_processes(&s.job) * sizeof *to.process);
         assert_memory_equal(to.split, again.split, (size_t)s.job.replicas * sizeof *to.split);
@@ -368,7 +368,7 @@ static void a_job_of_100000_replicas_asks_for_few_plans(void **state) {
     assert_true(s.model->answers->answers < 60);
     check_layout(&s, &split);
     for (int divides = 0; divides < 2; divides++) {
-        assert_ok(sl_model_places(s.model, &s.home, divides, &to, &time, &moved));
+        assert_ok(sl_model_rearrange(s.model, &s.home, divides, &to, &time, &moved));
         printf("places %.3f s\n", now() - begin);
         check_layout(&s, &to);
         assert_true(time < 1e-3 * slow); /* the ring's slow link is left */
@@ -418,7 +418,7 @@ static void no_failed_allocation_leaks_or_breaks_the_model(void **state) {
             else if (work == 2)
                 status = sl_model_divide(model, &s.home, &time);
             else
-                status = sl_model_places(model, &s.home, 1, &to, &time, &moved);
+                status = sl_model_rearrange(model, &s.home, 1, &to, &time, &moved);
             sl_alloc_fail_at(-1);
             failed += status != SL_OK;
             assert_true(status == SL_OK || status == SL_ENOMEM);

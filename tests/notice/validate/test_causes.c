@@ -46,7 +46,7 @@ static void a_processor_that_runs_slowly_is_its_clock(void **state) {
     sl_evidence e = quiet();
     e.mhz = 1200;
     assert_string_equal(device(&e, 2600, cause), "clock: 1200 of 2600 MHz");
-    e.mhz_most = 3000;
+    e.mhz_max = 3000;
     e.celsius = 96;
     assert_string_equal(device(&e, 2600, cause), "clock: 1200 of 3000 MHz at 96 C");
     e.thermal = 3;

@@ -55,7 +55,7 @@ static void labels_are_exact(void **state) {
         sl_axis_label(&axis, i, text, sizeof text);
         assert_string_equal(text, expected[i]);
     }
-    assert_near(sl_axis_place(&axis, 0.05), 0.5, 1e-12);
+    assert_near(sl_axis_share(&axis, 0.05), 0.5, 1e-12);
 }
 
 static void an_axis_encloses_its_range_with_the_least_steps_that_fit(void **state) {
@@ -283,7 +283,7 @@ static void changes_have_their_signs_where_there_is_no_room_for_all(void **state
                       .mark = mark};
     const sl_chart_axis axis = sl_axis_whole(0, 100, 10);
     sl_chart_signs signs;
-    assert_ok(sl_chart_signs_place(&chart, &axis, 76, 620, &signs));
+    assert_ok(sl_chart_signs_arrange(&chart, &axis, 76, 620, &signs));
     int shown = 0, changes = 0;
     for (int i = 0; i < MARKS; i++) {
         assert_true(signs.sign[i].drawn);
@@ -301,13 +301,13 @@ static void changes_have_their_signs_where_there_is_no_room_for_all(void **state
     mark[0] = (sl_chart_mark){.x = 5, .sign = "100000-100009", .text = "t"};
     mark[1].x = 9; /* 25 after it: 13 letters do not fit next to it, but above */
     chart.marks = 2;
-    assert_ok(sl_chart_signs_place(&chart, &axis, 76, 620, &signs));
+    assert_ok(sl_chart_signs_arrange(&chart, &axis, 76, 620, &signs));
     assert_string_equal(signs.sign[0].text, "100000-100009");
     assert_true(signs.sign[0].row != signs.sign[1].row && signs.sign[1].row >= 0);
     sl_chart_signs_free(&signs);
     const sl_draw_style bare = {.no_labels = 1};
     chart.style = &bare;
-    assert_ok(sl_chart_signs_place(&chart, &axis, 76, 620, &signs));
+    assert_ok(sl_chart_signs_arrange(&chart, &axis, 76, 620, &signs));
     assert_true(signs.rows == 0 && signs.sign[0].drawn && signs.sign[0].row < 0);
     sl_chart_signs_free(&signs);
 }

@@ -51,7 +51,7 @@ static void check_questions(const sl_intervals *all, const sl_interval *list, co
     }
     assert_int_equal(sl_intervals_holding(all, key, at, 0), place_of(all, holding));
     assert_int_equal(sl_intervals_before(all, key, at), place_of(all, before));
-    assert_int_equal(sl_intervals_behind(all, key, at), place_of(all, behind));
+    assert_int_equal(sl_intervals_following(all, key, at), place_of(all, behind));
     for (long place = -1; (place = sl_intervals_holding(all, key, at, (size_t)(place + 1))) >= 0;)
         found++;
     assert_int_equal(found, held);

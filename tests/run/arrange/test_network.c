@@ -25,7 +25,7 @@ static sl_run a_run(int pipeline, int data, int tensor, int placement) {
 
 static void check(int pipeline, int data, int tensor, int placement, int neighbours, int rounds) {
     sl_run run = a_run(pipeline, data, tensor, placement);
-    const int most = sl_network_profile_most(&run), world = pipeline * data * tensor;
+    const int most = sl_network_profile_max(&run), world = pipeline * data * tensor;
     sl_ping_pair *pairs = calloc((size_t)most + 1, sizeof *pairs);
     int *round = calloc((size_t)most + 1, sizeof *round), count, last = 0, twins = 0;
     char *met = calloc((size_t)world * (size_t)world, 1), *busy = calloc((size_t)world, MAX);

@@ -277,7 +277,7 @@ static void on_state(world *w, const packet *p) {
 static void open_receiver(world *w) {
     sl_receiver_config config = {.window = (uint32_t)w->slots_in,
                                  .chunk_bytes = w->chunk_bytes,
-                                 .total_most = PLACE_BYTES,
+                                 .total_max = PLACE_BYTES,
                                  .first = w->published};
     if (sl_receiver_open(&config, &w->receiver) != SL_OK) {
         failed(w, "open: %s", sl_error_text());

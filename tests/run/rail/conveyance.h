@@ -76,7 +76,7 @@ static inline void begin(conveyance *v, uint64_t count, uint32_t slots, size_t l
                                               .number = 1,
                                               .key = {1, 2, 3},
                                               .queue = &v->view[end],
-                                              .tell = hear_news,
+                                              .report = hear_news,
                                               .object = &v->heard[end]};
     }
     snprintf(v->directory, sizeof v->directory, "/tmp/slackline-endpoint-XXXXXX");
@@ -109,7 +109,7 @@ static inline void reopen_endpoint(conveyance *v, int end) {
 
 static inline void produce(conveyance *v) {
     while (v->made < v->count && sl_queue_has_room(&v->view[0])) {
-        sl_place_header *place = sl_queue_place(&v->view[0], v->made);
+        sl_slot_header *place = sl_queue_slot(&v->view[0], v->made);
         place->iteration = (uint32_t)(v->made / 100);
         place->index = (uint32_t)(v->made % 100);
         place->bytes = size_of_message(v, v->made);
@@ -125,7 +125,7 @@ static inline void produce(conveyance *v) {
 
 static inline void consume(conveyance *v) {
     while (!v->paused && v->taken < atomic_load(&v->memory[1]->put)) {
-        const sl_place_header *place = sl_queue_place(&v->view[1], v->taken);
+        const sl_slot_header *place = sl_queue_slot(&v->view[1], v->taken);
         assert_int_equal(place->iteration, v->taken / 100);
         assert_int_equal(place->index, v->taken % 100);
         assert_int_equal(place->bytes, size_of_message(v, v->taken));

@@ -102,7 +102,7 @@ static void a_sender_that_runs_ahead_waits_for_places(void **state) {
 static sl_status compare_with_due(conveyance *v) {
     uint64_t *checked = v->object;
     for (; *checked < atomic_load(&v->memory[0]->done); ++*checked) {
-        const sl_place_header *place = sl_queue_place(&v->view[0], *checked);
+        const sl_slot_header *place = sl_queue_slot(&v->view[0], *checked);
         assert_true(place->arrived >= place->due);
         assert_true(place->arrived <= sl_clock_now(sl_clock_real()));
     }
@@ -187,7 +187,7 @@ static void times_of_arrival_outlive_the_endpoint_that_took_them(void **state) {
     carry(&v);
     must_have_carried_all(&v);
     for (uint64_t n = 0; n < 4; n++)
-        assert_int_equal(sl_queue_place(&v.view[0], n)->arrived, sl_queue_place(&v.view[1], n)->arrived);
+        assert_int_equal(sl_queue_slot(&v.view[0], n)->arrived, sl_queue_slot(&v.view[1], n)->arrived);
     finish(&v);
 }
 

@@ -24,7 +24,7 @@ static size_t size_of(uint64_t n) {
 }
 
 static void fill(const sl_queue_view *view, uint64_t n) {
-    sl_place_header *header = sl_queue_place(view, n);
+    sl_slot_header *header = sl_queue_slot(view, n);
     header->iteration = (uint32_t)n;
     header->index = (uint32_t)sl_random_mix(n + 1);
     header->bytes = size_of(n);
@@ -35,7 +35,7 @@ static void fill(const sl_queue_view *view, uint64_t n) {
 
 /* 1 when place n holds exactly message n. */
 static int holds(const sl_queue_view *view, uint64_t n) {
-    const sl_place_header *header = sl_queue_place(view, n);
+    const sl_slot_header *header = sl_queue_slot(view, n);
     if (header->iteration != (uint32_t)n || header->index != (uint32_t)sl_random_mix(n + 1) ||
         header->bytes != size_of(n))
         return 0;

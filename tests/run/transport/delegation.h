@@ -96,7 +96,7 @@ static inline sl_transport_config config_of(const trial *w, int rank, const sl_t
                                  .slots = 2 * w->messages,
                                  .starter = starter,
                                  .chunk_bytes = 16384,
-                                 .deaths_most = 100000};
+                                 .deaths_max = 100000};
 }
 
 /* Collective. */

@@ -60,7 +60,7 @@ static void news_come_in_order_and_what_has_no_room_is_counted(void **state) {
     text[sizeof text - 1] = 0;
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < (int)SL_DELEGATE_EVENT + 5; i++)
-            sl_delegate_tell(o, SL_HAPPENED_RAIL_DOWN, i, i == 0 ? text : "silence");
+            sl_delegate_report(o, SL_HAPPENED_RAIL_DOWN, i, i == 0 ? text : "silence");
         assert_int_equal(atomic_load(&o->dropped), 5 * (round + 1));
         for (int i = 0; i < (int)SL_DELEGATE_EVENT; i++) {
             assert_int_equal(sl_delegate_hear(o, &happened), 1);

@@ -122,7 +122,7 @@ static void fail_to_start(const trial *w, int rank, const char *program, sl_stat
     sl_launch_delegates launch = {.program = (char *)(uintptr_t)program};
     sl_transport_starter starter = sl_launch_delegate_starter(&launch);
     sl_transport_config config = config_of(w, rank, &starter);
-    config.deaths_most = 0;
+    config.deaths_max = 0;
     sl_transport *t;
     uint8_t in[64], out[64];
     MUST(sl_transport_open(&config, -1, 20 * SL_SECOND, &t) == SL_OK);

@@ -1,5 +1,5 @@
 /* Processes over positions: the topology search, slow devices gathered, and exchanges of two from the present
- * places, the gathered ones and the initial ones. Each is timed like any layout; the best counts. */
+ * positions, the gathered ones and the initial ones. Each is timed like any layout; the best counts. */
 #include "adapt/model/model_inside.h"
 #include "adapt/topology/topology.h"
 #include "base/memory.h"
@@ -155,7 +155,7 @@ static sl_status ask_topology(sl_model *m, const sl_excerpt *e, sl_job_layout *l
     SL_TRY(sl_alloc(&process, 2 * (size_t)hosts, sizeof *process));
     int *position = process + hosts;
     for (int i = 0; i < hosts; i++) {
-        int place = i / m->job.tensor, rank = place / e->count, replica = e->replica[place % e->count];
+        int pair = i / m->job.tensor, rank = pair / e->count, replica = e->replica[pair % e->count];
         position[i] = sl_job_position(&m->job, rank, replica, i % m->job.tensor);
         process[i] = layout->process[position[i]];
     }
@@ -218,8 +218,8 @@ static sl_status try_all(sl_model *m, best *b) {
     return isinf(b->time) ? sl_error(SL_ENONE, "no layout fits the microbatches into the memory") : SL_OK;
 }
 
-sl_status sl_model_places(sl_model *m, const sl_job_layout *from, int divides, sl_job_layout *to,
-                          double *time, int *moved) {
+sl_status sl_model_rearrange(sl_model *m, const sl_job_layout *from, int divides, sl_job_layout *to,
+                             double *time, int *moved) {
     best b = {.from = from, .divides = divides, .layout = to};
     SL_TRY(sl_job_layout_copy(&m->job, from, to));
     sl_status status = try_all(m, &b);
