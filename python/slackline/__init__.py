@@ -16,12 +16,13 @@ from ._orchestrator import STRATEGIES, Action, Event, Incident, Layout, Measurem
 from ._plan import (Explanation, Jitter, Link, LinkCost, Lost, Op, OpCost, Plan, Transfer, plan, schedules, simulate)
 from ._problem import Changes, Problem, ProblemLike
 from ._pytorch import pytorch_schedule
+from ._transport import Delegates
 from ._watching import Watched, watch
 from .adapting import adapt
 
 __version__ = "0.1.0"
 __all__ = [
-    "Action", "Changes", "Event", "Explanation", "Incident", "InvalidRequest", "Jitter", "Layout", "LibraryNotFound", "Link",
+    "Action", "Changes", "Delegates", "Event", "Explanation", "Incident", "InvalidRequest", "Jitter", "Layout", "LibraryNotFound", "Link",
     "LinkCost", "Lost", "Measurements", "Network", "NoAnswer", "Op", "OpCost", "Orchestrator", "OutOfMemory", "Plan", "Problem",
     "ProblemLike", "STRATEGIES", "SlacklineError", "Slow", "SystemFailure", "Transfer", "Watched", "__version__", "adapt", "plan", "pytorch_schedule", "schedules", "simulate", "version", "watch",
 ]

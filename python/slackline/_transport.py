@@ -11,9 +11,31 @@ from typing import Any, List, NamedTuple, Optional, Sequence
 from . import _library
 from ._errors import InvalidRequest, LibraryNotFound, OutOfMemory, SlacklineError, SystemFailure
 
+MOST = 8  # rails; also delegates per direction of a link, over all of its channels
 FILE = f"libslackline_transport.so.{_library.INTERFACE}"
 KINDS = ("up", "down", "stranger", "closed", "lost", "replaced")
 PENDING, LOST = 2, 5
+
+
+class Delegates(NamedTuple):
+    """How `adapt(transport=...)` carries messages. Only `number` must be the same on all ranks."""
+    rails: Sequence[str] = ()  # towards other hosts: interfaces or own addresses; empty: those of SLACKLINE_RAILS, else one
+    number: int = 1  # per direction of a link; a large message is divided among them
+    program: Optional[str] = None  # slackline-delegate; None: SLACKLINE_DELEGATE, else it is searched
+
+    @classmethod
+    def checked(cls, given: Any) -> Optional["Delegates"]:
+        """Of the argument `transport`; None: "torch". Raises InvalidRequest."""
+        if given == "torch" or given == "slackline":
+            return None if given == "torch" else cls()
+        if not isinstance(given, cls):
+            raise InvalidRequest(f'transport must be "torch", "slackline" or slackline.Delegates, got {given!r}')
+        rails = [given.rails] if isinstance(given.rails, str) else list(given.rails)
+        if len(rails) > MOST or not all(isinstance(one, str) and one for one in rails):
+            raise InvalidRequest(f"transport: rails must be at most {MOST} names of interfaces or addresses, got {given.rails!r}")
+        if isinstance(given.number, bool) or not isinstance(given.number, int) or not 1 <= given.number <= MOST // 2:
+            raise InvalidRequest(f"transport: the number of delegates must be from 1 to {MOST // 2}, got {given.number!r}")
+        return given._replace(rails=rails)
 
 
 class LinkLost(SlacklineError, RuntimeError):

@@ -1,13 +1,16 @@
-"""A rank of the job of test_adapt_transport.py: carried_rank.py SOURCE BUILD STORE RANK. Steps a given schedule over Gloo, then the same steps of an
-adapted one with transport="slackline", and writes a line of JSON for each of those and one at the end."""
+"""A rank of the job of test_adapt_transport.py: carried_rank.py SOURCE BUILD STORE RANK RAILS. Steps a given schedule over Gloo, then the same steps
+of an adapted one with transport="slackline", and writes a line of JSON at the begin and at the end of each of those, and one at the end. In the
+steps of KILLS, a delegate of one of the ranks is killed while messages are under way."""
 import json
 import os
+import signal
 import sys
+import threading
 import time
 import warnings
 from datetime import timedelta
 
-source, build, store, rank = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+source, build, store, rank, rails = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5].split(",")
 os.environ["SLACKLINE_LIBRARY"] = os.path.join(build, "libslackline.so")
 sys.path.insert(0, os.path.join(source, "python"))
 import slackline  # noqa: E402
@@ -15,11 +18,19 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B  # noqa: E402
 
-STEPS, MICROBATCHES, ROWS, WIDTH = 80, 6, 512, 256  # a message has 1 MiB
+STEPS, MICROBATCHES, ROWS, WIDTH = 60, 6, 512, 256  # a message has 1 MiB
+KILLS = {44: 0, 48: 1, 52: 0, 56: 1}  # the step, and the rank
 
 
 def say(**what):
     print(json.dumps(what), flush=True)
+
+
+def killed():
+    """Kills one of this rank's delegates in the middle of the step, which takes some ms."""
+    time.sleep(0.004)
+    pids = adapted._agent.carrier.transport.delegates()
+    os.kill(pids[step % len(pids)], signal.SIGKILL)
 
 
 def made():
@@ -44,17 +55,18 @@ wanted = [stepped(stage, given, step) for step in range(STEPS)]
 stage, schedule = made()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    adapted = slackline.adapt(schedule, transport="slackline", frozen=True)
+    adapted = slackline.adapt(schedule, transport=slackline.Delegates(rails=rails), frozen=True)
 say(warnings=[str(one.message) for one in caught], carried=adapted._agent is not None and adapted._agent.carrier is not None)
 wrong = []
 for step in range(STEPS):
+    if KILLS.get(step) == rank:
+        threading.Thread(target=killed).start()
+    say(begin=step)
     began = time.monotonic()
     losses, grads = stepped(stage, adapted, step)
     say(step=step, ms=round((time.monotonic() - began) * 1e3, 1))
     if losses != wanted[step][0] or not all(torch.equal(a, b) for a, b in zip(grads, wanted[step][1])):
         wrong.append(step)
-    if rank == 0 and step % 10 == 5:  # the test does something in the next steps
-        time.sleep(0.05)
 time.sleep(0.5)
 say(wrong=wrong, events=[[one.kind, one.text, one.fields.get("link")] for one in adapted.adaptation.events])
 dist.barrier()

@@ -9,8 +9,9 @@ import time
 import warnings
 from datetime import timedelta
 
-from adapt_torch import gradients, judged, made, run, slackline, stages_of, stepped
-from runner import expect
+from adapt_torch import Paced, gradients, judged, made, run, slackline, stages_of, stepped
+from replicas_torch import Job, OP_S, alike as alike_replicas, happened
+from runner import build, expect
 
 import torch
 import torch.distributed as dist
@@ -28,7 +29,7 @@ def alike(rank, ranks, group, kind, placement, microbatches, steps, around=None,
     """What differs between the given schedule over Gloo and the adapted one, and the adapted one."""
     given_stages, stages = stages_of(placement, rank, ranks, group), stages_of(placement, rank, ranks, group)
     given = made(kind, given_stages, microbatches)
-    adapted = slackline.adapt(made(kind, stages, microbatches), transport="slackline", **more)
+    adapted = slackline.adapt(made(kind, stages, microbatches), **{"transport": "slackline", **more})
     if not isinstance(adapted, slackline.adapting.schedule.AdaptedSchedule):
         return f"not adapted: {adapted.adaptation.why}", adapted
     for step in range(steps):
@@ -41,13 +42,34 @@ def alike(rank, ranks, group, kind, placement, microbatches, steps, around=None,
     return "" if adapted.adaptation.active else "it gave up", adapted
 
 
-def same(kind, placement, microbatches):
+def same(kind, placement, microbatches, **more):
+    """more: of slackline.Delegates"""
     def job(rank, ranks, group, where):
-        wrong, adapted = alike(rank, ranks, group, kind, placement, microbatches, 12)
+        wrong, adapted = alike(rank, ranks, group, kind, placement, microbatches, 12, **({"transport": slackline.Delegates(**more)} if more else {}))
         if wrong:
             return wrong
-        return "" if carrier_of(adapted) is not None and carrier_of(adapted).transport.delegates() else "no delegates carry it"
+        count = len(carrier_of(adapted).transport.delegates()) if carrier_of(adapted) is not None else 0
+        return "" if count and count % more.get("number", 1) == 0 else f"{count} delegates carry it"
     return job
+
+
+def replicas(sums):
+    """A replica that becomes slow takes fewer microbatches, and gradients stay those of one model on all samples."""
+    def case(rank, world, group, where):
+        job = Job("1F1B", "linear", 2, 6, sums)
+        job.schedule = slackline.adapt(job.schedule, replicas=job.copies, transport="slackline")
+        ran = []
+        for step in range(60):
+            Paced.op = OP_S * (4 if job.replica == 1 and step >= 16 else 1)
+            text = str(job.schedule.pipeline_order)
+            wrong = job.step(step)
+            if wrong:
+                return wrong
+            ran.append((job.schedule.split, text))
+        if carrier_of(job.schedule) is None or not job.schedule.adaptation.active:
+            return f"not carried, or not adapted: {job.schedule.adaptation.why}"
+        return alike_replicas(job, ran) or ("" if ran[-1][0][0] > ran[-1][0][1] else f"split {ran[-1][0]}: {happened(job)}")
+    return case
 
 
 def killed_delegates(rank, ranks, group, where):
@@ -192,6 +214,22 @@ def another_transport(rank, ranks, group, where):
 # ---- life and death ---------------------------------------------------------------------------------------------------------
 
 
+def wrong_delegates(rank, ranks, group, where):
+    schedule = made("1F1B", stages_of("linear", rank, ranks, group), 4)
+    for wrong, says in (("ucx", "'ucx'"), (slackline.Delegates(number=0), "from 1 to 4"), (slackline.Delegates(number=5), "from 1 to 4"),
+                        (slackline.Delegates(rails=["lo"] * 9), "at most 8"), (slackline.Delegates(rails=[""]), "at most 8"), (None, "None")):
+        try:
+            slackline.adapt(schedule, transport=wrong)
+            return f"{wrong} was taken"
+        except slackline.InvalidRequest as error:
+            if says not in str(error):
+                return f"{wrong}: {error}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adapted = slackline.adapt(schedule, transport=slackline.Delegates(number=1 + rank))
+    return "" if "'slackline, 2 delegates', rank 0 with 'slackline'" in adapted.adaptation.why else f"why: {adapted.adaptation.why}"
+
+
 def a_fork_changes_nothing(rank, ranks, group, where):
     def fork(step, adapted):
         if step == 3:
@@ -227,7 +265,10 @@ def nothing_is_left():
 CASES = {
     "1F1B": (same("1F1B", "linear", 8), 4), "1F1B on two ranks": (same("1F1B", "linear", 6), 2),
     "Interleaved1F1B": (same("Interleaved1F1B", "loop", 8), 4), "Interleaved1F1B on two ranks": (same("Interleaved1F1B", "loop", 8), 2),
-    "ZBVZeroBubble": (same("ZBVZeroBubble", "wave", 8), 3), "killed delegates": (killed_delegates, 3),
+    "ZBVZeroBubble": (same("ZBVZeroBubble", "wave", 8), 3), "two delegates": (same("ZBVZeroBubble", "wave", 6, number=2), 2),
+    "a given program": (same("1F1B", "linear", 6, program=os.path.abspath(os.path.join(build, "slackline-delegate"))), 2),
+    "wrong delegates": (wrong_delegates, 2),
+    "replicas, by hand": (replicas("hand"), 4), "replicas, DistributedDataParallel": (replicas("ddp"), 4), "killed delegates": (killed_delegates, 3),
     "tensors": (any_tensor_arrives, 2), "a fork": (a_fork_changes_nothing, 2),
     "no program": (left_to_the_backend(no_program, program_again, "SLACKLINE_DELEGATE"), 3),
     "no library": (left_to_the_backend(no_library, library_again, "/nowhere"), 2),

@@ -26,6 +26,7 @@ from typing import Any, Callable, List, Optional, Tuple, Union
 
 from .._errors import InvalidRequest
 from .._problem import ProblemLike
+from .._transport import Delegates
 
 # the class of an object that `adapt` takes: the file
 FRAMEWORKS = {("torchtitan.trainer", "Trainer"): "torchtitan", ("deepspeed.runtime.pipe.engine", "PipelineEngine"): "deepspeed",
@@ -34,7 +35,7 @@ FRAMEWORKS = {("torchtitan.trainer", "Trainer"): "torchtitan", ("deepspeed.runti
 
 
 def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[ProblemLike] = None, memory: Union[str, float] = "free",
-          objective: Optional[str] = None, communicators: Optional[int] = None, replicas: Any = None, transport: str = "torch", frozen: bool = False,
+          objective: Optional[str] = None, communicators: Optional[int] = None, replicas: Any = None, transport: Union[str, Delegates] = "torch", frozen: bool = False,
           on_event: Optional[Callable[[Any], None]] = None) -> Any:
     """An AdaptedSchedule that steps, evaluates and raises like the given one, and adapts its order to its measurements.
 
@@ -57,8 +58,9 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
                    DistributedDataParallel or fully_shard around the stages' modules; False or 1: none. `schedule.microbatches` is the
                    number of the next step: a slow replica takes fewer, the others more. Call `adapt` on the ranks of all replicas
     transport      "torch": the backend of the pipeline's group carries its messages; "slackline": delegates do, which are processes of
-                   their own, over one or several rails (SLACKLINE_RAILS on each host: interfaces or addresses, with commas), and
-                   go on when a rail fails or a delegate dies. If they cannot be started on all ranks, the backend carries them
+                   their own, over one or several rails, and go on when a rail fails or a delegate dies. slackline.Delegates names the
+                   rails of this host, the number of delegates, and their program. If they cannot be started on all ranks, the
+                   backend carries the messages
     frozen         measure and report, but change nothing
     on_event       called with each event, on the first rank, from another thread
 
@@ -68,8 +70,7 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     """
     if not (memory in ("free", "same") if isinstance(memory, str) else isinstance(memory, (int, float)) and memory > 0):
         raise InvalidRequest(f'memory must be "free", "same" or a number of bytes, got {memory!r}')
-    if transport not in ("torch", "slackline"):
-        raise InvalidRequest(f'transport must be "torch" or "slackline", got {transport!r}')
+    delegates = Delegates.checked(transport)
     if isinstance(communicators, bool) or communicators not in (None, 1, 2, 3, 4):
         raise InvalidRequest(f"communicators must be None or from 1 to 4, got {communicators!r}")
     if objective not in (None, "makespan"):
@@ -79,7 +80,7 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     except ImportError as error:
         raise ImportError(f"adapt needs PyTorch with torch.distributed.pipelining (2.13): {error}") from error
     return adapting.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective or "makespan", communicators=communicators,
-                            replicas=replicas, transport=transport, frozen=frozen, on_event=on_event)
+                            replicas=replicas, transport=delegates, frozen=frozen, on_event=on_event)
 
 
 def _names_of(given: Any) -> List[Tuple[str, str]]:

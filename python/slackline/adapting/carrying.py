@@ -26,7 +26,7 @@ import torch.distributed as dist
 
 from .. import _transport
 from .._errors import SlacklineError
-from .._transport import Message, Transport, TransportEvent
+from .._transport import Delegates, Message, Transport, TransportEvent
 
 START_S = 20.0
 LINGER_S = 2.0
@@ -318,7 +318,8 @@ class Opening:
                 return
 
 
-def opened(store: Any, key: str, rank: int, ranks: int, rank_of: Sequence[int], timeout: timedelta, patience_s: float) -> Tuple[Carrier, int]:
+def opened(store: Any, key: str, rank: int, ranks: int, rank_of: Sequence[int], timeout: timedelta, patience_s: float,
+           delegates: Delegates = Delegates()) -> Tuple[Carrier, int]:
     """The carrier of this rank and its number of channels: one, or one for activations and one for gradients where both use a link.
     All ranks call it. Raises RuntimeError on all of them with the same reason, and nothing is left, if one cannot."""
     forward = links_of(rank_of)
@@ -329,7 +330,8 @@ def opened(store: Any, key: str, rank: int, ranks: int, rank_of: Sequence[int], 
 
     def prepare() -> str:
         nonlocal transport
-        transport = Transport(rank, ranks, base64.b64decode(secret), peers=peers, hosts=hosts, channels=channels, rails=rails_here())
+        transport = Transport(rank, ranks, base64.b64decode(secret), peers=peers, hosts=hosts, channels=channels, rails=delegates.rails or rails_here(),
+                              delegates=delegates.number, **({"program": os.fsencode(delegates.program)} if delegates.program else {}))
         return base64.b64encode(transport.block).decode()
 
     def start() -> bool:

@@ -118,7 +118,7 @@ def refuse(framework: str, options: Dict[str, Any]) -> None:
         raise InvalidRequest(f"problem: an engine of {framework} is always measured")
     if options["replicas"]:
         raise InvalidRequest(f"replicas: {framework} gives each replica equally many microbatches, so each pipeline is adapted alone")
-    if options["transport"] != "torch":
+    if options["transport"] is not None:
         raise InvalidRequest(f"transport: the messages of {framework} stay with its own backend")
 
 
@@ -126,8 +126,8 @@ def agreed(member: Member, rows: order.Rows, microbatches: int, why: str, device
     """The agent of this rank, and the group that carries gradients. why: the reason why this rank cannot adapt. Raises _Cannot on all ranks
     if one cannot."""
     alone = Replicas([dist.get_rank()], 0)
-    same = {name: options[name] for name in ("memory", "objective", "communicators", "transport", "frozen")}
-    said = _agree(member, {"why": why, **same, "problem": "none", "microbatches": microbatches, "order": _order_digest(rows), "replicas": 1, "replica": 0,
+    same = {name: options[name] for name in ("memory", "objective", "communicators", "frozen")}
+    said = _agree(member, {"why": why, **same, "transport": "torch", "problem": "none", "microbatches": microbatches, "order": _order_digest(rows), "replicas": 1, "replica": 0,
                            "members": alone.members, "host": socket.gethostname()}, alone)
     shape = Shape(list(range(member.group_size)), member.group_size, "linear", microbatches, rows, False, True, options["memory"], options["objective"],
                   options["frozen"], alternating=True)

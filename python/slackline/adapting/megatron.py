@@ -169,8 +169,8 @@ def adapted(config: Any, **options: Any) -> Any:
         why = "out: the ops of megatron-core are not measured, so there is no folder of a run"
     try:
         member = engines.Member(None, dist.get_rank(), dist.get_world_size())
-        same = {name: options[name] for name in ("memory", "objective", "communicators", "transport", "frozen")}
-        said = _agree(member, {"why": why, **same, "problem": "none", "microbatches": 0, "order": str(config.microbatch_group_size_per_vp_stage), "replicas": 1,
+        same = {name: options[name] for name in ("memory", "objective", "communicators", "frozen")}
+        said = _agree(member, {"why": why, **same, "transport": "torch", "problem": "none", "microbatches": 0, "order": str(config.microbatch_group_size_per_vp_stage), "replicas": 1,
                                "replica": 0, "members": [member.group_rank], "host": socket.gethostname()}, Replicas([member.group_rank], 0))
         group = _new_group(list(range(member.group_size)), "gloo", "control", _timeout(dist.distributed_c10d._get_default_group()))
         configured = _Configured(config, group, options["frozen"], options["memory"], [one["host"] for one in said].count(socket.gethostname()),

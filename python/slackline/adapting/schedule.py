@@ -22,6 +22,7 @@ from .. import _library
 from .._errors import InvalidRequest, SlacklineError
 from .._problem import Problem, ProblemLike
 from .._pytorch import _forward_only
+from .._transport import Delegates
 from . import carrying, order, timings
 from .agent import Agent
 from .control import Control, room
@@ -339,7 +340,7 @@ def _copied(info: Any, device: Any) -> Any:
 
 
 def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: str, communicators: Optional[int],
-            replicas: Any, transport: str, frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
+            replicas: Any, transport: Optional[Delegates], frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
     stages = _stages(schedule)
     copies = found(replicas, stages)
     if not isinstance(schedule, AdaptedSchedule):  # which has them
@@ -356,7 +357,7 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
     if given is not None and not why:
         healthy = _healthy(problem, Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, given.can_split, True))
     try:
-        said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "transport": transport, "frozen": frozen,
+        said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "transport": _name_of(transport), "frozen": frozen,
                 "problem": _digest(healthy), "microbatches": schedule._n_microbatches, "order": _order_digest(given.rows if given else []),
                 "replicas": copies.count, "replica": copies.index, "members": copies.members, "sums": copies.sums,
                 "why_even": given.why_even if given else "", "can_split": given.can_split if given else False, "host": socket.gethostname()}
@@ -377,6 +378,13 @@ def not_adapted(error: Exception) -> Adaptation:
     text = str(error) if isinstance(error, _Cannot) else f"{type(error).__name__}: {error}"
     warnings.warn(f"slackline: this job is not adapted, and runs unchanged: {text}", RuntimeWarning, stacklevel=4)
     return Adaptation(None, text)
+
+
+def _name_of(transport: Optional[Delegates]) -> str:
+    """What must be the same on all ranks."""
+    if transport is None:
+        return "torch"
+    return "slackline" if transport.number == 1 else f"slackline, {transport.number} delegates"
 
 
 def _order_digest(rows: order.Rows) -> str:
@@ -470,7 +478,7 @@ def _compared_replicas(said: List[List[Dict[str, Any]]]) -> str:
     return ""
 
 
-def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int], transport: str, out: Optional[str],
+def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int], transport: Optional[Delegates], out: Optional[str],
           on_event: Optional[Callable[[Any], None]]) -> AdaptedSchedule:
     """sharing: ranks on this host."""
     group = given.group or dist.distributed_c10d._get_default_group()
@@ -487,7 +495,7 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
     if copies.count > 1 and given.rank == 0:
         own.append(_new_group(copies.members, "gloo", "replicas", _timeout(group)))
         job = Control(own[1], copies.index, copies.count, CLOCK + size * given.ranks)
-    carried = _carried(given, members, _timeout(group)) if transport == "slackline" else None
+    carried = _carried(given, members, _timeout(group), transport) if transport is not None else None
     groups: Optional[Callable[[str, bool], Any]] = None
     if carried is not None:
         groups = carried[1]
@@ -515,7 +523,7 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
     if carried is not None:
         agent.carrier = carried[0]
         if agent.leader is not None and agent.leader.folder is not None:
-            agent.leader.folder.delegates = 1
+            agent.leader.folder.delegates = transport.number if transport is not None else 0
     for stage in given.stages:
         timings.wrap(stage, agent.kept)
     weakref.finalize(schedule, _close, agent.threads, os.getpid()).atexit = False  # a thread that ends with the interpreter aborts the process
@@ -560,13 +568,13 @@ def may_make_group(backend: str, members: int) -> bool:
     return backend != "nccl" or not default.bound_device_id or members == default.size()
 
 
-def _carried(given: _Given, members: List[int], timeout: Optional[timedelta]) -> Optional[Tuple[carrying.Carrier, Callable[[str, bool], Any]]]:
+def _carried(given: _Given, members: List[int], timeout: Optional[timedelta], delegates: Delegates) -> Optional[Tuple[carrying.Carrier, Callable[[str, bool], Any]]]:
     """Opens the transport on all ranks, with a group for each kind of message; None: the backend carries them, on all ranks."""
     name = _name(members)
     limit = timeout or dist.distributed_c10d._get_default_timeout(dist.distributed_c10d.Backend("gloo"))
     try:
         carrier, channels = carrying.opened(dist.distributed_c10d._get_default_store(), f"{name}/{_calls[name]}/transport", given.rank, given.ranks,
-                                            given.rank_of, limit, PATIENCE_S)
+                                            given.rank_of, limit, PATIENCE_S, delegates)
     except Exception as error:
         warnings.warn(f"slackline: the backend carries the messages, since transport=\"slackline\" cannot: {error}", RuntimeWarning, stacklevel=5)
         return None
