@@ -176,6 +176,7 @@ static void narrow(sl_control_core *c) {
     const sl_profile_comparison last = sl_references_last(c);
     const sl_narrow_facts facts = {.taken = last.taken,
                                    .lost = last.lost,
+                                   .transfers = last.transfers,
                                    .missing = c->view.healthy_ms > 0 && c->view.level_ms > c->view.healthy_ms
                                                   ? 1 - c->view.healthy_ms / c->view.level_ms
                                                   : 0,

@@ -102,7 +102,8 @@ sl_profiled sl_profiling_take(sl_control_core *c);
 typedef struct sl_profile_comparison {
     const sl_call_profile *healthy, *slow; /* NULL: none */
     const double *taken;                   /* of each suspect: sl_call_profile_taken */
-    const double *lost; /* [ranks of the job] sl_call_profile_lost of the last profile; NULL: none */
+    const double *lost; /* [ranks of the job] of the last profile, as of sl_call_profile_weigh; NULL: none */
+    int transfers;      /* the same */
 } sl_profile_comparison;
 
 /** The profile that has arrived is the healthy reference; it is compared with it; none counts as healthy any

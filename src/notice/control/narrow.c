@@ -175,6 +175,20 @@ static void acquit(sl_suspect *v, const sl_narrow_facts *facts, const char *prof
                        profile, profile[0] ? "; " : "");
 }
 
+/* Of a verdict without suspects: a link that the program's calls do not show. */
+static void acquit_link(sl_suspect *v, const sl_narrow_facts *facts, const sl_suspect *suspect,
+                        int suspects) {
+    const sl_suspect link = *v;
+    if (facts->transfers != 0 || suspected(v, suspect, suspects, facts->node_of, facts->ranks))
+        return;
+    *v = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    sl_text_format(
+        v->why, sizeof v->why,
+        "%s%sa test found link %d -> %d slower, but the program's transfers take as long as before",
+        suspects > 0 ? suspect[0].why : "", suspects > 0 && suspect[0].why[0] ? "; " : "", link.from,
+        link.to);
+}
+
 int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, int suspects,
                       const sl_narrow_facts *facts) {
     const int *node_of = facts->node_of, ranks = facts->ranks;
@@ -185,7 +199,10 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
         devices += suspect[i].component == SL_COMPONENT_DEVICE;
     if (devices == 0) {
         for (int i = 0; i < count; i++)
-            acquit(&verdict[i], facts, suspects > 0 ? suspect[0].why : "");
+            if (verdict[i].component == SL_COMPONENT_LINK)
+                acquit_link(&verdict[i], facts, suspect, suspects);
+            else
+                acquit(&verdict[i], facts, suspects > 0 ? suspect[0].why : "");
         return count;
     }
     sl_suspect tested[SL_STATUS_SUSPECTS];

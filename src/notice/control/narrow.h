@@ -10,6 +10,9 @@
  * only if it took most of the missing processor time (`taken`), and without suspects only if the host's ranks
  * together lost half of the time that an iteration takes longer (`lost`, `missing`).
  *
+ * A link that only tests find slow is not what slows the program if its transfers take as long as when
+ * healthy.
+ *
  * Fewer than three links of a kind cannot be assessed: for two nodes, the tests show only that one direction
  * is slower than the other. If the profile also finds that direction slower, the verdict names it. */
 #pragma once
@@ -21,7 +24,8 @@ enum { SL_TESTED_DEVICE = 1, SL_TESTED_LINKS = 2 };
 /* What is known apart from the suspects. */
 typedef struct sl_narrow_facts {
     const double *taken; /* [suspects] sl_call_profile_taken of each */
-    const double *lost;  /* [ranks] sl_call_profile_lost of each; NULL: unknown */
+    const double *lost;  /* [ranks] as of sl_call_profile_weigh; NULL: unknown */
+    int transfers;       /* the same; -1: unknown */
     double missing;      /* share of an iteration by which it takes longer than when healthy; 0: unknown */
     const char *tested;  /* [ranks] what was tested of each: SL_TESTED_...; NULL: nothing */
     const int *node_of;  /* [ranks] index of each rank's node */

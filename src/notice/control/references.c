@@ -12,7 +12,8 @@ struct sl_references {
     sl_time usual_until, onset;
     int usual_is_now; /* it is of this slow phase */
     double taken[SL_STATUS_SUSPECTS];
-    double *lost; /* [ranks of the job] */
+    double *lost;  /* [ranks of the job] */
+    int transfers; /* as of sl_call_profile_weigh */
 };
 
 sl_status sl_references_open(sl_control_core *c) {
@@ -76,8 +77,11 @@ int sl_references_conclude(sl_control_core *c, int found) {
 
 sl_profile_comparison sl_references_last(const sl_control_core *c) {
     const struct sl_references *r = c->references;
-    return (sl_profile_comparison){
-        .healthy = r->healthy, .slow = r->slow, .taken = r->taken, .lost = r->lost};
+    return (sl_profile_comparison){.healthy = r->healthy,
+                                   .slow = r->slow,
+                                   .taken = r->taken,
+                                   .lost = r->lost,
+                                   .transfers = r->lost ? r->transfers : -1};
 }
 
 /* ---- comparing ---- */
@@ -115,7 +119,7 @@ static void note_lost(sl_control_core *c, const sl_call_profile *now, const sl_c
     if (before && before->ranks != world)
         before = NULL;
     if (sl_alloc(&r->lost, (size_t)world, sizeof *r->lost) != SL_OK ||
-        sl_call_profile_lost(now, before, sl_nodes_clock_error(&c->nodes), r->lost) != SL_OK)
+        sl_call_profile_weigh(now, before, sl_nodes_clock_error(&c->nodes), r->lost, &r->transfers) != SL_OK)
         c->failed = SL_ENOMEM;
 }
 

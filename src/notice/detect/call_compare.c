@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define COMPARABLE 0.35 /* of the worst: anything less may be its shadow, and is not named */
+#define EXPLAINS 0.25   /* of the missing time: whatever costs less is not why iterations take longer */
 #define MS 1e6
 
 typedef struct verdict {
@@ -370,6 +371,45 @@ static void sort_verdict(verdict *v) {
         }
 }
 
+static double time_per_call(const sl_call_rank *r) {
+    double calls = 0;
+    for (size_t i = 0; i < r->gaps; i++)
+        calls += (double)r->gap[i].time.count;
+    return calls > 0 ? r->span / calls : 0;
+}
+
+/* ns of the window by which the same calls took less when healthy: of the ranks, the median. 0: unknown. */
+static double missing_time(const sl_call_comparison *c) {
+    double *missing, middle = 0;
+    int count = 0;
+    if (!c->healthy || sl_alloc(&missing, (size_t)c->now->ranks, sizeof *missing) != SL_OK)
+        return 0;
+    for (int r = 0; r < c->now->ranks; r++) {
+        double now = time_per_call(&c->now->rank[r]), before = time_per_call(&c->healthy->rank[r]);
+        if (now > 0 && before > 0)
+            missing[count++] = (1 - before / now) * c->now->rank[r].span;
+    }
+    if (count > 0)
+        middle = sl_median_of_numbers(missing, count);
+    sl_free(missing);
+    return middle;
+}
+
+/* Drops what explains too little; the most that one of them explains of the missing time. */
+static double keep_what_explains(verdict *v, double missing) {
+    double most = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < v->count; i++) {
+        most = v->excess[i] > most ? v->excess[i] : most;
+        if (v->excess[i] < EXPLAINS * missing)
+            continue;
+        v->suspect[kept] = v->suspect[i];
+        v->excess[kept++] = v->excess[i];
+    }
+    v->count = kept;
+    return missing > 0 ? most / missing : 0;
+}
+
 static sl_status find_suspects(sl_call_comparison *c, verdict *v, char *reason, size_t size) {
     int *explained = NULL;
     sl_call_pairs all = {0};
@@ -386,11 +426,16 @@ done:
     sl_call_pairs_free(&all);
     sl_free(explained);
     SL_TRY(status);
+    size_t found = v->count;
+    double most = keep_what_explains(v, missing_time(c));
+    if (found > 0 && v->count == 0)
+        snprintf(reason, size, "nothing that became slow explains more than %.0f%% of the missing time",
+                 100 * most);
     if (v->count == 0 && c->blurred >= 0)
         snprintf(
             reason, size,
-            "rank %d takes longer between its calls, but waits by MPI_Test: computing and waiting cannot "
-            "be told apart",
+            "rank %d takes longer between its calls, but calls MPI_Test in between: computing and waiting "
+            "cannot be told apart",
             c->blurred);
     else if (v->count == 0 && c->unmatched >= 0)
         snprintf(reason, size,
@@ -426,17 +471,27 @@ double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile
     return more > 0 ? more : 0;
 }
 
-sl_status sl_call_profile_lost(const sl_call_profile *now, const sl_call_profile *healthy,
-                               int64_t clock_error, double *lost) {
+/* What others took from a rank's computing: at most what it starved more, and what it computes longer. */
+static double lost_by(const sl_call_comparison *c, int rank) {
+    const sl_call_measure *m = &c->rank[rank];
+    double starved = sl_call_profile_starved(c->now, c->healthy, rank), span = c->now->rank[rank].span;
+    double longer = m->excess > 0 && span > 0 ? m->excess / span : 0;
+    if (starved < 0 || !m->known || c->now->rank[rank].polls)
+        return -1;
+    return starved < longer ? starved : longer;
+}
+
+sl_status sl_call_profile_weigh(const sl_call_profile *now, const sl_call_profile *healthy,
+                                int64_t clock_error, double *lost, int *transfers) {
     sl_call_comparison c = {
         .now = now, .healthy = healthy, .clock_error = (double)clock_error, .blurred = -1, .unmatched = -1};
     sl_status status = sl_call_measure_all(&c);
-    for (int r = 0; status == SL_OK && r < now->ranks; r++) {
-        const sl_call_measure *m = &c.rank[r];
-        double starved = sl_call_profile_starved(now, healthy, r), span = now->rank[r].span;
-        double longer = m->excess > 0 && span > 0 ? m->excess / span : 0;
-        lost[r] = starved < 0 || !m->known || now->rank[r].polls ? -1 : starved < longer ? starved : longer;
-    }
+    *transfers = -1;
+    for (int r = 0; status == SL_OK && r < now->ranks; r++)
+        lost[r] = lost_by(&c, r);
+    for (size_t g = 0; status == SL_OK && healthy && g < now->groups; g++)
+        if (c.group[g].known && *transfers < 1)
+            *transfers = c.group[g].slow;
     SL_FREE(c.rank, c.group);
     return status;
 }

@@ -239,7 +239,7 @@ static sl_status make_rank(const sl_call *c, size_t calls, sl_call_rank *r) {
     SL_TRY(sl_alloc(&r->volume, calls, sizeof *r->volume));
     int64_t end = c[0].end;
     for (size_t i = 0; i < calls; i++) {
-        r->polls |= sl_call_role_of(c[i].call) == SL_ROLE_TEST;
+        r->polls |= sl_call_role_of(c[i].call) == SL_ROLE_TEST && c[i].start == c[i].end;
         if (c[i].bytes > 0)
             r->volume[r->volumes++] =
                 (sl_call_volume){.call = name_of(&c[i]), .bytes = (double)c[i].bytes, .count = 1};

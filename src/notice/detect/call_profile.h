@@ -30,10 +30,11 @@ void sl_call_profile_close(sl_call_profile *profile);
  * a processor without losing anything. -1: unknown. */
 double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL, int rank);
 
-/** lost[ranks]: share of the window that other processes took from a rank's computing: at most what it
- * starved more, and at most what it computes longer than expected. -1: unknown. SL_ENOMEM. */
-sl_status sl_call_profile_lost(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL,
-                               int64_t clock_error, double *lost);
+/** What to hold against the results of tests. lost[ranks]: share of the window that other processes took from
+ * a rank's computing; -1: unknown. *transfers: 1: some are slow; 0: all that can be compared take as long as
+ * when healthy; -1: none can be compared. SL_ENOMEM. */
+sl_status sl_call_profile_weigh(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL,
+                                int64_t clock_error, double *lost, int *transfers);
 
 /** Share of a suspected device's extra computing time in which it starved. -1: unknown, or the suspect is not
  * a device. */

@@ -33,6 +33,7 @@ static const uint8_t roles[SL_CALL_COUNT] = {
     ONE(MPI_Testany, SL_ROLE_TEST),
     ONE(MPI_Testsome, SL_ROLE_TEST),
     ONE(MPI_Barrier, SL_ROLE_COLLECTIVE),
+    ONE(MPI_Win_fence, SL_ROLE_COLLECTIVE),
     ONE(MPI_Allgather, SL_ROLE_COLLECTIVE),
     ONE(MPI_Allgatherv, SL_ROLE_COLLECTIVE),
     ONE(MPI_Alltoall, SL_ROLE_COLLECTIVE),

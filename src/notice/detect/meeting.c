@@ -71,7 +71,7 @@ static piece make_piece(const sl_call *call, size_t first, size_t last, size_t a
         p.role = SL_ROLE_RECEIVE;
     if (c->kind == SL_RECORD_COMPLETION && !exchange && !sl_call_is_nccl(c->call)) {
         const sl_call *wait = seen_by(call, first, last, at);
-        p.part.polled = !wait || sl_call_role_of(wait->call) == SL_ROLE_TEST;
+        p.part.polled = !wait || (sl_call_role_of(wait->call) == SL_ROLE_TEST && wait->start == wait->end);
         p.part.waiting = p.part.polled ? c->end : wait->start > c->start ? wait->start : c->start;
         p.part.call = wait ? wait->start : c->end;
     }

@@ -6,7 +6,7 @@
 
 typedef struct sl_meeting_part {
     int32_t rank;
-    int32_t polled;  /* its end was seen by a Test: the start of its wait is unknown */
+    int32_t polled;  /* its end was seen by a Test that takes no time: the start of its wait is unknown */
     int64_t start;   /* it gave its part: the call's beginning, or when it was posted */
     int64_t waiting; /* it began to wait: the same, or the beginning of the Wait that saw it complete */
     int64_t end;

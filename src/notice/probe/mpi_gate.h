@@ -346,6 +346,9 @@ static inline void pass_test(passage *p, int count, const SL_REQUEST *requests) 
         *p = pass_wait(count, requests, SL_GATE_POST);
     else
         p->caller = NULL;
+    if (p->caller)
+        sl_probe_self.polls = 0; /* a hold is no waiting */
+    sl_probe_poll();
 }
 
 /* Requests the statuses that the program does not ask for, while something depends on them. */

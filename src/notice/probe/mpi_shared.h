@@ -1,5 +1,6 @@
 /* What ranks make and end together, written by hand: communicators, which are recorded, windows and files,
- * which only pass the gate, and MPI itself. Part of mpi_shim.h, for one family of libraries. */
+ * which only pass the gate (but for fences), and MPI itself. Part of mpi_shim.h, for one family of libraries.
+ */
 
 static int free_communicator(int (*real)(SL_COMM *), SL_COMM *comm) {
     if (!comm) /* left to the library to refuse, here and below */
@@ -112,10 +113,17 @@ static int free_window(int (*real)(SL_WIN *), SL_WIN *window) {
 }
 
 /* Between fences a rank may park: others still reach its window, because a parked thread keeps the library
- * going. A fence ends one region and opens the next, so there would be no other point to park. */
+ * going. A fence ends one region and opens the next, so there would be no other point to park. It is recorded
+ * like a barrier unless it ends no region: then it need not wait for anyone. */
 static int fence_window(int (*real)(int, SL_WIN), int assertion, SL_WIN window) {
+    sl_call call;
+    const sl_communicator *shared = sl_communicator_find(SL_KEY(window));
+    before(&call, SL_CALL_MPI_Win_fence, shared ? shared : &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
     passage p = pass_window(window);
+    sl_probe_begin(&call);
     int result = real(assertion, window);
+    if (shared && (assertion & SL_NO_PRECEDE) == 0)
+        sl_probe_after(&call, 0);
     leave(&p);
     return result;
 }

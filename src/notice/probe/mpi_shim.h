@@ -4,8 +4,8 @@
  * mpi.h).
  *
  * Defined before: SL_FAMILY, SL_WRAPPERS, SL_HANDLE, SL_KEY(handle), SL_IN_PLACE, SL_PROC_NULL,
- * SL_ANY_SOURCE, SL_ROOT, SL_IGNORE (a status), SL_STATUS_SIZE, _SOURCE, _TAG, and SL_CONSTANT(openmpi name,
- * mpich value) for handles that are constants. */
+ * SL_ANY_SOURCE, SL_ROOT, SL_NO_PRECEDE, SL_IGNORE (a status), SL_STATUS_SIZE, _SOURCE, _TAG, and
+ * SL_CONSTANT(openmpi name, mpich value) for handles that are constants. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -6,8 +6,20 @@
  * request has ended; any other request is still under way, except for a persistent one, whose handle does not
  * change: it counts as ended. Null pointers are left to the library to refuse. */
 
-/* A test takes no time, and most complete nothing: programs make millions. So only the number of the call is
- * kept; the record is filled in when there is something to record. */
+/* Most tests complete nothing: programs make millions. So only the number of the call is kept; the record is
+ * filled in when there is something to record. A rank that makes one test after the other is waiting, from
+ * the first of them on, and its record says so like that of a Wait. Tests between which it may compute say
+ * only when they ended: their records take no time. */
+#define DENSE_NS 100000 /* from test to test, on average: there is no time to compute in between */
+
+/* Ends a test that has completed something, and fills in its times. */
+static void end_test(sl_call *call) {
+    const sl_probe_thread *self = &sl_probe_self;
+    call->start = call->end = sl_probe_now();
+    if (call->end > 0 && call->end - self->polling <= ((int64_t)self->polls + 1) * DENSE_NS)
+        call->start = self->polling < call->end ? self->polling : call->end - 1;
+}
+
 static inline void test_begins(sl_call *call, int number) {
     call->kind = 0;
     call->call = (uint8_t)number;
@@ -17,10 +29,11 @@ static inline void test_begins(sl_call *call, int number) {
 static void waited(sl_call *call, int completed) {
     if (call->kind == 0) { /* a test */
         before(call, call->call, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
-        sl_probe_begin(call);
+        end_test(call);
+        call->tag = completed;
+        sl_probe_write(call);
+        return;
     }
-    if (call->start == 0) /* a test, which takes no time: only one that completes something reads the clock */
-        sl_probe_begin(call);
     call->tag = completed;
     sl_probe_after(call, 0);
 }
@@ -335,9 +348,12 @@ static inline int test_any(int (*real)(int, SL_REQUEST *, int *, int *, void *),
     if (!requests || count > SL_QUICK || !passes_freely(status))
         return test_any_carefully(real, count, requests, index, flag, status);
     keep_few(kept, requests, count);
+    sl_probe_poll();
     int result = real(count, requests, index, flag, status);
     if (result != 0 || *flag)
         tested_any(kept, requests, count, index, status, result);
+    else
+        sl_probe_polled();
     return result;
 }
 
@@ -374,9 +390,12 @@ static inline int test_one(int (*real)(SL_REQUEST *, int *, void *), SL_REQUEST 
     if (!request || !passes_freely(status))
         return test_one_carefully(real, request, flag, status);
     SL_REQUEST kept = *request;
+    sl_probe_poll();
     int result = real(request, flag, status);
     if (has_completed(kept, request, flag, result))
         tested_one(kept, status, result);
+    else
+        sl_probe_polled();
     return result;
 }
 
@@ -416,9 +435,12 @@ static inline int test_all(int (*real)(int, SL_REQUEST *, int *, void *), int co
     if (!requests || count > SL_QUICK || !passes_freely(statuses))
         return test_all_carefully(real, count, requests, flag, statuses);
     keep_few(kept, requests, count);
+    sl_probe_poll();
     int result = real(count, requests, flag, statuses);
     if (result != 0 || *flag)
         tested_all(kept, requests, count, statuses, result);
+    else
+        sl_probe_polled();
     return result;
 }
 
@@ -437,8 +459,8 @@ static int look_at_request(int (*real)(SL_REQUEST, int *, void *), SL_REQUEST re
 __attribute__((noinline)) static void probed(int peer, int tag, SL_COMM comm) {
     sl_call call;
     before(&call, SL_CALL_MPI_Iprobe, communicator_of(comm), peer, tag);
-    sl_probe_begin(&call);
-    sl_probe_after(&call, 0);
+    end_test(&call);
+    sl_probe_write(&call);
 }
 
 __attribute__((noinline)) static int probe_carefully(int (*real)(int, int, SL_COMM, int *, void *), int peer,
@@ -447,6 +469,8 @@ __attribute__((noinline)) static int probe_carefully(int (*real)(int, int, SL_CO
     sl_communicator *communicator = communicator_of(comm);
     before(&call, SL_CALL_MPI_Iprobe, communicator, peer, tag);
     passage p = pass_look(&call, communicator);
+    sl_probe_self.polls = 0; /* a hold is no waiting */
+    sl_probe_poll();
     int result = real(peer, tag, comm, flag, status);
     if (result == 0 && *flag)
         probed(peer, tag, comm);
@@ -458,9 +482,12 @@ static inline int probe_now(int (*real)(int, int, SL_COMM, int *, void *), int p
                             int *flag, void *status) {
     if (!is_unheld())
         return probe_carefully(real, peer, tag, comm, flag, status);
+    sl_probe_poll();
     int result = real(peer, tag, comm, flag, status);
     if (result == 0 && *flag)
         probed(peer, tag, comm);
+    else
+        sl_probe_polled();
     return result;
 }
 

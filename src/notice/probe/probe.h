@@ -20,8 +20,10 @@ typedef struct sl_probe_thread {
     uint32_t capacity;    /* its own; the value in shared memory is not read again */
     uint16_t thread;
     sl_ring_file *file;
-    int entered; /* inside a wrapper */
-    int in_nccl; /* the call passing the gate is NCCL's */
+    int entered;     /* inside a wrapper */
+    int in_nccl;     /* the call passing the gate is NCCL's */
+    uint32_t polls;  /* tests in a row that completed nothing */
+    int64_t polling; /* when the first of them began, or the one under way */
     sl_probe_clock clock;
     sl_gate_caller gate; /* its slot in the gate; gate.gate NULL: none yet */
 } sl_probe_thread;
@@ -80,8 +82,20 @@ static inline int64_t sl_probe_now(void) {
     return sl_probe_clock_now(&sl_probe_self.clock);
 }
 
+/** Around a test: it begins; it has completed nothing. Only the first in a row reads the clock. */
+static inline void sl_probe_poll(void) {
+    sl_probe_thread *self = &sl_probe_self;
+    if (self->polls == 0)
+        self->polling = sl_probe_now();
+}
+
+static inline void sl_probe_polled(void) {
+    sl_probe_self.polls++;
+}
+
 /** Writes a record of this thread; only between enter and leave. Fills in the thread. */
 static inline void sl_probe_write(sl_call *call) {
+    sl_probe_self.polls = 0;
     call->thread = sl_probe_self.thread;
     sl_call_write(sl_probe_self.ring, sl_probe_self.capacity, call);
 }

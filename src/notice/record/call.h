@@ -67,7 +67,8 @@ _Static_assert(offsetof(sl_call, sequence) == offsetof(sl_record, sequence), "th
     X(glooSend) X(glooRecv) X(glooBarrier) X(glooAllreduce) X(glooAllgather) X(glooReduceScatter) X(glooAlltoall) \
     X(glooBroadcast) X(glooReduce) X(glooGather) X(glooScatter) X(glooWait) \
     X(glooIsend) X(glooIrecv) X(glooIbarrier) X(glooIallreduce) X(glooIallgather) X(glooIreduceScatter) \
-    X(glooIalltoall) X(glooIbroadcast) X(glooIreduce) X(glooIgather) X(glooIscatter)
+    X(glooIalltoall) X(glooIbroadcast) X(glooIreduce) X(glooIgather) X(glooIscatter) \
+    X(MPI_Win_fence)
 #define SL_CALL_ENUM(name) SL_CALL_##name,
 typedef enum sl_call_kind { SL_CALL_NOTHING = 0, SL_CALLS(SL_CALL_ENUM) SL_CALL_COUNT } sl_call_kind;
 /* clang-format on */

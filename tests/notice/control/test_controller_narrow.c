@@ -9,8 +9,13 @@ static const char tested[4] = {3, 3, 3, 3};
 
 static int narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, const double *taken,
                   int suspects, const double *lost, const int *node_of) {
-    const sl_narrow_facts facts = {
-        .taken = taken, .lost = lost, .missing = 0.4, .tested = tested, .node_of = node_of, .ranks = 4};
+    const sl_narrow_facts facts = {.taken = taken,
+                                   .lost = lost,
+                                   .transfers = -1,
+                                   .missing = 0.4,
+                                   .tested = tested,
+                                   .node_of = node_of,
+                                   .ranks = 4};
     return sl_verdict_narrow(verdict, count, most, suspect, suspects, &facts);
 }
 
@@ -23,6 +28,14 @@ static sl_suspect of(sl_component component, int rank, double measured, double e
                     .expected = expected,
                     .why = "why"};
     snprintf(s.cause, sizeof s.cause, "%s", cause);
+    return s;
+}
+
+static sl_suspect link_of(sl_component component, int from, int to, int both) {
+    sl_suspect s = of(component, -1, 0.0114, 0.0611, "");
+    s.from = from;
+    s.to = to;
+    s.both = both;
     return s;
 }
 
@@ -104,6 +117,19 @@ static void pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_ot
     assert_non_null(strstr(verdict[0].why, "not known"));
 }
 
+static void a_link_that_the_calls_do_not_show_is_not_what_slows_the_program(void **state) {
+    (void)state;
+    for (int transfers = -1; transfers < 2; transfers++) {
+        sl_suspect verdict[1] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)};
+        const sl_suspect suspect[1] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")};
+        const sl_narrow_facts facts = {
+            .taken = nothing, .transfers = transfers, .tested = tested, .node_of = nodes, .ranks = 4};
+        assert_int_equal(sl_verdict_narrow(verdict, 1, 1, suspect, 1, &facts), 1);
+        assert_int_equal(verdict[0].component, transfers == 0 ? SL_COMPONENT_UNKNOWN : SL_COMPONENT_LINK);
+        assert_true(transfers != 0 || strstr(verdict[0].why, "link 2 -> 3 slower"));
+    }
+}
+
 static void only_what_was_tested_has_passed(void **state) {
     (void)state;
     const char *words[4] = {"its hardware was not tested", "its links were not tested",
@@ -140,14 +166,6 @@ static void a_rank_that_computes_longer_is_named_when_its_hardware_tests_healthy
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 2);
     assert_non_null(strstr(verdict[0].why, "passed the tests"));
-}
-
-static sl_suspect link_of(sl_component component, int from, int to, int both) {
-    sl_suspect s = of(component, -1, 0.0114, 0.0611, "");
-    s.from = from;
-    s.to = to;
-    s.both = both;
-    return s;
 }
 
 static void a_direction_that_tests_doubt_and_the_profile_names_is_named(void **state) {
@@ -235,6 +253,7 @@ int main(void) {
         cmocka_unit_test(load_that_took_little_of_a_rank_is_not_the_cause),
         cmocka_unit_test(pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_others),
         cmocka_unit_test(only_what_was_tested_has_passed),
+        cmocka_unit_test(a_link_that_the_calls_do_not_show_is_not_what_slows_the_program),
         cmocka_unit_test(pressure_on_two_hosts_is_each_the_cause_of_its_own_ranks),
         cmocka_unit_test(a_rank_that_computes_longer_is_named_when_its_hardware_tests_healthy),
         cmocka_unit_test(a_link_that_only_tests_find_slow_is_not_named_beside_a_rank_that_computes_longer),

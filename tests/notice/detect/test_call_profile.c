@@ -455,6 +455,64 @@ static void a_host_whose_links_are_all_slow_is_named_although_others_wait_beside
     }
 }
 
+/* As if the program waited by Testall: `dense` tests are one after the other, others have time to compute in
+ * between and take none. */
+static void wait_by_tests(program_run *run, int dense) {
+    for (size_t i = 0; i < run->calls; i++)
+        if (run->call[i].kind == SL_RECORD_CALL && run->call[i].call == SL_CALL_MPI_Waitall) {
+            run->call[i].call = SL_CALL_MPI_Testall;
+            run->call[i].start = dense ? run->call[i].start : run->call[i].end;
+        }
+}
+
+static answer ask_by_tests(program *before, program *now, int dense) {
+    sl_call_profile *made[2];
+    program *each[2] = {before, now};
+    for (int i = 0; i < 2; i++) {
+        program_run run = program_go(each[i], 12, (i ? 9000000 : 1000) * US);
+        wait_by_tests(&run, dense);
+        assert_ok(sl_call_profile_make(run.call, run.calls, now->ranks, 0, &made[i]));
+        free(run.call);
+    }
+    answer a = compare(made[1], made[0]);
+    sl_call_profile_close(made[0]);
+    sl_call_profile_close(made[1]);
+    return a;
+}
+
+static void a_rank_is_named_among_those_that_wait_by_tests_alone(void **state) {
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        program before, now;
+        program_ring(&before, 4, 0, i % 2, seed() + (uint64_t)i);
+        program_ring(&now, 4, 0, i % 2, seed() + 100 + (uint64_t)i);
+        now.slowdown[i % 4] = 1.4 + 0.1 * (i / 4);
+        answer a = ask_by_tests(&before, &now, 1);
+        assert_device(a, i % 4);
+        a = ask_by_tests(&before, &now, 0); /* who waits and who computes is not known */
+        assert_true(a.count == 0 || (a.count == 1 && a.suspect[0].component == SL_COMPONENT_UNKNOWN));
+    }
+}
+
+static void what_costs_little_is_not_named_beside_what_costs_much(void **state) {
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        program before, now;
+        program_data(&before, 4, seed() + (uint64_t)i);
+        program_data(&now, 4, seed() + 100 + (uint64_t)i);
+        int far = (i + 2) % 4, next = (i + 3) % 4;
+        for (program *p = &before; p; p = p == &before ? &now : NULL) {
+            program_add(p, far, (step){.kind = SEND, .with = next, .bytes = 64});
+            program_add(p, next, (step){.kind = RECEIVE, .with = far, .bytes = 64});
+            p->link[far][next] = 100 * US;
+        }
+        now.slowdown[i % 4] = 2.5;
+        now.link[far][next] = 2000 * US; /* 20 times as long, and hardly any of the time */
+        answer a = ask(&before, &now);
+        assert_device(a, i % 4);
+    }
+}
+
 /* ---- what cannot be told ---- */
 
 static void two_faults_are_both_named(void **state) {
@@ -630,6 +688,8 @@ int main(void) {
         cmocka_unit_test(clocks_that_may_be_that_far_apart_blame_no_link),
         cmocka_unit_test(two_faults_are_both_named),
         cmocka_unit_test(when_all_ranks_compute_longer_nobody_is_blamed),
+        cmocka_unit_test(a_rank_is_named_among_those_that_wait_by_tests_alone),
+        cmocka_unit_test(what_costs_little_is_not_named_beside_what_costs_much),
         cmocka_unit_test(less_than_10_percent_is_nothing),
         cmocka_unit_test(nothing_at_all_is_no_error),
         cmocka_unit_test(every_allocation_may_fail),
