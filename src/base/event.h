@@ -40,6 +40,9 @@
     X(RELEASED, "released", "a held program continues") \
     X(VALIDATED, "validated", "suspects were tested, with the evidence") \
     X(VERDICT, "verdict", "what is slow, or why this is unresolved") \
+    X(HANG, "hang", "a watched program hangs: no call of it can end, and why") \
+    X(STALL, "stall", "a watched program stands and might move again: the rank that the others wait for, and what it does") \
+    X(MOVES, "moves", "a watched program that stood moves again") \
     X(ADVICE, "advice", "the strategy for a slow component of a watched program, with its gain and cost, and whether to apply it now") \
     X(HOOK, "hook", "the program of --on-event applied advice, or could not") \
     X(NODE, "node", "the agent of a node joined or was lost, its processes changed, or it cannot read their calls") \

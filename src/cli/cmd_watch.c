@@ -82,6 +82,10 @@ static sl_status take_key(const sl_options *o, void *key) {
     return sl_store_key_check(key);
 }
 
+static const sl_value hang_actions[] = {{"report", "an event, and a call of --on-event"},
+                                        {"kill", "also, the program is ended with exit code 124"},
+                                        {NULL, NULL}};
+
 static const sl_option options[] = {
     SL_OPTION(
         "out", TEXT, watch_options, request.directory, "DIR",
@@ -110,13 +114,23 @@ static const sl_option options[] = {
               "the program is never held: verdicts rest on its own calls"),
     SL_OPTION("no-validate", NO, watch_options, request.validate, NULL,
               "suspects are reported but not tested"),
-    SL_OPTION(
-        "on-event", TEXT, watch_options, request.on_event, "CMD",
-        "a program to run for each onset, verdict and relief, and to apply advice; it gets the event as "
-        "JSON on its standard input (docs/watching.md)"),
+    SL_OPTION("on-event", TEXT, watch_options, request.on_event, "CMD",
+              "a program to run for each onset, verdict, relief and hang, and to apply advice; it gets the "
+              "event as "
+              "JSON on its standard input (docs/watching.md)"),
     SL_OPTION("on-event-limit", REAL, watch_options, request.on_event_limit, "S",
               "time limit of one run of it, in seconds", .least = 0.001, .most = MAX_SECONDS,
               .words = "seconds", .standard = "60"),
+    SL_OPTION(
+        "hang-after", REAL, watch_options, request.hang_after, "SECONDS",
+        "a job that makes no call for this long is examined, and the rank or mistake that it waits for is "
+        "reported (docs/hangs.md); 0: never",
+        .most = MAX_SECONDS, .words = "seconds", .standard = "20"),
+    SL_OPTION("hang", CHOICE, watch_options, request.hang_kill, "WHAT", "what is done when the job hangs",
+              .values = hang_actions, .standard = "report"),
+    SL_OPTION("hang-limit", REAL, watch_options, request.hang_limit, "SECONDS",
+              "with --hang kill: a job that stands for this long is ended even if it might move again",
+              .least = 0.001, .most = MAX_SECONDS, .words = "seconds", .standard = "600"),
     SL_OPTION(
         "cost", OWN, watch_options, request.offer, "NAME=S,...",
         "estimated costs of balance, topology and restart in seconds of job time, until one is measured; "
@@ -189,7 +203,8 @@ const sl_command sl_command_watch = {
         "... (docs/python.md).\n"
         "On one node: slackline watch -- mpirun -np 4 PROGRAM. On several: mpirun ... slackline watch -- "
         "PROGRAM, or srun instead of mpirun.",
-    .exit_code = "COMMAND's; 128 + N if signal N killed it; 1 if the watch could not start, 2 for a wrong "
+    .exit_code = "COMMAND's; 128 + N if signal N killed it; 124 if --hang kill ended it; 1 if the watch "
+                 "could not start, 2 for a wrong "
                  "request (then COMMAND has not run).",
     .example = "slackline watch -- mpirun -np 4 hpcc",
     .run = run};

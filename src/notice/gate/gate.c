@@ -133,6 +133,7 @@ void sl_gate_join(sl_gate_caller *caller, sl_gate *gate, const sl_gate_shim *shi
         if (!atomic_compare_exchange_strong(&gate->thread[i].word, &word, mine))
             continue;
         caller->thread = &gate->thread[i];
+        atomic_store_explicit(&caller->thread->kernel_id, (int32_t)syscall(SYS_gettid), memory_order_relaxed);
         caller->serial = mine >> 8;
         uint32_t used = atomic_load(&gate->threads);
         while (used < i + 1 && !atomic_compare_exchange_weak(&gate->threads, &used, i + 1))

@@ -18,7 +18,7 @@
 #include "notice/record/probe_folder.h"
 
 #define SL_GATE_MAGIC 0x736c6761u /* "slga" */
-#define SL_GATE_LAYOUT 3
+#define SL_GATE_LAYOUT 4
 #define SL_GATE_CHANNELS 4096 /* per rank; beyond, `overflow` is set and the rank cannot be held */
 #define SL_GATE_SLOTS 8192    /* entries of the hash index, a power of two */
 #define SL_GATE_THREADS 64
@@ -76,6 +76,9 @@ typedef enum sl_gate_state {
     SL_GATE_PARKED = 4   /* waiting here; none of its listed calls has been made */
 } sl_gate_state;
 
+#define SL_GATE_BYTES (-1)         /* `unit` of an amount in bytes */
+#define SL_GATE_OWN_TYPE INT32_MIN /* `unit`: a type that only this rank knows */
+
 #define SL_GATE_NEED (UINT64_C(1) << 63) /* set in an entry's number: waited for, announced earlier */
 
 /* A call that the thread makes, or a need: an earlier announced call that it waits for. */
@@ -91,7 +94,14 @@ typedef struct sl_gate_thread {
     _Atomic uint64_t word;
     _Atomic uint32_t count;     /* entries of the call, or of the last one while outside */
     _Atomic uint32_t forbidden; /* inside a region where it must not park */
-    uint8_t pad[48];
+    /* The call that it makes or made last, for a reader that finds it inside for seconds: relaxed stores of
+     * the thread. Fields as in notice/record/call.h. */
+    _Atomic uint64_t communicator, amount; /* of the buffer, in units of `unit` */
+    _Atomic int32_t peer, tag;
+    _Atomic int32_t unit; /* SL_GATE_BYTES; else the type of an element, equal on all ranks */
+    _Atomic uint32_t call;
+    _Atomic int32_t kernel_id; /* the thread for the kernel (gettid), in its own pid namespace */
+    uint8_t pad[12];
     sl_gate_entry entry[SL_GATE_ENTRIES];
 } sl_gate_thread;
 

@@ -17,7 +17,9 @@
     sl_communicator *communicator = communicator_of(comm_);                                                  \
     uint64_t members = (uint64_t)communicator->peers;                                                        \
     sl_call call;                                                                                            \
-    (void)members;                                                                                           \
+    int over = 0;                                                                                            \
+    int32_t unit = SL_GATE_BYTES;                                                                            \
+    (void)members, (void)over, (void)unit;                                                                    \
     before(&call, SL_CALL_MPI_##name, communicator, peer_, tag_);
 
 #define SL_CALL_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \
@@ -28,8 +30,11 @@
             return real args;                                                                                \
         SL_BEGIN(name, comm_, peer_, tag_)                                                                   \
         passage p = pass(&call, communicator, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                    \
+        const uint64_t amount = (uint64_t)(bytes_);                                                          \
+        sl_probe_describe(&call, amount, unit);                                                              \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
+        over = 1;                                                                                            \
         sl_probe_after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                         \
         leave(&p);                                                                                           \
         mind_message(&p, SL_CALL_MPI_##name, result);                                                        \
@@ -48,8 +53,11 @@
         few_statuses own;                                                                                    \
         passage p = pass_;                                                                                   \
         status = status_for(&p, status, own.bytes);                                                          \
+        const uint64_t amount = (uint64_t)(bytes_);                                                          \
+        sl_probe_describe(&call, amount, unit);                                                              \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
+        over = 1;                                                                                            \
         sl_probe_after(&call, result == 0 ? (uint64_t)(bytes_) : 0);                                         \
         also;                                                                                                \
         if (p.wild)                                                                                          \
@@ -81,6 +89,7 @@
                                  : pass(&call, communicator, way_of(SL_CALL_MPI_##name), SL_GATE_POST);      \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
+        over = 1;                                                                                            \
         if (result == 0)                                                                                     \
             posted(&call, (uint64_t)(bytes_), *request, persistent, NULL, 0, &p, communicator);              \
         else {                                                                                               \
@@ -103,6 +112,7 @@
         SL_BEGIN(name, parent_, SL_NO_RANK, SL_NO_TAG)                                                       \
         uint64_t numbered = (key_) == SL_NUMBERED ? next_child(communicator) : 0;                            \
         passage p = pass(&call, communicator, way_of(SL_CALL_MPI_##name), SL_GATE_BLOCK);                    \
+        sl_probe_describe(&call, 0, unit);                                                                   \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
         sl_probe_after(&call, 0);                                                                            \

@@ -32,6 +32,7 @@ typedef long long SL_LARGE_COUNT;
 #define SL_THREAD_SERIALIZED 2
 #define SL_THREAD_MULTIPLE 3
 #define SL_FEW 32 /* requests kept on the stack */
+#define SL_PLAIN_TYPES 8
 
 /* Functions of the library itself, by its profiling names. */
 static struct {
@@ -40,6 +41,10 @@ static struct {
     SL_COMM world, null, self;
     SL_REQUEST no_request;
     SL_TYPE no_type;
+    struct {
+        SL_TYPE type;
+        int size;
+    } plain_type[SL_PLAIN_TYPES]; /* predefined ones, and their bytes */
     int (*type_size)(SL_TYPE, long long *);
     int (*comm_rank)(SL_COMM, int *);
     int (*comm_size)(SL_COMM, int *);
@@ -78,6 +83,22 @@ static void *named(const char *name) {
 
 static void open_gate(void);
 
+static void name_types(void) {
+    int i = 0;
+#define SL_PLAIN(name, mpich, bytes)                                                                         \
+    library.plain_type[i].type = SL_CONSTANT("ompi_mpi_" name, mpich);                                       \
+    library.plain_type[i++].size = bytes;
+    SL_PLAIN("double", 0x4c00080b, 8)
+    SL_PLAIN("float", 0x4c00040a, 4)
+    SL_PLAIN("int", 0x4c000405, 4)
+    SL_PLAIN("byte", 0x4c00010d, 1)
+    SL_PLAIN("char", 0x4c000101, 1)
+    SL_PLAIN("long", 0x4c000807, 8)
+    SL_PLAIN("unsigned", 0x4c000406, 4)
+    SL_PLAIN("long_long_int", 0x4c000809, 8)
+#undef SL_PLAIN
+}
+
 static void prepare_once(void) {
     library.type_size = (int (*)(SL_TYPE, long long *))(uintptr_t)named("PMPI_Type_size_x");
     library.comm_rank = (int (*)(SL_COMM, int *))(uintptr_t)named("PMPI_Comm_rank");
@@ -94,6 +115,7 @@ static void prepare_once(void) {
     library.null = SL_CONSTANT("ompi_mpi_comm_null", 0x04000000);
     library.no_request = SL_CONSTANT("ompi_request_null", 0x2c000000);
     library.no_type = SL_CONSTANT("ompi_mpi_datatype_null", 0x0c000000);
+    name_types();
     int size = -1;
     library.comm_rank(library.world, &library.rank);
     library.comm_size(library.world, &size);
@@ -210,12 +232,25 @@ static int own_rank(SL_COMM comm) {
 
 /* ---- bytes ---- */
 
-static inline uint64_t b(long long count, SL_TYPE type) {
+static inline uint64_t bytes_made(long long count, SL_TYPE type) {
     long long size = 0;
     if (count <= 0 || type == library.no_type || library.type_size(type, &size) != 0 || size < 0)
         return 0;
     return (uint64_t)count * (uint64_t)size;
 }
+
+/* The same before the call, when the library cannot be asked, because the type may be invalid: exact for the
+ * predefined types that programs use most. */
+static inline uint64_t bytes_described(int32_t *unit, long long count, SL_TYPE type) {
+    for (int i = 0; i < SL_PLAIN_TYPES; i++)
+        if (type == library.plain_type[i].type)
+            return (uint64_t)(count > 0 ? count : 0) * (uint64_t)library.plain_type[i].size;
+    *unit = SL_GATE_OWN_TYPE;
+    return 0;
+}
+
+/* Bytes of a buffer, in wrappers: before the call (`over` is 0) and after it. */
+#define b(count, type) (over ? bytes_made(count, type) : bytes_described(&unit, count, type))
 
 static long long sum_int(const int *counts, uint64_t members) {
     long long sum = 0;
@@ -232,16 +267,16 @@ static long long sum_large(const long long *counts, uint64_t members) {
 }
 
 #define SL_SUM(counts, members)                                                                              \
-    _Generic(*(counts), int : sum_int, default : sum_large)((const void *)(counts), members)
+    !over ? 0 : _Generic(*(counts), int : sum_int, default : sum_large)((const void *)(counts), members)
 
 static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, uint64_t members) {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < members; i++)
-        sum += b(large ? ((const long long *)counts)[i] : ((const int *)counts)[i], types[i]);
+        sum += bytes_made(large ? ((const long long *)counts)[i] : ((const int *)counts)[i], types[i]);
     return sum;
 }
 
-#define SL_SUM_TYPES(counts, types, members) sum_types(counts, sizeof *(counts) > sizeof(int), types, members)
+#define SL_SUM_TYPES(counts, types, members) !over ? 0 : sum_types(counts, sizeof *(counts) > sizeof(int), types, members)
 
 #include "notice/probe/mpi_gate.h"
 

@@ -144,6 +144,7 @@ static int wait_one(int (*real)(SL_REQUEST *, void *), SL_REQUEST *request, void
         return real(request, status);
     before(&call, SL_CALL_MPI_Wait, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
     passage p = pass_wait(1, request, SL_GATE_BLOCK);
+    sl_probe_describe(&call, 0, SL_GATE_BYTES);
     sl_probe_begin(&call);
     int nothing = *request == library.no_request;
     int known = !nothing && sl_request_complete(SL_KEY(*request), &done);
@@ -182,6 +183,7 @@ static int wait_all(int (*real)(int, SL_REQUEST *, void *), int count, SL_REQUES
     if (count > SL_FEW && !(done = malloc((size_t)count * sizeof *done)))
         return real(count, requests, statuses);
     passage p = pass_wait(count, requests, SL_GATE_BLOCK);
+    sl_probe_describe(&call, 0, SL_GATE_BYTES);
     sl_probe_begin(&call);
     void *used = statuses_for(count, statuses, own.bytes);
     int completed = take_all(count, requests, done);
@@ -251,6 +253,7 @@ static inline void several_begin(several *s, int number, int count, const SL_REQ
     if (mode == SL_GATE_BLOCK) {
         before(&s->call, number, &sl_nowhere, SL_NO_RANK, SL_NO_TAG);
         s->p = pass_wait(count, requests, mode);
+        sl_probe_describe(&s->call, 0, SL_GATE_BYTES);
     } else {
         test_begins(&s->call, number);
         pass_test(&s->p, count, requests);

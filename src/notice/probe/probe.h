@@ -100,6 +100,19 @@ static inline void sl_probe_write(sl_call *call) {
     sl_call_write(sl_probe_self.ring, sl_probe_self.capacity, call);
 }
 
+/** Describes the call that is about to be made, for readers of the gate; `amount` and `unit` as there. */
+static inline void sl_probe_describe(const sl_call *call, uint64_t amount, int32_t unit) {
+    sl_gate_thread *thread = sl_probe_self.gate.thread;
+    if (!thread)
+        return;
+    atomic_store_explicit(&thread->communicator, call->communicator, memory_order_relaxed);
+    atomic_store_explicit(&thread->amount, amount, memory_order_relaxed);
+    atomic_store_explicit(&thread->peer, call->peer, memory_order_relaxed);
+    atomic_store_explicit(&thread->tag, call->tag, memory_order_relaxed);
+    atomic_store_explicit(&thread->unit, unit, memory_order_relaxed);
+    atomic_store_explicit(&thread->call, call->call, memory_order_relaxed);
+}
+
 /** Around the recorded call: starts its time; ends it, with `bytes`, and writes the record. */
 static inline void sl_probe_begin(sl_call *call) {
     call->start = sl_probe_now();

@@ -154,6 +154,7 @@ EXPORTED int sl_reported_begin(int call, int number, int peer, int tag, uint64_t
                                .bytes = bytes,
                                .device = -1,
                                .start = sl_probe_now()};
+    sl_probe_describe(&under_way.call, bytes, SL_GATE_BYTES);
     return 1;
 }
 
@@ -196,6 +197,7 @@ EXPORTED int sl_reported_wait(void *opaque) {
                                .peer = SL_PEER_NONE,
                                .device = -1,
                                .start = sl_probe_now()};
+    sl_probe_describe(&under_way.call, 0, SL_GATE_BYTES);
     return 1;
 }
 

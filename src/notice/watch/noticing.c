@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "notice/agent/agent.h"
 #include "notice/control/controller.h"
+#include "notice/hang/hang.h"
 #include "notice/watch/published.h"
 #include "notice/watch/words.h"
 
@@ -106,6 +107,8 @@ struct sl_noticing {
     sl_store *agent_store, *controller_store, *own_store;
     sl_agent *agent;
     sl_controller *controller;
+    sl_hanging *hanging; /* NULL: hangs are not noticed */
+    sl_time began;       /* the controller; zero of the times of events */
     int leads;
     int other_version, strangers; /* were reported */
     int unread;                   /* reported that calls cannot be read */
@@ -232,6 +235,29 @@ static void on_event(void *context, const sl_event *event) {
         sl_published_event_put(n->own_store, event);
 }
 
+/* A job that stands, or moves again. */
+static void on_hang(void *context, const sl_event *event, const json_t *state) {
+    sl_note note = {.kind = SL_NOTE_HANG,
+                    .standing = state ? json_dumps(state, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL};
+    if (note.standing && !say(context, &note))
+        free(note.standing);
+    on_event(context, event);
+}
+
+static sl_status look_for_hangs(sl_noticing *n) {
+    const sl_nodes *nodes = sl_controller_nodes(n->controller);
+    const char **names = NULL;
+    if (!n->hanging)
+        return SL_OK;
+    size_t count = n->leads ? nodes->count : 0;
+    SL_TRY(sl_alloc(&names, count + 1, sizeof *names));
+    for (size_t i = 0; i < count; i++)
+        names[i] = nodes->node[i].name;
+    sl_status status = sl_hanging_step(n->hanging, sl_now(), n->began, names, count);
+    sl_free(names);
+    return status;
+}
+
 /* Events of the first thread. */
 static void publish_passed(sl_noticing *n) {
     pthread_mutex_lock(&n->lock);
@@ -308,7 +334,16 @@ static sl_status open_all(sl_noticing *n) {
                              .validate = c->validate};
     sl_controller_config controller = {
         .store = n->controller_store, .job = job, .hold = c->hold, .event = on_event, .context = n};
+    sl_hanging_config hanging = {.folder = c->folder,
+                                 .node = c->position->node,
+                                 .store = n->own_store,
+                                 .after = c->hang_after,
+                                 .report = on_hang,
+                                 .context = n};
+    n->began = sl_now();
     SL_TRY(sl_agent_open(&agent, &n->agent));
+    if (c->hang_after > 0)
+        SL_TRY(sl_hanging_open(&hanging, &n->hanging));
     return sl_controller_open(&controller, &n->controller);
 }
 
@@ -318,6 +353,7 @@ static sl_status step(sl_noticing *n, sl_time *wake) {
     SL_TRY(sl_agent_step(n->agent, sl_clock_now(clock), &next));
     SL_TRY(sl_controller_step(n->controller, sl_clock_now(clock), &other));
     look_at_leadership(n);
+    SL_TRY(look_for_hangs(n));
     say_unread(n);
     sl_time now = sl_clock_now(clock);
     say_view(n, now, 0);
@@ -343,6 +379,8 @@ static int is_reported(sl_noticing *n) {
 static sl_status end_of_job(sl_noticing *n) {
     sl_time wake;
     SL_TRY(step(n, &wake));
+    if (n->hanging && atomic_load(&n->exit_code) == 0)
+        sl_hanging_finish(n->hanging, sl_now(), n->began);
     sl_controller_finish(n->controller);
     look_at_leadership(n);
     say_view(n, sl_now(), 1);
@@ -372,6 +410,7 @@ static void *run(void *context) {
         say_trouble(n, "detection has stopped; the program continues");
     sl_note done = {.kind = SL_NOTE_DONE, .calls = n->agent && sl_agent_saw_calls(n->agent)};
     sl_controller_close(n->controller);
+    sl_hanging_close(n->hanging);
     sl_agent_close(n->agent);
     sl_store_close(n->agent_store);
     sl_store_close(n->controller_store);

@@ -18,6 +18,7 @@ typedef enum sl_note_kind {
     SL_NOTE_REMARK,   /* the same, without consequences */
     SL_NOTE_STANDING, /* state of ranks and links, for the folder: `standing`; ownership passes to the
                          receiver */
+    SL_NOTE_HANG,     /* what all ranks of a job that stands do: `standing`, as above */
     SL_NOTE_DONE      /* the thread has ended; `calls` is final */
 } sl_note_kind;
 
@@ -38,6 +39,7 @@ typedef struct sl_noticing_config {
     const char *record;  /* NULL: none */
     const char *program; /* the watched program, for viewers of the store */
     int hold, validate;
+    sl_time hang_after; /* 0: hangs are not noticed */
 } sl_noticing_config;
 
 typedef struct sl_noticing sl_noticing;

@@ -30,7 +30,8 @@
 #define LINGER_LOOK (20 * SL_MS)
 #define HOOK_LINGER (5 * SL_SECOND) /* for calls under way or waiting when the program has ended */
 #define CLAIM_EVERY (SL_SECOND / 2) /* later than the first rank of a node */
-enum { CLAIMS = 4 };
+#define HANG_GRACE (10 * SL_SECOND)  /* between SIGTERM and SIGKILL */
+enum { CLAIMS = 4, HANG_EXIT = 124 };
 
 static const char no_calls[] =
     "no MPI or NCCL call was seen: the program is linked statically or without either "
@@ -46,6 +47,9 @@ typedef struct watching {
     sl_subprocess program; /* none: has ended */
     int exit_code;
     sl_time began, linger;
+    sl_time stands; /* the job, since then; 0: it moves */
+    int ending;     /* it was ended for that: 1 politely, 2 by force */
+    sl_time force;  /* when */
 
     sl_loop *loop;
     sl_noticing *noticing; /* NULL: another of this node is its agent */
@@ -177,7 +181,7 @@ static void begin_leading(watching *w, int first) {
     w->leads = 1;
     if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
-    static const char *const stale[] = {"watch.json", "report.txt", "report.json"}; /* of an earlier watch */
+    static const char *const stale[] = {"watch.json", "hang.json", "report.txt", "report.json"}; /* of an earlier watch */
     for (size_t i = 0; first && i < sizeof stale / sizeof *stale; i++)
         put(w, stale[i], SL_WRITER_REMOVE, "");
     put(w, "events.jsonl", first ? SL_WRITER_ANEW : SL_WRITER_APPEND, "");
@@ -258,10 +262,42 @@ static void show_advice(watching *w) {
         sl_http_advise(w->http, sl_advice_json(sl_advising_advice(w->advising)));
 }
 
+/* ---- --hang kill ---- */
+
+/* The launcher ends the ranks on other nodes. */
+static void end_program(watching *w, const char *what) {
+    if (w->ending || w->program.pid <= 0)
+        return;
+    sl_view_say(&w->view, "%s: the program is ended (--hang kill)", what);
+    w->ending = 1;
+    w->force = sl_now() + HANG_GRACE;
+    sl_subprocess_signal(&w->program, SIGTERM);
+}
+
+static void take_hang(watching *w, const sl_event *event) {
+    if (event->kind == SL_EVENT_MOVES)
+        w->stands = 0;
+    else if (!w->stands)
+        w->stands = sl_now();
+    if (event->kind == SL_EVENT_HANG && w->request->hang_kill)
+        end_program(w, "the job hangs");
+}
+
+static void look_at_hang(watching *w) {
+    if (w->request->hang_kill && w->stands && sl_now() - w->stands > (sl_time)(w->request->hang_limit * 1e9))
+        end_program(w, "the job has stood for too long");
+    if (w->ending == 1 && w->program.pid > 0 && sl_now() > w->force) {
+        w->ending = 2;
+        sl_subprocess_signal(&w->program, SIGKILL);
+    }
+}
+
 static void take_event(watching *w, const sl_event *event) {
     if (w->position.inside && !w->leads)
         return; /* the one in charge reports it */
     write_event(w, event);
+    if (event->kind == SL_EVENT_HANG || event->kind == SL_EVENT_STALL || event->kind == SL_EVENT_MOVES)
+        take_hang(w, event);
     if (w->advising)
         sl_advising_event(w->advising, event);
 }
@@ -301,6 +337,11 @@ static sl_status on_notes(void *context, int file) {
             break;
         case SL_NOTE_STANDING:
             keep_standing(w, note.standing);
+            break;
+        case SL_NOTE_HANG:
+            if (w->leads || !w->position.inside)
+                put(w, "hang.json", SL_WRITER_WHOLE, note.standing);
+            free(note.standing);
             break;
         case SL_NOTE_TROUBLE:
             sl_view_say(&w->view, "%s", note.text);
@@ -347,7 +388,7 @@ static sl_status fetch_program(watching *w) {
     if (w->program.file >= 0)
         sl_loop_unwatch(w->loop, w->program.file);
     sl_subprocess_wait(&w->program, 0, &status);
-    w->exit_code = sl_program_exit_code(status);
+    w->exit_code = w->ending ? HANG_EXIT : sl_program_exit_code(status);
     if (!w->noticing || !w->position.inside || w->exit_code != 0)
         return stop_noticing(w);
     w->linger = sl_now() + LINGER;
@@ -397,6 +438,7 @@ static sl_status tick(void *context) {
         sl_server_tick(sl_http_server(w->http));
     if (w->advising && !w->concluded)
         sl_advising_tick(w->advising);
+    look_at_hang(w);
     see_to_server(w);
     say_trouble(w);
     return sl_loop_at(w->loop, sl_now() + TICK, tick, w, NULL);
@@ -423,6 +465,7 @@ static sl_status start_noticing(watching *w) {
                                  .record = w->request->record ? w->record : NULL,
                                  .program = w->request->command[sl_program_word(w->request->command)],
                                  .hold = w->request->hold,
+                                 .hang_after = (sl_time)(w->request->hang_after * 1e9),
                                  .validate = can_validate(w)};
     setenv(SL_LAUNCH_VARIABLE, w->site.directory.path, 1); /* later cleanup finds what was started here */
     SL_TRY(sl_noticing_start(&config, &w->noticing));

@@ -23,6 +23,9 @@ typedef struct sl_watch_request {
     int hold, validate;    /* 0: never */
     const char *on_event;  /* a program to call for events; NULL: none */
     double on_event_limit; /* seconds per call */
+    double hang_after;     /* seconds; 0: hangs are not noticed */
+    int hang_kill;         /* 1: a job that hangs is ended, with exit code 124 */
+    double hang_limit;     /* seconds after which one that only stands is ended, too */
     sl_advice_offer offer; /* what the program or its operator can change */
 } sl_watch_request;
 

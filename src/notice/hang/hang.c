@@ -1,0 +1,196 @@
+#include "notice/hang/hang.h"
+#include "base/memory.h"
+#include "notice/hang/look.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_EVERY (SL_SECOND / 2)
+#define LEAVE_EVERY SL_SECOND
+#define LASTS (5 * SL_SECOND) /* of what a node leaves */
+enum { CONFIRMED = 2, KEY = 160 };
+
+struct sl_hanging {
+    sl_hanging_config config;
+    sl_hang_look *look;
+    sl_time next_look, next_leave;
+    int left; /* something of this node is in the store */
+    /* in charge */
+    sl_hang_verdict last, reported; /* of the last look, and the one reported; SL_HANG_NOTHING: none */
+    int looks;                      /* in a row that found `last` */
+    sl_time since;                  /* of `reported`: when the job began to stand */
+};
+
+sl_status sl_hanging_open(const sl_hanging_config *config, sl_hanging **hanging) {
+    sl_hanging *h;
+    *hanging = NULL;
+    SL_TRY(sl_alloc(&h, 1, sizeof *h));
+    h->config = *config;
+    sl_status status = sl_hang_look_open(config->folder, config->node, &h->look);
+    if (status == SL_OK)
+        *hanging = h;
+    else
+        sl_free(h);
+    return status;
+}
+
+void sl_hanging_close(sl_hanging *h) {
+    if (!h)
+        return;
+    sl_hang_look_close(h->look);
+    sl_free(h);
+}
+
+/* ---- this node ---- */
+
+static void key_of(const char *node, char key[KEY]) {
+    snprintf(key, KEY, "hang:%s", node);
+}
+
+static sl_status leave(sl_hanging *h, sl_time now) {
+    sl_hang_job job = {0};
+    char key[KEY], *text = NULL;
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_hang_look_ranks(h->look, now, 1, &job));
+    json_t *json = sl_hang_job_json(&job);
+    text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(json);
+    key_of(h->config.node, key);
+    if (text)
+        h->left = sl_store_set(h->config.store, key, text, strlen(text), LASTS) == SL_OK || h->left;
+    else
+        status = sl_error(SL_ENOMEM, "out of memory for the state of ranks");
+done:
+    free(text);
+    sl_hang_job_free(&job);
+    return status;
+}
+
+static sl_status look_at_node(sl_hanging *h, sl_time now) {
+    char key[KEY];
+    const sl_time longest = sl_hang_look_step(h->look, now);
+    if (longest >= h->config.after) {
+        if (now < h->next_leave)
+            return SL_OK;
+        h->next_leave = now + LEAVE_EVERY;
+        return leave(h, now);
+    }
+    key_of(h->config.node, key);
+    if (h->left && sl_store_remove(h->config.store, key) == SL_OK)
+        h->left = 0;
+    return SL_OK;
+}
+
+/* ---- the job ---- */
+
+static sl_status add_node(sl_hanging *h, const char *node, sl_hang_job *job) {
+    char key[KEY];
+    void *bytes = NULL;
+    size_t size = 0;
+    key_of(node, key);
+    if (sl_store_get(h->config.store, key, &bytes, &size) != SL_OK || !bytes)
+        return SL_OK;
+    json_t *json = sl_json_object(bytes, size);
+    sl_status status = json ? sl_hang_job_read(json, job) : SL_OK;
+    if (!json || status == SL_EINVAL) {
+        sl_store_refuse(h->config.store);
+        status = SL_OK;
+    }
+    json_decref(json);
+    sl_free(bytes);
+    return status;
+}
+
+json_t *sl_hang_verdict_json(const sl_hang_verdict *v) {
+    return json_pack("{s:s,s:b,s:i,s:f,s:s,s:s}", "cause", sl_hang_cause_name(v->cause), "certain",
+                     v->certain, "rank", v->rank, "for_s", v->for_s, "seen", v->seen, "why", v->why);
+}
+
+/* A long text ends with its last whole word. */
+static void cut_to(char *to, size_t size, const char *from) {
+    size_t length = strlen(from);
+    if (length < size) {
+        memcpy(to, from, length + 1);
+        return;
+    }
+    length = size - 5;
+    while (length > 0 && from[length] != ' ')
+        length--;
+    memcpy(to, from, length);
+    memcpy(to + length, " ...", 5);
+}
+
+static void report(sl_hanging *h, const sl_hang_verdict *v, const sl_hang_job *job, sl_time time) {
+    sl_event event = sl_event_of(v->certain ? SL_EVENT_HANG : SL_EVENT_STALL, time, -1);
+    json_t *state = sl_hang_job_json(job);
+    if (state)
+        json_object_set_new(state, "verdict", sl_hang_verdict_json(v));
+    event.rank = v->rank;
+    snprintf(event.seen, sizeof event.seen, "%s", v->seen);
+    snprintf(event.decided, sizeof event.decided, "%s: %s",
+             v->certain ? "the job hangs" : "the job stands and might move again",
+             sl_hang_cause_name(v->cause));
+    cut_to(event.why, sizeof event.why, v->why);
+    h->config.report(h->config.context, &event, state);
+    json_decref(state);
+    h->reported = *v;
+}
+
+static void report_moving(sl_hanging *h, sl_time now, sl_time began) {
+    sl_event event = sl_event_of(SL_EVENT_MOVES, now - began, -1);
+    event.rank = h->reported.rank;
+    snprintf(event.seen, sizeof event.seen, "the job moves again, after it had stood for %.0f s",
+             (double)(now - h->since) / 1e9);
+    snprintf(event.decided, sizeof event.decided, "no hang: %s", sl_hang_cause_name(h->reported.cause));
+    h->config.report(h->config.context, &event, NULL);
+    h->reported = (sl_hang_verdict){0};
+}
+
+void sl_hanging_finish(sl_hanging *h, sl_time now, sl_time began) {
+    if (h->reported.cause != SL_HANG_NOTHING)
+        report_moving(h, now, began);
+}
+
+static int same(const sl_hang_verdict *a, const sl_hang_verdict *b) {
+    return a->cause == b->cause && a->certain == b->certain && a->rank == b->rank;
+}
+
+static void conclude(sl_hanging *h, const sl_hang_verdict *v, const sl_hang_job *job, sl_time now,
+                     sl_time began) {
+    h->looks = same(v, &h->last) ? h->looks + 1 : 1;
+    h->last = *v;
+    if (h->looks < CONFIRMED || same(v, &h->reported))
+        return;
+    if (v->cause == SL_HANG_NOTHING) {
+        if (h->reported.cause != SL_HANG_NOTHING)
+            report_moving(h, now, began);
+        return;
+    }
+    if (h->reported.cause == SL_HANG_NOTHING)
+        h->since = now - (sl_time)(v->for_s * 1e9);
+    report(h, v, job, now - began);
+}
+
+static sl_status look_at_job(sl_hanging *h, sl_time now, sl_time began, const char *const *nodes,
+                             size_t count) {
+    sl_hang_job job = {0};
+    sl_hang_verdict verdict = {.rank = -1};
+    sl_status status = SL_OK;
+    for (size_t i = 0; i < count && status == SL_OK; i++)
+        status = add_node(h, nodes[i], &job);
+    if (job.ranks > 0)
+        SL_THEN(status, sl_hang_judge(&job, (double)h->config.after / 1e9, &verdict));
+    if (status == SL_OK)
+        conclude(h, &verdict, &job, now, began);
+    sl_hang_job_free(&job);
+    return status;
+}
+
+sl_status sl_hanging_step(sl_hanging *h, sl_time now, sl_time began, const char *const *nodes, size_t count) {
+    if (now < h->next_look)
+        return SL_OK;
+    h->next_look = now + LOOK_EVERY;
+    SL_TRY(look_at_node(h, now));
+    return count > 0 ? look_at_job(h, now, began, nodes, count) : SL_OK;
+}

@@ -1,0 +1,124 @@
+/* A program that comes to stand in the given way: stands KIND RANK [ITERATIONS [PAUSE_MS [LONG_S]]]. RANK
+ * makes the mistake in the middle of a loop of a Sendrecv in a ring, an Allreduce and a Barrier. */
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LARGE = 1 << 20 };
+
+static int rank, size;
+static const char *kind;
+static double *large;
+
+static int is(const char *name) {
+    return strcmp(kind, name) == 0;
+}
+
+__attribute__((noinline)) static void spin_forever(void) {
+    volatile unsigned long n = 0;
+    for (;;)
+        n = n + 1;
+}
+
+__attribute__((noinline)) static void lock_twice(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&lock);
+}
+
+__attribute__((noinline)) static void read_nothing(void) {
+    char name[64], byte;
+    snprintf(name, sizeof name, "/tmp/stands-%d.fifo", (int)getpid());
+    mkfifo(name, 0600);
+    int file = open(name, O_RDWR);
+    unlink(name);
+    (void)!read(file, &byte, 1);
+}
+
+/* What the wrong rank does, instead of or before its barrier; 1: it leaves the barrier out. */
+static int mistake(int wrong, double seconds) {
+    int next = (rank + 1) % size, mine = rank == wrong;
+    double value = 1, sum;
+    MPI_Request request;
+    if (is("skip-barrier"))
+        return mine;
+    if (is("other-collective") && mine)
+        return MPI_Allreduce(&value, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), 1;
+    if (is("other-root"))
+        MPI_Bcast(large, LARGE, MPI_DOUBLE, mine ? wrong : (wrong + 1) % size, MPI_COMM_WORLD);
+    if (is("other-size"))
+        MPI_Bcast(large, mine ? 16 : LARGE, MPI_DOUBLE, wrong, MPI_COMM_WORLD);
+    if (is("receive-without-send") && mine)
+        MPI_Recv(&value, 1, MPI_DOUBLE, next, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (is("posted-receive") && mine) {
+        MPI_Irecv(&value, 1, MPI_DOUBLE, next, 7, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (is("any-receive") && mine)
+        MPI_Recv(&value, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (is("wrong-tag") && mine)
+        MPI_Send(&value, 1, MPI_DOUBLE, next, 8, MPI_COMM_WORLD);
+    if (is("wrong-tag") && rank == (wrong + 1) % size)
+        MPI_Recv(&value, 1, MPI_DOUBLE, wrong, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (is("sends"))
+        MPI_Send(large, LARGE, MPI_DOUBLE, rank ^ 1, 3, MPI_COMM_WORLD);
+    if (is("receives"))
+        MPI_Recv(large, 1, MPI_DOUBLE, (rank + size - 1) % size, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (is("stopped") && mine)
+        raise(SIGSTOP);
+    if (is("loop") && mine)
+        spin_forever();
+    if (is("lock") && mine)
+        lock_twice();
+    if (is("read") && mine)
+        read_nothing();
+    if (is("finalize") && mine) {
+        MPI_Finalize();
+        exit(0);
+    }
+    if (is("long") && mine)
+        for (double end = MPI_Wtime() + seconds; MPI_Wtime() < end;)
+            continue;
+    if (is("sleep") && mine)
+        usleep((useconds_t)(seconds * 1e6));
+    return 0;
+}
+
+static void cross(int wrong, MPI_Comm a, MPI_Comm b) {
+    MPI_Barrier(rank == wrong ? b : a);
+    MPI_Barrier(rank == wrong ? a : b);
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    kind = argv[1];
+    const int wrong = atoi(argv[2]), iterations = argc > 3 ? atoi(argv[3]) : 40;
+    const int pause = argc > 4 ? atoi(argv[4]) : 10;
+    MPI_Comm a, b, half;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &a);
+    MPI_Comm_dup(MPI_COMM_WORLD, &b);
+    MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &half);
+    large = calloc(LARGE, sizeof *large);
+    for (int i = 0; i < iterations; i++) {
+        double out = rank, in, sum;
+        usleep((useconds_t)pause * 1000);
+        MPI_Sendrecv(&out, 1, MPI_DOUBLE, (rank + 1) % size, 1, &in, 1, MPI_DOUBLE, (rank + size - 1) % size,
+                     1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Allreduce(&out, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(&out, &sum, 1, MPI_DOUBLE, MPI_SUM, half);
+        if (i == iterations / 2 && is("cross"))
+            cross(wrong, a, b);
+        if (i != iterations / 2 || !mistake(wrong, argc > 5 ? atof(argv[5]) : 5))
+            MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,295 @@
+/* The judge, on jobs written by hand: the mistake, the rank, and what is certain. */
+#include "check.h"
+
+#include "base/memory.h"
+#include "notice/hang/judge.h"
+#include "notice/record/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WORLD 0x10
+#define OTHER 0x20
+
+static sl_hang_rank blank(int rank) {
+    sl_hang_rank r = {.rank = rank, .pid = 100 + rank, .still_s = 30};
+    assert_int_equal(sl_alloc(&r.thread, 2, sizeof *r.thread), SL_OK);
+    assert_int_equal(sl_alloc(&r.channel, 16, sizeof *r.channel), SL_OK);
+    assert_int_equal(sl_alloc(&r.collective, 16, sizeof *r.collective), SL_OK);
+    return r;
+}
+
+static sl_channel_key collective(uint64_t communicator) {
+    return (sl_channel_key){communicator, -1, -1, -1, SL_CHANNEL_COLLECTIVE};
+}
+
+static sl_channel_key message(int from, int to, int tag) {
+    return (sl_channel_key){WORLD, from, to, tag, SL_CHANNEL_POINT};
+}
+
+static void counts(sl_hang_rank *r, sl_channel_key key, uint64_t announced) {
+    r->channel[r->channels++] = (sl_hang_channel){key, announced, 0};
+}
+
+static void called(sl_hang_rank *r, uint64_t number, const char *call, int root, uint64_t bytes) {
+    sl_hang_collective *c = &r->collective[r->collectives++];
+    *c = (sl_hang_collective){
+        .communicator = WORLD, .number = number, .root = root, .sized = 1, .bytes = bytes};
+    snprintf(c->call, sizeof c->call, "%s", call);
+}
+
+/* Inside a call that waits for call `number` of a channel. */
+static void waits(sl_hang_rank *r, const char *call, sl_channel_key key, uint64_t number) {
+    sl_hang_thread *t = &r->thread[r->threads++];
+    *t = (sl_hang_thread){.inside = 1, .for_s = 30, .state = 'R', .waits = 1};
+    snprintf(t->call, sizeof t->call, "%s", call);
+    assert_int_equal(sl_alloc(&t->wait, 1, sizeof *t->wait), SL_OK);
+    t->wait[0] = (sl_hang_wait){key, number, 0};
+}
+
+static void computes(sl_hang_rank *r) {
+    sl_hang_thread *t = &r->thread[r->threads++];
+    *t = (sl_hang_thread){
+        .for_s = 30, .state = 'R', .call = "MPI_Send", .doing = "computes", .place = "spin < main"};
+}
+
+static sl_hang_verdict judged(sl_hang_rank *ranks, int count) {
+    sl_hang_job job = {.size = count};
+    sl_hang_verdict v, again;
+    for (int i = 0; i < count; i++)
+        assert_int_equal(sl_hang_add(&job, &ranks[i]), SL_OK);
+    assert_int_equal(sl_hang_judge(&job, 20, &v), SL_OK);
+    json_t *json = sl_hang_job_json(&job);
+    sl_hang_job copy = {0};
+    assert_int_equal(sl_hang_job_read(json, &copy), SL_OK); /* the same, after a way across nodes */
+    assert_int_equal(sl_hang_judge(&copy, 20, &again), SL_OK);
+    assert_string_equal(v.seen, again.seen);
+    assert_string_equal(v.why, again.why);
+    assert_int_equal(v.cause, again.cause);
+    json_decref(json);
+    sl_hang_job_free(&copy);
+    sl_hang_job_free(&job);
+    return v;
+}
+
+/* Three ranks; the world's collective 5 was entered by those with in[i]. */
+static void three(sl_hang_rank *r, const int *in) {
+    for (int i = 0; i < 3; i++) {
+        r[i] = blank(i);
+        counts(&r[i], collective(WORLD), in[i] ? 5 : 4);
+        called(&r[i], 4, "MPI_Barrier", -1, 0);
+        if (in[i]) {
+            called(&r[i], 5, "MPI_Allreduce", -1, 800);
+            waits(&r[i], "MPI_Allreduce", collective(WORLD), 5);
+        }
+    }
+}
+
+static void a_rank_that_computes_is_awaited_and_nothing_is_certain(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    three(r, (int[]){1, 0, 1});
+    computes(&r[1]);
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_AWAY);
+    assert_int_equal(v.certain, 0);
+    assert_int_equal(v.rank, 1);
+    assert_string_equal(
+        v.seen,
+        "rank 1 has not entered: ranks 0,2 wait in MPI_Allreduce (collective 5 of all ranks) for 30 s");
+    assert_string_equal(v.why, "rank 1 computes after MPI_Send, at spin < main");
+}
+
+static void nothing_is_said_while_a_rank_still_calls(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    three(r, (int[]){1, 0, 1});
+    computes(&r[1]);
+    r[1].still_s = 2;
+    assert_int_equal(judged(r, 3).cause, SL_HANG_NOTHING);
+}
+
+static void nothing_is_said_of_short_waits(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    three(r, (int[]){1, 0, 1});
+    computes(&r[1]);
+    r[0].thread[0].for_s = r[2].thread[0].for_s = 19;
+    assert_int_equal(judged(r, 3).cause, SL_HANG_NOTHING);
+}
+
+static void a_rank_that_ended_never_comes(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    three(r, (int[]){1, 0, 1});
+    r[1].ended = 1;
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_ENDED);
+    assert_int_equal(v.certain, 1);
+    assert_int_equal(v.rank, 1);
+}
+
+static void an_ended_rank_that_did_its_part_is_not_blamed(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    three(r, (int[]){1, 0, 0});
+    counts(&r[2], message(2, 0, 1), 1);
+    r[2].channel[0].announced = 5; /* entered all, then ended */
+    r[2].ended = r[2].finished = 1;
+    computes(&r[1]);
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_AWAY);
+    assert_int_equal(v.rank, 1);
+}
+
+static void another_collective_is_named_by_the_smaller_group(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    three(r, (int[]){1, 1, 1});
+    snprintf(r[2].collective[1].call, SL_HANG_CALL, "MPI_Bcast");
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_COLLECTIVE);
+    assert_int_equal(v.rank, 2);
+    assert_string_equal(v.seen,
+                        "collective 5 of all ranks: rank 2 calls MPI_Bcast, ranks 0,1 call MPI_Allreduce");
+}
+
+static void two_ranks_that_differ_are_both_named(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    three(r, (int[]){1, 1, 1});
+    sl_hang_rank_free(&r[2]);
+    r[1].collective[1].bytes = 80;
+    sl_hang_verdict v = judged(r, 2);
+    assert_int_equal(v.cause, SL_HANG_SIZE);
+    assert_int_equal(v.rank, -1);
+    assert_string_equal(v.seen, "collective 5 of all ranks: rank 1 calls MPI_Allreduce of 80 bytes, rank 0 "
+                                "calls MPI_Allreduce of 800 bytes");
+}
+
+static void blocks_of_gatherv_may_differ(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    three(r, (int[]){1, 1, 1});
+    for (int i = 0; i < 3; i++) {
+        snprintf(r[i].collective[1].call, SL_HANG_CALL, "MPI_Gatherv");
+        r[i].collective[1].bytes = 8 * (uint64_t)(i + 1);
+    }
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_INSIDE);
+    assert_int_equal(v.certain, 0);
+}
+
+static void receives_in_a_circle_never_end(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    for (int i = 0; i < 3; i++) {
+        r[i] = blank(i);
+        counts(&r[i], collective(WORLD), 0);
+        counts(&r[i], message((i + 1) % 3, i, 4), 1);
+        waits(&r[i], "MPI_Recv", message((i + 1) % 3, i, 4), 1);
+    }
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_CIRCLE);
+    assert_int_equal(v.certain, 1);
+    assert_non_null(strstr(v.seen, "ranks 0-2 wait for each other"));
+}
+
+static void a_circle_is_certain_while_another_rank_still_calls(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    for (int i = 0; i < 2; i++) {
+        r[i] = blank(i);
+        counts(&r[i], collective(OTHER), 0);
+        counts(&r[i], message(1 - i, i, 4), 1);
+        waits(&r[i], "MPI_Recv", message(1 - i, i, 4), 1);
+    }
+    r[2] = blank(2);
+    computes(&r[2]);
+    r[2].still_s = 0;
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_CIRCLE);
+    assert_int_equal(v.certain, 1);
+}
+
+static void a_second_thread_that_works_may_still_send(void **state) {
+    (void)state;
+    sl_hang_rank r[2];
+    for (int i = 0; i < 2; i++) {
+        r[i] = blank(i);
+        counts(&r[i], message(1 - i, i, 4), 1);
+        waits(&r[i], "MPI_Recv", message(1 - i, i, 4), 1);
+    }
+    computes(&r[1]);
+    sl_hang_verdict v = judged(r, 2);
+    assert_int_equal(v.certain, 0);
+    assert_int_equal(v.rank, 1);
+}
+
+static void a_message_with_another_tag_is_found(void **state) {
+    (void)state;
+    sl_hang_rank r[2];
+    r[0] = blank(0);
+    r[1] = blank(1);
+    counts(&r[0], message(0, 1, 8), 1);
+    counts(&r[1], message(0, 1, 7), 1);
+    waits(&r[1], "MPI_Recv", message(0, 1, 7), 1);
+    r[0].finished = 1;
+    sl_hang_verdict v = judged(r, 2);
+    assert_int_equal(v.cause, SL_HANG_TAG);
+    assert_int_equal(v.rank, 1);
+    assert_int_equal(v.peer, 0);
+    assert_non_null(strstr(v.seen, "rank 0 sent tag 8"));
+}
+
+static void one_of_several_is_enough_for_waitany(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    for (int i = 0; i < 3; i++)
+        r[i] = blank(i);
+    counts(&r[0], message(1, 0, 4), 1);
+    counts(&r[0], message(2, 0, 4), 1);
+    waits(&r[0], "MPI_Waitany", message(1, 0, 4), 1);
+    sl_free(r[0].thread[0].wait);
+    assert_int_equal(sl_alloc(&r[0].thread[0].wait, 2, sizeof(sl_hang_wait)), SL_OK);
+    r[0].thread[0].wait[0] = (sl_hang_wait){message(1, 0, 4), 1, 1};
+    r[0].thread[0].wait[1] = (sl_hang_wait){message(2, 0, 4), 1, 1};
+    r[0].thread[0].waits = 2;
+    r[1].ended = 1;
+    computes(&r[2]);
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.certain, 0);
+}
+
+static void states_of_strangers_are_refused(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"{}", "{\"ranks\": [{}]}", "{\"ranks\": [{\"rank\": -1}]}",
+                                        "{\"ranks\": [{\"rank\": \"0\"}]}", "{\"ranks\": 3}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        sl_hang_job job = {0};
+        json_t *json = json_loads(wrong[i], 0, NULL);
+        assert_int_equal(sl_hang_job_read(json, &job), SL_EINVAL);
+        json_decref(json);
+        sl_hang_job_free(&job);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_computes_is_awaited_and_nothing_is_certain),
+        cmocka_unit_test(nothing_is_said_while_a_rank_still_calls),
+        cmocka_unit_test(nothing_is_said_of_short_waits),
+        cmocka_unit_test(a_rank_that_ended_never_comes),
+        cmocka_unit_test(an_ended_rank_that_did_its_part_is_not_blamed),
+        cmocka_unit_test(another_collective_is_named_by_the_smaller_group),
+        cmocka_unit_test(two_ranks_that_differ_are_both_named),
+        cmocka_unit_test(blocks_of_gatherv_may_differ),
+        cmocka_unit_test(receives_in_a_circle_never_end),
+        cmocka_unit_test(a_circle_is_certain_while_another_rank_still_calls),
+        cmocka_unit_test(a_second_thread_that_works_may_still_send),
+        cmocka_unit_test(a_message_with_another_tag_is_found),
+        cmocka_unit_test(one_of_several_is_enough_for_waitany),
+        cmocka_unit_test(states_of_strangers_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
