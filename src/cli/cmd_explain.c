@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "cli/command.h"
+#include "cli/explain_dumps.h"
 #include "cli/explain_print.h"
 #include "cli/plan_request.h"
 #include "cli/trace_file.h"
@@ -103,11 +104,17 @@ out:
     return status;
 }
 
+static sl_status explain_traces(explain_options *e) {
+    SL_TRY(examine(e));
+    return write_all(e);
+}
+
 static int run(int argc, char **argv) {
     explain_options e = {.result.width = sl_plan_request_width(&(sl_plan_request){0})};
+    int dumps = 0;
     sl_status status = sl_command_options(argc, argv, &e);
-    SL_THEN(status, examine(&e));
-    SL_THEN(status, write_all(&e));
+    SL_THEN(status, sl_explain_has_dumps(&e.trace, &dumps));
+    SL_THEN(status, dumps ? sl_explain_dumps(&e.trace, e.is_json, stdout) : explain_traces(&e));
     sl_what_if_free(&e.result.what_if);
     sl_hybrid_layout_free(&e.result.layout);
     sl_hybrid_trace_free(&e.result.trace);
@@ -123,12 +130,16 @@ const sl_command sl_command_explain = {
         "cause taken away, and reports the cost of each as a share of the time. Causes are a worker, a pipeline "
         "rank (an uneven cut), a replica, the lengths of microbatches, a link, collectives, or gaps. TRACE is a "
         "Chrome trace (JSON, also gzipped) with the events of all workers, or of some of them: forward-compute, "
-        "backward-compute, forward-send, grads-reduce-scatter, and others named below, with args.step.",
+        "backward-compute, forward-send, grads-reduce-scatter, and others named below, with args.step.\n"
+        "Given dumps of PyTorch's flight recorder, one per rank, or the hang.json of slackline watch, it finds why "
+        "the job stands (docs/hangs.md). A dump is a pickle, which is read and never executed, or JSON; its name "
+        "ends with the rank.",
     .options = options,
     .notes = "Events: forward-compute and backward-compute (args.model_chunk, args.mb_id), forward-send, "
              "forward-recv, backward-send, backward-recv, grads-reduce-scatter, params-all-gather, "
              "embedding-grads-all-reduce, optimizer-clip-main-grad, optimizer and others of Megatron's timers. "
              "Others are left out and counted.",
     .example = "slackline explain trace.json.gz --svg workers.svg\n"
+               "slackline explain /tmp/nccl_trace_rank_*\n"
                "slackline explain worker*.json --layout tensor=1,data=4,pipeline=2,chunks=2",
     .run = run};

@@ -209,7 +209,8 @@ static void say_waiters(sl_hang_text *t, const sl_hang_graph *g, int rank) {
                         : count == 1                              ? " waits for "
                                                                   : " wait for ");
     sl_hang_say_wait(t, g, on, sl_hang_wait_call(g, first, on));
-    sl_hang_add_text(t, " for %.0f s", g->node[first].thread->for_s);
+    if (!g->job->from_dumps)
+        sl_hang_add_text(t, " for %.0f s", g->node[first].thread->for_s);
 }
 
 /* Rank `who` is awaited, and what it does. */

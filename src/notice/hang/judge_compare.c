@@ -3,27 +3,49 @@
 #include "notice/hang/judge_inside.h"
 #include "notice/record/call.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { WINDOW = 8 }; /* numbers before the one that stands: a rank without a receiver's part runs ahead */
 
-/* Blocks may differ between members. */
+/* "MPI_Iallreduce", "glooAllreduce", "all_reduce" -> "allreduce". */
+static void plain_name(const char *call, char *name, size_t size) {
+    size_t length = 0;
+    if (strncmp(call, "MPI_I", 5) == 0 && call[5] >= 'a')
+        call += 5;
+    else if (strncmp(call, "MPI_", 4) == 0 || strncmp(call, "gloo", 4) == 0)
+        call += 4;
+    for (; *call && length + 1 < size; call++)
+        if (*call != '_')
+            name[length++] = (char)tolower((unsigned char)*call);
+    name[length] = 0;
+}
+
+/* Blocks of other calls may differ between members (Gatherv, all_to_all_single with splits). */
 static int has_equal_sizes(const char *call) {
-    static const char *const equal[] = {"Allreduce",           "Bcast",  "Broadcast", "Reduce",
-                                        "Allgather",           "Gather", "Scatter",   "Alltoall",
-                                        "ReduceScatter",       "Scan",   "Exscan",    "Reduce_scatter",
-                                        "Reduce_scatter_block"};
-    const char *name = strncmp(call, "MPI_", 4) == 0   ? call + 4
-                       : strncmp(call, "gloo", 4) == 0 ? call + 4
-                                                       : call;
-    if (strcmp(name, "Alltoall") == 0 && name == call + 4 && call[0] == 'g')
-        return 0; /* all_to_all_single has splits */
+    static const char *const equal[] = {"allreduce",
+                                        "bcast",
+                                        "broadcast",
+                                        "reduce",
+                                        "allgather",
+                                        "gather",
+                                        "scatter",
+                                        "scan",
+                                        "reducescatter",
+                                        "exscan",
+                                        "reducescatterblock",
+                                        "allgatherbase",
+                                        "allgathersingle",
+                                        "reducescatterbase",
+                                        "reducescattersingle"};
+    char name[SL_HANG_CALL];
+    plain_name(call, name, sizeof name);
     for (size_t i = 0; i < sizeof equal / sizeof *equal; i++)
-        if (strcmp(name, equal[i]) == 0 || (name[0] == 'I' && strcmp(name + 1, equal[i] + 1) == 0))
+        if (strcmp(name, equal[i]) == 0)
             return 1;
-    return 0;
+    return strcmp(call, "MPI_Alltoall") == 0;
 }
 
 /* What two members must have in common. 0: nothing is known to differ. */

@@ -127,7 +127,10 @@ void sl_hang_say_doing(sl_hang_text *t, const sl_hang_graph *g, int rank) {
     if (r->finished)
         sl_hang_add_text(t, "has reached its end (MPI_Finalize or exit)");
     else if (g->job->from_dumps)
-        sl_hang_add_text(t, thread && thread->inside ? "has entered %s last" : "is elsewhere",
+        sl_hang_add_text(t,
+                         !thread || !thread->call[0] ? "has entered nothing"
+                         : thread->inside            ? "has entered %s and not left it"
+                                                     : "has left %s and entered nothing since",
                          thread ? thread->call : "");
     else if (!thread)
         sl_hang_add_text(t, "is not in a call");

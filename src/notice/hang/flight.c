@@ -1,0 +1,246 @@
+#include "notice/hang/flight.h"
+#include "base/memory.h"
+#include "notice/hang/pickle.h"
+#include "notice/record/call.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BEGINNING = 1 << 16, MAX_RANK = 1 << 20, FRAMES = 6, MAX_ENTRIES = 1 << 20 };
+#define FOREVER 1e9 /* seconds: a dump does not say for how long */
+
+int sl_flight_is_dump(const char *bytes, size_t size) {
+    static const char *const signs[] = {"\"collective_seq_id\"", "\"still_s\"", "\"comm_lib_version\"",
+                                        "\"nccl_version\"", "\"pg_config\""};
+    if (size > 1 && (unsigned char)bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5)
+        return 1;
+    size = size < BEGINNING ? size : BEGINNING;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (memmem(bytes, size, signs[i], strlen(signs[i])))
+            return 1;
+    return 0;
+}
+
+int sl_flight_rank_of(const char *name) {
+    const char *last = strrchr(name, '/');
+    last = last ? last + 1 : name;
+    size_t end = strcspn(last, "."), start;
+    while (end > 0 && !isdigit((unsigned char)last[end - 1]))
+        end--;
+    for (start = end; start > 0 && isdigit((unsigned char)last[start - 1]);)
+        start--;
+    if (start == end || end - start > 7)
+        return -1;
+    return atoi(last + start);
+}
+
+/* ---- one rank ---- */
+
+/* Groups have equal names on all ranks. */
+static uint64_t name_hash(const char *text) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static const char *group_name(const json_t *entry) {
+    const char *name = json_string_value(json_array_get(json_object_get(entry, "process_group"), 0));
+    return name ? name : "";
+}
+
+/* "gloo:all_reduce" -> "all_reduce"; "nccl:send 0->1" -> "send". */
+static void short_name(const char *full, char *name, size_t size) {
+    const char *colon = strchr(full, ':');
+    snprintf(name, size, "%s", colon ? colon + 1 : full);
+    name[strcspn(name, " ")] = 0;
+}
+
+static int bytes_of_type(const char *type) {
+    static const struct {
+        const char *name;
+        int bytes;
+    } types[] = {{"Double", 8},   {"Long", 8},  {"Float", 4}, {"Int", 4},  {"Half", 2},
+                 {"BFloat16", 2}, {"Short", 2}, {"Byte", 1},  {"Char", 1}, {"Bool", 1}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, type) == 0)
+            return types[i].bytes;
+    return 1;
+}
+
+/* Sizes and type of the input: "[[5, 2]] Float", and its bytes. */
+static void read_shape(const json_t *entry, sl_hang_collective *c) {
+    const json_t *sizes = json_object_get(entry, "input_sizes"),
+                 *types = json_object_get(entry, "input_dtypes");
+    char *text = json_is_array(sizes) ? json_dumps(sizes, 0) : NULL;
+    const char *type = json_string_value(json_array_get(types, 0));
+    size_t i, k;
+    json_t *one, *extent;
+    if (!text)
+        return;
+    snprintf(c->shape, sizeof c->shape, "%.70s %.20s", text, type ? type : "");
+    free(text);
+    c->sized = 1;
+    json_array_foreach(sizes, i, one) {
+        uint64_t bytes = (uint64_t)bytes_of_type(type ? type : "");
+        json_array_foreach(one, k, extent) bytes *= (uint64_t)json_integer_value(extent);
+        c->bytes += bytes;
+    }
+}
+
+static void read_place(const json_t *entry, char *place, size_t size) {
+    const json_t *frames = json_object_get(entry, "frames");
+    size_t i;
+    json_t *frame;
+    int shown = 0;
+    place[0] = 0;
+    json_array_foreach(frames, i, frame) {
+        const char *file = sl_json_text(frame, "filename", ""), *name = sl_json_text(frame, "name", "?");
+        const char *last = strrchr(file, '/');
+        size_t used = strlen(place);
+        if (shown >= FRAMES || strstr(file, "torch/distributed/c10d_logger.py"))
+            continue;
+        int length = snprintf(place + used, size - used, "%s%s (%s:%d)", used ? " < " : "", name,
+                              last ? last + 1 : file, (int)sl_json_int(frame, "line", 0));
+        if (length >= (int)(size - used)) {
+            place[used] = 0;
+            break;
+        }
+        shown++;
+    }
+}
+
+static int is_over(const json_t *entry) {
+    return json_is_true(json_object_get(entry, "retired")) ||
+           strcmp(sl_json_text(entry, "state", ""), "completed") == 0;
+}
+
+static sl_hang_channel *channel_for(sl_hang_rank *r, const sl_channel_key *key, size_t room) {
+    for (size_t i = 0; i < r->channels; i++)
+        if (sl_channel_key_same(&r->channel[i].key, key))
+            return &r->channel[i];
+    if (r->channels == room)
+        return NULL;
+    r->channel[r->channels] = (sl_hang_channel){.key = *key};
+    return &r->channel[r->channels++];
+}
+
+/* A collective, or a message by the number of its kind on the group. */
+static void read_entry(const json_t *entry, sl_hang_rank *r, sl_hang_thread *t, size_t room) {
+    sl_hang_collective *c = &r->collective[r->collectives];
+    const int64_t number = sl_json_int(entry, "collective_seq_id", 0);
+    sl_channel_key key = {name_hash(group_name(entry)), -1, -1, -1, SL_CHANNEL_COLLECTIVE};
+    if (json_is_true(json_object_get(entry, "is_p2p")) || number <= 0 || number > INT64_C(1) << 50)
+        return;
+    sl_hang_channel *channel = channel_for(r, &key, room);
+    if (!channel)
+        return;
+    if ((uint64_t)number > channel->announced)
+        channel->announced = (uint64_t)number;
+    *c = (sl_hang_collective){.communicator = key.communicator, .number = (uint64_t)number, .root = -1};
+    short_name(sl_json_text(entry, "profiling_name", "?"), c->call, sizeof c->call);
+    read_shape(entry, c);
+    r->collectives++;
+    if (is_over(entry)) {
+        if (!t->inside) {
+            snprintf(t->call, sizeof t->call, "%s", c->call);
+            read_place(entry, t->place, sizeof t->place);
+        }
+        return;
+    }
+    if (!t->inside) {
+        snprintf(t->call, sizeof t->call, "%s", c->call);
+        read_place(entry, t->place, sizeof t->place);
+    }
+    t->inside = 1;
+    if (t->waits < SL_GATE_ENTRIES)
+        t->wait[t->waits++] = (sl_hang_wait){key, (uint64_t)number, 1};
+}
+
+/* Groups that the configuration names, with no call yet. */
+static void read_groups(const json_t *dump, sl_hang_rank *r, size_t room) {
+    const char *name;
+    json_t *group;
+    json_object_foreach((json_t *)(uintptr_t)json_object_get(dump, "pg_config"), name, group) {
+        const sl_channel_key key = {name_hash(name), -1, -1, -1, SL_CHANNEL_COLLECTIVE};
+        const char *ranks = sl_json_text(group, "ranks", "[]");
+        if (name[0] && strpbrk(ranks, "0123456789"))
+            (void)channel_for(r, &key, room);
+    }
+}
+
+static sl_status read_rank(const json_t *dump, sl_hang_rank *r) {
+    const json_t *entries = json_object_get(dump, "entries");
+    const size_t count = json_array_size(entries),
+                 groups = json_object_size(json_object_get(dump, "pg_config"));
+    size_t i;
+    json_t *entry;
+    r->still_s = FOREVER;
+    r->pid = -1;
+    SL_TRY(sl_alloc(&r->thread, 1, sizeof *r->thread));
+    r->threads = 1;
+    sl_hang_thread *t = r->thread;
+    *t = (sl_hang_thread){.for_s = FOREVER, .state = '?', .peer = SL_PEER_NONE};
+    SL_TRY(sl_alloc(&t->wait, SL_GATE_ENTRIES, sizeof *t->wait));
+    SL_TRY(sl_alloc(&r->collective, count + 1, sizeof *r->collective));
+    SL_TRY(sl_alloc(&r->channel, count + groups + 2, sizeof *r->channel));
+    json_array_foreach(entries, i, entry) read_entry(entry, r, t, count + groups + 1);
+    read_groups(dump, r, count + groups + 1);
+    return SL_OK;
+}
+
+static sl_status add_dump(const char *name, const json_t *dump, sl_hang_job *job) {
+    sl_hang_rank r = {.rank = sl_flight_rank_of(name)};
+    if (!json_is_array(json_object_get(dump, "entries")))
+        return sl_error(SL_EINVAL, "%s: no dump of a flight recorder: 'entries' is missing", name);
+    if (json_array_size(json_object_get(dump, "entries")) > MAX_ENTRIES)
+        return sl_error(SL_EINVAL, "%s: 'entries' has more than %d", name, MAX_ENTRIES);
+    if (r.rank < 0 || r.rank > MAX_RANK)
+        return sl_error(SL_EINVAL, "%s: its name does not end with the rank, as in nccl_trace_rank_3", name);
+    if (sl_hang_find(job, r.rank))
+        return sl_error(SL_EINVAL, "%s: there is another dump of rank %d", name, r.rank);
+    sl_status status = read_rank(dump, &r);
+    if (status != SL_OK) {
+        sl_hang_rank_free(&r);
+        return status;
+    }
+    job->from_dumps = 1;
+    return sl_hang_add(job, &r);
+}
+
+sl_status sl_flight_add(const char *name, const char *bytes, size_t size, sl_hang_job *job) {
+    json_t *json = NULL;
+    sl_status status;
+    if (size > 0 && (unsigned char)bytes[0] == 0x80) {
+        SL_TRY(sl_pickle_read(name, bytes, size, &json));
+    } else {
+        json_error_t error;
+        json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+        if (!json)
+            return sl_error(SL_EINVAL, "%s:%d: %s", name, error.line, error.text);
+    }
+    if (json_object_get(json, "ranks")) {
+        status = sl_hang_job_read(json, job);
+        if (status == SL_EINVAL)
+            status = sl_error(SL_EINVAL, "%s: %s", name, sl_error_text());
+    } else {
+        status = add_dump(name, json, job);
+    }
+    json_decref(json);
+    return status;
+}
+
+sl_status sl_flight_finish(sl_hang_job *job) {
+    const sl_channel_key everybody = {name_hash("0"), -1, -1, -1, SL_CHANNEL_COLLECTIVE};
+    for (size_t i = 0; job->from_dumps && i < job->ranks; i++) {
+        sl_hang_rank *r = &job->rank[i];
+        if (sl_hang_channel_of(r, &everybody))
+            continue;
+        size_t capacity = r->channels;
+        SL_TRY(sl_grow(&r->channel, &capacity, r->channels + 1, sizeof *r->channel));
+        r->channel[r->channels++] = (sl_hang_channel){.key = everybody};
+    }
+    return SL_OK;
+}
