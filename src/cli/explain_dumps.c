@@ -2,8 +2,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/trace_file.h"
-#include "notice/hang/flight.h"
 #include "notice/hang/hang.h"
+#include "notice/hang/torch_dump.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ sl_status sl_explain_has_dumps(const sl_texts *files, int *has) {
         return SL_OK; /* the reader of traces reports it */
     size_t size = fread(start, 1, sizeof start, file);
     fclose(file);
-    *has = sl_flight_is_dump(start, size);
+    *has = sl_torch_dump_is(start, size);
     return SL_OK;
 }
 
@@ -61,10 +61,10 @@ static sl_status read_all(const sl_texts *files, sl_hang_job *job) {
     sl_status status = SL_OK;
     for (int i = 0; status == SL_OK && i < files->count; i++) {
         status = sl_trace_file_give(files->text[i], &reader);
-        SL_THEN(status, sl_flight_add(files->text[i], w.bytes ? w.bytes : "", w.size, job));
+        SL_THEN(status, sl_torch_dump_add(files->text[i], w.bytes ? w.bytes : "", w.size, job));
     }
     sl_free(w.bytes);
-    SL_THEN(status, sl_flight_finish(job));
+    SL_THEN(status, sl_torch_dump_finish(job));
     return status;
 }
 

@@ -1,4 +1,4 @@
-#include "notice/hang/flight.h"
+#include "notice/hang/torch_dump.h"
 #include "base/memory.h"
 #include "notice/hang/pickle.h"
 #include "notice/record/call.h"
@@ -11,7 +11,7 @@
 enum { BEGINNING = 1 << 16, MAX_RANK = 1 << 20, FRAMES = 6, MAX_ENTRIES = 1 << 20 };
 #define FOREVER 1e9 /* seconds: a dump does not say for how long */
 
-int sl_flight_is_dump(const char *bytes, size_t size) {
+int sl_torch_dump_is(const char *bytes, size_t size) {
     static const char *const signs[] = {"\"collective_seq_id\"", "\"still_s\"", "\"comm_lib_version\"",
                                         "\"nccl_version\"", "\"pg_config\""};
     if (size > 1 && (unsigned char)bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5)
@@ -23,7 +23,7 @@ int sl_flight_is_dump(const char *bytes, size_t size) {
     return 0;
 }
 
-int sl_flight_rank_of(const char *name) {
+int sl_torch_dump_rank_of(const char *name) {
     const char *last = strrchr(name, '/');
     last = last ? last + 1 : name;
     size_t end = strcspn(last, "."), start;
@@ -192,7 +192,7 @@ static sl_status read_rank(const json_t *dump, sl_hang_rank *r) {
 }
 
 static sl_status add_dump(const char *name, const json_t *dump, sl_hang_job *job) {
-    sl_hang_rank r = {.rank = sl_flight_rank_of(name)};
+    sl_hang_rank r = {.rank = sl_torch_dump_rank_of(name)};
     if (!json_is_array(json_object_get(dump, "entries")))
         return sl_error(SL_EINVAL, "%s: no dump of a flight recorder: 'entries' is missing", name);
     if (json_array_size(json_object_get(dump, "entries")) > MAX_ENTRIES)
@@ -210,7 +210,7 @@ static sl_status add_dump(const char *name, const json_t *dump, sl_hang_job *job
     return sl_hang_add(job, &r);
 }
 
-sl_status sl_flight_add(const char *name, const char *bytes, size_t size, sl_hang_job *job) {
+sl_status sl_torch_dump_add(const char *name, const char *bytes, size_t size, sl_hang_job *job) {
     json_t *json = NULL;
     sl_status status;
     if (size > 0 && (unsigned char)bytes[0] == 0x80) {
@@ -232,7 +232,7 @@ sl_status sl_flight_add(const char *name, const char *bytes, size_t size, sl_han
     return status;
 }
 
-sl_status sl_flight_finish(sl_hang_job *job) {
+sl_status sl_torch_dump_finish(sl_hang_job *job) {
     const sl_channel_key everybody = {name_hash("0"), -1, -1, -1, SL_CHANNEL_COLLECTIVE};
     for (size_t i = 0; job->from_dumps && i < job->ranks; i++) {
         sl_hang_rank *r = &job->rank[i];

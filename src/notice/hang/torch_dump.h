@@ -9,15 +9,15 @@
 #include "notice/hang/job.h"
 
 /** Whether a file that begins with these bytes is a dump, or hang.json of a watch. */
-int sl_flight_is_dump(const char *bytes, size_t size);
+int sl_torch_dump_is(const char *bytes, size_t size);
 
 /** The rank at the end of the name, before an extension; -1: none. */
-int sl_flight_rank_of(const char *name);
+int sl_torch_dump_rank_of(const char *name);
 
 /** Adds the content of a dump, or all ranks of a hang.json. `name` is for errors and the rank. SL_EINVAL: it
  * is none, or its name has no rank, or the job has the rank. SL_ENOMEM. */
-sl_status sl_flight_add(const char *name, const char *bytes, size_t size, sl_hang_job *job);
+sl_status sl_torch_dump_add(const char *name, const char *bytes, size_t size, sl_hang_job *job);
 
 /** All dumps are there: members of the default group that have entered nothing are added to it, and ranks of
  * a group that only its configuration names. SL_ENOMEM. */
-sl_status sl_flight_finish(sl_hang_job *job);
+sl_status sl_torch_dump_finish(sl_hang_job *job);
