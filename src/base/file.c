@@ -68,7 +68,7 @@ static sl_status write_all(int file, const char *path, const char *content, size
 
 /* A new file next to `path` under an unpredictable name, *temporary. The mode is passed to open, so that the
  * kernel applies the umask: reading the umask would change it for all threads. -1: errno. */
-static int open_beside(const char *path, mode_t mode, char *temporary, size_t size) {
+static int open_temporary(const char *path, mode_t mode, char *temporary, size_t size) {
     for (int tries = 0; tries < 100; tries++) {
         uint64_t random;
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
@@ -96,7 +96,7 @@ static sl_status replace(const char *path, const void *content, size_t size, mod
         close(direct);
         return status;
     }
-    int file = open_beside(path, mode, temporary, sizeof temporary);
+    int file = open_temporary(path, mode, temporary, sizeof temporary);
     if (file < 0)
         return errno == ENAMETOOLONG ? sl_error(SL_EINVAL, "%s: the path is too long", path)
                                      : sl_error_errno(SL_ESYS, "%s: cannot be written", path);

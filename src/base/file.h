@@ -11,8 +11,8 @@ sl_status sl_file_read(const char *path, char **content, size_t *size);
 /** The same, and SL_EINVAL if there are more than `most` bytes (a device may never end). */
 sl_status sl_file_read_max(const char *path, size_t most, char **content, size_t *size);
 
-/** Replaces `path` by `size` bytes atomically; on failure the old file is untouched and nothing is left
- * behind. */
+/** Replaces `path` by `size` bytes atomically; on failure the old file is untouched and nothing else
+ * remains. */
 sl_status sl_file_write(const char *path, const void *content, size_t size);
 /** The same for a secret: only the user may read it, at any time. */
 sl_status sl_file_write_private(const char *path, const void *content, size_t size);

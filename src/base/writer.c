@@ -99,7 +99,7 @@ static int put_all(const file *f, const char *text, size_t size) {
 }
 
 static sl_status grow(file *f, const task *t) {
-    SL_TRY(open_file(f, t->how == SL_WRITER_ANEW));
+    SL_TRY(open_file(f, t->how == SL_WRITER_OVER));
     if (!put_all(f, t->text, t->size)) {
         sl_status status = cannot(f);
         if (f->regular) /* restored, which needs no additional room */

@@ -88,7 +88,7 @@ static sl_placement placement_of(const sl_problem *problem, const sl_compared *s
 }
 
 static sl_status make_placed(const sl_problem *problem, const sl_compared *schedule, sl_problem *placed) {
-    sl_status status = sl_problem_place(problem, placement_of(problem, schedule), placed);
+    sl_status status = sl_problem_with_placement(problem, placement_of(problem, schedule), placed);
     return status == SL_EINVAL ? sl_error(status, "%s: %s", schedule->text, sl_error_text()) : status;
 }
 

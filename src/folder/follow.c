@@ -309,10 +309,10 @@ sl_status sl_folder_step(sl_folder *f, int *more) {
     const off_t before = read_so_far(f);
     /* if the whole folder is gone, its earlier contents stay */
     sl_status status = access(f->path, F_OK) == 0 ? read_files(f, MAX) : SL_OK;
-    if (f->steps++ > 0 && read_so_far(f) > before && !f->behind)
+    if (f->steps++ > 0 && read_so_far(f) > before && !f->lags)
         f->grown = sl_now() + GROWN;
-    f->behind = read_so_far(f) < f->lines[SL_FOLDER_METRICS].size + f->lines[SL_FOLDER_EVENTS].size;
-    *more = f->behind && read_so_far(f) != before;
+    f->lags = read_so_far(f) < f->lines[SL_FOLDER_METRICS].size + f->lines[SL_FOLDER_EVENTS].size;
+    *more = f->lags && read_so_far(f) != before;
     update_state(f);
     return status;
 }

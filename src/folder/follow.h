@@ -71,7 +71,7 @@ typedef struct sl_folder {
     int exit_code; /* of report.json; -1 */
     int point;     /* the last iteration of watch.json that was handed out; -1 */
     int steps;     /* 0: nothing read yet */
-    int behind;    /* there was more than one step reads */
+    int lags;      /* there was more than one step reads */
     sl_time grown; /* counts as active until then, as files grew: other machines' locks are not seen */
 } sl_folder;
 

@@ -168,7 +168,7 @@ static void keep_words(sl_mpirun_report *report, const char *line) {
 
 static void write_log(sl_mpirun_report *report, const char *line) {
     char text[sizeof report->line + 1];
-    sl_writer_how how = report->log ? SL_WRITER_APPEND : SL_WRITER_ANEW;
+    sl_writer_how how = report->log ? SL_WRITER_APPEND : SL_WRITER_OVER;
     if (!report->log_path || (!report->log && sl_writer_open(SL_WRITER_MAX, &report->log) != SL_OK))
         return;
     snprintf(text, sizeof text, "%s\n", line);

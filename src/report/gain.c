@@ -81,7 +81,7 @@ static int compare_gains(const void *a, const void *b) {
                                  : x->event > y->event;
 }
 
-/* Changes at one iteration cannot be told apart: they are one. */
+/* Changes at one iteration cannot be distinguished: they are one. */
 static size_t join(sl_gain *gain, size_t count) {
     size_t kept = 0;
     if (count > 0)

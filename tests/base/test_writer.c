@@ -77,7 +77,7 @@ static void lines_are_appended_behind_the_last_whole_one(void **state) {
     assert_ok(sl_file_write(path, "never a line", 12));
     put(SL_WRITER_APPEND, "one\n", 0);
     holds("one\n");
-    put(SL_WRITER_ANEW, "three\n", 0);
+    put(SL_WRITER_OVER, "three\n", 0);
     put(SL_WRITER_APPEND, "four\n", 0);
     holds("three\nfour\n");
     put(SL_WRITER_REMOVE, "", 0);
@@ -90,7 +90,7 @@ static void lines_are_appended_behind_the_last_whole_one(void **state) {
 
 static void an_end_of_its_own_stays_the_end(void **state) {
     (void)state;
-    put(SL_WRITER_ANEW, "[0 end]", 5);
+    put(SL_WRITER_OVER, "[0 end]", 5);
     put(SL_WRITER_APPEND, ",1 end]", 5);
     holds("[0,1 end]");
     put(SL_WRITER_APPEND, ",]", 1); /* shorter than the one before */
@@ -115,7 +115,7 @@ static void a_full_disk_leaves_whole_lines_and_is_told_once(void **state) {
 
 static void a_full_disk_leaves_the_end_of_its_own(void **state) {
     (void)state;
-    put(SL_WRITER_ANEW, "[0 end]", 5);
+    put(SL_WRITER_OVER, "[0 end]", 5);
     assert_true(sl_writer_flush(writer, SL_WRITER_PATIENCE));
     limit_files(10);
     put(SL_WRITER_APPEND, ",1234567 end]", 5);

@@ -1,4 +1,5 @@
-"""A name means one thing: under src/ no two files have one name, no two types, and no two external functions."""
+"""A name means one thing: under src/ no two files have one name, no two types, and no two external functions. Names and comments use the
+field's words (docs/words.md)."""
 import collections
 import os
 import re
@@ -54,3 +55,44 @@ def test_no_two_functions_have_one_name():
                 found[name].add(path)
     assert len(found) > 1000, len(found)
     none_twice(found)
+
+
+# As a word of an identifier or of a comment under src/ and include/: the field's word for it.
+REPLACED = {
+    "anew": "over, again", "behind": "after", "beside": "next to, with", "calendar": "link emulator", "company": "members",
+    "council": "allgather", "courier": "endpoint", "dear": "expensive", "foretell": "predict", "foretold": "predicted",
+    "judge": "check, evaluate, or what it decides", "LEAST": "MIN", "MOST": "MAX", "place": "slot, position, address, index",
+    "places": "slots, positions", "PLACES": "SLOTS, POSITIONS", "seat": "position", "seating": "rank map", "seats": "positions",
+    "tell": "report", "telling": "report", "tells": "reports", "told": "reported", "untold": "unreported", "whoever": "the process that",
+}
+TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*", re.S)
+ORDINARY = re.compile(r"in place\b|in the place of|cannot tell|left behind|lag behind|behind one interface", re.I)
+
+
+def replaced_words(text):
+    """[(line, word)] of identifiers and comments; what stands in quotes is for users, and MPI's own names are MPI's."""
+    found = []
+    for token in TOKEN.finditer(text):
+        if token[0][0] in "\"'" or re.match(r"SL_IN_PLACE|MPI_", token[0]):
+            continue
+        words = ORDINARY.sub(lambda ordinary: re.sub(r"\S", " ", ordinary[0]), token[0]) if token[0].startswith("/") else token[0]
+        found += [(text.count("\n", 0, token.start() + word.start()) + 1, word[0]) for word in re.finditer("[A-Za-z]+", words)
+                  if word[0] in REPLACED or (word[0].lower() in REPLACED and not word[0].isupper())]
+    return found
+
+
+def test_a_replaced_word_is_found_in_names_and_comments_and_nowhere_else():
+    source_text = 'int free_place;\n/* dear,\n * written in place */ say("a place"); // Told\nPIECE_LEAST; at_least; replace(placement, SL_IN_PLACE);\n'
+    assert replaced_words(source_text) == [(1, "place"), (2, "dear"), (3, "Told"), (4, "LEAST")], replaced_words(source_text)
+
+
+def test_names_and_comments_use_the_fields_words():
+    found = []
+    public = [os.path.join(source, "include", "slackline", name) for name in os.listdir(os.path.join(source, "include", "slackline"))]
+    assert len(paths) + len(public) > 800, f"{len(paths)} and {len(public)} files"
+    for path in paths + public:
+        with open(path) as file:
+            for line, word in replaced_words(file.read()):
+                instead = REPLACED.get(word) or REPLACED[word.lower()]
+                found.append(f"{os.path.relpath(path, source)}:{line}: '{word}': write {instead}")
+    assert not found, "\n".join(found)

@@ -12,7 +12,7 @@
 
 #include "adapt/campaign/campaign.h"
 #include "adapt/campaign/campaign_keys.h"
-#include "adapt/model/alike.h"
+#include "adapt/model/model_alike.h"
 #include "adapt/orchestrator/measured.h"
 #include "plan/search/plan.h"
 

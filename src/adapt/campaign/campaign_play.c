@@ -263,12 +263,12 @@ static sl_time price(const play *p, const sl_orchestrator_action *a) {
 }
 
 /* Plans of several replicas take effect together. */
-static int is_beside_another(play *p, const sl_orchestrator_action *a) {
-    int *last = a->undo ? &p->undone : &p->swapped, is_beside = *last == p->iteration;
+static int is_with_another(play *p, const sl_orchestrator_action *a) {
+    int *last = a->undo ? &p->undone : &p->swapped, is_together = *last == p->iteration;
     if (a->what != SL_DO_PLAN)
         return 0;
     *last = p->iteration;
-    return is_beside;
+    return is_together;
 }
 
 static void write_decisions(play *p) {
@@ -289,13 +289,13 @@ static sl_status restart(play *p) {
 
 static sl_status act(play *p, const sl_orchestrator_action *a) {
     sl_time cost = price(p, a);
-    int is_beside = is_beside_another(p, a), id = a->id;
+    int is_together = is_with_another(p, a), id = a->id;
     sl_do what = a->what;
-    if (what != SL_DO_NETWORK && !is_beside)
+    if (what != SL_DO_NETWORK && !is_together)
         *(a->undo ? &p->row->undone : &p->row->applied[a->strategy]) += 1;
     if (what == SL_DO_PLAN)
         SL_TRY(sl_world_number(p->w, a->plan, p->layout->split[a->replica], &p->plan[a->replica]));
-    if (!is_beside)
+    if (!is_together)
         SL_TRY(pause_for(p, cost));
     if (what == SL_DO_NETWORK)
         SL_TRY(look(p));

@@ -1,4 +1,4 @@
-#include "adapt/model/alike.h"
+#include "adapt/model/model_alike.h"
 #include "adapt/model/model_inside.h"
 
 sl_status sl_model_alike(sl_model *m, const sl_job_layout *layout, sl_likeness *like) {

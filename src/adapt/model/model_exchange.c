@@ -1,5 +1,5 @@
-/* Places found by exchanging two at a time, as long as an iteration becomes shorter: each process affected by
- * a slow component with any other of the excerpt, the best first. A quick rule replaces all schedules. The
+/* Positions found by exchanging two at a time, as long as an iteration becomes shorter: each process affected
+ * by a slow component with any other of the excerpt, the best first. A quick rule replaces all schedules. The
  * search of adapt/topology/topology.h gives all replicas the same number of microbatches and misses such
  * positions; this one finds only what single exchanges lead to. */
 #include "adapt/model/model_inside.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define MAX_SEARCHED 64  /* processes; but at least 4 replicas */
-#define HEALTHY_BESIDE 2 /* minimum number of healthy replicas, if there are enough */
+#define HEALTHY_ADDED 2  /* minimum number of healthy replicas, if there are enough */
 #define SLOW 1.1         /* slowdown factor */
 
 /* ---- the excerpt ---- */
@@ -48,8 +48,7 @@ static sl_status choose(sl_model *m, const int *split, int wanted, weighed *slow
     }
     if (m->touches)
         qsort(slow, (size_t)m->touches, sizeof *slow, by_weight);
-    int healthy =
-        m->job.replicas - m->touches < HEALTHY_BESIDE ? m->job.replicas - m->touches : HEALTHY_BESIDE;
+    int healthy = m->job.replicas - m->touches < HEALTHY_ADDED ? m->job.replicas - m->touches : HEALTHY_ADDED;
     for (int i = 0; i < m->touches && excerpt->count < wanted - healthy; i++)
         excerpt->replica[excerpt->count++] = slow[i].replica;
     for (int r = 0; r < m->job.replicas && excerpt->count < wanted; r++)
@@ -60,7 +59,7 @@ static sl_status choose(sl_model *m, const int *split, int wanted, weighed *slow
 }
 
 sl_status sl_model_excerpt(sl_model *m, const int *split, sl_excerpt *excerpt) {
-    int most = MAX_SEARCHED / (m->job.ranks * m->job.tensor), wanted = m->touches + HEALTHY_BESIDE;
+    int most = MAX_SEARCHED / (m->job.ranks * m->job.tensor), wanted = m->touches + HEALTHY_ADDED;
     weighed *slow;
     most = most < 4 ? 4 : most;
     wanted = wanted < 4 ? 4 : wanted < most ? wanted : most;

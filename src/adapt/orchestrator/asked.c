@@ -1,5 +1,5 @@
 #include "adapt/orchestrator/asked.h"
-#include "adapt/model/alike.h"
+#include "adapt/model/model_alike.h"
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "base/memory.h"
 #include "base/random.h"

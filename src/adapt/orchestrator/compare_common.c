@@ -1,6 +1,6 @@
 /* Unreported load: extra time that all devices share, so none of them is named. */
-#include "adapt/orchestrator/common.h"
 #include "adapt/orchestrator/compare_inside.h"
+#include "adapt/orchestrator/pair_load.h"
 #include "base/numbers.h"
 
 #include <math.h>
@@ -174,10 +174,10 @@ static void find_common_of_pair(const sl_comparing *c, const double *value, int 
         if (*common <= 0 && announced)
             *common = fmax(1, common_of(c, now, 2, 2 * replica, room));
         else if (*common <= 0 && before[0] >= 0)
-            *common = sl_common_of_pair(last, (double[]){own[0] * last, own[1] * last}, now);
+            *common = sl_pair_load(last, (double[]){own[0] * last, own[1] * last}, now);
         else if (*common <= 0) /* the earlier value is of other devices, or of other positions */
-            *common = fmax(last > 0 ? sl_common_of_pair(last, now, now) : 1,
-                           common_of(c, now, 2, 2 * replica, room));
+            *common =
+                fmax(last > 0 ? sl_pair_load(last, now, now) : 1, common_of(c, now, 2, 2 * replica, room));
         *common = c->s->settled ? *common : fmax(1, *common);
         c->common[kind * c->count + i] = *common;
         before[1] = before[0];

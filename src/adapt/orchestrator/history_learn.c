@@ -12,7 +12,7 @@
 #define FALLEN_MIN (0.3 * SL_MS)
 #define FAR_OFF 0.1    /* of the median, in addition to the spread of rows */
 #define ALIKE 4.0      /* standard errors by which the work of two replicas may differ */
-#define TOLD_WORK 1e-4 /* least relative variance of work that shows how time follows it */
+#define WORK_VARIES 1e-4 /* minimum relative variance of work that shows how time follows it */
 
 /* ---- norms ---- */
 
@@ -34,7 +34,7 @@ static void line_add(fitted_line *l, double count, double work, double time, dou
 
 /* Slope, not steeper than in proportion to work and not falling; -1: work hardly varied. */
 static double line_slope(const fitted_line *l) {
-    if (!(l->work > 0) || l->span / l->count < TOLD_WORK * l->work * l->work)
+    if (!(l->work > 0) || l->span / l->count < WORK_VARIES * l->work * l->work)
         return -1;
     return sl_history_clamp(l->slope / l->span, 0, l->time / l->work);
 }
@@ -84,7 +84,7 @@ static double max_leverage(sl_history *s, const int *rows, int count, int replic
         *work = pass ? *work : sl_history_median(value, found);
     }
     double usual = sl_history_median(value, found);
-    return usual > TOLD_WORK * *work * *work ? 3 * usual : INFINITY;
+    return usual > WORK_VARIES * *work * *work ? 3 * usual : INFINITY;
 }
 
 /* The line through rows, except those whose `value`, for usual work, is far from the median: time lost to a

@@ -18,7 +18,7 @@ typedef struct sl_loads {
 
 /* The last `rows` have `times` the earlier work, `before`; 0 rows: no growth. */
 typedef struct sl_growth {
-    int rows, announced; /* told: from work; 0: from times */
+    int rows, announced; /* 1: from reported work; 0: from times */
     double before, times;
 } sl_growth;
 

@@ -74,7 +74,7 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
 }
 
 /* A new layout's time, scaled to measured iterations. It cannot help if a schedule alone would do as well. */
-static sl_status beside_schedule(sl_orchestrator *o, double modelled, double *time) {
+static sl_status combined_with_schedule(sl_orchestrator *o, double modelled, double *time) {
     SL_TRY(present(o));
     int better = modelled < (1 - o->config.gain) * o->present;
     *time = better ? o->healthy_time * modelled / o->healthy_model : INFINITY;
@@ -85,7 +85,7 @@ static sl_status ask_balance(sl_orchestrator *o, double *time) {
     double balanced;
     copy_layout(o, &o->layout, &o->divided);
     SL_TRY(sl_model_divide(o->model, &o->divided, &balanced));
-    return beside_schedule(o, balanced, time);
+    return combined_with_schedule(o, balanced, time);
 }
 
 static sl_status ask_topology(sl_orchestrator *o, double *time) {
@@ -100,7 +100,7 @@ static sl_status ask_topology(sl_orchestrator *o, double *time) {
         o->placed.delegates = o->layout.delegates;
     }
     sl_job_layout_free(&found);
-    return moved ? beside_schedule(o, best, time) : SL_OK;
+    return moved ? combined_with_schedule(o, best, time) : SL_OK;
 }
 
 int sl_orchestrator_can_leave(const sl_orchestrator *o, const char *host) {

@@ -5,7 +5,7 @@
 
 #include "notice/probe/probe.h"
 
-#define PLACES 8192 /* power of two */
+#define SLOTS 8192 /* power of two */
 #define EMPTY 0
 #define REMOVED 1
 
@@ -16,11 +16,11 @@ static struct {
     struct {
         _Atomic uint64_t key; /* handle + 2 */
         _Atomic(sl_communicator *) communicator;
-    } slot[PLACES];
+    } slot[SLOTS];
     struct {
         uint64_t key;
         uint32_t count;
-    } repeat[PLACES];
+    } repeat[SLOTS];
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 sl_communicator sl_nowhere __attribute__((visibility("hidden"))) = {.rank = -1};
@@ -31,7 +31,7 @@ static size_t hash(uint64_t key) {
 
 sl_communicator *sl_communicator_find(uint64_t handle) {
     uint64_t key = handle + 2;
-    for (size_t i = 0, at = hash(key); i < PLACES; i++, at = (at + 1) % PLACES) {
+    for (size_t i = 0, at = hash(key); i < SLOTS; i++, at = (at + 1) % SLOTS) {
         uint64_t there = atomic_load_explicit(&table.slot[at].key, memory_order_acquire);
         if (there == key)
             return atomic_load_explicit(&table.slot[at].communicator, memory_order_relaxed);
@@ -42,7 +42,7 @@ sl_communicator *sl_communicator_find(uint64_t handle) {
 }
 
 static void remove_locked(uint64_t key) {
-    for (size_t i = 0, at = hash(key); i < PLACES; i++, at = (at + 1) % PLACES) {
+    for (size_t i = 0, at = hash(key); i < SLOTS; i++, at = (at + 1) % SLOTS) {
         uint64_t there = atomic_load_explicit(&table.slot[at].key, memory_order_relaxed);
         if (there == EMPTY)
             return;
@@ -51,12 +51,12 @@ static void remove_locked(uint64_t key) {
         sl_communicator *gone = atomic_load_explicit(&table.slot[at].communicator, memory_order_relaxed);
         atomic_store_explicit(&table.slot[at].key, REMOVED, memory_order_release);
         /* a search ends at an empty slot, so an entry removed before one becomes empty as well */
-        size_t next = (at + 1) % PLACES;
+        size_t next = (at + 1) % SLOTS;
         while (atomic_load_explicit(&table.slot[at].key, memory_order_relaxed) == REMOVED &&
                atomic_load_explicit(&table.slot[next].key, memory_order_relaxed) == EMPTY) {
             atomic_store_explicit(&table.slot[at].key, EMPTY, memory_order_release);
             next = at;
-            at = (at + PLACES - 1) % PLACES;
+            at = (at + SLOTS - 1) % SLOTS;
         }
         if (atomic_load(&gone->pending) == 0) {
             free(gone->world);
@@ -75,7 +75,7 @@ sl_communicator *sl_communicator_add(uint64_t handle, sl_communicator *communica
         entered = there;
     else
         remove_locked(key);
-    for (size_t i = 0, at = hash(key); i < PLACES && entered == &sl_nowhere; i++, at = (at + 1) % PLACES) {
+    for (size_t i = 0, at = hash(key); i < SLOTS && entered == &sl_nowhere; i++, at = (at + 1) % SLOTS) {
         if (atomic_load_explicit(&table.slot[at].key, memory_order_relaxed) > REMOVED)
             continue;
         atomic_store_explicit(&table.slot[at].communicator, communicator, memory_order_relaxed);
@@ -117,7 +117,7 @@ uint64_t sl_name_text(const char *text) {
 uint32_t sl_name_repeat(uint64_t key) {
     uint32_t before = 0;
     pthread_mutex_lock(&table.lock);
-    for (size_t i = 0, at = hash(key); i < PLACES; i++, at = (at + 1) % PLACES)
+    for (size_t i = 0, at = hash(key); i < SLOTS; i++, at = (at + 1) % SLOTS)
         if (table.repeat[at].key == key || table.repeat[at].key == 0) {
             table.repeat[at].key = key;
             before = table.repeat[at].count++;

@@ -15,7 +15,7 @@ static int open_in(const sl_site *site, const char *name) {
 }
 
 /* The probe's first process reports at its end if there was no call; here the agent reports that, once for
- * all ranks, so it takes the place of the first process. */
+ * all ranks, so it is used instead of the first process's. */
 static void take_root(const sl_site *site) {
     int file = open_in(site, "root");
     if (file >= 0)

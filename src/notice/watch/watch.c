@@ -184,7 +184,7 @@ static void begin_leading(watching *w, int first) {
     static const char *const stale[] = {"watch.json", "hang.json", "report.txt", "report.json"}; /* of an earlier watch */
     for (size_t i = 0; first && i < sizeof stale / sizeof *stale; i++)
         put(w, stale[i], SL_WRITER_REMOVE, "");
-    put(w, "events.jsonl", first ? SL_WRITER_ANEW : SL_WRITER_APPEND, "");
+    put(w, "events.jsonl", first ? SL_WRITER_OVER : SL_WRITER_APPEND, "");
     open_http(w);
     open_advising(w);
 }

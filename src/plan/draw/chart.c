@@ -140,7 +140,7 @@ static double end_of(const chart_picture *p, int k) {
     return p->chart->x ? p->top + p->height : p->top;
 }
 
-/* Places names as near to the ends of their lines as possible without overlap: sorted by height, pushed down
+/* Draws names as near to the ends of their lines as possible without overlap: sorted by height, pushed down
  * if they touch, and the last ones back up if they leave the plot. */
 static void arrange_labels(chart_picture *p) {
     int count = p->chart->count;

@@ -30,7 +30,7 @@ typedef struct sl_hybrid_layout {
 sl_status sl_hybrid_layout_read(const char *text, sl_hybrid_layout *layout);
 
 /** Completes *layout, given or zeroed. SL_EINVAL: it does not fit the trace, or cannot be found; the text
- * tells what to give. Free with sl_hybrid_layout_free, also on error. */
+ * names what to give. Free with sl_hybrid_layout_free, also on error. */
 sl_status sl_hybrid_layout_find(const sl_hybrid_trace *trace, sl_hybrid_layout *layout);
 void sl_hybrid_layout_free(sl_hybrid_layout *layout);
 

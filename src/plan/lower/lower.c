@@ -10,18 +10,18 @@ typedef struct op_index {
     int microbatches, parts;
 } op_index;
 
-static int32_t *place_part(const op_index *index, int kind, int stage, int microbatch, int part) {
+static int32_t *index_of_part(const op_index *index, int kind, int stage, int microbatch, int part) {
     size_t op = (size_t)stage * (size_t)index->microbatches + (size_t)microbatch;
     return &index->at[kind][op * (size_t)index->parts + (size_t)part];
 }
 
 /* An op is done with its last part. */
 static int32_t last_part(const op_index *index, int kind, int stage, int microbatch) {
-    return *place_part(index, kind, stage, microbatch, index->parts - 1);
+    return *index_of_part(index, kind, stage, microbatch, index->parts - 1);
 }
 
 static int32_t first_part(const op_index *index, int kind, int stage, int microbatch) {
-    return *place_part(index, kind, stage, microbatch, 0);
+    return *index_of_part(index, kind, stage, microbatch, 0);
 }
 
 static void index_free(op_index *index) {
@@ -44,7 +44,7 @@ static sl_status index_make(const sl_problem *p, const sl_order *order, op_index
     for (int rank = 0; rank < order->ranks; rank++)
         for (int i = 0; i < order->count[rank]; i++) {
             const sl_op *op = &order->ops[rank][i];
-            *place_part(index, op->kind, op->stage, op->microbatch, op->part) = i;
+            *index_of_part(index, op->kind, op->stage, op->microbatch, op->part) = i;
         }
     return SL_OK;
 }
@@ -91,7 +91,8 @@ static void connect(const sl_problem *p, const op_index *index, sl_program *prog
             sl_step *step = &program->rank[rank].step[i];
             const sl_op *op = &step->op;
             if (op->part > 0)
-                latest(&step->after, *place_part(index, op->kind, op->stage, op->microbatch, op->part - 1));
+                latest(&step->after,
+                       *index_of_part(index, op->kind, op->stage, op->microbatch, op->part - 1));
             else if (op->kind != SL_F)
                 latest(&step->after,
                        last_part(index, op->kind == SL_W ? SL_I : SL_F, op->stage, op->microbatch));

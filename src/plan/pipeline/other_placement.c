@@ -109,7 +109,7 @@ static sl_status copy_ranks(const sl_problem *p, sl_problem *placed) {
     return SL_OK;
 }
 
-sl_status sl_problem_place(const sl_problem *p, sl_placement placement, sl_problem *placed) {
+sl_status sl_problem_with_placement(const sl_problem *p, sl_placement placement, sl_problem *placed) {
     *placed = (sl_problem){0};
     if (placement == p->placement)
         return sl_problem_copy(p, placed);

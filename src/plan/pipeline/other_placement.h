@@ -18,4 +18,4 @@ int sl_placement_find(const char *name);
  *
  * SL_EINVAL: too many ops, a total beyond SL_MAX_TOTAL_MS, or fewer layers than stages. Free with
  * sl_problem_free, also on error. */
-sl_status sl_problem_place(const sl_problem *problem, sl_placement placement, sl_problem *placed);
+sl_status sl_problem_with_placement(const sl_problem *problem, sl_placement placement, sl_problem *placed);

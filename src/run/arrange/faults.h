@@ -12,11 +12,11 @@
  * ranks, and the run's own reports, do not pass it.
  *
  * Emulation happens at the sender (run/transport, run/collective), so each process handles its own sends. So
- * the sends of several hosts to one card share its wire only per host (wires.h). */
+ * the sends of several hosts to one card share its wire only per host (link_emulator.h). */
 #pragma once
 
 #include "run/arrange/trainer.h"
-#include "run/transport/wires.h"
+#include "run/transport/link_emulator.h"
 
 typedef struct sl_fault_effects {
     sl_wires cards; /* of slow network cards */

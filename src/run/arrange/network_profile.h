@@ -25,7 +25,7 @@ typedef struct sl_network_link {
     int from, to;    /* initial world ranks in the attempt (sl_trainer.home) */
     int replicas;    /* 1: of one stage in two replicas; 0: neighbors in a pipeline */
     sl_time latency; /* alpha */
-    double per_byte; /* beta, ns; 0: too fast to tell */
+    double per_byte; /* beta, ns; 0: too fast to measure */
 } sl_network_link;
 
 /** The pairs to measure: *count pairs of world ranks in the order in which they run (neighbors, then

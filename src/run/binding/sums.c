@@ -7,7 +7,7 @@
 
 /* ---- the head's accumulator on its way to the first stage ---- */
 
-static int passes_beside(const sl_binding *b) {
+static int passes_along(const sl_binding *b) {
     return b->passes && sl_group_threads(b->groups->pipeline);
 }
 
@@ -33,10 +33,10 @@ sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
     sl_binding *b = h->binding;
     if (h->left == 0 && b->reducer)
         sl_reducer_ready(b->reducer, h->index, end);
-    if (h->left == 0 && h->stage == b->stages - 1 && b->run->parallel.data == 1 && passes_beside(b))
+    if (h->left == 0 && h->stage == b->stages - 1 && b->run->parallel.data == 1 && passes_along(b))
         return start_head(b);
     int early = b->shape.microbatches > 1 ? b->shape.parts : 0; /* parts that are left then */
-    if (h->left == early && h->stage == 0 && passes_beside(b))
+    if (h->left == early && h->stage == 0 && passes_along(b))
         return start_head(b);
     return SL_OK;
 }
@@ -46,7 +46,7 @@ sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
 static sl_status sum_replicas(sl_binding *b, const sl_held *h) {
     if (h->tied) {
         SL_TRY(sl_reduce_gradients(&b->reduce, &h->head, h->tied, 1));
-        if (passes_beside(b))
+        if (passes_along(b))
             SL_TRY(start_head(b));
     }
     return sl_reduce_gradients(&b->reduce, sl_binding_cut(b, h->stage), h->list, !b->run->parallel.zero);
@@ -103,7 +103,7 @@ static sl_status join_head(sl_binding *b) {
     const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
     if (b->stages == 1 && b->run->parallel.data == 1)
         return sl_model_add_own_head(first->model);
-    if (passes_beside(b))
+    if (passes_along(b))
         SL_TRY(sl_passing_finish(&b->passing));
     else if (b->passes && (first || last))
         SL_TRY(sl_group_pass(b->groups->pipeline, sl_binding_rank_of(b, b->stages - 1),

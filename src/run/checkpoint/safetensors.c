@@ -331,7 +331,7 @@ sl_status sl_safetensors_read(const sl_safetensors *f, const sl_tensor *t, size_
     if (first > t->count || count > t->count - first)
         return sl_error(SL_EINVAL, "%s: tensor '%s' has no elements %zu to %zu", f->path, t->name, first,
                         first + count);
-    if (t->dtype == SL_DTYPE_F32 && (!t->sealed || count == t->count)) { /* straight to its place */
+    if (t->dtype == SL_DTYPE_F32 && (!t->sealed || count == t->count)) { /* straight to its destination */
         SL_TRY(read_at(f, out, count * sizeof *out, t->begin + first * sizeof *out));
         return t->sealed ? check(f, t, sl_checksum(out, count * sizeof *out)) : SL_OK;
     }

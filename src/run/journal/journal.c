@@ -73,9 +73,9 @@ static void open_logs(sl_journal *j) {
     char path[4096];
     snprintf(path, sizeof path, "%s/metrics.jsonl", j->folder);
     if (j->first < 0) {
-        put(j, "metrics.jsonl", SL_WRITER_ANEW, "");
-        put(j, "events.jsonl", SL_WRITER_ANEW, "");
-        put(j, "decisions.txt", SL_WRITER_ANEW, "");
+        put(j, "metrics.jsonl", SL_WRITER_OVER, "");
+        put(j, "events.jsonl", SL_WRITER_OVER, "");
+        put(j, "decisions.txt", SL_WRITER_OVER, "");
         put(j, "measurements.jsonl", SL_WRITER_REMOVE, "");
     } else if (sl_journal_cut_metrics(path, j->first) != SL_OK) {
         say(sl_error_text());

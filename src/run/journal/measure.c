@@ -118,9 +118,8 @@ static void fill(const sl_record *records, int count, int iteration, sl_time beg
 }
 
 /* Adds one kind, by rank, in the rank's order: updates, reductions, moves of the copy engine. */
-static void add_beside(const sl_record *records, int count, int iteration, sl_time begin,
-                       const sl_offset *clock, int (*is_kind)(const sl_record *, int),
-                       sl_timeline *timeline) {
+static void add_other(const sl_record *records, int count, int iteration, sl_time begin,
+                      const sl_offset *clock, int (*is_kind)(const sl_record *, int), sl_timeline *timeline) {
     for (int rank = 0; rank < timeline->ranks; rank++)
         for (int i = 0; i < count; i++)
             if (is_kind(&records[i], iteration) && records[i].rank == rank) {
@@ -141,9 +140,9 @@ static sl_status add_collectives(const sl_record *records, int count, int iterat
     if (all == 0)
         return SL_OK;
     SL_TRY(sl_alloc(&timeline->collective, (size_t)all, sizeof *timeline->collective));
-    add_beside(records, count, iteration, begin, clock, is_update, timeline);
-    add_beside(records, count, iteration, begin, clock, is_reduction, timeline);
-    add_beside(records, count, iteration, begin, clock, is_move, timeline);
+    add_other(records, count, iteration, begin, clock, is_update, timeline);
+    add_other(records, count, iteration, begin, clock, is_reduction, timeline);
+    add_other(records, count, iteration, begin, clock, is_move, timeline);
     return SL_OK;
 }
 

@@ -37,7 +37,7 @@ typedef struct sl_ping_half {
 typedef struct sl_ping_link {
     int rounds;      /* used rounds; 0: not measured */
     sl_time latency; /* alpha */
-    double per_byte; /* beta, ns; 0: too fast to tell */
+    double per_byte; /* beta, ns; 0: too fast to measure */
 } sl_ping_link;
 
 /* The transport of the test's messages to and from the peers in the pairs. */

@@ -26,7 +26,7 @@ sl_status sl_tracing_open(sl_tracing *t, sl_writer *writer, const char *folder, 
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the timeline");
-    return put_ended(t, SL_WRITER_ANEW, out, &text, &size, sl_trace_begin(out, ranks, replicas));
+    return put_ended(t, SL_WRITER_OVER, out, &text, &size, sl_trace_begin(out, ranks, replicas));
 }
 
 sl_status sl_tracing_add(sl_tracing *t, const sl_timeline *timeline, int replicas, sl_time begin,

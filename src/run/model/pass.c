@@ -17,7 +17,7 @@ void sl_stage_drop(sl_model_stage *s, sl_kept *k) {
 /* W of the first microbatch writes the gradients of linear layers and of the head; all others are sums that
  * start from 0: vectors, embeddings, positions. */
 static void clear_sums(sl_model_stage *s) {
-    const int clean = s->joined; /* the embedding's accumulator, after it is back in its place */
+    const int clean = s->joined; /* the embedding's accumulator, after it is back at its own address */
     if (s->joined)
         sl_stage_swap_accumulators(s);
     if (s->touched)

@@ -92,7 +92,7 @@ static void say_beat(sl_endpoint *c, int rail) {
 
 /* Times of messages before the first that can be under way were sent elsewhere, and their slots have been
  * reused. */
-static uint64_t first_untold(const sl_endpoint *c, uint64_t known) {
+static uint64_t first_unreported(const sl_endpoint *c, uint64_t known) {
     uint64_t put = atomic_load_explicit(&c->queue->queue->put, memory_order_relaxed);
     uint64_t first = put > c->queue->slots ? put - c->queue->slots : 0;
     return first > known ? first : known;
@@ -115,7 +115,7 @@ static void rail_up(sl_endpoint *c, int rail, sl_line *line, const sl_handshake 
     s->in_begin = s->in_end = s->control_begin = s->control_end = 0;
     s->chunk_bytes = s->chunk_done = 0;
     s->destination = NULL;
-    s->reported = first_untold(c, handshake->other.state.published);
+    s->reported = first_unreported(c, handshake->other.state.published);
     c->up++;
     c->refused_since = 0;
     const char *wrong = c->sender ? learn(c, rail, handshake) : NULL;

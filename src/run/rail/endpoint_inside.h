@@ -36,7 +36,7 @@ typedef struct sl_endpoint_stream {
     int in_payload; /* the payload of `head` is being read */
     sl_wire head;
     sl_chunk_verdict verdict;
-    char *destination; /* destination; NULL: it is discarded */
+    char *destination; /* NULL: it is discarded */
     sl_time taken_since;
     size_t got;
     /* writing: control frames, and one chunk */

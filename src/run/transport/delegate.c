@@ -17,7 +17,7 @@
  * of a rank, which the trainer handles. */
 #define LEAVE SIGHUP
 /* Death signal. Not SIGKILL: an orphan still removes the names of its sockets. Not LEAVE, which asks for a
- * successor: while the trainer's threads die one after the other, getppid cannot tell the two apart. */
+ * successor: while the trainer's threads die one after the other, getppid does not distinguish the two. */
 #define ORPHANED SIGUSR2
 
 static int ends(const char *text, size_t room) {

@@ -34,3 +34,18 @@ sl_time sl_link_emulator_transfer(uint64_t bytes, double bytes_per_second);
  * `end` minus the longest of its transfers, so that end - start is the time the message would take alone. */
 void sl_link_emulator_enter(sl_link_emulator *emulator, sl_time ready, uint64_t bytes,
                             sl_link_emulation emulation, sl_sent *times);
+
+/* Words for wires shared by the links of several ranks, in a file that all ranks of a host map, or in the
+ * hub. Ranks of different hosts cannot share one: each host then has a wire of its own. */
+typedef struct sl_wires {
+    _Atomic int64_t *free_at; /* [count]; NULL: none */
+    size_t bytes;             /* mapped; 0: not mapped by this structure */
+} sl_wires;
+
+/** Number of words for the links of `ranks` ranks: 2 * ranks * ranks. */
+size_t sl_wires_count(int ranks);
+
+/** Maps DIRECTORY/NAME with `count` words; the first caller creates it; all use the same count. SL_ESYS.
+ * Close with sl_wires_close. */
+sl_status sl_wires_open(const char *directory, const char *name, size_t count, sl_wires *wires);
+void sl_wires_close(sl_wires *wires);

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "run/transport/network.h"
 #include "run/transport/peer.h"
-#include "run/transport/wires.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include "run/transport/lane.h"
 #include "run/transport/link_emulator.h"
 #include "run/transport/transport.h"
-#include "run/transport/wires.h"
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -132,3 +131,11 @@ sl_status sl_delegated_wait(sl_transport *t, sl_peer *peer, const sl_posted *pos
 /** Starts the communication thread / ends it. */
 sl_status sl_communication_start(sl_transport *t);
 void sl_communication_end(sl_transport *t);
+
+/* A hub: regions of several ranks in one process, so that threads can be ranks. */
+struct sl_transport_hub {
+    int ranks, slots;
+    size_t message_bytes;
+    sl_wires wires;
+    sl_region **region; /* [ranks], each with a lane towards every other rank; untouched pages cost nothing */
+};

@@ -86,7 +86,8 @@ typedef struct sl_transport_config {
 
 /* A wire that links of several ranks share, such as one direction of a network card. */
 typedef struct sl_link_wire {
-    _Atomic int64_t *free_at; /* shared: time at which it becomes free (wires.h); outlives its emulation */
+    _Atomic int64_t
+        *free_at; /* shared: time at which it becomes free (link_emulator.h); outlives its emulation */
     double bytes_per_second;  /* > 0 */
 } sl_link_wire;
 

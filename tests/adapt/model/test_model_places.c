@@ -214,7 +214,7 @@ static void links_that_are_as_slow_as_each_other_are_all_left(void **state) {
     (void)state;
     set_up(&s, (sl_job){.replicas = 4, .ranks = 2}, 4);
     sl_problem wave;
-    assert_ok(sl_problem_place(&s.problem, SL_WAVE, &wave));
+    assert_ok(sl_problem_with_placement(&s.problem, SL_WAVE, &wave));
     sl_model_close(s.model);
     for (int r = 0; r < 4; r++)
         s.healthy[r] = &wave;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/memory.h"
-#include "run/transport/wires.h"
+#include "run/transport/peer.h"
 
 #include <string.h>
 

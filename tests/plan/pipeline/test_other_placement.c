@@ -25,8 +25,8 @@ static void a_chunk_has_half_of_what_its_rank_had(void **state) {
     (void)state;
     sl_problem p, wave, loop;
     make_two(&p);
-    assert_ok(sl_problem_place(&p, SL_WAVE, &wave));
-    assert_ok(sl_problem_place(&p, SL_LOOP, &loop));
+    assert_ok(sl_problem_with_placement(&p, SL_WAVE, &wave));
+    assert_ok(sl_problem_with_placement(&p, SL_LOOP, &loop));
     assert_int_equal(wave.stages, 4);
     assert_forward(&wave, (sl_time[]){4, 5, 5, 3});
     assert_forward(&loop, (sl_time[]){4, 5, 3, 5});
@@ -48,13 +48,13 @@ static void a_microbatch_meets_a_bidirectional_rank_once(void **state) {
     sl_problem p, both, back;
     make_two(&p);
     p.reduce[0] = 30;
-    assert_ok(sl_problem_place(&p, SL_BIDIRECTIONAL, &both));
+    assert_ok(sl_problem_with_placement(&p, SL_BIDIRECTIONAL, &both));
     assert_forward(&both, (sl_time[]){7, 10, 10, 7});
     assert_near(both.delta[SL_F][2], 4, 0);
     assert_int_equal(both.reduce[0], 30);
     assert_int_equal(both.reduce[3], 30);
     assert_int_equal(both.reduce[1], 0);
-    assert_ok(sl_problem_place(&both, SL_LINEAR, &back));
+    assert_ok(sl_problem_with_placement(&both, SL_LINEAR, &back));
     assert_forward(&back, (sl_time[]){7, 10});
     assert_int_equal(back.reduce[0], 30);
     sl_problem_free(&p);
@@ -85,7 +85,7 @@ static void every_rank_keeps_its_work(void **state) {
             for (int stage = 0; stage < p.stages; stage++)
                 p.time[kind][stage] = rand() % 1000;
         for (int to = 0; to < (int)SL_PLACEMENTS; to++) {
-            assert_ok(sl_problem_place(&p, (sl_placement)to, &placed));
+            assert_ok(sl_problem_with_placement(&p, (sl_placement)to, &placed));
             assert_int_equal(placed.placement, to);
             for (int rank = 0; rank < ranks; rank++)
                 assert_int_equal(work_of(&placed, rank), work_of(&p, rank));
@@ -101,7 +101,7 @@ static void its_own_placement_changes_nothing(void **state) {
     assert_ok(sl_problem_make(2, 8, 3, &p));
     p.placement = SL_LOOP;
     p.time[SL_F][7] = 9;
-    assert_ok(sl_problem_place(&p, SL_LOOP, &placed));
+    assert_ok(sl_problem_with_placement(&p, SL_LOOP, &placed));
     assert_int_equal(placed.stages, 8);
     assert_int_equal(placed.time[SL_F][7], 9);
     sl_problem_free(&placed);
@@ -121,7 +121,7 @@ static void layers_are_cut_anew(void **state) {
     snprintf(text, sizeof text, layered, 6);
     assert_ok(sl_document_parse("test", text, &document));
     assert_ok(sl_problem_read(&document, &p));
-    assert_ok(sl_problem_place(&p, SL_WAVE, &wave));
+    assert_ok(sl_problem_with_placement(&p, SL_WAVE, &wave));
     assert_forward(&wave, (sl_time[]){SL_MS, 2 * SL_MS, SL_MS, 2 * SL_MS});
     assert_near(wave.limit[0], 17, 0); /* three layers' weights */
     sl_problem_free(&wave);
@@ -130,7 +130,7 @@ static void layers_are_cut_anew(void **state) {
     snprintf(text, sizeof text, layered, 3);
     assert_ok(sl_document_parse("test", text, &document));
     assert_ok(sl_problem_read(&document, &p));
-    assert_fails(sl_problem_place(&p, SL_LOOP, &wave), SL_EINVAL, "at least 4 layers, got 3");
+    assert_fails(sl_problem_with_placement(&p, SL_LOOP, &wave), SL_EINVAL, "at least 4 layers, got 3");
     sl_problem_free(&wave);
     sl_problem_free(&p);
     sl_document_close(&document);
@@ -140,7 +140,7 @@ static void too_many_ops_are_refused(void **state) {
     (void)state;
     sl_problem p, wave;
     assert_ok(sl_problem_make(20, 20, 65000, &p));
-    assert_fails(sl_problem_place(&p, SL_WAVE, &wave), SL_EINVAL, "placement wave makes 40 stages");
+    assert_fails(sl_problem_with_placement(&p, SL_WAVE, &wave), SL_EINVAL, "placement wave makes 40 stages");
     sl_problem_free(&wave);
     sl_problem_free(&p);
 }
@@ -153,7 +153,7 @@ static void messages_beyond_64_bits_are_refused(void **state) {
     assert_ok(sl_problem_make(2, 2, 300000, &p));
     p.link[1].latency = p.link[2].latency = 1000000 * SL_MS * 5;
     assert_near(sl_problem_total_ms(&p), 3e12, 1);
-    assert_fails(sl_problem_place(&p, SL_LOOP, &loop), SL_EINVAL, "take 9e+12 ms");
+    assert_fails(sl_problem_with_placement(&p, SL_LOOP, &loop), SL_EINVAL, "take 9e+12 ms");
     sl_problem_free(&loop);
     sl_problem_free(&p);
 }
@@ -165,7 +165,7 @@ static void every_allocation_may_fail(void **state) {
     assert_ok(sl_alloc(&p.limit, 2, sizeof *p.limit));
     for (long n = 0;; n++) {
         sl_alloc_fail_at(n);
-        sl_status status = sl_problem_place(&p, SL_WAVE, &placed);
+        sl_status status = sl_problem_with_placement(&p, SL_WAVE, &placed);
         sl_alloc_fail_at(-1);
         sl_problem_free(&placed);
         if (status == SL_OK)

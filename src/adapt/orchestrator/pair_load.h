@@ -6,4 +6,4 @@
 
 /** The common factor now, from that of the row before (0: unknown) and from the slowdown factors of both
  * devices then and now. */
-double sl_common_of_pair(double before, const double was[2], const double now[2]);
+double sl_pair_load(double before, const double was[2], const double now[2]);

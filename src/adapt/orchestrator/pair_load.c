@@ -1,4 +1,4 @@
-#include "adapt/orchestrator/common.h"
+#include "adapt/orchestrator/pair_load.h"
 
 #include <math.h>
 
@@ -21,7 +21,7 @@ static int have_met(const double was[2], const double now[2]) {
     return fmin(a, b) < 1 / CHANGE && fmax(a, b) > CHANGE && is_near(now[0], now[1]);
 }
 
-double sl_common_of_pair(double before, const double was[2], const double now[2]) {
+double sl_pair_load(double before, const double was[2], const double now[2]) {
     double common = before > 0 ? before * step(was, now) : fmax(1, fmin(now[0], now[1]));
     if (before > 0 && have_met(was, now))
         common = fmax(common, fmin(now[0], now[1]));

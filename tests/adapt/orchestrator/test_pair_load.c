@@ -1,12 +1,12 @@
 /* Load that nobody has told of, in a pipeline of two: each step is worked out by hand. */
 #include "check.h"
 
-#include "adapt/orchestrator/common.h"
+#include "adapt/orchestrator/pair_load.h"
 
 #include <math.h>
 
 static double after(double before, double was0, double was1, double now0, double now1) {
-    return sl_common_of_pair(before, (double[]){was0, was1}, (double[]){now0, now1});
+    return sl_pair_load(before, (double[]){was0, was1}, (double[]){now0, now1});
 }
 
 static int near(double a, double b) {
