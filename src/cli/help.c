@@ -1,4 +1,5 @@
 #include "cli/help.h"
+#include "base/numbers.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -156,12 +157,8 @@ static void print_paragraphs(const char *text, int width) {
             fill(line, length, 0, 0, width, "");
     }
 }
-
 /* ---- options ---- */
 
-static int smaller(int a, int b) {
-    return a < b ? a : b;
-}
 
 static void print_values(int indent, int (*value_of)(const void *of, int, sl_value *, char *), const void *of,
                          int width) {
@@ -170,7 +167,7 @@ static void print_values(int indent, int (*value_of)(const void *of, int, sl_val
     int column = 0;
     for (int i = 0; value_of(of, i, &value, room); i++)
         column = (int)strlen(value.name) > column ? (int)strlen(value.name) : column;
-    column = indent + smaller(column, width / 3) + 2;
+    column = indent + sl_smaller(column, width / 3) + 2;
     for (int i = 0; value_of(of, i, &value, room); i++)
         print_entry(indent, value.name, column, value.help, width);
 }
@@ -191,7 +188,7 @@ static int column_of(const sl_option *table, int width) {
     int column = 0;
     for (const sl_option *o = table; o->name; o++) {
         const int length = sl_help_shows(o) ? sl_help_head(o, head) : 0;
-        column = length > column && length <= smaller(COLUMN_MAX, width / 3) ? length : column;
+        column = length > column && length <= sl_smaller(COLUMN_MAX, width / 3) ? length : column;
     }
     return column + 4;
 }
@@ -221,7 +218,7 @@ static int columns(void) {
     struct winsize size;
     const int is_known =
         isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= NARROWEST;
-    return is_known ? smaller(size.ws_col, WIDEST) : WIDEST;
+    return is_known ? sl_smaller(size.ws_col, WIDEST) : WIDEST;
 }
 
 static void print_examples(const char *text, int width) {

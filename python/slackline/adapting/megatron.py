@@ -61,7 +61,7 @@ class _Configured:
         self._given = int(config.microbatch_group_size_per_vp_stage)
         self.tuner, self.over = Tuner(self._given), False
         self.swap_ms: List[float] = []
-        self._step = self._told = 0
+        self._step = self._reported = 0
         self._began = time.monotonic()
         self._marks: Optional[Any] = None
         self._clock: Optional[Clock] = None
@@ -94,16 +94,16 @@ class _Configured:
             known = self._step > 0 and not self._frozen  # the first step sets up connections, and memory is unknown
             candidates = sizes(int(self._config.pipeline_model_parallel_size), microbatches, self._most) if known else []
             value[0] = self.tuner.next(self._step, self._time_ms(), candidates, (time.monotonic() - self._began) * 1e3)
-            self._tell()
+            self._report()
         dist.broadcast(value, 0, group=self._group)
         self._set(int(value[0]))
 
-    def _tell(self) -> None:
-        for one in self.tuner.events[self._told:]:
+    def _report(self) -> None:
+        for one in self.tuner.events[self._reported:]:
             log.info("step %d: %s: %s", one.step, one.kind, one.text)
             if self._on_event is not None:
                 self._on_event(one)
-        self._told = len(self.tuner.events)
+        self._reported = len(self.tuner.events)
 
     def _set(self, size: int) -> None:
         if self._config.microbatch_group_size_per_vp_stage != size:

@@ -10,7 +10,7 @@ from typing import Dict, List, Optional
 
 from .deciding import GAIN, Happening
 
-MOST = 5  # numbers that are tried
+SIZES_MAX = 5  # numbers that are tried
 SETTLED, MEASURED = 1, 3  # steps of each: some that are not measured, then those whose median counts
 CHANGED, LASTS = 0.1, 4  # share by which the time of a step must change, and steps for which
 DWELL = 20  # steps between two trials at least; twice that after each later trial that changed nothing
@@ -19,9 +19,9 @@ DWELL = 20  # steps between two trials at least; twice that after each later tri
 def sizes(ranks: int, microbatches: int, at_most: Optional[int] = None) -> List[int]:
     """The numbers that megatron-core runs: no less than the ranks, with a last group that is whole or no less than the ranks."""
     found = [size for size in range(ranks, min(microbatches, at_most or microbatches) + 1) if microbatches % size == 0 or microbatches % size >= ranks]
-    if len(found) <= MOST:
+    if len(found) <= SIZES_MAX:
         return found
-    return [found[round(at * (len(found) - 1) / (MOST - 1))] for at in range(MOST)]
+    return [found[round(at * (len(found) - 1) / (SIZES_MAX - 1))] for at in range(SIZES_MAX)]
 
 
 class Tuner:
