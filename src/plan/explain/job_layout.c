@@ -361,12 +361,14 @@ static sl_status search(layout_search *s) {
 static sl_status find(const sl_hybrid_trace *t, sl_hybrid_layout *l) {
     layout_search s = {.t = t, .l = l};
     size_t workers = (size_t)t->workers;
-    sl_status status = sl_alloc(&s.link, workers, sizeof *s.link);
-    SL_THEN(status, sl_alloc(&s.first, workers, sizeof *s.first));
-    SL_THEN(status, sl_alloc(&s.last, workers, sizeof *s.last));
-    for (int i = 0; status == SL_OK && i < t->workers; i++)
-        status = sl_hybrid_link_read(t, i, 1, &s.link[i]);
-    SL_THEN(status, search(&s));
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_alloc(&s.link, workers, sizeof *s.link));
+    SL_TRY_GOTO(done, status, sl_alloc(&s.first, workers, sizeof *s.first));
+    SL_TRY_GOTO(done, status, sl_alloc(&s.last, workers, sizeof *s.last));
+    for (int i = 0; i < t->workers; i++)
+        SL_TRY_GOTO(done, status, sl_hybrid_link_read(t, i, 1, &s.link[i]));
+    status = search(&s);
+done:
     for (int i = 0; s.link && i < t->workers; i++)
         sl_hybrid_link_free(&s.link[i]);
     SL_FREE(s.link, s.first, s.last);

@@ -63,22 +63,22 @@ static int usual(const int *counts, int steps) {
 sl_status sl_hybrid_link_read(const sl_hybrid_trace *t, int worker, int direction, sl_hybrid_link *k) {
     size_t events = t->worker[worker].end - t->worker[worker].first;
     int *counts[3] = {NULL, NULL, NULL}, steps = 0;
-    sl_status status = sl_alloc(&k->sent, events, sizeof *k->sent);
-    SL_THEN(status, sl_alloc(&k->received, events, sizeof *k->received));
-    SL_THEN(status, sl_alloc(&k->sent_step, events, sizeof *k->sent_step));
-    SL_THEN(status, sl_alloc(&k->received_step, events, sizeof *k->received_step));
-    for (int i = 0; status == SL_OK && i < 3; i++)
-        status = sl_alloc(&counts[i], events, sizeof *counts[i]);
-    for (size_t i = t->worker[worker].first, next; status == SL_OK && i < t->worker[worker].end; i = next) {
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_alloc(&k->sent, events, sizeof *k->sent));
+    SL_TRY_GOTO(done, status, sl_alloc(&k->received, events, sizeof *k->received));
+    SL_TRY_GOTO(done, status, sl_alloc(&k->sent_step, events, sizeof *k->sent_step));
+    SL_TRY_GOTO(done, status, sl_alloc(&k->received_step, events, sizeof *k->received_step));
+    for (int i = 0; i < 3; i++)
+        SL_TRY_GOTO(done, status, sl_alloc(&counts[i], events, sizeof *counts[i]));
+    for (size_t i = t->worker[worker].first, next; i < t->worker[worker].end; i = next) {
         for (next = i; next < t->worker[worker].end && t->event[next].step == t->event[i].step; next++)
             continue;
         read_step(t, i, next, direction, k, counts, steps++);
     }
-    if (status == SL_OK) {
-        k->ops = usual(counts[0], steps);
-        k->sends = usual(counts[1], steps);
-        k->receives = usual(counts[2], steps);
-    }
+    k->ops = usual(counts[0], steps);
+    k->sends = usual(counts[1], steps);
+    k->receives = usual(counts[2], steps);
+done:
     SL_FREE(counts[0], counts[1], counts[2]);
     return status;
 }

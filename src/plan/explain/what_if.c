@@ -230,12 +230,9 @@ static sl_status find_suspects(what_if_work *w) {
     double *due;
     size_t positions = (size_t)w->positions;
     sl_what_if *r = w->result;
+    sl_status status;
     SL_TRY(sl_alloc(&due, positions, sizeof *due));
-    sl_status status = sl_alloc(&worker, 3 * positions, sizeof *worker);
-    if (status != SL_OK) {
-        sl_free(due);
-        return status;
-    }
+    SL_TRY_GOTO(free_due, status, sl_alloc(&worker, 3 * positions, sizeof *worker));
     link = worker + positions;
     for (int q = 0; q < w->positions; q++)
         worker[q].what = q;
@@ -257,18 +254,20 @@ static sl_status find_suspects(what_if_work *w) {
         }
     for (int q = 0; q < w->positions; q++)
         r->slow[q] = worker[q].time > SLOW * due[q];
-    sl_free(due);
     qsort(worker, positions, sizeof *worker, by_excess);
     qsort(link, 2 * positions, sizeof *link, by_excess);
     r->workers = sl_smaller(SLOWEST_WORKERS, w->positions);
     r->links = w->layout->pipeline * w->layout->chunks > 1 ? sl_smaller(SLOWEST_LINKS, 2 * w->positions) : 0;
-    status = sl_alloc(&w->suspect, (size_t)r->workers, sizeof *w->suspect);
-    SL_THEN(status, sl_alloc(&w->slow_link, (size_t)r->links, sizeof *w->slow_link));
-    for (int i = 0; status == SL_OK && i < r->workers; i++)
+    SL_TRY_GOTO(free_worker, status, sl_alloc(&w->suspect, (size_t)r->workers, sizeof *w->suspect));
+    SL_TRY_GOTO(free_worker, status, sl_alloc(&w->slow_link, (size_t)r->links, sizeof *w->slow_link));
+    for (int i = 0; i < r->workers; i++)
         w->suspect[i] = worker[i].what;
-    for (int i = 0; status == SL_OK && i < r->links; i++)
+    for (int i = 0; i < r->links; i++)
         w->slow_link[i] = link[i].what;
+free_worker:
     sl_free(worker);
+free_due:
+    sl_free(due);
     return status;
 }
 
