@@ -58,7 +58,7 @@ def text_of(changes):
     if not changes:
         return "nothing was changed"
     _, seats, split = changes[-1]
-    return f"seats {' '.join(map(str, seats))}, split {' '.join(map(str, split))}"
+    return f"positions {' '.join(map(str, seats))}, split {' '.join(map(str, split))}"
 
 
 def chart(path, run, pause, left):

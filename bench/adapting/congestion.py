@@ -20,7 +20,7 @@ FALCON = {"schedule": "zb-h2", "adapt": True, "adaptation": {"strategies": ["top
 ADAPTED = {"schedule": "adaptra", "adapt": True, "transport": "auto", "adaptation": {"strategies": ["schedule", "delegate"]}}
 LADDER = {**ADAPTED, "adaptation": {"strategies": ["schedule", "delegate", "topology"]}}
 # the rank map: the two ends of the link, both in stage 0, become stages 0 and 1 of replica 0
-BY_HAND = [{"iteration": HEALTHY + SLOW, "seats": [0, 2, 1, 3, 4, 5, 6, 7]}]
+BY_HAND = [{"iteration": HEALTHY + SLOW, "positions": [0, 2, 1, 3, 4, 5, 6, 7]}]
 
 
 # name: stages, keys

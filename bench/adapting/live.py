@@ -42,7 +42,7 @@ class Run(Result):
         found = []
         for event in self.events:
             if event["kind"] == "arrange" and "split" in event["decided"]:
-                seats, split = re.match(r"seats ([\d ]+), split ([\d ]+)", event["decided"]).groups()
+                seats, split = re.match(r"positions ([\d ]+), split ([\d ]+)", event["decided"]).groups()
                 found.append((event["iteration"], [int(n) for n in seats.split()], [int(n) for n in split.split()]))
         return found
 

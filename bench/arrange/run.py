@@ -56,7 +56,7 @@ def words(width, out, *settings):
 
 def in_memory(width, place):
     """Medians of the total and of each phase, in ms, and the megabytes moved."""
-    items = ", ".join("{iteration: %d, seats: [%d, %d]}" % (2 * i + 2, (i + 1) % 2, i % 2) for i in range(8))
+    items = ", ".join("{iteration: %d, positions: [%d, %d]}" % (2 * i + 2, (i + 1) % 2, i % 2) for i in range(8))
     out = os.path.join(place, "memory")
     subprocess.run(words(width, out, f"arrangements=[{items}]", "iterations=19"), check=True, capture_output=True)
     exchanges = [event["seen"] for event in lines(out, "events.jsonl") if event["kind"] == "arrange"]

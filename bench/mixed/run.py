@@ -86,7 +86,7 @@ def arrangement_at(out, layout, iteration):
     home, split = list(range(layout.world)), layout.even()
     for event in lines(out, "events.jsonl"):
         if event["kind"] == "arrange" and event["iteration"] < iteration:
-            home = [int(n) for n in re.search(r"seats ([\d ]+)", event["decided"])[1].split()]
+            home = [int(n) for n in re.search(r"positions ([\d ]+)", event["decided"])[1].split()]
             split = [int(n) for n in re.search(r"split ([\d ]+)", event["decided"])[1].split()]
     return home, split
 
@@ -103,7 +103,7 @@ def static(bench, name, layout, faults, home, split, regime):
     items = [fault.item(layout, begin, begin + STATIC) for fault in faults]
     out = bench.train(name, run_file(layout, begin + STATIC, items, communication=regime,
                                      adaptation={"strategies": ["schedule", "delegate"]},
-                                     arrangements=[{"iteration": 6, "seats": home, "split": split}]))
+                                     arrangements=[{"iteration": 6, "positions": home, "split": split}]))
     return statistics.mean(periods(out, layout)[-SETTLED - 1:-1])
 
 

@@ -1,6 +1,6 @@
 /* `slackline dashboard`: a run's folder or a watched job's Redis server as a live page, and for Prometheus.
  *
- * Two threads. One follows the source (folder.h, cluster.h) and writes the board; it may wait for a disk or a
+ * Two threads. One follows the source (follow.h, cluster.h) and writes the board; it may wait for a disk or a
  * server. The other serves HTTP from an event loop and reads the board under a lock. Four times per second
  * the changes become one message for all readers of the page (http/stream.h). */
 #pragma once

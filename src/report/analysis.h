@@ -40,7 +40,7 @@ sl_status sl_gantt_still(const sl_analysis *analysis, const char *predicted, con
 /** "measured: ops 210 ms, bubble 12.5% (what)". */
 void sl_gantt_title(const char *name, const sl_timeline *timeline, const char *what, char *text, size_t size);
 
-/** The charts of that picture, one or two, predicted first, into charts[2]; they point into `retraced` and to
+/** The charts of that picture, one or two, predicted first, into charts[2]; they point into `analysis` and to
  * the titles. Never fails. */
 int sl_gantt_charts(const sl_analysis *analysis, const char *predicted, const char *measured,
                     sl_svg_chart *charts);

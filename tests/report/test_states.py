@@ -59,9 +59,9 @@ def test_a_failure_is_marked_after_the_last_iteration():
 
 def test_a_page_says_of_how_many_iterations_its_median_is():
     # of how many iterations the time is a median; a change is named by its kind where what was decided does not say it
-    page = run("report", make("words", [event("start"), event("arrange", iteration=1, decided="seats 1 0"), event("swap", iteration=2, decided="swap to zb-h2")]), "-o", "-").stdout
+    page = run("report", make("words", [event("start"), event("arrange", iteration=1, decided="positions 1 0"), event("swap", iteration=2, decided="swap to zb-h2")]), "-o", "-").stdout
     expect("<dt>time, median of the last 4</dt><dd>51.5 ms</dd>" in page, "a median of four")
-    expect("2. arrange: seats 1 0" in page and "3. swap to zb-h2" in page, "what changed is named once")
+    expect("2. arrange: positions 1 0" in page and "3. swap to zb-h2" in page, "what changed is named once")
     expect("start over with each attempt" not in page, "one clock")
     page = run("report", make("clocks", [event("start", time_s=0), event("restart", time_s=9), event("resumed", time_s=0), event("start", time_s=0)]), "-o", "-").stdout
     expect("Seconds start over with each attempt." in page, "an attempt that goes on has a clock of its own")

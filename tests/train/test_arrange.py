@@ -40,13 +40,13 @@ def test_rearranged_runs_keep_every_bit():
     for number, (name, (settings, seats)) in enumerate(LAYOUTS.items()):
         whole = train(build, file, os.path.join(folder, f"whole{number}"), *settings)
         assert len(set(whole.bits[0])) > 1, "the loss does not move: nothing is trained"
-        items = [{"iteration": 2 + i, "seats": seat} for i, seat in enumerate(seats)]
+        items = [{"iteration": 2 + i, "positions": seat} for i, seat in enumerate(seats)]
         result = train(build, file, os.path.join(folder, f"moved{number}"), *settings, arranged(*items))
         assert result.bits == whole.bits, f"{name}: {result.bits} is not {whole.bits}"
         told = events(result)
         assert [event["iteration"] for event in told] == [item["iteration"] for item in items], f"{name}: {told}"
         for event, seat in zip(told, seats):
-            assert event["decided"].startswith("seats " + " ".join(map(str, seat)) + ","), f"{name}: {event}"
+            assert event["decided"].startswith("positions " + " ".join(map(str, seat)) + ","), f"{name}: {event}"
             took, each = phases(event)
             assert abs(sum(each.values()) - took) < 1, f"{name}: phases do not add up: {event}"
         print(f"{name}: the same bits after {len(seats)} arrangements")
@@ -60,7 +60,7 @@ def test_only_what_a_process_lacks_is_moved():
             ("parallel={pipeline: 2, data: 2}", [1, 0, 3, 2], 4, 0, 0),
             ("parallel={pipeline: 1, data: 2, zero: 1}", [1, 0], 2, 8e-6 * PARAMETERS, 1.02 * 8e-6 * PARAMETERS)):
         out = os.path.join(folder, "moves" + str(len(os.listdir(folder))))
-        found = moved(events(train(build, file, out, settings, "iterations=3", arranged({"iteration": 1, "seats": seats})))[0])
+        found = moved(events(train(build, file, out, settings, "iterations=3", arranged({"iteration": 1, "positions": seats})))[0])
         assert found[0] == processes and least - 1e-3 <= found[1] <= most, f"{settings}: {found}, {least} to {most} MB"
     print("only what the newcomer lacks is moved")
 
@@ -69,16 +69,16 @@ def test_a_split_from_the_start_is_that_split():
     """From iteration 0 on another split is that split."""
     for number, layout in enumerate(("parallel={pipeline: 2, data: 2}", "parallel={pipeline: 2, data: 2, zero: 1}")):
         given = train(build, file, os.path.join(folder, f"given{number}"), layout, "batch.split=[5, 1]")
-        item = {"iteration": 0, "split": [5, 1], "seats": [2, 1, 3, 0]}
+        item = {"iteration": 0, "split": [5, 1], "positions": [2, 1, 3, 0]}
         result = train(build, file, os.path.join(folder, f"taken{number}"), layout, arranged(item))
         assert result.bits == given.bits, f"{layout}: {result.bits} is not {given.bits}"
     print("a split from iteration 0 on is the run with that batch.split")
 
 
 def test_wrong_arrangements_are_refused():
-    for item, says in (({"iteration": 2, "seats": [0, 0]}, "seats process 0 twice"),
+    for item, says in (({"iteration": 2, "positions": [0, 0]}, "process 0 twice"),
                        ({"iteration": 2, "split": [3, 3]}, "one for each replica"),
-                       ({"iteration": 9, "seats": [1, 0]}, "never reached")):
+                       ({"iteration": 9, "positions": [1, 0]}, "never reached")):
         error = run(build, file, os.path.join(folder, "mistake"), arranged(item), resume=False, code=2)
         assert says in error and error.count("\n") == 1, error
     print("mistakes are named before anything starts")

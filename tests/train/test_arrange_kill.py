@@ -26,7 +26,7 @@ def test_nothing_is_left_of_a_killed_run_that_is_rearranged():
             layout = draw.choice(("{pipeline: 4}", "{pipeline: 2, data: 2, zero: 1}", "{pipeline: 2, tensor: 2}"))
             seats = [draw.sample(range(4), 4) for _ in range(300)]
             settings = [f"transport={transport}", f"parallel={layout}", "iterations=2000", "device.pace_ms={F: 0.2, I: 0.2, W: 0.2}",
-                        arranged(*({"iteration": i, "seats": seat} for i, seat in enumerate(seats)))]
+                        arranged(*({"iteration": i, "positions": seat} for i, seat in enumerate(seats)))]
             kind = draw.choice(("worker", "worker", "worker", "mpirun", "reaper", "supervisor"))
             kills.end(f"{number}: {kind}, {transport}, {layout}", [kind], settings, draw=draw.choice, after=draw.randrange(60),
                       delegated=False)

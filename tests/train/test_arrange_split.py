@@ -32,7 +32,7 @@ def test_another_split_keeps_the_losses():
         whole = train(build, file, os.path.join(folder, f"even{number}"), layout)
         for split in ([5, 1], [2, 4]):
             name = f"{number}-{split[0]}"
-            item = {"iteration": 2, "split": split} | ({"seats": seats} if seats else {})
+            item = {"iteration": 2, "split": split} | ({"positions": seats} if seats else {})
             back = {"iteration": 4, "split": [3, 3]}
             result = train(build, file, os.path.join(folder, "split" + name), layout, arranged(item, back))
             apart = max(abs(float(a) - float(b)) for a, b in zip(result.bits[0], whole.bits[0]))
@@ -51,7 +51,7 @@ def test_a_resume_takes_up_the_split():
     settings = ("parallel={pipeline: 2, data: 2, zero: 1}", "iterations=16", "checkpoint={every: 4, keep: 2}",
                 "device.pace_ms={F: 1, I: 1, W: 1}")
     whole = train(build, file, os.path.join(folder, "unbroken"), *settings)
-    both = arranged({"iteration": 2, "seats": [3, 0, 1, 2]}, {"iteration": 13, "seats": [1, 0, 3, 2]})
+    both = arranged({"iteration": 2, "positions": [3, 0, 1, 2]}, {"iteration": 13, "positions": [1, 0, 3, 2]})
     out = os.path.join(folder, "broken")
     break_off(build, file, out, *settings, both, at=9)
     with open(os.path.join(step(out, steps(out)[-1]), "state.json")) as state:
@@ -62,7 +62,7 @@ def test_a_resume_takes_up_the_split():
     assert 2 < first < 13, f"broken off too late to tell: resumed at {first}"
     assert [event["iteration"] for event in events(result)] == [2, 13], events(result)  # everybody sits at home in between
     print("a checkpoint of a rearranged run: resumed with the same bits")
-    split = arranged({"iteration": 2, "split": [5, 1]}, {"iteration": 5, "seats": [3, 0, 1, 2]}, {"iteration": 13, "split": [2, 4]})
+    split = arranged({"iteration": 2, "split": [5, 1]}, {"iteration": 5, "positions": [3, 0, 1, 2]}, {"iteration": 13, "split": [2, 4]})
     other = train(build, file, os.path.join(folder, "unbroken-split"), *settings, split)
     out = os.path.join(folder, "broken-split")
     break_off(build, file, out, *settings, split, at=9)
@@ -79,7 +79,7 @@ def test_an_arrangement_before_every_iteration_runs_out_of_nothing():
     settings = ("parallel={pipeline: 2, data: 2, zero: 1}", "iterations=100", "batch.size=1")
     whole = train(build, file, os.path.join(folder, "quiet"), *settings)
     seats = ([1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2], [0, 1, 2, 3])
-    items = [{"iteration": i, "seats": seats[i % 4]} for i in range(100)]
+    items = [{"iteration": i, "positions": seats[i % 4]} for i in range(100)]
     result = train(build, file, os.path.join(folder, "restless"), *settings, arranged(*items))
     assert result.bits == whole.bits and len(events(result)) == 100
     print("100 arrangements in 100 iterations: the same bits")

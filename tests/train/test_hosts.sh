@@ -61,7 +61,7 @@ else
     done
     for transport in direct delegated; do
         name=seats-$transport
-        seats=(--set 'arrangements=[{iteration: 1, seats: [2, 0, 3, 1]}, {iteration: 3, seats: [1, 2, 0, 3]}]' --set transport=$transport)
+        seats=(--set 'arrangements=[{iteration: 1, positions: [2, 0, 3, 1]}, {iteration: 3, positions: [1, 2, 0, 3]}]' --set transport=$transport)
         inside $name --mca btl self,tcp -n 2 "${train[@]}" "$work/$name" "${seats[@]}" : \
             -n 2 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/$name" "${seats[@]}"
         [ "$(hash_of $name)" = "$expected" ] || { echo "FAILED: other seats, $transport: $(hash_of $name), not $expected"; exit 1; }

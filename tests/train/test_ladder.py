@@ -54,7 +54,7 @@ def split_of(event):
 
 
 def homes_of(event):
-    return [int(n) for n in re.match(r"seats ([\d ]+),", event["decided"])[1].split()]
+    return [int(n) for n in re.match(r"positions ([\d ]+),", event["decided"])[1].split()]
 
 
 def close(one, other):

@@ -80,7 +80,7 @@ def test_a_host_may_be_named_otherwise(runs, hosts):
 
 def test_a_split_made_before_is_taken_up_again(runs, hosts):
     """A split that the run file has made before is taken up again: another would be other bits."""
-    settings = ("parallel.data=2", "arrangements=[{iteration: 5, split: [3, 1]}, {iteration: 9, seats: [1, 0, 2, 3]}]")
+    settings = ("parallel.data=2", "arrangements=[{iteration: 5, split: [3, 1]}, {iteration: 9, positions: [1, 0, 2, 3]}]")
     leave = settings[1].replace("}]", "}, {iteration: %d, without: b}]" % AT)
     assert runs.bits(*settings) != runs.bits("parallel.data=2"), "the split changes no bit: this test says nothing"
     out, error = run_to_the_end(runs, hosts, "split", "hosts=['a:2', 'b:2', 'c:2']", settings[0], leave)

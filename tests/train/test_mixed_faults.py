@@ -62,7 +62,7 @@ def every_arrangement_is_one(result, layout, allowed):
         if event["kind"] != "arrange":
             continue
         assert event["why"] == "decisions.txt", event
-        seats = [int(n) for n in re.search(r"seats ([\d ]+)", event["decided"])[1].split()]
+        seats = [int(n) for n in re.search(r"positions ([\d ]+)", event["decided"])[1].split()]
         split = [int(n) for n in re.search(r"split ([\d ]+)", event["decided"])[1].split()]
         assert sorted(seats) == list(range(layout.world)), event
         assert len(split) == layout.data and sum(split) == layout.microbatches and min(split) >= 1, event

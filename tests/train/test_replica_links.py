@@ -100,7 +100,7 @@ def test_trouble_moves_with_its_processes():
     out = os.path.join(folder, "moved")
     moved = train(build, file, out, f"faults=[{{iterations: [0, 14], rank: 1, replicas: [0, 1], latency_ms: {LATENCY_MS}}}, "
                   "{iterations: [0, 14], rank: 0, replica: 1, slowdown: 4}]",
-                  "arrangements=[{iteration: 7, seats: [2, 0, 3, 1]}, {iteration: 11, seats: [2, 0, 1, 3]}]")
+                  "arrangements=[{iteration: 7, positions: [2, 0, 3, 1]}, {iteration: 11, positions: [2, 0, 1, 3]}]")
     assert moved.bits == whole.bits, f"{moved.bits} is not {whole.bits}"
     ms = reductions(out)
     print("sums, ms:", ms)

@@ -99,3 +99,36 @@ def test_names_and_comments_use_the_fields_words():
                 instead = REPLACED.get(word) or REPLACED[word.lower()]
                 found.append(f"{os.path.relpath(path, source)}:{line}: '{word}': write {instead}")
     assert not found, "\n".join(found)
+
+
+def test_what_names_a_file_names_one_that_exists():
+    """Comments under src/ name headers, and the README of a folder names its files in tables; names of files are unique."""
+    names = {name for folder in ("src", "include", "tests", "bench") for _, _, found in os.walk(os.path.join(source, folder)) for name in found}
+    stems = {os.path.splitext(name)[0] for name in names}
+    foreign = {"mpi.h", "nccl.h", "omp.h", "cp_solver_c.h"}
+    missing, checked = [], 0
+    for path in paths:
+        with open(path) as file:
+            for comment in re.findall(r"/\*.*?\*/", file.read(), re.S):
+                for name in re.findall(r"\w+\.h\b", comment):
+                    checked += 1
+                    missing += [] if name in names or name in foreign else [f"{os.path.relpath(path, source)}: {name}"]
+    for folder, _, found in os.walk(root):
+        if "README.md" not in found:
+            continue
+        column = None
+        with open(os.path.join(folder, "README.md")) as file:
+            for number, line in enumerate(file, 1):
+                cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []
+                if not cells:
+                    column = None
+                elif column is None:
+                    column = next((i for i, cell in enumerate(cells) if cell in ("file", "files", "part", "parts")), len(cells))
+                mentioned = re.findall(r"`(?:\w+/)*(\w+\.(?:h|c|py|html))`", line)
+                mentioned += re.findall(r"`(?:\w+/)*(\w+)`", cells[column]) if cells and column < len(cells) else []
+                checked += len(mentioned)
+                for name in mentioned:
+                    if name not in names and name not in stems and f"{name}_inside" not in stems:
+                        missing.append(f"{os.path.relpath(folder, source)}/README.md:{number}: {name}")
+    assert checked > 300, checked
+    assert not missing, "\n".join(missing)

@@ -1,6 +1,6 @@
 /* The iterations of one process, followed through the calls of its threads.
  *
- * Each thread's calls go through a tracker of detect/period.h twice: as they are, and without their bytes,
+ * Each thread's calls go through a tracker of period.h twice: as they are, and without their bytes,
  * for programs whose messages change size between iterations. The tracker that explains most calls is
  * followed; calls with bytes count a fifth more, because without bytes a loop inside an iteration looks like
  * the iteration. Calls with a random count (the Test family, Waitsome, probes that found something) are not

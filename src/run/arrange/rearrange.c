@@ -23,16 +23,17 @@ typedef struct position_change {
 /* ---- what is asked for ---- */
 
 static sl_status check(const sl_trainer *t, const int *home, const int *split) {
-    char *sits;
+    char *taken;
     int sum = 0, wrong = -1;
-    SL_TRY(sl_alloc(&sits, (size_t)t->world, 1));
+    SL_TRY(sl_alloc(&taken, (size_t)t->world, 1));
     for (int w = 0; w < t->world; w++)
-        if (home[w] < 0 || home[w] >= t->world || sits[home[w]]++)
+        if (home[w] < 0 || home[w] >= t->world || taken[home[w]]++)
             wrong = w;
-    sl_free(sits);
+    sl_free(taken);
     if (wrong >= 0)
-        return sl_error(SL_EINVAL, "seat %d is given to process %d, which is none of %d or has another seat",
-                        wrong, home[wrong], t->world);
+        return sl_error(SL_EINVAL,
+                        "position %d is given to process %d, which is none of %d or has another one", wrong,
+                        home[wrong], t->world);
     for (int r = 0; r < t->run->parallel.data; r++) {
         if (split[r] < 1)
             return sl_error(SL_EINVAL, "replica %d would have %d microbatches", r, split[r]);
@@ -190,7 +191,7 @@ static size_t put_list(char *text, size_t size, size_t at, const char *name, con
 static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *took, const char *why) {
     sl_event event = sl_event_of(SL_EVENT_ARRANGE, 0, iteration);
     size_t most = sizeof event.decided - 4,
-           at = put_list(event.decided, most, 0, "seats ", t->home, t->world);
+           at = put_list(event.decided, most, 0, "positions ", t->home, t->world);
     at = put_list(event.decided, most, at < most ? at : most, ", split ", t->run->batch.split,
                   t->run->parallel.data);
     if (at >= most)

@@ -29,15 +29,17 @@ static sl_status read_list(const sl_yaml *node, int count, const char *each, int
 static sl_status read_positions(const sl_yaml *node, void *object) {
     reading *r = object;
     int world = sl_run_ranks(r->run);
-    char *sits;
+    char *taken;
+    if (r->item.position)
+        return sl_yaml_error(node, "is the former name of 'positions': give one of them");
     SL_TRY(read_list(node, world, "process of the run", 0, world - 1, &r->item.position));
-    SL_TRY(sl_alloc(&sits, (size_t)world, 1));
+    SL_TRY(sl_alloc(&taken, (size_t)world, 1));
     int twice = -1;
     for (int i = 0; i < world; i++)
-        if (sits[r->item.position[i]]++)
+        if (taken[r->item.position[i]]++)
             twice = r->item.position[i];
-    sl_free(sits);
-    return twice < 0 ? SL_OK : sl_yaml_error(node, "seats process %d twice; each has one seat", twice);
+    sl_free(taken);
+    return twice < 0 ? SL_OK : sl_yaml_error(node, "gives process %d twice; each has one position", twice);
 }
 
 /* The schedule's family must be defined for each replica's share. */
@@ -78,7 +80,8 @@ static sl_status read_without(const sl_yaml *node, void *object) {
 /* clang-format off */
 static const sl_key keys[] = {
     {.name = "iteration", .type = SL_KEY_INT, .required = 1, .offset = AT(item.iteration), .minimum = 0, .maximum = 1e9, .help = "the first that runs so; it is changed before it begins, in ascending order"},
-    {.name = "seats", .type = SL_KEY_CUSTOM, .parse = read_positions, .help = "list: for each position (world rank: pipeline rank, then replica, then tensor rank) the process that takes it, by its position when the run was started; a permutation of all; absent: unchanged"},
+    {.name = "positions", .type = SL_KEY_CUSTOM, .parse = read_positions, .help = "list: for each position (world rank: pipeline rank, then replica, then tensor rank) the process that takes it, by its position when the run was started; a permutation of all; absent: unchanged"},
+    {.name = "seats", .type = SL_KEY_CUSTOM, .parse = read_positions, .help = "the former name of positions"},
     {.name = "split", .type = SL_KEY_CUSTOM, .parse = read_split, .help = "list: microbatches of each replica from there on, batch.microbatches in sum; absent: as before"},
     {.name = "without", .type = SL_KEY_CUSTOM, .parse = read_without, .help = "name of a host that is left out from there on: the run goes on from a checkpoint on the others"},
     {0}};
@@ -92,7 +95,7 @@ static sl_status read_item(const sl_yaml *node, sl_run *run) {
     run->arrangement[run->arrangements++] = r.item; /* what it holds is freed with the run */
     SL_TRY(status);
     if (!r.item.position && !r.item.split && !r.item.without)
-        return sl_yaml_error(node, "must have one of seats, split and without");
+        return sl_yaml_error(node, "must have one of positions, split and without");
     if (r.item.iteration >= run->iterations)
         return sl_yaml_error(sl_yaml_find(node, "iteration"),
                              "of %d is never reached: the run has %d iterations", r.item.iteration,

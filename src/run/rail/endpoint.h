@@ -5,7 +5,7 @@
  * and in a delegate process.
  *
  * A rail is a pair of addresses. The sender connects, the receiver listens; both prove that they know the
- * run's key (handshake.h). Each side sends a frame on every live connection every `beat` and closes a
+ * run's key (listener.h). Each side sends a frame on every live connection every `beat` and closes a
  * connection that was silent for `silence`. Link events of the kernel (netlink) and TCP_USER_TIMEOUT close it
  * sooner. A closed rail is retried until the endpoint is closed. If no rail has been up for `outage`, the
  * conduit is lost: the queue is marked lost, with a reason that names the link. */

@@ -26,8 +26,8 @@
 typedef struct sl_slot_header {
     uint32_t iteration, index; /* name of the message; written by the producer before `put` */
     uint64_t bytes;
-    /* outgoing, by the trainer: ready, the emulated link's times (link.h) and the time at which it is due at
-     * the receiver. Meaningless on a clock other than the sender's. */
+    /* outgoing, by the trainer: ready, the emulated link's times (link_emulator.h) and the time at which it
+     * is due at the receiver. Meaningless on a clock other than the sender's. */
     int64_t ready, start, end, due;
     int64_t arrived; /* published at the receiver, on its clock. Outgoing: consumer, before `done` */
     uint32_t taken;  /* incoming: the consumer's own mark that the slot is finished */

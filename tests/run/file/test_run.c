@@ -333,12 +333,13 @@ static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) 
     for (long n = 0; !done && n < 1000; n++) {
         sl_run run;
         sl_alloc_fail_at(n);
-        sl_status status = read_run(BASE "schedule: zb-v\n"
-                                         "device: {pace_ms: {F: 1, I: 1, W: [1, 2, 3, 4, 5, 6, 7, 8]}}\n"
-                                         "faults: [{iterations: [2, 4], rank: 1, slowdown: 2}]\n"
-                                         "arrangements: [{iteration: 3, seats: [3, 2, 1, 0], split: [12], "
-                                         "without: a}]\n",
-                                    &run);
+        sl_status status =
+            read_run(BASE "schedule: zb-v\n"
+                          "device: {pace_ms: {F: 1, I: 1, W: [1, 2, 3, 4, 5, 6, 7, 8]}}\n"
+                          "faults: [{iterations: [2, 4], rank: 1, slowdown: 2}]\n"
+                          "arrangements: [{iteration: 3, positions: [3, 2, 1, 0], split: [12], "
+                          "without: a}]\n",
+                     &run);
         sl_alloc_fail_at(-1);
         done = status == SL_OK;
         if (!done)

@@ -15,9 +15,9 @@ static void what_is_said_arrives(void **state) {
     (void)state;
     sl_run run;
     assert_ok(read_run(TWO "arrangements:\n"
-                           "  - {iteration: 0, seats: [3, 0, 2, 1]}\n"
+                           "  - {iteration: 0, positions: [3, 0, 2, 1]}\n"
                            "  - {iteration: 20, split: [5, 1]}\n"
-                           "  - {iteration: 59, seats: [0, 1, 2, 3], split: [1, 5], without: node-7}\n",
+                           "  - {iteration: 59, positions: [0, 1, 2, 3], split: [1, 5], without: node-7}\n",
                        &run));
     assert_int_equal(run.arrangements, 3);
     const sl_run_arrangement *a = run.arrangement;
@@ -29,6 +29,14 @@ static void what_is_said_arrives(void **state) {
     sl_run_free(&run);
 }
 
+static void the_former_name_of_positions_is_read(void **state) {
+    (void)state;
+    sl_run run;
+    assert_ok(read_run(TWO "arrangements: [{iteration: 2, seats: [1, 0, 3, 2]}]\n", &run));
+    assert_true(run.arrangement[0].position[0] == 1 && run.arrangement[0].position[3] == 2);
+    sl_run_free(&run);
+}
+
 static void every_mistake_is_named_with_its_place(void **state) {
     (void)state;
     static const struct {
@@ -36,15 +44,17 @@ static void every_mistake_is_named_with_its_place(void **state) {
     } wrong[] = {
         {TWO "arrangements: 3\n", "run.yaml:6: 'arrangements' must be a list"},
         {TWO "arrangements: [3]\n", "must be a map"},
-        {TWO "arrangements: [{seats: [0, 1, 2, 3]}]\n", "iteration"},
-        {TWO "arrangements: [{iteration: 3}]\n", "must have one of seats, split and without"},
+        {TWO "arrangements: [{positions: [0, 1, 2, 3]}]\n", "iteration"},
+        {TWO "arrangements: [{iteration: 3}]\n", "must have one of positions, split and without"},
         {TWO "arrangements: [{iteration: 3, seat: [0, 1, 2, 3]}]\n", "seat"},
-        {TWO "arrangements:\n  - {iteration: 3, seats: [0, 1, 2]}\n",
-         "run.yaml:7: 'seats' must be a list of 4 whole numbers, one for each process"},
-        {TWO "arrangements: [{iteration: 3, seats: [0, 1, 2, 4]}]\n", "from 0 to 3, got '4'"},
-        {TWO "arrangements: [{iteration: 3, seats: [0, 1, -1, 3]}]\n", "from 0 to 3, got '-1'"},
-        {TWO "arrangements: [{iteration: 3, seats: [0, 1, 1.5, 3]}]\n", "got '1.5'"},
-        {TWO "arrangements: [{iteration: 3, seats: [0, 2, 2, 3]}]\n", "seats process 2 twice"},
+        {TWO "arrangements:\n  - {iteration: 3, positions: [0, 1, 2]}\n",
+         "run.yaml:7: 'positions' must be a list of 4 whole numbers, one for each process"},
+        {TWO "arrangements: [{iteration: 3, positions: [0, 1, 2, 4]}]\n", "from 0 to 3, got '4'"},
+        {TWO "arrangements: [{iteration: 3, positions: [0, 1, -1, 3]}]\n", "from 0 to 3, got '-1'"},
+        {TWO "arrangements: [{iteration: 3, positions: [0, 1, 1.5, 3]}]\n", "got '1.5'"},
+        {TWO "arrangements: [{iteration: 3, positions: [0, 2, 2, 3]}]\n", "process 2 twice"},
+        {TWO "arrangements: [{iteration: 3, positions: [0, 1, 2, 3], seats: [0, 1, 2, 3]}]\n",
+         "give one of them"},
         {TWO "arrangements: [{iteration: 3, split: [6]}]\n",
          "a list of 2 whole numbers, one for each replica"},
         {TWO "arrangements: [{iteration: 3, split: [6, 0]}]\n", "got '0'"},
@@ -67,6 +77,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_said_arrives),
+        cmocka_unit_test(the_former_name_of_positions_is_read),
         cmocka_unit_test(every_mistake_is_named_with_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
