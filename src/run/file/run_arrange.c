@@ -31,7 +31,7 @@ static sl_status read_positions(const sl_yaml *node, void *object) {
     int world = sl_run_ranks(r->run);
     char *taken;
     if (r->item.position)
-        return sl_yaml_error(node, "is the former name of 'positions': give one of them");
+        return sl_yaml_error(node, "is given twice: as 'positions' and by its former name 'seats'");
     SL_TRY(read_list(node, world, "process of the run", 0, world - 1, &r->item.position));
     SL_TRY(sl_alloc(&taken, (size_t)world, 1));
     int twice = -1;

@@ -54,7 +54,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {TWO "arrangements: [{iteration: 3, positions: [0, 1, 1.5, 3]}]\n", "got '1.5'"},
         {TWO "arrangements: [{iteration: 3, positions: [0, 2, 2, 3]}]\n", "process 2 twice"},
         {TWO "arrangements: [{iteration: 3, positions: [0, 1, 2, 3], seats: [0, 1, 2, 3]}]\n",
-         "give one of them"},
+         "is given twice"},
         {TWO "arrangements: [{iteration: 3, split: [6]}]\n",
          "a list of 2 whole numbers, one for each replica"},
         {TWO "arrangements: [{iteration: 3, split: [6, 0]}]\n", "got '0'"},
