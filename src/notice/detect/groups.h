@@ -59,7 +59,7 @@ typedef struct sl_call_rank {
     size_t volumes;
     double span, computing; /* ns: of the window, and outside of calls in it */
     uint64_t kind;          /* ranks of one kind make the same calls with the same bytes */
-    int polls;      /* it tests between its computing: then computing and waiting cannot be reported apart */
+    int polls;      /* it tests between its computing: then computing and waiting cannot be distinguished */
     int messages;   /* it sends or receives any */
     double starved; /* share of the time in which it wanted a processor and had none; -1: unknown */
 } sl_call_rank;
