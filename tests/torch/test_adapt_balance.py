@@ -46,6 +46,20 @@ def balanced(sums, kind="1F1B", placement="linear", ranks=2, microbatches=8, slo
     return case
 
 
+def slow_from_the_beginning(rank, world, group, where):
+    """A replica whose rank was slow before the first step is compared with the others."""
+    job = Job("1F1B", "linear", 2, 8, "hand")
+    job.schedule = slackline.adapt(job.schedule, replicas=job.copies)
+    for step in range(80):
+        Paced.op = OP_S * (4 if rank == 3 else 1)
+        wrong = job.step(step)
+        if wrong:
+            return wrong
+        if job.schedule.split[1] < 8:
+            return ""
+    return f"the split stays even: {happened(job)}"
+
+
 def frozen(rank, world, group, where):
     """Measured, but not changed."""
     job = Job("1F1B", "linear", 2, 6, "hand")
@@ -61,7 +75,7 @@ def frozen(rank, world, group, where):
 CASES = {
     "sum by hand": (balanced("hand", replicas="group"), 4), "DistributedDataParallel": (balanced("ddp", slow=(0, 1)), 4),
     "fully_shard": (balanced("fsdp", slow=(0, 0)), 4), "four replicas of one rank": (balanced("hand", "GPipe", ranks=1, replicas="group"), 4),
-    "frozen": (frozen, 4),
+    "slow from the beginning": (slow_from_the_beginning, 4), "frozen": (frozen, 4),
 }
 
 

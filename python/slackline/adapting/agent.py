@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import queue
+import statistics
 import threading
 import time
 import warnings
@@ -27,6 +28,10 @@ from .timings import KEPT, Clock, Kept, Row, Step, Waiters, current
 log = logging.getLogger("slackline")
 CLOCKS_EVERY = 500  # steps
 EVENTS_AT_ONCE = 5  # in a record
+USUAL = 9  # steps
+OTHER = 1.15  # factor by which a step of the first rank takes another time than usual
+NOTICED = 4  # steps after it
+DECIDING = 0.1  # share of a step for which the first rank waits for an urgent decision
 
 
 class Agent:
@@ -42,6 +47,7 @@ class Agent:
         self._device_lag = LAG if self._clock.asynchronous else 0  # steps that a device is allowed to be behind
         self._pid, self._number = os.getpid(), 0
         self._step: Optional[Step] = None
+        self._collected = 0  # records of each other rank
         self._ran: List[Tuple[Optional[Step], int, bool]] = []  # not reported yet, with the version that ran, and whether the step raised
         self._version = self._next = self._prepared = self._raised = 0
         self._plans: Dict[int, str] = {}
@@ -89,9 +95,7 @@ class Agent:
     def _agree(self) -> Header:
         control, leading = self._control, self.leader or self._relay
         if leading is not None:
-            records = control.collect() if self._number >= LAG + self._device_lag else None
-            control.expect()
-            header, plan = leading.header(self._number, self._number % CLOCKS_EVERY == 0, records)
+            header, plan = leading.header(self._number, self._number % CLOCKS_EVERY == 0, self._collect(0 if leading.urgent else LAG))
             control.announce(header, [plan] * control.ranks)
         else:
             header, plan = control.hear()
@@ -110,6 +114,16 @@ class Agent:
         except Exception as error:
             self._give_up(error, whole=True)
             return None
+
+    def _collect(self, lag: int) -> List[List[Any]]:
+        """On the first rank of a pipeline: the records of the other ranks, of each step until `lag` steps ago that has not been read."""
+        found = []
+        self._control.expect()
+        while self._collected < self._number - lag - self._device_lag:
+            found.append(self._control.collect())
+            self._control.expect()
+            self._collected += 1
+        return found
 
     def _turn(self, version: int) -> None:
         """Runs another order from the next step on."""
@@ -219,7 +233,11 @@ class Leader:
         self.folder = Folder(out, shape) if out is not None else None
         self.events: List[Happening] = []
         self.last: Optional[List[Measured]] = None  # per replica
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._given = self._taken = 0  # entries of `_records`, by the training thread; handled
+        self._usual: Deque[int] = deque(maxlen=USUAL)  # latest times of a step on this rank, in ns
+        self._urgent = True  # set by the thread that decides: the next records matter at once
+        self._noticed = 0  # further steps for which this rank has noticed something by itself
         self._offer: Optional[Tuple[int, List[bytes]]] = None  # a version, and its text for each replica
         self._run_version = 0
         self._stop = False
@@ -234,19 +252,36 @@ class Leader:
 
     # ---- called by the training thread
 
+    @property
+    def urgent(self) -> bool:
+        """Whether the next header waits for the records of the latest step, so that a decision takes effect some steps earlier: while
+        something changes, but not for long. The other replicas do not wait for it."""
+        return self._job is None and (self._urgent or self._noticed > 0)
+
     def record(self, record: Record, rows: List[Row], raised: bool) -> None:
-        self._records.put((0, [], (record, rows, raised)))
+        self._put((0, [], (record, rows, raised)))
+        if record.step >= 0:
+            self._notice(record.end - record.begin)
+
+    def _notice(self, took: int) -> None:
+        if len(self._usual) >= 3:
+            usual = statistics.median(self._usual)
+            self._noticed = NOTICED if not usual / OTHER <= took <= usual * OTHER else max(0, self._noticed - 1)
+        self._usual.append(took)
 
     def ended(self) -> None:
         """A step has ended without an error."""
         self._ended += 1
 
-    def header(self, step: int, clocks: bool, records: Optional[List[Any]]) -> Tuple[Header, bytes]:
-        """Called before each step, with the records of the other ranks of this pipeline."""
-        if records is not None:
-            self._records.put((0, records, None))
+    def header(self, step: int, clocks: bool, records: List[List[Any]]) -> Tuple[Header, bytes]:
+        """Called before each step, with the new records of the other ranks of this pipeline."""
+        for one in records:
+            self._put((0, one, None))
         if self._job is not None:
             return self._header_with_replicas(self._job, step, clocks)
+        if self.urgent and self._usual:
+            with self._lock:
+                self._lock.wait_for(lambda: self._stop or self._taken == self._given, DECIDING * self._usual[-1] / 1e9)
         version, offered, plans, stop = self._wanted()
         return Header(step, version, version, offered, len(plans[0]), int(clocks), stop), plans[0]
 
@@ -276,12 +311,16 @@ class Leader:
     def _exchange(self, job: Control) -> None:
         if self._ended > self._late:
             for replica, bundle in enumerate(job.collect(), 1):
-                self._records.put((replica, [bundle], None))
+                self._put((replica, [bundle], None))
         job.expect()
         version, offered, plans, stop = self._wanted()
         clocks = (self._announced - 1) % CLOCKS_EVERY == 0
         self._last = Header(self._announced - 1, 0, version, offered, 0, int(clocks), stop), plans
         job.announce(*self._last)
+
+    def _put(self, given: Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]) -> None:
+        self._given += 1
+        self._records.put(given)
 
     # ---- the thread that decides
 
@@ -293,8 +332,7 @@ class Leader:
                 replica, tensors, mine = given
                 if mine is not None:
                     own.append(mine)
-                    continue
-                if replica > 0:
+                elif replica > 0:
                     waiting[replica].append(unbundled(tensors[0], self._shape.ranks))
                 else:
                     record, rows, raised = own.popleft()
@@ -302,9 +340,13 @@ class Leader:
                         waiting[0].append([(record, rows), *(parsed(one.tolist()) for one in tensors)])
                 while all(waiting):
                     self._observed([one.popleft() for one in waiting])
+                with self._lock:
+                    self._taken += 1
+                    self._lock.notify()
         except Exception as error:
             with self._lock:
-                self._stop = True
+                self._stop, self._urgent = True, False
+                self._lock.notify()
             warn(error)
             self.decider.close()
 
@@ -345,6 +387,7 @@ class Leader:
             texts = [self._lower(rows, swap.split).encode() for rows in swap.rows]
             with self._lock:
                 self._offer = swap.version, texts
+        self._urgent = self.decider.urgent
         happened, self.decider.happened = self.decider.happened, []
         self.events += happened
         for one in happened:

@@ -29,9 +29,11 @@ FORMAT = "slackline-adaptation-1"
 MEASURED = 4  # steps per problem
 SETTLED = 1  # steps before the measured ones, which set up connections
 ROUNDS = 3
+URGENT = 8  # steps after an event in which actions are likely
 GAIN = 0.02  # share of a step that a plan must gain
-HOLD, DWELL = 4, 8  # steps that a change must last, and steps between two plans: a swap costs almost nothing here
+HOLD, DWELL = 3, 8  # steps that a change must last, and steps between two plans: a swap costs almost nothing here
 SWAP_MS = 2.0
+UNLIKE, UNLIKE_MS = 1.15, 0.5  # factor and ms by which a replica's ops or messages must take longer than another's to be slow from the beginning
 HELD_NS = 1_000_000  # a message that arrives this soon after a late receive had been waiting for it: its arrival time is unknown
 
 
@@ -152,6 +154,38 @@ def links_of(steps: Sequence[Measured]) -> Dict[Tuple[int, int], float]:
     return {link: statistics.median(times) for link, times in found.items()}
 
 
+def alike(steps: Sequence[Sequence[Measured]]) -> Tuple[List[List[Measured]], bool]:
+    """Steps of several replicas as if all were healthy: an op or a message that takes longer than that of the fastest replica by more than
+    UNLIKE takes as long as there. A replica that is slow from the beginning is thus compared with the others, not with itself. And whether there is one."""
+    count = len(steps[0])
+    times: List[Dict[Any, float]] = []
+    for replica in range(count):
+        found: Dict[Any, List[float]] = {}
+        for step in steps:
+            for key, (start, end) in ((_same(one), _span(one)) for one in (*step[replica].ops, *step[replica].transfers)):
+                found.setdefault(key, []).append(end - start)
+        times.append({key: statistics.median(values) for key, values in found.items()})
+    least = {key: min(of[key] for of in times if key in of) for key in set().union(*times)}
+    shares = [{key: least[key] / ms for key, ms in of.items() if ms > UNLIKE * least[key] and ms - least[key] > UNLIKE_MS} for of in times]
+    return [[one._replace(ops=[_shortened(op, of) for op in one.ops], transfers=[_shortened(sent, of) for sent in one.transfers])
+             for one, of in zip(step, shares)] for step in steps], any(shares)
+
+
+def _same(one: Any) -> Any:
+    """What an op or a message is compared by."""
+    return (one.op, one.stage) if isinstance(one, Op) else (one.from_rank, one.to_rank)
+
+
+def _span(one: Any) -> Tuple[float, float]:
+    return one.start_ms, one.end_ms if isinstance(one, Op) else one.arrive_ms
+
+
+def _shortened(one: Any, shares: Mapping[Any, float]) -> Any:
+    start, end = _span(one)
+    until = start + (end - start) * shares.get(_same(one), 1.0)
+    return replace(one, end_ms=until) if isinstance(one, Op) else replace(one, arrive_ms=until)
+
+
 class Known:
     """The op times known so far, with assumed times for kinds that have not run."""
 
@@ -226,12 +260,13 @@ class Decider:
         self.predicted_ms: Optional[float] = None
         self.decisions = ""
         self._known = Known(shape)
-        self._steps: List[Sequence[Measured]] = []
+        self._steps: List[Sequence[Measured]] = []  # measured for the healthy problem
         self._skip, self._rounds = SETTLED, 0
         self._orchestrator: Optional[Orchestrator] = None
         self._first = shape.given  # the orchestrator's first order
         self._resumed: Optional[Dict[str, Any]] = None
         self._versions, self._now = 0, 0.0
+        self._seen = self._urgent_until = -1  # steps
         self._balances = shape.balances
 
     @property
@@ -280,7 +315,7 @@ class Decider:
 
     def observe(self, steps: Sequence[Measured]) -> Optional[Swap]:
         """Takes a step that has ended on all ranks. Returns orders that all should run as soon as possible, or None."""
-        swap = self.pending
+        swap, self._seen = self.pending, steps[0].step
         if swap is not None and steps[0].version == swap.version:
             self._carried_out(swap, steps)
         elif swap is not None and (self._orchestrator is None or swap.action is None):
@@ -301,10 +336,13 @@ class Decider:
     # ---- the healthy problem, and the best plan for it
 
     def _choose(self) -> Optional[Swap]:
-        steps, self._steps = self._steps, []
+        (steps, uneven), self._steps = alike(self._steps), []
         every = [one for replicas in steps for one in replicas]
         self._known.learn(every)
         self.problem = problem_of_steps(self.shape, self._known.times(), links_of(every), self._kept(), self._limits())
+        if uneven:  # a step of the healthy job was not measured
+            took = simulate(self.problem, order.text_of(self.running)).makespan_ms
+            steps = [[one._replace(end_ms=min(one.end_ms, one.begin_ms + took)) for one in step] for step in steps]
         swap = self._start(steps[-1][0], statistics.median(time_of(one) for one in steps))
         for one in steps if self._orchestrator is not None else ():  # the healthy level is known at once, even if something gets slow now
             swap = self._watch(one) or swap
@@ -433,6 +471,8 @@ class Decider:
                 if swap is not None:
                     break
         for event in self._orchestrator.events():
+            if event.kind in ("onset", "suspect", "relief"):
+                self._urgent_until = now.step + URGENT
             self.happened.append(Happening(event.iteration, event.time_ms, event.kind, "; ".join(t for t in (event.seen, event.decided, event.why) if t), event))
         self.decisions += self._orchestrator.decisions()
         return swap
@@ -499,6 +539,11 @@ class Decider:
         else:
             self._say(steps[0], "swap", swap.why)
             self._skip = SETTLED
+
+    @property
+    def urgent(self) -> bool:
+        """Whether the next steps decide: until the healthy job is known, soon after something has become slow or healthy, and until a swap."""
+        return not self.shape.frozen and (self._orchestrator is None or self.pending is not None or self._seen < self._urgent_until)
 
     def refuse(self, swap: Swap, now_ms: float) -> None:
         """Called if the ranks cannot run the order."""

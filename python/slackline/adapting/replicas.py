@@ -131,12 +131,14 @@ class Relay:
         """A step has ended without an error."""
         self._ended += 1
 
-    def header(self, step: int, clocks: bool, records: Optional[List[Any]]) -> Tuple[Header, bytes]:
-        """Called before each step, with the records of the other ranks of this pipeline: its header, and a plan."""
+    urgent = False
+
+    def header(self, step: int, clocks: bool, records: List[List[Any]]) -> Tuple[Header, bytes]:
+        """Called before each step, with the new records of the other ranks of this pipeline: its header, and a plan."""
         course, plan, offered = self._course, b"", 0
         try:
-            if records is not None:
-                self._forward(records)
+            for one in records:
+                self._forward(one)
             if self._heard < self._ended:  # not if the step is repeated
                 self._heard += 1
                 header, plan = (None, b"") if course.over else self._job.hear()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import socket
+import threading
 import warnings
 import weakref
 from datetime import timedelta
@@ -228,6 +229,7 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
         if given.replicas.count > 1:
             self._comp_type_to_function_map.setdefault(schedules.REDUCE_GRAD, self._reduce)
         self._lists: Optional[Tuple[Any, Any, Any]] = None
+        self._stepping = threading.RLock()  # steps of several threads follow each other: they share the stages' buffers
 
     @property
     def microbatches(self) -> int:
@@ -252,13 +254,13 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
     def step(self, *args: Any, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, **options: Any) -> Any:
         """PyTorch's step. The batch may also be given as lists with one entry per microbatch, as torchtitan 0.3.0 does for later
         versions of PyTorch."""
-        if arg_mbs is None and kwarg_mbs is None and target_mbs is None:
-            return super().step(*args, **options)
-        self._lists = arg_mbs, kwarg_mbs, target_mbs
-        try:
-            return super().step(*args, **options)
-        finally:
-            self._lists = None
+        with self._stepping:
+            given = arg_mbs, kwarg_mbs, target_mbs
+            self._lists = given if any(one is not None for one in given) else None
+            try:
+                return super().step(*args, **options)
+            finally:
+                self._lists = None
 
     def _step_microbatches(self, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, *arguments: Any, **options: Any) -> None:
         if self._lists is not None:
@@ -294,12 +296,13 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
 
     def eval(self, *arguments: Any, **options: Any) -> Any:
         """As PyTorch's, with the given number of microbatches."""
-        running = self._n_microbatches, self.pipeline_order_with_comms
-        self._n_microbatches, self.pipeline_order_with_comms = self._divisor, self._forwards
-        try:
-            return super().eval(*arguments, **options)
-        finally:
-            self._n_microbatches, self.pipeline_order_with_comms = running
+        with self._stepping:
+            running = self._n_microbatches, self.pipeline_order_with_comms
+            self._n_microbatches, self.pipeline_order_with_comms = self._divisor, self._forwards
+            try:
+                return super().eval(*arguments, **options)
+            finally:
+                self._n_microbatches, self.pipeline_order_with_comms = running
 
     def _reduce(self, action: Any, context: Any) -> None:
         """REDUCE_GRAD, with one divisor for all replicas: the mean of their gradients is that over all samples with any split."""

@@ -137,7 +137,7 @@ static int is_link_slow(const sl_comparing *c, int replica, int ranks, int at, c
     if (!round.known)
         return slow;
     return growth >= 0.5 * (round.now - round.healthy) &&
-           shows_delay(c, &round, suspected, suspected ? share * least : fmax(least, min_delay(c)));
+           shows_delay(c, &round, suspected, share * least);
 }
 
 static int carries_messages(const sl_comparing *c, int replica, int at) {

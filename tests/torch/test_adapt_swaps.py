@@ -1,0 +1,101 @@
+# labels: long torch
+"""When slackline.adapt changes an order: soon after the decision; from a given problem at once; and for a link that was slow before a resume."""
+import json
+import os
+import time
+
+from adapt_torch import Paced, SlowLink, batch, judged, made, slackline, stages_of, stepped
+
+from slackline.adapting import order
+import torch.distributed as dist
+
+MICROBATCHES = 6
+
+
+def ran(schedule):
+    return order.text_of(order.rows_of(schedule.pipeline_order))
+
+
+def soon_after_the_decision(rank, ranks, group, where):
+    """The step after a decision offers the order, and the next one runs it: three steps after the one that it is based on, or two on an idle machine."""
+    Paced.op = 0.01
+    stages = stages_of("linear", rank, ranks, group)
+    adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES), memory="same")
+    decided, orders = 6, []
+    if rank == 0:
+        decider = adapted._agent.leader.decider
+
+        def observe(steps):
+            if steps[0].step != decided:
+                return None
+            rows = order.parsed(slackline.plan({"pipeline": {"ranks": ranks, "microbatches": MICROBATCHES, "times_ms": {"F": 1, "I": 1, "W": 1, "B": 2}}}, "gpipe").csv())
+            return decider._swap([rows], decider.split, steps[0], None, None, "on purpose")
+        decider.observe = observe
+    for step in range(14):
+        stepped(adapted, stages, step, MICROBATCHES)
+        orders.append(ran(adapted))
+    Paced.op = 0.002
+    changed = [step for step in range(1, len(orders)) if orders[step] != orders[step - 1]]
+    everyone = [None] * ranks
+    dist.all_gather_object(everyone, changed, group=group)
+    return "" if len(changed) == 1 and decided < changed[0] <= decided + 4 and everyone == [changed] * ranks else f"the order changes at {everyone}"
+
+
+def from_a_given_problem(rank, ranks, group, where):
+    """Nothing is measured first: the best plan for the problem runs after some steps, and the state keeps the problem."""
+    stages = stages_of("linear", rank, ranks, group)
+    problem = {"pipeline": {"ranks": ranks, "microbatches": MICROBATCHES, "times_ms": {"F": 2, "I": 2, "W": 2, "B": 4},
+                            "links": {"default": {"latency_ms": 12}}}}
+    wrong = {"pipeline": {**problem["pipeline"], "microbatches": MICROBATCHES + 1}}
+    try:
+        slackline.adapt(made("1F1B", stages_of("linear", rank, ranks, group), MICROBATCHES), problem=wrong)
+        return "the problem of another job was taken"
+    except slackline.InvalidRequest as error:
+        if f"{MICROBATCHES + 1} microbatches" not in str(error):
+            return str(error)
+    adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES), problem=problem)
+    before = ran(adapted)
+    for step in range(8):
+        stepped(adapted, stages, step, MICROBATCHES)
+    if ran(adapted) == before or not adapted.adaptation.active:
+        return "the given order still runs, and 12 ms on each link were given"
+    if rank == 0 and (adapted.adaptation.problem != problem or "predicted for the given problem" not in adapted.adaptation.events[0].text):
+        return f"{adapted.adaptation.problem}, {adapted.adaptation.events}"
+    return ""
+
+
+def resumed_on_a_slow_link(rank, ranks, group, where):
+    """The link has become slow while the job was saved: the saved baseline is compared with, not a new one."""
+    link = SlowLink(1 - rank, 0.0) if rank < 2 else None
+    stages = stages_of("linear", rank, ranks, group)
+    adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES))
+    for step in range(40):
+        stepped(adapted, stages, step, MICROBATCHES)
+    dist.barrier(group)
+    time.sleep(0.3)
+    state = json.loads(json.dumps(adapted.adaptation.state_dict()))
+    if rank == 0 and not state:
+        return "no state after 40 steps"
+    again = stages_of("linear", rank, ranks, group)
+    resumed = slackline.adapt(made("1F1B", again, MICROBATCHES))
+    resumed.adaptation.load_state_dict(state)
+    if link:
+        link.delay = 0.03
+    for step in range(16):
+        stepped(resumed, again, step, MICROBATCHES)
+    if link:
+        link.delay = 0.0
+    dist.barrier(group)
+    time.sleep(0.3)
+    found = [(one.kind, one.step, one.event.from_rank, one.event.to_rank) for one in resumed.adaptation.events if one.event is not None and one.kind == "onset"]
+    if rank == 0 and not any(sorted((a, b)) == [0, 1] for _, _, a, b in found if a is not None):
+        return f"{[(one.step, one.kind, one.text) for one in resumed.adaptation.events]}"
+    return "" if resumed.adaptation.active else "it gave up"
+
+
+CASES = {"soon after the decision": (soon_after_the_decision, 3), "from a given problem": (from_a_given_problem, 3),
+         "resumed on a slow link": (resumed_on_a_slow_link, 3)}
+
+
+def test_orders_change_in_time():
+    judged(os.path.abspath(__file__), 3, CASES)
