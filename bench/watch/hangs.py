@@ -40,7 +40,7 @@ def one_hang(build, folder, seed, only, after):
     family, kind, ranks, wrong, iterations, pause = drawn(seed, only, after)
     known = (hanging.GLOO if family == "gloo" else hanging.MPI)[kind]
     began = time.monotonic()
-    with hanging.Standing(build, folder, words_of(folder, family, kind, ranks, wrong, iterations, pause), ["--hang-after", str(after)], family == "gloo") as run:
+    with hanging.Standing(build, folder, words_of(folder, family, kind, ranks, wrong, iterations, pause, 600), ["--hang-after", str(after)], family == "gloo") as run:
         event, _ = run.wait_for(("hang", "stall"), 120)
         ended = run.process.poll() is not None
     result = hanging.outcome(event, known, wrong, ranks)

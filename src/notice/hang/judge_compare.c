@@ -54,9 +54,12 @@ static sl_hang_cause differ(const sl_hang_collective *a, const sl_hang_collectiv
         return SL_HANG_COLLECTIVE;
     if (a->root != b->root && a->root >= 0 && b->root >= 0)
         return SL_HANG_ROOT;
-    if (sizes && a->sized && b->sized && a->bytes != b->bytes && a->bytes && b->bytes &&
-        has_equal_sizes(a->call))
+    const int comparable =
+        a->root == SL_PEER_NONE || (a->bytes && b->bytes); /* 0 where a root's buffer is meant */
+    if (sizes && a->sized && b->sized && a->bytes != b->bytes && comparable && has_equal_sizes(a->call))
         return SL_HANG_SIZE;
+    if (sizes && a->shape[0] && b->shape[0] && strcmp(a->shape, b->shape) != 0 && has_equal_sizes(a->call))
+        return SL_HANG_SIZE; /* as many bytes of another type */
     return SL_HANG_NOTHING;
 }
 

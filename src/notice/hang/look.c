@@ -333,8 +333,8 @@ static void add_recorded(sl_hang_rank *r, size_t room, const sl_call *calls, siz
             known[knowns++].next = last_number(r, c->communicator);
         }
         if (known[k].next > 0)
-            add_collective(r, room, c->communicator, known[k].next--, c->call, c->peer, c->bytes > 0,
-                           c->bytes);
+            add_collective(r, room, c->communicator, known[k].next--, c->call, c->peer,
+                           c->bytes > 0 || c->peer == SL_PEER_NONE, c->bytes);
     }
 }
 

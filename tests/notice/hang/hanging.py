@@ -21,7 +21,7 @@ MPI = {
     "skip-barrier": (["wrong"], r"rank {wrong} has not entered.*MPI_Barrier"),
     "other-collective": (["wrong"], r"rank {wrong} calls MPI_Allreduce.*MPI_Barrier"),
     "other-root": (["wrong"], r"rank {wrong} calls MPI_Bcast with root {wrong}"),
-    "other-size": (["wrong"], r"rank {wrong} calls MPI_Bcast of 128 bytes"),
+    "other-size": (["wrong"], r"rank {wrong} calls MPI_Allreduce of 0 bytes"),
     "receive-without-send": (["wrong"], r"message 1 from rank {peer} to rank {wrong} \(tag 7\), which was never sent"),
     "posted-receive": (["wrong"], r"message 1 from rank {peer} to rank {wrong} \(tag 7\), which was never sent"),
     "any-receive": (["wrong"], r"rank {wrong}.*message from any rank \(tag 7\), which was never sent"),

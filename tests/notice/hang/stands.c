@@ -14,7 +14,7 @@ enum { LARGE = 1 << 20 };
 
 static int rank, size;
 static const char *kind;
-static double *large;
+static double *large, *sum_of;
 
 static int is(const char *name) {
     return strcmp(kind, name) == 0;
@@ -53,7 +53,7 @@ static int mistake(int wrong, double seconds) {
     if (is("other-root"))
         MPI_Bcast(large, LARGE, MPI_DOUBLE, mine ? wrong : (wrong + 1) % size, MPI_COMM_WORLD);
     if (is("other-size"))
-        MPI_Bcast(large, mine ? 16 : LARGE, MPI_DOUBLE, wrong, MPI_COMM_WORLD);
+        MPI_Allreduce(large, sum_of, mine ? 0 : LARGE, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     if (is("receive-without-send") && mine)
         MPI_Recv(&value, 1, MPI_DOUBLE, next, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (is("posted-receive") && mine) {
@@ -107,6 +107,7 @@ int main(int argc, char **argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &b);
     MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &half);
     large = calloc(LARGE, sizeof *large);
+    sum_of = calloc(LARGE, sizeof *sum_of);
     for (int i = 0; i < iterations; i++) {
         double out = rank, in, sum;
         usleep((useconds_t)pause * 1000);

@@ -1,0 +1,121 @@
+# labels: long
+"""slackline explain on dumps of PyTorch's flight recorder, written by PyTorch over Gloo: the same ranks are named as by PyTorch's own analyzer
+(torch.distributed.flight_recorder.fr_trace), from pickles and from JSON. A pickle that would run code is refused and runs none."""
+import glob
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+
+from runner import build, expect, require, skip
+
+require("slackline")
+try:
+    import torch.distributed  # noqa: F401
+except ImportError:
+    skip("torch is not installed")
+HERE = os.path.dirname(os.path.abspath(__file__))
+RANKS = 3
+
+
+def dumps(kind, wrong, folder):
+    words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS), "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0",
+             os.path.join(HERE, "recorded.py"), kind, str(wrong), folder]
+    done = subprocess.run(words, env={**os.environ, "TORCH_FR_BUFFER_SIZE": "200", "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300)
+    assert len(glob.glob(os.path.join(folder, "nccl_trace_rank_*"))) == RANKS, done.stderr[-2000:]
+
+
+def explained(*files):
+    done = subprocess.run([os.path.join(build, "slackline"), "explain", "--format", "json", *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def analyzed(folder):
+    """What PyTorch's analyzer says of the pickles. It needs the members of each group, which dumps over Gloo lack: they are added."""
+    members = {"0": ("default_pg", list(range(RANKS))), "1": ("undefined", [0, 1])}
+    with tempfile.TemporaryDirectory() as completed:
+        for name in glob.glob(os.path.join(folder, "nccl_trace_rank_*")):
+            with open(name, "rb") as file:
+                dump = pickle.load(file)
+            dump["pg_config"] = {group: {"name": group, "desc": desc, "ranks": str(ranks)} for group, (desc, ranks) in members.items()}
+            with open(os.path.join(completed, os.path.basename(name)), "wb") as file:
+                pickle.dump(dump, file, 2)
+        done = subprocess.run([sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "--prefix", "nccl_trace_rank_", completed],
+                              capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+
+def both(kind, wrong):
+    """Our verdict from pickles, and the analyzer's words; both forms of our input must give one verdict."""
+    with tempfile.TemporaryDirectory() as folder:
+        dumps(kind, wrong, folder)
+        verdict = explained(*sorted(glob.glob(os.path.join(folder, "nccl_trace_rank_*"))))
+        again = explained(*sorted(glob.glob(os.path.join(folder, "json_rank_*"))))
+        for key in ("cause", "rank", "seen", "certain"):
+            assert verdict[key] == again[key], (verdict, again)
+        return verdict, analyzed(folder)
+
+
+def test_a_rank_that_did_not_enter_is_named():
+    for wrong in (0, 2):
+        verdict, theirs = both("missing", wrong)
+        assert verdict["cause"] == "a rank that has not entered" and verdict["rank"] == wrong, verdict
+        assert "all_reduce (collective 4 of all ranks)" in verdict["seen"] and "recorded.py" in verdict["why"], verdict
+        print(theirs[-1500:])
+        assert f"{wrong}" in theirs and "all_reduce" in theirs, theirs
+
+
+def test_a_rank_in_another_collective_is_named():
+    verdict, theirs = both("other", 1)
+    assert verdict["cause"] == "another collective" and verdict["rank"] == 1 and verdict["certain"], verdict
+    assert "rank 1 calls broadcast, ranks 0,2 call all_reduce" in verdict["seen"], verdict
+    print(theirs[-1500:])
+
+
+def test_another_shape_and_type_are_named():
+    verdict, theirs = both("shape", 2)
+    assert verdict["cause"] == "another size" and verdict["rank"] == 2, verdict
+    assert "rank 2 calls all_reduce of [[6, 2]] Int, ranks 0,1 call all_reduce of [[4, 3]] Float" in verdict["seen"], verdict
+    print(theirs[-1500:])
+
+
+def test_only_members_of_a_group_are_awaited():
+    verdict, _ = both("group", 1)
+    assert verdict["cause"] == "a rank that has not entered" and verdict["rank"] == 1, verdict
+    assert "ranks 0,1" in verdict["seen"], verdict
+
+
+def test_a_job_in_which_all_have_entered_all_names_nobody():
+    verdict, _ = both("none", 0)
+    assert verdict["cause"] in ("nothing", "all inside") and verdict["rank"] == -1, verdict
+
+
+class Runs:
+    def __reduce__(self):
+        return os.mkdir, (Runs.path,)
+
+
+def test_a_pickle_that_runs_code_is_refused_and_runs_none(folder):
+    Runs.path = os.path.join(folder, "made")
+    path = os.path.join(folder, "nccl_trace_rank_0")
+    for protocol in (2, 4):
+        with open(path, "wb") as file:
+            pickle.dump({"version": "2.10", "entries": [], "pg_config": Runs()}, file, protocol)
+        done = subprocess.run([os.path.join(build, "slackline"), "explain", path], capture_output=True, text=True)
+        assert done.returncode == 2 and "runs code" in done.stderr and path in done.stderr, done
+        assert not os.path.exists(Runs.path)
+
+
+def test_files_without_a_rank_twice_or_cut_are_refused(folder):
+    good = pickle.dumps({"version": "2.10", "entries": [], "pg_config": {}}, 2)
+    for names, content, words in ((["dump"], good, "does not end with the rank"), (["a_1", "b_1"], good, "another dump of rank 1"),
+                                  (["rank_0"], good[:-3], "ends too early"), (["rank_0"], pickle.dumps({"version": "2.10"}, 2), "'entries' is missing")):
+        paths = [os.path.join(folder, name) for name in names]
+        for path in paths:
+            with open(path, "wb") as file:
+                file.write(content)
+        done = subprocess.run([os.path.join(build, "slackline"), "explain", *paths], capture_output=True, text=True)
+        expect(done.returncode == 2 and words in done.stderr and paths[-1] in done.stderr, f"{names}: {done}")
