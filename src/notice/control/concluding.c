@@ -142,6 +142,11 @@ static void compare_with_carried(sl_control_core *c, const int *node_of, int wor
     sl_free(direction);
 }
 
+double sl_control_missing(const sl_control_core *c) {
+    const sl_status_view *v = &c->view;
+    return v->healthy_ms > 0 && v->level_ms > v->healthy_ms ? 1 - v->healthy_ms / v->level_ms : 0;
+}
+
 /* tested[world]: what of each rank the processes of the validation tested. */
 static void note_tested(const json_t *result, char *tested, int world) {
     const char *list[2] = {"devices", "links"};
@@ -177,9 +182,7 @@ static void narrow(sl_control_core *c) {
     const sl_narrow_facts facts = {.taken = last.taken,
                                    .lost = last.lost,
                                    .transfers = last.transfers,
-                                   .missing = c->view.healthy_ms > 0 && c->view.level_ms > c->view.healthy_ms
-                                                  ? 1 - c->view.healthy_ms / c->view.level_ms
-                                                  : 0,
+                                   .missing = sl_control_missing(c),
                                    .tested = tested,
                                    .node_of = node_of,
                                    .ranks = world};

@@ -157,6 +157,9 @@ const json_t *sl_validating_result(const sl_control_core *c, int *released);
 
 /* ---- concluding.c ---- */
 
+/** Share of an iteration by which it takes longer than when healthy; 0: unknown. */
+double sl_control_missing(const sl_control_core *c);
+
 /** The suspects become the verdict; or the results of the tests do, as far as there are any. */
 void sl_control_verdict_by_profile(sl_control_core *c);
 void sl_control_verdict_by_validation(sl_control_core *c);

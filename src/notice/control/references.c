@@ -147,6 +147,8 @@ void sl_references_compare(sl_control_core *c) {
     const char *why =
         before && before == r->usual ? "compared with iterations that may have been slow already" : NULL;
     char reason[256] = "", seen[256];
+    if (now.profile && before == r->healthy)
+        now.profile->missing = sl_control_missing(c);
     int count = find_suspects(c, now.profile, before, reason, sizeof reason);
     note_lost(c, now.profile, before);
     for (int i = 0; i < count; i++)

@@ -371,30 +371,6 @@ static void sort_verdict(verdict *v) {
         }
 }
 
-static double time_per_call(const sl_call_rank *r) {
-    double calls = 0;
-    for (size_t i = 0; i < r->gaps; i++)
-        calls += (double)r->gap[i].time.count;
-    return calls > 0 ? r->span / calls : 0;
-}
-
-/* ns of the window by which the same calls took less when healthy: of the ranks, the median. 0: unknown. */
-static double missing_time(const sl_call_comparison *c) {
-    double *missing, middle = 0;
-    int count = 0;
-    if (!c->healthy || sl_alloc(&missing, (size_t)c->now->ranks, sizeof *missing) != SL_OK)
-        return 0;
-    for (int r = 0; r < c->now->ranks; r++) {
-        double now = time_per_call(&c->now->rank[r]), before = time_per_call(&c->healthy->rank[r]);
-        if (now > 0 && before > 0)
-            missing[count++] = (1 - before / now) * c->now->rank[r].span;
-    }
-    if (count > 0)
-        middle = sl_median_of_numbers(missing, count);
-    sl_free(missing);
-    return middle;
-}
-
 /* Drops what explains too little; the most that one of them explains of the missing time. */
 static double keep_what_explains(verdict *v, double missing) {
     double most = 0;
@@ -427,7 +403,7 @@ done:
     sl_free(explained);
     SL_TRY(status);
     size_t found = v->count;
-    double most = keep_what_explains(v, missing_time(c));
+    double most = keep_what_explains(v, c->healthy ? c->now->missing * c->span : 0);
     if (found > 0 && v->count == 0)
         snprintf(reason, size, "nothing that became slow explains more than %.0f%% of the missing time",
                  100 * most);

@@ -69,7 +69,9 @@ typedef struct sl_call_profile {
     sl_call_rank *rank;
     sl_call_group *group; /* [groups] by call, bytes, message, root, size, members */
     size_t groups;
-    size_t waits; /* calls that waited for something */
+    size_t waits;   /* calls that waited for something */
+    double missing; /* share of the time by which iterations take longer than when healthy, as far as the
+                       caller knows; 0: unknown */
 } sl_call_profile;
 
 /** The same group in another profile; NULL: none. */

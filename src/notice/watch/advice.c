@@ -76,7 +76,7 @@ int sl_advice_lasts(const sl_advice *a, int id, sl_incident_view *view) {
 static int id_for(sl_advice *a, const sl_suspect *slow) {
     sl_incident_view view;
     int free_id = -1, well = -1;
-    for (int i = SL_ADVICE_COMPONENTS - 1; i >= 0; i--)
+    for (int i = SL_ADVICE_COMPONENTS - 1; i > 0; i--)
         if (!a->component[i].used)
             free_id = i;
         else if (sl_words_same(&a->component[i].slow, slow))

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { SL_ADVICE_COMPONENTS = 32 };
+enum { SL_ADVICE_COMPONENTS = 33 }; /* the first has id 1 */
 
 /* A component named by a verdict; its index is the id of its incidents. */
 typedef struct sl_advice_component {

@@ -15,7 +15,7 @@ typedef struct sl_advising_config {
     const char *job, *directory;
     sl_loop *loop;
     void (*report)(void *context, const sl_event *event); /* advice, hook */
-    void (*say)(void *context, const char *text);       /* to the user: trouble */
+    void (*say)(void *context, const char *text);         /* to the user: trouble */
     void *context;
 } sl_advising_config;
 

@@ -1,5 +1,6 @@
 #include "notice/watch/watch_report.h"
 #include "base/memory.h"
+#include "notice/watch/answer.h"
 #include "notice/watch/words.h"
 
 #include <inttypes.h>
@@ -40,6 +41,14 @@ void sl_watch_report_close(sl_watch_report *r) {
     r->advice = NULL;
 }
 
+/* Suspects of a slow phase, also when they are named after its relief. */
+static sl_report_phase *phase_of_suspects(sl_watch_report *r) {
+    for (size_t i = r->phases; i-- > 0;)
+        if (r->phase[i].slow)
+            return &r->phase[i];
+    return &r->phase[r->phases - 1];
+}
+
 sl_status sl_watch_report_event(sl_watch_report *r, const sl_event *event) {
     r->events++;
     if (event->kind == SL_EVENT_ADVICE || event->kind == SL_EVENT_HOOK) {
@@ -49,6 +58,8 @@ sl_status sl_watch_report_event(sl_watch_report *r, const sl_event *event) {
         r->advice[r->advices++] = *event;
         return SL_OK;
     }
+    if (event->kind == SL_EVENT_VERDICT)
+        phase_of_suspects(r)->tested = strcmp(event->decided, "by validation") == 0;
     const int starts_over = event->kind == SL_EVENT_TRACKED && event->decided[0]; /* levels start over */
     if (event->kind != SL_EVENT_ONSET && event->kind != SL_EVENT_RELIEF && !starts_over)
         return SL_OK;
@@ -56,14 +67,6 @@ sl_status sl_watch_report_event(sl_watch_report *r, const sl_event *event) {
     last->to = event->iteration > last->from ? event->iteration - 1 : last->from;
     last->end = event->time;
     return add_phase(r, event->kind == SL_EVENT_ONSET, event->iteration, event->time, event->seen);
-}
-
-/* Suspects of a slow phase, also when they are named after its relief. */
-static sl_report_phase *phase_of_suspects(sl_watch_report *r) {
-    for (size_t i = r->phases; i-- > 0;)
-        if (r->phase[i].slow)
-            return &r->phase[i];
-    return &r->phase[r->phases - 1];
 }
 
 static void take(sl_suspect *to, int *count, const sl_suspect *from, int given) {
@@ -218,7 +221,8 @@ static void print_advice(FILE *out, const sl_event *e) {
 
 static void print(FILE *out, const sl_watch_report *r, int exit_code, sl_time lasted, const notes *n) {
     const sl_status_view *v = &r->view;
-    fprintf(out, "program    ");
+    sl_answer_print(out, r);
+    fprintf(out, "\nprogram    ");
     for (char *const *word = r->command; *word; word++)
         fprintf(out, " %s", *word);
     fprintf(out, "\nexit code   %d after %.3f s\n", exit_code, (double)lasted / 1e9);

@@ -513,6 +513,25 @@ static void what_costs_little_is_not_named_beside_what_costs_much(void **state) 
     }
 }
 
+static void what_explains_little_of_the_missing_time_is_not_named(void **state) {
+    (void)state;
+    program before, now;
+    program_data(&before, 4, seed());
+    program_data(&now, 4, seed() + 1);
+    now.slowdown[2] = 1.25; /* 20% of the time */
+    sl_call_profile *healthy = profile(&before, 12, 1000 * US), *slow = profile(&now, 12, 9000000 * US);
+    slow->missing = 0.25; /* about what it explains */
+    answer a = compare(slow, healthy);
+    assert_device(a, 2);
+    slow->missing = 0.9; /* iterations take ten times as long, for another reason */
+    a = compare(slow, healthy);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(a.suspect[0].component, SL_COMPONENT_UNKNOWN);
+    assert_non_null(strstr(a.reason, "of the missing time"));
+    sl_call_profile_close(healthy);
+    sl_call_profile_close(slow);
+}
+
 /* ---- what cannot be told ---- */
 
 static void two_faults_are_both_named(void **state) {
@@ -689,6 +708,7 @@ int main(void) {
         cmocka_unit_test(two_faults_are_both_named),
         cmocka_unit_test(when_all_ranks_compute_longer_nobody_is_blamed),
         cmocka_unit_test(a_rank_is_named_among_those_that_wait_by_tests_alone),
+        cmocka_unit_test(what_explains_little_of_the_missing_time_is_not_named),
         cmocka_unit_test(what_costs_little_is_not_named_beside_what_costs_much),
         cmocka_unit_test(less_than_10_percent_is_nothing),
         cmocka_unit_test(nothing_at_all_is_no_error),

@@ -198,6 +198,9 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     sl_watch_report_view(&report, &v);
     assert_ok(sl_watch_report_event(&report, &relief));
     v.slow = 0, v.level_ms = 8;
+    sl_event tested = change(SL_EVENT_VERDICT, 91, 4.6);
+    snprintf(tested.decided, sizeof tested.decided, "by validation");
+    assert_ok(sl_watch_report_event(&report, &tested));
     v.verdict[v.verdicts++] = device(3); /* said after the relief: still of the slow phase */
     sl_watch_report_view(&report, &v);
     char *text, *json;
@@ -225,6 +228,15 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     json_decref(j);
     free(json);
     assert_non_null(strstr(text, "slow     iteration 60 to 89"));
+    /* 30 iterations of 20 ms instead of 8 */
+    assert_int_equal(
+        strncmp(text,
+                "answer\n  1. iteration 60 to 89, 1.5 to 4.5 s: device of rank 3 x 2.50 (cgroup \"quota\"): ",
+                84),
+        0);
+    assert_non_null(strstr(
+        text, "certainty: tested; cost: 0.36 s (20 instead of 8 ms per iteration); to do: raise the quota"));
+    assert_null(strstr(text, "  2. "));
     assert_non_null(strstr(text, "verdict: device of rank 3 x 2.50 (cgroup \"quota\"): throttled"));
     free(text);
     sl_watch_report_close(&report);
