@@ -10,7 +10,7 @@
 typedef struct answer_line {
     const sl_report_phase *first, *last;
     const sl_suspect *named; /* its verdict, else its suspect; NULL: neither */
-    int others;              /* verdicts beside it */
+    int others;              /* further verdicts */
     int verdict, tested;
     double lost_ms, level_ms, healthy_ms;
 } answer_line;
