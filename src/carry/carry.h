@@ -58,7 +58,7 @@ struct slackline_transport {
     sl_delegates_config config;
     sl_delegates *started; /* NULL before prepare */
     void *block;
-    int phase; /* 0: prepared, 1: started, 2: failed */
+    int phase;            /* 0: prepared, 1: started, 2: failed */
     pthread_mutex_t lock; /* guards losing a peer, and the reader of events */
     sl_carry_peer *peer;  /* [ranks] */
     int streams;

@@ -51,15 +51,15 @@ typedef struct sl_rank_map {
     const sl_cluster *cluster;
     const sl_best *best;
     sl_frame *frame;
-    int replay;         /* ends are from the replay; else bounds */
-    int *host;          /* [positions] */
+    int replay;           /* ends are from the replay; else bounds */
+    int *host;            /* [positions] */
     sl_stage_times *cell; /* [replica * pipeline + stage] */
-    sl_hop *hop;        /* the same, to the next stage; the last stage's is not used */
-    sl_time *ring;      /* [stage] */
-    double *ring_sum;   /* [stage] time of its rings on their mean link */
-    sl_time *end;       /* [replica * pipeline + stage] */
-    sl_time *scratch;   /* [4 * (pipeline + 1)] */
-    long long computed; /* replicas whose ends were computed */
+    sl_hop *hop;          /* the same, to the next stage; the last stage's is not used */
+    sl_time *ring;        /* [stage] */
+    double *ring_sum;     /* [stage] time of its rings on their mean link */
+    sl_time *end;         /* [replica * pipeline + stage] */
+    sl_time *scratch;     /* [4 * (pipeline + 1)] */
+    long long computed;   /* replicas whose ends were computed */
 } sl_rank_map;
 
 /* ---- topology_cost.c ---- */

@@ -110,8 +110,8 @@ static json_t *thread_json(const sl_hang_thread *t) {
                                                (json_int_t)t->wait[i].number, t->wait[i].need));
     const char state[2] = {t->state, 0};
     return json_pack("{s:b,s:s,s:i,s:f,s:s,s:o,s:o,s:o}", "inside", t->inside, "call", t->call, "peer",
-                     t->peer, "for_s", t->for_s, "state", state, "doing", text_json(t->doing), "place",
-                     text_json(t->place), "waits", waits);
+                     t->peer, "for_s", t->for_s, "state", state, "doing", text_json(t->doing), "frames",
+                     text_json(t->frames), "waits", waits);
 }
 
 json_t *sl_hang_rank_json(const sl_hang_rank *r) {
@@ -145,7 +145,7 @@ static sl_status read_thread(const json_t *json, sl_hang_thread *t) {
     t->for_s = json_number_value(json_object_get(json, "for_s"));
     t->state = sl_json_text(json, "state", "?")[0];
     copy(t->doing, sizeof t->doing, sl_json_text(json, "doing", ""));
-    copy(t->place, sizeof t->place, sl_json_text(json, "place", ""));
+    copy(t->frames, sizeof t->frames, sl_json_text(json, "frames", ""));
     if (json_array_size(waits) > SL_GATE_ENTRIES)
         return sl_error(SL_EINVAL, "a thread waits for more than %d calls", SL_GATE_ENTRIES);
     SL_TRY(sl_alloc(&t->wait, json_array_size(waits) + 1, sizeof *t->wait));

@@ -9,7 +9,7 @@
 #include "notice/gate/gate.h"
 
 #define SL_HANG_CALL 48   /* a call's name */
-#define SL_HANG_PLACE 320 /* a place in a program: frames, the innermost first */
+#define SL_HANG_FRAMES 320 /* of a thread, the innermost first */
 
 /* A call that a thread is in, and earlier ones that it waits for, count on channels (notice/gate/gate.h). */
 typedef struct sl_hang_wait {
@@ -25,7 +25,7 @@ typedef struct sl_hang_thread {
     double for_s;              /* unchanged for so long */
     char state;                /* of the kernel: R, S, D, T, t, Z; '?': unknown */
     char doing[96];            /* by the kernel: "computes", "sleeps", "waits for a lock", "reads /data/x" */
-    char place[SL_HANG_PLACE]; /* "" if unknown */
+    char frames[SL_HANG_FRAMES]; /* "" if unknown */
     sl_hang_wait *wait;
     size_t waits;
 } sl_hang_thread;

@@ -145,6 +145,6 @@ void sl_hang_say_doing(sl_hang_text *t, const sl_hang_graph *g, int rank) {
     else
         sl_hang_add_text(t, "%s%s%s%s", thread->doing[0] ? thread->doing : "is not in a call",
                          thread->call[0] ? (thread->inside ? " in " : " after ") : "", thread->call, "");
-    if (thread && thread->place[0])
-        sl_hang_add_text(t, ", at %s", thread->place);
+    if (thread && thread->frames[0])
+        sl_hang_add_text(t, ", at %s", thread->frames);
 }

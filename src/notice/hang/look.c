@@ -1,6 +1,6 @@
 #include "notice/hang/look.h"
 #include "base/memory.h"
-#include "notice/hang/place.h"
+#include "notice/hang/sample.h"
 #include "notice/record/call.h"
 
 #include <dirent.h>
@@ -18,8 +18,8 @@ enum { ENDED_KEPT = 1024, COLLECTIVES = 256, READ = 1024, NATIVE_MAX = 8 };
 typedef struct seen_thread {
     uint64_t word;
     sl_time since;  /* unchanged */
-    sl_time placed; /* when its place was sampled; 0: not since the change */
-    char state, doing[96], place[SL_HANG_PLACE];
+    sl_time placed; /* when its frames were sampled; 0: not since the change */
+    char state, doing[96], frames[SL_HANG_FRAMES];
 } seen_thread;
 
 typedef struct seen_process {
@@ -222,15 +222,15 @@ static void sample(const seen_process *p, seen_thread *seen, int tid, sl_time no
     sl_hang_thread now_there = {0};
     if (p->pid < 0 || p->ended || (seen->placed && now - seen->placed < PLACE_AGAIN))
         return;
-    sl_hang_place(p->pid, tid, native, &now_there);
+    sl_hang_sample(p->pid, tid, native, &now_there);
     seen->placed = now;
     seen->state = now_there.state;
     snprintf(seen->doing, sizeof seen->doing, "%s", now_there.doing);
-    if (now_there.place[0])
-        snprintf(seen->place, sizeof seen->place, "%s", now_there.place);
+    if (now_there.frames[0])
+        snprintf(seen->frames, sizeof seen->frames, "%s", now_there.frames);
 }
 
-static sl_status add_threads(seen_process *p, sl_time now, int places, sl_hang_rank *r) {
+static sl_status add_threads(seen_process *p, sl_time now, int samples, sl_hang_rank *r) {
     uint32_t threads = atomic_load(&p->gate->threads);
     threads = threads < SL_GATE_THREADS ? threads : SL_GATE_THREADS;
     SL_TRY(sl_alloc(&r->thread, (size_t)threads + 1, sizeof *r->thread));
@@ -245,12 +245,12 @@ static sl_status add_threads(seen_process *p, sl_time now, int places, sl_hang_r
         thread->peer = atomic_load(&t->peer);
         thread->for_s = (double)(now - seen->since) / 1e9;
         name_call(atomic_load(&t->call), thread->call);
-        if (places)
+        if (samples)
             sample(p, seen, atomic_load(&t->kernel_id), now,
-                   !thread->inside && !seen->place[0] && i < NATIVE_MAX);
+                   !thread->inside && !seen->frames[0] && i < NATIVE_MAX);
         thread->state = seen->state ? seen->state : '?';
         snprintf(thread->doing, sizeof thread->doing, "%s", seen->doing);
-        snprintf(thread->place, sizeof thread->place, "%s", seen->place);
+        snprintf(thread->frames, sizeof thread->frames, "%s", seen->frames);
         if (thread->inside)
             SL_TRY(add_waits(p->gate, t, thread));
     }
@@ -388,7 +388,7 @@ static sl_status add_collectives(const sl_hang_look *l, seen_process *p, sl_hang
     return status;
 }
 
-static sl_status add_rank(sl_hang_look *l, seen_process *p, sl_time now, int places, sl_hang_job *job) {
+static sl_status add_rank(sl_hang_look *l, seen_process *p, sl_time now, int samples, sl_hang_job *job) {
     sl_hang_rank r = {.rank = p->gate->rank,
                       .pid = p->pid,
                       .ended = p->ended,
@@ -397,7 +397,7 @@ static sl_status add_rank(sl_hang_look *l, seen_process *p, sl_time now, int pla
     snprintf(r.host, sizeof r.host, "%s", l->host);
     sl_status status;
     SL_TRY_GOTO(err_free, status, add_channels(p->gate, &r));
-    SL_TRY_GOTO(err_free, status, add_threads(p, now, places, &r));
+    SL_TRY_GOTO(err_free, status, add_threads(p, now, samples, &r));
     SL_TRY_GOTO(err_free, status, add_collectives(l, p, &r));
     if (p->world > job->size)
         job->size = p->world;
@@ -407,8 +407,8 @@ err_free:
     return status;
 }
 
-sl_status sl_hang_look_ranks(sl_hang_look *l, sl_time now, int places, sl_hang_job *job) {
+sl_status sl_hang_look_ranks(sl_hang_look *l, sl_time now, int samples, sl_hang_job *job) {
     for (size_t i = 0; i < l->processes; i++)
-        SL_TRY(add_rank(l, l->process[i], now, places, job));
+        SL_TRY(add_rank(l, l->process[i], now, samples, job));
     return SL_OK;
 }

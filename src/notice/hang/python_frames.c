@@ -1,7 +1,7 @@
 /* The frames of a CPython interpreter, read from outside (process_vm_readv) as debuggers do. Its structures
  * differ between versions; a version without a row in `layouts` has no frames here. The process may change
  * them meanwhile: every read may fail, every chain has an end, and what was read is only text. */
-#include "notice/hang/place.h"
+#include "notice/hang/sample.h"
 
 #include <elf.h>
 #include <fcntl.h>

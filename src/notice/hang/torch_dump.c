@@ -90,22 +90,22 @@ static void read_shape(const json_t *entry, sl_hang_collective *c) {
     }
 }
 
-static void read_place(const json_t *entry, char *place, size_t size) {
+static void read_frames(const json_t *entry, char *text, size_t size) {
     const json_t *frames = json_object_get(entry, "frames");
     size_t i;
     json_t *frame;
     int shown = 0;
-    place[0] = 0;
+    text[0] = 0;
     json_array_foreach(frames, i, frame) {
         const char *file = sl_json_text(frame, "filename", ""), *name = sl_json_text(frame, "name", "?");
         const char *last = strrchr(file, '/');
-        size_t used = strlen(place);
+        size_t used = strlen(text);
         if (shown >= FRAMES || strstr(file, "torch/distributed/c10d_logger.py"))
             continue;
-        int length = snprintf(place + used, size - used, "%s%s (%s:%d)", used ? " < " : "", name,
+        int length = snprintf(text + used, size - used, "%s%s (%s:%d)", used ? " < " : "", name,
                               last ? last + 1 : file, (int)sl_json_int(frame, "line", 0));
         if (length >= (int)(size - used)) {
-            place[used] = 0;
+            text[used] = 0;
             break;
         }
         shown++;
@@ -146,13 +146,13 @@ static void read_entry(const json_t *entry, sl_hang_rank *r, sl_hang_thread *t, 
     if (is_over(entry)) {
         if (!t->inside) {
             snprintf(t->call, sizeof t->call, "%s", c->call);
-            read_place(entry, t->place, sizeof t->place);
+            read_frames(entry, t->frames, sizeof t->frames);
         }
         return;
     }
     if (!t->inside) {
         snprintf(t->call, sizeof t->call, "%s", c->call);
-        read_place(entry, t->place, sizeof t->place);
+        read_frames(entry, t->frames, sizeof t->frames);
     }
     t->inside = 1;
     if (t->waits < SL_GATE_ENTRIES)

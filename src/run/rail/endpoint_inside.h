@@ -17,9 +17,8 @@
 
 #define SL_STREAM_IN 16384u                      /* bytes read ahead */
 #define SL_STREAM_CONTROL (256u * SL_WIRE_BYTES) /* unwritten frames without payload */
-#define SL_RESEND_AFTER                                                                                      \
-    (2 * SL_SECOND)   /* TCP loses nothing, so resending a chunk is rarely needed */
-#define SL_ATTEMPTS 4 /* at once, on one rail */
+#define SL_RESEND_AFTER (2 * SL_SECOND) /* TCP loses nothing, so resending a chunk is rarely needed */
+#define SL_ATTEMPTS 4                   /* at once, on one rail */
 
 /* An established connection. */
 typedef struct sl_endpoint_stream {
@@ -78,10 +77,10 @@ struct sl_endpoint {
     sl_endpoint_config config;
     sl_queue_view *queue;
     sl_endpoint_rail *rail; /* [config.rails] */
-    int up;                /* rails */
-    int last_down;         /* the rail whose reason is the latest; -1: none */
-    sl_time down_since;    /* while none is up */
-    sl_time refused_since; /* 0: not refused, or unknown */
+    int up;                 /* rails */
+    int last_down;          /* the rail whose reason is the latest; -1: none */
+    sl_time down_since;     /* while none is up */
+    sl_time refused_since;  /* 0: not refused, or unknown */
     int lost;
     int moved;    /* messages were put or finished since the last call of `moved` */
     int breaches; /* of the protocol since the last valid chunk */

@@ -50,7 +50,7 @@ static void waits(sl_hang_rank *r, const char *call, sl_channel_key key, uint64_
 static void computes(sl_hang_rank *r) {
     sl_hang_thread *t = &r->thread[r->threads++];
     *t = (sl_hang_thread){
-        .for_s = 30, .state = 'R', .call = "MPI_Send", .doing = "computes", .place = "spin < main"};
+        .for_s = 30, .state = 'R', .call = "MPI_Send", .doing = "computes", .frames = "spin < main"};
 }
 
 static sl_hang_verdict judged(sl_hang_rank *ranks, int count) {

@@ -1,4 +1,4 @@
-#include "notice/hang/place.h"
+#include "notice/hang/sample.h"
 #include "base/clock.h"
 #include "base/subprocess.h"
 
@@ -130,16 +130,16 @@ static const char *function_of(char *line) {
     return name[0] ? name : NULL;
 }
 
-static void join_frames(FILE *out, char *place, size_t size) {
+static void join_frames(FILE *out, char *text, size_t size) {
     char line[1024];
     int shown = 0;
-    place[0] = 0;
+    text[0] = 0;
     while (shown < FRAMES && fgets(line, sizeof line, out)) {
         const char *name = function_of(line);
-        size_t used = strlen(place);
+        size_t used = strlen(text);
         if (!name || strlen(name) + 4 > size - used)
             continue;
-        snprintf(place + used, size - used, "%s%s", used ? " < " : "", name);
+        snprintf(text + used, size - used, "%s%s", used ? " < " : "", name);
         shown++;
         if (strcmp(name, "main") == 0)
             break;
@@ -147,7 +147,7 @@ static void join_frames(FILE *out, char *place, size_t size) {
 }
 
 /* Its output goes to a file in memory, so a limit of time is one wait. */
-static void native_frames(int tid, char *place, size_t size) {
+static void native_frames(int tid, char *text, size_t size) {
     char number[16];
     int out = memfd_create("stack", MFD_CLOEXEC);
     pid_t pid;
@@ -177,14 +177,14 @@ static void native_frames(int tid, char *place, size_t size) {
         return;
     }
     rewind(frames);
-    join_frames(frames, place, size);
+    join_frames(frames, text, size);
     fclose(frames);
 }
 
-void sl_hang_place(int pid, int tid, int native, sl_hang_thread *thread) {
+void sl_hang_sample(int pid, int tid, int native, sl_hang_thread *thread) {
     name_state(pid, tid, thread);
-    if (sl_hang_python_frames(pid, tid, thread->place, sizeof thread->place))
+    if (sl_hang_python_frames(pid, tid, thread->frames, sizeof thread->frames))
         return;
     if (native && thread->state == 'R')
-        native_frames(tid, thread->place, sizeof thread->place);
+        native_frames(tid, thread->frames, sizeof thread->frames);
 }
