@@ -163,6 +163,14 @@ static void note_tested(const json_t *result, char *tested, int world) {
     }
 }
 
+/* NCCL's calls are those of ranks that hold GPUs. */
+static int calls_nccl(const sl_call_profile *p) {
+    for (size_t g = 0; p && g < p->groups; g++)
+        if (sl_call_is_nccl(p->group[g].call))
+            return 1;
+    return 0;
+}
+
 /* Contention of a host is that of the ranks that the profile names. */
 static void narrow(sl_control_core *c) {
     int world = sl_nodes_world(&c->nodes), *node_of = NULL;
@@ -183,6 +191,7 @@ static void narrow(sl_control_core *c) {
                                    .lost = last.lost,
                                    .transfers = last.transfers,
                                    .missing = sl_control_missing(c),
+                                   .gpu = calls_nccl(last.slow),
                                    .tested = tested,
                                    .node_of = node_of,
                                    .ranks = world};

@@ -105,9 +105,11 @@ static const char *passed(int rank, const sl_narrow_facts *facts) {
         return "";
     switch (facts->tested[rank]) {
     case SL_TESTED_DEVICE | SL_TESTED_LINKS:
-        return "its processor and links passed the tests";
+        return facts->gpu ? "its processor and TCP links passed the tests, its GPU was not tested"
+                          : "its processor and links passed the tests";
     case SL_TESTED_DEVICE:
-        return "its processor passed the test, its links were not tested";
+        return facts->gpu ? "its processor passed the test, its links and its GPU were not tested"
+                          : "its processor passed the test, its links were not tested";
     case SL_TESTED_LINKS:
         return "its links passed the tests, its processor was not tested";
     default:

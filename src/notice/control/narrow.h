@@ -28,6 +28,7 @@ typedef struct sl_narrow_facts {
     int transfers;       /* the same; -1: unknown */
     double missing;      /* share of an iteration by which it takes longer than when healthy; 0: unknown */
     const char *tested;  /* [ranks] what was tested of each: SL_TESTED_...; NULL: nothing */
+    int gpu;             /* the ranks compute on GPUs, which no test reaches */
     const int *node_of;  /* [ranks] index of each rank's node */
     int ranks;
 } sl_narrow_facts;

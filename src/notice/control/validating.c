@@ -136,7 +136,7 @@ void sl_validating_end(sl_control_core *c) {
 static void report_result(sl_control_core *c) {
     const struct sl_validating *v = c->validating;
     char seen[160];
-    snprintf(seen, sizeof seen, "%zu devices and %zu links tested by %d processes in %.0f ms",
+    snprintf(seen, sizeof seen, "%zu processors and %zu links (TCP) tested by %d processes in %.0f ms",
              json_array_size(json_object_get(v->result, "devices")),
              json_array_size(json_object_get(v->result, "links")), v->members, sl_to_ms(c->now - v->begin));
     sl_control_report(c, SL_EVENT_VALIDATED, seen, NULL,

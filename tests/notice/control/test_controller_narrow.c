@@ -130,6 +130,17 @@ static void a_link_that_the_calls_do_not_show_is_not_what_slows_the_program(void
     }
 }
 
+static void a_gpu_has_not_passed_the_tests_of_processors(void **state) {
+    (void)state;
+    sl_suspect verdict[4] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")};
+    const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, "")};
+    const sl_narrow_facts facts = {
+        .taken = nothing, .tested = tested, .gpu = 1, .node_of = nodes, .ranks = 4};
+    assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, 1, &facts), 1);
+    assert_int_equal(verdict[0].rank, 2);
+    assert_non_null(strstr(verdict[0].why, "its GPU was not tested: look at its share of the work"));
+}
+
 static void only_what_was_tested_has_passed(void **state) {
     (void)state;
     const char *words[4] = {"its hardware was not tested", "its links were not tested",
@@ -252,6 +263,7 @@ int main(void) {
         cmocka_unit_test(pressure_elsewhere_is_not_what_slows_the_program),
         cmocka_unit_test(load_that_took_little_of_a_rank_is_not_the_cause),
         cmocka_unit_test(pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_others),
+        cmocka_unit_test(a_gpu_has_not_passed_the_tests_of_processors),
         cmocka_unit_test(only_what_was_tested_has_passed),
         cmocka_unit_test(a_link_that_the_calls_do_not_show_is_not_what_slows_the_program),
         cmocka_unit_test(pressure_on_two_hosts_is_each_the_cause_of_its_own_ranks),
