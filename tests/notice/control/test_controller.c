@@ -252,7 +252,7 @@ static void validation_runs_while_the_job_is_held_and_its_verdict_is_told(void *
     int64_t at = job_iterations(j);
     const sl_event *event = job_await(j, SL_EVENT_VALIDATED, from);
     assert_true(job_iterations(j) <= at + 1); /* it stood meanwhile */
-    assert_non_null(strstr(event->seen, "4 devices"));
+    assert_non_null(strstr(event->seen, "4 processors"));
     assert_non_null(strstr(event->why, "held"));
     event = job_await(j, SL_EVENT_VERDICT, from);
     assert_non_null(strstr(event->decided, "validation"));
