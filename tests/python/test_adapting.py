@@ -50,6 +50,16 @@ def test_a_slow_link_is_planned_around_and_relief_goes_back():
     expect(job.kinds().count("onset") == 1 and "verdict" in job.kinds(), f"events: {job.kinds()}")
 
 
+def test_the_event_of_a_swap_is_that_of_the_last_step_before_it():
+    job = Job("linear", 4, 12, EVEN, "1f1b")
+    job.run(30)
+    job.run(25, between(0, 1, 60))
+    job.run(25)
+    changed = [step for step in range(1, len(job.ran)) if job.ran[step] != job.ran[step - 1]]
+    swaps = [one.step for one in job.decider.happened if one.event and one.kind in ("swap", "return")]
+    expect(len(swaps) > 1 and all(step + 1 in changed for step in swaps), f"swaps after steps {swaps}, other orders from steps {changed}")
+
+
 def test_a_slow_device_is_named():
     job = Job("linear", 4, 8, EVEN, "1f1b", noise=0.02)
     job.run(25)

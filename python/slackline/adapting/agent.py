@@ -343,6 +343,8 @@ class Leader:
                 with self._lock:
                     self._taken += 1
                     self._lock.notify()
+            if self.folder is not None:
+                self.folder.end()
         except Exception as error:
             with self._lock:
                 self._stop, self._urgent = True, False

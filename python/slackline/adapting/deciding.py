@@ -255,6 +255,7 @@ class Decider:
         self.orders, self.split, self.version = [shape.given] * shape.replicas, [shape.microbatches] * shape.replicas, 0
         self.pending: Optional[Swap] = None
         self.happened: List[Happening] = []
+        self._held: List[Happening] = []  # the events of the pending swap, which happen when the ranks run it
         self.problem: Optional[ProblemLike] = None
         self.plans: List[Plan] = []  # of each replica, timed on the problem
         self.predicted_ms: Optional[float] = None
@@ -473,7 +474,8 @@ class Decider:
         for event in self._orchestrator.events():
             if event.kind in ("onset", "suspect", "relief"):
                 self._urgent_until = now.step + URGENT
-            self.happened.append(Happening(event.iteration, event.time_ms, event.kind, "; ".join(t for t in (event.seen, event.decided, event.why) if t), event))
+            found = Happening(event.iteration, event.time_ms, event.kind, "; ".join(t for t in (event.seen, event.decided, event.why) if t), event)
+            (self._held if swap is not None and event.kind in ("swap", "return") else self.happened).append(found)
         self.decisions += self._orchestrator.decisions()
         return swap
 
@@ -531,6 +533,9 @@ class Decider:
 
     def _carried_out(self, swap: Swap, steps: Sequence[Measured]) -> None:
         self.pending = None
+        for one in self._held:
+            one.step, one.time_ms = max(0, steps[0].step - 1), steps[0].begin_ms
+        self.happened, self._held = self.happened + self._held, []
         self.orders, self.split, self.version = swap.rows, swap.split, swap.version
         if swap.plans is not None:
             self.plans = swap.plans
@@ -547,7 +552,7 @@ class Decider:
 
     def refuse(self, swap: Swap, now_ms: float) -> None:
         """Called if the ranks cannot run the order."""
-        self.pending = None
+        self.pending, self._held = None, []
         if swap.action is not None and self._orchestrator is not None:
             self._orchestrator.carried_out(swap.action, self._later(now_ms), outcome="failed")
 

@@ -3,30 +3,68 @@
 `dashboard` can show it."""
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import statistics
+import sys
+import threading
+import time
+import weakref
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import order
+from .._library import version
 from .._problem import Problem
 from .deciding import Decider, Happening, Measured, Shape, time_of
 
 
+PHASES = ("healthy", "slow", "adapted", "between")
+
+
 class Folder:
-    """Writes only complete lines, and replaces files atomically. Used by one thread."""
+    """Writes only complete lines, and replaces files atomically. Used by one thread, and by the end of the process."""
 
     def __init__(self, path: str, shape: Shape) -> None:
         os.makedirs(path, exist_ok=True)
         self.path, self._shape = path, shape
         self._decisions = 0
         self.delegates = 0  # per link and direction
+        self._lock, self._pid, self._ended = threading.Lock(), os.getpid(), False
+        self._began, self._last, self._swaps = time.monotonic(), (0, 0.0), 0
+        self._times: Dict[str, List[float]] = {phase: [] for phase in PHASES}
         for name in ("metrics.jsonl", "events.jsonl", "decisions.txt"):
             open(os.path.join(path, name), "w", encoding="utf-8").close()
-        self._timeline = _Timeline(os.path.join(path, "timeline.json"), shape.ranks)
+        self._timeline = _Timeline(os.path.join(path, "timeline.json"), shape.ranks, shape.replicas)
+        self._line("events.jsonl", {"time_s": 0.0, "iteration": 0, "kind": "start", "decided": "", "why": "",
+                                    "seen": f"a PyTorch job: {shape.ranks} ranks, {shape.stages} stages, {shape.replicas} replicas, {shape.microbatches} microbatches"})
+        ended = weakref.WeakMethod(self.end)
+        atexit.register(lambda: (one() if (one := ended()) else None))
 
     def step(self, replicas: Sequence[Measured], predicted_ms: Optional[float], decider: Decider, happened: Sequence[Happening]) -> None:
+        with self._lock:
+            if not self._ended:
+                self._step(replicas, predicted_ms, decider, happened)
+
+    def end(self) -> None:
+        """The job has ended, with its process or before; an exception that ended the process is named."""
+        with self._lock:
+            if self._ended or os.getpid() != self._pid:
+                return
+            self._ended = True
+            error = getattr(sys, "last_value", None)
+            step, time_ms = self._last
+            self._line("events.jsonl", {"time_s": round(time_ms / 1e3, 6), "iteration": step, "kind": "end" if error is None else "failed", "seen": "", "decided": "",
+                                        "why": "" if error is None else f"{type(error).__name__}: {error}"})
+            phases = {phase: {"time_ms": round(statistics.median(times), 3)} for phase, times in self._times.items() if times}
+            self._file("summary.json", json.dumps({
+                "format": "slackline-summary-1", "version": version(), "iterations": step + 1, "ranks": self._shape.ranks * self._shape.replicas,
+                "layout": {"pipeline": self._shape.ranks, "data": self._shape.replicas, "tensor": 1, "zero": 0}, "phases": phases, "swaps": self._swaps,
+                "seconds": round(time.monotonic() - self._began, 3)}, indent=1) + "\n")
+
+    def _step(self, replicas: Sequence[Measured], predicted_ms: Optional[float], decider: Decider, happened: Sequence[Happening]) -> None:
         orchestrator, measured = decider.orchestrator, replicas[0]
-        adapted = decider.version > 0 and orchestrator is not None and orchestrator.adapted()
+        adapted = decider.version > 0 and orchestrator is not None and (orchestrator.adapted() or len(set(decider.split)) > 1)
         troubled = orchestrator is not None and orchestrator.troubled
         work = [0.0] * self._shape.ranks * len(replicas)
         times: Dict[Any, List[float]] = {}
@@ -35,14 +73,17 @@ class Folder:
                 work[replica * self._shape.ranks + op.rank] += op.end_ms - op.start_ms
             for one in one_of.transfers:
                 times.setdefault((one.from_rank, one.to_rank), []).append(one.arrive_ms - one.start_ms)
+        phase = "adapted" if adapted and troubled else "between" if adapted else "slow" if troubled else "healthy"
+        self._times[phase].append(time_of(replicas))
+        self._last, self._swaps = (measured.step, max(one.end_ms for one in replicas)), decider.version
         split = {"split": decider.split} if len(replicas) > 1 else {}
         self._line("metrics.jsonl", {
             "iteration": measured.step, "time_ms": round(time_of(replicas), 3), "predicted_ms": round(predicted_ms, 3) if predicted_ms else None,
             "schedule": (decider.plan.schedule_name if decider.plan is not None else "given"), "delegates": self.delegates,
-            "phase": "adapted" if adapted and troubled else "between" if adapted else "slow" if troubled else "healthy",
+            "phase": phase,
             "links": [{"from": a, "to": b, "latency_ms": round(sorted(found)[len(found) // 2], 3), "transfer_ms": 0} for (a, b), found in sorted(times.items())],
             "work_ms": [round(value, 3) for value in work], **split})
-        self._timeline.step(measured, bool(happened))
+        self._timeline.step(replicas, bool(happened))
         for happening in happened:
             self._line("events.jsonl", self._event(happening))
         if len(decider.decisions) > self._decisions:
@@ -85,17 +126,18 @@ class _Timeline:
     FIRST, LATER, AFTER = 400, 200, 10
     END = "\n]}\n"
 
-    def __init__(self, path: str, ranks: int) -> None:
+    def __init__(self, path: str, ranks: int, replicas: int) -> None:
         self._path, self._ranks = path, ranks
         self._first, self._later, self._after = self.FIRST, self.LATER, 0
         self._lanes: Set[Tuple[int, int]] = set()
         with open(path, "w", encoding="utf-8") as file:
             file.write('{"displayTimeUnit":"ms","traceEvents":[\n{"ph":"M","pid":0,"name":"process_labels","args":{"labels":"slackline"}}')
-            for rank in range(ranks):
-                file.write(self._name(rank, 0, "process_name", f"rank {rank}") + self._name(rank, 0, "thread_name", f"ops of rank {rank}"))
+            for process in range(ranks * replicas):
+                rank, of = process % ranks, f"replica {process // ranks}, " if replicas > 1 else ""
+                file.write(self._name(process, 0, "process_name", f"{of}rank {rank}") + self._name(process, 0, "thread_name", f"ops of rank {rank}"))
             file.write(self.END)
 
-    def step(self, measured: Measured, happened: bool) -> None:
+    def step(self, replicas: Sequence[Measured], happened: bool) -> None:
         self._after = self.AFTER if happened else self._after - 1
         if self._first > 0:
             self._first -= 1
@@ -103,20 +145,25 @@ class _Timeline:
             self._later -= 1
         else:
             return
-        text = "".join(self._event(op.rank, 0, op.op, op.op, op.stage, op.microbatch, op.start_ms, op.end_ms, measured.step) for op in measured.ops)
+        text = "".join(self._of(one, replica * self._ranks) for replica, one in enumerate(replicas))
+        with open(self._path, "r+", encoding="utf-8") as file:
+            file.seek(os.path.getsize(self._path) - len(self.END))
+            file.write(text + self.END)
+
+    def _of(self, measured: Measured, first: int) -> str:
+        """The events of a replica, whose ranks are the processes from `first` on."""
+        text = "".join(self._event(first + op.rank, 0, op.op, op.op, op.stage, op.microbatch, op.start_ms, op.end_ms, measured.step) for op in measured.ops)
         busy: Dict[Tuple[int, int], List[float]] = {}
         for one in sorted(measured.transfers, key=lambda transfer: transfer.start_ms):
             lanes = busy.setdefault((one.from_rank, one.to_rank), [])
             lane = next((at for at, until in enumerate(lanes) if until <= one.start_ms), len(lanes))
             lanes[lane:lane + 1] = [one.arrive_ms]
             track = 1 + one.to_rank + self._ranks * lane
-            if (one.from_rank, track) not in self._lanes:
-                self._lanes.add((one.from_rank, track))
-                text += self._name(one.from_rank, track, "thread_name", f"link to rank {one.to_rank}")
-            text += self._event(one.from_rank, track, "transfer", one.op, one.stage, one.microbatch, one.start_ms, one.arrive_ms, measured.step)
-        with open(self._path, "r+", encoding="utf-8") as file:
-            file.seek(os.path.getsize(self._path) - len(self.END))
-            file.write(text + self.END)
+            if (first + one.from_rank, track) not in self._lanes:
+                self._lanes.add((first + one.from_rank, track))
+                text += self._name(first + one.from_rank, track, "thread_name", f"link to rank {one.to_rank}")
+            text += self._event(first + one.from_rank, track, "transfer", one.op, one.stage, one.microbatch, one.start_ms, one.arrive_ms, measured.step)
+        return text
 
     @staticmethod
     def _name(rank: int, track: int, what: str, name: str) -> str:
