@@ -133,7 +133,7 @@ const sl_command sl_command_explain = {
         "backward-compute, forward-send, grads-reduce-scatter, and others named below, with args.step.\n"
         "Given dumps of PyTorch's flight recorder, one per rank, or the hang.json of slackline watch, it finds why "
         "the job stands (docs/hangs.md). A dump is a pickle, which is read and never executed, or JSON; its name "
-        "ends with the rank.",
+        "ends with the rank. ras://HOST:PORT asks NCCL's RAS service.",
     .options = options,
     .notes = "Events: forward-compute and backward-compute (args.model_chunk, args.mb_id), forward-send, "
              "forward-recv, backward-send, backward-recv, grads-reduce-scatter, params-all-gather, "

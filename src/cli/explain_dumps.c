@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "cli/trace_file.h"
 #include "notice/hang/hang.h"
+#include "notice/hang/nccl_ras.h"
 #include "notice/hang/torch_dump.h"
 
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 enum { BEGINNING = 1 << 16 };
 #define LARGEST (UINT64_C(1) << 30)
+#define SERVICE "ras://"
 
 /* A whole file, unpacked. */
 typedef struct whole_file {
@@ -44,6 +46,10 @@ static sl_status end(void *object) {
 sl_status sl_explain_has_dumps(const sl_texts *files, int *has) {
     char start[BEGINNING];
     *has = 0;
+    if (files->count > 0 && strncmp(files->text[0], SERVICE, strlen(SERVICE)) == 0) {
+        *has = 1;
+        return SL_OK;
+    }
     if (files->count == 0 || strcmp(files->text[0], "-") == 0)
         return SL_OK;
     FILE *file = fopen(files->text[0], "re");
@@ -55,11 +61,24 @@ sl_status sl_explain_has_dumps(const sl_texts *files, int *has) {
     return SL_OK;
 }
 
+static sl_status ask_service(const char *address, sl_hang_job *job) {
+    char *answer;
+    size_t size;
+    SL_TRY(sl_nccl_ras_ask(address, &answer, &size));
+    sl_status status = sl_torch_dump_add(address, answer, size, job);
+    sl_free(answer);
+    return status;
+}
+
 static sl_status read_all(const sl_texts *files, sl_hang_job *job) {
     whole_file w = {0};
     const sl_trace_reader reader = {begin, feed, end, &w};
     sl_status status = SL_OK;
     for (int i = 0; status == SL_OK && i < files->count; i++) {
+        if (strncmp(files->text[i], SERVICE, strlen(SERVICE)) == 0) {
+            status = ask_service(files->text[i] + strlen(SERVICE), job);
+            continue;
+        }
         status = sl_trace_file_give(files->text[i], &reader);
         SL_THEN(status, sl_torch_dump_add(files->text[i], w.bytes ? w.bytes : "", w.size, job));
     }

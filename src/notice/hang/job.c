@@ -109,7 +109,7 @@ static json_t *thread_json(const sl_hang_thread *t) {
         json_array_append_new(waits, json_pack("[o,I,i]", key_json(&t->wait[i].channel),
                                                (json_int_t)t->wait[i].number, t->wait[i].need));
     const char state[2] = {t->state, 0};
-    return json_pack("{s:b,s:s,s:i,s:f,s:s,s:o,s:o,s:o}", "inside", t->inside, "call", t->call, "peer",
+    return json_pack("{s:i,s:s,s:i,s:f,s:s,s:o,s:o,s:o}", "inside", t->inside, "call", t->call, "peer",
                      t->peer, "for_s", t->for_s, "state", state, "doing", text_json(t->doing), "frames",
                      text_json(t->frames), "waits", waits);
 }
@@ -139,7 +139,7 @@ static void copy(char *to, size_t size, const char *from) {
 
 static sl_status read_thread(const json_t *json, sl_hang_thread *t) {
     const json_t *waits = json_object_get(json, "waits");
-    t->inside = json_is_true(json_object_get(json, "inside"));
+    t->inside = sl_json_count(json, "inside", 0);
     copy(t->call, sizeof t->call, sl_json_text(json, "call", ""));
     t->peer = (int)sl_json_int(json, "peer", -1);
     t->for_s = json_number_value(json_object_get(json, "for_s"));

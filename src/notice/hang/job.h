@@ -8,8 +8,9 @@
 #include "base/status.h"
 #include "notice/gate/gate.h"
 
-#define SL_HANG_CALL 48   /* a call's name */
-#define SL_HANG_FRAMES 320 /* of a thread, the innermost first */
+#define SL_HANG_CALL 48     /* a call's name */
+#define SL_HANG_ON_DEVICE 2 /* `inside`: its device may wait in a call that it has enqueued */
+#define SL_HANG_FRAMES 320  /* of a thread, the innermost first */
 
 /* A call that a thread is in, and earlier ones that it waits for, count on channels (notice/gate/gate.h). */
 typedef struct sl_hang_wait {

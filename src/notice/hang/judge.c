@@ -145,6 +145,18 @@ static void build(sl_hang_graph *g) {
             g->node[k].waiters += sl_hang_awaits(g, i, k);
 }
 
+static int is_over(const sl_hang_graph *g, int rank) {
+    const sl_hang_rank *r = g->node[rank].rank;
+    return r && (r->ended || r->finished);
+}
+
+static int awaits_one_that_is_over(const sl_hang_graph *g, int rank) {
+    for (int i = 0; i < g->size; i++)
+        if (sl_hang_awaits(g, rank, i) && is_over(g, i))
+            return 1;
+    return 0;
+}
+
 /* What never changes again: see the header. */
 static int can_move_now(const sl_hang_graph *g, int rank) {
     const sl_hang_node *n = &g->node[rank];
@@ -155,6 +167,8 @@ static int can_move_now(const sl_hang_graph *g, int rank) {
         return 0;
     if (!n->waits)
         return 1;
+    if (n->thread->inside == SL_HANG_ON_DEVICE) /* its host may enqueue more, unless a partner is gone */
+        return !awaits_one_that_is_over(g, rank);
     for (int i = 0; i < g->size; i++)
         if (sl_hang_awaits(g, rank, i)) {
             some = some || g->node[i].can_move;
@@ -176,11 +190,6 @@ static void find_movers(sl_hang_graph *g) {
 
 static int is_stuck(const sl_hang_graph *g, int rank) {
     return g->node[rank].waits && !g->node[rank].can_move;
-}
-
-static int is_over(const sl_hang_graph *g, int rank) {
-    const sl_hang_rank *r = g->node[rank].rank;
-    return r && (r->ended || r->finished);
 }
 
 static void begin(sl_hang_verdict *v, sl_hang_cause cause, int certain, int rank) {
@@ -384,6 +393,9 @@ static int judge_away(const sl_hang_graph *g, sl_hang_verdict *v) {
     for (int i = 0; i < g->size; i++)
         if (!g->node[i].waits && g->node[i].waiters > 0 &&
             (who < 0 || g->node[i].waiters > g->node[who].waiters))
+            who = i;
+    for (int i = 0; who < 0 && i < g->size; i++) /* hosts that wait for each other's devices may both go on */
+        if (g->node[i].waiters > 0 && g->node[i].can_move)
             who = i;
     if (who < 0)
         return 0;

@@ -15,7 +15,7 @@ static void plain_name(const char *call, char *name, size_t size) {
     size_t length = 0;
     if (strncmp(call, "MPI_I", 5) == 0 && call[5] >= 'a')
         call += 5;
-    else if (strncmp(call, "MPI_", 4) == 0 || strncmp(call, "gloo", 4) == 0)
+    else if (strncmp(call, "MPI_", 4) == 0 || strncmp(call, "gloo", 4) == 0 || strncmp(call, "nccl", 4) == 0)
         call += 4;
     for (; *call && length + 1 < size; call++)
         if (*call != '_')

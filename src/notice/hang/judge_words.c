@@ -126,6 +126,8 @@ void sl_hang_say_doing(sl_hang_text *t, const sl_hang_graph *g, int rank) {
     }
     if (r->finished)
         sl_hang_add_text(t, "has reached its end (MPI_Finalize or exit)");
+    else if (g->job->from_dumps && thread && thread->doing[0])
+        sl_hang_add_text(t, "%s", thread->doing);
     else if (g->job->from_dumps)
         sl_hang_add_text(t,
                          !thread || !thread->call[0] ? "has entered nothing"
@@ -140,11 +142,11 @@ void sl_hang_say_doing(sl_hang_text *t, const sl_hang_graph *g, int rank) {
             n->on->channel.kind != SL_CHANNEL_COLLECTIVE)
             sl_hang_add_text(t, "%s for ", thread->call);
         sl_hang_say_wait(t, g, n->on, sl_hang_wait_call(g, rank, n->on));
-    } else if (thread->inside && thread->state != 'T' && thread->state != 't')
+    } else if (thread->inside == 1 && thread->state != 'T' && thread->state != 't')
         sl_hang_add_text(t, "is in %s", thread->call);
     else
         sl_hang_add_text(t, "%s%s%s%s", thread->doing[0] ? thread->doing : "is not in a call",
-                         thread->call[0] ? (thread->inside ? " in " : " after ") : "", thread->call, "");
+                         thread->call[0] ? (thread->inside == 1 ? " in " : " after ") : "", thread->call, "");
     if (thread && thread->frames[0])
         sl_hang_add_text(t, ", at %s", thread->frames);
 }

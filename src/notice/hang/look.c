@@ -261,6 +261,7 @@ static sl_status add_threads(seen_process *p, sl_time now, int samples, sl_hang_
 
 static int is_collective(int call) {
     return (call >= SL_CALL_MPI_Barrier && call <= SL_CALL_MPI_Intercomm_merge) ||
+           (call >= SL_CALL_ncclAllReduce && call <= SL_CALL_ncclScatter) ||
            (call >= SL_CALL_glooBarrier && call <= SL_CALL_glooScatter) || call >= SL_CALL_glooIbarrier;
 }
 
@@ -388,6 +389,25 @@ static sl_status add_collectives(const sl_hang_look *l, seen_process *p, sl_hang
     return status;
 }
 
+/* The thread whose last call was NCCL's: its device may wait in what it has enqueued. */
+static sl_status add_device_waits(sl_hang_rank *r) {
+    sl_hang_thread *t = NULL;
+    for (size_t i = 0; i < r->threads && !t; i++)
+        t = !r->thread[i].inside && strncmp(r->thread[i].call, "nccl", 4) == 0 ? &r->thread[i] : NULL;
+    if (!t)
+        return SL_OK;
+    t->inside = SL_HANG_ON_DEVICE;
+    SL_TRY(sl_alloc(&t->wait, SL_GATE_ENTRIES, sizeof *t->wait));
+    for (size_t i = 0; i < r->collectives && t->waits < SL_GATE_ENTRIES; i++) {
+        const sl_hang_collective *c = &r->collective[i];
+        const sl_channel_key key = {c->communicator, -1, -1, -1, SL_CHANNEL_COLLECTIVE};
+        const sl_hang_channel *channel = sl_hang_channel_of(r, &key);
+        if (strncmp(c->call, "nccl", 4) == 0 && channel && channel->announced == c->number)
+            t->wait[t->waits++] = (sl_hang_wait){key, c->number, 1};
+    }
+    return SL_OK;
+}
+
 static sl_status add_rank(sl_hang_look *l, seen_process *p, sl_time now, int samples, sl_hang_job *job) {
     sl_hang_rank r = {.rank = p->gate->rank,
                       .pid = p->pid,
@@ -399,6 +419,7 @@ static sl_status add_rank(sl_hang_look *l, seen_process *p, sl_time now, int sam
     SL_TRY_GOTO(err_free, status, add_channels(p->gate, &r));
     SL_TRY_GOTO(err_free, status, add_threads(p, now, samples, &r));
     SL_TRY_GOTO(err_free, status, add_collectives(l, p, &r));
+    SL_TRY_GOTO(err_free, status, add_device_waits(&r));
     if (p->world > job->size)
         job->size = p->world;
     return sl_hang_add(job, &r);

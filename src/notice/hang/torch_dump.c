@@ -1,5 +1,6 @@
 #include "notice/hang/torch_dump.h"
 #include "base/memory.h"
+#include "notice/hang/nccl_ras.h"
 #include "notice/hang/pickle.h"
 #include "notice/record/call.h"
 
@@ -225,6 +226,9 @@ sl_status sl_torch_dump_add(const char *name, const char *bytes, size_t size, sl
         status = sl_hang_job_read(json, job);
         if (status == SL_EINVAL)
             status = sl_error(SL_EINVAL, "%s: %s", name, sl_error_text());
+    } else if (sl_nccl_ras_is(json)) {
+        status = job->ranks > 0 ? sl_error(SL_EINVAL, "%s: one answer of NCCL's RAS service at a time", name)
+                                : sl_nccl_ras_add(name, json, job);
     } else {
         status = add_dump(name, json, job);
     }
@@ -233,6 +237,8 @@ sl_status sl_torch_dump_add(const char *name, const char *bytes, size_t size, sl
 }
 
 sl_status sl_torch_dump_finish(sl_hang_job *job) {
+    if (job->ranks > 0 && job->rank[0].threads > 0 && job->rank[0].thread[0].inside == SL_HANG_ON_DEVICE)
+        return SL_OK; /* NCCL's communicators are complete */
     const sl_channel_key everybody = {name_hash("0"), -1, -1, -1, SL_CHANNEL_COLLECTIVE};
     for (size_t i = 0; job->from_dumps && i < job->ranks; i++) {
         sl_hang_rank *r = &job->rank[i];

@@ -368,6 +368,7 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
         before(&call, SL_CALL_##as, communicator, peer_);                                                    \
         sl_gate_caller *caller = pass_enqueued(&call, communicator, stream);                                 \
         int timed = group.depth == 0 ? sl_events_before(stream) : -1;                                        \
+        sl_probe_describe(&call, (uint64_t)(bytes_), SL_GATE_BYTES);                                         \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
         sl_probe_after(&call, result == 0 || result == IN_PROGRESS ? (bytes_) : 0);                          \

@@ -38,7 +38,7 @@ MPI = {
 GLOO = {
     "skip-barrier": (["wrong"], r"rank {wrong} (has not entered|calls glooAllreduce).*glooBarrier"),
     "other-collective": (["wrong"], r"rank {wrong} calls glooAllreduce.*glooBarrier"),
-    "other-shape": (["wrong"], r"rank {wrong} calls glooAllreduce of 1048576 bytes"),
+    "other-shape": (["wrong"], r"rank {wrong} calls glooAllreduce of 0 bytes"),
     "other-root": (["wrong"], r"rank {wrong} calls glooBroadcast with root {wrong}"),
     "receive-without-send": (["wrong"], r"message 1 from rank {peer} to rank {wrong} \(tag 7\), which was never sent"),
     "wrong-tag": (["peer"], r"rank {peer} waits for message 1 from rank {wrong}.*\(tag 7\).*rank {wrong} sent tag 8"),

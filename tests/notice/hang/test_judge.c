@@ -261,6 +261,52 @@ static void one_of_several_is_enough_for_waitany(void **state) {
     assert_int_equal(v.certain, 0);
 }
 
+/* Three ranks whose threads compute after they have enqueued `count` collectives for their devices. */
+static void enqueued(sl_hang_rank *r, const uint64_t *count) {
+    for (int i = 0; i < 3; i++) {
+        r[i] = blank(i);
+        counts(&r[i], collective(WORLD), count[i]);
+        waits(&r[i], "ncclAllReduce", collective(WORLD), count[i]);
+        r[i].thread[0].inside = SL_HANG_ON_DEVICE;
+        snprintf(r[i].thread[0].doing, sizeof r[i].thread[0].doing, "computes");
+    }
+}
+
+static void devices_wait_for_the_rank_that_enqueued_less(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    enqueued(r, (uint64_t[]){7, 7, 6});
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_AWAY);
+    assert_int_equal(v.rank, 2);
+    assert_int_equal(v.certain, 0);
+    assert_non_null(strstr(v.why, "rank 2 computes after ncclAllReduce"));
+    enqueued(r, (uint64_t[]){7, 7, 6});
+    r[2].ended = 1;
+    v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_ENDED);
+    assert_int_equal(v.certain, 1);
+}
+
+static void hosts_ahead_on_different_communicators_are_no_circle(void **state) {
+    (void)state;
+    sl_hang_rank r[3];
+    enqueued(r, (uint64_t[]){7, 6, 7});
+    for (int i = 0; i < 3; i++) {
+        sl_hang_wait *both;
+        counts(&r[i], collective(OTHER), i == 1 ? 4 : 3);
+        assert_int_equal(sl_alloc(&both, 2, sizeof *both), SL_OK);
+        both[0] = r[i].thread[0].wait[0];
+        both[1] = (sl_hang_wait){collective(OTHER), i == 1 ? 4 : 3, 1};
+        sl_free(r[i].thread[0].wait);
+        r[i].thread[0].wait = both;
+        r[i].thread[0].waits = 2;
+    }
+    sl_hang_verdict v = judged(r, 3);
+    assert_int_equal(v.cause, SL_HANG_AWAY);
+    assert_int_equal(v.certain, 0);
+}
+
 static void states_of_strangers_are_refused(void **state) {
     (void)state;
     static const char *const wrong[] = {"{}", "{\"ranks\": [{}]}", "{\"ranks\": [{\"rank\": -1}]}",
@@ -289,6 +335,8 @@ int main(void) {
         cmocka_unit_test(a_second_thread_that_works_may_still_send),
         cmocka_unit_test(a_message_with_another_tag_is_found),
         cmocka_unit_test(one_of_several_is_enough_for_waitany),
+        cmocka_unit_test(devices_wait_for_the_rank_that_enqueued_less),
+        cmocka_unit_test(hosts_ahead_on_different_communicators_are_no_circle),
         cmocka_unit_test(states_of_strangers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
