@@ -71,6 +71,9 @@ def test_kill_ends_a_hanging_job_with_124_and_the_hook_hears_it(folder):
         assert state["verdict"]["rank"] == 3 and len(state["ranks"]) == 4, state["verdict"]
         with open(os.path.join(run.out, "report.json")) as file:
             assert json.load(file)["exit_code"] == 124
+        with open(os.path.join(run.out, "report.txt")) as file:
+            lines = file.read().splitlines()
+        assert lines[0] == "answer" and lines[1].startswith("  the job hangs: a collective left out") and "rank 3 has not entered" in lines[1], lines
 
 
 def test_a_job_that_stands_is_ended_after_the_limit(folder):
