@@ -17,7 +17,7 @@ site = os.path.join(own, "lib", f"python{sys.version_info[0]}.{sys.version_info[
 
 
 def run(*words, **more):
-    return subprocess.run(words, capture_output=True, text=True, timeout=500, cwd=folder, stdin=subprocess.DEVNULL,
+    return subprocess.run(words, capture_output=True, text=True, timeout=700, cwd=folder, stdin=subprocess.DEVNULL,
                           env={name: value for name, value in {**environment, **more}.items() if value is not None})
 
 
