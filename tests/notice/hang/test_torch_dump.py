@@ -9,13 +9,12 @@ import subprocess
 import sys
 import tempfile
 
-from runner import build, expect, require, skip
+from runner import build, expect, require, source
+
+sys.path.insert(0, os.path.join(source, "tests", "torch"))
+import venv_torch  # noqa: E402,F401  continues under .venv's Python
 
 require("slackline")
-try:
-    import torch.distributed  # noqa: F401
-except ImportError:
-    skip("torch is not installed")
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS = 3
 
@@ -75,11 +74,9 @@ def test_a_rank_in_another_collective_is_named():
     print(theirs[-1500:])
 
 
-def test_another_shape_and_type_are_named():
-    verdict, theirs = both("shape", 2)
-    assert verdict["cause"] == "another size" and verdict["rank"] == 2, verdict
-    assert "rank 2 calls all_reduce of [[6, 2]] Int, ranks 0,1 call all_reduce of [[4, 3]] Float" in verdict["seen"], verdict
-    print(theirs[-1500:])
+def test_calls_of_other_shapes_that_all_have_left_are_no_hang():
+    verdict, _ = both("shape", 2)
+    assert verdict["cause"] == "nothing" and verdict["rank"] == -1, verdict
 
 
 def test_only_members_of_a_group_are_awaited():
