@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "facts.h"
 
 #define assert_ok(call)                                                                                      \
     do {                                                                                                     \
@@ -28,12 +29,19 @@
             fail_msg("%s is %.17g, not %.17g", #value, near_value_, near_expected_);                         \
     } while (0)
 
-/* The call fails with this status and its text holds `part`. */
+/* The text has the facts of `part`. */
+#define assert_says(text, part)                                                                              \
+    do {                                                                                                     \
+        const char *text_ = (text), *missing_ = missing_fact(text_, (part));                                 \
+        if (!*text_ || missing_)                                                                             \
+            fail_msg("'%s' lacks '%s' of '%s'", text_, missing_ ? missing_ : "words", (part));               \
+    } while (0)
+
+/* The call fails with this status, and its text has the facts of `part`. */
 #define assert_fails(call, status, part)                                                                     \
     do {                                                                                                     \
         assert_int_equal((call), (status));                                                                  \
-        if (!strstr(sl_error_text(), (part)))                                                                \
-            fail_msg("'%s' does not say '%s'", sl_error_text(), (part));                                     \
+        assert_says(sl_error_text(), (part));                                                                \
     } while (0)
 
 #endif

@@ -27,6 +27,8 @@ json_t *sl_event_json(const sl_event *event) {
     int failed = !line;
     if (line && event->from >= 0)
         failed |= json_object_set_new(line, "link", json_pack("[i,i]", event->from, event->to));
+    if (line && event->from >= 0 && event->both)
+        failed |= json_object_set_new(line, "both", json_true());
     if (line && event->rank >= 0)
         failed |= json_object_set_new(line, "rank", json_integer(event->rank));
     if (line && event->has_replica)

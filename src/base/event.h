@@ -66,6 +66,7 @@ typedef struct sl_event {
     sl_time time; /* since the run's start */
     int iteration;
     int from, to;    /* a link; -1: none */
+    int both;        /* both directions of the link */
     int rank;        /* -1: none */
     int has_replica; /* of several: `replica` is its number, and ranks are of its pipeline */
     int replica;

@@ -45,6 +45,10 @@ size_t sl_text_format(char *to, size_t size, const char *format, ...) {
     return sl_text_fit(to, size, whole);
 }
 
+int sl_text_link(char *to, size_t size, int from, int other, int both) {
+    return snprintf(to, size, both ? "link %d-%d" : "link %d -> %d", from, other);
+}
+
 void sl_text_add(char *to, size_t size, const char *between, const char *piece) {
     size_t used = strlen(to), end = sizeof more - 1;
     if (*piece && (used < end || strcmp(to + used - end, more) != 0))

@@ -12,6 +12,10 @@ size_t sl_text_fit(char *to, size_t size, const char *text);
  * `to`. */
 size_t sl_text_format(char *to, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/** A link as users read it everywhere: "link 0-1" for both directions, "link 0 -> 1" for one. Returns the
+ * length, as snprintf. */
+int sl_text_link(char *to, size_t size, int from, int other, int both);
+
 /** Appends `piece` to the text in to[size], after `between` if there is text already. A cut text is not
  * changed. */
 void sl_text_add(char *to, size_t size, const char *between, const char *piece);

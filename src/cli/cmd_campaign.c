@@ -38,7 +38,7 @@ static void print_job(const sl_campaign *c, const sl_campaign_result *r, FILE *o
     fprintf(out, "%d iterations of %d replicas x %d ranks", r->iterations, c->replicas, c->problem.ranks);
     if (c->tensor > 1)
         fprintf(out, " x %d devices", c->tensor);
-    fprintf(out, ", %d microbatches a replica; %s, healthy %.6g ms\n", c->problem.microbatches, c->schedule,
+    fprintf(out, ", %d microbatches per replica; %s, healthy %.6g ms\n", c->problem.microbatches, c->schedule,
             sl_to_ms(r->healthy));
     fprintf(out, "%zu events", c->faults);
     if (c->drawn)
@@ -85,7 +85,7 @@ static sl_status print_text(const sl_campaign *c, const sl_campaign_result *r, i
         print_actions(row, out);
         fputc('\n', out);
     }
-    fprintf(out, "\nsimulated: %lld different iterations, %lld replicas replayed, %lld plans\n", r->states,
+    fprintf(out, "\nsimulated: %lld distinct iterations, %lld replicas replayed, %lld plans\n", r->states,
             r->replays, r->plans);
     for (int i = 0; i < r->rows && log; i++)
         print_log(&r->row[i], out);

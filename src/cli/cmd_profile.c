@@ -57,13 +57,14 @@ static void put_change(FILE *out, double share) {
 
 static void print_head(const profile_options *p, FILE *out) {
     const sl_problem *problem = &p->recovered.problem;
-    fprintf(out,
-            "%d rank%s, %d stage%s (%s), %d microbatch%s; %d iteration%s traced, %d whole; shown: iteration "
-            "%lld\n\n",
-            problem->ranks, problem->ranks == 1 ? "" : "s", problem->stages, problem->stages == 1 ? "" : "s",
-            sl_placement_name(problem->placement), problem->microbatches,
-            problem->microbatches == 1 ? "" : "es", p->recovered.iterations,
-            p->recovered.iterations == 1 ? "" : "s", whole_iterations(p), (long long)chosen(p)->number);
+    fprintf(
+        out,
+        "%d rank%s, %d stage%s (%s), %d microbatch%s; %d iteration%s traced, %d complete; shown: iteration "
+        "%lld\n\n",
+        problem->ranks, problem->ranks == 1 ? "" : "s", problem->stages, problem->stages == 1 ? "" : "s",
+        sl_placement_name(problem->placement), problem->microbatches, problem->microbatches == 1 ? "" : "es",
+        p->recovered.iterations, p->recovered.iterations == 1 ? "" : "s", whole_iterations(p),
+        (long long)chosen(p)->number);
 }
 
 static void print_stages(const profile_options *p, FILE *out) {
@@ -84,12 +85,12 @@ static void print_link(const profile_options *p, int from, int to, FILE *out) {
     const sl_traced_link *data = &p->recovered.link[at];
     if (data->messages == 0)
         return;
-    fprintf(out, "link %d to %d: %s%.4g ms", from, to, data->awaited ? "" : "at most ",
+    fprintf(out, "link %d -> %d: %s%.4g ms", from, to, data->awaited ? "" : "at most ",
             ms(link->latency + link->transfer));
     if (data->queued)
         fprintf(out, ", of which a transfer takes %.4g ms", ms(link->transfer));
     if (data->bytes > 0)
-        fprintf(out, "; %.6g MB a message", data->bytes / 1e6);
+        fprintf(out, "; %.6g MB per message", data->bytes / 1e6);
     fprintf(out, " (%d messages, %d waited for)\n", data->messages, data->awaited);
 }
 
@@ -110,7 +111,7 @@ static void print_plan(const char *what, const profile_options *p, const sl_plan
         fprintf(out, ", ");
         put_change(out, longer(plan->makespan, p->simulated.makespan));
     } else {
-        fprintf(out, ", no less");
+        fprintf(out, ", not shorter");
     }
     fprintf(out, " than the traced order simulated (%s%s)\n", plan->schedule,
             plan->makespan == plan->bound ? ", proven optimal" : "");
@@ -119,20 +120,18 @@ static void print_plan(const char *what, const profile_options *p, const sl_plan
 static void print_notes(const profile_options *p, FILE *out) {
     const sl_recovered *r = &p->recovered;
     if (r->halved)
-        fprintf(out, "I and W of %d stages were not traced apart: each is taken as half of B\n", r->halved);
+        fprintf(out, "I and W of %d stages were not traced separately: each is half of B\n", r->halved);
     if (r->waiting)
-        fprintf(out, "%d ops began before their input had left its rank: they count from then\n", r->waiting);
+        fprintf(out, "%d ops began before their input was sent: their times start at the send\n", r->waiting);
     if (r->overlapping)
-        fprintf(out,
-                "%d ops began before the one before them had ended (the first on rank %d, %s): the problem "
-                "runs one "
-                "at a time\n",
-                r->overlapping, r->overlapping_rank,
-                sl_traced_file(&p->traced, r->process[r->overlapping_rank]));
+        fprintf(
+            out,
+            "%d ops overlap the previous op (the first on rank %d, %s): the problem runs one op at a time\n",
+            r->overlapping, r->overlapping_rank, sl_traced_file(&p->traced, r->process[r->overlapping_rank]));
     if (p->traced.on_gpu)
-        fprintf(out, "ops take from their first kernel on the GPU to the last\n");
+        fprintf(out, "the time of an op is from its first GPU kernel to its last\n");
     if (r->left_out)
-        fprintf(out, "%d ops of other replicas than 0 were left out\n", r->left_out);
+        fprintf(out, "%d ops of replicas other than 0 were left out\n", r->left_out);
 }
 
 /* The report. SL_ENOMEM. */
@@ -151,11 +150,12 @@ static sl_status print_text(const profile_options *p, FILE *out) {
     }
     print_plan("better plan", p, &p->within, out);
     print_plan("without a limit", p, &p->free, out);
-    fprintf(out,
-            "A better plan holds no more on any rank than the traced order does; without a limit it may.\n");
+    fprintf(
+        out,
+        "The better plan holds no more memory on any rank than the traced order; without a limit, it may.\n");
     print_notes(p, out);
     if (!p->problem_file)
-        fprintf(out, "\nThe problem can be written: -o problem.yaml\n");
+        fprintf(out, "\nTo write the problem file: -o problem.yaml\n");
     return SL_OK;
 }
 
@@ -254,10 +254,10 @@ static sl_status write_problem(const profile_options *p, FILE *out) {
         fprintf(out, " and %d more", p->trace.count - 1);
     fprintf(out, ", iteration %lld\n", (long long)chosen(p)->number);
     if (r->halved)
-        fprintf(out, "# I and W were not traced apart in %d stages: each is half of B there\n", r->halved);
+        fprintf(out, "# I and W of %d stages were not traced separately: each is half of B\n", r->halved);
     for (int at = 0; at < r->problem.ranks * r->problem.ranks; at++)
         if (r->link[at].bytes > 0)
-            fprintf(out, "# messages from rank %d to %d: %.6g MB\n", at / r->problem.ranks,
+            fprintf(out, "# link %d -> %d: %.6g MB per message\n", at / r->problem.ranks,
                     at % r->problem.ranks, r->link[at].bytes / 1e6);
     return sl_problem_write(&r->problem, out);
 }

@@ -74,5 +74,6 @@ sl_status sl_row_event_read(const char *line, size_t length, sl_row_event *row) 
                           .why = sl_json_text(o, "why", ""),
                           .object = o};
     take_link(json_object_get(o, "link"), row);
+    row->both = row->from >= 0 && json_is_true(json_object_get(o, "both"));
     return *row->kind ? SL_OK : SL_EINVAL;
 }

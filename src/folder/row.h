@@ -37,7 +37,7 @@ int sl_row_point_read(const json_t *entry, sl_row_iteration *row);
 
 typedef struct sl_row_event {
     double time; /* s */
-    int iteration, rank, replica, from, to;
+    int iteration, rank, replica, from, to, both;
     const char *kind, *seen, *decided, *why;
     json_t *object;
 } sl_row_event;

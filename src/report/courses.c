@@ -330,7 +330,7 @@ static void name_link(const sl_run_data_link *link, label text) {
     char replica[24] = "";
     if (link->replica >= 0)
         snprintf(replica, sizeof replica, " (replica %d)", link->replica % 100000);
-    snprintf(text, sizeof(label), "%d to %d%s", link->from % 10000, link->to % 10000, replica);
+    snprintf(text, sizeof(label), "%d -> %d%s", link->from % 10000, link->to % 10000, replica);
 }
 
 sl_status sl_course_links(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,

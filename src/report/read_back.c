@@ -1,5 +1,6 @@
 #include "report/read_back.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ static void describe_rank(const sl_row_event *row, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
     if (row->from >= 0)
-        used = (size_t)snprintf(text, size, "link %d to %d", row->from, row->to);
+        used = (size_t)sl_text_link(text, size, row->from, row->to, row->both);
     else if (row->rank >= 0)
         used = (size_t)snprintf(text, size, "rank %d", row->rank);
     if (row->replica >= 0)

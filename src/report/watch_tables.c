@@ -193,7 +193,7 @@ static sl_status put_links(const sl_report_page *r, FILE *out) {
         char name[64];
         if (!isfinite(number_at(one, 0)) || !isfinite(number_at(one, 1)))
             continue;
-        snprintf(name, sizeof name, "%.0f to %.0f", number_at(one, 0), number_at(one, 1));
+        snprintf(name, sizeof name, "%.0f -> %.0f", number_at(one, 0), number_at(one, 1));
         fputs("<tr>", out);
         sl_cell_text(out, name);
         sl_cell_number(out, "%.0f", number_at(one, 2));

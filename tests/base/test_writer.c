@@ -54,8 +54,8 @@ static void no_trouble(void) {
 static void one_trouble(const char *says) {
     char text[500];
     assert_true(sl_writer_trouble(writer, text, sizeof text));
-    if (!strstr(text, path) || !strstr(text, says))
-        fail_msg("'%s' does not say '%s' of %s", text, says, path);
+    assert_non_null(strstr(text, path));
+    assert_says(text, says);
     no_trouble();
 }
 

@@ -2,6 +2,7 @@
  */
 #include "base/file.h"
 #include "base/memory.h"
+#include "check.h"
 #include "launch/run_folder.h"
 
 #include <setjmp.h>
@@ -48,7 +49,7 @@ static void a_second_one_is_refused_until_the_first_has_ended(void **state) {
     scene *s = *state;
     sl_launch_folder second;
     assert_int_equal(sl_launch_folder_open(s->path, &second), SL_ENONE);
-    assert_non_null(strstr(sl_error_text(), "another run is using this directory"));
+    assert_says(sl_error_text(), "another run is using this directory");
     sl_launch_folder_close(&second);
     sl_launch_folder_close(&s->folder);
     assert_int_equal(sl_launch_folder_open(s->path, &s->folder), SL_OK);

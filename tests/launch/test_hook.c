@@ -157,14 +157,14 @@ static void what_cannot_be_run_is_told_and_the_next_is_tried(void **state) {
     post(&w, 1, "");
     run_until(&w, 1);
     assert_int_equal(w.end[0].result, SL_HOOK_ABSENT);
-    assert_non_null(strstr(w.end[0].said, "No such file"));
+    assert_says(w.end[0].said, "No such file");
     write_script(&w, "#!/bin/sh\nexit 0\n");
     chmod(w.script, 0644);
     if (geteuid() != 0 || access(w.script, X_OK) != 0) {
         post(&w, 2, "");
         run_until(&w, 2);
         assert_int_equal(w.end[1].result, SL_HOOK_ABSENT);
-        assert_non_null(strstr(w.end[1].said, "Permission denied"));
+        assert_says(w.end[1].said, "Permission denied");
     } else {
         w.ends++;
     }
@@ -172,7 +172,7 @@ static void what_cannot_be_run_is_told_and_the_next_is_tried(void **state) {
     post(&w, 3, "");
     run_until(&w, 3);
     assert_int_equal(w.end[2].result, SL_HOOK_ABSENT);
-    assert_non_null(strstr(w.end[2].said, "Exec format error"));
+    assert_says(w.end[2].said, "Exec format error");
     write_script(&w, "#!/nowhere/sh\n");
     post(&w, 4, "");
     run_until(&w, 4);
@@ -204,7 +204,7 @@ static void at_its_limit_it_ends_with_all_that_it_started(void **state) {
     run_until(&w, 2);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(w.end[i].result, SL_HOOK_FAILED);
-        assert_non_null(strstr(w.end[i].said, "longer than 0.3 s"));
+        assert_says(w.end[i].said, "longer than 0.3 s");
     }
     char mark[160];
     snprintf(mark, sizeof mark, "OUT=%s", w.out);
@@ -260,7 +260,7 @@ static void its_output_does_not_decide_when_it_ends(void **state) {
     open_world(&w, "#!/bin/sh\nexec >&- 2>&-\nsleep 0.1\nexit 4\n", 50);
     post(&w, 1, "");
     run_until(&w, 1);
-    assert_non_null(strstr(w.end[0].said, "exit 4"));
+    assert_says(w.end[0].said, "exit 4");
     close_world(&w);
     open_world(&w, "#!/bin/sh\nsleep 3 &\necho $! > $OUT\nexit 0\n", 50);
     post(&w, 1, "");

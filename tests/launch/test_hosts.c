@@ -1,6 +1,7 @@
 /* Lists of hosts as users write them, and what a host's self-test says. */
 #include "base/file.h"
 #include "base/memory.h"
+#include "check.h"
 #include "launch/hosts.h"
 #include "launch/selftest.h"
 
@@ -86,7 +87,7 @@ static void what_is_wrong_is_named_with_its_line(void **state) {
     }
     const char *path = write_hostfile("# nobody\n");
     assert_int_equal(sl_launch_hosts_read(path, &hosts), SL_EINVAL);
-    assert_non_null(strstr(sl_error_text(), "names no host"));
+    assert_says(sl_error_text(), "names no host");
     sl_launch_hosts_free(&hosts);
     unlink(path);
     assert_int_equal(sl_launch_hosts_read("/nowhere/hosts", &hosts), SL_EINVAL);

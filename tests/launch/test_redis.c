@@ -65,8 +65,8 @@ static void a_missing_server_is_said_with_what_helps(void **state) {
     sl_status status = sl_redis_start("/tmp", NULL, &redis);
     setenv("PATH", before, 1);
     assert_int_equal(status, SL_ENONE);
-    assert_non_null(strstr(sl_error_text(), "redis-server is not installed"));
-    assert_non_null(strstr(sl_error_text(), "--redis"));
+    assert_says(sl_error_text(), "redis-server is not installed");
+    assert_says(sl_error_text(), "--redis");
 }
 
 static void a_server_that_cannot_start_gives_its_reason(void **state) {
@@ -75,7 +75,7 @@ static void a_server_that_cannot_start_gives_its_reason(void **state) {
     sl_redis redis;
     assert_ok(sl_redis_start("/nonexistent", NULL, &redis));
     assert_int_equal(sl_redis_wait(&redis, 10 * SL_SECOND), SL_ESYS);
-    assert_non_null(strstr(sl_error_text(), "redis-server ended at its start"));
+    assert_says(sl_error_text(), "redis-server ended at its start");
     sl_redis_stop(&redis);
 }
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "check.h"
 #include "launch/directory.h"
 #include "launch/launch.h"
 #include "launch/process.h"
@@ -350,7 +351,7 @@ static void a_second_run_in_the_same_directory_is_refused(void **state) {
     int exit_code = 0;
     assert_int_equal(sl_launch_run(&config, &exit_code), SL_ENONE);
     assert_int_equal(exit_code, 1);
-    assert_non_null(strstr(sl_error_text(), "another run is using this directory"));
+    assert_says(sl_error_text(), "another run is using this directory");
     kill(s.supervisor, SIGTERM);
     assert_int_equal(wait_end(&s), 1);
     nothing_is_left(&s);
@@ -366,7 +367,7 @@ static void a_worker_that_does_not_exist_is_named(void **state) {
     int exit_code = 0;
     assert_int_not_equal(sl_launch_run(&config, &exit_code), SL_OK);
     assert_int_equal(exit_code, 1);
-    assert_non_null(strstr(sl_error_text(), "/nowhere/worker"));
+    assert_says(sl_error_text(), "/nowhere/worker");
     assert_null(strchr(sl_error_text(), '\n'));
     assert_int_equal(sl_path_remove(directory), SL_OK);
 }

@@ -1,5 +1,6 @@
 """`slackline report` of a watch's folder: how the program stands or ended, its iterations, phases with suspects and verdicts, ranks
 and links; what was cut off, damaged or comes from elsewhere gives what can be read, escaped, and the rest said."""
+import html
 import json
 import os
 import re
@@ -52,8 +53,8 @@ def test_an_ended_watch_shows_all_it_found():
     expect("<svg" in section(page, "time") and "iteration 20: 2. onset" in section(page, "time"), "iterations as a chart with the onset on it")
     expect(section(page, "phases").count("device of rank 2") == 2 and "computes &lt;3&gt; times" in section(page, "phases"), "suspect and verdict of the slow phase, escaped")
     expect("4002" in section(page, "ranks") and "node-a" in section(page, "ranks") and "gone" not in section(page, "ranks"), "ranks with their hosts; nobody is gone from what has ended")
-    row = [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", section(page, "links"))]
-    expect(row == ["0 to 1", "80", "2", "1.5", "0.5"], f"the link's messages, MB and times: {row}")
+    row = [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall(r"<td[^>]*>(.*?)</td>", section(page, "links"))]
+    expect(row == ["0 -> 1", "80", "2", "1.5", "0.5"], f"the link's messages, MB and times: {row}")
     expect("mpirun -np 2 ./a &lt;b&gt;" in section(page, "setup") and "2025-11-22 05:40:00 UTC" in section(page, "setup") and "12 records were &lt;lost&gt;" in page, "the program, and what could not be told")
     expect(not any(section(page, name) for name in ("loss", "gantt", "gains", "devices")) and "metrics.jsonl" not in page, "nothing of a training run stands there")
 

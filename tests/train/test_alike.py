@@ -55,9 +55,9 @@ class Decision:
 
 
 PATTERNS = [
-    (rf"incident (\d+) begins: (.*?): (?:ops|sum|\d).*; time lost {NUMBER}", lambda c, name, lost: (f"{name} is slow", lost)),
-    (rf"(.*) for incident (\d+): .*; time lost {NUMBER}, expected {NUMBER}", lambda s, c, now, then: (f"{s}, for {c}", now, then)),
-    (rf"incident (\d+) with (.*?): time lost {NUMBER} \(predicted {NUMBER}\)", lambda c, s, now, told: (f"{s} was done for {c}", now, told)),
+    (rf"incident (\d+) begins: (.*?): .*; time lost {NUMBER}", lambda c, name, lost: (f"{name} is slow", lost)),
+    (rf"(.*) for incident (\d+): .*; time lost {NUMBER}, predicted {NUMBER}", lambda s, c, now, then: (f"{s}, for {c}", now, then)),
+    (rf"incident (\d+), result of (.*?): time lost {NUMBER} \(predicted {NUMBER}\)", lambda c, s, now, told: (f"{s} was done for {c}", now, told)),
     (r"incident (\d+) ends: .*", lambda c: (f"{c} is over",)),
     (r"undo (.*?): .*", lambda s: (f"undo {s}",)),
     (r"the path of messages: (.*?);.*", lambda s: (s,)),

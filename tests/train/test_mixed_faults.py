@@ -44,7 +44,7 @@ def what_is_applied_was_considered_and_what_is_undone_was_applied(log):
             assert match[1] in begun, f"iteration {iteration}: {sentence}: it has not begun"
         elif sentence.startswith("  "):  # each strategy with what it would bring, or why not
             considered |= {name for name in STRATEGIES if name in sentence}
-        elif match := re.match(r"(\S.*?), for incident (\d+)", sentence):
+        elif match := re.match(r"(\S.*?) for incident (\d+)", sentence):
             assert match[1] in considered, f"iteration {iteration}: {sentence}: it was not considered"
             assert match[2] in begun, f"iteration {iteration}: {sentence}: that has not begun"
             under_way = match[1]

@@ -22,8 +22,8 @@ device: {pace_ms: {F: 5, I: 5, W: 5}}
 TOKENS = 6 * 64  # of an iteration
 FAULTS = ("faults=[{iterations: [4, 8], link: [0, 1], replica: 2, latency_ms: 30, bandwidth_gbps: 0.05, one_way: true},"
           " {iterations: [4, 8], rank: 1, replicas: [1, 2], latency_ms: 40, bandwidth_gbps: 0.1}]")
-NEIGHBOURS = re.compile(r"link of a pipeline: rank (\d) to (\d) \(replica (\d)\): latency ([\d.e+-]+) ms(?:, ([\d.e+-]+) Gbit/s)?")
-REPLICAS = re.compile(r"between replicas: (\d) to (\d) \(rank (\d)\): latency ([\d.e+-]+) ms(?:, ([\d.e+-]+) Gbit/s)?")
+NEIGHBOURS = re.compile(r"link of a pipeline: (\d) -> (\d) \(replica (\d)\): latency ([\d.e+-]+) ms(?:, ([\d.e+-]+) Gbit/s)?")
+REPLICAS = re.compile(r"between replicas: (\d) -> (\d) \(rank (\d)\): latency ([\d.e+-]+) ms(?:, ([\d.e+-]+) Gbit/s)?")
 
 
 def profiles(result):

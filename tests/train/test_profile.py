@@ -143,7 +143,7 @@ def check_times(name):
             assert size == 2 * 64 * 64 * 4 / 1e6, rest
             quiet = quiet and abs(bandwidth - 0.1) < 0.001 and abs(float(pinged[pair]["bandwidth_gbps"] or 0) - 0.1) < 0.01
     slowest = lines(os.path.join(out, "events.jsonl"))[0]["why"]
-    quiet = quiet and ("(1 to 2)" in slowest or "(2 to 1)" in slowest)
+    quiet = quiet and ("1 -> 2" in slowest or "2 -> 1" in slowest)
     measured, plan = check_memory(name, out, result.summary, 1)
     # 8 x 26 ms lie on rank 3 between its first F, which three others and 49 ms of links precede, and the end
     assert plan["makespan_ms"] >= 4 + 5 + 6 + 20 + 9 + 8 * 21, plan["makespan_ms"]

@@ -367,7 +367,7 @@ class Decider:
 
     def _improve(self, rows: Rows, made: Plan, runs: Plan, now: Measured) -> Swap:
         """A better plan for the healthy job: an action like the orchestrator's, with its cost and its gain."""
-        why = f"predicted {runs.makespan_ms:.2f} ms per iteration with the running schedule and {made.makespan_ms:.2f} ms with the new one; " \
+        why = f"the running schedule is predicted to take {runs.makespan_ms:.2f} ms per iteration and the new one {made.makespan_ms:.2f} ms; " \
               f"a swap costs {SWAP_MS:.2f} ms once"
         self.decisions += f"{now.end_ms / 1e3:9.3f} s  iteration {now.step:4}  the schedule of all replicas: swap to {made.schedule_name}, for the healthy " \
                           f"job; {why}\n"

@@ -1,5 +1,6 @@
 #include "adapt/campaign/campaign_inside.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,31 +44,33 @@ static void describe_component(const sl_campaign *c, const sl_campaign_fault *f,
     else if (f->kind == SL_FAULT_LINK && a % r == b % r)
         snprintf(text, size, "link %d-%d of replica %d", a / r, b / r, a % r);
     else if (f->kind == SL_FAULT_LINK && a / r == b / r)
-        snprintf(text, size, "link of replicas %d and %d at rank %d", a % r, b % r, a / r);
+        snprintf(text, size, "link of replicas %d-%d at rank %d", a % r, b % r, a / r);
     else if (f->kind == SL_FAULT_LINK)
-        snprintf(text, size, "link of (replica %d, rank %d) and (%d, %d)", a % r, a / r, b % r, b / r);
+        snprintf(text, size, "link of rank %d of replica %d and rank %d of replica %d", a / r, a % r, b / r,
+                 b % r);
     else if (a == b)
-        snprintf(text, size, "%s (replica %d, rank %d)", f->kind == SL_FAULT_NIC ? "NIC" : "device", a % r,
-                 a / r);
+        snprintf(text, size, "%s of rank %d of replica %d", f->kind == SL_FAULT_NIC ? "card" : "device",
+                 a / r, a % r);
     else
-        snprintf(text, size, "%s (%d, %d) to (%d, %d)", f->kind == SL_FAULT_NIC ? "NICs" : "devices", a % r,
-                 a / r, b % r, b / r);
+        snprintf(text, size, "%s from rank %d of replica %d to rank %d of replica %d",
+                 f->kind == SL_FAULT_NIC ? "cards" : "devices", a / r, a % r, b / r, b % r);
 }
 
 static void describe(const sl_campaign *c, sl_campaign_fault *f) {
-    char component[64];
+    char component[96];
     describe_component(c, f, component, sizeof component);
     if (f->kind == SL_FAULT_STOP)
-        snprintf(f->seen, sizeof f->seen, "%s", component);
+        sl_text_fit(f->seen, sizeof f->seen, component);
     else if (f->kind == SL_FAULT_DEVICE)
-        snprintf(f->seen, sizeof f->seen, "%.52s: ops take %.4g times as long", component, f->slowdown);
+        sl_text_format(f->seen, sizeof f->seen, "%s: ops take %.4g times as long", component, f->slowdown);
     else if (f->latency >= 0 && f->slowdown > 1)
-        snprintf(f->seen, sizeof f->seen, "%.38s: %.4g ms one way, transfers %.4g times", component,
-                 sl_to_ms(f->latency), f->slowdown);
+        sl_text_format(f->seen, sizeof f->seen, "%s: %.4g ms one way, transfers x %.4g", component,
+                       sl_to_ms(f->latency), f->slowdown);
     else if (f->latency >= 0)
-        snprintf(f->seen, sizeof f->seen, "%.52s: %.4g ms one way", component, sl_to_ms(f->latency));
+        sl_text_format(f->seen, sizeof f->seen, "%s: %.4g ms one way", component, sl_to_ms(f->latency));
     else
-        snprintf(f->seen, sizeof f->seen, "%.46s: transfers take %.4g times as long", component, f->slowdown);
+        sl_text_format(f->seen, sizeof f->seen, "%s: transfers take %.4g times as long", component,
+                       f->slowdown);
 }
 
 static sl_status check(const sl_campaign *c, const sl_campaign_fault *f) {

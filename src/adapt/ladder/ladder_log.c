@@ -72,7 +72,7 @@ static void considered(const sl_ladder *l, const sl_ladder_entry *e, char *text,
         snprintf(text, size, "  %s: not for this cause", name);
         break;
     case SL_REASON_CANNOT_HELP:
-        snprintf(text, size, "  %s: cannot help (time lost %.1f%%, would be %.1f%%)", name, now, then);
+        snprintf(text, size, "  %s: no gain predicted (time lost %.1f%%, would be %.1f%%)", name, now, then);
         break;
     case SL_REASON_SKIPPED:
         snprintf(text, size,
@@ -102,7 +102,7 @@ static void apply_text(const sl_ladder_entry *e, const char *name, char *text, s
         snprintf(why, sizeof why, "cost %.4g s (negligible)", seconds(e->cost));
     else
         snprintf(why, sizeof why, "lost so far %.4g s, cost %.4g s", seconds(e->lost), seconds(e->cost));
-    snprintf(text, size, "%s for incident %d%s: %s; time lost %.1f%%, expected %.1f%%", name, e->id,
+    snprintf(text, size, "%s for incident %d%s: %s; time lost %.1f%%, predicted %.1f%%", name, e->id,
              e->count > 1 ? " and others" : "", why, 100 * e->loss, 100 * e->expected);
 }
 
@@ -133,7 +133,7 @@ void sl_ladder_entry_text(const sl_ladder *l, const sl_ladder_entry *e, char *te
         snprintf(text, size, "%s failed after %.4g s", name, seconds(e->cost));
         break;
     case SL_LADDER_BROUGHT:
-        snprintf(text, size, "incident %d with %s: time lost %.1f%% (predicted %.1f%%)", e->id, name,
+        snprintf(text, size, "incident %d, result of %s: time lost %.1f%% (predicted %.1f%%)", e->id, name,
                  100 * e->loss, 100 * e->expected);
         break;
     case SL_LADDER_UNDO:

@@ -36,16 +36,19 @@ void sl_incident_name(const sl_orchestrator *o, const sl_case *c, char *text, si
     else {
         int there = part->latency[0] > 0 || part->pace[0] > 0,
             back = part->latency[1] > 0 || part->pace[1] > 0;
-        int replica = sl_job_replica(&o->config.job, part->a), from = sl_job_rank(&o->config.job, part->a),
+        int replica = sl_job_replica(&o->config.job, part->a),
+            other = sl_job_replica(&o->config.job, part->b), from = sl_job_rank(&o->config.job, part->a),
             to = sl_job_rank(&o->config.job, part->b);
-        if (replica != sl_job_replica(&o->config.job, part->b)) {
+        if (replica != other) {
             name_process(o, part->b, b, sizeof b);
-            snprintf(text, size, "link of %s and %s", a, b);
+            if (from == to)
+                snprintf(text, size, "link of replicas %d-%d at rank %d", replica, other, from);
+            else
+                snprintf(text, size, "link of %s and %s", a, b);
             return;
         }
-        size_t used = (size_t)(there && back ? snprintf(text, size, "link %d-%d", from, to)
-                                             : snprintf(text, size, "link %d -> %d", back ? to : from,
-                                                        back ? from : to));
+        int turned = back && !there;
+        size_t used = (size_t)sl_text_link(text, size, turned ? to : from, turned ? from : to, there && back);
         if (o->config.job.replicas > 1 && used < size)
             snprintf(text + used, size - used, " of replica %d", replica);
     }
@@ -60,11 +63,12 @@ static void describe(const sl_orchestrator *o, sl_case *c) {
         sl_text_format(c->view.seen, sizeof c->view.seen, "%s: ops take %.2f times as long", name,
                        c->view.growth);
     else if (c->cause == SL_CAUSE_REPLICA_LINK)
-        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: sum of stage %d %.4g ms, healthy %.4g ms",
-                       name, c->view.stage, c->now / SL_MS, c->healthy / SL_MS);
-    else
-        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: %.4g ms one way, healthy %.4g ms", name,
+        sl_text_format(c->view.seen, sizeof c->view.seen,
+                       "%s: stage %d's sum takes %.2f ms, %.2f ms when healthy", name, c->view.stage,
                        c->now / SL_MS, c->healthy / SL_MS);
+    else
+        sl_text_format(c->view.seen, sizeof c->view.seen, "%s: a message takes %.2f ms, %.2f ms when healthy",
+                       name, c->now / SL_MS, c->healthy / SL_MS);
 }
 
 /* ---- seeing ---- */

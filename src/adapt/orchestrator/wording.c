@@ -53,6 +53,7 @@ static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case 
         int there = part->latency[0] > 0 || part->pace[0] > 0,
             back = part->latency[1] > 0 || part->pace[1] > 0;
         int turned = there && back ? a > b : back; /* the direction, if only one is slow */
+        e->both = there && back;
         e->from = turned ? b : a;
         e->to = turned ? a : b;
     } else {
@@ -84,8 +85,8 @@ void sl_events_onset(sl_orchestrator *o, const sl_case *c) {
     if (!e)
         return;
     name_component(o, e, c);
-    sl_text_format(e->seen, sizeof e->seen, "%s", c->view.seen);
-    sl_text_format(e->why, sizeof e->why, "%.1f%% of the time is lost", 100 * c->view.loss);
+    sl_text_format(e->seen, sizeof e->seen, "%s; %.1f%% of the time is lost", c->view.seen,
+                   100 * c->view.loss);
 }
 
 void sl_events_relief(sl_orchestrator *o, const sl_case *c) {
@@ -97,6 +98,12 @@ void sl_events_relief(sl_orchestrator *o, const sl_case *c) {
     sl_incident_name(o, c, name, sizeof name);
     sl_text_format(e->seen, sizeof e->seen, "%s is back at its healthy level",
                    c->reported ? c->view.seen : name);
+}
+
+static void say_times(sl_event *e, const sl_naming_result *r) {
+    sl_text_format(e->seen, sizeof e->seen, "iterations take %.1f ms since iteration %d", r->after, r->first);
+    if (r->before > 0) /* known */
+        sl_text_format(e->seen, sizeof e->seen, "%s, %.1f ms when healthy", e->seen, r->before);
 }
 
 static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_named *named) {
@@ -112,15 +119,14 @@ static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_na
     name_replica(o, e, replica);
     e->from = s->component == SL_COMPONENT_LINK ? s->from : -1;
     e->to = s->component == SL_COMPONENT_LINK ? s->to : -1;
+    e->both = s->both;
     e->rank = s->rank;
     if (s->component == SL_COMPONENT_GROUP)
         sl_text_format(e->decided, sizeof e->decided, "replicas of stage %d x %.2f", (int)s->group,
                        s->measured / s->expected);
     else
         sl_suspect_text(&name, e->decided, sizeof e->decided);
-    sl_text_format(e->seen, sizeof e->seen,
-                   "iterations take %.1f ms since iteration %d, %.1f ms when healthy", r->after, r->first,
-                   r->before);
+    say_times(e, r);
     sl_text_format(e->why, sizeof e->why, "%s%s", s->why,
                    s->component == SL_COMPONENT_DEVICE && o->config.job.tensor > 1
                        ? "; its tensor ranks wait for each other, so it may be any of them"
@@ -148,9 +154,7 @@ static void say_iterations(sl_orchestrator *o, const sl_naming_result *r, sl_eve
     if (e && kind == SL_EVENT_RELIEF)
         sl_text_format(e->seen, sizeof e->seen, "iterations take %.1f ms again", r->over);
     else if (e)
-        sl_text_format(e->seen, sizeof e->seen,
-                       "iterations take %.1f ms since iteration %d, %.1f ms when healthy", r->after, r->first,
-                       r->before);
+        say_times(e, r);
 }
 
 void sl_events_naming(sl_orchestrator *o, const sl_naming_result *r) {
@@ -166,9 +170,8 @@ void sl_events_naming(sl_orchestrator *o, const sl_naming_result *r) {
 
 static void explain(sl_event *e, const sl_side *side) {
     sl_text_format(e->why, sizeof e->why,
-                   "predicted %.2f ms per iteration with the running schedule and %.2f ms with the new one; "
-                   "a swap costs "
-                   "%.2f ms once",
+                   "the running schedule is predicted to take %.2f ms per iteration and the new one %.2f ms; "
+                   "a swap costs %.2f ms once",
                    sl_to_ms(side->predicted), sl_to_ms(side->best), sl_to_ms(side->cost));
 }
 
@@ -194,7 +197,7 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
         name_costliest(o, e, replica);
     name_replica(o, e, replica);
     if (undo)
-        sl_text_format(e->decided, sizeof e->decided, "return to the first schedule");
+        sl_text_format(e->decided, sizeof e->decided, "back to the first schedule");
     else
         sl_text_format(e->decided, sizeof e->decided, "swap to %s", side->wanted->plan.schedule);
     if (side->refits)
@@ -289,7 +292,7 @@ typedef struct considered {
 
 static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e) {
     static const char *const no[] = {[SL_REASON_OTHER_CAUSE] = "not for this cause",
-                                     [SL_REASON_CANNOT_HELP] = "cannot help",
+                                     [SL_REASON_CANNOT_HELP] = "no gain predicted",
                                      [SL_REASON_SKIPPED] = "another is better",
                                      [SL_REASON_IN_EFFECT] = "in effect",
                                      [SL_REASON_FAILED] = "failed too often"};

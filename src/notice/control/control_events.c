@@ -30,6 +30,7 @@ void sl_control_report_suspect(sl_control_core *c, sl_event_kind kind, const sl_
     if (suspect->component == SL_COMPONENT_LINK) {
         event.from = suspect->from;
         event.to = suspect->to;
+        event.both = suspect->both;
     } else if (suspect->component == SL_COMPONENT_DEVICE || suspect->component == SL_COMPONENT_HOST) {
         event.rank = suspect->rank;
     }

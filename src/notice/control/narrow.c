@@ -58,8 +58,8 @@ static void settle_doubt(sl_suspect *verdict, const sl_suspect *suspect, int sus
         *verdict = suspect[i].component == SL_COMPONENT_HOST ? doubt : suspect[i];
         verdict->component = SL_COMPONENT_LINK;
         sl_text_format(verdict->why, sizeof verdict->why,
-                       "%s; tested: %d -> %d has %.3g GB/s, the fastest %.3g", suspect[i].why, doubt.from,
-                       doubt.to, doubt.measured, doubt.expected);
+                       "%s; tested: link %d -> %d has %.3g GB/s, the fastest %.3g", suspect[i].why,
+                       doubt.from, doubt.to, doubt.measured, doubt.expected);
         return;
     }
 }

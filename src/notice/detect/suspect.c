@@ -20,7 +20,7 @@ void sl_suspect_name(const sl_suspect *s, char *text, size_t size) {
         snprintf(text, size, "device of rank %d", s->rank);
         return;
     case SL_COMPONENT_LINK:
-        snprintf(text, size, s->both ? "link %d-%d" : "link %d -> %d", s->from, s->to);
+        sl_text_link(text, size, s->from, s->to, s->both);
         return;
     case SL_COMPONENT_HOST:
         snprintf(text, size, "host of rank %d", s->rank);

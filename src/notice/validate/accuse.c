@@ -215,7 +215,7 @@ static sl_status accuse_host(sl_assessment *j, int host, int devices, int links)
         s.expected = link.expected;
         sl_cause_of_link(&slowest->from_evidence, &slowest->to_evidence, usual_speed(j, SL_LINKS_FAR),
                          s.cause, sizeof s.cause);
-        sl_text_format(s.why, sizeof s.why, "all links of %.32s to other hosts are slow; %d -> %d: %s",
+        sl_text_format(s.why, sizeof s.why, "all links of %.32s to other hosts are slow; link %d -> %d: %s",
                        m->host[host], slowest->from, slowest->to, link.why);
     }
     return sl_assessment_add(j, &s);

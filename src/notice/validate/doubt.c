@@ -42,8 +42,8 @@ static sl_status doubt_refused(sl_assessment *j, const sl_measured_link *l) {
     s.from = l->from;
     s.to = l->to;
     s.both = 1;
-    sl_text_format(s.why, sizeof s.why, "about the link %d - %d: no connection for the test (%s)", l->from,
-                   l->to, l->why);
+    sl_text_format(s.why, sizeof s.why, "about link %d-%d: no connection for the test (%s)", l->from, l->to,
+                   l->why);
     return sl_assessment_add(j, &s);
 }
 
@@ -69,7 +69,7 @@ static sl_status doubt_links(sl_assessment *j, int kind) {
     s.measured = least;
     s.expected = most;
     sl_text_format(s.why, sizeof s.why,
-                   "whether the link %d -> %d is slow: %.3g GB/s, the fastest of %d link%s %s has %.3g; "
+                   "whether link %d -> %d is slow: %.3g GB/s, the fastest of %d link%s %s has %.3g; "
                    "at least 3 of a kind, or a healthy reference, are needed to compare",
                    s.from, s.to, least, rate->members, rate->members == 1 ? "" : "s",
                    kind == SL_LINKS_FAR ? "between hosts" : "within a host", most);

@@ -69,7 +69,7 @@ static void strategy_text(const sl_advice *a, const sl_incident_view *incident, 
         break;
     case SL_REASON_OTHER_CAUSE:
     case SL_REASON_CANNOT_HELP:
-        snprintf(text, size, ": %s", v.why[0] ? v.why : "cannot help");
+        snprintf(text, size, ": %s", v.why[0] ? v.why : "no gain predicted");
         break;
     case SL_REASON_SKIPPED:
         snprintf(text, size, ": pays less (time lost would be %.1f%%; cost %.4g s)", 100 * v.expected,
@@ -90,6 +90,7 @@ static sl_event event_about(const sl_suspect *s) {
     if (s->component == SL_COMPONENT_LINK) {
         event.from = s->from;
         event.to = s->to;
+        event.both = s->both;
     } else if (s->component == SL_COMPONENT_DEVICE || s->component == SL_COMPONENT_HOST) {
         event.rank = s->rank;
     }
@@ -133,7 +134,7 @@ void sl_advice_action_event(const sl_advice *a, const sl_orchestrator_action *ac
                        seconds(action->lost));
         return;
     }
-    sl_text_format(event->decided, sizeof event->decided, "apply %s now: time lost %.1f%%, expected %.1f%%",
+    sl_text_format(event->decided, sizeof event->decided, "apply %s now: time lost %.1f%%, predicted %.1f%%",
                    strategy, 100 * action->loss, 100 * action->expected);
     sl_text_format(event->why, sizeof event->why, "lost so far %.4g s, cost %.4g s%s", seconds(action->lost),
                    seconds(action->cost),

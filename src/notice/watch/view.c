@@ -1,5 +1,6 @@
 #include "notice/watch/view.h"
 #include "base/pieces.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -90,11 +91,14 @@ void sl_view_event(sl_view *v, const sl_event *e) {
     if (e->iteration >= 0)
         snprintf(when, sizeof when, "iteration %d: ", e->iteration);
     if (e->from >= 0)
-        snprintf(where, sizeof where, ", link %d -> %d", e->from, e->to);
+        sl_text_link(where, sizeof where, e->from, e->to, e->both);
     else if (e->rank >= 0)
-        snprintf(where, sizeof where, ", rank %d", e->rank);
-    sl_view_say(v, "%s%s%s%s%s%s%s%s%s", when, sl_event_names[e->kind].name, where, e->seen[0] ? ": " : "",
-                e->seen, e->decided[0] ? "; " : "", e->decided, why[0] ? "; " : "", why);
+        snprintf(where, sizeof where, "rank %d", e->rank);
+    if (strstr(e->seen, where))
+        where[0] = 0;
+    sl_view_say(v, "%s%s%s%s%s%s%s%s%s%s", when, sl_event_names[e->kind].name, where[0] ? ", " : "", where,
+                e->seen[0] ? ": " : "", e->seen, e->decided[0] ? "; " : "", e->decided, why[0] ? "; " : "",
+                why);
 }
 
 void sl_view_say(sl_view *v, const char *format, ...) {

@@ -148,7 +148,7 @@ static void put_rows(const page_pair *p) {
         for (int rank = 0; rank < h->t->ranks; rank++, before = ",")
             fprintf(p->out, "%s\"%s rank %d\"", before, h->c->name, rank);
         for (int lane = 0; lane < h->lanes.lanes; lane++, before = ",")
-            fprintf(p->out, "%s\"%s link %d to %d\"", before, h->c->name, h->lanes.lane[lane]->from,
+            fprintf(p->out, "%s\"%s link %d -> %d\"", before, h->c->name, h->lanes.lane[lane]->from,
                     h->lanes.lane[lane]->to);
     }
     fputs("], \"lanes\": [", p->out);

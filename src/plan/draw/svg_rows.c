@@ -1,4 +1,5 @@
 /* Rows below those of the ops: messages as lanes, and memory. */
+#include "base/text.h"
 #include "plan/draw/svg_inside.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static void put_ride(const sl_svg_frame *f, const sl_ride *ride, FILE *out) {
                 sl_svg_fill_of(f->content->style, is_activation ? SL_F : SL_I, 0, 1).text, width);
     fprintf(out,
             "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.0f\" fill=\"#fff\" fill-opacity=\"0\" "
-            "stroke=\"#000\" stroke-width=\"%s\"%s><title>%s%d of stage %d, rank %d to %d: %.3f to %.3f ms"
+            "stroke=\"#000\" stroke-width=\"%s\"%s><title>%s%d of stage %d, link %d -&gt; %d: %.3f to %.3f ms"
             "</title></rect>\n",
             x, y, arrive - x > 0.3 ? arrive - x : 0.3, LANE, width, dashes, sl_op_name(t->op.kind),
             t->op.microbatch, t->op.stage, t->from, t->to, sl_to_ms(t->start - f->origin),
@@ -55,7 +56,7 @@ void sl_svg_draw_lanes(const sl_svg_frame *f, FILE *out) {
         const sl_transfer *t = f->lanes->lane[lane];
         const sl_transfer *before = lane > 0 ? f->lanes->lane[lane - 1] : NULL;
         const double y = lane_top(f, lane) + LANE / 2;
-        snprintf(text, sizeof text, "link %d to %d", t->from, t->to);
+        sl_text_link(text, sizeof text, t->from, t->to, 0);
         if (!before || before->from != t->from || before->to != t->to)
             sl_svg_label(y + 4, text, out);
         fprintf(out, "<path d=\"M%.2f %.1fH%.2f\" stroke=\"#ccc\"/>\n", SL_SVG_LEFT, y,

@@ -200,7 +200,7 @@ static void name_component(const sl_trainer *t, const sl_fault *f, sl_event *eve
     event->replica = f->replica;
     if (f->from_replica >= 0)
         at =
-            snprintf(event->seen, (size_t)size, "between replicas: %d to %d", f->from_replica, f->to_replica);
+            snprintf(event->seen, (size_t)size, "between replicas: %d -> %d", f->from_replica, f->to_replica);
     if (f->nic)
         at = snprintf(event->seen, (size_t)size, "network card");
     if (f->host)

@@ -253,14 +253,14 @@ static void describe(const sl_trainer *t, char *text, size_t size) {
         put_speed(neighbours, speed, sizeof speed);
         if (t->run->parallel.data > 1)
             snprintf(more, sizeof more, " (replica %d)", a.replica);
-        at = (size_t)snprintf(text, size, "slowest link of a pipeline: rank %d to %d%s: %s", a.pipeline,
+        at = (size_t)snprintf(text, size, "slowest link of a pipeline: %d -> %d%s: %s", a.pipeline,
                               b.pipeline, more, speed);
     }
     if (replicas) {
         sl_run_position a = sl_run_position_of(t->run, replicas->from),
                         b = sl_run_position_of(t->run, replicas->to);
         put_speed(replicas, speed, sizeof speed);
-        snprintf(text + at, size - at, "%sbetween replicas: %d to %d (rank %d): %s",
+        snprintf(text + at, size - at, "%sbetween replicas: %d -> %d (rank %d): %s",
                  at ? "; " : "slowest link ", a.replica, b.replica, a.pipeline, speed);
     }
 }

@@ -332,9 +332,9 @@ static void print_table(const sl_journal *j, const medians *m, FILE *out) {
     }
     if (m[SL_PHASE_SLOW].count && m[SL_PHASE_ADAPTED].count) {
         double gain = m[SL_PHASE_SLOW].time - m[SL_PHASE_ADAPTED].time;
-        fprintf(out, "\nAdapting saved %.1f ms per iteration (%.1f%%)", gain,
-                100 * gain / m[SL_PHASE_SLOW].time);
-        if (m[SL_PHASE_HEALTHY].count) {
+        fprintf(out, "\nAdapting %s %.1f ms per iteration (%.1f%%)", gain < 0 ? "cost" : "saved", fabs(gain),
+                100 * fabs(gain) / m[SL_PHASE_SLOW].time);
+        if (m[SL_PHASE_HEALTHY].count && gain > 0) {
             double loss = m[SL_PHASE_SLOW].time - m[SL_PHASE_HEALTHY].time;
             if (loss > 0)
                 fprintf(out, ": %.0f%% of what the slow link had cost", 100 * gain / loss);

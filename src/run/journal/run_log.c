@@ -77,7 +77,13 @@ sl_status sl_run_log_add(sl_run_log *log, sl_event *event, int replica) {
         snprintf(where, sizeof where, " (replica %d)", replica);
     sl_progress_say(log->progress, "iteration %4d  %s%s%s%s%s%s%s%s", event->iteration,
                     sl_event_names[event->kind].name, where, event->seen[0] ? ": " : "", event->seen,
-                    event->decided[0] ? "; " : "", event->decided, event->why[0] ? ", because " : "",
+                    event->decided[0] && event->seen[0] ? "; "
+                    : event->decided[0]                 ? ": "
+                                                        : "",
+                    event->decided,
+                    !event->why[0]      ? ""
+                    : event->decided[0] ? ", because "
+                                        : "; ",
                     event->why);
     return SL_OK;
 }

@@ -35,7 +35,7 @@ static void describe_links(const sl_trainer *t, const sl_ping_link *ping, char *
         return;
     int at = (int)(slow - ping);
     snprintf(text, size,
-             "a message of %.3g MB takes %.3g ms on the slowest link (%d to %d), %.3g ms on the fastest",
+             "a message of %.3g MB takes %.3g ms on the slowest link (%d -> %d), %.3g ms on the fastest",
              bytes / 1e6, sl_to_ms(sl_ping_time(slow, bytes)), at / t->ranks, at % t->ranks,
              sl_to_ms(sl_ping_time(fast, bytes)));
 }

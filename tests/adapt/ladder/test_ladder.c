@@ -325,6 +325,17 @@ static void the_network_is_profiled_periodically_without_an_incident(void **stat
     sl_ladder_close(l);
 }
 
+static void has_line(const char *text, const char *name, const char *facts) {
+    char line[256];
+    for (const char *end; *text; text = end + (*end != 0)) {
+        end = text + strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)(end - text), text);
+        if (strstr(line, name) && !missing_fact(line, facts))
+            return;
+    }
+    fail_msg("no line on %s has '%s'", name, facts);
+}
+
 static void a_person_can_read_why(void **state) {
     (void)state;
     model m;
@@ -341,19 +352,14 @@ static void a_person_can_read_why(void **state) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%10.3f s  %s\n", (double)log[i].time / 1e9, one);
     }
-    static const char *const lines[] = {
-        "    12.000 s  incident 3 begins: link 0-1: 60 ms one way; time lost 20.0%\n",
-        "adapt the schedule: not for this cause\n",
-        "change the topology: after 60 s of lost time (time lost 20.0%, would be 4.0%; cost 60 s)\n",
-        "restart: cannot help (time lost 20.0%, would be 20.0%)\n",
-        "   312.000 s  change the topology for incident 3: lost so far 60 s, cost 60 s; ",
-        "; time lost 20.0%, expected 4.0%\n",
-        "change the topology is in effect; it took 48 s\n",
-        "incident 3 with change the topology: time lost 4.1% (predicted 4.0%)\n",
-        "  1000.000 s  incident 3 ends: "};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        if (!strstr(text, lines[i]))
-            fail_msg("'%s' is not in the log:\n%s", lines[i], text);
+    has_line(text, "incident 3", "12.000 link 0-1 60 20.0");
+    has_line(text, "adapt the schedule", "");
+    has_line(text, "change the topology", "60 20.0 4.0");
+    has_line(text, "restart", "20.0");
+    has_line(text, "change the topology", "312.000 3 60 20.0 4.0");
+    has_line(text, "change the topology", "48");
+    has_line(text, "change the topology", "3 4.1 4.0");
+    has_line(text, "incident 3", "1000.000");
     sl_ladder_close(m.ladder);
 }
 

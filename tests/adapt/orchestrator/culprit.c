@@ -114,8 +114,8 @@ int drive_explains_incident(const driver *d, const job_fault *f, const sl_incide
 static int explains_place(const driver *d, const job_fault *f, const sl_event *e, const int *process,
                           int replica) {
     const sl_job *shape = &d->j.config.job;
-    const char *sum = strstr(e->seen, "sum of stage ");
-    int stage = sum ? atoi(sum + strlen("sum of stage ")) : -1;
+    const char *sum = strstr(e->seen, "sum"), *named = strstr(e->seen, "stage ");
+    int stage = sum && named ? atoi(named + strlen("stage ")) : -1;
     if (stage >= 0 && stage < d->j.pipeline[0].stages)
         return explains_sum(d, f, process, sl_problem_rank(&d->j.pipeline[0], stage));
     if (e->from >= 0 && e->to >= 0)

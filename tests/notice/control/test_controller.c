@@ -52,7 +52,7 @@ static void slow_rank_is_found_and_relieved(int nodes) {
         fail_msg("not held: %s, %s", event->seen, event->why);
     event = job_await(j, SL_EVENT_VERDICT, from);
     assert_int_equal(event->rank, 2);
-    assert_non_null(strstr(event->seen, "device of rank 2"));
+    assert_says(event->seen, "device of rank 2");
     assert_int_equal(status_of(j)->verdict[0].component, SL_COMPONENT_DEVICE);
     assert_true(status_of(j)->slow);
     assert_int_equal(status_of(j)->closed, 1);
@@ -213,7 +213,7 @@ static void more_work_in_an_iteration_is_no_trouble(void **state) {
     for (int rank = 0; rank < JOB_RANKS; rank++)
         atomic_store(&j->shared->extra[rank], 20 * SL_MS);
     const sl_event *event = job_await(j, SL_EVENT_TRACKED, from);
-    assert_non_null(strstr(event->why, "+100.0%"));
+    assert_says(event->why, "+100.0%");
     job_await(j, SL_EVENT_PROFILED, from); /* another reference */
     assert_int_equal(status_of(j)->onsets, 0);
     assert_int_equal(status_of(j)->holds, 0);
@@ -252,7 +252,7 @@ static void validation_runs_while_the_job_is_held_and_its_verdict_is_told(void *
     int64_t at = job_iterations(j);
     const sl_event *event = job_await(j, SL_EVENT_VALIDATED, from);
     assert_true(job_iterations(j) <= at + 1); /* it stood meanwhile */
-    assert_non_null(strstr(event->seen, "4 processors"));
+    assert_says(event->seen, "4 processors");
     assert_non_null(strstr(event->why, "held"));
     event = job_await(j, SL_EVENT_VERDICT, from);
     assert_non_null(strstr(event->decided, "validation"));

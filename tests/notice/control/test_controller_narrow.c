@@ -186,7 +186,7 @@ static void a_direction_that_tests_doubt_and_the_profile_names_is_named(void **s
     assert_int_equal(narrow(verdict, 1, 1, suspect, all_of_it, 1, NULL, nodes), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_LINK);
     assert_int_equal(verdict[0].from, 1);
-    assert_non_null(strstr(verdict[0].why, "0.0114 GB/s"));
+    assert_says(verdict[0].why, "0.0114 GB/s");
     const sl_suspect both[1] = {link_of(SL_COMPONENT_LINK, 2, 1, 1)};
     verdict[0] = link_of(SL_COMPONENT_UNKNOWN, 1, 2, 0);
     narrow(verdict, 1, 1, both, all_of_it, 1, NULL, nodes);
@@ -222,8 +222,8 @@ static void a_link_that_only_tests_find_slow_is_not_named_beside_a_rank_that_com
     assert_int_equal(narrow(verdict, 2, 4, suspect, nothing, 1, NULL, nodes), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 2);
-    assert_non_null(strstr(verdict[0].why, "link 2 -> 3 slower")); /* not that its links passed */
-    sl_suspect again[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)};   /* that the calls name too */
+    assert_says(verdict[0].why, "link 2 -> 3 slower");           /* not that its links passed */
+    sl_suspect again[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)}; /* that the calls name too */
     const sl_suspect both[2] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, ""), link_of(SL_COMPONENT_LINK, 2, 3, 0)};
     assert_int_equal(narrow(again, 1, 4, both, nothing, 2, NULL, nodes), 2);
     assert_int_equal(again[0].component, SL_COMPONENT_LINK);

@@ -114,8 +114,7 @@ static const sl_event *last_of(const world *w, sl_event_kind kind) {
 }
 
 static void must_say(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("'%s' does not say '%s'", text, part);
+    assert_says(text, part);
 }
 
 static char *log_of(const world *w) {

@@ -1,6 +1,7 @@
 /* labels: long alone */
 /* Endpoints over real sockets: what is put at one end comes out at the other, once, in order and bit by bit,
  * whatever kind of rails they have and whoever else knocks. */
+#include "check.h"
 #include "run/rail/conveyance.h"
 #include "run/rail/proxy.h"
 
@@ -215,8 +216,8 @@ static void an_outage_beyond_the_limit_ends_the_conduit_with_its_reason(void **s
     assert_true(sl_clock_now(sl_clock_real()) - before >= 300 * SL_MS);
     assert_int_equal(v.heard[0].count[SL_HAPPENED_LOST], 1);
     assert_int_equal(atomic_load(&v.memory[0]->lost), 1);
-    assert_non_null(strstr(v.memory[0]->reason, "all 2 rails down for 0.3 s (last: "));
-    assert_non_null(strstr(v.memory[0]->reason, "Connection refused"));
+    assert_says(v.memory[0]->reason, "all 2 rails down for 0.3 s (last: ");
+    assert_says(v.memory[0]->reason, "Connection refused");
     finish(&v);
 }
 
@@ -244,7 +245,7 @@ static void when_nobody_listens_any_more_the_sender_need_not_wait_for_the_outage
     shutdown(v.config[1].listening[0], SHUT_RDWR);
     open_endpoint(&v, 0);
     carry(&v);
-    assert_non_null(strstr(v.memory[0]->reason, "rank 5 may have died"));
+    assert_says(v.memory[0]->reason, "rank 5 may have died");
     finish(&v);
 }
 
@@ -287,7 +288,7 @@ static void an_endpoint_that_is_closed_says_goodbye(void **state) {
     v.made = v.count;
     assert_ok(sl_loop_run(v.loop));
     assert_int_equal(v.heard[1].count[SL_HAPPENED_GOODBYE], 1);
-    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_RAIL_DOWN], "127.0.0.1: closed in good order"));
+    assert_says(v.heard[1].last[SL_HAPPENED_RAIL_DOWN], "127.0.0.1: closed in good order");
     finish(&v);
 }
 
@@ -337,7 +338,7 @@ static void strangers_do_not_disturb_a_transfer_and_are_told(void **state) {
     assert_int_equal(v.heard[0].count[SL_HAPPENED_RAIL_DOWN], 0);
     assert_true(v.heard[1].count[SL_HAPPENED_STRANGER] >= 1);
     assert_true(v.heard[1].count[SL_HAPPENED_STRANGER] < 20); /* lines, not one each */
-    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "127.0.0.1 port "));
+    assert_says(v.heard[1].last[SL_HAPPENED_STRANGER], "127.0.0.1 port ");
     leave(&c);
     finish(&v);
 }
@@ -396,7 +397,7 @@ static void a_recorded_handshake_opens_nothing(void **state) {
     assert_ok(sl_loop_run(v.loop));
     must_have_carried_all(&v);
     assert_int_equal(v.heard[1].rail_ups[0], 1);
-    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key"));
+    assert_says(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key");
     leave(&c);
     finish(&v);
     proxy_end(&middle);
@@ -415,7 +416,7 @@ static void another_key_is_refused(void **state) {
     carry(&v);
     assert_int_equal(v.heard[0].count[SL_HAPPENED_RAIL_UP] + v.heard[1].count[SL_HAPPENED_RAIL_UP], 0);
     assert_true(v.heard[1].count[SL_HAPPENED_STRANGER] >= 1);
-    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key"));
+    assert_says(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key");
     assert_non_null(strstr(v.memory[0]->reason, "another key?"));
     finish(&v);
 }

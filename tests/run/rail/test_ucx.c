@@ -1,6 +1,7 @@
 /* labels: long */
 /* Rails over UCX: what crosses them is what was put, alone and beside TCP, whatever breaks and whoever dies.
  */
+#include "check.h"
 #include "run/rail/conveyance.h"
 #include "run/rail/proxy.h"
 
@@ -125,7 +126,7 @@ static void another_key_is_refused(void **state) {
     open_endpoint(&v, 0);
     carry(&v);
     assert_int_equal(v.heard[0].count[SL_HAPPENED_RAIL_UP] + v.heard[1].count[SL_HAPPENED_RAIL_UP], 0);
-    assert_non_null(strstr(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key"));
+    assert_says(v.heard[1].last[SL_HAPPENED_STRANGER], "does not know the run's key");
     assert_non_null(strstr(v.memory[0]->reason, "another key?"));
     finish(&v);
 }

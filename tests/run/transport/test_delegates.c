@@ -1,4 +1,5 @@
 /* Ranks as processes with real delegates. */
+#include "facts.h"
 #include "run/transport/delegation.h"
 
 static void swap_paths(int hosts) {
@@ -127,8 +128,8 @@ static void fail_to_start(const trial *w, int rank, const char *program, sl_stat
     uint8_t in[64], out[64];
     MUST(sl_transport_open(&config, -1, 20 * SL_SECOND, &t) == SL_OK);
     MUST(start_delegates(w, rank, t, 0, 30 * SL_SECOND) == expected);
-    if (!strstr(sl_error_text(), words)) {
-        fprintf(stderr, "'%s' does not say '%s'\n", sl_error_text(), words);
+    if (missing_fact(sl_error_text(), words)) {
+        fprintf(stderr, "'%s' lacks a fact of '%s'\n", sl_error_text(), words);
         _exit(1);
     }
     MUST(sl_transport_use(t, SL_PATH_DELEGATED) == SL_EINVAL);
@@ -197,11 +198,11 @@ static void be_aborted(const trial *w, int rank) {
     MUST(sl_transport_receive(t, 1 - rank, 1, 0, data, sizeof data) == SL_OK);
     sl_time soon = sl_clock_now(sl_clock_real()) + 50 * SL_MS;
     MUST(sl_transport_wait(t, 1 - rank, 1, 0, soon, NULL) == SL_EPEER);
-    MUST(strstr(sl_error_text(), "did not come before the deadline"));
+    MUST(!missing_fact(sl_error_text(), "did not come before the deadline"));
     MUST(pthread_create(&thread, NULL, abort_soon, t) == 0);
     MUST(sl_transport_wait(t, 1 - rank, 1, 0, SL_TIME_NEVER, NULL) == SL_EPEER);
-    MUST(strstr(sl_error_text(), rank ? "link 0 -> 1" : "link 1 -> 0"));
-    MUST(strstr(sl_error_text(), "the run is aborted"));
+    MUST(!missing_fact(sl_error_text(), rank ? "link 0 -> 1" : "link 1 -> 0"));
+    MUST(!missing_fact(sl_error_text(), "the run is aborted"));
     pthread_join(thread, NULL);
     sl_transport_close(t); /* ends the delegates as well */
     _exit(0);
@@ -226,7 +227,7 @@ static void prepare_another_number(const trial *w, int rank) {
     MUST(sl_transport_prepare_delegates(t, w->count + rank, w->met->block + (size_t)rank * bytes) == SL_OK);
     meet(w, 0);
     MUST(sl_transport_start_delegates(t, w->met->block, SL_SECOND) == SL_EPEER);
-    MUST(strstr(sl_error_text(), "prepared other delegates"));
+    MUST(!missing_fact(sl_error_text(), "prepared other delegates"));
     meet(w, 1);
     sl_transport_close(t);
     _exit(0);
@@ -251,9 +252,9 @@ static void be_left_alone(const trial *w, int rank) {
         MUST(sl_transport_receive(t, 1, 0, 0, data, sizeof data) == SL_OK);
         MUST(sl_transport_send(t, 1, 0, 0, data, sizeof data, 0) == SL_OK);
         MUST(sl_transport_wait(t, 1, 0, 0, SL_TIME_NEVER, NULL) == SL_EPEER);
-        MUST(strstr(sl_error_text(), "link 1 -> 0: "));
+        MUST(!missing_fact(sl_error_text(), "link 1 -> 0: "));
         MUST(sl_transport_wait_sent(t, 1, 0, 0, SL_TIME_NEVER, NULL) == SL_EPEER);
-        MUST(strstr(sl_error_text(), "link 0 -> 1: "));
+        MUST(!missing_fact(sl_error_text(), "link 0 -> 1: "));
         printf("%s\n", sl_error_text());
         MUST(sl_transport_send(t, 1, 0, 1, data, sizeof data, 0) == SL_EPEER);
         while (sl_transport_next_event(t, &happened))

@@ -3,8 +3,8 @@
 #include "run/message.h"
 
 #include "base/memory.h"
-#include "run/transport/transport.h"
 #include "run/transport/hub.h"
+#include "run/transport/transport.h"
 #include "virtual_clock.h"
 #include <math.h>
 #include <pthread.h>
@@ -387,7 +387,7 @@ static void a_deadline_ends_a_wait_and_the_message_can_still_come(void **state) 
     assert_ok(sl_transport_receive(w.transport[1], 0, 7, 3, &in, 4));
     assert_ok(sl_transport_send(w.transport[0], 1, 7, 3, &out, 4, 50 * SL_MS));
     assert_fails(sl_transport_wait(w.transport[1], 0, 7, 3, 20 * SL_MS, &arrived), SL_EPEER, "link 0 -> 1");
-    assert_non_null(strstr(sl_error_text(), "iteration 7, index 3"));
+    assert_says(sl_error_text(), "iteration 7, index 3");
     assert_int_equal(sl_clock_now(clock), 20 * SL_MS);
     assert_fails(sl_transport_wait_sent(w.transport[0], 1, 7, 3, 30 * SL_MS, NULL), SL_EPEER, "link 0 -> 1");
     assert_int_equal(sl_clock_now(clock), 30 * SL_MS);
@@ -407,7 +407,7 @@ static void a_message_of_another_size_than_posted_is_refused_and_writes_nothing(
     assert_ok(sl_transport_receive(w.transport[1], 0, 0, 0, in, 8));
     assert_ok(sl_transport_send(w.transport[0], 1, 0, 0, out, 16, 0));
     assert_fails(sl_transport_wait(w.transport[1], 0, 0, 0, SL_TIME_NEVER, NULL), SL_EPEER, "link 0 -> 1");
-    assert_non_null(strstr(sl_error_text(), "16 bytes"));
+    assert_says(sl_error_text(), "16 bytes");
     assert_memory_equal(in, untouched, sizeof in);
     close_two(&w);
 }
@@ -538,7 +538,7 @@ static void an_abort_ends_every_wait_whenever_it_comes(void **state) {
         sl_transport_abort(w.transport[0]);
         pthread_join(thread, NULL);
         assert_int_equal(one.status, SL_EPEER);
-        assert_non_null(strstr(one.text, one.sent ? "link 0 -> 1" : "link 1 -> 0"));
+        assert_says(one.text, one.sent ? "link 0 -> 1" : "link 1 -> 0");
         assert_non_null(strstr(one.text, "aborted"));
         assert_fails(sl_transport_wait_sent(w.transport[0], 1, 9, 9, 0, NULL), SL_EINVAL, "not handed over");
         close_two(&w);
