@@ -197,7 +197,7 @@ sl_status sl_writer_open(size_t most, sl_writer **writer) {
         sl_thread_start(&w->thread, write_all, w); /* exceeding the file size limit is an error of write */
     if (error) {
         release(w);
-        return sl_error(SL_ESYS, "no thread that writes can be started: %s", strerror(error));
+        return sl_error(SL_ESYS, "the writing thread cannot be started: %s", strerror(error));
     }
     *writer = w;
     return SL_OK;
@@ -249,7 +249,7 @@ void sl_writer_put(sl_writer *w, const char *path, sl_writer_how how, const char
         forget_older(w, f);
     if (f && w->waiting + size > w->most) {
         char why[400];
-        snprintf(why, sizeof why, "%.300s: is written too slowly, and what comes is lost", path);
+        snprintf(why, sizeof why, "%.300s: cannot be written fast enough: new data is lost", path);
         note_trouble(f, why);
     } else if (f && sl_alloc(&t, 1, sizeof *t + size) == SL_OK) {
         *t = (task){.file = f, .how = how, .size = size, .tail = tail};

@@ -50,11 +50,14 @@ static sl_status describe_host(char *text, size_t size) {
     if (file)
         fclose(file);
     if (!read || stat("/proc/self/ns/net", &about) != 0)
-        return sl_error(SL_ESYS, "this host cannot be told from others: no boot id or network namespace in /proc");
+        return sl_error(
+            SL_ESYS,
+            "this host cannot be distinguished from others: no boot id or network namespace in /proc");
     boot[strcspn(boot, "\n")] = 0;
     int length = snprintf(text, size, "%s:%llx", boot, (unsigned long long)about.st_ino);
-    return length > 0 && (size_t)length < size ? SL_OK
-                                               : sl_error(SL_EINVAL, "a host's text does not fit %zu bytes", size);
+    return length > 0 && (size_t)length < size
+               ? SL_OK
+               : sl_error(SL_EINVAL, "a host's text does not fit %zu bytes", size);
 }
 
 SL_PUBLIC slackline_transport_status slackline_transport_host(char *text, size_t size) {
@@ -76,15 +79,16 @@ SL_PUBLIC void slackline_transport_defaults(slackline_transport_options *options
 static sl_status check_sizes(const slackline_transport_options *o) {
     if (o->channels < 1 || o->delegates < 1 || o->channels > SLACKLINE_TRANSPORT_QUEUES ||
         o->delegates > SLACKLINE_TRANSPORT_QUEUES || o->channels * o->delegates > SLACKLINE_TRANSPORT_QUEUES)
-        return sl_error(SL_EINVAL, "%d channels with %d delegates each; 1 to %d in all are possible", o->channels,
-                        o->delegates, SLACKLINE_TRANSPORT_QUEUES);
+        return sl_error(SL_EINVAL, "%d channels with %d delegates each; 1 to %d in all are possible",
+                        o->channels, o->delegates, SLACKLINE_TRANSPORT_QUEUES);
     if (o->piece_bytes < PIECE_MIN || o->piece_bytes > PIECE_MAX || o->slots < 2 || o->slots > SLOTS_MAX)
         return sl_error(SL_EINVAL,
                         "%d slots for pieces of %zu bytes: 2 to %d of %zu to %zu bytes are possible",
                         o->slots, o->piece_bytes, SLOTS_MAX, PIECE_MIN, PIECE_MAX);
     if (o->silence_ns < 10 * SL_MS || o->refusal_ns < 0 || o->outage_ns < o->silence_ns)
-        return sl_error(SL_EINVAL, "a silence of at least 10 ms, no longer than the outage, and a refusal of at "
-                                   "least 0 are possible");
+        return sl_error(SL_EINVAL,
+                        "a silence of at least 10 ms, no longer than the outage, and a refusal of at "
+                        "least 0 are possible");
     return SL_OK;
 }
 
@@ -95,7 +99,8 @@ static sl_status check_options(const slackline_transport_options *o) {
         return sl_error(SL_EINVAL, "rank %d of %d; 2 to %d ranks are possible", o->rank, o->ranks, RANKS_MAX);
     SL_TRY(check_sizes(o));
     if (o->rail_count < 0 || o->rail_count > SLACKLINE_TRANSPORT_RAILS || (o->rail_count > 0 && !o->rails))
-        return sl_error(SL_EINVAL, "%d rails; at most %d are possible", o->rail_count, SLACKLINE_TRANSPORT_RAILS);
+        return sl_error(SL_EINVAL, "%d rails; at most %d are possible", o->rail_count,
+                        SLACKLINE_TRANSPORT_RAILS);
     for (int r = 0; o->hosts && r < o->ranks; r++)
         if (!o->hosts[r])
             return sl_error(SL_EINVAL, "hosts[%d] is NULL", r);
@@ -120,7 +125,8 @@ static sl_status copy_rails(const slackline_transport_options *o, sl_delegates_c
     for (int i = 0; i < o->rail_count; i++)
         if (!o->rails[i] || !o->rails[i][0] ||
             snprintf(c->rail[i], sizeof c->rail[i], "%s", o->rails[i]) >= (int)sizeof c->rail[i])
-            return sl_error(SL_EINVAL, "'%s' is neither an interface nor an address", o->rails[i] ? o->rails[i] : "");
+            return sl_error(SL_EINVAL, "'%s' is neither an interface nor an address",
+                            o->rails[i] ? o->rails[i] : "");
     c->rails = o->rail_count;
     return SL_OK;
 }
@@ -212,9 +218,10 @@ SL_PUBLIC const void *slackline_transport_block(const slackline_transport *t, si
 }
 
 static sl_status check_process(pid_t pid) {
-    return pid == getpid() ? SL_OK
-                           : sl_error(SL_EINVAL, "the transport belongs to process %d, and this one was forked from it",
-                                      (int)pid);
+    return pid == getpid()
+               ? SL_OK
+               : sl_error(SL_EINVAL, "the transport belongs to process %d, and this one was forked from it",
+                          (int)pid);
 }
 
 static sl_status start(slackline_transport *t, const void *blocks, int64_t timeout) {
@@ -261,8 +268,8 @@ SL_PUBLIC slackline_transport_status slackline_transport_send(slackline_transpor
     return public_status(post(t, peer, channel, 1, (void *)(uintptr_t)data, bytes, message));
 }
 
-SL_PUBLIC slackline_transport_status slackline_transport_receive(slackline_transport *t, int peer, int channel,
-                                                                 void *buffer, size_t bytes,
+SL_PUBLIC slackline_transport_status slackline_transport_receive(slackline_transport *t, int peer,
+                                                                 int channel, void *buffer, size_t bytes,
                                                                  slackline_message **message) {
     return public_status(post(t, peer, channel, 0, buffer, bytes, message));
 }

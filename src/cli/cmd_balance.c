@@ -111,8 +111,7 @@ static sl_status add_all(number_list *l, char *text) {
         while (is_blank(*text))
             text++;
         if (!*word)
-            return sl_error(SL_EINVAL, "balance: --%s lacks a number after %zu of them", l->option,
-                            l->count);
+            return sl_error(SL_EINVAL, "balance: --%s lacks a number after %zu of them", l->option, l->count);
         SL_TRY(add(l, word));
     }
     return l->count > 0 ? SL_OK : sl_error(SL_EINVAL, "balance: --%s has no numbers", l->option);
@@ -139,12 +138,13 @@ static sl_status check(const given *g) {
     if (g->microbatches == 0)
         return sl_error(SL_EINVAL, "balance: no --microbatches; see slackline balance --help");
     if (!g->times && g->problem.count == 0)
-        return sl_error(SL_EINVAL, "balance: no --times and no --problem; see slackline balance --help");
+        return sl_error(SL_EINVAL, "balance: give --times or --problem; see slackline balance --help");
     if (g->times && g->problem.count > 1)
         return sl_error(SL_EINVAL,
-                        "balance: several --problem are a replica each as they are: no --times then");
+                        "balance: --times does not go with several --problem, which have their own times");
     if (g->fill && g->problem.count > 0)
-        return sl_error(SL_EINVAL, "balance: --problem says how a pipeline fills: no --fill then");
+        return sl_error(SL_EINVAL,
+                        "balance: --fill does not go with --problem, whose pipeline has its own fill");
     if ((g->schedule || g->set.count > 0) && g->problem.count == 0)
         return sl_error(SL_EINVAL, "balance: %s needs --problem", g->schedule ? "--schedule" : "--set");
     return SL_OK;

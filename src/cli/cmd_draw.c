@@ -36,7 +36,7 @@ static sl_status read_word(const char *word, size_t length, int *what) {
         }
     }
     const char *near = sl_suggest(text, names);
-    return sl_error(SL_EINVAL, "draw: --what knows no '%s'%s%s%s", text, near ? "; did you mean '" : "",
+    return sl_error(SL_EINVAL, "draw: unknown --what '%s'%s%s%s", text, near ? "; did you mean '" : "",
                     near ? near : "; see slackline draw --help", near ? "'?" : "");
 }
 
@@ -197,7 +197,8 @@ static sl_status look_at_inputs(sl_drawing *d) {
     if (d->what == SL_DRAW_LINKS && runs == d->inputs)
         d->what |= SL_DRAW_OVER_RUN << 8; /* only selects the axis */
     if (d->what & SL_DRAW_OVER_RUN && runs < d->inputs)
-        return sl_error(SL_EINVAL, "draw: --what iterations, loss, gains and devices are of folders of runs");
+        return sl_error(SL_EINVAL,
+                        "draw: --what iterations, loss, gains and devices need the folder of a run");
     return SL_OK;
 }
 

@@ -255,7 +255,7 @@ static int man(int argc, char **argv) {
         return sl_plan_request_end(
             sl_error(SL_EINVAL, "man: a value is missing after '--out'; see slackline man --help"));
     if (name && folder)
-        return sl_plan_request_end(sl_error(SL_EINVAL, "man: --out writes all pages; no COMMAND then"));
+        return sl_plan_request_end(sl_error(SL_EINVAL, "man: --out writes all pages; omit COMMAND"));
     if (name && !command)
         return sl_command_refuse(name);
     return sl_plan_request_end(folder ? write_all(folder) : make_page(command, NULL));

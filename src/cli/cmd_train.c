@@ -214,7 +214,8 @@ static sl_status write_continued(const train_request *request, char **text) {
 /* The last output of a complete run. The run is valid without it. */
 static void write_report(const char *folder) {
     if (sl_report_leave(folder) != SL_OK)
-        fprintf(stderr, "slackline: the run is whole, but its report is not written: %s\n", sl_error_text());
+        fprintf(stderr, "slackline: the run is complete, but its report could not be written: %s\n",
+                sl_error_text());
 }
 
 static sl_status supervise(const train_request *request, const train_shape *shape, char **argv, char **again,

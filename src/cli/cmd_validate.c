@@ -92,7 +92,7 @@ static sl_status check_files(const sl_validate_request *request) {
     sl_member_pair *pair = NULL;
     int count;
     if (!request->wires && (request->links || request->topology_said))
-        return sl_error(SL_EINVAL, "validate: --only devices tests no links; --%s says which",
+        return sl_error(SL_EINVAL, "validate: --%s does not go with --only devices, which tests no links",
                         request->links ? "links" : "topology");
     if (request->links && request->topology_said)
         return sl_error(SL_EINVAL, "validate: --links and --topology both say which links are tested");
@@ -112,8 +112,8 @@ static int run(int argc, char **argv) {
         sl_help_print(&sl_command_validate);
     int inside = status == SL_OK && !request.join[0] && sl_launch_inside();
     if (status == SL_OK && inside && request.ranks)
-        status = sl_error(SL_EINVAL, "validate: inside mpirun or srun the ranks are there; --ranks is for "
-                                     "starting them");
+        status =
+            sl_error(SL_EINVAL, "validate: --ranks does not go with mpirun or srun, which start the ranks");
     SL_THEN(status, check_files(&request));
     SL_THEN(status, sl_launch_program("slackline-worker", &worker));
     SL_THEN(status, request.join[0] || inside ? become(worker, argc, argv)

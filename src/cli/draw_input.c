@@ -156,10 +156,9 @@ static sl_status draw_plan(const sl_drawing *d, const sl_input *input, sl_drawn 
     one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};
     one->charts = 1;
     if (!one->memory[0].held.first)
-        return sl_drawn_refuse_memory(
-            d, input,
-            "the plan says nothing of memory (earlier versions wrote none): plan its "
-            "problem again, or draw the problem");
+        return sl_drawn_refuse_memory(d, input,
+                                      "the plan has no memory (an earlier version wrote it): plan its "
+                                      "problem again, or draw the problem");
     if (d->what & SL_DRAW_MEMORY)
         show_memory(&one->memory[0], &one->chart[0]);
     return SL_OK;

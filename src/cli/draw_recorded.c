@@ -101,9 +101,9 @@ sl_status sl_drawn_timeline(const sl_drawing *d, const sl_input *input, int file
         status = draw_trace(d, input, 1, one);
         goto out;
     }
-    SL_TRY_GOTO(
-        out, status,
-        sl_drawn_refuse_memory(d, input, "a timeline does not say what ops keep: draw its run's folder"));
+    SL_TRY_GOTO(out, status,
+                sl_drawn_refuse_memory(
+                    d, input, "a timeline does not contain the memory of ops: draw its run's folder"));
     SL_TRY_GOTO(out, status, choose(d, input, &data, &recorded, &index));
     SL_TRY_GOTO(out, status, sl_recorded_timeline(&recorded, index, &one->timeline));
     sl_chosen_title(&data, &recorded, index, what, sizeof what);
@@ -126,7 +126,7 @@ static sl_status draw_analysis(const sl_drawing *d, const sl_input *input, sl_dr
     if (!(d->what & SL_DRAW_MEMORY))
         return SL_OK;
     if (!r->has_program)
-        return sl_error(SL_ENONE, "%s: what ops keep is not known: %s", input->file, r->why_not);
+        return sl_error(SL_ENONE, "%s: the memory of its ops is unknown: %s", input->file, r->why_not);
     for (int k = 0; k < one->charts; k++)
         SL_TRY(sl_drawn_add_memory(&r->problem, one->chart[k].timeline, &one->memory[k], &one->chart[k]));
     return SL_OK;

@@ -89,7 +89,7 @@ static sl_status draw_charts(const sl_drawing *d, int i, const drawn_run *r, con
                             !r->data.is_watch ? order[k].missing
                             : order[k].what == SL_DRAW_ITERATIONS
                                 ? "no iteration was found in the program's calls"
-                                : "of a watch only iterations are drawn");
+                                : "only iterations of a watch can be drawn");
     }
     return SL_OK;
 }

@@ -37,18 +37,22 @@ static sl_time largest_offset(const sl_explained *e) {
 static void print_job(const sl_explained *e, FILE *out) {
     const sl_hybrid_layout *l = &e->layout;
     const sl_what_if *w = &e->what_if;
-    fprintf(out, "%d workers: pipeline=%d, data=%d, tensor=%d, chunks=%d (%s); %d microbatches; %d iteration%s\n",
-            e->trace.workers, l->pipeline, l->data, l->tensor, l->chunks, l->source, w->microbatches, w->iterations,
-            w->iterations == 1 ? "" : "s");
+    fprintf(out,
+            "%d workers: pipeline=%d, data=%d, tensor=%d, chunks=%d (%s); %d microbatches; %d iteration%s\n",
+            e->trace.workers, l->pipeline, l->data, l->tensor, l->chunks, l->source, w->microbatches,
+            w->iterations, w->iterations == 1 ? "" : "s");
 }
 
 static sl_status print_replay(const sl_explained *e, FILE *out) {
     const sl_what_if *w = &e->what_if;
     double median;
     SL_TRY(median_difference(w, &median));
-    fprintf(out, "traced   %10.6g ms per iteration, on average\nreplayed %10.6g ms, %+.2f%% in the median iteration\n",
-            of_ms(w->mean_traced), of_ms(w->mean_replayed), 100 * median);
-    fprintf(out, "ideal    %10.6g ms (all ops of a kind alike): as it was, the job takes %.3f times as long\n\n",
+    fprintf(
+        out,
+        "traced   %10.6g ms per iteration, on average\nreplayed %10.6g ms, %+.2f%% in the median iteration\n",
+        of_ms(w->mean_traced), of_ms(w->mean_replayed), 100 * median);
+    fprintf(out,
+            "ideal    %10.6g ms (all ops of a kind alike): as it was, the job takes %.3f times as long\n\n",
             of_ms(w->mean_ideal), w->slowdown);
     return SL_OK;
 }
@@ -134,16 +138,17 @@ static void print_iterations(const sl_explained *e, FILE *out) {
 static void print_trace_notes(const sl_explained *e, FILE *out) {
     const sl_hybrid_trace *t = &e->trace;
     if (t->repaired)
-        fprintf(out, "%zu events had no duration: each ends at the next event of its stream, at most after its "
-                     "kind's median\n",
+        fprintf(out,
+                "%zu events had no duration: each ends at the next event of its stream, at most after its "
+                "kind's median\n",
                 t->repaired);
     if (t->negative)
-        fprintf(out, "%zu events had a negative duration: they count as none\n", t->negative);
+        fprintf(out, "%zu events had a negative duration: they count as zero\n", t->negative);
     if (t->dropped)
         fprintf(out, "%zu events could not be used and were left out\n", t->dropped);
     if (t->unknown)
-        fprintf(out, "%zu events of other names were left out%s%s\n", t->unknown, t->unknown_names[0] ? ": " : "",
-                t->unknown_names);
+        fprintf(out, "%zu events of other names were left out%s%s\n", t->unknown,
+                t->unknown_names[0] ? ": " : "", t->unknown_names);
 }
 
 static void print_notes(const sl_explained *e, FILE *out) {
@@ -159,7 +164,7 @@ static void print_notes(const sl_explained *e, FILE *out) {
     if (w->examined < w->iterations)
         fprintf(out, "costs are of %d iterations, evenly chosen\n", w->examined);
     if (largest_offset(e) >= 1000)
-        fprintf(out, "clocks were up to %.4g ms apart; that was removed\n", of_ms(largest_offset(e)));
+        fprintf(out, "clocks were up to %.4g ms apart; corrected\n", of_ms(largest_offset(e)));
     print_trace_notes(e, out);
     if (w->left_out)
         fprintf(out, "%d events that overlap computation were left out\n", w->left_out);
@@ -190,7 +195,8 @@ sl_status sl_explain_draw(const sl_explained *e, FILE *out) {
 
 static json_t *position_json(const sl_explained *e, int q) {
     return json_pack("{s:i, s:i, s:s}", "pipeline", q / e->layout.data, "replica",
-                     e->layout.replica[q % e->layout.data], "worker", e->trace.worker[e->layout.worker[q]].name);
+                     e->layout.replica[q % e->layout.data], "worker",
+                     e->trace.worker[e->layout.worker[q]].name);
 }
 
 static json_t *slow_workers_json(const sl_explained *e) {
@@ -205,8 +211,8 @@ static json_t *causes_json(const sl_explained *e) {
     json_t *list = json_array();
     for (int i = 0; i < e->causes; i++) {
         const sl_hybrid_cause *c = &e->cause[i];
-        json_t *cause = json_pack("{s:s, s:f, s:s}", "cause", sl_hybrid_cause_name(c->kind), "cost", c->cost, "text",
-                                  c->text);
+        json_t *cause = json_pack("{s:s, s:f, s:s}", "cause", sl_hybrid_cause_name(c->kind), "cost", c->cost,
+                                  "text", c->text);
         if (c->kind == SL_HYBRID_CAUSE_WORKER || c->kind == SL_HYBRID_CAUSE_GAPS)
             json_object_update_new(cause, position_json(e, c->what));
         else if (c->kind == SL_HYBRID_CAUSE_LINK)
@@ -229,9 +235,9 @@ static json_t *causes_json(const sl_explained *e) {
 static json_t *kinds_json(const sl_explained *e) {
     json_t *list = json_array();
     for (int i = 0; i < e->what_if.kinds; i++)
-        json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "kind",
-                                              sl_traced_kinds[e->what_if.kind[i].what].name, "cost",
-                                              e->what_if.kind[i].cost, "slowdown_alone", e->what_if.kind[i].alone));
+        json_array_append_new(
+            list, json_pack("{s:s, s:f, s:f}", "kind", sl_traced_kinds[e->what_if.kind[i].what].name, "cost",
+                            e->what_if.kind[i].cost, "slowdown_alone", e->what_if.kind[i].alone));
     return list;
 }
 
@@ -265,8 +271,8 @@ static json_t *links_json(const sl_explained *e) {
     for (int i = 0; i < e->what_if.links; i++) {
         const sl_what_if_cause *c = &e->what_if.link[i];
         json_t *link = position_json(e, c->what / 2);
-        json_object_update_new(link, json_pack("{s:s, s:f}", "direction", c->what % 2 ? "backward" : "forward",
-                                               "cost", c->cost));
+        json_object_update_new(link, json_pack("{s:s, s:f}", "direction",
+                                               c->what % 2 ? "backward" : "forward", "cost", c->cost));
         json_array_append_new(list, link);
     }
     return list;
@@ -277,8 +283,8 @@ static json_t *iterations_json(const sl_explained *e) {
     for (int i = 0; i < e->what_if.iterations; i++) {
         const sl_what_if_iteration *it = &e->what_if.iteration[i];
         json_array_append_new(list, json_pack("{s:I, s:f, s:f, s:f}", "iteration", (json_int_t)it->step,
-                                              "traced_ms", of_ms(it->traced), "replayed_ms", of_ms(it->replayed),
-                                              "difference", difference(it)));
+                                              "traced_ms", of_ms(it->traced), "replayed_ms",
+                                              of_ms(it->replayed), "difference", difference(it)));
     }
     return list;
 }
@@ -286,49 +292,51 @@ static json_t *iterations_json(const sl_explained *e) {
 static json_t *skipped_json(const sl_explained *e) {
     json_t *list = json_array();
     for (int i = 0; i < e->what_if.skips; i++)
-        json_array_append_new(list, json_pack("{s:I, s:s}", "iteration", (json_int_t)e->what_if.skipped[i].step,
-                                              "reason", e->what_if.skipped[i].why));
+        json_array_append_new(list,
+                              json_pack("{s:I, s:s}", "iteration", (json_int_t)e->what_if.skipped[i].step,
+                                        "reason", e->what_if.skipped[i].why));
     return list;
 }
 
 static json_t *head_json(const sl_explained *e, double median) {
     const sl_hybrid_layout *l = &e->layout;
     const sl_what_if *w = &e->what_if;
-    return json_pack("{s:s, s:i, s:{s:i, s:i, s:i, s:i, s:s}, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "format",
-                     "slackline-explain-1", "workers_traced", e->trace.workers, "layout", "tensor", l->tensor,
-                     "data", l->data + l->left_out, "pipeline", l->pipeline, "chunks", l->chunks, "source",
-                     l->source, "microbatches", w->microbatches, "traced_ms", of_ms(w->mean_traced), "replayed_ms",
-                     of_ms(w->mean_replayed), "median_difference", median, "ideal_ms", of_ms(w->mean_ideal),
-                     "slowdown", w->slowdown, "slowest_workers_share", w->worker_share, "last_stage_share",
-                     w->last_stage_share, "iterations_examined", w->examined);
+    return json_pack("{s:s, s:i, s:{s:i, s:i, s:i, s:i, s:s}, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}",
+                     "format", "slackline-explain-1", "workers_traced", e->trace.workers, "layout", "tensor",
+                     l->tensor, "data", l->data + l->left_out, "pipeline", l->pipeline, "chunks", l->chunks,
+                     "source", l->source, "microbatches", w->microbatches, "traced_ms", of_ms(w->mean_traced),
+                     "replayed_ms", of_ms(w->mean_replayed), "median_difference", median, "ideal_ms",
+                     of_ms(w->mean_ideal), "slowdown", w->slowdown, "slowest_workers_share", w->worker_share,
+                     "last_stage_share", w->last_stage_share, "iterations_examined", w->examined);
 }
 
 static json_t *costs_json(const sl_what_if *w) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "slow_workers", w->slow_workers, "even_cut", w->cut, "lengths", w->lengths, "links",
-                     w->all_links, "no_links", w->no_links, "collectives", w->collectives, "no_collectives",
-                     w->no_collectives, "gaps", w->gaps, "length_correlation", w->together, "length_deviation",
-                     w->length_variation);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "slow_workers", w->slow_workers,
+                     "even_cut", w->cut, "lengths", w->lengths, "links", w->all_links, "no_links",
+                     w->no_links, "collectives", w->collectives, "no_collectives", w->no_collectives, "gaps",
+                     w->gaps, "length_correlation", w->together, "length_deviation", w->length_variation);
 }
 
 static json_t *trace_json(const sl_explained *e) {
     const sl_hybrid_trace *t = &e->trace;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s}", "events", (json_int_t)t->events, "without_duration",
-                     (json_int_t)t->repaired, "negative_duration", (json_int_t)t->negative, "dropped",
-                     (json_int_t)t->dropped, "unknown_names", (json_int_t)t->unknown, "overlapping",
-                     e->what_if.left_out, "without_times", e->what_if.unknown, "missing_workers",
-                     e->layout.missing);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s}", "events", (json_int_t)t->events,
+                     "without_duration", (json_int_t)t->repaired, "negative_duration",
+                     (json_int_t)t->negative, "dropped", (json_int_t)t->dropped, "unknown_names",
+                     (json_int_t)t->unknown, "overlapping", e->what_if.left_out, "without_times",
+                     e->what_if.unknown, "missing_workers", e->layout.missing);
 }
 
 sl_status sl_explain_print_json(const sl_explained *e, FILE *out) {
     double median;
     SL_TRY(median_difference(&e->what_if, &median));
     json_t *report = head_json(e, median);
-    json_t *rest = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "causes", causes_json(e), "costs",
-        costs_json(&e->what_if), "kinds", kinds_json(e), "stages",
-        numbered_json("pipeline", e->what_if.stage, e->layout.pipeline, NULL), "replicas",
-        numbered_json("replica", e->what_if.replica, e->layout.data, e->layout.replica), "workers", workers_json(e),
-        "links", links_json(e), "iterations", iterations_json(e), "skipped", skipped_json(e), "trace", trace_json(e));
+    json_t *rest =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "causes", causes_json(e), "costs",
+                  costs_json(&e->what_if), "kinds", kinds_json(e), "stages",
+                  numbered_json("pipeline", e->what_if.stage, e->layout.pipeline, NULL), "replicas",
+                  numbered_json("replica", e->what_if.replica, e->layout.data, e->layout.replica), "workers",
+                  workers_json(e), "links", links_json(e), "iterations", iterations_json(e), "skipped",
+                  skipped_json(e), "trace", trace_json(e));
     int failed = !report || !rest || json_object_update(report, rest) != 0 ||
                  json_dumpf(report, out, JSON_COMPACT | JSON_REAL_PRECISION(10)) != 0;
     fputc('\n', out);

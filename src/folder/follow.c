@@ -179,7 +179,7 @@ static sl_status take_text(sl_folder *f, sl_folder_file file, char *text, size_t
     char damage[sizeof f->whole[0].trouble] = "";
     if (files[file].is_json && !json_is_object(object)) {
         snprintf(damage, sizeof damage, "%s is damaged: line %d: %s.", files[file].name, error.line,
-                 object ? "an object is wanted" : error.text);
+                 object ? "expected an object" : error.text);
         json_decref(object);
         object = NULL;
     }

@@ -81,7 +81,7 @@ static void go(sl_visitors *all, void **mine) {
 
 /* For MHD_OPTION_NOTIFY_CONNECTION and MHD_OPTION_NOTIFY_COMPLETED; their context is the sl_visitors. */
 static void notify(void *visitors, struct MHD_Connection *connection, void **mine,
-                               enum MHD_ConnectionNotificationCode code) {
+                   enum MHD_ConnectionNotificationCode code) {
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         come(visitors, connection, mine);
     else
@@ -102,7 +102,7 @@ static void asked(struct MHD_Connection *connection, int endless) {
 }
 
 static void completed(void *visitors, struct MHD_Connection *connection, void **mine,
-                                  enum MHD_RequestTerminationCode code) {
+                      enum MHD_RequestTerminationCode code) {
     (void)visitors, (void)mine, (void)code;
     sl_visitor *v = visitor_of(connection);
     if (v)
@@ -257,7 +257,7 @@ static enum MHD_Result begin_stream(const sl_server *s, struct MHD_Connection *c
     const char *last = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
     struct MHD_Response *response = sl_event_stream_answer(page->stream, connection, last, &busy);
     if (busy)
-        return say(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many readers; come back later\n");
+        return say(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many clients; try again later\n");
     asked(connection, response != NULL);
     return response ? queue(s, connection, MHD_HTTP_OK, page, 0, response) : MHD_NO;
 }
@@ -294,7 +294,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (!may_ask(s, connection, &sets_cookie))
         return s->config.token
                    ? say(s, connection, MHD_HTTP_UNAUTHORIZED,
-                         "a token is needed: open the address that was printed at the start, or send "
+                         "a token is required: open the address that was printed at the start, or send "
                          "Authorization: Bearer TOKEN\n")
                    : say(s, connection, MHD_HTTP_FORBIDDEN, "ask for localhost or this machine's address\n");
     if (!only_head && strcmp(method, MHD_HTTP_METHOD_GET) != 0)

@@ -178,7 +178,7 @@ sl_status sl_living_continue(sl_living *living) {
     } else if (status == SL_OK) {
         inherit(living, &before);
     } else if (status != SL_ENONE) {
-        fprintf(stderr, "slackline: warning: which hosts were left out is not known: %s\n", sl_error_text());
+        fprintf(stderr, "slackline: warning: the excluded hosts are unknown: %s\n", sl_error_text());
     }
     sl_roster_free(&before);
     return living->config->hosts ? choose(living) : SL_OK;

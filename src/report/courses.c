@@ -213,7 +213,7 @@ sl_status sl_course_time(const sl_run_data *data, const sl_marks *marks, const s
 
 sl_status sl_course_loss(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
                          FILE *out, size_t *drawn) {
-    table t = {.title = "Loss", .y_label = "nats a token", .name = {"training", "validation"}};
+    table t = {.title = "Loss", .y_label = "nats per token", .name = {"training", "validation"}};
     return draw_pair(data, &t, training_loss, validation_loss, marks, style, out, drawn);
 }
 

@@ -29,7 +29,7 @@ sl_status sl_course_gains(const sl_run_data *data, const sl_gain *gain, size_t c
     }
     const sl_chart_line series[2] = {{.name = "before", .y = y}, {.name = "after", .y = y + count}};
     const sl_chart chart = {.title = "What each change gained",
-                            .x_label = count <= MAX_LONG ? "from iteration: change, gained in all"
+                            .x_label = count <= MAX_LONG ? "from iteration: change, total gain"
                                                          : "from iteration: change",
                             .y_label = "iteration time, median (ms)",
                             .points = (int)count,

@@ -158,20 +158,15 @@ sl_status sl_report_put_iterations(const sl_report_page *r, FILE *out) {
     for (size_t i = 0; i < rec->iterations; i++)
         iterations += i == 0 || rec->iteration[i].iteration != rec->iteration[i - 1].iteration;
     fprintf(out,
-            "<p>%zu %s recorded. Predicted: the order that ran, replayed on the "
-            "ops of the "
-            "iteration before and the links that metrics.jsonl has of it. Links are lanes below the ranks; "
-            "of messages the "
-            "time from taking the link to arrival is shown. The critical path of what was measured goes back "
-            "from the last "
-            "op, each time to what came last: the op before, or the message that it needed.</p>\n",
+            "<p>%zu %s recorded. Predicted: the order that ran, replayed with the ops of the previous "
+            "iteration and its links in metrics.jsonl. Links are lanes below the ranks; a message is drawn "
+            "from taking its link to its arrival. The measured critical path goes back from the last op, "
+            "each time to the later of the previous op and the message that it needed.</p>\n",
             iterations, iterations == 1 ? "iteration was" : "iterations were");
     if (kept < rec->iterations)
         fprintf(out,
-                "<p class=\"soft\">The page carries %zu of %zu (each replica counted), spread over the run "
-                "and where something "
-                "happened; "
-                "timeline.json has all.</p>\n",
+                "<p class=\"soft\">The page has %zu of %zu (counting each replica), spread over the run and "
+                "around events; timeline.json has all.</p>\n",
                 kept, rec->iterations);
     SL_TRY(put_live(r, r->still[1], out));
     return put_stills(r, out);

@@ -46,9 +46,8 @@ sl_status sl_report_put_drawn(const sl_report_page *r, sl_report_part part, void
 static void put_thinned(size_t drawn, size_t all, FILE *out) {
     if (drawn > 0)
         fprintf(out,
-                "<p class=\"soft\">%zu of %zu iterations are drawn: of each piece of the run its first, its "
-                "lowest and its "
-                "highest.</p>\n",
+                "<p class=\"soft\">%zu of %zu iterations are drawn: the first, lowest, and highest of each "
+                "section.</p>\n",
                 drawn, all);
 }
 
@@ -90,9 +89,8 @@ sl_status sl_report_put_time(const sl_report_page *r, FILE *out) {
                                : "<p>No iteration time can be read (metrics.jsonl).</p>\n",
               out);
     else
-        fputs("<p class=\"soft\">Full lines with &#9670;: the run changed something; dotted lines with "
-              "&#9661;: trouble, "
-              "relief and what else happened. Numbers are those of the events below.</p>\n",
+        fputs("<p class=\"soft\">Solid lines with &#9670;: changes made by the run; dotted lines with "
+              "&#9661;: other events, such as onset and relief. The numbers refer to the events below.</p>\n",
               out);
     put_thinned(drawn, r->data.iterations, out);
     return SL_OK;
@@ -112,7 +110,7 @@ static sl_status put_gains(const sl_report_page *r, FILE *out) {
     int there;
     if (r->gains > 0 && is_small(r))
         SL_TRY(sl_report_put_drawn(r, sl_report_draw_adaptation, NULL,
-                                   "Iterations before, during and after trouble", out, &there));
+                                   "Iterations before, during and after a slowdown", out, &there));
     return sl_table_gains(&r->data, r->gain, r->gains, out);
 }
 
@@ -135,8 +133,8 @@ static void put_lossless(const sl_run_data *t, FILE *out) {
             first = t->iteration[i].iteration;
         }
     if (count > 0)
-        fprintf(out, "<p>The loss of %d iteration%s was no finite number, first that of iteration %d.</p>\n",
-                count, count == 1 ? "" : "s", first);
+        fprintf(out, "<p>The loss of %d iteration%s was not finite, first in iteration %d.</p>\n", count,
+                count == 1 ? "" : "s", first);
 }
 
 static sl_status put_loss(const sl_report_page *r, FILE *out) {
@@ -172,10 +170,10 @@ static sl_status put_devices(const sl_report_page *r, FILE *out) {
     SL_TRY_GOTO(done, status,
                 sl_report_put_drawn(r, sl_report_draw_devices, &courses,
                                     "Devices over the recorded iterations", out, &there));
-    fputs(there
-              ? "<p class=\"soft\">Of the recorded iterations: all ops of a rank over its microbatches. A "
-                "rank is a position in the pipeline; after <em>arrange</em> another device may have it.</p>\n"
-              : "<p>Ops are known of recorded iterations only, and there are none.</p>\n",
+    fputs(there ? "<p class=\"soft\">For the recorded iterations: the time of all ops of a rank, divided by "
+                  "its microbatches. A rank is a position in the pipeline; after <em>arrange</em>, another "
+                  "device may hold it.</p>\n"
+                : "<p>Ops are known only for recorded iterations, and there are none.</p>\n",
           out);
     put_thinned(courses.thinned, r->recorded.iterations, out);
     sl_table_courses(&courses, "rank", out);

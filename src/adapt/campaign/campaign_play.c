@@ -318,7 +318,7 @@ static sl_status follow(play *p) {
         }
         SL_TRY(act(p, &action));
     }
-    return sl_error(SL_ESYS, "%d actions were asked for at iteration %d", MAX_ACTIONS, p->iteration);
+    return sl_error(SL_ESYS, "%d actions were requested at iteration %d", MAX_ACTIONS, p->iteration);
 }
 
 /* ---- iterations ---- */

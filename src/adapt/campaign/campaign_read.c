@@ -208,7 +208,7 @@ static sl_status read_device(const sl_yaml *node, const event *e, const sl_campa
         at[1] = (int)rank;
         *replicas = e->replica < 0 ? c->replicas : 1;
     } else if (e->replica >= 0) {
-        return sl_yaml_error(node, "must be a rank with 'replica' given, too");
+        return sl_yaml_error(node, "must be a rank, and needs 'replica'");
     } else {
         SL_TRY(
             read_numbers(node, "[replica, rank], or a rank", 2, (int[]){c->replicas, c->problem.ranks}, at));
@@ -267,10 +267,10 @@ static sl_status read_severity(const sl_yaml *item, const event *e, const sl_cam
     if (f->kind == SL_FAULT_STOP)
         return SL_OK;
     if (f->stop >= 0)
-        return sl_yaml_error(sl_yaml_find(item, "cost_s"), "is of stop and nic_lost");
+        return sl_yaml_error(sl_yaml_find(item, "cost_s"), "is for stop and nic_lost");
     if (f->kind == SL_FAULT_DEVICE && (f->latency >= 0 || bandwidth))
         return sl_yaml_error(sl_yaml_find(item, bandwidth ? "bandwidth_gbps" : "latency_ms"),
-                             "is of links; a device has 'slowdown'");
+                             "is for links; a device needs 'slowdown'");
     if (bandwidth && (e->slowdown >= 0 || !(c->ring_pace > 0)))
         return sl_yaml_error(bandwidth, "%s",
                              e->slowdown >= 0 ? "is given with 'slowdown'; give one of them"

@@ -175,8 +175,8 @@ static void say_links(saying *s, int replica) {
     around a = rank >= 0 ? look_around(s, replica, rank) : (around){0};
     if (rank >= 0 && !sure) {
         snprintf(why, sizeof why,
-                 "both links of rank %d are as late: they, or its host or network card; a message takes %.2f "
-                 "ms more",
+                 "both links of rank %d are equally late: the links, its host, or its network card; a "
+                 "message takes %.2f ms more",
                  rank, a.most / SL_MS);
         say_unknown(s, replica, why);
         return;
@@ -187,7 +187,7 @@ static void say_links(saying *s, int replica) {
             return;
         suspect->rank = rank;
         snprintf(suspect->why, sizeof suspect->why,
-                 "all %d links of this rank are late by %.2f ms and more: its host or its network card",
+                 "all %d links of this rank are late by at least %.2f ms: its host or its network card",
                  pairs, a.least / SL_MS);
         return;
     }
@@ -218,10 +218,10 @@ static int say_shared(saying *s) {
     const sl_slowness *c = s->c;
     char why[192];
     if (c->slow_devices > 2 && 2 * c->slow_devices >= c->devices)
-        snprintf(why, sizeof why, "%d of %d devices are slow: they share what became slow, or the work grew",
+        snprintf(why, sizeof why, "%d of %d devices are slow: the cause is shared, or the work grew",
                  c->slow_devices, c->devices);
     else if (c->links > 2 && c->slow_links == c->links)
-        snprintf(why, sizeof why, "all %d links are slow: they share what became slow", c->links);
+        snprintf(why, sizeof why, "all %d links are slow: the cause is shared", c->links);
     else
         return 0;
     say_unknown(s, -1, why);
@@ -243,8 +243,8 @@ static void doubt(saying *s, double lost) {
     named.why[0] = 0;
     sl_suspect_text(&named, first, sizeof first);
     snprintf(why, sizeof why,
-             "%s and all else that is slow explains %.2f of the %.2f ms that an iteration lost", first,
-             excess / SL_MS, lost / SL_MS);
+             "%s and all other slow components explain only %.2f of the %.2f ms that an iteration lost",
+             first, excess / SL_MS, lost / SL_MS);
     s->out->count = 0;
     say_unknown(s, -1, why);
 }
@@ -277,8 +277,8 @@ static int say_load(saying *s) {
             continue;
         suspect->rank = stage->rank;
         snprintf(suspect->why, sizeof suspect->why,
-                 "by their work, its ops take more time relative to other ranks than before: %.2f ms "
-                 "instead of %.2f ms",
+                 "for their work, its ops take longer than before relative to other ranks: %.2f ms instead "
+                 "of %.2f ms",
                  suspect->measured, suspect->expected);
     }
     if (s->out->count || fmax(s->load, c->common) < SL_SLOW_MIN)
@@ -289,8 +289,8 @@ static int say_load(saying *s) {
                  s->load);
     else if (suspect)
         snprintf(suspect->why, sizeof suspect->why,
-                 "all %d devices take %.2f times as long: the work grew, or they share what became slow",
-                 c->devices, c->common);
+                 "all %d devices take %.2f times as long: the work grew, or the cause is shared", c->devices,
+                 c->common);
     return 1;
 }
 
@@ -368,7 +368,7 @@ static void say_nothing(sl_naming *n, const sl_history *s, int first, sl_naming_
     saying words = {.c = &n->comparison, .out = out};
     char why[192];
     if (!s->learnt || s->iteration.rows < SL_ROWS_HEALTHY_MIN)
-        snprintf(why, sizeof why, "only %d healthy iterations came before: nothing to compare with",
+        snprintf(why, sizeof why, "only %d healthy iterations before: too few to compare with",
                  s->iteration.rows);
     else if (say_load(&words))
         return;

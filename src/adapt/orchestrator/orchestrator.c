@@ -29,7 +29,7 @@ static sl_status check(const sl_orchestrator_config *c) {
         return sl_error(SL_EINVAL, "gain must be from 0 to 1, got %g", c->gain);
     for (int s = 0; s < SL_STRATEGY_KINDS; s++)
         if (c->cost[s] < 0 || c->undo[s] < 0)
-            return sl_error(SL_EINVAL, "%s cannot cost less than nothing", sl_strategy_words[s]);
+            return sl_error(SL_EINVAL, "the cost of '%s' must not be negative", sl_strategy_words[s]);
     if (!c->problem && c->unknown)
         return SL_OK;
     if (!c->problem || !c->first)
@@ -151,26 +151,11 @@ void sl_orchestrator_close(sl_orchestrator *o) {
         sl_free(o->host[p]);
     for (size_t i = 0; i < o->kept_hosts; i++)
         sl_free(o->kept_host[i]);
-    void *const arrays[] = {o->planned,
-                            o->problem,
-                            o->healthy,
-                            o->plans,
-                            o->host,
-                            o->kept_host,
-                            o->even,
-                            o->side,
-                            o->key,
-                            o->cases,
-                            o->view,
-                            o->part,
-                            o->memory,
-                            o->pair,
-                            o->card,
-                            o->shares,
-                            o->looked,
-                            o->events,
-                            o->decisions.text,
-                            (void *)o->config.job.sum};
+    void *const arrays[] = {o->planned, o->problem,   o->healthy,        o->plans,
+                            o->host,    o->kept_host, o->even,           o->side,
+                            o->key,     o->cases,     o->view,           o->part,
+                            o->memory,  o->pair,      o->card,           o->shares,
+                            o->looked,  o->events,    o->decisions.text, (void *)o->config.job.sum};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         sl_free(arrays[i]);
     sl_free(o);

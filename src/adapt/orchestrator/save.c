@@ -95,7 +95,7 @@ static json_t *save_baseline(const sl_baseline *b) {
 }
 
 static sl_status bad(const char *what) {
-    return sl_error(SL_EINVAL, "what was saved of the orchestrator is damaged or of another job: %s", what);
+    return sl_error(SL_EINVAL, "the saved state of the orchestrator is damaged or of another job: %s", what);
 }
 
 static sl_status load_baseline(sl_orchestrator *o, int replica, const json_t *list) {
@@ -236,12 +236,12 @@ static json_t *save_all(const sl_orchestrator *o) {
 sl_status sl_orchestrator_save(const sl_orchestrator *o, char **text) {
     *text = NULL;
     if (o->unknown)
-        return sl_error(SL_EINVAL, "nothing is saved of a program whose pipeline is not known");
+        return sl_error(SL_EINVAL, "the state of a program with an unknown pipeline cannot be saved");
     json_t *all = save_all(o);
     if (all)
         *text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(all);
-    return *text ? SL_OK : sl_error(SL_ENOMEM, "out of memory for what is saved of the orchestrator");
+    return *text ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the saved state of the orchestrator");
 }
 
 static sl_status load_healthy(sl_orchestrator *o, const json_t *list) {
@@ -318,7 +318,8 @@ sl_status sl_orchestrator_load(sl_orchestrator *o, const char *text) {
     SL_TRY(sl_recording_call(o->recording, SL_CALL_LOAD, (sl_recorded_values){.text = text}));
     json_t *all = json_loads(text, 0, &error);
     if (!all)
-        return sl_error(SL_EINVAL, "what was saved of the orchestrator, line %d: %s", error.line, error.text);
+        return sl_error(SL_EINVAL, "the saved state of the orchestrator, line %d: %s", error.line,
+                        error.text);
     sl_time cost[SL_STRATEGY_KINDS];
     memcpy(cost, o->config.cost, sizeof cost);
     sl_status status = load_all(o, all);

@@ -18,9 +18,10 @@ static sl_status check_iteration(const sl_orchestrator *o, const sl_orchestrator
         if (p->ranks != o->problem[r]->ranks || p->stages != o->problem[r]->stages ||
             p->placement != o->problem[r]->placement)
             return sl_error(
-                SL_EINVAL, "measured are %d ranks and %d stages (%s) of replica %d, which has %d and %d (%s)",
-                p->ranks, p->stages, sl_placement_name(p->placement), r, o->problem[r]->ranks,
-                o->problem[r]->stages, sl_placement_name(o->problem[r]->placement));
+                SL_EINVAL,
+                "%d ranks and %d stages (%s) were measured of replica %d, which has %d and %d (%s)", p->ranks,
+                p->stages, sl_placement_name(p->placement), r, o->problem[r]->ranks, o->problem[r]->stages,
+                sl_placement_name(o->problem[r]->placement));
     }
     return SL_OK;
 }
@@ -290,7 +291,7 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
 sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now) {
     int most = sl_orchestrator_idle(o, iterations > 0 ? (now - o->now) / iterations : 0);
     if (iterations < 0 || now < o->now || iterations > most)
-        return sl_error(SL_EINVAL, "%d iterations are skipped until %.3f ms; %d may be", iterations,
+        return sl_error(SL_EINVAL, "%d iterations are skipped until %.3f ms; at most %d can be", iterations,
                         sl_to_ms(now), most);
     o->iteration += iterations;
     o->now = now;

@@ -348,7 +348,7 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     *a = sl_strategies_action(o, said);
     a->cost = sl_ladder_cost(o->ladder, said->strategy); /* also of one that has failed */
     if (!undo && a->expected >= a->loss)                 /* its reason has ended meanwhile */
-        return sl_error(SL_ENONE, "%s would bring nothing any more", sl_strategy_words[strategy]);
+        return sl_error(SL_ENONE, "%s would no longer gain anything", sl_strategy_words[strategy]);
     copy_layout(o, &o->layout, &o->next);
     switch (strategy) {
     case SL_STRATEGY_SCHEDULE:

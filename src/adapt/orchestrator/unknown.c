@@ -146,10 +146,10 @@ sl_status sl_unknown_split(const sl_unknown_view *v, int *split) {
     devices d = of_devices(v);
     double longest = 0;
     if (v->job->replicas != v->job->ranks)
-        return sl_error(SL_ENONE, "which ranks are replicas of the slow one is not known one by one");
+        return sl_error(SL_ENONE, "the replicas of the slow rank are not known individually");
     for (int i = 0; i < v->parts; i++)
         if (is_device(&v->part[i]) && v->part[i].host)
-            return sl_error(SL_ENONE, "which ranks are on the slow host is not known");
+            return sl_error(SL_ENONE, "the ranks on the slow host are unknown");
     return balanced(v, &d, split, &longest);
 }
 

@@ -194,7 +194,7 @@ static sl_status make_incident(sl_orchestrator *o, incident **slot) {
 sl_status sl_unknown_report(sl_orchestrator *o, const sl_orchestrator_report *report) {
     incident *i = find(o->unknown, report->id);
     if (report->id < 0)
-        return sl_error(SL_EINVAL, "the id %d of what is slow is negative", report->id);
+        return sl_error(SL_EINVAL, "the id of a slow component must not be negative, got %d", report->id);
     if (i)
         i->named = !report->over;
     if (report->over)
@@ -233,7 +233,7 @@ static void report(sl_orchestrator *o, const incident *i, sl_event_kind kind) {
     }
     sl_text_format(e->seen, sizeof e->seen, "%s", i->view.seen);
     if (kind == SL_EVENT_ONSET)
-        sl_text_format(e->why, sizeof e->why, "%.1f%% of the time is lost by it", 100 * i->view.loss);
+        sl_text_format(e->why, sizeof e->why, "%.1f%% of the time is lost", 100 * i->view.loss);
 }
 
 static sl_status begin(sl_orchestrator *o, incident *i, double loss) {

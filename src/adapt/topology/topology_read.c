@@ -354,7 +354,7 @@ static sl_status read_links(const sl_yaml *map, sl_cluster *c) {
     SL_TRY(sl_config_read(map, "links", links_keys, &link));
     const sl_yaml *standard = sl_yaml_find(map, "default");
     if (!standard && c->hosts > 1)
-        return sl_yaml_error(map, "lacks 'default', the links that are not named");
+        return sl_yaml_error(map, "lacks 'default', for all other links");
     if (standard) {
         SL_TRY(sl_config_read(standard, "default", default_keys, &link));
         for (int i = 0; i < c->hosts; i++)
@@ -391,7 +391,7 @@ static sl_status read_times(const sl_yaml *root, const sl_yaml *map, sl_cluster 
 static sl_status take_profile(const sl_yaml *root, const sl_problem *profile, sl_cluster *c) {
     if (sl_yaml_find(root, "times_ms"))
         return sl_yaml_error(sl_yaml_find(root, "times_ms"),
-                             "is given by the profile, too; leave one of them out");
+                             "is also given by the profile; omit one of them");
     if (profile->placement != SL_LINEAR || profile->stages != c->pipeline || profile->parts != 1)
         return sl_yaml_error(
             sl_yaml_find(root, "parallel"),

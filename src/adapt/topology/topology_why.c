@@ -94,14 +94,14 @@ static void describe(const sl_cluster *c, int a, int b, char *text, size_t size)
     int d = sl_position_replica(c, a), p = sl_position_stage(c, a), q = sl_position_stage(c, b);
     switch (use_of(c, a, b)) {
     case USE_TENSOR:
-        snprintf(text, size, "the sums of stage %d, replica %d (%.4g MB an iteration)", p, d,
+        snprintf(text, size, "the sums of stage %d, replica %d (%.4g MB per iteration)", p, d,
                  sl_volume_tensor(c, p) / 1e6);
         break;
     case USE_DATA:
-        snprintf(text, size, "the ring of stage %d (%.4g MB an iteration)", p, sl_volume_data(c, p) / 1e6);
+        snprintf(text, size, "the ring of stage %d (%.4g MB per iteration)", p, sl_volume_data(c, p) / 1e6);
         break;
     case USE_PIPELINE:
-        snprintf(text, size, "messages between stages %d and %d of replica %d (%.4g MB an iteration)",
+        snprintf(text, size, "messages between stages %d and %d of replica %d (%.4g MB per iteration)",
                  p < q ? p : q, p < q ? q : p, d, sl_volume_pipeline(c) / 1e6);
         break;
     default:

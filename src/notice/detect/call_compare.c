@@ -343,12 +343,12 @@ static int all_alike(const sl_call_comparison *c, char *reason, size_t size) {
         slow_transfers += c->group[g].slow;
     }
     if (known > 1 && slow > 1 && 2 * slow > known) {
-        snprintf(reason, size, "%d of %d ranks compute longer: the work grew, or they share what became slow",
-                 slow, known);
+        snprintf(reason, size, "%d of %d ranks compute longer: the work grew, or the cause is shared", slow,
+                 known);
         return 1;
     }
     if (slow == 0 && slow_transfers > 1 && slow_transfers == transfers && slow_in_common(c) == 0) {
-        snprintf(reason, size, "all %d transfers that can be compared became slow: what they share is slow",
+        snprintf(reason, size, "all %d transfers that can be compared became slow: the cause is shared",
                  transfers);
         return 1;
     }
@@ -411,12 +411,12 @@ done:
         snprintf(
             reason, size,
             "rank %d takes longer between its calls, but calls MPI_Test in between: computing and waiting "
-            "cannot be told apart",
+            "cannot be distinguished",
             c->blurred);
     else if (v->count == 0 && c->unmatched >= 0)
         snprintf(reason, size,
                  "rank %d computes %.2f times as long as others, but without a healthy profile more work "
-                 "cannot be told from a slow device",
+                 "cannot be distinguished from a slow device",
                  c->unmatched, c->rank[c->unmatched].ratio);
     if (v->count == 0 && reason[0])
         return say(v, unknown(reason), 0);

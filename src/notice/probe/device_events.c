@@ -66,7 +66,7 @@ static int wanted(void) {
     if (runtime())
         return 1;
     if (atomic_exchange(&cuda.reported, 1) == 0)
-        sl_probe_say("device timing is asked for, but the program has no CUDA runtime: times are the host's");
+        sl_probe_say("device timing is requested, but the program has no CUDA runtime: times are the host's");
     return 0;
 }
 

@@ -245,12 +245,11 @@ sl_status sl_advice_text(const sl_advice *a, char **text) {
     FILE *out = open_memstream(text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the decision log");
-    fprintf(
-        out,
-        "%d ranks on %d node%s; %d that make the same calls are taken for replicas of %d microbatches each; "
-        "%d spare host%s\n",
-        job->ranks, job->nodes, job->nodes == 1 ? "" : "s", job->replicas, job->microbatches, job->spares,
-        job->spares == 1 ? "" : "s");
+    fprintf(out,
+            "%d ranks on %d node%s; %d that make the same calls count as replicas of %d microbatches each; "
+            "%d spare host%s\n",
+            job->ranks, job->nodes, job->nodes == 1 ? "" : "s", job->replicas, job->microbatches, job->spares,
+            job->spares == 1 ? "" : "s");
     for (sl_strategy_kind s = FIRST; s < SL_STRATEGY_KINDS; s++) {
         fprintf(out, "%s (%s): ", sl_strategy_words[s], sl_advice_name(s));
         if (a->config.offer.cost_s[s] >= 0)

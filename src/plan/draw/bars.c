@@ -111,7 +111,7 @@ sl_status sl_draw_bars(const sl_bars *bars, FILE *out) {
     f.plot = width - f.left - notes;
     if (f.plot < MIN_PLOT)
         return sl_error(SL_EINVAL,
-                        "the picture is too narrow for its letters: make it wider, or them smaller");
+                        "the picture is too narrow for its text: make it wider, or the text smaller");
     f.axis = axis_of(bars, f.plot);
     sl_style_begin(bars->style, width, height, FONT, out);
     sl_style_title(bars->title, 12, 22, width - 12, out);

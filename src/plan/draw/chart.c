@@ -375,7 +375,7 @@ static sl_status divide(chart_picture *p) {
         p->height = fmin(MIN_HEIGHT, p->plot * 0.62);
     if (p->plot < MIN_PLOT)
         return sl_error(SL_EINVAL,
-                        "the picture is too narrow for its letters: make it wider, or them smaller");
+                        "the picture is too narrow for its text: make it wider, or the text smaller");
     return SL_OK;
 }
 

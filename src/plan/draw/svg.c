@@ -360,7 +360,7 @@ sl_status sl_draw_svg_charts(const sl_svg_chart *charts, int count, const sl_dra
     p.content.plot = sl_style_width(style, LEFT + PLOT + SL_SVG_RIGHT, SL_SVG_FONT) - LEFT - SL_SVG_RIGHT;
     if (p.content.plot < MIN_PLOT)
         return sl_error(SL_EINVAL,
-                        "the picture is too narrow for its letters: make it wider, or them smaller");
+                        "the picture is too narrow for its text: make it wider, or the text smaller");
     p.axis = axis_of(charts, count, style, p.content.plot);
     SL_TRY_GOTO(done, status, sl_alloc(&p.chunks, (size_t)count, sizeof *p.chunks));
     SL_TRY_GOTO(done, status, sl_alloc(&p.lanes, (size_t)count, sizeof *p.lanes));

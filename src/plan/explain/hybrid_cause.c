@@ -9,13 +9,13 @@
 #define COST_MIN 0.02
 
 const char *sl_hybrid_cause_name(sl_hybrid_cause_kind kind) {
-    static const char *const names[] = {"none", "worker", "workers", "stage", "replica", "lengths",
-                                        "link", "links",  "collectives", "gaps"};
+    static const char *const names[] = {"none",    "worker", "workers", "stage",       "replica",
+                                        "lengths", "link",   "links",   "collectives", "gaps"};
     return names[kind];
 }
 
-const char *sl_hybrid_position_name(const sl_hybrid_trace *t, const sl_hybrid_layout *l, int position, char *text,
-                                 size_t size) {
+const char *sl_hybrid_position_name(const sl_hybrid_trace *t, const sl_hybrid_layout *l, int position,
+                                    char *text, size_t size) {
     sl_text_format(text, size, "pipeline rank %d of replica %d (%s)", position / l->data,
                    l->replica[position % l->data], t->worker[l->worker[position]].name);
     return text;
@@ -59,20 +59,22 @@ static int find_slow_workers(cause_list *c, double best) {
     sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_WORKERS, -1, c->w->slow_workers);
     for (int i = 0, named = 0; i < c->w->workers && named < 4; i++)
         if (c->w->slow[c->w->worker[i].what]) {
-            sl_text_add(names, sizeof names, ", ",
-                        sl_hybrid_position_name(c->trace, c->layout, c->w->worker[i].what, name, sizeof name));
+            sl_text_add(
+                names, sizeof names, ", ",
+                sl_hybrid_position_name(c->trace, c->layout, c->w->worker[i].what, name, sizeof name));
             named++;
         }
     if (r)
-        sl_text_format(r->text, sizeof r->text,
-                       "%d slow workers: as fast as the same pipeline ranks of the other replicas, together they would "
-                       "save %.1f%% of the time. Check their devices: %s%s.",
-                       count, percent(r->cost), names, count > 4 ? ", and others" : "");
+        sl_text_format(
+            r->text, sizeof r->text,
+            "%d slow workers: as fast as the same pipeline ranks of the other replicas, together they would "
+            "save %.1f%% of the time. Check their devices: %s%s.",
+            count, percent(r->cost), names, count > 4 ? ", and others" : "");
     return r != NULL;
 }
 
-/* A worker, unless the whole of its replica costs clearly more than it, and than a link. With one replica there is nothing to compare
- * a worker with: then it is a stage. */
+/* A worker, unless the whole of its replica costs clearly more than it, and than a link. With one replica
+ * there is nothing to compare a worker with: then it is a stage. */
 static void find_workers(cause_list *c) {
     const sl_what_if *w = c->w;
     char name[160];
@@ -85,19 +87,21 @@ static void find_workers(cause_list *c) {
     if (replica && c->layout->pipeline > 1 && replica->cost > 1.25 * best + 0.005) {
         sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_REPLICA, replica->what, replica->cost);
         if (r)
-            sl_text_format(r->text, sizeof r->text,
-                           "Replica %d is slow as a whole: as fast as the others, it would save %.1f%% of the time.",
-                           c->layout->replica[replica->what], percent(replica->cost));
+            sl_text_format(
+                r->text, sizeof r->text,
+                "Replica %d is slow as a whole: as fast as the others, it would save %.1f%% of the time.",
+                c->layout->replica[replica->what], percent(replica->cost));
         return;
     }
     for (int i = 0; i < w->workers && i < 3; i++) {
         sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_WORKER, w->worker[i].what, w->worker[i].cost);
         if (r)
-            sl_text_format(r->text, sizeof r->text,
-                           "A slow worker, %s: as fast as the same pipeline rank of the other replicas, it would "
-                           "save %.1f%% of the time. Check its device.",
-                           sl_hybrid_position_name(c->trace, c->layout, w->worker[i].what, name, sizeof name),
-                           percent(w->worker[i].cost));
+            sl_text_format(
+                r->text, sizeof r->text,
+                "A slow worker, %s: as fast as the same pipeline rank of the other replicas, it would "
+                "save %.1f%% of the time. Check its device.",
+                sl_hybrid_position_name(c->trace, c->layout, w->worker[i].what, name, sizeof name),
+                percent(w->worker[i].cost));
     }
 }
 
@@ -110,13 +114,14 @@ static void find_stages(cause_list *c) {
         return;
     if (c->layout->data > 1) /* what can be had by moving layers; the rest would be less work */
         r->weight = fmin(stage->cost, c->w->cut);
-    sl_text_format(r->text, sizeof r->text,
-                   "An uneven cut: pipeline rank %d takes longer%s. As fast as the others, it would save %.1f%% of "
-                   "the time; with an even cut of the layers, %.1f%%.",
-                   stage->what,
-                   c->layout->data == 1 ? " (or its device does: one replica does not tell them apart)"
-                                        : " in all replicas",
-                   percent(stage->cost), percent(c->w->cut));
+    sl_text_format(
+        r->text, sizeof r->text,
+        "An uneven cut: pipeline rank %d takes longer%s. As fast as the others, it would save %.1f%% of "
+        "the time; with an even cut of the layers, %.1f%%.",
+        stage->what,
+        c->layout->data == 1 ? " (or its device does: with one replica, they cannot be distinguished)"
+                             : " in all replicas",
+        percent(stage->cost), percent(c->w->cut));
 }
 
 static void find_lengths(cause_list *c) {
@@ -125,10 +130,11 @@ static void find_lengths(cause_list *c) {
         return;
     sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_LENGTHS, -1, w->lengths);
     if (r)
-        sl_text_format(r->text, sizeof r->text,
-                       "Lengths of microbatches: their forward and backward times vary together (correlation %.2f, "
-                       "deviation %.0f%%). Equal lengths would save %.1f%% of the time: balance the sequences.",
-                       w->together, percent(w->length_variation), percent(w->lengths));
+        sl_text_format(
+            r->text, sizeof r->text,
+            "Lengths of microbatches: their forward and backward times vary together (correlation %.2f, "
+            "deviation %.0f%%). Equal lengths would save %.1f%% of the time: balance the sequences.",
+            w->together, percent(w->length_variation), percent(w->lengths));
 }
 
 static void find_network(cause_list *c) {
@@ -146,18 +152,19 @@ static void find_network(cause_list *c) {
     } else {
         sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_LINKS, -1, w->all_links);
         if (r)
-            sl_text_format(r->text, sizeof r->text,
-                           "The network between pipeline ranks: with all transfers at their median, %.1f%% of the "
-                           "time would be saved.",
-                           percent(w->all_links));
+            sl_text_format(
+                r->text, sizeof r->text,
+                "The network between pipeline ranks: with all transfers at their median, %.1f%% of the "
+                "time would be saved.",
+                percent(w->all_links));
     }
     sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_COLLECTIVES, -1, w->collectives);
     for (int i = 0; r && i < w->kinds; i++)
         if (sl_traced_kind_is_collective(w->kind[i].what)) { /* by cost */
             r->what = w->kind[i].what;
             sl_text_format(r->text, sizeof r->text,
-                           "The network of collectives: with all at their median, %.1f%% of the time would be "
-                           "saved (%s most of all).",
+                           "The network of collectives: with all at their median, %.1f%% of the time would "
+                           "be saved (mostly %s).",
                            percent(w->collectives), sl_traced_kinds[r->what].name);
             break;
         }
@@ -172,11 +179,12 @@ static void find_gaps(cause_list *c) {
     for (int q = 0; q < c->layout->pipeline * c->layout->data; q++)
         worst = c->w->gap[q] > c->w->gap[worst] ? q : worst;
     r->what = worst;
-    sl_text_format(r->text, sizeof r->text,
-                   "Gaps in which nothing was recorded (the host, data, or events that are missing) take %.1f%% of "
-                   "the time; most are on %s, %.1f%%.",
-                   percent(c->w->gaps), sl_hybrid_position_name(c->trace, c->layout, worst, name, sizeof name),
-                   percent(c->w->gap[worst]));
+    sl_text_format(
+        r->text, sizeof r->text,
+        "Gaps in which nothing was recorded (the host, data, or events that are missing) take %.1f%% of "
+        "the time; most are on %s, %.1f%%.",
+        percent(c->w->gaps), sl_hybrid_position_name(c->trace, c->layout, worst, name, sizeof name),
+        percent(c->w->gap[worst]));
 }
 
 static int most_expensive(const void *one, const void *other) {
@@ -186,7 +194,7 @@ static int most_expensive(const void *one, const void *other) {
 }
 
 int sl_hybrid_causes(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout, const sl_what_if *w,
-                  sl_hybrid_cause cause[SL_MAX_CAUSES]) {
+                     sl_hybrid_cause cause[SL_MAX_CAUSES]) {
     cause_list c = {trace, layout, w, cause, 0};
     find_workers(&c);
     find_stages(&c);

@@ -166,7 +166,7 @@ sl_status sl_read_links(const sl_yaml *map, sl_problem *p) {
     if (standard) {
         SL_TRY(read_link(standard, p->percentile, &item, &link));
         if (item.between || sl_yaml_find(standard, "one_way"))
-            return sl_yaml_error(standard, "is for all links; 'between' and 'one_way' belong into the list");
+            return sl_yaml_error(standard, "is for all links; 'between' and 'one_way' belong in the list");
         for (int i = 0; i < p->ranks * p->ranks; i++)
             if (i / p->ranks != i % p->ranks)
                 p->link[i] = link;

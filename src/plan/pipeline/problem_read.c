@@ -99,7 +99,7 @@ static sl_status read_fixed(const sl_yaml *memory, sl_problem *p) {
     if (!fixed)
         return SL_OK;
     if (p->layers)
-        return sl_yaml_error(fixed, "belongs into 'layers' (weights) where stages are cut from layers");
+        return sl_yaml_error(fixed, "belongs in 'layers' (weights) where stages are cut from layers");
     SL_TRY(sl_alloc(&p->fixed, (size_t)p->ranks, sizeof *p->fixed));
     SL_TRY(sl_read_numbers(fixed, p->ranks, "rank", &range, p->fixed));
     for (int rank = 0; p->limit && rank < p->ranks; rank++) {
@@ -126,7 +126,7 @@ static sl_status read_memory(const sl_yaml *memory, sl_problem *p) {
     static const sl_number_range range = {.least = 0, .most = SL_MAX_MEMORY};
     const sl_yaml *delta = sl_yaml_find(memory, "delta"), *limit = sl_yaml_find(memory, "limit");
     if (delta && p->layers)
-        return sl_yaml_error(delta, "belongs into 'layers' where stages are cut from layers");
+        return sl_yaml_error(delta, "belongs in 'layers' where stages are cut from layers");
     if (delta) {
         SL_TRY(sl_check_keys(delta, sl_delta_keys));
         SL_TRY(sl_read_deltas(delta, p->stages, "stage", p->delta));

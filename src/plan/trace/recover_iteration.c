@@ -208,13 +208,13 @@ static sl_status choose_asked(sl_recovery *r, const char *missing) {
         if (result->iteration[i].number != r->options->iteration)
             continue;
         if (!result->iteration[i].complete)
-            return sl_error(SL_EINVAL, "iteration %lld was not traced whole: %s",
+            return sl_error(SL_EINVAL, "iteration %lld was not traced completely: %s",
                             (long long)r->options->iteration, missing);
         result->chosen = i;
         return SL_OK;
     }
     char sources[SL_SOURCES];
-    return sl_error(SL_EINVAL, "%s: there is no iteration %lld; traced are %d, from %lld to %lld",
+    return sl_error(SL_EINVAL, "%s: there is no iteration %lld; %d were traced, from %lld to %lld",
                     sl_traced_sources(r->traced, sources), (long long)r->options->iteration,
                     result->iterations, (long long)result->iteration[0].number,
                     (long long)result->iteration[result->iterations - 1].number);
@@ -225,7 +225,7 @@ static sl_status choose_iteration(sl_recovery *r, const span_listing *l) {
     int complete;
     look_at_all(r, l, missing, sizeof missing, &complete);
     if (complete == 0 && r->options->iteration < 0)
-        return sl_error(SL_EINVAL, "no iteration was traced whole: of %d stages and %d microbatches %s",
+        return sl_error(SL_EINVAL, "no iteration was traced completely: of %d stages and %d microbatches %s",
                         r->stages, r->microbatches, missing);
     SL_TRY(r->options->iteration >= 0 ? choose_asked(r, missing) : choose(r, complete));
     take_iteration(r, l, r->result->chosen);

@@ -89,7 +89,7 @@ static sl_status refuse_numbers(const sl_traced *t, const shape_candidate *a, co
                         "has a stage",
                         a->rank < 0 ? first : second, a->rank < 0 ? second : first);
     if (a->rank >= 0 && a->rank == b->rank)
-        return sl_error(SL_EINVAL, "%s: is of rank %d, as %s is, and no name has a stage", second, a->rank,
+        return sl_error(SL_EINVAL, "%s: is of rank %d, like %s, and no name has a stage", second, a->rank,
                         first);
     return SL_OK;
 }

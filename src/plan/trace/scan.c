@@ -201,7 +201,7 @@ sl_status sl_scan_end(sl_scanner *s) {
     if (s->state == BEGIN)
         return sl_error(SL_EINVAL, "%s: not a Chrome trace: it is empty", s->name);
     if (s->take != TAKE_NOTHING)
-        return sl_error(SL_EINVAL, "%s:%ld: the file ends in the middle of what begins here", s->name,
+        return sl_error(SL_EINVAL, "%s:%ld: the file ends within the value that begins here", s->name,
                         s->begun);
     if (!s->listed)
         return sl_error(SL_EINVAL, "%s: not a Chrome trace: 'traceEvents' is missing", s->name);

@@ -44,7 +44,8 @@ static sl_status add_tokens(sl_data *d, const char *path, const char *content, s
     if (size == 0)
         return sl_error(SL_EINVAL, "data file '%s' is empty", path);
     if (size % width)
-        return sl_error(SL_EINVAL, "data file '%s' has %zu bytes, no whole number of uint16 ids", path, size);
+        return sl_error(SL_EINVAL, "data file '%s' has %zu bytes, which is not a whole number of uint16 ids",
+                        path, size);
     SL_TRY(sl_grow(&d->text, &d->capacity, d->tokens + count, sizeof *d->text));
     for (size_t i = 0; i < count; i++) {
         unsigned low = (unsigned char)content[i * width],
@@ -129,7 +130,7 @@ static sl_status check(const sl_data_config *c) {
     if (c->pattern_count < 1)
         return sl_error(SL_EINVAL, "data: no files given");
     if (!(c->held_out > 0 && c->held_out < 1))
-        return sl_error(SL_EINVAL, "data: the held-out share must lie between 0 and 1, got %g", c->held_out);
+        return sl_error(SL_EINVAL, "data: the held-out share must be between 0 and 1, got %g", c->held_out);
     if (c->vocabulary < 0)
         return sl_error(SL_EINVAL, "data: a vocabulary of %d", c->vocabulary);
     if (c->context < 1 || c->batch < 1 || c->microbatches < 1)

@@ -91,8 +91,9 @@ static sl_status load_sealed(const char *path, uint64_t seal, int stages, sl_bin
     SL_TRY(sl_checkpoint_state_read(file, &state));
     sl_status status = SL_OK;
     if (state.seal != seal)
-        status = sl_error(
-            SL_EINVAL, "%s: is another one than rank 0 has found; is the folder shared by all hosts?", file);
+        status =
+            sl_error(SL_EINVAL,
+                     "%s: differs from the one that rank 0 found; is the folder shared by all hosts?", file);
     SL_THEN(status, sl_weights_open_checkpoint(path, &state, &weights));
     SL_THEN(status, load_stages(weights, stages, binding, 1));
     sl_weights_close(weights);

@@ -19,7 +19,7 @@ sl_status sl_optimizer_check(const sl_optimizer *o) {
     if (!(o->lr > 0 && isfinite(o->lr)))
         return sl_error(SL_EINVAL, "optimizer: lr must be > 0, got %g", o->lr);
     if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
-        return sl_error(SL_EINVAL, "optimizer: betas must lie in [0, 1), got %g and %g", o->beta1, o->beta2);
+        return sl_error(SL_EINVAL, "optimizer: betas must be in [0, 1), got %g and %g", o->beta1, o->beta2);
     if (!(o->epsilon > 0) || !(o->decay >= 0) || !(o->floor >= 0 && o->floor <= 1))
         return sl_error(SL_EINVAL, "optimizer: epsilon %g, decay %g or floor %g is out of range", o->epsilon,
                         o->decay, o->floor);
@@ -38,8 +38,8 @@ double sl_optimizer_rate(const sl_optimizer *o, int iteration) {
     return o->lr * (o->floor + (1.0 - o->floor) * 0.5 * (1.0 + cos(pi * progress)));
 }
 
-#define MIN ((size_t)65536)   /* elements that pay for waking other threads */
-#define UNIT ((size_t)1024)   /* a thread's elements are a multiple of it */
+#define MIN ((size_t)65536) /* elements that pay for waking other threads */
+#define UNIT ((size_t)1024) /* a thread's elements are a multiple of it */
 
 /* Scalars are rounded to f32 once; square root and division are correctly rounded, so vector and scalar code
  * agree. */

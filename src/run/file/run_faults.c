@@ -137,7 +137,7 @@ static sl_status check_network(const sl_yaml *node, const fault_item *item, cons
     if (!n->between)
         return SL_OK;
     if (fault->rank < 0)
-        return sl_yaml_error(node, "needs rank with replicas: whose link it is");
+        return sl_yaml_error(node, "needs 'rank' with 'replicas'");
     return fault->replica >= 0 ? sl_yaml_error(node, "has both replica and replicas") : SL_OK;
 }
 
@@ -262,7 +262,7 @@ static sl_status check_component(const sl_yaml *node, const sl_run *run, const s
         return sl_yaml_error(node, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
     if (f->from >= 0 && f->from_replica < 0 && !sl_run_has_link(run, f->from, f->to))
         return sl_yaml_error(node,
-                             "names a link of ranks that are not neighbours: with placement %s nothing is "
+                             "names a link of ranks that are not neighbors: with placement %s nothing is "
                              "sent between ranks %d and %d",
                              sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
     if (f->nic && ranks * replicas == 1)

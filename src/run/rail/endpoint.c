@@ -64,7 +64,7 @@ void sl_endpoint_breach(sl_endpoint *c, int rail, const char *what) {
     sl_endpoint_rail_down(c, rail, "%s", what);
     if (++c->breaches < BREACHES)
         return;
-    snprintf(why, sizeof why, "rank %d broke the protocol %d times running",
+    snprintf(why, sizeof why, "rank %d broke the protocol %d times in a row",
              c->config.sends ? c->config.to : c->config.from, BREACHES);
     give_up(c, why);
 }

@@ -64,7 +64,7 @@ static sl_status check_files(const char *part, const sl_checkpoint_state *state)
     for (int i = 0; i < state->files; i++) {
         SL_TRY(join(path, part, state->file[i].name));
         if (stat(path, &found) != 0 || (uint64_t)found.st_size != state->file[i].size)
-            return sl_error(SL_ESYS, "%s: is not there as it was written; is the folder shared by all hosts?",
+            return sl_error(SL_ESYS, "%s: differs from what was written; is the folder shared by all hosts?",
                             path);
     }
     return SL_OK;

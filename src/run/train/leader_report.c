@@ -51,7 +51,7 @@ sl_status sl_leader_report_start(const sl_leader *l, const sl_ping_link *ping) {
     sl_event event = sl_event_of(SL_EVENT_START, 0, t->first);
     sl_run_log_start(t->log);
     sl_text_format(event.decided, sizeof event.decided,
-                   "schedule %.60s, predicted %.2f ms of ops an iteration", l->schedule,
+                   "schedule %.60s, predicted %.2f ms of ops per iteration", l->schedule,
                    sl_to_ms(longest_plan(t)));
     sl_text_format(event.seen, sizeof event.seen, "%d ranks, %s, communication thread %s", t->world,
                    sl_binding_isa(t->binding), sl_rank_state_scheduling(t));

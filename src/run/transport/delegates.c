@@ -226,8 +226,8 @@ sl_status sl_delegates_prepare(const sl_delegates_config *config, int count, voi
     if (!config->has_starter)
         return sl_error(SL_EINVAL, "rank %d: nothing is there that could start delegates", config->rank);
     if (count < 1 || count > SL_DELEGATES_MAX)
-        return sl_error(SL_EINVAL, "rank %d: %d delegates a link; 1 to %d are possible", config->rank, count,
-                        SL_DELEGATES_MAX);
+        return sl_error(SL_EINVAL, "rank %d: %d delegates per link; 1 to %d are possible", config->rank,
+                        count, SL_DELEGATES_MAX);
     SL_TRY(sl_alloc(&d, 1, sizeof *d));
     d->config = config;
     d->count = count;

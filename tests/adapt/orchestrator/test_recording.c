@@ -498,7 +498,7 @@ static void damage_is_an_error_with_the_line(void **state) {
         }
         sl_player_close(player);
         assert_int_equal(status, SL_EINVAL);
-        if (!strstr(sl_error_text(), d->says))
+        if (missing_fact(sl_error_text(), d->says))
             fail_msg("%s instead of %s: '%s', not '%s'", d->to, d->from, sl_error_text(), d->says);
         free_text(&bad);
     }

@@ -238,7 +238,7 @@ static void forwards_of_the_last_stage_out_of_order_have_no_csv(void **state) {
         if (cases[i].writes)
             assert_ok(sl_order_write_csv(&problem, &order, out));
         else
-            assert_fails(sl_order_write_csv(&problem, &order, out), SL_ENONE, "F0 after");
+            assert_fails(sl_order_write_csv(&problem, &order, out), SL_ENONE, "PyTorch CSV");
         fclose(out);
         sl_order_free(&order);
         sl_problem_free(&problem);
