@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum {
-    WIDEST = 100,  /* columns of a line */
+    WIDEST = 80,   /* columns of a line */
     NARROWEST = 30 /* below this, line breaks by the terminal are as good */
 };
 

@@ -1,5 +1,5 @@
 /* The text of --help, from a command's description (command.h). Lines are filled to the width of the
- * terminal, at most 100 columns. The parts are what cmd_man.c makes a manual page of. */
+ * terminal, at most 80 columns. The parts are what cmd_man.c makes a manual page of. */
 #pragma once
 
 #include "cli/command.h"

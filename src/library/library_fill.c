@@ -239,7 +239,7 @@ SL_PUBLIC slackline_status slackline_problem_set_percentile(slackline_problem *p
 static sl_status take_wire(const sl_problem *p, int *wire, int from, int to, int number) {
     int *mine = &wire[from * p->ranks + to];
     if (*mine >= p->ranks * p->ranks)
-        return sl_error(SL_EINVAL, "link %d-%d has a wire already", from, to);
+        return sl_error(SL_EINVAL, "link %d-%d is already on a wire", from, to);
     *mine = number;
     return SL_OK;
 }

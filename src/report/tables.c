@@ -213,7 +213,9 @@ static void put_event(const sl_run_data_event *e, size_t number, FILE *out) {
         number, e->time, e->iteration, sign);
     sl_put_escaped(out, e->kind);
     fputs("</td>", out);
-    sl_cell_text(out, e->where);
+    fputs("<td class=\"where\">", out);
+    sl_put_escaped(out, e->where);
+    fputs("</td>", out);
     sl_cell_text(out, e->seen);
     sl_cell_text(out, e->decided);
     sl_cell_text(out, e->why);

@@ -20,7 +20,7 @@ def test_every_command_has_help_with_an_example():
         expect(re.search(rf"^Example: .*slackline {name}\b", text, re.M | re.S), f"{name}: has an example of itself")
         expect(run("help", name).stdout == text, f"help {name} is {name} --help")
         expect(run(name, "-h").stdout == text, f"{name} -h is {name} --help")
-        expect(max(map(len, text.splitlines())) <= 100, f"{name}: no line is longer than 100")
+        expect(max(map(len, text.splitlines())) <= 80, f"{name}: no line is longer than 80")
         options = [option for option, _ in documented(text)]
         expect(len(options) == len(set(options)), f"{name}: an option is documented twice: {options}")
     refused(2, "'plan'", "help", "plam")
@@ -105,13 +105,13 @@ def words_of(text):
 
 def test_help_fits_a_narrow_terminal():
     for name in names:
-        for columns in (60, 80):
+        for columns in (60, 70):
             shown = on_terminal(columns, name, "--help")
             for line in shown.splitlines():  # what has no blank cannot be broken
                 expect(len(line) <= columns or " " not in re.split("  +", line.strip())[-1], f"{name} --help on {columns} columns: {line!r}")
             words = lambda text: [word for word in text.split() if word != "\\"]  # noqa: E731  # examples that are too long continue behind it
             expect(words(shown) == words(helps[name]), f"{name} --help on {columns} columns: the same words")
-        expect(on_terminal(200, name, "--help") == helps[name] == on_terminal(200, "help", name), f"{name} --help on a wide terminal is that of 100 columns")
+        expect(on_terminal(200, name, "--help") == helps[name] == on_terminal(200, "help", name), f"{name} --help on a wide terminal is that of 80 columns")
     expect(re.search(r"^(  --set KEY=VALUE +)change .*\n(?! *-)( +)\w", (narrow := on_terminal(52, "plan", "--help")), re.M) and
            all(len(head) == len(left) for head, left in re.findall(r"^(  --set KEY=VALUE +)change .*\n( +)", narrow, re.M)), "words go on below words")
 

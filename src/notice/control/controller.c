@@ -123,7 +123,7 @@ static void hear(sl_control_core *c, const json_t *beat) {
     if (!node)
         sl_store_refuse(c->given.store);
     if (changed == 1)
-        report_node(c, node, "is here");
+        report_node(c, node, "joined");
     if (node && node->troubled) {
         char seen[256];
         snprintf(seen, sizeof seen, "node %.60s: %.180s", node->name, node->trouble);

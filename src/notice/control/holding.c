@@ -63,7 +63,7 @@ void sl_holding_begin(sl_control_core *c) {
     h->begin = c->now;
     h->until = c->now + c->given.deadline;
     if (again)
-        sl_control_because(c, "the job was held a short while ago: once more in %.1f s, if it is still slow",
+        sl_control_because(c, "the job was held recently; the next hold is possible in %.1f s",
                            sl_to_ms(again - c->now) / 1000);
     else if (why)
         sl_control_because(c, "%s", why);

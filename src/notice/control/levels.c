@@ -101,7 +101,8 @@ static void begin_levels(sl_control_core *c, const sl_sample *sample, const char
     if (sl_detector_open(SL_CHANGE_BOCD_V, &l->detector) != SL_OK)
         c->failed = SL_ENOMEM;
     l->sample = l->since_change = 0;
-    snprintf(seen, sizeof seen, "an iteration is %d calls, %.4g ms", sample->period, sample->time_ms);
+    snprintf(seen, sizeof seen, "an iteration has %d calls and takes %.4g ms", sample->period,
+             sample->time_ms);
     c->view.period = sample->period;
     c->view.slow = 0;
     c->view.healthy_ms = 0;
@@ -119,7 +120,7 @@ static void became_slow(sl_control_core *c, const sl_change *change, int64_t ite
     if (history)
         return;
     char decided[64];
-    snprintf(decided, sizeof decided, "a profile of %d iterations", SL_PROFILE_ITERATIONS);
+    snprintf(decided, sizeof decided, "profiling %d iterations", SL_PROFILE_ITERATIONS);
     sl_control_report_change(c, change, iteration, decided);
     sl_control_feed(c, SL_IN_ONSET, sl_references_onset(c, past(c->levels, change->index)->start));
 }
@@ -127,7 +128,7 @@ static void became_slow(sl_control_core *c, const sl_change *change, int64_t ite
 static void became_fast(sl_control_core *c, const sl_change *change, int64_t iteration, int history) {
     int was_slow = c->view.slow;
     int whole = !was_slow || change->after <= c->view.healthy_ms * (1 + SL_CHANGE_MIN);
-    const char *decided = !was_slow ? "" : whole ? "the verdict is cleared" : "still slow: another profile";
+    const char *decided = !was_slow ? "" : whole ? "the verdict is cleared" : "still slow: profiling again";
     c->view.slow = !whole;
     c->view.reliefs++;
     if (whole) {

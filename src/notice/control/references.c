@@ -167,7 +167,8 @@ void sl_references_compare(sl_control_core *c) {
         sl_suspects_text(c->view.suspect, count, seen, sizeof seen);
     else
         snprintf(seen, sizeof seen, "no suspect among %d ranks", now.ranks);
-    sl_control_report(c, SL_EVENT_PROFILED, seen, count > 0 && c->given.hold ? "a hold is tried" : "no hold",
+    sl_control_report(c, SL_EVENT_PROFILED, seen,
+                      count > 0 && c->given.hold ? "trying to hold the job" : "no hold",
                       count > 0 ? why : reason);
     if (!c->given.hold)
         sl_control_because(c, "holds are disabled");

@@ -253,7 +253,8 @@ sl_status sl_advice_text(const sl_advice *a, char **text) {
     for (sl_strategy_kind s = FIRST; s < SL_STRATEGY_KINDS; s++) {
         fprintf(out, "%s (%s): ", sl_strategy_words[s], sl_advice_name(s));
         if (a->config.offer.cost_s[s] >= 0)
-            fprintf(out, "costs %.4g s until it has been carried out\n", a->config.offer.cost_s[s]);
+            fprintf(out, "estimated cost %.4g s, until it has been carried out once\n",
+                    a->config.offer.cost_s[s]);
         else
             fprintf(out, "not offered\n");
     }

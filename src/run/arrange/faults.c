@@ -210,6 +210,16 @@ static void name_component(const sl_trainer *t, const sl_fault *f, sl_event *eve
         snprintf(event->seen + at, (size_t)(size - at), "%stensor rank %d", at ? ", " : "", f->tensor);
 }
 
+static void describe_link(const sl_fault *f, char *text, size_t size) {
+    char bandwidth[48] = "";
+    text[0] = 0;
+    if (f->latency_ms > 0)
+        sl_text_format(text, size, "latency +%g ms", f->latency_ms);
+    if (f->bandwidth_gbps > 0)
+        snprintf(bandwidth, sizeof bandwidth, "bandwidth %g Gbit/s", f->bandwidth_gbps);
+    sl_text_add(text, size, ", ", bandwidth);
+}
+
 sl_status sl_faults_write(sl_trainer *t, int iteration) {
     for (int i = 0; i < t->run->faults; i++) {
         const sl_fault *f = &t->run->fault[i];
@@ -227,8 +237,7 @@ sl_status sl_faults_write(sl_trainer *t, int iteration) {
                                                  : f->from};
         sl_text_format(event.decided, sizeof event.decided, "%s", is_active ? "injected" : "removed");
         if (f->from >= 0 || f->nic)
-            sl_text_format(event.why, sizeof event.why, "latency %g ms, bandwidth %g Gbit/s (0: unchanged)",
-                           f->latency_ms, f->bandwidth_gbps);
+            describe_link(f, event.why, sizeof event.why);
         else if (f->rank >= 0 || f->host)
             sl_text_format(event.why, sizeof event.why, "ops take %g times their pace", f->slowdown);
         name_component(t, f, &event);
