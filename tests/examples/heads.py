@@ -110,7 +110,7 @@ def run(command, folder, build, seconds=280, **more):
 
 
 def kind(examples, name):
-    """Who runs an example: plan | train | library | python, board (tests/dashboard/test_dashboard.py), None where nobody does."""
+    """Which test runs an example: plan | train | library | python | on_event; board: tests/dashboard/test_dashboard.py. None: no test."""
     end = os.path.splitext(name)[1]
     if name == "grafana-dashboard.json": # which can hold no comment: its first key says it (test_plan.py)
         return "board"
@@ -121,6 +121,9 @@ def kind(examples, name):
         return "library"
     if name.startswith("python" + os.sep) and end == ".py":
         return "python"
+    if name.startswith("on-event" + os.sep):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_on_event.py")) as file:
+            return "on_event" if f'"{os.path.basename(name)}"' in file.read() else None
     return None
 
 

@@ -60,7 +60,7 @@ static void report_verdicts(sl_control_core *c, const char *decided, const char 
     char all[400];
     int unknown = c->view.verdicts == 1 && c->view.verdict[0].component == SL_COMPONENT_UNKNOWN;
     snprintf(all, sizeof all, "%s%s", why,
-             sl_references_conclude(c, !unknown) ? "; the profile becomes the healthy reference" : "");
+             sl_references_conclude(c, !unknown) ? "; the profile is the reference until healthy iterations are seen" : "");
     c->view.alike = count_alike(&c->view, sl_references_last(c).healthy);
     c->view.lightest = weigh_link(&c->view, sl_references_last(c).healthy);
     for (int i = 0; i < c->view.verdicts; i++)

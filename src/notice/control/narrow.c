@@ -122,21 +122,23 @@ static const char *passed(int rank, const sl_narrow_facts *facts) {
 static sl_suspect settle_device(const sl_suspect *device, double taken, const sl_suspect *tested, int count,
                                 const sl_narrow_facts *facts) {
     sl_suspect s = *device;
-    const sl_suspect *pressure = NULL, *link = NULL;
+    const sl_suspect *pressure = NULL;
+    int slow_link = 0;
     const char *healthy = passed(device->rank, facts);
     for (int i = 0; i < count; i++) {
         if (presses_on(&tested[i], device, facts->node_of, facts->ranks))
             pressure = &tested[i];
-        if (tested[i].from == device->rank || tested[i].to == device->rank)
-            link = &tested[i];
+        slow_link |= tested[i].from == device->rank || tested[i].to == device->rank;
     }
     if (pressure && taken >= TAKEN) {
         snprintf(s.cause, sizeof s.cause, "%s", pressure->cause);
         sl_text_format(s.why, sizeof s.why, "%s; %s", device->why, pressure->why);
-    } else if (link) {
-        sl_text_format(s.why, sizeof s.why,
-                       "%s; a test found link %d -> %d slower, but the program's calls do not", device->why,
-                       link->from, link->to);
+    } else if (slow_link) {
+        sl_text_format(
+            s.why, sizeof s.why,
+            "%s; one of its links was slower in the tests, but not in the program's calls: look at its "
+            "share of the work",
+            device->why);
     } else {
         sl_text_format(s.why, sizeof s.why, "%s; %s: look at its share of the work", device->why,
                        healthy[0] ? healthy : "its hardware was not tested");

@@ -222,7 +222,8 @@ static void a_link_that_only_tests_find_slow_is_not_named_beside_a_rank_that_com
     assert_int_equal(narrow(verdict, 2, 4, suspect, nothing, 1, NULL, nodes), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 2);
-    assert_says(verdict[0].why, "link 2 -> 3 slower");           /* not that its links passed */
+    assert_null(strstr(verdict[0].why, "passed")); /* its links did not */
+    assert_null(strstr(verdict[0].why, "2 -> 3"));
     sl_suspect again[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)}; /* that the calls name too */
     const sl_suspect both[2] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, ""), link_of(SL_COMPONENT_LINK, 2, 3, 0)};
     assert_int_equal(narrow(again, 1, 4, both, nothing, 2, NULL, nodes), 2);
