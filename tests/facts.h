@@ -20,7 +20,8 @@ static inline int is_fact(const char *word, size_t length) {
 /* A fact begins and ends where a word does: 1.5 is not in 11.5 or 1.55. */
 static inline int has_fact(const char *text, const char *fact, size_t length) {
     for (const char *at = text; *at; at++)
-        if (strncmp(at, fact, length) == 0 && (at == text || !isalnum((unsigned char)at[-1])) &&
+        if (strncmp(at, fact, length) == 0 &&
+            (at == text || !isalnum((unsigned char)at[-1]) || !isalnum((unsigned char)*fact)) &&
             !isalnum((unsigned char)at[length]) &&
             !(at > text + 1 && at[-1] == '.' && isdigit((unsigned char)*fact) &&
               isdigit((unsigned char)at[-2])) &&

@@ -113,7 +113,7 @@ sl_status sl_explain_dumps(const sl_texts *files, int is_json, FILE *out) {
     sl_hang_job job = {0};
     sl_hang_verdict verdict;
     sl_status status = read_all(files, &job);
-    SL_THEN(status, sl_hang_judge(&job, 0, &verdict));
+    SL_THEN(status, sl_hang_diagnose(&job, 0, &verdict));
     if (status == SL_OK && is_json)
         status = print_json(&job, &verdict, out);
     else if (status == SL_OK)

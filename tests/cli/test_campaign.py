@@ -50,7 +50,7 @@ def test_stretches_follow_each_other_and_the_ladder_gains():
 def test_the_log_tells_each_decision():
     log = "\n".join(r["ladder"]["log"])
     said = [line for row in r["ladder"]["log"] for line in row.splitlines()]
-    for facts in ("incident 0 | link 1-2 of replica 0 | 30.00 ms | 0.00 ms | %", "adapt the schedule | 0.05 s | %", "restart without the host | 300 s | %",
+    for facts in ("incident 1 | link 1-2 of replica 0 | 30.00 ms | 0.00 ms | %", "adapt the schedule | 0.05 s | %", "restart without the host | 300 s | %",
                   "change the topology | s", "incident | change the topology | predicted | %"):
         expect(any(not missing(line, facts) for line in said), f"the log says {facts}: {log}")
     expect("log" not in rows(campaign(example, "--problem", problem))["ladder"], "no log unless asked for")

@@ -60,7 +60,7 @@ def test_no_two_functions_have_one_name():
 # As a word of an identifier or of a comment under src/ and include/: the field's word for it.
 REPLACED = {
     "anew": "over, again", "behind": "after", "beside": "next to, with", "calendar": "link emulator", "company": "members",
-    "council": "allgather", "courier": "endpoint", "dear": "expensive", "foretell": "predict", "foretold": "predicted",
+    "council": "allgather", "courier": "endpoint", "dear": "expensive", "foretell": "predict", "foretold": "predicted", "judge": "diagnosis, decision",
     "LEAST": "MIN", "MOST": "MAX", "place": "slot, position, address, index",
     "places": "slots, positions", "PLACES": "SLOTS, POSITIONS", "seat": "position", "seating": "rank map", "seats": "positions",
     "tell": "report", "telling": "report", "tells": "reports", "told": "reported", "untold": "unreported", "whoever": "the process that",

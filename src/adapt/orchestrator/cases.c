@@ -18,7 +18,7 @@ sl_status sl_cases_number(sl_orchestrator *o, sl_component_key key, int as, int 
     if (!known) {
         SL_TRY(sl_grow(&o->key, &o->key_room, o->keys + 1, sizeof *o->key));
         known = &o->key[o->keys++];
-        *known = (sl_known_component){key, as >= 0 ? as : o->next_number++};
+        *known = (sl_known_component){key, as >= 0 ? as : ++o->last_number};
     }
     *id = known->id;
     return SL_OK;

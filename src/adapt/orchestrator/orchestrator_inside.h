@@ -119,7 +119,7 @@ struct sl_orchestrator {
     int numbered; /* number of shared plans so far */
     sl_known_component *key;
     size_t keys, key_room;
-    int next_number;
+    int last_number;
     sl_case *cases; /* [case_count] the costliest first */
     int case_count;
     int ids[SL_CASES_MAX];  /* of an action */

@@ -305,7 +305,7 @@ static sl_status unload(sl_orchestrator *o, const sl_time *cost) {
     sl_ladder_close(o->ladder);
     o->model = NULL;
     o->ladder = NULL;
-    o->case_count = o->views = o->next_number = 0;
+    o->case_count = o->views = o->last_number = 0;
     o->keys = 0;
     return o->config.paced ? sl_history_assume(&o->series, o->problem) : SL_OK;
 }

@@ -169,10 +169,19 @@ void sl_events_naming(sl_orchestrator *o, const sl_naming_result *r) {
 }
 
 static void explain(sl_event *e, const sl_side *side) {
+    char predicted[32], best[32];
+    snprintf(predicted, sizeof predicted, "%.2f ms", sl_to_ms(side->predicted));
+    snprintf(best, sizeof best, "%.2f ms", sl_to_ms(side->best));
+    if (strcmp(predicted, best) == 0) {
+        sl_text_format(e->why, sizeof e->why,
+                       "both schedules are predicted to take %s per iteration; a swap costs %.2f ms once",
+                       best, sl_to_ms(side->cost));
+        return;
+    }
     sl_text_format(e->why, sizeof e->why,
-                   "the running schedule is predicted to take %.2f ms per iteration and the new one %.2f ms; "
+                   "the running schedule is predicted to take %s per iteration and the new one %s; "
                    "a swap costs %.2f ms once",
-                   sl_to_ms(side->predicted), sl_to_ms(side->best), sl_to_ms(side->cost));
+                   predicted, best, sl_to_ms(side->cost));
 }
 
 /* Names the costliest component of a replica in the event. */

@@ -180,7 +180,7 @@ static sl_status look_at_job(sl_hanging *h, sl_time now, sl_time began, const ch
     for (size_t i = 0; i < count && status == SL_OK; i++)
         status = add_node(h, nodes[i], &job);
     if (job.ranks > 0)
-        SL_THEN(status, sl_hang_judge(&job, (double)h->config.after / 1e9, &verdict));
+        SL_THEN(status, sl_hang_diagnose(&job, (double)h->config.after / 1e9, &verdict));
     if (status == SL_OK)
         conclude(h, &verdict, &job, now, began);
     sl_hang_job_free(&job);

@@ -1,5 +1,5 @@
 /* Dumps of PyTorch's flight recorder (torch.distributed), of one rank each: pickled or as JSON. They become
- * ranks of a job (job.h), which judge.h judges by the same rules as a watched one.
+ * ranks of a job (job.h), which diagnosis.h diagnoses by the same rules as a watched one.
  *
  * A dump has the calls of each process group with their numbers, sizes and frames, and whether each has
  * ended. Over Gloo it has collectives only. The rank is not in it, but at the end of its name

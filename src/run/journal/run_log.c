@@ -5,15 +5,19 @@
 
 #define TRACED 400 /* iterations in timeline.json */
 
+enum { PRINTED_MAX = 32 };
+
 struct sl_run_log {
     const sl_run *run;
     sl_clock *clock;
     sl_journal *journal;
     sl_progress *progress;
-    sl_time started;      /* 0: not yet */
-    sl_time last_begin;   /* of the last iteration */
-    sl_iteration pending; /* the last iteration; without timeline: written */
-    char schedule[192];   /* its own: a swap may change the caller's before it is written */
+    sl_time started;               /* 0: not yet */
+    sl_time last_begin;            /* of the last iteration */
+    sl_iteration pending;          /* the last iteration; without timeline: written */
+    char schedule[192];            /* its own: a swap may change the caller's before it is written */
+    sl_event printed[PRINTED_MAX]; /* [printed_count] onsets of components that are still slow */
+    int printed_count;
 };
 
 sl_status sl_run_log_open(const sl_run *run, const char *folder, const char *run_file, int first,
@@ -66,12 +70,33 @@ sl_status sl_run_log_write(sl_run_log *log, sl_event *event) {
     return sl_journal_event(log->journal, event);
 }
 
+static int same_component(const sl_event *a, const sl_event *b) {
+    return a->from == b->from && a->to == b->to && a->rank == b->rank && a->has_replica == b->has_replica &&
+           a->replica == b->replica;
+}
+
+/* Whether the printed lines have this event's component and evidence already: the onset of a component has
+ * both, so its suspect and its verdict are in events.jsonl only. */
+static int is_printed(sl_run_log *log, const sl_event *event) {
+    int i = 0;
+    while (i < log->printed_count && !same_component(&log->printed[i], event))
+        i++;
+    int known = i < log->printed_count;
+    if (event->kind == SL_EVENT_ONSET && (event->from >= 0 || event->rank >= 0) && !known && i < PRINTED_MAX)
+        log->printed[log->printed_count++] = *event;
+    if (event->kind == SL_EVENT_RELIEF && known)
+        log->printed[i] = log->printed[--log->printed_count];
+    return known && (event->kind == SL_EVENT_SUSPECT || event->kind == SL_EVENT_VERDICT);
+}
+
 sl_status sl_run_log_add(sl_run_log *log, sl_event *event, int replica) {
     if (log->run->parallel.data > 1 && replica >= 0) {
         event->has_replica = 1;
         event->replica = replica;
     }
     SL_TRY(sl_run_log_write(log, event));
+    if (is_printed(log, event))
+        return SL_OK;
     char where[32] = "";
     if (event->has_replica)
         snprintf(where, sizeof where, " (replica %d)", replica);

@@ -62,7 +62,7 @@ def test_a_dead_rank_is_named(folder):
     assert silent["rank"] == 2 and not silent["certain"] and "does not answer" in silent["why"], silent
 
 
-def test_the_communicator_whose_ranks_differ_is_judged(folder):
+def test_the_communicator_whose_ranks_differ_is_diagnosed(folder):
     same = [rank(i, AllReduce=9) for i in range(8)], []
     verdict = verdict_of(folder, same, ([rank(0, AllGather=2), rank(1, AllGather=1)], []))
     assert verdict["rank"] == 1, verdict

@@ -44,4 +44,4 @@ typedef struct sl_hang_verdict {
 
 /** The verdict on calls that have lasted `least_s` seconds or longer. Cause SL_HANG_NOTHING: no rank waits
  * that long, or another rank still moves, so that nothing is certain. SL_ENOMEM. */
-sl_status sl_hang_judge(const sl_hang_job *job, double least_s, sl_hang_verdict *verdict);
+sl_status sl_hang_diagnose(const sl_hang_job *job, double least_s, sl_hang_verdict *verdict);

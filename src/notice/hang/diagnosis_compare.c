@@ -1,6 +1,6 @@
 /* Collectives of one communicator, by their numbers. */
 #include "base/memory.h"
-#include "notice/hang/judge_inside.h"
+#include "notice/hang/diagnosis_inside.h"
 #include "notice/record/call.h"
 
 #include <ctype.h>

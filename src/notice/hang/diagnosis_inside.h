@@ -1,11 +1,11 @@
-/* Shared by the files of the judge.
+/* Shared by the files of the diagnosis.
  *
- *   judge        the graph of waiting, and what can never move
- *   judge_compare  collectives of a communicator by their numbers
- *   judge_words  the sentences */
+ *   diagnosis          the graph of waiting, and what can never move
+ *   diagnosis_compare  collectives of a communicator by their numbers
+ *   diagnosis_words    the sentences */
 #pragma once
 
-#include "notice/hang/judge.h"
+#include "notice/hang/diagnosis.h"
 
 /* A rank in the graph; its index is its number. */
 typedef struct sl_hang_node {

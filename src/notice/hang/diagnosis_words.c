@@ -1,4 +1,4 @@
-#include "notice/hang/judge_inside.h"
+#include "notice/hang/diagnosis_inside.h"
 #include "notice/record/call.h"
 
 #include <inttypes.h>

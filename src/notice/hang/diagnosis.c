@@ -1,6 +1,6 @@
-#include "notice/hang/judge.h"
+#include "notice/hang/diagnosis.h"
 #include "base/memory.h"
-#include "notice/hang/judge_inside.h"
+#include "notice/hang/diagnosis_inside.h"
 #include "notice/record/call.h"
 
 #include <stdio.h>
@@ -232,7 +232,7 @@ static void say_awaited(const sl_hang_graph *g, int who, const char *verb, sl_ha
 }
 
 /* A stuck rank that waits for one that has ended. */
-static int judge_ended(const sl_hang_graph *g, sl_hang_verdict *v) {
+static int diagnose_ended(const sl_hang_graph *g, sl_hang_verdict *v) {
     for (int i = 0; i < g->size; i++)
         for (int k = 0; is_stuck(g, i) && k < g->size; k++) {
             if (!sl_hang_awaits(g, i, k) || !is_over(g, k) ||
@@ -261,7 +261,7 @@ static const sl_channel_key *other_message(const sl_hang_graph *g, int source, i
     return found;
 }
 
-static int judge_tag(const sl_hang_graph *g, sl_hang_verdict *v) {
+static int diagnose_tag(const sl_hang_graph *g, sl_hang_verdict *v) {
     for (int i = 0; i < g->size; i++) {
         const sl_hang_wait *w = g->node[i].on;
         if (!is_stuck(g, i) || (w->channel.kind != SL_CHANNEL_POINT && w->channel.kind != SL_CHANNEL_WILD) ||
@@ -325,7 +325,7 @@ static void say_circle(const sl_hang_graph *g, const int *order, int length, sl_
     }
 }
 
-static int judge_circle(const sl_hang_graph *g, sl_hang_verdict *v) {
+static int diagnose_circle(const sl_hang_graph *g, sl_hang_verdict *v) {
     int *order = NULL;
     unsigned char *chosen = NULL;
     if (sl_alloc(&order, (size_t)g->size + 1, sizeof *order) != SL_OK ||
@@ -370,7 +370,7 @@ static int judge_circle(const sl_hang_graph *g, sl_hang_verdict *v) {
 }
 
 /* Stuck without a circle or an ended peer: a receive from any rank when all others are over. */
-static int judge_rest(const sl_hang_graph *g, sl_hang_verdict *v) {
+static int diagnose_rest(const sl_hang_graph *g, sl_hang_verdict *v) {
     for (int i = 0; i < g->size; i++) {
         if (!is_stuck(g, i))
             continue;
@@ -388,7 +388,7 @@ static int judge_rest(const sl_hang_graph *g, sl_hang_verdict *v) {
 }
 
 /* The rank that could move, and for which others wait: directly or through others that wait for it. */
-static int judge_away(const sl_hang_graph *g, sl_hang_verdict *v) {
+static int diagnose_away(const sl_hang_graph *g, sl_hang_verdict *v) {
     int who = -1;
     for (int i = 0; i < g->size; i++)
         if (!g->node[i].waits && g->node[i].waiters > 0 &&
@@ -410,7 +410,7 @@ static int judge_away(const sl_hang_graph *g, sl_hang_verdict *v) {
 }
 
 /* Calls that all partners have entered, and that do not end. */
-static int judge_inside(const sl_hang_graph *g, sl_hang_verdict *v) {
+static int diagnose_inside(const sl_hang_graph *g, sl_hang_verdict *v) {
     int first = -1, halted = -1;
     for (int i = 0; i < g->size; i++) {
         const sl_hang_rank *r = g->node[i].rank;
@@ -440,7 +440,7 @@ static int all_stand(const sl_hang_graph *g) {
     return 1;
 }
 
-static void judge(const sl_hang_graph *g, sl_hang_verdict *v) {
+static void diagnose(const sl_hang_graph *g, sl_hang_verdict *v) {
     int stuck = 0, waiting = 0;
     for (int i = 0; i < g->size; i++) {
         stuck += is_stuck(g, i);
@@ -453,13 +453,13 @@ static void judge(const sl_hang_graph *g, sl_hang_verdict *v) {
         return;
     if ((stuck > 0 || all_stand(g)) && sl_hang_compare(g, v))
         return;
-    if (stuck > 0 && (judge_tag(g, v) || judge_ended(g, v) || judge_circle(g, v) || judge_rest(g, v)))
+    if (stuck > 0 && (diagnose_tag(g, v) || diagnose_ended(g, v) || diagnose_circle(g, v) || diagnose_rest(g, v)))
         return;
-    if (all_stand(g) && (judge_away(g, v) || judge_inside(g, v)))
+    if (all_stand(g) && (diagnose_away(g, v) || diagnose_inside(g, v)))
         return;
 }
 
-sl_status sl_hang_judge(const sl_hang_job *job, double least_s, sl_hang_verdict *verdict) {
+sl_status sl_hang_diagnose(const sl_hang_job *job, double least_s, sl_hang_verdict *verdict) {
     sl_hang_graph g = {.job = job, .size = job->size, .least_s = least_s};
     sl_status status;
     *verdict = (sl_hang_verdict){.rank = -1, .peer = -1};
@@ -467,7 +467,7 @@ sl_status sl_hang_judge(const sl_hang_job *job, double least_s, sl_hang_verdict 
     SL_TRY_GOTO(done, status, sl_alloc(&g.awaits, (size_t)g.size * (size_t)g.size + 1, 1));
     build(&g);
     find_movers(&g);
-    judge(&g, verdict);
+    diagnose(&g, verdict);
 done:
     SL_FREE(g.node, g.awaits);
     return status;

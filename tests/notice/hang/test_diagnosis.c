@@ -1,8 +1,8 @@
-/* The judge, on jobs written by hand: the mistake, the rank, and what is certain. */
+/* The diagnosis of hangs, on jobs written by hand: the mistake, the rank, and what is certain. */
 #include "check.h"
 
 #include "base/memory.h"
-#include "notice/hang/judge.h"
+#include "notice/hang/diagnosis.h"
 #include "notice/record/call.h"
 
 #include <stdio.h>
@@ -53,16 +53,16 @@ static void computes(sl_hang_rank *r) {
         .for_s = 30, .state = 'R', .call = "MPI_Send", .doing = "computes", .frames = "spin < main"};
 }
 
-static sl_hang_verdict judged(sl_hang_rank *ranks, int count) {
+static sl_hang_verdict diagnosed(sl_hang_rank *ranks, int count) {
     sl_hang_job job = {.size = count};
     sl_hang_verdict v, again;
     for (int i = 0; i < count; i++)
         assert_int_equal(sl_hang_add(&job, &ranks[i]), SL_OK);
-    assert_int_equal(sl_hang_judge(&job, 20, &v), SL_OK);
+    assert_int_equal(sl_hang_diagnose(&job, 20, &v), SL_OK);
     json_t *json = sl_hang_job_json(&job);
     sl_hang_job copy = {0};
     assert_int_equal(sl_hang_job_read(json, &copy), SL_OK); /* the same, after a way across nodes */
-    assert_int_equal(sl_hang_judge(&copy, 20, &again), SL_OK);
+    assert_int_equal(sl_hang_diagnose(&copy, 20, &again), SL_OK);
     assert_string_equal(v.seen, again.seen);
     assert_string_equal(v.why, again.why);
     assert_int_equal(v.cause, again.cause);
@@ -90,7 +90,7 @@ static void a_rank_that_computes_is_awaited_and_nothing_is_certain(void **state)
     sl_hang_rank r[3];
     three(r, (int[]){1, 0, 1});
     computes(&r[1]);
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_AWAY);
     assert_int_equal(v.certain, 0);
     assert_int_equal(v.rank, 1);
@@ -106,7 +106,7 @@ static void nothing_is_said_while_a_rank_still_calls(void **state) {
     three(r, (int[]){1, 0, 1});
     computes(&r[1]);
     r[1].still_s = 2;
-    assert_int_equal(judged(r, 3).cause, SL_HANG_NOTHING);
+    assert_int_equal(diagnosed(r, 3).cause, SL_HANG_NOTHING);
 }
 
 static void nothing_is_said_of_short_waits(void **state) {
@@ -115,7 +115,7 @@ static void nothing_is_said_of_short_waits(void **state) {
     three(r, (int[]){1, 0, 1});
     computes(&r[1]);
     r[0].thread[0].for_s = r[2].thread[0].for_s = 19;
-    assert_int_equal(judged(r, 3).cause, SL_HANG_NOTHING);
+    assert_int_equal(diagnosed(r, 3).cause, SL_HANG_NOTHING);
 }
 
 static void a_rank_that_ended_never_comes(void **state) {
@@ -123,7 +123,7 @@ static void a_rank_that_ended_never_comes(void **state) {
     sl_hang_rank r[3];
     three(r, (int[]){1, 0, 1});
     r[1].ended = 1;
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_ENDED);
     assert_int_equal(v.certain, 1);
     assert_int_equal(v.rank, 1);
@@ -137,7 +137,7 @@ static void an_ended_rank_that_did_its_part_is_not_blamed(void **state) {
     r[2].channel[0].announced = 5; /* entered all, then ended */
     r[2].ended = r[2].finished = 1;
     computes(&r[1]);
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_AWAY);
     assert_int_equal(v.rank, 1);
 }
@@ -147,7 +147,7 @@ static void another_collective_is_named_by_the_smaller_group(void **state) {
     sl_hang_rank r[3];
     three(r, (int[]){1, 1, 1});
     snprintf(r[2].collective[1].call, SL_HANG_CALL, "MPI_Bcast");
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_COLLECTIVE);
     assert_int_equal(v.rank, 2);
     assert_string_equal(v.seen,
@@ -160,7 +160,7 @@ static void two_ranks_that_differ_are_both_named(void **state) {
     three(r, (int[]){1, 1, 1});
     sl_hang_rank_free(&r[2]);
     r[1].collective[1].bytes = 80;
-    sl_hang_verdict v = judged(r, 2);
+    sl_hang_verdict v = diagnosed(r, 2);
     assert_int_equal(v.cause, SL_HANG_SIZE);
     assert_int_equal(v.rank, -1);
     assert_string_equal(v.seen, "collective 5 of all ranks: rank 1 calls MPI_Allreduce of 80 bytes, rank 0 "
@@ -175,7 +175,7 @@ static void blocks_of_gatherv_may_differ(void **state) {
         snprintf(r[i].collective[1].call, SL_HANG_CALL, "MPI_Gatherv");
         r[i].collective[1].bytes = 8 * (uint64_t)(i + 1);
     }
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_INSIDE);
     assert_int_equal(v.certain, 0);
 }
@@ -189,7 +189,7 @@ static void receives_in_a_circle_never_end(void **state) {
         counts(&r[i], message((i + 1) % 3, i, 4), 1);
         waits(&r[i], "MPI_Recv", message((i + 1) % 3, i, 4), 1);
     }
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_CIRCLE);
     assert_int_equal(v.certain, 1);
     assert_non_null(strstr(v.seen, "ranks 0-2 wait for each other"));
@@ -207,7 +207,7 @@ static void a_circle_is_certain_while_another_rank_still_calls(void **state) {
     r[2] = blank(2);
     computes(&r[2]);
     r[2].still_s = 0;
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_CIRCLE);
     assert_int_equal(v.certain, 1);
 }
@@ -221,7 +221,7 @@ static void a_second_thread_that_works_may_still_send(void **state) {
         waits(&r[i], "MPI_Recv", message(1 - i, i, 4), 1);
     }
     computes(&r[1]);
-    sl_hang_verdict v = judged(r, 2);
+    sl_hang_verdict v = diagnosed(r, 2);
     assert_int_equal(v.certain, 0);
     assert_int_equal(v.rank, 1);
 }
@@ -235,7 +235,7 @@ static void a_message_with_another_tag_is_found(void **state) {
     counts(&r[1], message(0, 1, 7), 1);
     waits(&r[1], "MPI_Recv", message(0, 1, 7), 1);
     r[0].finished = 1;
-    sl_hang_verdict v = judged(r, 2);
+    sl_hang_verdict v = diagnosed(r, 2);
     assert_int_equal(v.cause, SL_HANG_TAG);
     assert_int_equal(v.rank, 1);
     assert_int_equal(v.peer, 0);
@@ -257,7 +257,7 @@ static void one_of_several_is_enough_for_waitany(void **state) {
     r[0].thread[0].waits = 2;
     r[1].ended = 1;
     computes(&r[2]);
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.certain, 0);
 }
 
@@ -276,14 +276,14 @@ static void devices_wait_for_the_rank_that_enqueued_less(void **state) {
     (void)state;
     sl_hang_rank r[3];
     enqueued(r, (uint64_t[]){7, 7, 6});
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_AWAY);
     assert_int_equal(v.rank, 2);
     assert_int_equal(v.certain, 0);
     assert_non_null(strstr(v.why, "rank 2 computes after ncclAllReduce"));
     enqueued(r, (uint64_t[]){7, 7, 6});
     r[2].ended = 1;
-    v = judged(r, 3);
+    v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_ENDED);
     assert_int_equal(v.certain, 1);
 }
@@ -302,7 +302,7 @@ static void hosts_ahead_on_different_communicators_are_no_circle(void **state) {
         r[i].thread[0].wait = both;
         r[i].thread[0].waits = 2;
     }
-    sl_hang_verdict v = judged(r, 3);
+    sl_hang_verdict v = diagnosed(r, 3);
     assert_int_equal(v.cause, SL_HANG_AWAY);
     assert_int_equal(v.certain, 0);
 }
