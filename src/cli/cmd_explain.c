@@ -140,6 +140,6 @@ const sl_command sl_command_explain = {
              "embedding-grads-all-reduce, optimizer-clip-main-grad, optimizer and others of Megatron's timers. "
              "Others are left out and counted.",
     .example = "slackline explain trace.json.gz --svg workers.svg\n"
-               "slackline explain /tmp/nccl_trace_rank_*\n"
+               "slackline explain dumps/nccl_trace_rank_*\n"
                "slackline explain worker*.json --layout tensor=1,data=4,pipeline=2,chunks=2",
     .run = run};
