@@ -211,15 +211,16 @@ def collected(rank, ranks, group, where):
     def ours():
         return [thread.name for thread in threading.enumerate() if thread.name.startswith("slackline")]
     gc.collect()
-    time.sleep(0.2)
-    threads, groups = len(ours()), len(dist.distributed_c10d._world.pg_map)
+    until = time.monotonic() + 10
+    while ours() and time.monotonic() < until:  # of the cases before
+        time.sleep(0.05)
+    threads, groups, none = len(ours()), len(dist.distributed_c10d._world.pg_map), False
     for _ in range(2):
         stages = stages_of("wave", rank, ranks, group)
         adapted = slackline.adapt(made("ZBVZeroBubble", stages, MICROBATCHES))
         for step in range(4):
             stepped(adapted, stages, step, MICROBATCHES)
-        if len(ours()) <= threads or len(dist.distributed_c10d._world.pg_map) <= groups:
-            return "there are no threads and groups to begin with"
+        none |= len(ours()) <= threads or len(dist.distributed_c10d._world.pg_map) <= groups
         dist.barrier(group)
         del adapted, stages
         gc.collect()
@@ -227,6 +228,8 @@ def collected(rank, ranks, group, where):
     until = time.monotonic() + 5
     while len(ours()) > threads and time.monotonic() < until:
         time.sleep(0.05)
+    if none:
+        return "there are no threads and groups to begin with"
     left = len(ours()) - threads, len(dist.distributed_c10d._world.pg_map) - groups
     return "" if max(left) <= 0 else f"{left[0]} threads and {left[1]} groups are left: {ours()}"
 
