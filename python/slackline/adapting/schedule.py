@@ -529,7 +529,7 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
             agent.leader.folder.delegates = transport.number if transport is not None else 0
     for stage in given.stages:
         timings.wrap(stage, agent.kept)
-    weakref.finalize(schedule, _close, agent.threads, os.getpid()).atexit = False  # a thread that ends with the interpreter aborts the process
+    weakref.finalize(schedule, _close, agent.threads, os.getpid())
     weakref.finalize(schedule, _release, own, os.getpid()).atexit = False
     schedule.adaptation = Adaptation(agent)
     return schedule
@@ -589,7 +589,8 @@ def _carried(given: _Given, members: List[int], timeout: Optional[timedelta], de
 
 
 def _close(threads: List[Any], pid: int) -> None:
-    """Called when a schedule is collected."""
+    """Called when a schedule is collected, and at the end of its process: a thread that returns from PyTorch's code while the interpreter ends
+    aborts the process."""
     if os.getpid() == pid:
         for one in threads:
             one.close()

@@ -115,7 +115,7 @@ class Waiters:
         for one in self._queues.values():
             one.put(None)
         self._queues.clear()
-        for thread in self._threads:  # one that ended together with the interpreter would abort the process
+        for thread in self._threads:  # at the end of the process, before the interpreter ends
             if thread is not threading.current_thread():
                 thread.join(1.0)
         self._threads.clear()
