@@ -84,6 +84,14 @@ def given_of(job, replicas):
     return {"group": job.copies, "mesh": DeviceMesh.from_group(job.copies, "cpu"), None: None, False: False}[replicas]
 
 
+def is_known(job):
+    """Whether the first rank has measured the healthy job; the same on all ranks."""
+    leader = job.schedule._agent.leader
+    known = torch.tensor(int(leader is not None and leader.decider.orchestrator is not None))
+    dist.broadcast(known, 0)
+    return bool(known)
+
+
 def happened(job):
     return [(one.step, one.kind, one.text[:60]) for one in job.schedule.adaptation.events]
 

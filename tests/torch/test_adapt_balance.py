@@ -3,17 +3,7 @@
 import os
 
 from adapt_torch import Paced, judged, slackline
-from replicas_torch import OP_S, Job, alike, given_of, happened
-import torch
-import torch.distributed as dist
-
-
-def is_known(job):
-    """Whether the first rank has measured the healthy job; the same on all ranks."""
-    leader = job.schedule._agent.leader
-    known = torch.tensor(int(leader is not None and leader.decider.orchestrator is not None))
-    dist.broadcast(known, 0)
-    return bool(known)
+from replicas_torch import OP_S, Job, alike, given_of, happened, is_known
 
 
 def balanced(sums, kind="1F1B", placement="linear", ranks=2, microbatches=8, slow=(1, 0), replicas=None, most=150, **arguments):

@@ -210,17 +210,18 @@ def collected(rank, ranks, group, where):
     """A schedule that is dropped leaves no threads and no groups."""
     def ours():
         return [thread.name for thread in threading.enumerate() if thread.name.startswith("slackline")]
-    gc.collect()
     until = time.monotonic() + 10
-    while ours() and time.monotonic() < until:  # of the cases before
-        time.sleep(0.05)
-    threads, groups, none = len(ours()), len(dist.distributed_c10d._world.pg_map), False
+    while gc.collect() >= 0 and ours() and time.monotonic() < until:  # of the cases before
+        time.sleep(0.2)
+    gc.collect()
+    threads, groups, none = len(ours()), len(dist.distributed_c10d._world.pg_map), ""
     for _ in range(2):
         stages = stages_of("wave", rank, ranks, group)
         adapted = slackline.adapt(made("ZBVZeroBubble", stages, MICROBATCHES))
         for step in range(4):
             stepped(adapted, stages, step, MICROBATCHES)
-        none |= len(ours()) <= threads or len(dist.distributed_c10d._world.pg_map) <= groups
+        now = len(ours()), len(dist.distributed_c10d._world.pg_map)
+        none = none or ("" if now[0] > threads and now[1] > groups else f"{now[0]} threads and {now[1]} groups, {threads} and {groups} before: {ours()}")
         dist.barrier(group)
         del adapted, stages
         gc.collect()
@@ -229,7 +230,7 @@ def collected(rank, ranks, group, where):
     while len(ours()) > threads and time.monotonic() < until:
         time.sleep(0.05)
     if none:
-        return "there are no threads and groups to begin with"
+        return none
     left = len(ours()) - threads, len(dist.distributed_c10d._world.pg_map) - groups
     return "" if max(left) <= 0 else f"{left[0]} threads and {left[1]} groups are left: {ours()}"
 

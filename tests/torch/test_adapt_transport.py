@@ -10,7 +10,7 @@ import warnings
 from datetime import timedelta
 
 from adapt_torch import Paced, gradients, judged, made, run, slackline, stages_of, stepped
-from replicas_torch import Job, OP_S, alike as alike_replicas, happened
+from replicas_torch import Job, OP_S, alike as alike_replicas, happened, is_known
 from runner import build, expect
 
 import torch
@@ -58,14 +58,18 @@ def replicas(sums):
     def case(rank, world, group, where):
         job = Job("1F1B", "linear", 2, 6, sums)
         job.schedule = slackline.adapt(job.schedule, replicas=job.copies, transport="slackline")
-        ran = []
-        for step in range(60):
-            Paced.op = OP_S * (4 if job.replica == 1 and step >= 16 else 1)
+        ran, slow_at = [], None
+        for step in range(300):
+            if slow_at is None and is_known(job):
+                slow_at = step + 5
+            Paced.op = OP_S * (4 if (job.replica, job.rank) == (1, 0) and slow_at is not None and step >= slow_at else 1)
             text = str(job.schedule.pipeline_order)
             wrong = job.step(step)
             if wrong:
                 return wrong
             ran.append((job.schedule.split, text))
+            if job.schedule.split[0] > job.schedule.split[1] or (slow_at is not None and step > slow_at + 100):
+                break
         if carrier_of(job.schedule) is None or not job.schedule.adaptation.active:
             return f"not carried, or not adapted: {job.schedule.adaptation.why}"
         return alike_replicas(job, ran) or ("" if ran[-1][0][0] > ran[-1][0][1] else f"split {ran[-1][0]}: {happened(job)}")
