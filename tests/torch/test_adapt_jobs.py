@@ -227,8 +227,8 @@ def collected(rank, ranks, group, where):
         gc.collect()
         dist.barrier(group)
     until = time.monotonic() + 5
-    while len(ours()) > threads and time.monotonic() < until:
-        time.sleep(0.05)
+    while gc.collect() >= 0 and (len(ours()) > threads or len(dist.distributed_c10d._world.pg_map) > groups) and time.monotonic() < until:
+        time.sleep(0.05)  # the first rank may still be planning
     if none:
         return none
     left = len(ours()) - threads, len(dist.distributed_c10d._world.pg_map) - groups
