@@ -62,7 +62,7 @@ def replicas(sums):
         for step in range(300):
             if slow_at is None and is_known(job):
                 slow_at = step + 5
-            Paced.op = OP_S * (4 if (job.replica, job.rank) == (1, 0) and slow_at is not None and step >= slow_at else 1)
+            Paced.op = OP_S * (4 if job.replica == 1 and slow_at is not None and step >= slow_at else 1)
             text = str(job.schedule.pipeline_order)
             wrong = job.step(step)
             if wrong:

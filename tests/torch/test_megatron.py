@@ -3,6 +3,7 @@
 number of microbatches in a row of a virtual stage changes while it trains, and losses and weights are bit-identical."""
 import json
 import os
+import re
 
 from environments import environment, run
 from runner import expect, source
@@ -21,3 +22,5 @@ def test_the_number_changes_for_a_slow_link_and_losses_stay():
     kinds = [(step, kind) for step, kind, _ in ranks[0]["events"]]
     expect(any(kind == "changed" and step >= 36 for step, kind in kinds) and any(kind in ("setting", "kept") and step > 36 for step, kind in kinds), f"events: {ranks[0]['events']}")
     expect(ranks[0]["adapted"][-1][1] > 3, "the number has not grown")
+    times = {int(size): float(ms) for size, ms in re.findall(r"(\d+): (\d+) ms", ranks[0]["events"][-1][2])}
+    expect(len(times) > 1 and times[ranks[0]["adapted"][-1][1]] <= 1.03 * min(times.values()), f"another number is faster over the slow link: {times}")

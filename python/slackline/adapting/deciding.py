@@ -518,11 +518,14 @@ class Decider:
                           f"{100 * action.expected:.0f}% expected")
 
     def _as_planned(self, step: Measured, made: Plan) -> Measurements:
-        """The measurements in the form of the plan: a backward that cannot be split is an I there, with a W that takes no time."""
+        """The measurements in the form of the plan: a backward that cannot be split is an I there, with a W that takes no time.
+
+        Microbatches have one shape, so every op counts as the same work: ops that take longer on all ranks of a replica are slow, not longer."""
+        work = [1.0] * len(step.ops)
         if self.shape.can_split or not any(op.op == "I" for op in made.ops):
-            return Measurements(step.ops, step.transfers)
+            return Measurements(step.ops, step.transfers, work)
         return Measurements([replace(op, op="I") if op.op == "B" else op for op in step.ops],
-                            [replace(one, op="I") if one.op == "B" else one for one in step.transfers])
+                            [replace(one, op="I") if one.op == "B" else one for one in step.transfers], work)
 
     # ---- swaps
 

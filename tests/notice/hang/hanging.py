@@ -1,7 +1,6 @@
 """Programs that come to stand in every way that stands.c and stands.py know, under `slackline watch`, and what is reported of them.
 
     event = reported(build, folder, mpi_words(folder, "openmpi", 4, ["loop", "2"]), after=3)      # the last hang or stall, or None"""
-import json
 import os
 import re
 import shutil
@@ -12,6 +11,9 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "watch"))
+from real import events_of  # noqa: E402
+
 SOURCE = os.path.abspath(os.path.join(HERE, *[".."] * 3))
 FAMILIES = {"openmpi": ("mpicc.openmpi", "mpirun.openmpi"), "mpich": ("mpicc.mpich", "mpirun.mpich")}
 PEER = "peer"  # the rank after the wrong one
@@ -93,11 +95,7 @@ class Standing:
                                         stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL, env=environment(build), start_new_session=True)
 
     def events(self):
-        try:
-            with open(os.path.join(self.out, "events.jsonl")) as file:
-                return [json.loads(line) for line in file if line.endswith("\n")]
-        except FileNotFoundError:
-            return []
+        return events_of(self.out)
 
     def hangs(self):
         return [event for event in self.events() if event["kind"] in ("hang", "stall", "moves")]

@@ -32,6 +32,15 @@ run {steps}
 LIMIT = 150  # s; for what takes a few
 
 
+def events_of(folder):
+    """The complete lines of the events.jsonl of a watch; none if there is no file yet."""
+    try:
+        with open(os.path.join(folder, "events.jsonl")) as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
 def mpirun(ranks, words):
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     return ["mpirun", *root, "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np", str(ranks), *words]
@@ -80,11 +89,7 @@ class Watched:
             return file.read()
 
     def events(self):
-        try:
-            with open(os.path.join(self.out, "events.jsonl")) as file:
-                return [json.loads(line) for line in file if line.endswith("\n")]
-        except FileNotFoundError:
-            return []
+        return events_of(self.out)
 
     def wait_for(self, kind, after=0, limit=LIMIT):
         """The first event of that kind behind the first `after` events, and how many events there are up to it."""
