@@ -60,6 +60,19 @@ def test_the_event_of_a_swap_is_that_of_the_last_step_before_it():
     expect(len(swaps) > 1 and all(step + 1 in changed for step in swaps), f"swaps after steps {swaps}, other orders from steps {changed}")
 
 
+def test_steps_are_urgent_from_an_onset_until_its_swap_and_no_longer():
+    job = Job("linear", 4, 12, EVEN, "1f1b")
+    job.run(30)
+    expect(not job.decider.urgent, "urgent although nothing is slow")
+    before, urgent = job.ran[-1], []
+    for _ in range(20):
+        job.run(1, between(0, 1, 60))
+        urgent.append((job.ran[-1] != before, job.decider.urgent))
+    expect((False, True) in urgent, f"(swapped, urgent) of each step: {urgent}")
+    swapped = [now for changed, now in urgent if changed]
+    expect(len(swapped) > 5 and not any(swapped), f"urgent in the steps of the new order: {swapped}")
+
+
 def test_a_slow_device_is_named():
     job = Job("linear", 4, 8, EVEN, "1f1b", noise=0.02)
     job.run(25)

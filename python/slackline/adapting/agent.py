@@ -235,7 +235,8 @@ class Leader:
         self.last: Optional[List[Measured]] = None  # per replica
         self._lock = threading.Condition()
         self._given = self._taken = 0  # entries of `_records`, by the training thread; handled
-        self._usual: Deque[int] = deque(maxlen=USUAL)  # latest times of a step on this rank, in ns
+        self._usual: Deque[int] = deque(maxlen=USUAL)  # latest times of a step on this rank, in ns, all of one order
+        self._usual_version = 0
         self._urgent = True  # set by the thread that decides: the next records matter at once
         self._noticed = 0  # further steps for which this rank has noticed something by itself
         self._offer: Optional[Tuple[int, List[bytes]]] = None  # a version, and its text for each replica
@@ -261,9 +262,12 @@ class Leader:
     def record(self, record: Record, rows: List[Row], raised: bool) -> None:
         self._put((0, [], (record, rows, raised)))
         if record.step >= 0:
-            self._notice(record.end - record.begin)
+            self._notice(record.version, record.end - record.begin)
 
-    def _notice(self, took: int) -> None:
+    def _notice(self, version: int, took: int) -> None:
+        if version != self._usual_version:  # another order takes another time, and its own decision has been made
+            self._usual_version, self._noticed = version, 0
+            self._usual.clear()
         if len(self._usual) >= 3:
             usual = statistics.median(self._usual)
             self._noticed = NOTICED if not usual / OTHER <= took <= usual * OTHER else max(0, self._noticed - 1)

@@ -29,7 +29,7 @@ FORMAT = "slackline-adaptation-1"
 MEASURED = 4  # steps per problem
 SETTLED = 1  # steps before the measured ones, which set up connections
 ROUNDS = 3
-URGENT = 8  # steps after an event in which actions are likely
+URGENT = 8  # steps after an event in which actions are likely, until one is carried out
 GAIN = 0.02  # share of a step that a plan must gain
 HOLD, DWELL = 3, 8  # steps that a change must last, and steps between two plans: a swap costs almost nothing here
 SWAP_MS = 2.0
@@ -544,6 +544,7 @@ class Decider:
             self.plans = swap.plans
         if swap.action is not None and self._orchestrator is not None:
             self._orchestrator.carried_out(swap.action, self._later(steps[0].begin_ms), took_ms=0.0)
+            self._urgent_until = -1
         else:
             self._say(steps[0], "swap", swap.why)
             self._skip = SETTLED
