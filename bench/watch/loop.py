@@ -1,5 +1,5 @@
 """Python programs for run.py, some ranks of which work longer while a file exists that says so: loop.py WHAT MILLISECONDS FILE, WHAT one
-of mpi4py, ddp, fsdp, pipeline. They know nothing of being watched. Each works by sleeping and a little arithmetic. They end when they are ended."""
+of mpi4py, ddp, fsdp, pipeline, server, exchange. They know nothing of being watched. Each works by sleeping and a little arithmetic. They end when they are ended."""
 import os
 import sys
 import time
@@ -71,4 +71,58 @@ def over_gloo():
         optimizer.step()
 
 
-over_mpi() if what == "mpi4py" else over_gloo()
+def over_plain_gloo(rank, size, step):
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=size)
+    while True:
+        step(torch, dist, rank, size)
+
+
+def serve(torch, dist, rank, size, parameters=[]):
+    """Rank 0 broadcasts parameters and works little, the others compute gradients, which are reduced to it."""
+    if not parameters:
+        parameters.append(torch.zeros(1 << 14))
+    dist.broadcast(parameters[0], src=0)
+    work(rank, 0.2 if rank == 0 else 1)
+    gradient = torch.ones(1 << 14) * (rank > 0)
+    dist.reduce(gradient, dst=0)
+    if rank == 0:
+        parameters[0] -= 1e-6 * gradient
+
+
+def exchange(torch, dist, rank, size):
+    """As between experts: tokens to all ranks, work on those that came, and back."""
+    tokens, came = torch.full((size * 1024,), float(rank)), torch.empty(size * 1024)
+    dist.all_to_all_single(came, tokens)
+    work(rank)
+    dist.all_to_all_single(tokens, came)
+
+
+def exchanging(rank, size):
+    over_plain_gloo(rank, size, exchange)
+
+
+def main():
+    if what == "mpi4py":
+        over_mpi()
+    elif what == "server":
+        over_plain_gloo(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), serve)
+    elif what == "exchange":  # processes of its own, without a launcher
+        import multiprocessing
+        import socket
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]))
+        ranks = [multiprocessing.Process(target=exchanging, args=(rank, 4), daemon=True) for rank in range(4)]
+        for one in ranks:
+            one.start()
+        for one in ranks:
+            one.join()
+    else:
+        over_gloo()
+
+
+if __name__ == "__main__":
+    main()

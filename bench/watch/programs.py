@@ -13,7 +13,7 @@ sys.path[:0] = [os.path.join(source, "tests", "notice", "watch"), os.path.join(s
 _words, sys.argv[1:] = sys.argv[1:], [os.path.join(source, "build"), source]
 from real import Watched, lammps, mpi4py, mpirun, need  # noqa: E402,F401
 from star import Star, permitted  # noqa: E402,F401
-from trouble import Load, Quota, ranks_of  # noqa: E402,F401
+from trouble import Load, Quota, below, ranks_of  # noqa: E402,F401
 sys.argv[1:] = _words
 
 MEGABIT = 1000
@@ -23,7 +23,7 @@ INSIDE, PROCESSOR, LINKS = ("inside", "two at once"), ("quota", "load"), ("link"
 @dataclass(frozen=True)
 class Program:
     name: str
-    kind: str  # of shape: neighbors.c; of loop: loop.py over MPI; of torch: loop.py over Gloo; of real: another's program
+    kind: str  # shape: neighbors.c; foreign: foreign.c; loop: loop.py over MPI; torch: loop.py over Gloo; real: another's program
     faults: tuple  # that it can have
 
 
@@ -31,22 +31,28 @@ def _shapes(*names, faults):
     return [Program(name, "shape", faults) for name in names]
 
 
-PROGRAMS = [
-    *_shapes("ring", "shifts", "long-blocking", "long-allreduce", "long-pipeline", "long-alltoall", faults=INSIDE + PROCESSOR + LINKS),
-    *_shapes("long-grid", "long-persistent", "long-sharded", faults=INSIDE + PROCESSOR + LINKS),
+PROGRAMS = [  # a slow link is felt by long messages alone
+    *_shapes("ring", "shifts", faults=INSIDE + PROCESSOR + ("host",)),
+    *_shapes("long-blocking", "long-allreduce", "long-pipeline", "long-alltoall", faults=INSIDE + PROCESSOR + LINKS),
+    *_shapes("long-ring", "long-shifts", "long-grid", "long-persistent", "long-sharded", faults=INSIDE + PROCESSOR + LINKS),
     *_shapes("polled", "polled-any", "buckets", "gathered", "master", "sparse", "onesided", "levels", faults=INSIDE + PROCESSOR),
+    *[Program(name, "foreign", INSIDE + PROCESSOR + LINKS) for name in ("halo", "uneven", "stream")],
+    *[Program(name, "foreign", INSIDE + PROCESSOR) for name in ("waitany", "locked")],
     Program("LAMMPS", "real", PROCESSOR), Program("hpcc", "real", PROCESSOR), Program("mpi4py", "loop", INSIDE),
     Program("DDP", "torch", INSIDE), Program("FSDP", "torch", INSIDE), Program("PyTorch pipeline", "torch", INSIDE),
+    Program("parameter server", "torch", INSIDE), Program("experts", "torch", INSIDE),
 ]
 
 
 class Tools:
-    """What the programs need, made once: neighbors, mpi4py, an input of hpcc."""
+    """What the programs need, made once: neighbors, foreign, mpi4py, an input of hpcc."""
 
     def __init__(self, folder):
         self.folder, self.python = folder, None
-        self.neighbors = os.path.join(folder, "neighbors")
-        subprocess.run(["mpicc", "-O1", "-o", self.neighbors, os.path.join(source, "tests", "notice", "watch", "neighbors.c")], check=True)
+        self.compiled = {}
+        for kind, file in (("shape", "tests/notice/watch/neighbors.c"), ("foreign", "bench/watch/foreign.c")):
+            self.compiled[kind] = os.path.join(folder, kind)
+            subprocess.run(["mpicc", "-O1", "-o", self.compiled[kind], os.path.join(source, file)], check=True)
 
     def environment(self, program):
         """Variables for a program, or None: it cannot run here."""
@@ -66,12 +72,14 @@ class Tools:
     def words(self, program, folder, fault, ms):
         """The program itself, for each rank; of Gloo's with its launcher."""
         file = os.path.join(folder, "slow")
-        if program.kind == "shape":
-            return [self.neighbors, program.name, str(ms), file, *(["burn"] if fault in PROCESSOR else [])]
+        if program.kind in self.compiled:
+            return [self.compiled[program.kind], program.name, str(ms), file, *(["burn"] if fault in PROCESSOR else [])]
         if program.name == "mpi4py":
             return [sys.executable, os.path.join(here, "loop.py"), "mpi4py", str(ms), file]
         if program.kind == "torch":
-            what = {"DDP": "ddp", "FSDP": "fsdp"}.get(program.name, "pipeline")
+            what = {"DDP": "ddp", "FSDP": "fsdp", "parameter server": "server", "experts": "exchange"}.get(program.name, "pipeline")
+            if what == "exchange":
+                return [self.torch(), os.path.join(here, "loop.py"), what, str(ms), file]
             return [self.torch(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4",
                     os.path.join(here, "loop.py"), what, str(ms), file]
         if program.name == "LAMMPS":

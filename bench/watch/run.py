@@ -4,10 +4,11 @@
 Usage: bench/watch/run.py [BUILD_DIR] [--runs N] [--seed S] [--first N] [--program P] [--fault F] [--keep DIR] [--write docs/results/watch.md]
 Run N of a seed is always the same program, fault and place: --first N --runs 1 repeats it, --program and --fault restrict all runs.
 
-A fault comes once the healthy profile is kept; 45 s later the run ends. Every suspect and every verdict counts. A run is right when
+A fault comes once the healthy profile is kept; 25 s later the run ends. Every suspect and every verdict counts. A run is right when
 the faulty ranks or links are named and nothing else is, or when nothing is wrong and nothing is named; abstained when nothing is named
 that could be acted on, or only one of two; wrong when something healthy is named; without a fault that is a false alarm. Also wrong is
-a cause that is not the fault's."""
+a cause that is not the fault's. A run that would be abstained is "not felt" if the system shows that the fault took nothing from the
+program: a quota that stops its process for less than a fifth of the time, load for which the rank waits no longer than before, a link that carries little."""
 import argparse
 import json
 import os
@@ -22,11 +23,11 @@ import time
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [here, os.path.dirname(here)]
 from page import finish, machine, source, table  # noqa: E402
-from programs import MEGABIT, PROGRAMS, Load, Quota, Star, Tools, Watched, bound, mpirun, permitted, ranks_of  # noqa: E402
+from programs import MEGABIT, PROGRAMS, Load, Quota, Star, Tools, Watched, below, bound, mpirun, permitted, ranks_of  # noqa: E402
 
 FAULTS = ["inside", "quota", "load", "link", "host", "two at once", "none"]
-PATIENCE = {"reference": 90, "verdict": 45, "quiet": 25}  # s
-CAUSES = {"quota": "quota", "load": "load"}
+PATIENCE = {"reference": 60, "verdict": 25, "quiet": 12}  # s
+SLOW_MEGABIT = 20  # 128 KiB take 52 ms: longer than any work that they could hide behind
 
 
 def drawn(seed, number, arguments):
@@ -41,10 +42,11 @@ def drawn(seed, number, arguments):
     first, second = dice.sample(range(4), 2)
     if fault == "load":
         first = 3  # it has a core of its own
-    if fault == "link" and ("pipeline" in program.name or "blocking" in program.name):
+    if fault == "link" and any(name in program.name for name in ("pipeline", "blocking", "stream")):
         first = dice.randrange(3)
         second = first + 1
-        first, second = dice.sample([first, second], 2)
+        if program.name != "stream":  # which sends one way
+            first, second = dice.sample([first, second], 2)
     elif fault == "link":
         second = (first + dice.choice((1, 3))) % 4
     factor = [round(dice.uniform(1.4, 2.5), 2) for _ in range(2)]
@@ -52,33 +54,63 @@ def drawn(seed, number, arguments):
 
 
 class Fault:
-    """Puts a fault into a running program, until close()."""
+    """Puts a fault into a running program, until close(). felt(): whether the system has seen it."""
 
     def __init__(self, case, folder, run, star):
-        self.undo = []
-        kind, (first, second), factor = case["fault"], case["ranks"], case["factor"]
-        if kind in ("inside", "two at once", "host"):
+        self.undo, self.star, self.began = [], star, time.monotonic()
+        self.kind, self.ranks, factor = case["fault"], case["ranks"], case["factor"]
+        first, second = self.ranks
+        if self.kind in ("inside", "two at once", "host"):
             slow = [(first, factor[0])]
-            slow += [(second, factor[1])] if kind == "two at once" else []
-            if kind == "host":  # two ranks a host
+            slow += [(second, factor[1])] if self.kind == "two at once" else []
+            if self.kind == "host":  # two ranks a host
                 slow = [(rank, factor[0]) for rank in (2 * (first // 2), 2 * (first // 2) + 1)]
             with open(os.path.join(folder, "slow.new"), "w") as file:
                 file.writelines(f"{rank} {value}\n" for rank, value in slow)
             os.rename(os.path.join(folder, "slow.new"), os.path.join(folder, "slow"))
-        elif kind == "quota":
-            self._enter(Quota(ranks_of(run.process.pid)[first], 0.12))
-        elif kind == "load":
-            self._enter(Load(core=1, processes=7))
-        elif kind == "link":
-            star.slow(first, second, 40)
+        elif self.kind in ("quota", "load"):
+            self.pid = ranks_of(run.process.pid)[first]
+            ran, self.waited_before = share_of_processor(self.pid, 1)
+            self.began = time.monotonic()
+            self._enter(Quota(self.pid, max(0.05, ran / 4)) if self.kind == "quota" else Load(core=1, processes=7))
+            self.waited = scheduled(self.pid)[1]
+        elif self.kind == "link":
+            star.slow(first, second, SLOW_MEGABIT)
 
     def _enter(self, trouble):
         trouble.__enter__()
         self.undo.append(trouble)
 
+    def felt(self):
+        """Read before close(); None: what makes the program slow is in the program."""
+        elapsed = time.monotonic() - self.began
+        if self.kind == "quota":
+            return self.undo[0].throttled() > 0.2 * elapsed
+        if self.kind == "load":
+            try:
+                return (scheduled(self.pid)[1] - self.waited) / elapsed > self.waited_before + 0.2
+            except OSError:  # it has ended
+                return None
+        if self.kind == "link":
+            return self.star.slow_bytes(*self.ranks) * 8 > 0.1 * elapsed * SLOW_MEGABIT * 1e6
+        return None
+
     def close(self):
         for trouble in self.undo:
             trouble.__exit__()
+
+
+def scheduled(pid):
+    """Seconds that a process has run, and has waited for a processor."""
+    with open(f"/proc/{pid}/schedstat") as file:
+        ran, waited, _ = file.read().split()
+    return int(ran) / 1e9, int(waited) / 1e9
+
+
+def share_of_processor(pid, seconds):
+    before = scheduled(pid)
+    time.sleep(seconds)
+    return [(after - one) / seconds for one, after in zip(before, scheduled(pid))]
 
 
 def started(case, folder, tools, star):
@@ -101,6 +133,36 @@ def started(case, folder, tools, star):
     finally:
         for name in ("PYTHONPATH", "SLACKLINE_COMMAND", "SLACKLINE_LIBRARY", "MPI4PY_MPIABI", "OMP_NUM_THREADS"):
             os.environ.pop(name, None)
+
+
+class Foreign:
+    """Load that is neither this program's nor below it, since the last look: what it takes from a rank is found rightly, whatever the fault."""
+
+    def __init__(self, run):
+        self.run, self.last = run, None
+        self.look()
+
+    def look(self):
+        """The ranks that have waited for a processor for a tenth of the time or more while others kept 0.3 processors busy or more."""
+        waited, own = {}, {}
+        for pid in below(os.getpid()):
+            try:
+                own[pid] = scheduled(pid)[0]
+            except OSError:
+                pass
+        for rank, pid in ranks_of(self.run.process.pid).items():
+            try:
+                waited[rank] = pid, scheduled(pid)[1]
+            except OSError:
+                pass
+        with open("/proc/stat") as file:
+            user, nice, system, _, _, interrupt, soft, *_ = map(int, file.readline().split()[1:])
+        now = time.monotonic(), (user + nice + system + interrupt + soft) / os.sysconf("SC_CLK_TCK"), own, waited
+        before, self.last = self.last or now, now
+        elapsed = max(now[0] - before[0], 1e-9)
+        foreign = now[1] - before[1] - sum(ran - before[2].get(pid, 0) for pid, ran in own.items())
+        return {rank for rank, (pid, seconds) in waited.items()
+                if foreign > 0.3 * elapsed and before[3].get(rank, (0, 0))[0] == pid and seconds - before[3][rank][1] > 0.1 * elapsed}
 
 
 def components(event):
@@ -130,11 +192,11 @@ def faulty(case):
     return {("device", rank) for rank in named}, [{("device", rank) for rank in named}]
 
 
-def judge(case, before, after, began):
-    """The words of the result, and seconds to the verdict."""
+def judge(case, before, after, began, loaded=((), ())):
+    """The words of the result, and seconds to the verdict. `loaded`: ranks from which foreign load took time, before and after the fault began."""
     allowed, alternatives = faulty(case)
     early = {one for event in before if event["kind"] in ("verdict", "profiled") for one in components(event)}
-    if early:
+    if any(one[0] == "link" or one[1] not in loaded[0] for one in early):
         return "false alarm", None
     named, verdict, seconds = set(), set(), None
     for event in after:
@@ -144,11 +206,12 @@ def judge(case, before, after, began):
             verdict |= components(event)
             if seconds is None and any(one <= verdict for one in alternatives):
                 seconds = event["time_s"] - began
-    if named - allowed:
+    if any(one[0] == "link" or one[1] not in loaded[1] for one in named - allowed):
         return ("false alarm" if case["fault"] == "none" else "wrong"), seconds
     if case["fault"] == "none":
         return "right", None
-    if "contention" in "".join(event["seen"] for event in after if event["kind"] == "verdict") and case["fault"] != "load":
+    if case["fault"] != "load" and any("contention" in event["seen"] and any(one[1] not in loaded[1] for one in components(event))
+                                       for event in after if event["kind"] == "verdict"):
         return "wrong", seconds
     return ("right" if any(one <= verdict for one in alternatives) else "abstained"), seconds
 
@@ -170,12 +233,13 @@ def one_run(case, tools, keep):
 
 
 def watched(case, folder, run, star):
+    foreign = Foreign(run)
     try:
         run.wait_for("profiled", 0, PATIENCE["reference"])
     except AssertionError:
         return {"result": "abstained", "why": "no healthy profile: " + ("; ".join(e["seen"] for e in run.events())[-200:] or run.words()[-200:])}
     time.sleep(3)  # the healthy profile is older than the fault
-    before = run.events()
+    before, loaded_before = run.events(), foreign.look()
     began, until = time.monotonic(), time.monotonic() + PATIENCE["quiet" if case["fault"] == "none" else "verdict"]
     began_s = next(event["time_s"] for event in before if event["kind"] == "profiled") + 3
     fault = Fault(case, folder, run, star)
@@ -187,15 +251,18 @@ def watched(case, folder, run, star):
             if verdicts and time.monotonic() - began > 3 and judge(case, before, after, began_s)[0] != "abstained":
                 time.sleep(1)  # the others of the same verdict
                 break
+        felt, loaded = fault.felt(), (loaded_before, foreign.look())
     finally:
         fault.close()
     after = run.events()[len(before):]
-    result, seconds = judge(case, before, after, began_s)
-    return {"result": result, "seconds": seconds, "why": [f"{event['kind']}: {event['seen']}" for event in before[-1:] + after if event["kind"] in
+    result, seconds = judge(case, before, after, began_s, loaded)
+    if felt is False and result == "abstained":
+        result = "not felt"
+    return {"result": result, "seconds": seconds, "loaded": loaded, "why": [f"{event['kind']}: {event['seen']}" for event in before[-1:] + after if event["kind"] in
                                                          ("onset", "profiled", "verdict", "tracked")]}
 
 
-RESULTS = ["right", "abstained", "wrong", "false alarm"]
+RESULTS = ["right", "abstained", "wrong", "false alarm", "not felt"]
 
 
 def rows(done, key):
@@ -221,7 +288,8 @@ def main():
         result = one_run(case, tools, arguments.keep)
         done.append((case, result))
         print(f"{number}: {case['program'].name}, {case['fault']}, {case['ranks']} x {case['factor']}, {case['ms']} ms: {result['result']}"
-              + (f" after {result['seconds']:.1f} s" if result.get("seconds") else ""), file=sys.stderr, flush=True)
+              + (f" after {result['seconds']:.1f} s" if result.get("seconds") else "")
+              + (f", foreign load on ranks {sorted(set().union(*result['loaded']))}" if any(result.get("loaded", ())) else ""), file=sys.stderr, flush=True)
         if result["result"] != "right":
             print("    " + json.dumps(result["why"], ensure_ascii=False), file=sys.stderr, flush=True)
     for what in sorted(left_out):
@@ -229,7 +297,7 @@ def main():
     heads = ["runs", *RESULTS, "s to the verdict: median, longest"]
     finish(arguments.write, "The culprit", f"""`bench/watch/run.py --runs {arguments.runs} --seed {arguments.seed}`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. Programs of 4 ranks are unchanged.
 A fault comes once the healthy profile is kept: a rank works 1.4 to 2.5 times as long (inside), a processor quota, seven processes on its core (load), one direction of
-one link at 40 instead of {MEGABIT} Mbit/s, both ranks of one of two hosts (host), two ranks at once, none. Every suspect and every verdict
+one link at {SLOW_MEGABIT} instead of {MEGABIT} Mbit/s, both ranks of one of two hosts (host), two ranks at once, none. Every suspect and every verdict
 counts: a run is wrong if anything healthy is named. Goals: wrong 0, false alarms 0, right 95%.
 `--first N --runs 1` repeats run N; `--program P --fault F` repeat a row.
 

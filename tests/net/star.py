@@ -8,6 +8,7 @@ Single links, one direction each, are made slow: what one host sends to another 
 
 As in lab.py, hosts live as long as this process does and nothing has a name outside."""
 import os
+import re
 import signal
 import subprocess
 
@@ -63,6 +64,11 @@ class Star(Lab):
         for one in range(self.hosts) if host is None else [host]:
             self.slowed[one] = {}
             self._shape(one)
+
+    def slow_bytes(self, host, to):
+        """What has gone over a slow link since slow()."""
+        shown = _call([*self.inside(host), "tc", "-s", "class", "show", "dev", PORT], "a rate (tc, htb)")
+        return int(re.search(rf"class htb 1:{to + 16:x} .*?Sent (\d+) bytes", shown, re.DOTALL)[1])
 
     def _shape(self, host):
         """A class of htb for everything, and one for each slow direction, chosen by the destination's address."""

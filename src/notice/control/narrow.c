@@ -153,30 +153,50 @@ static int covers(const sl_suspect *v, const sl_suspect *device, const int *node
             node(v->rank, node_of, ranks) == node(device->rank, node_of, ranks));
 }
 
-/* Of a verdict without suspects: contention of a host stays only if its ranks are known to have lost the time
- * that is missing to others. */
+static int is_contention(const sl_suspect *v) {
+    return (v->component == SL_COMPONENT_HOST || v->component == SL_COMPONENT_DEVICE) && v->rank >= 0 &&
+           strstr(v->cause, "contention") != NULL;
+}
+
+/* Of a verdict without suspects: contention of a host or a device stays only if its ranks are known to have
+ * lost the time that is missing to others. */
 static void acquit(sl_suspect *v, const sl_narrow_facts *facts, const char *profile) {
-    int here = contended(v, facts->node_of, facts->ranks), known = 0;
+    const int host = v->component == SL_COMPONENT_HOST, rank = v->rank;
+    int known = 0;
     double sum = 0, least = TAKEN * facts->missing > LOST ? TAKEN * facts->missing : LOST;
+    if (!is_contention(v) || rank >= facts->ranks)
+        return;
     for (int r = 0; r < facts->ranks && facts->lost; r++)
-        if (here >= 0 && facts->node_of[r] == here && facts->lost[r] >= 0) {
+        if (facts->lost[r] >= 0 && (host ? facts->node_of[r] == facts->node_of[rank] : r == rank)) {
             known = 1;
             sum += facts->lost[r];
         }
-    if (here < 0 || sum >= least)
+    if (sum >= least)
         return;
     *v = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    const char *whose = host ? "of a host" : "of a rank", *who = host ? "its ranks" : "it";
     if (known)
-        sl_text_format(
-            v->why, sizeof v->why,
-            "%s%sothers use the processors of a host, but its ranks lost only %.1f%% of their time "
-            "to them",
-            profile, profile[0] ? "; " : "", 100 * sum);
+        sl_text_format(v->why, sizeof v->why,
+                       "%s%sothers use the processors %s, but %s lost only %.1f%% of the time to them",
+                       profile, profile[0] ? "; " : "", whose, who, 100 * sum);
     else
         sl_text_format(v->why, sizeof v->why,
-                       "%s%sothers use the processors of a host; whether its ranks lost time to them is not "
-                       "known",
-                       profile, profile[0] ? "; " : "");
+                       "%s%sothers use the processors %s; whether %s lost time to them is not known", profile,
+                       profile[0] ? "; " : "", whose, who);
+}
+
+/* One answer that nothing is known is enough, and none with something that is. Returns the new count. */
+static int drop_unknown(sl_suspect *verdict, int count) {
+    int kept = 0, known = 0, unknown = 0;
+    for (int i = 0; i < count; i++)
+        known += verdict[i].component != SL_COMPONENT_UNKNOWN || verdict[i].from >= 0;
+    for (int i = 0; i < count; i++) {
+        if (verdict[i].component == SL_COMPONENT_UNKNOWN && verdict[i].from < 0 &&
+            (known > 0 || unknown++ > 0))
+            continue;
+        verdict[kept++] = verdict[i];
+    }
+    return kept;
 }
 
 /* Of a verdict without suspects: a link that the program's calls do not show. */
@@ -207,7 +227,7 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
                 acquit_link(&verdict[i], facts, suspect, suspects);
             else
                 acquit(&verdict[i], facts, suspects > 0 ? suspect[0].why : "");
-        return count;
+        return drop_unknown(verdict, count);
     }
     sl_suspect tested[SL_STATUS_SUSPECTS];
     assert(count <= SL_STATUS_SUSPECTS);

@@ -7,8 +7,8 @@
  * If the devices of a host test healthy but its processors are under load, tests show only contention, which
  * all ranks of the host share. The profile shows which of them suffers. So the verdict names the devices of
  * this host that the profile suspects, unless it suspects all or none of them. Co-located load is the cause
- * only if it took most of the missing processor time (`taken`), and without suspects only if the host's ranks
- * together lost half of the time that an iteration takes longer (`lost`, `missing`).
+ * only if it took most of the missing processor time (`taken`), and without suspects only if the device's rank or
+ * the host's ranks together lost half of the time that an iteration takes longer (`lost`, `missing`).
  *
  * A link that only tests find slow is not what slows the program if its transfers take as long as when
  * healthy.

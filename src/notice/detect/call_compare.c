@@ -173,16 +173,25 @@ static sl_status say_host(int rank, const sl_call_pairs *all, int links, verdict
     return say(v, s, excess);
 }
 
-/* Whether all links of a rank are slow, nothing without that rank is, and there is more than one piece of
- * evidence: two links, or a link and a larger group. */
+static double worst_link(const sl_call_pairs *all) {
+    double worst = 0;
+    for (size_t i = 0; i < all->count; i++)
+        if (sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) > worst)
+            worst = sl_call_pair_excess(&all->at[i]);
+    return worst;
+}
+
+/* Whether all links of a rank are comparably slow, nothing without that rank is, and there is more than one
+ * piece of evidence: two links, or a link and a larger group. */
 static int is_common(const sl_call_comparison *c, const sl_call_pairs *all, const int *explained, int rank,
                      int *links) {
     int mine = 0, slow = 0, others = 0, groups = 0;
+    const double least = COMPARABLE * worst_link(all);
     for (size_t i = 0; i < all->count; i++) {
         const sl_call_pair *p = &all->at[i];
         int has = p->a == rank || p->b == rank;
         mine += has;
-        slow += has && sl_call_pair_is_slow(p);
+        slow += has && sl_call_pair_is_slow(p) && sl_call_pair_excess(p) >= least;
         others += !has && sl_call_pair_is_slow(p);
     }
     for (size_t g = 0; g < c->now->groups; g++) {
@@ -212,19 +221,14 @@ static int common_rank(const sl_call_comparison *c, const sl_call_pairs *all, co
 
 static sl_status find_links(const sl_call_comparison *c, sl_call_pairs *all, const int *explained,
                             verdict *v) {
-    double worst = 0;
     int links, slow = 0, rank;
-    for (size_t i = 0; i < all->count; i++) {
+    for (size_t i = 0; i < all->count; i++)
         slow += sl_call_pair_is_slow(&all->at[i]);
-        worst = sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) > worst
-                    ? sl_call_pair_excess(&all->at[i])
-                    : worst;
-    }
     if (slow == 0)
         return SL_OK;
     if ((rank = common_rank(c, all, explained, &links)) >= 0)
         return say_host(rank, all, links, v);
-    const double least = named_from(v, worst);
+    const double least = named_from(v, worst_link(all));
     for (size_t i = 0; i < all->count; i++)
         if (sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) >= least)
             SL_TRY(all->at[i].rival < 0 ? say_link(&all->at[i], v) : say_rivals(all, &all->at[i], v));

@@ -117,6 +117,28 @@ static void pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_ot
     assert_non_null(strstr(verdict[0].why, "not known"));
 }
 
+/* Every rank is a host of its own, and others press on all of them; what the program lost, it lost on a link.
+ */
+static void pressure_on_a_device_is_blamed_only_for_time_that_its_rank_lost_to_others(void **state) {
+    (void)state;
+    const int alone[4] = {0, 1, 2, 3};
+    const sl_suspect nobody[1] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")};
+    const double lost[4] = {0.01, 0.3, 0.19, 0};
+    sl_suspect verdict[4];
+    for (int r = 0; r < 3; r++)
+        verdict[r] = of(SL_COMPONENT_DEVICE, r, 73, 73.4, "CPU contention: co-located load");
+    verdict[3] = link_of(SL_COMPONENT_LINK, 1, 2, 0);
+    assert_int_equal(narrow(verdict, 4, 4, nobody, unknown, 1, lost, alone), 2);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
+    assert_int_equal(verdict[0].rank, 1);
+    assert_int_equal(verdict[1].component, SL_COMPONENT_LINK);
+    for (int r = 0; r < 2; r++)
+        verdict[r] = of(SL_COMPONENT_DEVICE, 2 * r, 73, 73.4, "CPU contention: co-located load");
+    assert_int_equal(narrow(verdict, 2, 4, nobody, unknown, 1, lost, alone), 1);
+    assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN);
+    assert_non_null(strstr(verdict[0].why, "1.0%"));
+}
+
 static void a_link_that_the_calls_do_not_show_is_not_what_slows_the_program(void **state) {
     (void)state;
     for (int transfers = -1; transfers < 2; transfers++) {
@@ -264,6 +286,7 @@ int main(void) {
         cmocka_unit_test(pressure_elsewhere_is_not_what_slows_the_program),
         cmocka_unit_test(load_that_took_little_of_a_rank_is_not_the_cause),
         cmocka_unit_test(pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_others),
+        cmocka_unit_test(pressure_on_a_device_is_blamed_only_for_time_that_its_rank_lost_to_others),
         cmocka_unit_test(a_gpu_has_not_passed_the_tests_of_processors),
         cmocka_unit_test(only_what_was_tested_has_passed),
         cmocka_unit_test(a_link_that_the_calls_do_not_show_is_not_what_slows_the_program),

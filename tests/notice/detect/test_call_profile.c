@@ -293,6 +293,19 @@ static void a_rank_all_of_whose_links_are_slow_is_named_as_a_host(void **state) 
     assert_int_equal(a.suspect[0].rank, 1);
 }
 
+/* Another link of rank 1 became slower, too, by a quarter of that. */
+static void a_link_is_named_though_its_rank_s_other_link_is_a_little_slower(void **state) {
+    (void)state;
+    program before, now;
+    program_pipelines(&before, 4, 1, 0, seed());
+    program_pipelines(&now, 4, 1, 0, seed() + 1);
+    now.link[1][2] = 6000 * US;
+    now.link[1][0] = before.link[1][0] + 1500 * US;
+    answer a = ask(&before, &now);
+    assert_int_equal(a.count, 1);
+    assert_link(a, 1, 2);
+}
+
 static void the_last_of_a_pipeline_and_its_group_point_at_its_host(void **state) {
     (void)state;
     program before, now;
@@ -702,6 +715,7 @@ int main(void) {
         cmocka_unit_test(a_host_whose_links_are_all_slow_is_named_although_others_wait_beside_it),
         cmocka_unit_test(a_link_that_was_always_slow_is_no_suspect),
         cmocka_unit_test(a_rank_all_of_whose_links_are_slow_is_named_as_a_host),
+        cmocka_unit_test(a_link_is_named_though_its_rank_s_other_link_is_a_little_slower),
         cmocka_unit_test(the_last_of_a_pipeline_and_its_group_point_at_its_host),
         cmocka_unit_test(a_slow_group_is_named_and_one_that_only_waits_is_not),
         cmocka_unit_test(clocks_that_may_be_that_far_apart_blame_no_link),

@@ -60,6 +60,12 @@ class Quota:
         except OSError:
             pass
 
+    def throttled(self):
+        """Seconds for which it was stopped."""
+        with open(os.path.join(self.folder, "cpu.stat")) as file:
+            values = dict(line.split() for line in file.read().splitlines())
+        return int(values["throttled_time"]) / 1e9 if self.v1 else int(values["throttled_usec"]) / 1e6
+
     def _group(self):
         with open(f"/proc/{self.pid}/cgroup") as file:
             for line in file.read().splitlines():
@@ -91,20 +97,25 @@ class Load:
             process.wait()
 
 
+def below(pid):
+    """A process and all that descend from it."""
+    children = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                children.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
+        except OSError:
+            pass
+    found = [pid]
+    for one in found:
+        found += children.get(one, [])
+    return found
+
+
 def ranks_of(pid):
     """{rank: pid} of the MPI processes below a process, by the launcher's word in their environment; the innermost of each."""
-    children, found = {}, {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat") as file:
-                    children.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
-            except OSError:
-                pass
-    below = [pid]
-    for one in below:
-        below += children.get(one, [])
-    for one in below:
+    found = {}
+    for one in below(pid):
         try:
             with open(f"/proc/{one}/environ", "rb") as file:
                 for word in file.read().split(b"\0"):
