@@ -35,23 +35,6 @@ static uint64_t n(size_t count, SL_NCCL_TYPE type) {
 
 static sl_gate_channel *local; /* where its calls without other ranks park */
 
-/* Programs without MPI have their rank in the environment, under their launcher's names. */
-static void say_rank(void) {
-    static const char *const words[][2] = {{"RANK", "WORLD_SIZE"},
-                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                           {"PMI_RANK", "PMI_SIZE"},
-                                           {"SLURM_PROCID", "SLURM_NTASKS"}};
-    if (atomic_load_explicit(&sl_probe_self.file->rank, memory_order_relaxed) >= 0)
-        return;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        const char *rank = getenv(words[i][0]), *size = getenv(words[i][1]);
-        if (rank && size) {
-            sl_probe_world(atoi(rank), atoi(size), SL_FAMILY_NONE);
-            return;
-        }
-    }
-}
-
 /* The gate of a process without one from MPI. A process with an unknown rank cannot be held. */
 static void open_gate(void) {
     int rank = atomic_load_explicit(&sl_probe_self.file->rank, memory_order_relaxed);
@@ -74,7 +57,7 @@ static sl_communicator *enter(SL_NCCL_COMM comm, uint64_t name, int rank, int si
     if (!communicator)
         return &sl_nowhere;
     *communicator = (sl_communicator){.name = name, .rank = rank, .size = size, .peers = size};
-    say_rank();
+    sl_probe_rank_by_environment();
     open_gate();
     communicator->channel = collective_channel(name);
     return sl_communicator_add((uint64_t)(uintptr_t)comm, communicator, fresh);
@@ -353,6 +336,16 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
     return end_communicator(SL_CALL_ncclCommAbort, real, comm, 1);
 }
 
+/* A call on a stream has returned. NCCL's plug-in records it, if there is one. */
+static void enqueued(sl_call *call, uint64_t bytes) {
+    if (!atomic_load_explicit(&sl_probe_plugged, memory_order_relaxed)) {
+        sl_probe_after(call, bytes);
+        return;
+    }
+    call->bytes = bytes;
+    sl_probe_self.polls = 0;
+}
+
 /* ---- the wrappers, from the table; pnccl... names are the library's own ---- */
 
 #define SL_NCCL(name, as, params, args, peer_, bytes_)                                                       \
@@ -371,7 +364,7 @@ static int abort_communicator(int (*real)(SL_NCCL_COMM), SL_NCCL_COMM comm) {
         sl_probe_describe(&call, (uint64_t)(bytes_), SL_GATE_BYTES);                                         \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
-        sl_probe_after(&call, result == 0 || result == IN_PROGRESS ? (bytes_) : 0);                          \
+        enqueued(&call, result == 0 || result == IN_PROGRESS ? (bytes_) : 0);                                \
         if (group.depth > 0)                                                                                 \
             in_group(&call, stream);                                                                         \
         sl_events_after(timed, stream, &call);                                                               \

@@ -127,6 +127,14 @@ static inline void sl_probe_after(sl_call *call, uint64_t bytes) {
 /** Rank and size in MPI_COMM_WORLD, for the heads of all rings of this process. */
 void sl_probe_world(int rank, int size, int family);
 
+/** The rank of a process without MPI, which its launcher has put into the environment; for the heads of its
+ * rings. Does nothing when the rank is known. The thread has a ring. */
+void sl_probe_rank_by_environment(void);
+
+/* 1: NCCL reports its events to its profiler plug-in (reported_events.h), so wrappers of NCCL's calls write
+ * no record. Set once. */
+extern _Atomic int sl_probe_plugged __attribute__((visibility("hidden")));
+
 /** Counts one more request or communicator without room. */
 void sl_probe_untracked(void);
 

@@ -33,7 +33,7 @@ typedef struct sl_call {
     uint64_t communicator; /* its name, equal on all members; 0: none */
     uint64_t bytes;        /* as in src/notice/probe/README.md */
     int64_t start, end;    /* ns, CLOCK_MONOTONIC; 0 when timing is off */
-    int64_t device;        /* ns between device events, -1: none */
+    int64_t device;        /* ns on the device, or of waiting (notice/plugin/README.md); -1: none */
     uint64_t sequence;     /* filled by the ring */
 } sl_call;
 _Static_assert(sizeof(sl_call) == sizeof(sl_record), "calls go through the ring of records");
@@ -68,7 +68,8 @@ _Static_assert(offsetof(sl_call, sequence) == offsetof(sl_record, sequence), "th
     X(glooBroadcast) X(glooReduce) X(glooGather) X(glooScatter) X(glooWait) \
     X(glooIsend) X(glooIrecv) X(glooIbarrier) X(glooIallreduce) X(glooIallgather) X(glooIreduceScatter) \
     X(glooIalltoall) X(glooIbroadcast) X(glooIreduce) X(glooIgather) X(glooIscatter) \
-    X(MPI_Win_fence)
+    X(MPI_Win_fence) \
+    X(ncclProxySend) X(ncclProxyRecv) X(ncclProxyGpuWait) X(ncclProxyPeerWait)
 #define SL_CALL_ENUM(name) SL_CALL_##name,
 typedef enum sl_call_kind { SL_CALL_NOTHING = 0, SL_CALLS(SL_CALL_ENUM) SL_CALL_COUNT } sl_call_kind;
 /* clang-format on */
@@ -76,7 +77,13 @@ _Static_assert(SL_CALL_COUNT <= 256, "a call is a byte");
 
 /** Whether a call is NCCL's: enqueued on a device, with ranks of its communicator. */
 static inline int sl_call_is_nccl(int call) {
-    return call >= SL_CALL_ncclSend && call <= SL_CALL_ncclCommAbort;
+    return (call >= SL_CALL_ncclSend && call <= SL_CALL_ncclCommAbort) ||
+           (call >= SL_CALL_ncclProxySend && call <= SL_CALL_ncclProxyPeerWait);
+}
+
+/** Whether it is a message that NCCL itself sends or receives for a call of the program (notice/plugin). */
+static inline int sl_call_is_proxy(int call) {
+    return call == SL_CALL_ncclProxySend || call == SL_CALL_ncclProxyRecv;
 }
 
 /** "MPI_Send" from its number; "?" for an unknown number. */

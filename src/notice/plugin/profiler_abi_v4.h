@@ -1,0 +1,73 @@
+/* Version 4 of the profiler interface (NCCL 2.26): `init` names the communicator; kernels have times, and
+ * steps wait for their peer. See profiler_abi.h. */
+#pragma once
+
+#include "notice/plugin/profiler_abi.h"
+
+typedef struct sl_nccl_descriptor_v4 {
+    uint8_t type;
+    void *parent;
+    int rank; /* in the communicator */
+    union {
+        struct {
+            uint64_t number;
+            const char *function;
+            const void *send;
+            void *receive;
+            size_t count;
+            int root;
+            const char *data_type;
+            uint8_t channels, warps;
+            const char *algorithm, *protocol;
+        } collective;
+        struct {
+            const char *function;
+            void *buffer;
+            const char *data_type;
+            size_t count;
+            int peer;
+            uint8_t channels;
+        } message;
+        struct {
+            sl_nccl_pid pid; /* that made it */
+            uint8_t channel;
+            int peer, steps, chunk, sends;
+        } proxy_op;
+        struct {
+            int step;
+        } proxy_step;
+        struct {
+            uint8_t channel;
+            uint64_t time; /* ns of the GPU's clock */
+        } kernel;
+        struct {
+            int64_t id;
+            void *data;
+        } network;
+    };
+} sl_nccl_descriptor_v4;
+
+typedef union sl_nccl_arguments_v4 {
+    struct {
+        size_t size;
+    } proxy_step;
+    struct {
+        int appended;
+    } proxy_control;
+    struct {
+        void *data;
+    } network;
+    struct {
+        uint64_t time; /* ns of the GPU's clock */
+    } kernel;
+} sl_nccl_arguments_v4;
+
+typedef struct sl_nccl_table_v4 {
+    const char *name;
+    int (*init)(void **context, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank,
+                sl_nccl_logger log);
+    int (*start)(void *context, void **handle, sl_nccl_descriptor_v4 *descriptor);
+    int (*stop)(void *handle);
+    int (*record)(void *handle, sl_nccl_state state, sl_nccl_arguments_v4 *arguments);
+    int (*finalize)(void *context);
+} sl_nccl_table_v4;
