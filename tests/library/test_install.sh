@@ -172,6 +172,7 @@ cmake -S "$folder/user" -B "$folder/user/spaced" -DCMAKE_PREFIX_PATH="$folder/a 
     "$folder/user/spaced/slackline_user" | head -1 | grep -q "$promise" || { cat "$folder/log"; fail "find_package(slackline) in a prefix with blanks"; }
 "$folder/a prefix/bin/slackline" plan "$folder/a prefix/share/doc/slackline/examples/four-ranks.yaml" | grep -q "makespan 390 ms" || fail "the command in a prefix with blanks"
 "$folder/a prefix/bin/slackline" doctor | grep -q 'present  libslackline_probe' || fail "a prefix with blanks: $("$folder/a prefix/bin/slackline" doctor | grep -A1 libslackline_probe)"
+[ -s "$(find "$folder/a prefix" -name libnccl-profiler-slackline.so)" ] || fail "NCCL's plug-in is not installed"
 if command -v redis-server >/dev/null; then # the loader parts LD_PRELOAD at blanks
     "$folder/a prefix/bin/slackline" watch --http off --out "$folder/watched" -- sh -c 'case $LD_PRELOAD in *" "*) exit 9;; esac; [ -s "$LD_PRELOAD" ]' 2>"$folder/log" ||
         fail "the probe in a prefix with blanks: exit $? $(cat "$folder/log")"

@@ -44,7 +44,7 @@ def test_what_its_programs_load_is_in_it(wheel, folder):
         names = file.namelist()
     inside = {os.path.basename(name) for name in names if name.startswith("slackline.libs/")}
     programs = [name for name in names if name.startswith(("slackline/bin/", "slackline/lib/", "slackline.libs/"))]
-    expect({"slackline/bin/slackline", "slackline/bin/slackline-solver", "slackline/bin/redis-server", "slackline/lib/libslackline.so.0.1", "slackline/lib/libslackline_probe.so",
+    expect({"slackline/bin/slackline", "slackline/bin/slackline-solver", "slackline/bin/redis-server", "slackline/lib/libslackline.so.0.1", "slackline/lib/libslackline_probe.so", "slackline/lib/libnccl-profiler-slackline.so",
             "slackline/bin/slackline-delegate", "slackline/lib/libslackline_transport.so.0.1"} <= set(programs), f"{programs}")
     for name in programs:
         dynamic = subprocess.run(["readelf", "-d", os.path.join(folder, name)], capture_output=True, text=True).stdout
