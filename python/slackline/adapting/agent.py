@@ -38,11 +38,12 @@ class Agent:
     """Used by the thread that trains: `begin`, the step, then `end` or `abandon`."""
 
     def __init__(self, shape: Shape, control: Control, job: Optional[Control], apply: Callable[[str], None],
-                 lower: Callable[[order.Rows, Sequence[int]], str], device: Any, waits: bool, groups: Optional[Callable[[str, bool], Any]],
+                 lower: Callable[[order.Rows, Sequence[int]], str], device: Any, waits: bool, prepare: Callable[[], None],
                  free_bytes: Callable[[], float], out: Optional[str], on_event: Optional[Callable[[Any], None]]) -> None:
-        """job: the group of the first ranks of the replicas, on these ranks of a job with replicas."""
-        self.shape, self.kept = shape, Kept(groups)
-        self._control, self._apply, self._free_bytes = control, apply, free_bytes
+        """job: the group of the first ranks of the replicas, on these ranks of a job with replicas. prepare: called when a plan is offered,
+        on all ranks of the pipeline at once."""
+        self.shape, self.kept = shape, Kept()
+        self._control, self._apply, self._prepare, self._free_bytes = control, apply, prepare, free_bytes
         self._clock, self._waiters = Clock(device), Waiters(waits)
         self._device_lag = LAG if self._clock.asynchronous else 0  # steps that a device is allowed to be behind
         self._pid, self._number = os.getpid(), 0
@@ -103,9 +104,18 @@ class Agent:
             control.compare()
         self._number = header.step + 1
         if header.offered:
-            self._plans = {header.offered: plan.decode()}
-            self._prepared = header.offered
+            self._take(header.offered, plan)
         return header
+
+    def _take(self, version: int, plan: bytes) -> None:
+        """Takes a plan that is offered. If a rank cannot, no rank runs it."""
+        try:
+            self._prepare()
+        except Exception as error:
+            self._give_up(error)
+            return
+        self._plans = {version: plan.decode()}
+        self._prepared = version
 
     def shared(self, value: int) -> Optional[int]:
         """On all ranks, after `begin`: the first rank's value. None: this rank takes no part any more."""
@@ -210,6 +220,8 @@ class Agent:
         self._failed = True
         self._over = self._over or whole
         current(None)
+        if self.leader is not None:
+            self.leader.warned = True
         warn(error)
 
 
@@ -241,7 +253,7 @@ class Leader:
         self._noticed = 0  # further steps for which this rank has noticed something by itself
         self._offer: Optional[Tuple[int, List[bytes]]] = None  # a version, and its text for each replica
         self._run_version = 0
-        self._stop = False
+        self._stop = self.warned = False  # warned: by the training thread
         self._epoch: Optional[int] = None
         # (replica, records of its other ranks, or its bundle, as tensors), or this rank's record and whether the step raised; None: the end
         self._records: "queue.SimpleQueue[Optional[Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]]]" = queue.SimpleQueue()
@@ -353,7 +365,8 @@ class Leader:
             with self._lock:
                 self._stop, self._urgent = True, False
                 self._lock.notify()
-            warn(error)
+            if not self.warned:
+                warn(error)
             self.decider.close()
 
     def _heard(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:

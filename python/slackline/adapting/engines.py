@@ -140,6 +140,6 @@ def agreed(member: Member, rows: order.Rows, microbatches: int, why: str, device
     timeout, sharing = _timeout(member.group), [one["host"] for one in said].count(socket.gethostname())
     control = Control(_new_group(members, "gloo", "control", timeout), member.group_rank, member.group_size, room(8 * microbatches + 64))
     gradients = _new_group(members, backend, "gradients", timeout) if count > 1 else member.group
-    agent = Agent(shape, control, None, load, lambda rows, split: order.text_of(rows), device, backend == "gloo", None,
+    agent = Agent(shape, control, None, load, lambda rows, split: order.text_of(rows), device, backend == "gloo", lambda: None,
                   lambda: free_bytes(device, sharing), options["out"], options["on_event"])
     return agent, gradients

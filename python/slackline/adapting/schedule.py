@@ -499,32 +499,32 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
         own.append(_new_group(copies.members, "gloo", "replicas", _timeout(group)))
         job = Control(own[1], copies.index, copies.count, CLOCK + size * given.ranks)
     carried = _carried(given, members, _timeout(group), transport) if transport is not None else None
-    groups: Optional[Callable[[str, bool], Any]] = None
-    if carried is not None:
-        groups = carried[1]
-    elif count > 1:
-        made = [_new_group(members, backend, f"messages{at}", _timeout(group)) for at in range(1, count)]
-        groups = lambda kind, up: [None, *made][communicator(kind, up, count)]  # noqa: E731
-        weakref.finalize(given.stages[0], _release, made, os.getpid()).atexit = False  # stages use it without the schedule, too
+    call = _calls[_name(members)]
+    groups = Groups(count if carried is None else 1, lambda at: _message_group(members, backend, f"messages{at}-of-{call}", _timeout(group)))
+    weakref.finalize(given.stages[0], _release, groups.made, os.getpid()).atexit = False  # stages use them without the schedule, too
     waits = backend == "gloo" if carried is None else given.stages[0].device.type == "cpu"
-    posts = carried is not None or posts_early(backend, given.placement, given.ranks, count)
+    early = {number: carried is not None or posts_early(backend, given.placement, given.ranks, number) for number in (1, count)}
     ahead = None if backend == "gloo" or carried is not None else 2
     schedule = AdaptedSchedule(given)
 
-    def lower(rows: order.Rows, split: Sequence[int]) -> str:
+    def lower(rows: order.Rows, split: Sequence[int], number: int = count) -> str:
         microbatches = 1 + max(cell.microbatch for cell in rows[0])
-        if posts:
+        if early[number]:
             comms = order.lowered(rows, given.rank_of, microbatches, ahead)
         else:
             comms = _lowered_by_torch(rows, given.rank_of, microbatches)
         return ",".join(map(str, split)) + "\n\n" + order.text_of(rows) + "\n" + "".join(",".join(line) + "\n" for line in comms)
-    schedule.load(lower(given.rows, schedule.split))
+
+    def load(text: str) -> None:
+        agent.kept.groups = carried[1] if carried is not None else groups
+        schedule.load(text)
+    schedule.load(lower(given.rows, schedule.split, 1))
     schedule._validate_and_set_stage_mapping(schedule.pipeline_order)
     timings.install()
-    schedule._agent = agent = Agent(shape, control, job, schedule.load, lower, given.stages[0].device, waits, groups,
+    schedule._agent = agent = Agent(shape, control, job, load, lower, given.stages[0].device, waits, groups.make,
                                     lambda: free_bytes(given.stages[0].device, sharing), out, on_event)
     if carried is not None:
-        agent.carrier = carried[0]
+        agent.carrier, agent.kept.groups = carried
         if agent.leader is not None and agent.leader.folder is not None:
             agent.leader.folder.delegates = transport.number if transport is not None else 0
     for stage in given.stages:
@@ -547,6 +547,24 @@ def fewest_communicators(backend: str, placement: str, ranks: int) -> int:
     if backend != "gloo":
         return 2
     return 4 if placement == "wave" or placement == "loop" and ranks == 2 else 2  # otherwise a pair's directions have one kind each
+
+
+class Groups:
+    """The process groups of a pipeline's messages, in addition to the stages' own. They are made when a plan is first offered, and used
+    from its first step on."""
+
+    def __init__(self, count: int, make: Callable[[int], Any]) -> None:
+        self._count, self._make = count, make
+        self.made: List[Any] = []
+
+    def make(self) -> None:
+        """On all ranks together."""
+        for at in range(len(self.made) + 1, self._count):
+            self.made.append(self._make(at))
+
+    def __call__(self, kind: str, up: bool) -> Any:
+        """The group of a message; None: the stages' own."""
+        return [None, *self.made][communicator(kind, up, self._count)]
 
 
 def communicator(kind: str, up: bool, count: int) -> int:
@@ -614,6 +632,16 @@ def _new_group(members: List[int], backend: str, what: str, timeout: Optional[ti
                                               c10d.GroupName(name), timeout=timeout or c10d._get_default_timeout(backend), group_desc=f"slackline {what}")
     c10d._world.pg_group_ranks[group] = {member: rank for rank, member in enumerate(members)}
     return group
+
+
+def _message_group(members: List[int], backend: str, what: str, timeout: Optional[timedelta]) -> Any:
+    """Over Gloo, the ranks wait for each other while they make it: not for long, because one may have failed."""
+    if backend != "gloo":
+        return _new_group(members, backend, what, timeout)
+    limit = timeout or dist.distributed_c10d._get_default_timeout(dist.distributed_c10d.Backend("gloo"))
+    made = _new_group(members, backend, what, min(limit, timedelta(seconds=PATIENCE_S)))
+    dist.distributed_c10d._set_pg_timeout(limit, made)
+    return made
 
 
 def _name(members: List[int], what: str = "adapt") -> str:

@@ -270,13 +270,12 @@ def running() -> Optional[Step]:
 def wrap(stage: Any, keep: "Kept") -> None:
     """Wraps a stage's methods to measure its ops and messages. Their behavior does not change."""
     before: Optional[Kept] = getattr(stage, "_slackline", None)
+    stage._slackline = keep
     if before is not None:  # by an earlier schedule of the same stage
         keep.bytes.update(before.bytes)
-        before.groups = keep.groups
         keep.recomputed.update(before.recomputed)
         return
     from torch.nn.parallel import DistributedDataParallel
-    stage._slackline = keep
     index = stage.stage_index
     sums_in_backward = isinstance(stage.submod, DistributedDataParallel)  # the last backward waits for the other replicas
 
@@ -285,8 +284,8 @@ def wrap(stage: Any, keep: "Kept") -> None:
             step: Optional[Step] = getattr(_local, "step", None)
             if step is not None:
                 step.enter(name(*arguments, **options), index, chunk)
-            if step is not None and keep.wanted(index) and method is forward:
-                with keep.counting(index, stage.submod):
+            if step is not None and method is forward and stage._slackline.wanted(index):
+                with stage._slackline.counting(index, stage.submod):
                     return method(chunk, *arguments, **options)
             result = method(chunk, *arguments, **options)
             if step is not None and options.get("last_backward") and sums_in_backward and stage.chunks > 1:
@@ -296,11 +295,11 @@ def wrap(stage: Any, keep: "Kept") -> None:
 
     def messages_of(method: Callable[..., Any], kind: type, op: int, other: int) -> Callable[..., Any]:
         def keyed(chunk: int) -> Any:
-            made = method(chunk)
-            if keep.groups is not None:  # whether measured or not: the peer does the same
+            made, groups = method(chunk), stage._slackline.groups
+            if groups is not None:  # whether measured or not: the peer does the same
                 for one in made:
                     up = (one.group_peer > stage.group_rank) == (kind is _Sends)
-                    one.group = keep.groups("F" if op == 0 else "B", up) or one.group
+                    one.group = groups("F" if op == 0 else "B", up) or one.group
             if getattr(_local, "step", None) is None:
                 return made
             ops = kind(made)
@@ -334,9 +333,9 @@ class Kept:
     allows one backward per forward, so such a backward cannot be split. And the process group of a stage's messages of kind "F" or
     "B"; None: its own."""
 
-    def __init__(self, groups: Optional[Callable[[str, bool], Any]] = None) -> None:
+    def __init__(self) -> None:
         self.bytes: Dict[int, int] = {}
-        self.groups = groups
+        self.groups: Optional[Callable[[str, bool], Any]] = None
         self.recomputed: Set[int] = set()
 
     def wanted(self, stage: int) -> bool:

@@ -1,0 +1,110 @@
+# labels: long torch
+"""slackline.adapt makes process groups for messages when a plan is first offered, on all ranks together, and uses them from its first step on."""
+import os
+import threading
+import time
+import warnings
+
+from adapt_torch import judged, made, slackline, stages_of, stepped
+
+import slackline.adapting.schedule as adapting
+import torch.distributed as dist
+from slackline.adapting import order
+
+MICROBATCHES, DECIDED = 6, 5
+
+
+def threads():
+    """Of this process, in C++, too."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def groups():
+    return sorted(name for name in dist.distributed_c10d._world.pg_names.values() if name.startswith("slackline-messages"))
+
+
+def decides(schedule, ranks):
+    """Makes the first rank decide for GPipe after the step DECIDED."""
+    decider = schedule._agent.leader.decider
+
+    def observe(steps):
+        if steps[0].step != DECIDED:
+            return None
+        rows = order.parsed(slackline.plan({"pipeline": {"ranks": ranks, "microbatches": MICROBATCHES, "times_ms": {"F": 1, "I": 1, "W": 1, "B": 2}}}, "gpipe").csv())
+        return decider._swap([rows], decider.split, steps[0], None, None, "on purpose")
+    decider.observe = observe
+
+
+def never(rank, ranks, group, where):
+    """Without a swap, there are no groups for messages, and the only thread of ours that a rank runs in addition measures arrivals; the first rank has one that decides."""
+    before, stages = groups(), stages_of("linear", rank, ranks, group)
+    bare = [thread for thread in threading.enumerate()]
+    adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES), frozen=True)
+    for step in range(8):
+        stepped(adapted, stages, step, MICROBATCHES)
+    neighbors = (rank > 0) + (rank < ranks - 1)
+    more = sorted(thread.name for thread in threading.enumerate() if thread not in bare)
+    wanted = ["slackline arrivals"] * neighbors + ["slackline leader"] * (rank == 0)
+    return "" if groups() == before and more == wanted and adapted.adaptation.active else f"groups {groups()}, threads {more}, wanted {wanted}"
+
+
+def once(rank, ranks, group, where):
+    """A wave needs three more: none before the plan, all of them after it, and messages use them. A second schedule of the stages has its own."""
+    stages, before = stages_of("wave", rank, ranks, group), groups()
+    for _ in range(2):
+        adapted = slackline.adapt(made("ZBVZeroBubble", stages, MICROBATCHES))
+        if rank == 0:
+            adapted._agent.leader.decider.observe = lambda steps: None
+        for step in range(4):
+            stepped(adapted, stages, step, MICROBATCHES)
+        if groups() != before or adapted._agent.kept.groups is not None:
+            return f"groups before a plan: {groups()}"
+        took = threads()
+        if rank == 0:
+            decider = adapted._agent.leader.decider
+            decider.observe = lambda steps: decider._swap([decider.running], decider.split, steps[0], None, None, "on purpose") if decider._versions == 0 else None
+        for step in range(4, 16):
+            stepped(adapted, stages, step, MICROBATCHES)
+        found = [name for name in groups() if name not in before]
+        used = {id(one.group) for stage in stages for one in stage.get_fwd_recv_ops(0) + stage.get_bwd_recv_ops(0)}
+        if len(found) != 3 or threads() <= took or id(group) in used and rank in (0, ranks - 1) and len(used) < 2:
+            return f"groups after a plan: {found}; {len(used)} used"
+        if adapted._agent.swap_ms == [] or not adapted.adaptation.active:
+            return "no swap"
+        before = groups()
+    return ""
+
+
+def failing(rank, ranks, group, where):
+    """A rank that cannot make a group: all keep the order, and rank 1 warns; then the first rank does, and asks for no more."""
+    adapting.PATIENCE_S, make = 2.0, adapting._new_group
+    stages, alone = stages_of("linear", rank, ranks, group), stages_of("linear", rank, ranks, group)
+    given, adapted = made("1F1B", alone, MICROBATCHES), slackline.adapt(made("1F1B", stages, MICROBATCHES))
+
+    def broken(members, backend, what, timeout):
+        raise OSError("on purpose")
+    if rank == 1:
+        adapting._new_group = broken
+    if rank == 0:
+        decides(adapted, ranks)
+    before = str(adapted.pipeline_order)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for step in range(14):
+                if stepped(adapted, stages, step, MICROBATCHES) != stepped(given, alone, step, MICROBATCHES):
+                    return f"step {step}: other losses"
+            time.sleep(0.2)
+    finally:
+        adapting.PATIENCE_S, adapting._new_group = 30.0, make
+    said = [str(one.message) for one in caught if "slackline" in str(one.message)]
+    if str(adapted.pipeline_order) != before or adapted._agent.kept.groups is not None or adapted.adaptation.active:
+        return "the order changed, or a group is used, or it goes on"
+    return "" if len(said) == 1 and (rank != 1 or "on purpose" in said[0]) else f"warnings: {said}"
+
+
+CASES = {"never": (never, 3), "once": (once, 3), "a rank that cannot": (failing, 3)}
+
+
+def test_groups_are_made_when_a_plan_needs_them():
+    judged(os.path.abspath(__file__), 3, CASES)
