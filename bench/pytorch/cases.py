@@ -21,7 +21,7 @@ class Fault:
     first: int
     last: int
     links: Mapping[Link, float] = field(default_factory=dict)  # additional ms
-    longer: Mapping[int, float] = field(default_factory=dict)  # factor of the ops of a rank
+    longer: Mapping[int, float] = field(default_factory=dict)  # factor of the ops of a rank; rank r of replica d of a pipeline of n ranks is d * n + r
 
     def __str__(self) -> str:
         parts = [f"{a}->{b} +{ms:g} ms" for (a, b), ms in self.links.items()] + [f"rank {rank} x {by:g}" for rank, by in self.longer.items()]
@@ -50,6 +50,11 @@ class Case:
     links: Mapping[Link, float] = field(default_factory=dict)  # healthy delays, ms
     memory: str = "free"
     goals: Tuple[Optional[float], ...] = (None, None, None)  # most ms of a step: healthy after the first swap, slow, recovered
+    replicas: int = 1
+
+    @property
+    def processes(self) -> int:
+        return self.ranks * self.replicas
 
     @property
     def placement(self) -> str:
@@ -69,7 +74,7 @@ class Case:
         return found
 
     def longer(self, step: int) -> List[float]:
-        found = [1.0] * self.ranks
+        found = [1.0] * self.processes
         for fault in self.faults:
             if fault.first <= step < fault.last:
                 for rank, by in fault.longer.items():
@@ -81,8 +86,27 @@ class Case:
         edges = sorted({0, self.steps, *(min(edge, self.steps) for fault in self.faults for edge in (fault.first, fault.last))})
         return list(zip(edges, edges[1:]))
 
-    def problem(self, step: int, limits: Optional[List[float]] = None) -> Dict[str, Any]:
-        return self._problem(self.late(step), self.longer(step), limits)
+    def problem(self, step: int, limits: Optional[List[float]] = None, replica: int = 0, microbatches: Optional[int] = None) -> Dict[str, Any]:
+        longer = self.longer(step)[replica * self.ranks:(replica + 1) * self.ranks]
+        made = self._problem(self.late(step), longer, limits)
+        made["pipeline"]["microbatches"] = microbatches or self.microbatches
+        return made
+
+    def best(self, step: int) -> List[str]:
+        """The order of each replica, with the best split of the microbatches."""
+        limits, total = self.limits(), self.microbatches * self.replicas
+
+        def plan(replica: int, microbatches: int, seconds: float) -> slackline.Plan:
+            return slackline.plan(self.problem(step, limits, replica, microbatches), "auto", seconds, exact=seconds > 0)
+        split = [self.microbatches] * self.replicas
+        if self.replicas == 2:  # one takes the rest of the other
+            times = [{number: plan(replica, number, 0).makespan_ms for number in range(1, total)} for replica in range(2)]
+            split = min(([number, total - number] for number in range(1, total)), key=lambda one: (max(times[0][one[0]], times[1][one[1]]), abs(one[0] - one[1])))
+        return [_ops(plan(replica, number, 2)) for replica, number in enumerate(split)]
+
+    def predicted_ms(self, step: int, ran: List[str]) -> float:
+        """The time of a step with these orders of the replicas."""
+        return max(float(slackline.simulate(self.problem(step, None, replica, microbatches_of(one)), one).makespan_ms) for replica, one in enumerate(ran))
 
     def _problem(self, late: Mapping[Link, float], longer: List[float], limits: Optional[List[float]]) -> Dict[str, Any]:
         of = self.rank_of
@@ -117,6 +141,10 @@ def _ops(plan: slackline.Plan) -> str:
     return orders.text_of(orders.parsed(plan.csv()))
 
 
+def microbatches_of(text: str) -> int:
+    return 1 + max(cell.microbatch for row in orders.parsed(text) for cell in row)
+
+
 class Hindsight:
     """The best plans for a case, with all its faults known in advance, and their predicted times."""
 
@@ -146,10 +174,10 @@ class Hindsight:
 OP_MS, ONSET, RELIEF = 10.0, 20, 60
 
 
-def _named(name: str, schedule: str, links: Mapping[Link, float], longer: Mapping[int, float], **more: Any) -> Case:
-    """4 ranks, 12 microbatches, F, I and W of 10 ms on each rank, and something slow in steps 20 to 60 of 100."""
-    stages = len(rank_of(SCHEDULES[schedule][1], 4))
-    return Case(name, schedule, 4, 12, {kind: [OP_MS * 4 / stages] * stages for kind in "FIW"}, (Fault(ONSET, RELIEF, links, longer),), **more)
+def _named(name: str, schedule: str, links: Mapping[Link, float], longer: Mapping[int, float], ranks: int = 4, **more: Any) -> Case:
+    """4 processes, 12 microbatches, F, I and W of 10 ms on each rank, and something slow in steps 20 to 60 of 100."""
+    stages = len(rank_of(SCHEDULES[schedule][1], ranks))
+    return Case(name, schedule, ranks, 12, {kind: [OP_MS * ranks / stages] * stages for kind in "FIW"}, (Fault(ONSET, RELIEF, links, longer),), **more)
 
 
 NAMED = [
@@ -159,6 +187,7 @@ NAMED = [
     _named("link 1-2, 40 ms late, wave", "ZBVZeroBubble", both(1, 2, 40), {}),
     _named("link 0-1, 40 ms late, loop", "Interleaved1F1B", both(0, 1, 40), {}),
     _named("link 0-1, 60 ms late, 1F1B's memory", "1F1B", both(0, 1, 60), {}, memory="same"),
+    _named("rank 1 of the second of 2 replicas, 1.6 times as long", "1F1B", {}, {3: 1.6}, ranks=2, replicas=2),
 ]
 
 

@@ -17,7 +17,7 @@ from torch.distributed.pipelining import schedules
 from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "python"))
-from cases import rank_of  # noqa: E402
+from cases import microbatches_of, rank_of  # noqa: E402
 from slow_link import PacedStage, SlowLink, layer, train  # noqa: E402
 
 LOSS = torch.nn.functional.mse_loss
@@ -27,9 +27,9 @@ class Stage(PacedStage):
     """A stage with its own time for each kind of op. It ends the held time with an op that the profiler records, because that
     measures a label by the ops in it."""
 
-    def __init__(self, index, rank_of_stage, times):
+    def __init__(self, index, rank_of_stage, times, group):
         """times: ms of F, I and W of each stage"""
-        super().__init__(layer(index), index, len(rank_of_stage), torch.device("cpu"))
+        super().__init__(layer(index), index, len(rank_of_stage), torch.device("cpu"), group=group)
         self.times = {kind: times[kind][index] / 1e3 for kind in "FIW"}
         self.longer = 1.0
 
@@ -72,9 +72,9 @@ class Together:
         self.is_first, self.is_last = (any(getattr(stage, what) for stage in stages) for what in ("is_first", "is_last"))
 
 
-def stages_of(rank, placement, ranks, times):
+def stages_of(rank, placement, ranks, times, group=None):
     of = rank_of(placement, ranks)
-    return Together([Stage(index, of, times) for index, owner in enumerate(of) if owner == rank])
+    return Together([Stage(index, of, times, group) for index, owner in enumerate(of) if owner == rank])
 
 
 def theirs(name, stages, microbatches):
@@ -177,42 +177,76 @@ def measure(ranks, microbatches, op_ms, iterations, runs):
 # ---- while something gets slow -------------------------------------------------------------------------------------------------
 
 
-def live_main(rank, case, orders_by_phase, live, store, results):
-    """orders_by_phase: None: the job's own schedule; else the order of each phase, swapped at the right steps. live: with slackline.adapt."""
-    opened(rank, case.ranks, store)
-    links = Late(rank, case.late(0))
-    together = stages_of(rank, case.placement, case.ranks, case.times)
+class Share:
+    """A process's part of a job: its replica of the pipeline, and the replicas of its stages."""
+
+    def __init__(self, process, case):
+        self.replica, self.rank = divmod(process, case.ranks)
+        self.total, self.pipeline, self.copies = case.microbatches * case.replicas, None, None  # None: the default group; no other replica
+        if case.replicas > 1:
+            each, ranks = range(case.replicas), range(case.ranks)
+            self.pipeline = [dist.new_group([replica * case.ranks + rank for rank in ranks]) for replica in each][self.replica]
+            self.copies = [dist.new_group([replica * case.ranks + rank for replica in each]) for rank in ranks][self.rank]
+
+    def rows(self, x, split):
+        """The samples of this replica."""
+        each = x.shape[0] // self.total
+        return x[sum(split[:self.replica]) * each:sum(split[:self.replica + 1]) * each]
+
+    def sum(self, module, weight):
+        """The mean of gradients over all samples. weight: of this replica's mean"""
+        for parameter in module.parameters() if self.copies else ():
+            parameter.grad *= weight
+            dist.all_reduce(parameter.grad, group=self.copies)
+
+    def mean(self, losses):
+        found = torch.stack(losses).sum()
+        if self.copies:
+            dist.all_reduce(found, group=self.copies)
+        return (found / self.total).item()
+
+
+def live_main(process, case, orders_by_phase, live, store, results):
+    """orders_by_phase: None: the job's own schedule; else the orders of the replicas in each phase, swapped at the right steps. live: with slackline.adapt."""
+    opened(process, case.processes, store)
+    links, share = Late(process, case.late(0)), Share(process, case)
+    together = stages_of(share.rank, case.placement, case.ranks, case.times, share.pipeline)
     phases = {first: phase for phase, (first, _) in enumerate(case.phases())}
 
     def by_hand(phase):
-        return slackline.simulate(case.problem(0), orders_by_phase[phase]).schedule(together.stages, loss_fn=LOSS)
-    running = by_hand(0) if orders_by_phase else theirs(case.schedule, together.stages, case.microbatches)
-    running = slackline.adapt(running, memory=case.memory) if live else running
-    x, y = samples(case.microbatches)
+        made = slackline.simulate(case.problem(0, None, share.replica, microbatches_of(orders_by_phase[phase][share.replica])), orders_by_phase[phase][share.replica])
+        return made.schedule(together.stages, loss_fn=LOSS), [microbatches_of(one) for one in orders_by_phase[phase]]
+    even = [case.microbatches] * case.replicas
+    running, split = by_hand(0) if orders_by_phase else (theirs(case.schedule, together.stages, case.microbatches), even)
+    running = slackline.adapt(running, memory=case.memory, replicas=share.copies) if live else running
+    x, y = samples(share.total)
     optimizer = torch.optim.SGD(together.submod.parameters(), lr=0.1)
     times, losses, ran = [], [], []
     for step in range(case.steps):
         if orders_by_phase and step in phases and step and orders_by_phase[phases[step]] != orders_by_phase[phases[step] - 1]:
-            running = by_hand(phases[step])
+            running, split = by_hand(phases[step])
         links.set(case.late(step))
         for stage in together.stages:
-            stage.longer = case.longer(step)[rank]
+            stage.longer = case.longer(step)[process]
         optimizer.zero_grad()
-        found = []
+        found, split = [], running.split if live else split
         dist.barrier()
         begin = time.monotonic()
-        running.step(*((x,) if together.is_first else ()), target=y if together.is_last else None, losses=found)
+        running.step(*((share.rows(x, split),) if together.is_first else ()), target=share.rows(y, split) if together.is_last else None, losses=found)
         took = torch.tensor(time.monotonic() - begin, dtype=torch.float64)
         dist.all_reduce(took, dist.ReduceOp.MAX)
+        share.sum(together.submod, (case.microbatches if live else split[share.replica]) / share.total)
         optimizer.step()
         times.append(took.item() * 1e3)
-        losses.append(torch.stack(found).mean().item() if together.is_last else None)
-        ran.append(orders.text_of(orders.rows_of(running.pipeline_order)) if live and rank == 0 else None)
-    if together.is_last:
+        losses.append(share.mean(found) if together.is_last else None)
+        ran.append(orders.text_of(orders.rows_of(running.pipeline_order)) if live and share.rank == 0 else None)
+    if together.is_last and share.replica == 0:
         results.put(("losses", losses))
-    if rank == 0:
+    everyone = [None] * case.processes
+    dist.all_gather_object(everyone, ran)
+    if process == 0:
         results.put(("times", times))
-        results.put(("ran", ran))
+        results.put(("ran", list(zip(*everyone[::case.ranks]))))  # of each step, the order of each replica
         results.put(("events", [(one.step, one.kind, one.text) for one in running.adaptation.events] if live else []))
         results.put(("swaps", running.adaptation.swap_ms if live else []))
         results.put(("why", running.adaptation.why if live else ""))
@@ -221,4 +255,4 @@ def live_main(rank, case, orders_by_phase, live, store, results):
 
 def run(case, orders_by_phase=None, live=False):
     """The losses and ms of each step; of a live run also the order of each step, events, and ms of swaps."""
-    return spawned(live_main, case.ranks, (case, orders_by_phase, live))
+    return spawned(live_main, case.processes, (case, orders_by_phase, live))

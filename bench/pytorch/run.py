@@ -65,6 +65,11 @@ def losses_apart(found, reference):
     return max(abs(a - b) for a, b in zip(found["losses"], reference["losses"]))
 
 
+def apart_of(case):
+    """Replicas with other splits add the gradients of the same samples in another order."""
+    return 0 if case.replicas == 1 else 1e-9
+
+
 def progress(what, found):
     print(f"{what}: {[round(one) for one in found['times']]}", *(event for event in found["events"] if event[1] != "profile"), found["why"],
           sep="\n    ", file=sys.stderr, flush=True)
@@ -91,9 +96,9 @@ def rows_of_case(case, runs):
         took = [median(times[first:last]) for first, last in spans]
         row = [case.name, how, *(f"{ms:.0f}" for ms in took), "", "", ""]
         if how == "live":
-            predicted = [slackline.simulate(case.problem(last - 1), found["ran"][last - 1]).makespan_ms for _, last in spans]
+            predicted = [case.predicted_ms(last - 1, found["ran"][last - 1]) for _, last in spans]
             after = [settles(times, onset, relief, goals[1]), settles(times, relief, case.steps, goals[2])]
-            good = all(ms <= goal for ms, goal in zip(took, goals)) and max(after) <= SETTLED and losses_apart(found, runs["PyTorch alone"]) == 0
+            good = all(ms <= goal for ms, goal in zip(took, goals)) and max(after) <= SETTLED
             row[5:] = [", ".join(f"{ms:.0f}" for ms in predicted), f"{after[0]}, {after[1]}",
                        f"{verdict(good)} (at most {', '.join(f'{goal:.0f}' for goal in goals)})"]
         rows.append(row)
@@ -104,12 +109,12 @@ def named_cases(chosen):
     import ranks
     rows, apart, swaps, good = [], 0.0, [], True
     for case in chosen:
-        limits = case.limits()
-        by_hand = [slackline.plan(case.problem(first, limits), "auto", 2).csv() for first, _ in case.phases()]
+        by_hand = [case.best(first) for first, _ in case.phases()]
         runs = {"PyTorch alone": ranks.run(case), "by hand": ranks.run(case, by_hand), "live": ranks.run(case, live=True)}
         for how, found in runs.items():
             progress(f"{case.name}, {how}", found)
-            apart = max(apart, losses_apart(found, runs["PyTorch alone"]))
+            differ = losses_apart(found, runs["PyTorch alone"])
+            apart, good = max(apart, differ), good and differ <= apart_of(case)
         more, met = rows_of_case(case, runs)
         rows += more
         good &= met
@@ -118,12 +123,12 @@ def named_cases(chosen):
     finish(arguments.write, "Live: something gets slow and recovers", f"""`bench/pytorch/run.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. 4 processes over Gloo, 12
 microbatches, ops of 10 ms on each rank. Something is slow from step 20 to 60 of 100. Times are medians in ms per step: of the five steps before
 the onset, from {SETTLED} steps after it, and from {SETTLED} steps after the relief. "By hand" uses plans for the true times, made in advance and swapped at the
-right steps. Predicted: the orders that the live job ran, replayed on the true times. Settled: steps after the onset and the relief until two
+right steps; with replicas, the best split of the microbatches. Predicted: the orders that the live job ran, replayed on the true times. Settled: steps after the onset and the relief until two
 steps in a row meet the goal; at most {SETTLED} are allowed. A goal without a number of its own is {NEAR:g} times the time by hand. Losses differ by at
 most {apart:.0e}; a swap took {median(swaps):.1f} ms (median, at most {max(swaps, default=0):.1f}).
 
 {table(heads, rows)}""")
-    return good and apart == 0
+    return good
 
 
 # ---- the mixtures ------------------------------------------------------------------------------------------------------------
@@ -139,8 +144,8 @@ def mixtures():
     for seed in range(arguments.seed, arguments.seed + arguments.mixtures):
         case = mixture(seed, steps=arguments.steps)
         best = Hindsight(case, 1.0)
-        runs = {"PyTorch alone": ranks.run(case), "one static plan": ranks.run(case, [best.one] * len(best.each)),
-                "a plan per phase": ranks.run(case, best.each), "live": ranks.run(case, live=True)}
+        runs = {"PyTorch alone": ranks.run(case), "one static plan": ranks.run(case, [[best.one]] * len(best.each)),
+                "a plan per phase": ranks.run(case, [[one] for one in best.each]), "live": ranks.run(case, live=True)}
         for how, found in runs.items():
             progress(f"{case.name} ({described(case)}), {how}", found)
             apart = max(apart, losses_apart(found, runs["PyTorch alone"]))
