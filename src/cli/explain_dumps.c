@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BEGINNING = 1 << 16 };
+enum { BEGINNING = 1 << 16, PATIENCE = 30 };
 #define LARGEST (UINT64_C(1) << 30)
 #define SERVICE "ras://"
 
@@ -64,7 +64,7 @@ sl_status sl_explain_has_dumps(const sl_texts *files, int *has) {
 static sl_status ask_service(const char *address, sl_hang_job *job) {
     char *answer;
     size_t size;
-    SL_TRY(sl_nccl_ras_ask(address, &answer, &size));
+    SL_TRY(sl_nccl_ras_ask(address, PATIENCE, &answer, &size));
     sl_status status = sl_torch_dump_add(address, answer, size, job);
     sl_free(answer);
     return status;

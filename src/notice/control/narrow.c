@@ -91,6 +91,18 @@ static int some_of(int node, const sl_suspect *suspect, int suspects, const int 
     return devices > 0 && devices < all;
 }
 
+/* Whether others took most of what is missing to the suspected ranks of a node. */
+static int took_most(int node, const sl_suspect *suspect, int suspects, const sl_narrow_facts *facts) {
+    double sum = 0;
+    int devices = 0;
+    for (int s = 0; node >= 0 && s < suspects; s++)
+        if (there(&suspect[s], node, facts->node_of, facts->ranks)) {
+            devices++;
+            sum += facts->taken[s];
+        }
+    return devices > 0 && sum >= TAKEN * devices;
+}
+
 /* Whether a verdict of the tests names contention on this device: on it, or on some ranks of its host. */
 static int presses_on(const sl_suspect *v, const sl_suspect *device, const int *node_of, int ranks) {
     int host = contended(v, node_of, ranks);
@@ -199,18 +211,28 @@ static int drop_unknown(sl_suspect *verdict, int count) {
     return kept;
 }
 
-/* Of a verdict without suspects: a link that the program's calls do not show. */
-static void acquit_link(sl_suspect *v, const sl_narrow_facts *facts, const sl_suspect *suspect,
+/* Whether the tests found contention on the host that both ends of a link share: memory carries it, as fast
+ * as its ends get processors. */
+static int is_pressed(const sl_suspect *link, const sl_suspect *tested, int count,
+                      const sl_narrow_facts *facts) {
+    const int here = node(link->from, facts->node_of, facts->ranks);
+    for (int i = 0; here >= 0 && here == node(link->to, facts->node_of, facts->ranks) && i < count; i++)
+        if (is_contention(&tested[i]) && node(tested[i].rank, facts->node_of, facts->ranks) == here)
+            return 1;
+    return 0;
+}
+
+/* Of a verdict without suspects: a link that the program's calls do not show, or that had no processor. */
+static void acquit_link(sl_suspect *v, int pressed, const sl_narrow_facts *facts, const sl_suspect *suspect,
                         int suspects) {
     const sl_suspect link = *v;
-    if (facts->transfers != 0 || suspected(v, suspect, suspects, facts->node_of, facts->ranks))
+    if ((facts->transfers != 0 && !pressed) || suspected(v, suspect, suspects, facts->node_of, facts->ranks))
         return;
     *v = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
     sl_text_format(
-        v->why, sizeof v->why,
-        "%s%sa test found link %d -> %d slower, but the program's transfers take as long as before",
-        suspects > 0 ? suspect[0].why : "", suspects > 0 && suspect[0].why[0] ? "; " : "", link.from,
-        link.to);
+        v->why, sizeof v->why, "%s%sa test found link %d -> %d slower, but %s",
+        suspects > 0 ? suspect[0].why : "", suspects > 0 && suspect[0].why[0] ? "; " : "", link.from, link.to,
+        pressed ? "others use the processors of its host" : "the program's transfers take as long as before");
 }
 
 int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, int suspects,
@@ -221,21 +243,23 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
         settle_doubt(&verdict[i], suspect, suspects, node_of, ranks);
     for (int i = 0; i < suspects; i++)
         devices += suspect[i].component == SL_COMPONENT_DEVICE;
+    sl_suspect tested[SL_STATUS_SUSPECTS];
+    assert(count <= SL_STATUS_SUSPECTS);
+    memcpy(tested, verdict, (size_t)count * sizeof *tested);
     if (devices == 0) {
         for (int i = 0; i < count; i++)
             if (verdict[i].component == SL_COMPONENT_LINK)
-                acquit_link(&verdict[i], facts, suspect, suspects);
+                acquit_link(&verdict[i], is_pressed(&tested[i], tested, count, facts), facts, suspect,
+                            suspects);
             else
                 acquit(&verdict[i], facts, suspects > 0 ? suspect[0].why : "");
         return drop_unknown(verdict, count);
     }
-    sl_suspect tested[SL_STATUS_SUSPECTS];
-    assert(count <= SL_STATUS_SUSPECTS);
-    memcpy(tested, verdict, (size_t)count * sizeof *tested);
     for (int i = 0; i < count; i++) {
         const sl_suspect *v = &tested[i];
         int host = contended(v, node_of, ranks);
-        int pressure = host >= 0 ? some_of(host, suspect, suspects, node_of, ranks)
+        int pressure = host >= 0 ? some_of(host, suspect, suspects, node_of, ranks) ||
+                                       !took_most(host, suspect, suspects, facts)
                                  : v->component == SL_COMPONENT_DEVICE && strstr(v->cause, "contention");
         if (!pressure && suspected(v, suspect, suspects, node_of, ranks))
             verdict[kept++] = *v;

@@ -12,6 +12,6 @@ int sl_nccl_ras_is(const json_t *json);
 sl_status sl_nccl_ras_add(const char *name, const json_t *json, sl_hang_job *job);
 
 /** Asks the service at "HOST:PORT" (NCCL's default: 127.0.0.1:28028) for its answer in JSON, in *answer (free
- * with sl_free). Waits up to 30 s. SL_EPEER: nothing listens there, or it answers otherwise. SL_EINVAL,
- * SL_ENOMEM. */
-sl_status sl_nccl_ras_ask(const char *address, char **answer, size_t *size);
+ * with sl_free). Waits `seconds` at most for each step. SL_EPEER: nothing listens there, or it answers
+ * otherwise. SL_EINVAL, SL_ENOMEM. */
+sl_status sl_nccl_ras_ask(const char *address, int seconds, char **answer, size_t *size);

@@ -139,6 +139,33 @@ static void pressure_on_a_device_is_blamed_only_for_time_that_its_rank_lost_to_o
     assert_non_null(strstr(verdict[0].why, "1.0%"));
 }
 
+/* Both ranks of a host sleep longer, and something else computes there. */
+static void load_that_took_little_of_a_host_is_not_the_cause(void **state) {
+    (void)state;
+    sl_suspect verdict[4] = {of(SL_COMPONENT_HOST, 0, 73, 73.4, "CPU contention")};
+    const sl_suspect suspect[3] = {of(SL_COMPONENT_DEVICE, 0, 27, 10, ""),
+                                   of(SL_COMPONENT_DEVICE, 1, 27, 10, ""),
+                                   of(SL_COMPONENT_DEVICE, 2, 27, 10, "")};
+    assert_int_equal(narrow(verdict, 1, 4, suspect, nothing, 3, NULL, nodes), 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(verdict[i].component, SL_COMPONENT_DEVICE);
+        assert_string_equal(verdict[i].cause, "");
+    }
+}
+
+/* All transfers became slow, as they do under load; ranks 0 to 2 share a host, rank 3 has another. */
+static void a_link_within_a_host_under_load_is_not_named_by_its_test_alone(void **state) {
+    (void)state;
+    const sl_suspect nobody[1] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")};
+    const double little[4] = {0.01, 0.02, 0, 0};
+    for (int to = 1; to <= 3; to += 2) {
+        sl_suspect verdict[2] = {of(SL_COMPONENT_HOST, 0, 73, 73.4, "CPU contention"),
+                                 link_of(SL_COMPONENT_LINK, 0, to, 0)};
+        assert_int_equal(narrow(verdict, 2, 2, nobody, unknown, 1, little, nodes), 1);
+        assert_int_equal(verdict[0].component, to == 1 ? SL_COMPONENT_UNKNOWN : SL_COMPONENT_LINK);
+    }
+}
+
 static void a_link_that_the_calls_do_not_show_is_not_what_slows_the_program(void **state) {
     (void)state;
     for (int transfers = -1; transfers < 2; transfers++) {
@@ -287,6 +314,8 @@ int main(void) {
         cmocka_unit_test(load_that_took_little_of_a_rank_is_not_the_cause),
         cmocka_unit_test(pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_others),
         cmocka_unit_test(pressure_on_a_device_is_blamed_only_for_time_that_its_rank_lost_to_others),
+        cmocka_unit_test(load_that_took_little_of_a_host_is_not_the_cause),
+        cmocka_unit_test(a_link_within_a_host_under_load_is_not_named_by_its_test_alone),
         cmocka_unit_test(a_gpu_has_not_passed_the_tests_of_processors),
         cmocka_unit_test(only_what_was_tested_has_passed),
         cmocka_unit_test(a_link_that_the_calls_do_not_show_is_not_what_slows_the_program),
