@@ -9,8 +9,8 @@
 
 #define LOOK_EVERY (SL_SECOND / 2)
 #define LEAVE_EVERY SL_SECOND
-#define LASTS (5 * SL_SECOND)      /* of what a node leaves */
-#define ASK_AGAIN (15 * SL_SECOND) /* dumps may be written later, on PyTorch's own time-out */
+#define LASTS (5 * SL_SECOND)     /* of what a node leaves */
+#define ASK_AGAIN (5 * SL_SECOND) /* dumps may be written later */
 enum { CONFIRMED = 2, KEY = 160 };
 
 struct sl_hanging {

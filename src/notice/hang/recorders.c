@@ -16,12 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATHS = 4096, RAS_PATIENCE = 8, DUMP_WAITS = 20 /* of 0.2 s */, KEPT = 256 };
+enum { PATHS = 4096, RAS_PATIENCE = 8, DUMP_WAITS = 35 /* of 0.2 s */, KEPT = 256 };
 #define LARGEST ((size_t)1 << 28)
 
 typedef struct process {
     int rank, pid;
     double still_s;
+    char *environment; /* of a process that has loaded PyTorch and whose recorder has not been read; else NULL
+                        */
+    size_t size;
+    int told; /* to dump */
 } process;
 
 struct sl_hang_recorders {
@@ -37,10 +41,10 @@ struct sl_hang_recorders {
 /* ---- the environment of a process ---- */
 
 /* Its value in text[PATHS]; "": not set. */
-static void variable(const char *all, size_t size, const char *name, char *text) {
+static void variable(const process *p, const char *name, char *text) {
     size_t length = strlen(name);
     text[0] = 0;
-    for (const char *at = all; at && at < all + size; at += strlen(at) + 1)
+    for (const char *at = p->environment; at && at < p->environment + p->size; at += strlen(at) + 1)
         if (strncmp(at, name, length) == 0 && at[length] == '=')
             snprintf(text, PATHS, "%s", at + length + 1);
 }
@@ -60,20 +64,20 @@ static int has_loaded(int pid, const char *library) {
 /* ---- dumps ---- */
 
 /* The name of the dump of a rank by one of PyTorch's rules; 0: the rule does not apply. */
-static int dump_name(const char *all, size_t size, const process *p, int rule, char name[PATHS]) {
+static int dump_name(const process *p, int rule, char name[PATHS]) {
     static const char *const by_name[] = {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"};
     char value[PATHS], folder[64] = "";
     int length = 0;
     if (rule < 2) {
-        variable(all, size, by_name[rule], value);
+        variable(p, by_name[rule], value);
         if (value[0] && value[0] != '/')
             snprintf(folder, sizeof folder, "/proc/%d/cwd/", p->pid);
         length = value[0] ? snprintf(name, PATHS, "%s%s%d", folder, value, p->rank) : 0;
     } else if (rule == 2) {
-        variable(all, size, "XDG_CACHE_HOME", value);
+        variable(p, "XDG_CACHE_HOME", value);
         const char *below = value[0] ? "" : "/.cache";
         if (!value[0])
-            variable(all, size, "HOME", value);
+            variable(p, "HOME", value);
         length =
             value[0] ? snprintf(name, PATHS, "%s%s/torch/comm_lib_trace_rank_%d", value, below, p->rank) : 0;
     } else if (rule == 3) {
@@ -84,20 +88,20 @@ static int dump_name(const char *all, size_t size, const process *p, int rule, c
 
 /* A dump that was written since the process stands; 0: there is none. Older ones are of another job or
  * moment. */
-static int find_dump(const char *all, size_t size, const process *p, time_t now, char name[PATHS]) {
+static int find_dump(const process *p, time_t began, char name[PATHS]) {
     struct stat about;
     for (int rule = 0; rule < 4; rule++)
-        if (dump_name(all, size, p, rule, name) && stat(name, &about) == 0 && S_ISREG(about.st_mode) &&
-            about.st_size > 0 && (double)(now - about.st_mtime) <= p->still_s)
+        if (dump_name(p, rule, name) && stat(name, &about) == 0 && S_ISREG(about.st_mode) &&
+            about.st_size > 0 && (double)(began - about.st_mtime) <= p->still_s)
             return 1;
     return 0;
 }
 
 /* PyTorch reads its pipe once per second and dumps if anything is in it. */
-static int tell_pipe(const char *all, size_t size, const process *p) {
+static int tell_pipe(const process *p) {
     char value[PATHS], name[PATHS + 32];
     struct stat about;
-    variable(all, size, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", value);
+    variable(p, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", value);
     if (!value[0])
         return 0;
     snprintf(name, sizeof name, "%s%d.pipe", value, p->rank);
@@ -139,11 +143,11 @@ static sl_status take_file(const char *name, const process *p, sl_hang_job *job)
     return status;
 }
 
-static sl_status ask_server(const char *all, size_t size, const process *p, sl_hang_job *job) {
+static sl_status ask_server(const process *p, sl_hang_job *job) {
     char except[PATHS], socket_file[PATHS], name[64], *dump;
     size_t length;
-    variable(all, size, "MASTER_PORT", except);
-    variable(all, size, "TORCH_WORKER_SERVER_SOCKET", socket_file);
+    variable(p, "MASTER_PORT", except);
+    variable(p, "TORCH_WORKER_SERVER_SOCKET", socket_file);
     SL_TRY(sl_torch_server_ask(p->pid, except, socket_file, &dump, &length));
     if (!dump)
         return SL_OK;
@@ -155,51 +159,77 @@ static sl_status ask_server(const char *all, size_t size, const process *p, sl_h
 
 /* ---- the thread ---- */
 
-static sl_status collect_torch(sl_hang_recorders *r, const process *p) {
-    char path[64], *all = NULL, name[PATHS];
-    size_t size = 0;
+static void read_environment(process *p) {
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/environ", p->pid);
-    if (!has_loaded(p->pid, "libtorch") || sl_file_read(path, &all, &size) != SL_OK)
-        return SL_OK;
-    sl_status status = ask_server(all, size, p, &r->torch);
-    if (status == SL_OK && !sl_hang_find(&r->torch, p->rank)) {
-        int found = find_dump(all, size, p, r->began, name);
-        if (!found && r->wake && tell_pipe(all, size, p))
-            for (int i = 0; i < DUMP_WAITS && !found && !atomic_load(&r->ended); i++) {
-                nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
-                found = find_dump(all, size, p, r->began, name);
-            }
-        status = found ? take_file(name, p, &r->torch) : SL_OK;
+    if (sl_file_read(path, &p->environment, &p->size) != SL_OK)
+        p->environment = NULL;
+}
+
+static void forget_environment(process *p) {
+    sl_free(p->environment);
+    p->environment = NULL;
+}
+
+/* The dumps that are there. Returns how many processes that were told to dump have none yet. */
+static sl_status take_dumps(sl_hang_recorders *r, int *missing) {
+    char name[PATHS];
+    *missing = 0;
+    for (size_t i = 0; i < r->processes; i++) {
+        process *p = &r->process[i];
+        if (p->environment && find_dump(p, r->began, name)) {
+            SL_TRY(take_file(name, p, &r->torch));
+            forget_environment(p);
+        }
+        *missing += p->environment && p->told;
     }
-    sl_free(all);
-    return status;
+    return SL_OK;
+}
+
+static sl_status collect_torch(sl_hang_recorders *r) {
+    int missing;
+    for (size_t i = 0; i < r->processes && !atomic_load(&r->ended); i++) {
+        process *p = &r->process[i];
+        if (!has_loaded(p->pid, "libtorch"))
+            continue;
+        read_environment(p);
+        SL_TRY(ask_server(p, &r->torch));
+        if (sl_hang_find(&r->torch, p->rank))
+            forget_environment(p);
+    }
+    SL_TRY(take_dumps(r, &missing));
+    for (size_t i = 0; i < r->processes && r->wake; i++)
+        missing += r->process[i].told = r->process[i].environment && tell_pipe(&r->process[i]);
+    for (int i = 0; i < DUMP_WAITS && missing > 0 && !atomic_load(&r->ended); i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+        SL_TRY(take_dumps(r, &missing));
+    }
+    return SL_OK;
 }
 
 /* One answer is for the whole job. */
 static sl_status collect_ras(sl_hang_recorders *r) {
-    for (size_t i = 0; i < r->processes; i++) {
-        char path[64], *all, value[PATHS], *answer;
-        size_t size;
-        snprintf(path, sizeof path, "/proc/%d/environ", r->process[i].pid);
-        if (!has_loaded(r->process[i].pid, "libnccl") || sl_file_read(path, &all, &size) != SL_OK)
-            continue;
-        variable(all, size, "NCCL_RAS_ADDR", value);
-        sl_free(all);
-        if (sl_nccl_ras_ask(value[0] ? value : "localhost:28028", RAS_PATIENCE, &answer, &size) != SL_OK)
-            return SL_OK;
-        sl_status status = sl_torch_dump_add("NCCL's RAS service", answer, size, &r->ras);
-        sl_free(answer);
-        return status == SL_ENOMEM ? status : SL_OK;
-    }
-    return SL_OK;
+    char value[PATHS], *answer;
+    size_t size, i = 0;
+    while (i < r->processes && !has_loaded(r->process[i].pid, "libnccl"))
+        i++;
+    if (i == r->processes)
+        return SL_OK;
+    process *p = &r->process[i];
+    forget_environment(p);
+    read_environment(p);
+    variable(p, "NCCL_RAS_ADDR", value);
+    if (sl_nccl_ras_ask(value[0] ? value : "localhost:28028", RAS_PATIENCE, &answer, &size) != SL_OK)
+        return SL_OK;
+    sl_status status = sl_torch_dump_add("NCCL's RAS service", answer, size, &r->ras);
+    sl_free(answer);
+    return status == SL_ENOMEM ? status : SL_OK;
 }
 
 /* What lacks memory stays empty. */
 static void *collect(void *object) {
     sl_hang_recorders *r = object;
-    sl_status status = SL_OK;
-    for (size_t i = 0; i < r->processes && status == SL_OK && !atomic_load(&r->ended); i++)
-        status = collect_torch(r, &r->process[i]);
+    sl_status status = collect_torch(r);
     if (status == SL_OK && !atomic_load(&r->ended))
         status = collect_ras(r);
     if (status != SL_OK) {
@@ -218,7 +248,8 @@ sl_status sl_hang_recorders_start(const sl_hang_job *job, int wake, sl_hang_reco
     SL_TRY_GOTO(err_free, status, sl_alloc(&r->process, job->ranks + 1, sizeof *r->process));
     for (size_t i = 0; i < job->ranks; i++)
         if (!job->rank[i].ended && job->rank[i].pid > 0)
-            r->process[r->processes++] = (process){job->rank[i].rank, job->rank[i].pid, job->rank[i].still_s};
+            r->process[r->processes++] = (process){
+                .rank = job->rank[i].rank, .pid = job->rank[i].pid, .still_s = job->rank[i].still_s};
     r->wake = wake;
     r->began = time(NULL);
     if (sl_thread_start(&r->thread, collect, r) != 0) {
@@ -250,6 +281,8 @@ void sl_hang_recorders_close(sl_hang_recorders *r) {
     pthread_join(r->thread, NULL);
     sl_hang_job_free(&r->torch);
     sl_hang_job_free(&r->ras);
+    for (size_t i = 0; i < r->processes; i++)
+        forget_environment(&r->process[i]);
     sl_free(r->process);
     sl_free(r);
 }
