@@ -151,8 +151,9 @@ def worker_of(job, rank, replica, tensor=1):
     return tensor * (replica + job.data * rank)
 
 
-def chrome(job, shape="pid", offsets=0.0, no_duration=0.0, sequence=False, tensor=1, first_step=16, gap=2.0, seed=7, begin_end=0.0, phase="X"):
-    """Chrome events. shape: "pid", a worker is a pid and its streams are tids; "published", a replica is a pid, and names of threads say the rest."""
+def chrome(job, shape="pid", offsets=0.0, no_duration=0.0, sequence=False, tensor=1, first_step=16, gap=2.0, seed=7, begin_end=0.0, phase="X", endless=()):
+    """Chrome events. shape: "pid", a worker is a pid and its streams are tids; "published", a replica is a pid, and names of threads say the rest.
+    endless: the names of kinds that never have a duration."""
     draw = random.Random(seed)
     streams = {"forward-compute": 0, "backward-compute": 0, "optimizer": 0, "grads-reduce-scatter": 3, "params-all-gather": 3, "optimizer-clip-main-grad": 3}
     shift = {(r, d): draw.uniform(-offsets, offsets) for r in range(job.pipeline) for d in range(job.data)}
@@ -173,7 +174,7 @@ def chrome(job, shape="pid", offsets=0.0, no_duration=0.0, sequence=False, tenso
                     pid, tid = d, 5 * (r + job.pipeline * d) + streams.get(name, 1)
                 ts, dur = 1000 * (at + start + shift[r, d]), 1000 * (end - start)
                 event = {"name": name, "cat": name, "ph": "X", "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
-                if draw.random() < no_duration:
+                if draw.random() < no_duration or name in endless:
                     event.pop("dur")
                 if draw.random() < begin_end:
                     out += [{**{k: v for k, v in event.items() if k != "dur"}, "ph": "B"}, {"ph": "E", "pid": pid, "tid": tid, "ts": ts + dur}]

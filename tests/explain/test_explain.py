@@ -112,6 +112,19 @@ def test_slow_collectives_are_found(folder):
     check(explain(folder, job), "collectives", "collectives", job.cost(collectives={}), kind="grads-reduce-scatter")
 
 
+def test_messages_may_all_lack_their_durations(folder):
+    sends, receives = ("forward-send", "backward-send"), ("forward-recv", "backward-recv")
+    for endless in (sends, receives, sends + receives):
+        job = Job(data=3, slow={(3, 0): 1.5}, noise=0.01)
+        told = explain(folder, job, offsets=4.0, endless=endless)
+        first = told["causes"][0]
+        expect(layout(told) == {"tensor": 1, "data": 3, "pipeline": 4, "chunks": 1}, f"{endless}: {told['layout']}")
+        expect((first["cause"], first.get("pipeline"), first.get("replica")) == ("worker", 3, 0), f"{endless}: {first['text']}")
+        expect(abs(first["cost"] - job.cost(slow={})) < 3 * TOLERANCE, f"{endless}: costs {first['cost']:.3f}, not {job.cost(slow={}):.3f}")
+        # transfers whose end nobody recorded take no time in the replay
+        expect(abs(told["median_difference"]) < (0.01 if endless == sends else 0.05), f"{endless}: replayed {told['median_difference']:+.3%}")
+
+
 def test_clocks_and_missing_durations_change_nothing(folder):
     job = Job(data=4, slow={(1, 2): 1.6})
     told = explain(folder, job, offsets=5.0, no_duration=0.02, sequence=True, begin_end=0.1, file="trace.json.gz")

@@ -25,7 +25,7 @@ typedef struct process {
     char *environment; /* of a process that has loaded PyTorch and whose recorder has not been read; else NULL
                         */
     size_t size;
-    int told; /* to dump */
+    int requested; /* a dump */
 } process;
 
 struct sl_hang_recorders {
@@ -98,7 +98,7 @@ static int find_dump(const process *p, time_t began, char name[PATHS]) {
 }
 
 /* PyTorch reads its pipe once per second and dumps if anything is in it. */
-static int tell_pipe(const process *p) {
+static int write_to_pipe(const process *p) {
     char value[PATHS], name[PATHS + 32];
     struct stat about;
     variable(p, "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", value);
@@ -108,9 +108,9 @@ static int tell_pipe(const process *p) {
     int file = open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
         return 0;
-    int told = fstat(file, &about) == 0 && S_ISFIFO(about.st_mode) && write(file, "1\n", 2) == 2;
+    int written = fstat(file, &about) == 0 && S_ISFIFO(about.st_mode) && write(file, "1\n", 2) == 2;
     close(file);
-    return told;
+    return written;
 }
 
 /* Of long histories, the last calls: others wait for those. */
@@ -171,7 +171,7 @@ static void forget_environment(process *p) {
     p->environment = NULL;
 }
 
-/* The dumps that are there. Returns how many processes that were told to dump have none yet. */
+/* The dumps that are there. Returns how many processes that were asked to dump have none yet. */
 static sl_status take_dumps(sl_hang_recorders *r, int *missing) {
     char name[PATHS];
     *missing = 0;
@@ -181,7 +181,7 @@ static sl_status take_dumps(sl_hang_recorders *r, int *missing) {
             SL_TRY(take_file(name, p, &r->torch));
             forget_environment(p);
         }
-        *missing += p->environment && p->told;
+        *missing += p->environment && p->requested;
     }
     return SL_OK;
 }
@@ -199,7 +199,7 @@ static sl_status collect_torch(sl_hang_recorders *r) {
     }
     SL_TRY(take_dumps(r, &missing));
     for (size_t i = 0; i < r->processes && r->wake; i++)
-        missing += r->process[i].told = r->process[i].environment && tell_pipe(&r->process[i]);
+        missing += r->process[i].requested = r->process[i].environment && write_to_pipe(&r->process[i]);
     for (int i = 0; i < DUMP_WAITS && missing > 0 && !atomic_load(&r->ended); i++) {
         nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
         SL_TRY(take_dumps(r, &missing));

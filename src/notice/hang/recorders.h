@@ -13,7 +13,7 @@
 typedef struct sl_hang_recorders sl_hang_recorders;
 
 /** Starts to collect for the processes in `job` (rank, pid, still_s). `wake`: whether those that have a pipe
- * are told to dump. SL_ENOMEM, SL_ESYS. */
+ * are asked to dump. SL_ENOMEM, SL_ESYS. */
 sl_status sl_hang_recorders_start(const sl_hang_job *job, int wake, sl_hang_recorders **recorders);
 
 /** Whether it has ended; it does within 10 s or so. */

@@ -21,23 +21,32 @@ static int ops_in(const sl_hybrid_trace *t, size_t first, size_t end, int kind, 
     return count;
 }
 
+/* When a message had come: the end of its event, or if that is a guess, the start of the op that follows. */
+static sl_time arrival(const sl_hybrid_trace *t, size_t at, size_t end, int compute) {
+    const sl_hybrid_event *e = &t->event[at];
+    for (size_t i = at + 1; e->open && i < end; i++)
+        if (t->event[i].kind == compute && t->event[i].start > e->start)
+            return t->event[i].start;
+    return e->end;
+}
+
 static void read_step(const sl_hybrid_trace *t, size_t first, size_t end, int direction, sl_hybrid_link *k,
                       int *counts[3], int step) {
+    const int compute = direction == 1 ? SL_KIND_FORWARD : SL_KIND_BACKWARD;
     sl_time first_end, last_start;
-    counts[0][step] = ops_in(t, first, end, direction == 1 ? SL_KIND_FORWARD : SL_KIND_BACKWARD, &first_end,
-                             &last_start);
+    counts[0][step] = ops_in(t, first, end, compute, &first_end, &last_start);
     counts[1][step] = counts[2][step] = 0;
     for (size_t i = first; i < end; i++) {
         const sl_hybrid_event *e = &t->event[i];
         const sl_traced_kind *kind = &sl_traced_kinds[e->kind];
         if ((kind->sends & direction) && !sl_hybrid_is_idle_send(e, first_end)) {
             k->sent_step[k->count_sent] = e->step;
-            k->sent[k->count_sent++] = e->end;
+            k->sent[k->count_sent++] = e->open ? e->start : e->end; /* its end is a guess */
             counts[1][step]++;
         }
         if ((kind->receives & direction) && !sl_hybrid_is_idle_receive(e, last_start)) {
             k->received_step[k->count_received] = e->step;
-            k->received[k->count_received++] = e->end;
+            k->received[k->count_received++] = arrival(t, i, end, compute);
             counts[2][step]++;
         }
     }
@@ -96,7 +105,8 @@ static int in_step(const int64_t *step, int count, int at) {
     return end - at;
 }
 
-int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median, sl_time *spread) {
+int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median,
+                           sl_time *spread) {
     sl_time difference[SAMPLE];
     int count = 0;
     for (int i = 0, k = 0; i < from->count_sent && k < to->count_received && count < SAMPLE;) {
