@@ -153,7 +153,8 @@ static void note_members(const sl_meetings *all, sl_call_profile *p) {
     for (size_t i = 0; i < all->meetings; i++)
         for (int m = 0; m < all->meeting[i].size; m++) {
             const sl_meeting_part *part = &all->part[all->meeting[i].part + (size_t)m];
-            p->rank[part->rank].messages |= all->meeting[i].message;
+            p->rank[part->rank].messages |=
+                all->meeting[i].message && !sl_call_is_proxy(all->meeting[i].call);
         }
 }
 
@@ -233,8 +234,8 @@ static uint64_t kind_of(const sl_call *c, size_t calls) {
     return kind;
 }
 
-/* Calls of one thread of a rank, in order. */
-static sl_status make_rank(const sl_call *c, size_t calls, sl_call_rank *r) {
+/* Calls of one thread of a rank, in order. `computes`: what is between them is computing. */
+static sl_status make_rank(const sl_call *c, size_t calls, int computes, sl_call_rank *r) {
     SL_TRY(sl_alloc(&r->gap, calls, sizeof *r->gap));
     SL_TRY(sl_alloc(&r->volume, calls, sizeof *r->volume));
     int64_t end = c[0].end;
@@ -243,7 +244,9 @@ static sl_status make_rank(const sl_call *c, size_t calls, sl_call_rank *r) {
         if (c[i].bytes > 0)
             r->volume[r->volumes++] =
                 (sl_call_volume){.call = name_of(&c[i]), .bytes = (double)c[i].bytes, .count = 1};
-        if (i == 0)
+        if (i > 0 && !computes)
+            end = c[i].end > end ? c[i].end : end;
+        if (i == 0 || !computes)
             continue;
         double time = c[i].start > end ? (double)(c[i].start - end) : 0;
         sl_call_gap gap = {.before = name_of(&c[i - 1]),
@@ -261,17 +264,57 @@ static sl_status make_rank(const sl_call *c, size_t calls, sl_call_rank *r) {
     return SL_OK;
 }
 
+/* What a rank's device did, if its NCCL calls were timed there: the host enqueues them ahead. */
+static int is_on_device(const sl_call *c) {
+    return c->kind == SL_RECORD_COMPLETION && c->device >= 0 && sl_call_is_nccl(c->call) &&
+           !sl_call_is_proxy(c->call) && sl_call_role_of(c->call) != SL_ROLE_OTHER;
+}
+
+/* By which calls a rank's computing is measured. */
+typedef enum measured_by { BY_HOST, BY_DEVICE, BY_NOTHING } measured_by;
+
+/* By the calls of its device, if there are any. If only NCCL's messages were timed (its versions
+ * before 2.25), nothing shows when its device computed. */
+static void find_measures(const sl_call *call, size_t calls, int ranks, char *by) {
+    for (size_t i = 0; i < calls; i++)
+        if (call[i].rank < 0 || call[i].rank >= ranks)
+            continue;
+        else if (is_on_device(&call[i]))
+            by[call[i].rank] = BY_DEVICE;
+        else if (sl_call_is_proxy(call[i].call) && by[call[i].rank] == BY_HOST)
+            by[call[i].rank] = BY_NOTHING;
+}
+
+/* Those calls, of a device as of one thread. */
+static size_t pick_calls(const sl_call *call, size_t calls, int ranks, const char *by, sl_call *picked) {
+    size_t count = 0;
+    for (size_t i = 0; i < calls; i++) {
+        const sl_call *c = &call[i];
+        if (c->rank < 0 || c->rank >= ranks || c->end <= 0 || c->end < c->start ||
+            (by[c->rank] == BY_DEVICE ? !is_on_device(c) : c->kind != SL_RECORD_CALL))
+            continue;
+        picked[count] = *c;
+        if (by[c->rank] == BY_DEVICE) {
+            picked[count].thread = 0;
+            picked[count].start = c->end - c->device;
+        }
+        count++;
+    }
+    return count;
+}
+
 /* Of each rank the thread that makes most calls is the one that computes. */
 static sl_status make_ranks(const sl_call *call, size_t calls, sl_call_profile *p) {
-    sl_call *sorted;
+    sl_call *sorted = NULL;
+    char *by;
+    sl_status status = sl_alloc(&by, (size_t)p->ranks, 1);
+    SL_THEN(status, sl_alloc(&sorted, calls, sizeof *sorted));
     size_t kept = 0;
-    SL_TRY(sl_alloc(&sorted, calls, sizeof *sorted));
-    for (size_t i = 0; i < calls; i++)
-        if (call[i].kind == SL_RECORD_CALL && call[i].rank >= 0 && call[i].rank < p->ranks &&
-            call[i].end > 0 && call[i].end >= call[i].start)
-            sorted[kept++] = call[i];
-    qsort(sorted, kept, sizeof *sorted, order_calls);
-    sl_status status = SL_OK;
+    if (status == SL_OK) {
+        find_measures(call, calls, p->ranks, by);
+        kept = pick_calls(call, calls, p->ranks, by, sorted);
+        qsort(sorted, kept, sizeof *sorted, order_calls);
+    }
     for (size_t first = 0, last; first < kept && status == SL_OK; first = last) {
         size_t best = first, most = 0;
         for (last = first; last < kept && sorted[last].rank == sorted[first].rank;) {
@@ -284,9 +327,10 @@ static sl_status make_ranks(const sl_call *call, size_t calls, sl_call_profile *
                 best = of;
             }
         }
-        status = make_rank(&sorted[best], most, &p->rank[sorted[first].rank]);
+        status = make_rank(&sorted[best], most, by[sorted[first].rank] != BY_NOTHING,
+                           &p->rank[sorted[first].rank]);
     }
-    sl_free(sorted);
+    SL_FREE(sorted, by);
     return status;
 }
 

@@ -66,6 +66,8 @@ static piece make_piece(const sl_call *call, size_t first, size_t last, size_t a
                         .thread = c->thread,
                         .call = c->start,
                         .others = INT64_MIN}};
+    if (p.part.device >= 0) /* its start on the device: it was enqueued long before */
+        p.part.start = p.part.waiting = p.part.call = c->end - c->device;
     int exchange = sl_call_is_exchange(c->call);
     if (exchange && c->kind == SL_RECORD_COMPLETION)
         p.role = SL_ROLE_RECEIVE;

@@ -37,7 +37,7 @@ typedef struct followed_task {
     _Atomic int host, waits, blocks; /* host: not stopped; blocks: of the kernel, not yet started */
     _Atomic int64_t began, ended;    /* host's times, of blocks */
     _Atomic uint64_t gpu_began, gpu_ended;
-    _Atomic int64_t op_began, given, op_ended; /* of proxy ops; given: the GPU had filled the first buffer */
+    _Atomic int64_t op_ended; /* the last of its proxy ops */
 } followed_task;
 
 typedef enum wait_for { WAIT_GPU, WAIT_PEER, WAIT_NETWORK, WAITS, WAIT_NOTHING = WAITS } wait_for;
@@ -49,7 +49,6 @@ typedef struct followed_op {
     uint32_t communicator;
     const void *task; /* NULL: none */
     _Atomic uint64_t bytes;
-    _Atomic int64_t given;
     struct {
         _Atomic int steps;
         _Atomic int64_t since, total;
@@ -209,18 +208,15 @@ int sl_nccl_close(void *context) {
 
 /* ---- collectives and messages ---- */
 
-/* ns on the device: by the GPU's clock, else between the blocks' events, else from the first buffer that the
- * GPU filled to the last proxy op. -1: nothing was seen. */
-static int64_t device_time(const followed_task *t, int64_t *end) {
+/* ns on the device: by the GPU's clock, else between the blocks' events. -1: it was not seen. */
+static int64_t device_time(const followed_task *t) {
     uint64_t gpu_began = GET(t->gpu_began), gpu_ended = GET(t->gpu_ended);
     int64_t began = GET(t->began), ended = GET(t->ended);
-    *end = ended > 0 ? ended : GET(t->op_ended);
-    if (ended > 0 && gpu_began > 0 && gpu_ended > gpu_began && gpu_ended - gpu_began < (uint64_t)LONGEST)
+    if (ended == 0 || began == 0)
+        return -1;
+    if (gpu_began > 0 && gpu_ended > gpu_began && gpu_ended - gpu_began < (uint64_t)LONGEST)
         return (int64_t)(gpu_ended - gpu_began);
-    if (ended > 0 && began > 0)
-        return ended - began;
-    began = GET(t->given) ? GET(t->given) : GET(t->op_began);
-    return *end > 0 && began > 0 && *end >= began ? *end - began : -1;
+    return ended - began;
 }
 
 static void finish_task(sl_event_slot *slot, uint32_t parts) {
@@ -228,8 +224,9 @@ static void finish_task(sl_event_slot *slot, uint32_t parts) {
     sl_reported_lost(parts > (uint32_t)GET(t->waits)); /* without any child, nothing is lost */
     sl_call done = t->call;
     done.kind = SL_RECORD_COMPLETION;
-    done.device = device_time(t, &done.end);
-    if (done.device >= 0 && done.start > 0)
+    done.device = device_time(t);
+    done.end = GET(t->ended) > 0 ? GET(t->ended) : GET(t->op_ended);
+    if (done.end > 0 && done.start > 0)
         sl_reported_write(&done);
 }
 
@@ -276,8 +273,6 @@ static void *start_task(const sl_nccl_event *e, followed_communicator *c) {
     SET(t->ended, 0);
     SET(t->gpu_began, 0);
     SET(t->gpu_ended, 0);
-    SET(t->op_began, 0);
-    SET(t->given, 0);
     SET(t->op_ended, 0);
     void *handle = sl_event_handle(&all.tasks, slot, SL_EVENT_TASK, 0);
     sl_event_unpin(&all.tasks, slot, 0);
@@ -357,8 +352,6 @@ static void finish_op(sl_event_slot *slot, uint32_t parts) {
     followed_task *t = task_of(op->task);
     if (!t)
         return;
-    earliest(&t->op_began, op->call.start);
-    earliest(&t->given, GET(op->given));
     latest(&t->op_ended, now);
     sl_event_unpin(&all.tasks, &t->slot, -1);
 }
@@ -381,7 +374,6 @@ static void *start_op(const sl_nccl_event *e, const followed_communicator *c) {
                          .start = sl_reported_now()};
     op->communicator = index_of(&all.communicators, &c->slot);
     SET(op->bytes, 0);
-    SET(op->given, 0);
     for (int w = 0; w < WAITS; w++) {
         SET(op->wait[w].steps, 0);
         SET(op->wait[w].since, 0);
@@ -404,7 +396,7 @@ static followed_op *op_of(const void *handle, sl_handle_kind kind, unsigned *par
     return sl_event_kind_of(handle, part) == kind ? (followed_op *)sl_event_pin(&all.ops, handle) : NULL;
 }
 
-/* A step waits for something else now: of a send, for the network once the GPU has filled its buffer. */
+/* A step waits for something else now. */
 static void change_wait(followed_op *op, unsigned step, wait_for next) {
     int64_t now = sl_reported_now();
     int before = atomic_exchange_explicit(&op->step[step % STEPS], (int)next + 1, memory_order_relaxed) - 1;
@@ -414,8 +406,6 @@ static void change_wait(followed_op *op, unsigned step, wait_for next) {
         if (atomic_fetch_sub_explicit(&op->wait[before].steps, 1, memory_order_relaxed) == 1)
             atomic_fetch_add_explicit(&op->wait[before].total, now - GET(op->wait[before].since),
                                       memory_order_relaxed);
-        if (before == WAIT_GPU && op->call.call == SL_CALL_ncclProxySend)
-            earliest(&op->given, now);
     }
     if (next < WAITS && atomic_fetch_add_explicit(&op->wait[next].steps, 1, memory_order_relaxed) == 0)
         SET(op->wait[next].since, now);
