@@ -146,6 +146,8 @@ static sl_status take_call(sl_traffic *t, int rank, const sl_call *call) {
         (call->kind == SL_RECORD_COMPLETION && sl_call_is_exchange(call->call))) /* the received message */
         return SL_OK;
     SL_TRY(note_member(t, call, rank));
+    if (sl_call_is_proxy(call->call)) /* part of a call that counts itself, or of a collective */
+        return SL_OK;
     if (role != SL_ROLE_SEND || call->peer < 0 || call->peer >= RANKS ||
         (communicator == 0 && (call->peer == rank || sl_call_is_nccl(call->call))))
         return SL_OK;

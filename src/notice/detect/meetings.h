@@ -10,7 +10,7 @@ typedef struct sl_meeting_part {
     int64_t start;   /* it gave its part: the call's beginning, or when it was posted */
     int64_t waiting; /* it began to wait: the same, or the beginning of the Wait that saw it complete */
     int64_t end;
-    int64_t device; /* ns between device events, -1: none */
+    int64_t device; /* ns on the device, of a proxy on the network; -1: none */
     int32_t thread; /* of the rank */
     int32_t
         wait; /* the call that saw its end, counted from 0 over all ranks: equal for all that it waited for */

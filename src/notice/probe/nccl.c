@@ -1,6 +1,7 @@
 /* The wrappers of NCCL's calls. The declarations are the shim's own, without headers of NCCL or CUDA; a test
  * compares them with the real ones. A call is recorded when it returns to the host, that is, when it is
- * enqueued. With device timing a completion with the device's time follows, for a group one for all of it. */
+ * enqueued; its times on the device come from NCCL's own events (notice/plugin), which then record the call,
+ * too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +18,8 @@ typedef void SL_NCCL_CONFIG, SL_NCCL_CALL_CONFIG;
 
 #define SL_NO_COLOR (-1) /* NCCL_SPLIT_NOCOLOR */
 
-/* The thread's group: its depth, and its first call, which represents all of them in device time. */
-static __thread struct {
-    int depth;
-    SL_STREAM stream;
-    sl_call first;
-    uint64_t bytes;
-    int calls;
-} group __attribute__((tls_model("initial-exec")));
+/* The thread's group: its depth, and the calls in it. */
+static __thread struct { int depth, calls; } group __attribute__((tls_model("initial-exec")));
 
 /* Bytes of each ncclDataType_t, from ncclInt8 to ncclFloat8e5m2. */
 static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
@@ -152,14 +147,6 @@ static void left_enqueued(sl_gate_caller *caller, SL_NCCL_COMM comm, SL_STREAM s
     sl_gate_leave(caller);
 }
 
-static void in_group(const sl_call *call, SL_STREAM stream) {
-    if (group.calls++ == 0) {
-        group.first = *call;
-        group.stream = stream;
-    }
-    group.bytes += call->bytes;
-}
-
 /* ---- by hand ---- */
 
 /* Nothing parks inside a group, so it parks at the outermost start. */
@@ -174,10 +161,8 @@ static int group_start(int (*real)(void)) {
     sl_probe_begin(&call);
     int result = real();
     sl_probe_after(&call, 0);
-    if (result == 0 && group.depth++ == 0) {
+    if (result == 0 && group.depth++ == 0)
         group.calls = 0;
-        group.bytes = 0;
-    }
     if (result != 0 && caller)
         sl_gate_allow(caller);
     return result;
@@ -198,19 +183,12 @@ static void leave_group(int calls) {
 static int group_end(int (*real)(void)) {
     sl_call call;
     before(&call, SL_CALL_ncclGroupEnd, &sl_nowhere, SL_PEER_NONE);
-    int timed = group.depth == 1 && group.calls > 0, slot = timed ? sl_events_before(group.stream) : -1;
     sl_probe_begin(&call);
     int result = real();
     sl_probe_after(&call, 0);
     if (group.depth > 0) {
         group.depth--;
         leave_group(group.depth == 0 ? group.calls : 0);
-    }
-    if (slot >= 0) {
-        group.first.call = SL_CALL_ncclGroupEnd;
-        group.first.start = call.start;
-        group.first.bytes = group.bytes;
-        sl_events_after(slot, group.stream, &group.first);
     }
     return result;
 }
@@ -354,20 +332,16 @@ static void enqueued(sl_call *call, uint64_t bytes) {
         SL_PROBE_REAL(#name, params)                                                                         \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        sl_events_collect();                                                                                 \
         sl_communicator *communicator = communicator_of(comm);                                               \
         uint64_t members = (uint64_t)communicator->size;                                                     \
         sl_call call;                                                                                        \
         before(&call, SL_CALL_##as, communicator, peer_);                                                    \
         sl_gate_caller *caller = pass_enqueued(&call, communicator, stream);                                 \
-        int timed = group.depth == 0 ? sl_events_before(stream) : -1;                                        \
         sl_probe_describe(&call, (uint64_t)(bytes_), SL_GATE_BYTES);                                         \
         sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
         enqueued(&call, result == 0 || result == IN_PROGRESS ? (bytes_) : 0);                                \
-        if (group.depth > 0)                                                                                 \
-            in_group(&call, stream);                                                                         \
-        sl_events_after(timed, stream, &call);                                                               \
+        group.calls += group.depth > 0;                                                                      \
         left_enqueued(caller, comm, stream);                                                                 \
         (void)members;                                                                                       \
         sl_probe_leave();                                                                                    \
@@ -381,7 +355,6 @@ static void enqueued(sl_call *call, uint64_t bytes) {
         SL_PROBE_REAL(#name, params)                                                                         \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        sl_events_collect();                                                                                 \
         int result = made_by;                                                                                \
         sl_probe_leave();                                                                                    \
         return result;                                                                                       \

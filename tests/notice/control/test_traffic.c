@@ -97,6 +97,24 @@ static void a_peer_of_nccl_is_told_once_that_rank_has_said_who_it_is(void **stat
     sl_traffic_close(&t);
 }
 
+static void what_nccl_sends_for_a_call_is_not_counted_a_second_time(void **state) {
+    sl_traffic t = {0};
+    (void)state;
+    sl_call calls[] = {nccl(SL_CALL_ncclSend, 9, 0, 1, -1),
+                       done(nccl(SL_CALL_ncclProxySend, 9, 0, 1, 2000000)),
+                       done(nccl(SL_CALL_ncclProxyGpuWait, 9, 0, 1, 5000000)),
+                       done(nccl(SL_CALL_ncclSend, 9, 0, 1, 3000000))},
+            other[] = {nccl(SL_CALL_ncclRecv, 9, 1, 0, -1)};
+    tell(&t, 1, 1, 1, 1, other, 1);
+    tell(&t, 1, 0, 1, 1, calls, sizeof calls / sizeof *calls);
+    const sl_traffic_link *link = link_of(&t, 0, 1);
+    assert_non_null(link);
+    assert_int_equal(link->messages, 1);
+    assert_int_equal(link->timed, 1);
+    assert_near(link->busy_ms, 3, 1e-9);
+    sl_traffic_close(&t);
+}
+
 static void a_profile_counts_anew_and_keeps_what_was_usual(void **state) {
     sl_traffic t = {0};
     (void)state;
@@ -188,6 +206,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_blocking_send_is_timed_itself_and_a_posted_one_by_its_completion),
         cmocka_unit_test(a_peer_of_nccl_is_told_once_that_rank_has_said_who_it_is),
+        cmocka_unit_test(what_nccl_sends_for_a_call_is_not_counted_a_second_time),
         cmocka_unit_test(a_profile_counts_anew_and_keeps_what_was_usual),
         cmocka_unit_test(many_ranks_and_communicators_keep_their_names),
         cmocka_unit_test(whatever_the_calls_say_nothing_breaks),

@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     n.version++;
     n.hash = 0x1234;
     context = played_open(&n, RANKS, rank);
-    printf("version %d mask %d name %s\n", n.version, n.mask, *(const char **)n.table);
+    printf("version %d mask %d name %s\n", n.version, played_mask, *(const char **)n.table);
     if (argc <= 2) {
         for (int i = 0; i < CALLS; i++) {
             collective[i] = played_collective(&n, context, rank, 1000, CHANNELS);

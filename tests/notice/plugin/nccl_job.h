@@ -95,7 +95,6 @@ typedef struct nccl_job {
     int64_t computing, message;
     double jitter;
     uint64_t random;
-    int shuffle; /* the order of events at one time is random */
     void *context[JOB_RANKS];
     int64_t now[JOB_RANKS];
     job_event *event;
@@ -137,7 +136,7 @@ static inline void job_begin(nccl_job *j, int version, int ranks, uint64_t seed)
 static inline void job_add(nccl_job *j, int64_t at, job_event e) {
     assert_true(j->events < JOB_EVENTS);
     e.at = at;
-    e.order = j->shuffle ? (int)(sl_random_mix(j->random += SL_RANDOM_STEP) & 0xffffff) : j->events;
+    e.order = j->events;
     j->event[j->events++] = e;
 }
 

@@ -16,11 +16,17 @@
 
 enum { PLAYED_VERSIONS = 6 };
 
+static int played_mask; /* one for the process, as in NCCL */
+
 typedef struct played_nccl {
-    int version, mask;
+    int version;
     void *table;
     uint64_t hash; /* of the one communicator, for versions that name it in each event */
 } played_nccl;
+
+static inline int played_asked(void) {
+    return __atomic_load_n(&played_mask, __ATOMIC_RELAXED);
+}
 
 #define PLAYED_ALL(X) X(1) X(2) X(3) X(4) X(5) X(6)
 
@@ -35,26 +41,24 @@ typedef struct played_nccl {
 
 static inline void *played_open(played_nccl *n, int ranks, int rank) {
     void *context = NULL;
-    int (*nothing)(int, unsigned long, const char *, int, const char *, ...) = NULL;
-    (void)nothing;
     switch (n->version) {
     case 1:
-        ((sl_nccl_table_v1 *)n->table)->init(&context, &n->mask);
+        ((sl_nccl_table_v1 *)n->table)->init(&context, &played_mask);
         break;
     case 2:
-        ((sl_nccl_table_v2 *)n->table)->init(&context, &n->mask);
+        ((sl_nccl_table_v2 *)n->table)->init(&context, &played_mask);
         break;
     case 3:
-        ((sl_nccl_table_v3 *)n->table)->init(&context, &n->mask);
+        ((sl_nccl_table_v3 *)n->table)->init(&context, &played_mask);
         break;
     case 4:
-        ((sl_nccl_table_v4 *)n->table)->init(&context, &n->mask, NULL, n->hash, 1, ranks, rank, NULL);
+        ((sl_nccl_table_v4 *)n->table)->init(&context, &played_mask, NULL, n->hash, 1, ranks, rank, NULL);
         break;
     case 5:
-        ((sl_nccl_table_v5 *)n->table)->init(&context, n->hash, &n->mask, NULL, 1, ranks, rank, NULL);
+        ((sl_nccl_table_v5 *)n->table)->init(&context, n->hash, &played_mask, NULL, 1, ranks, rank, NULL);
         break;
     default:
-        ((sl_nccl_table_v6 *)n->table)->init(&context, n->hash, &n->mask, NULL, 1, ranks, rank, NULL);
+        ((sl_nccl_table_v6 *)n->table)->init(&context, n->hash, &played_mask, NULL, 1, ranks, rank, NULL);
     }
     return context;
 }
@@ -74,7 +78,7 @@ static inline void played_close(const played_nccl *n, void *context) {
 static inline void *played_collective(const played_nccl *n, void *context, int rank, size_t count,
                                       int channels) {
     void *handle = NULL;
-    if (!(n->mask & (SL_NCCL_COLLECTIVE | SL_NCCL_PROXY_OP | SL_NCCL_PROXY_STEP | SL_NCCL_KERNEL)))
+    if (!(played_asked() & (SL_NCCL_COLLECTIVE | SL_NCCL_PROXY_OP | SL_NCCL_PROXY_STEP | SL_NCCL_KERNEL)))
         return NULL;
 #define FILL(names, hashes)                                                                                  \
     names;                                                                                                   \
@@ -99,7 +103,7 @@ static inline void *played_collective(const played_nccl *n, void *context, int r
 static inline void *played_message(const played_nccl *n, void *context, int rank, int sends, int peer,
                                    size_t count) {
     void *handle = NULL;
-    if (!(n->mask & (SL_NCCL_MESSAGE | SL_NCCL_PROXY_OP | SL_NCCL_PROXY_STEP | SL_NCCL_KERNEL)))
+    if (!(played_asked() & (SL_NCCL_MESSAGE | SL_NCCL_PROXY_OP | SL_NCCL_PROXY_STEP | SL_NCCL_KERNEL)))
         return NULL;
 #define FILL(names, hashes)                                                                                  \
     names;                                                                                                   \
@@ -123,7 +127,7 @@ static inline void *played_message(const played_nccl *n, void *context, int rank
 static inline void *played_op(const played_nccl *n, void *context, void *parent, int rank, pid_t pid,
                               int channel, int peer, int steps, int sends) {
     void *handle = NULL;
-    if (!(n->mask & (SL_NCCL_PROXY_OP | SL_NCCL_PROXY_STEP)))
+    if (!(played_asked() & (SL_NCCL_PROXY_OP | SL_NCCL_PROXY_STEP)))
         return NULL;
     switch (n->version) {
 #define CASE(v)                                                                                              \
@@ -138,7 +142,7 @@ static inline void *played_op(const played_nccl *n, void *context, void *parent,
 
 static inline void *played_step(const played_nccl *n, void *context, void *parent, int rank, int step) {
     void *handle = NULL;
-    if (!(n->mask & SL_NCCL_PROXY_STEP))
+    if (!(played_asked() & SL_NCCL_PROXY_STEP))
         return NULL;
     switch (n->version) {
 #define CASE(v) PLAYED_START(v, SL_NCCL_PROXY_STEP, parent, rank, d.proxy_step.step = step)
@@ -152,7 +156,7 @@ static inline void *played_step(const played_nccl *n, void *context, void *paren
 static inline void *played_kernel(const played_nccl *n, void *context, void *parent, int channel,
                                   uint64_t time) {
     void *handle = NULL;
-    if (n->version < 3 || !(n->mask & SL_NCCL_KERNEL))
+    if (n->version < 3 || !(played_asked() & SL_NCCL_KERNEL))
         return NULL;
     switch (n->version) {
         PLAYED_START(3, SL_NCCL_KERNEL, parent, 0, d.kernel.channel = (uint8_t)channel)

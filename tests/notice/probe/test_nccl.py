@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """NCCL's calls in an unchanged program are recorded by name, with communicators named alike on both ranks. A small
-stand-in takes the library's and CUDA's place (device times are its own and say nothing of a GPU; with a real one they are
-untested)."""
+stand-in takes the library's and CUDA's place. Times on the device are the plug-in's part (../plugin)."""
 import os
 import subprocess
 
@@ -40,7 +39,7 @@ def check_calls(probe, compiler, cuda):
         rings, environment = probe.environment(SLACKLINE_PROBE_TIMING="device", RANK=str(rank), WORLD_SIZE="2")
         watched = subprocess.run([program, str(rank)], capture_output=True, text=True, env=environment)
         assert (watched.returncode, watched.stdout) == (alone.returncode, alone.stdout) == (3, "24 calls, wrong 0, error 4\n"), watched
-        assert ("no CUDA runtime" in watched.stderr) == (not cuda), watched.stderr
+        assert watched.stderr == alone.stderr, watched.stderr
         (ring,) = probe.rings(rings)
         assert (ring.rank, ring.size, ring.untracked) == (rank, 2, 0), ring[:8]
         calls = [record for record in ring.records if record.kind == "call"]
@@ -49,10 +48,7 @@ def check_calls(probe, compiler, cuda):
         for record, (call, communicator, peer, size, own) in zip(calls, wanted):
             assert (record.peer, record.bytes, record.rank) == (peer, size, own), (record, call)
             assert names.setdefault(communicator, record.communicator) == record.communicator, (record, communicator, names)
-        devices = [(r.call, r.device, r.bytes) for r in ring.records if r.kind == "completion"]
-        # ten calls in a row, then the group of two as one; the captured one and the last are never seen done
-        timed = [(w[0], 1500000, w[3]) for w in wanted[5:15]] + [("ncclGroupEnd", 3000000, 64)]
-        assert devices == (timed if cuda else []), devices
+        assert all(record.kind == "call" and record.device == -1 for record in ring.records), ring.records
     assert len(set(names.values())) == len(names), names
 
 
