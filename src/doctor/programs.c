@@ -189,6 +189,26 @@ static void look_at_probe(sl_doctor *d) {
     sl_free(path);
 }
 
+/* NCCL loads it: here there may be none, and no GPU to try it on. */
+static void look_at_plugin(sl_doctor *d) {
+    static const char name[] = "NCCL plug-in";
+    char *path = NULL, text[400];
+    sl_status found = sl_program_plugin(&path, text, sizeof text);
+    if (is_refused(d, name, found))
+        return;
+    if (path)
+        sl_finding_add(d, name, SL_PRESENT, "%s, untested on a GPU", path);
+    else if (found == SL_OK && text[0])
+        sl_finding_report(d, name, SL_LIMITED,
+                          "watch sees when NCCL's calls are enqueued, and not how long they take",
+                          "unset NCCL_PROFILER_PLUGIN", "%s", text);
+    else
+        sl_finding_report(
+            d, name, SL_ABSENT, "watch sees when NCCL's calls are enqueued, and not how long they take",
+            "build or install all of slackline again", "neither next to slackline nor in its ../lib");
+    sl_free(path);
+}
+
 /* Reported only if missing: programs are found by it, and many later findings would be unknown. */
 static void look_at_proc(sl_doctor *d) {
     if (access("/proc/self/exe", F_OK) != 0)
@@ -207,4 +227,5 @@ void sl_doctor_programs(sl_doctor *d) {
     look_at_program(d, "slackline-solver", "auto and optimal search without the exact solver",
                     "build or install all of slackline");
     look_at_probe(d);
+    look_at_plugin(d);
 }

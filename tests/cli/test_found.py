@@ -158,3 +158,8 @@ def test_own_parts_that_others_may_write_are_refused():
         found = here(folder, "doctor", program=mine)[0].stdout
         expect(re.search(rf"^  broken +{part.removesuffix('.so')} +{re.escape(file)} is not used", found, re.M), f"the doctor says so: {part}: {found}")
         os.unlink(file)
+    shutil.copy(os.path.join(build, "libslackline_probe.so"), own)
+    file = make(os.path.join(own, "libnccl-profiler-slackline.so"), "", 0o777)
+    done, _ = here(folder, *parts[0][0], program=mine)
+    expect(done.returncode == 1 and done.stderr.startswith(f"slackline: {file} is not used, because others could replace it"), f"the plug-in: {done.stderr!r}")
+    expect(re.search(rf"^  broken +NCCL plug-in +{re.escape(file)} is not used", here(folder, "doctor", program=mine)[0].stdout, re.M), "the doctor says so of the plug-in")

@@ -107,12 +107,36 @@ def test_the_program_inherits_its_environment_files_and_signals():
            f"LD_PRELOAD is {preloaded}")
     expect(environment.get("OF_MINE") == "kept", "the environment is passed on")
     expect(environment.get("SLACKLINE_PROBE", "").startswith("/dev/shm/"), f"{environment.get('SLACKLINE_PROBE')}")
+    expect(environment.get("NCCL_PROFILER_PLUGIN") == os.path.join(os.path.abspath(build), "libnccl-profiler-slackline.so"), f"{environment.get('NCCL_PROFILER_PLUGIN')}")
     expect("SLACKLINE_RUN" not in environment, "the program is none of the processes that are cleared away")
     done = watch(sys.executable, "-c", "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))")
     expect(json.loads(done.stdout) == [0, 1, 2, 3], f"files of the program: {done.stdout}")  # 3: the listing itself
     show = "import signal as s; print([int(x) for x in s.pthread_sigmask(s.SIG_BLOCK, [])], s.getsignal(s.SIGPIPE))"
     plain = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True).stdout
     expect(watch(sys.executable, "-c", show).stdout == plain, "signals are blocked and handled as they were")
+
+
+def test_a_profiler_of_the_users_own_stays_and_is_named():
+    for named, said in (("/opt/own/libprofiler.so", True), ("none", True), ("", True), ("slackline", False)):
+        done = watch("sh", "-c", 'echo "[$NCCL_PROFILER_PLUGIN]"', env={**os.environ, "NCCL_PROFILER_PLUGIN": named})
+        kept = named if said else os.path.join(os.path.abspath(build), "libnccl-profiler-slackline.so")
+        expect(done.stdout == f"[{kept}]\n", f"{named!r}: {done.stdout}")
+        expect(done.stderr.count(f"NCCL_PROFILER_PLUGIN is '{named}'") == said, f"{named!r}: {done.stderr}")
+
+
+def test_where_a_gpu_is_the_plug_in_of_nccl_is_said():
+    """/dev with the file of a GPU's driver, in a mount namespace of the test's own."""
+    new = os.path.join(folder, "dev")
+    os.makedirs(os.path.join(new, "shm"))
+    script = f"""mount --bind /dev/shm {new}/shm
+for name in null zero full random urandom tty ptmx; do touch {new}/$name; mount --bind /dev/$name {new}/$name; done
+touch {new}/nvidiactl; mount --rbind {new} /dev; exec "$@" """
+    words = ["unshare", "-m", "sh", "-ec", script, "sh"]
+    if os.geteuid() != 0 or subprocess.run([*words, "true"], capture_output=True).returncode != 0:
+        return print("not tried: no mount namespaces")
+    for prefix, said in (([], False), (words, True)):
+        done = subprocess.run([*prefix, command, "watch", "--out", out(), "--http", "off", "--", "true"], capture_output=True, text=True, timeout=60)
+        expect(done.returncode == 0 and ("untested on a GPU" in done.stderr) == said and done.stderr.count("NCCL_PROFILER_PLUGIN") == said, f"{done.stderr}")
 
 
 def test_a_missing_worker_is_said_at_once():

@@ -167,6 +167,12 @@ def test_parts_of_another_version_or_none_are_named():
     found = look(slackline)
     expect(state(found, "libslackline_probe") == "broken" and "cannot be preloaded" in found["libslackline_probe"]["found"], f"{found['libslackline_probe']}")
     shutil.copy(os.path.join(build, "libslackline_probe.so"), place)
+    expect(state(found, "NCCL plug-in") == "absent" and "NCCL" in found["NCCL plug-in"]["means"], f"{found['NCCL plug-in']}")
+    shutil.copy(os.path.join(build, "libnccl-profiler-slackline.so"), place)
+    found = look(slackline)
+    expect(state(found, "NCCL plug-in") == "present" and "untested on a GPU" in found["NCCL plug-in"]["found"], f"{found['NCCL plug-in']}")
+    found = look(slackline, NCCL_PROFILER_PLUGIN="other")
+    expect(state(found, "NCCL plug-in") == "limited" and "'other'" in found["NCCL plug-in"]["found"], f"{found['NCCL plug-in']}")
     if trains:
         real = os.path.join(build, "slackline-worker")
         script(place, "slackline-worker", f'[ "$1" = --exchange ] && kill -11 $$; exec {real} "$@"')

@@ -30,7 +30,7 @@
 #define LINGER_LOOK (20 * SL_MS)
 #define HOOK_LINGER (5 * SL_SECOND) /* for calls under way or waiting when the program has ended */
 #define CLAIM_EVERY (SL_SECOND / 2) /* later than the first rank of a node */
-#define HANG_GRACE (10 * SL_SECOND)  /* between SIGTERM and SIGKILL */
+#define HANG_GRACE (10 * SL_SECOND) /* between SIGTERM and SIGKILL */
 enum { CLAIMS = 4, HANG_EXIT = 124 };
 
 static const char no_calls[] =
@@ -181,7 +181,8 @@ static void begin_leading(watching *w, int first) {
     w->leads = 1;
     if (w->folder.lock < 0 && sl_launch_folder_open(w->directory, &w->folder) != SL_OK)
         sl_view_say(&w->view, "%s", sl_error_text());
-    static const char *const stale[] = {"watch.json", "hang.json", "report.txt", "report.json"}; /* of an earlier watch */
+    static const char *const stale[] = {"watch.json", "hang.json", "report.txt",
+                                        "report.json"}; /* of an earlier watch */
     for (size_t i = 0; first && i < sizeof stale / sizeof *stale; i++)
         put(w, stale[i], SL_WRITER_REMOVE, "");
     put(w, "events.jsonl", first ? SL_WRITER_OVER : SL_WRITER_APPEND, "");
@@ -510,10 +511,10 @@ static void attend(watching *w) {
         w->exit_code = sl_program_exit_code(status);
 }
 
-static sl_status start_program(watching *w, const char *probe) {
+static sl_status start_program(watching *w, const char *probe, const char *plugin) {
     pid_t pid = 0;
     sl_status status =
-        sl_program_start(w->request->command, probe, w->site.directory.path, &pid, &w->exit_code);
+        sl_program_start(w->request->command, probe, plugin, w->site.directory.path, &pid, &w->exit_code);
     if (status != SL_OK && w->exit_code >= 126) { /* reported as in a shell, with its exit code */
         fprintf(stderr, "slackline: %s\n", sl_error_text());
         return SL_OK;
@@ -526,24 +527,27 @@ static sl_status start_program(watching *w, const char *probe) {
 }
 
 static sl_status start(watching *w) {
-    char *probe = NULL;
+    char *probe = NULL, *plugin = NULL, text[400];
     sigset_t heard;
     SL_TRY(sl_results_choose(w->request->command, w->request->directory, w->request->overwrite, &w->position,
                              w->directory, sizeof w->directory));
     snprintf(w->record, sizeof w->record, "%s/calls", w->directory);
     SL_TRY(check_url(w));
     SL_TRY(sl_program_probe(&probe));
-    block_signals(&heard);
     sl_status status;
+    SL_TRY_GOTO(done, status, sl_program_plugin(&plugin, text, sizeof text));
+    block_signals(&heard);
     SL_TRY_GOTO(done, status, sl_loop_open(&w->loop));
     SL_TRY_GOTO(done, status, sl_loop_signals(w->loop, &heard, on_signal, w));
     SL_TRY_GOTO(done, status, sl_site_open(&w->position, &w->site));
     if (w->site.is_agent)
         SL_TRY_GOTO(done, status, prepare_agent(w));
     SL_TRY_GOTO(done, status, sl_watch_report_open(&w->report, w->request->command, w->position.job));
-    status = start_program(w, probe);
+    if (text[0] && w->site.is_agent && w->position.rank == 0)
+        sl_view_say(&w->view, "%s", text);
+    status = start_program(w, probe, plugin);
 done:
-    sl_free(probe);
+    SL_FREE(probe, plugin);
     return status;
 }
 

@@ -24,6 +24,30 @@ sl_status sl_program_probe(char **path) {
     return sl_copy_text(path, found);
 }
 
+#define PLUGIN_VARIABLE "NCCL_PROFILER_PLUGIN"
+
+sl_status sl_program_plugin(char **path, char *text, size_t size) {
+    const char *named = getenv(PLUGIN_VARIABLE);
+    char found[PATH_MAX];
+    *path = NULL;
+    text[0] = 0;
+    sl_status status = sl_find_near(folders, "libnccl-profiler-slackline.so", found);
+    if (status == SL_ENONE)
+        return SL_OK;
+    SL_TRY(status);
+    if (named && strcmp(named, "slackline") != 0 && strcmp(named, found) != 0) {
+        snprintf(text, size,
+                 PLUGIN_VARIABLE " is '%s' and stays so: of NCCL's calls only the enqueuing is recorded",
+                 named);
+        return SL_OK;
+    }
+    if (access("/dev/nvidiactl", F_OK) == 0) /* elsewhere there is no NCCL */
+        snprintf(text, size,
+                 "NCCL's events are recorded by its profiler plug-in (" PLUGIN_VARIABLE
+                 "), which is untested on a GPU");
+    return sl_copy_text(path, found);
+}
+
 sl_status sl_program_preload(const char *probe, const char *folder, char **path) {
     static const char name[] = "/libslackline_probe.so", parting[] = " :";
     *path = NULL;
@@ -54,28 +78,30 @@ static void put(char **environment, size_t *count, char *line) {
     environment[(*count)++] = line;
 }
 
-/* The environment with the probe; *lines holds the new texts, free both. */
-static sl_status environment_with(const char *probe, const char *folder, char ***result, char **lines) {
+/* "NAME=VALUE", or "NAME=VALUE:REST". Free with sl_free. */
+static sl_status make_line(char **line, const char *name, const char *value, const char *rest) {
+    const size_t room = strlen(name) + strlen(value) + strlen(rest) + 3;
+    SL_TRY(sl_alloc(line, room, 1));
+    snprintf(*line, room, "%s=%s%s%s", name, value, *rest ? ":" : "", rest);
+    return SL_OK;
+}
+
+/* The environment with the probe; free each of lines[3], and the result, also on error. */
+static sl_status environment_with(const char *probe, const char *plugin, const char *folder, char ***result,
+                                  char **lines) {
     extern char **environ;
     size_t count = 0;
     const char *before = getenv("LD_PRELOAD");
-    size_t first = sizeof "LD_PRELOAD=:" + strlen(probe) + (before ? strlen(before) : 0);
-    size_t second = sizeof "SLACKLINE_PROBE=" + strlen(folder);
     while (environ[count])
         count++;
-    char **all = NULL;
-    SL_TRY(sl_alloc(lines, first + second, 1));
-    sl_status status = sl_alloc(&all, count + 3, sizeof *all);
-    if (status != SL_OK) {
-        sl_free(*lines);
-        return status;
-    }
-    memcpy(all, environ, count * sizeof *all);
-    snprintf(*lines, first, "LD_PRELOAD=%s%s%s", probe, before && *before ? ":" : "", before ? before : "");
-    snprintf(*lines + first, second, "SLACKLINE_PROBE=%s", folder);
-    put(all, &count, *lines);
-    put(all, &count, *lines + first);
-    *result = all;
+    SL_TRY(make_line(&lines[0], "LD_PRELOAD", probe, before ? before : ""));
+    SL_TRY(make_line(&lines[1], "SLACKLINE_PROBE", folder, ""));
+    if (plugin)
+        SL_TRY(make_line(&lines[2], PLUGIN_VARIABLE, plugin, ""));
+    SL_TRY(sl_alloc(result, count + 4, sizeof **result));
+    memcpy(*result, environ, count * sizeof **result);
+    for (int i = 0; i < 3 && lines[i]; i++)
+        put(*result, &count, lines[i]);
     return SL_OK;
 }
 
@@ -109,16 +135,14 @@ static sl_status start(char *const *command, char *const *environment, pid_t *pi
     return sl_error_errno(SL_ESYS, "%s cannot be started", command[0]);
 }
 
-sl_status sl_program_start(char *const *command, const char *probe, const char *folder, pid_t *pid,
-                           int *exit_code) {
-    char **environment, *lines, *path;
+sl_status sl_program_start(char *const *command, const char *probe, const char *plugin, const char *folder,
+                           pid_t *pid, int *exit_code) {
+    char **environment = NULL, *lines[3] = {NULL}, *path;
     *exit_code = 1;
     SL_TRY(sl_program_preload(probe, folder, &path));
-    sl_status status = environment_with(path, folder, &environment, &lines);
-    sl_free(path);
-    SL_TRY(status);
-    status = start(command, environment, pid, exit_code);
-    SL_FREE(environment, lines);
+    sl_status status = environment_with(path, plugin, folder, &environment, lines);
+    SL_THEN(status, start(command, environment, pid, exit_code));
+    SL_FREE(environment, lines[0], lines[1], lines[2], path);
     return status;
 }
 
