@@ -1,66 +1,63 @@
-"""Run by test_torchtitan.py: torchtitan's Trainer as 1F1B with validation, checkpoints, and its default activation checkpointing, over a
-link that is always slow: as given for 16 steps; adapted for 12, then resumed from its checkpoint to 16. Prints the losses."""
+"""Run by test_torchtitan.py: torchtitan's Trainer with validation, checkpoints of activations, and checkpoints of the job, over a link that is slow all the
+time. Three jobs on the same batches: one whose ranks do not agree to adapt, so that it trains as given; an adapted one, which stops after 12 steps; and
+its continuation from its checkpoint to step 16. Prints the losses."""
 import json
 import os
 import sys
 import tempfile
-from types import SimpleNamespace
+import warnings
 
+import torchtitan_cpu
+
+import slackline
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from slow_link import SlowLink
-from torchtitan_adapt import build, configuration
 
-RANKS, STEPS, SAVED = 2, 16, 12
+RANKS, STEPS, SAVED, PORT = 2, 16, 12, 29545
 
 
-def configured(options, folder):
-    config = configuration(options, folder)
-    config.activation_checkpoint = type(options).selective()
+def configuration(folder):
+    from torchtitan.distributed.activation_checkpoint import SelectiveAC
+    from torchtitan.models.llama3.config_registry import llama3_debugmodel
+    config = llama3_debugmodel()
+    config.activation_checkpoint = SelectiveAC.Config()
+    config.training.local_batch_size, config.training.seq_len, config.training.steps = 6, 16, STEPS
+    config.parallelism.pipeline_parallel_degree, config.parallelism.pipeline_parallel_schedule = RANKS, "1F1B"
     config.validator.enable, config.validator.freq, config.validator.steps = True, 4, 1
-    config.checkpoint.enable, config.checkpoint.interval = True, SAVED
-    config.checkpoint.folder = os.path.join(os.path.dirname(folder), "checkpoint")
+    config.checkpoint.enable, config.checkpoint.interval, config.checkpoint.folder = True, SAVED, folder
     return config
 
 
-class Options(SimpleNamespace):
-    @staticmethod
-    def selective():
-        from torchtitan.distributed.activation_checkpoint import SelectiveAC
-        return SelectiveAC.Config()
-
-
-def run(rank, options, folder, adapt, until):
+def run(rank, port, folder, until, agree=True):
     """Losses of the steps, and of the validations, and the state of the adaptation."""
-    trainer = build(rank, options, folder, adapt)
-    link = SlowLink(1 - rank, 0.15) if rank < 2 else None
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RuntimeWarning)
+        trainer = slackline.adapt(configuration(folder).build(), memory="free" if agree else 2.0 ** (30 + rank))
+    said = [str(one.message) for one in caught if "slackline" in str(one.message)]
+    link = SlowLink(1 - rank, 0.15)
     losses, validated, processor = [], [], trainer.metrics_processor
     log = processor.log
     processor.log = lambda step, loss, *rest, **more: (losses.append(loss), log(step, loss, *rest, **more))
     processor.log_validation = lambda loss, step: validated.append(loss)
     trainer.should_continue_training = lambda: trainer.step < until
     trainer.train()
-    swaps = len(trainer.adaptation.swap_ms) if adapt else 0
-    active = bool(adapt) and trainer.adaptation.active
+    swaps, active = len(trainer.adaptation.swap_ms), trainer.adaptation.active
     trainer.close()
     dist.destroy_process_group()
-    if link:
-        dist.isend = dist.distributed_c10d.isend = link.send
-    return losses, validated, swaps, active
+    dist.isend = dist.distributed_c10d.isend = link.send
+    return losses, validated, swaps, active, said
 
 
 def main(rank, folder, results):
-    options = Options(ranks=RANKS, microbatches=6, steps=STEPS, schedule="1F1B", configuration=configured, port=29545)
-    os.makedirs(os.path.join(folder, "a"), exist_ok=True)
-    given = run(rank, options, os.path.join(folder, "a"), 0, STEPS)
-    options.port += 2
-    os.makedirs(os.path.join(folder, "b"), exist_ok=True)
-    first = run(rank, options, os.path.join(folder, "b"), 1, SAVED)
-    options.port += 2
-    second = run(rank, options, os.path.join(folder, "b"), 1, STEPS)
+    torchtitan_cpu.stand_in()
+    given = run(rank, PORT, os.path.join(folder, "a"), STEPS, agree=False)
+    first = run(rank, PORT + 2, os.path.join(folder, "b"), SAVED)
+    second = run(rank, PORT + 4, os.path.join(folder, "b"), STEPS)
     if rank == RANKS - 1:
         results.put({"given": given[0], "adapted": first[0], "resumed": second[0], "validated": given[1], "validated_adapted": first[1] + second[1],
-                     "swaps": first[2] + second[2], "active": first[3] and second[3]})
+                     "swaps": first[2] + second[2], "active": first[3] and second[3], "given_active": given[3], "said": given[4]})
 
 
 if __name__ == "__main__":

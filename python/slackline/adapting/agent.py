@@ -210,7 +210,7 @@ class Agent:
         if number > 32:
             return []
         rows: List[Row] = [(KEPT, 0, stage, 0, count, 0) for stage, count in self.kept.bytes.items()]
-        rows += [(KEPT, 2, stage, 0, 0, 0) for stage in self.kept.recomputed]
+        rows += [(KEPT, 2, stage, 0, 0, 0) for stage in self.kept.whole]
         return rows + [(KEPT, 1, 0, 0, int(self._free_bytes()), 0)]
 
     def _give_up(self, error: BaseException, whole: bool = False) -> None:
@@ -417,7 +417,7 @@ class Leader:
             self.folder.step(steps, before, self.decider, happened)
 
     def _remember_memory(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
-        """The bytes of a stage's microbatch, the bytes that are free on a rank of each replica, and whether a stage recomputes."""
+        """The bytes of a stage's microbatch, the bytes that are free on a rank of each replica, and whether a backward cannot be split."""
         for rank in range(self._shape.ranks):
             free = [count for records in replicas for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 1]
             if free:

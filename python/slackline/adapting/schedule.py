@@ -208,7 +208,27 @@ def _users(node: Any) -> List[Any]:
 # ---- the schedule ------------------------------------------------------------------------------------------------------------
 
 
-class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
+def taking_lists(cls: Any) -> Any:
+    """The class of schedules, whose `step` also takes the batch as lists with one entry per microbatch, as torchtitan 0.3.0 gives it to later
+    versions of PyTorch."""
+    class Taking(cls):  # type: ignore[misc]
+        _lists: Optional[Tuple[Any, Any, Any]] = None
+
+        def step(self, *args: Any, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, **options: Any) -> Any:
+            given = arg_mbs, kwarg_mbs, target_mbs
+            self._lists = given if any(one is not None for one in given) else None
+            try:
+                return super().step(*args, **options)
+            finally:
+                self._lists = None
+
+        def _step_microbatches(self, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, *arguments: Any, **options: Any) -> Any:
+            return super()._step_microbatches(*(self._lists or (arg_mbs, kwarg_mbs, target_mbs)), *arguments, **options)
+    Taking.__name__ = cls.__name__
+    return Taking
+
+
+class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[misc]
     """PyTorch's runtime with an order that changes between steps."""
 
     adaptation: Adaptation
@@ -228,7 +248,6 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
         self._varied = False  # whether the number of microbatches has changed
         if given.replicas.count > 1:
             self._comp_type_to_function_map.setdefault(schedules.REDUCE_GRAD, self._reduce)
-        self._lists: Optional[Tuple[Any, Any, Any]] = None
         self._stepping = threading.RLock()  # steps of several threads follow each other: they share the stages' buffers
 
     @property
@@ -251,20 +270,12 @@ class AdaptedSchedule(_PipelineScheduleRuntime):  # type: ignore[misc]
         for stage in self._stages:
             _make_room(stage, self._n_microbatches)
 
-    def step(self, *args: Any, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, **options: Any) -> Any:
-        """PyTorch's step. The batch may also be given as lists with one entry per microbatch, as torchtitan 0.3.0 does for later
-        versions of PyTorch."""
+    def step(self, *args: Any, **options: Any) -> Any:
         with self._stepping:
-            given = arg_mbs, kwarg_mbs, target_mbs
-            self._lists = given if any(one is not None for one in given) else None
-            try:
-                return super().step(*args, **options)
-            finally:
-                self._lists = None
+            return super().step(*args, **options)
 
     def _step_microbatches(self, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, *arguments: Any, **options: Any) -> None:
-        if self._lists is not None:
-            arg_mbs, kwarg_mbs, target_mbs = self._lists
+        arg_mbs, kwarg_mbs, target_mbs = self._lists or (arg_mbs, kwarg_mbs, target_mbs)
 
         def step() -> None:
             super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)

@@ -9,7 +9,7 @@ wrapped: the functions once, and only for steps of adapted schedules; the method
     SENT      the message of an op left
     RECEIVED  the message of an op: its receive was posted, and it arrived
     KEPT      op 0: bytes that a microbatch of a stage keeps until its backward (in `begin`); op 1: bytes that the rank may still
-              allocate; op 2: the stage recomputes activations
+              allocate; op 2: the backward of the stage cannot be split
     TEXT      a part of a text (control.py)
 """
 from __future__ import annotations
@@ -273,7 +273,8 @@ def wrap(stage: Any, keep: "Kept") -> None:
     stage._slackline = keep
     if before is not None:  # by an earlier schedule of the same stage
         keep.bytes.update(before.bytes)
-        keep.recomputed.update(before.recomputed)
+        keep.whole.update(before.whole)
+        keep.examined.update(before.examined)
         return
     from torch.nn.parallel import DistributedDataParallel
     index = stage.stage_index
@@ -282,10 +283,13 @@ def wrap(stage: Any, keep: "Kept") -> None:
     def op_of(method: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
         def timed(chunk: int, *arguments: Any, **options: Any) -> Any:
             step: Optional[Step] = getattr(_local, "step", None)
+            keep: Kept = stage._slackline
+            if step is not None and method is backward and index not in keep.examined:
+                keep.examine(stage, chunk, options.get("loss"))
             if step is not None:
                 step.enter(name(*arguments, **options), index, chunk)
-            if step is not None and method is forward and stage._slackline.wanted(index):
-                with stage._slackline.counting(index, stage.submod):
+            if step is not None and method is forward and keep.wanted(index):
+                with keep.counting(index, stage.submod):
                     return method(chunk, *arguments, **options)
             result = method(chunk, *arguments, **options)
             if step is not None and options.get("last_backward") and sums_in_backward and stage.chunks > 1:
@@ -307,9 +311,9 @@ def wrap(stage: Any, keep: "Kept") -> None:
             return ops
         return keyed
 
-    forward = stage.forward_one_chunk
+    forward, backward = stage.forward_one_chunk, stage.backward_one_chunk
     stage.forward_one_chunk = op_of(forward, lambda *a, **k: "F")
-    stage.backward_one_chunk = op_of(stage.backward_one_chunk,
+    stage.backward_one_chunk = op_of(backward,
                                      lambda loss=None, full_backward=True, last_backward=False: "B" if full_backward else "I")
     stage.backward_weight_one_chunk = op_of(stage.backward_weight_one_chunk, lambda *a, **k: "W")
     reduce = stage.perform_reduce_grad
@@ -329,14 +333,15 @@ def wrap(stage: Any, keep: "Kept") -> None:
 
 class Kept:
     """The bytes that a microbatch of each stage keeps for its backward: the storages that autograd saves, without parameters and
-    buffers. Measured in one forward of each stage, which also shows whether the stage recomputes activations: PyTorch's checkpointing
-    allows one backward per forward, so such a backward cannot be split. And the process group of a stage's messages of kind "F" or
-    "B"; None: its own."""
+    buffers. Measured in one forward of each stage. And the stages whose backward cannot be split: that forward recomputes activations, and
+    PyTorch's checkpointing allows one backward per forward; or their first backward has gradients that a split one would lose. And the
+    process group of a stage's messages of kind "F" or "B"; None: its own."""
 
     def __init__(self) -> None:
         self.bytes: Dict[int, int] = {}
         self.groups: Optional[Callable[[str, bool], Any]] = None
-        self.recomputed: Set[int] = set()
+        self.whole: Set[int] = set()
+        self.examined: Set[int] = set()  # stages
 
     def wanted(self, stage: int) -> bool:
         return stage not in self.bytes
@@ -356,8 +361,35 @@ class Kept:
             self.bytes[stage] = sum(storages.values())
             return tensor
         self.bytes[stage] = 0
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), _checkpoints(lambda: self.recomputed.add(stage)):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), _checkpoints(lambda: self.whole.add(stage)):
             yield
+
+    def examine(self, stage: Any, chunk: int, loss: Any) -> None:
+        """Before the first backward of a stage."""
+        self.examined.add(stage.stage_index)
+        try:
+            if not stage.is_first and not stage.dw_builder and _loses_gradients(stage, chunk, loss):  # the first stage's is never split
+                self.whole.add(stage.stage_index)
+        except Exception:  # of PyTorch's internals
+            self.whole.add(stage.stage_index)
+
+
+def _loses_gradients(stage: Any, chunk: int, loss: Any) -> bool:
+    """Whether the backward of a microbatch reaches tensors that are neither parameters of the stage nor its inputs, such as parameters of the
+    loss, or parameters as they were before a loss or a forward has resharded them. PyTorch's split backward leaves them out."""
+    outputs, inputs = stage.fwd_cache[chunk]
+    known = {id(tensor) for tensor in (*stage.submod.parameters(), *inputs)}
+    nodes = [tensor.grad_fn for tensor in ((loss,) if stage.is_last else outputs)]
+    seen = set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable") and id(node.variable) not in known:
+            return True
+        nodes += [following for following, _ in node.next_functions]
+    return False
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from one measures again. torchtitan checkpoints activations by default, and then
 """
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from .._errors import InvalidRequest
@@ -20,6 +21,8 @@ def adapted(trainer: Any, **options: Any) -> Any:
     if options.get("replicas"):
         raise InvalidRequest("replicas: torchtitan loads equally many microbatches for each replica, so each pipeline is adapted alone")
     trainer.pp_schedule = schedule.adapted(given, **{**options, "replicas": False})
+    if trainer.pp_schedule is given and "arg_mbs" not in inspect.signature(given.step).parameters:  # not adapted, with PyTorch 2.13
+        given.__class__ = schedule.taking_lists(type(given))
     validator: Any = getattr(trainer, "validator", None)
     if getattr(validator, "pp_schedule", None) is given:
         validator.pp_schedule = trainer.pp_schedule

@@ -1,0 +1,88 @@
+# labels: long torch
+"""slackline.adapt splits backwards only where no gradient is lost: PyTorch's split backward leaves out tensors that are not parameters of the stage."""
+import os
+
+from adapt_torch import Paced, SlowLink, batch, judged, slackline
+
+import torch
+from slackline.adapting import order
+from slow_link import layer
+from torch.distributed.pipelining import schedules
+
+MICROBATCHES, STEPS = 6, 24
+
+
+class Scaled(torch.nn.Module):
+    """A loss with a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.full((16,), 1.5, dtype=torch.float64))
+
+    def forward(self, output, target):
+        return torch.nn.functional.mse_loss(output * self.scale, target)
+
+
+class Resharded(torch.nn.Module):
+    """A layer whose parameter is another object after each forward, as with FSDP2 if a loss reshards it. `kept` has both."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer = layer(index)
+        self.scale = torch.nn.Parameter(torch.full((16,), 1.5, dtype=torch.float64))
+        self.kept = [self.scale, torch.nn.Parameter(torch.zeros(8, dtype=torch.float64))]
+
+    def forward(self, x):
+        self.scale = self.kept[0]
+        result = self.layer(x) * self.scale
+        self.scale = self.kept[1]
+        return result
+
+
+def job(module, loss, splits, hold=False):
+    """Trains with the given order and adapted, over a slow link; compares all gradients. splits: whether the adapted order has I and W."""
+    def trained(rank, ranks, group, adapt):
+        stage = Paced(module(rank), rank, ranks, torch.device("cpu"), group=group)
+        loss_fn, found = loss(), []
+        tensors = [*stage.submod.parameters(), *getattr(stage.submod, "kept", [])[:1], *(loss_fn.parameters() if rank == ranks - 1 else [])]
+        schedule = schedules.Schedule1F1B(stage, MICROBATCHES, loss_fn=loss_fn)
+        if adapt and hold:
+            slackline.adapt(schedule)  # one that never steps
+        schedule = slackline.adapt(schedule) if adapt else schedule
+        orders = set()
+        for step in range(STEPS):
+            for tensor in tensors:
+                tensor.grad = None
+            x, y = batch(step, MICROBATCHES)
+            orders.add(order.text_of(order.rows_of(schedule.pipeline_order)) if adapt else "")
+            schedule.step(*((x,) if rank == 0 else ()), target=y if rank == ranks - 1 else None, losses=[])
+            found.append([None if tensor.grad is None else tensor.grad.clone() for tensor in tensors])
+        return found, orders, schedule
+
+    def case(rank, ranks, group, where):
+        link = SlowLink(1 - rank, 0.02) if rank < 2 else None
+        (given, _, _), (found, orders, schedule) = trained(rank, ranks, group, False), trained(rank, ranks, group, True)
+        if link:
+            link.delay = 0.0
+        for step, (wanted, got) in enumerate(zip(given, found)):
+            lost = [at for at, (a, b) in enumerate(zip(wanted, got)) if (a is None) != (b is None) or a is not None and not torch.equal(a, b)]
+            if lost:
+                return f"step {step}: gradients {lost} of {len(wanted)} differ"
+        if not schedule.adaptation.active or len(orders) < 2:
+            return f"it has not adapted: {schedule.adaptation.why}"
+        return "" if any("I" in text for text in orders) == splits else f"split: {not splits}"
+    return case
+
+
+class Mse(torch.nn.Module):
+    def forward(self, output, target):
+        return torch.nn.functional.mse_loss(output, target)
+
+
+CASES = {"nothing is lost": (job(layer, Mse, True), 3), "a loss with a parameter": (job(layer, Scaled, False), 3),
+         "a parameter that is resharded": (job(Resharded, Mse, False), 3),
+         "after an adaptation that never stepped": (job(layer, Scaled, False, hold=True), 3)}
+
+
+def test_backwards_are_split_only_where_no_gradient_is_lost():
+    judged(os.path.abspath(__file__), 3, CASES)
