@@ -66,10 +66,18 @@ class Probe:
             raise RuntimeError(f"the probe's interface has version {self.version()}, this package knows {VERSION}")
 
 
+class State:
+    __slots__ = ("blocking", "begun", "posted")
+
+    def __init__(self):
+        self.blocking = False  # inside a function that waits for its own call
+        self.begun = False  # that function has begun its call
+        self.posted = None  # requests of this backward pass that C++ will wait for
+
+
 class Thread(threading.local):
-    blocking = False  # inside a function that waits for its own call
-    begun = False  # that function has begun its call
-    posted = None  # requests of this backward pass that C++ will wait for
+    def __init__(self):
+        self.state = State()  # its attributes are found faster than those of a thread's own object
 
 
 class Group:
@@ -77,6 +85,7 @@ class Group:
 
     def __init__(self, number, ranks):
         self.number, self.ranks, self.gloo = number, ranks, {}
+        self.forget = None  # the reference by whose end it leaves `by_id`
 
 
 class Request:
@@ -99,6 +108,8 @@ probe = loaded = None  # the same object; `probe` is None while calls are not re
 calls = {}
 here = Thread()
 groups = weakref.WeakKeyDictionary()  # ProcessGroup -> Group, or None: not reported
+by_id = {}  # id of a living ProcessGroup that is reported -> Group: found faster
+alone = set()  # types of argument that are one tensor
 requests = weakref.WeakKeyDictionary()  # Work -> Request
 results = {}  # storage of a functional collective's result -> Request, until the program waits for it
 kernels = []  # the library object that keeps them registered
@@ -151,6 +162,9 @@ def enter(group):
     if type(group) is not ProcessGroup:
         unseen(f"calls of a ProcessGroup of the program's own ({type(group).__name__})")
     groups[group] = found
+    if found is not None:
+        by_id[id(group)] = found
+        found.forget = weakref.ref(group, lambda _, key=id(group): by_id.pop(key, None))
     return found
 
 
@@ -199,18 +213,31 @@ def root_of(arguments, options):
     return NONE
 
 
-def begin(group, method, arguments, options):
+def known_group(group):
+    known = by_id.get(id(group))
+    return known if known is not None or group in groups else enter(group)
+
+
+def begin(group, method, arguments, options, is_blocking):
     """Reports the begin of a call. 1: end() must follow; 0: the call is not reported. Never raises."""
     try:
-        known = groups.get(group)
-        if known is None and (group in groups or (known := enter(group)) is None):
+        known = by_id.get(id(group)) or known_group(group)
+        if known is None:
             return 0
         name, at, rooted = METHODS[method]
         given = () if at is None else arguments[at] if at < len(arguments) else list(options.values())
-        tensors = tensors_of(given, [])
-        size = sum(tensor.nbytes for tensor in tensors)
-        if not over_gloo(group, known, tensors[0].device if tensors else None):
-            return 0
+        one = given[0] if type(given) is list and len(given) == 1 else None
+        if type(one) in alone and one.is_cpu and known.gloo.get("cpu"):
+            size = one.nbytes
+        else:
+            tensors = tensors_of(given, [])
+            size = sum(tensor.nbytes for tensor in tensors)
+            device = tensors[0].device if tensors else None
+            if not over_gloo(group, known, device):
+                return 0
+            if len(tensors) == 1 and tensors[0] is one and one.is_cpu:
+                alone.add(type(one))
+                known.gloo["cpu"] = True
         peer = tag = NONE
         if method in ("send", "recv"):
             peer = known.ranks[arguments[1]]
@@ -220,7 +247,7 @@ def begin(group, method, arguments, options):
         elif rooted:
             root = root_of(arguments, options)
             peer = known.ranks[root] if 0 <= root < len(known.ranks) else NONE
-        return probe.begin(calls[name][not here.blocking], known.number, peer, tag, size)
+        return probe.begin(calls[name][not is_blocking], known.number, peer, tag, size)
     except Exception as error:
         give_up(error)
         return 0
@@ -235,7 +262,7 @@ def post(group, work, method):
         loaded.forget(handle)
         return
     try:
-        known = groups[group]
+        known = by_id[id(group)]
         requests[work] = Request(handle, known.ranks if method == "recv_anysource" else None)
     except Exception as error:
         loaded.forget(handle)
@@ -262,13 +289,14 @@ def replace(kind, wraps):
 def reports(method, real):
     @functools.wraps(real)
     def seen(self, *arguments, **options):
-        if probe is None or here.begun or not begin(self, method, arguments, options):
+        me = here.state
+        if probe is None or me.begun or not begin(self, method, arguments, options, me.blocking):
             return real(self, *arguments, **options)
         ended = False
         try:
             work = real(self, *arguments, **options)
-            if here.blocking:
-                here.begun = ended = True  # blocking() ends it
+            if me.blocking:
+                me.begun = ended = True  # blocking() ends it
             else:
                 ended = True
                 post(self, work, method)
@@ -288,21 +316,22 @@ def blocking(function, position):
     """Wraps a function that waits itself unless its argument `async_op`, at `position`, is true; position None: it always waits."""
     @functools.wraps(function)
     def seen(*arguments, **options):
-        if position is not None:
-            later = arguments[position] if len(arguments) > position else options.get("async_op", False)
-        else:
+        if position is None:
             later = False
-        if probe is None or here.begun or later or here.blocking:
+        else:
+            later = arguments[position] if len(arguments) > position else options.get("async_op", False)
+        me = here.state
+        if probe is None or me.begun or later or me.blocking:
             return function(*arguments, **options)
-        here.blocking, ok = True, 0
+        me.blocking, ok = True, 0
         try:
             result = function(*arguments, **options)
             ok = 1
             return result
         finally:
-            here.blocking = False
-            if here.begun:
-                here.begun = False
+            me.blocking = False
+            if me.begun:
+                me.begun = False
                 end(ok)
     return seen
 
@@ -310,7 +339,7 @@ def blocking(function, position):
 def waits(method, real):
     @functools.wraps(real)
     def wait(self, *arguments, **options):
-        request = None if probe is None or here.begun else requests.get(self)
+        request = None if probe is None or here.state.begun else requests.get(self)
         if request is None or not loaded.wait(request.handle):
             return real(self, *arguments, **options)
         done, peer = 0, NONE
@@ -339,13 +368,13 @@ def settle_after_backward(work):
     if probe is None or work is None or torch._C._current_graph_task_id() == -1:
         return
     task = torch._C._current_graph_task_id()
-    if here.posted is not None and here.posted[0] == task:
-        here.posted[1].append(work)
+    if here.state.posted is not None and here.state.posted[0] == task:
+        here.state.posted[1].append(work)
         return
-    posted = here.posted = (task, [work])
+    posted = here.state.posted = (task, [work])
 
     def settle():
-        here.posted = None
+        here.state.posted = None
         for one in posted[1]:
             try:
                 one.wait()
@@ -354,7 +383,7 @@ def settle_after_backward(work):
     try:
         torch.autograd.Variable._execution_engine.queue_callback(settle)
     except RuntimeError:
-        here.posted = None
+        here.state.posted = None
 
 
 def futures(method, real):
@@ -400,7 +429,7 @@ def see_ddp(distributed):
             arguments = list(arguments)
             try:
                 at = next(i for i, one in enumerate(arguments) if isinstance(one, ProcessGroup))
-                known = groups.get(arguments[at]) or enter(arguments[at])
+                known = known_group(arguments[at])
                 if type(arguments[at]) is ProcessGroup and known is not None and over_gloo(arguments[at], known, None):
                     arguments[at] = self.slackline_group = passing_on()(arguments[at])
             except StopIteration:
@@ -416,17 +445,17 @@ def see_ddp(distributed):
     @functools.wraps(real_broadcast)
     def broadcast(group, tensors, buffer_size, src=0):
         tensors = list(tensors)
-        if probe is None or here.begun or here.blocking:
+        if probe is None or here.state.begun or here.state.blocking:
             return real_broadcast(group, tensors, buffer_size, src)
-        here.blocking, ok = True, 0
-        reported = begin(group, "broadcast", (tensors, src), {})
-        here.begun = bool(reported)
+        here.state.blocking, ok = True, 0
+        reported = begin(group, "broadcast", (tensors, src), {}, True)
+        here.state.begun = bool(reported)
         try:
             result = real_broadcast(group, tensors, buffer_size, src)
             ok = 1
             return result
         finally:
-            here.blocking = here.begun = False
+            here.state.blocking = here.state.begun = False
             if reported:
                 end(ok)
     distributed._broadcast_coalesced = broadcast
@@ -445,8 +474,8 @@ def begin_operator(name, arguments):
         call, at, peer_at, tag_at = OPERATORS[name]
         group = arguments[at]
         group = c10d._resolve_process_group(group) if isinstance(group, str) else group
-        known = groups.get(group)
-        if known is None and (group in groups or (known := enter(group)) is None):
+        known = known_group(group)
+        if known is None:
             return 0
         tensors = tensors_of(arguments[0], [])
         if not over_gloo(group, known, tensors[0].device if tensors else None):
@@ -475,7 +504,7 @@ def post_operator(result):
 def operator(name, real, below):
     """Wraps an operator. `real` releases the interpreter's lock while it runs, and continues to the kernel below this one."""
     def seen(*arguments, **options):
-        if probe is None or here.begun or here.blocking or options or not begin_operator(name, arguments):
+        if probe is None or here.state.begun or here.state.blocking or options or not begin_operator(name, arguments):
             return real.redispatch(below, *arguments, **options)
         ended = False
         try:
@@ -491,7 +520,7 @@ def operator(name, real, below):
 
 def waits_for_result(real, below):
     def seen(tensor):
-        request = results.pop(storage(tensor), None) if probe is not None and results and not here.begun else None
+        request = results.pop(storage(tensor), None) if probe is not None and results and not here.state.begun else None
         if request is None or not loaded.wait(request.handle):
             return real.redispatch(below, tensor)
         done = 0

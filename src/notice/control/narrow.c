@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define LOST 0.05 /* of a rank's time: a smaller loss to others does not count as slow */
-#define TAKEN 0.5 /* of the missing processor time of a rank: a load that took this much is the cause */
+#define TAKEN 0.5 /* of the missing processor time of a rank: the cause is what took most of it */
 
 static int there(const sl_suspect *s, int node, const int *node_of, int ranks) {
     return s->component == SL_COMPONENT_DEVICE && s->rank >= 0 && s->rank < ranks && node_of[s->rank] == node;

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Chosen, not derived from measured noise: what noise could explain has been dropped before (call_measure.c).
+ * They bound shadows, whose size depends on the program: a rank that shares a core with a slow one, or links
+ * of one call. A rank that lost no processor time casts none (is_its_own). */
 #define COMPARABLE 0.35 /* of the worst: anything less may be its shadow, and is not named */
 #define EXPLAINS 0.25   /* of the missing time: whatever costs less is not why iterations take longer */
 #define MS 1e6
@@ -82,6 +85,46 @@ static double last_share(const sl_call_profile *p, int rank) {
     return all > 0 ? last / all : -1;
 }
 
+/* What is usual among the others, with which a rank is compared if it was not seen healthy. */
+static double others_starved(const sl_call_profile *now, int rank) {
+    double *share, usual = 0;
+    int count = 0;
+    if (sl_alloc(&share, (size_t)now->ranks, sizeof *share) != SL_OK)
+        return 1; /* nothing was taken from it, as far as is known */
+    for (int r = 0; r < now->ranks; r++)
+        if (r != rank && now->rank[r].starved >= 0)
+            share[count++] = now->rank[r].starved;
+    usual = count ? sl_median_of_numbers(share, count) : 0;
+    sl_free(share);
+    return usual;
+}
+
+double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy, int rank) {
+    if (rank < 0 || rank >= now->ranks || now->rank[rank].starved < 0)
+        return -1;
+    double before =
+        healthy && rank < healthy->ranks ? healthy->rank[rank].starved : others_starved(now, rank);
+    double more = now->rank[rank].starved - (before > 0 ? before : 0);
+    return more > 0 ? more : 0;
+}
+
+/* What others took from a rank's computing: at most what it starved more, and what it computes longer. */
+static double lost_by(const sl_call_comparison *c, int rank) {
+    const sl_call_measure *m = &c->rank[rank];
+    double starved = sl_call_profile_starved(c->now, c->healthy, rank), span = c->now->rank[rank].span;
+    double longer = m->excess > 0 && span > 0 ? m->excess / span : 0;
+    if (starved < 0 || !m->known || c->now->rank[rank].polls)
+        return -1;
+    return starved < longer ? starved : longer;
+}
+
+/* A rank that computes longer although nothing takes its processor does so by itself, and is no shadow of a
+ * slower one. */
+static int is_its_own(const sl_call_comparison *c, int rank) {
+    const double lost = lost_by(c, rank);
+    return lost >= 0 && lost * c->now->rank[rank].span < 0.5 * c->rank[rank].excess;
+}
+
 static sl_status say_device(const sl_call_comparison *c, int r, verdict *v) {
     double last = last_share(c->now, r);
     const sl_call_measure *m = &c->rank[r];
@@ -102,7 +145,7 @@ static sl_status find_devices(const sl_call_comparison *c, sl_call_pairs *all, i
         double with, without;
         int healthy;
         const sl_call_measure *m = &c->rank[r];
-        if (!m->slow || m->excess < COMPARABLE * worst)
+        if (!m->slow || m->excess < (is_its_own(c, r) ? EXPLAINS : COMPARABLE) * worst)
             continue;
         around(c, r, &with, &without, &healthy);
         if (with > 4 * m->excess && healthy > 0)
@@ -426,39 +469,6 @@ done:
         return say(v, unknown(reason), 0);
     sort_verdict(v);
     return SL_OK;
-}
-
-/* What is usual among the others, with which a rank is compared if it was not seen healthy. */
-static double others_starved(const sl_call_profile *now, int rank) {
-    double *share, usual = 0;
-    int count = 0;
-    if (sl_alloc(&share, (size_t)now->ranks, sizeof *share) != SL_OK)
-        return 1; /* nothing was taken from it, as far as is known */
-    for (int r = 0; r < now->ranks; r++)
-        if (r != rank && now->rank[r].starved >= 0)
-            share[count++] = now->rank[r].starved;
-    usual = count ? sl_median_of_numbers(share, count) : 0;
-    sl_free(share);
-    return usual;
-}
-
-double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy, int rank) {
-    if (rank < 0 || rank >= now->ranks || now->rank[rank].starved < 0)
-        return -1;
-    double before =
-        healthy && rank < healthy->ranks ? healthy->rank[rank].starved : others_starved(now, rank);
-    double more = now->rank[rank].starved - (before > 0 ? before : 0);
-    return more > 0 ? more : 0;
-}
-
-/* What others took from a rank's computing: at most what it starved more, and what it computes longer. */
-static double lost_by(const sl_call_comparison *c, int rank) {
-    const sl_call_measure *m = &c->rank[rank];
-    double starved = sl_call_profile_starved(c->now, c->healthy, rank), span = c->now->rank[rank].span;
-    double longer = m->excess > 0 && span > 0 ? m->excess / span : 0;
-    if (starved < 0 || !m->known || c->now->rank[rank].polls)
-        return -1;
-    return starved < longer ? starved : longer;
 }
 
 sl_status sl_call_profile_weigh(const sl_call_profile *now, const sl_call_profile *healthy,

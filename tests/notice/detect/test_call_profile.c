@@ -293,6 +293,29 @@ static void a_rank_all_of_whose_links_are_slow_is_named_as_a_host(void **state) 
     assert_int_equal(a.suspect[0].rank, 1);
 }
 
+/* 0.45 of the work next to 1.6 of it: less than a third. */
+static void two_ranks_that_compute_longer_are_both_named_unless_one_lost_its_processor(void **state) {
+    (void)state;
+    for (int starves = 0; starves < 2; starves++) {
+        program before, now;
+        program_pipelines(&before, 4, 2, 0, seed());
+        program_pipelines(&now, 4, 2, 0, seed() + 1);
+        now.slowdown[1] = 2.6;
+        now.slowdown[6] = 1.45;
+        sl_call_profile *healthy = profile(&before, 12, 1000 * US), *slow = profile(&now, 12, 9000000 * US);
+        for (int r = 0; r < 8; r++)
+            healthy->rank[r].starved = slow->rank[r].starved = 0;
+        slow->rank[6].starved = starves ? 0.9 : 0;
+        answer a = compare(slow, healthy);
+        assert_int_equal(a.count, starves ? 1 : 2);
+        assert_int_equal(a.suspect[0].rank, 1);
+        if (!starves)
+            assert_int_equal(a.suspect[1].rank, 6);
+        sl_call_profile_close(healthy);
+        sl_call_profile_close(slow);
+    }
+}
+
 /* Another link of rank 1 became slower, too, by a quarter of that. */
 static void a_link_is_named_though_its_rank_s_other_link_is_a_little_slower(void **state) {
     (void)state;
@@ -715,6 +738,7 @@ int main(void) {
         cmocka_unit_test(a_host_whose_links_are_all_slow_is_named_although_others_wait_beside_it),
         cmocka_unit_test(a_link_that_was_always_slow_is_no_suspect),
         cmocka_unit_test(a_rank_all_of_whose_links_are_slow_is_named_as_a_host),
+        cmocka_unit_test(two_ranks_that_compute_longer_are_both_named_unless_one_lost_its_processor),
         cmocka_unit_test(a_link_is_named_though_its_rank_s_other_link_is_a_little_slower),
         cmocka_unit_test(the_last_of_a_pipeline_and_its_group_point_at_its_host),
         cmocka_unit_test(a_slow_group_is_named_and_one_that_only_waits_is_not),
