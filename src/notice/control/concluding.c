@@ -60,7 +60,9 @@ static void report_verdicts(sl_control_core *c, const char *decided, const char 
     char all[400];
     int unknown = c->view.verdicts == 1 && c->view.verdict[0].component == SL_COMPONENT_UNKNOWN;
     snprintf(all, sizeof all, "%s%s", why,
-             sl_references_conclude(c, !unknown) ? "; the profile is the reference until healthy iterations are seen" : "");
+             sl_references_conclude(c, !unknown)
+                 ? "; the profile is the reference until healthy iterations are seen"
+                 : "");
     c->view.alike = count_alike(&c->view, sl_references_last(c).healthy);
     c->view.lightest = weigh_link(&c->view, sl_references_last(c).healthy);
     for (int i = 0; i < c->view.verdicts; i++)
@@ -159,6 +161,9 @@ static void note_tested(const json_t *result, char *tested, int world) {
             for (int end = 0; end < 2; end++)
                 if (rank[end] >= 0 && rank[end] < world)
                     tested[rank[end]] |= i == 0 ? SL_TESTED_DEVICE : SL_TESTED_LINKS;
+            if (i == 0 && rank[0] >= 0 && rank[0] < world &&
+                sl_json_count(json_object_get(one, "evidence"), "gpus_not_tested", 0) > 0)
+                tested[rank[0]] |= SL_HOLDS_GPU;
         }
     }
 }

@@ -115,13 +115,14 @@ static int presses_on(const sl_suspect *v, const sl_suspect *device, const int *
 static const char *passed(int rank, const sl_narrow_facts *facts) {
     if (!facts->tested || rank < 0 || rank >= facts->ranks)
         return "";
-    switch (facts->tested[rank]) {
+    const int gpu = facts->gpu || (facts->tested[rank] & SL_HOLDS_GPU);
+    switch (facts->tested[rank] & ~SL_HOLDS_GPU) {
     case SL_TESTED_DEVICE | SL_TESTED_LINKS:
-        return facts->gpu ? "its processor and TCP links passed the tests, its GPU was not tested"
-                          : "its processor and links passed the tests";
+        return gpu ? "its processor and TCP links passed the tests, its GPU was not tested"
+                   : "its processor and links passed the tests";
     case SL_TESTED_DEVICE:
-        return facts->gpu ? "its processor passed the test, its links and its GPU were not tested"
-                          : "its processor passed the test, its links were not tested";
+        return gpu ? "its processor passed the test, its links and its GPU were not tested"
+                   : "its processor passed the test, its links were not tested";
     case SL_TESTED_LINKS:
         return "its links passed the tests, its processor was not tested";
     default:

@@ -19,7 +19,7 @@
 
 #include "notice/detect/suspect.h"
 
-enum { SL_TESTED_DEVICE = 1, SL_TESTED_LINKS = 2 };
+enum { SL_TESTED_DEVICE = 1, SL_TESTED_LINKS = 2, SL_HOLDS_GPU = 4 /* which no test reaches */ };
 
 /* What is known apart from the suspects. */
 typedef struct sl_narrow_facts {
@@ -28,7 +28,7 @@ typedef struct sl_narrow_facts {
     int transfers;       /* the same; -1: unknown */
     double missing;      /* share of an iteration by which it takes longer than when healthy; 0: unknown */
     const char *tested;  /* [ranks] what was tested of each: SL_TESTED_...; NULL: nothing */
-    int gpu;             /* the ranks compute on GPUs, which no test reaches */
+    int gpu;             /* all ranks compute on GPUs */
     const int *node_of;  /* [ranks] index of each rank's node */
     int ranks;
 } sl_narrow_facts;

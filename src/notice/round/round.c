@@ -251,6 +251,9 @@ static sl_status share_samples(round *r) {
         sl_watch_cpu_evidence(r->watch, &r->samples.evidence);
     r->samples.evidence.joined = r->request->pid > 0 && !r->result->joined[0];
     r->samples.evidence.apart = r->apart;
+    if (r->request->pid > 0)
+        r->samples.evidence.gpus =
+            sl_gpus_of(r->request->pid, "/dev/nvidia") + sl_gpus_of(r->request->pid, "/dev/dri/renderD");
     end_wires(r);
     sl_status status = sl_member_samples_pack(&r->samples, &bytes, &size);
     SL_THEN(status, r->allgather->gather_all(r->allgather->context, bytes, size, patience(r, STEP), &all));

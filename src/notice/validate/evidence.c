@@ -99,6 +99,30 @@ int sl_original_group_return(const sl_original_group *original) {
     return done & (sched_setaffinity(0, sizeof original->cores, &original->cores) == 0);
 }
 
+int sl_gpus_of(int pid, const char *name) {
+    enum { MAX_GPUS = 64 };
+    char path[64], target[256], found[MAX_GPUS][16];
+    const size_t length = strlen(name);
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *files = opendir(path);
+    for (struct dirent *entry; files && count < MAX_GPUS && (entry = readdir(files));) {
+        const ssize_t size = readlinkat(dirfd(files), entry->d_name, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = 0;
+        const char *number = strncmp(target, name, length) == 0 ? target + length : "";
+        if (!number[0] || number[strspn(number, "0123456789")] || strlen(number) >= sizeof found[0])
+            continue;
+        int again = 0;
+        for (int i = 0; i < count; i++)
+            again |= strcmp(found[i], number) == 0;
+        if (!again)
+            snprintf(found[count++], sizeof found[0], "%.15s", number);
+    }
+    if (files)
+        closedir(files);
+    return count;
+}
+
 void sl_own_cores(sl_core_set *cores) {
     cpu_set_t set;
     memset(cores, 0, sizeof *cores);
@@ -126,7 +150,7 @@ struct sl_watch_cpu {
     cpu_moment before, after;
     /* sums over the runs */
     sl_time wall, own, stopped, pressure;
-    double busy, heat; /* ticks; -1 when not known */
+    double busy, heat;        /* ticks; -1 when not known */
     sl_process_reading other; /* busiest of a single run, with its ticks there */
     double mhz;
     int runs;

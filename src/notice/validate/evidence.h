@@ -24,6 +24,10 @@ int sl_join_process(int pid, char *why, size_t size);
 /** Moves it back. Nonzero if all of it was permitted. */
 int sl_original_group_return(const sl_original_group *original);
 
+/** GPUs that process `pid` has open: files whose names begin with `name` and go on with a number, such as
+ * "/dev/nvidia" or "/dev/dri/renderD". */
+int sl_gpus_of(int pid, const char *name);
+
 /** The processors that this process may use. */
 void sl_own_cores(sl_core_set *cores);
 

@@ -16,12 +16,12 @@ static json_t *known(double value, int is_known) {
 
 static json_t *evidence_json(const sl_evidence *e) {
     json_t *json =
-        json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b}", "waited", known(e->waited, 1), "throttled",
-                  known(e->throttled, 1), "quota", known(e->quota, e->quota > 0), "pressure",
+        json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:i}", "waited", known(e->waited, 1),
+                  "throttled", known(e->throttled, 1), "quota", known(e->quota, e->quota > 0), "pressure",
                   known(e->pressure, e->pressure >= 0), "load", known(e->load, e->load >= 0), "processors",
                   known(e->cores, e->cores > 0), "mhz", known(e->mhz, e->mhz > 0), "celsius",
                   known(e->celsius, e->celsius > 0), "thermal_throttles", known(e->thermal, e->thermal >= 0),
-                  "joined", e->joined, "apart", e->apart);
+                  "joined", e->joined, "apart", e->apart, "gpus_not_tested", e->gpus);
     if (json && e->busiest > 0)
         json_object_set_new(json, "busiest",
                             json_pack("{s:s%,s:i,s:f}", "name", e->busiest_name, strlen(e->busiest_name),

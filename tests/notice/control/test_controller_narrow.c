@@ -188,6 +188,14 @@ static void a_gpu_has_not_passed_the_tests_of_processors(void **state) {
     assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, 1, &facts), 1);
     assert_int_equal(verdict[0].rank, 2);
     assert_non_null(strstr(verdict[0].why, "its GPU was not tested: look at its share of the work"));
+    const char held[4] = {3, 3, 3 | SL_HOLDS_GPU, 3}; /* rank 2 alone holds one */
+    const sl_narrow_facts one = {.taken = nothing, .tested = held, .node_of = nodes, .ranks = 4};
+    for (int rank = 1; rank <= 2; rank++) {
+        const sl_suspect device[1] = {of(SL_COMPONENT_DEVICE, rank, 32, 20, "")};
+        verdict[0] = of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "");
+        assert_int_equal(sl_verdict_narrow(verdict, 1, 4, device, 1, &one), 1);
+        assert_int_equal(strstr(verdict[0].why, "GPU was not tested") != NULL, rank == 2);
+    }
 }
 
 static void only_what_was_tested_has_passed(void **state) {
