@@ -167,6 +167,8 @@ static int can_move_now(const sl_hang_graph *g, int rank) {
         return 0;
     if (!n->waits)
         return 1;
+    if (n->thread->inside == SL_HANG_POLLS) /* between two tests it may do anything */
+        return 1;
     if (n->thread->inside == SL_HANG_ON_DEVICE) /* its host may enqueue more, unless a partner is gone */
         return !awaits_one_that_is_over(g, rank);
     for (int i = 0; i < g->size; i++)
@@ -393,6 +395,9 @@ static int diagnose_away(const sl_hang_graph *g, sl_hang_verdict *v) {
     for (int i = 0; i < g->size; i++)
         if (!g->node[i].waits && g->node[i].waiters > 0 &&
             (who < 0 || g->node[i].waiters > g->node[who].waiters))
+            who = i;
+    for (int i = 0; who < 0 && i < g->size; i++)
+        if (g->node[i].waiters > 0 && g->node[i].thread && g->node[i].thread->inside == SL_HANG_POLLS)
             who = i;
     for (int i = 0; who < 0 && i < g->size; i++) /* hosts that wait for each other's devices may both go on */
         if (g->node[i].waiters > 0 && g->node[i].can_move)

@@ -10,6 +10,7 @@
 
 #define SL_HANG_CALL 48     /* a call's name */
 #define SL_HANG_ON_DEVICE 2 /* `inside`: its device may wait in a call that it has enqueued */
+#define SL_HANG_POLLS 3     /* `inside`: it tests in a loop whether what it waits for has come */
 #define SL_HANG_FRAMES 320  /* of a thread, the innermost first */
 
 /* A call that a thread is in, and earlier ones that it waits for, count on channels (notice/gate/gate.h). */

@@ -408,6 +408,38 @@ static sl_status add_device_waits(sl_hang_rank *r) {
     return SL_OK;
 }
 
+/* The function of the Test family in which a thread was sampled; NULL: none. */
+static const char *polls_in(const sl_hang_thread *t) {
+    static const char *const tests[] = {"MPI_Testany", "MPI_Testsome", "MPI_Testall", "MPI_Test"};
+    for (size_t i = 0; !t->inside && i < sizeof tests / sizeof *tests; i++)
+        if (strstr(t->frames, tests[i]))
+            return tests[i];
+    return NULL;
+}
+
+/* Tests that complete nothing are not counted (mpi_wait.h), so where a running thread was sampled shows that
+ * it polls: for receives that it has posted. Their senders may have sent already; then no rank is awaited. */
+static sl_status add_polled_waits(sl_hang_rank *r) {
+    sl_hang_thread *t = NULL;
+    const char *name = NULL;
+    for (size_t i = 0; i < r->threads && !name; i++) {
+        t = &r->thread[i];
+        name = polls_in(t);
+    }
+    if (!name)
+        return SL_OK;
+    t->inside = SL_HANG_POLLS;
+    snprintf(t->call, sizeof t->call, "%s", name);
+    SL_TRY(sl_alloc(&t->wait, SL_GATE_ENTRIES, sizeof *t->wait));
+    for (size_t i = 0; i < r->channels && t->waits < SL_GATE_ENTRIES; i++) {
+        const sl_hang_channel *c = &r->channel[i];
+        if ((c->key.kind == SL_CHANNEL_POINT && c->key.destination == r->rank) ||
+            (c->key.kind == SL_CHANNEL_WILD && c->matched < c->announced))
+            t->wait[t->waits++] = (sl_hang_wait){c->key, c->announced, 1};
+    }
+    return SL_OK;
+}
+
 static sl_status add_rank(sl_hang_look *l, seen_process *p, sl_time now, int samples, sl_hang_job *job) {
     sl_hang_rank r = {.rank = p->gate->rank,
                       .pid = p->pid,
@@ -420,6 +452,7 @@ static sl_status add_rank(sl_hang_look *l, seen_process *p, sl_time now, int sam
     SL_TRY_GOTO(err_free, status, add_threads(p, now, samples, &r));
     SL_TRY_GOTO(err_free, status, add_collectives(l, p, &r));
     SL_TRY_GOTO(err_free, status, add_device_waits(&r));
+    SL_TRY_GOTO(err_free, status, add_polled_waits(&r));
     if (p->world > job->size)
         job->size = p->world;
     return sl_hang_add(job, &r);

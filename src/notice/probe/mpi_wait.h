@@ -9,7 +9,8 @@
 /* Most tests complete nothing: programs make millions. So only the number of the call is kept; the record is
  * filled in when there is something to record. A rank that makes one test after the other is waiting, from
  * the first of them on, and its record says so like that of a Wait. Tests between which it may compute say
- * only when they ended: their records take no time. */
+ * only when they ended: their records take no time. The limit was chosen, not measured: far above what a test takes
+ * by itself, and below pieces of work that are worth a test. */
 #define DENSE_NS 100000 /* from test to test, on average: there is no time to compute in between */
 
 /* Ends a test that has completed something, and fills in its times. */

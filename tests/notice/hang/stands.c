@@ -41,6 +41,10 @@ __attribute__((noinline)) static void read_nothing(void) {
     (void)!read(file, &byte, 1);
 }
 
+static int next_of(int of) {
+    return (of + 1) % size;
+}
+
 /* What the wrong rank does, instead of or before its barrier; 1: it leaves the barrier out. */
 static int mistake(int wrong, double seconds) {
     int next = (rank + 1) % size, mine = rank == wrong;
@@ -60,6 +64,13 @@ static int mistake(int wrong, double seconds) {
         MPI_Irecv(&value, 1, MPI_DOUBLE, next, 7, MPI_COMM_WORLD, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
+    if ((is("poll-receive") && mine) || (is("poll-away") && rank == next_of(wrong))) {
+        int from = is("poll-away") ? wrong : next, done = 0;
+        for (MPI_Irecv(&value, 1, MPI_DOUBLE, from, 7, MPI_COMM_WORLD, &request); !done;)
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
+    if (is("poll-away") && mine)
+        spin_forever();
     if (is("any-receive") && mine)
         MPI_Recv(&value, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (is("wrong-tag") && mine)

@@ -34,6 +34,14 @@ def test_large_sends_to_each_other_hang_the_job(folder):
     assert is_named(FAMILY[0], "sends", folder)["kind"] == "hang"
 
 
+def test_a_rank_that_polls_waits_for_what_it_has_posted(folder):
+    """Rank 0 polls for a message of rank 3, which computes; both are missing in the barrier."""
+    for family in FAMILY:
+        assert is_named(family, "poll-receive", folder)["kind"] == "stall"
+        event = is_named(family, "poll-away", folder, wrong=3)
+        assert event["kind"] == "stall" and event["rank"] == 3, event
+
+
 def test_a_stopped_rank_only_stands(folder):
     assert is_named(FAMILY[-1], "stopped", folder)["kind"] == "stall"
 
