@@ -247,7 +247,8 @@ static void conclude(sl_hanging *h, const sl_hang_verdict *v, const whole_job *w
     if (h->looks < CONFIRMED || same(v, &h->reported))
         return;
     if (v->cause == SL_HANG_NOTHING) {
-        if (h->reported.cause != SL_HANG_NOTHING)
+        /* ended or killed ranks do not move: sl_hanging_finish knows which */
+        if (h->reported.cause != SL_HANG_NOTHING && sl_hang_look_lives(h->look))
             report_moving(h, now, began);
         return;
     }

@@ -184,6 +184,13 @@ sl_time sl_hang_look_step(sl_hang_look *l, sl_time now) {
     return longest;
 }
 
+int sl_hang_look_lives(const sl_hang_look *l) {
+    for (size_t i = 0; i < l->processes; i++)
+        if (!l->process[i]->ended)
+            return 1;
+    return 0;
+}
+
 /* ---- a process as a rank ---- */
 
 static sl_status add_channels(const sl_gate *gate, sl_hang_rank *r) {

@@ -19,6 +19,9 @@ void sl_hang_look_close(sl_hang_look *look);
  * no call, in ns; 0: all of them have ended, or there is none. */
 sl_time sl_hang_look_step(sl_hang_look *look, sl_time now);
 
+/** Whether any process that was seen has not ended. */
+int sl_hang_look_lives(const sl_hang_look *look);
+
 /** All processes as ranks, added to *job. `samples`: their frames are sampled, once for each
  * state of a thread. SL_ENOMEM. */
 sl_status sl_hang_look_ranks(sl_hang_look *look, sl_time now, int samples, sl_hang_job *job);

@@ -90,6 +90,26 @@ def test_a_job_that_stands_is_ended_after_the_limit(folder):
         assert [event["kind"] for event in run.hangs()] == ["stall"], run.hangs()
 
 
+def test_ranks_that_were_killed_while_their_launcher_lives_on_do_not_move_again(folder):
+    words = mpi_words(folder, FAMILY[0], 2, ["loop", "0"])
+    lives_on = ["sh", "-c", 'trap "" TERM; "$@"; sleep 6; exit 3', "launcher", *words]
+    with Standing(build, folder, lives_on, ["--hang-after", "2"]) as run:
+        stall, _ = run.wait_for(("stall",), 60)
+        assert stall, run.events()
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    command = file.read().split(b"\0")
+                with open(f"/proc/{name}/stat") as file:
+                    session = int(file.read().rpartition(")")[2].split()[3])
+                if session == run.process.pid and b"stands-" in command[0]:
+                    os.kill(int(name), 9)
+            except OSError:
+                pass
+        assert run.process.wait(60) == 3
+        assert [event["kind"] for event in run.hangs()] == ["stall"], run.hangs()
+
+
 def test_all_kinds_have_a_pattern():
     """A kind that the program does not know would pass as a program that does not stand."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "stands.c")) as file:
