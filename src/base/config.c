@@ -67,7 +67,7 @@ static sl_status read_int(const sl_yaml *node, const sl_key *key, int64_t least,
     return sl_yaml_int(node, least, most, value);
 }
 
-static sl_status read_field(const sl_yaml *node, const sl_key *key, void *object) {
+sl_status sl_config_read_value(const sl_yaml *node, const sl_key *key, void *object) {
     void *field = (char *)object + key->offset;
     int64_t whole;
     switch (key->type) {
@@ -115,7 +115,7 @@ static sl_status read_default(const sl_key *key, void *object) {
     snprintf(name, sizeof name, "%s", key->name);
     snprintf(text, sizeof text, "%s", key->standard);
     const sl_yaml node = {.kind = SL_YAML_SCALAR, .file = "default", .key = name, .text = text};
-    return read_field(&node, key, object);
+    return sl_config_read_value(&node, key, object);
 }
 
 sl_status sl_config_read(const sl_yaml *map, const char *where, const sl_key *table, void *object) {
@@ -127,7 +127,7 @@ sl_status sl_config_read(const sl_yaml *map, const char *where, const sl_key *ta
     for (const sl_key *key = table; key->name; key++) {
         const sl_yaml *child = sl_yaml_find(map, key->name);
         if (child) {
-            SL_TRY(read_field(child, key, object));
+            SL_TRY(sl_config_read_value(child, key, object));
         } else if (key->required) {
             return map && map->line > 0 ? sl_error(SL_EINVAL, "%s:%d: '%s' is missing in '%s'", map->file,
                                                    map->line, key->name, where)

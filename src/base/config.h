@@ -38,6 +38,9 @@ typedef struct sl_key {
  * table, defaults first. SL_EINVAL names file, line and key. TEXT fields must be NULL or owned before. */
 sl_status sl_config_read(const sl_yaml *map, const char *where, const sl_key *table, void *object);
 
+/** Reads one value into `object` after its row, for a key that holds a value or a map. Errors likewise. */
+sl_status sl_config_read_value(const sl_yaml *node, const sl_key *key, void *object);
+
 /** Frees the TEXT fields of `object` that the table names. */
 void sl_config_free(const sl_key *table, void *object);
 

@@ -63,12 +63,21 @@ static void hold_ranks(sl_relaxation *r) {
             }
 }
 
-/* In order with one slot: the next message is issued after this one has arrived. */
+/* Whether a message leaves only when the one before it from its rank to the same peer has arrived: inorder
+ * with one slot; fifo, since both ends are done then, where those messages share a communicator. */
+static int one_at_a_time(const sl_problem *p) {
+    if (p->wire)
+        return 0;
+    if (p->communication == SL_FIFO)
+        return p->eager <= 0 && (p->communicators != SL_OF_KIND || p->placement == SL_LINEAR);
+    return p->communication == SL_INORDER && p->queue == 1;
+}
+
 static void set_links(sl_relaxation *r) {
     const sl_problem *p = r->problem;
-    int one_slot = p->communication == SL_INORDER && p->queue == 1 && !p->wire;
+    int one = one_at_a_time(p);
     for (int i = 0; i < p->ranks * p->ranks; i++)
-        r->link[i] = one_slot ? (sl_link){.transfer = p->link[i].transfer + p->link[i].latency} : p->link[i];
+        r->link[i] = one ? (sl_link){.transfer = p->link[i].transfer + p->link[i].latency} : p->link[i];
     if (p->communication == SL_BATCHED)
         hold_ranks(r);
 }

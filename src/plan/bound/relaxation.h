@@ -4,8 +4,9 @@
  * and W: the constraints of a schedule become counts. Full backwards and pairs are covered by the smaller of
  * their times and memory (I' and W' together are never longer than the ops of any schedule). Regimes other
  * than decoupled add waiting, some of which counts as work: in the batched regime a send holds its rank until
- * it has arrived; inorder with one slot, a link carries one message at a time until it has arrived. The
- * memory limit implies edges: before F_k starts, a number of I and W of its stage must have ended. */
+ * it has arrived; inorder with one slot and in most of fifo, a link carries one message at a time until it
+ * has arrived. The memory limit implies edges: before F_k starts, a number of I and W of its stage must have
+ * ended. */
 #pragma once
 
 #include "plan/pipeline/problem.h"
@@ -14,11 +15,11 @@
 typedef struct sl_relaxation {
     const sl_problem *problem;
     int nodes;
-    int *first, *count;  /* [stages] */
-    unsigned char *held; /* [ranks * 2] batched: the sends of a rank's F (I) count as their time */
-    sl_link *link;       /* [ranks * ranks] in this regime */
-    sl_time excess;      /* maximum by which heads and tails are too long: the last send of a rank */
-    sl_time *time[3];    /* [F I W][stage] */
+    int *first, *count;     /* [stages] */
+    unsigned char *held;    /* [ranks * 2] batched: the sends of a rank's F (I) count as their time */
+    sl_link *link;          /* [ranks * ranks] in this regime */
+    sl_time excess;         /* maximum by which heads and tails are too long: the last send of a rank */
+    sl_time *time[3];       /* [F I W][stage] */
     int *needs_i, *needs_w; /* by first[s] / 3 + k: ops of the stage that must have ended before F_k */
     int *frees_i, *frees_w; /* the smallest k whose F needs the j-th I (W) to have ended; count: none */
     sl_time *head, *tail;   /* [nodes] earliest start; minimum from its end to the end of all */

@@ -122,6 +122,8 @@ sl_status sl_problem_with_placement(const sl_problem *p, sl_placement placement,
     placed->placement = placement;
     placed->communication = p->communication;
     placed->queue = p->queue;
+    placed->communicators = p->communicators;
+    placed->eager = p->eager;
     placed->parts = p->parts;
     placed->percentile = p->percentile;
     SL_TRY(copy_ranks(p, placed));

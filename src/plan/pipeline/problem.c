@@ -74,6 +74,8 @@ sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy) {
     copy->placement = problem->placement;
     copy->communication = problem->communication;
     copy->queue = problem->queue;
+    copy->communicators = problem->communicators;
+    copy->eager = problem->eager;
     copy->parts = problem->parts;
     copy->percentile = problem->percentile;
     for (int i = 0; times_of(&from, i); i++)

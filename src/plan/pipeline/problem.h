@@ -26,7 +26,15 @@
 #define SL_MAX_HOST 1000000000 /* activations in host memory */
 
 typedef enum sl_placement { SL_LINEAR, SL_LOOP, SL_WAVE, SL_BIDIRECTIONAL, SL_PLACEMENTS } sl_placement;
-typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED } sl_regime;
+typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED, SL_FIFO, SL_REGIMES } sl_regime;
+/* Which messages of a rank share one communicator (fifo): all; those with a peer; those to, or those from a
+ * peer; these by kind, activations apart from gradients. */
+typedef enum sl_communicators {
+    SL_OF_PIPELINE,
+    SL_OF_PAIR,
+    SL_OF_DIRECTION,
+    SL_OF_KIND
+} sl_communicators;
 
 typedef struct sl_link {
     sl_time latency;  /* assumed by plans: with jitter, the percentile of the delays */
@@ -48,6 +56,8 @@ typedef struct sl_problem {
     sl_placement placement;
     sl_regime communication;
     int queue;                  /* inorder: slots per rank and peer */
+    sl_communicators communicators; /* fifo */
+    double eager;               /* fifo: bytes up to which a message is sent before its receive is issued */
     int parts;                  /* sub-blocks of every op; an order holds them all, adjacent or apart */
     double percentile;          /* of jitter included in `latency`, 0 to 100 */
     sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */

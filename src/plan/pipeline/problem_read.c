@@ -10,11 +10,10 @@
 
 /* Lists cannot be read before the shape is known, so the tables leave their nodes alone. */
 typedef struct problem_request {
-    int ranks, stages, microbatches, placement, communication, queue, parts;
+    int ranks, stages, microbatches, placement, queue, parts;
 } problem_request;
 
 static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
-static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 
 #define AT(field) offsetof(problem_request, field)
 
@@ -39,7 +38,7 @@ static const sl_key pipeline_keys[] = {
     {.name = "data_parallel", .type = SL_KEY_CUSTOM, .section = sl_data_parallel_keys, .help = "collectives over the replicas of a stage; those of one rank follow each other"},
     {.name = "recompute", .type = SL_KEY_CUSTOM, .help = "true, false or one per stage: adds F's time to I and B, and F keeps only delta.input; default false"},
     {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op may be cut into"},
-    {.name = "communication", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = regimes, .help = "whether sends hold a rank: never, in `queue` places, or until all that a boundary between two ops issues has arrived"},
+    {.name = "communication", .type = SL_KEY_CUSTOM, .section = sl_communication_keys, .help = "what messages wait for, and whether sends hold a rank; the regime alone, or a map; default decoupled"},
     {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
     {0}};
 static const sl_key problem_keys[] = {
@@ -221,7 +220,8 @@ static sl_status check_shape(const sl_yaml *pipeline, problem_request *r) {
 
 static sl_status read_parts(const sl_yaml *pipeline, sl_problem *p) {
     const sl_yaml *layers = sl_yaml_find(pipeline, "layers"), *memory = sl_yaml_find(pipeline, "memory"),
-                  *links = sl_yaml_find(pipeline, "links"), *data = sl_yaml_find(pipeline, "data_parallel");
+                  *links = sl_yaml_find(pipeline, "links"), *data = sl_yaml_find(pipeline, "data_parallel"),
+                  *communication = sl_yaml_find(pipeline, "communication");
     SL_TRY(layers ? sl_read_layers(layers, p) : read_stage_times(sl_yaml_find(pipeline, "times_ms"), p));
     if (memory)
         SL_TRY(read_memory(memory, p));
@@ -232,6 +232,8 @@ static sl_status read_parts(const sl_yaml *pipeline, sl_problem *p) {
         SL_TRY(sl_read_data_parallel(data, p));
     if (links)
         SL_TRY(sl_read_links(links, p));
+    if (communication)
+        SL_TRY(sl_read_communication(communication, p));
     return sl_check_total(pipeline, p);
 }
 
@@ -244,7 +246,6 @@ sl_status sl_problem_read(const sl_document *document, sl_problem *problem) {
     SL_TRY(check_shape(pipeline, &r));
     SL_TRY(sl_problem_make(r.ranks, r.stages, r.microbatches, problem));
     problem->placement = (sl_placement)r.placement;
-    problem->communication = (sl_regime)r.communication;
     problem->queue = r.queue;
     problem->parts = r.parts;
     return read_parts(pipeline, problem);

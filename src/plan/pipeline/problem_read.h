@@ -28,6 +28,11 @@ extern const sl_key sl_links_keys[];
  * link. */
 sl_status sl_read_shared(const sl_yaml *shared, int ranks, int **wires);
 
+/** `communication:`, after the links. */
+sl_status sl_read_communication(const sl_yaml *node, sl_problem *problem);
+void sl_write_communication(const sl_problem *problem, FILE *out);
+extern const sl_key sl_communication_keys[];
+
 /** `layers:` into layers, cut evenly. */
 sl_status sl_read_layers(const sl_yaml *map, sl_problem *problem);
 extern const sl_key sl_layers_keys[];

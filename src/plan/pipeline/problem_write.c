@@ -1,5 +1,6 @@
 /* The problem as a file that sl_problem_read reads back. */
 #include "plan/pipeline/layers.h"
+#include "plan/pipeline/problem_read.h"
 #include "plan/pipeline/problem.h"
 
 #include <math.h>
@@ -173,7 +174,6 @@ static void write_links(const sl_problem *p, FILE *out) {
 }
 
 sl_status sl_problem_write(const sl_problem *p, FILE *out) {
-    static const char *const regimes[] = {"decoupled", "inorder", "batched"};
     fprintf(out, "pipeline:\n  ranks: %d\n  microbatches: %d\n  placement: %s\n  stages: %d\n", p->ranks,
             p->microbatches, sl_placement_name(p->placement), p->stages);
     if (p->layers)
@@ -188,7 +188,8 @@ sl_status sl_problem_write(const sl_problem *p, FILE *out) {
     write_times(out, "    ", "reduce_ms", p->reduce, p->stages);
     write_times(out, "    ", "gather_ms", p->gather, p->stages);
     write_links(p, out);
-    fprintf(out, "  parts: %d\n  communication: %s\n  queue: %d\n", p->parts, regimes[p->communication],
-            p->queue);
+    fprintf(out, "  parts: %d\n", p->parts);
+    sl_write_communication(p, out);
+    fprintf(out, "  queue: %d\n", p->queue);
     return fflush(out) != 0 || ferror(out) ? sl_error_errno(SL_ESYS, "the problem cannot be written") : SL_OK;
 }

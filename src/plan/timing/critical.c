@@ -149,6 +149,8 @@ static int32_t sent_with(const walk *w, int32_t message) {
 }
 
 static int32_t before_transfer(const walk *w, int32_t message) {
+    if (w->t->cause)
+        return w->t->cause[2 * message];
     sl_time start = w->t->transfer[message].start;
     int32_t producer = producer_of(w, message), other = sent_with(w, message), found;
     if (w->t->span[producer].end == start)
@@ -160,10 +162,12 @@ static int32_t before_transfer(const walk *w, int32_t message) {
     return wire_before(w, message, start);
 }
 
-/* The message that a step waited for, or the gather of its stage. */
+/* The message that a step waited for, or what its receive waited for; or the gather of its stage. */
 static int32_t input_of(const walk *w, const sl_step *step, sl_time start) {
-    if (step->receive >= 0 && w->t->transfer[step->receive].arrive == start)
-        return transfer_entry(step->receive);
+    if (step->receive >= 0 && w->t->transfer[step->receive].arrive == start) {
+        int32_t late = w->t->cause ? w->t->cause[2 * step->receive + 1] : NONE;
+        return late != NONE ? late : transfer_entry(step->receive);
+    }
     for (int c = 0; c < w->t->collectives && step->op.kind == SL_F; c++) {
         const sl_span *gather = &w->t->collective[c];
         if (gather->op.kind == SL_GATHER && gather->op.stage == step->op.stage && gather->end == start)

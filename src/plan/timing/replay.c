@@ -1,61 +1,17 @@
-#include "plan/timing/replay.h"
 #include "base/memory.h"
+#include "plan/timing/replay_inside.h"
 
 #include <string.h>
 
-/* The messages from a rank to one of its two neighbors on the ring, in order. Placements connect no
- * others. */
-typedef struct lane {
-    int32_t first; /* its messages' arrivals: arrival[first .. first + sent) */
-    int32_t sent, most;
-    int32_t wire; /* the wire whose occupancy it waits for */
-} lane;
-
-/* A block of one or two steps of a rank that has ended, or will. */
-typedef struct replay_moment {
-    sl_time time; /* its sends are issued */
-    int32_t microbatch, rank;
-} replay_moment;
-
-struct sl_replayer {
-    const sl_problem *problem;
-    const sl_program *program;
-    sl_regime regime;
-    int queue;
-    const sl_time *latency; /* of each message; NULL: the links' */
-    const sl_time *time;    /* of each step, by rank; NULL: the stages' */
-    int32_t *next;          /* [ranks] step to run */
-    sl_time *free;          /* [ranks] time at which the rank is idle again */
-    int32_t *first_span;    /* [ranks + 1] */
-    lane *lane;             /* [2 * ranks] */
-    sl_time *wire_free;     /* [2 * ranks] time at which the last message has left it */
-    sl_time *arrival;       /* [messages], by lane, in sending order */
-    unsigned char *arrived; /* [messages] the arrival in the timeline is known */
-    sl_time *gathered;      /* [stages] time at which its first F may start */
-    int collective;         /* there are gathers or reductions */
-    int shared;             /* ranks share wires: blocks end in order of time */
-    int moving;             /* activations may go to host memory */
-    sl_time *move_end;      /* by rank, in order, starting at first_move */
-    int32_t *first_move;    /* [ranks] */
-    int32_t *moved;         /* [ranks] moves whose times are known */
-    int32_t *stack;         /* ranks that may be able to continue */
-    unsigned char *on_stack;
-    int depth;
-    replay_moment *heap; /* [ranks], shared only: running blocks */
-    unsigned char *running, *issued;
-    int moments;
-    sl_timeline timeline;
-};
-
 /* ---- one block ---- */
 
-static lane *lane_of(const sl_replayer *r, const sl_message *message) {
+replay_lane *sl_replay_lane(const sl_replayer *r, const sl_message *message) {
     int ranks = r->program->ranks;
     int next = ranks == 2 ? message->to > message->from : message->to == (message->from + 1) % ranks;
     return &r->lane[2 * message->from + (next ? 0 : 1)];
 }
 
-static void push(sl_replayer *r, int32_t rank) {
+void sl_replay_push(sl_replayer *r, int32_t rank) {
     if (!r->on_stack[rank]) {
         r->on_stack[rank] = 1;
         r->stack[r->depth++] = rank;
@@ -64,7 +20,7 @@ static void push(sl_replayer *r, int32_t rank) {
 
 /* The time at which a message whose data exist at `end` gets a slot (inorder). */
 static sl_time issue_time(const sl_replayer *r, int32_t index, sl_time end) {
-    const lane *l = lane_of(r, &r->program->message[index]);
+    const replay_lane *l = sl_replay_lane(r, &r->program->message[index]);
     if (r->regime != SL_INORDER || l->sent < r->queue)
         return end;
     sl_time freed = r->arrival[l->first + l->sent - r->queue];
@@ -75,10 +31,11 @@ static sl_time issue_time(const sl_replayer *r, int32_t index, sl_time end) {
 static sl_time send(sl_replayer *r, int32_t index, sl_time issue) {
     const sl_message *message = &r->program->message[index];
     static const sl_link free_of_cost;
-    const sl_link *link = r->problem->link ? &r->problem->link[(size_t)message->from * (size_t)r->program->ranks +
-                                                               (size_t)message->to]
-                                           : &free_of_cost;
-    lane *l = lane_of(r, message);
+    const sl_link *link =
+        r->problem->link
+            ? &r->problem->link[(size_t)message->from * (size_t)r->program->ranks + (size_t)message->to]
+            : &free_of_cost;
+    replay_lane *l = sl_replay_lane(r, message);
     sl_time *wire = &r->wire_free[l->wire], start = *wire > issue ? *wire : issue;
     sl_transfer *t = &r->timeline.transfer[index];
     *t = (sl_transfer){.from = message->from,
@@ -92,7 +49,7 @@ static sl_time send(sl_replayer *r, int32_t index, sl_time issue) {
     r->arrived[index] = 1;
     int32_t next = r->next[message->to];
     if (message->consumer == next || message->consumer == next + 1)
-        push(r, message->to);
+        sl_replay_push(r, message->to);
     return r->regime == SL_BATCHED ? t->arrive : issue;
 }
 
@@ -144,7 +101,8 @@ static inline int start_block(sl_replayer *r, int rank, int moving, sl_time *end
         start = moved > start ? moved : start;
     }
     if (!step->op.paired) {
-        *end = start + (r->time ? r->time[r->first_span[rank] + i] : sl_problem_op_time(r->problem, &step->op));
+        *end =
+            start + (r->time ? r->time[r->first_span[rank] + i] : sl_problem_op_time(r->problem, &step->op));
         record(r, rank, i, start, *end);
         return 1;
     }
@@ -180,7 +138,7 @@ static inline void run_rank(sl_replayer *r, int rank, int moving) {
 
 static void run_apart(sl_replayer *r) {
     for (int rank = r->program->ranks - 1; rank >= 0; rank--)
-        push(r, rank);
+        sl_replay_push(r, rank);
     while (r->depth > 0) {
         int32_t rank = r->stack[--r->depth];
         r->on_stack[rank] = 0;
@@ -199,14 +157,14 @@ static int earlier(const replay_moment *a, const replay_moment *b) {
     return a->microbatch != b->microbatch ? a->microbatch < b->microbatch : a->rank < b->rank;
 }
 
-static void add_moment(sl_replayer *r, replay_moment added) {
+void sl_replay_add(sl_replayer *r, replay_moment added) {
     int i = r->moments++;
     for (; i > 0 && earlier(&added, &r->heap[(i - 1) / 2]); i = (i - 1) / 2)
         r->heap[i] = r->heap[(i - 1) / 2];
     r->heap[i] = added;
 }
 
-static replay_moment take_moment(sl_replayer *r) {
+replay_moment sl_replay_take(sl_replayer *r) {
     replay_moment top = r->heap[0], last = r->heap[--r->moments];
     int i = 0;
     for (int child; (child = 2 * i + 1) < r->moments; i = child) {
@@ -220,7 +178,7 @@ static replay_moment take_moment(sl_replayer *r) {
     return top;
 }
 
-static void start_ranks(sl_replayer *r) {
+void sl_replay_start_ranks(sl_replayer *r) {
     while (r->depth > 0) {
         int32_t rank = r->stack[--r->depth];
         sl_time end;
@@ -233,7 +191,7 @@ static void start_ranks(sl_replayer *r) {
         const sl_op *op = &r->program->rank[rank].step[r->next[rank]].op;
         r->running[rank] = (unsigned char)steps;
         r->issued[rank] = 0;
-        add_moment(r, (replay_moment){.time = end, .microbatch = op->microbatch, .rank = rank});
+        sl_replay_add(r, (replay_moment){.time = end, .microbatch = op->microbatch, .rank = rank});
     }
 }
 
@@ -249,23 +207,23 @@ static int waits_for_slot(sl_replayer *r, const replay_moment *now) {
     if (r->issued[now->rank] || issue == now->time)
         return 0;
     r->issued[now->rank] = 1;
-    add_moment(r, (replay_moment){.time = issue, .microbatch = now->microbatch, .rank = now->rank});
+    sl_replay_add(r, (replay_moment){.time = issue, .microbatch = now->microbatch, .rank = now->rank});
     return 1;
 }
 
 static void run_together(sl_replayer *r) {
     for (int rank = r->program->ranks - 1; rank >= 0; rank--)
-        push(r, rank);
-    start_ranks(r);
+        sl_replay_push(r, rank);
+    sl_replay_start_ranks(r);
     while (r->moments > 0) {
-        replay_moment now = take_moment(r);
+        replay_moment now = sl_replay_take(r);
         if (waits_for_slot(r, &now))
             continue;
         int steps = r->running[now.rank];
         r->running[now.rank] = 0;
         end_block(r, now.rank, steps, now.time);
-        push(r, now.rank);
-        start_ranks(r);
+        sl_replay_push(r, now.rank);
+        sl_replay_start_ranks(r);
     }
 }
 
@@ -358,7 +316,9 @@ static int run(sl_replayer *r) {
     reset(r);
     if (r->collective)
         run_gathers(r);
-    if (r->shared)
+    if (r->fifo)
+        r->status = sl_fifo_run(r);
+    else if (r->shared)
         run_together(r);
     else
         run_apart(r);
@@ -378,7 +338,7 @@ static void make_lanes(sl_replayer *r) {
     int lanes = 2 * p->ranks;
     int32_t first = 0;
     for (int m = 0; m < r->program->messages; m++)
-        lane_of(r, &r->program->message[m])->most++;
+        sl_replay_lane(r, &r->program->message[m])->most++;
     for (int i = 0; i < lanes; i++) {
         r->lane[i].first = first;
         first += r->lane[i].most;
@@ -426,7 +386,7 @@ static sl_status make_state(sl_replayer *r) {
     SL_TRY(sl_alloc(&r->gathered, (size_t)r->problem->stages, sizeof *r->gathered));
     SL_TRY(sl_alloc(&r->stack, ranks, sizeof *r->stack));
     SL_TRY(sl_alloc(&r->on_stack, ranks, 1));
-    SL_TRY(sl_alloc(&r->heap, ranks, sizeof *r->heap));
+    SL_TRY(sl_alloc(&r->heap, ranks + (r->regime == SL_FIFO ? messages : 0), sizeof *r->heap));
     SL_TRY(sl_alloc(&r->running, ranks, 1));
     SL_TRY(sl_alloc(&r->issued, ranks, 1));
     for (size_t rank = 0; rank < ranks; rank++)
@@ -435,6 +395,8 @@ static sl_status make_state(sl_replayer *r) {
     for (int stage = 0; stage < r->problem->stages; stage++)
         r->collective |= r->problem->gather[stage] > 0 || r->problem->reduce[stage] > 0;
     SL_TRY(sl_timeline_make(r->program->ranks, r->first_span[ranks], r->program->messages, &r->timeline));
+    if (r->regime == SL_FIFO)
+        SL_TRY(sl_fifo_open(r));
     size_t moves;
     SL_TRY(make_moves(r, &moves));
     return r->collective || r->moving
@@ -445,6 +407,7 @@ static sl_status make_state(sl_replayer *r) {
 static void free_state(sl_replayer *r) {
     SL_FREE(r->next, r->free, r->first_span, r->lane, r->wire_free, r->arrival, r->arrived, r->gathered,
             r->stack, r->on_stack, r->heap, r->running, r->issued, r->move_end, r->first_move, r->moved);
+    sl_fifo_close(r->fifo);
     sl_timeline_free(&r->timeline);
 }
 
@@ -452,7 +415,9 @@ static sl_status replay(sl_replayer *r, sl_timeline *timeline) {
     *timeline = (sl_timeline){0};
     sl_status status = make_state(r);
     if (status == SL_OK && !run(r))
-        status = sl_error(SL_EINVAL, "deadlock: the ranks wait for each other's messages");
+        status = r->status != SL_OK
+                     ? r->status
+                     : sl_error(SL_EINVAL, "deadlock: the ranks wait for each other's messages");
     if (status == SL_OK) {
         *timeline = r->timeline;
         r->timeline = (sl_timeline){0};

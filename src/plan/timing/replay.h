@@ -3,7 +3,8 @@
  *
  * Work is O(ops); if several ranks share a wire, O(ops log ranks). Regimes: decoupled, a send never holds a
  * rank; inorder, it holds one of `queue` slots of its rank and peer until it has arrived; batched, the sends
- * of an op and the receives of the next complete together, so the next op starts after all have arrived. In
+ * of an op and the receives of the next complete together, so the next op starts after all have arrived; fifo
+ * (fifo.c), sends and receives wait for each other within their communicator, next to the ops. In
  * all regimes the moves of a program (plan/lower/offload.h) run one after the other on the rank's copy engine
  * in parallel with its ops, each for its stage's offload time. */
 #pragma once
@@ -29,9 +30,9 @@ sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program,
 /** Gives every message its own latency from now on, [program->messages] (kept by the caller), instead of its
  * link's; NULL: its link's again. */
 void sl_replayer_delay(sl_replayer *replayer, const sl_time *latency);
-/** Gives every step its own time from now on, by rank, then step (kept by the caller), instead of its stage's;
- * pairs keep theirs. NULL: the stages' again. A problem whose `link` is NULL has links that take no time:
- * then every transfer is a step of its own. */
+/** Gives every step its own time from now on, by rank, then step (kept by the caller), instead of its
+ * stage's; pairs keep theirs. NULL: the stages' again. A problem whose `link` is NULL has links that take no
+ * time: then every transfer is a step of its own. */
 void sl_replayer_time(sl_replayer *replayer, const sl_time *time);
 /** The makespan of the program in its present state, in the problem's regime; SL_TIME_NEVER: deadlock.
  * *timeline (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */

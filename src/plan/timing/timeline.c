@@ -11,7 +11,7 @@ sl_status sl_timeline_make(int ranks, int spans, int transfers, sl_timeline *tim
 }
 
 void sl_timeline_free(sl_timeline *timeline) {
-    SL_FREE(timeline->span, timeline->transfer, timeline->collective);
+    SL_FREE(timeline->span, timeline->transfer, timeline->cause, timeline->collective);
     *timeline = (sl_timeline){0};
 }
 

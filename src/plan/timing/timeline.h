@@ -25,9 +25,11 @@ typedef struct sl_timeline {
     int spans, transfers, collectives;
     sl_span *span;         /* by rank, then in the rank's order; two of a pair have the same times */
     sl_transfer *transfer; /* in program message order when predicted */
-    sl_span *collective;   /* parallel to the ops: gathers, then reductions (microbatch -1), each by rank,
-                              then start; then moves to host memory and back, by rank, in order; their part: 0
-                                between F and I or B, 1 between I and W */
+    int32_t *cause; /* fifo: what let transfer t start, [2 * t], and what its receive waited for after it had
+                       come, [2 * t + 1]; entries of critical.h. Else NULL */
+    sl_span *collective; /* parallel to the ops: gathers, then reductions (microbatch -1), each by rank,
+                            then start; then moves to host memory and back, by rank, in order; their part: 0
+                              between F and I or B, 1 between I and W */
 } sl_timeline;
 
 /** Whether a span is one of two that run as a pair. */

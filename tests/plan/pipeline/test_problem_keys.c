@@ -56,6 +56,22 @@ static void fixed_memory_comes_off_the_limit(void **state) {
     sl_problem_free(&p);
 }
 
+static void communication_is_a_regime_or_a_map(void **state) {
+    (void)state;
+    sl_problem p;
+    assert_ok(read_text(SHAPE TIMES "  communication: fifo\n", &p));
+    assert_true(p.communication == SL_FIFO && p.communicators == SL_OF_PIPELINE && p.eager == 0);
+    sl_problem_free(&p);
+    assert_ok(read_text(SHAPE TIMES "  communication: {regime: batched}\n", &p));
+    assert_true(p.communication == SL_BATCHED);
+    sl_problem_free(&p);
+    assert_ok(read_text(SHAPE TIMES "  links:\n    default: {bandwidth_gbps: 10, message_mb: 25}\n"
+                                    "  communication: {regime: fifo, communicators: kind, eager_kb: 64}\n",
+                        &p));
+    assert_true(p.communication == SL_FIFO && p.communicators == SL_OF_KIND && p.eager == 64000);
+    sl_problem_free(&p);
+}
+
 /* 25 MB over 10 Gb/s: 25e6 * 8 / 10e9 s = 20 ms. */
 static void links_replace_the_default_and_take_decimal_units(void **state) {
     (void)state;
@@ -175,6 +191,7 @@ int main(void) {
         cmocka_unit_test(what_is_absent_has_the_documented_defaults),
         cmocka_unit_test(memory_may_be_given_per_stage_and_per_rank),
         cmocka_unit_test(fixed_memory_comes_off_the_limit),
+        cmocka_unit_test(communication_is_a_regime_or_a_map),
         cmocka_unit_test(links_replace_the_default_and_take_decimal_units),
         cmocka_unit_test(neutral_values_change_nothing),
         cmocka_unit_test(host_memory_is_one_number_or_one_per_rank_and_its_time_one_per_stage),

@@ -88,6 +88,7 @@ static void assert_same(const sl_problem *a, const sl_problem *b) {
     assert_same_layers(a, b);
     assert_true(a->ranks == b->ranks && a->stages == b->stages && a->microbatches == b->microbatches);
     assert_true(a->placement == b->placement && a->communication == b->communication && a->queue == b->queue);
+    assert_true(a->communicators == b->communicators && a->eager == b->eager);
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         assert_memory_equal(a->time[kind], b->time[kind], (size_t)a->stages * sizeof(sl_time));
         for (int s = 0; s < a->stages; s++)
@@ -192,10 +193,9 @@ static void print_links(FILE *out, int ranks) {
 
 /* A random file with any of the features. */
 static char *draw_text(void) {
-    static const char *const placements[] = {"linear", "loop", "wave", "bidirectional"}, *const regimes[] = {
-                                                                                             "decoupled",
-                                                                                             "inorder",
-                                                                                             "batched"};
+    static const char *const placements[] = {"linear", "loop", "wave", "bidirectional"},
+                             *const regimes[] = {"decoupled", "inorder", "batched", "fifo",
+                                                 "{regime: fifo, communicators: kind}"};
     char *text;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -217,7 +217,7 @@ static char *draw_text(void) {
     fprintf(out, "  data_parallel: {");
     print_numbers(out, "reduce_ms", stages, 100);
     print_numbers(out, ", gather_ms", stages, 100);
-    fprintf(out, "}\n  parts: %d\n  communication: %s\n  queue: %d\n", 1 + (int)draw(8), regimes[draw(3)],
+    fprintf(out, "}\n  parts: %d\n  communication: %s\n  queue: %d\n", 1 + (int)draw(8), regimes[draw(5)],
             1 + (int)draw(4));
     fclose(out);
     return text;

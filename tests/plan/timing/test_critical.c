@@ -304,7 +304,9 @@ static void random_problem(sl_problem *p) {
     assert_ok(sl_problem_make(ranks, stages, 2 + draw(4), p));
     p->placement = placement;
     p->parts = 1 + draw(2);
-    p->communication = (sl_regime)draw(3);
+    p->communication = (sl_regime)draw(SL_REGIMES);
+    p->communicators = (sl_communicators)draw(4);
+    p->eager = draw(2);
     p->queue = 1 + draw(2);
     int most = 1 + draw(20); /* short times make ties */
     for (int s = 0; s < stages; s++) {
@@ -315,7 +317,9 @@ static void random_problem(sl_problem *p) {
         p->reduce[s] = draw(3) ? 0 : draw(3 * most);
     }
     for (int i = 0; i < ranks * ranks; i++)
-        p->link[i] = (sl_link){.latency = draw(3) ? draw(2 * most) : 0, .transfer = draw(2) ? draw(most) : 0};
+        p->link[i] = (sl_link){.latency = draw(3) ? draw(2 * most) : 0,
+                               .transfer = draw(2) ? draw(most) : 0,
+                               .bytes = 1 + draw(2)};
     if (draw(2) == 0) {
         assert_ok(sl_alloc(&p->wire, (size_t)(ranks * ranks), sizeof *p->wire));
         for (int i = 0; i < ranks * ranks; i++)

@@ -1,0 +1,56 @@
+/* `communication:`: the regime in which messages travel, alone or with its communicators. */
+#include "plan/pipeline/problem_read.h"
+
+#include <stddef.h>
+
+typedef struct communication_request {
+    int regime, communicators;
+    double eager_kb;
+} communication_request;
+
+static const char *const regimes[] = {"decoupled", "inorder", "batched", "fifo", NULL};
+static const char *const communicators[] = {"pipeline", "pair", "direction", "kind", NULL};
+
+#define AT(field) offsetof(communication_request, field)
+/* clang-format off */
+const sl_key sl_communication_keys[] = {
+    {.name = "regime", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(regime), .choices = regimes, .help = "sends hold a rank: never, in `queue` slots, or until all that a boundary between two ops issues has arrived; fifo: never, but the messages of a communicator wait for each other"},
+    {.name = "communicators", .type = SL_KEY_CHOICE, .standard = "pipeline", .offset = AT(communicators), .choices = communicators, .help = "fifo: one for all messages, per pair of ranks, per direction of a pair, or per direction and kind (F, B)"},
+    {.name = "eager_kb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(eager_kb), .minimum = 0, .maximum = 1e9, .help = "fifo: size up to which a message does not wait for its receive, 1e3 bytes; links then need bandwidth_gbps and message_mb"},
+    {0}};
+/* clang-format on */
+
+/* A link that messages use has a size, because placements connect neighbors only. */
+static sl_status check_sizes(const sl_yaml *node, const sl_problem *p) {
+    for (int stage = 0; stage < p->stages; stage++) {
+        int next = sl_problem_next(p, stage), from = sl_problem_rank(p, stage),
+            to = next >= 0 ? sl_problem_rank(p, next) : from;
+        for (int back = 0; back < 2 && from != to; back++)
+            if (p->link[back ? to * p->ranks + from : from * p->ranks + to].bytes <= 0)
+                return sl_yaml_error(node, "has eager_kb, but link %d-%d lacks bandwidth_gbps and message_mb",
+                                     back ? to : from, back ? from : to);
+    }
+    return SL_OK;
+}
+
+sl_status sl_read_communication(const sl_yaml *node, sl_problem *p) {
+    communication_request r = {0};
+    if (node->kind == SL_YAML_SCALAR)
+        SL_TRY(sl_config_read_value(node, &sl_communication_keys[0], &r));
+    else
+        SL_TRY(sl_config_read(node, "communication", sl_communication_keys, &r));
+    p->communication = (sl_regime)r.regime;
+    p->communicators = (sl_communicators)r.communicators;
+    p->eager = r.eager_kb * 1e3;
+    if (r.regime != SL_FIFO && (sl_yaml_find(node, "communicators") || sl_yaml_find(node, "eager_kb")))
+        return sl_yaml_error(node, "has communicators or eager_kb, which only regime fifo has");
+    return p->eager > 0 ? check_sizes(node, p) : SL_OK;
+}
+
+void sl_write_communication(const sl_problem *p, FILE *out) {
+    if (p->communication != SL_FIFO)
+        fprintf(out, "  communication: %s\n", regimes[p->communication]);
+    else
+        fprintf(out, "  communication: {regime: fifo, communicators: %s, eager_kb: %.17g}\n",
+                communicators[p->communicators], p->eager / 1e3);
+}
