@@ -182,6 +182,12 @@ class Plan:
         from ._pytorch import pytorch_schedule
         return pytorch_schedule(self, stages, n_microbatches, loss_fn, **options)
 
+    def primus_table(self) -> List[List[Any]]:
+        """This plan as a table of AMD's Primus, with its own nodes: a list of SchedulerNode per rank. Raises NoAnswer like `csv`, and for a
+        bidirectional plan; ImportError without Primus."""
+        from ._primus import primus_table
+        return primus_table(self)
+
     def _asked(self) -> "_Source":
         if self._source is None:
             raise InvalidRequest("this plan was put together by hand; simulate(problem, order) makes one that can be asked")
