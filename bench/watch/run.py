@@ -235,12 +235,12 @@ def one_run(case, tools, keep):
 
 
 def has_reference(run):
-    """Waits until the healthy profile is newer than the last change of the healthy level, and 3 s old."""
+    """Waits until there is a healthy profile and nothing has changed for 3 s, or for 6 s if the healthy level has changed since."""
     until = time.monotonic() + PATIENCE["reference"]
     while time.monotonic() < until and run.process.poll() is None:
         changes = [event for event in run.events() if event["kind"] in ("profiled", "tracked", "relief", "onset")]
-        if changes and changes[-1]["kind"] == "profiled":
-            time.sleep(3)
+        if any(event["kind"] == "profiled" for event in changes):
+            time.sleep(3 if changes[-1]["kind"] == "profiled" else 6)
             if run.events()[-1]["time_s"] == changes[-1]["time_s"]:
                 return True
         time.sleep(0.1)
