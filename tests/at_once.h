@@ -1,5 +1,5 @@
-/* A group's tests in several processes at once, each with its share of them: for tests that mostly wait. The program
- * fails when one of them does. A filter (cmocka_set_test_filter) holds in all. */
+/* A group's tests in several processes at once, each with its share of them: for tests that mostly wait. The
+ * program fails when one of them does. A filter (cmocka_set_test_filter) holds in all. */
 #ifndef SL_TESTS_AT_ONCE_H
 #define SL_TESTS_AT_ONCE_H
 
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Returns the number of processes in which a test failed, for main to return. `count` tests, at most 64, are dealt out in
- * turn to `processes` children of the caller, which must have no threads yet. */
+/* Returns the number of processes in which a test failed, for main to return. `count` tests, at most 64, are
+ * dealt out in turn to `processes` children of the caller, which must have no threads yet. */
 static inline int run_at_once(const char *name, const struct CMUnitTest *tests, int count, int processes) {
     int failed = 0;
     pid_t child[64];

@@ -55,20 +55,20 @@ typedef struct slackline_transport slackline_transport;
 typedef struct slackline_transport_options {
     int rank, ranks;          /* at most 4,096 ranks */
     const char *peers;        /* [ranks] nonzero: a peer, in both directions; NULL: all others */
-    const char *const *hosts; /* [ranks] equal texts: the same host (slackline_transport_host); NULL: all are */
+    const char *const *hosts; /* [ranks] equal texts: same host (slackline_transport_host); NULL: all are */
     const unsigned char *key; /* [32] */
     int channels;             /* per direction */
     int delegates;            /* per channel and direction; large messages are divided among them */
-    const char *const *rails; /* towards other hosts: names of interfaces or own addresses; NULL: one, chosen */
-    int rail_count;           /* at most SLACKLINE_TRANSPORT_RAILS; rail i of one host meets rail i of the other */
-    size_t piece_bytes;       /* messages are cut into pieces; at least 4,096 and at most 2^30 */
-    int slots;                /* pieces in the memory shared with a delegate: channels * delegates * 2 * slots
-                               * * piece_bytes bytes per peer; at least 2 */
-    int64_t silence_ns;       /* a rail is down after this silence; at least 10 ms */
-    int64_t refusal_ns;       /* a peer is gone after refusing every attempt for this time */
-    int64_t outage_ns;        /* a link is lost after this time without a rail */
-    const char *program;      /* slackline-delegate; NULL: SLACKLINE_DELEGATE in the environment, else next to
-                               * this library or the running program, or in ../bin from there, else in PATH */
+    const char *const *rails; /* to other hosts: names of interfaces or own addresses; NULL: one, chosen */
+    int rail_count;      /* at most SLACKLINE_TRANSPORT_RAILS; rail i of one host meets rail i of the other */
+    size_t piece_bytes;  /* messages are cut into pieces; at least 4,096 and at most 2^30 */
+    int slots;           /* pieces in the memory shared with a delegate: channels * delegates * 2 * slots
+                          * * piece_bytes bytes per peer; at least 2 */
+    int64_t silence_ns;  /* a rail is down after this silence; at least 10 ms */
+    int64_t refusal_ns;  /* a peer is gone after refusing every attempt for this time */
+    int64_t outage_ns;   /* a link is lost after this time without a rail */
+    const char *program; /* slackline-delegate; NULL: SLACKLINE_DELEGATE in the environment, else next to
+                          * this library or the running program, or in ../bin from there, else in PATH */
 } slackline_transport_options;
 
 /** Fills in: no ranks, one channel with one delegate, pieces of 1 MiB, 8 slots, silence 200 ms, refusal 1 s,
@@ -84,9 +84,9 @@ slackline_transport_status slackline_transport_prepare(const slackline_transport
 /** The bytes for the other ranks; owned by the transport. */
 const void *slackline_transport_block(const slackline_transport *transport, size_t *bytes);
 
-/** Starts the delegates, once. `blocks`: those of all ranks in order, block after block. Waits until each link
- *  from this rank has a rail, at most `timeout_ns`. SLACKLINE_TRANSPORT_LOST: a link has none, or a rank has
- *  other options; SLACKLINE_TRANSPORT_SYSTEM: a delegate cannot be started. After a failure only close is
+/** Starts the delegates, once. `blocks`: those of all ranks in order, block after block. Waits until each
+ * link from this rank has a rail, at most `timeout_ns`. SLACKLINE_TRANSPORT_LOST: a link has none, or a rank
+ * has other options; SLACKLINE_TRANSPORT_SYSTEM: a delegate cannot be started. After a failure only close is
  *  left. */
 slackline_transport_status slackline_transport_start(slackline_transport *transport, const void *blocks,
                                                      int64_t timeout_ns);
@@ -103,8 +103,8 @@ slackline_transport_status slackline_transport_send(slackline_transport *transpo
                                                     slackline_message **message);
 
 /** The next message from `peer` on this channel is to be written to `buffer`, which belongs to the transport
- *  until the message is complete or the transport is closed. It must have exactly `bytes`; if not, the link is
- *  lost. Otherwise as slackline_transport_send. */
+ *  until the message is complete or the transport is closed. It must have exactly `bytes`; if not, the link
+ * is lost. Otherwise as slackline_transport_send. */
 slackline_transport_status slackline_transport_receive(slackline_transport *transport, int peer, int channel,
                                                        void *buffer, size_t bytes,
                                                        slackline_message **message);
@@ -116,7 +116,8 @@ slackline_transport_status slackline_transport_wait(slackline_message *message, 
 /** The time of its completion or loss, in ns of CLOCK_MONOTONIC; 0: still under way. */
 int64_t slackline_transport_completed(slackline_message *message);
 
-/** Frees the handle; the message is still sent or received. NULL does nothing. Not while a thread waits for it. */
+/** Frees the handle; the message is still sent or received. NULL does nothing. Not while a thread waits for
+ * it. */
 void slackline_transport_release(slackline_message *message);
 
 typedef enum slackline_transport_happening {

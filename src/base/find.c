@@ -44,8 +44,8 @@ sl_status sl_find_folder(const char *relative, char folder[PATH_MAX]) {
     return go_to(relative, folder);
 }
 
-/* 1 with the path of the shared library that holds this code; 0 if it is in the program itself, or was loaded by a
- * relative path. */
+/* 1 with the path of the shared library that holds this code; 0 if it is in the program itself, or was loaded
+ * by a relative path. */
 static int find_own_library(char path[PATH_MAX]) {
     Dl_info own, program;
     return dladdr(__func__, &own) && dladdr((const void *)getauxval(AT_PHDR), &program) &&

@@ -1,11 +1,11 @@
 /* Finds all code that is loaded or started: OR-tools, slackline's own programs and its preloaded library,
  * programs in PATH. No other code searches for it.
  *
- * Locations: a path in an environment variable; the folder of the running program, or of slackline's library in
- * another program, and folders next to it; the active Python environment. The working directory is not one of them: a file in it must not decide what a
- * command started there runs. So a relative entry of PATH or a relative VIRTUAL_ENV is skipped. A relative
- * path in a variable of slackline's own is the user's choice; it becomes absolute, so that a later change of
- * folder has no effect.
+ * Locations: a path in an environment variable; the folder of the running program, or of slackline's library
+ * in another program, and folders next to it; the active Python environment. The working directory is not one
+ * of them: a file in it must not decide what a command started there runs. So a relative entry of PATH or a
+ * relative VIRTUAL_ENV is skipped. A relative path in a variable of slackline's own is the user's choice; it
+ * becomes absolute, so that a later change of folder has no effect.
  *
  * Trust: slackline's own parts and OR-tools are used only if no other user may replace them. The file and
  * every folder and link on the way to it must belong to root, to the user, or to the owner of the running
@@ -42,8 +42,9 @@ sl_status sl_find_trust(const char *path);
  * the path is too long. */
 sl_status sl_find_named(const char *variable, char path[PATH_MAX]);
 
-/** The regular file `name` in the first of the `folders` that has it: as for sl_find_folder, and, if this code is
- * in a shared library, then relative to the library's folder. The list ends with NULL. SL_ENONE: it is in none of them. SL_ESYS: it is not trusted. */
+/** The regular file `name` in the first of the `folders` that has it: as for sl_find_folder, and, if this
+ * code is in a shared library, then relative to the library's folder. The list ends with NULL. SL_ENONE: it
+ * is in none of them. SL_ESYS: it is not trusted. */
 sl_status sl_find_near(const char *const *folders, const char *name, char path[PATH_MAX]);
 
 typedef enum sl_find_entries {

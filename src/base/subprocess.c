@@ -98,10 +98,9 @@ static sl_status give_up(sl_subprocess *child, int count, int left, const sl_sub
         sl_subprocess_forget(&child[i]);
     }
     if (left == 1)
-        return sl_error(SL_ESYS, "%s (pid %d) remains: it has not ended %g s after SIGKILL",
-                        ending->what, (int)first, (double)patience / 1e9);
-    return sl_error(SL_ESYS,
-                    "%s (pid %d) and %d more remain: they have not ended %g s after SIGKILL",
+        return sl_error(SL_ESYS, "%s (pid %d) remains: it has not ended %g s after SIGKILL", ending->what,
+                        (int)first, (double)patience / 1e9);
+    return sl_error(SL_ESYS, "%s (pid %d) and %d more remain: they have not ended %g s after SIGKILL",
                     ending->what, (int)first, left - 1, (double)patience / 1e9);
 }
 

@@ -11,10 +11,10 @@
 #include <yaml.h>
 
 /* No honest file reaches these limits, which bound recursion, time and memory below. */
-#define DEEPEST 64                   /* nesting */
-#define MAX_KEYS 4096                /* of one map: each is compared with all earlier ones */
-#define MAX_NODES 10000000           /* of a file */
-#define MAX_BYTES ((size_t)1 << 28)  /* of a file */
+#define DEEPEST 64                  /* nesting */
+#define MAX_KEYS 4096               /* of one map: each is compared with all earlier ones */
+#define MAX_NODES 10000000          /* of a file */
+#define MAX_BYTES ((size_t)1 << 28) /* of a file */
 
 static void node_free(sl_yaml *node) {
     if (!node)

@@ -16,8 +16,8 @@ const sl_command *const sl_commands[] = {SL_COMMANDS(ROW) NULL};
 
 static void print_usage(FILE *out) {
     fprintf(out,
-            "slackline %s: keeps pipeline-parallel training fast when links or devices slow down\n\nUsage: slackline "
-            "COMMAND ...\n\n",
+            "slackline %s: keeps pipeline-parallel training fast when links or devices slow down\n\n"
+            "Usage: slackline COMMAND ...\n\n",
             SL_VERSION);
     for (size_t i = 0; i < COMMANDS; i++)
         if (sl_commands[i]->summary)

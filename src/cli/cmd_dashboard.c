@@ -38,7 +38,8 @@ static sl_status take_listen(const sl_options *o, void *argument) {
     if (strcmp(a->host, "localhost") == 0)
         snprintf(a->host, sizeof a->host, "127.0.0.1");
     if (!bracket && strchr(a->host, ':'))
-        return sl_error(SL_EINVAL, "dashboard: --listen: put an IPv6 address in brackets: [%s]:%ld", a->host, port);
+        return sl_error(SL_EINVAL, "dashboard: --listen: put an IPv6 address in brackets: [%s]:%ld", a->host,
+                        port);
     if (inet_pton(bracket ? AF_INET6 : AF_INET, a->host, address) != 1)
         return sl_error(SL_EINVAL, "dashboard: --listen: '%s' is not a numeric address", a->host);
     a->request.port = (int)port;

@@ -23,19 +23,22 @@ static sl_status take_layout(const sl_options *o, void *options) {
     return sl_hybrid_layout_read(o->value, &e->result.layout);
 }
 
-static const sl_value clocks[] = {
-    {"auto", "offsets are found by what ends at the same time, and removed"}, {"shared", "they do not"}, {NULL, NULL}};
+static const sl_value clocks[] = {{"auto", "offsets are found by what ends at the same time, and removed"},
+                                  {"shared", "they do not"},
+                                  {NULL, NULL}};
 static const sl_option options[] = {
-    SL_OPTION_OWN("layout", take_layout, "NAME=N,...",
-                  "tensor, data, pipeline and chunks (virtual stages) of the job, such as "
-                  "tensor=2,data=4,pipeline=8; workers in Megatron's order. Default: by names of processes and "
-                  "threads, else from the messages"),
+    SL_OPTION_OWN(
+        "layout", take_layout, "NAME=N,...",
+        "tensor, data, pipeline and chunks (virtual stages) of the job, such as "
+        "tensor=2,data=4,pipeline=8; workers in Megatron's order. Default: by names of processes and "
+        "threads, else from the messages"),
     SL_OPTION("clocks", CHOICE, explain_options, keep_clocks, "HOW", "whether clocks of workers differ",
               .values = clocks, .standard = "auto"),
     SL_OPTION("svg", TEXT, explain_options, svg, "FILE", "write the heat map of workers there",
               .completes = SL_COMPLETES_FILE),
     SL_OPTION_TEXT_OR_JSON(explain_options, is_json),
-    SL_OPTION("", TEXTS, explain_options, trace, "TRACE...", NULL, .completes = SL_COMPLETES_FILE, .required = 1),
+    SL_OPTION("", TEXTS, explain_options, trace, "TRACE...", NULL, .completes = SL_COMPLETES_FILE,
+              .required = 1),
     SL_OPTIONS_END};
 
 static sl_status begin(void *trace, const char *name) {
@@ -73,8 +76,8 @@ static sl_status examine(explain_options *e) {
     return SL_OK;
 }
 
-static sl_status make_text(const sl_explained *r, sl_status (*print)(const sl_explained *, FILE *), char **text,
-                           size_t *size) {
+static sl_status make_text(const sl_explained *r, sl_status (*print)(const sl_explained *, FILE *),
+                           char **text, size_t *size) {
     FILE *out = open_memstream(text, size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the output");
@@ -88,8 +91,9 @@ static sl_status write_all(const explain_options *e) {
     char *report = NULL, *picture = NULL;
     size_t report_size = 0, picture_size = 0;
     sl_status status;
-    SL_TRY_GOTO(out, status, make_text(&e->result, e->is_json ? sl_explain_print_json : sl_explain_print_text,
-                                       &report, &report_size));
+    SL_TRY_GOTO(out, status,
+                make_text(&e->result, e->is_json ? sl_explain_print_json : sl_explain_print_text, &report,
+                          &report_size));
     if (e->svg) {
         SL_TRY_GOTO(out, status, make_text(&e->result, sl_explain_draw, &picture, &picture_size));
         SL_TRY_GOTO(out, status, sl_plan_request_write(e->svg, picture, picture_size));
@@ -126,19 +130,21 @@ const sl_command sl_command_explain = {
     .name = "explain",
     .summary = "find what slows a traced hybrid-parallel job down",
     .about =
-        "Finds what slows a traced hybrid-parallel job down: replays every iteration as it was and with each "
-        "cause taken away, and reports the cost of each as a share of the time. Causes are a worker, a pipeline "
-        "rank (an uneven cut), a replica, the lengths of microbatches, a link, collectives, or gaps. TRACE is a "
-        "Chrome trace (JSON, also gzipped) with the events of all workers, or of some of them: forward-compute, "
-        "backward-compute, forward-send, grads-reduce-scatter, and others named below, with args.step.\n"
-        "Given dumps of PyTorch's flight recorder, one per rank, or the hang.json of slackline watch, it finds why "
-        "the job stands (docs/hangs.md). A dump is a pickle, which is read and never executed, or JSON; its name "
-        "ends with the rank. ras://HOST:PORT asks NCCL's RAS service.",
+        "Finds what slows a traced hybrid-parallel job down: replays every iteration as it was and with "
+        "each cause taken away, and reports the cost of each as a share of the time. Causes are a worker, "
+        "a pipeline rank (an uneven cut), a replica, the lengths of microbatches, a link, collectives, or "
+        "gaps. TRACE is a Chrome trace (JSON, also gzipped) with the events of all workers, or of some of "
+        "them: forward-compute, backward-compute, forward-send, grads-reduce-scatter, and others named "
+        "below, with args.step.\nGiven dumps of PyTorch's flight recorder, one per rank, or the hang.json "
+        "of slackline watch, it finds why the job stands (docs/hangs.md). A dump is a pickle, which is "
+        "read and never executed, or JSON; its name ends with the rank. ras://HOST:PORT asks NCCL's RAS "
+        "service.",
     .options = options,
-    .notes = "Events: forward-compute and backward-compute (args.model_chunk, args.mb_id), forward-send, "
-             "forward-recv, backward-send, backward-recv, grads-reduce-scatter, params-all-gather, "
-             "embedding-grads-all-reduce, optimizer-clip-main-grad, optimizer and others of Megatron's timers. "
-             "Others are left out and counted.",
+    .notes =
+        "Events: forward-compute and backward-compute (args.model_chunk, args.mb_id), forward-send, "
+        "forward-recv, backward-send, backward-recv, grads-reduce-scatter, params-all-gather, "
+        "embedding-grads-all-reduce, optimizer-clip-main-grad, optimizer and others of Megatron's timers. "
+        "Others are left out and counted.",
     .example = "slackline explain trace.json.gz --svg workers.svg\n"
                "slackline explain dumps/nccl_trace_rank_*\n"
                "slackline explain worker*.json --layout tensor=1,data=4,pipeline=2,chunks=2",

@@ -213,8 +213,7 @@ static sl_status read_list(sl_sweep *sweep, const char *text) {
         SL_TRY(add_value(sweep, &capacity, c, length));
         for (int i = 0; i + 1 < sweep->values; i++)
             if (strcmp(sweep->value[i], sweep->value[sweep->values - 1]) == 0)
-                return sl_error(SL_EINVAL, "--sweep %s: '%s' is listed twice", sweep->key,
-                                sweep->value[i]);
+                return sl_error(SL_EINVAL, "--sweep %s: '%s' is listed twice", sweep->key, sweep->value[i]);
         c += length;
         if (!*c)
             return SL_OK;

@@ -35,8 +35,8 @@ typedef struct sl_comparison {
     int schedules;
     sl_sweep sweep;
     sl_comparison_cell *cell; /* [value * schedules + schedule] */
-    const char *file;  /* of the problem, for titles */
-    const char *title; /* of the picture; NULL: names the file */
+    const char *file;         /* of the problem, for titles */
+    const char *title;        /* of the picture; NULL: names the file */
 } sl_comparison;
 
 /** Reads "A,B@wave,.."; NULL: every family that fits `problem`, and auto. SL_EINVAL. */

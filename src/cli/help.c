@@ -159,7 +159,6 @@ static void print_paragraphs(const char *text, int width) {
 }
 /* ---- options ---- */
 
-
 static void print_values(int indent, int (*value_of)(const void *of, int, sl_value *, char *), const void *of,
                          int width) {
     char room[SL_VALUE_ROOM];

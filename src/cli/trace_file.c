@@ -65,8 +65,8 @@ sl_status sl_trace_file_give(const char *path, const sl_trace_reader *reader) {
     if (fstat(file, &about) == 0 && S_ISDIR(about.st_mode)) {
         int of_run = faccessat(file, "timeline.json", R_OK, 0) == 0;
         close(file);
-        return sl_error(SL_EINVAL, "%s: is a folder; give the traces in it%s%s%s", path,
-                        of_run ? ": " : "", of_run ? path : "", of_run ? "/timeline.json" : "");
+        return sl_error(SL_EINVAL, "%s: is a folder; give the traces in it%s%s%s", path, of_run ? ": " : "",
+                        of_run ? path : "", of_run ? "/timeline.json" : "");
     }
     sl_status status = reader->begin(reader->object, strcmp(path, "-") == 0 ? "standard input" : path);
     if (status != SL_OK) {

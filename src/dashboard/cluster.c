@@ -13,8 +13,8 @@
 #include <string.h>
 
 #define PATIENCE SL_SECOND
-#define MAX_NUMBER (INT64_C(1) << 50)  /* of an iteration */
-#define LOOK_EVERY (SL_SECOND)         /* for jobs */
+#define MAX_NUMBER (INT64_C(1) << 50) /* of an iteration */
+#define LOOK_EVERY (SL_SECOND)        /* for jobs */
 enum { MAX = 512, RANK_LIMIT = SL_MAX_WATCHED_RANKS };
 
 struct sl_watched_cluster {

@@ -132,8 +132,8 @@ static json_t *ranks_of(const sl_board *b, int all) {
         const sl_board_rank *r = &b->rank[i];
         if (all || r->changed)
             json_array_append_new(list, json_pack("[I,o,o,i,i,i]", (json_int_t)i, number((double)r->time.now),
-                                                  number((double)r->time.usual),
-                                                  (int)sl_board_rank_health(r), r->host, r->pid));
+                                                  number((double)r->time.usual), (int)sl_board_rank_health(r),
+                                                  r->host, r->pid));
     }
     return list;
 }

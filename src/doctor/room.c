@@ -16,8 +16,8 @@
 
 #define MIB (1024.0 * 1024.0)
 #define MIN_SHARED 32.0 /* MiB: launch/directory.c uses at least this */
-#define MIN_FILES 256 /* the examples start with 64; below what a run needs it is refused (launch/limits.h)  \
-                       */
+/* The examples start with 64; a run is refused below what it needs (launch/limits.h). */
+#define MIN_FILES 256
 #define MIN_SPACE 2048.0 /* MiB: the examples start with 1024 */
 #define MIN_MEMORY 512.0 /* MiB: the largest of the examples, train-hybrid.yaml, takes 300 */
 

@@ -55,8 +55,7 @@ static int describe(posix_spawn_file_actions_t *actions, const int *moved, int c
 static int describe_signals(posix_spawnattr_t *attributes) {
     sigset_t mask, all;
     sigemptyset(&mask);
-    sigaddset(&mask,
-              SIGTERM); /* a warning is sent to all of a rank's processes, and the rank handles it */
+    sigaddset(&mask, SIGTERM); /* a warning is sent to all of a rank's processes, and the rank handles it */
     sigaddset(&mask, SIGUSR1);
     sigfillset(&all);
     posix_spawnattr_setsigmask(attributes, &mask);

@@ -16,7 +16,8 @@ typedef struct sl_launch_delegates {
 } sl_launch_delegates;
 
 /** Starts `program` with the argument `name` and its starter's version (base/build.h); `files[count]` become
- * its files 3, 4, ...; 0 and 1 are /dev/null, 2 is this process's (silent: /dev/null). SL_ESYS names the program. */
+ * its files 3, 4, ...; 0 and 1 are /dev/null, 2 is this process's (silent: /dev/null). SL_ESYS names the
+ * program. */
 sl_status sl_launch_delegate_start(const sl_launch_delegates *delegates, const char *name, const int *files,
                                    int count, sl_subprocess *started);
 

@@ -260,10 +260,11 @@ sl_status sl_launch_program(const char *name, char **path) {
     char found[PATH_MAX], folder[PATH_MAX];
     sl_status status = sl_find_near(here, name, found);
     if (status == SL_ENONE && sl_find_folder("", folder) == SL_OK)
-        return sl_error(SL_ENONE,
-                        "%s is not in %s: it is built from slackline's sources where Open MPI, oneDNN, hwloc and "
-                        "xxHash are installed, and is not part of the Python package",
-                        name, folder);
+        return sl_error(
+            SL_ENONE,
+            "%s is not in %s: it is built from slackline's sources where Open MPI, oneDNN, hwloc and "
+            "xxHash are installed, and is not part of the Python package",
+            name, folder);
     SL_TRY(status);
     return sl_copy_text(path, found);
 }

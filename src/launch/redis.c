@@ -96,8 +96,7 @@ _Noreturn static void become_server(const char *server, int input, pid_t parent,
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     int silent = open("/dev/null", O_RDWR);
-    setpgid(0,
-            0); /* the program handles a terminal's interrupt, and still stores its last messages */
+    setpgid(0, 0); /* the program handles a terminal's interrupt, and still stores its last messages */
     if (getppid() != parent || silent < 0 || dup2(input, 0) < 0 || dup2(silent, 1) < 0 || dup2(silent, 2) < 0)
         _exit(126);
     char *const argv[] = {(char *)program, (char *)"-", NULL};

@@ -19,8 +19,8 @@ typedef struct sl_redis {
     char folder[256];
 } sl_redis;
 
-/** The redis-server in an absolute entry of PATH, else the one next to the running program. SL_ENONE explains how
- * to get one, SL_ESYS: others could replace the one next to the program. */
+/** The redis-server in an absolute entry of PATH, else the one next to the running program. SL_ENONE explains
+ * how to get one, SL_ESYS: others could replace the one next to the program. */
 sl_status sl_redis_find(char path[PATH_MAX]);
 
 /** Starts one in `folder`: listening on `folder`/redis.sock, or if `addresses` is not NULL, with a random

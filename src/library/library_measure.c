@@ -88,9 +88,9 @@ static sl_status take_transfer(const sl_problem *p, size_t index, const slacklin
         return sl_error(SL_EINVAL, "transfer %zu: there is no link %d-%d", index, from->from, from->to);
     if (!within(from->start_ns, from->end_ns, (uint64_t)SL_MAX_OP_MS) ||
         !within(from->start_ns, from->arrive_ns, 2 * (uint64_t)SL_MAX_OP_MS))
-        return sl_error(SL_EINVAL, "transfer %zu: %lld, %lld and %lld ns are not a valid start, end and arrival",
-                        index, (long long)from->start_ns, (long long)from->end_ns,
-                        (long long)from->arrive_ns);
+        return sl_error(SL_EINVAL,
+                        "transfer %zu: %lld, %lld and %lld ns are not a valid start, end and arrival", index,
+                        (long long)from->start_ns, (long long)from->end_ns, (long long)from->arrive_ns);
     *to = (sl_transfer){.from = from->from,
                         .to = from->to,
                         .start = from->start_ns,

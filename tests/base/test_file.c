@@ -1,5 +1,5 @@
-/* Files appear whole, with the mode that the user's umask leaves, and the umask is never touched: it belongs to
- * all threads of the process, and a file that another thread makes meanwhile would get a wrong mode. */
+/* Files appear whole, with the mode that the user's umask leaves, and the umask is never touched: it belongs
+ * to all threads of the process, and a file that another thread makes meanwhile would get a wrong mode. */
 #include "base/file.h"
 #include "check.h"
 

@@ -53,7 +53,8 @@ static void events_may_come_before_the_iterations_that_they_are_about(void **sta
         assert_near((double)b.rank[1].time.usual, 50, 0);
         assert_near((double)b.link[0].time.usual, 3, 0);
         assert_int_equal(sl_board_link_health(&b.link[0]), SL_BOARD_SUSPECT);
-        assert_int_equal(sl_board_rank_health(&b.rank[1]), SL_BOARD_OK); /* 90 of 50, and nobody has named it */
+        assert_int_equal(sl_board_rank_health(&b.rank[1]),
+                         SL_BOARD_OK); /* 90 of 50, and nobody has named it */
         assert_int_equal(sl_board_rank_health(&b.rank[0]), SL_BOARD_OK);
         sl_board_close(&b);
     }

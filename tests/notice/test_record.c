@@ -31,7 +31,8 @@ static void a_reader_gets_what_was_written_and_learns_what_it_lost(void **state)
     free(ring);
 }
 
-/* Who shares the memory may change what the ring says of itself at any time. Behind this ring nothing is mapped. */
+/* Who shares the memory may change what the ring says of itself at any time. Behind this ring nothing is
+ * mapped. */
 static void a_capacity_that_changes_after_it_was_checked_harms_neither_side(void **state) {
     (void)state;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = sl_record_ring_bytes(64), room = 2 * page;

@@ -35,8 +35,8 @@ typedef struct sl_rung {
 typedef struct sl_chain {
     int count; /* 0: no rung helps */
     int rung[SL_STRATEGIES_MAX];
-    double trigger[SL_STRATEGIES_MAX];  /* time lost at which it is applied; ascending */
-    double ratio;                       /* at the worst duration; at least 1 */
+    double trigger[SL_STRATEGIES_MAX]; /* time lost at which it is applied; ascending */
+    double ratio;                      /* at the worst duration; at least 1 */
 } sl_chain;
 
 /** The chain for an incident that loses `loss` (> 0) per unit of time; count <= SL_STRATEGIES_MAX. Never

@@ -103,7 +103,8 @@ static sl_status make_case(sl_ladder *l, sl_ladder_case **slot) {
 
 static sl_status check(int id, double loss) {
     if (id < 0 || !(loss >= 0 && loss < 1e6))
-        return sl_error(SL_EINVAL, "the loss per second of incident %d must be from 0 to 1e6, got %g", id, loss);
+        return sl_error(SL_EINVAL, "the loss per second of incident %d must be from 0 to 1e6, got %g", id,
+                        loss);
     return SL_OK;
 }
 

@@ -24,8 +24,8 @@ typedef struct sl_model_answers sl_model_answers;
  * positions as processes; process p starts at position p. */
 typedef struct sl_job {
     int replicas, ranks, tensor;
-    int ring; /* sums over replicas use a ring; 0: every replica exchanges its share with every other */
-    double message;    /* bytes of an activation or its gradient between stages; of one tensor rank */
+    int ring;       /* sums over replicas use a ring; 0: every replica exchanges its share with every other */
+    double message; /* bytes of an activation or its gradient between stages; of one tensor rank */
     const double *sum; /* [stages] bytes of a process's gradients of a stage; NULL: sums are not modelled */
     double delegated;  /* additional ns of messages through delegates */
     const char *schedule; /* of new plans: a family's name or "auto" */

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define MAX_SEARCHED 64  /* processes; but at least 4 replicas */
-#define HEALTHY_ADDED 2  /* minimum number of healthy replicas, if there are enough */
-#define SLOW 1.1         /* slowdown factor */
+#define MAX_SEARCHED 64 /* processes; but at least 4 replicas */
+#define HEALTHY_ADDED 2 /* minimum number of healthy replicas, if there are enough */
+#define SLOW 1.1        /* slowdown factor */
 
 /* ---- the excerpt ---- */
 

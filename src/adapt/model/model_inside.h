@@ -63,7 +63,7 @@ struct sl_model_answers {
     sl_answer *answer; /* [slots] */
     size_t slots, answers;
     sl_host_arrangement *arrangement; /* a ring buffer */
-    long long arrangements;      /* so far */
+    long long arrangements;           /* so far */
 };
 
 struct sl_model {
@@ -78,10 +78,10 @@ struct sl_model {
     /* slow components: the ends of parts (2 * part + side) at a process, as a list */
     sl_slow_part *part;
     int parts;
-    int *first; /* [processes] end + 1; 0: none */
-    int *next;  /* [2 * parts] likewise */
+    int *first;                                  /* [processes] end + 1; 0: none */
+    int *next;                                   /* [2 * parts] likewise */
     /* the current layout */ const int *process; /* [position] the layout's */
-    int *position;      /* [process] */
+    int *position;                               /* [process] */
     int delegated;
     double *growth;      /* [stages] of sums, ns */
     sl_fingerprint path; /* both */

@@ -18,9 +18,9 @@
 #include "adapt/orchestrator/history.h"
 
 #define SL_SLOW_MIN 1.1
-#define SL_STILL_SLOW 0.6 /* an existing incident stays slow while it exceeds this share of a threshold */
-#define SL_AS_LATE 0.75         /* of the longest: delays above may have one cause, a card */
-#define SL_ITERATION_MIN 0.10   /* iterations are slow from so much on */
+#define SL_STILL_SLOW 0.6     /* an existing incident stays slow while it exceeds this share of a threshold */
+#define SL_AS_LATE 0.75       /* of the longest: delays above may have one cause, a card */
+#define SL_ITERATION_MIN 0.10 /* iterations are slow from so much on */
 
 typedef enum sl_slow_kind { SL_SLOW_DEVICE, SL_SLOW_LINK, SL_SLOW_SUM, SL_SLOW_STAGE } sl_slow_kind;
 

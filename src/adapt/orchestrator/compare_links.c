@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#define OP_SHARE 0.1        /* of a typical op: the smallest delay that counts for a link */
-#define MIN (0.2 * SL_MS)   /* added to a message by threads that wake late */
+#define OP_SHARE 0.1      /* of a typical op: the smallest delay that counts for a link */
+#define MIN (0.2 * SL_MS) /* added to a message by threads that wake late */
 
 /* Of one entry: over the given rows, and when healthy. */
 typedef struct link_pair {
@@ -136,8 +136,7 @@ static int is_link_slow(const sl_comparing *c, int replica, int ranks, int at, c
     double least = 2 * min_noticed(c);
     if (!round.known)
         return slow;
-    return growth >= 0.5 * (round.now - round.healthy) &&
-           shows_delay(c, &round, suspected, share * least);
+    return growth >= 0.5 * (round.now - round.healthy) && shows_delay(c, &round, suspected, share * least);
 }
 
 static int carries_messages(const sl_comparing *c, int replica, int at) {

@@ -10,8 +10,8 @@
 #define DRIFT 1.05 /* healthy ops take at most this many times their first time */
 #define FALLEN 0.8 /* of what was taken for healthy: then something was slow when it was learned */
 #define FALLEN_MIN (0.3 * SL_MS)
-#define FAR_OFF 0.1    /* of the median, in addition to the spread of rows */
-#define ALIKE 4.0      /* standard errors by which the work of two replicas may differ */
+#define FAR_OFF 0.1      /* of the median, in addition to the spread of rows */
+#define ALIKE 4.0        /* standard errors by which the work of two replicas may differ */
 #define WORK_VARIES 1e-4 /* minimum relative variance of work that shows how time follows it */
 
 /* ---- norms ---- */

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#define ERRORS 3.0      /* standard errors by which an iteration may exceed its measured time */
-#define MAX_BLAMED 2.0  /* times a component's cost alone */
+#define ERRORS 3.0     /* standard errors by which an iteration may exceed its measured time */
+#define MAX_BLAMED 2.0 /* times a component's cost alone */
 
 /* ---- input of the model ---- */
 

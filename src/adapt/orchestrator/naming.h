@@ -43,7 +43,7 @@ typedef struct sl_naming {
     int open;    /* row of an onset that the detector has reported but that is not certain yet; -1 */
     int alone;   /* the onset was reported from iteration times only */
     sl_naming_result announced; /* the last verdict, while iterations are slow */
-    int altered;           /* a mitigation has changed iteration times, so they prove nothing on their own */
+    int altered; /* a mitigation has changed iteration times, so they prove nothing on their own */
     sl_slowness comparison;
 } sl_naming;
 

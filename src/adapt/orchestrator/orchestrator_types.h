@@ -33,15 +33,15 @@ typedef struct sl_orchestrator_config {
     sl_time at_once; /* strategies up to this cost do not wait; 0: two healthy iterations, at least 100 ms */
     sl_time calm;    /* time from relief to an undo; 0: `hold` healthy iterations; negative: none */
     double changed, least_gain; /* as the ladder's (adapt/ladder/ladder.h); 0: 20%, 5% */
-    sl_time profile_every;   /* interval between measurements of the network; 0: only on demand */
-    int looks;               /* the body can measure the network on request (SL_DO_NETWORK) */
-    int hold;                /* iterations that a change must last; 3 suffice for a growth by half */
-    int dwell;               /* minimum of iterations between two swaps of a replica's plan */
-    double gain;             /* minimum gain of a change, as a share of an iteration */
-    long long work;          /* of the search for a plan between two iterations (plan/search/replan.h) */
-    int queues;              /* delegates per link and direction; 0: as many as measurements require */
-    int delegates;           /* that carry messages initially */
-    int paced;               /* ops are paced to the op times of the problems */
+    sl_time profile_every;      /* interval between measurements of the network; 0: only on demand */
+    int looks;                  /* the body can measure the network on request (SL_DO_NETWORK) */
+    int hold;                   /* iterations that a change must last; 3 suffice for a growth by half */
+    int dwell;                  /* minimum of iterations between two swaps of a replica's plan */
+    double gain;                /* minimum gain of a change, as a share of an iteration */
+    long long work;             /* of the search for a plan between two iterations (plan/search/replan.h) */
+    int queues;                 /* delegates per link and direction; 0: as many as measurements require */
+    int delegates;              /* that carry messages initially */
+    int paced;                  /* ops are paced to the op times of the problems */
     const struct sl_unknown_job *unknown; /* of a program with an unknown pipeline; copied */
     int frozen;                           /* no actions: only events and what a change would have gained */
     struct {

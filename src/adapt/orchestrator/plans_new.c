@@ -15,7 +15,7 @@ enum {
     LOOKS = 3,    /* at the start, at whether the plan fits the measurements */
     SPREAD_OF = 4 /* iterations whose spread leaves one out */
 };
-#define OTHER_TIMES 0.25   /* the plan was made for other times if they are off by more than this */
+#define OTHER_TIMES 0.25 /* the plan was made for other times if they are off by more than this */
 
 /* From the shortest to the longest; of SPREAD_OF and more without the one farthest from the median. */
 static sl_time spread_without_farthest(sl_time *time, int count) {
@@ -29,8 +29,8 @@ static sl_time spread_without_farthest(sl_time *time, int count) {
 /* The variation of the running order's time over the window: a smaller gain may be noise. A single other
  * iteration, such as the first one after a further change, is none. */
 static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
-    int rows[SL_ROWS], times = 0,
-        count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS], times = 0;
+    int count = sl_history_collect(&o->series, o->series.quiet, o->series.rows, o->config.hold, 0, rows);
     const sl_measured *last = NULL;
     sl_time time[SL_ROWS], takes = 0;
     for (int i = 0; i < count; i++) {
@@ -50,8 +50,8 @@ static sl_status spread_of(sl_orchestrator *o, int replica, sl_time *spread) {
  * that a small spike fits into the slack. */
 static sl_status cautious(sl_orchestrator *o, int replica, const sl_problem *typical, sl_problem *problem) {
     sl_time latency[SL_ROWS], transfer[SL_ROWS];
-    int rows[SL_ROWS],
-        count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
+    int rows[SL_ROWS];
+    int count = sl_history_collect(&o->series, o->series.since, o->series.rows, o->config.hold, 0, rows);
     SL_TRY(sl_problem_copy(typical, problem));
     for (int at = 0; at < problem->ranks * problem->ranks; at++) {
         sl_link *l = &problem->link[at];

@@ -10,8 +10,8 @@ typedef struct topology_search {
     sl_best best;
     sl_frame frame;
     sl_rank_map bounded, replayed; /* by the bound; by the replay */
-    int *host, *trial;            /* [hosts] the best so far; another */
-    sl_time time, spread;         /* of the best, by the replay */
+    int *host, *trial;             /* [hosts] the best so far; another */
+    sl_time time, spread;          /* of the best, by the replay */
     uint64_t seed;
     double effort;
 } topology_search;

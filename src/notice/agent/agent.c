@@ -7,12 +7,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LOOK (100 * SL_MS)     /* between two looks at the folder */
-#define SLOWEST (50 * SL_MS)   /* between two steps, while nothing urges */
-#define FASTEST (2 * SL_MS)    /* when rings fill quickly */
-#define HOLDING (SL_MS / 2)    /* while the job is held */
-#define READ_MAX (1 << 20)     /* calls of one step */
-#define PENDING_MAX (1 << 15)  /* blocks kept while the store is lost */
+#define LOOK (100 * SL_MS)    /* between two looks at the folder */
+#define SLOWEST (50 * SL_MS)  /* between two steps, while nothing urges */
+#define FASTEST (2 * SL_MS)   /* when rings fill quickly */
+#define HOLDING (SL_MS / 2)   /* while the job is held */
+#define READ_MAX (1 << 20)    /* calls of one step */
+#define PENDING_MAX (1 << 15) /* blocks kept while the store is lost */
 
 /* ---- opening and closing ---- */
 

@@ -35,7 +35,7 @@ struct sl_agent {
     sl_watched_process *process;
     size_t processes, capacity, ended; /* `ended` of them have ended, and are kept for a profile */
     int saw_calls;
-    char trouble[256]; /* why calls are not read; "" */
+    char trouble[256];         /* why calls are not read; "" */
     sl_message_block *pending; /* [pendings] */
     size_t pendings, pending_room;
     sl_store_position orders;

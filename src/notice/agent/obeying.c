@@ -39,7 +39,7 @@ static sl_time sl_starved(int pid) {
     return most;
 }
 
-#define PROFILE_MAX (1 << 17) /* records of one rank in a profile */
+#define PROFILE_MAX (1 << 17)  /* records of one rank in a profile */
 #define PROFILE_LATE SL_SECOND /* after its window a profile is sent as it is */
 #define ORDER_LONGEST (3600 * SL_SECOND)
 #define LINKS_LONGEST 4096

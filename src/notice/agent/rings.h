@@ -14,7 +14,7 @@ typedef struct sl_rings sl_rings;
 
 typedef struct sl_ring_source {
     sl_process_id process; /* that made the ring */
-    int pid;            /* its process id in the agent's namespace; -1: none or unknown */
+    int pid;               /* its process id in the agent's namespace; -1: none or unknown */
     int thread;
     int rank, size; /* in the program's world; -1: not yet known */
 } sl_ring_source;

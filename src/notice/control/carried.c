@@ -1,10 +1,10 @@
 #include "notice/control/carried.h"
 #include "base/text.h"
 
-#define BEYOND 1.1        /* as a validation's (notice/validate/expect.c) */
-#define SPREADS 2         /* plus this many coefficients of variation */
-#define LATENCY_MIN 0.1   /* ms */
-#define ANOTHER_WAY 2     /* times the tested value: calls that carry that much take another path */
+#define BEYOND 1.1      /* as a validation's (notice/validate/expect.c) */
+#define SPREADS 2       /* plus this many coefficients of variation */
+#define LATENCY_MIN 0.1 /* ms */
+#define ANOTHER_WAY 2   /* times the tested value: calls that carry that much take another path */
 
 typedef struct profile {
     const sl_call_profile *calls;

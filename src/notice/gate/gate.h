@@ -57,11 +57,9 @@ static inline int sl_channel_key_same(const sl_channel_key *a, const sl_channel_
 typedef struct sl_gate_channel {
     sl_channel_key key;     /* written once, before `ready` */
     _Atomic uint32_t ready; /* 1: key is readable (release, acquire) */
-    _Atomic uint32_t
-        plain; /* rank only: 1: its threads count here one at a time, and gate->barrier is set */
+    _Atomic uint32_t plain; /* rank only: 1: its threads count here one at a time, and gate->barrier is set */
     _Atomic uint64_t announced; /* calls announced. Rank: sequentially consistent add, or see `plain` */
-    _Atomic uint64_t
-        due; /* calls that all other members must make too (WILD: that are matched). Rank only */
+    _Atomic uint64_t due; /* calls that all other members must make too (WILD: that are matched). Rank only */
     _Atomic uint64_t target; /* calls that may be made while held. Controller: only raised in a hold */
     uint64_t pad2;
 } sl_gate_channel;

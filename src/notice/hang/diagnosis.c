@@ -458,7 +458,8 @@ static void diagnose(const sl_hang_graph *g, sl_hang_verdict *v) {
         return;
     if ((stuck > 0 || all_stand(g)) && sl_hang_compare(g, v))
         return;
-    if (stuck > 0 && (diagnose_tag(g, v) || diagnose_ended(g, v) || diagnose_circle(g, v) || diagnose_rest(g, v)))
+    if (stuck > 0 &&
+        (diagnose_tag(g, v) || diagnose_ended(g, v) || diagnose_circle(g, v) || diagnose_rest(g, v)))
         return;
     if (all_stand(g) && (diagnose_away(g, v) || diagnose_inside(g, v)))
         return;

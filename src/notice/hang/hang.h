@@ -1,9 +1,9 @@
 /* Notices that a watched job stands: one of these per node, stepped by its watch.
  *
  * Each node looks at its own processes (look.h). While one of them has made no call for long, the node leaves
- * what they do in the store (`hang:NODE`). The watch in charge of the job reads that of all nodes, diagnoses it
- * (diagnosis.h), and reports what it found: a hang, which cannot end by itself, or a job that stands and might
- * move again; and when it moves again. What two looks in a row find is reported, each once. */
+ * what they do in the store (`hang:NODE`). The watch in charge of the job reads that of all nodes, diagnoses
+ * it (diagnosis.h), and reports what it found: a hang, which cannot end by itself, or a job that stands and
+ * might move again; and when it moves again. What two looks in a row find is reported, each once. */
 #pragma once
 
 #include "base/event.h"

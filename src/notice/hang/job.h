@@ -1,5 +1,6 @@
 /* What every rank of a job does at one moment, as plain values: from the gates and rings of its processes
- * (look.h), or from the dumps of a flight recorder (torch_dump.h). diagnosis.h finds from it why the job stands.
+ * (look.h), or from the dumps of a flight recorder (torch_dump.h). diagnosis.h finds from it why the job
+ * stands.
  *
  * As JSON it crosses nodes and is kept in the folder of the watch (hang.json). */
 #pragma once
@@ -21,12 +22,12 @@ typedef struct sl_hang_wait {
 } sl_hang_wait;
 
 typedef struct sl_hang_thread {
-    int inside;                /* in a call that waits for other ranks; else in the program's own code */
-    char call[SL_HANG_CALL];   /* MPI_Allreduce; the last one if not inside */
-    int peer;                  /* SL_PEER_... of notice/record/call.h */
-    double for_s;              /* unchanged for so long */
-    char state;                /* of the kernel: R, S, D, T, t, Z; '?': unknown */
-    char doing[96];            /* by the kernel: "computes", "sleeps", "waits for a lock", "reads /data/x" */
+    int inside;              /* in a call that waits for other ranks; else in the program's own code */
+    char call[SL_HANG_CALL]; /* MPI_Allreduce; the last one if not inside */
+    int peer;                /* SL_PEER_... of notice/record/call.h */
+    double for_s;            /* unchanged for so long */
+    char state;              /* of the kernel: R, S, D, T, t, Z; '?': unknown */
+    char doing[96];          /* by the kernel: "computes", "sleeps", "waits for a lock", "reads /data/x" */
     char frames[SL_HANG_FRAMES]; /* "" if unknown */
     sl_hang_wait *wait;
     size_t waits;

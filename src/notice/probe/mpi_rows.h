@@ -19,7 +19,7 @@
     sl_call call;                                                                                            \
     int over = 0;                                                                                            \
     int32_t unit = SL_GATE_BYTES;                                                                            \
-    (void)members, (void)over, (void)unit;                                                                    \
+    (void)members, (void)over, (void)unit;                                                                   \
     before(&call, SL_CALL_MPI_##name, communicator, peer_, tag_);
 
 #define SL_CALL_ONE(prefix, name, params, args, comm_, peer_, tag_, bytes_)                                  \

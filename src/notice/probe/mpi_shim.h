@@ -276,7 +276,8 @@ static uint64_t sum_types(const void *counts, int large, const SL_TYPE *types, u
     return sum;
 }
 
-#define SL_SUM_TYPES(counts, types, members) !over ? 0 : sum_types(counts, sizeof *(counts) > sizeof(int), types, members)
+#define SL_SUM_TYPES(counts, types, members)                                                                 \
+    !over ? 0 : sum_types(counts, sizeof *(counts) > sizeof(int), types, members)
 
 #include "notice/probe/mpi_gate.h"
 

@@ -24,10 +24,10 @@ static struct {
     pthread_key_t key;
     int usable, threads;
     sl_process_id self; /* id 0: not known yet (the start, and a child of fork) */
-    pid_t root; /* this process, when it was the first in this folder; a child of fork is another */
+    pid_t root;         /* this process, when it was the first in this folder; a child of fork is another */
     int rank, size, family;
-    sl_gate *gate;                 /* made, perhaps not yet open */
-    int gateless;                  /* none will be made: it failed, or a parent of this process has one */
+    sl_gate *gate; /* made, perhaps not yet open */
+    int gateless;  /* none will be made: it failed, or a parent of this process has one */
     struct ring_list {
         struct ring_list *next;
         sl_ring_file *file;

@@ -29,8 +29,9 @@ static uint64_t started(void) {
     text[count > 0 ? count : 0] = 0;
     unsigned long long start = 0;
     const char *rest = strrchr(text, ')'); /* the name before it may hold anything */
-    if (rest && sscanf(rest, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                       &start) != 1)
+    if (rest &&
+        sscanf(rest, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+               &start) != 1)
         start = 0;
     return start;
 }
@@ -88,8 +89,8 @@ sl_probe_file sl_file_head_read(const sl_file_head *head, size_t bytes, uint32_t
         if (*c < ' ' || *c > '~')
             *c = '?';
     if (strcmp(theirs, build) == 0)
-        snprintf(text, size, "of slackline %s with files of layout %u, and this is one with layout %u", theirs,
-                 their_layout, layout);
+        snprintf(text, size, "of slackline %s with files of layout %u, and this is one with layout %u",
+                 theirs, their_layout, layout);
     else
         snprintf(text, size, "of slackline %s, and this is slackline " SL_VERSION, theirs);
     return SL_FILE_OTHER;
@@ -158,7 +159,8 @@ void *sl_folder_make(const char *folder, const char *name, size_t bytes) {
 
 int sl_folder_publish(const char *folder, const char *made, const char *name) {
     char from[4096], to[4096];
-    if (path_of(from, sizeof from, folder, made, ".new") != 0 || path_of(to, sizeof to, folder, name, "") != 0)
+    if (path_of(from, sizeof from, folder, made, ".new") != 0 ||
+        path_of(to, sizeof to, folder, name, "") != 0)
         return -1;
     int result = link(from, to), error = errno;
     if (result != 0 && (error == EPERM || error == EOPNOTSUPP || error == ENOSYS)) { /* no hard links here */

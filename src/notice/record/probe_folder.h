@@ -18,12 +18,12 @@
 
 /* A process, distinct from any other that ever uses the folder. */
 typedef struct sl_process_id {
-    uint64_t id;         /* random; never 0 */
-    uint64_t space;      /* inode of its pid namespace; 0: unknown */
-    uint64_t start;      /* its start, clock ticks since boot; 0: unknown. The same after exec */
-    int32_t pid;         /* in its own namespace */
-    uint32_t locked;     /* in a file's head: 1: the process holds the lock on this file. 0: the file system
-                            has no locks */
+    uint64_t id;     /* random; never 0 */
+    uint64_t space;  /* inode of its pid namespace; 0: unknown */
+    uint64_t start;  /* its start, clock ticks since boot; 0: unknown. The same after exec */
+    int32_t pid;     /* in its own namespace */
+    uint32_t locked; /* in a file's head: 1: the process holds the lock on this file. 0: the file system
+                        has no locks */
 } sl_process_id;
 _Static_assert(sizeof(sl_process_id) == 32, "the layout is part of the version");
 

@@ -17,7 +17,7 @@ typedef enum sl_record_kind {
     SL_RECORD_TRANSFER = 2,  /* start, end, arrive; op made the message, rank sent it to peer */
     SL_RECORD_OPTIMIZER = 3, /* start, end of the update of a stage's weights; op is gather, microbatch -1 */
     SL_RECORD_REDUCE = 5,    /* start, end of the sum of a stage's gradients over replicas; microbatch -1 */
-    SL_RECORD_MOVE = 4 /* start, end; op: to host memory or back, part 0: before I or B, 1: before W */
+    SL_RECORD_MOVE = 4       /* start, end; op: to host memory or back, part 0: before I or B, 1: before W */
 } sl_record_kind;
 
 typedef struct sl_record {

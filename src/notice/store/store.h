@@ -17,9 +17,9 @@
 
 typedef struct sl_store sl_store;
 
-#define SL_STORE_URL 512      /* of a URL, with the terminating zero */
-#define SL_STORE_KEY 257      /* of a key, with the terminating zero */
-#define SL_STORE_KEY_MIN 16   /* characters of a key */
+#define SL_STORE_URL 512    /* of a URL, with the terminating zero */
+#define SL_STORE_KEY 257    /* of a key, with the terminating zero */
+#define SL_STORE_KEY_MIN 16 /* characters of a key */
 
 /** `url`: unix:PATH, redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// if the client library has
  * TLS (otherwise SL_EINVAL with that reason). Does not connect yet. `patience`: longest wait for an answer,

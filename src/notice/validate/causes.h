@@ -10,20 +10,20 @@
 
 /* Of one device; sent between processes as is. */
 typedef struct sl_evidence {
-    double waited;        /* share of the time in which the products had no processor */
-    double throttled;     /* share in which its control group was stopped */
-    double quota;         /* processors that the group may use; 0: no limit, or unknown */
-    double pressure;      /* share in which some task of the host waited for a processor; -1: unknown */
-    double load;          /* processors of its set kept busy by others; -1: unknown */
-    double cores;         /* processors in its set */
-    double mhz, mhz_max;  /* of its processors; 0: unknown */
-    double celsius;       /* hottest sensor of the host; 0: unknown */
-    double thermal;       /* number of times that the processor throttled itself for heat; -1: unknown */
-    double busiest_load;  /* processors that the busiest other process used there */
-    int32_t busiest;      /* its id */
-    int32_t joined;       /* the device was tested in the control groups of the program's rank */
-    int32_t apart;        /* and links outside of these groups */
-    int32_t gpus;                /* that the program's rank holds; no test reaches them */
+    double waited;       /* share of the time in which the products had no processor */
+    double throttled;    /* share in which its control group was stopped */
+    double quota;        /* processors that the group may use; 0: no limit, or unknown */
+    double pressure;     /* share in which some task of the host waited for a processor; -1: unknown */
+    double load;         /* processors of its set kept busy by others; -1: unknown */
+    double cores;        /* processors in its set */
+    double mhz, mhz_max; /* of its processors; 0: unknown */
+    double celsius;      /* hottest sensor of the host; 0: unknown */
+    double thermal;      /* number of times that the processor throttled itself for heat; -1: unknown */
+    double busiest_load; /* processors that the busiest other process used there */
+    int32_t busiest;     /* its id */
+    int32_t joined;      /* the device was tested in the control groups of the program's rank */
+    int32_t apart;       /* and links outside of these groups */
+    int32_t gpus;        /* that the program's rank holds; no test reaches them */
     char busiest_name[24];
 } sl_evidence;
 

@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BEYOND 1.1        /* Falcon's 10% */
-#define SPREADS 2         /* plus this many coefficients of variation */
-#define ONCE 0.1          /* assumed variation with one repeat */
-#define LATENCY_MIN 0.1   /* ms */
-#define STOPPED 0.1       /* share of time that a control group was stopped */
-enum { MIN = 3 };         /* members of a kind that can be compared */
+#define BEYOND 1.1      /* Falcon's 10% */
+#define SPREADS 2       /* plus this many coefficients of variation */
+#define ONCE 0.1        /* assumed variation with one repeat */
+#define LATENCY_MIN 0.1 /* ms */
+#define STOPPED 0.1     /* share of time that a control group was stopped */
+enum { MIN = 3 };       /* members of a kind that can be compared */
 
 int sl_assessment_kind(const sl_measured_link *link) {
     return link->from_host != link->to_host ? SL_LINKS_FAR : SL_LINKS_NEAR;

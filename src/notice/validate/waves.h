@@ -8,8 +8,8 @@
 #include "notice/validate/readings.h"
 
 typedef struct sl_wave_member {
-    int host;       /* index of the machine */
-    int threads;    /* 0: not tested */
+    int host;          /* index of the machine */
+    int threads;       /* 0: not tested */
     sl_core_set cores; /* that it may use */
 } sl_wave_member;
 

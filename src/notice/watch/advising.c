@@ -56,7 +56,8 @@ static void clear(variables *v) {
 
 /* Whether the program is called for an event of this kind. */
 static int wants(sl_event_kind kind) {
-    return kind == SL_EVENT_HANG || kind == SL_EVENT_STALL || kind == SL_EVENT_MOVES || kind == SL_EVENT_ONSET || kind == SL_EVENT_VERDICT || kind == SL_EVENT_RELIEF;
+    return kind == SL_EVENT_HANG || kind == SL_EVENT_STALL || kind == SL_EVENT_MOVES ||
+           kind == SL_EVENT_ONSET || kind == SL_EVENT_VERDICT || kind == SL_EVENT_RELIEF;
 }
 
 /* The content of every call. */

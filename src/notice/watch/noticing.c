@@ -99,9 +99,9 @@ struct sl_noticing {
 
     pthread_mutex_t lock; /* of the members below: the thread writes notes, the first thread takes them */
     queued_notice *first, *last;
-    int events;                   /* notes of that kind that wait */
+    int events;                          /* notes of that kind that wait */
     queued_notice *passed, *passed_last; /* events of the first thread, taken by the thread */
-    int passes;                   /* how many */
+    int passes;                          /* how many */
 
     /* the thread's own */
     sl_store *agent_store, *controller_store, *own_store;

@@ -28,9 +28,9 @@ typedef struct sl_chart {
     const char *const *label; /* [points] text of x: on the axis without x, in tooltips with it */
     int count;
     const sl_chart_line *series; /* [count] */
-    int marks;                  /* with x only */
-    const sl_chart_mark *mark;  /* [marks] in ascending x; those outside of the points are not drawn */
-    const sl_draw_style *style; /* NULL: that of the screen; names go below a narrow plot */
+    int marks;                   /* with x only */
+    const sl_chart_mark *mark;   /* [marks] in ascending x; those outside of the points are not drawn */
+    const sl_draw_style *style;  /* NULL: that of the screen; names go below a narrow plot */
 } sl_chart;
 
 /** Lines over x; over categories, markers side by side. SL_EINVAL: too narrow for its letters; SL_ENOMEM,

@@ -32,26 +32,29 @@ static void draw_cell(const sl_heat_map *m, int row, int column, double width, F
            y = TOP + row * CELL_HEIGHT;
     format_value(m, value, text);
     /* from white to a dark red that is dark in gray print, too */
-    fprintf(out,
-            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" fill=\"rgb(%d,%d,%d)\" stroke=\"#ccc\">"
-            "<title>%s %d, %s %d: %s</title></rect>\n",
-            x, y, width, CELL_HEIGHT, (int)(255 - 115 * share), (int)(255 - 235 * share), (int)(255 - 230 * share),
-            m->row_name, row, m->column_name, number_of(m, column), text);
+    fprintf(
+        out,
+        "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" fill=\"rgb(%d,%d,%d)\" stroke=\"#ccc\">"
+        "<title>%s %d, %s %d: %s</title></rect>\n",
+        x, y, width, CELL_HEIGHT, (int)(255 - 115 * share), (int)(255 - 235 * share),
+        (int)(255 - 230 * share), m->row_name, row, m->column_name, number_of(m, column), text);
     if (width >= CELL_WIDTH)
-        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n", x + width / 2,
-                y + 16, share > 0.55 ? "#fff" : "#222", text);
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>\n",
+                x + width / 2, y + 16, share > 0.55 ? "#fff" : "#222", text);
 }
 
 static void draw_names(const sl_heat_map *m, double width, FILE *out) {
     int each = width >= 24 ? 1 : 8;
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", LEFT + m->columns * width / 2, TOP - 26);
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", LEFT + m->columns * width / 2,
+            TOP - 26);
     sl_put_escaped(out, m->column_name);
     fprintf(out, "</text>\n");
     for (int column = 0; column < m->columns; column += each)
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%d</text>\n",
                 LEFT + (column + 0.5) * width, TOP - 8, number_of(m, column));
     for (int row = 0; row < m->rows; row++) {
-        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", LEFT - 8, TOP + row * CELL_HEIGHT + 16);
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", LEFT - 8,
+                TOP + row * CELL_HEIGHT + 16);
         if (row == 0) {
             sl_put_escaped(out, m->row_name);
             fputc(' ', out);

@@ -15,8 +15,8 @@
 typedef struct sl_svg_content {
     int kinds[SL_SPAN_KINDS], messages, gradients, wires, latencies, memory, limit, critical, idle, chunks,
         parts, updates;
-    double max_memory;  /* of all charts: the height of a row */
-    double plot;        /* width */
+    double max_memory; /* of all charts: the height of a row */
+    double plot;       /* width */
     const sl_draw_style *style;
 } sl_svg_content;
 

@@ -63,7 +63,8 @@ static void add_items(legend *l) {
     if (c->latencies)
         add_box(l, "under way (gradients dashed)", "none", "stroke=\"#000\" stroke-width=\".6\"");
     if (c->memory)
-        add_box(l, "memory in use, its peak in the background", "#c4c4c4", "stroke=\"#000\" stroke-width=\".6\"");
+        add_box(l, "memory in use, its peak in the background", "#c4c4c4",
+                "stroke=\"#000\" stroke-width=\".6\"");
     if (c->limit)
         add_line(l, "limit", " stroke-dasharray=\"6 3\" stroke-width=\"1.6\"");
     if (c->critical)

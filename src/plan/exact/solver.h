@@ -18,9 +18,9 @@
 #define SL_SOLVER_MODEL 'm'
 #define SL_SOLVER_PARAMETERS 'p'
 #define SL_SOLVER_RESPONSE 'r'
-#define SL_SOLVER_REASON 'e'             /* instead of a response: the reason, as text */
-#define SL_SOLVER_OTHER 'v'              /* the same, from a solver of another version */
-#define SL_SOLVER_MAX ((size_t)1 << 30)  /* bytes of a blob; OR-tools counts them in int */
+#define SL_SOLVER_REASON 'e'            /* instead of a response: the reason, as text */
+#define SL_SOLVER_OTHER 'v'             /* the same, from a solver of another version */
+#define SL_SOLVER_MAX ((size_t)1 << 30) /* bytes of a blob; OR-tools counts them in int */
 
 typedef struct sl_solver {
     char *program;    /* slackline-solver */

@@ -83,8 +83,8 @@ static sl_status find_named_library(const char *named, char *found) {
     return SL_OK;
 }
 
-/* In .venv next to the running program or one folder above, then in the active environment, then in the one that the
- * Python package is installed in. */
+/* In .venv next to the running program or one folder above, then in the active environment, then in the one
+ * that the Python package is installed in. */
 static sl_status search_library(char *found) {
     char folder[PATH_MAX];
     const char *active = getenv("VIRTUAL_ENV");

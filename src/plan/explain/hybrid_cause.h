@@ -21,7 +21,7 @@ typedef struct sl_hybrid_cause {
     sl_hybrid_cause_kind kind;
     int what; /* as in sl_what_if_cause; else -1 */
     double cost;
-    double weight; /* by which causes are compared: as `cost`, of a stage what an even cut would save */
+    double weight;  /* by which causes are compared: as `cost`, of a stage what an even cut would save */
     char text[480]; /* a sentence */
 } sl_hybrid_cause;
 
@@ -30,11 +30,11 @@ typedef struct sl_hybrid_cause {
 /** The causes that cost at least a fiftieth of the time and a third of the first one's, by weight, the
  * most expensive first; one of SL_HYBRID_CAUSE_NONE if there is none. Returns their number. */
 int sl_hybrid_causes(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout, const sl_what_if *what_if,
-                  sl_hybrid_cause cause[SL_MAX_CAUSES]);
+                     sl_hybrid_cause cause[SL_MAX_CAUSES]);
 
 /** "worker", "stage", ... */
 const char *sl_hybrid_cause_name(sl_hybrid_cause_kind kind);
 
 /** "pipeline rank 1 of replica 0 (pid 4)". Returns `text`. */
-const char *sl_hybrid_position_name(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout, int position,
-                                 char *text, size_t size);
+const char *sl_hybrid_position_name(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout,
+                                    int position, char *text, size_t size);

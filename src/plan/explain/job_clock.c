@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* The offset of `to` from `from`, its predecessor in the pipeline; 0 if it is no more than the messages' times
- * vary. */
+/* The offset of `to` from `from`, its predecessor in the pipeline; 0 if it is no more than the messages'
+ * times vary. */
 static sl_status along(const sl_hybrid_trace *t, int from, int to, sl_time *offset) {
     sl_hybrid_link link[2][2] = {0}; /* [worker][direction] */
     sl_time there, back, spread[2];

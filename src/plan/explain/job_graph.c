@@ -75,9 +75,10 @@ static void set_slots(sl_hybrid_builder *b, int position) {
     for (size_t i = b->first_op[position]; i < b->first_op[position + 1]; i++) {
         sl_hybrid_op *op = &b->op[i];
         int chunk = b->trace->event[op->event].chunk, k = count[op->kind]++ / ranks % chunks;
-        op->slot = chunks == 1 ? 0
-                   : chunk >= 0 ? (chunk < chunks ? chunk : chunk / ranks % chunks)
-                                : op->kind == SL_KIND_FORWARD ? k : chunks - 1 - k;
+        op->slot = chunks == 1                   ? 0
+                   : chunk >= 0                  ? (chunk < chunks ? chunk : chunk / ranks % chunks)
+                   : op->kind == SL_KIND_FORWARD ? k
+                                                 : chunks - 1 - k;
     }
 }
 
@@ -109,7 +110,8 @@ static sl_status check_ops(sl_hybrid_builder *b, op_id *scratch) {
                 *expected = forwards;
             if (forwards != backwards || forwards != *expected || forwards == 0)
                 return sl_error(SL_ENONE, "%s has %d forwards and %d backwards%s", name_of(b, q), forwards,
-                                backwards, forwards == backwards ? ", other workers of its pipeline others" : "");
+                                backwards,
+                                forwards == backwards ? ", other workers of its pipeline others" : "");
             b->most = sl_larger(b->most, forwards);
         }
     return SL_OK;
@@ -122,8 +124,8 @@ static sl_status index_ops(sl_hybrid_builder *b) {
         b->of_op[i] = -1;
     for (int q = 0; q < b->positions; q++)
         for (size_t i = b->first_op[q]; i < b->first_op[q + 1]; i++)
-            *sl_hybrid_op_of(b, b->op[i].kind, q % b->layout->data, sl_hybrid_global_chunk(b, q, b->op[i].slot),
-                          b->op[i].microbatch) = (int32_t)i;
+            *sl_hybrid_op_of(b, b->op[i].kind, q % b->layout->data,
+                             sl_hybrid_global_chunk(b, q, b->op[i].slot), b->op[i].microbatch) = (int32_t)i;
     return SL_OK;
 }
 
@@ -147,10 +149,10 @@ static sl_status add_collective(sl_hybrid_builder *b, sl_hybrid_part *part, int 
     int self, members = sl_hybrid_members(b->layout, part->kind, part->position, &self);
     const sl_hybrid_event *e = &b->trace->event[part->event];
     sl_hybrid_node node = {.start = e->start,
-                        .end = e->end,
-                        .stream = part->position * SL_HYBRID_STREAMS + stream,
-                        .microbatch = -1,
-                        .kind = -1};
+                           .end = e->end,
+                           .stream = part->position * SL_HYBRID_STREAMS + stream,
+                           .microbatch = -1,
+                           .kind = -1};
     part->first = (int32_t)b->graph->nodes;
     for (int heard = 1; heard < members; heard *= 2)
         SL_TRY(sl_hybrid_add_node(b->graph, node));
@@ -160,14 +162,16 @@ static sl_status add_collective(sl_hybrid_builder *b, sl_hybrid_part *part, int 
     return sl_hybrid_add_node(b->graph, node);
 }
 
-static sl_status add_local(sl_hybrid_builder *b, int position, const sl_hybrid_event *e, int slot, int microbatch) {
-    return sl_hybrid_add_node(b->graph, (sl_hybrid_node){.time = e->end - e->start,
-                                                   .start = e->start,
-                                                   .end = e->end,
-                                                   .stream = position * SL_HYBRID_STREAMS + SL_HYBRID_MAIN,
-                                                   .microbatch = microbatch,
-                                                   .slot = (int16_t)slot,
-                                                   .kind = e->kind});
+static sl_status add_local(sl_hybrid_builder *b, int position, const sl_hybrid_event *e, int slot,
+                           int microbatch) {
+    return sl_hybrid_add_node(b->graph,
+                              (sl_hybrid_node){.time = e->end - e->start,
+                                               .start = e->start,
+                                               .end = e->end,
+                                               .stream = position * SL_HYBRID_STREAMS + SL_HYBRID_MAIN,
+                                               .microbatch = microbatch,
+                                               .slot = (int16_t)slot,
+                                               .kind = e->kind});
 }
 
 /* Whether an event runs while the position computes: then it is on another stream. */
@@ -251,12 +255,13 @@ static sl_status add_gaps(sl_hybrid_builder *b, sl_time begin) {
 static int others_in(const sl_hybrid_trace *t, size_t first, size_t end) {
     int count = 0;
     for (size_t i = first; i < end; i++)
-        count += t->event[i].kind >= SL_KIND_OTHERS && sl_traced_kinds[t->event[i].kind].role != SL_ROLE_MESSAGE;
+        count +=
+            t->event[i].kind >= SL_KIND_OTHERS && sl_traced_kinds[t->event[i].kind].role != SL_ROLE_MESSAGE;
     return count;
 }
 
-sl_status sl_hybrid_usual_events(const sl_hybrid_trace *t, const sl_hybrid_layout *l, const int64_t *step, int steps,
-                       int *usual) {
+sl_status sl_hybrid_usual_events(const sl_hybrid_trace *t, const sl_hybrid_layout *l, const int64_t *step,
+                                 int steps, int *usual) {
     sl_time *counts;
     size_t first, end;
     SL_TRY(sl_alloc(&counts, (size_t)steps, sizeof *counts));
@@ -317,14 +322,14 @@ static sl_status build(sl_hybrid_builder *b, int64_t step, const int *usual) {
     return add_gaps(b, begin);
 }
 
-sl_status sl_hybrid_graph_make(const sl_hybrid_trace *t, const sl_hybrid_layout *l, int64_t step, const int *usual,
-                            sl_hybrid_graph *graph) {
+sl_status sl_hybrid_graph_make(const sl_hybrid_trace *t, const sl_hybrid_layout *l, int64_t step,
+                               const int *usual, sl_hybrid_graph *graph) {
     *graph = (sl_hybrid_graph){.step = step};
     sl_hybrid_builder b = {.trace = t,
-                        .layout = l,
-                        .graph = graph,
-                        .positions = l->pipeline * l->data,
-                        .chunks = l->pipeline * l->chunks};
+                           .layout = l,
+                           .graph = graph,
+                           .positions = l->pipeline * l->data,
+                           .chunks = l->pipeline * l->chunks};
     sl_status status = build(&b, step, usual);
     SL_FREE(b.first, b.end, b.op, b.first_op, b.microbatches, b.part, b.of_op);
     return status;

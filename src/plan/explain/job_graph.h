@@ -32,8 +32,8 @@ typedef struct sl_hybrid_edge {
 
 typedef struct sl_hybrid_graph {
     int64_t step;
-    sl_time traced; /* from the first event's start to the last one's end */
-    int microbatches; /* the most of a replica */
+    sl_time traced;       /* from the first event's start to the last one's end */
+    int microbatches;     /* the most of a replica */
     sl_hybrid_node *node; /* each stream's in order */
     size_t nodes, node_room;
     sl_hybrid_edge *edge;
@@ -49,11 +49,11 @@ static inline int sl_hybrid_node_position(const sl_hybrid_node *node) {
 
 /** The number of events apart from forwards, backwards and messages that each position usually has in a step:
  * usual[positions]. SL_ENOMEM. */
-sl_status sl_hybrid_usual_events(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout, const int64_t *step, int steps,
-                       int *usual);
+sl_status sl_hybrid_usual_events(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout,
+                                 const int64_t *step, int steps, int *usual);
 
-/** The graph of a step. SL_ENONE: it is not complete; the error text says where. Free with sl_hybrid_graph_free,
- * also on error. */
+/** The graph of a step. SL_ENONE: it is not complete; the error text says where. Free with
+ * sl_hybrid_graph_free, also on error. */
 sl_status sl_hybrid_graph_make(const sl_hybrid_trace *trace, const sl_hybrid_layout *layout, int64_t step,
-                            const int *usual, sl_hybrid_graph *graph);
+                               const int *usual, sl_hybrid_graph *graph);
 void sl_hybrid_graph_free(sl_hybrid_graph *graph);

@@ -52,14 +52,15 @@ static void set_times(sl_hybrid_builder *b, const collective_key *key, int count
 
 /* Members hear of each other; nothing waits for a member whose trace lacks the collective. */
 static sl_status meet(sl_hybrid_builder *b, const collective_key *key, int count) {
-    int self, members = sl_hybrid_members(b->layout, key->kind, b->part[key->part].position, &self), round = 0;
+    int self, members = sl_hybrid_members(b->layout, key->kind, b->part[key->part].position, &self),
+              round = 0;
     set_times(b, key, count);
     if (count < members)
         return SL_OK;
     for (int heard = 1; heard < members; heard *= 2, round++)
         for (int i = 0; i < members; i++)
             SL_TRY(sl_hybrid_add_edge(b->graph, b->part[key[i].part].first + round,
-                                   b->part[key[(i + heard) % members].part].first + round + 1));
+                                      b->part[key[(i + heard) % members].part].first + round + 1));
     return SL_OK;
 }
 
@@ -120,7 +121,8 @@ static const sl_hybrid_op *after(const sl_hybrid_builder *b, const sl_hybrid_par
 static int32_t first_after(const sl_hybrid_builder *b, const sl_hybrid_part *part) {
     const sl_hybrid_graph *g = b->graph;
     sl_time end = b->trace->event[part->event].end;
-    int32_t node = b->op[b->first_op[part->position + 1] - 1].node; /* the last op: what follows is its tail */
+    int32_t node =
+        b->op[b->first_op[part->position + 1] - 1].node; /* the last op: what follows is its tail */
     for (size_t i = (size_t)node + 1; i < g->nodes && g->node[i].stream == g->node[node].stream; i++)
         if (g->node[i].start >= end - SL_HYBRID_EPSILON)
             return (int32_t)i;

@@ -26,10 +26,10 @@ typedef struct sl_hybrid_builder {
     sl_hybrid_graph *graph;
     int positions, chunks; /* chunks: global, chunks * pipeline ranks */
     size_t *first, *end;   /* [positions] events */
-    sl_hybrid_op *op;         /* by position, in order */
+    sl_hybrid_op *op;      /* by position, in order */
     size_t *first_op;      /* [positions + 1] */
     int *microbatches;     /* [replicas] */
-    sl_hybrid_part *part;     /* by position, in order */
+    sl_hybrid_part *part;  /* by position, in order */
     size_t parts, part_room;
     int32_t *of_op; /* [2][replicas][chunks][most microbatches] op; -1 */
     int most;
@@ -38,8 +38,10 @@ typedef struct sl_hybrid_builder {
 static inline int sl_hybrid_global_chunk(const sl_hybrid_builder *b, int position, int slot) {
     return slot * b->layout->pipeline + position / b->layout->data;
 }
-static inline int32_t *sl_hybrid_op_of(const sl_hybrid_builder *b, int kind, int replica, int chunk, int microbatch) {
-    size_t row = ((size_t)kind * (size_t)b->layout->data + (size_t)replica) * (size_t)b->chunks + (size_t)chunk;
+static inline int32_t *sl_hybrid_op_of(const sl_hybrid_builder *b, int kind, int replica, int chunk,
+                                       int microbatch) {
+    size_t row =
+        ((size_t)kind * (size_t)b->layout->data + (size_t)replica) * (size_t)b->chunks + (size_t)chunk;
     return &b->of_op[row * (size_t)b->most + (size_t)microbatch];
 }
 

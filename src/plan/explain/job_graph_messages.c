@@ -44,7 +44,8 @@ static void match(sl_hybrid_builder *b, int position, int kind, int sends, const
             all++;
             peers += has_peer(b, position, &b->op[i], sends ? 1 : -1);
         }
-    int each = count == all || (!sends && count + 1 == all && count != peers), at = count == all ? 0 : each ? -1 : 0;
+    int each = count == all || (!sends && count + 1 == all && count != peers);
+    int at = each && count != all ? -1 : 0;
     if (!each && count != peers)
         return;
     for (size_t i = b->first_op[position]; i < b->first_op[position + 1]; i++) {
@@ -68,7 +69,8 @@ static int follows(const sl_hybrid_builder *b, int position, int kind) {
             continue;
         if (before && op->received >= 0) {
             count++;
-            yes += b->trace->event[op->received].start >= b->trace->event[before->event].end - SL_HYBRID_EPSILON;
+            yes +=
+                b->trace->event[op->received].start >= b->trace->event[before->event].end - SL_HYBRID_EPSILON;
         }
         before = op;
     }
@@ -76,9 +78,10 @@ static int follows(const sl_hybrid_builder *b, int position, int kind) {
 }
 
 /* A transfer by itself: from the time at which both sides had issued it. */
-static sl_hybrid_node transfer(const sl_hybrid_builder *b, int position, const sl_hybrid_op *from, const sl_hybrid_op *to) {
+static sl_hybrid_node transfer(const sl_hybrid_builder *b, int position, const sl_hybrid_op *from,
+                               const sl_hybrid_op *to) {
     const sl_hybrid_event *event = b->trace->event, *send = from->sent >= 0 ? &event[from->sent] : NULL,
-                       *receive = to->received >= 0 ? &event[to->received] : NULL;
+                          *receive = to->received >= 0 ? &event[to->received] : NULL;
     int forward = to->kind == SL_KIND_FORWARD;
     sl_time start = send ? send->start : event[from->event].end;
     if (receive)
@@ -86,14 +89,14 @@ static sl_hybrid_node transfer(const sl_hybrid_builder *b, int position, const s
     int known = (receive && !receive->open) || (send && !send->open);
     sl_time end = receive && !receive->open ? receive->end : send && !send->open ? send->end : start;
     end = sl_later(start, end);
-    return (sl_hybrid_node){
-        .time = known ? end - start : -1,
-        .start = start,
-        .end = end,
-        .stream = position * SL_HYBRID_STREAMS + (forward ? SL_HYBRID_FORWARD_IN : SL_HYBRID_BACKWARD_IN),
-        .microbatch = to->microbatch,
-        .slot = (int16_t)to->slot,
-        .kind = forward ? SL_KIND_FORWARD_TRANSFER : SL_KIND_BACKWARD_TRANSFER};
+    return (sl_hybrid_node){.time = known ? end - start : -1,
+                            .start = start,
+                            .end = end,
+                            .stream = position * SL_HYBRID_STREAMS +
+                                      (forward ? SL_HYBRID_FORWARD_IN : SL_HYBRID_BACKWARD_IN),
+                            .microbatch = to->microbatch,
+                            .slot = (int16_t)to->slot,
+                            .kind = forward ? SL_KIND_FORWARD_TRANSFER : SL_KIND_BACKWARD_TRANSFER};
 }
 
 static sl_status add_transfers(sl_hybrid_builder *b, int position, int kind) {

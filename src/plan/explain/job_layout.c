@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GIVE "; give it, for example --layout tensor=1,data=2,pipeline=4 (workers in the usual order of " \
-             "Megatron: tensor ranks first, then replicas, then pipeline ranks)"
+#define GIVE                                                                                                 \
+    "; give it, for example --layout tensor=1,data=2,pipeline=4 (workers in the usual order of "             \
+    "Megatron: tensor ranks first, then replicas, then pipeline ranks)"
 
 /* ---- given ---- */
 
@@ -22,10 +23,11 @@ sl_status sl_hybrid_layout_read(const char *text, sl_hybrid_layout *layout) {
         while (which < 4 && (strlen(names[which]) != length || strncmp(at, names[which], length) != 0))
             which++;
         long number = which < 4 && at[length] ? strtol(at + length + 1, &end, 10) : 0;
-        if (which == 4 || !end || end == at + length + 1 || (*end && *end != ',') || number < 1 || number > 100000)
-            return sl_error(SL_EINVAL,
-                            "--layout must be like tensor=2,data=4,pipeline=8,chunks=2 (each from 1), got '%s'",
-                            text);
+        if (which == 4 || !end || end == at + length + 1 || (*end && *end != ',') || number < 1 ||
+            number > 100000)
+            return sl_error(
+                SL_EINVAL,
+                "--layout must be like tensor=2,data=4,pipeline=8,chunks=2 (each from 1), got '%s'", text);
         *values[which] = (int)number;
         at = *end ? end + 1 : end;
     }
@@ -89,11 +91,13 @@ static sl_status settle(sl_hybrid_layout *l, const layout_grid *g) {
     l->left_out = g->data - whole;
     l->data = whole;
     return whole > 0 ? SL_OK
-                     : sl_error(SL_EINVAL, "no replica has all of its %d pipeline ranks in the trace: %s are missing",
+                     : sl_error(SL_EINVAL,
+                                "no replica has all of its %d pipeline ranks in the trace: %s are missing",
                                 g->pipeline, l->missing);
 }
 
-/* A layout that contradicts the messages is a mistake: only the first pipeline rank receives no activations. */
+/* A layout that contradicts the messages is a mistake: only the first pipeline rank receives no activations.
+ */
 static sl_status check_messages(const sl_hybrid_trace *t, const sl_hybrid_layout *l) {
     int messages = 0, wrong = -1;
     for (int q = 0; q < l->pipeline * l->data; q++) {
@@ -107,9 +111,9 @@ static sl_status check_messages(const sl_hybrid_trace *t, const sl_hybrid_layout
     }
     if (!messages || wrong < 0)
         return SL_OK;
-    return sl_error(SL_EINVAL, "the layout does not fit the trace: %s would be pipeline rank %d, but %s activations",
-                    t->worker[l->worker[wrong]].name, wrong / l->data,
-                    wrong < l->data ? "receives" : "receives no");
+    return sl_error(
+        SL_EINVAL, "the layout does not fit the trace: %s would be pipeline rank %d, but %s activations",
+        t->worker[l->worker[wrong]].name, wrong / l->data, wrong < l->data ? "receives" : "receives no");
 }
 
 static sl_status settle_and_free(const sl_hybrid_trace *t, sl_hybrid_layout *l, layout_grid *g) {
@@ -122,7 +126,8 @@ static sl_status settle_and_free(const sl_hybrid_trace *t, sl_hybrid_layout *l, 
 static sl_status make_grid(int pipeline, int data, layout_grid *g) {
     *g = (layout_grid){pipeline, data, NULL};
     if ((double)pipeline * data > 1e7)
-        return sl_error(SL_EINVAL, "a layout of %d pipeline ranks and %d replicas is too large", pipeline, data);
+        return sl_error(SL_EINVAL, "a layout of %d pipeline ranks and %d replicas is too large", pipeline,
+                        data);
     SL_TRY(sl_alloc(&g->worker, (size_t)pipeline * (size_t)data, sizeof *g->worker));
     for (int i = 0; i < pipeline * data; i++)
         g->worker[i] = -1;
@@ -193,7 +198,7 @@ static int all_named(const sl_hybrid_trace *t) {
 typedef struct layout_search {
     const sl_hybrid_trace *t;
     sl_hybrid_layout *l;
-    sl_hybrid_link *link; /* [workers] */
+    sl_hybrid_link *link;  /* [workers] */
     int32_t *first, *last; /* workers at the ends of pipelines */
     int firsts, lasts;
 } layout_search;
@@ -210,9 +215,10 @@ static sl_status read_ends(layout_search *s) {
             s->last[s->lasts++] = i;
     }
     if (s->firsts == 0 || s->firsts != s->lasts || t->workers % s->firsts != 0)
-        return sl_error(SL_EINVAL,
-                        "the layout cannot be found: of %d workers %d receive no activations and %d send none" GIVE,
-                        t->workers, s->firsts, s->lasts);
+        return sl_error(
+            SL_EINVAL,
+            "the layout cannot be found: of %d workers %d receive no activations and %d send none" GIVE,
+            t->workers, s->firsts, s->lasts);
     return SL_OK;
 }
 
@@ -238,8 +244,8 @@ static int by_spread(const void *one, const void *other) {
 
 /* The successors of the workers `from`, each another one of `free`, into to[]: the pair with the least spread
  * first. */
-static sl_status follow(layout_search *s, const int32_t *from, int count, const int32_t *candidate, int candidates,
-                        int stride, int32_t *to) {
+static sl_status follow(layout_search *s, const int32_t *from, int count, const int32_t *candidate,
+                        int candidates, int stride, int32_t *to) {
     layout_pair *pair;
     size_t pairs = 0;
     SL_TRY(sl_alloc(&pair, (size_t)count * (size_t)candidates, sizeof *pair));
@@ -247,7 +253,8 @@ static sl_status follow(layout_search *s, const int32_t *from, int count, const 
         for (int k = 0; k < candidates; k++) {
             sl_time median, spread;
             if (sl_hybrid_link_compare(&s->link[from[i]], &s->link[candidate[k]], &median, &spread) > 0)
-                pair[pairs++] = (layout_pair){from[i], candidate[k], spread, abs(candidate[k] - from[i] - stride)};
+                pair[pairs++] =
+                    (layout_pair){from[i], candidate[k], spread, abs(candidate[k] - from[i] - stride)};
         }
     qsort(pair, pairs, sizeof *pair, by_spread);
     int done = 0;
@@ -282,7 +289,8 @@ static sl_status chain(layout_search *s, layout_grid *g) {
     for (int p = 1; status == SL_OK && p < g->pipeline; p++) {
         int lefts = 0;
         for (int i = 0; i < workers; i++)
-            if (!is_among(g->worker, p * count, i) && (p == g->pipeline - 1) == is_among(s->last, s->lasts, i))
+            if (!is_among(g->worker, p * count, i) &&
+                (p == g->pipeline - 1) == is_among(s->last, s->lasts, i))
                 left[lefts++] = i;
         status = follow(s, g->worker + (p - 1) * count, count, left, lefts, stride, to);
         memcpy(g->worker + p * count, to, (size_t)count * sizeof *to);

@@ -19,11 +19,11 @@
 
 typedef struct sl_hybrid_layout {
     int tensor, data, pipeline, chunks; /* 0: not given */
-    int32_t *worker; /* [pipeline * data], index rank * data + replica: of the first tensor rank */
-    int *replica;    /* [data] number in the trace: replicas with missing workers are left out */
+    int32_t *worker;    /* [pipeline * data], index rank * data + replica: of the first tensor rank */
+    int *replica;       /* [data] number in the trace: replicas with missing workers are left out */
     const char *source; /* in words: "given", ... */
-    char missing[200]; /* workers that the trace lacks, in words; "": none */
-    int left_out;      /* replicas */
+    char missing[200];  /* workers that the trace lacks, in words; "": none */
+    int left_out;       /* replicas */
 } sl_hybrid_layout;
 
 /** "tensor=2,data=4,pipeline=8,chunks=2" into *layout, all but `pipeline` optional. SL_EINVAL. */

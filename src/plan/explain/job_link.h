@@ -18,7 +18,8 @@ void sl_hybrid_link_free(sl_hybrid_link *link);
 /** The time from a send's end to its receive's, ns, if `to` receives what `from` sends: the median, and in
  * *spread (may be NULL) the median deviation from it. Returns the number of messages compared; 0: there are
  * none, or their numbers in a step differ. */
-int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median, sl_time *spread);
+int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median,
+                           sl_time *spread);
 
 /** Whether a message has no effect, as some tracers record them around a step: a receive that begins after
  * the last computation that could use it (`last_start`), a send that ends before any could have produced it

@@ -7,8 +7,8 @@ struct sl_hybrid_replay {
     sl_problem problem;
     sl_program program;
     sl_replayer *replayer;
-    int32_t *step;  /* [nodes] step of a node, counted over all ranks */
-    sl_time *time;  /* [steps] */
+    int32_t *step; /* [nodes] step of a node, counted over all ranks */
+    sl_time *time; /* [steps] */
     size_t steps;
 };
 
@@ -21,7 +21,8 @@ typedef struct job_ends {
 } job_ends;
 
 static sl_status make_ends(const sl_hybrid_graph *g, job_ends *ends) {
-    int32_t **arrays[] = {&ends->in, &ends->out, &ends->step, &ends->first, &ends->rank, &ends->ins, &ends->outs};
+    int32_t **arrays[] = {&ends->in,   &ends->out, &ends->step, &ends->first,
+                          &ends->rank, &ends->ins, &ends->outs};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         SL_TRY(sl_alloc(arrays[i], g->nodes, sizeof **arrays[i]));
     for (size_t i = 0; i < g->edges; i++) {
@@ -36,7 +37,8 @@ static void free_ends(job_ends *ends) {
 }
 
 static int steps_of(const job_ends *ends, size_t node) {
-    return 1 + (ends->in[node] > 1 ? ends->in[node] - 1 : 0) + (ends->out[node] > 1 ? ends->out[node] - 1 : 0);
+    return 1 + (ends->in[node] > 1 ? ends->in[node] - 1 : 0) +
+           (ends->out[node] > 1 ? ends->out[node] - 1 : 0);
 }
 
 /* Numbers the streams that have nodes, and counts their steps. */
@@ -89,7 +91,8 @@ static sl_status make_messages(sl_hybrid_replay *r, job_ends *ends) {
     SL_TRY(sl_alloc(&r->program.message, g->edges, sizeof *r->program.message));
     for (size_t i = 0; i < g->edges; i++) {
         int32_t from = g->edge[i].from, to = g->edge[i].to;
-        int32_t producer = ends->step[from] + ends->outs[from]++, consumer = ends->first[to] + ends->ins[to]++;
+        int32_t producer = ends->step[from] + ends->outs[from]++,
+                consumer = ends->first[to] + ends->ins[to]++;
         r->program.message[i] = (sl_message){.from = ends->rank[from],
                                              .to = ends->rank[to],
                                              .op = {.kind = SL_F},
@@ -124,7 +127,8 @@ static sl_status make(sl_hybrid_replay *r) {
         return status;
     sl_replayer_time(r->replayer, r->time);
     return sl_replayer_run(r->replayer, NULL) == SL_TIME_NEVER
-               ? sl_error(SL_ENONE, "its workers wait for each other in a circle: their ops do not fit together")
+               ? sl_error(SL_ENONE,
+                          "its workers wait for each other in a circle: their ops do not fit together")
                : SL_OK;
 }
 

@@ -123,8 +123,12 @@ static sl_status find_stream(sl_hybrid_trace *t, const json_t *event, size_t *st
     size_t at = slot_of(t, pid, tid);
     if (!f->slot[at]) {
         SL_TRY(sl_grow(&t->stream, &t->stream_room, t->streams + 1, sizeof *t->stream));
-        t->stream[t->streams++] = (sl_hybrid_stream){
-            .file = t->files, .pid = pid, .tid = tid, .pid_is_text = pid_is_text, .named = {-1, -1, -1}, .worker = -1};
+        t->stream[t->streams++] = (sl_hybrid_stream){.file = t->files,
+                                                     .pid = pid,
+                                                     .tid = tid,
+                                                     .pid_is_text = pid_is_text,
+                                                     .named = {-1, -1, -1},
+                                                     .worker = -1};
         f->slot[at] = t->streams;
     }
     *stream = f->slot[at] - 1;
@@ -159,14 +163,14 @@ static sl_status add_event(sl_hybrid_trace *t, size_t stream, int kind, const js
     int64_t sequence = whole_of(args, sequence_names, 2e9);
     t->event[t->events++] =
         (sl_hybrid_event){.start = start,
-                       .end = end,
-                       .step = whole_of(args, step_names, 1e15),
-                       .stream = (int32_t)stream,
-                       .chunk = (int32_t)whole_of(args, chunk_names, 1e6),
-                       .microbatch = (int32_t)whole_of(args, microbatch_names, 2e9),
-                       .sequence = (int32_t)(sequence >= 0 ? sequence : (int64_t)(t->read & 0x3fffffff)),
-                       .kind = (uint8_t)kind,
-                       .open = (uint8_t)open};
+                          .end = end,
+                          .step = whole_of(args, step_names, 1e15),
+                          .stream = (int32_t)stream,
+                          .chunk = (int32_t)whole_of(args, chunk_names, 1e6),
+                          .microbatch = (int32_t)whole_of(args, microbatch_names, 2e9),
+                          .sequence = (int32_t)(sequence >= 0 ? sequence : (int64_t)(t->read & 0x3fffffff)),
+                          .kind = (uint8_t)kind,
+                          .open = (uint8_t)open};
     t->stream[stream].computes += sl_traced_kinds[kind].role == SL_ROLE_FORWARD;
     return t->events < INT32_MAX ? SL_OK : sl_error(SL_EINVAL, "%s: more than 2e9 events", t->file->name);
 }
@@ -254,8 +258,9 @@ static sl_status take(sl_hybrid_trace *t, const json_t *event, long line) {
         return sl_error(SL_EINVAL, "%s:%ld: event '%.60s' has no time ('ts', us)", t->file->name, line,
                         name ? name : "");
     }
-    return phase[0] == 'X' ? take_slice(t, event, start)
-                           : phase[0] == 'B' ? take_begin(t, event, start) : take_end(t, event, start);
+    return phase[0] == 'X'   ? take_slice(t, event, start)
+           : phase[0] == 'B' ? take_begin(t, event, start)
+                             : take_end(t, event, start);
 }
 
 /* Python writes numbers that are none as NaN and Infinity, which JSON does not have: they become null. */

@@ -63,8 +63,8 @@ typedef struct sl_hybrid_trace {
     struct sl_hybrid_file *file;
 } sl_hybrid_trace;
 
-/** A file: begin, bytes in pieces of any size, end. SL_EINVAL names file and line. Begin with a zeroed struct;
- * free with sl_hybrid_trace_free, also on error. */
+/** A file: begin, bytes in pieces of any size, end. SL_EINVAL names file and line. Begin with a zeroed
+ * struct; free with sl_hybrid_trace_free, also on error. */
 sl_status sl_hybrid_trace_begin(sl_hybrid_trace *trace, const char *name);
 sl_status sl_hybrid_trace_feed(sl_hybrid_trace *trace, const char *bytes, size_t size);
 sl_status sl_hybrid_trace_end(sl_hybrid_trace *trace);

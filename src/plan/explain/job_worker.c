@@ -77,7 +77,8 @@ static void fill_keys(const sl_hybrid_trace *t, worker_key *key) {
     }
     qsort(key, t->streams, sizeof *key, by_key);
     for (size_t i = 0, next; i < t->streams; i = next) {
-        for (next = i; next < t->streams && key[next].file == key[i].file && key[next].pid == key[i].pid; next++)
+        for (next = i; next < t->streams && key[next].file == key[i].file && key[next].pid == key[i].pid;
+             next++)
             continue;
         int unnamed = 0;
         for (size_t k = i; k < next; k++)
@@ -101,10 +102,10 @@ static sl_status make_workers(sl_hybrid_trace *t) {
             continue;
         const sl_hybrid_stream *first = &t->stream[key[i].stream];
         t->worker[t->workers] = (sl_hybrid_worker){.file = key[i].file,
-                                                .pid = key[i].pid,
-                                                .first_tid = key[i].first_tid,
-                                                .pid_is_text = first->pid_is_text,
-                                                .named = first->named};
+                                                   .pid = key[i].pid,
+                                                   .first_tid = key[i].first_tid,
+                                                   .pid_is_text = first->pid_is_text,
+                                                   .named = first->named};
         name_worker(t, &t->worker[t->workers], key[i].first_tid < 0);
         for (size_t k = i; k < next; k++)
             t->stream[key[k].stream].worker = t->workers;
@@ -176,8 +177,8 @@ static sl_status repair(sl_hybrid_trace *t) {
 
 /* ---- iterations that are not numbered ---- */
 
-/* The events of a worker whose arguments have no step: an iteration ends with its optimizer (without one, with
- * its last backward before a forward, if all forwards come first). */
+/* The events of a worker whose arguments have no step: an iteration ends with its optimizer (without one,
+ * with its last backward before a forward, if all forwards come first). */
 static void number_steps(sl_hybrid_trace *t, size_t first, size_t end) {
     int64_t step = 0;
     int over = 0;

@@ -23,7 +23,13 @@ typedef struct sl_traced_kind {
 } sl_traced_kind;
 
 /* Numbers of kinds that the analysis names; others follow from the table. */
-enum { SL_KIND_FORWARD, SL_KIND_BACKWARD, SL_KIND_FORWARD_TRANSFER, SL_KIND_BACKWARD_TRANSFER, SL_KIND_OTHERS };
+enum {
+    SL_KIND_FORWARD,
+    SL_KIND_BACKWARD,
+    SL_KIND_FORWARD_TRANSFER,
+    SL_KIND_BACKWARD_TRANSFER,
+    SL_KIND_OTHERS
+};
 
 extern const sl_traced_kind sl_traced_kinds[];
 extern const int sl_traced_kind_count;

@@ -23,11 +23,12 @@ typedef struct usual_sample {
 
 static int by_sample(const void *one, const void *other) {
     const usual_sample *a = one, *b = other;
-    return a->key != b->key ? (a->key > b->key) - (a->key < b->key) : (a->time > b->time) - (a->time < b->time);
+    return a->key != b->key ? (a->key > b->key) - (a->key < b->key)
+                            : (a->time > b->time) - (a->time < b->time);
 }
 
 static size_t key_of(const sl_hybrid_usual *u, const sl_hybrid_node *n, int what) {
-    return what == 0 ? sl_usual_worker(u, n)
+    return what == 0   ? sl_usual_worker(u, n)
            : what == 1 ? (size_t)n->kind * (size_t)u->slots + (size_t)n->slot
                        : (size_t)n->kind;
 }
@@ -77,8 +78,10 @@ static void fill_kinds(sl_hybrid_usual *u) {
         u->mean[k] /= u->kind_count[k] ? u->kind_count[k] : 1;
         for (int p = 0; p < u->layout->pipeline; p++)
             for (int s = 0; s < u->slots; s++) {
-                size_t group = ((size_t)k * (size_t)u->layout->pipeline + (size_t)p) * (size_t)u->slots + (size_t)s;
-                u->of_stage[k * u->layout->pipeline + p] += u->of_group[group] > 0 ? (double)u->of_group[group] : 0;
+                size_t group =
+                    ((size_t)k * (size_t)u->layout->pipeline + (size_t)p) * (size_t)u->slots + (size_t)s;
+                u->of_stage[k * u->layout->pipeline + p] +=
+                    u->of_group[group] > 0 ? (double)u->of_group[group] : 0;
             }
     }
 }
@@ -186,7 +189,8 @@ static void correlate(const sl_hybrid_usual *u, const usual_ratios *r, int micro
             correlate_rank(r, d * microbatches, microbatches, u->layout->pipeline, p, sums);
 }
 
-static sl_status measure(sl_hybrid_usual *u, int graph, usual_sums *sums, double *sum, double *squares, double *count) {
+static sl_status measure(sl_hybrid_usual *u, int graph, usual_sums *sums, double *sum, double *squares,
+                         double *count) {
     const sl_hybrid_graph *g = &u->graph[graph];
     usual_ratios r = {0};
     sl_status status = make_ratios(u, g->microbatches, &r);
@@ -195,7 +199,9 @@ static sl_status measure(sl_hybrid_usual *u, int graph, usual_sums *sums, double
         fill_ratios(u, g, &r);
         correlate(u, &r, g->microbatches, sums);
         for (int row = 0; row < r.rows; row++) {
-            double length = r.count[row] ? sl_median_of_numbers(&r.ratio[(size_t)row * (size_t)r.rooms], r.count[row]) : 1;
+            double length = r.count[row]
+                                ? sl_median_of_numbers(&r.ratio[(size_t)row * (size_t)r.rooms], r.count[row])
+                                : 1;
             u->length[graph][row] = length;
             *sum += r.count[row] ? length : 0;
             *squares += r.count[row] ? length * length : 0;
@@ -257,7 +263,8 @@ double sl_usual_length(const sl_hybrid_usual *u, int graph, const sl_hybrid_node
     return u->length[graph][row];
 }
 
-sl_status sl_usual_make(const sl_hybrid_layout *layout, sl_hybrid_graph *graph, int graphs, sl_hybrid_usual *u) {
+sl_status sl_usual_make(const sl_hybrid_layout *layout, sl_hybrid_graph *graph, int graphs,
+                        sl_hybrid_usual *u) {
     *u = (sl_hybrid_usual){.layout = layout, .graph = graph, .graphs = graphs, .mean_length = 1};
     SL_TRY(fill(u, graph));
     return measure_lengths(u);
@@ -266,6 +273,7 @@ sl_status sl_usual_make(const sl_hybrid_layout *layout, sl_hybrid_graph *graph, 
 void sl_usual_free(sl_hybrid_usual *u) {
     for (int i = 0; u->length && i < u->graphs; i++)
         sl_free(u->length[i]);
-    SL_FREE(u->of_worker, u->of_group, u->of_slot, u->of_kind, u->mean, u->of_stage, u->kind_count, u->length);
+    SL_FREE(u->of_worker, u->of_group, u->of_slot, u->of_kind, u->mean, u->of_stage, u->kind_count,
+            u->length);
     *u = (sl_hybrid_usual){0};
 }

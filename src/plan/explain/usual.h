@@ -8,29 +8,32 @@ typedef struct sl_hybrid_usual {
     const sl_hybrid_layout *layout;
     const sl_hybrid_graph *graph;
     int graphs;
-    int slots;             /* of each kind */
-    sl_time *of_worker;    /* [group * replicas + replica] median; -1: there are none */
-    sl_time *of_group;     /* [group] median over replicas (of two in the middle the smaller); -1 */
-    sl_time *of_slot;      /* [kind * slots + slot] median of all */
-    sl_time *of_kind;      /* [kind] median of all */
-    double *mean;          /* [kind] */
-    double *of_stage;      /* [kind * pipeline + rank] sum of its groups */
-    int *kind_count;       /* [kind] */
-    double **length;       /* [graphs][replica * microbatches + microbatch] 1: as usual */
+    int slots;          /* of each kind */
+    sl_time *of_worker; /* [group * replicas + replica] median; -1: there are none */
+    sl_time *of_group;  /* [group] median over replicas (of two in the middle the smaller); -1 */
+    sl_time *of_slot;   /* [kind * slots + slot] median of all */
+    sl_time *of_kind;   /* [kind] median of all */
+    double *mean;       /* [kind] */
+    double *of_stage;   /* [kind * pipeline + rank] sum of its groups */
+    int *kind_count;    /* [kind] */
+    double **length;    /* [graphs][replica * microbatches + microbatch] 1: as usual */
     double mean_length;
     double together, variation;
 } sl_hybrid_usual;
 
 /** Graphs that are complete. SL_ENOMEM. Free with sl_usual_free, also on error. */
-sl_status sl_usual_make(const sl_hybrid_layout *layout, sl_hybrid_graph *graph, int graphs, sl_hybrid_usual *usual);
+sl_status sl_usual_make(const sl_hybrid_layout *layout, sl_hybrid_graph *graph, int graphs,
+                        sl_hybrid_usual *usual);
 void sl_usual_free(sl_hybrid_usual *usual);
 
 static inline size_t sl_usual_group(const sl_hybrid_usual *u, const sl_hybrid_node *n) {
     int rank = sl_hybrid_node_position(n) / u->layout->data;
-    return ((size_t)n->kind * (size_t)u->layout->pipeline + (size_t)rank) * (size_t)u->slots + (size_t)n->slot;
+    return ((size_t)n->kind * (size_t)u->layout->pipeline + (size_t)rank) * (size_t)u->slots +
+           (size_t)n->slot;
 }
 static inline size_t sl_usual_worker(const sl_hybrid_usual *u, const sl_hybrid_node *n) {
-    return sl_usual_group(u, n) * (size_t)u->layout->data + (size_t)(sl_hybrid_node_position(n) % u->layout->data);
+    return sl_usual_group(u, n) * (size_t)u->layout->data +
+           (size_t)(sl_hybrid_node_position(n) % u->layout->data);
 }
 /** The length of an op's microbatch; 1 for other ops, and where lengths are not believed. */
 double sl_usual_length(const sl_hybrid_usual *u, int graph, const sl_hybrid_node *n);

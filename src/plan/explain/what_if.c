@@ -11,14 +11,14 @@
 
 #define SLOWEST_WORKERS 16
 #define SLOWEST_LINKS 8
-#define SLOW 0.05 /* share by which a slow worker takes longer */
+#define SLOW 0.05      /* share by which a slow worker takes longer */
 #define MAX_WORK 500e6 /* steps replayed for costs: about 20 s; beyond it, fewer iterations */
 
 /* A node in a question: which time would it take? */
 typedef struct what_if_case {
     const sl_hybrid_usual *usual;
     int graph;
-    int what; /* kind, stage, replica, position, link */
+    int what;                           /* kind, stage, replica, position, link */
     const unsigned char *slow, *chosen; /* [positions] */
 } what_if_case;
 
@@ -47,11 +47,13 @@ static sl_time expected(const what_if_case *c, const sl_hybrid_node *n) {
 }
 
 static sl_time without_worker(const what_if_case *c, const sl_hybrid_node *n) {
-    return sl_hybrid_node_position(n) == c->what && sl_traced_kind_is_compute(n->kind) ? expected(c, n) : n->time;
+    return sl_hybrid_node_position(n) == c->what && sl_traced_kind_is_compute(n->kind) ? expected(c, n)
+                                                                                       : n->time;
 }
 
 static sl_time without_slow_workers(const what_if_case *c, const sl_hybrid_node *n) {
-    return c->slow[sl_hybrid_node_position(n)] && sl_traced_kind_is_compute(n->kind) ? expected(c, n) : n->time;
+    return c->slow[sl_hybrid_node_position(n)] && sl_traced_kind_is_compute(n->kind) ? expected(c, n)
+                                                                                     : n->time;
 }
 
 static sl_time without_replica(const what_if_case *c, const sl_hybrid_node *n) {
@@ -104,7 +106,7 @@ static sl_time without_links(const what_if_case *c, const sl_hybrid_node *n) {
 static sl_time without_link(const what_if_case *c, const sl_hybrid_node *n) {
     int backward = n->kind == SL_KIND_BACKWARD_TRANSFER;
     return is_transfer(n) && sl_hybrid_node_position(n) * 2 + backward == c->what ? c->usual->of_kind[n->kind]
-                                                                               : n->time;
+                                                                                  : n->time;
 }
 
 static sl_time without_collectives(const what_if_case *c, const sl_hybrid_node *n) {
@@ -541,8 +543,8 @@ static sl_status make(what_if_work *w, const sl_hybrid_trace *t, const int64_t *
                         r->skips ? r->skipped[r->skips / 2].why : "nothing is");
     SL_TRY(keep_sound(w, &work));
     if (w->graphs == 0)
-        return sl_error(SL_ENONE, "no iteration can be replayed: in step %lld %s", (long long)r->skipped[0].step,
-                        r->skipped[0].why);
+        return sl_error(SL_ENONE, "no iteration can be replayed: in step %lld %s",
+                        (long long)r->skipped[0].step, r->skipped[0].why);
     SL_TRY(sl_usual_make(w->layout, w->graph, w->graphs, &w->usual));
     SL_TRY(replay_all(w));
     sum_up(w);

@@ -48,19 +48,19 @@ typedef struct sl_what_if {
     size_t skip_room;
     int microbatches, left_out, unknown;
     sl_time mean_traced, mean_replayed, mean_ideal; /* of all, all, examined iterations */
-    sl_what_if_cause *kind;   /* [kinds] by cost */
-    sl_what_if_cause *stage;  /* [pipeline] by number */
-    sl_what_if_cause *replica; /* [data] */
-    sl_what_if_cause *worker; /* [workers] the slowest, by cost */
-    sl_what_if_cause *link;   /* [links] the slowest, by cost; what: position that receives * 2 + backward */
+    sl_what_if_cause *kind;                         /* [kinds] by cost */
+    sl_what_if_cause *stage;                        /* [pipeline] by number */
+    sl_what_if_cause *replica;                      /* [data] */
+    sl_what_if_cause *worker;                       /* [workers] the slowest, by cost */
+    sl_what_if_cause *link; /* [links] the slowest, by cost; what: position that receives * 2 + backward */
     int kinds, workers, links;
     double slow_workers, cut, lengths, all_links, collectives, gaps; /* costs */
-    double no_links, no_collectives;                   /* if they took no time at all */
-    double together, length_variation;                 /* correlation; standard deviation of lengths */
-    double *heat;     /* [pipeline * data] smaller of the two `alone` */
-    double *slowness; /* [pipeline * data] mean time of its ops over the usual one of all pipeline ranks */
+    double no_links, no_collectives;                                 /* if they took no time at all */
+    double together, length_variation; /* correlation; standard deviation of lengths */
+    double *heat;                      /* [pipeline * data] smaller of the two `alone` */
+    double *slowness;    /* [pipeline * data] mean time of its ops over the usual one of all pipeline ranks */
     unsigned char *slow; /* [pipeline * data] among the slow workers */
-    double *gap;      /* [pipeline * data] share of the iteration */
+    double *gap;         /* [pipeline * data] share of the iteration */
     /* the published figures: S, M_W, M_S */
     double slowdown, worker_share, last_stage_share;
 } sl_what_if;

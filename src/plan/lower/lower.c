@@ -1,6 +1,6 @@
-#include "plan/lower/program.h"
 #include "base/memory.h"
 #include "plan/lower/offload.h"
+#include "plan/lower/program.h"
 
 #include <stdio.h>
 

@@ -216,8 +216,8 @@ sl_status sl_csv_read_lines(sl_csv_reader *r, char *content, size_t size) {
         if (end)
             *end = 0;
         if (r->rank >= r->problem->ranks)
-            return sl_error(SL_EINVAL, "%s:%d: one line per rank is required, and the problem has %d ranks%s", r->file,
-                            number, r->problem->ranks,
+            return sl_error(SL_EINVAL, "%s:%d: one line per rank is required, and the problem has %d ranks%s",
+                            r->file, number, r->problem->ranks,
                             line[strspn(line, " \r")] ? "" : "; a blank line counts as one, in PyTorch too");
         r->row[r->rank].line = number;
         SL_TRY(read_line(r, line, number));

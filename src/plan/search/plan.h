@@ -45,10 +45,10 @@ typedef struct sl_plan {
     double *peak_memory;                    /* [ranks] including permanent use */
     int *peak_host;                         /* [ranks] activations in host memory */
     int memory_ok;
-    int *warmup;                        /* [ranks] */
-    sl_time solve;                      /* time spent planning */
-    struct sl_jitter *jitter;           /* NULL unless requested: sl_plan_add_jitter */
-    sl_attribution *attribution;        /* the same: sl_plan_add_attribution */
+    int *warmup;                 /* [ranks] */
+    sl_time solve;               /* time spent planning */
+    struct sl_jitter *jitter;    /* NULL unless requested: sl_plan_add_jitter */
+    sl_attribution *attribution; /* the same: sl_plan_add_attribution */
 } sl_plan;
 
 /** Plans with a family's name, "optimal" (a second of search on this thread) or "auto" (best of all families

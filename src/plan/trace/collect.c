@@ -428,7 +428,8 @@ static sl_status add_event(sl_traced *t, const json_t *event, long line) {
         return begin_slice(t, event, &s);
     if (phase[0] == 'E' || phase[0] == 'e')
         return end_slice(t, &s);
-    if (!sl_event_time(json_object_get(event, "dur"), &length) || length < 0 || length > 10000 * 1000 * SL_SECOND)
+    if (!sl_event_time(json_object_get(event, "dur"), &length) || length < 0 ||
+        length > 10000 * 1000 * SL_SECOND)
         return sl_error(SL_EINVAL, "%s:%ld: event '%.60s' has no duration ('dur', us, 0 to 1e13)",
                         t->file->name, line, s.name);
     s.end = s.start + length;

@@ -9,12 +9,12 @@ typedef struct messages {
     const sl_recovery *r;
     sl_carried *carried;
     size_t count;
-    int32_t *slot;        /* [2][stages][microbatches] of the sending stage into carried; -1: none */
-    sl_time *busy;        /* [chosens] end of the rank's other work before the op */
-    sl_time *sent;        /* [count] begin of the matched send; SL_TIME_NEVER: none yet */
-    sl_time *issued;      /* [count] begin of the matched receive; INT64_MIN: none yet */
-    sl_time slack[2];     /* a gap before F, before a backward, beyond which a rank waits for something */
-    sl_time *begin, *end; /* [ranks] limits of the iteration */
+    int32_t *slot;           /* [2][stages][microbatches] of the sending stage into carried; -1: none */
+    sl_time *busy;           /* [chosens] end of the rank's other work before the op */
+    sl_time *sent;           /* [count] begin of the matched send; SL_TIME_NEVER: none yet */
+    sl_time *issued;         /* [count] begin of the matched receive; INT64_MIN: none yet */
+    sl_time slack[2];        /* a gap before F, before a backward, beyond which a rank waits for something */
+    sl_time *begin, *end;    /* [ranks] limits of the iteration */
     unsigned char *reported; /* [count] a receive has given its arrival */
 } messages;
 

@@ -19,10 +19,10 @@ typedef struct queue_moment {
 typedef struct queue {
     const sl_carried *c;
     int count;
-    sl_time begin;    /* times count from here */
+    sl_time begin;          /* times count from here */
     queue_moment *by_ready; /* [count] in order of time */
-    int32_t *rank;    /* [count] number of messages ready at that time or before */
-    int32_t *best;    /* [count + 1] Fenwick tree: the index with the greatest side; -1 */
+    int32_t *rank;          /* [count] number of messages ready at that time or before */
+    int32_t *best;          /* [count + 1] Fenwick tree: the index with the greatest side; -1 */
 } queue;
 
 /* Within 30 years, so that sums stay in 64 bits. */

@@ -23,8 +23,8 @@
 #include "run/arrange/trainer.h"
 
 typedef struct sl_arrangement {
-    const int *home;  /* [world] initial world rank of each position's process; NULL: unchanged */
-    const int *split; /* [data] microbatches of each replica; NULL: unchanged */
+    const int *home;            /* [world] initial world rank of each position's process; NULL: unchanged */
+    const int *split;           /* [data] microbatches of each replica; NULL: unchanged */
     const sl_plan *const *plan; /* [data] plan of each replica; NULL: planned as at the start of the run */
     const char *why;            /* for the event; NULL: no event text */
 } sl_arrangement;

@@ -13,8 +13,8 @@
 
 typedef struct sl_groups {
     sl_run_position position; /* of this rank */
-    int leader;      /* the leader's world rank */
-    sl_group *world; /* the caller's */
+    int leader;               /* the leader's world rank */
+    sl_group *world;          /* the caller's */
     sl_group *pipeline, *data, *tensor;
 } sl_groups;
 

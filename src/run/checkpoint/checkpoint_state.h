@@ -11,7 +11,7 @@
 typedef struct sl_checkpoint_file {
     char name[96];
     uint64_t size, checksum; /* bytes; xxh64 */
-    uint64_t header; /* safetensors: xxh64 of its header, which has those of its tensors; 0: none */
+    uint64_t header;         /* safetensors: xxh64 of its header, which has those of its tensors; 0: none */
 } sl_checkpoint_file;
 
 /* A property that must be the same in the resumed run: a key of the run file by its dotted path, and its

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEADER_MAX UINT64_C(100000000)  /* the format's own limit */
-#define PIECE ((size_t)1 << 16)         /* elements converted per step */
+#define HEADER_MAX UINT64_C(100000000) /* the format's own limit */
+#define PIECE ((size_t)1 << 16)        /* elements converted per step */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the data are little-endian");
 
@@ -86,8 +86,8 @@ static sl_status read_shape(const sl_safetensors *f, const json_t *entry, sl_ten
     for (int i = 0; i < t->dimensions; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return sl_error(SL_EINVAL, "%s: tensor '%s' has a shape that is not a list of integers",
-                            f->path, t->name);
+            return sl_error(SL_EINVAL, "%s: tensor '%s' has a shape that is not a list of integers", f->path,
+                            t->name);
         t->shape[i] = json_integer_value(size);
         if (__builtin_mul_overflow(t->count, (size_t)t->shape[i], &t->count))
             return sl_error(SL_EINVAL, "%s: tensor '%s' has a shape that overflows", f->path, t->name);

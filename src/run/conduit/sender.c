@@ -28,10 +28,10 @@ typedef struct flight { /* a chunk */
 typedef struct outgoing { /* a message */
     uint64_t bytes;
     uint32_t chunks;
-    uint32_t next;      /* chunks below it have been sent since the last change of epoch */
-    uint32_t sent_max;  /* chunks below it have been sent ever */
-    uint32_t waiting;   /* bits set in `again` */
-    uint32_t lowest;    /* no bit is set in a word of `again` below it */
+    uint32_t next;     /* chunks below it have been sent since the last change of epoch */
+    uint32_t sent_max; /* chunks below it have been sent ever */
+    uint32_t waiting;  /* bits set in `again` */
+    uint32_t lowest;   /* no bit is set in a word of `again` below it */
     int held;
     flight *flight;
     uint64_t *again;

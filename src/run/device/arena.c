@@ -18,8 +18,8 @@ struct sl_arena {
     pthread_mutex_t mutex; /* guards all below but memory, base, room and limit */
     char *memory;          /* as allocated */
     char *base;            /* aligned */
-    size_t addresses; /* the arena's bytes from base on; those after the room are not touched */
-    size_t room;      /* bytes at base */
+    size_t addresses;      /* the arena's bytes from base on; those after the room are not touched */
+    size_t room;           /* bytes at base */
     size_t limit, in_use, peak;
     arena_block *taken; /* ascending by start */
     size_t count, capacity;

@@ -5,9 +5,9 @@
  * summed, by columns, so that each number is computed by one thread in the same order as by a single
  * thread. */
 
-#define MIN ((size_t)16384)   /* elements that justify waking the others */
-#define UNIT 16               /* columns and elements go in whole vectors */
-#define MAX_ROWS 512          /* losses that are added up at a time */
+#define MIN ((size_t)16384) /* elements that justify waking the others */
+#define UNIT 16             /* columns and elements go in whole vectors */
+#define MAX_ROWS 512        /* losses that are added up at a time */
 
 /* Rows, columns or elements [first, first + count) of a kernel's data. */
 typedef struct call call;

@@ -62,7 +62,7 @@ typedef struct sl_engine_result {
 typedef struct sl_pace {
     const sl_time *time[SL_OP_KINDS]; /* [kind][stage]; NULL or 0: the duration of the arithmetic */
     const sl_time *saved;             /* [stage] as in the problem, for pairs; NULL: nothing */
-    const sl_time *offload; /* [stage] a move to host memory or back; NULL or 0: its own duration */
+    const sl_time *offload;           /* [stage] a move to host memory or back; NULL or 0: its own duration */
 } sl_pace;
 
 sl_status sl_engine_open(const sl_engine_config *config, sl_engine **engine);

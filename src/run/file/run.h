@@ -58,9 +58,8 @@ typedef struct sl_run {
     } data;
     struct {
         int pipeline, data, tensor, zero;
-        int placement, stages,
-            parts; /* sl_placement; defaults to the schedule's */
-        int *cut;  /* [stages] blocks of each; NULL: by cost */
+        int placement, stages, parts; /* sl_placement; defaults to the schedule's */
+        int *cut;                     /* [stages] blocks of each; NULL: by cost */
     } parallel;
     struct {
         int microbatches, size; /* microbatches: of all replicas together */
@@ -108,7 +107,7 @@ typedef struct sl_run {
     int validate_every;
     int dump_gradients; /* number of first iterations */
     int restarts;       /* attempts after the first; -1: see sl_run_restarts */
-    char **host; /* allowed hosts: entries name:slots, or the path of a hostfile; none: not given */
+    char **host;        /* allowed hosts: entries name:slots, or the path of a hostfile; none: not given */
     int hosts;
 } sl_run;
 

@@ -33,7 +33,7 @@ typedef struct sl_form {
     sl_parameter_kind kind;
     sl_extent rows, columns;
     sl_shard_axis axis; /* cut over tensor ranks */
-    int pieces;   /* of that axis, each cut separately; 0: 1 */
+    int pieces;         /* of that axis, each cut separately; 0: 1 */
 } sl_form;
 
 /* Indices into the block's parameters; -1: none. */

@@ -7,10 +7,9 @@
 /* Of one half of a block. */
 typedef struct sl_half_layout {
     /* kept by F, relative to the block's part of that */
-    size_t normal, scale;  /* normalized [n][w], 1 / deviation [n] */
-    size_t
-        in[SL_MAX_IN]; /* outputs of the incoming layers, dense; I overwrites them (model_block.c) */
-    size_t heads, lse;     /* attention: its output [n][query]; [batch][heads][context] */
+    size_t normal, scale; /* normalized [n][w], 1 / deviation [n] */
+    size_t in[SL_MAX_IN]; /* outputs of the incoming layers, dense; I overwrites them (model_block.c) */
+    size_t heads, lse;    /* attention: its output [n][query]; [batch][heads][context] */
     /* added by I, relative to the block's part of that: gradients */
     size_t out;   /* of the half's output [n][w] */
     size_t inner; /* MLP: of the core's output [n][hidden] */

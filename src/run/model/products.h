@@ -8,9 +8,9 @@
 typedef enum sl_product_op {
     SL_PRODUCT_FORWARD, /* outputs = inputs * weight (+ bias) */
     SL_PRODUCT_INPUT,   /* gradient of inputs = gradient of outputs * weight' */
-    SL_PRODUCT_FIRST, /* accumulator = inputs' * gradient of outputs, in the weight's orientation: for the
-                         first microbatch, so that nothing needs to be cleared */
-    SL_PRODUCT_WEIGHT, /* accumulator += the same */
+    SL_PRODUCT_FIRST,   /* accumulator = inputs' * gradient of outputs, in the weight's orientation: for the
+                           first microbatch, so that nothing needs to be cleared */
+    SL_PRODUCT_WEIGHT,  /* accumulator += the same */
     SL_PRODUCT_OPS
 } sl_product_op;
 

@@ -37,13 +37,13 @@ typedef struct sl_endpoint_config {
     sl_rail_address rail[SL_RAILS_MAX];
     int listening[SL_RAILS_MAX]; /* receiver: listening sockets of rail[], the caller's */
     sl_listener
-        *listener; /* receiver: a shared listener instead of listening[] (listener.h); NULL: its own */
-    uint32_t chunk_bytes;         /* 0: 256 KiB */
+        *listener;        /* receiver: a shared listener instead of listening[] (listener.h); NULL: its own */
+    uint32_t chunk_bytes; /* 0: 256 KiB */
     sl_time beat, silence, outage; /* 0: 50 ms, 200 ms, 30 s */
     /* sender: also lost if every attempt for this long was refused; 0: never. For receivers that listen for
      * their whole lifetime. */
     sl_time refusal;
-    int own_clock;        /* 1: no other process shares this clock, whatever the kernel reports */
+    int own_clock;             /* 1: no other process shares this clock, whatever the kernel reports */
     sl_endpoint_report report; /* may be NULL; must not close the endpoint */
     /* Called after this endpoint has put or finished messages; may be NULL. Must not close the endpoint. */
     void (*moved)(void *object);

@@ -22,10 +22,10 @@
 #define WORD "SLUCX001" /* 8 bytes */
 #define WORD_BYTES 8u
 #define ADDRESS_MAX 65536u
-#define SENDINGS 32u                         /* requests under way */
-#define COPY 4096u                           /* bytes of one that are copied */
+#define SENDINGS 32u                        /* requests under way */
+#define COPY 4096u                          /* bytes of one that are copied */
 #define UNDER_WAY_MAX ((size_t)1024 * 1024) /* bytes, so that little is wasted on a rail that dies */
-#define ROUNDS 64                            /* of progress before other callbacks run */
+#define ROUNDS 64                           /* of progress before other callbacks run */
 #define PARTING (200 * SL_MS)
 #define CLOSING (100 * SL_MS)
 

@@ -18,7 +18,8 @@ typedef enum sl_rail_kind {
 typedef struct sl_rail_address {
     sl_rail_kind kind;
     char interface[32]; /* TCP: bound to this device if the system permits it; empty: any */
-    char address[108];  /* of the receiver: numeric IPv4 or IPv6, or a unix socket's path ("@name": abstract, no file) */
+    char address[108];  /* of the receiver: numeric IPv4 or IPv6, or a unix socket's path ("@name": abstract,
+                           no file) */
     char source[64];    /* TCP, sender: local numeric address to connect from; empty: the system's choice */
     uint16_t port;
 } sl_rail_address;

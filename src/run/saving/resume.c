@@ -28,7 +28,8 @@ static sl_status check_found(const sl_run *run, const sl_binding *binding, const
     int keys = sl_identity_keys(run, binding, key);
     SL_TRY(sl_checkpoint_compare(found->name, &found->state, key, keys));
     if (found->state.iteration > run->iterations)
-        return sl_error(SL_EINVAL, "'iterations' is %d, but %s has done %d: the run cannot continue from there",
+        return sl_error(SL_EINVAL,
+                        "'iterations' is %d, but %s has done %d: the run cannot continue from there",
                         run->iterations, found->name, found->state.iteration);
     return SL_OK;
 }

@@ -9,9 +9,9 @@
 #include "run/journal/run_log.h"
 
 typedef struct sl_resume {
-    int asked;        /* --resume */
-    int first;        /* first iteration of training */
-    char moved[4096]; /* rank 0: new path of the checkpoints of an earlier run; empty: none */
+    int asked;                 /* --resume */
+    int first;                 /* first iteration of training */
+    char moved[4096];          /* rank 0: new path of the checkpoints of an earlier run; empty: none */
     sl_checkpoint_found found; /* rank 0 */
 } sl_resume;
 

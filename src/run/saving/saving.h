@@ -2,8 +2,8 @@
  *
  *   between two iterations       every writing rank copies its weights and moments (snapshot.h)
  *   during the iterations        a thread of each writes the files of its stages into step-N.part
- *   after all have written       the leader's thread adds config, index and state, syncs, renames, removes the
- *                                oldest
+ *   after all have written       the leader's thread adds config, index and state, syncs, renames, and
+ *                                removes the oldest
  *
  * The threads do not use MPI: a small gather between iterations shares the progress of each with all ranks,
  * only while a checkpoint is under way, so that all take the same steps. One at a time: if the next is due

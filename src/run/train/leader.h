@@ -21,8 +21,8 @@ typedef struct sl_leader {
     char schedule[192];         /* of all replicas together */
     int fresh;  /* the first iteration in this rank map: without a pace no op was measured before it */
     int warned; /* a rank was warned */
-    sl_orchestrator *orchestrator; /* detects slowdowns and decides (body.c) */
-    struct sl_body *body;          /* body.c */
+    sl_orchestrator *orchestrator;  /* detects slowdowns and decides (body.c) */
+    struct sl_body *body;           /* body.c */
     struct sl_assess_state *assess; /* assess.c */
 } sl_leader;
 

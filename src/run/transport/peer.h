@@ -46,10 +46,9 @@ typedef struct sl_peer {
     int remote;                  /* on another host */
     sl_link_emulation emulation; /* compute side */
     sl_link_emulator emulator;   /* compute side */
-    sl_link_emulator
-        queue_emulator[SL_DELEGATES_MAX];         /* the same, per queue if emulation.per_queue */
-    sl_posted *posted;                             /* [slots]; compute side */
-    sl_outgoing *outgoing;                         /* [slots] */
+    sl_link_emulator queue_emulator[SL_DELEGATES_MAX]; /* the same, per queue if emulation.per_queue */
+    sl_posted *posted;                                 /* [slots]; compute side */
+    sl_outgoing *outgoing;                             /* [slots] */
     /* Handover ring: entry n % slots is the record number of handover n. The compute side writes the entry,
      * then `handed` (release); the publishing thread reads `handed` (acquire), then the entry. It cannot
      * overflow: a record is handed over once before wait_sent frees it, and there are `slots` of both. */

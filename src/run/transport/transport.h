@@ -88,7 +88,7 @@ typedef struct sl_transport_config {
 typedef struct sl_link_wire {
     _Atomic int64_t
         *free_at; /* shared: time at which it becomes free (link_emulator.h); outlives its emulation */
-    double bytes_per_second;  /* > 0 */
+    double bytes_per_second; /* > 0 */
 } sl_link_wire;
 
 #define SL_LINK_WIRES 4 /* cards of a process and of its host, at both ends */
@@ -97,8 +97,8 @@ typedef struct sl_link_wire {
 typedef struct sl_link_emulation {
     sl_time latency;
     double bytes_per_second; /* 0: no limit */
-    int per_queue; /* the limit applies to each queue of the delegated path, as to separate flows */
-    int wires;     /* passed after the link's own wire, in this order */
+    int per_queue;           /* the limit applies to each queue of the delegated path, as to separate flows */
+    int wires;               /* passed after the link's own wire, in this order */
     sl_link_wire wire[SL_LINK_WIRES];
 } sl_link_emulation;
 

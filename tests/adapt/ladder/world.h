@@ -22,7 +22,7 @@ typedef struct world {
     sl_time now;
     int on, begun;
     int in_effect[SL_STRATEGIES_MAX];
-    double paid, lost; /* ours: for actions, and else; s */
+    double paid, lost;                  /* ours: for actions, and else; s */
     double best[SL_STRATEGIES_MAX + 1]; /* the least that it costs to be here: nothing in effect, then each */
     int applied, undone, applications[SL_STRATEGIES_MAX], reversals[SL_STRATEGIES_MAX];
 } world;

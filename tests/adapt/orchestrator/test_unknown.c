@@ -98,7 +98,8 @@ static void a_restart_heals_and_a_spare_host_takes_the_place_of_the_slow_one(voi
     sl_unknown_view v = {.job = &job, .part = &slow, .parts = 1};
     assert_near(sl_unknown_remaining(&v, SL_STRATEGY_RESTART, 0), 0, 1e-12);
     assert_near(sl_unknown_remaining(&v, SL_STRATEGY_TOPOLOGY, 0), 0.5, 1e-12);
-    assert_string_equal(why(&v, SL_STRATEGY_TOPOLOGY, 0), "no spare host, and just as slow at any other position");
+    assert_string_equal(why(&v, SL_STRATEGY_TOPOLOGY, 0),
+                        "no spare host, and just as slow at any other position");
     job.spares = 1;
     assert_near(sl_unknown_remaining(&v, SL_STRATEGY_TOPOLOGY, 0), 0, 1e-12);
     assert_string_equal(why(&v, SL_STRATEGY_TOPOLOGY, 0), "");

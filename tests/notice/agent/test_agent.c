@@ -86,8 +86,8 @@ static int entries(void) {
     return count;
 }
 
-/* A child with a ring of `calls` calls and a gate, which is there when this returns and stays until it is killed.
- * -1: it may have no process namespace of its own. */
+/* A child with a ring of `calls` calls and a gate, which is there when this returns and stays until it is
+ * killed. -1: it may have no process namespace of its own. */
 static pid_t start_process(int rank, int calls, int space) {
     int told[2];
     char byte = 0;
@@ -479,8 +479,8 @@ int main(void) {
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(without_locks_a_process_is_known_by_id_and_start, make_folder,
                                         remove_folder),
-        cmocka_unit_test_setup_teardown(processes_with_equal_ids_in_two_namespaces_are_told_apart, make_folder,
-                                        remove_folder),
+        cmocka_unit_test_setup_teardown(processes_with_equal_ids_in_two_namespaces_are_told_apart,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_ring_of_another_version_is_an_error_that_names_both, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(what_is_no_ring_is_left_alone, make_folder, remove_folder),

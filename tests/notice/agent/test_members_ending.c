@@ -61,10 +61,9 @@ static void one_that_cannot_be_ended_is_left_behind_in_one_line(void **state) {
     close(told[1]);
     assert_true(read(told[0], line, sizeof line - 1) > 0);
     close(told[0]);
-    snprintf(
-        expected, sizeof expected,
-        "slackline: a validating process (pid %d) remains: it has not ended 0.2 s after SIGKILL\n",
-        (int)pid);
+    snprintf(expected, sizeof expected,
+             "slackline: a validating process (pid %d) remains: it has not ended 0.2 s after SIGKILL\n",
+             (int)pid);
     assert_string_equal(line, expected);
     assert_int_equal(m.children, 0);
     let_go(tracer);

@@ -30,9 +30,9 @@ static inline void end_hold(job *j, controller *c) {
             j->proc[p].next = j->now + below(j, (int)(20 * US));
 }
 
-/* Whether the looks that closed the cut saw this thread of several outside its calls, or blocked in a wildcard. Such
- * a thread may make calls within the cut, whatever it does by the time of the verdict. Of a rank with one
- * thread, that thread has stopped. */
+/* Whether the looks that closed the cut saw this thread of several outside its calls, or blocked in a
+ * wildcard. Such a thread may make calls within the cut, whatever it does by the time of the verdict. Of a
+ * rank with one thread, that thread has stopped. */
 static inline int may_still_call(const job *j, const proc *own) {
     if (j->procs == j->ranks || own->state == DONE)
         return 0;

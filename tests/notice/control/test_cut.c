@@ -59,8 +59,8 @@ static void every_hold_closes_and_changes_nothing(void **state) {
     assert_true(sum.closed > 0);
 }
 
-/* Seed 25896: a thread that both looks saw outside has received, within the cut, before the verdict, and sends,
- * within the cut, after it. */
+/* Seed 25896: a thread that both looks saw outside has received, within the cut, before the verdict, and
+ * sends, within the cut, after it. */
 static void a_thread_outside_may_make_several_calls_within_the_cut(void **state) {
     (void)state;
     outcome sum = {0};

@@ -73,7 +73,8 @@ _Static_assert(NCCL_SPLIT_NOCOLOR == -1, "no color");
 
 _Static_assert(MPI_SUCCESS == 0 && MPI_ANY_TAG == -1, "both families");
 _Static_assert(MPI_THREAD_SERIALIZED == 2 && MPI_THREAD_MULTIPLE == 3, "both families");
-_Static_assert(sizeof(MPI_File) == sizeof(void *) && sizeof(MPI_Offset) == sizeof(long long), "both families");
+_Static_assert(sizeof(MPI_File) == sizeof(void *) && sizeof(MPI_Offset) == sizeof(long long),
+               "both families");
 _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == sizeof(long long), "widths");
 #ifdef OPEN_MPI
 _Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Request) == sizeof(void *) &&
@@ -82,12 +83,13 @@ _Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Request) == size
 _Static_assert(MPI_ANY_SOURCE == -1 && MPI_PROC_NULL == -2 && MPI_ROOT == -4, "constants");
 _Static_assert((long)MPI_IN_PLACE == 1, "constants");
 _Static_assert(sizeof(MPI_Win) == sizeof(void *), "handles");
-_Static_assert(sizeof(MPI_Status) == 24 && offsetof(MPI_Status, MPI_SOURCE) == 0 && offsetof(MPI_Status, MPI_TAG) == 4,
+_Static_assert(sizeof(MPI_Status) == 24 && offsetof(MPI_Status, MPI_SOURCE) == 0 &&
+                   offsetof(MPI_Status, MPI_TAG) == 4,
                "statuses");
 _Static_assert((long)MPI_STATUS_IGNORE == 0 && (long)MPI_STATUSES_IGNORE == 0, "constants");
 /* the variables whose addresses are the constant handles */
-const void *const handles[] = {&ompi_mpi_comm_world, &ompi_mpi_comm_self, &ompi_mpi_comm_null,
-                               &ompi_request_null, &ompi_mpi_datatype_null, &ompi_mpi_byte};
+const void *const handles[] = {&ompi_mpi_comm_world, &ompi_mpi_comm_self,     &ompi_mpi_comm_null,
+                               &ompi_request_null,   &ompi_mpi_datatype_null, &ompi_mpi_byte};
 #else
 _Static_assert(sizeof(MPI_Comm) == sizeof(int) && sizeof(MPI_Request) == sizeof(int) &&
                    sizeof(MPI_Message) == sizeof(int),
@@ -95,7 +97,8 @@ _Static_assert(sizeof(MPI_Comm) == sizeof(int) && sizeof(MPI_Request) == sizeof(
 _Static_assert(MPI_ANY_SOURCE == -2 && MPI_PROC_NULL == -1 && MPI_ROOT == -3, "constants");
 _Static_assert((long)MPI_IN_PLACE == -1, "constants");
 _Static_assert(sizeof(MPI_Win) == sizeof(int), "handles");
-_Static_assert(sizeof(MPI_Status) == 20 && offsetof(MPI_Status, MPI_SOURCE) == 8 && offsetof(MPI_Status, MPI_TAG) == 12,
+_Static_assert(sizeof(MPI_Status) == 20 && offsetof(MPI_Status, MPI_SOURCE) == 8 &&
+                   offsetof(MPI_Status, MPI_TAG) == 12,
                "statuses");
 _Static_assert((long)MPI_STATUS_IGNORE == 1 && (long)MPI_STATUSES_IGNORE == 1, "constants");
 _Static_assert(MPI_COMM_WORLD == 0x44000000 && MPI_COMM_SELF == 0x44000001 && MPI_COMM_NULL == 0x04000000,

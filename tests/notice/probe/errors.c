@@ -1,6 +1,6 @@
-/* A program of one rank that asks for errors to be returned and makes many: outputs hold what a program may have
- * left in them, and MPI sets none of them. Prints the class of each error; with what stays behind, a program goes
- * on. */
+/* A program of one rank that asks for errors to be returned and makes many: outputs hold what a program may
+ * have left in them, and MPI sets none of them. Prints the class of each error; with what stays behind, a
+ * program goes on. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Preloaded behind the probe: every system call that a signal may interrupt fails with EINTR the first time, as it
- * does on a file system of a network, or on a kernel that interrupts posix_fallocate for every signal. */
+/* Preloaded behind the probe: every system call that a signal may interrupt fails with EINTR the first time,
+ * as it does on a file system of a network, or on a kernel that interrupts posix_fallocate for every signal.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

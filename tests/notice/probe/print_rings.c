@@ -35,8 +35,8 @@ static int print_ring(const char *folder, const char *name) {
                c.sequence, sl_call_name(c.call), c.communicator, c.peer, c.tag, c.bytes, c.start, c.end,
                c.device, c.rank, c.thread);
     }
-    printf("%s ring %d %d %d %u %s %" PRIu64 " %" PRIu64 "\n", name, head->head.process.pid, head->rank, head->size,
-           head->family, head->program, lost, head->untracked);
+    printf("%s ring %d %d %d %u %s %" PRIu64 " %" PRIu64 "\n", name, head->head.process.pid, head->rank,
+           head->size, head->family, head->program, lost, head->untracked);
     munmap(head, bytes);
     return 0;
 }

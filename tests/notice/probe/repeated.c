@@ -1,6 +1,6 @@
-/* A program that makes the same call of NCCL again and again: rank ARGV[1] of 2, ARGV[2] calls, ARGV[3] us apart.
- * ARGV[4] may say: "exec", it becomes itself once more; "timer", a signal comes each 200 us from before the first
- * call on. Prints nothing, ends with 0. */
+/* A program that makes the same call of NCCL again and again: rank ARGV[1] of 2, ARGV[2] calls, ARGV[3] us
+ * apart. ARGV[4] may say: "exec", it becomes itself once more; "timer", a signal comes each 200 us from
+ * before the first call on. Prints nothing, ends with 0. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

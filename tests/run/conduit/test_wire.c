@@ -146,7 +146,7 @@ static void a_malformed_frame_is_refused(void **state) {
     refused(&chunk, 6, 0, "kind 0");
     refused(&chunk, 6, 6, "kind 6");
     refused(&chunk, 7, 4, "flags");
-    refused(&chunk, 7, 2, "lacks");            /* a due time that is not meant */
+    refused(&chunk, 7, 2, "lacks");          /* a due time that is not meant */
     refused(&chunk, 16, 0x21, "is outside"); /* one byte beyond the message */
     refused(&chunk, 24, 0x2f, "is outside");
     refused(&chunk, 23, 0x80, "is outside"); /* an offset of 2^63 */

@@ -30,8 +30,8 @@ typedef struct holder {
     member *member;
     int stage;
     int last_weight[MAX_PARTS];
-    int prepared;                  /* times, in all iterations */
-    char place[MAX_MICROBATCHES];  /* of each activation: not there, on the device, on the host */
+    int prepared;                 /* times, in all iterations */
+    char place[MAX_MICROBATCHES]; /* of each activation: not there, on the device, on the host */
 } holder;
 
 struct member {

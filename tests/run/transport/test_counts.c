@@ -3,8 +3,8 @@
 #include "run/message.h"
 
 #include "base/memory.h"
-#include "run/transport/peer.h"
 #include "run/transport/hub.h"
+#include "run/transport/peer.h"
 #include "virtual_clock.h"
 
 enum { SLOTS = 3 };
