@@ -51,4 +51,16 @@ static inline const char *missing_fact(const char *text, const char *part) {
     return NULL;
 }
 
+/* Whether a line of `text` that has `name` in it has the facts of `part`. */
+static inline int line_has(const char *text, const char *name, const char *part) {
+    char line[1000];
+    for (const char *end; *text; text = end + (*end != 0)) {
+        end = text + strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)(end - text), text);
+        if (strstr(line, name) && !missing_fact(line, part))
+            return 1;
+    }
+    return 0;
+}
+
 #endif

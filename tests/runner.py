@@ -40,6 +40,15 @@ def missing(text, facts):
     return [fact for fact in facts.split(" | ") if fact and absent(fact)]
 
 
+def has_facts(text, phrase):
+    """Whether a text has the facts of a phrase: numbers, names in quotes, and words with a capital or a sign in them (files, keys, options,
+    addresses). All other words are free, as in assert_says of check.h."""
+    words = re.findall(r"'[^' ][^']*'|\S+", phrase)
+    facts = [word.strip("'") if word[0] == "'" else word.strip(",;:.()\"'") for word in words
+             if word[0] == "'" or re.search(r"[\dA-Z_/=@]|\w\.\w|^--\w", word)]
+    return bool(text.strip()) and not missing(text, " | ".join(facts))
+
+
 def skip(reason):
     print("skipped:", reason, flush=True)
     sys.exit(77)

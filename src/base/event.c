@@ -1,6 +1,7 @@
 #include "base/event.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,24 @@ void sl_event_say(sl_event *event, const char *seen, const char *decided, const 
     sl_text_fit(event->seen, sizeof event->seen, seen ? seen : "");
     sl_text_fit(event->decided, sizeof event->decided, decided ? decided : "");
     sl_text_fit(event->why, sizeof event->why, why ? why : "");
+}
+
+void sl_event_fact(sl_event *event, const char *key, json_t *value) {
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
+    size_t used = strlen(event->facts), left = sizeof event->facts - used;
+    if (text && snprintf(event->facts + used, left, "%s\"%s\":%s", used ? "," : "", key, text) >= (int)left)
+        event->facts[used] = 0;
+    free(text);
+    json_decref(value);
+}
+
+static int put_facts(json_t *line, const sl_event *event) {
+    char text[sizeof event->facts + 3];
+    snprintf(text, sizeof text, "{%s}", event->facts);
+    json_t *facts = json_loads(text, 0, NULL);
+    int failed = !facts || json_object_update(line, facts) != 0;
+    json_decref(facts);
+    return failed;
 }
 
 static int put_text(json_t *line, const char *key, const char *text) {
@@ -34,8 +53,8 @@ json_t *sl_event_json(const sl_event *event) {
     if (line && event->has_replica)
         failed |= json_object_set_new(line, "replica", json_integer(event->replica));
     if (line)
-        failed |= put_text(line, "seen", event->seen) | put_text(line, "decided", event->decided) |
-                  put_text(line, "why", event->why);
+        failed |= put_facts(line, event) | put_text(line, "seen", event->seen) |
+                  put_text(line, "decided", event->decided) | put_text(line, "why", event->why);
     if (failed)
         json_decref(line);
     return failed ? NULL : line;

@@ -41,8 +41,8 @@
     X(VALIDATED, "validated", "suspects were tested, with the evidence") \
     X(VERDICT, "verdict", "what is slow, or why this is unresolved") \
     X(HANG, "hang", "a watched program hangs: no call of it can end, and why") \
-    X(STALL, "stall", "a watched program stands and might move again: the rank that the others wait for, and what it does") \
-    X(MOVES, "moves", "a watched program that stood moves again") \
+    X(STALL, "stall", "a watched program stalls and might continue: the rank that the others wait for, and what it does") \
+    X(MOVES, "moves", "a watched program that stalled continues") \
     X(ADVICE, "advice", "the strategy for a slow component of a watched program, with its gain and cost, and whether to apply it now") \
     X(HOOK, "hook", "the program of --on-event applied advice, or could not") \
     X(NODE, "node", "the agent of a node joined or was lost, its processes changed, or it cannot read their calls") \
@@ -73,12 +73,17 @@ typedef struct sl_event {
     char seen[256];    /* measured */
     char decided[128]; /* done about it */
     char why[256];
+    char facts[512]; /* further members of its JSON object, as "key":value, ... (sl_event_fact) */
 } sl_event;
 
 /** An event of no link, rank or replica, without texts. */
 sl_event sl_event_of(sl_event_kind kind, sl_time time, int iteration);
 /** Its texts, cut to fit; NULL: none. */
 void sl_event_say(sl_event *event, const char *seen, const char *decided, const char *why);
+
+/** Adds a member to its JSON object, for programs: the texts may be worded differently. Takes `value`. What
+ * does not fit, or is NULL, is left out. */
+void sl_event_fact(sl_event *event, const char *key, json_t *value);
 
 /** The object of a line; the caller's. NULL: no memory. */
 json_t *sl_event_json(const sl_event *event);

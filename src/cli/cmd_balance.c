@@ -40,12 +40,11 @@ static const sl_option options[] = {
               .least = 1, .most = INT_MAX, .required = 3),
     SL_OPTION("times", TEXT, given, times, "LIST",
               "ms per microbatch on each replica's slowest rank, one number per replica", .required = 1),
-    SL_OPTION(
-        "fill", TEXT, given, fill, "LIST",
-        "cost of filling and draining a pipeline, in microbatches, without --problem: m take T * (m + P); "
-        "ranks - 1 for an even pipeline; default 0"),
+    SL_OPTION("fill", TEXT, given, fill, "LIST",
+              "cost of filling and draining a pipeline, in microbatches, without --problem: m microbatches "
+              "take T * (m + P); ranks - 1 for an even pipeline; default 0"),
     SL_OPTION("limits", TEXT, given, limits, "LIST",
-              "maximum of microbatches in a replica's memory, or none"),
+              "maximum number of microbatches that fit into each replica's memory, or none"),
     SL_OPTION(
         "problem", TEXTS, given, problem, "FILE",
         "the replicas' pipeline: iteration times are planned and replayed for every number tried, "

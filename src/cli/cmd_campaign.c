@@ -107,6 +107,17 @@ static json_t *stretches(const sl_campaign_row *row) {
     return list;
 }
 
+/* `parse`: each line is JSON, else text. */
+static json_t *lines_of(const char *text, int parse) {
+    json_t *lines = json_array();
+    for (const char *end; *text; text = end + (*end == '\n')) {
+        end = text + strcspn(text, "\n");
+        size_t length = (size_t)(end - text);
+        json_array_append_new(lines, parse ? json_loadb(text, length, 0, NULL) : json_stringn(text, length));
+    }
+    return lines;
+}
+
 static json_t *row_json(const sl_campaign_result *r, const sl_campaign_row *row, int log) {
     json_t *applied = json_pack(
         "{s:i,s:i,s:i,s:i,s:i}", "adapt", row->applied[SL_STRATEGY_SCHEDULE], "delegate",
@@ -118,12 +129,8 @@ static json_t *row_json(const sl_campaign_result *r, const sl_campaign_row *row,
                             seconds(row->paid), "worst_iteration_ms", sl_to_ms(row->worst), "applied",
                             applied, "undone", row->undone, "stops", row->stops, "stretches", stretches(row));
     if (log && row->log && all) {
-        json_t *lines = json_array();
-        for (const char *text = row->log, *end; *text; text = end + (*end == '\n')) {
-            end = text + strcspn(text, "\n");
-            json_array_append_new(lines, json_stringn(text, (size_t)(end - text)));
-        }
-        json_object_set_new(all, "log", lines);
+        json_object_set_new(all, "log", lines_of(row->log, 0));
+        json_object_set_new(all, "events", lines_of(row->events, 1));
     }
     return all;
 }

@@ -92,8 +92,9 @@ const sl_command sl_command_dashboard = {
     .about =
         "Shows a running job in the browser: the state of every rank and link, iteration time, schedule, "
         "suspects and live decisions. DIR is the folder of a run or of a watch and may not exist yet; with "
-        "--redis it shows a job under slackline watch. The page loads nothing else, changes nothing, and "
-        "stays after the run has ended. The server also has /metrics for Prometheus and /state.json. "
+        "--redis it shows a job under slackline watch. The page loads nothing from other servers, "
+        "changes nothing, and remains available after the run has ended. The server also has /metrics for "
+        "Prometheus and /state.json. "
         "Prints its address; Ctrl-C ends it.",
     .options = options,
     .exit_code =

@@ -151,7 +151,7 @@ static const sl_option options[] = {
     SL_OPTION("width", OWN, sl_drawing, style, "SIZE", "of the picture: 85mm, 3.3in, 240pt, 600px",
               .take = take_width),
     SL_OPTION("font-size", OWN, sl_drawing, style.font, "SIZE",
-              "of its letters, in pt unless another unit is given", .take = take_font),
+              "of its text, in pt unless another unit is given", .take = take_font),
     SL_OPTION("grey", FLAG, sl_drawing, style.grey, NULL, "patterns and grays, for print without color"),
     ON_OFF("labels", style.no_labels, "numbers in boxes, next to bars and above marks"),
     ON_OFF("legend", style.no_legend, "the meaning of colors and patterns"),

@@ -23,9 +23,10 @@ static sl_status take_layout(const sl_options *o, void *options) {
     return sl_hybrid_layout_read(o->value, &e->result.layout);
 }
 
-static const sl_value clocks[] = {{"auto", "offsets are found by what ends at the same time, and removed"},
-                                  {"shared", "they do not"},
-                                  {NULL, NULL}};
+static const sl_value clocks[] = {
+    {"auto", "offsets are estimated from events that end at the same time, and removed"},
+    {"shared", "never"},
+    {NULL, NULL}};
 static const sl_option options[] = {
     SL_OPTION_OWN(
         "layout", take_layout, "NAME=N,...",
@@ -130,13 +131,14 @@ const sl_command sl_command_explain = {
     .name = "explain",
     .summary = "find what slows a traced hybrid-parallel job down",
     .about =
-        "Finds what slows a traced hybrid-parallel job down: replays every iteration as it was and with "
-        "each cause taken away, and reports the cost of each as a share of the time. Causes are a worker, "
+        "Finds what slows a traced hybrid-parallel job down: replays every iteration as it was and "
+        "without each cause, and reports the cost of each as a share of the time. Causes are a worker, "
         "a pipeline rank (an uneven cut), a replica, the lengths of microbatches, a link, collectives, or "
         "gaps. TRACE is a Chrome trace (JSON, also gzipped) with the events of all workers, or of some of "
         "them: forward-compute, backward-compute, forward-send, grads-reduce-scatter, and others named "
         "below, with args.step.\nGiven dumps of PyTorch's flight recorder, one per rank, or the hang.json "
-        "of slackline watch, it finds why the job stands (docs/hangs.md). A dump is a pickle, which is "
+        "of slackline watch, it reports why the job hangs or stalls (docs/hangs.md). A dump is a pickle, "
+        "which is "
         "read and never executed, or JSON; its name ends with the rank. ras://HOST:PORT asks NCCL's RAS "
         "service.",
     .options = options,

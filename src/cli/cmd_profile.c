@@ -291,9 +291,9 @@ static const sl_option options[] = {
         "map", OWN, profile_options, map, "WHAT=PATTERN",
         "meaning of names other than those below (repeatable). WHAT: F, I, W, B (ops), SEND_F, RECV_F, "
         "SEND_B, RECV_B (messages), iteration, or action; PATTERN: the whole name, with * for anything and "
-        "{stage}, {microbatch}, {iteration} or {action}. Without a stage in names or arguments each rank "
-        "has one, without a microbatch they count in order. Patterns for ops replace those below for ops, "
-        "and so on",
+        "{stage}, {microbatch}, {iteration} or {action}. If names and arguments lack a stage, each "
+        "rank has one; if they lack a microbatch, ops are counted in order. Patterns for ops replace those "
+        "below for ops, and so on",
         .take = take_map),
     SL_OPTION("microbatches", INT, profile_options, options.microbatches, "N",
               "per iteration, if names do not number them; default: detected", .least = 1,

@@ -129,7 +129,7 @@ static const sl_option options[] = {
     SL_OPTION("hang", CHOICE, watch_options, request.hang_kill, "WHAT", "what is done when the job hangs",
               .values = hang_actions, .standard = "report"),
     SL_OPTION("hang-limit", REAL, watch_options, request.hang_limit, "SECONDS",
-              "with --hang kill: a job that stands for this long is ended even if it might move again",
+              "with --hang kill: a job that stalls for this long is ended even if it might continue",
               .least = 0.001, .most = MAX_SECONDS, .words = "seconds", .standard = "600"),
     SL_OPTION(
         "cost", OWN, watch_options, request.offer, "NAME=S,...",

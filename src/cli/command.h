@@ -7,7 +7,7 @@
 #include "base/option.h"
 
 /* Texts have no line breaks of their own: what shows them fills lines. Paragraphs, and examples, end with \n
- * if another follows; one that begins with a blank is shown as it is. */
+ * if another follows; one that begins with a space is not filled. */
 typedef struct sl_command {
     const char *name;
     const char *summary;      /* one line; NULL: the command is not listed */
@@ -16,7 +16,7 @@ typedef struct sl_command {
     const char *list_title;   /* of names and their meanings, shown after the options; NULL: none */
     sl_value_list list;
     const char *notes;                 /* paragraphs after that; NULL: none */
-    const char *exit_code;             /* NULL: 0, 1 and 2, as all have it */
+    const char *exit_code;             /* NULL: the usual 0, 1 and 2 */
     const char *example;               /* command lines */
     int (*run)(int argc, char **argv); /* argv[0] is the name */
 } sl_command;

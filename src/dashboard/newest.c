@@ -137,7 +137,7 @@ static void renew(sl_newest *n) {
         if (file.st_ino)
             status = make(in, file.st_size, out);
         else
-            say(out, "No iteration was recorded op by op yet.");
+            say(out, "No iteration has been recorded op by op yet.");
         int whole = fclose(out) == 0 && status == SL_OK;
         free(n->svg);
         n->svg = whole ? svg : NULL;

@@ -320,7 +320,7 @@ sl_status sl_folder_step(sl_folder *f, int *more) {
 sl_status sl_folder_read(sl_folder *f) {
     struct stat found;
     if (stat(f->path, &found) != 0)
-        return sl_error_errno(SL_EINVAL, "%s: no run's folder", f->path);
+        return sl_error_errno(SL_EINVAL, "%s: not a run's folder", f->path);
     SL_TRY(read_files(f, SIZE_MAX));
     for (int i = 0; i < SL_FOLDER_LINES; i++)
         SL_TRY(sl_lines_end(&f->lines[i], takers[i].take, f));

@@ -391,7 +391,7 @@ static sl_status find_port(const sl_server_config *c, int *file, int *port) {
                         "%s: %s is in use by another program; give another port, or 0 for any free one",
                         c->who, where);
     errno = error;
-    return sl_error_errno(SL_ESYS, "%s: %s cannot be listened on", c->who, where);
+    return sl_error_errno(SL_ESYS, "%s: cannot listen on %s", c->who, where);
 }
 
 /* A single client address cannot use all connections. */

@@ -17,10 +17,12 @@ void sl_living_report(const sl_living *living, const sl_event *event) {
         fprintf(stderr, "slackline: %s\n", sl_error_text());
 }
 
-static void report_host(const sl_living *living, int iteration, const char *seen, const char *decided,
-                        const char *why) {
+static void report_host(const sl_living *living, const sl_launch_host *host, int iteration, const char *seen,
+                        int used, const char *why) {
     sl_event event = sl_event_of(SL_EVENT_HOST, sl_now() - living->started, iteration);
-    sl_event_say(&event, seen, decided, why);
+    sl_event_say(&event, seen, used ? "used again" : "left out", why);
+    sl_event_fact(&event, "host", json_string(host->name));
+    sl_event_fact(&event, "used", json_boolean(used));
     sl_living_report(living, &event);
 }
 
@@ -29,7 +31,7 @@ static void say_failed(const sl_living *living, const sl_launch_host *host, int 
     snprintf(seen, sizeof seen, "host %.200s failed its test", host->name);
     sl_terminal_clear_line(stderr); /* of a progress line */
     fprintf(stderr, "slackline: host %s failed its test and is left out: %s\n", host->name, host->why);
-    report_host(living, iteration, seen, "left out", host->why);
+    report_host(living, host, iteration, seen, 0, host->why);
 }
 
 static void say_left(const sl_living *living, const sl_launch_host *host, int iteration) {
@@ -38,7 +40,7 @@ static void say_left(const sl_living *living, const sl_launch_host *host, int it
     sl_terminal_clear_line(stderr);
     fprintf(stderr, "slackline: host %s is left out from iteration %d on: %s\n", host->name, iteration,
             host->slow);
-    report_host(living, iteration, seen, "left out", host->slow);
+    report_host(living, host, iteration, seen, 0, host->slow);
 }
 
 static void say_back(const sl_living *living, const sl_launch_host *host, const char *was, int without,
@@ -49,7 +51,7 @@ static void say_back(const sl_living *living, const sl_launch_host *host, const 
              living->config->ranks, without);
     sl_terminal_clear_line(stderr);
     fprintf(stderr, "slackline: host %s is used again: %s (it was left out: %s)\n", host->name, why, was);
-    report_host(living, iteration, seen, "used again", why);
+    report_host(living, host, iteration, seen, 1, why);
 }
 
 /* ---- choosing ---- */

@@ -204,11 +204,11 @@ static sl_status refuse(const sl_run_data *t) {
     for (size_t i = 0; i < t->notes; i++) {
         const size_t length = strlen(t->note[i]);
         if (strstr(t->note[i], "cannot be read: "))
-            return sl_error(SL_EINVAL, "%s: nothing of a run can be read here: %.*s", t->path,
+            return sl_error(SL_EINVAL, "%s: no file of a run can be read here: %.*s", t->path,
                             (int)(length - (t->note[i][length - 1] == '.')), t->note[i]);
     }
     return sl_error(SL_EINVAL,
-                    "%s: nothing of a run can be read here (metrics.jsonl, events.jsonl, profile.yaml, "
+                    "%s: no file of a run can be read here (metrics.jsonl, events.jsonl, profile.yaml, "
                     "summary.json)",
                     t->path);
 }

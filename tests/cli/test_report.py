@@ -11,7 +11,7 @@ import subprocess
 from xml.etree import ElementTree
 
 from calling import folder, refused, run
-from runner import build, expect, missing, source
+from runner import build, expect, has_facts, missing, source
 
 VOID = {"meta", "br", "input", "hr", "link", "img"}
 
@@ -220,7 +220,7 @@ def test_the_page_of_the_script_runs():
         result = json.loads(done.stdout or "{}")
         says = result.get("says", [])
         expect(any(not missing(s, "message | F0 | stage 0 | measured link 0 -> 1") for s in says), f"a lane says which message it is: {says[-3:]}")
-        expect(any(s.startswith("I0 of stage 0 on measured rank 0") and "waits for the message of I0 of stage 1 on measured rank 1" in s for s in says), "an op says what it waited for")
+        expect(any(s.startswith("I0 of stage 0 on measured rank 0") and has_facts(s, "waits for the message of I0 of stage 1 on measured rank 1") for s in says), "an op says what it waited for")
         expect(len(says) == count, "everything is drawn")
         file = os.path.join(folder, "page.js")
         own = next(content for key, content in page.content.items() if key is None)
@@ -254,7 +254,7 @@ def test_pictures_are_written_as_files():
 
 def test_a_run_that_is_still_going_is_drawn_as_far_as_it_came():
     page, text = page_of(make("running", {"metrics.jsonl": lines(metrics[:12])[:-20], "events.jsonl": lines(events[:3])}), "running")
-    expect("no end recorded" in text and "metrics.jsonl ends within a line" in text, "that it goes on is said")
+    expect(has_facts(text, "no end recorded") and has_facts(text, "metrics.jsonl ends within a line"), "that it goes on is said")
     for name in ("timeline.json", "profile.yaml", "summary.json"):
         expect(f"{name} is missing" in text, f"{name} is missing, and said")
     expect("<dd>11</dd>" in text and ">Iteration time<" in text, "11 whole iterations are drawn")
@@ -282,15 +282,15 @@ def test_every_file_alone_gives_a_report():
         if name in ("metrics.jsonl", "events.jsonl", "profile.yaml", "summary.json"):
             page_of(alone, f"{name} alone")
         else:
-            refused(2, "nothing", "report", alone, "-o", "-")
+            refused(2, "summary.json", "report", alone, "-o", "-")
     for name in whole:
         page_of(make("without-" + name, {n: c for n, c in whole.items() if n != name}), f"without {name}")
 
 
 def test_what_is_no_run_is_refused():
     empty = make("empty", {})
-    refused(2, "nothing", "report", empty)
-    refused(2, "nothing", "report", make("hollow", {name: "" for name in whole}))
+    refused(2, "summary.json", "report", empty)
+    refused(2, "summary.json", "report", make("hollow", {name: "" for name in whole}))
     expect(os.listdir(empty) == [], "nothing is written then")
     refused(2, "folder", "report", os.path.join(folder, "no-such"))
     refused(2, "folder", "report", os.path.join(path, "metrics.jsonl"))

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 here = os.path.dirname(os.path.abspath(__file__))
 from calling import command, folder, refused, run
-from runner import build, expect, missing, require, source
+from runner import build, expect, has_facts, missing, require, source
 from waiting import until
 
 require("libslackline_probe.so", "redis-server")
@@ -327,7 +327,7 @@ def test_results_are_the_programs_and_its_folder_is_its_own():
         report = json.load(file)
     expect(report["exit_code"] == 9 and report["program"] == ["sh", "-c", "read line; exit 9"], f"{report}")
     expect(any("no MPI or NCCL call" in text for text in report["notes"]), f"{report['notes']}")
-    expect("exit code   9" in open(os.path.join(process.out, "report.txt")).read(), "report.txt")
+    expect(has_facts(open(os.path.join(process.out, "report.txt")).read(), "exit code   9"), "report.txt")
     done = subprocess.run([os.path.abspath(command), "watch", "--http", "off", "--", "/bin/true"], cwd=folder, capture_output=True, text=True)
     expect(os.path.exists(os.path.join(folder, "runs", "watch-true", "report.txt")), f"the default folder: {done.stderr}")
 

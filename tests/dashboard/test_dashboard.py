@@ -15,7 +15,7 @@ import xml.etree.ElementTree
 sys.dont_write_bytecode = True
 from dash import Dashboard, Stream, command
 from folders import Folder
-from runner import expect, folder, missing, source
+from runner import expect, folder, has_facts, missing, source
 
 
 def place(name):
@@ -32,9 +32,9 @@ def refused(code, says, *words):
 def test_a_folder_is_followed_from_before_its_start_to_its_end():
     path = place("run")
     with Dashboard(path) as d:
-        d.until(lambda s: s["state"] == "waiting" and "not there" in s["why"], "a folder that is absent is waited for")
+        d.until(lambda s: s["state"] == "waiting" and has_facts(s["why"], "not there"), "a folder that is absent is waited for")
         os.mkdir(path)
-        d.until(lambda s: s["state"] == "waiting" and "nothing of a run" in s["why"], "an empty folder is waited for")
+        d.until(lambda s: s["state"] == "waiting" and has_facts(s["why"], "nothing of a run"), "an empty folder is waited for")
         run = Folder(path, pipeline=4)
         run.hold()
         d.until(lambda s: s["state"] == "starting", "a run that has written nothing is starting")
@@ -88,7 +88,7 @@ def test_a_folder_is_followed_from_before_its_start_to_its_end():
         os.rename(place("run/m"), place("run/metrics.jsonl"))
         run.event("restart", why="rank 1 was killed", decided="restart 1 of 3")
         state = d.until(lambda s: s["head"]["iteration"] == 19, "a restart goes back")
-        expect(len(state["rows"]) == 20 and state["state"] == "restarting" and "rank 1 was killed" in state["why"], f"{state['state']}: {state['why']}")
+        expect(len(state["rows"]) == 20 and state["state"] == "restarting" and has_facts(state["why"], "rank 1 was killed"), f"{state['state']}: {state['why']}")
         run.iteration = 20
         run.event("resumed")
         run.iterate(5)
@@ -104,7 +104,7 @@ def test_a_folder_is_followed_from_before_its_start_to_its_end():
         run.start()
         run.iterate(2)
         state = d.until(lambda s: s["head"]["iteration"] == 1 and len(s["ranks"]) == 3, "another in its place is followed")
-        d.until(lambda s: s["state"] == "failed" and "no end was recorded" in s["why"], "a run that was killed as a whole is seen")
+        d.until(lambda s: s["state"] == "failed" and has_facts(s["why"], "no end was recorded"), "a run that was killed as a whole is seen")
         expect(d.end() == 0 and d.errors == "", f"SIGTERM: {d.process.returncode} {d.errors}")
 
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_read_is_named():
     with Dashboard(path, before=nobody) as d:
         d.until(lambda s: s["head"]["unread"] == "metrics.jsonl", "a file that may not be read")
         os.chmod(path, 0)
-        d.until(lambda s: s["state"] == "waiting" and "cannot be read: Permission denied" in s["why"], "a folder that may not be entered")
+        d.until(lambda s: s["state"] == "waiting" and has_facts(s["why"], "cannot be read: Permission denied"), "a folder that may not be entered")
         os.chmod(path, 0o755)
         os.chmod(os.path.join(path, "metrics.jsonl"), 0o644)
         d.until(lambda s: s["head"]["unread"] == "" and s["head"]["iteration"] == 2, "and both again")

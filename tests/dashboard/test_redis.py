@@ -12,7 +12,7 @@ import time
 
 sys.dont_write_bytecode = True
 from dash import Dashboard, Stream, command
-from runner import build, expect, folder, skip, source
+from runner import build, expect, folder, has_facts, skip, source
 from store import Store, start_server, url
 
 if not url:
@@ -29,12 +29,12 @@ def check_thousand():
             store.iterations(node, [(r, n, 160.0 if r in slow else 100.0) for r in range(8 * i, 8 * i + 8)])
 
     with Dashboard("--redis", url) as d:
-        d.until(lambda s: s["state"] == "waiting" and "no job" in s["why"], "a server without a job is waited for")
+        d.until(lambda s: s["state"] == "waiting" and has_facts(s["why"], "no job"), "a server without a job is waited for")
         for n in range(6):
             tell(n)
         store.status()
         state = d.until(lambda s: s["state"] == "running" and s["head"]["iteration"] == 9 and len(s["rows"]) >= 6, "a job that begins is followed")
-        expect("job big" in state["source"] and state["setup"]["program"] == "big", f"it says which: {state['source']}")
+        expect(has_facts(state["source"], "job big") and state["setup"]["program"] == "big", f"it says which: {state['source']}")
         expect(len(state["ranks"]) == 1000 and len(state["hosts"]) == 125, f"{len(state['ranks'])} ranks on {len(state['hosts'])} hosts")
         expect(all(r[3] == 1 for r in state["ranks"]) and state["hosts"][state["ranks"][999][4]] == "node124" and state["ranks"][999][5] == 1999, "each with its host and process")
         reader = Stream(d)
@@ -64,11 +64,11 @@ def check_thousand():
         d.until(lambda s: s["state"] == "silent", "a job whose agents all fall silent", 15)
         store.ask("DEL", *(store.name(k) for k in ("nodes", "iterations", "events", "status")))
         store.set("reported", '{"exit_code":3}', 60000)
-        state = d.until(lambda s: s["state"] == "failed" and "exit code 3" in s["why"], "the end is said")
+        state = d.until(lambda s: s["state"] == "failed" and has_facts(s["why"], "exit code 3"), "the end is said")
         expect(len(state["ranks"]) == 1000, "and what was shown stays")
         expect(d.end() == 0, "SIGTERM")
     with Dashboard("--redis", url, "--job", "other") as d:
-        d.until(lambda s: "job other" in s["why"], "a job that is not there is waited for")
+        d.until(lambda s: has_facts(s["why"], "job other"), "a job that is not there is waited for")
 
 
 def check_real():
@@ -92,7 +92,7 @@ def check_real():
         watch.wait(120)
         expect(watch.returncode == 5, f"the watch: {watch.returncode}")
         state = d.until(lambda s: s["state"] == "failed", "its end is said", 20)
-        expect("exit code 5" in state["why"], state["why"])
+        expect(has_facts(state["why"], "exit code 5"), state["why"])
         expect(len(state["rows"]) > 20, "what was shown stays")
         d.end()
 
@@ -105,7 +105,7 @@ def check_other_version():
     store.ask("XADD", store.name("nodes"), "*", "b", json.dumps({"node": "n"}), "s", seal)
     with Dashboard("--redis", url) as d:
         state = d.until(lambda s: "9.9.9" in s["why"], "another version is told")
-        expect("slackline 9.9.9 on host far-away" in state["why"] and socket.gethostname() in state["why"] and not state["ranks"], f"as it is: {state['why']}")
+        expect(has_facts(state["why"], "slackline 9.9.9 on host far-away") and socket.gethostname() in state["why"] and not state["ranks"], f"as it is: {state['why']}")
         d.end()
     store.ask("DEL", store.name("nodes"), store.name("node:n"))
 
@@ -115,10 +115,10 @@ def check_lost_server(server):
         d.until(lambda s: s["state"] == "waiting", "waits")
         server.terminate()
         server.wait()
-        d.until(lambda s: "does not answer" in s["why"], "a server that goes is said")
+        d.until(lambda s: has_facts(s["why"], "does not answer"), "a server that goes is said")
         expect(d.ask("/")[0] == 200, "and the page is served meanwhile")
         again = start_server()
-        d.until(lambda s: "no job" in s["why"], "one that comes back is used")
+        d.until(lambda s: has_facts(s["why"], "no job"), "one that comes back is used")
         d.end()
     return again
 

@@ -11,7 +11,7 @@ import time
 sys.dont_write_bytecode = True
 from dash import Dashboard, Stream, command
 from folders import Folder
-from runner import build, expect, folder, source
+from runner import build, expect, folder, has_facts, source
 
 
 def start_watch(program, out, *words):
@@ -54,7 +54,7 @@ def test_a_real_watch_is_followed_to_its_end():
             time.sleep(0.1)
         expect(len(seen) >= 3, f"it moves on: {sorted(seen)}")
         expect(watch.returncode == 5, f"the watch: {watch.returncode} {watch.stderr.read()}")
-        state = d.until(lambda s: s["state"] == "failed" and "exit code 5" in s["why"], "its end is said", 20)
+        state = d.until(lambda s: s["state"] == "failed" and has_facts(s["why"], "exit code 5"), "its end is said", 20)
         check_shown(state, "when it has ended")
         expect(state["head"]["phase"] == "ended" and state["head"]["iteration"] > 300, f"to the last: {state['head']}")
         expect(d.end() == 0, "SIGTERM")

@@ -72,7 +72,7 @@ static void what_is_wrong_is_named_with_its_line(void **state) {
     sl_launch_hosts hosts;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(sl_launch_hosts_read(wrong[i].text, &hosts), SL_EINVAL);
-        assert_non_null(strstr(sl_error_text(), wrong[i].said));
+        assert_says(sl_error_text(), wrong[i].said);
         sl_launch_hosts_free(&hosts);
     }
     static const char *const lines[] = {"a\nb slots=\n", "a\nb slots=two\n", "a\nb cores=3\n", "a\nb -x\n"};

@@ -17,7 +17,7 @@ static void hear(simulated_job *j, heard *h) {
         if (strcmp(e.kind, "verdict") != 0)
             continue;
         h->verdicts++;
-        h->unknown += strcmp(e.decided, "cannot tell") == 0;
+        h->unknown += e.rank < 0 && e.from < 0;
         h->rank = e.rank;
     }
 }

@@ -29,7 +29,7 @@ static void run(program *p, int iterations, int64_t time) {
         while (slackline_orchestrator_event(p->o, &e)) {
             p->onsets += strcmp(e.kind, "onset") == 0;
             p->reliefs += strcmp(e.kind, "relief") == 0;
-            p->unknown += strcmp(e.kind, "verdict") == 0 && strcmp(e.decided, "cannot tell") == 0;
+            p->unknown += strcmp(e.kind, "verdict") == 0 && e.rank < 0 && e.from < 0;
         }
     }
 }

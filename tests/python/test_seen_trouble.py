@@ -85,7 +85,7 @@ def a_slow_way_between_two_nodes(name, mbit):
         with open(os.path.join(folder, name + ".err"), "w") as log, \
              Run(name, [star.start(host, words(host), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                    env={**os.environ, "GLOO_SOCKET_IFNAME": "eth0"}) for host in (0, 1)]) as run:
-            after = run.until(lambda event: event["kind"] == "profiled" and "kept as the healthy reference" in event.get("decided", ""), "what is healthy")
+            after = run.until(lambda event: event["kind"] == "profiled" and event.get("reference"), "what is healthy")
             if after is None:
                 return
             star.slow(0, 1, mbit)
@@ -119,7 +119,7 @@ def test_a_rank_under_a_quota_is_named():
     with open(os.path.join(folder, name + ".err"), "w") as log, \
          Run(name, [subprocess.Popen([*watch(name), *TORCHRUN, "--standalone", "--nproc-per-node", "4", PROGRAM, "fsdp", os.path.join(folder, name + ".stop")],
                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log)]) as run:
-        after = run.until(lambda event: event["kind"] == "profiled" and "kept as the healthy reference" in event.get("decided", ""), "what is healthy")
+        after = run.until(lambda event: event["kind"] == "profiled" and event.get("reference"), "what is healthy")
         if after is None:
             return
         with Quota(process_of(2), 0.1):

@@ -7,7 +7,7 @@ import re
 from xml.etree import ElementTree
 
 from calling import folder, run
-from runner import expect
+from runner import expect, has_facts
 
 # Two ranks, one microbatch, 10 ms an op: F0, F1, I1, I0 and W0 follow each other, so no schedule is shorter than 50 ms and two
 # messages. With 25 ms each way that is 100 ms.
@@ -79,7 +79,7 @@ def test_cost_gain_and_bound_are_those_of_the_iterations():
     path = make("one", healthy + slow + adapted + relieved, [event("start", 0), *fault, *relief, event("end", 32)])
     shown("one fault", path, *three, "bound 100 ms", "link 0-1: 25 ms one way")
     page = run("report", path, "-o", "-").stdout
-    expect("+100 ms per iteration" in page.split('id="gains"')[1].split("</section>")[0], "the page has the picture, too")
+    expect(has_facts(page.split('id="gains"')[1].split("</section>")[0], "+100 ms per iteration"), "the page has the picture, too")
 
 
 def test_what_is_missing_is_left_out_of_the_picture():

@@ -7,7 +7,7 @@ cell, csv-comms is what PyTorch's own lowering makes of csv."""
 import os
 import re
 
-from runner import expect, folder
+from runner import expect, folder, has_facts
 from venv_torch import dumps, families, problem, slackline
 
 import multiprocessing
@@ -199,7 +199,7 @@ def damaged(cases):
         with open(f"{path}.{form}", "w") as file:
             file.write(content)
     done = slackline("simulate", os.path.join(folder, label + ".yaml"), "--order", path + ".swapped")
-    assert done.returncode == 2 and ":1: column 4: message 0 from rank 0 to rank 1" in done.stderr, done.stderr
+    assert done.returncode == 2 and has_facts(done.stderr, ":1: column 4: message 0 from rank 0 to rank 1"), done.stderr
     return [(f"{label}-{form}", ranks, stages, microbatches, f"{path}.{form}", "compute_comms")
             for form in ("swapped", "unreduced")]
 
@@ -224,7 +224,7 @@ def test_the_runtime_executes_what_is_exported():
     for index, (label, ranks, *_) in enumerate(wrong_runs, len(runs)):
         said = [got.get((index, rank), "did not run") for rank in range(ranks)]
         print(f"{label}: {'; '.join(text for text in said if text) or 'as in sequence'}")
-        expect(any(text and ("differ" in text or "in sequence" in text) for text in said), f"{label} was not noticed by this test")
+        expect(any(text and ("differ" in text or has_facts(text, "in sequence")) for text in said), f"{label} was not noticed by this test")
     for label, ranks, stages, microbatches, csv, comms in cases:
         lowered = f"{csv}.lowered.0"
         if os.path.exists(lowered) and open(lowered, newline="").read().replace("\r\n", "\n") != open(comms).read():

@@ -1,6 +1,4 @@
 """What tests of rearranging share: a small run, arrangements as a setting, and what events tell of them."""
-import re
-
 SOURCE_RUN = """
 model: {{kind: gpt2, layers: 4, width: 64, heads: 4, context: 32}}
 data: {{files: ["{source}/docs/design.md", "{source}/src/base/*.c"], seed: 3}}
@@ -23,16 +21,14 @@ def arranged(*items):
 
 def events(result):
     """Those that the run file asked for."""
-    return [event for event in result.events if event["kind"] == "arrange" and event["why"] == "the run file says so"]
+    return [event for event in result.events if event["kind"] == "arrange" and event.get("requested")]
 
 
 def moved(event):
     """Processes that moved, and megabytes between them."""
-    found = re.match(r"(\d+) of \d+ processes moved, ([\d.]+) MB", event["seen"])
-    return int(found[1]), float(found[2])
+    return event["moved"], float(event["moved_mb"])
 
 
 def phases(event):
     """The whole in ms, and that of each phase."""
-    whole, parts = event["seen"].split(" ms: ")
-    return float(whole.split()[-1]), {part.split()[0]: float(part.split()[1]) for part in parts.split(", ")}
+    return float(event["took_ms"]), {phase: float(ms) for phase, ms in event["phases_ms"].items()}

@@ -4,7 +4,6 @@ incidents, actions and what they were expected to bring. What really measuring a
 seen, up to 4 points of a percentage, and incidents of what no fault concerns that cost little and that nothing is done about."""
 import json
 import os
-import re
 import subprocess
 
 from runner import build, folder
@@ -35,50 +34,44 @@ costs: {adapt_s: 0.005, delegate_s: 0.005, balance_s: 0.03, topology_s: 0.03, re
 ladder: {at_once_s: %g, calm_s: %g, profile_every_s: 0, least_gain: 0, news: 0}
 events: %s
 """
-DEVICE, LINK = "device of rank 1 of replica 1", "link 0-1 of replica 0"
+DEVICE, LINK = "rank 1, replica 1", "link 0-1, replica 0"
 # first, until, of a run, of a campaign
 SLOW_DEVICE = (12, 32, "rank: 1, replica: 1, slowdown: 2.5", "device: [1, 1], slowdown: 2.5")
 SLOW_LINK = (52, 70, "link: [0, 1], replica: 0, latency_ms: 40", "link: [0, 1], replica: 0, latency_ms: 40")
-NUMBER = r"(-?[\d.]+)%"
 
 
 class Decision:
     def __init__(self, iteration, what, *percent):
-        self.iteration, self.what, self.percent = iteration, what, [float(p) for p in percent]
+        self.iteration, self.what, self.percent = iteration, what, [100 * float(share) for share in percent]
 
     def __repr__(self):
-        return f"{self.iteration:4} {self.what} {' '.join(f'{p} %' for p in self.percent)}"
+        return f"{self.iteration:4} {self.what} {' '.join(f'{p:.1f}%' for p in self.percent)}"
 
     def agrees(self, other):
         return self.what == other.what and abs(self.iteration - other.iteration) <= 2 and all(
             abs(a - b) <= 4 for a, b in zip(self.percent, other.percent))
 
 
-PATTERNS = [
-    (rf"incident (\d+) begins: (.*?): .*; time lost {NUMBER}", lambda c, name, lost: (f"{name} is slow", lost)),
-    (rf"(.*) for incident (\d+): .*; time lost {NUMBER}, predicted {NUMBER}", lambda s, c, now, then: (f"{s}, for {c}", now, then)),
-    (rf"incident (\d+), result of (.*?): time lost {NUMBER} \(predicted {NUMBER}\)", lambda c, s, now, told: (f"{s} was done for {c}", now, told)),
-    (r"incident (\d+) ends: .*", lambda c: (f"{c} is over",)),
-    (r"undo (.*?): .*", lambda s: (f"undo {s}",)),
-    (r"the path of messages: (.*?);.*", lambda s: (s,)),
-    (r"(the schedule of replica \d: .*?)(?:, for .*|; .*)", lambda s: (s,)),
-]
+def component(event):
+    parts = [f"rank {event['rank']}"] if "rank" in event else [f"link {event['link'][0]}-{event['link'][1]}"] if "link" in event else []
+    return ", ".join(parts + ([f"replica {event['replica']}"] if "replica" in event else []))
 
 
-def decisions(text):
+def decisions(events):
     """What began, was done, came of it and ended; not what was merely considered. Incidents by their components."""
-    found, component = [], {}
-    for line in text.splitlines():
-        iteration, sentence = re.fullmatch(r" *[\d.]+ s  iteration +(\d+)  (.*)", line).groups()
-        begins = re.match(r"incident (\d+) begins: (.*?): ", sentence)
-        if begins:
-            component[begins[1]] = begins[2]
-        for pattern, make in PATTERNS:
-            parts = re.fullmatch(pattern, sentence)
-            if parts:
-                names = [component.get(part, part) if part.isdigit() else part for part in parts.groups()]
-                found.append(Decision(int(iteration), *make(*names)))
-                break
+    found, slow = [], {}
+    for event in events:
+        kind, incident = event["kind"], event.get("incident")
+        if kind == "onset" and incident is not None:
+            slow[incident] = component(event)
+            found.append(Decision(event["iteration"], f"{slow[incident]} is slow", event["loss"]))
+        elif kind == "relief" and incident is not None:
+            found.append(Decision(event["iteration"], f"{component(event)} is over"))
+        elif kind == "decision":
+            shares = [event[key] for key in ("loss", "expected_loss") if key in event]
+            found.append(Decision(event["iteration"], f"{event['step']} {event['strategy']} {slow.get(incident, '')}", *shares))
+        elif kind in ("swap", "return", "delegate", "direct"):
+            found.append(Decision(event["iteration"], f"{kind} {event.get('replica', '')}"))
     return found
 
 
@@ -105,13 +98,11 @@ def really(build, folder, name, strategies, faults, iterations):
     with open(run, "w") as file:
         listed = ", ".join(f"{{iterations: [{first}, {until}], {what}}}" for first, until, what, _ in faults)
         file.write(RUN % (os.path.abspath(__file__), iterations, strategies, f"[{listed}]"))
-    result = train(build, run, out)
-    with open(os.path.join(out, "decisions.txt")) as file:
-        return result, file.read()
+    return train(build, run, out)
 
 
-def assert_alike(simulated, log, named):
-    expected, found = decisions("\n".join(simulated["log"])), without_noise(decisions(log), named)
+def assert_alike(simulated, result, named):
+    expected, found = decisions(simulated["events"]), without_noise(decisions(result.events), named)
     both = "\n".join(["simulated:"] + [repr(d) for d in expected] + ["really:"] + [repr(d) for d in found])
     assert len(expected) == len(found) and all(a.agrees(b) for a, b in zip(expected, found)), both
     assert len(expected) >= 4 * len(named), both  # it begins, something is done and taken back, it is over
@@ -127,9 +118,9 @@ def pipeline_ms(build, folder, microbatches, *settings):
 def test_a_slow_device_and_a_slow_link_get_the_same_split():
     faults = [SLOW_DEVICE, SLOW_LINK]
     simulated = simulate(build, folder, faults, 90)["balance"]
-    result, log = really(build, folder, "balance", "[balance]", faults, 90)
-    assert_alike(simulated, log, [DEVICE, LINK])
-    split = [[int(n) for n in e["decided"].split("split ")[1].split()] for e in result.events if e["kind"] == "arrange"]
+    result = really(build, folder, "balance", "[balance]", faults, 90)
+    assert_alike(simulated, result, [DEVICE, LINK])
+    split = [e["split"] for e in result.events if e["kind"] == "arrange"]
     assert len(split) == 4 and split[1] == split[3] == [8, 8], split
     slow = ["pipeline.times_ms.F=[8, 20]", "pipeline.times_ms.I=[8, 20]", "pipeline.times_ms.W=[8, 20]"]
     late = ["pipeline.links.default.latency_ms=40"]
@@ -142,11 +133,11 @@ def test_a_slow_device_and_a_slow_link_get_the_same_split():
 def test_a_slow_link_gets_the_same_schedule_and_path():
     faults = [(12, 30) + SLOW_LINK[2:]]
     simulated = simulate(build, folder, faults, 48)["adapt+delegate"]
-    _, log = really(build, folder, "adapt", "[schedule, delegate]", faults, 48)
-    assert_alike(simulated, log, [LINK])
+    result = really(build, folder, "adapt", "[schedule, delegate]", faults, 48)
+    assert_alike(simulated, result, [LINK])
 
 
 def test_everything_together_begins_with_the_same_strategy():
     simulated = simulate(build, folder, [SLOW_DEVICE], 48)["ladder"]
-    _, log = really(build, folder, "ladder", "[schedule, delegate, balance, topology]", [SLOW_DEVICE], 48)
-    assert_alike(simulated, log, [DEVICE])
+    result = really(build, folder, "ladder", "[schedule, delegate, balance, topology]", [SLOW_DEVICE], 48)
+    assert_alike(simulated, result, [DEVICE])

@@ -3,7 +3,6 @@
 are a healthy run's, and what it says that it did is consistent. No time is checked."""
 import json
 import os
-import re
 import sys
 import time
 
@@ -11,8 +10,7 @@ from runner import build, folder, source
 from training import train
 
 ITERATIONS = 90
-STRATEGIES = ("adapt the schedule", "delegate the communication", "re-balance microbatches", "change the topology", "restart without the host")
-SENTENCE = re.compile(r" *[\d.]+ s  iteration +(\d+)  (.*)")
+STRATEGIES = ("schedule", "delegate", "balance", "topology", "restart")
 
 
 def seed():
@@ -30,29 +28,20 @@ def run_file(layout, regime, faults):
     return {**run, "faults": faults} if faults else run
 
 
-def decisions(out):
-    with open(os.path.join(out, "decisions.txt")) as file:
-        return [(int(m[1]), m[2]) for m in map(SENTENCE.fullmatch, file.read().splitlines()) if m]
-
-
-def what_is_applied_was_considered_and_what_is_undone_was_applied(log):
-    considered, applied, begun = set(), set(), set()
-    for iteration, sentence in log:
-        if match := re.match(r"incident (\d+) (begins|comes again)", sentence):
-            begun.add(match[1])
-        elif match := re.match(r"incident (\d+)", sentence):
-            assert match[1] in begun, f"iteration {iteration}: {sentence}: it has not begun"
-        elif sentence.startswith("  "):  # each strategy with what it would bring, or why not
-            considered |= {name for name in STRATEGIES if name in sentence}
-        elif match := re.match(r"(\S.*?) for incident (\d+)", sentence):
-            assert match[1] in considered, f"iteration {iteration}: {sentence}: it was not considered"
-            assert match[2] in begun, f"iteration {iteration}: {sentence}: that has not begun"
-            under_way = match[1]
-        elif match := re.match(r"(\S.*) is in effect", sentence):
-            assert match[1] == under_way, f"iteration {iteration}: {sentence}: {under_way} was under way"
-            applied.add(match[1])
-        elif match := re.match(r"undo (.*?):", sentence):
-            assert match[1] in applied, f"iteration {iteration}: {sentence}: it was not in effect"
+def what_is_undone_was_applied(events):
+    """Returns the strategies that were applied."""
+    applied, begun = set(), set()
+    for event in events:
+        if event["kind"] == "onset" and "incident" in event:
+            begun.add(event["incident"])
+        if event["kind"] != "decision":
+            continue
+        assert event["strategy"] in STRATEGIES, event
+        assert event.get("incident", -1) in begun | {-1}, f"{event}: that has not begun"
+        if event["step"] == "apply":
+            applied.add(event["strategy"])
+        elif event["step"] == "undo":
+            assert event["strategy"] in applied, f"{event}: it was not in effect"
     return applied
 
 
@@ -61,9 +50,8 @@ def every_arrangement_is_one(result, layout, allowed):
     for event in result.events:
         if event["kind"] != "arrange":
             continue
-        assert event["why"] == "decisions.txt", event
-        seats = [int(n) for n in re.search(r"positions ([\d ]+)", event["decided"])[1].split()]
-        split = [int(n) for n in re.search(r"split ([\d ]+)", event["decided"])[1].split()]
+        assert "requested" not in event, event
+        seats, split = event["positions"], event["split"]
         assert sorted(seats) == list(range(layout.world)), event
         assert len(split) == layout.data and sum(split) == layout.microbatches and min(split) >= 1, event
         assert (seats, split) != before, f"{event}: nothing changes"
@@ -89,7 +77,7 @@ def mixed(build, folder, number, layout, allowed, faults):
     else:
         assert result.bits == healthy.bits, "not the bits of a healthy run"
     every_arrangement_is_one(result, layout, allowed)
-    done = what_is_applied_was_considered_and_what_is_undone_was_applied(decisions(out))
+    done = what_is_undone_was_applied(result.events)
     print(f"ok: {layout}, {regime}, {', '.join(allowed)}: {len(result.kinds('arrange'))} arrangements; "
           f"{', '.join(sorted(done)) or 'nothing'}", flush=True)
 

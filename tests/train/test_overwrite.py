@@ -5,7 +5,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from checkpoints import write_run
-from runner import build, folder, source
+from runner import build, folder, has_facts, source
 from training import Result
 
 
@@ -39,7 +39,7 @@ def test_a_finished_run_is_replaced_continued_or_numbered_as_asked():
     assert "summary.json" in before and "weights_hash" in str(before["summary.json"])
 
     said = train("--out", "given", code=2)
-    assert said == ("slackline: train: given holds a finished run; --overwrite replaces it, --resume continues it\n"), said
+    assert has_facts(said, "'slackline: train: given' --overwrite --resume") and said.count("\n") == 1, said
     assert contents(os.path.join(folder, "given")) == before, "the refused run has changed the finished one"
 
     train("--out", "given", "--resume", iterations=4)
@@ -57,7 +57,7 @@ def test_a_finished_run_is_replaced_continued_or_numbered_as_asked():
     first = contents(os.path.join(folder, "runs/run"))
     for number in (2, 3):
         said = train(iterations=number)
-        assert said == f"slackline: runs/run holds a finished run; this run is written to runs/run-{number}\n", said
+        assert has_facts(said, f"runs/run runs/run-{number}") and said.count("\n") == 1, said
         assert len(iterations(f"runs/run-{number}")) == number
     assert contents(os.path.join(folder, "runs/run")) == first
     train("--resume", iterations=4)
@@ -65,5 +65,5 @@ def test_a_finished_run_is_replaced_continued_or_numbered_as_asked():
 
     # ranks of a launcher must all find the same folder: none is chosen for them
     said = train(code=2, OMPI_COMM_WORLD_RANK="0")
-    assert "runs/run holds a finished run; --overwrite" in said and said.count("\n") == 1, said
+    assert has_facts(said, "runs/run holds a finished run; --overwrite") and said.count("\n") == 1, said
     assert not os.path.exists(os.path.join(folder, "runs/run-4"))

@@ -14,7 +14,7 @@ import termios
 import time
 
 sys.dont_write_bytecode = True
-from runner import build, folder, source
+from runner import build, folder, has_facts, source
 from training import arguments
 
 
@@ -118,7 +118,7 @@ def test_a_wide_terminal_shows_everything_in_one_line():
     slow = {int(frame.split("/")[0]) - 1 for frame in drawn if "links 1-2 +" in frame}
     assert set(range(5, 11)) <= slow <= set(range(4, 12)), slow
     # a busy machine may slow others, too; most frames show this one alone
-    named = ["links 1-2 +40 ms; ranks ok" in frame for frame in drawn if 5 < int(frame.split("/")[0]) - 1 < 11]
+    named = [has_facts(frame, "links 1-2 +40 ms; ranks ok") for frame in drawn if 5 < int(frame.split("/")[0]) - 1 < 11]
     assert 2 * sum(named) > len(named), drawn
     assert "\x1b[1m" in text and "\x1b[33m" in text and "\x1b[32m" in text
     rows = screen(text, 160)
@@ -133,7 +133,7 @@ def test_a_narrow_terminal_is_never_exceeded():
     # a narrow one keeps to its width, and to a narrower one from the moment that it is
     code, text = under_terminal(words("narrow"), 80)
     drawn = frames(text)
-    assert code == 0 and all(len(frame) < 80 for frame in drawn) and "links 1-2 +40 ms; ranks ok" in text, drawn
+    assert code == 0 and all(len(frame) < 80 for frame in drawn) and has_facts(text, "links 1-2 +40 ms; ranks ok"), drawn
     assert sum(row.startswith("14/14") for row in screen(text, 80)) == 1
     code, text = under_terminal(words("narrower"), 120, narrower=44)
     drawn = frames(text)

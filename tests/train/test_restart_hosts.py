@@ -12,7 +12,7 @@ import stat
 import subprocess
 import tempfile
 
-from runner import build, skip, source
+from runner import build, has_facts, skip, source
 from test_restart import Runs, nothing_left, said
 from training import arguments, kill, until
 
@@ -84,11 +84,11 @@ def lose_a_host(runs, hosts, what, words, given, ranks_on):
         nothing_left(what, run)
     assert code == 0, f"{what}: exit {code}: {error}"
     words_said = said(error).splitlines()
-    assert re.fullmatch(r"slackline: rank 1 on b was killed by signal 9 \(SIGKILL\); restart 1 of 3 in 0.5 s", words_said[0]), error
-    assert re.fullmatch("slackline: host b failed its test and is left out: " + words, words_said[1]) and len(words_said) == 2, error
+    assert re.fullmatch(r"slackline: rank 1 on b .*\b9\b.*; .*\b1\b.*\b3\b.* 0.5 s", words_said[0]), error
+    assert re.fullmatch("slackline: host b .*: " + words, words_said[1]) and len(words_said) == 2, error
     result = runs.compare(what, run.out)
     event = next(event for event in result.events if event["kind"] == "host")
-    assert event["seen"] == "host b failed its test" and event["decided"] == "left out" and re.fullmatch(words, event["why"]), event
+    assert (event["host"], event["used"]) == ("b", False) and re.fullmatch(words, event["why"]), event
     count = len(given.split(","))
     tests, started = hosts.called()[count:2 * count], hosts.called()[2 * count:] # each host is called for its test, then for ranks
     assert sorted(tests) == ["a", "b", "c"] and sorted(started) == ranks_on, hosts.called()
@@ -106,8 +106,8 @@ def test_too_few_slots_end_the_run(runs, hosts):
         nothing_left("too few", run)
     last = error.splitlines()[-1]
     assert code == 1, f"exit {code}: {error}"
-    assert last == ("slackline: 2 ranks need as many slots, but 1 are left: these hosts failed their test: a (ssh: connect to host a "
-                    "port 22: No route to host)"), error
+    assert last.startswith("slackline: 2 ranks ") and has_facts(last, "1") and last.endswith(
+        "a (ssh: connect to host a port 22: No route to host)"), error
     print(f"too few: {last}")
 
 
@@ -121,8 +121,8 @@ def test_a_host_that_is_down_from_the_beginning_is_left_out(runs, hosts):
     out = runs.out()
     done = subprocess.run(arguments(runs.build, runs.file, out, []) + ["--hosts", file], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, f"exit {done.returncode}: {done.stderr}"
-    assert "host a failed its test and is left out: ssh: connect to host a port 22" in done.stderr, done.stderr
-    assert re.search(r"\nslackline: cannot reach a: No route to host; restart 1 of 3 in", "\n" + done.stderr), done.stderr
+    assert has_facts(done.stderr, "host a failed its test and is left out: ssh: connect to host a port 22"), done.stderr
+    assert re.search(r"\nslackline: .*\ba: No route to host; .*\b1\b.*\b3\b", "\n" + done.stderr), done.stderr
     runs.compare("down from the beginning", out)
     print("down from the beginning: left out, the same bits")
 
@@ -135,7 +135,7 @@ def test_a_warning_reaches_other_hosts(runs, hosts):
         run.process.send_signal(signal.SIGTERM)
         code, error = run.end()
         nothing_left("warned", run)
-    ended = re.fullmatch(r"slackline: ended by SIGTERM after iteration (\d+); .*\n", error)
+    ended = re.fullmatch(r"slackline: .*SIGTERM\D* (\d+)\b.*\n", error)
     assert code == 1 and ended, f"exit {code}: {error}"
     assert os.path.isdir(os.path.join(run.out, "checkpoints", f"step-{int(ended.group(1)) + 1:06d}"))
     with runs.start(never, out=run.out, resume=True) as again: # on this host

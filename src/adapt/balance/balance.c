@@ -271,8 +271,8 @@ sl_status sl_balance_room(int replicas, int microbatches, int *room) {
         all += room[i];
     }
     if (all < microbatches)
-        return sl_error(SL_ENONE, "the limits of all replicas take %lld microbatches, not %d", (long long)all,
-                        microbatches);
+        return sl_error(SL_ENONE, "the limits of all replicas add up to %lld microbatches, but there are %d",
+                        (long long)all, microbatches);
     return SL_OK;
 }
 

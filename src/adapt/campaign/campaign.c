@@ -223,7 +223,7 @@ sl_status sl_campaign_run(const sl_campaign *campaign, int log, sl_campaign_resu
 
 void sl_campaign_result_free(sl_campaign_result *result) {
     for (int i = 0; i < result->rows; i++) {
-        SL_FREE(result->row[i].stretch, result->row[i].log);
+        SL_FREE(result->row[i].stretch, result->row[i].log, result->row[i].events);
     }
     sl_free(result->row);
     *result = (sl_campaign_result){0};

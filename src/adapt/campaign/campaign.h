@@ -105,7 +105,8 @@ typedef struct sl_campaign_row {
     int applied[SL_STRATEGY_KINDS], undone, stops;
     sl_campaign_stretch *stretch;
     size_t stretches, stretch_room;
-    char *log; /* the orchestrator's decisions; NULL: none, or not requested */
+    char *log;    /* the orchestrator's decisions; NULL: none, or not requested */
+    char *events; /* its events, a JSON object per line; the same */
 } sl_campaign_row;
 
 typedef struct sl_campaign_result {

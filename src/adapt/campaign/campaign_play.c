@@ -29,7 +29,7 @@ typedef struct play {
     size_t next;         /* the next fault to begin */
     int *live;           /* [lives] lasting faults that were not left behind, ascending */
     size_t lives, live_room;
-    FILE *log; /* NULL: not requested */
+    FILE *log, *events; /* NULL: not requested */
 } play;
 
 /* ---- the row ---- */
@@ -271,6 +271,16 @@ static int is_with_another(play *p, const sl_orchestrator_action *a) {
     return is_together;
 }
 
+static sl_status write_event(play *p, const sl_event *event) {
+    char *line;
+    if (!p->events)
+        return SL_OK;
+    SL_TRY(sl_event_line(event, &line));
+    fputs(line, p->events);
+    free(line);
+    return SL_OK;
+}
+
 static void write_decisions(play *p) {
     const char *text = sl_orchestrator_decisions(p->o);
     if (p->log && text)
@@ -311,7 +321,7 @@ static sl_status follow(play *p) {
     sl_orchestrator_action action;
     for (int i = 0; i < MAX_ACTIONS + p->c->replicas; i++) {
         while (sl_orchestrator_event(p->o, &event))
-            ; /* the log has them */
+            SL_TRY(write_event(p, &event));
         if (!sl_orchestrator_next(p->o, &action)) {
             write_decisions(p);
             return SL_OK;
@@ -393,21 +403,31 @@ static sl_status play_all(play *p) {
     return SL_OK;
 }
 
+/* Closes a file of memory, whose text is copied if all is well. Returns `status` or its own failure. */
+static sl_status end_text(FILE *file, char **text, sl_status status, char **copy) {
+    if (file && fclose(file) != 0 && status == SL_OK)
+        status = sl_error(SL_ENOMEM, "out of memory for the log");
+    if (file && status == SL_OK)
+        status = sl_copy_text(copy, *text);
+    free(*text);
+    return status;
+}
+
 sl_status sl_campaign_play(sl_world *w, const char *name, unsigned can, int plan, int log,
                            sl_campaign_row *row) {
-    size_t size;
-    char *text = NULL;
+    size_t size, events_size;
+    char *text = NULL, *events = NULL;
     play p = {.w = w, .c = w->campaign, .row = row, .can = can, .changed = 1, .swapped = -1, .undone = -1};
     snprintf(row->name, sizeof row->name, "%s", name);
     if (log && can && !(p.log = open_memstream(&text, &size)))
         return sl_error(SL_ENOMEM, "out of memory for the log");
-    sl_status status = open_play(&p, plan);
+    sl_status status = SL_OK;
+    if (p.log && !(p.events = open_memstream(&events, &events_size)))
+        status = sl_error(SL_ENOMEM, "out of memory for the events");
+    SL_THEN(status, open_play(&p, plan));
     SL_THEN(status, play_all(&p));
-    if (p.log && fclose(p.log) != 0 && status == SL_OK)
-        status = sl_error(SL_ENOMEM, "out of memory for the log");
-    if (status == SL_OK && text)
-        status = sl_copy_text(&row->log, text);
-    free(text);
+    status = end_text(p.log, &text, status, &row->log);
+    status = end_text(p.events, &events, status, &row->events);
     sl_orchestrator_close(p.o);
     sl_job_layout_free(&p.home);
     SL_FREE(p.plan, p.live);

@@ -27,11 +27,10 @@
 typedef struct sl_ladder sl_ladder;
 
 typedef struct sl_ladder_config {
-    sl_time at_once; /* strategies up to this cost are applied as soon as they help */
-    double
-        least_gain; /* minimum share of an incident's loss that a strategy must save; else it "cannot help" */
-    double changed; /* a relative change of a loss by more than this is new information */
-    sl_time calm;   /* minimum time from relief to an undo */
+    sl_time at_once;       /* strategies up to this cost are applied as soon as they help */
+    double least_gain;     /* minimum share of a loss that a strategy must save; else it "cannot help" */
+    double changed;        /* a relative change of a loss by more than this is new information */
+    sl_time calm;          /* minimum time from relief to an undo */
     sl_time profile_every; /* interval between network profiles, also without incidents; 0: never */
 } sl_ladder_config;
 

@@ -58,8 +58,8 @@ static slow_links look_at_links(const sl_orchestrator *o, int process) {
 
 /* An equally late link was slow as well, and is unused since processes changed positions. */
 static int has_left_another(const sl_orchestrator *o, int process, double delay) {
-    for (size_t i = 0; i < o->memories; i++) {
-        const sl_slow_part *part = &o->memory[i].part;
+    for (size_t i = 0; i < o->losses.memories; i++) {
+        const sl_slow_part *part = &o->losses.memory[i].part;
         double then = delay_of(part, o->config.job.message);
         if ((part->a == process || part->b == process) &&
             fmin(then, delay) > SL_AS_LATE * fmax(then, delay) &&
@@ -94,10 +94,10 @@ static int has_slow_sum(const sl_orchestrator *o, int process) {
 }
 
 int sl_cards_known(const sl_orchestrator *o, int process, sl_slow_part *part) {
-    if (process < 0 || (o->pairs && !sl_pairs_card(o, process)) || !has_slow_sum(o, process))
+    if (process < 0 || (o->network.pairs && !sl_pairs_card(o, process)) || !has_slow_sum(o, process))
         return 0;
     const sl_case *c = sl_cases_find(o, (sl_component_key){SL_PART_CARD, process, -1});
-    if (!o->pairs && is_card_already(o, process) && c->view.part.kind == SL_PART_CARD) {
+    if (!o->network.pairs && is_card_already(o, process) && c->view.part.kind == SL_PART_CARD) {
         *part = c->view.part;
         return 1;
     }

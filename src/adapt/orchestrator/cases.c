@@ -7,18 +7,18 @@
 #include <string.h>
 
 static sl_known_component *find_key(const sl_orchestrator *o, sl_component_key key) {
-    for (size_t i = 0; i < o->keys; i++)
-        if (memcmp(&o->key[i].key, &key, sizeof key) == 0)
-            return &o->key[i];
+    for (size_t i = 0; i < o->numbers.keys; i++)
+        if (memcmp(&o->numbers.key[i].key, &key, sizeof key) == 0)
+            return &o->numbers.key[i];
     return NULL;
 }
 
 sl_status sl_cases_number(sl_orchestrator *o, sl_component_key key, int as, int *id) {
     sl_known_component *known = find_key(o, key);
     if (!known) {
-        SL_TRY(sl_grow(&o->key, &o->key_room, o->keys + 1, sizeof *o->key));
-        known = &o->key[o->keys++];
-        *known = (sl_known_component){key, as >= 0 ? as : ++o->last_number};
+        SL_TRY(sl_grow(&o->numbers.key, &o->numbers.key_room, o->numbers.keys + 1, sizeof *o->numbers.key));
+        known = &o->numbers.key[o->numbers.keys++];
+        *known = (sl_known_component){key, as >= 0 ? as : ++o->numbers.last_number};
     }
     *id = known->id;
     return SL_OK;
@@ -83,7 +83,7 @@ static int slow_process(sl_orchestrator *o, int rank, int replica) {
     for (int t = 0; t < job->tensor; t++) {
         int process = o->layout.process[sl_job_position(job, rank, replica, t)];
         sl_case *c = sl_cases_find(o, (sl_component_key){SL_PART_DEVICE, process, -1});
-        const sl_case *shared = sl_cases_by_id(o, o->shares[process] - 1);
+        const sl_case *shared = sl_cases_by_id(o, o->numbers.shares[process] - 1);
         if (c && found >= 0)
             c->merged = 1;
         else if (c)
@@ -101,7 +101,7 @@ static sl_status see_device(sl_orchestrator *o, const sl_slow *s) {
     if (!c || c->reported)
         return SL_OK;
     for (int t = 0; t < o->config.job.tensor && !c->apart; t++)
-        o->shares[o->layout.process[sl_job_position(&o->config.job, s->rank, s->replica, t)]] =
+        o->numbers.shares[o->layout.process[sl_job_position(&o->config.job, s->rank, s->replica, t)]] =
             c->view.id + 1;
     c->cause = SL_CAUSE_DEVICE;
     c->replica = s->replica;

@@ -102,7 +102,7 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     int rows = o->series.rows - o->series.since, least = o->config.hold < 3 ? o->config.hold : 3;
     *ready = 0;
     SL_TRY(sl_losses_learn(o));
-    if (o->healthy_time <= 0 || rows < least)
+    if (o->losses.healthy_time <= 0 || rows < least)
         return SL_OK;
     SL_TRY(sl_cases_compare(o));
     SL_TRY(sl_losses_open_model(o));
@@ -177,10 +177,10 @@ static int asks_the_same(const sl_orchestrator *o) {
 
 static sl_status reconsider(sl_orchestrator *o, sl_case *c) {
     if (c->announced < 0 || !c->seen ||
-        (!o->asks_again && (++c->waits < o->config.hold || c->streak < o->config.hold)))
+        (!o->doing.asks_again && (++c->waits < o->config.hold || c->streak < o->config.hold)))
         return SL_OK;
     c->waits = 0;
-    if (c->streak > 2 * o->config.hold && asks_the_same(o) && !o->asks_again)
+    if (c->streak > 2 * o->config.hold && asks_the_same(o) && !o->doing.asks_again)
         return SL_OK;
     SL_TRY(sl_ladder_reconsider(o->ladder, o->now, c->view.id));
     c->keeps |= c->streak < 2 * o->config.hold;
@@ -205,7 +205,7 @@ sl_status sl_incidents_announce(sl_orchestrator *o) {
     }
     for (int i = 0; i < o->case_count; i++)
         SL_TRY(reconsider(o, &o->cases[i]));
-    o->asks_again = 0;
+    o->doing.asks_again = 0;
     o->fresh &= sl_history_time(&o->series) <= 0;
     return SL_OK;
 }
@@ -231,11 +231,11 @@ int sl_incidents_wants_network(sl_orchestrator *o) {
         for (size_t i = 0; i < o->lately.count; i++)
             if (o->lately.slow[i].kind == SL_SLOW_SUM && o->lately.slow[i].stage == stage)
                 grown = o->lately.slow[i].now - o->lately.slow[i].healthy;
-        if (grown < WORTH_A_LOOK * o->healthy_time)
+        if (grown < WORTH_A_LOOK * o->losses.healthy_time)
             grown = 0;
-        if (grown > 2 * o->looked[stage] || grown <= 0) {
+        if (grown > 2 * o->network.looked[stage] || grown <= 0) {
             wants |= grown > 0;
-            o->looked[stage] = grown;
+            o->network.looked[stage] = grown;
         }
     }
     return wants;

@@ -12,18 +12,19 @@
 /* ---- input of the model ---- */
 
 static sl_status remember(sl_orchestrator *o, const sl_slow_part *part) {
-    for (size_t i = 0; i < o->memories; i++)
-        if (o->memory[i].part.kind == part->kind && o->memory[i].part.a == part->a &&
-            o->memory[i].part.b == part->b) {
-            o->memory[i].part = *part;
-            o->memory[i].left = SL_REMEMBERED;
+    for (size_t i = 0; i < o->losses.memories; i++)
+        if (o->losses.memory[i].part.kind == part->kind && o->losses.memory[i].part.a == part->a &&
+            o->losses.memory[i].part.b == part->b) {
+            o->losses.memory[i].part = *part;
+            o->losses.memory[i].left = SL_REMEMBERED;
             return SL_OK;
         }
-    if (o->memories == SL_CASES_MAX)
+    if (o->losses.memories == SL_CASES_MAX)
         return SL_OK;
-    SL_TRY(sl_grow(&o->memory, &o->memory_room, o->memories + 1, sizeof *o->memory));
-    o->memory[o->memories].part = *part;
-    o->memory[o->memories++].left = SL_REMEMBERED;
+    SL_TRY(
+        sl_grow(&o->losses.memory, &o->losses.memory_room, o->losses.memories + 1, sizeof *o->losses.memory));
+    o->losses.memory[o->losses.memories].part = *part;
+    o->losses.memory[o->losses.memories++].left = SL_REMEMBERED;
     return SL_OK;
 }
 
@@ -37,16 +38,16 @@ static sl_status remember_unused(sl_orchestrator *o) {
             SL_TRY(remember(o, part));
     }
     size_t kept = 0;
-    for (size_t i = 0; i < o->memories; i++) {
-        const sl_slow_part *part = &o->memory[i].part;
+    for (size_t i = 0; i < o->losses.memories; i++) {
+        const sl_slow_part *part = &o->losses.memory[i].part;
         int used = sl_job_layout_talk(&o->config.job, &o->layout, p, part->a, part->b), seen = 0;
         for (int k = 0; k < o->case_count; k++)
             seen |= o->cases[k].seen && o->cases[k].view.part.kind == SL_PART_LINK &&
                     o->cases[k].view.part.a == part->a && o->cases[k].view.part.b == part->b;
-        if (seen || (!used && --o->memory[i].left > 0))
-            o->memory[kept++] = o->memory[i];
+        if (seen || (!used && --o->losses.memory[i].left > 0))
+            o->losses.memory[kept++] = o->losses.memory[i];
     }
-    o->memories = kept;
+    o->losses.memories = kept;
     return SL_OK;
 }
 
@@ -54,16 +55,17 @@ static sl_status show_model(sl_orchestrator *o) {
     int parts = 0;
     for (int i = 0; i < o->case_count; i++)
         if (o->cases[i].seen && o->cases[i].view.part.a >= 0)
-            o->part[parts++] = o->cases[i].view.part;
-    for (size_t i = 0; i < o->memories; i++) {
+            o->losses.part[parts++] = o->cases[i].view.part;
+    for (size_t i = 0; i < o->losses.memories; i++) {
         int seen = 0;
         for (int k = 0; k < parts; k++)
-            seen |= o->part[k].kind == SL_PART_LINK && o->part[k].a == o->memory[i].part.a &&
-                    o->part[k].b == o->memory[i].part.b;
+            seen |= o->losses.part[k].kind == SL_PART_LINK &&
+                    o->losses.part[k].a == o->losses.memory[i].part.a &&
+                    o->losses.part[k].b == o->losses.memory[i].part.b;
         if (!seen)
-            o->part[parts++] = o->memory[i].part;
+            o->losses.part[parts++] = o->losses.memory[i].part;
     }
-    return sl_model_see(o->model, o->part, parts);
+    return sl_model_see(o->losses.model, o->losses.part, parts);
 }
 
 /* ---- losses ---- */
@@ -126,7 +128,7 @@ static sl_status excess_of(sl_orchestrator *o, sl_case *c) {
 }
 
 double sl_losses_believed(sl_orchestrator *o) {
-    return o->believed > 0 ? o->believed : sl_history_time(&o->series);
+    return o->losses.believed > 0 ? o->losses.believed : sl_history_time(&o->series);
 }
 
 /* A loss that slow components cannot explain is not blamed on a slightly slow one. */
@@ -134,9 +136,9 @@ static sl_status believe(sl_orchestrator *o) {
     sl_time running;
     SL_TRY(sl_plans_running(o, &running));
     double now = fmax(sl_history_time(&o->series), sl_history_recent_time(&o->series));
-    o->believed = o->healthy_time * (double)running / o->healthy_model;
+    o->losses.believed = o->losses.healthy_time * (double)running / o->losses.healthy_model;
     if (now > 0 && !o->replayed)
-        o->believed = fmin(now + ERRORS * sl_history_time_error(&o->series), o->believed);
+        o->losses.believed = fmin(now + ERRORS * sl_history_time_error(&o->series), o->losses.believed);
     return SL_OK;
 }
 
@@ -146,7 +148,8 @@ sl_status sl_losses_divide(sl_orchestrator *o) {
     SL_TRY(remember_unused(o));
     SL_TRY(show_model(o));
     SL_TRY(believe(o));
-    double now = sl_losses_believed(o), sum = 0, lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
+    double now = sl_losses_believed(o), sum = 0,
+           lost = now > o->losses.healthy_time ? 1 - o->losses.healthy_time / now : 0;
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         if (!c->seen)
@@ -174,8 +177,8 @@ static sl_status learn_healthy(sl_orchestrator *o) {
     SL_TRY(o->config.paced ? sl_plans_healthy(o, &running) : sl_plans_running(o, &running));
     if (running <= 0)
         return SL_OK;
-    o->healthy_model = (double)running;
-    o->healthy_time = o->config.paced ? fmin(now, (double)running) : now;
+    o->losses.healthy_model = (double)running;
+    o->losses.healthy_time = o->config.paced ? fmin(now, (double)running) : now;
     return SL_OK;
 }
 
@@ -187,10 +190,10 @@ static sl_status follow_healthy(sl_orchestrator *o) {
     if (!lower && !renewed)
         return SL_OK;
     SL_TRY(sl_plans_healthy(o, &healthy));
-    double share = (double)healthy / o->healthy_model;
+    double share = (double)healthy / o->losses.healthy_model;
     if (share > 0 && (share < 1 || renewed)) {
-        o->healthy_time *= share;
-        o->healthy_model *= share;
+        o->losses.healthy_time *= share;
+        o->losses.healthy_model *= share;
     }
     if (share > 0 && share < 1 && !renewed) {
         o->series.iteration.time *= share;
@@ -206,32 +209,32 @@ static int may_be_less(const sl_orchestrator *o) {
 }
 
 sl_status sl_losses_learn(sl_orchestrator *o) {
-    SL_TRY(o->healthy_time > 0 ? follow_healthy(o) : SL_OK);
-    double time = o->healthy_time, model = o->healthy_model;
+    SL_TRY(o->losses.healthy_time > 0 ? follow_healthy(o) : SL_OK);
+    double time = o->losses.healthy_time, model = o->losses.healthy_model;
     if (time > 0 && !may_be_less(o))
         return SL_OK;
     SL_TRY(learn_healthy(o));
-    if (time > 0 && o->healthy_time >= time) {
-        o->healthy_time = time;
-        o->healthy_model = model;
+    if (time > 0 && o->losses.healthy_time >= time) {
+        o->losses.healthy_time = time;
+        o->losses.healthy_model = model;
     }
     return SL_OK;
 }
 
 sl_status sl_losses_renew(sl_orchestrator *o) {
-    if (o->model && o->renewed == o->series.learns)
+    if (o->losses.model && o->losses.renewed == o->series.learns)
         return SL_OK;
     for (int r = 0; r < o->config.job.replicas; r++)
-        o->healthy[r] = sl_healthy_of(o, r);
-    if (o->model)
-        SL_TRY(sl_model_renew(o->model, o->healthy));
-    o->renewed = o->series.learns;
+        o->losses.healthy[r] = sl_healthy_of(o, r);
+    if (o->losses.model)
+        SL_TRY(sl_model_renew(o->losses.model, o->losses.healthy));
+    o->losses.renewed = o->series.learns;
     return SL_OK;
 }
 
 sl_status sl_losses_open_model(sl_orchestrator *o) {
-    if (o->model)
+    if (o->losses.model)
         return SL_OK;
     SL_TRY(sl_losses_renew(o));
-    return sl_model_open(&o->config.job, o->healthy, &o->model);
+    return sl_model_open(&o->config.job, o->losses.healthy, &o->losses.model);
 }

@@ -45,7 +45,7 @@ static sl_status copy_problems(sl_orchestrator *o, const sl_orchestrator_config 
     int replicas = c->job.replicas;
     SL_TRY(sl_alloc(&o->planned, (size_t)replicas, sizeof *o->planned));
     SL_TRY(sl_alloc(&o->problem, (size_t)replicas, sizeof(sl_problem *)));
-    SL_TRY(sl_alloc(&o->healthy, (size_t)replicas, sizeof(sl_problem *)));
+    SL_TRY(sl_alloc(&o->losses.healthy, (size_t)replicas, sizeof(sl_problem *)));
     for (int r = 0; r < replicas; r++) {
         if (r > 0 && c->problem[r] == c->problem[r - 1]) {
             o->problem[r] = o->problem[r - 1];
@@ -74,7 +74,8 @@ static sl_status make_layouts(sl_orchestrator *o, const sl_orchestrator_config *
         o->even[r] = c->split     ? c->split[r]
                      : c->problem ? c->problem[r]->microbatches
                                   : c->unknown->microbatches;
-    sl_job_layout *const all[] = {&o->layout, &o->next, &o->tried, &o->divided, &o->placed};
+    sl_job_layout *const all[] = {&o->layout, &o->doing.next, &o->strategies.tried, &o->strategies.divided,
+                                  &o->strategies.placed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         SL_TRY(sl_job_layout_make(&o->config.job, o->even, all[i]));
     o->layout.delegates = c->delegates;
@@ -91,13 +92,13 @@ static sl_status open_all(sl_orchestrator *o, const sl_orchestrator_config *c) {
         memcpy(sum, c->job.sum, stages * sizeof *sum);
         o->config.job.sum = sum;
     }
-    SL_TRY(sl_alloc(&o->looked, stages, sizeof *o->looked));
+    SL_TRY(sl_alloc(&o->network.looked, stages, sizeof *o->network.looked));
     SL_TRY(sl_alloc(&o->cases, SL_CASES_MAX, sizeof *o->cases));
     SL_TRY(sl_alloc(&o->view, SL_CASES_MAX, sizeof *o->view));
-    SL_TRY(sl_alloc(&o->shares, (size_t)o->processes, sizeof *o->shares));
-    SL_TRY(sl_alloc(&o->part, 2 * SL_CASES_MAX, sizeof *o->part));
+    SL_TRY(sl_alloc(&o->numbers.shares, (size_t)o->processes, sizeof *o->numbers.shares));
+    SL_TRY(sl_alloc(&o->losses.part, 2 * SL_CASES_MAX, sizeof *o->losses.part));
     SL_TRY(sl_alloc(&o->side, (size_t)c->job.replicas, sizeof *o->side));
-    SL_TRY(sl_alloc(&o->plans, (size_t)c->job.replicas, sizeof(sl_plan *)));
+    SL_TRY(sl_alloc(&o->doing.plans, (size_t)c->job.replicas, sizeof(sl_plan *)));
     SL_TRY(copy_problems(o, c));
     SL_TRY(sl_history_open(c->job.replicas, c->job.ranks, c->hold, &o->series));
     SL_TRY(sl_naming_open(&o->naming));
@@ -113,9 +114,9 @@ sl_status sl_orchestrator_open(const sl_orchestrator_config *config, sl_orchestr
     SL_TRY(check(config));
     SL_TRY(sl_alloc(&o, 1, sizeof *o));
     o->config = *config;
-    o->strategy = -1;
+    o->doing.strategy = -1;
     o->iteration = -1;
-    o->last_path = o->last_layout = -config->hold;
+    o->doing.last_path = o->doing.last_layout = -config->hold;
     o->processes = sl_job_processes(&config->job);
     o->config.job.sum = NULL;
     SL_TRY_GOTO(err_close, status, sl_recording_open(config, &o->recording));
@@ -136,13 +137,14 @@ void sl_orchestrator_close(sl_orchestrator *o) {
     sl_recording_close(o->recording);
     sl_unknown_close(o->unknown);
     sl_plans_close(o);
-    sl_model_close(o->model);
+    sl_model_close(o->losses.model);
     sl_ladder_close(o->ladder);
     sl_naming_close(&o->naming);
     sl_history_close(&o->series);
     sl_slowness_free(&o->lately);
     sl_slowness_free(&o->last);
-    sl_job_layout *const all[] = {&o->layout, &o->next, &o->tried, &o->divided, &o->placed};
+    sl_job_layout *const all[] = {&o->layout, &o->doing.next, &o->strategies.tried, &o->strategies.divided,
+                                  &o->strategies.placed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sl_job_layout_free(all[i]);
     for (int k = 0; k < o->kinds; k++)
@@ -151,11 +153,26 @@ void sl_orchestrator_close(sl_orchestrator *o) {
         sl_free(o->host[p]);
     for (size_t i = 0; i < o->kept_hosts; i++)
         sl_free(o->kept_host[i]);
-    void *const arrays[] = {o->planned, o->problem,   o->healthy,        o->plans,
-                            o->host,    o->kept_host, o->even,           o->side,
-                            o->key,     o->cases,     o->view,           o->part,
-                            o->memory,  o->pair,      o->card,           o->shares,
-                            o->looked,  o->events,    o->decisions.text, (void *)o->config.job.sum};
+    void *const arrays[] = {o->planned,
+                            o->problem,
+                            o->losses.healthy,
+                            o->doing.plans,
+                            o->host,
+                            o->kept_host,
+                            o->even,
+                            o->side,
+                            o->numbers.key,
+                            o->cases,
+                            o->view,
+                            o->losses.part,
+                            o->losses.memory,
+                            o->network.pair,
+                            o->network.card,
+                            o->numbers.shares,
+                            o->network.looked,
+                            o->log.events,
+                            o->log.decisions.text,
+                            (void *)o->config.job.sum};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         sl_free(arrays[i]);
     sl_free(o);
@@ -191,8 +208,9 @@ sl_status sl_orchestrator_estimate(sl_orchestrator *o, sl_strategy_kind strategy
     SL_TRY(sl_recording_call(o->recording, SL_CALL_ESTIMATE,
                              (sl_recorded_values){.strategy = (int)strategy, .cost = cost}));
     o->config.cost[strategy] = cost;
-    return o->ladder && o->rung[strategy] >= 0 ? sl_ladder_estimate(o->ladder, o->rung[strategy], cost)
-                                               : SL_OK;
+    return o->ladder && o->strategies.rung[strategy] >= 0
+               ? sl_ladder_estimate(o->ladder, o->strategies.rung[strategy], cost)
+               : SL_OK;
 }
 
 sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int may) {
@@ -292,8 +310,8 @@ int sl_orchestrator_considered(const sl_orchestrator *o, int incident, sl_strate
     sl_ladder_entry e;
     *view = (sl_strategy_view){.reason = SL_REASON_NONE};
     int known = o->unknown && sl_unknown_why_not(o, incident, strategy, view->why, sizeof view->why);
-    if (!o->ladder || o->rung[strategy] < 0 ||
-        !sl_ladder_considered(o->ladder, incident, o->rung[strategy], &e, &view->in_effect))
+    if (!o->ladder || o->strategies.rung[strategy] < 0 ||
+        !sl_ladder_considered(o->ladder, incident, o->strategies.rung[strategy], &e, &view->in_effect))
         return known;
     view->reason = e.reason;
     view->expected = e.expected;
@@ -319,8 +337,8 @@ int sl_orchestrator_troubled(const sl_orchestrator *o) {
 }
 
 const char *sl_orchestrator_decisions(sl_orchestrator *o) {
-    if (!o->decisions.used)
+    if (!o->log.decisions.used)
         return NULL;
-    o->decisions.used = 0;
-    return o->decisions.text;
+    o->log.decisions.used = 0;
+    return o->log.decisions.text;
 }

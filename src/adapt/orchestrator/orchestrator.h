@@ -40,7 +40,8 @@ struct sl_unknown_view;
 
 /* ---- opening ---- */
 
-extern const char *const sl_strategy_words[SL_STRATEGY_KINDS]; /* "adapt the schedule", ... */
+extern const char *const sl_strategy_words[SL_STRATEGY_KINDS];    /* "adapt the schedule", ... */
+extern const char *const sl_strategy_keys[SL_STRATEGY_KINDS + 1]; /* "schedule", ..., NULL: in files */
 
 /** Defaults: hold 5, dwell 20, gain 0.02, cost 5 ms, 5 ms, 1 s, 30 s, 600 s (undo the same, restart 0), all
  * else 0. */

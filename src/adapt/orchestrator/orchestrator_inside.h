@@ -92,6 +92,77 @@ typedef struct sl_run_data_text {
     size_t used, room;
 } sl_run_data_text;
 
+/* Of the orchestrator, what mainly one file needs. */
+
+/* cases.c: the numbers of components. */
+typedef struct sl_case_numbers {
+    sl_known_component *key;
+    size_t keys, key_room;
+    int last_number;
+    int *shares; /* [processes] the device incident last named at its position, + 1; 0: none */
+} sl_case_numbers;
+
+/* A link that is unused now. */
+typedef struct sl_memory {
+    sl_slow_part part;
+    int left;
+} sl_memory;
+
+/* losses.c: the model, and the time that slow components cost. */
+typedef struct sl_loss_state {
+    sl_model *model;            /* NULL: the healthy level is unknown */
+    int renewed;                /* number of times healthy was learned for the model */
+    const sl_problem **healthy; /* [replicas] in the model */
+    sl_slow_part *part;         /* [SL_CASES_MAX + remembered] for the model */
+    sl_memory *memory;
+    size_t memories, memory_room;
+    double healthy_time,
+        healthy_model; /* of an iteration if nothing is slow: measured; by the running orders */
+    double believed;   /* iteration time as far as slow components explain it */
+} sl_loss_state;
+
+/* process_pairs.c: the network as last measured. */
+typedef struct sl_network_state {
+    sl_process_pair *pair; /* [pairs] */
+    unsigned char *card;   /* [processes] whether by these its card is slow */
+    int pairs;
+    double *looked; /* [stages] growth of sums at the last measurement of the network, ns */
+} sl_network_state;
+
+/* strategies.c: what the ladder asks about strategies. */
+typedef struct sl_strategy_state {
+    int rung[SL_STRATEGY_KINDS], kind[SL_STRATEGIES_MAX], rungs;
+    sl_time at_once;
+    unsigned costs_known; /* bits of strategies that have been carried out */
+    unsigned refused;
+    int known[SL_STRATEGY_KINDS];
+    double takes[SL_STRATEGY_KINDS]; /* ns of an iteration with it, as if measured; asked once per step */
+    double present;                  /* the present state by the model; 0: not asked yet */
+    const char *leave;               /* the host that a restart would leave out */
+    sl_job_layout tried, divided, placed; /* scratch; answers */
+} sl_strategy_state;
+
+/* steps.c: the action that was given out, or is pending. */
+typedef struct sl_action_state {
+    sl_orchestrator_action action; /* id 0: none */
+    const sl_plan **plans;         /* [replicas] of a layout being given out */
+    sl_job_layout next;            /* requested by it */
+    int ids[SL_CASES_MAX];         /* of it */
+    int given, undoes, strategy;   /* of it; strategy -1: not the ladder's */
+    int last_path, last_layout;    /* iterations of the last changes */
+    int unended;                   /* the ladder waits for the end of an action that could not be given out */
+    int asks_again;                /* an answer to the ladder was lost */
+    int next_id;
+} sl_action_state;
+
+/* wording.c: events and decisions. */
+typedef struct sl_event_state {
+    sl_event *events;
+    size_t event_first, event_count, event_room;
+    sl_run_data_text decisions;
+    char said[640]; /* the last line written about strategies */
+} sl_event_state;
+
 struct sl_orchestrator {
     sl_unknown *unknown;           /* an unknown pipeline: no plans, cases, or model; or NULL */
     sl_recording *recording;       /* NULL: not requested */
@@ -101,73 +172,38 @@ struct sl_orchestrator {
     char **kept_host; /* names of hosts that must stay */
     size_t kept_hosts, kept_room;
     int processes;
-    sl_problem *planned;        /* [kinds] copies of config.problem; */
+    sl_problem *planned;        /* [kinds] copies of config.problem */
     const sl_problem **problem; /* [replicas] into planned */
     int kinds;
+    sl_job_layout layout; /* present */
+    int *even;            /* [replicas] the initial split */
+    sl_side *side;        /* [replicas] */
+    struct sl_asked *asked;
+    int numbered; /* number of shared plans so far */
+
+    int iteration, observed;
+    sl_time now;
+    int timed, replayed; /* iteration times are given; they are not, and were replayed */
     sl_history series;
     sl_naming naming;
     sl_slowness lately, last;
     int uneven; /* consecutive iterations in which a stage had more work relative to others than before */
-    sl_model *model;            /* NULL: the healthy level is unknown */
-    int renewed;                /* number of times healthy was learned for the model */
-    const sl_problem **healthy; /* [replicas] in the model */
-    sl_job_layout layout, next, tried, divided,
-        placed;    /* present; requested by an action; scratch; answers */
-    int *even;     /* [replicas] the initial split */
-    sl_side *side; /* [replicas] */
-    struct sl_asked *asked;
-    int numbered; /* number of shared plans so far */
-    sl_known_component *key;
-    size_t keys, key_room;
-    int last_number;
+    int sudden; /* no incident yet, but a link was slow in the last iteration */
+    int fresh;  /* after a change: the next losses are its effect */
+
     sl_case *cases; /* [case_count] the costliest first */
     int case_count;
-    int ids[SL_CASES_MAX];  /* of an action */
-    int *shares;            /* [processes] the device incident last named at its position, + 1; 0: none */
     sl_incident_view *view; /* [views] of those known to the ladder */
     int views;
-    sl_slow_part *part; /* [SL_CASES_MAX + remembered] for the model */
-    struct sl_memory {
-        sl_slow_part part;
-        int left;
-    } * memory; /* links that are unused now */
-    size_t memories, memory_room;
-    sl_process_pair *pair; /* [pairs] last measured */
-    unsigned char *card;   /* [processes] whether by these its card is slow */
-    int pairs;
-    double *looked; /* [stages] growth of sums at the last measurement of the network, ns */
-
     sl_ladder *ladder; /* NULL: the healthy level is unknown */
-    int rung[SL_STRATEGY_KINDS], kind[SL_STRATEGIES_MAX], rungs;
-    sl_time at_once;
-    unsigned costs_known; /* bits of strategies that have been carried out */
-    unsigned refused;
-    double healthy_time,
-        healthy_model; /* of an iteration if nothing is slow: measured, and by the running orders */
-    double believed;   /* iteration time as far as slow components explain it */
-    int fresh;         /* after a change: the next losses are its effect */
-    int known[SL_STRATEGY_KINDS];
-    double takes[SL_STRATEGY_KINDS]; /* ns of an iteration with it, as if measured; asked once per step */
-    double present;                  /* the present state by the model; 0: not asked yet */
-    const char *leave;               /* the host that a restart would leave out */
+    sl_status failed;  /* of a question asked by the ladder */
 
-    sl_orchestrator_action action; /* given out, or pending; id 0: none */
-    const sl_plan **plans;         /* [replicas] of a layout being given out */
-    int last_path, last_layout;    /* iterations of the last changes */
-    int given, undoes, strategy;   /* of it; strategy -1: not the ladder's */
-    int unended;                   /* the ladder waits for the end of an action that could not be given out */
-    int asks_again;                /* an answer to the ladder was lost */
-    int next_id;
-    int next_replica; /* plans are given out replica by replica */
-    int iteration, observed;
-    int timed, replayed; /* iteration times are given; they are not, and were replayed */
-    int sudden;          /* no incident yet, but a link was slow in the last iteration */
-    sl_time now;
-    sl_event *events;
-    size_t event_first, event_count, event_room;
-    sl_run_data_text decisions;
-    char said[640];   /* the last line written about strategies */
-    sl_status failed; /* of a question asked by the ladder */
+    sl_case_numbers numbers;
+    sl_loss_state losses;
+    sl_network_state network;
+    sl_strategy_state strategies;
+    sl_action_state doing;
+    sl_event_state log;
 };
 
 /** The healthy problem of a replica: as measured, else as planned. */
@@ -314,7 +350,7 @@ sl_status sl_strategies_open(sl_orchestrator *o);
 void sl_strategies_forget(sl_orchestrator *o);
 /** The action for the ladder's last decision, with the numbers from its log. */
 sl_orchestrator_action sl_strategies_action(sl_orchestrator *o, const sl_action *said);
-/** Makes o->action from the ladder's decision. */
+/** Makes o->doing.action from the ladder's decision. */
 sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *action);
 
 /* ---- wording.c */
@@ -330,8 +366,9 @@ void sl_events_keep(sl_orchestrator *o, const sl_case *c);
 void sl_events_path(sl_orchestrator *o, int delegates);
 /** The ladder's new log entries: sentences into decisions, important ones as events. */
 void sl_events_ladder(sl_orchestrator *o);
-/** Adds an entry of the ladder's log as an event, if it matters to users. */
-void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *entry, const char *text);
+/** Adds an entry of the ladder's log as an event, if it matters to users. `advised`: no program carries it
+ * out. */
+void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *entry, int advised, const char *text);
 /** Adds a line of decisions, with its end. */
 void sl_events_write(sl_orchestrator *o, const char *line);
 void sl_events_decision(sl_orchestrator *o, const char *format, ...) __attribute__((format(printf, 2, 3)));

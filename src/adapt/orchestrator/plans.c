@@ -272,7 +272,7 @@ sl_status sl_plans_take(sl_orchestrator *o) {
 void sl_plans_drop_late(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        int given = o->given && o->action.what == SL_DO_PLAN && o->action.replica == r;
+        int given = o->doing.given && o->doing.action.what == SL_DO_PLAN && o->doing.action.replica == r;
         if (side->wanted && side->wanted != side->first && !side->refits && !given && !sl_plans_is_slow(o, r))
             sl_plans_drop(&side->wanted);
     }

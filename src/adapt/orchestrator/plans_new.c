@@ -281,7 +281,7 @@ sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout) {
     for (int i = 0; i < o->case_count; i++)
         slow |= o->cases[i].seen && o->cases[i].announced >= 0;
     for (int r = 0; r < o->config.job.replicas && status == SL_OK; r++) {
-        status = sl_model_problem(o->model, layout, r, &problem);
+        status = sl_model_problem(o->losses.model, layout, r, &problem);
         if (status != SL_OK)
             break;
         status = plan_replica(o, layout, r, slow, &before, &problem);

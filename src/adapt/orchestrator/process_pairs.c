@@ -92,10 +92,10 @@ sl_status sl_pairs_take(sl_orchestrator *o, const sl_network_measure *measure, i
         sl_free(pair);
         return status;
     }
-    SL_FREE(o->pair, o->card);
-    o->card = card;
-    o->pair = pair;
-    o->pairs = count;
+    SL_FREE(o->network.pair, o->network.card);
+    o->network.card = card;
+    o->network.pair = pair;
+    o->network.pairs = count;
     return SL_OK;
 }
 
@@ -109,8 +109,8 @@ int sl_pairs_slowest(const sl_orchestrator *o, int rank, int pair[2]) {
     double worst = 0;
     int a = job->replicas == 2 ? sl_cases_process(o, rank, 0) : -1,
         b = job->replicas == 2 ? sl_cases_process(o, rank, 1) : -1;
-    for (int i = 0; i < o->pairs && job->replicas > 2; i++) {
-        const sl_process_pair *p = &o->pair[i];
+    for (int i = 0; i < o->network.pairs && job->replicas > 2; i++) {
+        const sl_process_pair *p = &o->network.pair[i];
         if (!p->between || !(p->late * SAME > worst) ||
             sl_job_rank(job, sl_job_layout_position(job, &o->layout, p->from)) != rank ||
             sl_job_rank(job, sl_job_layout_position(job, &o->layout, p->to)) != rank)
@@ -128,14 +128,14 @@ int sl_pairs_slowest(const sl_orchestrator *o, int rank, int pair[2]) {
 }
 
 int sl_pairs_card(const sl_orchestrator *o, int process) {
-    return o->pairs && o->card[process];
+    return o->network.pairs && o->network.card[process];
 }
 
 /* For a card, its least late connection: a later one may have a second slow card at its other end. */
 int sl_pairs_split(const sl_orchestrator *o, sl_slow_part *part, int way) {
     const sl_process_pair *least = NULL;
-    for (int i = 0; i < o->pairs; i++) {
-        const sl_process_pair *p = &o->pair[i];
+    for (int i = 0; i < o->network.pairs; i++) {
+        const sl_process_pair *p = &o->network.pair[i];
         int mine = way ? p->to : p->from, other = way ? p->from : p->to;
         if (mine == part->a && (part->kind != SL_PART_LINK || other == part->b) && p->between &&
             (!least || p->late < least->late))

@@ -204,7 +204,7 @@ static json_t *save_all(const sl_orchestrator *o) {
                             o->problem[0]->stages, job->tensor);
     json_t *healthy = json_array(), *cases = json_array();
     double norm[NORM], costs[SL_STRATEGY_KINDS];
-    int good = all && healthy && cases && o->series.learnt && o->healthy_time > 0;
+    int good = all && healthy && cases && o->series.learnt && o->losses.healthy_time > 0;
     for (int r = 0; r < job->replicas && good; r++) {
         const sl_baseline *b = &o->series.healthy[r];
         good = json_array_append_new(healthy, b->as != r           ? json_integer(b->as)
@@ -216,10 +216,11 @@ static json_t *save_all(const sl_orchestrator *o) {
             good = json_array_append_new(cases, save_case(&o->cases[i])) == 0;
     put_norm(&o->series.iteration, norm);
     for (int s = 0; s < SL_STRATEGY_KINDS; s++)
-        costs[s] = o->ladder && o->rung[s] >= 0 ? (double)sl_ladder_cost(o->ladder, o->rung[s])
-                                                : (double)o->config.cost[s];
-    const double times[2] = {o->healthy_time, o->healthy_model};
-    int known = o->series.learnt && o->healthy_time > 0;
+        costs[s] = o->ladder && o->strategies.rung[s] >= 0
+                       ? (double)sl_ladder_cost(o->ladder, o->strategies.rung[s])
+                       : (double)o->config.cost[s];
+    const double times[2] = {o->losses.healthy_time, o->losses.healthy_model};
+    int known = o->series.learnt && o->losses.healthy_time > 0;
     if (known && good)
         good = add(all, "healthy", json_incref(healthy)) && add(all, "incidents", json_incref(cases)) &&
                add(all, "iteration", numbers(norm, NORM)) && add(all, "times", numbers(times, 2)) &&
@@ -279,8 +280,8 @@ static sl_status load_all(sl_orchestrator *o, const json_t *all) {
     o->series.iteration = get_norm(norm);
     o->series.learnt = 1;
     o->series.learns++;
-    o->healthy_time = times[0];
-    o->healthy_model = times[1];
+    o->losses.healthy_time = times[0];
+    o->losses.healthy_model = times[1];
     for (int s = 0; s < SL_STRATEGY_KINDS; s++)
         if (costs[s] >= 0)
             o->config.cost[s] = (sl_time)costs[s];
@@ -298,15 +299,15 @@ static sl_status unload(sl_orchestrator *o, const sl_time *cost) {
     for (int r = 0; r < o->config.job.replicas; r++)
         sl_history_clear(&o->series, r, r);
     o->series.iteration = (sl_usual){0};
-    o->series.learnt = o->series.learns = o->renewed = 0;
-    o->healthy_time = o->healthy_model = 0;
+    o->series.learnt = o->series.learns = o->losses.renewed = 0;
+    o->losses.healthy_time = o->losses.healthy_model = 0;
     memcpy(o->config.cost, cost, sizeof o->config.cost);
-    sl_model_close(o->model);
+    sl_model_close(o->losses.model);
     sl_ladder_close(o->ladder);
-    o->model = NULL;
+    o->losses.model = NULL;
     o->ladder = NULL;
-    o->case_count = o->views = o->last_number = 0;
-    o->keys = 0;
+    o->case_count = o->views = o->numbers.last_number = 0;
+    o->numbers.keys = 0;
     return o->config.paced ? sl_history_assume(&o->series, o->problem) : SL_OK;
 }
 

@@ -48,11 +48,11 @@ static sl_status learn(sl_orchestrator *o) {
 }
 
 static int changes_nothing(const sl_orchestrator *o) {
-    return o->action.what == SL_DO_LAYOUT &&
-           memcmp(o->next.process, o->layout.process, (size_t)o->processes * sizeof *o->layout.process) ==
-               0 &&
-           memcmp(o->next.split, o->layout.split, (size_t)o->config.job.replicas * sizeof *o->layout.split) ==
-               0;
+    return o->doing.action.what == SL_DO_LAYOUT &&
+           memcmp(o->doing.next.process, o->layout.process,
+                  (size_t)o->processes * sizeof *o->layout.process) == 0 &&
+           memcmp(o->doing.next.split, o->layout.split,
+                  (size_t)o->config.job.replicas * sizeof *o->layout.split) == 0;
 }
 
 static void drop_wanted(sl_orchestrator *o) {
@@ -63,29 +63,29 @@ static void drop_wanted(sl_orchestrator *o) {
 /* The ladder's action is not given out. If memory runs out in reporting that, the next call reports it. */
 static sl_status end_at_once(sl_orchestrator *o, int done) {
     sl_status status = sl_ladder_ended(o->ladder, o->now, 0, done);
-    o->unended = status != SL_OK;
+    o->doing.unended = status != SL_OK;
     return status;
 }
 
 static sl_status give(sl_orchestrator *o, const sl_action *said) {
     if (said->kind == SL_ACTION_APPLY &&
-        o->refused & 1u << o->kind[said->strategy]) /* planned before the refusal */
+        o->strategies.refused & 1u << o->strategies.kind[said->strategy]) /* planned before the refusal */
         return end_at_once(o, 0);
     sl_status status = sl_strategies_act(o, said);
     if (status == SL_OK && changes_nothing(o)) {
         drop_wanted(o);
-        o->action.what = SL_DO_PLAN; /* an empty plan */
+        o->doing.action.what = SL_DO_PLAN; /* an empty plan */
     }
-    o->strategy = said->strategy;
-    o->undoes = said->kind == SL_ACTION_UNDO;
-    if (status == SL_OK && (o->action.what != SL_DO_PLAN || sl_plans_due(o) >= 0))
+    o->doing.strategy = said->strategy;
+    o->doing.undoes = said->kind == SL_ACTION_UNDO;
+    if (status == SL_OK && (o->doing.action.what != SL_DO_PLAN || sl_plans_due(o) >= 0))
         return SL_OK;
     /* nothing to give out: plans wait for their time, or none fits the layout */
-    o->action.id = 0;
-    o->strategy = -1;
+    o->doing.action.id = 0;
+    o->doing.strategy = -1;
     if (status == SL_ENOMEM) {
         drop_wanted(o);
-        o->unended = 1;
+        o->doing.unended = 1;
         return status;
     }
     sl_strategies_forget(o);
@@ -95,21 +95,21 @@ static sl_status give(sl_orchestrator *o, const sl_action *said) {
 /* A new split and new positions are the same mechanism: until measured, both are assumed to take the same. */
 static void share_cost(sl_orchestrator *o, sl_strategy_kind kind, sl_time took) {
     sl_strategy_kind other = kind == SL_STRATEGY_BALANCE ? SL_STRATEGY_TOPOLOGY : SL_STRATEGY_BALANCE;
-    o->costs_known |= 1u << kind;
-    if (o->rung[other] >= 0 && !(o->costs_known & 1u << other))
-        (void)sl_ladder_estimate(o->ladder, o->rung[other], took);
+    o->strategies.costs_known |= 1u << kind;
+    if (o->strategies.rung[other] >= 0 && !(o->strategies.costs_known & 1u << other))
+        (void)sl_ladder_estimate(o->ladder, o->strategies.rung[other], took);
 }
 
 static sl_status end_of_strategy(sl_orchestrator *o, sl_time took, int done) {
-    if (o->strategy < 0)
+    if (o->doing.strategy < 0)
         return SL_OK;
-    sl_strategy_kind kind = (sl_strategy_kind)o->kind[o->strategy];
-    double takes = o->known[kind] ? o->takes[kind] : 0;
+    sl_strategy_kind kind = (sl_strategy_kind)o->strategies.kind[o->doing.strategy];
+    double takes = o->strategies.known[kind] ? o->strategies.takes[kind] : 0;
     SL_TRY(sl_ladder_reserve(o->ladder));
-    o->strategy = -1;
+    o->doing.strategy = -1;
     sl_strategies_forget(o);
     if (done && takes > 0 && isfinite(takes))
-        o->believed = takes; /* until measured */
+        o->losses.believed = takes; /* until measured */
     if (done && took > 0 && (kind == SL_STRATEGY_BALANCE || kind == SL_STRATEGY_TOPOLOGY))
         share_cost(o, kind, took);
     return sl_ladder_ended(o->ladder, o->now, took, done);
@@ -117,28 +117,30 @@ static sl_status end_of_strategy(sl_orchestrator *o, sl_time took, int done) {
 
 /* Nothing is slow, and no mitigation by schedule is in effect. */
 static int rests(const sl_orchestrator *o) {
-    int rung = o->ladder ? o->rung[SL_STRATEGY_SCHEDULE] : -1;
+    int rung = o->ladder ? o->strategies.rung[SL_STRATEGY_SCHEDULE] : -1;
     return rung >= 0 && !sl_cases_any_seen(o) && !o->config.frozen &&
-           !(o->refused & 1u << SL_STRATEGY_SCHEDULE) && !sl_ladder_in_effect(o->ladder, rung);
+           !(o->strategies.refused & 1u << SL_STRATEGY_SCHEDULE) && !sl_ladder_in_effect(o->ladder, rung);
 }
 
 static sl_status decide(sl_orchestrator *o) {
     sl_action said;
     sl_strategies_forget(o);
     SL_TRY(sl_incidents_announce(o));
-    if (!o->action.id || o->action.what != SL_DO_LAYOUT) /* which brings its own plans */
+    if (!o->doing.action.id || o->doing.action.what != SL_DO_LAYOUT) /* which brings its own plans */
         sl_plans_drop_late(o);
-    if (!o->given && o->strategy >= 0 && o->action.what == SL_DO_PLAN && sl_plans_due(o) < 0) {
-        o->action.id = 0; /* its remaining plans were dropped */
+    if (!o->doing.given && o->doing.strategy >= 0 && o->doing.action.what == SL_DO_PLAN &&
+        sl_plans_due(o) < 0) {
+        o->doing.action.id = 0; /* its remaining plans were dropped */
         SL_TRY(end_of_strategy(o, o->side[0].cost, 1));
     }
-    if (o->unended)
+    if (o->doing.unended)
         SL_TRY(end_at_once(o, 0));
-    if (o->given || o->action.id || o->strategy >= 0)
+    if (o->doing.given || o->doing.action.id || o->doing.strategy >= 0)
         return SL_OK;
     SL_TRY(sl_ladder_next(o->ladder, o->now, &said));
     if (said.kind == SL_ACTION_PROFILE)
-        o->action = (sl_orchestrator_action){.id = ++o->next_id, .what = SL_DO_NETWORK, .replica = -1};
+        o->doing.action =
+            (sl_orchestrator_action){.id = ++o->doing.next_id, .what = SL_DO_NETWORK, .replica = -1};
     if (said.kind == SL_ACTION_APPLY || said.kind == SL_ACTION_UNDO)
         return give(o, &said);
     return sl_incidents_keep(o);
@@ -158,8 +160,9 @@ static sl_status think(sl_orchestrator *o) {
         return SL_OK;
     if (!o->ladder)
         SL_TRY(sl_strategies_open(o));
-    if (!o->given && !o->action.id && sl_incidents_wants_network(o)) {
-        o->action = (sl_orchestrator_action){.id = ++o->next_id, .what = SL_DO_NETWORK, .replica = -1};
+    if (!o->doing.given && !o->doing.action.id && sl_incidents_wants_network(o)) {
+        o->doing.action =
+            (sl_orchestrator_action){.id = ++o->doing.next_id, .what = SL_DO_NETWORK, .replica = -1};
         return SL_OK;
     }
     SL_TRY(decide(o));
@@ -201,7 +204,7 @@ static sl_status add_row(sl_orchestrator *o, const sl_orchestrator_iteration *it
     if (it->time > 0 && o->replayed) {
         sl_history_untimed(&o->series);
         o->replayed = 0;
-        o->healthy_time = 0;
+        o->losses.healthy_time = 0;
     }
     o->timed |= it->time > 0;
     if (!o->timed)
@@ -214,7 +217,7 @@ sl_status sl_steps_result(sl_orchestrator *o, sl_status status) {
     if (status == SL_OK && o->failed != SL_OK)
         status = sl_error(o->failed, "out of memory for a decision");
     o->failed = SL_OK;
-    o->asks_again |= status == SL_ENOMEM;
+    o->doing.asks_again |= status == SL_ENOMEM;
     return status;
 }
 
@@ -268,7 +271,8 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
     if (o->unknown)
         return 0;
     int most = INT_MAX, waits = sl_plans_wait(o);
-    if (o->given || o->action.id || o->fresh || o->event_first < o->event_count || !is_settled(o))
+    if (o->doing.given || o->doing.action.id || o->fresh || o->log.event_first < o->log.event_count ||
+        !is_settled(o))
         return 0;
     for (int r = 0; r < o->config.job.replicas && rests(o); r++)
         if (o->side[r].running != o->side[r].first)
@@ -302,26 +306,26 @@ sl_status sl_orchestrator_skip(sl_orchestrator *o, int iterations, sl_time now) 
 /* ---- events and actions ---- */
 
 int sl_orchestrator_event(sl_orchestrator *o, sl_event *event) {
-    if (o->event_first == o->event_count)
+    if (o->log.event_first == o->log.event_count)
         return 0;
-    *event = o->events[o->event_first++];
+    *event = o->log.events[o->log.event_first++];
     return 1;
 }
 
 /* The reason for a plan that has waited for its time: the slow components of the replica. */
 static void name_incidents(sl_orchestrator *o, int replica) {
     const sl_side *side = &o->side[replica];
-    sl_orchestrator_action *a = &o->action;
+    sl_orchestrator_action *a = &o->doing.action;
     a->loss = a->expected = 0;
     a->count = 0;
     for (int i = 0; i < o->case_count && !side->refits; i++) {
         const sl_case *c = &o->cases[i];
         if (c->announced < 0 || !c->seen || (c->replica >= 0 && c->replica != replica))
             continue;
-        o->ids[a->count++] = c->view.id;
+        o->doing.ids[a->count++] = c->view.id;
         a->loss += c->view.loss;
     }
-    a->incidents = o->ids;
+    a->incidents = o->doing.ids;
     if (side->refits)
         a->loss = 1 - (double)side->best / (double)side->predicted;
     a->expected = side->refits ? 0 : fmax(0, a->loss - side->gain);
@@ -330,41 +334,42 @@ static void name_incidents(sl_orchestrator *o, int replica) {
 static void give_plan(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
     int undo = side->wanted == side->first && !side->refits;
-    o->action.id = ++o->next_id;
-    o->action.what = SL_DO_PLAN;
-    o->action.strategy = SL_STRATEGY_SCHEDULE;
-    o->action.undo = undo;
-    o->action.replica = replica;
-    o->action.plan = &side->wanted->plan;
-    o->action.cost = side->cost;
-    if (!o->action.count)
+    o->doing.action.id = ++o->doing.next_id;
+    o->doing.action.what = SL_DO_PLAN;
+    o->doing.action.strategy = SL_STRATEGY_SCHEDULE;
+    o->doing.action.undo = undo;
+    o->doing.action.replica = replica;
+    o->doing.action.plan = &side->wanted->plan;
+    o->doing.action.cost = side->cost;
+    if (!o->doing.action.count)
         name_incidents(o, replica);
     sl_events_swap(o, replica, undo);
 }
 
 static int next(sl_orchestrator *o, sl_orchestrator_action *action) {
-    if (o->given)
+    if (o->doing.given)
         return 0;
-    int plans = o->strategy < 0 || o->action.what == SL_DO_PLAN, due = plans ? sl_plans_due(o) : -1;
-    if (due >= 0 && (!o->action.id || o->action.what == SL_DO_PLAN)) {
-        if (!o->action.id)
-            o->action = (sl_orchestrator_action){0};
+    int plans = o->doing.strategy < 0 || o->doing.action.what == SL_DO_PLAN,
+        due = plans ? sl_plans_due(o) : -1;
+    if (due >= 0 && (!o->doing.action.id || o->doing.action.what == SL_DO_PLAN)) {
+        if (!o->doing.action.id)
+            o->doing.action = (sl_orchestrator_action){0};
         give_plan(o, due);
-    } else if (!o->action.id) {
+    } else if (!o->doing.action.id) {
         return 0;
-    } else if ((o->action.what == SL_DO_PATH && o->iteration - o->last_path < o->config.hold) ||
-               (o->action.what == SL_DO_LAYOUT && o->action.undo &&
-                o->iteration - o->last_layout < o->config.hold)) {
+    } else if ((o->doing.action.what == SL_DO_PATH && o->iteration - o->doing.last_path < o->config.hold) ||
+               (o->doing.action.what == SL_DO_LAYOUT && o->doing.action.undo &&
+                o->iteration - o->doing.last_layout < o->config.hold)) {
         return 0; /* two changes are at least `hold` iterations apart */
     }
-    o->action.layout = o->next;
-    o->action.plans = o->plans;
-    for (int r = 0; r < o->config.job.replicas && o->action.what == SL_DO_LAYOUT; r++)
-        o->plans[r] = &(o->side[r].wanted ? o->side[r].wanted : o->side[r].running)->plan;
-    if (o->action.what == SL_DO_PATH)
-        sl_events_path(o, o->next.delegates);
-    o->given = 1;
-    *action = o->action;
+    o->doing.action.layout = o->doing.next;
+    o->doing.action.plans = o->doing.plans;
+    for (int r = 0; r < o->config.job.replicas && o->doing.action.what == SL_DO_LAYOUT; r++)
+        o->doing.plans[r] = &(o->side[r].wanted ? o->side[r].wanted : o->side[r].running)->plan;
+    if (o->doing.action.what == SL_DO_PATH)
+        sl_events_path(o, o->doing.next.delegates);
+    o->doing.given = 1;
+    *action = o->doing.action;
     return 1;
 }
 
@@ -398,9 +403,9 @@ static void plan_runs(sl_orchestrator *o, int replica, sl_time took) {
 
 /* Every process runs the plans for the new layout, and returns to them. */
 static void layout_runs(sl_orchestrator *o) {
-    sl_cases_move(o, &o->next);
-    memcpy(o->layout.process, o->next.process, (size_t)o->processes * sizeof *o->layout.process);
-    memcpy(o->layout.split, o->next.split, (size_t)o->config.job.replicas * sizeof *o->layout.split);
+    sl_cases_move(o, &o->doing.next);
+    memcpy(o->layout.process, o->doing.next.process, (size_t)o->processes * sizeof *o->layout.process);
+    memcpy(o->layout.split, o->doing.next.split, (size_t)o->config.job.replicas * sizeof *o->layout.split);
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
         sl_plans_drop(&side->candidate);
@@ -414,7 +419,7 @@ static void layout_runs(sl_orchestrator *o) {
         side->wanted = NULL;
     }
     for (int stage = 0; stage < o->problem[0]->stages; stage++)
-        o->looked[stage] = 0;
+        o->network.looked[stage] = 0;
     o->naming.announced.count = 0;
     sl_history_moved(&o->series);
     measure_again(o);
@@ -426,22 +431,22 @@ sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout,
         sum += layout->split[r];
         was += o->layout.split[r];
     }
-    if (sum != was || o->given)
+    if (sum != was || o->doing.given)
         return sl_error(SL_EINVAL, "a layout of %d microbatches, the job has %d (or an action is under way)",
                         sum, was);
     SL_TRY(sl_recording_moved(o->recording, layout, plan));
-    memcpy(o->next.process, layout->process, (size_t)o->processes * sizeof *layout->process);
-    memcpy(o->next.split, layout->split, (size_t)o->config.job.replicas * sizeof *layout->split);
+    memcpy(o->doing.next.process, layout->process, (size_t)o->processes * sizeof *layout->process);
+    memcpy(o->doing.next.split, layout->split, (size_t)o->config.job.replicas * sizeof *layout->split);
     layout_runs(o);
     sl_strategies_forget(o);
     return sl_plans_set(o, plan);
 }
 
 static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time took) {
-    sl_orchestrator_action a = o->action;
+    sl_orchestrator_action a = o->doing.action;
     int done = outcome == SL_OUTCOME_DONE, ready;
-    o->given = 0;
-    o->action.id = 0;
+    o->doing.given = 0;
+    o->doing.action.id = 0;
     switch (a.what) {
     case SL_DO_PLAN:
         if (done)
@@ -453,13 +458,13 @@ static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time too
         return sl_plans_due(o) >= 0 ? SL_OK : end_of_strategy(o, took, done);
     case SL_DO_PATH:
         if (done) {
-            o->layout.delegates = o->next.delegates;
-            o->last_path = o->iteration;
+            o->layout.delegates = o->doing.next.delegates;
+            o->doing.last_path = o->iteration;
             measure_again(o);
         }
         break;
     case SL_DO_LAYOUT:
-        o->last_layout = o->iteration;
+        o->doing.last_layout = o->iteration;
         if (done)
             layout_runs(o);
         else
@@ -476,7 +481,7 @@ static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time too
 
 sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome,
                                       sl_time took) {
-    int mine = !o->unknown && o->given && id == o->action.id;
+    int mine = !o->unknown && o->doing.given && id == o->doing.action.id;
     if (mine && (now < o->now || took < 0))
         return sl_error(SL_EINVAL, "an action took %.3f ms and ended %.3f ms ago", sl_to_ms(took),
                         sl_to_ms(o->now - now));
@@ -491,7 +496,7 @@ sl_status sl_orchestrator_carried_out(sl_orchestrator *o, int id, sl_time now, s
         return SL_OK;
     o->now = now;
     if (outcome == SL_OUTCOME_REFUSED)
-        o->refused |= 1u << o->action.strategy;
+        o->strategies.refused |= 1u << o->doing.action.strategy;
     sl_status status = result_of(o, carried_out(o, outcome, took));
     return status == SL_ENOMEM ? SL_OK : status; /* the layout is changed; its plans are asked for again */
 }

@@ -13,6 +13,7 @@
 const char *const sl_strategy_words[SL_STRATEGY_KINDS] = {"adapt the schedule", "delegate the communication",
                                                           "re-balance microbatches", "change the topology",
                                                           "restart without the host"};
+const char *const sl_strategy_keys[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
 
 static size_t bytes_of(const sl_orchestrator *o, int processes) {
     return (size_t)(processes ? o->processes : o->config.job.replicas) * sizeof(int);
@@ -29,12 +30,12 @@ static void copy_layout(const sl_orchestrator *o, const sl_job_layout *from, sl_
 /* The current one, by the model. */
 static sl_status present(sl_orchestrator *o) {
     sl_time running;
-    if (o->present > 0)
+    if (o->strategies.present > 0)
         return SL_OK;
-    if (o->rung[SL_STRATEGY_SCHEDULE] >= 0)
-        return sl_model_time(o->model, &o->layout, &o->present);
+    if (o->strategies.rung[SL_STRATEGY_SCHEDULE] >= 0)
+        return sl_model_time(o->losses.model, &o->layout, &o->strategies.present);
     SL_TRY(sl_plans_running(o, &running)); /* no strategy plans a schedule for it */
-    o->present = (double)running;
+    o->strategies.present = (double)running;
     return SL_OK;
 }
 
@@ -68,23 +69,24 @@ static sl_status ask_delegates(sl_orchestrator *o, double *time) {
     o->layout.delegates = delegates;
     SL_TRY(status);
     double share = coupled > 0 ? (double)decoupled / (double)coupled : 1, now = sl_losses_believed(o);
-    double lost = now > o->healthy_time ? 1 - o->healthy_time / now : 0;
-    *time = fmin(now * fmin(share, 1 - 2 * DELEGATES_GAIN), o->healthy_time / (1 - BY_TOLERANCE * lost));
+    double lost = now > o->losses.healthy_time ? 1 - o->losses.healthy_time / now : 0;
+    *time =
+        fmin(now * fmin(share, 1 - 2 * DELEGATES_GAIN), o->losses.healthy_time / (1 - BY_TOLERANCE * lost));
     return SL_OK;
 }
 
 /* A new layout's time, scaled to measured iterations. It cannot help if a schedule alone would do as well. */
 static sl_status combined_with_schedule(sl_orchestrator *o, double modelled, double *time) {
     SL_TRY(present(o));
-    int better = modelled < (1 - o->config.gain) * o->present;
-    *time = better ? o->healthy_time * modelled / o->healthy_model : INFINITY;
+    int better = modelled < (1 - o->config.gain) * o->strategies.present;
+    *time = better ? o->losses.healthy_time * modelled / o->losses.healthy_model : INFINITY;
     return SL_OK;
 }
 
 static sl_status ask_balance(sl_orchestrator *o, double *time) {
     double balanced;
-    copy_layout(o, &o->layout, &o->divided);
-    SL_TRY(sl_model_divide(o->model, &o->divided, &balanced));
+    copy_layout(o, &o->layout, &o->strategies.divided);
+    SL_TRY(sl_model_divide(o->losses.model, &o->strategies.divided, &balanced));
     return combined_with_schedule(o, balanced, time);
 }
 
@@ -93,11 +95,11 @@ static sl_status ask_topology(sl_orchestrator *o, double *time) {
     int moved;
     sl_job_layout found = {0};
     *time = INFINITY;
-    SL_TRY(
-        sl_model_rearrange(o->model, &o->layout, o->rung[SL_STRATEGY_BALANCE] >= 0, &found, &best, &moved));
+    SL_TRY(sl_model_rearrange(o->losses.model, &o->layout, o->strategies.rung[SL_STRATEGY_BALANCE] >= 0,
+                              &found, &best, &moved));
     if (moved) {
-        copy_layout(o, &found, &o->placed);
-        o->placed.delegates = o->layout.delegates;
+        copy_layout(o, &found, &o->strategies.placed);
+        o->strategies.placed.delegates = o->layout.delegates;
     }
     sl_job_layout_free(&found);
     return moved ? combined_with_schedule(o, best, time) : SL_OK;
@@ -131,8 +133,8 @@ static sl_status ask_restart(sl_orchestrator *o, double *time) {
                 sum += is_on(o, &o->cases[k], o->host[process]) ? o->cases[k].view.loss : 0;
             if (sum > worst) {
                 worst = sum;
-                o->leave = o->host[process];
-                *time = fmax(o->healthy_time, sl_losses_believed(o) * (1 - sum));
+                o->strategies.leave = o->host[process];
+                *time = fmax(o->losses.healthy_time, sl_losses_believed(o) * (1 - sum));
             }
         }
     return SL_OK;
@@ -145,32 +147,32 @@ static sl_status (*const asks[SL_STRATEGY_KINDS])(sl_orchestrator *, double *) =
 
 /* If no answer exists (no plan fits), it cannot help; running out of memory ends the observation. */
 static double takes(sl_orchestrator *o, sl_strategy_kind strategy) {
-    if (!o->known[strategy]) {
-        o->known[strategy] = 1;
-        sl_status status = asks[strategy](o, &o->takes[strategy]);
+    if (!o->strategies.known[strategy]) {
+        o->strategies.known[strategy] = 1;
+        sl_status status = asks[strategy](o, &o->strategies.takes[strategy]);
         if (status != SL_OK)
-            o->takes[strategy] = INFINITY;
+            o->strategies.takes[strategy] = INFINITY;
         if (status == SL_ENOMEM)
             o->failed = status;
     }
-    return o->takes[strategy];
+    return o->strategies.takes[strategy];
 }
 
 /* It gains enough over the other to be worth a change, and its cost is negligible, or below the loss while
  * waiting for the other and measuring it. */
 static int is_soon_better(sl_orchestrator *o, sl_strategy_kind strategy, sl_strategy_kind than) {
-    if (o->rung[strategy] < 0 || !(takes(o, strategy) < (1 - o->config.gain) * takes(o, than)))
+    if (o->strategies.rung[strategy] < 0 || !(takes(o, strategy) < (1 - o->config.gain) * takes(o, than)))
         return 0;
-    double cost = (double)sl_ladder_cost(o->ladder, o->rung[strategy]);
+    double cost = (double)sl_ladder_cost(o->ladder, o->strategies.rung[strategy]);
     double other = fmin(takes(o, than), sl_losses_believed(o));
-    return cost <= (double)o->at_once || cost <= o->config.hold * (other - takes(o, strategy));
+    return cost <= (double)o->strategies.at_once || cost <= o->config.hold * (other - takes(o, strategy));
 }
 
 /* A first step must be measured before any further action, so it only delays a better one: a new layout comes
  * with plans for the slow components, and new positions come with their own split. If they gain no more than
  * the split, the split alone is used. */
 static int other_does(sl_orchestrator *o, sl_strategy_kind strategy) {
-    int both = o->rung[SL_STRATEGY_TOPOLOGY] >= 0 && o->rung[SL_STRATEGY_BALANCE] >= 0;
+    int both = o->strategies.rung[SL_STRATEGY_TOPOLOGY] >= 0 && o->strategies.rung[SL_STRATEGY_BALANCE] >= 0;
     switch (strategy) {
     case SL_STRATEGY_SCHEDULE:
     case SL_STRATEGY_DELEGATE:
@@ -195,21 +197,21 @@ static const sl_case *case_of(const sl_orchestrator *o, int id) {
 /* Another order or path is only for a lasting incident. */
 static int must_last(const sl_orchestrator *o, sl_strategy_kind strategy, int id) {
     const sl_case *c = case_of(o, id);
-    int changed = strategy == SL_STRATEGY_DELEGATE && o->iteration - o->last_path < o->config.hold;
+    int changed = strategy == SL_STRATEGY_DELEGATE && o->iteration - o->doing.last_path < o->config.hold;
     return changed || (strategy <= SL_STRATEGY_DELEGATE && c && c->streak < o->config.hold && !c->reported);
 }
 
 static double remaining(sl_orchestrator *o, sl_strategy_kind strategy, const sl_incident *incident) {
-    if (must_last(o, strategy, incident->id) || o->config.frozen || o->refused & 1u << strategy)
+    if (must_last(o, strategy, incident->id) || o->config.frozen || o->strategies.refused & 1u << strategy)
         return incident->loss;
     takes(o, strategy);
     if (other_does(o, strategy))
         return incident->loss;
-    double now = sl_losses_believed(o), lost = 1 - o->healthy_time / now;
+    double now = sl_losses_believed(o), lost = 1 - o->losses.healthy_time / now;
     double least = strategy == SL_STRATEGY_DELEGATE ? fmin(DELEGATES_GAIN, o->config.gain) : o->config.gain;
-    if (!(o->takes[strategy] < (1 - least) * now) || lost <= 0)
+    if (!(o->strategies.takes[strategy] < (1 - least) * now) || lost <= 0)
         return incident->loss; /* below the least gain of a schedule swap */
-    return incident->loss * fmax(0, 1 - o->healthy_time / o->takes[strategy]) / lost;
+    return incident->loss * fmax(0, 1 - o->losses.healthy_time / o->strategies.takes[strategy]) / lost;
 }
 
 #define REMAINING(name, strategy)                                                                            \
@@ -228,18 +230,18 @@ static double keeping_split(void *user, const sl_incident *incident) {
     double best;
     (void)incident;
     for (int i = 0; i < o->case_count; i++)
-        if (o->cases[i].seen && o->cases[i].excess >= SL_LOSS_MIN * o->healthy_time)
+        if (o->cases[i].seen && o->cases[i].excess >= SL_LOSS_MIN * o->losses.healthy_time)
             return 0; /* another incident asks for the best one when its loss changes */
-    copy_layout(o, &o->layout, &o->tried);
-    if (o->rung[SL_STRATEGY_BALANCE] < 0 || present(o) != SL_OK ||
-        sl_model_divide(o->model, &o->tried, &best) != SL_OK)
+    copy_layout(o, &o->layout, &o->strategies.tried);
+    if (o->strategies.rung[SL_STRATEGY_BALANCE] < 0 || present(o) != SL_OK ||
+        sl_model_divide(o->losses.model, &o->strategies.tried, &best) != SL_OK)
         return 0;
-    return best < o->present ? 1 - best / o->present : 0;
+    return best < o->strategies.present ? 1 - best / o->strategies.present : 0;
 }
 
 void sl_strategies_forget(sl_orchestrator *o) {
-    memset(o->known, 0, sizeof o->known);
-    o->present = 0;
+    memset(o->strategies.known, 0, sizeof o->strategies.known);
+    o->strategies.present = 0;
 }
 
 /* ---- available strategies ---- */
@@ -272,16 +274,16 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
     static const int order[SL_STRATEGY_KINDS] = {SL_STRATEGY_DELEGATE, SL_STRATEGY_SCHEDULE,
                                                  SL_STRATEGY_BALANCE, SL_STRATEGY_TOPOLOGY,
                                                  SL_STRATEGY_RESTART};
-    o->rungs = 0;
+    o->strategies.rungs = 0;
     for (int i = 0; i < SL_STRATEGY_KINDS; i++) {
         int s = order[i];
-        o->rung[s] = -1;
+        o->strategies.rung[s] = -1;
         if (!possible(o, (sl_strategy_kind)s))
             continue;
         int splits = s == SL_STRATEGY_BALANCE || s == SL_STRATEGY_TOPOLOGY;
-        o->kind[o->rungs] = s;
-        o->rung[s] = o->rungs;
-        strategy[o->rungs++] =
+        o->strategies.kind[o->strategies.rungs] = s;
+        o->strategies.rung[s] = o->strategies.rungs;
+        strategy[o->strategies.rungs++] =
             (sl_strategy){.name = sl_strategy_words[s],
                           .causes = s == SL_STRATEGY_DELEGATE ? SL_CAUSE_LINK | SL_CAUSE_HOST : SL_CAUSES_ANY,
                           .cost = o->config.cost[s],
@@ -294,18 +296,20 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
                           .user = o};
     }
     sl_ladder_config config = sl_ladder_defaults();
-    sl_time two = (sl_time)(2 * o->healthy_time);
+    sl_time two = (sl_time)(2 * o->losses.healthy_time);
     /* a change that costs at most two iterations is made immediately */
-    o->at_once = o->config.at_once > 0 ? o->config.at_once : two > config.at_once ? two : config.at_once;
-    config.at_once = o->at_once;
+    o->strategies.at_once = o->config.at_once > 0  ? o->config.at_once
+                            : two > config.at_once ? two
+                                                   : config.at_once;
+    config.at_once = o->strategies.at_once;
     config.changed = o->config.changed > 0 ? o->config.changed : 0.2;
     config.least_gain = o->config.least_gain > 0 ? o->config.least_gain : config.least_gain;
     config.calm = o->config.calm < 0 ? 0
                   : o->config.calm > 0
                       ? o->config.calm
-                      : (sl_time)(o->config.hold * o->healthy_time); /* like a schedule's return */
+                      : (sl_time)(o->config.hold * o->losses.healthy_time); /* like a schedule's return */
     config.profile_every = o->config.looks ? o->config.profile_every : 0;
-    return sl_ladder_open(&config, strategy, o->rungs, &o->ladder);
+    return sl_ladder_open(&config, strategy, o->strategies.rungs, &o->ladder);
 }
 
 /* ---- execution ---- */
@@ -314,14 +318,14 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
  * the best split for now is used. */
 static sl_status take_back(sl_orchestrator *o) {
     double time;
-    copy_layout(o, &o->layout, &o->next);
-    if (o->rung[SL_STRATEGY_BALANCE] < 0)
+    copy_layout(o, &o->layout, &o->doing.next);
+    if (o->strategies.rung[SL_STRATEGY_BALANCE] < 0)
         return SL_OK;
-    sl_status status = sl_model_divide(o->model, &o->next, &time);
+    sl_status status = sl_model_divide(o->losses.model, &o->doing.next, &time);
     if (status == SL_ENOMEM)
         return status;
     if (status != SL_OK)
-        memcpy(o->next.split, o->even, bytes_of(o, 0));
+        memcpy(o->doing.next.split, o->even, bytes_of(o, 0));
     return SL_OK;
 }
 
@@ -329,9 +333,9 @@ sl_orchestrator_action sl_strategies_action(sl_orchestrator *o, const sl_action 
     size_t count;
     const sl_ladder_entry *log = sl_ladder_log(o->ladder, &count), *entry = &log[count - 1];
     int undo = said->kind == SL_ACTION_UNDO;
-    return (sl_orchestrator_action){.id = ++o->next_id,
+    return (sl_orchestrator_action){.id = ++o->doing.next_id,
                                     .undo = undo,
-                                    .strategy = (sl_strategy_kind)o->kind[said->strategy],
+                                    .strategy = (sl_strategy_kind)o->strategies.kind[said->strategy],
                                     .replica = -1,
                                     .cost = entry->cost,
                                     .loss = undo ? 0 : entry->loss,
@@ -342,14 +346,14 @@ sl_orchestrator_action sl_strategies_action(sl_orchestrator *o, const sl_action 
 }
 
 sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
-    sl_strategy_kind strategy = (sl_strategy_kind)o->kind[said->strategy];
-    sl_orchestrator_action *a = &o->action;
+    sl_strategy_kind strategy = (sl_strategy_kind)o->strategies.kind[said->strategy];
+    sl_orchestrator_action *a = &o->doing.action;
     int count = 0, undo = said->kind == SL_ACTION_UNDO;
     *a = sl_strategies_action(o, said);
     a->cost = sl_ladder_cost(o->ladder, said->strategy); /* also of one that has failed */
     if (!undo && a->expected >= a->loss)                 /* its reason has ended meanwhile */
         return sl_error(SL_ENONE, "%s would no longer gain anything", sl_strategy_words[strategy]);
-    copy_layout(o, &o->layout, &o->next);
+    copy_layout(o, &o->layout, &o->doing.next);
     switch (strategy) {
     case SL_STRATEGY_SCHEDULE:
         a->what = SL_DO_PLAN;
@@ -357,20 +361,21 @@ sl_status sl_strategies_act(sl_orchestrator *o, const sl_action *said) {
     case SL_STRATEGY_DELEGATE:
         a->what = SL_DO_PATH;
         SL_TRY(sl_plans_delegates(o, &count));
-        o->next.delegates = undo                          ? o->config.delegates
-                            : count > o->layout.delegates ? count
-                                                          : o->layout.delegates;
+        o->doing.next.delegates = undo                          ? o->config.delegates
+                                  : count > o->layout.delegates ? count
+                                                                : o->layout.delegates;
         return SL_OK;
     case SL_STRATEGY_RESTART:
         a->what = SL_DO_LEAVE;
-        a->host = o->leave;
+        a->host = o->strategies.leave;
         return SL_OK;
     default:
         a->what = SL_DO_LAYOUT;
         if (undo)
             SL_TRY(take_back(o));
         else
-            copy_layout(o, strategy == SL_STRATEGY_TOPOLOGY ? &o->placed : &o->divided, &o->next);
-        return sl_plans_layout(o, &o->next);
+            copy_layout(o, strategy == SL_STRATEGY_TOPOLOGY ? &o->strategies.placed : &o->strategies.divided,
+                        &o->doing.next);
+        return sl_plans_layout(o, &o->doing.next);
     }
 }

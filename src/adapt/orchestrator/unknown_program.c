@@ -88,12 +88,12 @@ static sl_status open_ladder(sl_orchestrator *o, const sl_orchestrator_config *c
     sl_ladder_config config = sl_ladder_defaults();
     sl_strategy strategy[SL_STRATEGY_KINDS];
     for (int s = 0; s < SL_STRATEGY_KINDS; s++) {
-        o->rung[s] = -1;
+        o->strategies.rung[s] = -1;
         if (s < SL_STRATEGY_BALANCE || !(c->can & (1u << s)))
             continue;
         program_question *ask = &o->unknown->ask[s];
         *ask = (program_question){.o = o, .kind = (sl_strategy_kind)s};
-        strategy[o->rungs] = (sl_strategy){
+        strategy[o->strategies.rungs] = (sl_strategy){
             .name = sl_strategy_words[s],
             .causes = s == SL_STRATEGY_BALANCE ? SL_CAUSE_DEVICE | SL_CAUSE_HOST : SL_CAUSES_ANY,
             .cost = c->cost[s],
@@ -102,15 +102,15 @@ static sl_status open_ladder(sl_orchestrator *o, const sl_orchestrator_config *c
             .remaining = remaining,
             .keeping = keeping,
             .user = ask};
-        o->rung[s] = o->rungs;
-        o->kind[o->rungs++] = s;
+        o->strategies.rung[s] = o->strategies.rungs;
+        o->strategies.kind[o->strategies.rungs++] = s;
     }
     config.at_once = c->at_once > 0 ? c->at_once : config.at_once;
     config.calm = c->calm < 0 ? 0 : c->calm > 0 ? c->calm : config.calm;
     config.changed = c->changed > 0 ? c->changed : config.changed;
     config.least_gain = c->least_gain > 0 ? c->least_gain : config.least_gain;
     config.profile_every = 0; /* the reporter decides when to measure */
-    return sl_ladder_open(&config, strategy, o->rungs, &o->ladder);
+    return sl_ladder_open(&config, strategy, o->strategies.rungs, &o->ladder);
 }
 
 sl_status sl_unknown_open(sl_orchestrator *o, const sl_orchestrator_config *config) {
@@ -147,7 +147,8 @@ static void read_log(sl_orchestrator *o) {
     for (size_t k = 0; k < count; k++) {
         const sl_ladder_entry *e = &log[k];
         char text[384], why[96] = "", line[512];
-        sl_strategy_kind kind = e->strategy >= 0 ? (sl_strategy_kind)o->kind[e->strategy] : SL_STRATEGY_KINDS;
+        sl_strategy_kind kind =
+            e->strategy >= 0 ? (sl_strategy_kind)o->strategies.kind[e->strategy] : SL_STRATEGY_KINDS;
         int advised = e->strategy >= 0 && (o->unknown->advised & (1u << kind));
         sl_ladder_entry_text(o->ladder, e, text, sizeof text);
         if (e->kind == SL_LADDER_CONSIDERED &&
@@ -160,7 +161,7 @@ static void read_log(sl_orchestrator *o) {
         snprintf(line, sizeof line, "%10.3f s  %s%s%s\n", (double)e->time / 1e9, text, why[0] ? ": " : "",
                  why);
         sl_events_write(o, line);
-        sl_events_decided(o, e, text);
+        sl_events_decided(o, e, advised, text);
     }
     sl_ladder_clear_log(o->ladder);
 }
@@ -232,6 +233,7 @@ static void report(sl_orchestrator *o, const incident *i, sl_event_kind kind) {
         e->rank = i->view.part.a;
     }
     sl_text_format(e->seen, sizeof e->seen, "%s", i->view.seen);
+    sl_event_fact(e, "incident", json_integer(i->view.id));
     if (kind == SL_EVENT_ONSET)
         sl_text_format(e->why, sizeof e->why, "%.1f%% of the time is lost", 100 * i->view.loss);
 }
@@ -279,10 +281,10 @@ static sl_status follow_slow(sl_orchestrator *o) {
         if (i->named)
             u->part[u->view.parts++] = part_of(i);
     }
-    for (size_t k = 0; k < u->count && o->asks_again; k++)
+    for (size_t k = 0; k < u->count && o->doing.asks_again; k++)
         if (u->incident[k].lasts)
             SL_TRY(sl_ladder_reconsider(o->ladder, o->now, u->incident[k].view.id));
-    o->asks_again = 0;
+    o->doing.asks_again = 0;
     for (size_t k = 0; k < u->count; k++) {
         incident *i = &u->incident[k];
         if (i->named && !i->lasts)
@@ -316,7 +318,7 @@ static sl_status follow(sl_orchestrator *o, const sl_unknown_job *job) {
     sl_unknown *u = o->unknown;
     double healthy = u->job.healthy, level = u->job.level;
     int was_slow = u->job.slow;
-    if (!job || (o->action.id && !o->action.undo))
+    if (!job || (o->doing.action.id && !o->doing.action.undo))
         return SL_OK;
     u->job = *job;
     if (job->slow)
@@ -333,7 +335,7 @@ static sl_status watch(sl_orchestrator *o, const sl_orchestrator_iteration *it, 
     int reported = 0;
     u->watches = 1;
     o->naming.altered = 0;
-    for (int s = 0; s < o->rungs; s++)
+    for (int s = 0; s < o->strategies.rungs; s++)
         o->naming.altered |= sl_ladder_in_effect(o->ladder, s);
     for (size_t k = 0; k < u->count; k++)
         reported |= u->incident[k].named;
@@ -384,7 +386,7 @@ static sl_status take_action(sl_orchestrator *o, const sl_action *said) {
     sl_unknown *u = o->unknown;
     SL_TRY(sl_grow(&u->ids, &u->id_room, (size_t)said->count, sizeof *u->ids));
     memcpy(u->ids, said->incidents, (size_t)said->count * sizeof *u->ids);
-    sl_orchestrator_action *a = &o->action;
+    sl_orchestrator_action *a = &o->doing.action;
     *a = sl_strategies_action(o, said);
     a->what = a->strategy == SL_STRATEGY_RESTART ? SL_DO_LEAVE : SL_DO_LAYOUT;
     a->incidents = u->ids;
@@ -398,31 +400,31 @@ static sl_status take_action(sl_orchestrator *o, const sl_action *said) {
 
 int sl_unknown_next(sl_orchestrator *o, sl_orchestrator_action *action) {
     sl_action said;
-    if (o->action.id)
+    if (o->doing.action.id)
         return 0;
     o->failed = sl_ladder_next(o->ladder, o->now, &said);
     if (o->failed != SL_OK || (said.kind != SL_ACTION_APPLY && said.kind != SL_ACTION_UNDO))
         return 0;
     o->failed = take_action(o, &said);
     if (o->failed != SL_OK) { /* it was not handed out */
-        o->action.id = 0;
+        o->doing.action.id = 0;
         (void)sl_ladder_ended(o->ladder, o->now, 0, 0);
         return 0;
     }
-    *action = o->action;
+    *action = o->doing.action;
     return 1;
 }
 
 static void take_effect(sl_orchestrator *o) {
     sl_unknown *u = o->unknown;
-    for (int k = 0; k < o->action.count; k++) {
+    for (int k = 0; k < o->doing.action.count; k++) {
         incident *i = find(u, u->ids[k]);
         if (!i)
             continue;
-        i->strategy = o->action.undo ? -1 : (int)o->action.strategy;
-        i->view.awaited = !o->action.undo && i->lasts;
+        i->strategy = o->doing.action.undo ? -1 : (int)o->doing.action.strategy;
+        i->view.awaited = !o->doing.action.undo && i->lasts;
     }
-    if (o->action.layout.split && u->ranks == o->config.job.replicas)
+    if (o->doing.action.layout.split && u->ranks == o->config.job.replicas)
         memcpy(o->layout.split, u->split, (size_t)u->ranks * sizeof *u->split);
     u->applied_iteration = o->iteration;
     u->applied_at = o->now;
@@ -433,10 +435,10 @@ static void take_effect(sl_orchestrator *o) {
 
 sl_status sl_unknown_carried_out(sl_orchestrator *o, int id, sl_time now, sl_outcome outcome, sl_time took) {
     sl_unknown *u = o->unknown;
-    unsigned bit = 1u << o->action.strategy;
-    if (id == 0 || id != o->action.id)
+    unsigned bit = 1u << o->doing.action.strategy;
+    if (id == 0 || id != o->doing.action.id)
         return SL_OK;
-    o->action.id = 0;
+    o->doing.action.id = 0;
     o->now = now > o->now ? now : o->now;
     u->view.refused |= outcome == SL_OUTCOME_REFUSED ? bit : 0;
     u->advised = outcome == SL_OUTCOME_ADVISED ? u->advised | bit : u->advised & ~bit;

@@ -12,21 +12,22 @@
 #define SENTENCES 8192 /* bytes */
 
 sl_status sl_events_reserve(sl_orchestrator *o) {
-    sl_run_data_text *d = &o->decisions;
-    SL_TRY(sl_grow(&o->events, &o->event_room, o->event_count + EVENTS, sizeof *o->events));
+    sl_run_data_text *d = &o->log.decisions;
+    SL_TRY(sl_grow(&o->log.events, &o->log.event_room, o->log.event_count + EVENTS, sizeof *o->log.events));
     SL_TRY(sl_grow(&d->text, &d->room, d->used + SENTENCES, 1));
     return o->ladder ? sl_ladder_reserve(o->ladder) : SL_OK;
 }
 
 sl_event *sl_events_add(sl_orchestrator *o, sl_event_kind kind) {
-    if (o->event_first == o->event_count)
-        o->event_first = o->event_count = 0;
-    sl_status status = sl_grow(&o->events, &o->event_room, o->event_count + 1, sizeof *o->events);
+    if (o->log.event_first == o->log.event_count)
+        o->log.event_first = o->log.event_count = 0;
+    sl_status status =
+        sl_grow(&o->log.events, &o->log.event_room, o->log.event_count + 1, sizeof *o->log.events);
     if (status != SL_OK) {
         o->failed = status;
         return NULL;
     }
-    sl_event *e = &o->events[o->event_count++];
+    sl_event *e = &o->log.events[o->log.event_count++];
     *e =
         (sl_event){.kind = kind, .time = o->now, .iteration = o->iteration, .from = -1, .to = -1, .rank = -1};
     return e;
@@ -40,6 +41,12 @@ static void name_replica(const sl_orchestrator *o, sl_event *e, int replica) {
 }
 
 /* Named by the initial positions of its processes, as the device, cable or host at fault belongs to them. */
+/* For programs: the incident, and its share of the time. */
+static void add_incident(sl_event *e, int id, double loss) {
+    sl_event_fact(e, "incident", json_integer(id));
+    sl_event_fact(e, "loss", json_real(loss));
+}
+
 static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case *c) {
     const sl_job *job = &o->config.job;
     const sl_slow_part *part = &c->view.part;
@@ -85,6 +92,7 @@ void sl_events_onset(sl_orchestrator *o, const sl_case *c) {
     if (!e)
         return;
     name_component(o, e, c);
+    add_incident(e, c->view.id, c->view.loss);
     sl_text_format(e->seen, sizeof e->seen, "%s; %.1f%% of the time is lost", c->view.seen,
                    100 * c->view.loss);
 }
@@ -95,6 +103,7 @@ void sl_events_relief(sl_orchestrator *o, const sl_case *c) {
     if (!e)
         return;
     name_component(o, e, c);
+    sl_event_fact(e, "incident", json_integer(c->view.id));
     sl_incident_name(o, c, name, sizeof name);
     sl_text_format(e->seen, sizeof e->seen, "%s is back at its healthy level",
                    c->reported ? c->view.seen : name);
@@ -104,6 +113,18 @@ static void say_times(sl_event *e, const sl_naming_result *r) {
     sl_text_format(e->seen, sizeof e->seen, "iterations take %.1f ms since iteration %d", r->after, r->first);
     if (r->before > 0) /* known */
         sl_text_format(e->seen, sizeof e->seen, "%s, %.1f ms when healthy", e->seen, r->before);
+}
+
+static void add_named(sl_event *e, const sl_naming_result *r, const sl_suspect *s) {
+    sl_event_fact(e, "component", json_string(sl_component_name(s->component)));
+    if (s->component == SL_COMPONENT_GROUP)
+        sl_event_fact(e, "stage", json_integer((int)s->group));
+    if (s->component != SL_COMPONENT_UNKNOWN && s->expected > 0 && s->measured > 0)
+        sl_event_fact(e, "slowdown", json_real(s->measured / s->expected));
+    sl_event_fact(e, "since", json_integer(r->first));
+    sl_event_fact(e, "iteration_ms", json_real(r->after));
+    if (r->before > 0)
+        sl_event_fact(e, "healthy_ms", json_real(r->before));
 }
 
 static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_named *named) {
@@ -127,6 +148,7 @@ static void say_named(sl_orchestrator *o, const sl_naming_result *r, const sl_na
     else
         sl_suspect_text(&name, e->decided, sizeof e->decided);
     say_times(e, r);
+    add_named(e, r, s);
     sl_text_format(e->why, sizeof e->why, "%s%s", s->why,
                    s->component == SL_COMPONENT_DEVICE && o->config.job.tensor > 1
                        ? "; its tensor ranks wait for each other, so it may be any of them"
@@ -221,7 +243,7 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
 void sl_events_keep(sl_orchestrator *o, const sl_case *c) {
     int replica = c->replica < 0 ? 0 : c->replica;
     const sl_side *side = &o->side[replica];
-    if (side->wanted || o->action.id || side->running != side->first)
+    if (side->wanted || o->doing.action.id || side->running != side->first)
         return;
     sl_event *e = sl_events_add(o, SL_EVENT_KEEP);
     if (!e)
@@ -271,7 +293,7 @@ void sl_events_path(sl_orchestrator *o, int delegates) {
 /* ---- decisions ---- */
 
 void sl_events_write(sl_orchestrator *o, const char *text) {
-    sl_run_data_text *d = &o->decisions;
+    sl_run_data_text *d = &o->log.decisions;
     size_t length = strlen(text);
     sl_status status = sl_grow(&d->text, &d->room, d->used + length + 1, 1);
     if (status != SL_OK) {
@@ -306,7 +328,7 @@ static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e
                                      [SL_REASON_IN_EFFECT] = "in effect",
                                      [SL_REASON_FAILED] = "failed too often"};
     char piece[120];
-    const char *name = sl_strategy_words[o->kind[e->strategy]];
+    const char *name = sl_strategy_words[o->strategies.kind[e->strategy]];
     if (e->reason == SL_REASON_WAITS || e->reason == SL_REASON_AT_ONCE)
         snprintf(piece, sizeof piece, "%s: %s, predicted time lost %.1f%%, cost %.3g s", name,
                  e->reason == SL_REASON_AT_ONCE ? "now" : "later", 100 * e->expected, (double)e->cost / 1e9);
@@ -326,16 +348,17 @@ static void consider(sl_orchestrator *o, considered *c, const sl_ladder_entry *e
 
 /* A repeated line is not written again. */
 static void end_considering(sl_orchestrator *o, considered *c) {
-    if (c->text[0] && (c->any || !o->said[0]) && strncmp(c->text, o->said, sizeof o->said - 1) != 0) {
+    if (c->text[0] && (c->any || !o->log.said[0]) &&
+        strncmp(c->text, o->log.said, sizeof o->log.said - 1) != 0) {
         sl_events_decision(o, "  %s", c->text);
-        snprintf(o->said, sizeof o->said, "%s", c->text);
+        snprintf(o->log.said, sizeof o->log.said, "%s", c->text);
     }
     c->text[0] = 0;
 }
 
 /* The start and end of a swap or change of path have events of their own. */
 static int is_reported_otherwise(const sl_orchestrator *o, const sl_ladder_entry *e) {
-    int at_once = e->strategy >= 0 && o->kind[e->strategy] <= SL_STRATEGY_DELEGATE;
+    int at_once = e->strategy >= 0 && o->strategies.kind[e->strategy] <= SL_STRATEGY_DELEGATE;
     return at_once && e->kind != SL_LADDER_BROUGHT && e->kind != SL_LADDER_FAILED;
 }
 
@@ -344,12 +367,30 @@ static int is_event(sl_ladder_entry_kind kind) {
            kind == SL_LADDER_FAILED;
 }
 
-void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *e, const char *text) {
+static void add_decision(const sl_orchestrator *o, const sl_ladder_entry *e, int advised, sl_event *event) {
+    static const char *const steps[] = {[SL_LADDER_APPLY] = "apply",
+                                        [SL_LADDER_UNDO] = "undo",
+                                        [SL_LADDER_BROUGHT] = "result",
+                                        [SL_LADDER_FAILED] = "failed"};
+    sl_event_fact(event, "step",
+                  json_string(advised && e->kind == SL_LADDER_FAILED ? "advised" : steps[e->kind]));
+    if (e->strategy >= 0)
+        sl_event_fact(event, "strategy", json_string(sl_strategy_keys[o->strategies.kind[e->strategy]]));
+    if (e->id >= 0)
+        sl_event_fact(event, "incident", json_integer(e->id));
+    if (e->kind != SL_LADDER_APPLY && e->kind != SL_LADDER_BROUGHT)
+        return;
+    sl_event_fact(event, "loss", json_real(e->loss));
+    sl_event_fact(event, "expected_loss", json_real(e->expected));
+}
+
+void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *e, int advised, const char *text) {
     sl_event *event = is_event(e->kind) ? sl_events_add(o, SL_EVENT_DECISION) : NULL;
     if (!event)
         return;
     sl_text_format(event->seen, sizeof event->seen, "%s", e->seen);
     sl_text_fit(event->decided, sizeof event->decided, text);
+    add_decision(o, e, advised, event);
     sl_text_format(event->why, sizeof event->why, "%s", strlen(text) >= sizeof event->decided ? text : "");
 }
 
@@ -370,10 +411,10 @@ void sl_events_ladder(sl_orchestrator *o) {
         if (is_reported_otherwise(o, e))
             continue;
         if (e->kind == SL_LADDER_BEGAN)
-            o->said[0] = 0;
+            o->log.said[0] = 0;
         sl_ladder_entry_text(o->ladder, e, text, sizeof text);
         sl_events_decision(o, "%s", text);
-        sl_events_decided(o, e, text);
+        sl_events_decided(o, e, 0, text);
     }
     end_considering(o, &so_far);
     sl_ladder_clear_log(o->ladder);

@@ -6,8 +6,8 @@
  * the iteration. Calls with a random count (the Test family, Waitsome, probes that found something) are not
  * part of the sequence.
  *
- * Short iterations are joined: a block is one iteration, or as many as fill 50 ms. This averages what a
- * scheduler does to one iteration and not to the next. */
+ * Short iterations are joined: a block is one iteration, or as many as fill 50 ms. This averages out what the
+ * scheduler does to single iterations. */
 #pragma once
 
 #include "base/status.h"

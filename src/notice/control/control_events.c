@@ -14,11 +14,17 @@ static void send(sl_control_core *c, const sl_event *event) {
         c->given.event(c->given.context, event);
 }
 
-void sl_control_report(sl_control_core *c, sl_event_kind kind, const char *seen, const char *decided,
-                       const char *why) {
+void sl_control_report_fact(sl_control_core *c, sl_event_kind kind, const char *seen, const char *decided,
+                            const char *why, const char *key, json_t *value) {
     sl_event event = blank(c, kind);
     sl_event_say(&event, seen, decided, why);
+    sl_event_fact(&event, key, value);
     send(c, &event);
+}
+
+void sl_control_report(sl_control_core *c, sl_event_kind kind, const char *seen, const char *decided,
+                       const char *why) {
+    sl_control_report_fact(c, kind, seen, decided, why, "", NULL);
 }
 
 void sl_control_report_suspect(sl_control_core *c, sl_event_kind kind, const sl_suspect *suspect,
@@ -27,6 +33,7 @@ void sl_control_report_suspect(sl_control_core *c, sl_event_kind kind, const sl_
     char seen[sizeof event.seen];
     sl_suspect_text(suspect, seen, sizeof seen);
     sl_event_say(&event, seen, decided, why && !strstr(seen, why) ? why : NULL); /* else in `seen` */
+    sl_event_fact(&event, "component", json_string(sl_component_name(suspect->component)));
     if (suspect->component == SL_COMPONENT_LINK) {
         event.from = suspect->from;
         event.to = suspect->to;

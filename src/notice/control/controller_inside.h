@@ -189,6 +189,10 @@ int sl_control_order(sl_control_core *c, const char *kind, int64_t round, json_t
 void sl_control_report(sl_control_core *c, sl_event_kind kind, const char *seen, const char *decided,
                        const char *why);
 
+/** The same with a member for programs (sl_event_fact); takes `value`. */
+void sl_control_report_fact(sl_control_core *c, sl_event_kind kind, const char *seen, const char *decided,
+                            const char *why, const char *key, json_t *value);
+
 /** The same about a suspect: its rank or link goes into the event. */
 void sl_control_report_suspect(sl_control_core *c, sl_event_kind kind, const sl_suspect *suspect,
                                const char *decided, const char *why);

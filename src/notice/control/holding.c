@@ -91,7 +91,8 @@ void sl_holding_release(sl_control_core *c, int testing) {
     int closed = h->closed;
     sl_closing_end(&h->closing);
     if (!h->round) {
-        sl_control_report(c, SL_EVENT_HELD, "the job was not held", NULL, c->reason);
+        sl_control_report_fact(c, SL_EVENT_HELD, "the job was not held", NULL, c->reason, "ranks",
+                               json_integer(0));
         return;
     }
     sl_control_order(c, "release", h->round, json_object());
@@ -105,7 +106,8 @@ void sl_holding_release(sl_control_core *c, int testing) {
         sl_levels_continue(c);
     }
     if (!closed)
-        sl_control_report(c, SL_EVENT_HELD, "no cut closed", "released", c->reason);
+        sl_control_report_fact(c, SL_EVENT_HELD, "no cut closed", "released", c->reason, "ranks",
+                               json_integer(0));
     sl_control_report(c, SL_EVENT_RELEASED, seen, NULL, why);
 }
 
@@ -131,7 +133,8 @@ static void next_look(sl_control_core *c) {
         c->view.closed++;
         snprintf(seen, sizeof seen, "%d ranks paused after %.1f ms (%d polls)", h->closing.ranks,
                  sl_to_ms(c->now - h->begin), h->closing.look);
-        sl_control_report(c, SL_EVENT_HELD, seen, "validation", NULL);
+        sl_control_report_fact(c, SL_EVENT_HELD, seen, "validation", NULL, "ranks",
+                               json_integer(h->closing.ranks));
         sl_control_feed(c, SL_IN_CLOSED, h->until);
         return;
     }

@@ -43,7 +43,8 @@ void sl_references_keep(sl_control_core *c) {
     c->references->healthy_until = got.end;
     snprintf(seen, sizeof seen, "%zu calls of %d iterations on %d ranks", got.calls, got.iterations,
              got.complete);
-    sl_control_report(c, SL_EVENT_PROFILED, seen, "kept as the healthy reference", NULL);
+    sl_control_report_fact(c, SL_EVENT_PROFILED, seen, "kept as the healthy reference", NULL, "reference",
+                           json_true());
 }
 
 /* A further slowdown may still be compared with a reference that was slow already. */

@@ -408,7 +408,7 @@ static int diagnose_away(const sl_hang_graph *g, sl_hang_verdict *v) {
     say_awaited(g, who,
                 g->node[who].thread || (g->node[who].rank && g->node[who].rank->threads &&
                                         g->node[who].rank->thread[0].inside)
-                    ? "stands in another call"
+                    ? "is in another call"
                     : "has not entered",
                 v);
     return 1;

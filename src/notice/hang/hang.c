@@ -211,9 +211,10 @@ static void report(sl_hanging *h, const sl_hang_verdict *v, const whole_job *w, 
     if (state && w->ras.ranks > 0)
         json_object_set_new(state, "ras", recorded_json(&w->ras, &w->by_ras));
     event.rank = v->rank;
+    sl_event_fact(&event, "cause", json_string(sl_hang_cause_name(v->cause)));
     snprintf(event.seen, sizeof event.seen, "%s", v->seen);
     snprintf(event.decided, sizeof event.decided, "%s: %s",
-             v->certain ? "the job hangs" : "the job stands and might move again",
+             v->certain ? "the job hangs" : "the job stalls and might continue",
              sl_hang_cause_name(v->cause));
     cut_to(event.why, sizeof event.why, v->why);
     h->config.report(h->config.context, &event, state);
@@ -224,8 +225,7 @@ static void report(sl_hanging *h, const sl_hang_verdict *v, const whole_job *w, 
 static void report_moving(sl_hanging *h, sl_time now, sl_time began) {
     sl_event event = sl_event_of(SL_EVENT_MOVES, now - began, -1);
     event.rank = h->reported.rank;
-    snprintf(event.seen, sizeof event.seen, "the job moves again, after it had stood for %.0f s",
-             (double)(now - h->since) / 1e9);
+    snprintf(event.seen, sizeof event.seen, "the job continues after %.0f s", (double)(now - h->since) / 1e9);
     snprintf(event.decided, sizeof event.decided, "no hang: %s", sl_hang_cause_name(h->reported.cause));
     h->config.report(h->config.context, &event, NULL);
     h->reported = (sl_hang_verdict){0};

@@ -84,7 +84,7 @@ sl_status sl_store_address_read(const char *url, sl_store_address *a) {
     }
     a->secure = strncmp(url, "rediss://", 9) == 0;
     if (!a->secure && strncmp(url, "redis://", 8) != 0)
-        return sl_error(SL_EINVAL, "a redis URL begins with redis://, rediss:// or unix:");
+        return sl_error(SL_EINVAL, "a Redis URL must begin with redis://, rediss:// or unix:");
     const char *rest = url + (a->secure ? 9 : 8);
     size_t length = strcspn(rest, "/?");
     const char *slash = rest + length, *at = memrchr(rest, '@', length);

@@ -267,6 +267,11 @@ sl_status sl_advice_ended(sl_advice *a, sl_time now, sl_time reported, int id, s
                    : outcome != SL_OUTCOME_DONE  ? "not carried out"
                    : a->action.undo              ? "undone"
                                                  : "carried out");
+    sl_event_fact(&event, "strategy", json_string(sl_advice_name(a->action.strategy)));
+    sl_event_fact(&event, "outcome",
+                  json_string(outcome == SL_OUTCOME_REFUSED ? "refused"
+                              : outcome == SL_OUTCOME_DONE  ? "done"
+                                                            : "failed"));
     report(a, &event, reported);
     return follow(a, now, reported);
 }

@@ -107,10 +107,12 @@ void sl_advice_plan_event(const sl_advice *a, const sl_incident_view *incident, 
     sl_text_format(event->seen, sizeof event->seen,
                    "incident %d, %s: time lost %.1f%%, an iteration takes %.4g ms instead of %.4g ms",
                    incident->id, name, 100 * incident->loss, job->level / 1e6, job->healthy / 1e6);
-    if (next >= 0)
+    if (next >= 0) {
         strategy_text(a, incident, (sl_strategy_kind)next, event->decided, sizeof event->decided);
-    else
+        sl_event_fact(event, "strategy", json_string(sl_advice_name((sl_strategy_kind)next)));
+    } else {
         sl_text_format(event->decided, sizeof event->decided, "no strategy pays off");
+    }
     for (sl_strategy_kind s = FIRST; s < SL_STRATEGY_KINDS; s++)
         if ((int)s != next) {
             strategy_text(a, incident, s, text, sizeof text);
@@ -128,12 +130,15 @@ void sl_advice_action_event(const sl_advice *a, const sl_orchestrator_action *ac
         snprintf(text, sizeof text, "incident %d, %s", action->incidents[i], name);
         sl_text_add(event->seen, sizeof event->seen, i ? "; " : "", text);
     }
+    sl_event_fact(event, "strategy", json_string(strategy));
+    sl_event_fact(event, "action", json_string(action->undo ? "undo" : "apply"));
     if (action->undo) {
         sl_text_format(event->decided, sizeof event->decided, "undo %s", strategy);
         sl_text_format(event->why, sizeof event->why, "nothing is slow, and keeping it has cost %.4g s",
                        seconds(action->lost));
         return;
     }
+    sl_event_fact(event, "expected_loss", json_real(action->expected));
     sl_text_format(event->decided, sizeof event->decided, "apply %s now: time lost %.1f%%, predicted %.1f%%",
                    strategy, 100 * action->loss, 100 * action->expected);
     sl_text_format(event->why, sizeof event->why, "lost so far %.4g s, cost %.4g s%s", seconds(action->lost),

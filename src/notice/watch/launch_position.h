@@ -9,7 +9,7 @@
 
 typedef struct sl_launch_position {
     char job[80];   /* name of the job, equal on all its nodes */
-    char local[16]; /* distinguishes two jobs of a node further, for the folder; mostly "" */
+    char local[16]; /* distinguishes two jobs on one node in the name of the folder; usually "" */
     char node[64];  /* host name and network namespace: unique in the job */
     int inside;     /* a launcher started this as one of its ranks */
     int rank, size; /* of the job; 0, 1 outside */

@@ -286,7 +286,7 @@ static void take_hang(watching *w, const sl_event *event) {
 
 static void look_at_hang(watching *w) {
     if (w->request->hang_kill && w->stands && sl_now() - w->stands > (sl_time)(w->request->hang_limit * 1e9))
-        end_program(w, "the job has stood for too long");
+        end_program(w, "the job has stalled for too long");
     if (w->ending == 1 && w->program.pid > 0 && sl_now() > w->force) {
         w->ending = 2;
         sl_subprocess_signal(&w->program, SIGKILL);

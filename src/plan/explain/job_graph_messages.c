@@ -35,8 +35,8 @@ static int list_messages(const sl_hybrid_builder *b, int position, int kind, int
     return count;
 }
 
-/* Gives the ops of a position their messages: in order, one for each that has a peer; or one for each op, of
- * which those without a peer have no effect; of which the first receive may be missing. */
+/* Assigns the messages of a position to its ops, in order: one per op with a peer, or one per op. Those of
+ * ops without a peer then have no effect, and the first receive may be missing. */
 static void match(sl_hybrid_builder *b, int position, int kind, int sends, const int32_t *list, int count) {
     int all = 0, peers = 0;
     for (size_t i = b->first_op[position]; i < b->first_op[position + 1]; i++)
@@ -59,7 +59,7 @@ static void match(sl_hybrid_builder *b, int position, int kind, int sends, const
     }
 }
 
-/* Whether the receives of a position are issued after the op of their kind before their own. */
+/* Whether a position issues the receive of an op after the previous op of its kind. */
 static int follows(const sl_hybrid_builder *b, int position, int kind) {
     const sl_hybrid_op *before = NULL;
     int count = 0, yes = 0;

@@ -225,7 +225,7 @@ sl_status sl_csv_read_lines(sl_csv_reader *r, char *content, size_t size) {
         line = end ? end + 1 : line + strlen(line);
     }
     if (r->rank != r->problem->ranks)
-        return sl_error(SL_EINVAL, "%s: %d lines, but the problem has %d ranks", r->file, r->rank,
-                        r->problem->ranks);
+        return sl_error(SL_EINVAL, "%s: %d line%s, but the problem has %d ranks", r->file, r->rank,
+                        r->rank == 1 ? "" : "s", r->problem->ranks);
     return SL_OK;
 }

@@ -201,11 +201,12 @@ static sl_status read_plan(plan_reader *r, const json_t *plan, sl_timeline *t, s
     sorted *all;
     size_t spans = 0, count = json_array_size(ops);
     if (!format || strcmp(format, "slackline-plan-1") != 0)
-        return sl_error(SL_EINVAL, "%s: no plan: its 'format' is not slackline-plan-1", r->file);
+        return sl_error(SL_EINVAL, "%s: not a plan: its 'format' is not slackline-plan-1", r->file);
     if (!json_is_integer(ranks) || json_integer_value(ranks) < 1 || json_integer_value(ranks) > SL_MAX_RANKS)
         return sl_error(SL_EINVAL, "%s: 'ranks' must be a number from 1 to %d", r->file, SL_MAX_RANKS);
     if (!json_is_array(ops) || count == 0 || !json_is_array(transfers))
-        return sl_error(SL_EINVAL, "%s: 'ops' and 'transfers' must be lists, and ops has some", r->file);
+        return sl_error(SL_EINVAL, "%s: 'ops' and 'transfers' must be lists, and 'ops' must not be empty",
+                        r->file);
     if (count > SL_MAX_OPS || json_array_size(transfers) > SL_MAX_OPS)
         return sl_error(SL_EINVAL, "%s: more than %d ops or transfers", r->file, SL_MAX_OPS);
     r->ranks = (int)json_integer_value(ranks);

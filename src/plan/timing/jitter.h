@@ -18,7 +18,7 @@ typedef struct sl_jitter {
     sl_time p10, p50, p90, p99; /* the value that a share of the draws does not exceed (nearest rank) */
 } sl_jitter;
 
-/** Replays `program` in the problem's regime for each of 1 to SL_MAX_DRAWS draws. SL_EINVAL: another number,
- * or a deadlock. O(draws * ops). */
+/** Replays `program` in the problem's regime for each of 1 to SL_MAX_DRAWS draws. SL_EINVAL: another number
+ * of draws, or a deadlock. O(draws * ops). */
 sl_status sl_jitter_replay(const sl_problem *problem, const sl_program *program, int draws, uint64_t seed,
                            sl_jitter *jitter);

@@ -1,5 +1,5 @@
-/* Shared by collect.c (events) and collect_file.c (the end of a file): the data held of a file while it is
- * read. */
+/* Shared by collect.c (events) and collect_file.c (the end of a file): the data kept for a file while
+ * it is read. */
 #pragma once
 
 #include "plan/trace/collect.h"

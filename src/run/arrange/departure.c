@@ -277,6 +277,7 @@ static sl_roster_cost cost_of(const sl_roster_move *move, const sl_time *begun) 
 static sl_status conclude(sl_trainer *t, int next) {
     sl_roster *roster = &t->state->departure->roster;
     const sl_roster_cost cost = roster->last = cost_of(&roster->move, t->state->departure->begun);
+    sl_event event = sl_event_of(SL_EVENT_LEFT, 0, next - 1);
     char seen[256], decided[128];
     snprintf(seen, sizeof seen, "save %.1f ms, end %.1f ms, start %.1f ms, first iteration %.1f ms longer",
              sl_to_ms(cost.save), sl_to_ms(cost.end), sl_to_ms(cost.start), sl_to_ms(cost.first));
@@ -285,7 +286,12 @@ static sl_status conclude(sl_trainer *t, int next) {
     roster->move.iteration = -1;
     if (sl_roster_write(t->site->folder, roster) != SL_OK)
         fprintf(stderr, "slackline: warning: %s\n", sl_error_text());
-    return sl_run_log_report(t->log, SL_EVENT_LEFT, next - 1, seen, decided, roster->move.why);
+    sl_event_say(&event, seen, decided, roster->move.why);
+    sl_event_fact(&event, "took_ms", json_real(sl_to_ms(cost.total)));
+    sl_event_fact(&event, "phases_ms",
+                  json_pack("{s:f,s:f,s:f,s:f}", "save", sl_to_ms(cost.save), "end", sl_to_ms(cost.end),
+                            "start", sl_to_ms(cost.start), "first_iteration", sl_to_ms(cost.first)));
+    return sl_run_log_write(t->log, &event);
 }
 
 static sl_status measure(sl_trainer *t, int next) {

@@ -188,8 +188,31 @@ static size_t put_list(char *text, size_t size, size_t at, const char *name, con
     return at;
 }
 
-static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *took, const char *why) {
+static json_t *list_of(const int *numbers, int count) {
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, json_integer(numbers[i]));
+    return list;
+}
+
+static void add_facts(sl_event *event, const sl_trainer *t, const sl_rearranged *took) {
+    sl_event_fact(event, "split", list_of(t->run->batch.split, t->run->parallel.data));
+    sl_event_fact(event, "moved", json_integer(took->moved));
+    sl_event_fact(event, "moved_mb", json_real(took->bytes_moved / 1e6));
+    sl_event_fact(event, "took_ms", json_real(sl_to_ms(took->whole)));
+    sl_event_fact(event, "phases_ms",
+                  json_pack("{s:f,s:f,s:f,s:f,s:f}", "settle", sl_to_ms(took->settle), "groups",
+                            sl_to_ms(took->groups), "plan", sl_to_ms(took->plan), "states",
+                            sl_to_ms(took->states), "connect", sl_to_ms(took->connect)));
+    sl_event_fact(event, "positions", list_of(t->home, t->world)); /* last: of many ranks it does not fit */
+}
+
+static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *took,
+                             const sl_arrangement *next) {
     sl_event event = sl_event_of(SL_EVENT_ARRANGE, 0, iteration);
+    if (next->requested)
+        sl_event_fact(&event, "requested", json_true());
+    add_facts(&event, t, took);
     size_t most = sizeof event.decided - 4,
            at = put_list(event.decided, most, 0, "positions ", t->home, t->world);
     at = put_list(event.decided, most, at < most ? at : most, ", split ", t->run->batch.split,
@@ -202,7 +225,7 @@ static sl_status write_event(sl_trainer *t, int iteration, const sl_rearranged *
         "states %.1f, connect %.1f",
         took->moved, t->world, took->bytes_moved / 1e6, sl_to_ms(took->whole), sl_to_ms(took->settle),
         sl_to_ms(took->groups), sl_to_ms(took->plan), sl_to_ms(took->states), sl_to_ms(took->connect));
-    sl_text_format(event.why, sizeof event.why, "%s", why ? why : "");
+    sl_text_format(event.why, sizeof event.why, "%s", next->why ? next->why : "");
     return sl_run_log_add(t->log, &event, -1);
 }
 
@@ -227,7 +250,7 @@ sl_status sl_rearrange(sl_trainer *t, int iteration, const sl_arrangement *next,
         status = carry_out(t, next ? next->plan : NULL, &c);
     if (status == SL_OK && !same && sl_trainer_leads(t)) {
         *took = c.took;
-        status = write_event(t, iteration, took, next->why);
+        status = write_event(t, iteration, took, next);
     }
     sl_planning_free(t, c.plan);
     SL_FREE(c.home, c.split, c.was);

@@ -27,6 +27,7 @@ typedef struct sl_arrangement {
     const int *split;           /* [data] microbatches of each replica; NULL: unchanged */
     const sl_plan *const *plan; /* [data] plan of each replica; NULL: planned as at the start of the run */
     const char *why;            /* for the event; NULL: no event text */
+    int requested;              /* by the run file */
 } sl_arrangement;
 
 typedef struct sl_rearranged {

@@ -3,7 +3,7 @@
  * replica's share (below), so that all of them add at the same time. Each element is added in ascending
  * replica, independent of the chunks.
  *
- * Chunks are processed one after the other while each half of one comes back soon, because then the data are
+ * Chunks are processed one after the other while each half of one returns quickly, because then the data are
  * in the processor's caches. If a half takes longer than SL_REDUCE_SOON, further chunks are started, up to
  * SL_REDUCE_SLOTS, so that they do not wait for each other's latency: a sum of n chunks over a link with
  * latency L takes about 2 L (1 + n / SL_REDUCE_SLOTS), instead of 2 n L one by one, or the transfer time of
@@ -45,8 +45,8 @@ size_t sl_shares_before(const sl_shares *cut, int i, size_t begin, size_t end);
 /** Blocks of the largest share. */
 size_t sl_shares_longest(const sl_shares *cut);
 
-/** The part of parameter `i` in blocks [begin, end): elements *at .. *at + count, returned count (0: none);
- * *position: its start, counted from block `begin`. */
+/** The part of parameter `i` in blocks [begin, end): elements *at .. *at + count. Returns the count (0:
+ * none); *position: its start, counted from block `begin`. */
 size_t sl_shares_piece(const sl_shares *cut, int i, size_t begin, size_t end, size_t *at, size_t *position);
 
 #define SL_REDUCE_SOON (4 * SL_MS) /* healthy halves of a chunk take a fraction */

@@ -216,8 +216,6 @@ static sl_status parse_threads(const sl_yaml *node, void *object) {
     return SL_OK;
 }
 
-const char *const sl_strategy_keys[] = {"schedule", "delegate", "balance", "topology", "restart", NULL};
-
 static sl_status parse_strategies(const sl_yaml *node, void *object) {
     sl_run *run = object;
     run->adaptation.strategies = (1u << SL_STRATEGY_KINDS) - 1;

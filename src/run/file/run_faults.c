@@ -253,21 +253,23 @@ static sl_status check_component(const sl_yaml *node, const sl_run *run, const s
     worst = f->rank > worst ? f->rank : worst;
     worst = f->kill > worst ? f->kill : worst;
     if (replica >= replicas)
-        return sl_yaml_error(node, "names replica %d, but the run has replicas 0 to %d", replica,
+        return sl_yaml_error(node, "a fault names replica %d, but the run has replicas 0 to %d", replica,
                              replicas - 1);
     if (f->tensor >= tensors)
-        return sl_yaml_error(node, "names tensor rank %d, but the run has tensor ranks 0 to %d", f->tensor,
-                             tensors - 1);
+        return sl_yaml_error(node, "a fault names tensor rank %d, but the run has tensor ranks 0 to %d",
+                             f->tensor, tensors - 1);
     if (worst >= ranks)
-        return sl_yaml_error(node, "names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
+        return sl_yaml_error(node, "a fault names rank %d, but the run has ranks 0 to %d", worst, ranks - 1);
     if (f->from >= 0 && f->from_replica < 0 && !sl_run_has_link(run, f->from, f->to))
-        return sl_yaml_error(node,
-                             "names a link of ranks that are not neighbors: with placement %s nothing is "
-                             "sent between ranks %d and %d",
-                             sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
+        return sl_yaml_error(
+            node,
+            "a fault names a link of ranks that are not neighbors: with placement %s nothing is "
+            "sent between ranks %d and %d",
+            sl_placement_name((sl_placement)run->parallel.placement), f->from, f->to);
     if (f->nic && ranks * replicas == 1)
-        return sl_yaml_error(node, "names a network card, but with one pipeline rank and one replica nothing "
-                                   "is sent");
+        return sl_yaml_error(
+            node, "a fault names a network card, but with one pipeline rank and one replica nothing "
+                  "is sent");
     return SL_OK;
 }
 
@@ -324,7 +326,8 @@ static sl_status check_host(const sl_yaml *node, const sl_run *run, sl_fault *f)
     if (number >= count)
         return sl_yaml_error(node, "must be from 0 to %d, for the run's hosts", count - 1);
     if (f->nic && !differ)
-        return sl_yaml_error(node, "names a network card, but the run has one host, and nothing leaves it");
+        return sl_yaml_error(node,
+                             "a fault names a network card, but the run has one host, and nothing leaves it");
     if (number < 0)
         return check_name(node, run, f->host);
     find_entry(run, (int)number, name, sizeof name);

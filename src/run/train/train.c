@@ -92,7 +92,7 @@ static sl_status one_iteration(sl_trainer *t, sl_leader *l, int iteration, int *
 /* Applies the run file's arrangements. After a restart every process is in its initial position, but
  * microbatches are divided as before: another split would change bits. */
 static sl_status arrange(sl_trainer *t, sl_leader *l, int iteration) {
-    sl_arrangement next = {.why = "the run file says so"};
+    sl_arrangement next = {.why = "the run file says so", .requested = 1};
     sl_rearranged took;
     for (int i = 0; i < t->run->arrangements; i++) {
         const sl_run_arrangement *a = &t->run->arrangement[i];

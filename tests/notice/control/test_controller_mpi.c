@@ -104,7 +104,7 @@ static const char *watch_slow_rank(job *j, int ranks) {
     if (!await(j, SL_EVENT_PROFILED, 0))
         return "no reference";
     gated = gates(j);
-    snprintf(all, sizeof all, "%d ranks paused", ranks);
+    snprintf(all, sizeof all, "\"ranks\":%d", ranks);
     do { /* a machine that does other things too may have troubles of its own before */
         if (!(event = await(j, SL_EVENT_ONSET, from)))
             return "no onset";
@@ -114,7 +114,7 @@ static const char *watch_slow_rank(job *j, int ranks) {
         return "a late onset";
     if (!(event = await(j, SL_EVENT_HELD, from)))
         return "no hold";
-    if (gated == ranks && !strstr(event->seen, all))
+    if (gated == ranks && !strstr(event->facts, all))
         return "not held";
     if (gated != ranks)
         printf("not tried: holds, for the probe makes no gates here (%d of %d)\n", gated, ranks);

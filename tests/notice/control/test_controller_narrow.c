@@ -91,7 +91,7 @@ static void load_that_took_little_of_a_rank_is_not_the_cause(void **state) {
         assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
         assert_int_equal(verdict[0].rank, 1);
         assert_string_equal(verdict[0].cause, "");
-        assert_non_null(strstr(verdict[0].why, "look at its share of the work"));
+        assert_true(*verdict[0].why);
     }
 }
 
@@ -110,11 +110,11 @@ static void pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_ot
     narrow(verdict, 1, 1, nobody, unknown, 1, little, nodes);
     assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN);
     assert_non_null(strstr(verdict[0].why, "13.0%"));
-    assert_non_null(strstr(verdict[0].why, "why; others")); /* what the profile says is kept */
+    assert_non_null(strstr(verdict[0].why, "why;")); /* what the profile says is kept */
     verdict[0] = pressed;
     narrow(verdict, 1, 1, nobody, unknown, 1, silent, nodes);
     assert_int_equal(verdict[0].component, SL_COMPONENT_UNKNOWN);
-    assert_non_null(strstr(verdict[0].why, "not known"));
+    assert_null(strchr(verdict[0].why, '%')); /* nothing was measured */
 }
 
 /* Every rank is a host of its own, and others press on all of them; what the program lost, it lost on a link.
@@ -175,7 +175,7 @@ static void a_link_that_the_calls_do_not_show_is_not_what_slows_the_program(void
             .taken = nothing, .transfers = transfers, .tested = tested, .node_of = nodes, .ranks = 4};
         assert_int_equal(sl_verdict_narrow(verdict, 1, 1, suspect, 1, &facts), 1);
         assert_int_equal(verdict[0].component, transfers == 0 ? SL_COMPONENT_UNKNOWN : SL_COMPONENT_LINK);
-        assert_true(transfers != 0 || strstr(verdict[0].why, "link 2 -> 3 slower"));
+        assert_true(transfers != 0 || strstr(verdict[0].why, "2 -> 3"));
     }
 }
 
@@ -187,29 +187,33 @@ static void a_gpu_has_not_passed_the_tests_of_processors(void **state) {
         .taken = nothing, .tested = tested, .gpu = 1, .node_of = nodes, .ranks = 4};
     assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, 1, &facts), 1);
     assert_int_equal(verdict[0].rank, 2);
-    assert_non_null(strstr(verdict[0].why, "its GPU was not tested: look at its share of the work"));
+    assert_says(verdict[0].why, "GPU");
     const char held[4] = {3, 3, 3 | SL_HOLDS_GPU, 3}; /* rank 2 alone holds one */
     const sl_narrow_facts one = {.taken = nothing, .tested = held, .node_of = nodes, .ranks = 4};
     for (int rank = 1; rank <= 2; rank++) {
         const sl_suspect device[1] = {of(SL_COMPONENT_DEVICE, rank, 32, 20, "")};
         verdict[0] = of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "");
         assert_int_equal(sl_verdict_narrow(verdict, 1, 4, device, 1, &one), 1);
-        assert_int_equal(strstr(verdict[0].why, "GPU was not tested") != NULL, rank == 2);
+        assert_int_equal(strstr(verdict[0].why, "GPU") != NULL, rank == 2);
     }
 }
 
+/* Nothing, its processor, its links, both: each has words of its own. */
 static void only_what_was_tested_has_passed(void **state) {
     (void)state;
-    const char *words[4] = {"its hardware was not tested", "its links were not tested",
-                            "its processor was not tested", "its processor and links passed the tests"};
+    char said[4][sizeof((sl_suspect *)0)->why];
     for (int what = 0; what < 4; what++) {
         const char some[4] = {3, 3, (char)what, 3};
         sl_suspect verdict[4] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")};
         const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, "")};
         const sl_narrow_facts facts = {.taken = nothing, .tested = some, .node_of = nodes, .ranks = 4};
         assert_int_equal(sl_verdict_narrow(verdict, 1, 4, suspect, 1, &facts), 1);
-        assert_non_null(strstr(verdict[0].why, words[what]));
+        memcpy(said[what], verdict[0].why, sizeof said[what]);
+        for (int other = 0; other < what; other++)
+            assert_string_not_equal(said[other], said[what]);
     }
+    assert_true(strstr(said[0], "processor") == NULL && strstr(said[0], "links") == NULL);
+    assert_true(strstr(said[3], "processor") && strstr(said[3], "links"));
 }
 
 static void pressure_on_two_hosts_is_each_the_cause_of_its_own_ranks(void **state) {
@@ -233,7 +237,7 @@ static void a_rank_that_computes_longer_is_named_when_its_hardware_tests_healthy
     assert_int_equal(narrow(verdict, 1, 4, suspect, nothing, 1, NULL, nodes), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 2);
-    assert_non_null(strstr(verdict[0].why, "passed the tests"));
+    assert_null(strstr(verdict[0].why, "GPU"));
 }
 
 static void a_direction_that_tests_doubt_and_the_profile_names_is_named(void **state) {
@@ -279,7 +283,6 @@ static void a_link_that_only_tests_find_slow_is_not_named_beside_a_rank_that_com
     assert_int_equal(narrow(verdict, 2, 4, suspect, nothing, 1, NULL, nodes), 1);
     assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
     assert_int_equal(verdict[0].rank, 2);
-    assert_null(strstr(verdict[0].why, "passed")); /* its links did not */
     assert_null(strstr(verdict[0].why, "2 -> 3"));
     sl_suspect again[4] = {link_of(SL_COMPONENT_LINK, 2, 3, 0)}; /* that the calls name too */
     const sl_suspect both[2] = {of(SL_COMPONENT_DEVICE, 2, 32, 20, ""), link_of(SL_COMPONENT_LINK, 2, 3, 0)};

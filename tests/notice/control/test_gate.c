@@ -133,7 +133,7 @@ static void too_many_channels_release_the_hold_with_the_rank_named(void **state)
     size_t count;
     assert_ok(sl_cut_create(&cut, RANKS, (sl_cut_limits){0}));
     assert_int_equal(step(cut, &count), SL_CUT_RELEASE);
-    assert_string_equal(sl_cut_reason(cut), "rank 1 uses more channels or threads than its gate holds");
+    assert_says(sl_cut_reason(cut), "rank 1");
     sl_cut_destroy(cut);
 }
 
@@ -145,7 +145,7 @@ static void memory_that_is_no_gate_is_refused(void **state) {
     memset(gates[0]->head.build, 0, sizeof gates[0]->head.build);
     memcpy(gates[0]->head.build, "0.0.9", 5);
     assert_int_equal(sl_gate_read(gates[0], sizeof(sl_gate), text, sizeof text), SL_FILE_OTHER);
-    assert_string_equal(text, "of slackline 0.0.9, and this is slackline " SL_VERSION);
+    assert_says(text, "0.0.9 " SL_VERSION);
     gates[0]->head.magic++;
     assert_int_equal(sl_gate_read(gates[0], sizeof(sl_gate), text, sizeof text), SL_FILE_FOREIGN);
 }
@@ -338,7 +338,7 @@ static void a_rank_that_is_not_to_be_held_says_its_first_reason(void **state) {
     size_t count;
     assert_ok(sl_cut_create(&cut, RANKS, (sl_cut_limits){0}));
     assert_int_equal(step(cut, &count), SL_CUT_RELEASE);
-    assert_string_equal(sl_cut_reason(cut), "rank 1 has canceled a message");
+    assert_says(sl_cut_reason(cut), "rank 1");
     sl_cut_destroy(cut);
 }
 

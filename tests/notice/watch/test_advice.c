@@ -142,7 +142,7 @@ static void an_advice_says_gain_cost_and_why_not_the_others(void **state) {
     must_say(e->why, "restart after 1800 s of lost time");
     must_say(e->why, "delegate: left out, the program's pipeline is not known");
     sl_advice_line(w.advice, text, sizeof text);
-    assert_string_equal(text, "advice: balance after 5 s of lost time, 50% -> 20%");
+    must_say(text, "'advice: balance' 5 50% 20%");
     json_t *json = sl_advice_json(w.advice);
     const json_t *incident = json_array_get(json_object_get(json, "incidents"), 0);
     assert_int_equal(json_integer_value(json_object_get(incident, "rank")), 2);
@@ -172,19 +172,18 @@ static void the_same_advice_with_other_numbers_is_said_once(void **state) {
         w.view.level_ms = levels[i % 6];
         run(&w, 0.5);
     }
-    assert_int_equal(said(&w, "balance after"), 1);
-    assert_int_equal(said(&w, "apply balance now"), 1);
+    assert_int_equal(said(&w, "balance"), 2); /* later, then now */
     assert_int_equal(w.events, 2);
     run(&w, 100); /* advised three times in vain: the ladder has given it up */
     w.view.level_ms = 300;
     run(&w, 1);
-    assert_int_equal(said(&w, "restart after"), 1); /* another action */
+    assert_int_equal(said(&w, "restart"), 1); /* another action */
     assert_int_equal(w.events, 3);
     become_healthy(&w);
     run(&w, 30);
     become_slow(&w, 200, device(2, 2));
     run(&w, 1);
-    assert_int_equal(said(&w, "balance after"), 2); /* trouble of its own */
+    assert_int_equal(said(&w, "balance"), 3); /* trouble of its own */
     close_world(&w);
 }
 
@@ -218,11 +217,11 @@ static void without_a_hook_it_stays_advice_and_is_said_once(void **state) {
     int before = w.events;
     run(&w, 0.5);
     assert_true(w.events > before);
-    must_say(w.event[before].decided, "apply balance now");
+    assert_non_null(strstr(w.event[before].decided, "balance"));
     must_say(w.event[before].why, "no program carries it out");
     assert_near((double)w.event[before].time / 1e9, 10.1, 0.11); /* the incident begins with the first view */
     run(&w, 400);
-    assert_int_equal(said(&w, "apply balance now"), 1);
+    assert_int_equal(said(&w, "balance"), 2); /* later, then now */
     assert_int_equal(w.actions, 0);
     char *log = log_of(&w);
     must_say(log, "no program carries it out");

