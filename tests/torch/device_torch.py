@@ -13,20 +13,21 @@ import torch.distributed as dist
 
 
 class Event:
-    """An event in the queue of one simulated device."""
+    """An event in the queue of a simulated device."""
     behind = 0.0  # seconds from the call of `record` to the completion of an event with no work before it
-    busy_until = 0.0  # of the device
+    busy_until = {}  # of each device
     stuck = False  # events recorded from now on never complete
     error = None  # of the device: every later call raises it
 
     def __init__(self, device=None, *, enable_timing=False):
         assert enable_timing, "events without times cannot be compared"
-        self.when = None
+        self.when, self.device = None, torch.device(device)
 
     @classmethod
-    def work(cls, seconds):
+    def work(cls, seconds, device="cuda:0"):
         """The program hands the device work that takes `seconds`."""
-        cls.busy_until = max(cls.busy_until, time.monotonic() + cls.behind) + seconds
+        device = torch.device(device)
+        cls.busy_until[device] = max(cls.busy_until.get(device, 0.0), time.monotonic() + cls.behind) + seconds
 
     @classmethod
     def failing(cls):
@@ -35,7 +36,7 @@ class Event:
 
     def record(self, stream=None):
         self.failing()
-        self.when = float("inf") if Event.stuck else max(Event.busy_until, time.monotonic() + Event.behind)
+        self.when = float("inf") if Event.stuck else max(Event.busy_until.get(self.device, 0.0), time.monotonic() + Event.behind)
 
     def query(self):
         self.failing()
@@ -47,6 +48,8 @@ class Event:
             time.sleep(1e-4)
 
     def elapsed_time(self, end):
+        if self.device != end.device:
+            raise RuntimeError("Event device types or indices do not match.")
         if not self.query() or not end.query():
             raise RuntimeError("Both events must be completed before calculating elapsed time.")
         return float(torch.tensor((end.when - self.when) * 1e3, dtype=torch.float32))

@@ -18,7 +18,7 @@ class OnADevice:
 
     def __enter__(self):
         self.event, torch.Event = torch.Event, device_torch.Event
-        for what, value in {"behind": 0.0, "busy_until": 0.0, "stuck": False, "error": None}.items():
+        for what, value in {"behind": 0.0, "busy_until": {}, "stuck": False, "error": None}.items():
             setattr(device_torch.Event, what, value)
         return Clock(torch.device("cuda", 0))
 
@@ -26,12 +26,12 @@ class OnADevice:
         torch.Event = self.event
 
 
-def ran(clock, ops_ms):
+def ran(clock, ops_ms, device="cuda:0"):
     """A step whose ops take this long on the device; the program does not wait for them."""
     step = Step(3, clock, Waiters(False))
     for microbatch, ms in enumerate(ops_ms):
         step.enter("F", 0, microbatch)
-        device_torch.Event.work(ms / 1e3)
+        device_torch.Event.work(ms / 1e3, device)
     step.finish()
     return step
 
@@ -61,6 +61,30 @@ def test_a_step_that_a_device_does_not_complete_is_not_measured():
         expect(not step.is_complete() and 0.04 < time.monotonic() - began < 2, "an event that never completes")
         device_torch.Event.stuck = False
         expect(ran(clock, [1]).is_complete(), "a later step")
+
+
+def test_an_event_that_completes_after_the_end_of_its_step_gives_no_time():
+    """As on another stream: the step's end is reached, and an event before it is not."""
+    with OnADevice() as clock:
+        step = ran(clock, [1, 1])
+        what, op, stage, microbatch, begin, end = step.rows[0]
+        late = torch.Event(device="cuda:0", enable_timing=True)
+        late.when = time.monotonic() + 0.5
+        step.rows[0] = what, op, stage, microbatch, begin, late
+        expect(step.is_complete(), "its end is reached")
+        try:
+            expect(False, f"times of an event that has not completed: {step.resolved()}")
+        except RuntimeError as error:
+            expect("completed" in str(error), f"{error}")
+
+
+def test_ranks_of_one_process_measure_their_own_devices():
+    with OnADevice():
+        clocks = [Clock(torch.device("cuda", index)) for index in range(2)]
+        steps = [ran(clock, ops_ms, f"cuda:{index}") for index, (clock, ops_ms) in enumerate(zip(clocks, ([30, 10], [5, 20])))]
+        expect(all(step.is_complete() for step in steps), "not complete")
+        found = [[round((end - begin) / 1e6) for what, _, _, _, begin, end in step.resolved() if what == OP] for step in steps]
+    expect(found == [[30, 10], [5, 20]], f"ops took {found}")
 
 
 def test_an_error_of_the_device_is_raised_where_it_is_read():
