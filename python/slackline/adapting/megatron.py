@@ -162,9 +162,9 @@ def adapted(config: Any, **options: Any) -> Any:
     engines.refuse("megatron-core", options)
     why = ""
     if int(config.pipeline_model_parallel_size) < 2 or config.virtual_pipeline_model_parallel_size is None:
-        why = "without virtual stages (virtual_pipeline_model_parallel_size), megatron-core's order has nothing that could be set"
+        why = "there are no virtual stages (virtual_pipeline_model_parallel_size is None): megatron-core's order then has no setting"
     elif config.overlap_moe_expert_parallel_comm:
-        why = "with overlap_moe_expert_parallel_comm, megatron-core runs another order"
+        why = "overlap_moe_expert_parallel_comm is set: megatron-core's order then has no setting"
     elif options["out"] is not None:
         why = "out: the ops of megatron-core are not measured, so there is no folder of a run"
     try:
