@@ -2,6 +2,7 @@
 """What goes wrong in a step goes wrong as without slackline.adapt: the same errors on the same ranks, for the given schedule and the adapted one."""
 import gc
 import os
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -113,16 +114,16 @@ def from_two_threads_at_once(rank, ranks, group, where):
     return "" if found == wanted and adapted.adaptation.active else f"losses {found}, given {wanted[0]}"
 
 
-def child_of(work):
-    """The exit status of a process forked now, which runs `work` and ends; None: it has not ended after 60 s."""
+def child_of(work, patience_s=60, leave=os._exit):
+    """The exit status of a process forked now, which runs `work` and ends; None: it has not ended after `patience_s`."""
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
             status = work()
         finally:
-            os._exit(status)
-    until = time.monotonic() + 60
+            leave(status)
+    until = time.monotonic() + patience_s
     while time.monotonic() < until:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -150,6 +151,19 @@ def forked(rank, ranks, group, where):
     return "" if adapted.adaptation.active else "it gave up"
 
 
+def ending(rank, ranks, group, where):
+    """A child that ends by sys.exit hangs in PyTorch's own groups or ends, as without slackline.adapt, but does not crash."""
+    stages = stages_of("linear", rank, ranks, group)
+    adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES))
+    for step in range(12):
+        stepped(adapted, stages, step, MICROBATCHES)
+        if step % 6 == 3:
+            status = child_of(sys.exit, 5, leave=lambda status: None)
+            if status not in (0, None):
+                return f"step {step}: a child ended with {status}"
+    return "" if adapted.adaptation.active else "it gave up"
+
+
 def loaded_by(context):
     """By worker processes that start anew for each epoch while the job adapts."""
     def job(rank, ranks, group, where):
@@ -164,7 +178,7 @@ def loaded_by(context):
     return job
 
 
-CASES = {"two threads at once": (from_two_threads_at_once, 2), "forked": (forked, 2), "loaders, forked": (loaded_by("fork"), 2),
+CASES = {"two threads at once": (from_two_threads_at_once, 2), "forked": (forked, 2), "forked, sys.exit": (ending, 2), "loaders, forked": (loaded_by("fork"), 2),
          "loaders, spawned": (loaded_by("spawn"), 2)}
 
 

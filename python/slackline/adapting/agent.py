@@ -7,6 +7,7 @@ on every rank.
 """
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import statistics
 import threading
 import time
 import warnings
+import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
@@ -26,6 +28,7 @@ from .replicas import LAG, Course, Relay, unbundled
 from .timings import KEPT, Clock, Kept, Row, Step, Waiters, current
 
 log = logging.getLogger("slackline")
+_agents: "weakref.WeakSet[Agent]" = weakref.WeakSet()  # of this process
 CLOCKS_EVERY = 500  # steps
 EVENTS_AT_ONCE = 5  # in a record
 USUAL = 9  # steps
@@ -47,6 +50,7 @@ class Agent:
         self._clock, self._waiters = Clock(device), Waiters(waits)
         self._device_lag = LAG if self._clock.asynchronous else 0  # steps that a device is allowed to be behind
         self._pid, self._number = os.getpid(), 0
+        _agents.add(self)
         self._step: Optional[Step] = None
         self._collected = 0  # records of each other rank
         self._ran: List[Tuple[Optional[Step], int, bool]] = []  # not reported yet, with the version that ran, and whether the step raised
@@ -96,7 +100,7 @@ class Agent:
     def _agree(self) -> Header:
         control, leading = self._control, self.leader or self._relay
         if leading is not None:
-            header, plan = leading.header(self._number, self._number % CLOCKS_EVERY == 0, self._collect(0 if leading.urgent else LAG))
+            header, plan = leading.header(self._number, self._number % CLOCKS_EVERY == 0, self._collect)
             control.announce(header, [plan] * control.ranks)
         else:
             header, plan = control.hear()
@@ -225,6 +229,15 @@ class Agent:
         warn(error)
 
 
+def _keep() -> None:
+    """A forked child does not have the threads that process groups and their messages need at their end, so those of the agents never end there."""
+    for agent in list(_agents):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(agent))
+
+
+os.register_at_fork(after_in_child=_keep)
+
+
 def warn(error: BaseException) -> None:
     warnings.warn(f"slackline: this job is no longer adapted; it continues with the current order: {type(error).__name__}: {error}",
                   RuntimeWarning, stacklevel=2)
@@ -236,8 +249,9 @@ class Leader:
     def __init__(self, shape: Shape, lower: Callable[[order.Rows, Sequence[int]], str], job: Optional[Control], device_lag: int, out: Optional[str],
                  on_event: Optional[Callable[[Any], None]]) -> None:
         self._shape, self._lower, self._on_event = shape, lower, on_event
-        self._job, self._course, self._late = job, Course(), LAG + device_lag
-        self._announced = self._ended = 0  # steps, with replicas
+        self._job, self._course, self._device_lag = job, Course(), device_lag
+        self._announced = self._ended = self._bundles = 0  # with replicas: steps, and bundles of each replica that have been read
+        self._began = 0  # ns: the begin of the latest step
         self._last: Optional[Tuple[Header, List[bytes]]] = None
         self._bytes: Dict[int, int] = {}
         self._free = [0.0] * shape.ranks
@@ -247,7 +261,8 @@ class Leader:
         self.last: Optional[List[Measured]] = None  # per replica
         self._lock = threading.Condition()
         self._given = self._taken = 0  # entries of `_records`, by the training thread; handled
-        self._usual: Deque[int] = deque(maxlen=USUAL)  # latest times of a step on this rank, in ns, all of one order
+        # latest times of a step on this rank, in ns, all of one order; with replicas, until the next one begins: the sum of gradients waits for them
+        self._usual: Deque[int] = deque(maxlen=USUAL)
         self._usual_version = 0
         self._urgent = True  # set by the thread that decides: the next records matter at once
         self._noticed = 0  # further steps for which this rank has noticed something by itself
@@ -268,13 +283,14 @@ class Leader:
     @property
     def urgent(self) -> bool:
         """Whether the next header waits for the records of the latest step, so that a decision takes effect some steps earlier: while
-        something changes, but not for long. The other replicas do not wait for it."""
-        return self._job is None and (self._urgent or self._noticed > 0)
+        something changes, but not for long. The other replicas learn it from the header before."""
+        return self._urgent or self._noticed > 0
 
     def record(self, record: Record, rows: List[Row], raised: bool) -> None:
         self._put((0, [], (record, rows, raised)))
         if record.step >= 0:
-            self._notice(record.version, record.end - record.begin)
+            self._notice(record.version, record.begin - self._began if self._job is not None and self._began else record.end - record.begin)
+            self._began = record.begin
 
     def _notice(self, version: int, took: int) -> None:
         if version != self._usual_version:  # another order takes another time, and its own decision has been made
@@ -289,17 +305,21 @@ class Leader:
         """A step has ended without an error."""
         self._ended += 1
 
-    def header(self, step: int, clocks: bool, records: List[List[Any]]) -> Tuple[Header, bytes]:
-        """Called before each step, with the new records of the other ranks of this pipeline."""
-        for one in records:
+    def header(self, step: int, clocks: bool, collect: Callable[[int], List[List[Any]]]) -> Tuple[Header, bytes]:
+        """Called before each step. collect(lag): the new records of the other ranks of this pipeline."""
+        for one in collect(0 if self.urgent else LAG):
             self._put((0, one, None))
         if self._job is not None:
             return self._header_with_replicas(self._job, step, clocks)
+        self._await()
+        version, offered, plans, stop = self._wanted()
+        return Header(step, version, version, offered, len(plans[0]), int(clocks), stop), plans[0]
+
+    def _await(self) -> None:
+        """Waits for an urgent decision, but not for long."""
         if self.urgent and self._usual:
             with self._lock:
                 self._lock.wait_for(lambda: self._stop or self._taken == self._given, DECIDING * self._usual[-1] / 1e9)
-        version, offered, plans, stop = self._wanted()
-        return Header(step, version, version, offered, len(plans[0]), int(clocks), stop), plans[0]
 
     def _wanted(self) -> Tuple[int, int, List[bytes], int]:
         """The version to run, the offered one with its texts, and whether there will be no more."""
@@ -325,13 +345,17 @@ class Leader:
         return Header(step, course.running, course.next, offered, len(plan), int(clocks), int(course.settled)), plan
 
     def _exchange(self, job: Control) -> None:
-        if self._ended > self._late:
+        lag = 0 if self._last is not None and self._last[0].urgent else LAG  # of the other replicas' first ranks
+        job.expect()
+        while self._bundles < self._ended - lag - self._device_lag:
             for replica, bundle in enumerate(job.collect(), 1):
                 self._put((replica, [bundle], None))
-        job.expect()
+            job.expect()
+            self._bundles += 1
+        self._await()
         version, offered, plans, stop = self._wanted()
         clocks = (self._announced - 1) % CLOCKS_EVERY == 0
-        self._last = Header(self._announced - 1, 0, version, offered, 0, int(clocks), stop), plans
+        self._last = Header(self._announced - 1, 0, version, offered, 0, int(clocks), stop, int(self.urgent)), plans
         job.announce(*self._last)
 
     def _put(self, given: Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]) -> None:

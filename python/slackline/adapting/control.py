@@ -35,6 +35,7 @@ class Header(NamedTuple):
     size: int  # bytes of it
     clocks: int  # 1: clocks are compared now
     over: int  # 1: the last header; the order stays
+    urgent: int = 0  # 1: the first ranks of other replicas send the records of the latest step at once
 
 
 class Record(NamedTuple):

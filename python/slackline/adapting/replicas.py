@@ -4,10 +4,11 @@
 All replicas are one job with one orchestrator, on the first rank of the first replica. The first rank of each other replica sends the
 records of its ranks there, and passes plans and splits on to them.
 
-No replica waits for another one longer than the training does. Since gradients are summed over replicas in every step, a replica
-that has ended n steps knows that each other one has begun n. So it reads a job header one step after it was sent, and the header
-of step n announces what all replicas run from step n + 2 on. Thus each rank knows at the end of a step how many microbatches the
-next one takes. Only steps that did not raise count, so a replica may repeat a step.
+No replica waits for another one longer than the training does, except while something changes: then the records of the latest step
+are read at once. Since gradients are summed over replicas in every step, a replica that has ended n steps knows that each other one
+has begun n. So it reads a job header one step after it was sent, and the header of step n announces what all replicas run from step
+n + 2 on. Thus each rank knows at the end of a step how many microbatches the next one takes. Only steps that did not raise count,
+so a replica may repeat a step.
 """
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from .._errors import InvalidRequest
 from .control import Control, Header, Record, flattened, parsed
 from .timings import Row
 
-LAG = 2  # steps after which a pipeline's first rank reads a record; each rank has sent it by then
+LAG = 2  # steps after which a pipeline's first rank reads a record, unless it is urgent; each rank has sent it by then
 
 
 @dataclass
@@ -122,6 +123,7 @@ class Relay:
         self._job, self._failed, self._course = job, failed, Course()
         self._own: Deque[Tuple[Record, List[Row], bool]] = deque()
         self._heard = self._ended = 0  # steps
+        self._urgent = False
 
     def record(self, record: Record, rows: List[Row], raised: bool) -> None:
         """This rank's record of each step, and whether the step raised."""
@@ -131,22 +133,20 @@ class Relay:
         """A step has ended without an error."""
         self._ended += 1
 
-    urgent = False
-
-    def header(self, step: int, clocks: bool, records: List[List[Any]]) -> Tuple[Header, bytes]:
-        """Called before each step, with the new records of the other ranks of this pipeline: its header, and a plan."""
+    def header(self, step: int, clocks: bool, collect: Callable[[int], List[List[Any]]]) -> Tuple[Header, bytes]:
+        """Called before each step: its header, and a plan. collect(lag): the new records of the other ranks of this pipeline."""
         course, plan, offered = self._course, b"", 0
         try:
-            for one in records:
-                self._forward(one)
             if self._heard < self._ended:  # not if the step is repeated
                 self._heard += 1
                 header, plan = (None, b"") if course.over else self._job.hear()
                 course.heard(header)
                 if header is not None:
-                    offered = header.offered
+                    offered, self._urgent = header.offered, bool(header.urgent)
                     if header.clocks:
                         self._job.compare()
+            for one in collect(0 if self._urgent else LAG):
+                self._forward(one)
         except RuntimeError as error:  # the first replica cannot be reached: the order stays
             course.over = True
             self._failed(error)
