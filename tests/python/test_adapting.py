@@ -50,6 +50,18 @@ def test_a_slow_link_is_planned_around_and_relief_goes_back():
     expect(job.kinds().count("onset") == 1 and "verdict" in job.kinds(), f"events: {job.kinds()}")
 
 
+def test_a_link_that_is_slow_again_keeps_the_order_made_for_it():
+    """It recovers for six steps, fewer than two swaps are apart, so the return waits; and is not made when the link is slow again."""
+    job, slow = Job("linear", 4, 8, EVEN, "1f1b"), between(2, 3, 50)
+    job.run(20)
+    for _ in range(2):
+        times = job.run(6, slow)
+        order_then = job.ran[-1]
+        job.run(6)
+    within(max(times), job.best(slow), 0.08, "slow again")
+    expect(order_then in job.ran[26:32], "the order of the first time was not kept")
+
+
 def test_the_event_of_a_swap_is_that_of_the_last_step_before_it():
     job = Job("linear", 4, 12, EVEN, "1f1b")
     job.run(30)

@@ -152,13 +152,13 @@ def forked(rank, ranks, group, where):
 
 
 def ending(rank, ranks, group, where):
-    """A child that ends by sys.exit hangs in PyTorch's own groups or ends, as without slackline.adapt, but does not crash."""
+    """A child that ends by sys.exit may hang in the end of PyTorch's groups, as without slackline.adapt, but does not crash."""
     stages = stages_of("linear", rank, ranks, group)
     adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES))
     for step in range(12):
         stepped(adapted, stages, step, MICROBATCHES)
         if step % 6 == 3:
-            status = child_of(sys.exit, 5, leave=lambda status: None)
+            status = child_of(lambda: 0, 5, sys.exit)
             if status not in (0, None):
                 return f"step {step}: a child ended with {status}"
     return "" if adapted.adaptation.active else "it gave up"

@@ -13,6 +13,7 @@ import logging
 import os
 import queue
 import statistics
+import sys
 import threading
 import time
 import warnings
@@ -230,9 +231,11 @@ class Agent:
 
 
 def _keep() -> None:
-    """A forked child does not have the threads that process groups and their messages need at their end, so those of the agents never end there."""
-    for agent in list(_agents):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(agent))
+    """A forked child does not have the threads that process groups and their messages need at their end. In a job that is adapted, they never
+    end there."""
+    agents = list(_agents)
+    for kept in [*agents, *(sys.modules["torch.distributed.distributed_c10d"]._world.pg_map if agents else ())]:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 os.register_at_fork(after_in_child=_keep)

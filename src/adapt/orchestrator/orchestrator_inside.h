@@ -328,8 +328,11 @@ sl_status sl_plans_layout(sl_orchestrator *o, const sl_job_layout *layout);
 sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan);
 /** Whether a slow component of the replica costs time. */
 int sl_plans_is_slow(const sl_orchestrator *o, int replica);
-/** Drops waiting plans for components that are no longer slow. */
-void sl_plans_drop_late(sl_orchestrator *o);
+/** Drops waiting plans for components that are no longer slow, and waiting returns to a first plan that is
+ * worse for components that are slow again. */
+sl_status sl_plans_drop_late(sl_orchestrator *o);
+/** Relief: the first plan; if something else is slow, only if it is no worse now. */
+sl_status sl_plans_may_return(sl_orchestrator *o, int replica, int *may);
 /** Nothing is slow and no mitigation is in effect: first plans return. A plan made for times other than those
  * measured at the start is made again and becomes the first. */
 sl_status sl_plans_rest(sl_orchestrator *o);

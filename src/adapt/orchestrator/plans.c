@@ -268,14 +268,24 @@ sl_status sl_plans_take(sl_orchestrator *o) {
     return SL_OK;
 }
 
-/* A waiting plan is dropped once the slowness it was made for has ended. */
-void sl_plans_drop_late(sl_orchestrator *o) {
+/* A waiting plan is dropped once the slowness it was made for has ended, and a waiting return once the
+ * replica is slow again in a way that the first plan is worse for. */
+sl_status sl_plans_drop_late(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        int given = o->doing.given && o->doing.action.what == SL_DO_PLAN && o->doing.action.replica == r;
-        if (side->wanted && side->wanted != side->first && !side->refits && !given && !sl_plans_is_slow(o, r))
+        int given = o->doing.given && o->doing.action.what == SL_DO_PLAN && o->doing.action.replica == r,
+            keeps = sl_plans_is_slow(o, r);
+        if (!side->wanted || side->refits || given)
+            continue;
+        if (side->wanted == side->first) {
+            keeps = !keeps;
+            if (!keeps && sl_history_measured(&o->series, r, 1))
+                SL_TRY(sl_plans_may_return(o, r, &keeps));
+        }
+        if (!keeps)
             sl_plans_drop(&side->wanted);
     }
+    return SL_OK;
 }
 
 int sl_plans_due(const sl_orchestrator *o) {

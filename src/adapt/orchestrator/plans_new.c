@@ -213,8 +213,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
     return SL_OK;
 }
 
-/* Relief: the first plan; if something else is slow, only if it is no worse now. */
-static sl_status return_replica(sl_orchestrator *o, int replica) {
+sl_status sl_plans_may_return(sl_orchestrator *o, int replica, int *may) {
     sl_side *side = &o->side[replica];
     sl_problem usual;
     sl_time running = 0, first = 0;
@@ -224,9 +223,16 @@ static sl_status return_replica(sl_orchestrator *o, int replica) {
     sl_problem_free(&usual);
     side->predicted = running;
     side->best = first;
-    if (status == SL_OK && (!sl_plans_is_slow(o, replica) || (double)first <= 1.005 * (double)running))
-        side->wanted = sl_plans_keep(side->first);
+    *may = !sl_plans_is_slow(o, replica) || (double)first <= 1.005 * (double)running;
     return status;
+}
+
+static sl_status return_replica(sl_orchestrator *o, int replica) {
+    int may;
+    SL_TRY(sl_plans_may_return(o, replica, &may));
+    if (may)
+        o->side[replica].wanted = sl_plans_keep(o->side[replica].first);
+    return SL_OK;
 }
 
 sl_status sl_plans_return(sl_orchestrator *o) {

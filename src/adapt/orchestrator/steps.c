@@ -127,7 +127,7 @@ static sl_status decide(sl_orchestrator *o) {
     sl_strategies_forget(o);
     SL_TRY(sl_incidents_announce(o));
     if (!o->doing.action.id || o->doing.action.what != SL_DO_LAYOUT) /* which brings its own plans */
-        sl_plans_drop_late(o);
+        SL_TRY(sl_plans_drop_late(o));
     if (!o->doing.given && o->doing.strategy >= 0 && o->doing.action.what == SL_DO_PLAN &&
         sl_plans_due(o) < 0) {
         o->doing.action.id = 0; /* its remaining plans were dropped */
