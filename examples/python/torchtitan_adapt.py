@@ -57,10 +57,10 @@ def measured(trainer, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--schedule", default="1F1B")
-    parser.add_argument("--microbatches", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--microbatches", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=44)
     parser.add_argument("--onset", type=int, default=14, help="last step before the link between ranks 0 and 1 is slow")
-    parser.add_argument("--relief", type=int, default=28, help="last step in which it is")
+    parser.add_argument("--relief", type=int, default=32, help="last step in which it is")
     parser.add_argument("--delay-ms", type=float, default=150)
     parser.add_argument("--frozen", action="store_true", help="keep the given order")
     options = parser.parse_args()
