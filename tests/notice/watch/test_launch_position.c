@@ -216,10 +216,10 @@ static void a_static_program_is_named(void **state) {
     char text[256];
     compile(*state, "fixed", "-static");
     examine(((files *)*state)->path, NULL, text, sizeof text);
-    assert_int_equal(strncmp(text, "fixed ", 6), 0);
+    assert_int_equal(strstr(text, "fixed ") == NULL, 0);
     compile(*state, "pie", "-static-pie");
     examine(((files *)*state)->path, NULL, text, sizeof text);
-    assert_int_equal(strncmp(text, "pie ", 4), 0);
+    assert_int_equal(strstr(text, "pie ") == NULL, 0);
 }
 
 static void a_static_program_behind_a_launcher_is_named(void **state) {
@@ -232,7 +232,7 @@ static void a_static_program_behind_a_launcher_is_named(void **state) {
                              (char *)"none", f->path,       NULL};
     assert_int_equal(sl_program_word(command), 5);
     sl_program_examine(command, text, sizeof text);
-    assert_int_equal(strncmp(text, "fixed ", 6), 0);
+    assert_int_equal(strstr(text, "fixed ") == NULL, 0);
     char *const dynamic[] = {launcher, (char *)"-np", (char *)"4", (char *)"sh", f->path, NULL};
     sl_program_examine(dynamic, text, sizeof text); /* an argument of the program is not the program */
     assert_string_equal(text, "");
