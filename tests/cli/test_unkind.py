@@ -199,7 +199,7 @@ def test_every_state_of_a_file_is_refused_or_read():
     for what, path in bad.items():
         for words in reads(path):
             if (words[0], what) == ("report", "a folder"):
-                refuse(words, "nothing", None)
+                refuse(words, "metrics.jsonl", None)
             elif what == "a scalar" and ("--times" in words or words[0] == "detect"):
                 survive(words)
             else:

@@ -211,7 +211,7 @@ def test_others_need_a_token():
             refused(1, f"[::1]:{d.port} is in use", path, "--listen", f"[::1]:{d.port}")
         with Dashboard(path, listen="[::]:0") as d:
             expect("?token=" in d.url and d.ask("/state.json")[0] == 401, f"and others with one: {d.url}")
-    refused(1, "listened", path, "--listen", "203.0.113.9:0", "--token", "12345678")
+    refused(1, "203.0.113.9:0", path, "--listen", "203.0.113.9:0", "--token", "12345678")
     refused(2, "folder", os.path.join(path, "run.yaml"))
     refused(2, "folder")
     refused(2, "both", path, "--redis", "redis://127.0.0.1")
@@ -300,7 +300,7 @@ def test_the_newest_recorded_iteration_is_drawn():
             time.sleep(0.1)
 
     with Dashboard(path) as d:
-        picture(d, lambda t: "No iteration was recorded" in t, "a run without a timeline")
+        picture(d, lambda t: t.strip() and not re.search(r"iteration \d|F", t), "a run without a timeline")
         run.write("timeline.json", run.record(0) + run.record(1, begin=False) + run.record(2, begin=False)[:150])
         picture(d, lambda t: "iteration 1" in t and "F" in t, "the newest whole one")
         run.add("timeline.json", run.record(2, begin=False)[150:] + "]}\n")
