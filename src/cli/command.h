@@ -25,6 +25,7 @@ typedef struct sl_command {
 #define SL_COMMANDS(X)                                                                                       \
     X(plan)                                                                                                  \
     X(simulate)                                                                                              \
+    X(check)                                                                                                 \
     X(compare)                                                                                               \
     X(profile)                                                                                               \
     X(explain)                                                                                               \

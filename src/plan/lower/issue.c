@@ -73,6 +73,11 @@ const sl_message_issue *sl_issues_of(const sl_issuer *s, int rank, int *count) {
     return s->issue[rank];
 }
 
+void sl_issuer_give(sl_issuer *s, int rank, const sl_message_issue *issue, int count) {
+    memcpy(s->issue[rank], issue, (size_t)count * sizeof *issue);
+    s->count[rank] = count;
+}
+
 static int arrived(const sl_issuer *s, const sl_step *step) {
     return step->receive < 0 || s->sent[step->receive];
 }

@@ -28,5 +28,9 @@ sl_status sl_issuer_open(const sl_program *program, sl_issuer **issuer);
 sl_status sl_issuer_run(sl_issuer *issuer);
 void sl_issuer_close(sl_issuer *issuer);
 
+/** Gives a rank issues of its own instead: `count` is the number of its ends. For an issuer that is not
+ * run. */
+void sl_issuer_give(sl_issuer *issuer, int rank, const sl_message_issue *issue, int count);
+
 /** Issues of a rank, in order; the issuer's, until it runs again. */
 const sl_message_issue *sl_issues_of(const sl_issuer *issuer, int rank, int *count);

@@ -304,17 +304,24 @@ static sl_status fill(const sl_problem *problem, const sl_order *order, const op
     SL_TRY(make_queues(program));
     for (int rank = 0; rank < problem->ranks; rank++)
         SL_TRY(make_lifetimes(index, &program->rank[rank]));
-    SL_TRY(sl_offload_make(problem, program));
-    return check_progress(program);
+    return sl_offload_make(problem, program);
 }
 
-sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program) {
+sl_status sl_lower_any(const sl_problem *problem, const sl_order *order, sl_program *program) {
     op_index index;
     *program = (sl_program){0};
     SL_TRY(sl_order_check(problem, order));
     SL_TRY(index_make(problem, order, &index));
     sl_status status = fill(problem, order, &index, program);
     index_free(&index);
+    if (status != SL_OK)
+        sl_program_free(program);
+    return status;
+}
+
+sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program) {
+    SL_TRY(sl_lower_any(problem, order, program));
+    sl_status status = check_progress(program);
     if (status != SL_OK)
         sl_program_free(program);
     return status;

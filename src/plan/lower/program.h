@@ -78,6 +78,8 @@ typedef struct sl_program {
  * the ops of the cycle). Messages never overtake each other on a link; a rank may use them in another order,
  * because an arrived message waits in its own buffer. O(ops). Free with sl_program_free. */
 sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program);
+/** The same, but the ranks may stop: a cycle across ranks is no error. */
+sl_status sl_lower_any(const sl_problem *problem, const sl_order *order, sl_program *program);
 void sl_program_free(sl_program *program);
 
 /** The sender's queue of a message: all messages from one rank to another share one. */

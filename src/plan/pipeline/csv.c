@@ -44,11 +44,10 @@ static sl_status read_order(sl_csv_reader *r, char *content, size_t size) {
     SL_TRY(sl_csv_read_lines(r, content, size));
     SL_TRY(check_order(r));
     SL_TRY(sl_csv_check_comms(r));
-    SL_TRY(sl_csv_check_shards(r));
-    return sl_csv_check_deadlock(r);
+    return sl_csv_check_shards(r);
 }
 
-static void free_reader(sl_csv_reader *r) {
+void sl_csv_close(sl_csv_reader *r) {
     for (int rank = 0; r->row && rank < r->problem->ranks; rank++) {
         SL_FREE(r->row[rank].column, r->row[rank].comm, r->row[rank].shard);
     }
@@ -56,16 +55,36 @@ static void free_reader(sl_csv_reader *r) {
 }
 
 /* Changes `content`, which is followed by a 0 byte. */
-static sl_status read_content(const char *name, char *content, size_t size, const sl_problem *problem,
-                              sl_order *order) {
-    sl_csv_reader r = {.problem = problem, .order = order, .file = name};
+static sl_status open_content(const char *name, char *content, size_t size, const sl_problem *problem,
+                              sl_order *order, sl_csv_reader *r) {
+    *r = (sl_csv_reader){.problem = problem, .order = order, .file = name};
     *order = (sl_order){0};
     if (problem->parts > 1)
         return sl_error(SL_EINVAL, "%s: the problem cuts ops into %d parts, which CSV cannot name", name,
                         problem->parts);
     const size_t mark = size >= 3 && memcmp(content, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of some editors */
-    sl_status status = read_order(&r, content + mark, size - mark);
-    free_reader(&r);
+    return read_order(r, content + mark, size - mark);
+}
+
+sl_status sl_csv_open(const char *file, const sl_problem *problem, sl_order *order, sl_csv_reader *reader) {
+    char *content;
+    size_t size;
+    *order = (sl_order){0};
+    *reader = (sl_csv_reader){.problem = problem};
+    SL_TRY(sl_file_read_max(file, MAX_BYTES, &content, &size));
+    sl_status status = open_content(file, content, size, problem, order, reader);
+    sl_free(content);
+    if (status != SL_OK)
+        sl_order_free(order);
+    return status;
+}
+
+static sl_status read_content(const char *name, char *content, size_t size, const sl_problem *problem,
+                              sl_order *order) {
+    sl_csv_reader r;
+    sl_status status = open_content(name, content, size, problem, order, &r);
+    SL_THEN(status, sl_csv_check_deadlock(&r));
+    sl_csv_close(&r);
     if (status != SL_OK)
         sl_order_free(order);
     return status;

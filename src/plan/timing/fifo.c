@@ -29,8 +29,9 @@ typedef struct communicator {
 } communicator;
 
 struct sl_fifo {
-    sl_issuer *issuer;
-    int32_t *next; /* [ranks] */
+    sl_issuer *own;          /* NULL: one was given */
+    const sl_issuer *issuer; /* of all ranks' issues */
+    int32_t *next;           /* [ranks] */
     message_end *end;
     communicator *communicator; /* [ranks * COMMUNICATORS] */
     int32_t *left;              /* [wires] the message that left a wire last */
@@ -44,13 +45,16 @@ sl_status sl_fifo_open(sl_replayer *r) {
     SL_TRY(sl_alloc(&r->fifo->communicator, COMMUNICATORS * ranks, sizeof *r->fifo->communicator));
     SL_TRY(sl_alloc(&r->fifo->left, 2 * ranks, sizeof *r->fifo->left));
     SL_TRY(sl_alloc(&r->timeline.cause, 2 * (size_t)r->program->messages, sizeof *r->timeline.cause));
-    return sl_issuer_open(r->program, &r->fifo->issuer);
+    if (!r->issuer)
+        SL_TRY(sl_issuer_open(r->program, &r->fifo->own));
+    r->fifo->issuer = r->issuer ? r->issuer : r->fifo->own;
+    return SL_OK;
 }
 
 void sl_fifo_close(struct sl_fifo *fifo) {
     if (!fifo)
         return;
-    sl_issuer_close(fifo->issuer);
+    sl_issuer_close(fifo->own);
     SL_FREE(fifo->next, fifo->end, fifo->communicator, fifo->left);
     sl_free(fifo);
 }
@@ -67,7 +71,7 @@ static communicator *communicator_of(const sl_replayer *r, int32_t end) {
 
 static int is_eager(const sl_replayer *r, const sl_message *m) {
     double bytes = r->problem->link ? r->problem->link[m->from * r->program->ranks + m->to].bytes : 0;
-    return bytes > 0 && bytes <= r->problem->eager;
+    return r->problem->eager > 0 && bytes <= r->problem->eager;
 }
 
 static sl_time later(sl_time a, sl_time b) {
@@ -198,7 +202,8 @@ static void reset(sl_replayer *r) {
 
 sl_status sl_fifo_run(sl_replayer *r) {
     reset(r);
-    SL_TRY(sl_issuer_run(r->fifo->issuer));
+    if (r->fifo->own)
+        SL_TRY(sl_issuer_run(r->fifo->own));
     for (int rank = r->program->ranks - 1; rank >= 0; rank--) {
         issue_all(r, rank, 0);
         sl_replay_push(r, rank);

@@ -432,6 +432,12 @@ sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_reg
                   timeline);
 }
 
+sl_status sl_replay_issued(const sl_problem *problem, const sl_program *program, const sl_issuer *issuer,
+                           sl_timeline *timeline) {
+    return replay(&(sl_replayer){.problem = problem, .program = program, .regime = SL_FIFO, .issuer = issuer},
+                  timeline);
+}
+
 sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_time *makespan) {
     sl_program program;
     sl_timeline timeline;

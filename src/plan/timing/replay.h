@@ -9,7 +9,7 @@
  * in parallel with its ops, each for its stage's offload time. */
 #pragma once
 
-#include "plan/lower/program.h"
+#include "plan/lower/issue.h"
 #include "plan/timing/timeline.h"
 
 /** Start and end of every op and transfer of `program` with the times and links of `problem` under its
@@ -17,6 +17,10 @@
  * deadlock. *timeline is made here; free it. */
 sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_regime regime, int queue,
                     sl_timeline *timeline);
+
+/** The same under regime fifo, with the communicators of `problem`, for issues of the program's own. */
+sl_status sl_replay_issued(const sl_problem *problem, const sl_program *program, const sl_issuer *issuer,
+                           sl_timeline *timeline);
 
 /** The makespan of an order, lowered and replayed in the problem's own regime. Errors as both. */
 sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_time *makespan);

@@ -46,7 +46,8 @@ struct sl_replayer {
         *heap; /* [ranks; fifo: and messages]: running blocks, if ranks share wires; messages that may move */
     unsigned char *running, *issued;
     int moments;
-    struct sl_fifo *fifo; /* NULL: another regime */
+    const sl_issuer *issuer; /* fifo: given; NULL: PyTorch's lowering */
+    struct sl_fifo *fifo;    /* NULL: another regime */
     sl_timeline timeline;
     sl_status status; /* of the last run: of its memory (fifo) */
 };
