@@ -1,4 +1,4 @@
-/* slackline explain with dumps of flight recorders, or hang.json of a watch: why the job stands. */
+/* slackline explain with dumps of flight recorders, or hang.json of a watch: why the job hangs or stalls. */
 #pragma once
 
 #include "base/option.h"

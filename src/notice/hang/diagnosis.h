@@ -1,11 +1,11 @@
-/* Why a job stands (pure: what all ranks do, in; a verdict, out).
+/* Why a job hangs or stalls (pure: what all ranks do, in; a verdict, out).
  *
  * A rank waits if its thread is in a call whose partners have not made theirs: a collective that members have
  * not entered, a receive whose message was not sent, a send that was not received. This gives a graph of who
  * waits for whom. A rank can move if it does not wait, or if one of those it waits for (MPI_Waitany) or all
  * of them (any other call) can move. Ranks that have ended cannot. What then remains can never move: a
  * hang, whatever the others do. If every rank that waits waits in the end for one that could move, the job
- * only stands, and the verdict names that rank and what it does: a loop without an end looks like a long
+ * only stalls, and the verdict names that rank and what it does: a loop without an end looks like a long
  * computation.
  *
  * Before that, the collectives of each communicator are compared by their numbers: a rank that entered
@@ -38,7 +38,7 @@ typedef struct sl_hang_verdict {
     int rank;       /* named; -1: none, or several */
     int peer;       /* the other end of a message; -1: none */
     double for_s;   /* of the longest wait */
-    char seen[256]; /* what stands, and who is named */
+    char seen[256]; /* what hangs, and who is named */
     char why[768];  /* what the named ranks do, and where */
 } sl_hang_verdict;
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW = 8 }; /* numbers before the one that stands: a rank without a receiver's part runs ahead */
+enum { WINDOW = 8 }; /* numbers before the one that hangs: a rank without a receiver's part runs ahead */
 
 /* "MPI_Iallreduce", "glooAllreduce", "all_reduce" -> "allreduce". */
 static void plain_name(const char *call, char *name, size_t size) {

@@ -19,12 +19,12 @@ struct sl_hanging {
     sl_time next_look, next_leave;
     int left;                     /* something of this node is in the store */
     sl_hang_recorders *recorders; /* that are being asked; NULL: none */
-    sl_time next_ask;             /* 0: not asked since the node stands */
+    sl_time next_ask;             /* 0: not asked since the node stalled */
     sl_hang_job torch, ras;       /* what they said last */
     /* in charge */
     sl_hang_verdict last, reported; /* of the last look, and the one reported; SL_HANG_NOTHING: none */
     int looks;                      /* in a row that found `last` */
-    sl_time since;                  /* of `reported`: when the job began to stand */
+    sl_time since;                  /* of `reported`: when the job stalled */
 };
 
 sl_status sl_hanging_open(const sl_hanging_config *config, sl_hanging **hanging) {

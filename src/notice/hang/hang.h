@@ -1,8 +1,8 @@
-/* Notices that a watched job stands: one of these per node, stepped by its watch.
+/* Notices that a watched job hangs or stalls: one of these per node, stepped by its watch.
  *
  * Each node looks at its own processes (look.h). While one of them has made no call for long, the node leaves
  * what they do in the store (`hang:NODE`). The watch in charge of the job reads that of all nodes, diagnoses
- * it (diagnosis.h), and reports what it found: a hang, which cannot end by itself, or a job that stands and
+ * it (diagnosis.h), and reports what it found: a hang, which cannot end by itself, or a stall, which
  * might move again; and when it moves again. What two looks in a row find is reported, each once. */
 #pragma once
 
@@ -16,7 +16,7 @@ typedef struct sl_hanging_config {
     const char *folder; /* of this node's rings and gates */
     const char *node;
     sl_store *store; /* the caller's, sealed */
-    sl_time after;   /* a job that makes no call for so long stands */
+    sl_time after;   /* a job that makes no call for so long stalls */
     /* `state`: what all ranks do, and the verdict, as JSON (hang.json); NULL: as before. Both are the
      * caller's only during the call. */
     void (*report)(void *context, const sl_event *event, const json_t *state);
@@ -32,7 +32,7 @@ void sl_hanging_close(sl_hanging *hanging);
 sl_status sl_hanging_step(sl_hanging *hanging, sl_time now, sl_time began, const char *const *nodes,
                           size_t count);
 
-/** The program has ended well: a job that was reported to stand did move again. */
+/** The program has ended well: a job that was reported to hang or stall made progress after all. */
 void sl_hanging_finish(sl_hanging *hanging, sl_time now, sl_time began);
 
 /** A verdict as JSON: cause, certain, rank, for_s, seen, why. NULL: no memory. */

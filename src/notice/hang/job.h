@@ -1,6 +1,6 @@
 /* What every rank of a job does at one moment, as plain values: from the gates and rings of its processes
  * (look.h), or from the dumps of a flight recorder (torch_dump.h). diagnosis.h finds from it why the job
- * stands.
+ * hangs or stalls.
  *
  * As JSON it crosses nodes and is kept in the folder of the watch (hang.json). */
 #pragma once

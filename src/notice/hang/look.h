@@ -15,8 +15,8 @@ typedef struct sl_hang_look sl_hang_look;
 sl_status sl_hang_look_open(const char *folder, const char *host, sl_hang_look **look);
 void sl_hang_look_close(sl_hang_look *look);
 
-/** Looks at all processes at `now` (CLOCK_MONOTONIC). Returns how long the one that stands longest has made
- * no call, in ns; 0: all of them have ended, or there is none. */
+/** Looks at all processes at `now` (CLOCK_MONOTONIC). Returns how long the one that is stalled longest has
+ * made no call, in ns; 0: all of them have ended, or there is none. */
 sl_time sl_hang_look_step(sl_hang_look *look, sl_time now);
 
 /** Whether any process that was seen has not ended. */

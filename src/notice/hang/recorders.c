@@ -86,7 +86,7 @@ static int dump_name(const process *p, int rule, char name[PATHS]) {
     return length > 0 && length < PATHS;
 }
 
-/* A dump that was written since the process stands; 0: there is none. Older ones are of another job or
+/* A dump that was written since the process stalled; 0: there is none. Older ones are of another job or
  * moment. */
 static int find_dump(const process *p, time_t began, char name[PATHS]) {
     struct stat about;

@@ -1,6 +1,6 @@
-/* What PyTorch and NCCL record themselves of a job that stands, collected by a thread of its own, because
+/* What PyTorch and NCCL record themselves of a job that hangs, collected by a thread of its own, because
  * others are waited for: the flight recorder of each of the node's processes (from its debug server, else
- * from a dump that it has written since it stands, after a word through its pipe if it has one), and the
+ * from a dump that it has written since it stalled, after a word through its pipe if it has one), and the
  * answer of NCCL's RAS service.
  *
  * Where these are is in the environment of the processes (TORCH_FR_DUMP_TEMP_FILE,
@@ -26,7 +26,7 @@ void sl_hang_recorders_take(sl_hang_recorders *recorders, sl_hang_job *torch, sl
 void sl_hang_recorders_close(sl_hang_recorders *recorders);
 
 /** Joins what a recorder shows of a job with the verdict by the calls that slackline has seen itself, in
- * *own. It replaces a verdict that says less, if all ranks stand and all are recorded; otherwise it is added
+ * *own. It replaces a verdict that says less, if all ranks wait and all are recorded; otherwise it is added
  * as evidence. `name` is the recorder's. *recorded (of cause SL_HANG_NOTHING before) gets its own verdict.
  * SL_ENOMEM. */
 sl_status sl_hang_recorders_join(const sl_hang_job *job, double least_s, sl_hang_job *from, const char *name,

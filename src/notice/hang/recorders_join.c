@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* All ranks of the job stand, and the recorder has all that still live: a rank that it lacks would seem not
+/* All ranks of the job wait, and the recorder has all that still live: a rank that it lacks would seem not
  * to have come. */
 static int is_whole(const sl_hang_job *job, const sl_hang_job *from, double least_s) {
     if (job->ranks == 0 || (int)job->ranks < job->size || from->size != job->size)

@@ -1,5 +1,5 @@
 /* The debug server of a PyTorch process (torch.distributed.debug.start_debug_server, or a socket of
- * torchelastic's control plane): a thread of the process that answers over HTTP while all others stand. */
+ * torchelastic's control plane): a thread of the process that answers over HTTP while all others wait. */
 #pragma once
 
 #include "base/status.h"

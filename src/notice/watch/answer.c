@@ -93,8 +93,8 @@ static void print_incident(FILE *out, int number, const answer_line *i, int64_t 
         fprintf(out, "; to do: %s\n", advice(i->named));
 }
 
-/* A job that stood; `until`: it moved again, 0: it did not. */
-static void print_stand(FILE *out, const sl_event *e, sl_time until) {
+/* A job that hung or stalled; `until`: it made progress again, 0: it did not. */
+static void print_hang(FILE *out, const sl_event *e, sl_time until) {
     fprintf(out, "  %s, reported after %.1f s", e->decided, (double)e->time / 1e9);
     if (until > 0)
         fprintf(out, ", and it moved again after %.1f s", (double)until / 1e9);
@@ -107,8 +107,8 @@ void sl_answer_print(FILE *out, const sl_watch_report *r) {
     int number = 0;
     const int64_t last = r->view.iteration;
     fprintf(out, "answer\n");
-    if (r->stands.time > 0)
-        print_stand(out, &r->stands, r->stood);
+    if (r->hang.time > 0)
+        print_hang(out, &r->hang, r->hang_end);
     for (size_t p = 0; p < r->phases; p++) {
         const sl_report_phase *phase = &r->phase[p];
         if (open.first && (!phase->slow || !belongs(&open, phase))) {
@@ -124,6 +124,6 @@ void sl_answer_print(FILE *out, const sl_watch_report *r) {
         print_incident(out, ++number, &open, last);
     if (number == 0 && (!r->has_view || r->view.period == 0))
         fprintf(out, "  it is not known whether anything was slow: iterations were not seen (see notes)\n");
-    else if (number == 0 && (r->stands.time == 0 || r->stood > 0))
+    else if (number == 0 && (r->hang.time == 0 || r->hang_end > 0))
         fprintf(out, "  nothing became slow\n");
 }

@@ -30,6 +30,6 @@ typedef struct sl_watch_report {
     int ranks, nodes;    /* the maximum */
     int has_view, events;
     sl_unseen unseen; /* reports of the program's own layers about calls that cannot be seen */
-    sl_event stands;  /* the last hang or stall; time 0: none */
-    sl_time stood;    /* when it moved again; 0: not */
+    sl_event hang;    /* the last hang or stall; time 0: none */
+    sl_time hang_end; /* when the job made progress again; 0: not */
 } sl_watch_report;

@@ -235,7 +235,7 @@ static void on_event(void *context, const sl_event *event) {
         sl_published_event_put(n->own_store, event);
 }
 
-/* A job that stands, or moves again. */
+/* A job that hangs or stalls, or makes progress again. */
 static void on_hang(void *context, const sl_event *event, const json_t *state) {
     sl_note note = {.kind = SL_NOTE_HANG,
                     .standing = state ? json_dumps(state, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL};

@@ -18,7 +18,7 @@ typedef enum sl_note_kind {
     SL_NOTE_REMARK,   /* the same, without consequences */
     SL_NOTE_STANDING, /* state of ranks and links, for the folder: `standing`; ownership passes to the
                          receiver */
-    SL_NOTE_HANG,     /* what all ranks of a job that stands do: `standing`, as above */
+    SL_NOTE_HANG,     /* what all ranks of a job do that hangs or stalls: `standing`, as above */
     SL_NOTE_DONE      /* the thread has ended; `calls` is final */
 } sl_note_kind;
 

@@ -47,9 +47,9 @@ typedef struct watching {
     sl_subprocess program; /* none: has ended */
     int exit_code;
     sl_time began, linger;
-    sl_time stands; /* the job, since then; 0: it moves */
-    int ending;     /* it was ended for that: 1 politely, 2 by force */
-    sl_time force;  /* when */
+    sl_time stalled; /* the job makes no progress since then; 0: it does */
+    int ending;      /* it was ended for that: 1 politely, 2 by force */
+    sl_time force;   /* when */
 
     sl_loop *loop;
     sl_noticing *noticing; /* NULL: another of this node is its agent */
@@ -277,15 +277,16 @@ static void end_program(watching *w, const char *what) {
 
 static void take_hang(watching *w, const sl_event *event) {
     if (event->kind == SL_EVENT_MOVES)
-        w->stands = 0;
-    else if (!w->stands)
-        w->stands = sl_now();
+        w->stalled = 0;
+    else if (!w->stalled)
+        w->stalled = sl_now();
     if (event->kind == SL_EVENT_HANG && w->request->hang_kill)
         end_program(w, "the job hangs");
 }
 
 static void look_at_hang(watching *w) {
-    if (w->request->hang_kill && w->stands && sl_now() - w->stands > (sl_time)(w->request->hang_limit * 1e9))
+    if (w->request->hang_kill && w->stalled &&
+        sl_now() - w->stalled > (sl_time)(w->request->hang_limit * 1e9))
         end_program(w, "the job has stalled for too long");
     if (w->ending == 1 && w->program.pid > 0 && sl_now() > w->force) {
         w->ending = 2;

@@ -25,7 +25,7 @@ typedef struct sl_watch_request {
     double on_event_limit; /* seconds per call */
     double hang_after;     /* seconds; 0: hangs are not noticed */
     int hang_kill;         /* 1: a job that hangs is ended, with exit code 124 */
-    double hang_limit;     /* seconds after which one that only stands is ended, too */
+    double hang_limit;     /* seconds after which one that only stalls is ended, too */
     sl_advice_offer offer; /* what the program or its operator can change */
 } sl_watch_request;
 

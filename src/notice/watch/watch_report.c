@@ -52,10 +52,10 @@ static sl_report_phase *phase_of_suspects(sl_watch_report *r) {
 sl_status sl_watch_report_event(sl_watch_report *r, const sl_event *event) {
     r->events++;
     if (event->kind == SL_EVENT_HANG || event->kind == SL_EVENT_STALL) {
-        r->stands = *event;
-        r->stood = 0;
+        r->hang = *event;
+        r->hang_end = 0;
     } else if (event->kind == SL_EVENT_MOVES)
-        r->stood = event->time;
+        r->hang_end = event->time;
     if (event->kind == SL_EVENT_ADVICE || event->kind == SL_EVENT_HOOK) {
         if (r->advices == ADVICES)
             return SL_OK;

@@ -50,8 +50,8 @@ typedef struct sl_csv_reader {
     size_t comms;    /* of all ranks; 0: the compute_only form */
 } sl_csv_reader;
 
-/** Reads and checks a file as sl_order_read_csv does, but keeps the cells, and the rows may wait for each other
- * for ever. `order` is made here; close the reader first, also on error. */
+/** Reads and checks a file as sl_order_read_csv does, but keeps the cells, and the rows may wait for each
+ * other for ever. `order` is made here; close the reader first, also on error. */
 sl_status sl_csv_open(const char *file, const sl_problem *problem, sl_order *order, sl_csv_reader *reader);
 void sl_csv_close(sl_csv_reader *reader);
 
