@@ -180,10 +180,12 @@ static int calls_nccl(const sl_call_profile *p) {
 static void narrow(sl_control_core *c) {
     int world = sl_nodes_world(&c->nodes), *node_of = NULL;
     char *tested = NULL;
+    double *starved = NULL;
     if (sl_alloc(&node_of, (size_t)world, sizeof *node_of) != SL_OK ||
-        sl_alloc(&tested, (size_t)world + 1, 1) != SL_OK) {
+        sl_alloc(&tested, (size_t)world + 1, 1) != SL_OK ||
+        sl_alloc(&starved, (size_t)world, sizeof *starved) != SL_OK) {
         c->failed = SL_ENOMEM;
-        SL_FREE(node_of, tested);
+        SL_FREE(node_of, tested, starved);
         return;
     }
     for (int rank = 0; rank < world; rank++) {
@@ -192,8 +194,11 @@ static void narrow(sl_control_core *c) {
     }
     note_tested(sl_validating_result(c, NULL), tested, world);
     const sl_profile_comparison last = sl_references_last(c);
+    for (int rank = 0; rank < world; rank++)
+        starved[rank] = last.slow ? sl_call_profile_starved(last.slow, last.healthy, rank) : -1;
     const sl_narrow_facts facts = {.taken = last.taken,
                                    .lost = last.lost,
+                                   .starved = starved,
                                    .transfers = last.transfers,
                                    .missing = sl_control_missing(c),
                                    .gpu = calls_nccl(last.slow),
@@ -203,7 +208,7 @@ static void narrow(sl_control_core *c) {
     c->view.verdicts = sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS,
                                          c->view.suspect, c->view.suspects, &facts);
     compare_with_carried(c, node_of, world);
-    SL_FREE(node_of, tested);
+    SL_FREE(node_of, tested, starved);
 }
 
 void sl_control_verdict_by_validation(sl_control_core *c) {

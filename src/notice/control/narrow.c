@@ -172,8 +172,9 @@ static int is_contention(const sl_suspect *v) {
 }
 
 /* Of a verdict without suspects: contention of a host or a device stays only if its ranks are known to have
- * lost the time that is missing to others. */
-static void acquit(sl_suspect *v, const sl_narrow_facts *facts, const char *profile) {
+ * lost the time that is missing to others; if that of a device is all that the tests found (`only`), what it
+ * starved counts too. */
+static void acquit(sl_suspect *v, int only, const sl_narrow_facts *facts, const char *profile) {
     const int host = v->component == SL_COMPONENT_HOST, rank = v->rank;
     int known = 0;
     double sum = 0, least = TAKEN * facts->missing > LOST ? TAKEN * facts->missing : LOST;
@@ -182,7 +183,8 @@ static void acquit(sl_suspect *v, const sl_narrow_facts *facts, const char *prof
     for (int r = 0; r < facts->ranks && facts->lost; r++)
         if (facts->lost[r] >= 0 && (host ? facts->node_of[r] == facts->node_of[rank] : r == rank)) {
             known = 1;
-            sum += facts->lost[r];
+            sum += only && facts->starved && facts->starved[r] > facts->lost[r] ? facts->starved[r]
+                                                                                : facts->lost[r];
         }
     if (sum >= least)
         return;
@@ -253,7 +255,8 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
                 acquit_link(&verdict[i], is_pressed(&tested[i], tested, count, facts), facts, suspect,
                             suspects);
             else
-                acquit(&verdict[i], facts, suspects > 0 ? suspect[0].why : "");
+                acquit(&verdict[i], count == 1 && tested[i].component == SL_COMPONENT_DEVICE, facts,
+                       suspects > 0 ? suspect[0].why : "");
         return drop_unknown(verdict, count);
     }
     for (int i = 0; i < count; i++) {

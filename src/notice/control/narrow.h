@@ -7,8 +7,10 @@
  * If the devices of a host test healthy but its processors are under load, tests show only contention, which
  * all ranks of the host share. The profile shows which of them suffers. So the verdict names the devices of
  * this host that the profile suspects, unless it suspects all or none of them. Co-located load is the cause
- * only if it took most of the missing processor time (`taken`), and without suspects only if the device's rank or
- * the host's ranks together lost half of the time that an iteration takes longer (`lost`, `missing`).
+ * only if it took most of the missing processor time (`taken`), and without suspects only if the device's
+ * rank or the host's ranks together lost half of the time that an iteration takes longer (`lost`, `missing`).
+ * A rank that is not scheduled while it is in a call loses time that no computation shows: where the profile
+ * explains nothing and the tests found nothing else, what its device starved counts (`starved`).
  *
  * A link that only tests find slow is not what slows the program if its transfers take as long as when
  * healthy.
@@ -23,13 +25,14 @@ enum { SL_TESTED_DEVICE = 1, SL_TESTED_LINKS = 2, SL_HOLDS_GPU = 4 /* which no t
 
 /* What is known apart from the suspects. */
 typedef struct sl_narrow_facts {
-    const double *taken; /* [suspects] sl_call_profile_taken of each */
-    const double *lost;  /* [ranks] as of sl_call_profile_weigh; NULL: unknown */
-    int transfers;       /* the same; -1: unknown */
-    double missing;      /* share of an iteration by which it takes longer than when healthy; 0: unknown */
-    const char *tested;  /* [ranks] what was tested of each: SL_TESTED_...; NULL: nothing */
-    int gpu;             /* all ranks compute on GPUs */
-    const int *node_of;  /* [ranks] index of each rank's node */
+    const double *taken;   /* [suspects] sl_call_profile_taken of each */
+    const double *lost;    /* [ranks] as of sl_call_profile_weigh; NULL: unknown */
+    const double *starved; /* [ranks] as of sl_call_profile_starved; NULL: unknown */
+    int transfers;         /* as of sl_call_profile_weigh; -1: unknown */
+    double missing;        /* share of an iteration by which it takes longer than when healthy; 0: unknown */
+    const char *tested;    /* [ranks] what was tested of each: SL_TESTED_...; NULL: nothing */
+    int gpu;               /* all ranks compute on GPUs */
+    const int *node_of;    /* [ranks] index of each rank's node */
     int ranks;
 } sl_narrow_facts;
 

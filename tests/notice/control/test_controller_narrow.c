@@ -139,6 +139,36 @@ static void pressure_on_a_device_is_blamed_only_for_time_that_its_rank_lost_to_o
     assert_non_null(strstr(verdict[0].why, "1.0%"));
 }
 
+/* Rank 1 is not scheduled while it is in its calls, so it computes no longer; nothing else is slow. */
+static void a_rank_that_starves_in_its_calls_lost_time_unless_something_else_is_slow(void **state) {
+    (void)state;
+    const int alone[4] = {0, 1, 2, 3};
+    const sl_suspect nobody[1] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")},
+                     pressed = of(SL_COMPONENT_DEVICE, 1, 73, 73.4, "CPU contention: co-located load");
+    const double lost[4] = {0}, much[4] = {0, 0.87, 0, 0}, little[4] = {0, 0.15, 0, 0};
+    const struct {
+        const double *starved;
+        int link; /* a test found one, too */
+        sl_component named;
+    } cases[] = {{much, 0, SL_COMPONENT_DEVICE},
+                 {little, 0, SL_COMPONENT_UNKNOWN},
+                 {NULL, 0, SL_COMPONENT_UNKNOWN},
+                 {much, 1, SL_COMPONENT_LINK}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sl_suspect verdict[2] = {pressed, link_of(SL_COMPONENT_LINK, 2, 3, 0)};
+        const sl_narrow_facts facts = {.taken = unknown,
+                                       .lost = lost,
+                                       .starved = cases[i].starved,
+                                       .transfers = -1,
+                                       .missing = 0.4,
+                                       .tested = tested,
+                                       .node_of = alone,
+                                       .ranks = 4};
+        assert_int_equal(sl_verdict_narrow(verdict, 1 + cases[i].link, 2, nobody, 1, &facts), 1);
+        assert_int_equal(verdict[0].component, cases[i].named);
+    }
+}
+
 /* Both ranks of a host sleep longer, and something else computes there. */
 static void load_that_took_little_of_a_host_is_not_the_cause(void **state) {
     (void)state;
@@ -322,6 +352,7 @@ int main(void) {
         cmocka_unit_test(slow_host_stays_one),
         cmocka_unit_test(host_whose_every_rank_is_suspect_stays_one),
         cmocka_unit_test(pressure_elsewhere_is_not_what_slows_the_program),
+        cmocka_unit_test(a_rank_that_starves_in_its_calls_lost_time_unless_something_else_is_slow),
         cmocka_unit_test(load_that_took_little_of_a_rank_is_not_the_cause),
         cmocka_unit_test(pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_others),
         cmocka_unit_test(pressure_on_a_device_is_blamed_only_for_time_that_its_rank_lost_to_others),
