@@ -80,6 +80,7 @@ short = ["--time-limit", "0"]
 works = {
     "plan": ["plan", problem, *short],
     "simulate": ["simulate", problem, "--order", order],
+    "check": ["check", order, problem],
     "compare": ["compare", problem, "--schedules", "1f1b,gpipe", *short],
     "profile": ["profile", trace, *short],
     "balance": ["balance", "--microbatches", "20", "--times", "30,45"],
@@ -163,7 +164,7 @@ def raw(name, content):
 
 def reads(path):
     """The subcommands with `path` where their file is."""
-    return [["plan", path], ["simulate", path, "--order", order], ["simulate", problem, "--order", path], ["compare", path], ["profile", path], ["balance", "--microbatches", "4", "--problem", path],
+    return [["plan", path], ["simulate", path, "--order", order], ["simulate", problem, "--order", path], ["check", path], ["check", path, problem], ["check", order, path], ["compare", path], ["profile", path], ["balance", "--microbatches", "4", "--problem", path],
             ["balance", "--microbatches", "4", "--times", "@" + path], ["detect", path], ["topology", path], ["topology", os.path.join(examples, "cluster.yaml"), "--profile", path],
             ["campaign", path, "--problem", problem], ["campaign", os.path.join(examples, "campaign.yaml"), "--problem", path], ["draw", path], ["draw", problem, "--order", path], ["train", path], ["report", path],
             ["validate", "--links", path], ["validate", "--expect", path], ["dashboard", "--listen", "127.0.0.1:0", "--token", "@" + path]]
