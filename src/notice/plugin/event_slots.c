@@ -119,10 +119,11 @@ static int take_pinned(sl_event_slot *slot) {
     return 1;
 }
 
-static int pin_any(sl_event_slot *slot) {
+/* Of a slot that another thread has pinned, the event may just be written. */
+static int pin_idle(sl_event_slot *slot) {
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
     do {
-        if (parts_of(word) == 0 || pins_of(word) == PINS_MAX)
+        if (parts_of(word) == 0 || pins_of(word) > 0)
             return 0;
     } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + make_word(0, 1, 0),
                                                     memory_order_acq_rel, memory_order_acquire));
@@ -134,7 +135,7 @@ uint32_t sl_event_drop(sl_event_pool *pool, int (*of)(const sl_event_slot *slot,
     uint32_t dropped = 0;
     for (uint32_t i = 0; pool->slots && i < pool->count; i++) {
         sl_event_slot *slot = slot_at(pool, i);
-        if (!pin_any(slot))
+        if (!pin_idle(slot))
             continue;
         dropped += of(slot, key) && take_pinned(slot);
         sl_event_unpin(pool, slot, 0); /* finishes it if no part is left */

@@ -48,7 +48,8 @@ sl_event_slot *sl_event_pin(sl_event_pool *pool, const void *handle);
 /** Ends the work on a pinned slot, whose parts grow by `parts`; the event is finished when none is left. */
 void sl_event_unpin(sl_event_pool *pool, sl_event_slot *slot, int parts);
 
-/** Finishes every event for which `of` returns 1, with its parts still open; the number of these. */
+/** Finishes every event for which `of` returns 1, with its parts still open, unless another thread works on
+ * it; the number of these. */
 uint32_t sl_event_drop(sl_event_pool *pool, int (*of)(const sl_event_slot *slot, uint32_t key), uint32_t key);
 
 /** The handle of a pinned slot; `part` below 256. */
