@@ -8,6 +8,8 @@
 #include <jansson.h>
 #include <string.h>
 
+enum { REGIME = 32 };
+
 typedef struct check_options {
     sl_texts files, set;
     int is_json;
@@ -69,9 +71,11 @@ static named_cell cell_of(const checked_order *c, const sl_wait *wait) {
                                       : issue_cell(c, wait->rank, wait->at);
 }
 
-static const char *regime_name(const sl_checked_regime *r) {
-    static const char *const fifo[] = {"fifo, pipeline", "fifo, pair", "fifo, direction", "fifo, kind"};
-    return r->regime == SL_DECOUPLED ? "decoupled" : fifo[r->communicators];
+/* "decoupled", "fifo, pair". */
+static const char *regime_name(const sl_checked_regime *r, char text[REGIME]) {
+    snprintf(text, REGIME, "%s%s%s", sl_regime_names[r->regime], r->regime == SL_FIFO ? ", " : "",
+             r->regime == SL_FIFO ? sl_communicators_names[r->communicators] : "");
+    return text;
 }
 
 /* ---- text ---- */
@@ -96,12 +100,13 @@ static void print_cycle(const checked_order *c, const sl_wait_cycle *cycle) {
 
 static void print_text(const checked_order *c) {
     const sl_problem *p = &c->problem;
+    char name[REGIME];
     fprintf(c->out, "%s: %d ranks, %d stages (%s), %d microbatches, %s; valid\n\n", c->file, p->ranks,
             p->stages, sl_placement_name(p->placement), p->microbatches,
             c->written.reader.comms > 0 ? "with messages" : "messages as PyTorch adds them");
     for (int i = 0; i < SL_CHECKED_REGIMES; i++) {
         const sl_checked_regime *r = &c->regime[i];
-        fprintf(c->out, "%-16s %s", regime_name(r), r->cycle.length > 0 ? "DEADLOCK:" : "no deadlock");
+        fprintf(c->out, "%-16s %s", regime_name(r, name), r->cycle.length > 0 ? "DEADLOCK:" : "no deadlock");
         if (r->makespan != SL_TIME_NEVER)
             fprintf(c->out, ", makespan %.6g ms", sl_to_ms(r->makespan));
         fprintf(c->out, "\n");
@@ -128,11 +133,10 @@ static json_t *cell_json(const named_cell *cell, int rank) {
 }
 
 static json_t *regime_json(const checked_order *c, const sl_checked_regime *r) {
-    static const char *const communicators[] = {"pipeline", "pair", "direction", "kind"};
     json_t *item = json_object(), *cycle = json_array(), *blockers = json_array();
-    json_object_set_new(item, "regime", json_string(r->regime == SL_DECOUPLED ? "decoupled" : "fifo"));
+    json_object_set_new(item, "regime", json_string(sl_regime_names[r->regime]));
     if (r->regime == SL_FIFO)
-        json_object_set_new(item, "communicators", json_string(communicators[r->communicators]));
+        json_object_set_new(item, "communicators", json_string(sl_communicators_names[r->communicators]));
     for (int i = 0; i < r->cycle.length; i++) {
         named_cell cell = cell_of(c, &r->cycle.wait[i]);
         json_array_append_new(cycle, cell_json(&cell, r->cycle.wait[i].rank));
@@ -181,13 +185,14 @@ static sl_status read_problem(const check_options *o, checked_order *c) {
 /* The regimes that count: that of the problem file, or all. */
 static sl_status verdict(const checked_order *c) {
     const sl_problem *p = &c->problem;
+    char name[REGIME];
     for (int i = 0; i < SL_CHECKED_REGIMES; i++) {
         const sl_checked_regime *r = &c->regime[i];
         int counts = !c->timed || (p->communication == SL_FIFO && p->eager <= 0
                                        ? r->regime == SL_FIFO && r->communicators == p->communicators
                                        : r->regime == SL_DECOUPLED);
         if (counts && r->cycle.length > 0)
-            return sl_error(SL_ENONE, "%s: the ranks stop in regime %s", c->file, regime_name(r));
+            return sl_error(SL_ENONE, "%s: the ranks stop in regime %s", c->file, regime_name(r, name));
     }
     return SL_OK;
 }
@@ -233,8 +238,8 @@ const sl_command sl_command_check = {
         "simulate does. For regime decoupled, and for fifo with each kind of communicators, it proves that "
         "the "
         "ranks cannot stop, whatever the times are, or prints the shortest cycle of cells that wait for each "
-        "other. With PROBLEM it also times the order, and names the sends and receives behind which others "
-        "wait.\n"
+        "other. With PROBLEM it also times the order, and names the sends and receives that hold up "
+        "others.\n"
         "Messages wait for their receive in fifo (docs/formats.md). Without SEND and RECV cells, messages "
         "are "
         "in the order in which PyTorch adds them.",

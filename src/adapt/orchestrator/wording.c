@@ -235,8 +235,11 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
         sl_text_format(e->seen, sizeof e->seen,
                        "nothing is slow, but ops or links take longer or shorter than planned");
     explain(e, side);
-    sl_events_decision(o, "the schedule of replica %d: %s%s%s; %s", replica, e->decided,
-                       e->seen[0] ? ", for " : "", e->seen, e->why);
+    char whose[32] = "";
+    if (o->config.job.replicas > 1)
+        snprintf(whose, sizeof whose, " of replica %d", replica);
+    sl_events_decision(o, "the schedule%s: %s%s%s; %s", whose, e->decided, e->seen[0] ? ", for " : "",
+                       e->seen, e->why);
 }
 
 /* The reason for doing nothing, once per incident, after it has lasted. */

@@ -3,7 +3,7 @@
  * Each node looks at its own processes (look.h). While one of them has made no call for long, the node leaves
  * what they do in the store (`hang:NODE`). The watch in charge of the job reads that of all nodes, diagnoses
  * it (diagnosis.h), and reports what it found: a hang, which cannot end by itself, or a stall, which
- * might move again; and when it moves again. What two looks in a row find is reported, each once. */
+ * might end; and that the job continues. What two looks in a row find is reported, each once. */
 #pragma once
 
 #include "base/event.h"

@@ -17,7 +17,10 @@ typedef struct sl_message_issue {
 
 typedef struct sl_issuer sl_issuer;
 
-/** The communicator of an end of a message among those of its rank, 0 to 7 (problem, `communicators`). */
+/* Of a rank: 2 peers, 2 directions, 2 kinds. */
+#define SL_COMMUNICATORS_MAX 8
+
+/** The communicator of an end of a message among those of its rank (problem, `communicators`). */
 int sl_communicator(const sl_problem *problem, const sl_program *program, const sl_message *message,
                     int receive);
 

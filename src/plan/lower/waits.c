@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { COMMUNICATORS = 8, MAX_WAITS = 4, NONE = -1 };
+enum { MAX_WAITS = 4, NONE = -1 };
 
 /* Events: the steps of all ranks; then, for each end (2 * message, plus 1 for the receive), that it is
  * reached; then, likewise, that it is done. */
@@ -105,7 +105,7 @@ static sl_status reverse(const waits *w, int32_t **user, int32_t **users, int32_
 
 typedef struct search {
     const waits *w;
-    const int32_t *left; /* above 0: the event waits for ever */
+    const int32_t *left; /* above 0: the event waits forever */
     int32_t *from;       /* [events] the event that it was found from, in this search */
     int32_t *round;      /* [events] the search that found it last */
     int32_t *queue, *length;
@@ -195,7 +195,7 @@ static void set_ends(waits *w, const sl_problem *problem, const sl_issuer *issue
     for (int rank = 0; rank < w->program->ranks; rank++) {
         int count;
         const sl_message_issue *issue = sl_issues_of(issuer, rank, &count);
-        int32_t last[COMMUNICATORS];
+        int32_t last[SL_COMMUNICATORS_MAX];
         memset(last, -1, sizeof last);
         for (int i = 0; i < count; i++) {
             int32_t end = 2 * issue[i].message + issue[i].receive,

@@ -8,14 +8,14 @@ typedef struct communication_request {
     double eager_kb;
 } communication_request;
 
-static const char *const regimes[] = {"decoupled", "inorder", "batched", "fifo", NULL};
-static const char *const communicators[] = {"pipeline", "pair", "direction", "kind", NULL};
+const char *const sl_regime_names[] = {"decoupled", "inorder", "batched", "fifo", NULL};
+const char *const sl_communicators_names[] = {"pipeline", "pair", "direction", "kind", NULL};
 
 #define AT(field) offsetof(communication_request, field)
 /* clang-format off */
 const sl_key sl_communication_keys[] = {
-    {.name = "regime", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(regime), .choices = regimes, .help = "sends hold a rank: never, in `queue` slots, or until all that a boundary between two ops issues has arrived; fifo: never, but the messages of a communicator wait for each other"},
-    {.name = "communicators", .type = SL_KEY_CHOICE, .standard = "pipeline", .offset = AT(communicators), .choices = communicators, .help = "fifo: one for all messages, per pair of ranks, per direction of a pair, or per direction and kind (F, B)"},
+    {.name = "regime", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(regime), .choices = sl_regime_names, .help = "sends hold a rank: never, in `queue` slots, or until all that a boundary between two ops issues has arrived; fifo: never, but the messages of a communicator wait for each other"},
+    {.name = "communicators", .type = SL_KEY_CHOICE, .standard = "pipeline", .offset = AT(communicators), .choices = sl_communicators_names, .help = "fifo: one for all messages, per pair of ranks, per direction of a pair, or per direction and kind (F, B)"},
     {.name = "eager_kb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(eager_kb), .minimum = 0, .maximum = 1e9, .help = "fifo: size up to which a message does not wait for its receive, 1e3 bytes; links then need bandwidth_gbps and message_mb"},
     {0}};
 /* clang-format on */
@@ -49,8 +49,8 @@ sl_status sl_read_communication(const sl_yaml *node, sl_problem *p) {
 
 void sl_write_communication(const sl_problem *p, FILE *out) {
     if (p->communication != SL_FIFO)
-        fprintf(out, "  communication: %s\n", regimes[p->communication]);
+        fprintf(out, "  communication: %s\n", sl_regime_names[p->communication]);
     else
         fprintf(out, "  communication: {regime: fifo, communicators: %s, eager_kb: %.17g}\n",
-                communicators[p->communicators], p->eager / 1e3);
+                sl_communicators_names[p->communicators], p->eager / 1e3);
 }

@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MAX_BYTES = 1 << 30 }; /* of an order: all ops that a problem may have, with their messages */
-
 /* ---- reading ---- */
 
 /* Errors of the order itself, with their cell. */
@@ -71,7 +69,7 @@ sl_status sl_csv_open(const char *file, const sl_problem *problem, sl_order *ord
     size_t size;
     *order = (sl_order){0};
     *reader = (sl_csv_reader){.problem = problem};
-    SL_TRY(sl_file_read_max(file, MAX_BYTES, &content, &size));
+    SL_TRY(sl_file_read_max(file, SL_CSV_BYTES_MAX, &content, &size));
     sl_status status = open_content(file, content, size, problem, order, reader);
     sl_free(content);
     if (status != SL_OK)
@@ -94,7 +92,7 @@ sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_orde
     char *content;
     size_t size;
     *order = (sl_order){0};
-    SL_TRY(sl_file_read_max(file, MAX_BYTES, &content, &size));
+    SL_TRY(sl_file_read_max(file, SL_CSV_BYTES_MAX, &content, &size));
     sl_status status = read_content(file, content, size, problem, order);
     sl_free(content);
     return status;

@@ -6,6 +6,9 @@
 
 #include "plan/pipeline/order.h"
 
+/* Of an order: all ops that a problem may have, with their messages. */
+#define SL_CSV_BYTES_MAX (1 << 30)
+
 /* A cell of the file and its position. */
 typedef struct sl_csv_cell {
     const char *file;
@@ -51,7 +54,7 @@ typedef struct sl_csv_reader {
 } sl_csv_reader;
 
 /** Reads and checks a file as sl_order_read_csv does, but keeps the cells, and the rows may wait for each
- * other for ever. `order` is made here; close the reader first, also on error. */
+ * other forever. `order` is made here; close the reader first, also on error. */
 sl_status sl_csv_open(const char *file, const sl_problem *problem, sl_order *order, sl_csv_reader *reader);
 void sl_csv_close(sl_csv_reader *reader);
 

@@ -1,12 +1,11 @@
 #include "plan/pipeline/csv_shape.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "plan/pipeline/csv_read.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_BYTES = 1 << 30 };
 
 typedef struct shape {
     int ranks, stages, microbatches;
@@ -85,7 +84,7 @@ sl_status sl_csv_shape(const char *file, sl_problem *problem) {
     shape s = {0};
     sl_status status;
     *problem = (sl_problem){0};
-    SL_TRY(sl_file_read_max(file, MAX_BYTES, &content, &size));
+    SL_TRY(sl_file_read_max(file, SL_CSV_BYTES_MAX, &content, &size));
     SL_TRY_GOTO(done, status, sl_alloc(&s.owner, SL_MAX_STAGES, sizeof *s.owner));
     memset(s.owner, -1, SL_MAX_STAGES * sizeof *s.owner);
     status = scan(file, content, &s, problem);

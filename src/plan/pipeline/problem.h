@@ -29,12 +29,7 @@ typedef enum sl_placement { SL_LINEAR, SL_LOOP, SL_WAVE, SL_BIDIRECTIONAL, SL_PL
 typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED, SL_FIFO, SL_REGIMES } sl_regime;
 /* Which messages of a rank share one communicator (fifo): all; those with a peer; those to, or those from a
  * peer; these by kind, activations apart from gradients. */
-typedef enum sl_communicators {
-    SL_OF_PIPELINE,
-    SL_OF_PAIR,
-    SL_OF_DIRECTION,
-    SL_OF_KIND
-} sl_communicators;
+typedef enum sl_communicators { SL_OF_PIPELINE, SL_OF_PAIR, SL_OF_DIRECTION, SL_OF_KIND } sl_communicators;
 
 typedef struct sl_link {
     sl_time latency;  /* assumed by plans: with jitter, the percentile of the delays */
@@ -55,7 +50,7 @@ typedef struct sl_problem {
     int ranks, stages, microbatches;
     sl_placement placement;
     sl_regime communication;
-    int queue;                  /* inorder: slots per rank and peer */
+    int queue;                      /* inorder: slots per rank and peer */
     sl_communicators communicators; /* fifo */
     double eager;               /* fifo: bytes up to which a message is sent before its receive is issued */
     int parts;                  /* sub-blocks of every op; an order holds them all, adjacent or apart */
@@ -94,6 +89,9 @@ sl_status sl_problem_write(const sl_problem *problem, FILE *out);
 void sl_problem_cut(sl_problem *problem, const int *first);
 
 /* ---- placement (design.md, Words) ---- */
+
+/* By sl_regime and sl_communicators, as in problem files; ended by NULL. */
+extern const char *const sl_regime_names[], *const sl_communicators_names[];
 
 /** "linear", "loop", "wave", "bidirectional". */
 const char *sl_placement_name(sl_placement placement);

@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-enum { COMMUNICATORS = 8 }; /* of a rank at most: 2 peers, 2 directions, 2 kinds */
-
 /* Ends are numbered 2 * message for the send, 2 * message + 1 for the receive. */
 typedef struct message_end {
     sl_time issued;
@@ -33,7 +31,7 @@ struct sl_fifo {
     const sl_issuer *issuer; /* of all ranks' issues */
     int32_t *next;           /* [ranks] */
     message_end *end;
-    communicator *communicator; /* [ranks * COMMUNICATORS] */
+    communicator *communicator; /* [ranks * SL_COMMUNICATORS_MAX] */
     int32_t *left;              /* [wires] the message that left a wire last */
 };
 
@@ -42,7 +40,7 @@ sl_status sl_fifo_open(sl_replayer *r) {
     SL_TRY(sl_alloc(&r->fifo, 1, sizeof *r->fifo));
     SL_TRY(sl_alloc(&r->fifo->next, ranks, sizeof *r->fifo->next));
     SL_TRY(sl_alloc(&r->fifo->end, 2 * (size_t)r->program->messages, sizeof *r->fifo->end));
-    SL_TRY(sl_alloc(&r->fifo->communicator, COMMUNICATORS * ranks, sizeof *r->fifo->communicator));
+    SL_TRY(sl_alloc(&r->fifo->communicator, SL_COMMUNICATORS_MAX * ranks, sizeof *r->fifo->communicator));
     SL_TRY(sl_alloc(&r->fifo->left, 2 * ranks, sizeof *r->fifo->left));
     SL_TRY(sl_alloc(&r->timeline.cause, 2 * (size_t)r->program->messages, sizeof *r->timeline.cause));
     if (!r->issuer)
@@ -66,16 +64,12 @@ static int rank_of(const sl_replayer *r, int32_t end) {
 
 static communicator *communicator_of(const sl_replayer *r, int32_t end) {
     int at = sl_communicator(r->problem, r->program, &r->program->message[end / 2], end % 2);
-    return &r->fifo->communicator[COMMUNICATORS * rank_of(r, end) + at];
+    return &r->fifo->communicator[SL_COMMUNICATORS_MAX * rank_of(r, end) + at];
 }
 
 static int is_eager(const sl_replayer *r, const sl_message *m) {
     double bytes = r->problem->link ? r->problem->link[m->from * r->program->ranks + m->to].bytes : 0;
     return r->problem->eager > 0 && bytes <= r->problem->eager;
-}
-
-static sl_time later(sl_time a, sl_time b) {
-    return a > b ? a : b;
 }
 
 /* The end, the first of its communicator, is done at `time`. */
@@ -99,7 +93,7 @@ static void ask(sl_replayer *r, int32_t index) {
     sl_time send = r->fifo->end[2 * index].reached, receive = r->fifo->end[2 * index + 1].reached;
     if (!is_eager(r, m) && (send == SL_TIME_NEVER || receive == SL_TIME_NEVER))
         return;
-    sl_time time = is_eager(r, m) ? send : later(send, receive);
+    sl_time time = is_eager(r, m) ? send : sl_later(send, receive);
     sl_replay_add(
         r, (replay_moment){.time = time, .microbatch = m->op.microbatch, .rank = r->program->ranks + index});
 }
@@ -110,7 +104,7 @@ static void advance(sl_replayer *r, communicator *c) {
     while (c->first >= 0) {
         int32_t end = c->first, index = end / 2;
         message_end *e = &r->fifo->end[end];
-        e->reached = later(c->done, e->issued);
+        e->reached = sl_later(c->done, e->issued);
         if (c->done > e->issued)
             e->cause = -1 - c->before;
         if (end % 2 == 0 || !is_eager(r, &r->program->message[index])) {
@@ -121,7 +115,7 @@ static void advance(sl_replayer *r, communicator *c) {
             return;
         sl_time came = r->timeline.transfer[index].arrive;
         r->timeline.cause[end] = e->reached > came ? e->cause : SL_NO_CAUSE;
-        finish(r, c, end, later(came, e->reached));
+        finish(r, c, end, sl_later(came, e->reached));
     }
     c->last = -1;
 }
@@ -165,7 +159,7 @@ static void move(sl_replayer *r, int32_t index, sl_time time) {
                               ? &r->problem->link[(size_t)m->from * (size_t)r->program->ranks + (size_t)m->to]
                               : &free_of_cost;
     int32_t wire = sl_replay_lane(r, m)->wire;
-    sl_time start = later(r->wire_free[wire], time);
+    sl_time start = sl_later(r->wire_free[wire], time);
     r->timeline.cause[2 * index] = start > time ? -1 - r->fifo->left[wire] : cause_of(r, index);
     r->timeline.cause[2 * index + 1] = SL_NO_CAUSE;
     r->fifo->left[wire] = index;
@@ -184,7 +178,7 @@ static void move(sl_replayer *r, int32_t index, sl_time time) {
     if (receive->reached != SL_TIME_NEVER) {
         if (receive->reached > arrive)
             r->timeline.cause[2 * index + 1] = receive->cause;
-        finish(r, receives, 2 * index + 1, later(arrive, receive->reached));
+        finish(r, receives, 2 * index + 1, sl_later(arrive, receive->reached));
         advance(r, receives);
     }
     advance(r, sends);
@@ -196,7 +190,7 @@ static void reset(sl_replayer *r) {
         r->fifo->end[i] = (message_end){.reached = SL_TIME_NEVER, .after = -1};
     for (int i = 0; i < r->program->messages; i++)
         r->timeline.transfer[i].end = -1;
-    for (int i = 0; i < COMMUNICATORS * r->program->ranks; i++)
+    for (int i = 0; i < SL_COMMUNICATORS_MAX * r->program->ranks; i++)
         r->fifo->communicator[i] = (communicator){.first = -1, .last = -1};
 }
 

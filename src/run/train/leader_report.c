@@ -96,7 +96,6 @@ static sl_status list_peaks(const sl_leader *l, const long *peaks, sl_summary *s
 }
 
 sl_status sl_leader_report_end(const sl_leader *l, const long *peaks, sl_summary *s) {
-    static const char *const regimes[] = {"decoupled", "inorder", "batched"};
     const sl_trainer *t = l->t;
     sl_journal *journal = sl_run_log_journal(t->log);
     const int slowest = sl_journal_slowest(journal);
@@ -105,7 +104,7 @@ sl_status sl_leader_report_end(const sl_leader *l, const long *peaks, sl_summary
     SL_TRY(list_peaks(l, peaks, s));
     s->scheduling = sl_rank_state_scheduling(t);
     s->isa = sl_binding_isa(t->binding);
-    s->regime = regimes[plans[0].problem.communication];
+    s->regime = sl_regime_names[plans[0].problem.communication];
     s->byte_entropy = sl_binding_entropy(t->binding);
     s->program = l->replica[slowest].ran ? l->replica[slowest].program : NULL;
     s->schedule = l->replica[slowest].schedule;

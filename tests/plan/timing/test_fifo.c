@@ -1,51 +1,13 @@
 /* The fifo regime against a stepper that reads the rows of PyTorch's compute_comms form and knows only the
  * rules: no program, no lanes, no queue of events. */
 #include "check.h"
-#include "plan/drawn.h"
+#include "plan/random_order.h"
 
 #include "plan/bound/bound.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/timing/replay.h"
 
 enum { RANKS = 5, STAGES = 10, MICROBATCHES = 5, CELLS = 400, ENDS = 4 * STAGES * MICROBATCHES };
-
-/* ---- a random valid order: a random walk over what may run next ---- */
-
-typedef struct walk {
-    int seen[SL_OP_KINDS][STAGES][MICROBATCHES], full[STAGES][MICROBATCHES];
-} walk;
-
-static int may_run(const sl_problem *p, const walk *w, int kind, int stage, int m) {
-    int before = sl_problem_previous(p, stage), after = sl_problem_next(p, stage);
-    if (w->seen[kind][stage][m] || !sl_problem_runs(p, stage, m))
-        return 0;
-    if (kind == SL_F)
-        return before < 0 || w->seen[SL_F][before][m];
-    if (kind == SL_W)
-        return w->seen[SL_I][stage][m] && !w->full[stage][m];
-    return w->seen[SL_F][stage][m] && w->full[stage][m] == (kind == SL_B) &&
-           (after < 0 || w->seen[SL_I][after][m] || w->seen[SL_B][after][m]);
-}
-
-static void random_order(const sl_problem *p, sl_order *order) {
-    walk w = {0};
-    int left = 0;
-    assert_ok(sl_order_make(p->ranks, 3 * p->microbatches * p->stages, order));
-    for (int s = 0; s < p->stages; s++)
-        for (int m = 0; m < p->microbatches; m++) {
-            w.full[s][m] = draw(3) == 0;
-            left += !sl_problem_runs(p, s, m) ? 0 : w.full[s][m] ? 2 : 3;
-        }
-    while (left > 0) {
-        int stage = draw(p->stages), kind = draw(SL_OP_KINDS), m = draw(p->microbatches),
-            rank = sl_problem_rank(p, stage);
-        if (!may_run(p, &w, kind, stage, m))
-            continue;
-        w.seen[kind][stage][m] = 1;
-        order->ops[rank][order->count[rank]++] = (sl_op){.stage = stage, .kind = kind, .microbatch = m};
-        left--;
-    }
-}
 
 /* ---- the stepper ---- */
 
@@ -298,7 +260,7 @@ static void compare_once(void) {
     sl_program program;
     sl_timeline t;
     random_problem(&p);
-    random_order(&p, &order);
+    random_order(&p, 0, &order);
     in_microbatch_order(&p, &order);
     assert_ok(sl_lower(&p, &order, &program));
     assert_ok(sl_replay(&p, &program, SL_FIFO, 1, &t));
@@ -344,7 +306,7 @@ static void small_messages_of_a_direction_are_decoupled(void **state) {
         random_problem(&p);
         p.communicators = SL_OF_DIRECTION;
         p.eager = 4000;
-        random_order(&p, &order);
+        random_order(&p, 0, &order);
         assert_ok(sl_lower(&p, &order, &program));
         assert_ok(sl_replay(&p, &program, SL_FIFO, 1, &fifo));
         assert_ok(sl_replay(&p, &program, SL_DECOUPLED, 1, &decoupled));

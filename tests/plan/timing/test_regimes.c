@@ -1,51 +1,13 @@
 /* The replay of any valid order against a stepper that advances one ns at a time and knows only the rules of
  * the problem file's semantics: no program, no messages of the lowering, no event queue. */
 #include "check.h"
-#include "plan/drawn.h"
+#include "plan/random_order.h"
 
 #include "base/memory.h"
 #include "plan/timing/profile.h"
 #include "plan/timing/replay.h"
 
 enum { RANKS = 5, MICROBATCHES = 6, STEPS = 3 * MICROBATCHES, MESSAGES = 2 * MICROBATCHES };
-
-/* ---- a random valid order: a random walk over what may run next ---- */
-
-typedef struct walk {
-    int seen[SL_OP_KINDS][RANKS][MICROBATCHES], full[RANKS][MICROBATCHES];
-} walk;
-
-static int may_run(const sl_problem *p, const walk *w, int kind, int stage, int m) {
-    if (w->seen[kind][stage][m])
-        return 0;
-    if (kind == SL_F)
-        return stage == 0 || w->seen[SL_F][stage - 1][m];
-    if (kind == SL_W)
-        return w->seen[SL_I][stage][m] && !w->full[stage][m];
-    int last = stage + 1 == p->ranks;
-    return w->seen[SL_F][stage][m] && w->full[stage][m] == (kind == SL_B) &&
-           (last || w->seen[SL_I][stage + 1][m] || w->seen[SL_B][stage + 1][m]);
-}
-
-static void random_order(const sl_problem *p, sl_order *order) {
-    walk w = {0};
-    int left = 0, tries = 0;
-    assert_ok(sl_order_make(p->ranks, 3 * p->microbatches, order));
-    for (int s = 0; s < p->ranks; s++)
-        for (int m = 0; m < p->microbatches; m++) {
-            w.full[s][m] = draw(3) == 0;
-            left += w.full[s][m] ? 2 : 3;
-        }
-    while (left > 0 && tries++ < 1000000) {
-        int stage = draw(p->ranks), kind = draw(SL_OP_KINDS), m = draw(p->microbatches);
-        if (!may_run(p, &w, kind, stage, m))
-            continue;
-        w.seen[kind][stage][m] = 1;
-        order->ops[stage][order->count[stage]++] = (sl_op){.stage = stage, .kind = kind, .microbatch = m};
-        left--;
-    }
-    assert_int_equal(left, 0);
-}
 
 /* ---- the stepper ---- */
 
@@ -193,7 +155,7 @@ static void compare_once(int in_order, int queue) {
     sl_timeline t;
     double peak[RANKS];
     random_problem(&p);
-    random_order(&p, &order);
+    random_order(&p, 0, &order);
     assert_ok(sl_lower(&p, &order, &program));
     assert_ok(sl_replay(&p, &program, in_order ? SL_INORDER : SL_DECOUPLED, queue, &t));
     s = (stepper){.p = &p, .order = &order, .in_order = in_order, .queue = queue};
@@ -336,7 +298,7 @@ static void every_failed_allocation_is_an_error_and_leaks_nothing(void **state) 
     sl_order order;
     random_state = 1;
     assert_ok(sl_problem_make(3, 3, 4, &p));
-    random_order(&p, &order);
+    random_order(&p, 0, &order);
     for (long n = 0; !done && n < 1000; n++) {
         sl_program program = {0};
         sl_timeline t = {0};
