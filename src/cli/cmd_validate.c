@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/launch.h"
+#include "notice/validate/passes.h"
 #include "notice/validate/reference.h"
 #include "notice/validate/validate_request.h"
 
@@ -86,11 +87,24 @@ static sl_status become(char *worker, int argc, char **argv) {
     return status;
 }
 
-/* Invalid files are invalid requests, reported before a process starts. */
-static sl_status check_files(const sl_validate_request *request) {
-    sl_reference reference;
-    sl_member_pair *pair = NULL;
+/* --links, read; for processes that are started here, each between two of them. */
+static sl_status check_links(const sl_validate_request *request, int inside) {
+    const int ranks = request->ranks ? request->ranks : usual_ranks();
+    sl_member_pair *pair;
+    sl_passes passes = {0};
     int count;
+    SL_TRY(sl_links_read(request->links, &pair, &count));
+    sl_status status = inside || request->join[0] ? SL_OK : sl_passes_given(ranks, pair, count, &passes);
+    if (status == SL_EINVAL)
+        status = sl_error(status, "validate: --links: %s", sl_error_text());
+    sl_passes_free(&passes);
+    sl_free(pair);
+    return status;
+}
+
+/* Invalid files are invalid requests, reported before a process starts. */
+static sl_status check_files(const sl_validate_request *request, int inside) {
+    sl_reference reference;
     if (!request->wires && (request->links || request->topology_said))
         return sl_error(SL_EINVAL, "validate: --%s does not go with --only devices, which tests no links",
                         request->links ? "links" : "topology");
@@ -98,9 +112,7 @@ static sl_status check_files(const sl_validate_request *request) {
         return sl_error(SL_EINVAL, "validate: --links and --topology both say which links are tested");
     if (request->expect)
         SL_TRY(sl_reference_read(request->expect, &reference));
-    sl_status status = request->links ? sl_links_read(request->links, &pair, &count) : SL_OK;
-    sl_free(pair);
-    return status;
+    return request->links ? check_links(request, inside) : SL_OK;
 }
 
 static int run(int argc, char **argv) {
@@ -114,7 +126,7 @@ static int run(int argc, char **argv) {
     if (status == SL_OK && inside && request.ranks)
         status =
             sl_error(SL_EINVAL, "validate: --ranks does not go with mpirun or srun, which start the ranks");
-    SL_THEN(status, check_files(&request));
+    SL_THEN(status, check_files(&request, inside));
     SL_THEN(status, sl_launch_program("slackline-worker", &worker));
     SL_THEN(status, request.join[0] || inside ? become(worker, argc, argv)
                                               : launch(&request, worker, argc, argv, &exit_code));

@@ -90,6 +90,8 @@ def test_wrong_references_and_links_are_refused():
     expect(not missing(done.stderr, "report | slackline validate") and done.stdout == "", done.stderr)
     done = start("--ranks", "2", "--links", "0-x", code=[2])
     expect("0-x" in done.stderr and done.stdout == "", done.stderr)
+    done = start("--ranks", "2", "--links", "0-1,0-9", code=[2])
+    expect("--links" in done.stderr and "0-9" in done.stderr and done.stdout == "", done.stderr)
 
 
 def test_an_allocation_is_used_from_inside():
