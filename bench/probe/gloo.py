@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The cost of recording a PyTorch script's calls over Gloo: us per call with and without the wrappers, in pairs within one
-process, so that both run under the same conditions.
+process, so that both run under the same conditions. With one rank, no call waits for another, and the processor time of a call is
+measured; with two, its whole time.
 
 Usage: bench/probe/gloo.py [BUILD_DIR] [--calls N] [--pairs N] [--runs N] [--write docs/results/evidence/probe.md]
 Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
@@ -54,9 +55,10 @@ def functional(seen):
 
 def timed(work, seen):
     put(seen)
-    begin = time.thread_time()
+    clock = time.thread_time if dist.get_world_size() == 1 else time.perf_counter
+    begin = clock()
     work(seen)
-    return (time.thread_time() - begin) / calls * 1e6
+    return (clock() - begin) / calls * 1e6
 
 for work in (reduce, later, functional):
     timed(work, True), timed(work, False)
@@ -65,20 +67,21 @@ for work in (reduce, later, functional):
         first = timed(work, pair % 2 == 0)
         second = timed(work, pair % 2 == 1)
         found.append((first, second) if pair % 2 else (second, first))  # without, with
-    print(json.dumps([work.__name__, found]))
+    if dist.get_rank() == 0:
+        print(json.dumps([work.__name__, found]))
 put(True)
 dist.destroy_process_group()
 """
 WHAT = {"reduce": "all_reduce of 8 bytes", "later": "the same with async_op, and wait", "functional": "the same as a functional collective, and wait"}
 
 
-def run(python, environment, arguments):
-    """[(us without, us with)] of each pair, by call; one rank, so that no call waits for another."""
+def run(python, environment, arguments, ranks):
+    """[(us without, us with)] of each pair, by call."""
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "program.py")
         with open(program, "w") as file:
             file.write(PROGRAM)
-        words = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1", program, str(arguments.calls), str(arguments.pairs)]
+        words = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), program, str(arguments.calls), str(arguments.pairs)]
         done = subprocess.run(words, capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.exit(done.stderr)
@@ -102,22 +105,22 @@ def main():
     python = os.path.join(source, ".venv", "bin", "python")
     if not os.path.exists(python):
         python = sys.executable
-    pairs = {name: [] for name in WHAT}
-    for _ in range(arguments.runs):
+    pairs = {(ranks, name): [] for ranks in (1, 2) for name in WHAT}
+    for ranks in (1, 2) * arguments.runs:
         with tempfile.TemporaryDirectory(dir="/dev/shm") as rings:
             environment = {**os.environ, "OMP_NUM_THREADS": "1", "SLACKLINE_PROBE": rings,
                            "LD_PRELOAD": os.path.join(os.path.abspath(arguments.build), "libslackline_probe.so"),
                            "PYTHONPATH": os.path.join(source, "python", "slackline", "seen")}
-            for name, values in run(python, environment, arguments).items():
-                pairs[name] += values
-    rows = [[what, middle([bare for bare, _ in pairs[name]]), middle([seen for _, seen in pairs[name]]),
-             middle([seen - bare for bare, seen in pairs[name]]), middle([seen / bare for bare, seen in pairs[name]])] for name, what in WHAT.items()]
-    heads = ["one rank", "without the wrappers, us", "with them, us", "**added**, us per call", "ratio"]
-    finish(arguments.write, "A call over Gloo", f"""`bench/probe/gloo.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. Processor time of the calling
-thread for a call of `torch.distributed`, in us. {arguments.runs * arguments.pairs} pairs of {arguments.calls} calls each, with the wrappers and with the wrapped functions, one right
-after the other in one process ({arguments.runs} processes), in alternating order. The last two columns compare within pairs. Cells are the median and the middle
-half. The added time is Python: the wrapper, and two calls of the probe through ctypes (four if an operation is posted and then
-waited for).
+            for name, values in run(python, environment, arguments, ranks).items():
+                pairs[ranks, name] += values
+    rows = [[str(ranks), WHAT[name], middle([bare for bare, _ in found]), middle([seen for _, seen in found]),
+             middle([seen - bare for bare, seen in found]), middle([seen / bare for bare, seen in found])] for (ranks, name), found in pairs.items()]
+    heads = ["ranks", "call", "without the wrappers, us", "with them, us", "**added**, us per call", "ratio"]
+    finish(arguments.write, "A call over Gloo", f"""`bench/probe/gloo.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. Time of a call of
+`torch.distributed`, in us: for one rank the processor time of the calling thread, for two ranks the time of the first. {arguments.runs * arguments.pairs} pairs of
+{arguments.calls} calls each, with the wrappers and with the wrapped functions, one right after the other in one process ({arguments.runs} processes), in
+alternating order. The last two columns compare within pairs. Cells are the median and the middle half. The added time is Python: the wrapper,
+and two calls of the probe through ctypes (four if an operation is posted and then waited for).
 
 {table(heads, rows)}""")
 
