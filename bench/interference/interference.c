@@ -179,7 +179,7 @@ static void open_model(rank0 *r, sl_device **device, sl_arena **arena) {
     must(sl_device_open_cpu(1, device));
     must(sl_model_measure(&shape, *device, 1, 3,
                           &bytes)); /* the middle of three: neither embedding nor head */
-    must(sl_arena_open(bytes.fixed + bytes.forward + bytes.backward, arena));
+    must(sl_arena_open(*device, bytes.fixed + bytes.forward + bytes.backward, arena));
     must(sl_model_stage_open(&shape, *device, *arena, 1, 3, 1, &r->stage));
     r->input = calloc(2, bytes.message);
     r->message = calloc(1, MESSAGE);

@@ -179,7 +179,6 @@ static void size_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight
 sl_status sl_binding_size(sl_binding *b, int in_flight, int hosted) {
     if (!b->device)
         SL_TRY(sl_device_open_cpu(threads_of(b->run), &b->device));
-    b->optimizer.threads = b->device->threads;
     SL_TRY(measure(b->run, &b->config, b->device, b->rank, &b->need));
     b->hosted = (size_t)(hosted > 0 ? hosted : 0) * (b->need.forward + b->need.backward);
     size_arena(b, &b->need, in_flight);
@@ -187,8 +186,8 @@ sl_status sl_binding_size(sl_binding *b, int in_flight, int hosted) {
 }
 
 sl_status sl_binding_open_memory(sl_binding *b) {
-    SL_TRY(sl_arena_open_room(b->limit, b->room, &b->arena));
-    return b->hosted > 0 ? sl_arena_open(b->hosted, &b->host) : SL_OK;
+    SL_TRY(sl_arena_open_room(b->device, b->limit, b->room, &b->arena));
+    return b->hosted > 0 ? sl_arena_open_pinned(b->device, b->hosted, &b->host) : SL_OK;
 }
 
 sl_status sl_binding_open_buffers(sl_binding *b) {

@@ -53,7 +53,7 @@ static void take(sl_binding *b, const sl_held *h, int first, int end, int thread
         if (plot->position[i] == SL_NO_POSITION)
             continue;
         if (i >= first)
-            sl_norm_squares_divided(threads, h->list[i].gradient + at, piece, out);
+            b->device->squares(b->device, threads, piece, h->list[i].gradient + at, out);
         out += blocks;
     }
 }

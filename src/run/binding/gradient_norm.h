@@ -4,17 +4,12 @@
  * only. */
 #pragma once
 
-#include <stddef.h>
+#include "run/device/device.h"
 
-#define SL_NORM_BLOCK ((size_t)1024)
+#define SL_NORM_BLOCK SL_SQUARES_BLOCK
 
 /** Blocks of a parameter of `count` elements. */
 size_t sl_norm_blocks(size_t count);
-
-/** Sums of squares of its blocks into out[sl_norm_blocks(count)]; a NaN or infinity stays one. */
-void sl_norm_squares(const float *gradient, size_t count, double *out);
-/** The same, blocks divided among threads; same bits. */
-void sl_norm_squares_divided(int threads, const float *gradient, size_t count, double *out);
 
 /** The norm: square root of the block sums of all parameters in order. */
 double sl_norm_total(const double *squares, size_t blocks);

@@ -1,6 +1,4 @@
 #include "run/binding/optimizer.h"
-#include "run/device/cpu_kernels.h"
-#include "run/device/threads.h"
 
 #include <math.h>
 
@@ -38,56 +36,17 @@ double sl_optimizer_rate(const sl_optimizer *o, int iteration) {
     return o->lr * (o->floor + (1.0 - o->floor) * 0.5 * (1.0 + cos(pi * progress)));
 }
 
-#define MIN ((size_t)65536) /* elements that pay for waking other threads */
-#define UNIT ((size_t)1024) /* a thread's elements are a multiple of it */
-
-/* Scalars are rounded to f32 once; square root and division are correctly rounded, so vector and scalar code
- * agree. */
-typedef struct update_step {
-    float factor, beta1, rest1, beta2, rest2, keep, epsilon, size, root;
-    size_t count;
-    const float *gradient;
-    float *weight, *moment1, *moment2;
-} update_step;
-
-SL_VECTORISED
-static void step_range(const update_step *s, size_t first, size_t end) {
-    const float *restrict gradient = s->gradient;
-    float *restrict weight = s->weight, *restrict moment1 = s->moment1, *restrict moment2 = s->moment2;
-    const float factor = s->factor, beta1 = s->beta1, rest1 = s->rest1, beta2 = s->beta2, rest2 = s->rest2;
-    const float keep = s->keep, epsilon = s->epsilon, size = s->size, root = s->root;
-    for (size_t i = first; i < end; i++) {
-        const float g = gradient[i] * factor;
-        const float m = beta1 * moment1[i] + rest1 * g, v = beta2 * moment2[i] + rest2 * (g * g);
-        moment1[i] = m;
-        moment2[i] = v;
-        weight[i] = weight[i] * keep - size * (m / (sqrtf(v) * root + epsilon));
-    }
-}
-
-static void step_share(void *object, int thread, int threads) {
-    const update_step *s = object;
-    size_t first, end;
-    sl_threads_share(s->count, UNIT, thread, threads, &first, &end);
-    step_range(s, first, end);
-}
-
-void sl_optimizer_step(const sl_optimizer *o, int iteration, float factor, int matrix, size_t count,
-                       const float *gradient, float *weight, float *moment1, float *moment2) {
+void sl_optimizer_step(const sl_optimizer *o, sl_device *device, int iteration, float factor, int matrix,
+                       size_t count, const float *gradient, float *weight, float *moment1, float *moment2) {
     const double rate = sl_optimizer_rate(o, iteration), done = iteration + 1.0;
-    update_step s = {.factor = factor,
-                     .beta1 = (float)o->beta1,
-                     .rest1 = (float)(1.0 - o->beta1),
-                     .beta2 = (float)o->beta2,
-                     .rest2 = (float)(1.0 - o->beta2),
-                     .keep = matrix ? (float)(1.0 - rate * o->decay) : 1.0f,
-                     .epsilon = (float)o->epsilon,
-                     .size = (float)(rate / (1.0 - pow(o->beta1, done))),
-                     .root = (float)(1.0 / sqrt(1.0 - pow(o->beta2, done))),
-                     .count = count,
-                     .gradient = gradient,
-                     .weight = weight,
-                     .moment1 = moment1,
-                     .moment2 = moment2};
-    sl_threads_run(o->threads > 1 && count >= MIN ? o->threads : 1, step_share, &s);
+    const sl_adamw_step step = {.factor = factor,
+                                .beta1 = (float)o->beta1,
+                                .rest1 = (float)(1.0 - o->beta1),
+                                .beta2 = (float)o->beta2,
+                                .rest2 = (float)(1.0 - o->beta2),
+                                .keep = matrix ? (float)(1.0 - rate * o->decay) : 1.0f,
+                                .epsilon = (float)o->epsilon,
+                                .size = (float)(rate / (1.0 - pow(o->beta1, done))),
+                                .root = (float)(1.0 / sqrt(1.0 - pow(o->beta2, done)))};
+    device->adamw(device, &step, count, gradient, weight, moment1, moment2);
 }

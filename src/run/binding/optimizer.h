@@ -4,8 +4,7 @@
  * parameter changes no bit. */
 #pragma once
 
-#include "base/status.h"
-#include <stddef.h>
+#include "run/device/device.h"
 
 typedef struct sl_optimizer {
     double lr;      /* highest learning rate */
@@ -14,7 +13,6 @@ typedef struct sl_optimizer {
     int iterations; /* of the whole run: end of the cosine */
     double beta1, beta2, epsilon;
     double decay; /* of matrices; vectors (biases, LayerNorm) have none */
-    int threads;  /* threads of a step; 0: 1. Changes no bit */
 } sl_optimizer;
 
 /** lr as given, the rest as for GPT: floor 0.1, beta 0.9 and 0.95, epsilon 1e-8, decay 0.1; warm-up a
@@ -28,7 +26,8 @@ sl_status sl_optimizer_check(const sl_optimizer *optimizer);
  * which it reaches at `iterations`. */
 double sl_optimizer_rate(const sl_optimizer *optimizer, int iteration);
 
-/** One step of `count` elements in place, one pass over memory: first multiplies the gradient by `factor`
+/** One step of `count` elements in the device's memory, in place: first multiplies the gradient by `factor`
  * (clipping); `matrix`: whether the weights decay. */
-void sl_optimizer_step(const sl_optimizer *optimizer, int iteration, float factor, int matrix, size_t count,
-                       const float *gradient, float *weight, float *moment1, float *moment2);
+void sl_optimizer_step(const sl_optimizer *optimizer, sl_device *device, int iteration, float factor,
+                       int matrix, size_t count, const float *gradient, float *weight, float *moment1,
+                       float *moment2);

@@ -17,7 +17,7 @@ static sl_status step_stage(sl_binding *b, const sl_held *h) {
         float *moment2 = h->moment[1] ? h->moment[1] + done : p->moment2 + at;
         done += piece;
         if (piece)
-            sl_optimizer_step(&b->optimizer, b->due_iteration, b->factor, p->rows > 0, piece,
+            sl_optimizer_step(&b->optimizer, b->device, b->due_iteration, b->factor, p->rows > 0, piece,
                               p->gradient + at, p->weight + at, moment1, moment2);
         if (!b->run->parallel.zero && !b->leaving) /* with ZeRO the rest of it is still to come */
             SL_TRY(sl_model_weight_changed(h->model, i));

@@ -15,6 +15,8 @@ typedef struct arena_block {
 } arena_block;
 
 struct sl_arena {
+    sl_device *device;     /* NULL: the host's memory */
+    sl_device *pinned;     /* the device it is pinned for, or NULL */
     pthread_mutex_t mutex; /* guards all below but memory, base, room and limit */
     char *memory;          /* as allocated */
     char *base;            /* aligned */
@@ -32,27 +34,39 @@ size_t sl_arena_round(size_t bytes) {
     return rounded ? rounded : SL_ARENA_ALIGN;
 }
 
+static int on_host(const sl_arena *arena) {
+    return !arena->device || arena->device->host_memory;
+}
+
 /* Zero pages are mapped lazily: write to each, through volatile so that it is not optimised away. */
 static void touch(sl_arena *arena, size_t from) {
+    if (!on_host(arena))
+        return;
     for (size_t at = from; at < arena->room; at += PAGE)
         *(volatile char *)(arena->base + at) = 0;
 }
 
-sl_status sl_arena_open(size_t limit, sl_arena **out) {
-    return sl_arena_open_room(limit, limit, out);
+sl_status sl_arena_open(sl_device *device, size_t limit, sl_arena **out) {
+    return sl_arena_open_room(device, limit, limit, out);
 }
 
-sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **out) {
+static sl_status allocate(sl_arena *arena, size_t bytes) {
+    return arena->device ? arena->device->memory_open(arena->device, bytes, &arena->memory)
+                         : sl_alloc(&arena->memory, bytes, 1);
+}
+
+sl_status sl_arena_open_room(sl_device *device, size_t limit, size_t room, sl_arena **out) {
     sl_arena *arena;
     if (limit > SIZE_MAX / 4 || room > SIZE_MAX / 4)
         return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", limit);
     SL_TRY(sl_alloc(&arena, 1, sizeof *arena));
+    arena->device = device;
     arena->limit = sl_arena_round(limit);
     arena->room = sl_arena_round(room > limit ? room : limit);
     /* one region of large pages: otherwise a walk over gigabytes would miss the TLB at every step */
-    const size_t align = arena->room >= HUGE_PAGE ? HUGE_PAGE : SL_ARENA_ALIGN;
+    const size_t align = on_host(arena) && arena->room >= HUGE_PAGE ? HUGE_PAGE : SL_ARENA_ALIGN;
     arena->addresses = align == HUGE_PAGE ? sl_arena_round(arena->room + arena->room / 4) : arena->room;
-    if (sl_alloc(&arena->memory, arena->addresses + align, 1) != SL_OK) {
+    if (allocate(arena, arena->addresses + align) != SL_OK) {
         sl_free(arena);
         return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", room);
     }
@@ -66,11 +80,29 @@ sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **out) {
     return SL_OK;
 }
 
+sl_status sl_arena_open_pinned(sl_device *device, size_t limit, sl_arena **out) {
+    SL_TRY(sl_arena_open(NULL, limit, out));
+    sl_status status = device->pin(device, (*out)->base, (*out)->room);
+    if (status == SL_OK) {
+        (*out)->pinned = device;
+        return SL_OK;
+    }
+    sl_arena_close(*out);
+    *out = NULL;
+    return status;
+}
+
 void sl_arena_close(sl_arena *arena) {
     if (!arena)
         return;
     pthread_mutex_destroy(&arena->mutex);
-    SL_FREE(arena->taken, arena->memory, arena);
+    if (arena->pinned)
+        arena->pinned->unpin(arena->pinned, arena->base);
+    if (arena->device)
+        arena->device->memory_close(arena->device, arena->memory);
+    else
+        sl_free(arena->memory);
+    SL_FREE(arena->taken, arena);
 }
 
 /* The gap before taken[i] (i == count: up to the end). */

@@ -8,8 +8,7 @@
  * walking them. Several threads may take and give blocks. */
 #pragma once
 
-#include "base/status.h"
-#include <stddef.h>
+#include "run/device/device.h"
 
 #define SL_ARENA_ALIGN ((size_t)64)
 
@@ -20,15 +19,17 @@ typedef enum sl_arena_end { SL_ARENA_LOW, SL_ARENA_HIGH } sl_arena_end;
 /** The size of a request of `bytes`: rounded up to the alignment, at least one unit. */
 size_t sl_arena_round(size_t bytes);
 
-/** Takes `limit` bytes (rounded) from the system and touches each page, so that later no op pays for that.
- * SL_ENOMEM. */
-sl_status sl_arena_open(size_t limit, sl_arena **arena);
+/** Takes `limit` bytes (rounded) of the device's memory, or (device NULL) of the host's; touches each page of
+ * the host's, so that later no op pays for that. The device must outlive the arena. SL_ENOMEM. */
+sl_status sl_arena_open(sl_device *device, size_t limit, sl_arena **arena);
 
 /** The same, but the region has `room` >= `limit` bytes, of which blocks of `limit` bytes in all may be in
  * use at the same time. n blocks of one size low and m of another high never meet if the room holds the
  * maximum of both, even if they never reach it at the same time: then only the limit decides, not the
  * position of gaps. */
-sl_status sl_arena_open_room(size_t limit, size_t room, sl_arena **arena);
+sl_status sl_arena_open_room(sl_device *device, size_t limit, size_t room, sl_arena **arena);
+/** An arena of the host's memory, pinned for copies by the device. SL_ENOMEM, SL_ESYS. */
+sl_status sl_arena_open_pinned(sl_device *device, size_t limit, sl_arena **arena);
 void sl_arena_close(sl_arena *arena);
 
 /** A block into *pointer (address of any object pointer); its content is undefined. `what` names it in the
@@ -42,8 +43,8 @@ void sl_arena_give(sl_arena *arena, void *block);
 size_t sl_arena_in_use(const sl_arena *arena);
 size_t sl_arena_peak(const sl_arena *arena);
 size_t sl_arena_limit(const sl_arena *arena);
-/** Extends limit and room of an arena in use in place to at least these: an arena reserves addresses for a
- * quarter more than it was opened with. 0: that is not enough. */
+/** Extends limit and room of an arena in use in place to at least these: an arena of the host's memory
+ * reserves addresses for a quarter more than it was opened with. 0: that is not enough. */
 int sl_arena_extend(sl_arena *arena, size_t limit, size_t room);
 /** Restarts the peak. */
 void sl_arena_restart_peak(sl_arena *arena);

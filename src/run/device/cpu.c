@@ -51,7 +51,9 @@ sl_status sl_device_open_cpu(int threads, sl_device **device) {
                               .attention_grad = sl_cpu_attention_grad,
                               .rope_table = sl_cpu_rope_table,
                               .close = close_cpu};
+    sl_cpu_fill_memory(&cpu->device);
     sl_cpu_fill_divided(&cpu->device);
+    sl_cpu_fill_update(&cpu->device);
     if (dnnl_engine_create(&cpu->engine, dnnl_cpu, 0) != dnnl_success) {
         close_cpu(&cpu->device);
         return sl_error(SL_ESYS, "oneDNN: no cpu engine");

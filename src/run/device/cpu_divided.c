@@ -283,7 +283,7 @@ static void add_rows(sl_device *d, int rows, int width, const float *y, const fl
 
 /* ---- the loss: rows are computed by any thread and added up by one, in ascending order ---- */
 
-static double divide_losses(const sl_device *d, part_of *part, const call *all) {
+static void divide_losses(const sl_device *d, part_of *part, const call *all, double *total) {
     double loss[MAX_ROWS], sum = 0;
     for (int row = 0; row < all->rows; row += MAX_ROWS) {
         const size_t r = (size_t)row;
@@ -298,7 +298,7 @@ static double divide_losses(const sl_device *d, part_of *part, const call *all) 
         for (int i = 0; i < c.rows; i++)
             sum += loss[i];
     }
-    return sum;
+    *total = sum;
 }
 
 static void cross_entropy_part(const call *c, size_t r, size_t rows) {
@@ -306,10 +306,10 @@ static void cross_entropy_part(const call *c, size_t r, size_t rows) {
                          c->loss + r);
 }
 
-static double cross_entropy(sl_device *d, int rows, int vocabulary, float *logits, const uint16_t *target,
-                            float grad_scale) {
+static void cross_entropy(sl_device *d, int rows, int vocabulary, float *logits, const uint16_t *target,
+                          float grad_scale, double *loss) {
     call c = {.rows = rows, .width = vocabulary, .token = target, .number = grad_scale, .out = {logits}};
-    return divide_losses(d, cross_entropy_part, &c);
+    divide_losses(d, cross_entropy_part, &c, loss);
 }
 
 static void entropy_top_part(const call *c, size_t r, size_t rows) {
@@ -338,8 +338,8 @@ static void entropy_grad_part(const call *c, size_t r, size_t rows) {
                         c->in[0] + r, c->in[1] + r, c->number, c->loss + r);
 }
 
-static double entropy_grad(sl_device *d, int rows, int columns, int first, float *logits,
-                           const uint16_t *target, const float *sums, float grad_scale) {
+static void entropy_grad(sl_device *d, int rows, int columns, int first, float *logits,
+                         const uint16_t *target, const float *sums, float grad_scale, double *loss) {
     call c = {.rows = rows,
               .width = columns,
               .first = first,
@@ -347,7 +347,7 @@ static double entropy_grad(sl_device *d, int rows, int columns, int first, float
               .number = grad_scale,
               .in = {sums, sums + rows},
               .out = {logits}};
-    return divide_losses(d, entropy_grad_part, &c);
+    divide_losses(d, entropy_grad_part, &c, loss);
 }
 
 void sl_cpu_fill_divided(sl_device *d) {

@@ -42,6 +42,10 @@ void sl_cpu_attention_grad(sl_device *device, const sl_attention_shape *shape, c
                            const float *v, const float *out, const float *lse, const float *dout, float *dq,
                            float *dk, float *dv, float *scratch);
 
+/** Memory, which is the host's (cpu_memory.c). */
+void sl_cpu_fill_memory(sl_device *device);
+/** Arithmetic over all weights, once an iteration (cpu_update.c). */
+void sl_cpu_fill_update(sl_device *device);
 /** The rest of the table: each divides its rows or columns among the device's threads (cpu_divided.c). */
 void sl_cpu_fill_divided(sl_device *device);
 

@@ -1,10 +1,18 @@
-/* A device: the arithmetic of the model as one table of functions, f32 throughout, row-major, plain pointers.
- * The cpu device uses oneDNN for matrix products and the kernels of cpu_*.c for the rest; another device
- * fills the same table.
+/* A device: memory, and the arithmetic of the model in it, as one table of functions, f32 throughout,
+ * row-major. The cpu device uses oneDNN for matrix products and the kernels of cpu_*.c for the rest; another
+ * device fills the same table.
  *
  * Every implementation guarantees (design.md, rules 1 and 2): the result of a row never depends on the number
  * of rows or their alignment; the threads are those configured, for any caller; sums run in one fixed order.
- * Only one thread at a time uses a device. */
+ *
+ * Where and when. Arrays are in the device's memory, which the host may be unable to reach, except those that
+ * are called the host's. A function may return when its work is only queued: queued work runs in the order of
+ * the calls, and its results, in either memory, are there after `finish`. Until then an array of the host
+ * must be neither changed nor freed. Functions that wait for the queued work themselves say so. Whatever the
+ * shape structs and numbers hold is copied.
+ *
+ * Only one thread at a time calls a device, except that the functions of memory, and `squares`, may be called
+ * by several at the same time, also during calls of the others. */
 #pragma once
 
 #include "base/status.h"
@@ -35,6 +43,16 @@ typedef struct sl_attention_shape {
     int q_stride, kv_stride, out_stride;
 } sl_attention_shape;
 
+/* The numbers of an AdamW step, each rounded to f32 once (run/binding/optimizer.h computes them):
+ *   g = gradient * factor;  m = beta1 * m + rest1 * g;  v = beta2 * v + rest2 * (g * g)
+ *   weight = weight * keep - size * (m / (sqrt(v) * root + epsilon))
+ * Every operation is rounded by itself; square root and division correctly, so that devices agree. */
+typedef struct sl_adamw_step {
+    float factor, beta1, rest1, beta2, rest2, keep, epsilon, size, root;
+} sl_adamw_step;
+
+#define SL_SQUARES_BLOCK ((size_t)1024)
+
 typedef struct sl_matmul sl_matmul;
 typedef struct sl_device sl_device;
 
@@ -43,6 +61,29 @@ struct sl_device {
     const char *isa;  /* instruction set, for logs and to refuse mixed hosts */
     int threads;
     int has_bf16; /* whether products of SL_BF16 run; if not, they are rejected */
+    /* 1: its memory is the host's: the host may also use it directly, and calls have done their work when
+     * they return. What holds for 0 holds for 1, too: this only saves copies (host_view.h). */
+    int host_memory;
+
+    /* ---- memory: any thread ---- */
+
+    /** Allocates memory, of any content. An arena (arena.h) does this once. Waits. SL_ENOMEM. */
+    sl_status (*memory_open)(sl_device *device, size_t bytes, void *memory /* address of any pointer */);
+    void (*memory_close)(sl_device *device, void *memory);
+    /** Makes copies to and from this range of the host's memory fast and able to run during other work; they
+     * work without it, too. Waits. SL_ESYS. */
+    sl_status (*pin)(sl_device *device, void *host, size_t bytes);
+    void (*unpin)(sl_device *device, void *host);
+    /** From the host's memory to the device's, the reverse, and within the device. */
+    void (*write)(sl_device *device, void *to, const void *host, size_t bytes);
+    void (*read)(sl_device *device, void *host, const void *from, size_t bytes);
+    void (*copy)(sl_device *device, void *to, const void *from, size_t bytes);
+    void (*zero)(sl_device *device, void *memory, size_t bytes);
+    /** Waits until all work queued so far, by any thread, is done. Returns the first error of any call since
+     * the device was opened: SL_ESYS names it. */
+    sl_status (*finish)(sl_device *device);
+
+    /* ---- arithmetic ---- */
 
     /** Finds or creates the product of this shape; creating takes milliseconds. Owned by the device.
      * *scratch_bytes: memory for a run of it. SL_EINVAL, SL_ESYS, SL_ENOMEM. */
@@ -109,10 +150,10 @@ struct sl_device {
     /** x[row] += y[row] + bias; `bias` NULL: none. */
     void (*add_rows)(sl_device *device, int rows, int width, const float *y, const float *bias, float *x);
 
-    /** Sum over rows (ascending, f64) of -log softmax(logits[row])[target[row]], in nats; the logits become
-     *  grad_scale * (softmax - one_hot(target)). */
-    double (*cross_entropy)(sl_device *device, int rows, int vocabulary, float *logits,
-                            const uint16_t *target, float grad_scale);
+    /** *loss = sum over rows (ascending, f64) of -log softmax(logits[row])[target[row]], in nats; the logits
+     * become grad_scale * (softmax - one_hot(target)). */
+    void (*cross_entropy)(sl_device *device, int rows, int vocabulary, float *logits, const uint16_t *target,
+                          float grad_scale, double *loss);
     /** The same if this device has only the columns [first, first + columns) of the vocabulary, in three
      * steps. top[row] = largest logit here; the caller takes the maximum over all slices. */
     void (*entropy_top)(sl_device *device, int rows, int columns, const float *logits, float *top);
@@ -120,9 +161,9 @@ struct sl_device {
      * if it is not here; the caller adds the sums of all slices. */
     void (*entropy_sums)(sl_device *device, int rows, int columns, int first, float *logits,
                          const uint16_t *target, const float *top, float *sums);
-    /** The loss as above, from all slices' sums; the output of entropy_sums becomes the gradient. */
-    double (*entropy_grad)(sl_device *device, int rows, int columns, int first, float *logits,
-                           const uint16_t *target, const float *sums, float grad_scale);
+    /** *loss as above, from all slices' sums; the output of entropy_sums becomes the gradient. */
+    void (*entropy_grad)(sl_device *device, int rows, int columns, int first, float *logits,
+                         const uint16_t *target, const float *sums, float grad_scale, double *loss);
 
     /** Root-mean-square normalization: normal = x * scale[row], scale = 1 / sqrt(mean(x^2) + epsilon), y =
      * normal * gain; the rest as for layernorm. */
@@ -135,8 +176,8 @@ struct sl_device {
     void (*rmsnorm_weight_grad)(sl_device *device, int rows, int width, const float *dy, const float *normal,
                                 float *scratch /* [width] */, float *gain_grad);
 
-    /** Rotary positions: table[context][size] of cosines, then sines, of position * base^(-2 i / size);
-     *  `size` is even. */
+    /** Rotary positions: table[context][size] of cosines, then sines, of position * base^(-2 i / size), in
+     * the host's memory; `size` is even. The same on every device. */
     void (*rope_table)(int context, int size, double base, float *table);
     /** In place, rotates each of `heads` heads of a row by its position row % context; `stride`: floats
      * between rows. backward 1: the gradient, rotated back. */
@@ -149,6 +190,20 @@ struct sl_device {
     void (*swiglu_input_grad)(sl_device *device, size_t count, float *gate_then_grad, float *up_then_grad,
                               float *dy_then_y);
 
+    /** y += x. */
+    void (*add)(sl_device *device, size_t count, const float *x, float *y);
+    /** For each row with marked[row] != 0: to[row] += from[row], from[row] = 0. */
+    void (*add_marked)(sl_device *device, int rows, int width, const unsigned char *marked, float *from,
+                       float *to);
+    /** out[i] = sum of the squares of the i-th SL_SQUARES_BLOCK elements, the last block may be shorter, in
+     * f64 and a fixed order; a NaN or infinity stays one. On the cpu by at most that many threads (0: all).
+     */
+    void (*squares)(sl_device *device, int threads, size_t count, const float *x, double *out);
+    /** One AdamW step in place, each element by itself. */
+    void (*adamw)(sl_device *device, const sl_adamw_step *step, size_t count, const float *gradient,
+                  float *weight, float *moment1, float *moment2);
+
+    /** Waits. */
     void (*close)(sl_device *device);
 };
 

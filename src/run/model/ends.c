@@ -46,14 +46,14 @@ static sl_status cross_entropy(sl_model_stage *s, const uint16_t *targets, float
     const int n = l->rows, v = l->vocabulary, first = l->first_token;
     float *top = s->scratch + l->top, *sums = s->scratch + l->sums;
     if (t->size == 1) {
-        *sum = s->device->cross_entropy(s->device, n, v, logits, targets, s->loss_scale);
+        s->device->cross_entropy(s->device, n, v, logits, targets, s->loss_scale, sum);
         return SL_OK;
     }
     s->device->entropy_top(s->device, n, v, logits, top);
     SL_TRY(t->max(t->object, top, (size_t)n));
     s->device->entropy_sums(s->device, n, v, first, logits, targets, top, sums);
     SL_TRY(sl_stage_sum(s, sums, 2 * (size_t)n));
-    *sum = s->device->entropy_grad(s->device, n, v, first, logits, targets, sums, s->loss_scale);
+    s->device->entropy_grad(s->device, n, v, first, logits, targets, sums, s->loss_scale, sum);
     return SL_OK;
 }
 

@@ -3,6 +3,19 @@
 #include "run/binding/gradient_norm.h"
 #include <math.h>
 
+static sl_device *device;
+
+static int open_device(void **state) {
+    (void)state;
+    return sl_device_open_cpu(1, &device) == SL_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    device->close(device);
+    return 0;
+}
+
 /* Integers: every sum is exact, so the expected values are plain arithmetic. */
 static void blocks_hold_1024_squares_each(void **state) {
     (void)state;
@@ -13,7 +26,7 @@ static void blocks_hold_1024_squares_each(void **state) {
     assert_int_equal(sl_norm_blocks(2500), 3);
     assert_int_equal(sl_norm_blocks(1024), 1);
     assert_int_equal(sl_norm_blocks(1), 1);
-    sl_norm_squares(x, 2500, out);
+    device->squares(device, 0, 2500, x, out);
     for (int b = 0; b < 3; b++) {
         long expected = 0;
         for (int i = b * 1024; i < (b + 1) * 1024 && i < 2500; i++)
@@ -29,10 +42,10 @@ static void threads_change_no_bit(void **state) {
     static double one[N / 1024 + 1], several[N / 1024 + 1];
     for (int i = 0; i < N; i++)
         x[i] = (float)(i % 1009) / 1e3f - 0.5f;
-    sl_norm_squares(x, N, one);
+    device->squares(device, 0, N, x, one);
     for (int threads = 1; threads <= 5; threads++) {
         memset(several, 0, sizeof several);
-        sl_norm_squares_divided(threads, x, N, several);
+        device->squares(device, threads, N, x, several);
         assert_memory_equal(one, several, sizeof one);
     }
 }
@@ -47,9 +60,9 @@ static void cutting_at_a_block_changes_no_bit(void **state) {
         s = s * 1664525u + 1013904223u;
         x[i] = (float)s / 4e9f - 0.5f;
     }
-    sl_norm_squares(x, 5000, whole);
-    sl_norm_squares(x, 2048, part);
-    sl_norm_squares(x + 2048, 5000 - 2048, part + 2);
+    device->squares(device, 0, 5000, x, whole);
+    device->squares(device, 0, 2048, x, part);
+    device->squares(device, 0, 5000 - 2048, x + 2048, part + 2);
     assert_memory_equal(whole, part, sizeof whole);
 }
 
@@ -62,7 +75,7 @@ static void the_norm_is_clipped_to_the_limit(void **state) {
     assert_near((double)sl_norm_clip(13, 0), 1, 0);
     float bad[2] = {1, NAN};
     double out;
-    sl_norm_squares(bad, 2, &out);
+    device->squares(device, 0, 2, bad, &out);
     assert_true(isnan(sl_norm_total(&out, 1)));
 }
 
@@ -73,5 +86,5 @@ int main(void) {
         cmocka_unit_test(cutting_at_a_block_changes_no_bit),
         cmocka_unit_test(the_norm_is_clipped_to_the_limit),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -3,6 +3,19 @@
 #include "run/binding/optimizer.h"
 #include <math.h>
 
+static sl_device *device;
+
+static int open_device(void **state) {
+    (void)state;
+    return sl_device_open_cpu(1, &device) == SL_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    device->close(device);
+    return 0;
+}
+
 static sl_optimizer constant(double decay) {
     return (sl_optimizer){.lr = 0.01,
                           .floor = 1,
@@ -26,7 +39,7 @@ static void three_steps_are_those_of_pytorch(void **state) {
     sl_optimizer o = constant(0.1);
     for (int step = 0; step < 3; step++) {
         float n = (float)(step + 1), g[3] = {0.1f * n, -2.0f * n, 1e-3f * n};
-        sl_optimizer_step(&o, step, 1.0f, 1, 3, g, w, m, v);
+        sl_optimizer_step(&o, device, step, 1.0f, 1, 3, g, w, m, v);
         for (int i = 0; i < 3; i++)
             assert_near((double)w[i], expected[step][i], 3e-7);
     }
@@ -36,7 +49,7 @@ static void vectors_do_not_decay(void **state) {
     (void)state;
     float w = 2.0f, m = 0, v = 0, g = 1e-3f;
     sl_optimizer o = constant(0.1);
-    sl_optimizer_step(&o, 0, 1.0f, 0, 1, &g, &w, &m, &v);
+    sl_optimizer_step(&o, device, 0, 1.0f, 0, 1, &g, &w, &m, &v);
     assert_near((double)w, 2.0 - 0.01, 3e-7);
 }
 
@@ -44,8 +57,8 @@ static void clipping_scales_the_gradient(void **state) {
     (void)state;
     float w[2] = {1, 1}, m[2] = {0}, v[2] = {0}, g[2] = {3.0f, 1.5f};
     sl_optimizer o = constant(0.1);
-    sl_optimizer_step(&o, 0, 0.5f, 1, 1, g, w, m, v);
-    sl_optimizer_step(&o, 0, 1.0f, 1, 1, g + 1, w + 1, m + 1, v + 1);
+    sl_optimizer_step(&o, device, 0, 0.5f, 1, 1, g, w, m, v);
+    sl_optimizer_step(&o, device, 0, 1.0f, 1, 1, g + 1, w + 1, m + 1, v + 1);
     assert_true(w[0] == w[1] && m[0] == m[1] && v[0] == v[1]);
     assert_near((double)m[0], 0.15, 1e-7);
     assert_near((double)v[0], 0.1125, 1e-7);
@@ -65,10 +78,10 @@ static void cutting_changes_no_bit(void **state) {
         v[0][i] = v[1][i] = 0.02f * g[i] * g[i];
     }
     sl_optimizer o = constant(0.1);
-    sl_optimizer_step(&o, 5, 0.7f, 1, N, g, w[0], m[0], v[0]);
+    sl_optimizer_step(&o, device, 5, 0.7f, 1, N, g, w[0], m[0], v[0]);
     for (int i = 0, n = 1; i < N; i += n, n = n % 23 + 1) {
         int size = i + n > N ? N - i : n;
-        sl_optimizer_step(&o, 5, 0.7f, 1, (size_t)size, g + i, w[1] + i, m[1] + i, v[1] + i);
+        sl_optimizer_step(&o, device, 5, 0.7f, 1, (size_t)size, g + i, w[1] + i, m[1] + i, v[1] + i);
     }
     assert_memory_equal(w[0], w[1], sizeof w[0]);
     assert_memory_equal(m[0], m[1], sizeof m[0]);
@@ -87,9 +100,11 @@ static void threads_change_no_bit(void **state) {
             v[0][i] = v[1][i] = 0.1f * g[i] * g[i];
         }
         sl_optimizer o = constant(0.1);
-        sl_optimizer_step(&o, 5, 0.7f, 1, N, g, w[0], m[0], v[0]);
-        o.threads = threads;
-        sl_optimizer_step(&o, 5, 0.7f, 1, N, g, w[1], m[1], v[1]);
+        sl_optimizer_step(&o, device, 5, 0.7f, 1, N, g, w[0], m[0], v[0]);
+        sl_device *divided;
+        assert_ok(sl_device_open_cpu(threads, &divided));
+        sl_optimizer_step(&o, divided, 5, 0.7f, 1, N, g, w[1], m[1], v[1]);
+        divided->close(divided);
         assert_memory_equal(w[0], w[1], sizeof w[0]);
         assert_memory_equal(m[0], m[1], sizeof m[0]);
         assert_memory_equal(v[0], v[1], sizeof v[0]);
@@ -136,5 +151,5 @@ int main(void) {
         cmocka_unit_test(the_rate_warms_up_and_follows_a_cosine),
         cmocka_unit_test(impossible_numbers_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -7,7 +7,7 @@ static void blocks_are_aligned_apart_and_counted(void **state) {
     (void)state;
     sl_arena *a;
     char *x, *y, *z;
-    assert_ok(sl_arena_open(1000, &a)); /* rounded to 1024 */
+    assert_ok(sl_arena_open(NULL, 1000, &a)); /* rounded to 1024 */
     assert_int_equal(sl_arena_limit(a), 1024);
     assert_ok(sl_arena_take(a, 1, SL_ARENA_LOW, "x", &x));
     assert_ok(sl_arena_take(a, 65, SL_ARENA_LOW, "y", &y));
@@ -31,7 +31,7 @@ static void the_limit_is_hard(void **state) {
     (void)state;
     sl_arena *a;
     char *x, *y, *z;
-    assert_ok(sl_arena_open(256, &a));
+    assert_ok(sl_arena_open(NULL, 256, &a));
     assert_ok(sl_arena_take(a, 192, SL_ARENA_LOW, "x", &x));
     assert_fails(sl_arena_take(a, 65, SL_ARENA_LOW, "the second", &y), SL_ENOMEM,
                  "the second needs 128 bytes, 192 of the limit of 256");
@@ -46,8 +46,8 @@ static void the_limit_is_hard(void **state) {
     assert_fails(sl_arena_take(a, 192, SL_ARENA_LOW, "w", &x), SL_ENOMEM, "no gap");
     sl_arena_close(a);
     sl_alloc_fail_at(1);
-    assert_fails(sl_arena_open(256, &a), SL_ENOMEM, "256 bytes");
-    assert_fails(sl_arena_open(SIZE_MAX, &a), SL_ENOMEM, "arena");
+    assert_fails(sl_arena_open(NULL, 256, &a), SL_ENOMEM, "256 bytes");
+    assert_fails(sl_arena_open(NULL, SIZE_MAX, &a), SL_ENOMEM, "arena");
 }
 
 /* Two sizes from two ends: as many of each as the limit holds, whatever the order in which they come and go.
@@ -60,7 +60,7 @@ static void two_sizes_from_two_ends_never_fragment(void **state) {
     print_message("seed %u (SL_SEED)\n", seed);
     sl_arena *a;
     char *low[PAIRS] = {0}, *high[PAIRS] = {0};
-    assert_ok(sl_arena_open(PAIRS * (640 + 448), &a));
+    assert_ok(sl_arena_open(NULL, PAIRS * (640 + 448), &a));
     for (int i = 0; i < 20000; i++) {
         seed = seed * 1664525u + 1013904223u;
         unsigned slot = (seed >> 8) % PAIRS, side = (seed >> 20) % 2;
@@ -86,7 +86,7 @@ static void room_beyond_the_limit_keeps_gaps_from_mattering(void **state) {
     enum { LOW = 6, HIGH = 3 };
     sl_arena *a;
     char *low[LOW], *high[HIGH], *more;
-    assert_ok(sl_arena_open_room(LOW * 640, LOW * 640 + HIGH * 1280, &a));
+    assert_ok(sl_arena_open_room(NULL, LOW * 640, LOW * 640 + HIGH * 1280, &a));
     assert_int_equal(sl_arena_limit(a), LOW * 640);
     for (int i = 0; i < LOW; i++)
         assert_ok(sl_arena_take(a, 640, SL_ARENA_LOW, "low", &low[i]));
@@ -105,7 +105,7 @@ static void room_beyond_the_limit_keeps_gaps_from_mattering(void **state) {
     for (int i = 0; i < HIGH; i++)
         sl_arena_give(a, high[i]);
     sl_arena_close(a);
-    assert_fails(sl_arena_open_room(64, SIZE_MAX, &a), SL_ENOMEM, "arena");
+    assert_fails(sl_arena_open_room(NULL, 64, SIZE_MAX, &a), SL_ENOMEM, "arena");
 }
 
 /* Where it lies: what is in it stays, and what is added can be used to the last byte. */
@@ -114,7 +114,7 @@ static void an_arena_in_use_is_extended_by_a_quarter_and_no_more(void **state) {
     const size_t size = (size_t)8 << 20, quarter = size / 4;
     sl_arena *a;
     char *low, *high, *more;
-    assert_ok(sl_arena_open(size, &a));
+    assert_ok(sl_arena_open(NULL, size, &a));
     assert_ok(sl_arena_take(a, size / 2, SL_ARENA_LOW, "low", &low));
     assert_ok(sl_arena_take(a, size / 2, SL_ARENA_HIGH, "high", &high));
     memset(low, 1, size / 2);

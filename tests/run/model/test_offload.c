@@ -43,7 +43,7 @@ static void open_hosts(trial *t, int activations, sl_arena **host) {
     for (int s = 0; s < t->stages; s++) {
         sl_model_bytes b;
         assert_ok(sl_model_measure(&t->config, t->device, s, t->stages, &b));
-        assert_ok(sl_arena_open((size_t)activations * (b.forward + b.backward), &host[s]));
+        assert_ok(sl_arena_open(NULL, (size_t)activations * (b.forward + b.backward), &host[s]));
     }
 }
 

@@ -113,11 +113,11 @@ static void the_limit_is_hard_and_says_so(void **state) {
     uint16_t text[32] = {0};
     assert_ok(sl_device_open_cpu(1, &device));
     assert_ok(sl_model_measure(&shape, device, 0, 1, &b));
-    assert_ok(sl_arena_open(b.fixed - 64, &arena));
+    assert_ok(sl_arena_open(NULL, b.fixed - 64, &arena));
     assert_fails(sl_model_stage_open(&shape, device, arena, 0, 1, 1, &stage), SL_ENOMEM, "device memory");
     assert_int_equal(sl_arena_in_use(arena), 0);
     sl_arena_close(arena);
-    assert_ok(sl_arena_open(b.fixed + b.forward, &arena));
+    assert_ok(sl_arena_open(NULL, b.fixed + b.forward, &arena));
     assert_ok(sl_model_stage_open(&shape, device, arena, 0, 1, 1, &stage));
     assert_ok(sl_model_begin(stage, 2));
     assert_ok(sl_model_forward(stage, 0, text, text, NULL, NULL));
@@ -138,7 +138,7 @@ static void every_failing_allocation_leaves_nothing_behind(void **state) {
     int failures = 0;
     for (; status != SL_OK; failures++) {
         assert_ok(sl_device_open_cpu(1, &device));
-        assert_ok(sl_arena_open(4 << 20, &arena));
+        assert_ok(sl_arena_open(NULL, 4 << 20, &arena));
         sl_alloc_fail_at(failures);
         status = sl_model_stage_open(&shape, device, arena, 1, 2, 1, &stage);
         sl_alloc_fail_at(-1);
@@ -190,7 +190,7 @@ static void addresses_change_no_bit(void **state) {
         void *gap;
         sl_model_stage_close(t.stage[0]); /* into a larger arena, so that the gap costs no room */
         sl_arena_close(t.arena[0]);
-        assert_ok(sl_arena_open(8 << 20, &t.arena[0]));
+        assert_ok(sl_arena_open(NULL, 8 << 20, &t.arena[0]));
         assert_ok(sl_model_stage_open(&shape, t.device, t.arena[0], 0, 1, 5, &t.stage[0]));
         assert_ok(sl_arena_take(t.arena[0], 64 * (size_t)(1 + 6 * way), SL_ARENA_LOW, "a gap", &gap));
         assert_ok(sl_model_begin(t.stage[0], 3));

@@ -92,8 +92,8 @@ static inline void trial_open(trial *t, const sl_model_config *config, int stage
     for (int s = 0; s < stages; s++) {
         assert_ok(sl_model_measure(config, t->device, s, stages, &bytes));
         /* exactly what the header promises to be enough */
-        assert_ok(sl_arena_open(bytes.fixed + (size_t)microbatches * (bytes.forward + bytes.backward),
-                                &t->arena[s]));
+        assert_ok(sl_arena_open(
+            t->device, bytes.fixed + (size_t)microbatches * (bytes.forward + bytes.backward), &t->arena[s]));
         assert_ok(sl_model_stage_open(config, t->device, t->arena[s], s, stages, seed, &t->stage[s]));
     }
     t->message = bytes.message / sizeof(float);

@@ -16,6 +16,7 @@ typedef struct outcome {
 } outcome;
 
 typedef struct sums {
+    sl_device *device;
     double *square;
     size_t count, capacity;
 } sums;
@@ -24,20 +25,21 @@ static void add_squares(sl_parameter *p, void *context) {
     sums *s = context;
     size_t blocks = sl_norm_blocks(p->count);
     assert_ok(sl_grow(&s->square, &s->capacity, s->count + blocks, sizeof *s->square));
-    sl_norm_squares(p->gradient, p->count, s->square + s->count);
+    s->device->squares(s->device, 0, p->count, p->gradient, s->square + s->count);
     s->count += blocks;
 }
 
 typedef struct step {
     sl_optimizer optimizer;
+    sl_device *device;
     int iteration;
     float factor;
 } step;
 
 static void update(sl_parameter *p, void *context) {
     step *s = context;
-    sl_optimizer_step(&s->optimizer, s->iteration, s->factor, p->rows > 0, p->count, p->gradient, p->weight,
-                      p->moment1, p->moment2);
+    sl_optimizer_step(&s->optimizer, s->device, s->iteration, s->factor, p->rows > 0, p->count, p->gradient,
+                      p->weight, p->moment1, p->moment2);
 }
 
 static void add_hash(sl_parameter *p, void *hash) {
@@ -50,12 +52,12 @@ static outcome train(const sl_model_config *config, int stages, int microbatches
     trial t;
     trial_open(&t, config, stages, microbatches, seed);
     for (int i = 0; i < STEPS; i++) {
-        sums s = {0};
+        sums s = {.device = t.device};
         trial_fill_text(&t, seed + 100 + (uint64_t)i);
         out.loss[i] = trial_iterate(&t, order);
         trial_each(&t, add_squares, &s);
         out.norm[i] = sl_norm_total(s.square, s.count);
-        step now = {sl_optimizer_standard(1e-3, STEPS), i, sl_norm_clip(out.norm[i], 1.0)};
+        step now = {sl_optimizer_standard(1e-3, STEPS), t.device, i, sl_norm_clip(out.norm[i], 1.0)};
         trial_each(&t, update, &now);
         trial_tie(&t);
         sl_free(s.square);
@@ -152,7 +154,7 @@ static void fifty_losses_of_bf16_are_within_1_percent_of_f32(void **state) {
             trial_fill_text(&t, 100 + (uint64_t)i %
                                           5); /* five batches over and over: there is something to learn */
             loss[type][i] = trial_iterate(&t, TRIAL_OVERLAP);
-            step now = {sl_optimizer_standard(1e-3, CURVE), i, 1.0f};
+            step now = {sl_optimizer_standard(1e-3, CURVE), t.device, i, 1.0f};
             trial_each(&t, update, &now);
             trial_tie(&t);
         }
@@ -177,7 +179,7 @@ static void training_learns(void **state) {
     for (int i = 0; i < 40; i++) {
         last = trial_iterate(&t, TRIAL_OVERLAP);
         first = i ? first : last;
-        step now = {sl_optimizer_standard(3e-3, 40), i, 1.0f};
+        step now = {sl_optimizer_standard(3e-3, 40), t.device, i, 1.0f};
         trial_each(&t, update, &now);
         trial_tie(&t);
     }

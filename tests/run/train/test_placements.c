@@ -79,7 +79,8 @@ static sl_status open_stages(worker *w, sl_stage *table) {
             most.backward = one.backward > most.backward ? one.backward : most.backward;
         }
     SL_TRY(sl_arena_open(
-        most.fixed + (size_t)j->program.rank[w->rank].buffers * (most.forward + most.backward), &w->arena));
+        w->device, most.fixed + (size_t)j->program.rank[w->rank].buffers * (most.forward + most.backward),
+        &w->arena));
     for (int s = 0; s < p->stages; s++) {
         table[s] = (sl_stage){0};
         if (sl_problem_rank(p, s) != w->rank)
