@@ -33,44 +33,6 @@ typedef struct checked_order {
     FILE *out;
 } checked_order;
 
-/* ---- cells ---- */
-
-/* A cell of the file, or of PyTorch's lowering if the file has no messages: then without line and column. */
-typedef struct named_cell {
-    char name[64];
-    int line, column; /* 0: not in the file */
-} named_cell;
-
-static named_cell step_cell(const checked_order *c, int rank, int step) {
-    const sl_op *op = &c->written.order.ops[rank][step];
-    const sl_csv_row *row = &c->written.reader.row[rank];
-    named_cell cell = {.line = row->line, .column = row->column[step]};
-    snprintf(cell.name, sizeof cell.name, "%d%s%d", op->stage, sl_op_name(op->kind), op->microbatch);
-    return cell;
-}
-
-static named_cell issue_cell(const checked_order *c, int rank, int at) {
-    int count;
-    const sl_message_issue *issue = &sl_issues_of(c->written.issuer, rank, &count)[at];
-    const sl_op *op = &c->written.program.message[issue->message].op;
-    int backward = op->kind != SL_F, stage = !issue->receive ? op->stage
-                                             : backward      ? sl_problem_previous(&c->problem, op->stage)
-                                                             : sl_problem_next(&c->problem, op->stage);
-    named_cell cell = {.line = 0};
-    snprintf(cell.name, sizeof cell.name, "%d%s%d", stage, sl_csv_comm_name(issue->receive, backward),
-             op->microbatch);
-    if (c->written.reader.comms > 0) {
-        cell.line = c->written.reader.row[rank].comm[at].line;
-        cell.column = c->written.reader.row[rank].comm[at].column;
-    }
-    return cell;
-}
-
-static named_cell cell_of(const checked_order *c, const sl_wait *wait) {
-    return wait->kind == SL_WAIT_STEP ? step_cell(c, wait->rank, wait->at)
-                                      : issue_cell(c, wait->rank, wait->at);
-}
-
 /* "decoupled", "fifo, pair". */
 static const char *regime_name(const sl_checked_regime *r, char text[REGIME]) {
     snprintf(text, REGIME, "%s%s%s", sl_regime_names[r->regime], r->regime == SL_FIFO ? ", " : "",
@@ -80,16 +42,17 @@ static const char *regime_name(const sl_checked_regime *r, char text[REGIME]) {
 
 /* ---- text ---- */
 
-static void print_cell(FILE *out, const named_cell *cell) {
+static void print_cell(FILE *out, const sl_named_cell *cell) {
     fprintf(out, "%s", cell->name);
     if (cell->line > 0)
         fprintf(out, " (line %d, column %d)", cell->line, cell->column);
 }
 
 static void print_cycle(const checked_order *c, const sl_wait_cycle *cycle) {
+    const sl_cells cells = sl_written_cells(&c->written);
     for (int i = 0; i < cycle->length; i++) {
-        named_cell cell = cell_of(c, &cycle->wait[i]),
-                   next = cell_of(c, &cycle->wait[(i + 1) % cycle->length]);
+        sl_named_cell cell = sl_cell_of_wait(&cells, &cycle->wait[i]),
+                      next = sl_cell_of_wait(&cells, &cycle->wait[(i + 1) % cycle->length]);
         fprintf(c->out, "    ");
         print_cell(c->out, &cell);
         fprintf(c->out, " waits for ");
@@ -99,6 +62,7 @@ static void print_cycle(const checked_order *c, const sl_wait_cycle *cycle) {
 }
 
 static void print_text(const checked_order *c) {
+    const sl_cells cells = sl_written_cells(&c->written);
     const sl_problem *p = &c->problem;
     char name[REGIME];
     fprintf(c->out, "%s: %d ranks, %d stages (%s), %d microbatches, %s; valid\n\n", c->file, p->ranks,
@@ -112,7 +76,7 @@ static void print_text(const checked_order *c) {
         fprintf(c->out, "\n");
         print_cycle(c, &r->cycle);
         for (int k = 0; k < r->blockers; k++) {
-            named_cell cell = issue_cell(c, r->blocker[k].rank, r->blocker[k].issue);
+            sl_named_cell cell = sl_cell_of_issue(&cells, r->blocker[k].rank, r->blocker[k].issue);
             fprintf(c->out, "    ");
             print_cell(c->out, &cell);
             fprintf(c->out, " blocks the next message of its communicator for %.6g ms\n",
@@ -123,7 +87,7 @@ static void print_text(const checked_order *c) {
 
 /* ---- JSON ---- */
 
-static json_t *cell_json(const named_cell *cell, int rank) {
+static json_t *cell_json(const sl_named_cell *cell, int rank) {
     json_t *item = json_pack("{s:s,s:i}", "cell", cell->name, "rank", rank);
     if (cell->line > 0) {
         json_object_set_new(item, "line", json_integer(cell->line));
@@ -133,16 +97,17 @@ static json_t *cell_json(const named_cell *cell, int rank) {
 }
 
 static json_t *regime_json(const checked_order *c, const sl_checked_regime *r) {
+    const sl_cells cells = sl_written_cells(&c->written);
     json_t *item = json_object(), *cycle = json_array(), *blockers = json_array();
     json_object_set_new(item, "regime", json_string(sl_regime_names[r->regime]));
     if (r->regime == SL_FIFO)
         json_object_set_new(item, "communicators", json_string(sl_communicators_names[r->communicators]));
     for (int i = 0; i < r->cycle.length; i++) {
-        named_cell cell = cell_of(c, &r->cycle.wait[i]);
+        sl_named_cell cell = sl_cell_of_wait(&cells, &r->cycle.wait[i]);
         json_array_append_new(cycle, cell_json(&cell, r->cycle.wait[i].rank));
     }
     for (int i = 0; i < r->blockers; i++) {
-        named_cell cell = issue_cell(c, r->blocker[i].rank, r->blocker[i].issue);
+        sl_named_cell cell = sl_cell_of_issue(&cells, r->blocker[i].rank, r->blocker[i].issue);
         json_t *blocker = cell_json(&cell, r->blocker[i].rank);
         json_object_set_new(blocker, "blocks_ms", json_real(sl_to_ms(r->blocker[i].time)));
         json_array_append_new(blockers, blocker);

@@ -1,7 +1,7 @@
 /* slackline simulate: times a given order on a problem. */
 #include "cli/command.h"
 #include "cli/plan_request.h"
-#include "plan/pipeline/csv.h"
+#include "plan/lower/written.h"
 
 #include <stdio.h>
 

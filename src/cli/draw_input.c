@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/drawing.h"
-#include "plan/pipeline/csv.h"
+#include "plan/lower/written.h"
 #include "plan/search/plan_read.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "base/memory.h"
 #include "library/library_handles.h"
 #include "plan/family/family.h"
-#include "plan/pipeline/csv.h"
+#include "plan/lower/written.h"
 
 #include <string.h>
 

@@ -85,6 +85,55 @@ def test_receives_that_are_only_deferred_deadlock():
     check(order, shape, "--set", "pipeline.communication={regime: fifo, communicators: pair}")  # exit 0: the problem's regime counts
 
 
+FIFO = "pipeline.communication={regime: fifo, communicators: %s}"
+
+
+def test_simulate_times_the_sends_and_receives_of_the_file():
+    """By hand, with one communicator. F takes 30 on rank 0, everything else 10, a message 5: F0 moves from 30 to 35, and rank 1 runs F0
+    35-45 and B0 45-55. Its gradient moves from 55 to 60 if its receive is ahead of the send of F1, and else after F1 (60-65)."""
+    shape = write("two.yaml", "pipeline: {ranks: 2, stages: 2, microbatches: 2, times_ms: {F: [30, 10], I: [5, 5], W: [5, 5], B: [10, 10]}, "
+                  "links: {default: {transfer_ms: 5}}, communication: fifo}\n")
+    late = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F0,1F0,1B0,1RECV_F1,1SEND_B0,1F1,1B1,1SEND_B1\n"
+    ahead = "0F0,0SEND_F0,0RECV_B0,0F1,0SEND_F1,0B0,0RECV_B1,0B1\n1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n"
+    for order, starts in ((late, [0, 30, 70, 90]), (ahead, [0, 30, 60, 90])):
+        file = write("order.csv", order)
+        timed = plan("simulate", shape, "--order", file)
+        found = [op["start_ms"] for op in timed["ops"] if op["rank"] == 0]
+        expect(found == starts, f"{found}, not {starts}")
+        expect(check(file, shape)["pipeline"]["makespan_ms"] == timed["makespan_ms"], "check and simulate")
+        again = run("simulate", shape, "--order", file, "--format", "csv-comms").stdout.split()
+        for row, written in zip(order.split(), again):
+            kept = [cell for cell in written.split(",") if "SHARD" not in cell and "REDUCE" not in cell]
+            expect(kept == row.split(","), f"{written}")
+
+
+def test_simulate_names_the_shortest_cycle_in_the_words_of_check():
+    order = write("deferred.csv", DEFERRED)
+    shape = write("loop.yaml", "pipeline: {ranks: 2, stages: 4, placement: loop, microbatches: 2, times_ms: {F: 1, I: 1, W: 1}}\n")
+    for communicators in REGIMES[1:]:
+        arguments = ("simulate", shape, "--order", order, "--set", FIFO % communicators)
+        if communicators in ("pipeline", "pair"):
+            refused(2, "deferred.csv:1 | column | 4 | deadlock | 0SEND_F1 of rank 0 (line 1, column 4) waits for 1RECV_F1 of rank 1 (line 2, column 4) | "
+                    "1SEND_F0 of rank 1 (line 2, column 3) | 2RECV_F0 of rank 0 (line 1, column 5)", *arguments)
+        else:
+            expect(run(*arguments).returncode == 0, f"{communicators}")
+    refused(2, "crossed.csv:1 | deadlock | 0B0 of rank 0 (line 1, column 2) waits for 1B0 of rank 1", "simulate", problem, "--order",
+            write("crossed.csv", "0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n"), "--set", "pipeline.ranks=2", "--set", "pipeline.microbatches=2")
+
+
+def test_wrong_sends_and_receives_are_named_with_line_and_cell():
+    shape = write("two.yaml", "pipeline: {ranks: 2, stages: 2, microbatches: 2, times_ms: {F: 1, I: 1, W: 1}, communication: fifo}\n")
+    rows = ["0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1", "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1"]
+    wrong = {"0SEND_F1,0F0,0SEND_F0,0F1,0RECV_B0,0B0,0RECV_B1,0B1": "1 | column | 1 | '0SEND_F1' | precedes",
+             "0F0,0SEND_F0,0F1,0SEND_F1,0B0,0RECV_B0,0RECV_B1,0B1": "1 | column | 6 | '0RECV_B0' | follows",
+             "0F0,0SEND_F0,0F1,0SEND_F1,0B0,0RECV_B1,0B1": "2 | column | 4 | 1SEND_B0",  # the other rank's message has no receive
+             "0F0,0SEND_F0,0F1,0SEND_F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1": "1 | column | 5 | '0SEND_F1' | duplicated"}
+    for row, facts in wrong.items():
+        for command in (("simulate", shape, "--order"), ("check",)):
+            file = write("wrong.csv", row + "\n" + rows[1] + "\n")
+            refused(2, f"wrong.csv:{facts}", *command, file)
+
+
 def test_plans_of_ours_never_deadlock_and_take_the_planned_time():
     for schedule in ("gpipe", "1f1b", "zb-h2", "adaptra"):
         for communicators in REGIMES[1:]:

@@ -29,6 +29,11 @@ int sl_communicator(const sl_problem *problem, const sl_program *program, const 
     }
 }
 
+int sl_message_is_eager(const sl_problem *problem, const sl_message *message) {
+    double bytes = problem->link ? problem->link[message->from * problem->ranks + message->to].bytes : 0;
+    return problem->eager > 0 && bytes <= problem->eager;
+}
+
 sl_status sl_issuer_open(const sl_program *program, sl_issuer **issuer) {
     size_t ranks = (size_t)program->ranks;
     sl_issuer *s;
@@ -115,6 +120,26 @@ static int take_turn(sl_issuer *s, int rank) {
     return 1;
 }
 
+/* The program's own. An issue comes right after the cell of the step before it. */
+static void take_own(sl_issuer *s, int rank) {
+    const sl_rank_program *mine = &s->program->rank[rank];
+    const sl_cell_row *row = &s->row[rank];
+    int32_t cell = 0;
+    size_t next = 0; /* the first cell that is not before the issue */
+    sl_issuer_give(s, rank, mine->issue, mine->issues);
+    for (int i = 0; i < mine->issues; i++) {
+        for (; next < row->cells; next++) {
+            const sl_cell *c = &row->cell[next];
+            if (c->kind != SL_CELL_STEP)
+                continue;
+            if (c->at >= mine->issue[i].step)
+                break;
+            cell = (int32_t)next + 1;
+        }
+        s->issue[rank][i].cell = cell;
+    }
+}
+
 /* Lowering has proved that the sequences can run to their end, so every round makes progress. */
 sl_status sl_issuer_run(sl_issuer *s) {
     size_t ranks = (size_t)s->program->ranks;
@@ -124,7 +149,9 @@ sl_status sl_issuer_run(sl_issuer *s) {
     memset(s->sent, 0, (size_t)s->program->messages);
     for (int rank = 0; rank < s->program->ranks; rank++)
         SL_TRY(sl_row_make(s->program->stages, &s->program->rank[rank], &s->row[rank]));
-    for (int moved = 1; moved;) {
+    for (int rank = 0; s->program->own_issues && rank < s->program->ranks; rank++)
+        take_own(s, rank);
+    for (int moved = !s->program->own_issues; moved;) {
         moved = 0;
         for (int rank = 0; rank < s->program->ranks; rank++)
             moved |= take_turn(s, rank);

@@ -1,19 +1,13 @@
 /* The order in which each rank issues its sends and receives, between its ops.
  *
- * It is that of PyTorch's own lowering: all rows run in turns, one cell a turn. A send is issued right after
- * the op that produces the message, and the peer issues its receive in the same turn. So the issues of all
- * ranks follow one sequence, which also holds their ops, and each waits only for what is earlier in it:
- * whatever the times and communicators, the ranks cannot stop. */
+ * An order may have its own (sl_order.issue). Otherwise it is that of PyTorch's own lowering: all rows run in
+ * turns, one cell a turn. A send is issued right after the op that produces the message, and the peer issues
+ * its receive in the same turn. So the issues of all ranks follow one sequence, which also holds their ops,
+ * and each waits only for what is earlier in it: whatever the times and communicators, the ranks cannot stop.
+ */
 #pragma once
 
 #include "plan/lower/program.h"
-
-typedef struct sl_message_issue {
-    int32_t message;
-    int32_t receive; /* 0: its send */
-    int32_t step;    /* follows all steps before this one, and precedes it */
-    int32_t cell;    /* likewise in the rank's row (plan/lower/cells.h) */
-} sl_message_issue;
 
 typedef struct sl_issuer sl_issuer;
 
@@ -24,10 +18,14 @@ typedef struct sl_issuer sl_issuer;
 int sl_communicator(const sl_problem *problem, const sl_program *program, const sl_message *message,
                     int receive);
 
+/** Whether a message may leave before its receive is issued (problem, `eager_kb`). Never fails. */
+int sl_message_is_eager(const sl_problem *problem, const sl_message *message);
+
 /** For issues of `program`, which must outlive it, in its present or a later order of steps. SL_ENOMEM. Free
  * with sl_issuer_close. */
 sl_status sl_issuer_open(const sl_program *program, sl_issuer **issuer);
-/** The issues of the program as it is now; its ranks must be able to run to their end. O(ops). SL_ENOMEM. */
+/** The issues of the program as it is now: its own, or as PyTorch adds them as far as its ranks can run.
+ * O(ops). SL_ENOMEM. */
 sl_status sl_issuer_run(sl_issuer *issuer);
 void sl_issuer_close(sl_issuer *issuer);
 

@@ -1,8 +1,7 @@
 #include "base/memory.h"
+#include "plan/lower/deadlock.h"
 #include "plan/lower/offload.h"
-#include "plan/lower/program.h"
-
-#include <stdio.h>
+#include "plan/lower/own_issues.h"
 
 /* Position of each op on its rank: step index by kind, stage, microbatch and part; -1: not in the order. */
 typedef struct op_index {
@@ -225,45 +224,14 @@ static void run_sequences(const sl_program *program, progress *p) {
     }
 }
 
-/* The op at which a rank waits, and its missing message. */
-static const sl_message *awaited(const sl_program *program, const progress *p, int rank, const sl_op **op) {
-    const sl_rank_program *mine = &program->rank[rank];
-    const sl_message *message = &program->message[missing(mine, p, p->next[rank])];
-    *op = &mine->step[message->consumer].op;
-    return message;
+static int reaches_ends(const sl_program *program, const progress *p) {
+    for (int rank = 0; rank < program->ranks; rank++)
+        if (p->next[rank] < program->rank[rank].steps)
+            return 0;
+    return 1;
 }
 
-/* Names the ranks of a cycle, from `first` on: each waits for a message of the next. */
-static sl_status deadlock(const sl_program *program, const progress *p, int first) {
-    char text[800];
-    int length = 0, rank = first;
-    do {
-        const sl_op *op;
-        const sl_message *message = awaited(program, p, rank, &op);
-        length += snprintf(text + length, sizeof text - (size_t)length,
-                           "%srank %d waits at %d%s%d for %d%s%d of rank %d", length ? ", " : "", rank,
-                           op->stage, sl_op_name(op->kind), op->microbatch, message->op.stage,
-                           sl_op_name(message->op.kind), message->op.microbatch, message->from);
-        rank = message->from;
-    } while (rank != first && length < (int)sizeof text - 200); /* a line is at most 103 characters */
-    return sl_error(SL_EINVAL, "deadlock: %s%s", text, rank == first ? "" : ", and so on");
-}
-
-/* A rank that did not reach its end waits for a message whose sender waits as well: following the senders for
- * as many steps as there are ranks leads to a cycle. */
-static sl_status check_ends(const sl_program *program, const progress *p) {
-    const sl_op *op;
-    int rank = 0;
-    while (rank < program->ranks && p->next[rank] >= program->rank[rank].steps)
-        rank++;
-    if (rank == program->ranks)
-        return SL_OK;
-    for (int i = 0; i < program->ranks; i++)
-        rank = awaited(program, p, rank, &op)->from;
-    return deadlock(program, p, rank);
-}
-
-static sl_status check_progress(const sl_program *program) {
+static sl_status check_progress(const sl_problem *problem, const sl_program *program) {
     progress p = {0};
     sl_status status;
     SL_TRY_GOTO(done, status, sl_alloc(&p.next, (size_t)program->ranks, sizeof *p.next));
@@ -271,25 +239,11 @@ static sl_status check_progress(const sl_program *program) {
     SL_TRY_GOTO(done, status, sl_alloc(&p.stack, (size_t)program->ranks, sizeof *p.stack));
     SL_TRY_GOTO(done, status, sl_alloc(&p.on_stack, (size_t)program->ranks, 1));
     run_sequences(program, &p);
-    status = check_ends(program, &p);
+    if (!reaches_ends(program, &p))
+        status = sl_deadlock_check(&(sl_cells){.problem = problem, .program = program});
 done:
     SL_FREE(p.next, p.sent, p.stack, p.on_stack);
     return status;
-}
-
-/* Between stages of one rank nothing is sent, so the sequence itself must respect the dependency. */
-static sl_status check_sequences(const sl_program *program) {
-    for (int rank = 0; rank < program->ranks; rank++)
-        for (int32_t i = 0; i < program->rank[rank].steps; i++) {
-            const sl_step *step = &program->rank[rank].step[i];
-            if (step->after < i)
-                continue;
-            const sl_op *op = &step->op, *needed = &program->rank[rank].step[step->after].op;
-            return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d precedes %d%s%d, which it needs", rank, i,
-                            op->stage, sl_op_name(op->kind), op->microbatch, needed->stage,
-                            sl_op_name(needed->kind), needed->microbatch);
-        }
-    return SL_OK;
 }
 
 static sl_status fill(const sl_problem *problem, const sl_order *order, const op_index *index,
@@ -300,8 +254,9 @@ static sl_status fill(const sl_problem *problem, const sl_order *order, const op
     SL_TRY(sl_alloc(&program->rank, (size_t)problem->ranks, sizeof *program->rank));
     SL_TRY(make_steps(problem, order, program));
     connect(problem, index, program);
-    SL_TRY(check_sequences(program));
     SL_TRY(make_queues(program));
+    if (order->issue)
+        SL_TRY(sl_program_own_issues(problem, order, program));
     for (int rank = 0; rank < problem->ranks; rank++)
         SL_TRY(make_lifetimes(index, &program->rank[rank]));
     return sl_offload_make(problem, program);
@@ -321,7 +276,7 @@ sl_status sl_lower_any(const sl_problem *problem, const sl_order *order, sl_prog
 
 sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program) {
     SL_TRY(sl_lower_any(problem, order, program));
-    sl_status status = check_progress(program);
+    sl_status status = check_progress(problem, program);
     if (status != SL_OK)
         sl_program_free(program);
     return status;
@@ -330,7 +285,7 @@ sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program 
 void sl_program_free(sl_program *program) {
     for (int rank = 0; program->rank && rank < program->ranks; rank++) {
         sl_rank_program *mine = &program->rank[rank];
-        SL_FREE(mine->step, mine->lifetime);
+        SL_FREE(mine->step, mine->lifetime, mine->issue);
         sl_offload_free(mine);
         for (int q = 0; q < SL_QUEUES; q++)
             sl_free(mine->queue[q]);

@@ -50,11 +50,21 @@ typedef struct sl_lifetime {
     int32_t acquire, release;
 } sl_lifetime;
 
+/* One end of a message, in the order in which its rank issues them. */
+typedef struct sl_message_issue {
+    int32_t message;
+    int32_t receive; /* 0: its send */
+    int32_t step;    /* follows all steps before this one, and precedes it */
+    int32_t cell;    /* likewise in the rank's row (plan/lower/cells.h); an issuer's issues have it */
+} sl_message_issue;
+
 typedef struct sl_rank_program {
     int steps;
     sl_step *step;
     int queued[SL_QUEUES];
     int32_t *queue[SL_QUEUES]; /* message indices, in issue order */
+    int issues;
+    sl_message_issue *issue; /* the order's own; NULL: as PyTorch adds them (plan/lower/issue.h) */
     int lifetimes;
     sl_lifetime *lifetime; /* in order of acquire */
     int buffers;           /* maximum of overlapping lifetimes */
@@ -69,14 +79,16 @@ typedef struct sl_rank_program {
 typedef struct sl_program {
     int ranks, messages;
     int stages, parts; /* the problem's */
+    int own_issues;    /* the order has its own, on every rank */
     sl_rank_program *rank;
     sl_message *message;
 } sl_program;
 
-/** Checks `order` (sl_order_check) and lowers it. SL_EINVAL if it is not a schedule of the problem: an op
- * missing or twice, a dependency against the sequence, or a cycle across ranks (deadlock; the message names
- * the ops of the cycle). Messages never overtake each other on a link; a rank may use them in another order,
- * because an arrived message waits in its own buffer. O(ops). Free with sl_program_free. */
+/** Checks `order` (sl_order_check) and lowers it. SL_EINVAL if it is not a schedule of the problem: an op, a
+ * send or a receive missing, twice or on the wrong side of its op, a dependency against the sequence, or a
+ * cycle across ranks (deadlock; the message names the ops of the cycle). Messages never overtake each other
+ * on a link; a rank may use them in another order, because an arrived message waits in its own buffer.
+ * O(ops). Free with sl_program_free. */
 sl_status sl_lower(const sl_problem *problem, const sl_order *order, sl_program *program);
 /** The same, but the ranks may stop: a cycle across ranks is no error. */
 sl_status sl_lower_any(const sl_problem *problem, const sl_order *order, sl_program *program);

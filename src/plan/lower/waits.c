@@ -8,8 +8,9 @@ enum { MAX_WAITS = 4, NONE = -1 };
 /* Events: the steps of all ranks; then, for each end (2 * message, plus 1 for the receive), that it is
  * reached; then, likewise, that it is done. */
 typedef struct waits {
+    const sl_problem *problem;
     const sl_program *program;
-    int eager, issued; /* there are issues */
+    int issued; /* there are issues */
     int steps, ends, events;
     int32_t *first;   /* [ranks + 1] first step */
     int32_t *rank;    /* [steps] */
@@ -58,7 +59,7 @@ static int waits_of(const waits *w, int32_t e, int32_t found[MAX_WAITS]) {
         return count;
     }
     found[count++] = reached(w, end);
-    if (end % 2 || !w->eager)
+    if (end % 2 || !sl_message_is_eager(w->problem, &w->program->message[end / 2]))
         found[count++] = reached(w, end ^ 1);
     return count;
 }
@@ -191,7 +192,7 @@ static sl_status answer(const search *s, sl_wait_cycle *cycle) {
     return SL_OK;
 }
 
-static void set_ends(waits *w, const sl_problem *problem, const sl_issuer *issuer) {
+static void set_ends(waits *w, const sl_issuer *issuer) {
     for (int rank = 0; rank < w->program->ranks; rank++) {
         int count;
         const sl_message_issue *issue = sl_issues_of(issuer, rank, &count);
@@ -200,7 +201,7 @@ static void set_ends(waits *w, const sl_problem *problem, const sl_issuer *issue
         for (int i = 0; i < count; i++) {
             int32_t end = 2 * issue[i].message + issue[i].receive,
                     *before = &last[sl_communicator(
-                        problem, w->program, &w->program->message[issue[i].message], issue[i].receive)];
+                        w->problem, w->program, &w->program->message[issue[i].message], issue[i].receive)];
             w->at[end] = i;
             w->follows[end] = issue[i].step > 0 ? w->first[rank] + issue[i].step - 1 : NONE;
             w->before[end] = *before;
@@ -210,9 +211,9 @@ static void set_ends(waits *w, const sl_problem *problem, const sl_issuer *issue
 }
 
 static sl_status open(const sl_problem *problem, const sl_program *program, const sl_issuer *issuer,
-                      int eager, waits *w) {
+                      waits *w) {
     size_t ends = issuer ? 2 * (size_t)program->messages : 0;
-    *w = (waits){.program = program, .eager = eager, .issued = issuer != NULL, .ends = (int)ends};
+    *w = (waits){.problem = problem, .program = program, .issued = issuer != NULL, .ends = (int)ends};
     SL_TRY(sl_alloc(&w->first, (size_t)program->ranks + 1, sizeof *w->first));
     SL_TRY(sl_alloc(&w->follows, ends, sizeof *w->follows));
     SL_TRY(sl_alloc(&w->before, ends, sizeof *w->before));
@@ -226,19 +227,19 @@ static sl_status open(const sl_problem *problem, const sl_program *program, cons
             w->rank[step] = rank;
     w->events = w->steps + 2 * w->ends;
     if (issuer)
-        set_ends(w, problem, issuer);
+        set_ends(w, issuer);
     return SL_OK;
 }
 
 sl_status sl_waits_check(const sl_problem *problem, const sl_program *program, const sl_issuer *issuer,
-                         int eager, sl_wait_cycle *cycle) {
+                         sl_wait_cycle *cycle) {
     waits w;
     search s = {0};
     int32_t *left = NULL, *stack = NULL, *user = NULL, *users = NULL;
     int stuck = 0;
     sl_status status;
     *cycle = (sl_wait_cycle){0};
-    SL_TRY_GOTO(done, status, open(problem, program, issuer, eager, &w));
+    SL_TRY_GOTO(done, status, open(problem, program, issuer, &w));
     SL_TRY_GOTO(done, status, sl_alloc(&left, (size_t)w.events, sizeof *left));
     SL_TRY_GOTO(done, status, sl_alloc(&stack, (size_t)w.events, sizeof *stack));
     SL_TRY_GOTO(done, status, reverse(&w, &user, &users, left));

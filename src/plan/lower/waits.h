@@ -23,9 +23,9 @@ typedef struct sl_wait_cycle {
 } sl_wait_cycle;
 
 /** The shortest cycle of `program` with these issues (NULL: without communicators, each step waits for the
- * op that makes its message) if communicators are as in `problem` and messages of any size wait for their
- * receive (`eager` 0) or none does. *cycle is made here; free it with sl_wait_cycle_free. O(events), and
- * where there is a cycle O(events * events on cycles) at worst. SL_ENOMEM. */
+ * op that makes its message) if communicators and eager messages are as in `problem`. *cycle is made here;
+ * free it with sl_wait_cycle_free. O(events), and where there is a cycle O(events * events on cycles) at
+ * worst. SL_ENOMEM. */
 sl_status sl_waits_check(const sl_problem *problem, const sl_program *program, const sl_issuer *issuer,
-                         int eager, sl_wait_cycle *cycle);
+                         sl_wait_cycle *cycle);
 void sl_wait_cycle_free(sl_wait_cycle *cycle);

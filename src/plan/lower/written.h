@@ -1,8 +1,7 @@
 /* An order as its CSV file wrote it: its program, with the sends and receives in the order of its cells. */
 #pragma once
 
-#include "plan/lower/issue.h"
-#include "plan/pipeline/csv_read.h"
+#include "plan/lower/deadlock.h"
 
 typedef struct sl_written {
     const sl_problem *problem;
@@ -13,7 +12,17 @@ typedef struct sl_written {
                           if then the ops alone stop the ranks */
 } sl_written;
 
-/** Reads and checks all that sl_order_read_csv does, but the ranks may stop. `file` and `problem` must
+/** Reads and checks a file (plan/pipeline/csv.h), but the ranks may stop. `file` and `problem` must
  * outlive it. Free with sl_written_close, also on error. */
 sl_status sl_written_open(const char *file, const sl_problem *problem, sl_written *written);
 void sl_written_close(sl_written *written);
+
+/** For names of its cells. */
+sl_cells sl_written_cells(const sl_written *written);
+
+/** Only the order, whose ranks cannot stop in the regime of the problem (sl_deadlock_check). SL_EINVAL names
+ * file, line, column and cell. Free with sl_order_free. */
+sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_order *order);
+/** The same from `size` bytes; `name` replaces the file in errors. */
+sl_status sl_order_parse_csv(const char *name, const char *text, size_t size, const sl_problem *problem,
+                             sl_order *order);

@@ -37,12 +37,36 @@ static sl_status make_reader(sl_csv_reader *r) {
     return sl_order_make(p->ranks, most, r->order);
 }
 
+/* The compute_comms form has an order of issue. */
+static sl_status take_issues(sl_csv_reader *r) {
+    int *count;
+    if (r->comms == 0)
+        return SL_OK;
+    SL_TRY(sl_alloc(&count, (size_t)r->problem->ranks, sizeof *count));
+    for (int rank = 0; rank < r->problem->ranks; rank++)
+        count[rank] = (int)r->row[rank].comms;
+    sl_status status = sl_order_make_issues(r->order, count);
+    for (int rank = 0; rank < r->problem->ranks && status == SL_OK; rank++)
+        for (int i = 0; i < count[rank]; i++) {
+            const sl_csv_comm *c = &r->row[rank].comm[i];
+            r->order->issue[rank][r->order->issues[rank]++] =
+                (sl_order_issue){.stage = sl_csv_comm_maker(r->problem, c),
+                                 .microbatch = c->microbatch,
+                                 .backward = (int16_t)c->backward,
+                                 .receive = (int16_t)c->receive,
+                                 .step = c->before};
+        }
+    sl_free(count);
+    return status;
+}
+
 static sl_status read_order(sl_csv_reader *r, char *content, size_t size) {
     SL_TRY(make_reader(r));
     SL_TRY(sl_csv_read_lines(r, content, size));
     SL_TRY(check_order(r));
     SL_TRY(sl_csv_check_comms(r));
-    return sl_csv_check_shards(r);
+    SL_TRY(sl_csv_check_shards(r));
+    return take_issues(r);
 }
 
 void sl_csv_close(sl_csv_reader *r) {
@@ -77,38 +101,20 @@ sl_status sl_csv_open(const char *file, const sl_problem *problem, sl_order *ord
     return status;
 }
 
-static sl_status read_content(const char *name, char *content, size_t size, const sl_problem *problem,
-                              sl_order *order) {
-    sl_csv_reader r;
-    sl_status status = open_content(name, content, size, problem, order, &r);
-    SL_THEN(status, sl_csv_check_deadlock(&r));
-    sl_csv_close(&r);
-    if (status != SL_OK)
-        sl_order_free(order);
-    return status;
-}
-
-sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_order *order) {
-    char *content;
-    size_t size;
-    *order = (sl_order){0};
-    SL_TRY(sl_file_read_max(file, SL_CSV_BYTES_MAX, &content, &size));
-    sl_status status = read_content(file, content, size, problem, order);
-    sl_free(content);
-    return status;
-}
-
-sl_status sl_order_parse_csv(const char *name, const char *text, size_t size, const sl_problem *problem,
-                             sl_order *order) {
+sl_status sl_csv_parse(const char *name, const char *text, size_t size, const sl_problem *problem,
+                       sl_order *order, sl_csv_reader *reader) {
     char *content;
     *order = (sl_order){0};
+    *reader = (sl_csv_reader){.problem = problem};
     if (size == SIZE_MAX)
         return sl_error(SL_ENOMEM, "%s: too large", name);
     SL_TRY(sl_alloc(&content, size + 1, 1));
     if (size > 0)
         memcpy(content, text, size);
-    sl_status status = read_content(name, content, size, problem, order);
+    sl_status status = open_content(name, content, size, problem, order, reader);
     sl_free(content);
+    if (status != SL_OK)
+        sl_order_free(order);
     return status;
 }
 

@@ -1,19 +1,11 @@
 /* Orders as CSV in the form of PyTorch's torch.distributed.pipelining: one line per rank, one cell per action
  * such as 0F7, 1I3, 2W5, 3B0, or (0F7;7B3)OVERLAP_F_B for a pair; empty cells are idle. Both of its forms are
- * read: compute_only, and compute_comms with SEND, RECV, UNSHARD, RESHARD and REDUCE_GRAD cells, which are
- * checked against the ops and dropped (lowering makes its own; plan/lower/comms_csv.h writes that form). */
+ * read (plan/lower/written.h): compute_only, and compute_comms with SEND and RECV cells, the order of issue,
+ * and UNSHARD, RESHARD and REDUCE_GRAD cells, which are checked against the ops and dropped (lowering makes
+ * its own; plan/lower/comms_csv.h writes that form). */
 #pragma once
 
 #include "plan/pipeline/order.h"
-
-/** Reads and checks: the cells, the ops (sl_order_check), sends against receives, sharding cells, and that
- * all rows can run to their end (no deadlock). SL_EINVAL names file, line, column and cell; also if the
- * problem has parts, which CSV cannot name. Free with sl_order_free. */
-sl_status sl_order_read_csv(const char *file, const sl_problem *problem, sl_order *order);
-
-/** The same from `size` bytes; `name` replaces the file in errors. */
-sl_status sl_order_parse_csv(const char *name, const char *text, size_t size, const sl_problem *problem,
-                             sl_order *order);
 
 /** The compute_only form: the sequence, without idle cells. SL_ENONE as sl_order_check_csv. */
 sl_status sl_order_write_csv(const sl_problem *problem, const sl_order *order, FILE *out);

@@ -4,6 +4,12 @@
 
 #include <stdio.h>
 
+int sl_csv_comm_maker(const sl_problem *p, const sl_csv_comm *c) {
+    return !c->receive   ? c->stage
+           : c->backward ? sl_problem_next(p, c->stage)
+                         : sl_problem_previous(p, c->stage);
+}
+
 /* Tables by stage and microbatch. */
 typedef struct tables {
     int *at[2];                /* [backward] position + 1 of F, or of I or B, on its rank */

@@ -1,7 +1,6 @@
 /* Shared by the files of the CSV reader. csv_cells.c turns lines into ops and into the cells that PyTorch
  * puts between them; csv_comms.c compares sends and receives with the ops and with each other; csv_shards.c
- * checks the sharding cells; csv_deadlock.c runs the rows against each other. Every error names the file's
- * line and column, and the cell. */
+ * checks the sharding cells. Every error names the file's line and column, and the cell. */
 #pragma once
 
 #include "plan/pipeline/order.h"
@@ -53,9 +52,13 @@ typedef struct sl_csv_reader {
     size_t comms;    /* of all ranks; 0: the compute_only form */
 } sl_csv_reader;
 
-/** Reads and checks a file as sl_order_read_csv does, but keeps the cells, and the rows may wait for each
- * other forever. `order` is made here; close the reader first, also on error. */
+/** Reads and checks the cells, the ops (sl_order_check), sends against receives, and sharding cells; the rows
+ * may wait for each other forever. SL_EINVAL names file, line, column and cell; also if the problem has
+ * parts, which CSV cannot name. `order` is made here; close the reader first, also on error. */
 sl_status sl_csv_open(const char *file, const sl_problem *problem, sl_order *order, sl_csv_reader *reader);
+/** The same from `size` bytes; `name` replaces the file in errors. */
+sl_status sl_csv_parse(const char *name, const char *text, size_t size, const sl_problem *problem,
+                       sl_order *order, sl_csv_reader *reader);
 void sl_csv_close(sl_csv_reader *reader);
 
 /** SL_EINVAL with the cell's position, its text and `why`. */
@@ -63,6 +66,9 @@ sl_status sl_csv_refuse(const sl_csv_cell *cell, const char *why);
 
 /** "SEND_F" and so on. */
 const char *sl_csv_comm_name(int receive, int backward);
+
+/** The stage that makes the message of a cell. */
+int sl_csv_comm_maker(const sl_problem *problem, const sl_csv_comm *comm);
 
 /** The lines of a file into ops, comms and shards of each rank. Changes `content`. */
 sl_status sl_csv_read_lines(sl_csv_reader *reader, char *content, size_t size);
@@ -74,7 +80,3 @@ sl_status sl_csv_check_comms(const sl_csv_reader *reader);
 
 /** UNSHARD and RESHARD of a stage alternate, around its ops; REDUCE_GRAD once, after its last W or B. */
 sl_status sl_csv_check_shards(const sl_csv_reader *reader);
-
-/** Runs all rows against each other: an op waits for its message, which leaves with its SEND cell or, if
- * there is none, with the op that makes it. Receives do not wait. */
-sl_status sl_csv_check_deadlock(const sl_csv_reader *reader);

@@ -23,10 +23,39 @@ sl_status sl_order_copy(const sl_order *order, sl_order *copy) {
         copy->count[rank] = order->count[rank];
         memcpy(copy->ops[rank], order->ops[rank], (size_t)order->count[rank] * sizeof(sl_op));
     }
-    return SL_OK;
+    if (!order->issue)
+        return SL_OK;
+    sl_status status = sl_order_make_issues(copy, order->issues);
+    for (int rank = 0; rank < order->ranks && status == SL_OK; rank++) {
+        copy->issues[rank] = order->issues[rank];
+        memcpy(copy->issue[rank], order->issue[rank], (size_t)order->issues[rank] * sizeof(sl_order_issue));
+    }
+    if (status != SL_OK)
+        sl_order_free(copy);
+    return status;
+}
+
+sl_status sl_order_make_issues(sl_order *order, const int *capacity) {
+    sl_order_drop_issues(order);
+    SL_TRY(sl_alloc(&order->issues, (size_t)order->ranks, sizeof *order->issues));
+    sl_status status = sl_alloc(&order->issue, (size_t)order->ranks, sizeof *order->issue);
+    for (int rank = 0; rank < order->ranks && status == SL_OK; rank++)
+        status = sl_alloc(&order->issue[rank], (size_t)capacity[rank], sizeof **order->issue);
+    if (status != SL_OK)
+        sl_order_drop_issues(order);
+    return status;
+}
+
+void sl_order_drop_issues(sl_order *order) {
+    for (int rank = 0; order->issue && rank < order->ranks; rank++)
+        sl_free(order->issue[rank]);
+    SL_FREE(order->issue, order->issues);
+    order->issue = NULL;
+    order->issues = NULL;
 }
 
 void sl_order_free(sl_order *order) {
+    sl_order_drop_issues(order);
     for (int rank = 0; order->ops && rank < order->ranks; rank++)
         sl_free(order->ops[rank]);
     SL_FREE(order->ops, order->count);
@@ -68,6 +97,21 @@ static const char *check_sequence(const sl_problem *p, const sl_op *op, uint32_t
     return NULL;
 }
 
+/* Between stages of one rank nothing is sent, so the sequence itself must respect the dependency. Returns the
+ * stage whose op is missing; -1: none. */
+static int missing_input(const sl_problem *p, const sl_op *op, const uint32_t *seen) {
+    int stage = op->kind == SL_F   ? sl_problem_previous(p, op->stage)
+                : op->kind == SL_W ? -1
+                                   : sl_problem_next(p, op->stage);
+    unsigned all = (unsigned)p->parts;
+    if (op->part > 0 || stage < 0 || sl_problem_rank(p, stage) != sl_problem_rank(p, op->stage))
+        return -1;
+    uint32_t cell = seen[(size_t)stage * (size_t)p->microbatches + (size_t)op->microbatch];
+    int done = op->kind == SL_F ? seen_parts(cell, SL_F) == all
+                                : seen_parts(cell, SL_I) == all || seen_parts(cell, SL_B) == all;
+    return done ? -1 : stage;
+}
+
 static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, int position,
                           uint32_t *seen) {
     const sl_op *op = &order->ops[rank][position];
@@ -90,6 +134,11 @@ static sl_status check_op(const sl_problem *p, const sl_order *order, int rank, 
     if (wrong)
         return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d %s", rank, position, op->stage,
                         sl_op_name(op->kind), op->microbatch, wrong);
+    int missing = missing_input(p, op, seen);
+    if (missing >= 0)
+        return sl_error(SL_EINVAL, "rank %d, op %d: %d%s%d precedes %d%s%d, which it needs", rank, position,
+                        op->stage, sl_op_name(op->kind), op->microbatch, missing, sl_op_name(op->kind),
+                        op->microbatch);
     *cell += 1u << 8 * op->kind;
     return SL_OK;
 }
@@ -166,6 +215,7 @@ sl_status sl_order_check_ascending(const sl_order *order) {
 sl_status sl_order_split(const sl_problem *p, sl_order *order) {
     if (p->parts == 1)
         return SL_OK;
+    sl_order_drop_issues(order);
     for (int rank = 0; rank < order->ranks; rank++) {
         sl_op *whole = order->ops[rank], *cut;
         int count = order->count[rank];
@@ -196,11 +246,15 @@ void sl_order_warmup(const sl_order *order, int *warmup) {
 }
 
 int sl_order_equal(const sl_order *a, const sl_order *b) {
-    if (a->ranks != b->ranks)
+    if (a->ranks != b->ranks || !a->issue != !b->issue)
         return 0;
     for (int rank = 0; rank < a->ranks; rank++)
         if (a->count[rank] != b->count[rank] ||
             memcmp(a->ops[rank], b->ops[rank], (size_t)a->count[rank] * sizeof(sl_op)) != 0)
+            return 0;
+    for (int rank = 0; a->issue && rank < a->ranks; rank++)
+        if (a->issues[rank] != b->issues[rank] ||
+            memcmp(a->issue[rank], b->issue[rank], (size_t)a->issues[rank] * sizeof(sl_order_issue)) != 0)
             return 0;
     return 1;
 }

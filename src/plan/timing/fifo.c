@@ -57,6 +57,10 @@ void sl_fifo_close(struct sl_fifo *fifo) {
     sl_free(fifo);
 }
 
+const sl_issuer *sl_fifo_issuer(const sl_replayer *r) {
+    return r->fifo->issuer;
+}
+
 static int rank_of(const sl_replayer *r, int32_t end) {
     const sl_message *m = &r->program->message[end / 2];
     return end % 2 ? m->to : m->from;
@@ -68,8 +72,7 @@ static communicator *communicator_of(const sl_replayer *r, int32_t end) {
 }
 
 static int is_eager(const sl_replayer *r, const sl_message *m) {
-    double bytes = r->problem->link ? r->problem->link[m->from * r->program->ranks + m->to].bytes : 0;
-    return r->problem->eager > 0 && bytes <= r->problem->eager;
+    return sl_message_is_eager(r->problem, m);
 }
 
 /* The end, the first of its communicator, is done at `time`. */

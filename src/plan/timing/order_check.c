@@ -106,7 +106,7 @@ static sl_status check_one(const sl_written *w, int timed, sl_checked_regime *r)
     const int decoupled = r->regime == SL_DECOUPLED;
     problem.communicators = r->communicators;
     problem.eager = decoupled ? DBL_MAX : 0;
-    SL_TRY(sl_waits_check(&problem, &w->program, w->issuer, decoupled, &r->cycle));
+    SL_TRY(sl_waits_check(&problem, &w->program, w->issuer, &r->cycle));
     return timed && r->cycle.length == 0 ? time_it(w, &problem, r) : SL_OK;
 }
 

@@ -1,4 +1,5 @@
 #include "base/memory.h"
+#include "plan/lower/deadlock.h"
 #include "plan/timing/replay_inside.h"
 
 #include <string.h>
@@ -411,13 +412,20 @@ static void free_state(sl_replayer *r) {
     sl_timeline_free(&r->timeline);
 }
 
+/* A batched order may stop although the messages alone do not: its sends also hold the ranks. */
+static sl_status refuse(const sl_replayer *r) {
+    const sl_issuer *issuer = r->fifo ? sl_fifo_issuer(r) : NULL;
+    sl_problem problem = *r->problem;
+    problem.communication = r->regime;
+    SL_TRY(sl_deadlock_check(&(sl_cells){.problem = &problem, .program = r->program, .issuer = issuer}));
+    return sl_error(SL_EINVAL, "deadlock: the ranks wait for each other's messages");
+}
+
 static sl_status replay(sl_replayer *r, sl_timeline *timeline) {
     *timeline = (sl_timeline){0};
     sl_status status = make_state(r);
     if (status == SL_OK && !run(r))
-        status = r->status != SL_OK
-                     ? r->status
-                     : sl_error(SL_EINVAL, "deadlock: the ranks wait for each other's messages");
+        status = r->status != SL_OK ? r->status : refuse(r);
     if (status == SL_OK) {
         *timeline = r->timeline;
         r->timeline = (sl_timeline){0};

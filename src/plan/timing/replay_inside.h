@@ -65,4 +65,6 @@ replay_moment sl_replay_take(sl_replayer *replayer);
 /** Regime fifo: its state, and a run of all ranks as far as they get. SL_ENOMEM. NULL is fine to close. */
 sl_status sl_fifo_open(sl_replayer *replayer);
 sl_status sl_fifo_run(sl_replayer *replayer);
+/** The issues that it runs. */
+const sl_issuer *sl_fifo_issuer(const sl_replayer *replayer);
 void sl_fifo_close(struct sl_fifo *fifo);

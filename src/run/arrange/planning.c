@@ -1,7 +1,7 @@
 #include "run/arrange/planning.h"
 #include "base/memory.h"
 #include "plan/family/family.h"
-#include "plan/pipeline/csv.h"
+#include "plan/lower/written.h"
 #include "run/arrange/exchange.h"
 #include "run/arrange/rank_state.h"
 #include "run/binding/reduce.h"

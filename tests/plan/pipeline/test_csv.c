@@ -4,6 +4,7 @@
 #include "plan/drawn.h"
 
 #include "base/memory.h"
+#include "plan/lower/written.h"
 #include "plan/pipeline/csv.h"
 
 #include <unistd.h>

@@ -2,6 +2,7 @@
  * pairs, sharding cells, deadlocks. Every fault is named by its line and column. */
 #include "check.h"
 
+#include "plan/lower/written.h"
 #include "plan/pipeline/csv.h"
 
 #include <unistd.h>
@@ -176,20 +177,22 @@ static void sharding_cells_are_checked(void **state) {
 static void a_deadlock_is_named_by_its_cells(void **state) {
     (void)state;
     static const example cases[] = {
-        {SL_LINEAR, 2, 2, 2, "0F0,,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", ":1: column 3: deadlock: 0B0 in line 1",
-         "1F1 in line 2, column 2 waits for the activation of stage 0, microbatch 1 from rank 0"},
+        {SL_LINEAR, 2, 2, 2, "0F0,,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n",
+         ":1: column 3: deadlock: 0B0 of rank 0 (line 1, column 3) waits for 1B0 of rank 1 (line 2, column "
+         "3)",
+         "1F1 of rank 1 (line 2, column 2), which waits for 0F1 of rank 0 (line 1, column 4)"},
         /* the ops alone would end, but the message stands behind what waits for its answer */
         {SL_LINEAR, 2, 2, 1, "0F0,0RECV_B0,0B0,0SEND_F0\n1RECV_F0,1F0,1B0,1SEND_B0\n",
-         ":1: column 3: deadlock: 0B0", "1F0 in line 2, column 2"},
+         ":1: column 2: deadlock: 0RECV_B0 of rank 0", "0SEND_F0 of rank 0 (line 1, column 4)"},
         /* between stages of one rank */
-        {SL_WAVE, 2, 4, 1, "0F0,3F0,3B0,0B0\n2F0,1F0,2B0,1B0\n", ":2: column 1: deadlock: 2F0",
-         "activation of stage 1, microbatch 0 from rank 1"},
-        {SL_WAVE, 2, 4, 1, "0F0,3F0,3B0,0B0\n1F0,2F0,1B0,2B0\n", ":2: column 3: deadlock: 1B0",
-         "gradient of stage 2"},
+        {SL_WAVE, 2, 4, 1, "0F0,3F0,3B0,0B0\n2F0,1F0,2B0,1B0\n",
+         ":2: column 1: rank 1, op 0: 2F0 precedes 1F0", ""},
+        {SL_WAVE, 2, 4, 1, "0F0,3F0,3B0,0B0\n1F0,2F0,1B0,2B0\n",
+         ":2: column 3: rank 1, op 2: 1B0 precedes 2B0", ""},
         /* a pair waits for both of its messages */
         {SL_LINEAR, 2, 2, 2, "0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n", "", ""},
-        {SL_LINEAR, 2, 2, 2, "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1F1,1B0,1B1\n", ":1: column 2: deadlock: 0B0",
-         "1F1 in line 2, column 2"}};
+        {SL_LINEAR, 2, 2, 2, "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1F1,1B0,1B1\n", ":1: column 2: deadlock: 0F1",
+         "1F1 of rank 1 (line 2, column 2)"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (*cases[i].place)
             assert_refused(&cases[i]);
@@ -197,7 +200,7 @@ static void a_deadlock_is_named_by_its_cells(void **state) {
             assert_read(&cases[i]);
     char ring[400] = ""; /* three ranks, each waits for the next */
     strcat(ring, "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n2F0,2F1,2B0,2B1\n");
-    assert_refused(&(example){SL_LINEAR, 3, 3, 2, ring, "deadlock", "1F1 in line 2, column 2"});
+    assert_refused(&(example){SL_LINEAR, 3, 3, 2, ring, "deadlock", "1F1 of rank 1 (line 2, column 2)"});
 }
 
 static void a_blank_line_and_parts_are_refused(void **state) {
