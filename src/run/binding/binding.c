@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
+#include "run/device/host_view.h"
 #include "run/model/parameter.h"
 
 #include <stdio.h>
@@ -23,25 +24,21 @@ sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage) {
 }
 
 /* The model's sums and maxima over tensor ranks. Scratch grows in the first iteration and then stays. */
-static sl_status tensor_scratch(sl_binding *b, size_t count, float **scratch) {
-    size_t floats = sl_group_scratch(b->groups->tensor, count);
+static sl_status over_tensor_ranks(sl_binding *b, float *values, size_t count,
+                                   sl_status (*combine)(sl_group *, float *, size_t, float *)) {
+    const size_t floats = sl_group_scratch(b->groups->tensor, count);
+    sl_host_view view;
     SL_TRY(sl_grow(&b->tensor_scratch, &b->tensor_capacity, floats, sizeof *b->tensor_scratch));
-    *scratch = b->tensor_scratch;
-    return SL_OK;
+    SL_TRY(sl_host_view_open(b->device, values, count * sizeof *values, SL_VIEW_READ | SL_VIEW_WRITE, &view));
+    return sl_host_view_close(&view, combine(b->groups->tensor, view.host, count, b->tensor_scratch));
 }
 
 static sl_status tensor_sum(void *object, float *values, size_t count) {
-    sl_binding *b = object;
-    float *scratch;
-    SL_TRY(tensor_scratch(b, count, &scratch));
-    return sl_group_sum(b->groups->tensor, values, count, scratch);
+    return over_tensor_ranks(object, values, count, sl_group_sum);
 }
 
 static sl_status tensor_max(void *object, float *values, size_t count) {
-    sl_binding *b = object;
-    float *scratch;
-    SL_TRY(tensor_scratch(b, count, &scratch));
-    return sl_group_max(b->groups->tensor, values, count, scratch);
+    return over_tensor_ranks(object, values, count, sl_group_max);
 }
 
 /* As seen by a tensor rank; `binding` may be NULL if nothing is computed. */
@@ -317,6 +314,11 @@ static sl_status weights_added(void *object, const sl_op *op, int parts, sl_time
     return sl_binding_weights_added(h, end);
 }
 
+static sl_status finish(void *object) {
+    sl_device *device = ((const sl_held *)object)->binding->device;
+    return device->finish(device);
+}
+
 static sl_status offload(void *object, int microbatch) {
     return sl_model_offload(((const sl_held *)object)->model, microbatch);
 }
@@ -335,6 +337,7 @@ void sl_binding_stages(sl_binding *b, sl_stage *table) {
                                   .forward = forward,
                                   .input_grad = input_grad,
                                   .weight_grad = weight_grad,
+                                  .finish = finish,
                                   .weights_added = weights_added,
                                   .offload = b->host ? offload : NULL,
                                   .fetch = b->host ? fetch : NULL,

@@ -51,7 +51,7 @@ sl_status sl_binding_settle_last(sl_binding *binding);
 /** Collective over the world of `groups`, in which rank w had the world rank was[w] before; after
  * sl_binding_settle_last. Every rank gives the parts of `old` that the next process of its old position
  * needs, and receives its own likewise, both at the same time and in pieces. Afterwards `old` holds no state;
- * also on error, both must still be closed. *bytes: sent by this rank. SL_EPEER, SL_ENOMEM. */
+ * both must still be closed, after an error *next first. *bytes: sent by this rank. SL_EPEER, SL_ENOMEM. */
 sl_status sl_binding_move(sl_binding *old, const sl_run *run, const sl_groups *groups, int in_flight,
                           int hosted, const int *was, sl_binding **next, double *bytes);
 

@@ -78,7 +78,9 @@ struct sl_binding {
     size_t all_blocks;
     float *tensor_scratch;
     size_t tensor_capacity;
-    float *head;          /* first of several stages: the head's gradient received from another rank */
+    /* The tied embedding's values between two ranks, on the host: the head's gradient received by the first
+     * stage's rank, and what either sends or receives if the host does not reach the device's memory. */
+    float *head;
     float *activation[2]; /* validation: in and out of a stage */
 };
 
@@ -116,7 +118,10 @@ void sl_binding_close_stages(sl_binding *b);
 sl_status sl_binding_weights_added(sl_held *held, sl_time end);
 /** Sums of squares of a stage with complete gradients, once per iteration; those of a tied embedding, which
  * is joined later, are left to sl_binding_clip. */
-void sl_binding_take_squares(sl_binding *b, sl_held *held, int threads);
+sl_status sl_binding_take_squares(sl_binding *b, sl_held *held, int threads);
+/** `count` values of the device that are to be sent, where the host reaches them: there, or in b->head, for
+ * which no passing may be under way. Waits. */
+sl_status sl_binding_to_host(sl_binding *b, float *values, size_t count, float **host);
 /** The stage's due update, if any. In ascending order on every rank; collective like sl_binding_settle. */
 sl_status sl_binding_update_stage(sl_held *held);
 /** Opens the resources of sums and norm; after the stages. */

@@ -42,8 +42,21 @@ void sl_binding_close_clip(sl_binding *b) {
     SL_FREE(b->squares, b->gathered, b->all_squares);
 }
 
+/* Of `count` elements of a gradient, through the stage's scratch; blocks are whole but for the last. */
+static void take_piece(sl_binding *b, const sl_held *h, int threads, const float *gradient, size_t count,
+                       double *out) {
+    size_t bytes;
+    double *room = sl_model_scratch(h->model, &bytes);
+    const size_t most = bytes / sizeof *room * SL_NORM_BLOCK;
+    for (size_t at = 0; at < count; at += most) {
+        const size_t n = count - at < most ? count - at : most;
+        b->device->squares(b->device, threads, n, gradient + at, room);
+        b->device->read(b->device, out + at / SL_NORM_BLOCK, room, sl_norm_blocks(n) * sizeof *room);
+    }
+}
+
 /* Of parameters [first, end) of a held stage. */
-static void take(sl_binding *b, const sl_held *h, int first, int end, int threads) {
+static sl_status take(sl_binding *b, const sl_held *h, int first, int end, int threads) {
     const sl_plot *plot = plot_of(b, h);
     double *out = b->squares + h->squares;
     for (int i = 0; i < end; i++) {
@@ -53,9 +66,10 @@ static void take(sl_binding *b, const sl_held *h, int first, int end, int thread
         if (plot->position[i] == SL_NO_POSITION)
             continue;
         if (i >= first)
-            b->device->squares(b->device, threads, piece, h->list[i].gradient + at, out);
+            take_piece(b, h, threads, h->list[i].gradient + at, piece, out);
         out += blocks;
     }
+    return b->device->finish(b->device);
 }
 
 /* A tied embedding's gradient is complete only after the head's accumulator has been added. */
@@ -63,10 +77,11 @@ static int joined_later(const sl_binding *b, const sl_held *h) {
     return b->config.tied && h->stage == 0;
 }
 
-void sl_binding_take_squares(sl_binding *b, sl_held *h, int threads) {
+sl_status sl_binding_take_squares(sl_binding *b, sl_held *h, int threads) {
     if (!h->squared)
-        take(b, h, joined_later(b, h), h->parameters, threads);
+        SL_TRY(take(b, h, joined_later(b, h), h->parameters, threads));
     h->squared = 1;
+    return SL_OK;
 }
 
 /* Sorts a rank's data, stage by stage, to the positions of its blocks. */
@@ -96,7 +111,7 @@ static void sort_squares(sl_binding *b) {
 static sl_status global_norm(sl_binding *b, double *norm) {
     const sl_held *first = sl_binding_held_of(b, 0);
     if (first && joined_later(b, first))
-        take(b, first, 0, 1, b->device->threads);
+        SL_TRY(take(b, first, 0, 1, 0));
     SL_TRY(sl_group_gather_all(b->groups->world, b->squares, b->own_squares * sizeof(double), b->gathered,
                                b->all_blocks * sizeof(double), NULL));
     sort_squares(b);

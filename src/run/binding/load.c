@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
 #include "run/checkpoint/weights.h"
+#include "run/device/host_view.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +39,13 @@ static sl_status load_value(const sl_weights *w, sl_binding *b, int stage, int i
                             sl_binding_value value, float *mine, scratch *s) {
     static const char *const endings[] = {
         [SL_VALUE_WEIGHT] = "", [SL_VALUE_MOMENT1] = ".moment1", [SL_VALUE_MOMENT2] = ".moment2"};
-    if (mine && p->count == sl_parameter_full_count(p))
-        return read_full(w, p, endings[value], mine);
-    if (mine && holds_rows(p))
-        return read_rows(w, p, endings[value], mine);
+    if (mine && (p->count == sl_parameter_full_count(p) || holds_rows(p))) {
+        sl_host_view view;
+        SL_TRY(sl_host_view_open(b->device, mine, p->count * sizeof *mine, SL_VIEW_WRITE, &view));
+        sl_status (*const read)(const sl_weights *, const sl_parameter *, const char *, float *) =
+            p->count == sl_parameter_full_count(p) ? read_full : read_rows;
+        return sl_host_view_close(&view, read(w, p, endings[value], view.host));
+    }
     SL_TRY(sl_grow(&s->full, &s->capacity, sl_parameter_full_count(p), sizeof *s->full));
     SL_TRY(read_full(w, p, endings[value], s->full));
     return sl_binding_put(b, stage, index, value, s->full);

@@ -2,8 +2,7 @@
  * comes from the position's previous process. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
-
-#include <string.h>
+#include "run/device/host_view.h"
 
 /* Where the state of the new position comes to. */
 typedef enum reception {
@@ -18,6 +17,7 @@ typedef struct move {
     int to, from; /* next process of this one's old position; previous process of its new position */
     int gives, takes, stays; /* stages with their weights: needed there; come from there; do not move */
     sl_block *out, *in;      /* [3 * helds] of the old position, of the new one */
+    sl_host_view *view;      /* [6 * helds] of them, for the exchange */
     char *room;              /* the waiting room */
     size_t room_bytes;
     int room_on_host;
@@ -133,7 +133,7 @@ static sl_status open_room(move *m) {
     SL_TRY(list_waiting(m->next, NULL, 1, 1, m->in, &count, &m->room_bytes));
     size_t stages = sl_arena_in_use(arena), fixed = m->next->need.fixed;
     stages = stages > fixed ? stages : fixed;
-    if (stages + m->room_bytes <= sl_arena_limit(arena))
+    if (m->next->device->host_memory && stages + m->room_bytes <= sl_arena_limit(arena))
         return sl_arena_take(arena, m->room_bytes, SL_ARENA_HIGH, "moving states", &m->room);
     m->room_on_host = 1; /* in small pages: freeing memory for large ones may take seconds */
     return sl_alloc(&m->room, m->room_bytes, 1);
@@ -171,14 +171,43 @@ static sl_status list_in(const move *m, int stages, int shares, int *count) {
     return SL_OK;
 }
 
+/* From the device's memory, or to it, where the other side may be a waiting room on the host. */
+static sl_status copy_blocks(const move *m, const sl_block *to, const sl_block *from, int count, int enters) {
+    sl_device *device = m->next->device;
+    void (*const copy)(sl_device *, void *, const void *, size_t) = !m->room_on_host ? device->copy
+                                                                    : enters         ? device->write
+                                                                                     : device->read;
+    for (int i = 0; i < count; i++)
+        copy(device, to[i].data, from[i].data, to[i].bytes);
+    return device->finish(device);
+}
+
 /* Copies data that this process already has, but elsewhere. */
 static sl_status copy_own(const move *m) {
     int shares = m->next->run->parallel.zero && m->stays, count;
     SL_TRY(list_in(m, 1, shares, &count));
     list_held(m->old, 1, shares, m->out);
-    for (int i = 0; i < count; i++)
-        memcpy(m->in[i].data, m->out[i].data, m->in[i].bytes);
+    return copy_blocks(m, m->in, m->out, count, 0);
+}
+
+/* Blocks of the device as the host reaches them. */
+static sl_status open_views(const move *m, sl_block *block, int count, int uses, sl_host_view *view) {
+    for (int i = 0; i < count; i++) {
+        SL_TRY(sl_host_view_open(m->next->device, block[i].data, block[i].bytes, uses, &view[i]));
+        block[i].data = view[i].host;
+    }
     return SL_OK;
+}
+
+static sl_status exchange_blocks(move *m, int gives, int takes) {
+    const int waits = m->reception == WAITS;
+    sl_status status = open_views(m, m->out, gives, SL_VIEW_READ, m->view);
+    if (!waits)
+        SL_THEN(status, open_views(m, m->in, takes, SL_VIEW_WRITE, m->view + gives));
+    SL_THEN(status, sl_group_exchange(m->next->groups->world, m->out, gives, m->to, m->in, takes, m->from));
+    for (int i = 0; i < gives + (waits ? 0 : takes); i++)
+        status = sl_host_view_close(&m->view[i], status);
+    return status;
 }
 
 static sl_status exchange(move *m, double *bytes) {
@@ -190,7 +219,7 @@ static sl_status exchange(move *m, double *bytes) {
     SL_TRY(list_in(m, m->takes, moves_shares(m), &takes));
     for (int i = 0; i < gives; i++)
         *bytes += (double)m->out[i].bytes;
-    return sl_group_exchange(m->next->groups->world, m->out, gives, m->to, m->in, takes, m->from);
+    return exchange_blocks(m, gives, takes);
 }
 
 /* From the waiting buffer into stages in the place of the old ones. */
@@ -201,14 +230,13 @@ static sl_status enter(move *m) {
     SL_TRY(sl_binding_open_stages(m->next));
     SL_TRY(list_in(m, 1, zero, &count));
     list_held(m->next, 1, zero, m->out);
-    for (int i = 0; i < count; i++)
-        memcpy(m->out[i].data, m->in[i].data, m->in[i].bytes);
-    return SL_OK;
+    return copy_blocks(m, m->out, m->in, count, 1);
 }
 
 static sl_status carry_out(move *m, double *bytes) {
     SL_TRY(sl_alloc(&m->out, 2 * (size_t)all_blocks(m), sizeof *m->out));
     m->in = m->out + all_blocks(m);
+    SL_TRY(sl_alloc(&m->view, 2 * (size_t)all_blocks(m), sizeof *m->view));
     SL_TRY(prepare(m));
     SL_TRY(exchange(m, bytes));
     if (m->reception == WAITS)
@@ -231,12 +259,16 @@ sl_status sl_binding_move(sl_binding *old, const sl_run *run, const sl_groups *g
     m.next->device = old->device;
     old->data = NULL;
     old->device = NULL;
-    SL_TRY(sl_binding_size(m.next, in_flight, hosted));
     find_partners(&m, was);
-    sl_status status = carry_out(&m, bytes);
+    sl_status status = sl_binding_size(m.next, in_flight, hosted);
+    SL_THEN(status, carry_out(&m, bytes));
     close_room(&m);
-    if (status == SL_OK)
+    if (status == SL_OK) {
         sl_arena_restart_peak(m.next->arena);
-    sl_free(m.out);
+    } else { /* the memory of both is its */
+        old->device = m.next->device;
+        m.next->device = NULL;
+    }
+    SL_FREE(m.out, m.view);
     return status;
 }

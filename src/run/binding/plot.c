@@ -86,7 +86,7 @@ sl_status sl_binding_open_moments(sl_binding *b, sl_held *held) {
         sl_shares_elements(sl_binding_cut(b, held->stage), b->groups->position.replica) * sizeof(float);
     for (int m = 0; m < 2; m++) {
         SL_TRY(sl_arena_take(b->arena, bytes, SL_ARENA_LOW, "optimizer state", &held->moment[m]));
-        memset(held->moment[m], 0, bytes);
+        b->device->zero(b->device, held->moment[m], bytes);
     }
     return SL_OK;
 }

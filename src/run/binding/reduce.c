@@ -16,8 +16,8 @@ static sl_status open_slot(const sl_reduce *r, sl_reduce_slot *slot) {
     return sl_alloc(&slot->versions, size * chunk, sizeof *slot->versions);
 }
 
-sl_status sl_reduce_open(sl_group *data, sl_reduce *r) {
-    *r = (sl_reduce){.data = data};
+sl_status sl_reduce_open(sl_device *device, sl_group *data, sl_reduce *r) {
+    *r = (sl_reduce){.device = device, .data = data};
     return sl_group_size(data) > 1 ? open_slot(r, &r->slot[0]) : SL_OK;
 }
 
@@ -43,26 +43,26 @@ static void span_of(const sl_shares *cut, int share, size_t offset, size_t *begi
     *end = *begin + CHUNK_BLOCKS < *end ? *begin + CHUNK_BLOCKS : *end;
 }
 
-static void pack(const sl_shares *cut, const sl_parameter *list, what side, int share, size_t offset,
-                 size_t length, float *out) {
+static void pack(sl_device *device, const sl_shares *cut, const sl_parameter *list, what side, int share,
+                 size_t offset, size_t length, float *out) {
     size_t begin, end, at, position;
     span_of(cut, share, offset, &begin, &end);
     memset(out, 0, length * sizeof *out); /* positions after a parameter's or a share's end */
     for (int i = 0; i < cut->parameters; i++) {
         size_t count = sl_shares_piece(cut, i, begin, end, &at, &position);
         if (count)
-            memcpy(out + position, values_of(&list[i], side) + at, count * sizeof *out);
+            device->read(device, out + position, values_of(&list[i], side) + at, count * sizeof *out);
     }
 }
 
-static void unpack(const sl_shares *cut, const sl_parameter *list, what side, int share, size_t offset,
-                   const float *in) {
+static void unpack(sl_device *device, const sl_shares *cut, const sl_parameter *list, what side, int share,
+                   size_t offset, const float *in) {
     size_t begin, end, at, position;
     span_of(cut, share, offset, &begin, &end);
     for (int i = 0; i < cut->parameters; i++) {
         size_t count = sl_shares_piece(cut, i, begin, end, &at, &position);
         if (count)
-            memcpy(values_of(&list[i], side) + at, in + position, count * sizeof *in);
+            device->write(device, values_of(&list[i], side) + at, in + position, count * sizeof *in);
     }
 }
 
@@ -93,8 +93,17 @@ static size_t length_in(const travel *t, size_t chunk) {
 
 static void pack_share(const travel *t, size_t chunk, int share) {
     const size_t length = length_in(t, chunk);
-    pack(t->cut, t->list, t->side, share, chunk * CHUNK_BLOCKS, length,
+    pack(t->reduce->device, t->cut, t->list, t->side, share, chunk * CHUNK_BLOCKS, length,
          slot_of(t, chunk)->all + (size_t)share * length);
+}
+
+static void unpack_share(const travel *t, size_t chunk, int share, const float *in) {
+    unpack(t->reduce->device, t->cut, t->list, t->side, share, chunk * CHUNK_BLOCKS, in);
+}
+
+/* Until then a slot's arrays belong to the device. */
+static sl_status copied(const travel *t) {
+    return t->reduce->device->finish(t->reduce->device);
 }
 
 static sl_status gather(const travel *t, size_t chunk, const float *mine) {
@@ -110,11 +119,13 @@ static sl_status start(travel *t) {
     SL_TRY(open_slot(t->reduce, slot));
     if (!t->turns) {
         pack_share(t, chunk, t->me);
+        SL_TRY(copied(t));
         t->turned++;
         return gather(t, chunk, slot->all + (size_t)t->me * length);
     }
     for (int share = 0; share < t->size; share++)
         pack_share(t, chunk, share);
+    SL_TRY(copied(t));
     slot->started = sl_now();
     return sl_group_start_sum(slot->flight, slot->all, length, slot->versions);
 }
@@ -126,9 +137,9 @@ static sl_status turn(travel *t) {
     SL_TRY(sl_group_finish_sum(slot->flight, mine));
     if (t->whole)
         return gather(t, chunk, mine);
-    unpack(t->cut, t->list, t->side, t->me, chunk * CHUNK_BLOCKS, mine);
+    unpack_share(t, chunk, t->me, mine);
     t->taken++;
-    return SL_OK;
+    return copied(t);
 }
 
 static sl_status take(travel *t) {
@@ -137,8 +148,8 @@ static sl_status take(travel *t) {
     SL_TRY(sl_group_finish_gather(slot->flight));
     for (int share = 0; share < t->size; share++)
         if (t->side == GRADIENT || share != t->me)
-            unpack(t->cut, t->list, t->side, share, chunk * CHUNK_BLOCKS, slot->all + (size_t)share * length);
-    return SL_OK;
+            unpack_share(t, chunk, share, slot->all + (size_t)share * length);
+    return copied(t);
 }
 
 /* Processes arrived chunks first, the oldest before others. Starts another chunk if none is under way, or

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "run/collective/group.h"
+#include "run/device/device.h"
 #include "run/model/parameter.h"
 
 #include <stddef.h>
@@ -55,18 +56,19 @@ size_t sl_shares_piece(const sl_shares *cut, int i, size_t begin, size_t end, si
 /* A chunk under way. */
 typedef struct sl_reduce_slot {
     sl_group_flight *flight;
-    float *all;      /* [replicas][chunk] */
+    float *all;      /* [replicas][chunk], of the host, like the next */
     float *versions; /* [replicas][chunk] */
     sl_time started; /* the half under way */
 } sl_reduce_slot;
 
 typedef struct sl_reduce {
+    sl_device *device;                    /* the caller's, which holds the parameters */
     sl_group *data;                       /* the caller's */
     sl_reduce_slot slot[SL_REDUCE_SLOTS]; /* allocated when a reduction first needs them */
 } sl_reduce;
 
 /** For the group's reductions. Close with sl_reduce_close, also on error, before the group. SL_ENOMEM. */
-sl_status sl_reduce_open(sl_group *data, sl_reduce *reduce);
+sl_status sl_reduce_open(sl_device *device, sl_group *data, sl_reduce *reduce);
 void sl_reduce_close(sl_reduce *reduce);
 
 /** Replaces the gradients of list[cut->parameters] by their sums over the replicas: all of them on every

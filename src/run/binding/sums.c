@@ -11,10 +11,20 @@ static int passes_along(const sl_binding *b) {
     return b->passes && sl_group_threads(b->groups->pipeline);
 }
 
+sl_status sl_binding_to_host(sl_binding *b, float *values, size_t count, float **host) {
+    *host = values;
+    if (b->device->host_memory)
+        return SL_OK;
+    *host = b->head;
+    b->device->read(b->device, b->head, values, count * sizeof *values);
+    return b->device->finish(b->device);
+}
+
 /* Of the whole batch at its sender; a buffer at its receiver. */
-static float *head_gradient(const sl_binding *b) {
+static sl_status head_gradient(sl_binding *b, float **host) {
     const sl_held *last = sl_binding_held_of(b, b->stages - 1);
-    return last ? last->tied->gradient : b->head;
+    *host = b->head;
+    return last ? sl_binding_to_host(b, last->tied->gradient, last->tied->count, host) : SL_OK;
 }
 
 static size_t head_bytes(const sl_binding *b) {
@@ -23,8 +33,11 @@ static size_t head_bytes(const sl_binding *b) {
 }
 
 static sl_status start_head(sl_binding *b) {
+    float *host;
+    SL_TRY(sl_passing_finish(&b->passing)); /* the buffer is free */
+    SL_TRY(head_gradient(b, &host));
     return sl_passing_start(&b->passing, b->groups->pipeline, sl_binding_rank_of(b, b->stages - 1),
-                            sl_binding_rank_of(b, 0), head_gradient(b), head_bytes(b));
+                            sl_binding_rank_of(b, 0), host, head_bytes(b));
 }
 
 /* The sender starts when the accumulator is complete. The receiver, whose thread polls for the message,
@@ -59,21 +72,21 @@ static sl_status sum_stage(void *binding, int index) {
     if (b->run->parallel.data > 1)
         SL_TRY(sum_replicas(b, h));
     if (index > 0) /* the rank takes those of the last one: it waits for it and has more threads */
-        sl_binding_take_squares(b, h, 1);
+        SL_TRY(sl_binding_take_squares(b, h, 1));
     return SL_OK;
 }
 
 sl_status sl_binding_open_sums(sl_binding *b) {
     sl_group *data = b->groups->data;
     int replicas = b->run->parallel.data;
-    sl_model_stage *first = sl_binding_model_of(b, 0);
-    if (b->config.tied && first && !sl_binding_model_of(b, b->stages - 1))
-        SL_TRY(sl_alloc(&b->head, sl_model_embedding(first)->count, sizeof(float)));
+    const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
     b->passes = b->config.tied && sl_binding_rank_of(b, 0) != sl_binding_rank_of(b, b->stages - 1);
+    if (b->passes && (first || (last && !b->device->host_memory)))
+        SL_TRY(sl_alloc(&b->head, head_bytes(b) / sizeof(float), sizeof(float)));
     for (int h = 0; h < b->helds && replicas > 1; h++)
         if (b->held[h].tied)
             SL_TRY(sl_shares_make(b->held[h].tied, 1, replicas, &b->held[h].head));
-    SL_TRY(sl_reduce_open(data, &b->reduce));
+    SL_TRY(sl_reduce_open(b->device, data, &b->reduce));
     if (replicas == 1 && b->helds == 1)
         return SL_OK; /* there is nothing to do during the ops */
     int threaded = replicas == 1 || sl_group_threads(data);
@@ -94,7 +107,7 @@ sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
     if (b->run->parallel.data == 1)
         memset(times, 0, (size_t)b->helds * sizeof *times); /* nothing was summed */
     for (int h = 0; h < b->helds; h++)
-        sl_binding_take_squares(b, &b->held[h], b->device->threads);
+        SL_TRY(sl_binding_take_squares(b, &b->held[h], 0));
     return SL_OK;
 }
 
@@ -105,10 +118,16 @@ static sl_status join_head(sl_binding *b) {
         return sl_model_add_own_head(first->model);
     if (passes_along(b))
         SL_TRY(sl_passing_finish(&b->passing));
-    else if (b->passes && (first || last))
+    else if (b->passes && (first || last)) {
+        float *host;
+        SL_TRY(head_gradient(b, &host));
         SL_TRY(sl_group_pass(b->groups->pipeline, sl_binding_rank_of(b, b->stages - 1),
-                             sl_binding_rank_of(b, 0), head_gradient(b), head_bytes(b)));
-    return first ? sl_model_add_head(first->model, head_gradient(b)) : SL_OK;
+                             sl_binding_rank_of(b, 0), host, head_bytes(b)));
+    }
+    if (!first)
+        return SL_OK;
+    return last ? sl_model_add_head(first->model, last->tied->gradient, 0)
+                : sl_model_add_head(first->model, b->head, 1);
 }
 
 sl_status sl_binding_join(sl_binding *b) {

@@ -5,8 +5,6 @@
  * stage waits only for those of earlier stages. */
 #include "run/binding/binding_inside.h"
 
-#include <string.h>
-
 static sl_status step_stage(sl_binding *b, const sl_held *h) {
     size_t begin, end, at, position, done = 0;
     sl_binding_updated(b, h->stage, &begin, &end);
@@ -39,18 +37,27 @@ static sl_status pass_copy(sl_binding *b) {
     const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
     int from = sl_binding_rank_of(b, 0), to = sl_binding_rank_of(b, b->stages - 1);
     const sl_parameter *mine = first ? &first->list[0] : last->tied;
+    const size_t bytes = mine->count * sizeof(float);
     sl_group *pipeline = b->groups->pipeline;
+    float *host = b->device->host_memory ? mine->weight : b->head;
     b->copy_due = 0;
+    SL_TRY(sl_passing_finish(&b->passing)); /* the buffer is free */
+    if (first)
+        SL_TRY(sl_binding_to_host(b, mine->weight, mine->count, &host));
     if (first && sl_group_threads(pipeline))
-        return sl_passing_start(&b->passing, pipeline, from, to, mine->weight, mine->count * sizeof(float));
-    return sl_group_pass(pipeline, from, to, mine->weight, mine->count * sizeof(float));
+        return sl_passing_start(&b->passing, pipeline, from, to, host, bytes);
+    SL_TRY(sl_group_pass(pipeline, from, to, host, bytes));
+    if (first || host == mine->weight)
+        return SL_OK;
+    b->device->write(b->device, mine->weight, host, bytes);
+    return b->device->finish(b->device);
 }
 
 /* The same if both are on this rank. */
 static void copy_here(const sl_binding *b, const sl_held *h) {
     const sl_held *first = sl_binding_held_of(b, 0);
     if (h->tied && first && h->tied->weight != first->list[0].weight)
-        memcpy(h->tied->weight, first->list[0].weight, h->tied->count * sizeof(float));
+        b->device->copy(b->device, h->tied->weight, first->list[0].weight, h->tied->count * sizeof(float));
 }
 
 sl_status sl_binding_update_stage(sl_held *h) {
@@ -69,6 +76,7 @@ sl_status sl_binding_update_stage(sl_held *h) {
 sl_status sl_binding_settle(sl_binding *b) {
     for (int h = 0; h < b->helds; h++)
         SL_TRY(sl_binding_update_stage(&b->held[h]));
+    SL_TRY(b->device->finish(b->device));
     return sl_passing_finish(&b->passing); /* its group is free for others */
 }
 

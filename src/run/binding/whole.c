@@ -85,13 +85,13 @@ static sl_status collect_slice(sl_binding *b, const sl_held *h, int index, sl_bi
     size_t at, piece, position;
     const sl_shares *cut = sl_binding_cut(b, h->stage);
     float *mine = value_of(b, h, index, value, &at, &piece);
-    int me = b->groups->position.replica, shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
-    if (me == 0)
-        memcpy(slice + at, mine, piece * sizeof *slice);
+    int shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
+    b->device->read(b->device, slice + at, mine, piece * sizeof *slice);
+    SL_TRY(b->device->finish(b->device));
     for (int r = 1; r < b->run->parallel.data && shared; r++) {
         piece =
             sl_shares_piece(cut, index, sl_shares_begin(cut, r), sl_shares_begin(cut, r + 1), &at, &position);
-        SL_TRY(sl_group_pass(b->groups->data, r, 0, me == r ? mine : slice + at, piece * sizeof *slice));
+        SL_TRY(sl_group_pass(b->groups->data, r, 0, slice + at, piece * sizeof *slice));
     }
     return SL_OK;
 }
@@ -123,8 +123,9 @@ sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_val
     int shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
     if (!shared && b->run->parallel.tensor == 1) { /* the whole tensor is here */
         size_t at, piece;
-        memcpy(full, value_of(b, h, index, value, &at, &piece), p->count * sizeof *full);
-        return SL_OK;
+        const float *mine = value_of(b, h, index, value, &at, &piece);
+        b->device->read(b->device, full, mine, p->count * sizeof *full);
+        return b->device->finish(b->device);
     }
     size_t room = sl_parameter_full_count(p); /* no slice is larger */
     float *slice;
@@ -156,11 +157,12 @@ sl_status sl_binding_put(sl_binding *b, int stage, int index, sl_binding_value v
     const float *slice;
     float *made, *mine = value_of(b, h, index, value, &at, &piece);
     SL_TRY(cut_slice(&h->list[index], full, &slice, &made));
-    memcpy(mine, slice + at, piece * sizeof *mine);
+    b->device->write(b->device, mine, slice + at, piece * sizeof *mine);
+    sl_status status = b->device->finish(b->device);
     sl_free(made);
     int count;
     sl_model_parameters(h->model, &count); /* so that the next iteration repacks the weights */
-    return SL_OK;
+    return status;
 }
 
 sl_status sl_binding_put_head(sl_binding *b, const float *full) {
@@ -171,10 +173,11 @@ sl_status sl_binding_put_head(sl_binding *b, const float *full) {
     if (!head)
         return SL_OK;
     SL_TRY(cut_slice(head, full, &slice, &made));
-    memcpy(head->weight, slice, head->count * sizeof *slice);
+    b->device->write(b->device, head->weight, slice, head->count * sizeof *slice);
+    sl_status status = b->device->finish(b->device);
     sl_free(made);
     sl_model_head(last->model); /* as above */
-    return SL_OK;
+    return status;
 }
 
 /* ---- every tensor in canonical order, at the rank that leads ---- */

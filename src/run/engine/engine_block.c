@@ -62,6 +62,11 @@ static sl_status compute(sl_engine *e, int32_t i) {
     }
 }
 
+static sl_status finish(const sl_engine *e, const sl_op *op) {
+    const sl_stage *stage = &e->config.stage[op->stage];
+    return stage->finish ? stage->finish(stage->object) : SL_OK;
+}
+
 /* The pace of the block; 0 with *paced 0: the duration of its arithmetic. */
 static sl_time pace_of(const sl_engine *e, int32_t i, int steps, int *paced) {
     const sl_op *op = &e->mine->step[i].op;
@@ -108,6 +113,8 @@ static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start,
     }
     for (int k = 0; k < steps; k++)
         SL_TRY(compute(e, i + k));
+    for (int k = 0; k < steps; k++)
+        SL_TRY(finish(e, &e->mine->step[i + k].op));
     sl_time done = sl_clock_now(e->config.clock), end = start + pace;
     if (!paced || done > end) {
         result->overruns += paced ? steps : 0;
@@ -147,6 +154,7 @@ static sl_status prepare(sl_engine *e, const sl_op *op) {
     e->prepared[op->stage] = 1;
     sl_time before = sl_clock_now(e->config.clock);
     SL_TRY(stage->prepare(stage->object));
+    SL_TRY(finish(e, op));
     sl_time took = sl_clock_now(e->config.clock) - before,
             start = e->pace[SL_F][op->stage] > 0 ? e->free_at : before;
     e->free_at = start + took;

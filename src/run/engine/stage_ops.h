@@ -24,6 +24,9 @@ typedef struct sl_stage {
                             void *input_grad);
     /** W: adds to the weights' gradients and frees F's data. Called in ascending microbatches. */
     sl_status (*weight_grad)(void *object, const sl_op *op, int parts);
+    /** The functions above may return when their work is only queued: waits until all of it is done. Called
+     * before the time of an op's end is taken and its results are used. May be NULL. */
+    sl_status (*finish)(void *object);
     /** A W or B (a part of one) has ended, or will at `end`, which its pace may set later than the end of the
      * arithmetic: its gradients are complete. May be NULL. */
     sl_status (*weights_added)(void *object, const sl_op *op, int parts, sl_time end);

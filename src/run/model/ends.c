@@ -1,7 +1,5 @@
 #include "run/model/transformer_inside.h"
 
-#include <string.h>
-
 /* The two ends of the model. Tensor ranks hold slices of the vocabulary: a token of another slice is a row of
  * zeros here, and the loss combines all slices' results for a row. */
 
@@ -13,13 +11,23 @@ static sl_status check_tokens(const sl_model_stage *s, const uint16_t *token, co
     return SL_OK;
 }
 
+/* Rows of the embedding's accumulator that W of this microbatch will add to. */
+static void touch_rows(sl_model_stage *s, const uint16_t *tokens) {
+    const sl_layout *l = &s->layout;
+    for (int i = 0; i < l->rows && s->touched; i++)
+        if (tokens[i] >= l->first_token && tokens[i] < l->first_token + l->vocabulary)
+            s->touched[tokens[i] - l->first_token] = 1;
+}
+
 sl_status sl_stage_embed(sl_model_stage *s, const uint16_t *tokens, float *kept) {
     const sl_layout *l = &s->layout;
     const int n = l->rows, w = s->config.width;
     float *x = s->scratch + l->x;
+    void *held = kept + l->tokens;
     SL_TRY(check_tokens(s, tokens, "token"));
-    memcpy(kept + l->tokens, tokens, (size_t)n * sizeof *tokens);
-    s->device->embed(s->device, n, w, l->first_token, l->vocabulary, tokens, s->parameter[0].weight, x);
+    touch_rows(s, tokens);
+    s->device->write(s->device, held, tokens, (size_t)n * sizeof *tokens);
+    s->device->embed(s->device, n, w, l->first_token, l->vocabulary, held, s->parameter[0].weight, x);
     SL_TRY(sl_stage_sum(s, x, (size_t)n * (size_t)w));
     if (s->form->position.name)
         s->device->add_positions(s->device, n, w, s->config.context, s->parameter[1].weight, x);
@@ -31,17 +39,15 @@ void sl_stage_embed_weight_grad(sl_model_stage *s, const float *kept, const floa
     const uint16_t *tokens = (const uint16_t *)(kept + l->tokens);
     s->device->embed_weight_grad(s->device, l->rows, s->config.width, l->first_token, l->vocabulary, tokens,
                                  added + l->embedded, s->parameter[0].gradient);
-    for (int i = 0; i < l->rows && s->touched; i++)
-        if (tokens[i] >= l->first_token && tokens[i] < l->first_token + l->vocabulary)
-            s->touched[tokens[i] - l->first_token] = 1;
     if (s->form->position.name)
         s->device->positions_weight_grad(s->device, l->rows, s->config.width, s->config.context,
                                          added + l->embedded, s->parameter[1].gradient);
 }
 
-/* Sum of the rows' losses. */
-static sl_status cross_entropy(sl_model_stage *s, const uint16_t *targets, float *logits, double *sum) {
+/* Sum of the rows' losses, to scratch. */
+static sl_status cross_entropy(sl_model_stage *s, float *logits) {
     const sl_layout *l = &s->layout;
+    void *targets = s->scratch + l->targets, *sum = s->scratch + l->loss;
     const sl_tensor_ranks *t = &s->config.tensor;
     const int n = l->rows, v = l->vocabulary, first = l->first_token;
     float *top = s->scratch + l->top, *sums = s->scratch + l->sums;
@@ -57,17 +63,17 @@ static sl_status cross_entropy(sl_model_stage *s, const uint16_t *targets, float
     return SL_OK;
 }
 
-sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept, double *loss) {
+sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept, double *sum) {
     const sl_layout *l = &s->layout;
     float *h = s->scratch + l->h;
-    double sum;
     SL_TRY(check_tokens(s, targets, "target"));
+    s->device->write(s->device, s->scratch + l->targets, targets, (size_t)l->rows * sizeof *targets);
     sl_stage_norm(s, sl_stage_final(s, 0), sl_stage_final(s, 1), s->scratch + l->x, kept + l->normal,
                   kept + l->scale, h);
     SL_TRY(sl_stage_multiply(s, s->product.head[SL_PRODUCT_FORWARD], h,
                              sl_stage_head_weight(s, SL_PRODUCT_FORWARD), NULL, kept + l->logits));
-    SL_TRY(cross_entropy(s, targets, kept + l->logits, &sum));
-    *loss = sum / (double)l->rows;
+    SL_TRY(cross_entropy(s, kept + l->logits));
+    s->device->read(s->device, sum, s->scratch + l->loss, sizeof *sum);
     return SL_OK;
 }
 

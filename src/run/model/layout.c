@@ -9,6 +9,10 @@ static size_t reserve(size_t *end, size_t count) {
     return at;
 }
 
+static size_t floats_for(size_t bytes) {
+    return (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
 int sl_layout_extent(const sl_model_config *c, sl_extent extent) {
     int first, end, full = sl_model_extent(c, extent);
     if (extent == SL_ONE || extent == SL_WIDTH || extent == SL_CONTEXT)
@@ -70,7 +74,7 @@ static void lay_kept(const sl_model_config *c, sl_layout *l) {
         l->block_kept = reserve(f, blocks * l->block_forward);
     }
     if (l->is_first) {
-        l->tokens = reserve(f, (n * sizeof(uint16_t) + sizeof(float) - 1) / sizeof(float));
+        l->tokens = reserve(f, floats_for(n * sizeof(uint16_t)));
         l->embedded = reserve(b, n * w);
     }
     if (l->is_last) {
@@ -94,6 +98,12 @@ static void lay_scratch(const sl_model_config *c, size_t attention_floats, sl_la
     l->sums = reserve(end, sl_larger_size(columns, c->tensor.size > 1 && l->is_last ? 2 * n : 0));
     if (c->tensor.size > 1 && l->is_last)
         l->top = reserve(end, n);
+    if (l->is_last) {
+        l->targets = reserve(end, floats_for(n * sizeof(uint16_t)));
+        l->loss = reserve(end, floats_for(sizeof(double)));
+    }
+    if (l->is_first && l->is_last && c->tied)
+        l->marked = reserve(end, floats_for((size_t)l->vocabulary));
     if (l->recompute)
         l->once = reserve(end, l->block_forward);
     if (a->rotary)

@@ -40,6 +40,9 @@ typedef struct sl_layout {
     size_t attention; /* of the device's attention */
     size_t sums;      /* column sums; [2][n] of the loss */
     size_t top;       /* [n] */
+    size_t targets;   /* last stage: [n] ids */
+    size_t loss;      /* last stage: one f64 */
+    size_t marked;    /* first and last stage, tied: [vocabulary] bytes */
     size_t once;      /* recomputing: F's data of the current block */
     size_t rope;      /* [context][size], filled once */
     size_t scratch;

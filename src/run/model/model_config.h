@@ -7,7 +7,8 @@
 #define SL_MAX_VOCABULARY 65536 /* a token is an uint16 */
 
 /* The tensor ranks that share a stage. Either function leaves identical bits on all of them, added or
- * compared in the order of ranks; all must call it alike. size 0 or 1: neither is called. */
+ * compared in the order of ranks, in `values`, which are the device's; all must call it alike. size 0 or 1:
+ * neither is called. */
 typedef struct sl_tensor_ranks {
     int rank, size;
     void *object;

@@ -1,31 +1,36 @@
 #include "run/model/transformer_inside.h"
 
-#include <string.h>
-
 /* Moves the kept data of a microbatch to host memory and back: the same bytes at other addresses. */
 
 void sl_model_set_host(sl_model_stage *s, sl_arena *host) {
     s->host = host;
 }
 
-/* Allocates both blocks before copying either, so that a failure leaves everything unchanged. */
+/* Takes both blocks before copying either, so that a failure leaves everything unchanged. */
+static sl_status take(const sl_model_stage *s, const sl_kept *k, sl_arena *to, const char *what,
+                      sl_kept *moved) {
+    SL_TRY(sl_arena_take(to, s->forward_bytes, SL_ARENA_LOW, what, &moved->forward));
+    if (!k->backward)
+        return SL_OK;
+    sl_status status = sl_arena_take(to, s->backward_bytes, SL_ARENA_HIGH, what, &moved->backward);
+    if (status != SL_OK)
+        sl_arena_give(to, moved->forward);
+    return status;
+}
+
 static sl_status move(const sl_model_stage *s, sl_kept *k, sl_arena *from, sl_arena *to, const char *what) {
-    float *forward, *backward = NULL;
-    SL_TRY(sl_arena_take(to, s->forward_bytes, SL_ARENA_LOW, what, &forward));
-    if (k->backward) {
-        sl_status status = sl_arena_take(to, s->backward_bytes, SL_ARENA_HIGH, what, &backward);
-        if (status != SL_OK) {
-            sl_arena_give(to, forward);
-            return status;
-        }
-        memcpy(backward, k->backward, s->layout.backward * sizeof(float));
-    }
-    memcpy(forward, k->forward, s->layout.forward * sizeof(float));
+    void (*const copy)(sl_device *, void *, const void *, size_t) =
+        to == s->host ? s->device->read : s->device->write;
+    sl_kept moved = *k;
+    SL_TRY(take(s, k, to, what, &moved));
+    moved.away = to == s->host;
+    if (k->backward)
+        copy(s->device, moved.backward, k->backward, s->layout.backward * sizeof(float));
+    copy(s->device, moved.forward, k->forward, s->layout.forward * sizeof(float));
+    SL_TRY(s->device->finish(s->device)); /* after a failure the blocks may still be written */
     sl_arena_give(from, k->forward);
     sl_arena_give(from, k->backward);
-    k->forward = forward;
-    k->backward = backward;
-    k->away = to == s->host;
+    *k = moved;
     return SL_OK;
 }
 

@@ -25,7 +25,7 @@ static void clear_sums(sl_model_stage *s) {
     for (int i = clean ? 1 : 0; i < s->parameters; i++) {
         const sl_parameter *p = &s->parameter[i];
         if (p->rows == 0 || i < s->block_base)
-            memset(p->gradient, 0, p->count * sizeof *p->gradient);
+            s->device->zero(s->device, p->gradient, p->count * sizeof *p->gradient);
     }
 }
 
@@ -95,6 +95,19 @@ static size_t residual_floats(const sl_model_stage *s) {
     return (size_t)s->layout.rows * (size_t)s->config.width;
 }
 
+static void copy_residual(const sl_model_stage *s, float *to, const float *from) {
+    s->device->copy(s->device, to, from, residual_floats(s) * sizeof *to);
+}
+
+/* From the message that the host received, and to the one that it will send. */
+static void take_in(const sl_model_stage *s, float *to, const float *message) {
+    s->device->write(s->device, to, message, residual_floats(s) * sizeof *to);
+}
+
+static void give_out(const sl_model_stage *s, float *message, const float *from) {
+    s->device->read(s->device, message, from, residual_floats(s) * sizeof *message);
+}
+
 static float *input_of_block(const sl_model_stage *s, float *kept, int b) {
     return kept + s->layout.inputs + (size_t)b * residual_floats(s);
 }
@@ -103,7 +116,7 @@ static sl_status enter(sl_model_stage *s, const uint16_t *tokens, const float *i
     float *x = s->scratch + s->layout.x;
     if (s->layout.is_first)
         return sl_stage_embed(s, tokens, kept);
-    memcpy(x, input, residual_floats(s) * sizeof *x);
+    take_in(s, x, input);
     return SL_OK;
 }
 
@@ -125,28 +138,27 @@ static sl_status forward_unit(sl_model_stage *s, int unit, float *kept) {
     if (!l->recompute)
         return sl_block_forward(s, b, half, kept + l->block_kept + (size_t)b * l->block_forward);
     if (half == SL_HALF_ATTENTION)
-        memcpy(input_of_block(s, kept, b), x, residual_floats(s) * sizeof *x);
+        copy_residual(s, input_of_block(s, kept, b), x);
     return sl_block_forward(s, b, half, s->scratch + l->once);
 }
 
 static sl_status pass(sl_model_stage *s, const sl_op_part *part, const uint16_t *tokens,
-                      const uint16_t *targets, const float *input, float *output, float *kept, double *loss) {
-    const size_t bytes = residual_floats(s) * sizeof(float);
+                      const uint16_t *targets, const float *input, float *output, float *kept, double *sum) {
     float *x = s->scratch + s->layout.x;
     int first, end;
     units_of(s, part, &first, &end);
     if (part->index == 0)
         SL_TRY(enter(s, tokens, input, kept));
     else
-        memcpy(x, kept_activation(s, first, kept), bytes);
+        copy_residual(s, x, kept_activation(s, first, kept));
     for (int unit = first; unit < end; unit++)
         SL_TRY(forward_unit(s, unit, kept));
     if (!is_last_part(part))
-        memcpy(kept_activation(s, end, kept), x, bytes);
+        copy_residual(s, kept_activation(s, end, kept), x);
     else if (s->layout.is_last)
-        return sl_stage_loss(s, targets, kept, loss);
+        return sl_stage_loss(s, targets, kept, sum);
     else
-        memcpy(output, x, bytes);
+        give_out(s, output, x);
     return SL_OK;
 }
 
@@ -174,12 +186,15 @@ sl_status sl_model_forward_part(sl_model_stage *s, int microbatch, sl_op_part pa
 sl_status sl_model_evaluate(sl_model_stage *s, const uint16_t *tokens, const uint16_t *targets,
                             const float *input, float *output, double *loss) {
     float *kept;
-    double ignored;
+    double sum = 0;
     SL_TRY(check_pointers(s, &whole_op, tokens, targets, input, output, "validation"));
     SL_TRY(sl_stage_refresh(s));
     SL_TRY(sl_arena_take(s->arena, s->forward_bytes, SL_ARENA_LOW, "a validation pass", &kept));
-    sl_status status = pass(s, &whole_op, tokens, targets, input, output, kept, loss ? loss : &ignored);
+    sl_status status = pass(s, &whole_op, tokens, targets, input, output, kept, &sum);
+    SL_THEN(status, s->device->finish(s->device));
     sl_arena_give(s->arena, kept);
+    if (loss && s->layout.is_last)
+        *loss = sum / (double)s->layout.rows;
     return status;
 }
 
@@ -191,13 +206,13 @@ static sl_status enter_backward(sl_model_stage *s, sl_kept *k, const float *outp
         k->backward + l->block_added + (size_t)(l->blocks - 1) * l->block_backward + l->half[SL_HALF_MLP].out;
     if (l->is_last)
         return sl_stage_loss_input_grad(s, k->forward, k->backward, last_out);
-    memcpy(last_out, output_grad, residual_floats(s) * sizeof(float));
+    take_in(s, last_out, output_grad);
     return SL_OK;
 }
 
 static sl_status make_again(sl_model_stage *s, const sl_kept *k, int b) {
     float *x = s->scratch + s->layout.x;
-    memcpy(x, input_of_block(s, k->forward, b), residual_floats(s) * sizeof *x);
+    copy_residual(s, x, input_of_block(s, k->forward, b));
     return sl_block_again(s, b, block_kept(s, k, b));
 }
 
@@ -220,12 +235,14 @@ sl_status sl_model_input_grad_part(sl_model_stage *s, int microbatch, sl_op_part
         float *added = k->backward + l->block_added + (size_t)b * l->block_backward;
         float *down = b > 0         ? added - l->block_backward + l->half[SL_HALF_MLP].out
                       : l->is_first ? k->backward + l->embedded
-                                    : input_grad;
+                                    : s->scratch + l->x;
         if (l->recompute && unit % 2 == 0)
             SL_TRY(make_again(s, k, b));
         SL_TRY(sl_block_input_grad(s, b, unit % 2 ? SL_HALF_ATTENTION : SL_HALF_MLP, block_kept(s, k, b),
                                    added, down));
     }
+    if (is_last_part(&part) && !l->is_first)
+        give_out(s, input_grad, s->scratch + l->x);
     return SL_OK;
 }
 

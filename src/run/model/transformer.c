@@ -1,5 +1,6 @@
 #include "run/model/transformer.h"
 #include "base/memory.h"
+#include "run/device/host_view.h"
 #include "run/model/transformer_inside.h"
 
 #include <limits.h>
@@ -126,7 +127,7 @@ static sl_status open_parameters(sl_model_stage *s, int stage, int stages) {
     SL_TRY(sl_arena_take(s->arena, fixed_floats(f) * sizeof(float), SL_ARENA_LOW,
                          "weights and optimizer state", &s->memory));
     const size_t cleared = s->config.without_weights ? f.own + f.head : fixed_floats(f);
-    memset(s->memory, 0, cleared * sizeof(float));
+    s->device->zero(s->device, s->memory, cleared * sizeof(float));
     float *at = s->memory;
     for (int i = 0; i < s->parameters; i++)
         s->parameter[i].gradient = advance(&at, padded(s->parameter[i].count));
@@ -152,6 +153,31 @@ static sl_status open_parameters(sl_model_stage *s, int stage, int stages) {
     return SL_OK;
 }
 
+static sl_status fill_rope(sl_model_stage *s) {
+    const size_t floats = (size_t)s->config.context * (size_t)s->attention.size;
+    sl_host_view view;
+    SL_TRY(sl_host_view_open(s->device, s->scratch + s->layout.rope, floats * sizeof(float), SL_VIEW_WRITE,
+                             &view));
+    s->device->rope_table(s->config.context, s->attention.size, s->config.rope_base, view.host);
+    return sl_host_view_close(&view, SL_OK);
+}
+
+static sl_status initialise(const sl_model_stage *s, const sl_parameter *p, uint64_t seed) {
+    sl_parameter seen = *p;
+    sl_host_view view;
+    SL_TRY(sl_host_view_open(s->device, p->weight, p->count * sizeof(float), SL_VIEW_WRITE, &view));
+    seen.weight = view.host;
+    sl_parameter_initialise(&seen, seed, s->config.layers);
+    return sl_host_view_close(&view, SL_OK);
+}
+
+static sl_status initialise_all(const sl_model_stage *s, uint64_t seed) {
+    for (int i = 0; i < s->parameters; i++)
+        SL_TRY(initialise(s, &s->parameter[i], seed));
+    /* the head by its name: the embedding's values */
+    return s->layout.is_last ? initialise(s, &s->head, seed) : SL_OK;
+}
+
 static sl_status open_memory(sl_model_stage *s, int stage, int stages) {
     SL_TRY(sl_products_prepare(&s->config, s->device, s->layout.blocks, s->layout.is_last, &s->product));
     SL_TRY(sl_alloc(&s->parameter, (size_t)sl_model_list(&s->config, stage, stages, NULL),
@@ -163,8 +189,7 @@ static sl_status open_memory(sl_model_stage *s, int stage, int stages) {
     if (!s->config.unpacked)
         SL_TRY(sl_arena_take(s->arena, s->product.packed_bytes, SL_ARENA_LOW, "packed weights", &s->packed));
     if (s->form->rotary)
-        s->device->rope_table(s->config.context, s->attention.size, s->config.rope_base,
-                              s->scratch + s->layout.rope);
+        SL_TRY(fill_rope(s));
     return sl_arena_take(s->arena, s->product.scratch_bytes, SL_ARENA_LOW, "scratch of matrix products",
                          &s->product_scratch);
 }
@@ -188,15 +213,12 @@ sl_status sl_model_stage_open(const sl_model_config *config, sl_device *device, 
     s->forward_bytes = s->layout.forward * sizeof(float);
     s->backward_bytes = s->layout.backward * sizeof(float);
     sl_status status = open_memory(s, stage, stages);
+    if (!config->without_weights)
+        SL_THEN(status, initialise_all(s, seed));
     if (status != SL_OK) {
         sl_model_stage_close(s);
         return status;
     }
-    const int made = config->without_weights ? 0 : s->parameters;
-    for (int i = 0; i < made; i++)
-        sl_parameter_initialise(&s->parameter[i], seed, config->layers);
-    if (s->layout.is_last && made)
-        sl_parameter_initialise(&s->head, seed, config->layers); /* by its name: the embedding's values */
     s->stale = 1;
     *out = s;
     return SL_OK;
@@ -222,7 +244,8 @@ void sl_model_stage_close(sl_model_stage *s) {
 /* ---- what others see ---- */
 
 double sl_model_loss(const sl_model_stage *s, int microbatch) {
-    return microbatch >= 0 && microbatch < s->microbatches ? s->kept[microbatch].loss : NAN;
+    return microbatch >= 0 && microbatch < s->microbatches ? s->kept[microbatch].loss / (double)s->layout.rows
+                                                           : NAN;
 }
 
 sl_parameter *sl_model_parameters(sl_model_stage *s, int *count) {
@@ -263,27 +286,40 @@ void sl_stage_swap_accumulators(sl_model_stage *s) {
 /* A microbatch contains few of the tokens, so few rows of the embedding's accumulator are not 0: they are
  * added to the head's, which becomes the gradient, and cleared. */
 sl_status sl_model_add_own_head(sl_model_stage *s) {
-    const size_t width = (size_t)s->config.width;
+    void *marked = s->scratch + s->layout.marked;
     if (!s->touched || s->joined)
         return sl_error(SL_EINVAL,
                         "the tied head's gradient is added once, on a stage that has head and embedding");
-    for (size_t token = 0; token < (size_t)s->layout.vocabulary; token++) {
-        float *row = s->parameter[0].gradient + token * width, *sum = s->head.gradient + token * width;
-        if (!s->touched[token])
-            continue;
-        for (size_t i = 0; i < width; i++)
-            sum[i] = row[i] + sum[i];
-        memset(row, 0, width * sizeof *row);
-    }
+    s->device->write(s->device, marked, s->touched, (size_t)s->layout.vocabulary);
+    s->device->add_marked(s->device, s->layout.vocabulary, s->config.width, marked, s->parameter[0].gradient,
+                          s->head.gradient);
     sl_stage_swap_accumulators(s);
     return SL_OK;
 }
 
-sl_status sl_model_add_head(sl_model_stage *s, const float *head_gradient) {
+/* Through scratch, piece by piece. */
+static sl_status add_from_host(sl_model_stage *s, const float *gradient) {
+    const sl_parameter *p = &s->parameter[0];
+    const size_t most = (size_t)s->layout.rows * (size_t)s->config.width;
+    float *x = s->scratch + s->layout.x;
+    for (size_t at = 0; at < p->count; at += most) {
+        const size_t count = p->count - at < most ? p->count - at : most;
+        s->device->write(s->device, x, gradient + at, count * sizeof *x);
+        s->device->add(s->device, count, x, p->gradient + at);
+    }
+    return s->device->finish(s->device);
+}
+
+sl_status sl_model_add_head(sl_model_stage *s, const float *head_gradient, int on_host) {
     if (!s->layout.is_first || !s->config.tied)
         return sl_error(SL_EINVAL, "a tied head's gradient is added on the first stage");
-    sl_parameter *p = &s->parameter[0];
-    for (size_t i = 0; i < p->count; i++)
-        p->gradient[i] += head_gradient[i];
+    if (on_host && !s->device->host_memory)
+        return add_from_host(s, head_gradient);
+    s->device->add(s->device, s->parameter[0].count, head_gradient, s->parameter[0].gradient);
     return SL_OK;
+}
+
+void *sl_model_scratch(sl_model_stage *s, size_t *bytes) {
+    *bytes = (size_t)s->layout.rows * (size_t)s->config.width * sizeof(float);
+    return s->scratch + s->layout.x;
 }

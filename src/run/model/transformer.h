@@ -18,6 +18,10 @@
  * number is a function of the weights and the microbatch: stages, order of ops, recomputation and addresses
  * change no bit.
  *
+ * All of a stage's arrays are in its device's memory (device.h). Tokens, targets, inputs, outputs and losses
+ * are the host's. Functions may return when their work is only queued: its results are there, and the host's
+ * arrays may be used again, after the device's `finish`; those that wait say so.
+ *
  * Tensor ranks share every stage as in Megatron: heads, the inner width of the MLP and the vocabulary are
  * divided among them, the residual stream is whole on each. F sums once after the attention and once after
  * the MLP, I once before each; the embedding (F), the head (I) and the loss (F: two numbers per row) sum too.
@@ -79,7 +83,7 @@ typedef struct sl_op_part {
 /** F of a microbatch, 0 <= microbatch < microbatches, once per iteration, or a part of it, 1 <= part.count <=
  * SL_MAX_PARTS. tokens[batch][context]: read only on the first stage, by the first part; targets, the tokens
  * one position later: only on the last, by the last part; else NULL. input (first part) and output (last
- * part) [batch][context][width]: NULL on the first and the last stage. No argument is needed after the call.
+ * part) [batch][context][width]: NULL on the first and the last stage.
  * SL_EINVAL: out of turn, or a token outside the vocabulary; SL_ENOMEM: over the arena's limit. */
 sl_status sl_model_forward_part(sl_model_stage *stage, int microbatch, sl_op_part part,
                                 const uint16_t *tokens, const uint16_t *targets, const float *input,
@@ -98,17 +102,17 @@ sl_status sl_model_weight_grad_part(sl_model_stage *stage, int microbatch, sl_op
 void sl_model_set_host(sl_model_stage *stage, sl_arena *host);
 
 /** Between F and I, or I and W, of a microbatch: moves all its kept data from the device's arena to the
- * host's, or back. Bits are unchanged. May run during ops of other microbatches. SL_EINVAL: out of turn;
- * SL_ENOMEM: over the limit of the destination. */
+ * host's, or back; waits. Bits are unchanged. May run during ops of other microbatches. SL_EINVAL: out of
+ * turn; SL_ENOMEM: over the limit of the destination. */
 sl_status sl_model_offload(sl_model_stage *stage, int microbatch);
 sl_status sl_model_fetch(sl_model_stage *stage, int microbatch);
 
-/** F without a following I and W: keeps nothing, and *loss (last stage; may be NULL elsewhere) is the mean
- * over its tokens. */
+/** F without a following I and W; waits. Keeps nothing, and *loss (last stage; may be NULL elsewhere) is the
+ * mean over its tokens. */
 sl_status sl_model_evaluate(sl_model_stage *stage, const uint16_t *tokens, const uint16_t *targets,
                             const float *input, float *output, double *loss);
 
-/** Mean loss of a microbatch over its tokens, nats; on the last stage after its F, else NaN. */
+/** Mean loss of a microbatch over its tokens, nats; on the last stage after its F has finished, else NaN. */
 double sl_model_loss(const sl_model_stage *stage, int microbatch);
 
 /** After weights have changed (an update, a checkpoint read): repacks them for the products. Requesting
@@ -140,9 +144,12 @@ sl_parameter *sl_model_head(sl_model_stage *stage);
 /** The token embedding on the first stage, else NULL. */
 sl_parameter *sl_model_embedding(sl_model_stage *stage);
 
-/** On the first stage: embedding gradient += tied head's gradient [count of the embedding]. Once per
- * iteration, after all W. */
-sl_status sl_model_add_head(sl_model_stage *stage, const float *head_gradient);
+/** On the first stage: embedding gradient += tied head's gradient [count of the embedding], which is the
+ * device's or (`on_host`) the host's array. Once per iteration, after all W. Waits if it is the host's. */
+sl_status sl_model_add_head(sl_model_stage *stage, const float *head_gradient, int on_host);
+
+/** Memory of the device for work of the caller between two ops of the stage; *bytes >= 64. */
+void *sl_model_scratch(sl_model_stage *stage, size_t *bytes);
 
 /** The same on a stage that is first and last and whose accumulators were not changed by others (no
  * replicas): touches only the rows of tokens that occurred. From here to the next sl_model_begin the

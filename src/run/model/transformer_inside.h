@@ -13,7 +13,7 @@ typedef struct sl_kept {
     int away;
     int parts;          /* parts per op of this microbatch */
     int done[SL_W + 1]; /* parts of its F, I and W that have run */
-    double loss;
+    double loss;        /* sum over its tokens; written by the device */
 } sl_kept;
 
 struct sl_model_stage {
@@ -109,10 +109,12 @@ sl_status sl_block_input_grad(sl_model_stage *s, int b, sl_half half, float *kep
 sl_status sl_block_weight_grad(sl_model_stage *s, int b, sl_half half, int first, float *kept, float *added);
 
 /* The two ends of the model (ends.c): embedding on the first stage, final norm, head and loss on the last. */
+/* Tokens and targets are the host's. */
 sl_status sl_stage_embed(sl_model_stage *s, const uint16_t *tokens, float *kept);
 void sl_stage_embed_weight_grad(sl_model_stage *s, const float *kept, const float *added);
-/** From the residual stream in scratch.x; the logits become their gradient. *loss: mean over tokens. */
-sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept, double *loss);
+/** From the residual stream in scratch.x; the logits become their gradient. *sum: of the tokens' losses, once
+ * the device has finished. */
+sl_status sl_stage_loss(sl_model_stage *s, const uint16_t *targets, float *kept, double *sum);
 /** Gradient of the final norm's input to `out`. */
 sl_status sl_stage_loss_input_grad(sl_model_stage *s, const float *kept, float *added, float *out);
 sl_status sl_stage_loss_weight_grad(sl_model_stage *s, int first, const float *kept, const float *added);

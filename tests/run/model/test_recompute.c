@@ -38,7 +38,7 @@ static double iterate_in_parts(trial *t, int parts) {
     for (int m = 0; m < MICROBATCHES; m++)
         loss += sl_model_loss(t->stage[STAGES - 1], m);
     if (sl_model_head(t->stage[STAGES - 1]))
-        assert_ok(sl_model_add_head(t->stage[0], sl_model_head(t->stage[STAGES - 1])->gradient));
+        assert_ok(sl_model_add_head(t->stage[0], sl_model_head(t->stage[STAGES - 1])->gradient, 0));
     return loss / MICROBATCHES;
 }
 

@@ -171,7 +171,7 @@ static inline double trial_iterate(trial *t, trial_order order) {
     if (sl_model_head(t->stage[t->stages - 1]) && t->stages == 1)
         assert_ok(sl_model_add_own_head(t->stage[0]));
     else if (sl_model_head(t->stage[t->stages - 1]))
-        assert_ok(sl_model_add_head(t->stage[0], sl_model_head(t->stage[t->stages - 1])->gradient));
+        assert_ok(sl_model_add_head(t->stage[0], sl_model_head(t->stage[t->stages - 1])->gradient, 0));
     return loss / n;
 }
 

@@ -249,7 +249,7 @@ static outcome train(const layout *l, const trial *text, uint64_t seed) {
             fail_msg("%s, %d ranks, rank %d: %s", l->family, l->ranks, r, j.worker[r].error);
     for (int s = 0; s < l->stages; s++)
         model[s] = j.holder[s].model;
-    assert_ok(sl_model_add_head(model[0], sl_model_head(model[l->stages - 1])->gradient));
+    assert_ok(sl_model_add_head(model[0], sl_model_head(model[l->stages - 1])->gradient, 0));
     outcome o = outcome_of(model, l->stages);
     close_job(&j);
     return o;
