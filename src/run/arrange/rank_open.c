@@ -195,6 +195,7 @@ static sl_status open_engine(sl_trainer *t) {
                                .clock = t->clock,
                                .transport = t->state->transport,
                                .ring = sl_iterate_ring(t),
+                               .device = sl_binding_device(t->binding),
                                .stage = stage,
                                .stages = t->state->problem.stages,
                                .regime = t->state->problem.communication,

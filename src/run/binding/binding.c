@@ -390,6 +390,10 @@ size_t sl_binding_host_peak(const sl_binding *b) {
     return b->host ? sl_arena_peak(b->host) : 0;
 }
 
+sl_device *sl_binding_device(const sl_binding *b) {
+    return b->device;
+}
+
 const char *sl_binding_isa(const sl_binding *b) {
     return b->device->isa;
 }

@@ -135,6 +135,8 @@ double sl_binding_entropy(const sl_binding *binding);
 size_t sl_binding_peak(const sl_binding *binding);
 /** The same for host memory; 0 if there is none. */
 size_t sl_binding_host_peak(const sl_binding *binding);
+/** Its device, also after it has moved. */
+struct sl_device *sl_binding_device(const sl_binding *binding);
 /** Name of the instruction set that the kernels use. */
 const char *sl_binding_isa(const sl_binding *binding);
 

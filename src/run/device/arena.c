@@ -64,7 +64,7 @@ sl_status sl_arena_open_room(sl_device *device, size_t limit, size_t room, sl_ar
     arena->limit = sl_arena_round(limit);
     arena->room = sl_arena_round(room > limit ? room : limit);
     /* one region of large pages: otherwise a walk over gigabytes would miss the TLB at every step */
-    const size_t align = on_host(arena) && arena->room >= HUGE_PAGE ? HUGE_PAGE : SL_ARENA_ALIGN;
+    const size_t align = !on_host(arena) ? SL_ARENA_ALIGN : arena->room >= HUGE_PAGE ? HUGE_PAGE : PAGE;
     arena->addresses = align == HUGE_PAGE ? sl_arena_round(arena->room + arena->room / 4) : arena->room;
     if (allocate(arena, arena->addresses + align) != SL_OK) {
         sl_free(arena);
@@ -82,6 +82,7 @@ sl_status sl_arena_open_room(sl_device *device, size_t limit, size_t room, sl_ar
 
 sl_status sl_arena_open_pinned(sl_device *device, size_t limit, sl_arena **out) {
     SL_TRY(sl_arena_open(NULL, limit, out));
+    /* whole pages, of which no other arena has a part */
     sl_status status = device->pin(device, (*out)->base, (*out)->room);
     if (status == SL_OK) {
         (*out)->pinned = device;

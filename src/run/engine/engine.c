@@ -28,6 +28,7 @@ sl_status sl_engine_open(const sl_engine_config *config, sl_engine **engine) {
     SL_TRY(sl_alloc(engine, 1, sizeof **engine));
     (*engine)->config = *config;
     (*engine)->config.stage = NULL;
+    (*engine)->received.device = (*engine)->local.device = (*engine)->sent.device = config->device;
     sl_status status = copy_stages(*engine, config);
     if (status != SL_OK) {
         sl_engine_close(*engine);

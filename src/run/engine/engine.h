@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "notice/record/record.h"
 #include "plan/lower/program.h"
+#include "run/device/device.h"
 #include "run/engine/stage_ops.h"
 #include "run/transport/transport.h"
 
@@ -44,6 +45,7 @@ typedef struct sl_engine_config {
     /* at least 3 * parts + 2 records (6 with moves to host memory) per microbatch and stage of this rank and
      * one per stage, for one iteration */
     sl_record_ring *ring;
+    sl_device *device;     /* whose copies reach the messages' buffers; NULL: none. Must outlive the engine */
     const sl_stage *stage; /* [stages] by stage number, copied; only this rank's entries are filled in */
     int stages;            /* of the problem */
     sl_regime regime;

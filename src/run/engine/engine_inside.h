@@ -2,13 +2,16 @@
 #pragma once
 
 #include "plan/lower/flow.h"
+#include "run/device/arena.h"
 #include "run/engine/copier.h"
 #include "run/engine/engine.h"
 
-/* Buffers of one size, allocated on demand, kept until the engine closes. */
+/* Buffers of one size, allocated on demand, kept until the engine closes; pinned for copies by the device. */
 typedef struct sl_pool {
-    char **buffer; /* [count] */
-    size_t capacity;
+    sl_device *device; /* or NULL */
+    sl_arena **memory; /* [count] of a buffer each */
+    char **buffer;     /* [count] */
+    size_t memory_capacity, capacity;
     int count;
     int32_t *idle; /* [idles] a stack of numbers; sends only, for the flow numbers the others */
     size_t idle_capacity;
