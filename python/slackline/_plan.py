@@ -345,7 +345,7 @@ def simulate(problem: ProblemLike, order: Any, *, changes: Optional[Changes] = N
         order = _json_rows(order, "order")
     elif isinstance(order, dict) and "ops" in order:
         order = _json_rows(json.dumps(order, default=str), "order")
-    text = order.csv() if isinstance(order, Plan) else order if isinstance(order, str) else _rows(order)
+    text = order.csv_comms() if isinstance(order, Plan) else order if isinstance(order, str) else _rows(order)
     encoded = text.encode("utf-8", "surrogateescape")
     return _plan_of(_Source(_library.make("simulate_csv_text", asked._handle, b"order", encoded, len(encoded))))
 
@@ -364,6 +364,19 @@ def _json_file(name: Any) -> Optional[str]:
         return None
 
 
+def _with_messages(cells: List[str], issues: List[Dict[str, Any]]) -> List[str]:
+    """The cells of a rank with its sends and receives, each after the ops that precede it."""
+    row: List[str] = []
+    for at in range(len(cells) + 1):
+        for issue in issues:
+            if issue["after_ops"] == at:
+                forward, receive = issue["op"] == "F", issue["end"] == "receive"
+                stage = issue["stage"] + (0 if not receive else 1 if forward else -1)
+                row.append(f"{stage}{'RECV' if receive else 'SEND'}_{'F' if forward else 'B'}{issue['microbatch']}")
+        row += cells[at:at + 1]
+    return row
+
+
 def _json_rows(text: str, name: str) -> List[List[str]]:
     """The order in a plan's JSON (`Plan.write("json")`, `slackline plan --format json`), as rows of cells."""
     try:
@@ -374,6 +387,8 @@ def _json_rows(text: str, name: str) -> List[List[str]]:
                 raise InvalidRequest(f"{name}: its plan has parts, which no order for PyTorch can say")
             if op["op"] in ("F", "I", "W", "B"):
                 rows[op["rank"]].append(f"{op['stage']}{op['op']}{op['microbatch']}")
+        for rank, cells in enumerate(rows):
+            rows[rank] = _with_messages(cells, [issue for issue in parsed.get("issues", ()) if issue["rank"] == rank])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InvalidRequest(f"{name}: is no plan's JSON: {type(error).__name__}: {error}") from None
     return rows

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/plan_request.h"
+#include "plan/lower/receive_buffers.h"
 #include "plan/pipeline/csv_shape.h"
 #include "plan/timing/order_check.h"
 
@@ -169,6 +170,9 @@ static sl_status check(const check_options *o, checked_order *c) {
     c->file = o->files.text[0];
     SL_TRY(read_problem(o, c));
     SL_TRY(sl_written_open(c->file, &c->problem, &c->written));
+    const sl_cells cells = sl_written_cells(&c->written);
+    if (c->timed && c->problem.communication == SL_FIFO && c->written.issuer)
+        SL_TRY(sl_receive_buffers_check(&cells));
     SL_TRY(sl_order_check_regimes(&c->written, c->timed, c->regime));
     SL_TRY(sl_leaving_open(o->output, &leaving));
     c->out = leaving.out;

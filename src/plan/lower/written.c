@@ -1,6 +1,7 @@
 #include "plan/lower/written.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "plan/lower/receive_buffers.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -51,6 +52,8 @@ static sl_status take_order(sl_written *w, sl_order *order) {
     SL_TRY(lower_all(w));
     const sl_cells cells = sl_written_cells(w);
     SL_TRY(sl_deadlock_check(&cells));
+    if (w->problem->communication == SL_FIFO)
+        SL_TRY(sl_receive_buffers_check(&cells));
     *order = w->order;
     w->order = (sl_order){0};
     return SL_OK;

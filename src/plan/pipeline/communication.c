@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 typedef struct communication_request {
-    int regime, communicators;
+    int regime, communicators, receive_buffers;
     double eager_kb;
 } communication_request;
 
@@ -17,6 +17,7 @@ const sl_key sl_communication_keys[] = {
     {.name = "regime", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(regime), .choices = sl_regime_names, .help = "sends hold a rank: never, in `queue` slots, or until all that a boundary between two ops issues has arrived; fifo: never, but the messages of a communicator wait for each other"},
     {.name = "communicators", .type = SL_KEY_CHOICE, .standard = "pipeline", .offset = AT(communicators), .choices = sl_communicators_names, .help = "fifo: one for all messages, per pair of ranks, per direction of a pair, or per direction and kind (F, B)"},
     {.name = "eager_kb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(eager_kb), .minimum = 0, .maximum = 1e9, .help = "fifo: size up to which a message does not wait for its receive, 1e3 bytes; links then need bandwidth_gbps and message_mb"},
+    {.name = "receive_buffers", .type = SL_KEY_INT, .standard = "0", .offset = AT(receive_buffers), .minimum = 0, .maximum = 1e6, .help = "fifo: most receives of a rank that are issued and whose op has not ended; 0: any number, else at least 2"},
     {0}};
 /* clang-format on */
 
@@ -42,8 +43,12 @@ sl_status sl_read_communication(const sl_yaml *node, sl_problem *p) {
     p->communication = (sl_regime)r.regime;
     p->communicators = (sl_communicators)r.communicators;
     p->eager = r.eager_kb * 1e3;
-    if (r.regime != SL_FIFO && (sl_yaml_find(node, "communicators") || sl_yaml_find(node, "eager_kb")))
-        return sl_yaml_error(node, "has communicators or eager_kb, which only regime fifo has");
+    p->receive_buffers = r.receive_buffers;
+    for (const sl_key *key = &sl_communication_keys[1]; key->name && r.regime != SL_FIFO; key++)
+        if (sl_yaml_find(node, key->name))
+            return sl_yaml_error(node, "has %s, which only regime fifo has", key->name);
+    if (p->receive_buffers == 1)
+        return sl_yaml_error(node, "has receive_buffers 1, but a pair of ops may need two messages");
     return p->eager > 0 ? check_sizes(node, p) : SL_OK;
 }
 
@@ -51,6 +56,7 @@ void sl_write_communication(const sl_problem *p, FILE *out) {
     if (p->communication != SL_FIFO)
         fprintf(out, "  communication: %s\n", sl_regime_names[p->communication]);
     else
-        fprintf(out, "  communication: {regime: fifo, communicators: %s, eager_kb: %.17g}\n",
-                sl_communicators_names[p->communicators], p->eager / 1e3);
+        fprintf(out,
+                "  communication: {regime: fifo, communicators: %s, eager_kb: %.17g, receive_buffers: %d}\n",
+                sl_communicators_names[p->communicators], p->eager / 1e3, p->receive_buffers);
 }

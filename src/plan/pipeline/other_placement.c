@@ -124,6 +124,7 @@ sl_status sl_problem_with_placement(const sl_problem *p, sl_placement placement,
     placed->queue = p->queue;
     placed->communicators = p->communicators;
     placed->eager = p->eager;
+    placed->receive_buffers = p->receive_buffers;
     placed->parts = p->parts;
     placed->percentile = p->percentile;
     SL_TRY(copy_ranks(p, placed));

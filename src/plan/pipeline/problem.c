@@ -76,6 +76,7 @@ sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy) {
     copy->queue = problem->queue;
     copy->communicators = problem->communicators;
     copy->eager = problem->eager;
+    copy->receive_buffers = problem->receive_buffers;
     copy->parts = problem->parts;
     copy->percentile = problem->percentile;
     for (int i = 0; times_of(&from, i); i++)

@@ -52,9 +52,10 @@ typedef struct sl_problem {
     sl_regime communication;
     int queue;                      /* inorder: slots per rank and peer */
     sl_communicators communicators; /* fifo */
-    double eager;               /* fifo: bytes up to which a message is sent before its receive is issued */
-    int parts;                  /* sub-blocks of every op; an order holds them all, adjacent or apart */
-    double percentile;          /* of jitter included in `latency`, 0 to 100 */
+    double eager;        /* fifo: bytes up to which a message is sent before its receive is issued */
+    int receive_buffers; /* fifo: most receives that a rank has issued and not used up; 0: any number */
+    int parts;           /* sub-blocks of every op; an order holds them all, adjacent or apart */
+    double percentile;   /* of jitter included in `latency`, 0 to 100 */
     sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
     sl_time *saved;             /* [stage] F + B minus the two overlapped (times_ms.FB); default 0 */
     sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */

@@ -370,8 +370,11 @@ sl_status sl_improve(const sl_problem *problem, const sl_improve_options *option
                      sl_improve_result *result) {
     annealer a = {.problem = problem, .best = order, .random = options->seed};
     *result = (sl_improve_result){0};
+    sl_order_drop_issues(order);
     SL_TRY(sl_lower(problem, order, &a.program));
     sl_status status = sl_replayer_open(problem, &a.program, &a.replayer);
+    if (problem->communication == SL_FIFO)
+        SL_THEN(status, sl_replayer_order_messages(a.replayer, SL_FIRST_NEEDED, NULL));
     SL_THEN(status, run(&a, options, &result->work));
     result->makespan = a.found;
     sl_replayer_close(a.replayer);

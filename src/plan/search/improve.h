@@ -24,6 +24,7 @@ typedef struct sl_improve_result {
     int64_t work; /* replayed ops, plus a few per unsuccessful move; 0: no move is possible */
 } sl_improve_result;
 
-/** Replaces `order`, a valid one within the memory limit, by the best found. SL_ENOMEM, SL_EINVAL. */
+/** Replaces `order`, a valid one within the memory limit, by the best found, without issues: in regime fifo a
+ * replay decides them (sl_replayer_order_messages). SL_ENOMEM, SL_EINVAL. */
 sl_status sl_improve(const sl_problem *problem, const sl_improve_options *options, sl_order *order,
                      sl_improve_result *result);

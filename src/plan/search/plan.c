@@ -5,8 +5,10 @@
 #include "plan/bound/bound.h"
 #include "plan/family/family.h"
 #include "plan/family/slack.h"
+#include "plan/lower/receive_buffers.h"
 #include "plan/search/layer_cut.h"
 #include "plan/timing/jitter.h"
+#include "plan/timing/message_order.h"
 #include "plan/timing/replay.h"
 
 #include <stdio.h>
@@ -71,9 +73,22 @@ static sl_status bound_of(const sl_problem *p, int deep, sl_time *bound) {
     return p->layers ? sl_cut_bound(p, bound) : sl_lower_bound(p, deep, bound);
 }
 
+static sl_status check_buffers(const sl_problem *p, const sl_program *program) {
+    sl_issuer *issuer;
+    if (p->communication != SL_FIFO || p->receive_buffers == 0)
+        return SL_OK;
+    SL_TRY(sl_issuer_open(program, &issuer));
+    sl_status status = sl_issuer_run(issuer);
+    SL_THEN(status,
+            sl_receive_buffers_check(&(sl_cells){.problem = p, .program = program, .issuer = issuer}));
+    sl_issuer_close(issuer);
+    return status;
+}
+
 /* Times a plan whose order is set. */
 static sl_status run_through(const sl_problem *p, sl_plan *plan) {
     SL_TRY(sl_lower(p, &plan->order, &plan->program));
+    SL_TRY(check_buffers(p, &plan->program));
     SL_TRY(sl_replay(p, &plan->program, p->communication, p->queue, &plan->timeline));
     SL_TRY(measure_memory(p, plan));
     SL_TRY(sl_alloc(&plan->warmup, (size_t)p->ranks, sizeof *plan->warmup));
@@ -150,6 +165,7 @@ sl_time sl_plan_tolerance(const sl_problem *p, const sl_plan *plan, int link) {
 static sl_status make_family(const sl_problem *p, const sl_family *family, sl_plan *plan) {
     name_plan(plan, family->name);
     SL_TRY(sl_family_build(family, p, &plan->order));
+    SL_TRY(sl_messages_plan(p, SL_TIME_NEVER, &plan->order));
     SL_TRY(run_through(p, plan));
     if (plan->memory_ok)
         return SL_OK;

@@ -1,5 +1,6 @@
 /* The plan as JSON, format slackline-plan-1 (docs/formats.md). */
 #include "base/memory.h"
+#include "plan/lower/issue.h"
 #include "plan/pipeline/layers.h"
 #include "plan/search/attribute.h"
 #include "plan/search/plan_memory.h"
@@ -90,6 +91,37 @@ static sl_status dump_transfers(const sl_plan *plan, FILE *out) {
     }
     fputs("]", out);
     return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : SL_OK;
+}
+
+/* Of the op that makes its message, like a transfer. */
+static json_t *issue_json(const sl_plan *plan, int rank, const sl_message_issue *issue) {
+    const sl_op *op = &plan->program.message[issue->message].op;
+    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i}", "rank", rank, "end",
+                     issue->receive ? "receive" : "send", "op", sl_op_name(op->kind), "stage", op->stage,
+                     "microbatch", op->microbatch, "after_ops", issue->step);
+}
+
+/* The order in which the ranks issue their messages, if it has a meaning. */
+static sl_status dump_issues(const sl_problem *p, const sl_plan *plan, FILE *out) {
+    sl_issuer *issuer;
+    int failed = 0, first = 1;
+    if (p->communication != SL_FIFO)
+        return SL_OK;
+    SL_TRY(sl_issuer_open(&plan->program, &issuer));
+    sl_status status = sl_issuer_run(issuer);
+    if (status == SL_OK)
+        fputs(",\n \"issues\": [", out);
+    for (int rank = 0; rank < p->ranks && status == SL_OK; rank++) {
+        int count;
+        const sl_message_issue *issue = sl_issues_of(issuer, rank, &count);
+        for (int i = 0; i < count; i++, first = 0)
+            failed |= dump_item(issue_json(plan, rank, &issue[i]), first, out);
+    }
+    fputs("]", out);
+    sl_issuer_close(issuer);
+    if (failed)
+        status = sl_error(SL_ENOMEM, "out of memory for the plan's JSON");
+    return status;
 }
 
 /* A rank's memory use at each instant at which it changes. */
@@ -215,6 +247,7 @@ sl_status sl_plan_write_json(const sl_problem *p, const sl_plan *plan, FILE *out
     free(text);
     SL_TRY(dump_ops(p, plan, out));
     SL_TRY(dump_transfers(plan, out));
+    SL_TRY(dump_issues(p, plan, out));
     SL_TRY(dump_memory(p, plan, out));
     fputs("\n}\n", out);
     return ferror(out) ? sl_error_errno(SL_ESYS, "the plan cannot be written") : SL_OK;

@@ -1,6 +1,7 @@
 #include "plan/search/regroup.h"
 #include "base/clock.h"
 #include "plan/search/makespan.h"
+#include "plan/timing/message_order.h"
 
 static int joins(const sl_problem *p, const sl_op *op) {
     return op[0].kind == SL_I && op[1].kind == SL_W && op[0].stage == op[1].stage &&
@@ -30,8 +31,13 @@ static sl_status try_join(const sl_problem *p, sl_order *order, sl_time *makespa
     sl_order changed;
     sl_time time;
     SL_TRY(sl_order_copy(order, &changed));
+    sl_order_drop_issues(&changed);
     *tried = join(p, &changed, rank, from, all);
-    sl_status status = *tried > 0 ? sl_measure(p, &changed, &time, NULL) : SL_OK;
+    sl_status status = *tried > 0
+                           ? sl_messages_plan(p, p->receive_buffers > 0 ? SL_TIME_NEVER : *makespan, &changed)
+                           : SL_OK;
+    if (*tried > 0)
+        SL_THEN(status, sl_measure(p, &changed, &time, NULL));
     if (status == SL_OK && *tried > 0 && time <= *makespan) {
         sl_order worse = *order;
         *order = changed;

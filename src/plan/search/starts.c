@@ -3,6 +3,7 @@
 #include "plan/bound/bound.h"
 #include "plan/search/makespan.h"
 #include "plan/search/portfolio.h"
+#include "plan/timing/message_order.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,8 +40,12 @@ static void insert(sl_starts *s, sl_start added) {
 }
 
 sl_status sl_starts_add(sl_starts *s, sl_order *order, const char *name) {
-    sl_start added = {.order = *order, .name = name};
-    sl_status status = sl_measure(s->problem, order, &added.makespan, &added.memory);
+    sl_start added = {.name = name};
+    const int all = s->count == 0 || s->problem->receive_buffers > 0; /* PyTorch's lowering may need more */
+    const sl_time cutoff = all ? SL_TIME_NEVER : s->start[0].makespan;
+    sl_status status = sl_messages_plan(s->problem, cutoff, order);
+    added.order = *order;
+    SL_THEN(status, sl_measure(s->problem, order, &added.makespan, &added.memory));
     SL_THEN(status, sl_order_check_ascending(order));
     *order = (sl_order){0};
     if (status != SL_OK || added.makespan == SL_TIME_NEVER ||

@@ -156,24 +156,13 @@ static int32_t cause_of(const sl_replayer *r, int32_t index) {
 }
 
 static void move(sl_replayer *r, int32_t index, sl_time time) {
-    static const sl_link free_of_cost;
     const sl_message *m = &r->program->message[index];
-    const sl_link *link = r->problem->link
-                              ? &r->problem->link[(size_t)m->from * (size_t)r->program->ranks + (size_t)m->to]
-                              : &free_of_cost;
     int32_t wire = sl_replay_lane(r, m)->wire;
-    sl_time start = sl_later(r->wire_free[wire], time);
-    r->timeline.cause[2 * index] = start > time ? -1 - r->fifo->left[wire] : cause_of(r, index);
+    const sl_transfer *t = &r->timeline.transfer[index];
+    sl_replay_move(r, index, time);
+    r->timeline.cause[2 * index] = t->start > time ? -1 - r->fifo->left[wire] : cause_of(r, index);
     r->timeline.cause[2 * index + 1] = SL_NO_CAUSE;
     r->fifo->left[wire] = index;
-    sl_transfer *t = &r->timeline.transfer[index];
-    *t = (sl_transfer){.from = m->from,
-                       .to = m->to,
-                       .op = m->op,
-                       .start = start,
-                       .end = start + link->transfer,
-                       .arrive = start + link->transfer + (r->latency ? r->latency[index] : link->latency)};
-    r->wire_free[wire] = t->end;
     sl_time arrive = t->arrive;
     communicator *sends = communicator_of(r, 2 * index), *receives = communicator_of(r, 2 * index + 1);
     finish(r, sends, 2 * index, is_eager(r, m) ? t->end : arrive);

@@ -28,16 +28,14 @@ static sl_time issue_time(const sl_replayer *r, int32_t index, sl_time end) {
     return freed > end ? freed : end;
 }
 
-/* Sends a message that is issued at `issue`; returns when the rank's next op may start. */
-static sl_time send(sl_replayer *r, int32_t index, sl_time issue) {
+void sl_replay_move(sl_replayer *r, int32_t index, sl_time time) {
     const sl_message *message = &r->program->message[index];
     static const sl_link free_of_cost;
     const sl_link *link =
         r->problem->link
             ? &r->problem->link[(size_t)message->from * (size_t)r->program->ranks + (size_t)message->to]
             : &free_of_cost;
-    replay_lane *l = sl_replay_lane(r, message);
-    sl_time *wire = &r->wire_free[l->wire], start = *wire > issue ? *wire : issue;
+    sl_time *wire = &r->wire_free[sl_replay_lane(r, message)->wire], start = *wire > time ? *wire : time;
     sl_transfer *t = &r->timeline.transfer[index];
     *t = (sl_transfer){.from = message->from,
                        .to = message->to,
@@ -46,12 +44,20 @@ static sl_time send(sl_replayer *r, int32_t index, sl_time issue) {
                        .end = start + link->transfer,
                        .arrive = start + link->transfer + (r->latency ? r->latency[index] : link->latency)};
     *wire = t->end;
-    r->arrival[l->first + l->sent++] = t->arrive;
+}
+
+/* Sends a message that is issued at `issue`; returns when the rank's next op may start. */
+static sl_time send(sl_replayer *r, int32_t index, sl_time issue) {
+    const sl_message *message = &r->program->message[index];
+    replay_lane *l = sl_replay_lane(r, message);
+    sl_replay_move(r, index, issue);
+    sl_time arrive = r->timeline.transfer[index].arrive;
+    r->arrival[l->first + l->sent++] = arrive;
     r->arrived[index] = 1;
     int32_t next = r->next[message->to];
     if (message->consumer == next || message->consumer == next + 1)
         sl_replay_push(r, message->to);
-    return r->regime == SL_BATCHED ? t->arrive : issue;
+    return r->regime == SL_BATCHED ? arrive : issue;
 }
 
 /* Whether the step's input has been sent; *start becomes its arrival if that is later. */
@@ -317,7 +323,9 @@ static int run(sl_replayer *r) {
     reset(r);
     if (r->collective)
         run_gathers(r);
-    if (r->fifo)
+    if (r->greedy)
+        sl_greedy_run(r);
+    else if (r->fifo)
         r->status = sl_fifo_run(r);
     else if (r->shared)
         run_together(r);
@@ -409,6 +417,7 @@ static void free_state(sl_replayer *r) {
     SL_FREE(r->next, r->free, r->first_span, r->lane, r->wire_free, r->arrival, r->arrived, r->gathered,
             r->stack, r->on_stack, r->heap, r->running, r->issued, r->move_end, r->first_move, r->moved);
     sl_fifo_close(r->fifo);
+    sl_greedy_close(r->greedy);
     sl_timeline_free(&r->timeline);
 }
 

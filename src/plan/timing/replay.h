@@ -43,6 +43,22 @@ void sl_replayer_time(sl_replayer *replayer, const sl_time *time);
 sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);
 void sl_replayer_close(sl_replayer *replayer);
 
+/* Which of several messages goes first, if a replay decides the order of issue: the one needed after the
+ * fewest ops of its receiver, the one due first, or the one of the lowest microbatch. Those of one rank,
+ * direction and kind go as they are needed. */
+typedef enum sl_message_rule {
+    SL_FIRST_NEEDED,
+    SL_FIRST_DUE,
+    SL_FIRST_MICROBATCH,
+    SL_MESSAGE_RULES
+} sl_message_rule;
+
+/** Regime fifo: from now on, runs decide the order of issue (greedy.c). `due`: of each message, for
+ * SL_FIRST_DUE (kept by the caller), else NULL. SL_ENOMEM. */
+sl_status sl_replayer_order_messages(sl_replayer *replayer, sl_message_rule rule, const sl_time *due);
+/** What the last such run decided for a rank, in order; the replayer's. */
+const sl_message_issue *sl_replayer_issues(const sl_replayer *replayer, int rank, int *count);
+
 /** Highest memory use of each rank in a replayed timeline: F takes memory at its start, and so do I and B
  * (delta.I_start, recomputation); I, W and B change it at their end; releases come before acquisitions of the
  * same instant; offloads release F's memory at their end, fetches take it at their start. peak[ranks]. */

@@ -46,14 +46,17 @@ struct sl_replayer {
         *heap; /* [ranks; fifo: and messages]: running blocks, if ranks share wires; messages that may move */
     unsigned char *running, *issued;
     int moments;
-    const sl_issuer *issuer; /* fifo: given; NULL: PyTorch's lowering */
-    struct sl_fifo *fifo;    /* NULL: another regime */
+    const sl_issuer *issuer;  /* fifo: given; NULL: PyTorch's lowering */
+    struct sl_fifo *fifo;     /* NULL: another regime */
+    struct sl_greedy *greedy; /* fifo: decides the order of issue; NULL: it is fixed */
     sl_timeline timeline;
     sl_status status; /* of the last run: of its memory (fifo) */
 };
 
 /** The lane of a message. */
 replay_lane *sl_replay_lane(const sl_replayer *replayer, const sl_message *message);
+/** A message takes its wire as soon as that is free, `time` at the earliest: its transfer. */
+void sl_replay_move(sl_replayer *replayer, int32_t message, sl_time time);
 /** Notes that a rank may be able to continue. */
 void sl_replay_push(sl_replayer *replayer, int32_t rank);
 /** Starts the blocks of the noted ranks that can; each ends in a moment of its own. */
@@ -68,3 +71,7 @@ sl_status sl_fifo_run(sl_replayer *replayer);
 /** The issues that it runs. */
 const sl_issuer *sl_fifo_issuer(const sl_replayer *replayer);
 void sl_fifo_close(struct sl_fifo *fifo);
+
+/** The same, deciding the order of issue. NULL is fine to close. */
+void sl_greedy_run(sl_replayer *replayer);
+void sl_greedy_close(struct sl_greedy *greedy);
