@@ -143,6 +143,41 @@ def other_ways(rank, groups, problems):
                              f"{name}, {placement}, {ranks} ranks, {microbatches} microbatches, rank {rank}"))
 
 
+def comms_of(schedule):
+    """The cells that PyTorch runs, as it names them."""
+    order = schedule.pipeline_order_with_comms
+    return [[str(action) for action in order[rank] if action is not None] for rank in sorted(order)]
+
+
+def moved_messages(rank, groups, problems):
+    """Plans whose receives move ahead run as they are, and train to the same bits as the ops with PyTorch's own lowering."""
+    cases = [(4, 8, "loop", "interleaved-1f1b", "pipeline"), (2, 6, "loop", "interleaved-1f1b", "pair"), (4, 8, "linear", "1f1b", "pipeline"),
+             (3, 6, "wave", "auto", "direction"), (4, 8, "loop", "auto", "kind")]
+    for ranks, microbatches, placement, name, communicators in cases:
+        if rank >= ranks:
+            continue
+        what = f"moved messages, {placement}, {name}, {communicators}, rank {rank}"
+        asked = problem(ranks, microbatches, placement, 1)
+        asked["pipeline"]["links"]["default"]["transfer_ms"] = 3
+        asked["pipeline"]["communication"] = {"regime": "fifo", "communicators": communicators}
+        carried = [slackline.plan(asked, name, 0.1) if rank == 0 else None]
+        dist.broadcast_object_list(carried, group=groups[ranks], group_src=0)
+        plan = carried[0]
+        lowered = slackline.simulate(problem(ranks, microbatches, placement), plan.csv())
+        if plan.csv_comms() == lowered.csv_comms() or not plan.makespan_ms < slackline.simulate(asked, plan.csv()).makespan_ms:
+            problems.append(f"{what}: no message moved")
+        results = []
+        for one in (plan, lowered):
+            mine, count = stages_of(rank, ranks, placement, groups[ranks])
+            schedule = one.schedule(mine, loss_fn=loss_of)
+            results.append(train(schedule, mine, microbatches))
+            if comms_of(schedule) != [row.split(",") for row in one.csv_comms().splitlines()]:
+                problems.append(f"{what}: PyTorch runs other cells than the plan's")
+        problems.append(same(results[0], in_sequence(count, microbatches), what))
+        if results[0][0] != results[1][0] or any(not torch.equal(a, b) for stage in results[0][1] for a, b in zip(results[0][1][stage], results[1][1][stage])):
+            problems.append(f"{what}: other bits than with PyTorch's lowering")
+
+
 def refusals(rank, group, problems):
     """What a rank of two says of plans that do not fit its stages."""
     mine, _ = stages_of(rank, 2, "linear", group)
@@ -210,6 +245,7 @@ def rank_main(rank, store, results):
                     problems.append(f"{what}: losses {found[0]}, PyTorch's 1F1B {reference[0]}")
         forward_only(rank, groups, problems)
         other_ways(rank, groups, problems)
+        moved_messages(rank, groups, problems)
         if rank < 2:
             refusals(rank, groups[2], problems)
             # without broadcast each takes its own; a plan that only the first rank has is enough with it
