@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Planned orders of messages against PyTorch's own lowering, predicted on random problems in regime fifo. Prints tables; --write FILE makes
+"""Planned orders of messages against PyTorch's own lowering, predicted on random problems in regime fifo. Prints a table; --write FILE makes
 the page.
 
 Usage: bench/messages/run.py [BUILD_DIR] [--write docs/results/evidence/messages.md] [--seed N] [--problems N] [--time-limit S] [--before COMMAND]
-Each problem is planned with each kind of communicators by `auto`, and its ops are timed again with the messages where PyTorch's lowering puts
-them (`simulate` of the CSV without messages). --before: an earlier slackline, whose plans had the messages of PyTorch's lowering."""
+Each problem is planned with each kind of communicators: as a published schedule for its placement, and by `auto`. The ops of each plan are
+timed again with the messages where PyTorch's lowering puts them (`simulate` of the CSV without messages). --before: the command slackline of
+an earlier version, whose plans have the messages of PyTorch's lowering; compares plans, and the time of planning without a search (the least of
+three, in turns)."""
 import argparse
 import json
 import os
@@ -16,6 +18,9 @@ import tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
 source = os.path.dirname(os.path.dirname(here))
+sys.path.insert(0, os.path.join(source, "bench"))
+from page import machine, table  # noqa: E402
+
 parser = argparse.ArgumentParser()
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--write")
@@ -26,18 +31,21 @@ parser.add_argument("--before")
 arguments = parser.parse_args()
 slackline = os.path.join(arguments.build, "slackline")
 COMMUNICATORS = ["pipeline", "pair", "direction", "kind"]
+PUBLISHED = {"linear": "1f1b", "loop": "interleaved-1f1b", "wave": "zb-v"}
 
 
-def problem(draw):
-    """2 to 8 ranks, 1 or 2 stages per rank, up to 4 microbatches per rank; messages take up to an op's time."""
-    ranks, placement = draw.randint(2, 8), draw.choice(["linear", "loop", "wave"])
+def drawn_problem(draw):
+    """2 to 8 ranks, 1 or 2 stages per rank, 1 to 4 microbatches per rank; messages take up to an op's time. Without a memory limit, or with
+    one that a published schedule keeps."""
+    ranks, placement = draw.randint(2, 8), draw.choice(list(PUBLISHED))
     stages = ranks * (1 if placement == "linear" else 2)
     microbatches = ranks * draw.randint(1, 4)
     times = {kind: [draw.randint(4, 9) for _ in range(stages)] for kind in "FIW"}
-    memory = f", memory: {{limit: {draw.choice([1.0, 1.5, 2.0]) * stages}}}" if draw.random() < 0.5 else ""
+    limit = draw.choice([1.0, 1.5, 2.0]) * stages
     latency, transfer = draw.choice([0, 0.5, 2, 10]), draw.choice([0.2, 1, 3])
-    return (f"pipeline: {{ranks: {ranks}, stages: {stages}, placement: {placement}, microbatches: {microbatches}, times_ms: {json.dumps(times)}, "
-            f"links: {{default: {{latency_ms: {latency}, transfer_ms: {transfer}}}}}{memory}, communication: {{regime: fifo, communicators: COMMUNICATORS}}}}\n")
+    memory = draw.random() < 0.5
+    return placement, {"ranks": ranks, "stages": stages, "placement": placement, "microbatches": microbatches, "times_ms": times,
+                       "links": {"default": {"latency_ms": latency, "transfer_ms": transfer}}}, limit if memory else None
 
 
 def run(command, *args):
@@ -47,48 +55,86 @@ def run(command, *args):
     return done.stdout
 
 
-def planned(command, file, *more):
-    plan = json.loads(run(command, "plan", file, "--schedule", "auto", "--format", "json", *more))
+def planned(command, file, schedule, limit):
+    plan = json.loads(run(command, "plan", file, "--schedule", schedule, "--format", "json", "--time-limit", str(limit)))
     return plan["makespan_ms"], plan["solve_ms"]
 
 
-def measure(folder, number, text):
+def write(folder, pipeline):
+    file = os.path.join(folder, "problem.json")
+    with open(file, "w") as out:
+        json.dump({"pipeline": pipeline}, out)
+    return file
+
+
+def against_lowering(folder, file, schedule):
+    """Makespan with PyTorch's lowering of the plan's own ops, relative to the plan's."""
+    order, limit = os.path.join(folder, "order.csv"), arguments.time_limit
+    plan = json.loads(run(slackline, "plan", file, "--schedule", schedule, "--format", "json", "--time-limit", str(limit)))
+    ops = [[f"{op['stage']}{op['op']}{op['microbatch']}" for op in plan["ops"] if op["rank"] == rank and op["op"] in "FIWB"]
+           for rank in range(plan["ranks"])]
+    with open(order, "w") as out:
+        out.writelines(",".join(row) + "\n" for row in ops)
+    lowered = json.loads(run(slackline, "simulate", file, "--order", order, "--format", "json"))["makespan_ms"]
+    return lowered / plan["makespan_ms"], plan["makespan_ms"]
+
+
+def times_of_planning(file):
+    found = {slackline: [], arguments.before: []}
+    for _ in range(3):
+        for command, times in found.items():
+            times.append(planned(command, file, "auto", 0)[1])
+    return [min(times) for times in found.values()]
+
+
+def measure(folder, placement, pipeline, memory):
     rows = {}
     for communicators in COMMUNICATORS:
-        file, order = os.path.join(folder, f"{number}.yaml"), os.path.join(folder, "order.csv")
-        with open(file, "w") as out:
-            out.write(text.replace("COMMUNICATORS", communicators))
-        limit = ("--time-limit", str(arguments.time_limit))
-        makespan, _ = planned(slackline, file, *limit)
-        run(slackline, "plan", file, "--schedule", "auto", "--format", "csv", "-o", order, *limit)
-        lowered = json.loads(run(slackline, "simulate", file, "--order", order, "--format", "json"))["makespan_ms"]
-        _, solve = planned(slackline, file, "--time-limit", "0")
-        row = {"planned": makespan, "lowered": lowered, "solve": solve}
+        pipeline["communication"] = {"regime": "fifo", "communicators": communicators}
+        pipeline.pop("memory", None)
+        row = {"published": against_lowering(folder, write(folder, pipeline), PUBLISHED[placement])[0]}
+        if memory:
+            pipeline["memory"] = {"limit": memory}
+        file = write(folder, pipeline)
+        row["auto"], makespan = against_lowering(folder, file, "auto")
         if arguments.before:
-            row["before"], _ = planned(arguments.before, file, *limit)
-            _, row["before_solve"] = planned(arguments.before, file, "--time-limit", "0")
+            row["before"] = planned(arguments.before, file, "auto", arguments.time_limit)[0] / makespan
+            row["time"] = times_of_planning(file)
         rows[communicators] = row
     return rows
 
 
+def gain(rows, communicators, what):
+    ratios = [row[communicators][what] for row in rows]
+    shorter = sum(ratio > 1 + 1e-9 for ratio in ratios)
+    return f"{shorter} of {len(ratios)}", *(f"{ratio:.3f}" for ratio in (statistics.median(ratios), max(ratios), min(ratios)))
+
+
 def summary(rows):
-    lines = ["| communicators | shorter than PyTorch's lowering of the same ops: problems, median, best | " +
-             ("than plans before: problems, median, best, worst | time of the families | " if arguments.before else ""),
-             "|---|---|" + ("---|---|" if arguments.before else "")]
-    for communicators in COMMUNICATORS:
-        mine = [row[communicators] for row in rows]
-        gain = [one["lowered"] / one["planned"] for one in mine]
-        line = f"| {communicators} | {sum(g > 1 + 1e-9 for g in gain)} of {len(gain)}, {statistics.median(gain):.3f}, {max(gain):.3f} |"
-        if arguments.before:
-            then = [one["before"] / one["planned"] for one in mine]
-            time = sum(one["solve"] for one in mine) / sum(one["before_solve"] for one in mine)
-            line += (f" {sum(g > 1 + 1e-9 for g in then)} of {len(then)}, {statistics.median(then):.3f}, {max(then):.3f}, {min(then):.3f} | "
-                     f"{time:.2f} |")
-        lines.append(line)
+    names = {"published": "a published schedule's ops: PyTorch's lowering / planned", "auto": "the ops of `auto`: PyTorch's lowering / planned",
+             "before": "`auto` of the earlier version / `auto`"}
+    found = [(names[what], communicators, *gain(rows, communicators, what)) for what in names if what in rows[0]["pipeline"]
+             for communicators in COMMUNICATORS]
+    lines = table(["makespan", "communicators", "shorter", "median", "best", "worst"], found)
+    if arguments.before:
+        pairs = {c: [row[c]["time"] for row in rows] for c in COMMUNICATORS}
+        lines += ("\nTime of planning without a search, relative to the earlier version, all problems together: " +
+                  ", ".join(f"{c} {sum(a for a, _ in pairs[c]) / sum(b for _, b in pairs[c]):.2f}" for c in COMMUNICATORS) + ".\n")
     return lines
+
+
+def page(lines):
+    command = f"bench/messages/run.py --seed {arguments.seed} --problems {arguments.problems} --time-limit {arguments.time_limit:g}"
+    return ("# Planned orders of messages: all tables\n\n"
+            f"`{command}{' --before COMMAND' if arguments.before else ''} --write docs/results/evidence/messages.md`, on {machine()}. Random "
+            "problems: 2 to 8 ranks, linear, loop, and wave, 1 to 4 microbatches per rank, ops of 4 to 9 ms, latencies of 0 to 10 ms, transfers of "
+            "0.2 to 3 ms; half of them with a memory limit for `auto`. All makespans are predicted by the timing model.\n\n" + lines)
 
 
 draw = random.Random(arguments.seed)
 with tempfile.TemporaryDirectory() as folder:
-    rows = [measure(folder, number, problem(draw)) for number in range(arguments.problems)]
-print("\n".join(summary(rows)))
+    lines = summary([measure(folder, *drawn_problem(draw)) for _ in range(arguments.problems)])
+print(lines)
+if arguments.write:
+    with open(arguments.write, "w") as out:
+        out.write(page(lines))

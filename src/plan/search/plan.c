@@ -165,7 +165,7 @@ sl_time sl_plan_tolerance(const sl_problem *p, const sl_plan *plan, int link) {
 static sl_status make_family(const sl_problem *p, const sl_family *family, sl_plan *plan) {
     name_plan(plan, family->name);
     SL_TRY(sl_family_build(family, p, &plan->order));
-    SL_TRY(sl_messages_plan(p, SL_TIME_NEVER, &plan->order));
+    SL_TRY(sl_messages_plan(p, SL_MESSAGES_THOROUGHLY, &plan->order));
     SL_TRY(run_through(p, plan));
     if (plan->memory_ok)
         return SL_OK;

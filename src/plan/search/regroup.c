@@ -33,9 +33,9 @@ static sl_status try_join(const sl_problem *p, sl_order *order, sl_time *makespa
     SL_TRY(sl_order_copy(order, &changed));
     sl_order_drop_issues(&changed);
     *tried = join(p, &changed, rank, from, all);
-    sl_status status = *tried > 0
-                           ? sl_messages_plan(p, p->receive_buffers > 0 ? SL_TIME_NEVER : *makespan, &changed)
-                           : SL_OK;
+    const sl_message_effort effort = {.cutoff = p->receive_buffers > 0 ? SL_TIME_NEVER : *makespan,
+                                      .quick = 1};
+    sl_status status = *tried > 0 ? sl_messages_plan(p, &effort, &changed) : SL_OK;
     if (*tried > 0)
         SL_THEN(status, sl_measure(p, &changed, &time, NULL));
     if (status == SL_OK && *tried > 0 && time <= *makespan) {

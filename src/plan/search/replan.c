@@ -1,6 +1,7 @@
 #include "plan/search/replan.h"
 #include "plan/search/chains.h"
 #include "plan/search/makespan.h"
+#include "plan/timing/message_order.h"
 
 #include <stdio.h>
 
@@ -69,7 +70,8 @@ static sl_status make(replan *r, const sl_problem *problem, sl_plan *plan) {
     SL_TRY(add_families(r));
     SL_TRY(add_known(r));
     SL_TRY(search(r));
-    const sl_start *best = &r->starts.start[0];
+    sl_start *best = &r->starts.start[0];
+    SL_TRY(sl_messages_plan(problem, SL_MESSAGES_THOROUGHLY, &best->order));
     SL_TRY(sl_plan_of_order(problem, &best->order, best->name ? best->name : "search", plan));
     plan->bound = !problem->layers && r->starts.bound > plan->bound ? r->starts.bound : plan->bound;
     snprintf(plan->why, sizeof plan->why, "tried %s ms", r->starts.tried);

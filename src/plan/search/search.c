@@ -5,6 +5,7 @@
 #include "plan/search/chains.h"
 #include "plan/search/layer_cut.h"
 #include "plan/search/plan.h"
+#include "plan/timing/message_order.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -182,11 +183,12 @@ static sl_status search_orders(order_search *s) {
 }
 
 static sl_status finish(order_search *s, sl_plan *plan) {
-    const sl_start *best = &s->starts.start[0];
+    sl_start *best = &s->starts.start[0];
     int family = best->name && strcmp(s->options->schedule, "auto") == 0;
+    SL_TRY(sl_messages_plan(s->problem, SL_MESSAGES_THOROUGHLY, &best->order));
     SL_TRY(sl_plan_of_order(s->problem, &best->order, family ? best->name : "optimal", plan));
     snprintf(plan->why, sizeof plan->why, "%s%s%s%s",
-             best->makespan > s->starts.bound ? "the shortest found"
+             plan->makespan > s->starts.bound ? "the shortest found"
              : s->problem->layers             ? "nothing is shorter with this cut"
                                               : "nothing can be shorter",
              s->starts.tried[0] ? "; tried " : "", s->starts.tried, s->starts.tried[0] ? " ms" : "");

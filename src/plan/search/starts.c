@@ -42,8 +42,8 @@ static void insert(sl_starts *s, sl_start added) {
 sl_status sl_starts_add(sl_starts *s, sl_order *order, const char *name) {
     sl_start added = {.name = name};
     const int all = s->count == 0 || s->problem->receive_buffers > 0; /* PyTorch's lowering may need more */
-    const sl_time cutoff = all ? SL_TIME_NEVER : s->start[0].makespan;
-    sl_status status = sl_messages_plan(s->problem, cutoff, order);
+    const sl_message_effort effort = {.cutoff = all ? SL_TIME_NEVER : s->start[0].makespan, .quick = 1};
+    sl_status status = sl_messages_plan(s->problem, &effort, order);
     added.order = *order;
     SL_THEN(status, sl_measure(s->problem, order, &added.makespan, &added.memory));
     SL_THEN(status, sl_order_check_ascending(order));

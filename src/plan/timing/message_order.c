@@ -90,15 +90,17 @@ static sl_status set_first_due(message_search *s) {
     return SL_OK;
 }
 
-static sl_status search(message_search *s, sl_time cutoff) {
+static sl_status search(message_search *s, const sl_message_effort *effort) {
     enum { AGAIN = 2 };
     SL_TRY(set_first_due(s));
-    if (s->enough >= cutoff)
+    if (s->enough >= effort->cutoff)
         return SL_OK;
     SL_TRY(sl_issuer_run(s->issuer));
     SL_TRY(try_issues(s, !s->program.own_issues));
     SL_TRY(try_rule(s, SL_FIRST_DUE));
     SL_TRY(try_rule(s, SL_FIRST_NEEDED));
+    if (effort->quick)
+        return SL_OK;
     SL_TRY(try_rule(s, SL_FIRST_MICROBATCH));
     for (int i = 0; i < AGAIN; i++)
         SL_TRY(try_rule(s, SL_FIRST_DUE));
@@ -116,12 +118,12 @@ static sl_status open(message_search *s) {
     return SL_OK;
 }
 
-sl_status sl_messages_plan(const sl_problem *problem, sl_time cutoff, sl_order *order) {
+sl_status sl_messages_plan(const sl_problem *problem, const sl_message_effort *effort, sl_order *order) {
     message_search s = {.problem = problem, .order = order, .best = SL_TIME_NEVER};
     if (problem->communication != SL_FIFO)
         return SL_OK;
     sl_status status = open(&s);
-    SL_THEN(status, search(&s, cutoff));
+    SL_THEN(status, search(&s, effort));
     sl_replayer_close(s.replayer);
     sl_issuer_close(s.issuer);
     SL_FREE(s.due, s.first);

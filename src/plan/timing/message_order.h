@@ -4,8 +4,15 @@
 
 #include "plan/pipeline/order.h"
 
+typedef struct sl_message_effort {
+    sl_time cutoff; /* nothing is tried if messages that never wait for each other do not bring the makespan
+                       below it */
+    int quick;      /* only the most successful rules */
+} sl_message_effort;
+
+#define SL_MESSAGES_THOROUGHLY (&(sl_message_effort){.cutoff = SL_TIME_NEVER})
+
 /** Gives a valid order its best order of issue within the ranks' receive buffers: none of its own if
- * PyTorch's lowering is as good. Changes nothing in other regimes, or if messages that never wait for each
- * other would not bring the makespan below `cutoff`. SL_EINVAL: the ops alone deadlock; SL_ENOMEM.
+ * PyTorch's lowering is as good. Does nothing in other regimes. SL_EINVAL: the ops alone deadlock; SL_ENOMEM.
  */
-sl_status sl_messages_plan(const sl_problem *problem, sl_time cutoff, sl_order *order);
+sl_status sl_messages_plan(const sl_problem *problem, const sl_message_effort *effort, sl_order *order);
