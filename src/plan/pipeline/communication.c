@@ -1,11 +1,12 @@
 /* `communication:`: the regime in which messages travel, alone or with its communicators. */
+#include "base/memory.h"
 #include "plan/pipeline/problem_read.h"
 
 #include <stddef.h>
 
 typedef struct communication_request {
     int regime, communicators, receive_buffers;
-    double eager_kb;
+    double eager_kb, receive_memory;
 } communication_request;
 
 const char *const sl_regime_names[] = {"decoupled", "inorder", "batched", "fifo", NULL};
@@ -18,6 +19,7 @@ const sl_key sl_communication_keys[] = {
     {.name = "communicators", .type = SL_KEY_CHOICE, .standard = "pipeline", .offset = AT(communicators), .choices = sl_communicators_names, .help = "fifo: one for all messages, per pair of ranks, per direction of a pair, or per direction and kind (F, B)"},
     {.name = "eager_kb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(eager_kb), .minimum = 0, .maximum = 1e9, .help = "fifo: size up to which a message does not wait for its receive, 1e3 bytes; links then need bandwidth_gbps and message_mb"},
     {.name = "receive_buffers", .type = SL_KEY_INT, .standard = "0", .offset = AT(receive_buffers), .minimum = 0, .maximum = 1e6, .help = "fifo: most receives of a rank that are issued and whose op has not ended; 0: any number, else at least 2"},
+    {.name = "receive_memory", .type = SL_KEY_REAL, .standard = "0", .offset = AT(receive_memory), .minimum = 0, .maximum = SL_MAX_MEMORY, .help = "fifo: memory of a receive buffer; all receive_buffers are permanent use, like memory.fixed"},
     {0}};
 /* clang-format on */
 
@@ -30,6 +32,27 @@ static sl_status check_sizes(const sl_yaml *node, const sl_problem *p) {
             if (p->link[back ? to * p->ranks + from : from * p->ranks + to].bytes <= 0)
                 return sl_yaml_error(node, "has eager_kb, but link %d-%d lacks bandwidth_gbps and message_mb",
                                      back ? to : from, back ? from : to);
+    }
+    return SL_OK;
+}
+
+/* The buffers of a rank are permanent use. */
+static sl_status reserve_buffers(const sl_yaml *node, double each, sl_problem *p) {
+    double all = each * p->receive_buffers;
+    if (each > 0 && p->receive_buffers == 0)
+        return sl_yaml_error(node, "has receive_memory, which needs receive_buffers");
+    if (each > 0 && p->layers)
+        return sl_yaml_error(
+            node, "has receive_memory, which belongs in 'layers' (weights) where stages are cut from layers");
+    if (each > 0 && !p->fixed)
+        SL_TRY(sl_alloc(&p->fixed, (size_t)p->ranks, sizeof *p->fixed));
+    for (int rank = 0; each > 0 && rank < p->ranks; rank++) {
+        p->fixed[rank] += all;
+        if (p->limit && p->limit[rank] < all)
+            return sl_yaml_error(node, "takes %g for receive buffers on rank %d, over its limit of %g", all,
+                                 rank, p->limit[rank]);
+        if (p->limit)
+            p->limit[rank] -= all;
     }
     return SL_OK;
 }
@@ -49,6 +72,7 @@ sl_status sl_read_communication(const sl_yaml *node, sl_problem *p) {
             return sl_yaml_error(node, "has %s, which only regime fifo has", key->name);
     if (p->receive_buffers == 1)
         return sl_yaml_error(node, "has receive_buffers 1, but a pair of ops may need two messages");
+    SL_TRY(reserve_buffers(node, r.receive_memory, p));
     return p->eager > 0 ? check_sizes(node, p) : SL_OK;
 }
 

@@ -70,6 +70,12 @@ static void communication_is_a_regime_or_a_map(void **state) {
                         &p));
     assert_true(p.communication == SL_FIFO && p.communicators == SL_OF_KIND && p.eager == 64000);
     sl_problem_free(&p);
+    assert_ok(read_text(
+        SHAPE TIMES "  memory: {limit: 10, fixed: 1}\n  communication: {regime: fifo, receive_buffers: 4, "
+                    "receive_memory: 0.5}\n",
+        &p));
+    assert_true(p.receive_buffers == 4 && p.limit[0] == 7 && p.fixed[0] == 3);
+    sl_problem_free(&p);
 }
 
 /* 25 MB over 10 Gb/s: 25e6 * 8 / 10e9 s = 20 ms. */

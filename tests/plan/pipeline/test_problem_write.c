@@ -21,7 +21,12 @@ static void draw_problem(sl_problem *p) {
     static const sl_time scale[] = {2, 1000, SL_MS, 1000 * SL_MS, (sl_time)SL_MAX_OP_MS * SL_MS + 1};
     int ranks = 1 + (int)draw(6);
     assert_ok(sl_problem_make(ranks, ranks, 1 + (int)draw(100), p));
-    p->communication = draw(2) ? SL_INORDER : SL_DECOUPLED;
+    static const sl_regime regimes[] = {SL_DECOUPLED, SL_INORDER, SL_FIFO};
+    p->communication = regimes[draw(3)];
+    if (p->communication == SL_FIFO) {
+        p->communicators = (sl_communicators)draw(4);
+        p->receive_buffers = draw(2) ? 2 + (int)draw(9) : 0;
+    }
     p->queue = 1 + (int)draw(9);
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         for (int s = 0; s < ranks; s++) {
@@ -89,6 +94,7 @@ static void assert_same(const sl_problem *a, const sl_problem *b) {
     assert_true(a->ranks == b->ranks && a->stages == b->stages && a->microbatches == b->microbatches);
     assert_true(a->placement == b->placement && a->communication == b->communication && a->queue == b->queue);
     assert_true(a->communicators == b->communicators && a->eager == b->eager);
+    assert_int_equal(a->receive_buffers, b->receive_buffers);
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         assert_memory_equal(a->time[kind], b->time[kind], (size_t)a->stages * sizeof(sl_time));
         for (int s = 0; s < a->stages; s++)
