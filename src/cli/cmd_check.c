@@ -148,18 +148,22 @@ static sl_status read_problem(const check_options *o, checked_order *c) {
     return sl_problem_read(&c->document, &c->problem);
 }
 
-/* The regimes that count: that of the problem file, or all. */
+/* In the problem's regime, with its eager messages. */
+static sl_status verdict_of_problem(const checked_order *c) {
+    const sl_cells cells = sl_written_cells(&c->written);
+    sl_status status = sl_deadlock_check(&cells);
+    return status == SL_EINVAL ? sl_error(SL_ENONE, "%s", sl_error_text()) : status;
+}
+
+/* Without a problem, all regimes count. */
 static sl_status verdict(const checked_order *c) {
-    const sl_problem *p = &c->problem;
     char name[REGIME];
-    for (int i = 0; i < SL_CHECKED_REGIMES; i++) {
-        const sl_checked_regime *r = &c->regime[i];
-        int counts = !c->timed || (p->communication == SL_FIFO && p->eager <= 0
-                                       ? r->regime == SL_FIFO && r->communicators == p->communicators
-                                       : r->regime == SL_DECOUPLED);
-        if (counts && r->cycle.length > 0)
-            return sl_error(SL_ENONE, "%s: the ranks stop in regime %s", c->file, regime_name(r, name));
-    }
+    if (c->timed)
+        return verdict_of_problem(c);
+    for (int i = 0; i < SL_CHECKED_REGIMES; i++)
+        if (c->regime[i].cycle.length > 0)
+            return sl_error(SL_ENONE, "%s: the ranks stop in regime %s", c->file,
+                            regime_name(&c->regime[i], name));
     return SL_OK;
 }
 

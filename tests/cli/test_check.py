@@ -80,6 +80,18 @@ def test_the_reported_bubble_is_that_of_receives_before_sends():
     expect(planned < 1.03 * regimes["direction"]["makespan_ms"], f"planned messages leave a bubble: {planned}, {regimes}")
 
 
+def test_eager_messages_of_one_link_may_save_an_order():
+    """In DEFERRED, rank 0 sends 0F1 while its peer waits to receive 1F0's answer: if messages from rank 0 are eager, nothing stops."""
+    shape = write("eager.yaml", "pipeline: {ranks: 2, stages: 4, placement: loop, microbatches: 2, times_ms: {F: 1, I: 1, W: 1}, "
+                  "links: {default: {bandwidth_gbps: 8, message_mb: 1}, list: [{between: [0, 1], one_way: true, bandwidth_gbps: 8, message_mb: 0.01}]}, "
+                  "communication: {regime: fifo, eager_kb: 20}}\n")
+    order = write("deferred.csv", DEFERRED)
+    check(order, shape)  # exit 0
+    check(order, shape, "--set", "pipeline.communication.eager_kb=5", code=1)
+    expect(run("simulate", shape, "--order", order).returncode == 0, "simulate agrees")
+    refused(2, "deferred.csv:1 | deadlock in regime fifo", "simulate", shape, "--order", order, "--set", "pipeline.communication.eager_kb=5")
+
+
 def test_receives_that_are_only_deferred_deadlock():
     order, shape, _ = interleaved(True)
     regimes = check(order, shape, code=1)
