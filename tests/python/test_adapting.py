@@ -117,6 +117,17 @@ def test_a_backward_that_cannot_be_split_is_not_split():
     expect(times[-1] < times[0] * 0.8, f"the slow link: {times[0]} to {times[-1]} ms")
 
 
+def test_a_rank_that_slows_down_while_it_is_measured_has_no_backward_from_before():
+    """The second measurement sees I and W alone on a stage that ran whole backwards in the first. A plan that believes in those makes steps longer."""
+    slow = {f"pipeline.times_ms.{kind}.1": 3 * ms for kind, ms in EVEN.items()}
+    for healthy in (3, 5, 8, 10):
+        job = Job("linear", 2, 8, {kind: [ms, ms] for kind, ms in EVEN.items()}, "1f1b")
+        job.run(healthy)
+        times = job.run(25, slow)
+        expect(max(times[8:]) <= min(times) * 1.001, f"slow after {healthy} steps: {times}")
+        within(times[-1], job.best(slow), 0.01, f"slow after {healthy} steps")
+
+
 def test_memory_stays_that_of_the_given_schedule():
     job = Job("linear", 4, 12, EVEN, "1f1b", memory="same")
     job.run(25)

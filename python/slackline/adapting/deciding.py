@@ -194,8 +194,11 @@ class Known:
         self._times: Dict[str, List[Optional[float]]] = {kind: [None] * shape.stages for kind in "FIWB"}
 
     def learn(self, steps: Sequence[Measured]) -> None:
-        for kind, times in times_of(steps, self._shape.stages).items():
-            self._times[kind] = [new if new is not None else old for new, old in zip(times, self._times[kind])]
+        """A kind that did not run in these steps is assumed to have changed as much as the forward of its stage."""
+        found, before = times_of(steps, self._shape.stages), self._times["F"]
+        changed = [new / old if new and old else 1.0 for new, old in zip(found["F"], before)]
+        self._times = {kind: [new if new is not None else old and old * factor for new, old, factor in zip(times, self._times[kind], changed)]
+                       for kind, times in found.items()}
 
     def times(self) -> Dict[str, List[float]]:
         """F, I, W and B of each stage. A backward that always ran in one piece is assumed to have two equal halves. On the first
