@@ -96,8 +96,11 @@ void sl_hang_say_wait(sl_hang_text *t, const sl_hang_graph *g, const sl_hang_wai
         if (k->tag >= 0)
             sl_hang_add_text(t, " (tag %d)", k->tag);
     } else {
-        sl_hang_add_text(t, "message %" PRIu64 " from rank %d to rank %d", wait->number, k->source,
-                         k->destination);
+        if (g->job->from_dumps) /* which does not know how many came before */
+            sl_hang_add_text(t, "a message from rank %d to rank %d", k->source, k->destination);
+        else
+            sl_hang_add_text(t, "message %" PRIu64 " from rank %d to rank %d", wait->number, k->source,
+                             k->destination);
         if (k->tag >= 0)
             sl_hang_add_text(t, " (tag %d)", k->tag);
     }

@@ -65,7 +65,16 @@ static const json_t *choose(const json_t *json) {
     return found;
 }
 
-/* A rank that has launched an operation waits for it on its device until all have. */
+static int64_t most_launched(const json_t *communicator) {
+    const json_t *ranks = json_object_get(communicator, "ranks");
+    int64_t most = 0;
+    size_t i;
+    json_t *one;
+    json_array_foreach(ranks, i, one) most = launched(one) > most ? launched(one) : most;
+    return most;
+}
+
+/* A rank that has launched more operations than another waits on its device until all have. */
 static sl_status add_rank(const json_t *communicator, const json_t *one, int missing, sl_hang_job *job) {
     const sl_channel_key key = {strtoull(sl_json_text(communicator, "hash", "0"), NULL, 16), -1, -1, -1,
                                 SL_CHANNEL_COLLECTIVE};
@@ -90,7 +99,7 @@ static sl_status add_rank(const json_t *communicator, const json_t *one, int mis
     snprintf(t->call, sizeof t->call, "%.*s", SL_HANG_CALL - 1, name);
     if (!missing)
         snprintf(t->doing, sizeof t->doing, "has launched %llu operations", (unsigned long long)number);
-    if (!missing && number > 0) {
+    if (!missing && number > 0 && (int64_t)number == most_launched(communicator)) {
         t->inside = SL_HANG_ON_DEVICE;
         t->wait[t->waits++] = (sl_hang_wait){key, number, 1};
         r.collective[r.collectives] =

@@ -128,12 +128,103 @@ static sl_hang_channel *channel_for(sl_hang_rank *r, const sl_channel_key *key, 
     return &r->channel[r->channels++];
 }
 
-/* A collective, or a message by the number of its kind on the group. */
-static void read_entry(const json_t *entry, sl_hang_rank *r, sl_hang_thread *t, size_t room) {
+/* The latest call, or the first one that is not over. */
+static void note_call(const json_t *entry, sl_hang_thread *t) {
+    if (t->inside)
+        return;
+    short_name(sl_json_text(entry, "profiling_name", "?"), t->call, sizeof t->call);
+    read_frames(entry, t->frames, sizeof t->frames);
+}
+
+static void note_wait(const sl_channel_key *key, uint64_t number, sl_hang_thread *t) {
+    t->inside = 1;
+    if (t->waits < SL_GATE_ENTRIES)
+        t->wait[t->waits++] = (sl_hang_wait){*key, number, 1};
+}
+
+/* ---- messages of NCCL ---- */
+
+/* Rank `number` of the group, in the world: pg_config has "[4, 6]". */
+static int world_rank(const json_t *dump, const char *group, int number) {
+    const char *at = sl_json_text(json_object_get(json_object_get(dump, "pg_config"), group), "ranks", "");
+    int rank = number;
+    for (int i = 0; (at = strpbrk(at, "0123456789")); i++) {
+        char *end;
+        const long found = strtol(at, &end, 10);
+        if (i == number)
+            return found <= MAX_RANK ? (int)found : -1;
+        at = end;
+        rank = -1;
+    }
+    return rank;
+}
+
+/* "nccl:send 0->1", "nccl:recv 1<-0": its ends in the world. */
+static int read_ends(const json_t *dump, const json_t *entry, int *source, int *destination) {
+    const char *name = sl_json_text(entry, "profiling_name", "");
+    int own, other, used = 0, receives = 0;
+    name = strchr(name, ':') ? strchr(name, ':') + 1 : name;
+    if (sscanf(name, "send %9d->%9d%n", &own, &other, &used) != 2) {
+        receives = 1;
+        if (sscanf(name, "recv %9d<-%9d%n", &own, &other, &used) != 2)
+            return 0;
+    }
+    own = world_rank(dump, group_name(entry), own);
+    other = world_rank(dump, group_name(entry), other);
+    *source = receives ? other : own;
+    *destination = receives ? own : other;
+    return name[used] == 0 && own >= 0 && other >= 0;
+}
+
+static int ends_batch(const json_t *entry) {
+    const char *name = sl_json_text(entry, "profiling_name", "");
+    const char *colon = strchr(name, ':');
+    return colon && strcmp(colon + 1, "coalesced") == 0;
+}
+
+/* Entries of one batch have equal numbers. Only the entry that ends the batch changes its state. */
+static int is_of_batch(const json_t *entry, const json_t *end) {
+    return strcmp(group_name(entry), group_name(end)) == 0 &&
+           sl_json_int(entry, "p2p_seq_id", -1) == sl_json_int(end, "p2p_seq_id", -1) &&
+           sl_json_int(entry, "collective_seq_id", -1) == sl_json_int(end, "collective_seq_id", -1);
+}
+
+static int is_over_in_batch(const json_t *entries, size_t at) {
+    const json_t *entry = json_array_get(entries, at), *next;
+    for (size_t i = at + 1; (next = json_array_get(entries, i)) && is_of_batch(entry, next); i++)
+        if (ends_batch(next))
+            return is_over(next);
+    return is_over(entry);
+}
+
+/* A recorder forgets old messages, so that only those under way are counted: both ends of a link have done
+ * the same number before. */
+static void read_message(const json_t *dump, size_t at, sl_hang_rank *r, sl_hang_thread *t, size_t room) {
+    const json_t *entries = json_object_get(dump, "entries"), *entry = json_array_get(entries, at);
+    sl_channel_key key = {name_hash(group_name(entry)), -1, -1, -1, SL_CHANNEL_POINT};
+    note_call(entry, t);
+    if (is_over_in_batch(entries, at) || !read_ends(dump, entry, &key.source, &key.destination))
+        return;
+    sl_hang_channel *channel = channel_for(r, &key, room);
+    if (channel)
+        note_wait(&key, ++channel->announced, t);
+}
+
+/* ---- collectives ---- */
+
+static void read_entry(const json_t *dump, size_t at, sl_hang_rank *r, sl_hang_thread *t, size_t room) {
+    const json_t *entries = json_object_get(dump, "entries"), *entry = json_array_get(entries, at);
     sl_hang_collective *c = &r->collective[r->collectives];
     const int64_t number = sl_json_int(entry, "collective_seq_id", 0);
     sl_channel_key key = {name_hash(group_name(entry)), -1, -1, -1, SL_CHANNEL_COLLECTIVE};
-    if (json_is_true(json_object_get(entry, "is_p2p")) || number <= 0 || number > INT64_C(1) << 50)
+    if (json_is_true(json_object_get(entry, "is_p2p"))) {
+        read_message(dump, at, r, t, room);
+        return;
+    }
+    const json_t *before = at > 0 ? json_array_get(entries, at - 1) : NULL;
+    const int of_messages = before && ends_batch(entry) && is_of_batch(before, entry) &&
+                            json_is_true(json_object_get(before, "is_p2p"));
+    if (of_messages || number <= 0 || number > INT64_C(1) << 50)
         return;
     sl_hang_channel *channel = channel_for(r, &key, room);
     if (!channel)
@@ -144,20 +235,9 @@ static void read_entry(const json_t *entry, sl_hang_rank *r, sl_hang_thread *t, 
     short_name(sl_json_text(entry, "profiling_name", "?"), c->call, sizeof c->call);
     read_shape(entry, c);
     r->collectives++;
-    if (is_over(entry)) {
-        if (!t->inside) {
-            snprintf(t->call, sizeof t->call, "%s", c->call);
-            read_frames(entry, t->frames, sizeof t->frames);
-        }
-        return;
-    }
-    if (!t->inside) {
-        snprintf(t->call, sizeof t->call, "%s", c->call);
-        read_frames(entry, t->frames, sizeof t->frames);
-    }
-    t->inside = 1;
-    if (t->waits < SL_GATE_ENTRIES)
-        t->wait[t->waits++] = (sl_hang_wait){key, (uint64_t)number, 1};
+    note_call(entry, t);
+    if (!is_over(entry))
+        note_wait(&key, (uint64_t)number, t);
 }
 
 /* Groups that the configuration names, with no call yet. */
@@ -176,8 +256,6 @@ static sl_status read_rank(const json_t *dump, sl_hang_rank *r) {
     const json_t *entries = json_object_get(dump, "entries");
     const size_t count = json_array_size(entries),
                  groups = json_object_size(json_object_get(dump, "pg_config"));
-    size_t i;
-    json_t *entry;
     r->still_s = FOREVER;
     r->pid = -1;
     SL_TRY(sl_alloc(&r->thread, 1, sizeof *r->thread));
@@ -187,7 +265,8 @@ static sl_status read_rank(const json_t *dump, sl_hang_rank *r) {
     SL_TRY(sl_alloc(&t->wait, SL_GATE_ENTRIES, sizeof *t->wait));
     SL_TRY(sl_alloc(&r->collective, count + 1, sizeof *r->collective));
     SL_TRY(sl_alloc(&r->channel, count + groups + 2, sizeof *r->channel));
-    json_array_foreach(entries, i, entry) read_entry(entry, r, t, count + groups + 1);
+    for (size_t i = 0; i < count; i++)
+        read_entry(dump, i, r, t, count + groups + 1);
     read_groups(dump, r, count + groups + 1);
     return SL_OK;
 }
