@@ -1,16 +1,18 @@
-/* Accelerators. Training computes on processors, so none is missing; any found are listed. */
+/* Accelerators. Training computes on processors, so none is missing; any found are listed and tested. */
 #include "doctor/doctor.h"
 
 #include "base/find.h"
+#include "notice/gpu/gpu.h"
 
 #include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LIMIT (20 * SL_SECOND)
 
 static const char means[] = "not used: slackline trains on processors, there is no CUDA device yet; watch "
-                            "follows NCCL programs; slackline.adapt measures PyTorch's devices, "
-                            "untested on a GPU";
+                            "follows NCCL programs; slackline.adapt measures PyTorch's devices";
 
 static int count_files(const char *pattern) {
     glob_t found;
@@ -18,6 +20,68 @@ static int count_files(const char *pattern) {
     globfree(&found);
     return count;
 }
+
+/* ---- tests ---- */
+
+#define WINDOW (60 * SL_MS)
+static const char *const names[] = {"GPU 0",  "GPU 1",  "GPU 2",  "GPU 3", "GPU 4",  "GPU 5",
+                                    "GPU 6",  "GPU 7",  "GPU 8",  "GPU 9", "GPU 10", "GPU 11",
+                                    "GPU 12", "GPU 13", "GPU 14", "GPU 15"};
+enum { NAMES = sizeof names / sizeof names[0] };
+enum { WELL, FAULTY, NOT_TESTED };
+
+static int print_count(void *argument) {
+    int count = 0;
+    (void)argument;
+    sl_gpu_count(&count);
+    printf("count: %d\n", count);
+    return 0;
+}
+
+static int print_test(void *index) {
+    sl_gpu_result r;
+    char cause[96], why[200];
+    sl_gpu_test(*(int *)index, WINDOW, &r);
+    sl_gpu_faults(&r, cause, sizeof cause, why, sizeof why);
+    printf("found: %s", r.state.name);
+    for (int i = 0; i < SL_GPU_RATES; i++)
+        if (r.rates.rate[i] > 0)
+            printf(", %s %.3g %s", sl_gpu_rate_name[i], r.rates.rate[i], sl_gpu_rate_unit[i]);
+    printf("%s%s\nwhy: %s\n", r.rates.why[0] ? ", " : "", r.rates.why, why);
+    return why[0] ? FAULTY : r.rates.rate[SL_GPU_F32] > 0 ? WELL : NOT_TESTED;
+}
+
+static void test(sl_doctor *d, int index) {
+    sl_child child;
+    char found[300] = "", why[300] = "";
+    sl_status status = sl_child_call(print_test, &index, LIMIT, &child);
+    sl_child_line(&child, "found: ", found, sizeof found);
+    sl_child_line(&child, "why: ", why, sizeof why);
+    if (status == SL_OK && child.exit_code == WELL)
+        sl_finding_add(d, names[index], SL_PRESENT, "%s", found);
+    else if (status == SL_OK && child.exit_code == FAULTY)
+        sl_finding_report(d, names[index], SL_BROKEN, found,
+                          "see nvidia-smi -q; the GPU may need a reset or a repair", "%s", why);
+    else if (status == SL_OK && child.exit_code == NOT_TESTED)
+        sl_finding_report(d, names[index], SL_LIMITED, "validate and watch cannot test it", "", "%s", found);
+    else {
+        sl_child_reason(&child, why, sizeof why);
+        sl_finding_report(d, names[index], SL_BROKEN, "its driver ends programs or does not answer",
+                          "see nvidia-smi", "%s", why);
+    }
+}
+
+static void test_all(sl_doctor *d) {
+    sl_child child;
+    char text[16] = "0";
+    if (sl_child_call(print_count, NULL, LIMIT, &child) == SL_OK)
+        sl_child_line(&child, "count: ", text, sizeof text);
+    const int count = atoi(text);
+    for (int i = 0; i < count && i < NAMES; i++)
+        test(d, i);
+}
+
+/* ---- what is there ---- */
 
 static void ask(sl_doctor *d, int devices) {
     const char *const argv[] = {"nvidia-smi", "--query-gpu=name,memory.total,driver_version",
@@ -27,6 +91,7 @@ static void ask(sl_doctor *d, int devices) {
     if (sl_child_run(argv, NULL, LIMIT, &child) == SL_OK && child.exit_code == 0) {
         int length = (int)strcspn(child.text, "\n");
         sl_finding_report(d, "GPU", SL_PRESENT, means, "", "%d: %.*s", devices, length, child.text);
+        test_all(d);
         return;
     }
     sl_child_reason(&child, why, sizeof why);

@@ -197,7 +197,7 @@ static void look_at_plugin(sl_doctor *d) {
     if (is_refused(d, name, found))
         return;
     if (path)
-        sl_finding_add(d, name, SL_PRESENT, "%s, untested on a GPU", path);
+        sl_finding_add(d, name, SL_PRESENT, "%s", path);
     else if (found == SL_OK && text[0])
         sl_finding_report(d, name, SL_LIMITED,
                           "watch sees when NCCL's calls are enqueued, and not how long they take",

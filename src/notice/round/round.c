@@ -13,6 +13,9 @@
 #define STEP_MIN (500 * SL_MS)
 #define ARRIVAL (5 * SL_SECOND) /* of a process that was started at the same time */
 #define CONNECTING SL_SECOND
+#define GPU_WINDOW (60 * SL_MS)
+#define GPU_TEST (1200 * SL_MS)    /* of one GPU: its context, products, copies */
+#define GPU_START (60 * SL_SECOND) /* of many, which the driver must wake */
 
 typedef struct round {
     const sl_validate_request *request;
@@ -77,11 +80,15 @@ static int is_here(const round *r, int member) {
     return r->membership->of[member].version != 0;
 }
 
+static int gpus_of(const round *r) {
+    return __builtin_popcountll(r->membership->gpus[r->allgather->self]);
+}
+
 static sl_status list_ends(round *r) {
     int ends = 0, links = r->membership->links.count;
     for (int i = 0; i < links; i++)
         ends += is_end(r, i);
-    SL_TRY(sl_member_samples_open(r->request->repeat, ends, &r->samples));
+    SL_TRY(sl_member_samples_open(r->request->repeat, ends, gpus_of(r), &r->samples));
     SL_TRY(sl_alloc(&r->wire, (size_t)ends, sizeof *r->wire));
     SL_TRY(sl_alloc(&r->before, (size_t)ends, sizeof *r->before));
     for (int i = 0, n = 0; i < links; i++)
@@ -191,6 +198,27 @@ static sl_status test_devices(round *r, int repeat) {
     return SL_OK;
 }
 
+/* ---- GPUs ---- */
+
+/* Each once, while no other test runs; copies use the host's memory, which the products of processors use,
+ * too. */
+static sl_status test_gpus(round *r) {
+    int n = 0, any = 0;
+    for (int i = 0; i < r->membership->members; i++)
+        any |= r->membership->gpus[i] != 0;
+    for (int gpu = 0; gpu < SL_GPUS_MAX; gpu++) {
+        if (!(r->membership->gpus[r->allgather->self] >> gpu & 1))
+            continue;
+        sl_gpu_result *result = &r->samples.gpu[n++];
+        if (r->request->deadline > 0 && r->request->deadline - (sl_now() - r->begin) < GPU_TEST) {
+            *result = (sl_gpu_result){.index = gpu, .rates.multiprocessor = -1};
+            snprintf(result->rates.why, sizeof result->rates.why, "no time was left to test it");
+        } else
+            sl_gpu_test(gpu, GPU_WINDOW, result);
+    }
+    return any ? sl_allgather_barrier(r->allgather, patience(r, GPU_START), NULL) : SL_OK;
+}
+
 /* ---- links ---- */
 
 static sl_status test_links(round *r, int repeat) {
@@ -243,6 +271,16 @@ static sl_status repeat_all(round *r) {
     return SL_OK;
 }
 
+/* GPUs of the rank that nobody has tested. */
+static int not_tested(const round *r) {
+    if (r->request->pid <= 0)
+        return 0;
+    int held = sl_gpus_of(r->request->pid, "/dev/nvidia") + sl_gpus_of(r->request->pid, "/dev/dri/renderD");
+    for (int i = 0; i < r->samples.gpus; i++)
+        held -= r->samples.gpu[i].rates.rate[SL_GPU_F32] > 0;
+    return held > 0 ? held : 0;
+}
+
 static sl_status share_samples(round *r) {
     sl_allgather_parts all = {0};
     void *bytes = NULL;
@@ -251,9 +289,7 @@ static sl_status share_samples(round *r) {
         sl_watch_cpu_evidence(r->watch, &r->samples.evidence);
     r->samples.evidence.joined = r->request->pid > 0 && !r->result->joined[0];
     r->samples.evidence.apart = r->apart;
-    if (r->request->pid > 0)
-        r->samples.evidence.gpus =
-            sl_gpus_of(r->request->pid, "/dev/nvidia") + sl_gpus_of(r->request->pid, "/dev/dri/renderD");
+    r->samples.evidence.gpus = not_tested(r);
     end_wires(r);
     sl_status status = sl_member_samples_pack(&r->samples, &bytes, &size);
     SL_THEN(status, r->allgather->gather_all(r->allgather->context, bytes, size, patience(r, STEP), &all));
@@ -295,6 +331,7 @@ sl_status sl_round(const sl_validate_request *request, const sl_allgather *allga
     SL_TRY_GOTO(done, status, introduce(&r, rank));
     SL_TRY_GOTO(done, status, make_wires(&r));
     SL_TRY_GOTO(done, status, open_device(&r));
+    SL_TRY_GOTO(done, status, test_gpus(&r));
     SL_TRY_GOTO(done, status, repeat_all(&r));
     SL_TRY_GOTO(done, status, share_samples(&r));
 done:

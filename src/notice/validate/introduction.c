@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "notice/store/seal.h"
 #include "notice/validate/evidence.h"
+#include "notice/validate/gpus.h"
 #include "notice/validate/waves.h"
 
 #include <stdio.h>
@@ -29,6 +30,19 @@ static void say_host(sl_introduction *words) {
     }
 }
 
+/* Those of the rank, or all of the node where there is no rank yet. */
+static uint64_t list_gpus(int pid) {
+    int index[SL_GPUS_MAX], count = 0;
+    uint64_t gpus = 0;
+    if (pid > 0)
+        count = sl_gpu_of_process(pid, index, SL_GPUS_MAX);
+    else if (sl_gpu_count(&count) != SL_OK)
+        return 0;
+    for (int i = 0; i < count && i < SL_GPUS_MAX; i++)
+        gpus |= UINT64_C(1) << (pid > 0 ? index[i] : i);
+    return gpus;
+}
+
 sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wire_address *address,
                        void **bytes, size_t *size) {
     sl_introduction words = {.version = SL_INTRODUCTION_VERSION,
@@ -40,6 +54,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wi
                              .gemm = request->gemm,
                              .wires = request->wires,
                              .topology = (int32_t)request->topology,
+                             .gpus = request->devices ? list_gpus(request->pid) : 0,
                              .address = *address};
     sl_member_pair *pair = NULL;
     if (request->wires && request->links)
@@ -63,7 +78,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wi
 /* ---- derived data ---- */
 
 void sl_membership_free(sl_membership *membership) {
-    SL_FREE(membership->of, membership->host, membership->machine, membership->wave);
+    SL_FREE(membership->of, membership->host, membership->machine, membership->wave, membership->gpus);
     sl_passes_free(&membership->links);
     *membership = (sl_membership){0};
 }
@@ -133,6 +148,17 @@ static sl_status make_waves(sl_membership *c) {
     sl_status status = sl_waves(all, c->members, c->wave, &c->waves);
     sl_free(all);
     return status;
+}
+
+/* Of members whose device is tested. */
+static sl_status share_gpus(sl_membership *c) {
+    uint64_t *claimed;
+    SL_TRY(sl_alloc(&claimed, (size_t)c->members, sizeof *claimed));
+    for (int i = 0; i < c->members; i++)
+        claimed[i] = c->of[i].version && c->wave[i] >= 0 ? c->of[i].gpus : 0;
+    sl_gpus_share(claimed, c->machine, c->members, c->gpus);
+    sl_free(claimed);
+    return SL_OK;
 }
 
 static int member_of(const sl_membership *c, int rank) {
@@ -210,10 +236,12 @@ sl_status sl_membership_open(const sl_allgather_parts *words, sl_membership *mem
     SL_TRY(sl_alloc(&c->host, (size_t)c->members, sizeof *c->host));
     SL_TRY(sl_alloc(&c->machine, (size_t)c->members, sizeof *c->machine));
     SL_TRY(sl_alloc(&c->wave, (size_t)c->members, sizeof *c->wave));
+    SL_TRY(sl_alloc(&c->gpus, (size_t)c->members, sizeof *c->gpus));
     SL_TRY(take_words(words, c));
     name_hosts(c);
     name_machines(c);
     SL_TRY(make_waves(c));
+    SL_TRY(share_gpus(c));
     SL_TRY(given_links(words, c, &given));
     return given ? SL_OK : shaped_links(c);
 }

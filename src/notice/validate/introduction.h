@@ -9,7 +9,8 @@
 #include "notice/validate/validate_request.h"
 #include "notice/validate/wire.h"
 
-#define SL_INTRODUCTION_VERSION 3
+#define SL_INTRODUCTION_VERSION 4
+#define SL_GPUS_MAX 64 /* of a node */
 
 /* Sent as is; links, pairs of int32 ranks, follow. */
 typedef struct sl_introduction {
@@ -25,6 +26,7 @@ typedef struct sl_introduction {
     int32_t topology;
     int32_t links; /* number that follow; 0: those of the topology */
     uint64_t token;
+    uint64_t gpus;    /* of its node, by index, that it could test */
     char space[40];   /* distinguishes hosts of the same name */
     char machine[40]; /* owner of the processors: several hosts (containers, namespaces) may share them */
     char numbers[24]; /* namespace of its pids */
@@ -40,6 +42,7 @@ typedef struct sl_membership {
     int *machine; /* [members]: index; -1: absent */
     int *wave;    /* [members]; -1: the device is not tested */
     int waves;
+    uint64_t *gpus;  /* [members]: those that a member tests */
     sl_passes links; /* of members; a connects, b has a listener */
     uint64_t token;
 } sl_membership;

@@ -4,37 +4,52 @@
 #include <string.h>
 
 typedef struct samples_head {
-    int32_t repeats, devices, ends, spare;
+    int32_t repeats, devices, ends, gpus;
     sl_evidence evidence;
 } samples_head;
 
-sl_status sl_member_samples_open(int repeats, int ends, sl_member_samples *samples) {
-    *samples = (sl_member_samples){.ends = ends, .room = repeats};
+sl_status sl_member_samples_open(int repeats, int ends, int gpus, sl_member_samples *samples) {
+    *samples = (sl_member_samples){.ends = ends, .room = repeats, .gpus = gpus};
+    SL_TRY(sl_alloc(&samples->gpu, (size_t)gpus, sizeof *samples->gpu));
     SL_TRY(sl_alloc(&samples->gflops, (size_t)repeats, sizeof *samples->gflops));
     SL_TRY(sl_alloc(&samples->end, (size_t)ends, sizeof *samples->end));
     return sl_alloc(&samples->link, (size_t)ends * (size_t)repeats, sizeof *samples->link);
 }
 
 void sl_member_samples_free(sl_member_samples *samples) {
-    SL_FREE(samples->gflops, samples->end, samples->link);
+    SL_FREE(samples->gflops, samples->end, samples->link, samples->gpu);
     *samples = (sl_member_samples){0};
 }
 
-/* ---- bytes: head, gflops[repeats], and for each end itself and its samples ---- */
+/* ---- bytes: head, gpu[gpus], gflops[repeats], and for each end itself and its samples ---- */
 
 static size_t end_size(size_t repeats) {
     return sizeof(sl_link_end) + repeats * sizeof(sl_link_sample);
 }
 
+static size_t gpus_size(int gpus) {
+    return (size_t)gpus * sizeof(sl_gpu_result);
+}
+
+/* The rates of products, which follow the GPUs. */
+static const char *products_of(const void *bytes, const samples_head *top) {
+    return (const char *)bytes + sizeof *top + gpus_size(top->gpus);
+}
+
 sl_status sl_member_samples_pack(const sl_member_samples *s, void **bytes, size_t *size) {
-    const samples_head top = {
-        .repeats = s->repeats, .devices = s->devices, .ends = s->ends, .evidence = s->evidence};
+    const samples_head top = {.repeats = s->repeats,
+                              .devices = s->devices,
+                              .ends = s->ends,
+                              .gpus = s->gpus,
+                              .evidence = s->evidence};
     size_t repeats = (size_t)s->repeats;
-    *size = sizeof top + repeats * sizeof(double) + (size_t)s->ends * end_size(repeats);
+    *size = sizeof top + gpus_size(s->gpus) + repeats * sizeof(double) + (size_t)s->ends * end_size(repeats);
     SL_TRY(sl_alloc(bytes, *size, 1));
     char *at = *bytes;
     memcpy(at, &top, sizeof top);
     at += sizeof top;
+    memcpy(at, s->gpu, gpus_size(s->gpus));
+    at += gpus_size(s->gpus);
     memcpy(at, s->gflops, repeats * sizeof(double));
     at += repeats * sizeof(double);
     for (int i = 0; i < s->ends; i++) {
@@ -52,14 +67,15 @@ static int is_sound(const void *bytes, size_t size, int links) {
     if (size < sizeof top)
         return 0;
     memcpy(&top, bytes, sizeof top);
-    if (top.repeats < 0 || top.repeats > 100000 || top.ends < 0 || top.ends > links ||
-        size != sizeof top + (size_t)top.repeats * sizeof(double) +
+    if (top.repeats < 0 || top.repeats > 100000 || top.ends < 0 || top.ends > links || top.gpus < 0 ||
+        top.gpus > SL_GPUS_MAX ||
+        size != sizeof top + gpus_size(top.gpus) + (size_t)top.repeats * sizeof(double) +
                     (size_t)top.ends * end_size((size_t)top.repeats))
         return 0;
     for (int i = 0; i < top.ends; i++) {
         sl_link_end end;
         memcpy(&end,
-               (const char *)bytes + sizeof top + (size_t)top.repeats * sizeof(double) +
+               products_of(bytes, &top) + (size_t)top.repeats * sizeof(double) +
                    (size_t)i * end_size((size_t)top.repeats),
                sizeof end);
         if (end.pair < 0 || end.pair >= links)
@@ -77,7 +93,7 @@ static samples_head head_of(const void *bytes) {
 /* The end of link `pair` and the position of its samples; NULL if this member has none. */
 static const char *find_end(const void *bytes, int pair, sl_link_end *end) {
     const samples_head top = head_of(bytes);
-    const char *at = (const char *)bytes + sizeof top + (size_t)top.repeats * sizeof(double);
+    const char *at = products_of(bytes, &top) + (size_t)top.repeats * sizeof(double);
     for (int i = 0; i < top.ends; i++, at += end_size((size_t)top.repeats)) {
         memcpy(end, at, sizeof *end);
         if (end->pair == pair) {
@@ -97,10 +113,22 @@ static void join_device(const sl_allgather_parts *all, int member, double *value
     d->evidence.busiest_name[sizeof d->evidence.busiest_name - 1] = 0;
     if (!top.devices)
         return;
-    memcpy(value, (const char *)all->part[member] + sizeof top, (size_t)top.repeats * sizeof(double));
+    memcpy(value, products_of(all->part[member], &top), (size_t)top.repeats * sizeof(double));
     d->samples = top.repeats;
     sl_spread(value, top.repeats, &d->gflops, &d->cv);
     d->best = top.repeats > 0 ? value[top.repeats - 1] : 0; /* sorted by now */
+}
+
+static void join_gpus(const void *bytes, int rank, int host, sl_validation *m) {
+    const samples_head top = head_of(bytes);
+    for (int i = 0; i < top.gpus; i++) {
+        sl_measured_gpu *g = &m->gpu[m->gpus++];
+        *g = (sl_measured_gpu){.rank = rank, .host = host};
+        memcpy(&g->test, (const char *)bytes + sizeof top + (size_t)i * sizeof g->test, sizeof g->test);
+        g->test.state.name[sizeof g->test.state.name - 1] = 0;
+        g->test.state.pci[sizeof g->test.state.pci - 1] = 0;
+        g->test.rates.why[sizeof g->test.rates.why - 1] = 0;
+    }
 }
 
 /* Samples of one figure, from the bytes at `at`: bandwidth; latency 1: round trips. */
@@ -184,12 +212,15 @@ sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result 
     sl_validation *m = &r->measured;
     sl_membership *c = &r->membership;
     double *value;
-    int most = 1;
+    int most = 1, gpus = 0;
     for (int i = 0; i < c->members; i++)
         if (all->part[i] && !is_sound(all->part[i], all->size[i], c->links.count))
             return sl_error(SL_EPEER, "the samples of validating process %d are invalid", i);
         else if (all->part[i] && head_of(all->part[i]).repeats > most)
             most = head_of(all->part[i]).repeats;
+    for (int i = 0; i < c->members; i++)
+        gpus += all->part[i] ? head_of(all->part[i]).gpus : 0;
+    SL_TRY(sl_alloc(&m->gpu, (size_t)gpus, sizeof *m->gpu));
     SL_TRY(sl_alloc(&m->device, (size_t)c->members, sizeof *m->device));
     SL_TRY(sl_alloc(&m->link, 2 * (size_t)c->links.count + 2, sizeof *m->link));
     SL_TRY(sl_alloc(&r->missing, (size_t)c->members, sizeof *r->missing));
@@ -201,6 +232,7 @@ sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result 
             sl_measured_device *d = &m->device[m->devices++];
             *d = (sl_measured_device){.rank = c->of[i].rank, .host = c->host[i]};
             join_device(all, i, value, d);
+            join_gpus(all->part[i], c->of[i].rank, c->host[i], m);
             m->repeats = head_of(all->part[i]).repeats;
         }
     join_links(all, r, value);
@@ -213,6 +245,7 @@ sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result 
 
 void sl_round_result_free(sl_round_result *result) {
     sl_membership_free(&result->membership);
-    SL_FREE(result->measured.device, result->measured.link, result->missing, result->host);
+    SL_FREE(result->measured.device, result->measured.link, result->measured.gpu, result->missing,
+            result->host);
     *result = (sl_round_result){0};
 }

@@ -1,6 +1,7 @@
 /* A member's measurements, as sent to the others, and their union. */
 #pragma once
 
+#include "notice/gpu/gpu.h"
 #include "notice/validate/introduction.h"
 #include "notice/validate/link_test.h"
 #include "notice/validate/verdict.h"
@@ -22,10 +23,13 @@ typedef struct sl_member_samples {
     int ends;
     sl_link_sample *link; /* [ends][room] */
     int room;             /* most repeats */
+    sl_gpu_result *gpu;   /* [gpus] */
+    int gpus;
 } sl_member_samples;
 
-/** Allocates `repeats` of `ends` ends. SL_ENOMEM. Free with sl_member_samples_free, also on error. */
-sl_status sl_member_samples_open(int repeats, int ends, sl_member_samples *samples);
+/** Allocates `repeats` of `ends` ends, and `gpus`. SL_ENOMEM. Free with sl_member_samples_free, also on
+ * error. */
+sl_status sl_member_samples_open(int repeats, int ends, int gpus, sl_member_samples *samples);
 void sl_member_samples_free(sl_member_samples *samples);
 
 /** As bytes to send; free with sl_free. SL_ENOMEM. */

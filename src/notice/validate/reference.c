@@ -1,9 +1,11 @@
 #include "notice/validate/reference.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *const sl_link_kind_name[SL_LINK_KINDS] = {"within a host", "between hosts"};
@@ -34,6 +36,11 @@ sl_status sl_reference_read(const char *path, sl_reference *reference) {
         reference->latency_ms[i] = positive(kind, "latency_ms");
         reference->gb_per_s[i] = positive(kind, "gb_per_s");
     }
+    const json_t *gpu = json_object_get(kinds, "gpu");
+    if (json_is_object(gpu))
+        snprintf(reference->gpu, sizeof reference->gpu, "%s", sl_json_text(gpu, "name", ""));
+    for (int i = 0; i < SL_GPU_RATES; i++)
+        reference->gpu_rate[i] = positive(gpu, sl_gpu_rate_key[i]);
     json_decref(json);
     return status;
 }

@@ -36,6 +36,57 @@ static json_t *device_json(const sl_round_result *r, const sl_measured_device *d
                      evidence_json(&d->evidence));
 }
 
+/* Rates, and the expected ones. */
+static int add_rates(json_t *json, const double *rate, const char *prefix) {
+    int failed = !json;
+    for (int i = 0; !failed && i < SL_GPU_RATES; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s%s", prefix, sl_gpu_rate_key[i]);
+        failed = json_object_set_new(json, key, known(rate[i], rate[i] > 0));
+    }
+    return failed;
+}
+
+static json_t *gpu_json(const sl_round_result *r, const sl_measured_gpu *g) {
+    const sl_gpu_state *s = &g->test.state;
+    char clocks[96];
+    sl_gpu_clocks(s, clocks, sizeof clocks);
+    json_t *json = json_pack(
+        "{s:i,s:s,s:i,s:s,s:s,s:b,s:i,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:s,s:o,s:s}", "rank", g->rank, "host",
+        r->host[g->host], "gpu", g->test.index, "name", s->name, "pci", s->pci, "slow", g->slow,
+        "wrong_threads", (int)g->test.rates.wrong, "corrupt_words", (int)g->test.rates.corrupt, "mhz",
+        known(s->mhz, s->mhz > 0), "mhz_max", known(s->mhz_max, s->mhz_max > 0), "celsius",
+        known(s->celsius, s->celsius > 0), "watts", known(s->watts, s->watts > 0), "pcie_lanes",
+        known(s->lanes, s->lanes > 0), "pcie_lanes_max", known(s->lanes_max, s->lanes_max > 0),
+        "clocks_low_for", clocks, "uncorrected_errors", known((double)s->uncorrected, s->uncorrected >= 0),
+        "not_tested", g->test.rates.why);
+    if (add_rates(json, g->test.rates.rate, "") || add_rates(json, g->expected, "expected_")) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+/* The medians of the first GPU's name, for a later comparison. */
+static json_t *gpu_kind_json(const sl_validation *m) {
+    double median[SL_GPU_RATES], value[256];
+    const char *name = m->gpu[0].test.state.name;
+    for (int r = 0; r < SL_GPU_RATES; r++) {
+        double spread;
+        int count = 0;
+        for (int i = 0; i < m->gpus && count < 256; i++)
+            if (strcmp(m->gpu[i].test.state.name, name) == 0 && m->gpu[i].test.rates.rate[r] > 0)
+                value[count++] = m->gpu[i].test.rates.rate[r];
+        sl_spread(value, count, &median[r], &spread);
+    }
+    json_t *json = json_pack("{s:s}", "name", name);
+    if (add_rates(json, median, "")) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
 static json_t *link_json(const sl_measured_link *l) {
     static const char *const states[] = {"tested", "no connection", "nothing arrived"};
     const sl_link_evidence *e = &l->from_evidence;
@@ -73,15 +124,19 @@ static json_t *kinds_json(const sl_kinds *k) {
 static json_t *report_json(const sl_round_result *r, const sl_verdicts *v) {
     const sl_validation *m = &r->measured;
     json_t *json =
-        json_pack("{s:s,s:b,s:i,s:i,s:[],s:[],s:[],s:o,s:[]}", "format", SL_VALIDATION_FORMAT, "healthy",
+        json_pack("{s:s,s:b,s:i,s:i,s:[],s:[],s:[],s:[],s:o,s:[]}", "format", SL_VALIDATION_FORMAT, "healthy",
                   v->count == 0, "repeats", m->repeats, "passes", r->membership.links.passes, "verdicts",
-                  "devices", "links", "kinds", kinds_json(&v->kinds), "missing");
+                  "devices", "gpus", "links", "kinds", kinds_json(&v->kinds), "missing");
     int failed = !json;
     for (int i = 0; !failed && i < v->count; i++)
         failed = json_array_append_new(json_object_get(json, "verdicts"), sl_suspect_to_json(&v->suspect[i]));
     for (int i = 0; !failed && i < m->devices; i++)
         if (m->device[i].samples > 0)
             failed = json_array_append_new(json_object_get(json, "devices"), device_json(r, &m->device[i]));
+    for (int i = 0; !failed && i < m->gpus; i++)
+        failed = json_array_append_new(json_object_get(json, "gpus"), gpu_json(r, &m->gpu[i]));
+    if (!failed && m->gpus > 0)
+        failed = json_object_set_new(json_object_get(json, "kinds"), "gpu", gpu_kind_json(m));
     for (int i = 0; !failed && i < m->links; i++)
         failed = json_array_append_new(json_object_get(json, "links"), link_json(&m->link[i]));
     for (int i = 0; !failed && i < m->missings; i++)
@@ -127,6 +182,31 @@ static void write_devices(const sl_round_result *r, FILE *out) {
         fputc('\n', out);
 }
 
+static void write_gpus(const sl_round_result *r, FILE *out) {
+    const sl_validation *m = &r->measured;
+    if (m->gpus)
+        fprintf(out, "%-8s %-20s %-28s %8s %8s %8s %8s %8s\n", "device", "host", "GPU", "bf16", "f32",
+                "memory", "from host", "to host");
+    for (int i = 0; i < m->gpus; i++) {
+        const sl_measured_gpu *g = &m->gpu[i];
+        char name[64], clocks[96];
+        snprintf(name, sizeof name, "%d %.60s", g->test.index, g->test.state.name);
+        sl_gpu_clocks(&g->test.state, clocks, sizeof clocks);
+        fprintf(out, "%-8d %-20.20s %-28.28s", g->rank, r->host[g->host], name);
+        for (int k = 0; k < SL_GPU_RATES; k++)
+            if (g->test.rates.rate[k] > 0)
+                fprintf(out, " %8.3g", g->test.rates.rate[k]);
+            else
+                fprintf(out, " %8s", "-");
+        fprintf(out, "%s%s%s%s%s\n", g->slow ? "  slow" : "", clocks[0] ? "  " : "", clocks,
+                g->test.rates.why[0] ? "  " : "", g->test.rates.why);
+    }
+    if (m->gpus)
+        fputs("(bf16 and f32: TFLOP/s of products; memory: GB/s read and written; from and to the host: "
+              "GB/s)\n\n",
+              out);
+}
+
 static void write_links(const sl_round_result *r, FILE *out) {
     const sl_validation *m = &r->measured;
     if (m->links)
@@ -170,6 +250,7 @@ static void write_text(const sl_round_result *r, const sl_verdicts *v, FILE *out
             m->links == 2 ? "" : "s", r->membership.links.passes, r->membership.links.passes == 1 ? "" : "es",
             m->repeats, m->repeats == 1 ? "" : "s");
     write_devices(r, out);
+    write_gpus(r, out);
     write_links(r, out);
     if (k->device.members > 0)
         fprintf(out, "devices (f32 products of %d x %d): vary by %.1f%%; %s\n", SL_GEMM_SIZE, SL_GEMM_SIZE,

@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "notice/detect/suspect.h"
+#include "notice/gpu/gpu.h"
 #include "notice/validate/causes.h"
 
 #define SL_GEMM_SIZE 512 /* rows and columns of the matrices that test a device */
@@ -52,6 +53,13 @@ typedef struct sl_measured_link {
     int slow;                                      /* filled by the verdict */
 } sl_measured_link;
 
+typedef struct sl_measured_gpu {
+    int rank, host;
+    sl_gpu_result test;
+    double expected[SL_GPU_RATES]; /* filled by the verdict; 0: nothing to compare with */
+    int slow; /* filled by the verdict: its link with the host, results, and memory included */
+} sl_measured_gpu;
+
 /* The measurements of a kind's members, and their variation. */
 typedef struct sl_kind {
     int members;     /* devices, or links (not directions) */
@@ -72,6 +80,8 @@ typedef struct sl_kinds {
 /* An earlier healthy result; 0: unknown. */
 typedef struct sl_reference {
     double gflops, latency_ms[SL_LINK_KINDS], gb_per_s[SL_LINK_KINDS];
+    char gpu[96]; /* name of its GPUs; "": none */
+    double gpu_rate[SL_GPU_RATES];
 } sl_reference;
 
 /* A process that did not arrive, or was lost. */
@@ -83,7 +93,9 @@ typedef struct sl_validation {
     sl_measured_device *device;
     int devices;
     sl_measured_link *link;
-    int links;               /* directions */
+    int links; /* directions */
+    sl_measured_gpu *gpu;
+    int gpus;
     const char *const *host; /* names, for the texts */
     int hosts;
     const sl_absent *missing;

@@ -1,5 +1,5 @@
-/* Internals of the verdict: expected values and comparisons (expect.c), suspects (accuse.c), and cases
- * without an answer (doubt.c). */
+/* Internals of the verdict: expected values and comparisons (expect.c), suspects (accuse.c), GPUs
+ * (gpus.c), and cases without an answer (doubt.c). */
 #pragma once
 
 #include "notice/validate/verdict.h"
@@ -7,7 +7,7 @@
 typedef struct sl_assessment {
     sl_validation *m;
     sl_verdicts *v;
-    double *value; /* scratch: [largest of devices, links] */
+    double *value; /* scratch: [largest of devices, links, gpus] */
 } sl_assessment;
 
 /** Adds one verdict. SL_ENOMEM. */
