@@ -164,6 +164,9 @@ static void note_tested(const json_t *result, char *tested, int world) {
             if (i == 0 && rank[0] >= 0 && rank[0] < world &&
                 sl_json_count(json_object_get(one, "evidence"), "gpus_not_tested", 0) > 0)
                 tested[rank[0]] |= SL_HOLDS_GPU;
+            if (i == 0 && rank[0] >= 0 && rank[0] < world &&
+                sl_json_count(json_object_get(one, "evidence"), "gpus_tested", 0) > 0)
+                tested[rank[0]] |= SL_TESTED_GPU;
         }
     }
 }

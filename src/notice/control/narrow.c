@@ -115,14 +115,17 @@ static int presses_on(const sl_suspect *v, const sl_suspect *device, const int *
 static const char *passed(int rank, const sl_narrow_facts *facts) {
     if (!facts->tested || rank < 0 || rank >= facts->ranks)
         return "";
+    const int well = facts->tested[rank] & SL_TESTED_GPU && !(facts->tested[rank] & SL_HOLDS_GPU);
     const int gpu = facts->gpu || (facts->tested[rank] & SL_HOLDS_GPU);
-    switch (facts->tested[rank] & ~SL_HOLDS_GPU) {
+    switch (facts->tested[rank] & (SL_TESTED_DEVICE | SL_TESTED_LINKS)) {
     case SL_TESTED_DEVICE | SL_TESTED_LINKS:
-        return gpu ? "its processor and TCP links passed the tests, its GPU was not tested"
-                   : "its processor and links passed the tests";
+        return well  ? "its processor, its GPU and TCP links passed the tests"
+               : gpu ? "its processor and TCP links passed the tests, its GPU was not tested"
+                     : "its processor and links passed the tests";
     case SL_TESTED_DEVICE:
-        return gpu ? "its processor passed the test, its links and its GPU were not tested"
-                   : "its processor passed the test, its links were not tested";
+        return well  ? "its processor and its GPU passed the test, its links were not tested"
+               : gpu ? "its processor passed the test, its links and its GPU were not tested"
+                     : "its processor passed the test, its links were not tested";
     case SL_TESTED_LINKS:
         return "its links passed the tests, its processor was not tested";
     default:

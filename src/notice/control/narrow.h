@@ -21,7 +21,12 @@
 
 #include "notice/detect/suspect.h"
 
-enum { SL_TESTED_DEVICE = 1, SL_TESTED_LINKS = 2, SL_HOLDS_GPU = 4 /* which no test reaches */ };
+enum {
+    SL_TESTED_DEVICE = 1,
+    SL_TESTED_LINKS = 2,
+    SL_HOLDS_GPU = 4 /* that was not tested */,
+    SL_TESTED_GPU = 8
+};
 
 /* What is known apart from the suspects. */
 typedef struct sl_narrow_facts {

@@ -135,9 +135,12 @@ void sl_validating_end(sl_control_core *c) {
 
 static void report_result(sl_control_core *c) {
     const struct sl_validating *v = c->validating;
-    char seen[160];
-    snprintf(seen, sizeof seen, "%zu processors and %zu links (TCP) tested by %d processes in %.0f ms",
-             json_array_size(json_object_get(v->result, "devices")),
+    char seen[160], gpus[40] = "";
+    const size_t tested = json_array_size(json_object_get(v->result, "gpus"));
+    if (tested > 0)
+        snprintf(gpus, sizeof gpus, ", %zu GPU%s", tested, tested > 1 ? "s" : "");
+    snprintf(seen, sizeof seen, "%zu processors%s and %zu links (TCP) tested by %d processes in %.0f ms",
+             json_array_size(json_object_get(v->result, "devices")), gpus,
              json_array_size(json_object_get(v->result, "links")), v->members, sl_to_ms(c->now - v->begin));
     sl_control_report(c, SL_EVENT_VALIDATED, seen, NULL,
                       v->released ? "the hold ended early: partly while the program ran"

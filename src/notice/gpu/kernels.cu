@@ -1,5 +1,5 @@
 // The products by which a GPU is tested (rates.h). All numbers are small integers, so that every sum is exact in f32, whatever its order.
-// kernels.ptx is made of this file by the command in ../../../tools/gpu-kernels, for every driver since CUDA 11.
+// kernels.ptx is made of this file: nvcc -O3 -arch=compute_80 -ptx, and then ".version 7.0", which every driver since CUDA 11 takes.
 
 // Counts threads with a wrong result, and remembers the multiprocessor of one.
 struct Verdict {

@@ -271,16 +271,6 @@ static sl_status repeat_all(round *r) {
     return SL_OK;
 }
 
-/* GPUs of the rank that nobody has tested. */
-static int not_tested(const round *r) {
-    if (r->request->pid <= 0)
-        return 0;
-    int held = sl_gpus_of(r->request->pid, "/dev/nvidia") + sl_gpus_of(r->request->pid, "/dev/dri/renderD");
-    for (int i = 0; i < r->samples.gpus; i++)
-        held -= r->samples.gpu[i].rates.rate[SL_GPU_F32] > 0;
-    return held > 0 ? held : 0;
-}
-
 static sl_status share_samples(round *r) {
     sl_allgather_parts all = {0};
     void *bytes = NULL;
@@ -289,7 +279,9 @@ static sl_status share_samples(round *r) {
         sl_watch_cpu_evidence(r->watch, &r->samples.evidence);
     r->samples.evidence.joined = r->request->pid > 0 && !r->result->joined[0];
     r->samples.evidence.apart = r->apart;
-    r->samples.evidence.gpus = not_tested(r);
+    if (r->request->pid > 0)
+        r->samples.evidence.gpus =
+            sl_gpus_of(r->request->pid, "/dev/nvidia") + sl_gpus_of(r->request->pid, "/dev/dri/renderD");
     end_wires(r);
     sl_status status = sl_member_samples_pack(&r->samples, &bytes, &size);
     SL_THEN(status, r->allgather->gather_all(r->allgather->context, bytes, size, patience(r, STEP), &all));

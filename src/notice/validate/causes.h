@@ -23,7 +23,7 @@ typedef struct sl_evidence {
     int32_t busiest;     /* its id */
     int32_t joined;      /* the device was tested in the control groups of the program's rank */
     int32_t apart;       /* and links outside of these groups */
-    int32_t gpus;        /* that the program's rank holds; no test reaches them */
+    int32_t gpus;        /* that the program's rank holds; in a result, without those that were tested */
     char busiest_name[24];
 } sl_evidence;
 

@@ -131,6 +131,21 @@ static void join_gpus(const void *bytes, int rank, int host, sl_validation *m) {
     }
 }
 
+/* The GPUs of a member's rank that a member of its machine has tested. */
+static uint64_t tested_gpus(const sl_allgather_parts *all, const sl_membership *c, int member) {
+    uint64_t tested = 0;
+    for (int i = 0; i < c->members; i++) {
+        const samples_head top = all->part[i] ? head_of(all->part[i]) : (samples_head){0};
+        for (int g = 0; c->machine[i] == c->machine[member] && g < top.gpus; g++) {
+            sl_gpu_result one;
+            memcpy(&one, (const char *)all->part[i] + sizeof top + (size_t)g * sizeof one, sizeof one);
+            if (one.rates.rate[SL_GPU_F32] > 0 && one.index >= 0 && one.index < SL_GPUS_MAX)
+                tested |= UINT64_C(1) << one.index;
+        }
+    }
+    return tested & c->of[member].gpus;
+}
+
 /* Samples of one figure, from the bytes at `at`: bandwidth; latency 1: round trips. */
 static int collect(const char *at, int repeats, int latency, double *value, int *limited, int *nothing) {
     int count = 0;
@@ -233,6 +248,8 @@ sl_status sl_member_samples_join(const sl_allgather_parts *all, sl_round_result 
             *d = (sl_measured_device){.rank = c->of[i].rank, .host = c->host[i]};
             join_device(all, i, value, d);
             join_gpus(all->part[i], c->of[i].rank, c->host[i], m);
+            d->gpus_tested = __builtin_popcountll(tested_gpus(all, c, i));
+            d->evidence.gpus = d->evidence.gpus > d->gpus_tested ? d->evidence.gpus - d->gpus_tested : 0;
             m->repeats = head_of(all->part[i]).repeats;
         }
     join_links(all, r, value);

@@ -14,14 +14,14 @@ static json_t *known(double value, int is_known) {
     return is_known && isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *evidence_json(const sl_evidence *e) {
-    json_t *json =
-        json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:i}", "waited", known(e->waited, 1),
-                  "throttled", known(e->throttled, 1), "quota", known(e->quota, e->quota > 0), "pressure",
-                  known(e->pressure, e->pressure >= 0), "load", known(e->load, e->load >= 0), "processors",
-                  known(e->cores, e->cores > 0), "mhz", known(e->mhz, e->mhz > 0), "celsius",
-                  known(e->celsius, e->celsius > 0), "thermal_throttles", known(e->thermal, e->thermal >= 0),
-                  "joined", e->joined, "apart", e->apart, "gpus_not_tested", e->gpus);
+static json_t *evidence_json(const sl_evidence *e, int gpus_tested) {
+    json_t *json = json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:i,s:i}", "waited", known(e->waited, 1), "throttled",
+        known(e->throttled, 1), "quota", known(e->quota, e->quota > 0), "pressure",
+        known(e->pressure, e->pressure >= 0), "load", known(e->load, e->load >= 0), "processors",
+        known(e->cores, e->cores > 0), "mhz", known(e->mhz, e->mhz > 0), "celsius",
+        known(e->celsius, e->celsius > 0), "thermal_throttles", known(e->thermal, e->thermal >= 0), "joined",
+        e->joined, "apart", e->apart, "gpus_not_tested", e->gpus, "gpus_tested", gpus_tested);
     if (json && e->busiest > 0)
         json_object_set_new(json, "busiest",
                             json_pack("{s:s%,s:i,s:f}", "name", e->busiest_name, strlen(e->busiest_name),
@@ -33,7 +33,7 @@ static json_t *device_json(const sl_round_result *r, const sl_measured_device *d
     return json_pack("{s:i,s:s,s:o,s:o,s:o,s:b,s:o}", "rank", d->rank, "host", r->host[d->host], "gflops",
                      known(d->gflops, d->samples > 0), "expected_gflops", known(d->expected, d->expected > 0),
                      "cv", known(d->cv, d->samples > 1), "slow", d->slow, "evidence",
-                     evidence_json(&d->evidence));
+                     evidence_json(&d->evidence, d->gpus_tested));
 }
 
 /* Rates, and the expected ones. */

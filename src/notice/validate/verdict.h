@@ -28,6 +28,7 @@ typedef struct sl_measured_device {
     double best;    /* of them; 0: same as the median */
     double cv;      /* of the samples; 0 with one */
     sl_evidence evidence;
+    int gpus_tested; /* of the rank, by any member */
     double expected; /* filled by the verdict; 0: nothing to compare with */
     int slow;        /* filled by the verdict */
 } sl_measured_device;

@@ -1,4 +1,4 @@
-"""slackline explain on what NCCL 2.28.9 and PyTorch 2.11.0 really wrote: three ranks on one NVIDIA H200, made to hang by bench/gpu/hang_nccl.py
+"""slackline explain on what NCCL 2.28.9 and PyTorch 2.11.0 really wrote: three ranks on one NVIDIA H200, made to hang by bench/nccl/hang.py
 (folder real; the paths in it were replaced by others of equal length)."""
 import glob
 import json
