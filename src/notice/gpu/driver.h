@@ -1,6 +1,6 @@
 /* NVIDIA's driver, loaded at run time: no header and no library of CUDA is needed to build, and a node
- * without a GPU has none. The declarations are our own; a test compares them with the real cuda.h and nvml.h,
- * if they are there. */
+ * without a GPU has none. The declarations are our own; a test compares them with the
+ * real headers, if they are there. */
 #pragma once
 
 #include "base/status.h"

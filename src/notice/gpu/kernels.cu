@@ -6,7 +6,7 @@ struct Verdict {
     unsigned wrong, multiprocessor;
 };
 
-__device__ void judge(Verdict *verdict, bool wrong) {
+__device__ void count_wrong(Verdict *verdict, bool wrong) {
     if (!wrong)
         return;
     unsigned multiprocessor;
@@ -51,7 +51,7 @@ extern "C" __global__ void products_bf16(Verdict *verdict, int rounds) {
 #pragma unroll
     for (int s = 0; s < SUMS; s++)
         wrong |= c[s][0] != left || c[s][1] != right || c[s][2] != left || c[s][3] != right;
-    judge(verdict, wrong);
+    count_wrong(verdict, wrong);
 }
 
 // f32: sums of x * y, with x and y small integers of each thread.
@@ -68,5 +68,5 @@ extern "C" __global__ void products_f32(Verdict *verdict, int rounds) {
 #pragma unroll
     for (int s = 0; s < SUMS; s++)
         wrong |= sum[s] != (float)rounds * (x * y + y * y);
-    judge(verdict, wrong);
+    count_wrong(verdict, wrong);
 }

@@ -1,5 +1,5 @@
 /* NVIDIA's management library, loaded at run time (state.c): the declarations that are used. A test compares
- * them with the real nvml.h, if it is there. */
+ * them with the real header, if it is there. */
 #pragma once
 
 #ifndef SL_CHECK_NVML

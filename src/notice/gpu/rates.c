@@ -156,7 +156,7 @@ static uint32_t pattern(size_t i) {
     return (uint32_t)i * UINT32_C(2654435761);
 }
 
-/* The host's bytes go to the GPU, from there to another place of its memory, and back. */
+/* The host's bytes go to the GPU, from there to another part of its memory, and back. */
 static sl_status copies(test *t) {
     size_t available = 0, total;
     SL_TRY(CU(cuMemGetInfo_v2, &available, &total));

@@ -1,4 +1,4 @@
-/* What NVIDIA's management library (libnvidia-ml.so.1, loaded at run time) says of a GPU: its name and place,
+/* What NVIDIA's management library (libnvidia-ml.so.1, loaded at run time) says of a GPU: its name and address,
  * its link to the host, errors of its memory, and why its clocks are low. */
 #pragma once
 

@@ -153,7 +153,7 @@ static sl_status read_node(const json_t *json, whole_job *w) {
     const json_t *torch = json_object_get(json, "torch"), *ras = json_object_get(json, "ras");
     SL_TRY(sl_hang_job_read(json, &w->ranks));
     w->asking |= json_is_true(json_object_get(json, "asking"));
-    w->torch.from_dumps = 1;
+    w->torch.from_dumps = w->ras.from_dumps = 1;
     if (torch)
         SL_TRY(sl_hang_job_read(torch, &w->torch));
     return ras && w->ras.ranks == 0 ? sl_hang_job_read(ras, &w->ras) : SL_OK;

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATHS = 4096, RAS_PATIENCE = 8, DUMP_WAITS = 35 /* of 0.2 s */, KEPT = 256 };
+enum { PATHS = 4096, RAS_PATIENCE = 8, RAS_TRIES = 8, DUMP_WAITS = 35 /* of 0.2 s */, KEPT = 256 };
 #define LARGEST ((size_t)1 << 28)
 
 typedef struct process {
@@ -207,6 +207,35 @@ static sl_status collect_torch(sl_hang_recorders *r) {
     return SL_OK;
 }
 
+/* Whether the process has this id in its own namespace, or here. */
+static int has_id(int pid, int id) {
+    char path[64], line[256];
+    int found = pid == id;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file)) {
+        char *at = strncmp(line, "NSpid:", 6) == 0 ? line + 6 : NULL, *end;
+        for (long one; at && (one = strtol(at, &end, 10), end != at); at = end)
+            found |= one == id;
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* The service of another job on the node may listen at the same port: all processes of the job that are here
+ * are ranks of the answer's. */
+static int is_of_job(const sl_hang_recorders *r, const sl_hang_job *answer) {
+    for (size_t i = 0; i < r->processes; i++) {
+        int found = 0;
+        for (size_t k = 0; k < answer->ranks && !found; k++)
+            found = has_id(r->process[i].pid, answer->rank[k].pid);
+        if (!found)
+            return 0;
+    }
+    return 1;
+}
+
 /* One answer is for the whole job. */
 static sl_status collect_ras(sl_hang_recorders *r) {
     char value[PATHS], *answer;
@@ -219,11 +248,18 @@ static sl_status collect_ras(sl_hang_recorders *r) {
     forget_environment(p);
     read_environment(p);
     variable(p, "NCCL_RAS_ADDR", value);
-    if (sl_nccl_ras_ask(value[0] ? value : "localhost:28028", RAS_PATIENCE, &answer, &size) != SL_OK)
-        return SL_OK;
-    sl_status status = sl_torch_dump_add("NCCL's RAS service", answer, size, &r->ras);
-    sl_free(answer);
-    return status == SL_ENOMEM ? status : SL_OK;
+    for (int tries = 0; tries < RAS_TRIES && !atomic_load(&r->ended); tries++) {
+        if (sl_nccl_ras_ask(value[0] ? value : "localhost:28028", RAS_PATIENCE, &answer, &size) != SL_OK)
+            return SL_OK;
+        sl_status status = sl_torch_dump_add("NCCL's RAS service", answer, size, &r->ras);
+        sl_free(answer);
+        if (status == SL_ENOMEM)
+            return status;
+        if (status == SL_OK && is_of_job(r, &r->ras))
+            return SL_OK;
+        sl_hang_job_free(&r->ras);
+    }
+    return SL_OK;
 }
 
 /* What lacks memory stays empty. */

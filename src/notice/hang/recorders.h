@@ -1,7 +1,7 @@
 /* What PyTorch and NCCL record themselves of a job that hangs, collected by a thread of its own, because
  * others are waited for: the flight recorder of each of the node's processes (from its debug server, else
  * from a dump that it has written since it stalled, after a word through its pipe if it has one), and the
- * answer of NCCL's RAS service.
+ * answer of NCCL's RAS service, if it is of this job: others on the node may listen at the same port.
  *
  * Where these are is in the environment of the processes (TORCH_FR_DUMP_TEMP_FILE,
  * TORCH_NCCL_DEBUG_INFO_PIPE_FILE, TORCH_WORKER_SERVER_SOCKET, NCCL_RAS_ADDR). Processes that run neither are

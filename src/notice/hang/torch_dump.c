@@ -189,21 +189,34 @@ static int is_of_batch(const json_t *entry, const json_t *end) {
            sl_json_int(entry, "collective_seq_id", -1) == sl_json_int(end, "collective_seq_id", -1);
 }
 
-static int is_over_in_batch(const json_t *entries, size_t at) {
+/* The entry that has the state of this one. */
+static const json_t *state_of(const json_t *entries, size_t at) {
     const json_t *entry = json_array_get(entries, at), *next;
     for (size_t i = at + 1; (next = json_array_get(entries, i)) && is_of_batch(entry, next); i++)
         if (ends_batch(next))
-            return is_over(next);
-    return is_over(entry);
+            return next;
+    return entry;
+}
+
+/* Whether the job has NCCL's calls timed: only then does a recorder know which have started on the device. */
+static int knows_starts(const json_t *entries) {
+    size_t i;
+    json_t *entry;
+    json_array_foreach(entries, i,
+                       entry) if (sl_json_int(entry, "time_discovered_started_ns", 0) > 0) return 1;
+    return 0;
 }
 
 /* A recorder forgets old messages, so that only those under way are counted: both ends of a link have done
- * the same number before. */
-static void read_message(const json_t *dump, size_t at, sl_hang_rank *r, sl_hang_thread *t, size_t room) {
+ * the same number before. One that is still queued on its device behind another has not come. */
+static void read_message(const json_t *dump, size_t at, int starts, sl_hang_rank *r, sl_hang_thread *t,
+                         size_t room) {
     const json_t *entries = json_object_get(dump, "entries"), *entry = json_array_get(entries, at);
     sl_channel_key key = {name_hash(group_name(entry)), -1, -1, -1, SL_CHANNEL_POINT};
     note_call(entry, t);
-    if (is_over_in_batch(entries, at) || !read_ends(dump, entry, &key.source, &key.destination))
+    const json_t *state = state_of(entries, at);
+    const int queued = starts && strcmp(sl_json_text(state, "state", ""), "scheduled") == 0;
+    if (is_over(state) || queued || !read_ends(dump, entry, &key.source, &key.destination))
         return;
     sl_hang_channel *channel = channel_for(r, &key, room);
     if (channel)
@@ -212,13 +225,14 @@ static void read_message(const json_t *dump, size_t at, sl_hang_rank *r, sl_hang
 
 /* ---- collectives ---- */
 
-static void read_entry(const json_t *dump, size_t at, sl_hang_rank *r, sl_hang_thread *t, size_t room) {
+static void read_entry(const json_t *dump, size_t at, int starts, sl_hang_rank *r, sl_hang_thread *t,
+                       size_t room) {
     const json_t *entries = json_object_get(dump, "entries"), *entry = json_array_get(entries, at);
     sl_hang_collective *c = &r->collective[r->collectives];
     const int64_t number = sl_json_int(entry, "collective_seq_id", 0);
     sl_channel_key key = {name_hash(group_name(entry)), -1, -1, -1, SL_CHANNEL_COLLECTIVE};
     if (json_is_true(json_object_get(entry, "is_p2p"))) {
-        read_message(dump, at, r, t, room);
+        read_message(dump, at, starts, r, t, room);
         return;
     }
     const json_t *before = at > 0 ? json_array_get(entries, at - 1) : NULL;
@@ -265,8 +279,9 @@ static sl_status read_rank(const json_t *dump, sl_hang_rank *r) {
     SL_TRY(sl_alloc(&t->wait, SL_GATE_ENTRIES, sizeof *t->wait));
     SL_TRY(sl_alloc(&r->collective, count + 1, sizeof *r->collective));
     SL_TRY(sl_alloc(&r->channel, count + groups + 2, sizeof *r->channel));
+    const int starts = knows_starts(entries);
     for (size_t i = 0; i < count; i++)
-        read_entry(dump, i, r, t, count + groups + 1);
+        read_entry(dump, i, starts, r, t, count + groups + 1);
     read_groups(dump, r, count + groups + 1);
     return SL_OK;
 }

@@ -1,5 +1,5 @@
-#include "notice/validate/gpus.h"
 #include "base/text.h"
+#include "notice/validate/verdict_inside.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,25 +7,6 @@
 
 #define BEYOND 1.1
 enum { MIN = 3 }; /* GPUs that can be compared */
-
-void sl_gpus_share(const uint64_t *claimed, const int *machine, int members, uint64_t *tests) {
-    memset(tests, 0, (size_t)members * sizeof *tests);
-    for (int first = 0; first < members; first++) {
-        int seen = 0;
-        for (int i = 0; i < first; i++)
-            seen |= machine[i] == machine[first];
-        for (int gpu = 0; gpu < 64 && !seen && machine[first] >= 0; gpu++) {
-            int claims = 0, turn = 0;
-            for (int i = first; i < members; i++)
-                claims += machine[i] == machine[first] && (claimed[i] >> gpu & 1);
-            for (int i = first; i < members; i++)
-                if (machine[i] == machine[first] && (claimed[i] >> gpu & 1) && turn++ == gpu % claims)
-                    tests[i] |= UINT64_C(1) << gpu;
-        }
-    }
-}
-
-/* ---- expected rates ---- */
 
 /* The median of one rate of GPUs with this name, and the factor from which one is slow; 0: too few. */
 static double usual(sl_assessment *j, const char *name, int which, double *factor) {
@@ -86,7 +67,7 @@ static sl_status assess(sl_assessment *j, sl_measured_gpu *g, const sl_reference
     return sl_assessment_add(j, &s);
 }
 
-sl_status sl_gpus_assess(sl_assessment *j, const sl_reference *reference) {
+sl_status sl_assessment_gpus(sl_assessment *j, const sl_reference *reference) {
     for (int i = 0; i < j->m->gpus; i++)
         SL_TRY(assess(j, &j->m->gpu[i], reference));
     return SL_OK;

@@ -1,9 +1,10 @@
 #include "notice/validate/introduction.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "notice/gpu/state.h"
 #include "notice/store/seal.h"
 #include "notice/validate/evidence.h"
-#include "notice/validate/gpus.h"
+#include "notice/validate/gpu_shares.h"
 #include "notice/validate/waves.h"
 
 #include <stdio.h>
@@ -156,7 +157,7 @@ static sl_status share_gpus(sl_membership *c) {
     SL_TRY(sl_alloc(&claimed, (size_t)c->members, sizeof *claimed));
     for (int i = 0; i < c->members; i++)
         claimed[i] = c->of[i].version && c->wave[i] >= 0 ? c->of[i].gpus : 0;
-    sl_gpus_share(claimed, c->machine, c->members, c->gpus);
+    sl_gpu_shares(claimed, c->machine, c->members, c->gpus);
     sl_free(claimed);
     return SL_OK;
 }

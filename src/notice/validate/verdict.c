@@ -1,7 +1,7 @@
 #include "notice/validate/verdict.h"
 #include "base/memory.h"
 #include "base/numbers.h"
-#include "notice/validate/gpus.h"
+#include "notice/validate/verdict_inside.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ sl_status sl_verdict(sl_validation *measured, const sl_reference *reference, sl_
     SL_TRY(sl_alloc(&j.value, (size_t)most, sizeof *j.value));
     sl_assessment_expect(&j, reference);
     sl_status status = sl_assessment_accuse(&j);
-    SL_THEN(status, sl_gpus_assess(&j, reference));
+    SL_THEN(status, sl_assessment_gpus(&j, reference));
     SL_THEN(status, sl_assessment_doubt(&j));
     sl_free(j.value);
     return status;

@@ -32,6 +32,10 @@ void sl_assessment_expect(sl_assessment *j, const sl_reference *reference);
 /** Whether its rate is what is slow. */
 int sl_assessment_by_rate(const sl_assessment *j, const sl_measured_link *link);
 
+/** Fills expected and slow of the measured GPUs, and names those that are slow or faulty: slow is what is
+ * more than 10% beyond their variation below a healthy reference of the same name, else below the median of
+ * at least three of the same name, in one of its rates. SL_ENOMEM. */
+sl_status sl_assessment_gpus(sl_assessment *j, const sl_reference *reference);
 /** Names hosts, devices and links. SL_ENOMEM. */
 sl_status sl_assessment_accuse(sl_assessment *j);
 /** Adds the cases without an answer. SL_ENOMEM. */

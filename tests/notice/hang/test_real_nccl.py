@@ -43,6 +43,15 @@ def test_messages_of_a_batch_end_with_the_batch():
     expect("rank 2 to rank 0" not in explained(*dumps("message"))["seen"], "a batch that has ended")
 
 
+def test_other_calls_a_batch_and_a_circle_are_told_apart():
+    verdict = explained(*dumps("other"))
+    expect((verdict["cause"], verdict["rank"], verdict["certain"]) == ("another collective", 2, True) and "rank 2 calls broadcast, ranks 0,1 call all_reduce" in verdict["seen"], f"{verdict}")
+    verdict = explained(*dumps("batch"))  # rank 1 does not come to a ring of messages
+    expect((verdict["cause"], verdict["rank"]) == ("a rank that has not entered", 1) and "rank 2 waits for a message from rank 1 to rank 2" in verdict["seen"], f"{verdict}")
+    verdict = explained(*dumps("circle"))  # each receives before it sends: the sends are queued
+    expect((verdict["cause"], verdict["certain"]) == ("ranks that wait for each other", True) and "ranks 0-2 wait for each other" in verdict["seen"], f"{verdict}")
+
+
 def changed(folder, case, change):
     """The dumps after `change(rank, dump)`."""
     paths = []
@@ -61,8 +70,15 @@ def test_a_batch_under_way_waits_for_all_its_partners(folder):
     def open_ring(rank, dump):
         dump["entries"] = [one for one in dump["entries"] if one["record_id"] <= {0: 5, 1: 7, 2: 5}[rank]]
         dump["entries"][-1].update(state="started", retired=False)
-    verdict = changed(folder, "collective", open_ring)
-    expect(verdict["rank"] == -1, f"{verdict}")
+
+    def untimed(rank, dump):
+        """Without TORCH_NCCL_ENABLE_TIMING, nothing is known to have started."""
+        open_ring(rank, dump)
+        for one in dump["entries"]:
+            one.update(time_discovered_started_ns=None, state="completed" if one["retired"] else "scheduled")
+    for change in open_ring, untimed:
+        verdict = changed(folder, "collective", change)
+        expect(verdict["rank"] == -1 and verdict["cause"] in ("all inside", "nothing"), f"{verdict}")
 
     def without_one(rank, dump):
         open_ring(rank, dump)

@@ -1,6 +1,7 @@
 /* GPUs in a validation: which member tests which, and verdicts on rates made by hand. */
 #include "check.h"
-#include "notice/validate/gpus.h"
+#include "notice/validate/gpu_shares.h"
+#include "notice/validate/verdict.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static void each_gpu_is_tested_once_in_turns(void **state) {
     const uint64_t all = 0xff;
     uint64_t claimed[4] = {all, all, all, all}, tests[4];
     int machine[4] = {0, 0, 0, 0};
-    sl_gpus_share(claimed, machine, 4, tests);
+    sl_gpu_shares(claimed, machine, 4, tests);
     const uint64_t wanted[4] = {0x11, 0x22, 0x44, 0x88};
     assert_memory_equal(tests, wanted, sizeof wanted);
 }
@@ -21,7 +22,7 @@ static void other_machines_have_gpus_of_their_own(void **state) {
     (void)state;
     uint64_t claimed[5] = {1, 1, 1, 3, 1}, tests[5];
     int machine[5] = {0, 1, 0, 1, -1};
-    sl_gpus_share(claimed, machine, 5, tests);
+    sl_gpu_shares(claimed, machine, 5, tests);
     const uint64_t wanted[5] = {1, 1, 0, 2, 0};
     assert_memory_equal(tests, wanted, sizeof wanted);
 }
@@ -30,7 +31,7 @@ static void ranks_test_the_gpus_that_they_hold(void **state) {
     (void)state;
     uint64_t claimed[3] = {1 << 3, (uint64_t)1 << 63, 0}, tests[3];
     int machine[3] = {0, 0, 0};
-    sl_gpus_share(claimed, machine, 3, tests);
+    sl_gpu_shares(claimed, machine, 3, tests);
     assert_memory_equal(tests, claimed, sizeof claimed);
 }
 
