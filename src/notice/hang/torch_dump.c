@@ -208,7 +208,7 @@ static int knows_starts(const json_t *entries) {
 }
 
 /* A recorder forgets old messages, so that only those under way are counted: both ends of a link have done
- * the same number before. One that is still queued on its device behind another has not come. */
+ * the same number before. One that is still queued on its device after another has not come. */
 static void read_message(const json_t *dump, size_t at, int starts, sl_hang_rank *r, sl_hang_thread *t,
                          size_t room) {
     const json_t *entries = json_object_get(dump, "entries"), *entry = json_array_get(entries, at);
