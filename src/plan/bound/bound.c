@@ -103,6 +103,41 @@ static sl_time wire_bound(const sl_relaxation *r, int i, job_chain *chains) {
     return preemptive_bound(chains, count);
 }
 
+/* Fifo: the communicator of a rank for its messages with `peer`, or for all (-1). One that is not eager holds
+ * it until it has arrived. */
+static sl_time communicator_bound(const sl_relaxation *r, int rank, int peer, job_chain *chains) {
+    const sl_problem *p = r->problem;
+    int count = 0;
+    for (int i = 0; i < 2 * p->stages; i++) {
+        int stage = i / 2, kind = i % 2 ? SL_I : SL_F;
+        int next = kind == SL_F ? sl_problem_next(p, stage) : sl_problem_previous(p, stage);
+        int from = sl_problem_rank(p, stage), to = next < 0 ? from : sl_problem_rank(p, next);
+        if (from == to || (from != rank && to != rank) || (peer >= 0 && from != peer && to != peer))
+            continue;
+        sl_link link = sl_relaxation_link(r, stage, next, kind);
+        if (link.transfer + link.latency > 0)
+            chains[count++] = (job_chain){.head = r->head + sl_relaxation_node(r, stage, kind, 0),
+                                          .tail = r->tail + sl_relaxation_node(r, next, kind, 0),
+                                          .before = r->time[kind][stage],
+                                          .time = link.transfer + link.latency,
+                                          .after = r->time[kind][next],
+                                          .count = r->count[stage]};
+    }
+    return preemptive_bound(chains, count);
+}
+
+static sl_time communicators_bound(const sl_relaxation *r, job_chain *chains) {
+    const sl_problem *p = r->problem;
+    sl_time bound = 0;
+    if (p->communication != SL_FIFO || p->eager > 0 || p->communicators > SL_OF_PAIR)
+        return 0;
+    for (int rank = 0; rank < p->ranks; rank++)
+        bound = sl_later(
+            bound,
+            communicator_bound(r, rank, p->communicators == SL_OF_PAIR ? (rank + 1) % p->ranks : -1, chains));
+    return bound;
+}
+
 sl_status sl_relaxation_bound(const sl_relaxation *r, sl_time *bound) {
     job_chain *chains;
     SL_TRY(sl_alloc(&chains, 3 * (size_t)r->problem->stages, sizeof *chains));
@@ -111,6 +146,7 @@ sl_status sl_relaxation_bound(const sl_relaxation *r, sl_time *bound) {
         *bound = sl_later(*bound, rank_bound(r, rank, chains));
     for (int i = 0; i < 2 * r->problem->stages; i++)
         *bound = sl_later(*bound, wire_bound(r, i, chains));
+    *bound = sl_later(*bound, communicators_bound(r, chains));
     sl_free(chains);
     *bound = sl_later(*bound - r->excess, 0);
     return SL_OK;

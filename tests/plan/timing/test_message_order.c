@@ -4,6 +4,7 @@
 #include "plan/random_order.h"
 
 #include "base/memory.h"
+#include "plan/bound/bound.h"
 #include "plan/lower/deadlock.h"
 #include "plan/lower/own_issues.h"
 #include "plan/lower/receive_buffers.h"
@@ -164,6 +165,28 @@ static void a_receive_moves_ahead_of_a_send_by_hand(void **state) {
     sl_problem_free(&p);
 }
 
+/* Two ranks and 4 microbatches; F, I and W take 1, a message 10. With one communicator for both directions, 8
+ * messages follow each other from 1 on, and I and W follow the last: 83. With one for each direction, 4 do;
+ * the first gradient leaves at 13, and the last arrives at 53: 55. */
+static void a_communicator_carries_one_message_at_a_time_by_hand(void **state) {
+    (void)state;
+    static const sl_time bounds[] = {83, 83, 55, 55};
+    for (int communicators = SL_OF_PIPELINE; communicators <= SL_OF_KIND; communicators++) {
+        sl_problem p;
+        sl_time bound;
+        assert_ok(sl_problem_make(2, 2, 4, &p));
+        for (int stage = 0; stage < 2; stage++)
+            p.time[SL_F][stage] = p.time[SL_I][stage] = p.time[SL_W][stage] = 1, p.time[SL_B][stage] = 2;
+        p.link[1].latency = p.link[2].latency = 4;
+        p.link[1].transfer = p.link[2].transfer = 6;
+        p.communication = SL_FIFO;
+        p.communicators = (sl_communicators)communicators;
+        assert_ok(sl_lower_bound(&p, 0, &bound));
+        assert_int_equal(bound, bounds[communicators]);
+        sl_problem_free(&p);
+    }
+}
+
 static void every_failed_allocation_is_an_error_and_leaves_the_order_valid(void **state) {
     (void)state;
     int done = 0, failures = 0;
@@ -194,6 +217,7 @@ int main(void) {
         cmocka_unit_test(what_a_replay_decides_cannot_stop_and_takes_its_time),
         cmocka_unit_test(planned_messages_never_take_longer_than_lowered_ones),
         cmocka_unit_test(a_receive_moves_ahead_of_a_send_by_hand),
+        cmocka_unit_test(a_communicator_carries_one_message_at_a_time_by_hand),
         cmocka_unit_test(every_failed_allocation_is_an_error_and_leaves_the_order_valid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
