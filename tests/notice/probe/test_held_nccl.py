@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A program that uses NCCL is held when its devices are idle, not only its hosts: nothing that was enqueued is left undone
 in a closed hold, on any rank, and the program goes on and says the same. The library is a stand-in whose streams really run
-later and wait for each other across processes; with a real GPU this is untested.
+later and wait for each other across processes (with a real one: docs/results/gpu.md).
 
 Usage: test_held_nccl.py BUILD_DIR SOURCE_DIR; SL_SEED repeats the moments."""
 import os
