@@ -193,10 +193,9 @@ static void every_failed_allocation_is_an_error_and_leaves_the_order_valid(void 
     sl_problem p;
     sl_order order;
     start_drawing(26u);
-    do {
-        random_problem(&p);
-        random_order(&p, 0, &order);
-    } while (p.microbatches < 3 || p.ranks < 3);
+    for (random_problem(&p); p.microbatches < 3 || p.ranks < 3; random_problem(&p))
+        sl_problem_free(&p);
+    random_order(&p, 0, &order);
     for (long n = 0; !done && n < 2000; n++) {
         sl_alloc_fail_at(n);
         sl_status status = sl_messages_plan(&p, SL_MESSAGES_THOROUGHLY, &order);
