@@ -98,6 +98,21 @@ def test_planned_messages_stay_with_their_order():
         expect(again.makespan_ms == planned.makespan_ms, f"{again.makespan_ms}, not {planned.makespan_ms}")
 
 
+def test_an_order_that_deadlocks_names_its_shortest_cycle():
+    loop = {"pipeline": {"ranks": 2, "stages": 4, "placement": "loop", "microbatches": 2, "times_ms": {"F": 1, "I": 1, "W": 1}, "communication": "fifo"}}
+    rows = ("0F0,0SEND_F0,0F1,0SEND_F1,2RECV_F0,2F0,2SEND_F0,2RECV_F1,2F1,2SEND_F1,2RECV_B0,2B0,2SEND_B0,2RECV_B1,2B1,2SEND_B1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+            "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,3RECV_F0,3F0,3RECV_F1,3F1,3B0,3SEND_B0,3B1,3SEND_B1,1RECV_B0,1B0,1SEND_B0,1RECV_B1,1B1,1SEND_B1\n")
+    try:
+        slackline.simulate(loop, rows)
+        expect(False, "a deadlock is timed")
+    except slackline.InvalidRequest as error:
+        expect("order:1: column 4: deadlock in regime fifo: 0SEND_F1 of rank 0 (line 1, column 4) waits for 1RECV_F1 of rank 1 (line 2, column 4), which "
+               "waits for 1SEND_F0 of rank 1 (line 2, column 3), which waits for 2RECV_F0 of rank 0 (line 1, column 5), which waits for 0SEND_F1 of rank 0"
+               in str(error), f"{error}")
+    apart = {"pipeline.communication": {"regime": "fifo", "communicators": "direction"}}
+    expect(slackline.simulate(loop, rows, changes=apart).makespan_ms > 0, "no deadlock with a communicator for each direction")
+
+
 def test_jitter_repeats_and_only_adds():
     jittery = {"pipeline": {**two["pipeline"], "links": {"default": {"latency_ms": 1, "jitter_ms": 2}}}}
     draws = slackline.plan(jittery, "1f1b").jitter(500, seed=3)

@@ -165,6 +165,8 @@ sl_status sl_world_number(sl_world *w, const sl_plan *plan, int microbatches, in
     problem.microbatches = microbatches;
     for (int r = 0; r < plan->order.ranks; r++)
         sl_keys_digest(sum, plan->order.ops[r], (size_t)plan->order.count[r] * sizeof(sl_op));
+    for (int r = 0; plan->order.issue && r < plan->order.ranks; r++)
+        sl_keys_digest(sum, plan->order.issue[r], (size_t)plan->order.issues[r] * sizeof(sl_order_issue));
     SL_TRY(sl_keys_number(&w->plan_keys, sum, sizeof sum, number, &is_new));
     SL_TRY(sl_grow(&w->plan, &w->plan_room, w->plan_keys.count, sizeof *w->plan));
     if (!is_new)
