@@ -1,8 +1,15 @@
-"""slackline.adapt with several ranks on one GPU. The ops of a rank take --op-ms on the GPU's clock (libspin.so), as on GPUs of their own.
-gpu_adapt.py --ranks N [--cpu] [--graft] [--jobs given,adapted,carried,...] ..."""
+# SPDX-License-Identifier: Apache-2.0
+"""slackline.adapt over NCCL with several ranks on one GPU. An op takes --op-ms by the GPU's clock (spin.cu, SPIN=libspin.so), as on GPUs of
+their own. The link between ranks 0 and 1 is slow from one step to another: messages leave later, from streams of their own.
+
+    adapt.py --ranks 2 --slow-link-ms 20 --jobs given,adapted,carried
+
+Jobs: the given schedule, 1F1B; adapted; adapted with delegates for the messages. --pipelining FOLDER: PyTorch's torch.distributed.pipelining
+of another version (its Python source)."""
 import argparse
 import ctypes
 import faulthandler
+import importlib.util
 import json
 import os
 import statistics
@@ -12,12 +19,10 @@ import time
 import warnings
 from datetime import timedelta
 
-here = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, here)
 parser = argparse.ArgumentParser()
 parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--cpu", action="store_true")
-parser.add_argument("--graft", action="store_true")
+parser.add_argument("--pipelining")
 parser.add_argument("--jobs", default="given,adapted,carried")
 parser.add_argument("--op-ms", type=float, default=10)
 parser.add_argument("--microbatches", type=int, default=8)
@@ -33,11 +38,28 @@ parser.add_argument("--limit", type=int, default=60)
 parser.add_argument("--memory", default="same")
 
 
+def graft(folder):
+    """PyTorch's pipelining from this folder, on the installed PyTorch."""
+    import functools
+    import torch
+    import torch.distributed
+    fork_rng = torch.random.fork_rng
+
+    @functools.wraps(fork_rng)
+    def on_any_device(*arguments, device_type="cuda", **options):  # 2.13 calls it with None on CPUs
+        return fork_rng(*arguments, device_type=device_type or "cuda", **options)
+    torch.random.fork_rng = on_any_device
+    name = "torch.distributed.pipelining"
+    spec = importlib.util.spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+    sys.modules[name] = torch.distributed.pipelining = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+
+
 class Spin:
     def __init__(self, torch, cpu):
         self.torch, self.cpu = torch, cpu
         if not cpu:
-            self.library = ctypes.CDLL(os.environ.get("SPIN", os.path.join(here, "../lib/libspin.so")))
+            self.library = ctypes.CDLL(os.environ["SPIN"])
             self.library.spin.argtypes = [ctypes.c_void_p, ctypes.c_longlong]
 
     def __call__(self, seconds):
@@ -53,9 +75,8 @@ def main(rank, o, store, results):
     os.environ.update(NCCL_HOSTID=f"gpuhost{rank}", NCCL_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")
     import torch
     import torch.distributed as dist
-    if o.graft:
-        from grafted import graft
-        graft()
+    if o.pipelining:
+        graft(o.pipelining)
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B, schedules
     import slackline
     torch.set_num_threads(1)
@@ -161,10 +182,10 @@ def main(rank, o, store, results):
     dist.destroy_process_group()
 
 
-def report(said, o):
+def report(said, o, names):
     """A table for people; the details are JSON lines."""
     given = [one for one in said if one["job"] == "given"]
-    for name in o.jobs.split(","):
+    for name in names:
         rows = sorted((one for one in said if one["job"] == name), key=lambda one: one["rank"])
         if len(rows) != o.ranks:
             print(f"{name}: {len(rows)} of {o.ranks} ranks reported")
@@ -192,10 +213,14 @@ if __name__ == "__main__":
     processes = [context.Process(target=main, args=(rank, options, os.path.join(folder, "store"), results)) for rank in range(options.ranks)]
     for process in processes:
         process.start()
-    said, until = [], time.monotonic() + options.limit + 5
+    said, until, shown = [], time.monotonic() + options.limit + 5, set()
     while any(process.is_alive() for process in processes) and time.monotonic() < until:
         while not results.empty():
             said.append(results.get())
+        for name in options.jobs.split(","):
+            if name not in shown and sum(one["job"] == name for one in said) == options.ranks:
+                shown.add(name)
+                report(said, options, [name])
         time.sleep(0.05)
         if any(process.exitcode for process in processes):
             time.sleep(1)
@@ -206,7 +231,7 @@ if __name__ == "__main__":
         if process.is_alive():
             process.kill()
     print("exit codes", [process.exitcode for process in processes])
-    report(said, options)
+    report(said, options, [name for name in options.jobs.split(",") if name not in shown])
     if options.out:
         with open(os.path.join(options.out, "said.jsonl"), "w") as file:
             for one in said:

@@ -1,4 +1,5 @@
-"""Ranks on one GPU of which one does not come: flight recorder dumps of real NCCL. hang_torch.py RANKS CASE FOLDER"""
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks on one GPU of which one does not come: flight recorder dumps of real NCCL. hang.py RANKS CASE FOLDER"""
 import os
 import pickle
 import sys

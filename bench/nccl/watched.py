@@ -1,11 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data-parallel-like loop over NCCL, several ranks on one GPU (torchrun): compute of 10 ms on the GPU's clock, two allreduces, a host wait.
-gpu_watch.py SECONDS SLOW_FROM_S CASE: device (rank 2's kernels take 2.5 times as long), host (rank 2's host sleeps 15 ms before its work), none"""
+watched.py SECONDS SLOW_FROM_S CASE: device (rank 2's kernels take 2.5 times as long), host (rank 2's host sleeps 15 ms before its work), none"""
 import ctypes
 import os
 import sys
 import time
 
-here = os.path.dirname(os.path.abspath(__file__))
 rank = int(os.environ["RANK"])
 os.environ.update(NCCL_HOSTID=f"gpuhost{rank}", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1", GLOO_SOCKET_IFNAME="lo")
 import torch  # noqa: E402
@@ -16,7 +16,7 @@ op = float(os.environ.get("OP_MS", "10")) / 1e3
 cpu = not torch.cuda.is_available()
 device = torch.device("cpu" if cpu else "cuda:0")
 dist.init_process_group("gloo" if cpu else "nccl")
-library = ctypes.CDLL(os.path.join(here, "../lib/libspin.so"))
+library = ctypes.CDLL(os.environ["SPIN"])
 library.spin.argtypes = [ctypes.c_void_p, ctypes.c_longlong]
 
 
