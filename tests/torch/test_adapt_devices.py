@@ -182,6 +182,16 @@ def test_receives_are_posted_early_only_where_they_hold_up_nothing():
         expect(found == wanted, f"{backend} {placement} {ranks} {communicators}: {found}")
 
 
+def test_before_2_13_receives_over_nccl_are_not_posted_early():
+    before = torch.__version__
+    try:
+        for version, wanted in (("2.9.1", False), ("2.11.0+cu130", False), ("2.13.0+cpu", True), ("2.14.0a0+git1234", True), ("3.0.0", True)):
+            torch.__version__ = version
+            expect(adapting.pairs_are_apart() == wanted, version)
+    finally:
+        torch.__version__ = before
+
+
 def test_messages_of_other_directions_and_kinds_have_groups_of_their_own():
     every = [("F", True), ("F", False), ("B", True), ("B", False)]
     for count, wanted in ((1, [0, 0, 0, 0]), (2, [0, 0, 1, 1]), (3, [0, 1, 2, 2]), (4, [0, 1, 2, 3])):

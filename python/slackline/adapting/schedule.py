@@ -514,7 +514,8 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
     groups = Groups(count if carried is None else 1, lambda at: _message_group(members, backend, f"messages{at}-of-{call}", _timeout(group)))
     weakref.finalize(given.stages[0], _release, groups.made, os.getpid()).atexit = False  # stages use them without the schedule, too
     waits = backend == "gloo" if carried is None else given.stages[0].device.type == "cpu"
-    early = {number: carried is not None or posts_early(backend, given.placement, given.ranks, number) for number in (1, count)}
+    early = {number: carried is not None or posts_early(backend, given.placement, given.ranks, number) and (backend == "gloo" or pairs_are_apart())
+             for number in (1, count)}
     ahead = None if backend == "gloo" or carried is not None else 2
     schedule = AdaptedSchedule(given)
 
@@ -591,6 +592,12 @@ def posts_early(backend: str, placement: str, ranks: int, communicators: int) ->
     if backend == "gloo":
         return communicators > 1 or placement == "linear"
     return communicators > 3 or communicators > 1 and (placement == "linear" or placement == "loop" and ranks > 2)
+
+
+def pairs_are_apart() -> bool:
+    """Whether each pair of ranks has a queue of its own in a group of NCCL. Before 2.13, PyTorch's runtime sends every message as a batch, and all
+    batches of a rank in a group follow each other: a receive that waits would hold up sends to other ranks."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 
 
 def may_make_group(backend: str, members: int) -> bool:
