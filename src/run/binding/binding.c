@@ -189,8 +189,10 @@ sl_status sl_binding_open_memory(sl_binding *b) {
 
 sl_status sl_binding_open_buffers(sl_binding *b) {
     size_t tokens = (size_t)b->config.batch * (size_t)b->config.context;
-    SL_TRY(sl_alloc(&b->tokens, tokens, sizeof *b->tokens));
-    SL_TRY(sl_alloc(&b->targets, tokens, sizeof *b->tokens));
+    for (int i = 0; i < 2; i++) {
+        SL_TRY(sl_alloc(&b->tokens[i], tokens, sizeof *b->tokens[i]));
+        SL_TRY(sl_alloc(&b->targets[i], tokens, sizeof *b->targets[i]));
+    }
     SL_TRY(sl_alloc(&b->activation[0], tokens * (size_t)b->config.width, sizeof(float)));
     SL_TRY(sl_alloc(&b->activation[1], tokens * (size_t)b->config.width, sizeof(float)));
     SL_TRY(sl_binding_open_clip(b));
@@ -267,7 +269,7 @@ void sl_binding_close(sl_binding *b) {
     if (b->device)
         b->device->close(b->device);
     sl_data_close(b->data);
-    SL_FREE(b->tokens, b->targets, b->activation[0], b->activation[1], b);
+    SL_FREE(b->tokens[0], b->tokens[1], b->targets[0], b->targets[1], b->activation[0], b->activation[1], b);
 }
 
 /* ---- the engine's tables ---- */
@@ -288,8 +290,9 @@ static sl_status prepare(void *object) {
 static sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
     const sl_held *h = object;
     sl_binding *b = h->binding;
-    uint16_t *tokens = h->stage == 0 ? b->tokens : NULL,
-             *targets = h->stage == b->stages - 1 ? b->targets : NULL;
+    b->text = !b->text;
+    uint16_t *tokens = h->stage == 0 ? b->tokens[b->text] : NULL,
+             *targets = h->stage == b->stages - 1 ? b->targets[b->text] : NULL;
     if (tokens || targets)
         sl_data_batch(b->data, b->iteration, b->first + op->microbatch, tokens, targets);
     return sl_model_forward_part(h->model, op->microbatch, part_of(op, parts), tokens, targets, input,
@@ -319,6 +322,17 @@ static sl_status finish(void *object) {
     return device->finish(device);
 }
 
+static sl_status mark(void *object, int number) {
+    sl_device *device = ((const sl_held *)object)->binding->device;
+    device->mark(device, number);
+    return SL_OK;
+}
+
+static sl_status wait_for(void *object, int number) {
+    sl_device *device = ((const sl_held *)object)->binding->device;
+    return device->wait(device, number);
+}
+
 static sl_status offload(void *object, int microbatch) {
     return sl_model_offload(((const sl_held *)object)->model, microbatch);
 }
@@ -338,6 +352,8 @@ void sl_binding_stages(sl_binding *b, sl_stage *table) {
                                   .input_grad = input_grad,
                                   .weight_grad = weight_grad,
                                   .finish = finish,
+                                  .mark = b->device->host_memory ? NULL : mark,
+                                  .wait = wait_for,
                                   .weights_added = weights_added,
                                   .offload = b->host ? offload : NULL,
                                   .fetch = b->host ? fetch : NULL,

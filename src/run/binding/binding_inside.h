@@ -61,7 +61,9 @@ struct sl_binding {
     int helds;
     sl_data *data;
     sl_optimizer optimizer;
-    uint16_t *tokens, *targets; /* [batch][context] of the microbatch at hand */
+    /* [batch][context] of the microbatch at hand and of the one before, which the device may still copy */
+    uint16_t *tokens[2], *targets[2];
+    int text; /* which */
     sl_reduce reduce;
     sl_reducer *reducer; /* NULL: one replica, and one stage here */
     int passes;          /* the tied embedding and its head are on two ranks */

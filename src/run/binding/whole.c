@@ -13,13 +13,13 @@
 static sl_status evaluate(sl_binding *b, int index, double *loss) {
     size_t bytes =
         (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
-    sl_data_validation_batch(b->data, index, b->tokens, b->targets);
+    sl_data_validation_batch(b->data, index, b->tokens[0], b->targets[0]);
     for (int stage = 0; stage < b->stages; stage++) {
         int first = stage == 0, last = stage == b->stages - 1, rank = sl_binding_rank_of(b, stage);
         float *in = b->activation[stage % 2], *out = b->activation[(stage + 1) % 2];
         sl_model_stage *model = sl_binding_model_of(b, stage);
         if (model)
-            SL_TRY(sl_model_evaluate(model, first ? b->tokens : NULL, last ? b->targets : NULL,
+            SL_TRY(sl_model_evaluate(model, first ? b->tokens[0] : NULL, last ? b->targets[0] : NULL,
                                      first ? NULL : in, last ? NULL : out, loss));
         if (!last && sl_binding_rank_of(b, stage + 1) != rank)
             SL_TRY(sl_group_pass(b->groups->pipeline, rank, sl_binding_rank_of(b, stage + 1), out, bytes));

@@ -45,6 +45,17 @@ static sl_status finish(sl_device *device) {
     return SL_OK;
 }
 
+static void mark(sl_device *device, int number) {
+    (void)device;
+    (void)number;
+}
+
+static sl_status wait_for(sl_device *device, int number) {
+    (void)device;
+    (void)number;
+    return SL_OK;
+}
+
 void sl_cpu_fill_memory(sl_device *device) {
     device->host_memory = 1;
     device->memory_open = memory_open;
@@ -55,5 +66,7 @@ void sl_cpu_fill_memory(sl_device *device) {
     device->read = copy;
     device->copy = copy;
     device->zero = zero;
+    device->mark = mark;
+    device->wait = wait_for;
     device->finish = finish;
 }

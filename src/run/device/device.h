@@ -53,6 +53,8 @@ typedef struct sl_adamw_step {
 
 #define SL_SQUARES_BLOCK ((size_t)1024)
 
+#define SL_DEVICE_MARKS 2
+
 typedef struct sl_matmul sl_matmul;
 typedef struct sl_device sl_device;
 
@@ -79,6 +81,10 @@ struct sl_device {
     void (*read)(sl_device *device, void *host, const void *from, size_t bytes);
     void (*copy)(sl_device *device, void *to, const void *from, size_t bytes);
     void (*zero)(sl_device *device, void *memory, size_t bytes);
+    /** Marks the work queued so far, by any thread, with one of SL_DEVICE_MARKS numbers; and waits until what
+     * was last marked with it is done, while later work goes on: like `finish` for that work. One thread. */
+    void (*mark)(sl_device *device, int number);
+    sl_status (*wait)(sl_device *device, int number);
     /** Waits until all work queued so far, by any thread, is done. Returns the first error of any call since
      * the device was opened: SL_ESYS names it. */
     sl_status (*finish)(sl_device *device);

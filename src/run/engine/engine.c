@@ -147,7 +147,7 @@ static sl_status run_blocks(sl_engine *e, sl_time begin, sl_engine_result *resul
         steps = 1 + e->mine->step[i].op.paired;
         SL_TRY(sl_block_run(e, i, steps, result));
     }
-    return SL_OK;
+    return sl_block_finish(e, result);
 }
 
 /* By this thread: a ring has one writer. */
@@ -176,6 +176,7 @@ sl_status sl_engine_run(sl_engine *e, uint32_t iteration, sl_time begin, sl_engi
         .end = begin, .receive_buffers = e->flow.receive_buffers, .local_buffers = e->flow.local_buffers};
     e->iteration = iteration;
     e->next_post = 0;
+    e->queued.steps = 0;
     memset(e->prepared, 0, (size_t)e->config.stages);
     e->free_at = begin;
     for (int w = 0; w < 2; w++)

@@ -13,6 +13,10 @@
  * A block whose arithmetic takes longer than its pace ends with the arithmetic, and is counted as an overrun.
  * Without a pace, start and end are those of the arithmetic.
  *
+ * Queuing. A device may only queue the work of an op (run/device/device.h). Then, without pace and in the
+ * decoupled regime, the engine queues the next block, if its messages are there, before it waits for this
+ * one and hands its results over, so that the device has no gap between two ops.
+ *
  * Regimes exactly as plan/timing/replay.h times them. decoupled: sends never hold the rank. inorder: a send
  * takes one of `queue` slots towards its peer until it has arrived; if none is free, it and the next block
  * wait. batched: the next block starts after this one's sends and its own receives have arrived.

@@ -18,13 +18,13 @@ sl_status sl_block_post(sl_engine *e, int32_t i) {
     return SL_OK;
 }
 
-static sl_status wait_for_input(sl_engine *e, const sl_step *step, sl_time *start) {
+static sl_status wait_for_input(const sl_engine *e, const sl_step *step, sl_time patience, sl_time *start) {
     if (step->receive < 0)
         return SL_OK;
     sl_time arrived;
     const sl_message *message = &e->program->message[step->receive];
     SL_TRY(sl_transport_wait(e->config.transport, message->from, e->iteration, (uint32_t)step->receive,
-                             sl_clock_now(e->config.clock) + e->config.patience, &arrived));
+                             sl_clock_now(e->config.clock) + patience, &arrived));
     *start = arrived > *start ? arrived : *start;
     return SL_OK;
 }
@@ -104,22 +104,15 @@ static sl_status mark_weights(const sl_engine *e, const sl_op *op, sl_time end) 
     return stage->weights_added(stage->object, op, e->program->parts, end);
 }
 
-static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start, sl_engine_result *result) {
-    int paced;
-    sl_time pace = pace_of(e, i, steps, &paced);
-    if (!paced) {
-        sl_time now = sl_clock_now(e->config.clock);
-        start = now > start ? now : start;
-    }
+static sl_status compute_all(sl_engine *e, int32_t i, int steps) {
     for (int k = 0; k < steps; k++)
         SL_TRY(compute(e, i + k));
-    for (int k = 0; k < steps; k++)
-        SL_TRY(finish(e, &e->mine->step[i + k].op));
-    sl_time done = sl_clock_now(e->config.clock), end = start + pace;
-    if (!paced || done > end) {
-        result->overruns += paced ? steps : 0;
-        end = done > start ? done : start;
-    }
+    return SL_OK;
+}
+
+/* The ops of a block have ended. */
+static sl_status end_ops(sl_engine *e, int32_t i, int steps, sl_time start, sl_time end,
+                         sl_engine_result *result) {
     for (int k = 0; k < steps; k++)
         record_op(e, &e->mine->step[i + k].op, start, end);
     for (int k = 0; k < steps; k++)
@@ -128,6 +121,109 @@ static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start,
     result->end = end;
     sl_copier_step(&e->copier, i + steps, end);
     return sl_sends_issue(e, i, steps, end);
+}
+
+static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start, sl_engine_result *result) {
+    int paced;
+    sl_time pace = pace_of(e, i, steps, &paced);
+    if (!paced) {
+        sl_time now = sl_clock_now(e->config.clock);
+        start = now > start ? now : start;
+    }
+    SL_TRY(compute_all(e, i, steps));
+    for (int k = 0; k < steps; k++)
+        SL_TRY(finish(e, &e->mine->step[i + k].op));
+    sl_time done = sl_clock_now(e->config.clock), end = start + pace;
+    if (!paced || done > end) {
+        result->overruns += paced ? steps : 0;
+        end = done > start ? done : start;
+    }
+    return end_ops(e, i, steps, start, end, result);
+}
+
+/* ---- queuing a block before the results of the one before it are handed over ---- */
+
+static int uses_local_buffers(const sl_engine *e, int32_t i, int steps) {
+    for (int k = 0; k < steps; k++)
+        if (e->flow.in[i + k].kind == SL_FLOW_LOCAL || e->flow.out[i + k].kind == SL_FLOW_LOCAL)
+            return 1;
+    return 0;
+}
+
+/* Whether a receive that is due before step `i` has the buffer of an input of the queued block. */
+static int reuses_an_input(const sl_engine *e, int32_t i) {
+    for (int p = e->next_post; p < e->flow.posts && e->flow.post[p].step <= i; p++)
+        for (int k = 0; k < e->queued.steps; k++) {
+            const sl_flow_end *in = &e->flow.in[e->queued.step + k];
+            if (in->kind == SL_FLOW_RECEIVED && in->buffer == e->flow.post[p].buffer)
+                return 1;
+        }
+    return 0;
+}
+
+static int may_be_queued(const sl_engine *e, int32_t i, int steps) {
+    int paced;
+    pace_of(e, i, steps, &paced);
+    return !paced && e->config.regime == SL_DECOUPLED && e->mine->moves == 0 &&
+           e->config.stage[e->mine->step[i].op.stage].mark && !uses_local_buffers(e, i, steps);
+}
+
+static int must_prepare(const sl_engine *e, const sl_op *op) {
+    return op->kind == SL_F && !e->prepared[op->stage] && e->config.stage[op->stage].prepare;
+}
+
+/* Queues a block whose input is there from `start` on. */
+static sl_status queue(sl_engine *e, int32_t i, int steps, sl_time start, sl_queued *queued) {
+    const sl_stage *stage = &e->config.stage[e->mine->step[i].op.stage];
+    const sl_time now = sl_clock_now(e->config.clock);
+    *queued =
+        (sl_queued){.step = i, .steps = steps, .mark = !e->queued.mark, .start = now > start ? now : start};
+    SL_TRY(compute_all(e, i, steps));
+    return stage->mark(stage->object, queued->mark);
+}
+
+/* Whether the inputs of a block are there, without a wait. A failure is reported by the wait that follows. */
+static int has_input(const sl_engine *e, int32_t i, int steps, sl_time *start) {
+    int count = 0;
+    for (int k = 0; k < steps; k++)
+        count += e->mine->step[i + k].receive >= 0;
+    if (count > 1)
+        return 0;
+    for (int k = 0; k < steps; k++)
+        if (wait_for_input(e, &e->mine->step[i + k], 0, start) != SL_OK)
+            return 0;
+    return 1;
+}
+
+/* *done: the block was queued after the one before it, whose results are handed over now. */
+static sl_status queue_ahead(sl_engine *e, int32_t i, int steps, sl_engine_result *result, int *done) {
+    sl_time start = 0;
+    sl_queued next;
+    *done = 0;
+    for (int k = 0; k < steps; k++)
+        if (must_prepare(e, &e->mine->step[i + k].op))
+            return SL_OK;
+    if (!may_be_queued(e, i, steps) || reuses_an_input(e, i))
+        return SL_OK;
+    SL_TRY(sl_block_post(e, i));
+    if (!has_input(e, i, steps, &start))
+        return SL_OK;
+    *done = 1;
+    SL_TRY(queue(e, i, steps, start, &next));
+    SL_TRY(sl_block_finish(e, result));
+    e->queued = next;
+    return sl_sends_reap(e);
+}
+
+sl_status sl_block_finish(sl_engine *e, sl_engine_result *result) {
+    const sl_queued q = e->queued;
+    if (q.steps == 0)
+        return SL_OK;
+    const sl_stage *stage = &e->config.stage[e->mine->step[q.step].op.stage];
+    SL_TRY(stage->wait(stage->object, q.mark));
+    e->queued.steps = 0;
+    const sl_time end = sl_clock_now(e->config.clock), start = q.start > e->free_at ? q.start : e->free_at;
+    return end_ops(e, q.step, q.steps, start < end ? start : end, end, result);
 }
 
 /* ---- what a stage does before its first F ---- */
@@ -149,7 +245,7 @@ static void record_update(sl_engine *e, int stage, sl_time start, sl_time end) {
 /* Like a block: if ops are paced it begins when the rank is free, not when the thread has woken. */
 static sl_status prepare(sl_engine *e, const sl_op *op) {
     const sl_stage *stage = &e->config.stage[op->stage];
-    if (op->kind != SL_F || e->prepared[op->stage] || !stage->prepare)
+    if (!must_prepare(e, op))
         return SL_OK;
     e->prepared[op->stage] = 1;
     sl_time before = sl_clock_now(e->config.clock);
@@ -163,13 +259,21 @@ static sl_status prepare(sl_engine *e, const sl_op *op) {
 }
 
 sl_status sl_block_run(sl_engine *e, int32_t i, int steps, sl_engine_result *result) {
+    int done = 0;
+    if (e->queued.steps > 0)
+        SL_TRY(queue_ahead(e, i, steps, result, &done));
+    if (done)
+        return SL_OK;
+    SL_TRY(sl_block_finish(e, result));
     SL_TRY(sl_block_post(e, i));
     SL_TRY(sl_sends_reap(e));
     for (int k = 0; k < steps; k++)
         SL_TRY(prepare(e, &e->mine->step[i + k].op));
     sl_time start = e->free_at;
     for (int k = 0; k < steps; k++)
-        SL_TRY(wait_for_input(e, &e->mine->step[i + k], &start));
+        SL_TRY(wait_for_input(e, &e->mine->step[i + k], e->config.patience, &start));
+    if (may_be_queued(e, i, steps))
+        return queue(e, i, steps, start, &e->queued);
     if (e->mine->awaited) /* a pair's is at its first step */
         SL_TRY(sl_copier_wait(&e->copier, e->mine->awaited[i], &start));
     SL_TRY(make_results(e, i, steps, start, result));

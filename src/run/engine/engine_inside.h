@@ -24,6 +24,14 @@ typedef struct sl_way {
     int first, count; /* message[first .. first + count) are under way */
 } sl_way;
 
+/* A block whose work is queued, and whose results have not been handed over. */
+typedef struct sl_queued {
+    int32_t step;
+    int steps;     /* 0: none */
+    int mark;      /* number of its mark */
+    sl_time start; /* of its ops, at the earliest */
+} sl_queued;
+
 struct sl_engine {
     sl_engine_config config;            /* stage: a copy */
     size_t bytes;                       /* of a buffer: the largest message of the stages here */
@@ -39,6 +47,7 @@ struct sl_engine {
     uint32_t iteration;
     unsigned char *prepared; /* [stages] in this iteration */
     int next_post;
+    sl_queued queued;
     sl_time free_at; /* earliest start of the next block on this rank's part */
 };
 
@@ -61,5 +70,7 @@ sl_status sl_sends_finish(sl_engine *engine);
 
 /** Posts receives, waits, computes, holds the pace, hands over: one block from step `i` on, `steps` steps. */
 sl_status sl_block_run(sl_engine *engine, int32_t i, int steps, sl_engine_result *result);
+/** Waits for the block that is queued, if any, and hands its results over. */
+sl_status sl_block_finish(sl_engine *engine, sl_engine_result *result);
 /** Posts the receives due before step `i`. */
 sl_status sl_block_post(sl_engine *engine, int32_t i);

@@ -27,6 +27,10 @@ typedef struct sl_stage {
     /** The functions above may return when their work is only queued: waits until all of it is done. Called
      * before the time of an op's end is taken and its results are used. May be NULL. */
     sl_status (*finish)(void *object);
+    /** Marks the work queued so far with number 0 or 1, and waits until what was last marked with it is done:
+     * its results are there, while later work goes on. NULL: nothing is worth queuing ahead of a wait. */
+    sl_status (*mark)(void *object, int number);
+    sl_status (*wait)(void *object, int number);
     /** A W or B (a part of one) has ended, or will at `end`, which its pace may set later than the end of the
      * arithmetic: its gradients are complete. May be NULL. */
     sl_status (*weights_added)(void *object, const sl_op *op, int parts, sl_time end);

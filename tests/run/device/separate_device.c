@@ -1,5 +1,6 @@
 #include "separate_device.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ typedef struct region {
 /* A copy between the two memories that has not been finished. */
 typedef struct pending {
     struct pending *next;
+    long number;
     int to_host;
     void *host;
     size_t bytes;
@@ -43,6 +45,8 @@ typedef struct separate {
     region region[REGIONS];
     pthread_mutex_t mutex; /* guards the rest */
     pending *first, **last;
+    long copies; /* so far */
+    long marked[SL_DEVICE_MARKS];
 } separate;
 
 static void refuse(const char *what, const void *array) {
@@ -122,6 +126,7 @@ static void add_pending(separate *s, int to_host, void *host, const void *conten
     *p = (pending){.to_host = to_host, .host = host, .bytes = bytes};
     memcpy(p->content, content, bytes);
     pthread_mutex_lock(&s->mutex);
+    p->number = s->copies++;
     *s->last = p;
     s->last = &p->next;
     pthread_mutex_unlock(&s->mutex);
@@ -151,11 +156,10 @@ static void zero(sl_device *device, void *memory, size_t bytes) {
     memset(of_device(device, memory, "zero"), 0, bytes);
 }
 
-/* In the order of the calls: several may concern one array of the host. */
-static sl_status finish(sl_device *device) {
-    separate *s = (separate *)device;
+/* The first copies, in the order of the calls: several may concern one array of the host. */
+static sl_status finish_copies(separate *s, long count) {
     pthread_mutex_lock(&s->mutex);
-    while (s->first) {
+    while (s->first && s->first->number < count) {
         pending *p = s->first;
         s->first = p->next;
         if (p->to_host)
@@ -164,9 +168,25 @@ static sl_status finish(sl_device *device) {
             refuse("an array of the host changed between write and finish", p->host);
         free(p);
     }
-    s->last = &s->first;
+    if (!s->first)
+        s->last = &s->first;
     pthread_mutex_unlock(&s->mutex);
     return SL_OK;
+}
+
+static sl_status finish(sl_device *device) {
+    return finish_copies((separate *)device, LONG_MAX);
+}
+
+static void mark(sl_device *device, int number) {
+    separate *s = (separate *)device;
+    pthread_mutex_lock(&s->mutex);
+    s->marked[number] = s->copies;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static sl_status wait_for(sl_device *device, int number) {
+    return finish_copies((separate *)device, ((separate *)device)->marked[number]);
 }
 
 /* ---- arithmetic: the cpu's. `values` are the arguments after the device; D: an array of the device ---- */
@@ -270,6 +290,8 @@ sl_status separate_device_open(int threads, sl_device **device) {
                             .read = read_from,
                             .copy = copy,
                             .zero = zero,
+                            .mark = mark,
+                            .wait = wait_for,
                             .finish = finish,
                             .matmul_prepare = matmul_prepare,
                             .matmul_packed_bytes = s->cpu->matmul_packed_bytes,

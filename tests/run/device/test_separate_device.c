@@ -106,6 +106,22 @@ static void results_are_there_after_finish(void **state) {
     close_setting(&s);
 }
 
+static void a_mark_is_waited_for_alone(void **state) {
+    (void)state;
+    setting s;
+    float first = 0, second = 0;
+    open_setting(&s);
+    s.device->read(s.device, &first, s.array + 3, sizeof first);
+    s.device->mark(s.device, 1);
+    s.device->read(s.device, &second, s.array + 4, sizeof second);
+    assert_ok(s.device->wait(s.device, 1));
+    assert_near((double)first, 3, 0);
+    assert_true(isnan(second));
+    assert_ok(s.device->finish(s.device));
+    assert_near((double)second, 4, 0);
+    close_setting(&s);
+}
+
 static void marked_rows_are_added_and_cleared(void **state) {
     (void)state;
     const unsigned char marked[3] = {1, 0, 1};
@@ -137,6 +153,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mistake_ends_the_process),
         cmocka_unit_test(results_are_there_after_finish),
+        cmocka_unit_test(a_mark_is_waited_for_alone),
         cmocka_unit_test(marked_rows_are_added_and_cleared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

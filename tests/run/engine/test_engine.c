@@ -435,6 +435,123 @@ static void an_op_lasts_as_long_as_its_pace_or_its_arithmetic(void **unused) {
     alone_close(&a);
 }
 
+/* A device that only queues: `busy` is when all that was queued will be done. */
+typedef struct queuer {
+    sl_clock *clock;
+    sl_time busy, marked[2];
+    char log[64]; /* F, B (its W) as queued, and w: a wait */
+} queuer;
+
+static sl_status queue_work(queuer *q, const char *letter) {
+    const sl_time now = sl_clock_now(q->clock);
+    q->busy = (q->busy > now ? q->busy : now) + 4 * SL_MS;
+    strcat(q->log, letter);
+    return SL_OK;
+}
+
+static sl_status queue_forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
+    (void)op, (void)parts, (void)input, (void)output;
+    return queue_work(object, "F");
+}
+
+static sl_status queue_backward(void *object, const sl_op *op, int parts, const void *input, void *output) {
+    (void)op, (void)parts, (void)input, (void)output;
+    return queue_work(object, "");
+}
+
+static sl_status queue_weights(void *object, const sl_op *op, int parts) {
+    (void)op, (void)parts;
+    return queue_work(object, "B");
+}
+
+static sl_status mark_queue(void *object, int number) {
+    ((queuer *)object)->marked[number] = ((queuer *)object)->busy;
+    return SL_OK;
+}
+
+static sl_status wait_for_mark(void *object, int number) {
+    queuer *q = object;
+    strcat(q->log, "w");
+    sl_clock_sleep_until(q->clock, q->marked[number]);
+    return SL_OK;
+}
+
+static sl_status wait_for_all(void *object) {
+    queuer *q = object;
+    strcat(q->log, "f");
+    sl_clock_sleep_until(q->clock, q->busy);
+    return SL_OK;
+}
+
+/* Runs 0F0 0F1 0F2 0B0 0B1 0B2; 4 ms an F, 8 a B. */
+static void run_queuer(queuer *q, const sl_time *pace, sl_regime regime, sl_time *end, sl_record *record) {
+    sl_problem p;
+    sl_order order;
+    sl_program program;
+    sl_engine *engine;
+    sl_engine_result result;
+    assert_ok(sl_problem_make(1, 1, 3, &p));
+    assert_ok(sl_order_make(1, 6, &order));
+    for (int i = 0; i < 6; i++)
+        order.ops[0][i] = (sl_op){.kind = i < 3 ? SL_F : SL_B, .microbatch = i % 3};
+    order.count[0] = 6;
+    assert_ok(sl_lower(&p, &order, &program));
+    *q = (queuer){0};
+    assert_ok(sl_clock_open_virtual(1, &q->clock));
+    sl_record_ring *ring = calloc(1, sl_record_ring_bytes(64));
+    sl_record_ring_init(ring, 64);
+    const sl_stage stage = {.object = q,
+                            .forward = queue_forward,
+                            .input_grad = queue_backward,
+                            .weight_grad = queue_weights,
+                            .finish = wait_for_all,
+                            .mark = mark_queue,
+                            .wait = wait_for_mark};
+    const sl_engine_config config = {.clock = q->clock,
+                                     .ring = ring,
+                                     .stage = &stage,
+                                     .stages = 1,
+                                     .regime = regime,
+                                     .queue = 1,
+                                     .patience = SL_SECOND};
+    assert_ok(sl_engine_open(&config, &engine));
+    assert_ok(sl_engine_swap(engine, &program, NULL));
+    sl_engine_pace(engine, &(sl_pace){.time = {[SL_F] = pace, [SL_B] = pace}});
+    assert_ok(sl_engine_run(engine, 0, SL_SECOND, &result));
+    *end = result.end;
+    assert_int_equal(result.ops, 6);
+    uint64_t from = 0, lost = 0;
+    assert_int_equal(sl_record_read(ring, ring->capacity, &from, record, 6, &lost), 6);
+    sl_engine_close(engine);
+    sl_clock_leave(q->clock);
+    sl_clock_close(q->clock);
+    free(ring);
+    sl_program_free(&program);
+    sl_order_free(&order);
+    sl_problem_free(&p);
+}
+
+static void a_block_is_queued_before_the_one_before_it_is_waited_for(void **unused) {
+    (void)unused;
+    static const sl_time paced[] = {10 * SL_MS};
+    queuer q;
+    sl_time end;
+    sl_record record[6];
+    run_queuer(&q, NULL, SL_DECOUPLED, &end, record);
+    assert_string_equal(q.log, "FFwFwBwBwBww"); /* two at a time; the device is never idle */
+    assert_int_equal(end, SL_SECOND + (3 * 4 + 3 * 8) * SL_MS);
+    for (int i = 0; i < 6; i++) {
+        const sl_time start = SL_SECOND + (i < 3 ? 4 * i : 12 + 8 * (i - 3)) * SL_MS;
+        assert_int_equal(record[i].start, start);
+        assert_int_equal(record[i].end, start + (i < 3 ? 4 : 8) * SL_MS);
+    }
+    run_queuer(&q, paced, SL_DECOUPLED, &end, record); /* a pace needs each op's own end */
+    assert_string_equal(q.log, "FfFfFfBfBfBf");
+    assert_int_equal(end, SL_SECOND + 60 * SL_MS);
+    run_queuer(&q, NULL, SL_INORDER, &end, record); /* its sends may hold the rank */
+    assert_string_equal(q.log, "FfFfFfBfBfBf");
+}
+
 static void programs_that_cannot_run_here_are_refused(void **unused) {
     (void)unused;
     alone a;
@@ -533,6 +650,7 @@ int main(void) {
         cmocka_unit_test(the_second_of_a_pair_does_not_wait_behind_the_first),
         cmocka_unit_test(buffers_are_used_again),
         cmocka_unit_test(an_op_lasts_as_long_as_its_pace_or_its_arithmetic),
+        cmocka_unit_test(a_block_is_queued_before_the_one_before_it_is_waited_for),
         cmocka_unit_test(programs_that_cannot_run_here_are_refused),
         cmocka_unit_test(a_failed_allocation_is_an_error_and_the_engine_can_be_used_again),
     };
