@@ -113,6 +113,15 @@ def test_a_slow_stretch_of_a_call_log_is_found():
     expect(places(detect("-", "--column", "bytes", text=HEADER + "0,MPI_Send,1,0,0,64,5,6,0\n")) == [], "a column of a log")
 
 
+def test_a_log_of_nccl_on_a_gpu_gives_its_loop_and_when_a_rank_became_slow():
+    """Recorded by `slackline watch --record` on an H200 (bench/nccl/watched.py): two allreduces per iteration; after 30 iterations and
+    int(7 s / 0.0462 s) more, rank 2 sleeps 15 ms longer."""
+    found = detect(os.path.join(data, "real_nccl_calls.csv"))
+    (onset,) = found["change_points"]
+    expect(found["period"] == 2 and onset["kind"] == "onset" and abs(onset["index"] - (30 + int(7 / 0.0462))) <= 1, f"{found}")
+    expect(12 < onset["after"] - onset["before"] < 16, f"{onset}")
+
+
 good = "iteration,time_ms\n0,5\n"
 
 
