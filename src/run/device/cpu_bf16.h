@@ -1,17 +1,7 @@
-/* From f32 to bf16, rounded to nearest, ties to even, like the instruction set's own conversion of normal
- * numbers; a NaN stays one. Written as integer arithmetic, so that every instruction set gives the same bits.
- * Also weights packed in the format of oneDNN's products. */
+/* Rows of f32 copied as bf16, and weights packed in the format of oneDNN's products. */
 #pragma once
 
 #include "run/device/cpu_kernels.h"
-#include <string.h>
-
-SL_INLINE uint32_t sl_bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
-    return (bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
-}
 
 /** Rows [first, end) of x[.][columns] with `stride` floats between rows, as bf16 without gaps. */
 void sl_cpu_to_bf16(size_t first, size_t end, size_t columns, size_t stride, const float *x, uint16_t *out);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "run/device/device.h"
+#include "run/device/same_bits.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SL_SANITIZED 1
@@ -24,8 +25,6 @@
 #define SL_VECTORISED
 #endif
 #endif
-
-#define SL_INLINE static inline __attribute__((always_inline))
 
 typedef struct sl_cpu sl_cpu;
 

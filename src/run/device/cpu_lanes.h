@@ -1,6 +1,5 @@
 /* Sums over a row in 16 lanes: lane l holds elements l, l + 16, ... and the lanes are added as a fixed tree,
- * so the value depends on the row only. Also exp, as a polynomial that every instruction set evaluates
- * alike. */
+ * so the value depends on the row only. */
 #pragma once
 
 #include "run/device/cpu_kernels.h"
@@ -105,27 +104,4 @@ SL_INLINE void sl_lanes_turn(sl_lanes *row) {
             row[r + 1] =
                 __builtin_shufflevector(low, high, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
         }
-}
-
-/** exp(x) with a relative error below 2e-7 for -87 <= x <= 88; beyond, the value at that end. NaN stays NaN.
- *  x = n log 2 + r with |r| <= log(2) / 2, a polynomial in r (Cephes, expf), times 2^n. */
-SL_INLINE float sl_exp(float x) {
-    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
-    float z = x * 1.44269504088896341f + shift, n = z - shift, power;
-    float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = (p * (r * r) + r) + 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &z, sizeof bits);
-    bits = (bits + 127u)
-           << 23; /* the integer part of z's mantissa, as an exponent; what is above is shifted out */
-    memcpy(&power, &bits, sizeof power);
-    return p * power;
 }

@@ -120,7 +120,7 @@ struct sl_device {
     void (*layernorm_weight_grad)(sl_device *device, int rows, int width, const float *dy,
                                   const float *normal, float *scratch, float *gain_grad, float *bias_grad);
 
-    /** grad += sum over rows of dy, rows ascending, summed separately and then added; scratch[width]. */
+    /** grad += sum over rows of dy, summed separately and then added; scratch[width]. */
     void (*bias_grad)(sl_device *device, int rows, int width, const float *dy, float *scratch, float *grad);
 
     /** y = gelu(x), the tanh form of GPT-2. */
@@ -156,7 +156,7 @@ struct sl_device {
     /** x[row] += y[row] + bias; `bias` NULL: none. */
     void (*add_rows)(sl_device *device, int rows, int width, const float *y, const float *bias, float *x);
 
-    /** *loss = sum over rows (ascending, f64) of -log softmax(logits[row])[target[row]], in nats; the logits
+    /** *loss = sum over rows (in f64) of -log softmax(logits[row])[target[row]], in nats; the logits
      * become grad_scale * (softmax - one_hot(target)). */
     void (*cross_entropy)(sl_device *device, int rows, int vocabulary, float *logits, const uint16_t *target,
                           float grad_scale, double *loss);
@@ -212,6 +212,10 @@ struct sl_device {
     /** Waits. */
     void (*close)(sl_device *device);
 };
+
+/** The CUDA card of that number; its pointers are to memory of the card, with arrays at 16 bytes where their
+ * rows are. SL_EINVAL: no such card, or built without CUDA; SL_ESYS: also a missing cuBLASLt. */
+sl_status sl_device_open_cuda(int ordinal, sl_device **device);
 
 /** The cpu with that many threads (>= 1). Frees everything in device->close. SL_EINVAL,
  * SL_ESYS. */
