@@ -10,7 +10,7 @@ static struct {
     int opened;
     const char *missing; /* a function */
     int error;           /* of cuInit */
-    sl_cuda cuda;
+    sl_cuda_driver cuda;
 } driver = {.once = PTHREAD_ONCE_INIT};
 
 static void load(void) {
@@ -30,7 +30,7 @@ static void load(void) {
 
 #define NO_DEVICE 100
 
-sl_status sl_cuda_open(const sl_cuda **cuda) {
+sl_status sl_cuda_open(const sl_cuda_driver **cuda) {
     pthread_once(&driver.once, load);
     if (!driver.opened)
         return sl_error(SL_ENONE, "no driver of NVIDIA: " LIBRARY " is not there");
@@ -42,7 +42,7 @@ sl_status sl_cuda_open(const sl_cuda **cuda) {
     return sl_cuda_error(&driver.cuda, "cuInit", driver.error);
 }
 
-sl_status sl_cuda_error(const sl_cuda *cuda, const char *what, int error) {
+sl_status sl_cuda_error(const sl_cuda_driver *cuda, const char *what, int error) {
     const char *text = NULL;
     if (error == 0)
         return SL_OK;

@@ -41,15 +41,15 @@ typedef int SL_CU_RESULT, SL_CU_DEVICE, SL_CU_ATTRIBUTE;
     X(cuEventRecord, (SL_CU_EVENT event, SL_CU_STREAM stream))                                               \
     X(cuEventElapsedTime, (float *ms, SL_CU_EVENT begin, SL_CU_EVENT end))
 
-typedef struct sl_cuda {
+typedef struct sl_cuda_driver {
 #define SL_FIELD(name, parameters) int(*name) parameters;
     SL_CUDA_CALLS(SL_FIELD)
 #undef SL_FIELD
-} sl_cuda;
+} sl_cuda_driver;
 
 /** The driver's functions, loaded once and never unloaded. SL_ENONE: this node has no driver, or one that
  * finds no GPU; the text says which. SL_ESYS: it lacks a function, or fails. */
-sl_status sl_cuda_open(const sl_cuda **cuda);
+sl_status sl_cuda_open(const sl_cuda_driver **cuda);
 
 /** SL_ESYS with the driver's own words on `error`, of the call `what`; SL_OK for 0. */
-sl_status sl_cuda_error(const sl_cuda *cuda, const char *what, int error);
+sl_status sl_cuda_error(const sl_cuda_driver *cuda, const char *what, int error);

@@ -19,7 +19,7 @@ enum { MULTIPROCESSORS = 16, CAPABILITY = 75 }; /* CUdevice_attribute */
 extern const char sl_gpu_kernels[];
 
 typedef struct test {
-    const sl_cuda *cuda;
+    const sl_cuda_driver *cuda;
     sl_gpu_rates *rates;
     int device, multiprocessors;
     SL_CU_CONTEXT context;
