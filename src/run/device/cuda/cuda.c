@@ -20,7 +20,7 @@ void sl_cuda_keep(sl_cuda *cuda, cudaError_t error, const char *call) {
     pthread_mutex_unlock(&cuda->mutex);
 }
 
-sl_status sl_cuda_error(sl_cuda *cuda) {
+sl_status sl_cuda_kept_error(sl_cuda *cuda) {
     pthread_mutex_lock(&cuda->mutex);
     const cudaError_t error = cuda->error;
     pthread_mutex_unlock(&cuda->mutex);

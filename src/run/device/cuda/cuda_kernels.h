@@ -46,7 +46,7 @@ void sl_cuda_enter(const sl_cuda *cuda);
 void sl_cuda_keep(sl_cuda *cuda, cudaError_t error, const char *call);
 
 /** The error kept, as a status with its text. */
-sl_status sl_cuda_error(sl_cuda *cuda);
+sl_status sl_cuda_kept_error(sl_cuda *cuda);
 
 /** Keeps "invalid value" unless `holds`: a shape that the kernels cannot take. Returns `holds`. */
 int sl_cuda_expect(sl_cuda *cuda, int holds, const char *what);

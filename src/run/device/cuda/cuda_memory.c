@@ -68,7 +68,7 @@ static sl_status finish(sl_device *device) {
     sl_cuda *cuda = (sl_cuda *)device;
     sl_cuda_enter(cuda);
     sl_cuda_keep(cuda, cudaStreamSynchronize(cuda->stream), "waiting for the card");
-    return sl_cuda_error(cuda);
+    return sl_cuda_kept_error(cuda);
 }
 
 void sl_cuda_fill_memory(sl_device *device) {
