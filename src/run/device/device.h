@@ -41,6 +41,7 @@ typedef struct sl_attention_shape {
     int batch, context;
     int heads, kv_heads, size; /* heads a multiple of kv_heads */
     int q_stride, kv_stride, out_stride;
+    int type; /* sl_type of the operands of its products, which a device without bf16 ignores; sums are f32 */
 } sl_attention_shape;
 
 /* The numbers of an AdamW step, each rounded to f32 once (run/binding/optimizer.h computes them):
