@@ -32,6 +32,15 @@ static void look_at_onednn(sl_doctor *d) {
                       "%s", has_bf16 ? "AVX512_BF16" : "this processor has no AVX512_BF16");
 }
 
+static void look_at_card(sl_doctor *d) {
+    char said[256] = "";
+    if (sl_child_line(&d->about, "CUDA: ", said, sizeof said))
+        sl_finding_add(d, "CUDA", SL_PRESENT, "%s", said);
+    else if (sl_child_line(&d->about, "CUDA is not there: ", said, sizeof said))
+        sl_finding_report(d, "CUDA", SL_ABSENT, "device.kind: cuda is refused; cpu works",
+                          "an NVIDIA GPU with its driver, and a build with -DSLACKLINE_CUDA=ON", "%s", said);
+}
+
 static void look_at_ucx(sl_doctor *d) {
     static const char means[] = "no rails ucx:INTERFACE in network.rails; TCP works";
     char said[256] = "";
@@ -60,6 +69,7 @@ void sl_doctor_arithmetic(sl_doctor *d) {
         return;
     }
     look_at_onednn(d);
+    look_at_card(d);
     look_at_library(d, "hwloc");
     look_at_library(d, "xxHash");
     look_at_ucx(d);

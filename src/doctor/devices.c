@@ -1,4 +1,5 @@
-/* Accelerators. Training computes on processors, so none is missing; any found are listed and tested. */
+/* Accelerators, by their device files and tools, listed and tested. Whether the trainer can use one is a
+ * finding of its own (arithmetic.c). */
 #include "doctor/doctor.h"
 
 #include "base/find.h"
@@ -11,8 +12,8 @@
 
 #define LIMIT (20 * SL_SECOND)
 
-static const char means[] = "not used: slackline trains on processors, there is no CUDA device yet; watch "
-                            "follows NCCL programs; slackline.adapt measures PyTorch's devices";
+static const char means[] = "device.kind: cuda trains on NVIDIA's, if the finding CUDA is present; watch follows "
+                            "NCCL programs; slackline.adapt measures PyTorch's devices";
 
 static int count_files(const char *pattern) {
     glob_t found;
@@ -110,6 +111,6 @@ void sl_doctor_devices(sl_doctor *d) {
                           nvidia + amd > 1 ? "s" : "");
     else
         sl_finding_report(d, "GPU", SL_ABSENT,
-                          "nothing is lost: slackline trains on processors, there is no CUDA device yet", "",
+                          "slackline trains on processors", "",
                           "no device file%s", has_tool ? ", though nvidia-smi is there" : "");
 }

@@ -25,6 +25,20 @@ static sl_status say_device(void) {
     return SL_OK;
 }
 
+/* The first card, opened, so that its libraries are found, too. */
+static void say_card(void) {
+    sl_device *device;
+    int cards;
+    sl_status status = sl_device_cuda_cards(&cards);
+    SL_THEN(status, sl_device_open_cuda(0, &device));
+    if (status != SL_OK) {
+        printf("CUDA is not there: %s\n", sl_error_text());
+        return;
+    }
+    printf("CUDA: %d of: %s\n", cards, device->isa);
+    device->close(device);
+}
+
 static void say_libraries(void) {
     unsigned hwloc = hwloc_get_api_version(), xxhash = XXH_versionNumber();
     printf("hwloc: interface %u.%u.%u, built with %s\n", hwloc >> 16, hwloc >> 8 & 0xff, hwloc & 0xff,
@@ -56,6 +70,7 @@ int sl_worker_about(void) {
         fprintf(stderr, "slackline-worker: %s\n", sl_error_text());
         return 1;
     }
+    say_card();
     say_libraries();
     say_ucx();
     printf("scheduling: %s\n", sl_scheduling_obtain(SL_CLASS_FIFO));

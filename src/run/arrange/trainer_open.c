@@ -28,7 +28,7 @@ static sl_status take_run(sl_trainer *t, const sl_run *run, sl_group *world) {
 
 /* Kernels of different instruction sets give different bits (docs/design.md, rules that keep every bit). */
 static sl_status refuse_mixed_hosts(sl_trainer *t) {
-    char mine[64] = "", (*all)[64];
+    char mine[160] = "", (*all)[160];
     SL_TRY(sl_alloc(&all, (size_t)t->world, sizeof *all));
     snprintf(mine, sizeof mine, "%s", sl_binding_isa(t->binding));
     sl_status status =

@@ -102,18 +102,13 @@ static sl_status measure(const sl_run *run, const sl_model_config *config, sl_de
     return SL_OK;
 }
 
-/* `auto` is a number by now, unless this process is alone and its cores were not queried. */
-static int threads_of(const sl_run *run) {
-    return run->device.threads > 0 ? run->device.threads : 1;
-}
-
 sl_status sl_binding_measure(const sl_run *run, sl_run_position position, sl_binding_sizes *sizes) {
     sl_model_config config;
     sl_model_bytes bytes;
     sl_device *device;
     shape_of(run, position.tensor, NULL, &config);
     SL_TRY(sl_model_check(&config, run->parallel.stages));
-    SL_TRY(sl_device_open_cpu(threads_of(run), &device));
+    SL_TRY(sl_binding_open_device(run, &device));
     sl_status status = measure(run, &config, device, position.pipeline, &bytes);
     device->close(device);
     SL_TRY(status);
@@ -175,7 +170,7 @@ static void size_arena(sl_binding *b, const sl_model_bytes *bytes, int in_flight
 
 sl_status sl_binding_size(sl_binding *b, int in_flight, int hosted) {
     if (!b->device)
-        SL_TRY(sl_device_open_cpu(threads_of(b->run), &b->device));
+        SL_TRY(sl_binding_open_device(b->run, &b->device));
     SL_TRY(measure(b->run, &b->config, b->device, b->rank, &b->need));
     b->hosted = (size_t)(hosted > 0 ? hosted : 0) * (b->need.forward + b->need.backward);
     size_arena(b, &b->need, in_flight);

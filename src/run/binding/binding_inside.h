@@ -108,6 +108,8 @@ sl_status sl_binding_open_moments(sl_binding *b, sl_held *held);
 
 /** A binding without memory, text and device. */
 sl_status sl_binding_make(const sl_run *run, const sl_groups *groups, sl_binding **binding);
+/** The device of this rank. SL_EINVAL: there is none such; SL_ESYS. */
+sl_status sl_binding_open_device(const sl_run *run, sl_device **device);
 /** Computes its memory; opens a device if there is none yet. */
 sl_status sl_binding_size(sl_binding *b, int in_flight, int hosted);
 /** Opens that memory, the stages in it, and their workers. */

@@ -67,8 +67,9 @@ sl_status sl_arena_open_room(sl_device *device, size_t limit, size_t room, sl_ar
     const size_t align = !on_host(arena) ? SL_ARENA_ALIGN : arena->room >= HUGE_PAGE ? HUGE_PAGE : PAGE;
     arena->addresses = align == HUGE_PAGE ? sl_arena_round(arena->room + arena->room / 4) : arena->room;
     if (allocate(arena, arena->addresses + align) != SL_OK) {
+        const int of_host = on_host(arena);
         sl_free(arena);
-        return sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", room);
+        return of_host ? sl_error(SL_ENOMEM, "out of memory: a device arena of %zu bytes", room) : SL_ENOMEM;
     }
     size_t skew = (size_t)((uintptr_t)arena->memory % align);
     arena->base = arena->memory + (skew ? align - skew : 0);

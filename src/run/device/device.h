@@ -217,6 +217,8 @@ struct sl_device {
 /** The CUDA card of that number; its pointers are to memory of the card, with arrays at 16 bytes where their
  * rows are. SL_EINVAL: no such card, or built without CUDA; SL_ESYS: also a missing cuBLASLt. */
 sl_status sl_device_open_cuda(int ordinal, sl_device **device);
+/** Number of CUDA cards, at least 1. SL_EINVAL: none, or built without CUDA. */
+sl_status sl_device_cuda_cards(int *cards);
 
 /** The cpu with that many threads (>= 1). Frees everything in device->close. SL_EINVAL,
  * SL_ESYS. */

@@ -14,7 +14,7 @@ static const char *const token_kinds[] = {"bytes", "uint16", NULL};
 static const char *const optimizer_kinds[] = {"adamw", NULL};
 static const char *const transports[] = {"direct", "delegated", "auto", NULL};
 static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
-static const char *const devices[] = {"cpu", NULL};
+static const char *const devices[] = {"cpu", "cuda", NULL};
 static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
 
 static sl_status parse_files(const sl_yaml *node, void *object);
@@ -81,7 +81,8 @@ static const sl_key adaptation_keys[] = {
     {.name = "profile_every_s", .type = SL_KEY_REAL, .standard = "600", .offset = AT(adaptation.profile_every_s), .minimum = 0, .maximum = 1e9, .help = "the network is measured when the run begins and again between two iterations when so many seconds have passed: every link of a pipeline and every pair of replicas; 0: never"},
     {0}};
 static const sl_key device_keys[] = {
-    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes"},
+    {.name = "kind", .type = SL_KEY_CHOICE, .standard = "cpu", .offset = AT(device.kind), .choices = devices, .help = "where a rank computes; cuda: an NVIDIA GPU of compute capability 8.0 or later, if slackline was built with CUDA"},
+    {.name = "card", .type = SL_KEY_INT, .standard = "-1", .offset = AT(device.card), .minimum = -1, .maximum = 1023, .help = "the CUDA card of every rank; -1: the ranks of a host take its cards in turn. Several ranks may share a card"},
     {.name = "threads", .type = SL_KEY_CUSTOM, .parse = parse_threads, .help = "threads of a rank, or auto (default): the cores that the process may run on, divided by the ranks of its host that share them, at least 1; changes no result"},
     {.name = "bind", .type = SL_KEY_CHOICE, .standard = "auto", .offset = AT(device.bind), .choices = binds, .help = "whether a rank keeps to cores of its own: auto where the host has several memory nodes and all its ranks' threads fit, never, or always where they fit"},
     {.name = "memory_mb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(device.memory_mb), .minimum = 0, .maximum = 1e9, .help = "hard limit of a rank's memory for weights, optimizer and activations, 1e6 bytes; 0: what the schedule needs"},

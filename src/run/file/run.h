@@ -42,6 +42,9 @@ typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } s
 /* The values of adaptation.strategies, by sl_strategy_kind (adapt/orchestrator/orchestrator.h). */
 extern const char *const sl_strategy_keys[SL_STRATEGY_KINDS + 1];
 
+/* device.kind */
+typedef enum sl_run_device { SL_RUN_CPU, SL_RUN_CUDA } sl_run_device;
+
 typedef struct sl_run {
     struct {
         int kind, layers, width, heads, context; /* kind: sl_model_kind */
@@ -88,7 +91,9 @@ typedef struct sl_run {
         double balance_s, topology_s, restart_s; /* their costs, until they have been applied */
     } adaptation;
     struct {
-        int kind;
+        int kind;    /* sl_run_device */
+        int card;    /* CUDA: -1: that of `local` */
+        int local;   /* number of this rank among those of its host, once they have exchanged their cores */
         int threads; /* 0: auto, until the ranks have exchanged their cores (cores.h) */
         int bind;    /* sl_bind */
         double memory_mb, host_memory_mb, offload_ms;

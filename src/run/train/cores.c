@@ -94,6 +94,13 @@ static sl_status bind_process(int first, int count) {
     return done ? SL_OK : sl_error(SL_ESYS, "device.bind: this process cannot be bound to cores");
 }
 
+static int local_number(const sl_rank_cores *all, int rank) {
+    int number = 0;
+    for (int other = 0; other < rank; other++)
+        number += strcmp(all[other].host, all[rank].host) == 0;
+    return number;
+}
+
 sl_status sl_cores_claim(sl_group *world, sl_run *run) {
     const size_t ranks = (size_t)sl_group_size(world);
     sl_rank_cores mine, *all;
@@ -104,6 +111,7 @@ sl_status sl_cores_claim(sl_group *world, sl_run *run) {
         const sl_cores_share share = sl_cores_divide(all, (int)ranks, sl_group_rank(world),
                                                      run->device.threads, (sl_bind)run->device.bind);
         run->device.threads = share.threads;
+        run->device.local = local_number(all, sl_group_rank(world));
         if (share.bound)
             status = bind_process(share.first, share.threads);
     }

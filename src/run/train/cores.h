@@ -36,6 +36,6 @@ sl_status sl_cores_read(sl_rank_cores *cores);
  * if all ranks that share the cores fit on them together, and `bind` or the memory nodes require it. Pure. */
 sl_cores_share sl_cores_divide(const sl_rank_cores *all, int ranks, int rank, int threads, sl_bind bind);
 
-/** Fills run->device.threads if it is 0 (auto), and binds the process. Collective; before the first thread
- * that must inherit the binding. SL_ESYS, SL_EPEER, SL_ENOMEM. */
+/** Fills run->device.threads if it is 0 (auto), and run->device.local, and binds the process. Collective;
+ * before the first thread that must inherit the binding. SL_ESYS, SL_EPEER, SL_ENOMEM. */
 sl_status sl_cores_claim(sl_group *world, sl_run *run);

@@ -64,6 +64,8 @@ static sl_status open_card(sl_cuda *cuda) {
     SL_TRY(sl_cuda_blas_open(&cuda->blas));
     SL_TRY(describe(cuda));
     SL_TRY(check(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "a stream"));
+    for (int i = 0; i < SL_DEVICE_MARKS; i++)
+        SL_TRY(check(cudaEventCreateWithFlags(&cuda->mark[i], cudaEventDisableTiming), "an event"));
     SL_TRY(check(cudaMalloc((void **)&cuda->sums, SL_CUDA_SUMS * sizeof *cuda->sums), "memory for sums"));
     SL_TRY(check(cudaMalloc((void **)&cuda->counted, counts), "memory for sums"));
     return check(cudaMemset(cuda->counted, 0, counts), "memory for sums");
@@ -79,18 +81,25 @@ static void close_cuda(sl_device *device) {
     sl_cuda_blas_close(cuda->blas);
     cudaFree(cuda->counted);
     cudaFree(cuda->sums);
+    for (int i = 0; i < SL_DEVICE_MARKS; i++)
+        if (cuda->mark[i])
+            cudaEventDestroy(cuda->mark[i]);
     if (cuda->stream)
         cudaStreamDestroy(cuda->stream);
     pthread_mutex_destroy(&cuda->mutex);
     sl_free(cuda);
 }
 
+sl_status sl_device_cuda_cards(int *cards) {
+    const cudaError_t error = cudaGetDeviceCount(cards);
+    return error == cudaSuccess ? SL_OK
+                                : sl_error(SL_EINVAL, "there is no CUDA card: %s", cudaGetErrorString(error));
+}
+
 sl_status sl_device_open_cuda(int ordinal, sl_device **device) {
     sl_cuda *cuda;
-    int cards = 0;
-    const cudaError_t error = cudaGetDeviceCount(&cards);
-    if (error != cudaSuccess)
-        return sl_error(SL_EINVAL, "there is no CUDA card: %s", cudaGetErrorString(error));
+    int cards;
+    SL_TRY(sl_device_cuda_cards(&cards));
     if (ordinal < 0 || ordinal >= cards)
         return sl_error(SL_EINVAL, "there is no CUDA card %d, only %d", ordinal, cards);
     SL_TRY(sl_alloc(&cuda, 1, sizeof *cuda));

@@ -25,6 +25,7 @@ typedef struct sl_cuda {
     sl_device device; /* first: a device is cast to this */
     int ordinal;
     size_t shared_bytes;    /* the most of a block, when asked for */
+    cudaEvent_t mark[SL_DEVICE_MARKS];
     cudaStream_t stream;    /* of all kernels, copies and products */
     pthread_mutex_t mutex;  /* guards the next two */
     cudaError_t error;      /* the first that was seen, */

@@ -64,6 +64,19 @@ static void zero(sl_device *device, void *memory, size_t bytes) {
         sl_cuda_keep(cuda, cudaMemsetAsync(memory, 0, bytes, cuda->stream), "zeroing memory");
 }
 
+static void mark(sl_device *device, int number) {
+    sl_cuda *cuda = (sl_cuda *)device;
+    sl_cuda_enter(cuda);
+    sl_cuda_keep(cuda, cudaEventRecord(cuda->mark[number], cuda->stream), "marking work");
+}
+
+static sl_status wait_for(sl_device *device, int number) {
+    sl_cuda *cuda = (sl_cuda *)device;
+    sl_cuda_enter(cuda);
+    sl_cuda_keep(cuda, cudaEventSynchronize(cuda->mark[number]), "waiting for marked work");
+    return sl_cuda_kept_error(cuda);
+}
+
 static sl_status finish(sl_device *device) {
     sl_cuda *cuda = (sl_cuda *)device;
     sl_cuda_enter(cuda);
@@ -80,5 +93,7 @@ void sl_cuda_fill_memory(sl_device *device) {
     device->read = read_from;
     device->copy = copy;
     device->zero = zero;
+    device->mark = mark;
+    device->wait = wait_for;
     device->finish = finish;
 }
