@@ -1,4 +1,4 @@
-# labels: long
+# labels: long alone
 """A job on a Redis server that strangers share: what they order is not done, and is said once and counted; what the job itself
 orders is done; and no list of processes, and no environment of a process that is started, shows password or key.
 
