@@ -336,6 +336,12 @@ static sl_status fetch(void *object, int microbatch) {
     return sl_model_fetch(((const sl_held *)object)->model, microbatch);
 }
 
+/* Ops that sum over tensor ranks wait for them; they in turn may need results that a block queued ahead holds
+ * back. */
+static int may_queue_ahead(const sl_binding *b) {
+    return !b->device->host_memory && b->config.tensor.size <= 1;
+}
+
 void sl_binding_stages(sl_binding *b, sl_stage *table) {
     size_t bytes =
         (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
@@ -347,7 +353,7 @@ void sl_binding_stages(sl_binding *b, sl_stage *table) {
                                   .input_grad = input_grad,
                                   .weight_grad = weight_grad,
                                   .finish = finish,
-                                  .mark = b->device->host_memory ? NULL : mark,
+                                  .mark = may_queue_ahead(b) ? mark : NULL,
                                   .wait = wait_for,
                                   .weights_added = weights_added,
                                   .offload = b->host ? offload : NULL,

@@ -28,7 +28,8 @@ typedef struct sl_stage {
      * before the time of an op's end is taken and its results are used. May be NULL. */
     sl_status (*finish)(void *object);
     /** Marks the work queued so far with number 0 or 1, and waits until what was last marked with it is done:
-     * its results are there, while later work goes on. NULL: nothing is worth queuing ahead of a wait. */
+     * its results are there, while later work goes on. NULL: nothing is worth queuing ahead of a wait, or ops
+     * wait for other ranks, which may need the results of the block before. */
     sl_status (*mark)(void *object, int number);
     sl_status (*wait)(void *object, int number);
     /** A W or B (a part of one) has ended, or will at `end`, which its pace may set later than the end of the
