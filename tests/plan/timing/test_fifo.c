@@ -1,6 +1,7 @@
 /* The fifo regime against a stepper that reads the rows of PyTorch's compute_comms form and knows only the
  * rules: no program, no lanes, no queue of events. */
 #include "check.h"
+#include "plan/random_fifo.h"
 #include "plan/random_order.h"
 
 #include "plan/bound/bound.h"
@@ -216,26 +217,6 @@ static void read_rows(const sl_problem *p, const sl_order *order, const sl_progr
 
 /* ---- random cases ---- */
 
-/* Times of their own for everything, so that no two things that race for a wire are ready together. */
-static void random_problem(sl_problem *p) {
-    static const sl_placement placements[] = {SL_LINEAR, SL_LINEAR, SL_LOOP, SL_WAVE};
-    sl_placement placement = placements[draw(4)];
-    int ranks = 2 + draw(RANKS - 1), stages = placement == SL_LINEAR ? ranks : 2 * ranks;
-    assert_ok(sl_problem_make(ranks, stages, 1 + draw(MICROBATCHES), p));
-    p->placement = placement;
-    for (int s = 0; s < stages; s++)
-        for (int kind = 0; kind < SL_OP_KINDS; kind++)
-            p->time[kind][s] = 100 + draw(900);
-    for (int i = 0; i < ranks * ranks; i++)
-        p->link[i] = (sl_link){.latency = draw(3) ? draw(2000) : 0,
-                               .transfer = draw(3) ? 1 + draw(700) : 0,
-                               .bytes = draw(2) ? 1000 : 4000};
-    p->communication = SL_FIFO;
-    p->communicators = (sl_communicators)draw(4);
-    static const double eager[] = {0, 2000, 4000};
-    p->eager = eager[draw(3)];
-}
-
 static void in_microbatch_order(const sl_problem *p, sl_order *order) { /* as the CSV form needs it */
     int next = 0;
     int last = p->stages - 1, rank = sl_problem_rank(p, last);
@@ -259,7 +240,7 @@ static void compare_once(void) {
     sl_order order;
     sl_program program;
     sl_timeline t;
-    random_problem(&p);
+    random_fifo_problem(RANKS, MICROBATCHES, 1, &p);
     random_order(&p, 0, &order);
     in_microbatch_order(&p, &order);
     assert_ok(sl_lower(&p, &order, &program));
@@ -303,7 +284,7 @@ static void small_messages_of_a_direction_are_decoupled(void **state) {
         sl_order order;
         sl_program program;
         sl_timeline fifo, decoupled;
-        random_problem(&p);
+        random_fifo_problem(RANKS, MICROBATCHES, 1, &p);
         p.communicators = SL_OF_DIRECTION;
         p.eager = 4000;
         random_order(&p, 0, &order);

@@ -1,6 +1,7 @@
 /* Planned orders of messages: proven free of deadlock, timed alike by the replay that decides them and the
  * one that runs them, within the buffers, and never longer than PyTorch's lowering. */
 #include "check.h"
+#include "plan/random_fifo.h"
 #include "plan/random_order.h"
 
 #include "base/memory.h"
@@ -13,24 +14,8 @@
 
 enum { RANKS = 5, MICROBATCHES = 5 };
 
-/* Times of their own for everything, so that no two things that race for a wire are ready together. */
 static void random_problem(sl_problem *p) {
-    static const sl_placement placements[] = {SL_LINEAR, SL_LINEAR, SL_LOOP, SL_WAVE};
-    sl_placement placement = placements[draw(4)];
-    int ranks = 2 + draw(RANKS - 1), stages = placement == SL_LINEAR ? ranks : 2 * ranks;
-    assert_ok(sl_problem_make(ranks, stages, 1 + draw(MICROBATCHES), p));
-    p->placement = placement;
-    for (int s = 0; s < stages; s++)
-        for (int kind = 0; kind < SL_OP_KINDS; kind++)
-            p->time[kind][s] = 100 + draw(90000);
-    for (int i = 0; i < ranks * ranks; i++)
-        p->link[i] = (sl_link){.latency = draw(3) ? draw(20000) : 0,
-                               .transfer = draw(3) ? 1 + draw(70000) : 0,
-                               .bytes = draw(2) ? 1000 : 4000};
-    static const double eager[] = {0, 0, 2000, 4000};
-    p->communication = SL_FIFO;
-    p->communicators = (sl_communicators)draw(4);
-    p->eager = eager[draw(4)];
+    random_fifo_problem(RANKS, MICROBATCHES, 100, p);
     p->receive_buffers = draw(2) ? 0 : 2 + draw(3);
 }
 

@@ -1,20 +1,8 @@
 #include "check.h"
+#include "run/binding/cpu_group.h"
 
 #include "run/binding/gradient_norm.h"
 #include <math.h>
-
-static sl_device *device;
-
-static int open_device(void **state) {
-    (void)state;
-    return sl_device_open_cpu(1, &device) == SL_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    device->close(device);
-    return 0;
-}
 
 /* Integers: every sum is exact, so the expected values are plain arithmetic. */
 static void blocks_hold_1024_squares_each(void **state) {

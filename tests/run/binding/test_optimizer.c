@@ -1,20 +1,8 @@
 #include "check.h"
+#include "run/binding/cpu_group.h"
 
 #include "run/binding/optimizer.h"
 #include <math.h>
-
-static sl_device *device;
-
-static int open_device(void **state) {
-    (void)state;
-    return sl_device_open_cpu(1, &device) == SL_OK ? 0 : -1;
-}
-
-static int close_device(void **state) {
-    (void)state;
-    device->close(device);
-    return 0;
-}
 
 static sl_optimizer constant(double decay) {
     return (sl_optimizer){.lr = 0.01,
