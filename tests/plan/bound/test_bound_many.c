@@ -1,4 +1,4 @@
-/* labels: long */
+/* labels: slow */
 /* As test_bound.c, on more problems. */
 #define PROBLEMS 60
 #include "test_bound.c"
