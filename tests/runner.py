@@ -5,10 +5,13 @@ other from running.
 
 A test fails by an exception or by expect(), which reports and continues; skip() ends it, or, at the level of the module, the whole file. A
 parameter `folder` is an empty folder of the test's own. A generator given(), if the file has one, yields the other arguments as a tuple and
-cleans up after the tests. Exit code: 0, 1 if a test has failed, 77 if all were skipped."""
+cleans up after the tests. In a file with AT_ONCE = N, for tests that mostly wait, up to N run at once, each in a process of its own, which
+begins as a copy of this one. Exit code: 0, 1 if a test has failed, 77 if all were skipped."""
 import contextlib
 import importlib
 import itertools
+import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import shutil
@@ -82,6 +85,39 @@ def _run(name, test, given):
     return skipped
 
 
+def _run_apart(name, test, given, output):
+    """In a process of its own, whose output is kept in a file."""
+    for stream in (1, 2):
+        os.dup2(output.fileno(), stream)
+    skipped = _run(name, test, given)
+    sys.exit(1 if failures else 77 if skipped else 0)
+
+
+def _run_at_once(tests, given, many):
+    """Whether each was skipped. Prints what a test has printed when it is over."""
+    context, waiting, running, skipped = multiprocessing.get_context("fork"), list(tests.items()), {}, []
+    while waiting or running:
+        while waiting and len(running) < many:
+            name, test = waiting.pop(0)
+            output = tempfile.TemporaryFile("w+", errors="replace")
+            sys.stdout.flush()
+            process = context.Process(target=_run_apart, args=(name, test, given, output))
+            process.start()
+            running[process.sentinel] = name, process, output
+        for sentinel in multiprocessing.connection.wait(list(running)):
+            name, process, output = running.pop(sentinel)
+            process.join()
+            with output:
+                output.seek(0)
+                print(output.read(), end="", flush=True)
+            if process.exitcode < 0:
+                print(f"FAILED: {name} (ended by signal {-process.exitcode})", flush=True)
+            if process.exitcode not in (0, 77):
+                failures.append(name)
+            skipped.append(process.exitcode == 77)
+    return skipped
+
+
 def main():
     sys.dont_write_bytecode = True
     sys.argv = sys.argv[1:]
@@ -94,7 +130,8 @@ def main():
     if not tests or not set(asked) <= set(tests):
         sys.exit(f"no such test: {' '.join(set(asked) - set(tests)) or 'none at all'}; there are: {' '.join(tests)}")
     with contextlib.contextmanager(getattr(module, "given", lambda: (yield ())))() as given:
-        skipped = [_run(name, tests[name], given) for name in asked]
+        many = getattr(module, "AT_ONCE", 1)
+        skipped = _run_at_once({name: tests[name] for name in asked}, given, many) if many > 1 else [_run(name, tests[name], given) for name in asked]
     print(f"{len(skipped)} tests, {sum(skipped)} skipped, {len(failures)} failures")
     sys.exit(1 if failures else 77 if all(skipped) else 0)
 

@@ -36,8 +36,8 @@ events: %s
 """
 DEVICE, LINK = "rank 1, replica 1", "link 0-1, replica 0"
 # first, until, of a run, of a campaign
-SLOW_DEVICE = (12, 32, "rank: 1, replica: 1, slowdown: 2.5", "device: [1, 1], slowdown: 2.5")
-SLOW_LINK = (52, 70, "link: [0, 1], replica: 0, latency_ms: 40", "link: [0, 1], replica: 0, latency_ms: 40")
+SLOW_DEVICE = (12, 24, "rank: 1, replica: 1, slowdown: 2.5", "device: [1, 1], slowdown: 2.5")
+SLOW_LINK = (38, 50, "link: [0, 1], replica: 0, latency_ms: 40", "link: [0, 1], replica: 0, latency_ms: 40")
 
 
 class Decision:
@@ -117,27 +117,27 @@ def pipeline_ms(build, folder, microbatches, *settings):
 
 def test_a_slow_device_and_a_slow_link_get_the_same_split():
     faults = [SLOW_DEVICE, SLOW_LINK]
-    simulated = simulate(build, folder, faults, 90)["balance"]
-    result = really(build, folder, "balance", "[balance]", faults, 90)
+    simulated = simulate(build, folder, faults, 62)["balance"]
+    result = really(build, folder, "balance", "[balance]", faults, 62)
     assert_alike(simulated, result, [DEVICE, LINK])
     split = [e["split"] for e in result.events if e["kind"] == "arrange"]
     assert len(split) == 4 and split[1] == split[3] == [8, 8], split
     slow = ["pipeline.times_ms.F=[8, 20]", "pipeline.times_ms.I=[8, 20]", "pipeline.times_ms.W=[8, 20]"]
     late = ["pipeline.links.default.latency_ms=40"]
-    for iteration, replica, fault, shares in ((25, 1, slow, split[0]), (63, 0, late, split[2])):
+    for iteration, replica, fault, shares in ((20, 1, slow, split[0]), (46, 0, late, split[2])):
         takes = [pipeline_ms(build, folder, shares[r], *(fault if r == replica else [])) for r in (0, 1)]
         stretch = [s for s in simulated["stretches"] if s.get("iterations") and s["iteration"] <= iteration][-1]
         assert abs(stretch["iteration_ms"] - max(takes)) < 2, (shares, takes, stretch)
 
 
 def test_a_slow_link_gets_the_same_schedule_and_path():
-    faults = [(12, 30) + SLOW_LINK[2:]]
-    simulated = simulate(build, folder, faults, 48)["adapt+delegate"]
-    result = really(build, folder, "adapt", "[schedule, delegate]", faults, 48)
+    faults = [(12, 24) + SLOW_LINK[2:]]
+    simulated = simulate(build, folder, faults, 36)["adapt+delegate"]
+    result = really(build, folder, "adapt", "[schedule, delegate]", faults, 36)
     assert_alike(simulated, result, [LINK])
 
 
 def test_everything_together_begins_with_the_same_strategy():
-    simulated = simulate(build, folder, [SLOW_DEVICE], 48)["ladder"]
-    result = really(build, folder, "ladder", "[schedule, delegate, balance, topology]", [SLOW_DEVICE], 48)
+    simulated = simulate(build, folder, [SLOW_DEVICE], 36)["ladder"]
+    result = really(build, folder, "ladder", "[schedule, delegate, balance, topology]", [SLOW_DEVICE], 36)
     assert_alike(simulated, result, [DEVICE])

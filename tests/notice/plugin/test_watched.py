@@ -10,7 +10,8 @@ from runner import build, require, skip
 
 require("slackline", "libnccl-profiler-slackline.so", "redis-server")
 program = os.path.join(build, "tests", "play_ring")
-RANKS = 4
+RANKS, AT_ONCE = 4, 2
+SLOW_AFTER = 10  # s; the healthy reference is there after 3
 with open(os.path.join(build, "CMakeCache.txt")) as file:
     if "SL_SANITIZE:BOOL=ON" in file.read():
         skip("the probe cannot be preloaded into a program with sanitizers (test_events.c has them)")
@@ -18,10 +19,12 @@ with open(os.path.join(build, "CMakeCache.txt")) as file:
 
 def run(culprit, slower, computes, expected):
     begin = time.clock_gettime(time.CLOCK_MONOTONIC) + 2
-    ranks = f'for r in $(seq 0 {RANKS - 1}); do RANK=$r WORLD_SIZE={RANKS} {program} {begin:.3f} 120 25 {culprit} {slower} {computes} & done; wait'
+    ranks = f'for r in $(seq 0 {RANKS - 1}); do RANK=$r WORLD_SIZE={RANKS} {program} {begin:.3f} 120 {SLOW_AFTER} {culprit} {slower} {computes} & done; wait'
     with tempfile.TemporaryDirectory() as folder:
         with Watched(build, folder, ["sh", "-c", ranks], ["--http", "off", "--no-hold"]) as watched:
-            _, after = watched.wait_for("onset")
+            reference, after = watched.wait_for("profiled")
+            assert reference.get("reference"), watched.told()
+            _, after = watched.wait_for("onset", after)
             suspects, after = watched.wait_for("profiled", after)
             assert expected in suspects["seen"], watched.told()
             verdict, _ = watched.wait_for("verdict", after)

@@ -1,5 +1,5 @@
 # labels: long
-"""200 MPI programs of 2 ranks, one after the other, under one watch: the folder, the watch's memory and its processor time stay
+"""40 MPI programs of 2 ranks, one after the other, under one watch: the folder, the watch's memory and its processor time stay
 bounded. SL_PROGRAMS says another number."""
 import json
 import os
@@ -16,7 +16,7 @@ require("libslackline_probe.so", "redis-server")
 families = installed()
 if not families:
     skip("no MPI compiler")
-programs = int(os.environ.get("SL_PROGRAMS", "200"))
+programs = int(os.environ.get("SL_PROGRAMS", "40"))
 
 # After each tenth: KiB in the folder, resident KiB of the watch, and the ticks of the processor that it has had.
 LOOP = """
@@ -50,7 +50,7 @@ def test_what_is_kept_stays_bounded():
     ticks = [row[2] + row[3] for row in rows]
     print(f"{family}, {programs} programs: KiB in the folder {min(room)} to {max(room)}, resident KiB {memory[0]} to {max(memory)}, "
           f"ticks of the first half {ticks[len(ticks) // 2]}, of the second {ticks[-1] - ticks[len(ticks) // 2]}")
-    # a launch of 2 ranks leaves 2.8 MiB where nothing is removed: 550 MiB in all
+    # a launch of 2 ranks leaves 2.8 MiB where nothing is removed: 110 MiB in all
     assert max(room) <= 8 << 10, room
     # some MiB for each process that is there at one time, and rooms for messages; not for those that have been
     assert max(memory) <= 64 << 10, memory
