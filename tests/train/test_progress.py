@@ -1,4 +1,4 @@
-# labels: long alone
+# labels: long calm
 """What a run shows while it goes on: under a pseudo terminal one line in its place, never wider than the terminal as it is
 then, with events above it; through a pipe plain lines. What a terminal would show is drawn here from the bytes."""
 import fcntl

@@ -122,5 +122,32 @@ has "a test that fails" "$folder/out" "failed: release: bad"
 tried 1 "0 passed, 11 failed, 0 skipped" "a false" "b false" "c false" "d false" "e false" "f false" "g false" "h false" "i false" "j false" "k [ -e ok ] || { touch ok; false; }"
 ! grep -q "again" "$folder/out" || fail "eleven tests that fail are tried again: $(cat "$folder/out")"
 tried 1 "0 passed, 0 failed, 0 skipped"
+
+# ---- tools/test --sanitize: each build has its tests, clang's is only built; calm tests come last, when nothing is built
+cat >"$folder/tree/tools/build" <<'E'
+#!/bin/bash
+mkdir -p "$1"
+[ "${1##*/}" != "${broken-}" ] || exit 1
+sleep 0.2
+touch "$1/built"
+test() { echo "add_test(base_$1 bash -c [==[$2]==])"; }
+{
+    test first "[ ! -e '$1/last' ]"
+    test last "touch '$1/last' && [ -e '${1%/*}/build-clang/built' ]"
+    test threads true
+    echo "set_tests_properties(base_last PROPERTIES LABELS calm)"
+    echo "set_tests_properties(base_threads PROPERTIES LABELS threads)"
+} >"$1/CTestTestfile.cmake"
+E
+sanitized() { # EXIT LAST_LINE [VARIABLE=VALUE]
+    rm -rf "$folder"/tree/build*
+    env "${@:3}" "$folder/tree/tools/test" --sanitize --no-torch >"$folder/out" 2>&1
+    [ $? = "$1" ] && [ "$(tail -1 "$folder/out")" = "$2" ] || fail "tools/test --sanitize ${*:3}: $(cat "$folder/out")"
+}
+sanitized 0 "7 passed, 0 failed, 0 skipped"
+sanitized 1 "4 passed, 1 failed, 0 skipped" broken=build-address
+has "a build for the address sanitizer that fails" "$folder/out" "build of address"
+sanitized 1 "6 passed, 1 failed, 0 skipped" broken=build-thread
+sanitized 1 "4 passed, 1 failed, 0 skipped" broken=build
 echo "$failed failed"
 [ $failed = 0 ]

@@ -1,4 +1,4 @@
-/* labels: long alone */
+/* labels: long calm */
 /* Agents and the controller together, on a job of four processes with real rings and real gates, over a real
  * server. SL_SHOW=1 prints the events. */
 #include "at_once.h"

@@ -1,4 +1,4 @@
-# labels: long alone
+# labels: long calm
 """A job whose NCCL calls are played (play_ring.c; no GPU is in it), under `slackline watch`: the slow link, or the rank whose GPU comes late,
 is named from the events that the plug-in records, without a hold."""
 import os

@@ -1,4 +1,4 @@
-# labels: long alone net
+# labels: long calm net
 """docs/howto/slurm.md under a real Slurm of two nodes: its files as they stand there, its commands as they stand there, and what
 is promised beside them: one report for all ranks of both nodes, the program's exit code and output, a job that is queued again
 by the page's program once a rank is slow, and nothing left behind. Where Slurm comes from says tests/net/slurm.py; without it,
