@@ -45,7 +45,8 @@ void sl_engine_close(sl_engine *e) {
         sl_free(e->pace[kind]);
     SL_FREE(e->saved, e->offload, e->prepared);
     sl_copier_free(&e->copier);
-    sl_flow_free(&e->flow);
+    sl_flow_free(&e->posted);
+    sl_messenger_free(&e->messenger);
     sl_pool_free(&e->received);
     sl_pool_free(&e->local);
     sl_pool_free(&e->sent);
@@ -120,6 +121,11 @@ static sl_status make_ways(sl_engine *e, const sl_program *program, const sl_ran
     return SL_OK;
 }
 
+static sl_status hold_buffers(sl_engine *e, const sl_flow *flow) {
+    SL_TRY(sl_pool_hold(&e->received, flow->receive_buffers, e->bytes));
+    return sl_pool_hold(&e->local, flow->local_buffers, e->bytes);
+}
+
 sl_status sl_engine_swap(sl_engine *e, const sl_program *program, const int32_t *post) {
     if (e->config.rank >= program->ranks)
         return sl_error(SL_EINVAL, "a program of %d ranks on rank %d", program->ranks, e->config.rank);
@@ -128,13 +134,23 @@ sl_status sl_engine_swap(sl_engine *e, const sl_program *program, const int32_t 
         return sl_error(SL_EINVAL, "the program has messages, but rank %d no transport", e->config.rank);
     SL_TRY(check_program(e, program, mine));
     e->mine = NULL; /* until all of the new one is there */
-    sl_flow_free(&e->flow);
-    SL_TRY(sl_flow_make(program, e->config.rank, post, &e->flow));
-    SL_TRY(sl_pool_hold(&e->received, e->flow.receive_buffers, e->bytes));
-    SL_TRY(sl_pool_hold(&e->local, e->flow.local_buffers, e->bytes));
+    e->messenger.planned = 0;
+    sl_flow_free(&e->posted);
+    SL_TRY(sl_flow_make(program, e->config.rank, post, &e->posted));
+    SL_TRY(hold_buffers(e, &e->posted));
     SL_TRY(make_ways(e, program, mine));
     e->program = program;
     e->mine = mine;
+    return SL_OK;
+}
+
+/* The messenger reads the addresses of send buffers while the rank adds some: their table never moves. */
+sl_status sl_engine_issue(sl_engine *e, const sl_problem *problem, const sl_issuer *issuer) {
+    e->messenger.planned = 0;
+    SL_TRY(sl_messenger_plan(e, problem, issuer));
+    SL_TRY(hold_buffers(e, &e->messenger.flow));
+    SL_TRY(sl_pool_reserve(&e->sent, e->mine->queued[SL_SEND_NEXT] + e->mine->queued[SL_SEND_PREVIOUS]));
+    e->messenger.planned = 1;
     return SL_OK;
 }
 
@@ -172,8 +188,12 @@ static void record_moves(sl_engine *e, sl_engine_result *result) {
 }
 
 sl_status sl_engine_run(sl_engine *e, uint32_t iteration, sl_time begin, sl_engine_result *result) {
+    const int fifo = e->config.regime == SL_FIFO;
+    if (fifo && !e->messenger.planned)
+        return sl_error(SL_EINVAL, "rank %d has no order of messages for regime fifo", e->config.rank);
+    e->flow = fifo ? &e->messenger.flow : &e->posted;
     *result = (sl_engine_result){
-        .end = begin, .receive_buffers = e->flow.receive_buffers, .local_buffers = e->flow.local_buffers};
+        .end = begin, .receive_buffers = e->flow->receive_buffers, .local_buffers = e->flow->local_buffers};
     e->iteration = iteration;
     e->next_post = 0;
     e->queued.steps = 0;
@@ -182,12 +202,15 @@ sl_status sl_engine_run(sl_engine *e, uint32_t iteration, sl_time begin, sl_engi
     for (int w = 0; w < 2; w++)
         e->way[w].first = e->way[w].count = 0;
     SL_TRY(sl_copier_begin(&e->copier, e->mine, e->config.stage, e->offload, e->config.clock, begin));
-    sl_status status = run_blocks(e, begin, result);
+    sl_status status = fifo ? sl_messenger_begin(e, begin) : SL_OK;
+    SL_THEN(status, run_blocks(e, begin, result));
     sl_status moved = sl_copier_end(&e->copier);
+    SL_THEN(status, moved);
+    if (status == SL_OK)
+        record_moves(e, result);
+    SL_THEN(status, sl_sends_finish(e));
+    sl_messenger_end_iteration(e);
     SL_TRY(status);
-    SL_TRY(moved);
-    record_moves(e, result);
-    SL_TRY(sl_sends_finish(e));
     result->send_buffers = e->sent.count;
     return SL_OK;
 }

@@ -19,7 +19,8 @@
  *
  * Regimes exactly as plan/timing/replay.h times them. decoupled: sends never hold the rank. inorder: a send
  * takes one of `queue` slots towards its peer until it has arrived; if none is free, it and the next block
- * wait. batched: the next block starts after this one's sends and its own receives have arrived.
+ * wait. batched: the next block starts after this one's sends and its own receives have arrived. fifo: sends
+ * and receives run on a separate thread (messenger_state.h), in the order of issue of their communicators.
  *
  * Before a stage's first F of an iteration the engine has the stage prepare itself (its update of weights).
  * That takes the rank's time from when it is free, whether or not the F's message has arrived, and is not
@@ -34,7 +35,7 @@
 
 #include "base/clock.h"
 #include "notice/record/record.h"
-#include "plan/lower/program.h"
+#include "plan/lower/issue.h"
 #include "run/device/device.h"
 #include "run/engine/stage_ops.h"
 #include "run/transport/transport.h"
@@ -80,6 +81,10 @@ void sl_engine_close(sl_engine *engine);
  * rank's part cannot run here (W not ascending per stage, a stage without a table, moves of a stage that
  * cannot move). */
 sl_status sl_engine_swap(sl_engine *engine, const sl_program *program, const int32_t *post);
+
+/** Regime fifo: the order of issue of the program just swapped in, which this takes from `issuer`, and its
+ * communicators and eager messages, as in `problem`; copied. Every rank must get the same. SL_ENOMEM. */
+sl_status sl_engine_issue(sl_engine *engine, const sl_problem *problem, const sl_issuer *issuer);
 
 /** Sets op durations from now on; copied. A part takes its share (sl_part_time), a pair sl_pair_time. */
 void sl_engine_pace(sl_engine *engine, const sl_pace *pace);

@@ -1,43 +1,39 @@
 /* One block: a step, or two that are paired. */
 #include "run/engine/engine_inside.h"
 
-/* A step's input is as large as its stage's input from that side. */
-static size_t input_bytes(const sl_engine *e, const sl_op *op) {
-    const sl_stage *stage = &e->config.stage[op->stage];
-    return op->kind == SL_F ? stage->input_bytes : stage->output_bytes;
-}
-
 sl_status sl_block_post(sl_engine *e, int32_t i) {
-    for (; e->next_post < e->flow.posts && e->flow.post[e->next_post].step <= i; e->next_post++) {
-        const sl_post *post = &e->flow.post[e->next_post];
+    if (e->config.regime == SL_FIFO) /* the messenger posts what it reaches */
+        return SL_OK;
+    for (; e->next_post < e->flow->posts && e->flow->post[e->next_post].step <= i; e->next_post++) {
+        const sl_post *post = &e->flow->post[e->next_post];
         const sl_message *message = &e->program->message[post->message];
         SL_TRY(sl_transport_receive(e->config.transport, message->from, e->iteration, (uint32_t)post->message,
-                                    e->received.buffer[post->buffer],
-                                    input_bytes(e, &e->mine->step[message->consumer].op)));
+                                    e->received.buffer[post->buffer], sl_message_bytes(e, message)));
     }
     return SL_OK;
 }
 
-static sl_status wait_for_input(const sl_engine *e, const sl_step *step, sl_time patience, sl_time *start) {
+static sl_status wait_for_input(sl_engine *e, const sl_step *step, sl_time patience, sl_time *start) {
     if (step->receive < 0)
         return SL_OK;
-    sl_time arrived;
+    sl_time arrived, deadline = sl_clock_now(e->config.clock) + patience;
     const sl_message *message = &e->program->message[step->receive];
-    SL_TRY(sl_transport_wait(e->config.transport, message->from, e->iteration, (uint32_t)step->receive,
-                             sl_clock_now(e->config.clock) + patience, &arrived));
+    SL_TRY(e->config.regime == SL_FIFO ? sl_messenger_wait(e, step->receive, deadline, &arrived)
+                                       : sl_transport_wait(e->config.transport, message->from, e->iteration,
+                                                           (uint32_t)step->receive, deadline, &arrived));
     *start = arrived > *start ? arrived : *start;
     return SL_OK;
 }
 
 static const void *input_of(const sl_engine *e, int32_t i) {
-    const sl_flow_end *in = &e->flow.in[i];
+    const sl_flow_end *in = &e->flow->in[i];
     if (in->kind == SL_FLOW_RECEIVED)
         return e->received.buffer[in->buffer];
     return in->kind == SL_FLOW_LOCAL ? e->local.buffer[in->buffer] : NULL;
 }
 
 static sl_status output_of(sl_engine *e, int32_t i, void **output) {
-    const sl_flow_end *out = &e->flow.out[i];
+    const sl_flow_end *out = &e->flow->out[i];
     *output = out->kind == SL_FLOW_LOCAL ? e->local.buffer[out->buffer] : NULL;
     return out->kind == SL_FLOW_SENT ? sl_sends_buffer(e, i, output) : SL_OK;
 }
@@ -145,17 +141,17 @@ static sl_status make_results(sl_engine *e, int32_t i, int steps, sl_time start,
 
 static int uses_local_buffers(const sl_engine *e, int32_t i, int steps) {
     for (int k = 0; k < steps; k++)
-        if (e->flow.in[i + k].kind == SL_FLOW_LOCAL || e->flow.out[i + k].kind == SL_FLOW_LOCAL)
+        if (e->flow->in[i + k].kind == SL_FLOW_LOCAL || e->flow->out[i + k].kind == SL_FLOW_LOCAL)
             return 1;
     return 0;
 }
 
 /* Whether a receive that is due before step `i` has the buffer of an input of the queued block. */
 static int reuses_an_input(const sl_engine *e, int32_t i) {
-    for (int p = e->next_post; p < e->flow.posts && e->flow.post[p].step <= i; p++)
+    for (int p = e->next_post; p < e->flow->posts && e->flow->post[p].step <= i; p++)
         for (int k = 0; k < e->queued.steps; k++) {
-            const sl_flow_end *in = &e->flow.in[e->queued.step + k];
-            if (in->kind == SL_FLOW_RECEIVED && in->buffer == e->flow.post[p].buffer)
+            const sl_flow_end *in = &e->flow->in[e->queued.step + k];
+            if (in->kind == SL_FLOW_RECEIVED && in->buffer == e->flow->post[p].buffer)
                 return 1;
         }
     return 0;
@@ -183,7 +179,7 @@ static sl_status queue(sl_engine *e, int32_t i, int steps, sl_time start, sl_que
 }
 
 /* Whether the inputs of a block are there, without a wait. A failure is reported by the wait that follows. */
-static int has_input(const sl_engine *e, int32_t i, int steps, sl_time *start) {
+static int has_input(sl_engine *e, int32_t i, int steps, sl_time *start) {
     int count = 0;
     for (int k = 0; k < steps; k++)
         count += e->mine->step[i + k].receive >= 0;

@@ -5,6 +5,7 @@
 #include "run/device/arena.h"
 #include "run/engine/copier.h"
 #include "run/engine/engine.h"
+#include "run/engine/messenger_state.h"
 
 /* Buffers of one size, allocated on demand, kept until the engine closes; pinned for copies by the device. */
 typedef struct sl_pool {
@@ -40,7 +41,9 @@ struct sl_engine {
     sl_copier copier;
     const sl_program *program;
     const sl_rank_program *mine;
-    sl_flow flow;
+    sl_messenger messenger; /* fifo */
+    sl_flow posted;         /* the other regimes */
+    const sl_flow *flow;    /* the one of this iteration */
     sl_pool received, local, sent;
     int32_t *sending; /* [messages] the send buffer of a message that is being written or under way */
     sl_way way[2];    /* SL_SEND_NEXT, SL_SEND_PREVIOUS */
@@ -51,6 +54,8 @@ struct sl_engine {
     sl_time free_at; /* earliest start of the next block on this rank's part */
 };
 
+/** Room for the numbers and addresses of `count` buffers. */
+sl_status sl_pool_reserve(sl_pool *pool, int count);
 /** At least `count` buffers of `bytes`. */
 sl_status sl_pool_hold(sl_pool *pool, int count, size_t bytes);
 /** A buffer that is idle, or a new one. */
@@ -58,11 +63,20 @@ sl_status sl_pool_take(sl_pool *pool, size_t bytes, int32_t *number);
 void sl_pool_give(sl_pool *pool, int32_t number);
 void sl_pool_free(sl_pool *pool);
 
+/** Bytes of a message. */
+size_t sl_message_bytes(const sl_engine *engine, const sl_message *message);
+
 /** The buffer for a result of step `i` that will be sent. */
 sl_status sl_sends_buffer(sl_engine *engine, int32_t i, void **buffer);
 /** Hands over the results of a block of `steps` steps from `i` on, ready at `end`; engine->free_at becomes
  * the time at which the regime lets the next block start. */
 sl_status sl_sends_issue(sl_engine *engine, int32_t i, int steps, sl_time end);
+/** Hands a message over that may leave at `ready`. Fifo: the messenger's, as the next. */
+sl_status sl_sends_hand_over(sl_engine *engine, int32_t message, sl_time ready);
+/** The next message towards a neighbor (0 or 1: engine->way) that has arrived, *message -1: none. */
+sl_status sl_sends_next_published(sl_engine *engine, int way, int32_t *message, sl_sent *sent);
+/** Records a send that has arrived; its buffer is free. */
+void sl_sends_note(sl_engine *engine, int32_t message, const sl_sent *sent);
 /** Notes the sends that have arrived, without waiting. */
 sl_status sl_sends_reap(sl_engine *engine);
 /** Waits until all have arrived. */

@@ -14,10 +14,14 @@ static sl_status add_buffer(sl_pool *pool, size_t bytes) {
     return status;
 }
 
-sl_status sl_pool_hold(sl_pool *pool, int count, size_t bytes) {
+sl_status sl_pool_reserve(sl_pool *pool, int count) {
     SL_TRY(sl_grow(&pool->buffer, &pool->capacity, (size_t)count, sizeof *pool->buffer));
     SL_TRY(sl_grow(&pool->idle, &pool->idle_capacity, (size_t)count, sizeof *pool->idle));
-    SL_TRY(sl_grow(&pool->memory, &pool->memory_capacity, (size_t)count, sizeof *pool->memory));
+    return sl_grow(&pool->memory, &pool->memory_capacity, (size_t)count, sizeof *pool->memory);
+}
+
+sl_status sl_pool_hold(sl_pool *pool, int count, size_t bytes) {
+    SL_TRY(sl_pool_reserve(pool, count));
     while (pool->count < count)
         SL_TRY(add_buffer(pool, bytes));
     return SL_OK;

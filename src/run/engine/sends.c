@@ -10,30 +10,32 @@ static sl_way *way_of(sl_engine *e, int32_t index) {
 }
 
 sl_status sl_sends_buffer(sl_engine *e, int32_t i, void **buffer) {
-    int32_t index = e->flow.out[i].message;
+    int32_t index = e->flow->out[i].message;
     if (e->mine->step[i].op.part == 0)
         SL_TRY(sl_pool_take(&e->sent, e->bytes, &e->sending[index]));
     *buffer = e->sent.buffer[e->sending[index]];
     return SL_OK;
 }
 
-static sl_status hand_over(sl_engine *e, int32_t index, sl_time ready) {
+size_t sl_message_bytes(const sl_engine *e, const sl_message *message) {
+    int here = message->from == e->config.rank; /* the stages at its two ends agree */
+    const sl_op *op = here ? &message->op : &e->mine->step[message->consumer].op;
+    const sl_stage *stage = &e->config.stage[op->stage];
+    return (op->kind == SL_F) == here ? stage->output_bytes : stage->input_bytes;
+}
+
+sl_status sl_sends_hand_over(sl_engine *e, int32_t index, sl_time ready) {
     const sl_message *message = message_at(e, index);
-    const sl_stage *stage = &e->config.stage[message->op.stage];
     sl_way *way = way_of(e, index);
     if (sl_transport_shares_wire(e->config.transport, message->to))
         sl_clock_sleep_until(e->config.clock, ready);
     way->message[way->first + way->count++] = index;
     return sl_transport_send(e->config.transport, message->to, e->iteration, (uint32_t)index,
-                             e->sent.buffer[e->sending[index]],
-                             message->op.kind == SL_F ? stage->output_bytes : stage->input_bytes, ready);
+                             e->sent.buffer[e->sending[index]], sl_message_bytes(e, message), ready);
 }
 
-/* The oldest send of a neighbor has arrived: its slot and its buffer are free. */
-static void arrived(sl_engine *e, sl_way *way, const sl_sent *sent) {
-    int32_t index = way->message[way->first++];
+void sl_sends_note(sl_engine *e, int32_t index, const sl_sent *sent) {
     const sl_message *message = message_at(e, index);
-    way->count--;
     sl_pool_give(&e->sent, e->sending[index]);
     sl_record record = {.kind = SL_RECORD_TRANSFER,
                         .op = (uint8_t)message->op.kind,
@@ -51,22 +53,46 @@ static void arrived(sl_engine *e, sl_way *way, const sl_sent *sent) {
     sl_record_write(e->config.ring, e->config.ring->capacity, &record);
 }
 
+static int32_t remove_oldest(sl_way *way) {
+    way->count--;
+    return way->message[way->first++];
+}
+
+/* The oldest send of a neighbor has arrived: its slot and its buffer are free. */
+static void arrived(sl_engine *e, sl_way *way, const sl_sent *sent) {
+    sl_sends_note(e, remove_oldest(way), sent);
+}
+
 static sl_message_name oldest(const sl_engine *e, const sl_way *way) {
     int32_t index = way->message[way->first];
     return (sl_message_name){
         .peer = message_at(e, index)->to, .iteration = e->iteration, .index = (uint32_t)index};
 }
 
+sl_status sl_sends_next_published(sl_engine *e, int w, int32_t *index, sl_sent *sent) {
+    sl_way *way = &e->way[w];
+    int which;
+    *index = -1;
+    if (way->count == 0)
+        return SL_OK;
+    sl_message_name name = oldest(e, way);
+    SL_TRY(sl_transport_wait_any_sent(e->config.transport, &name, 1, 0, &which, sent));
+    if (which == 0)
+        *index = remove_oldest(way);
+    return SL_OK;
+}
+
 sl_status sl_sends_reap(sl_engine *e) {
+    if (e->config.regime == SL_FIFO)
+        return sl_messenger_reap(e);
     for (int w = 0; w < 2; w++)
-        for (sl_way *way = &e->way[w]; way->count > 0;) {
-            sl_message_name name = oldest(e, way);
+        for (;;) {
             sl_sent sent;
-            int which;
-            SL_TRY(sl_transport_wait_any_sent(e->config.transport, &name, 1, 0, &which, &sent));
-            if (which < 0)
+            int32_t index;
+            SL_TRY(sl_sends_next_published(e, w, &index, &sent));
+            if (index < 0)
                 break;
-            arrived(e, way, &sent);
+            sl_sends_note(e, index, &sent);
         }
     return SL_OK;
 }
@@ -85,6 +111,8 @@ static sl_status finish_way(sl_engine *e, sl_way *way, sl_time *last) {
 
 sl_status sl_sends_finish(sl_engine *e) {
     sl_time last = 0;
+    if (e->config.regime == SL_FIFO)
+        return sl_messenger_finish(e, sl_clock_now(e->config.clock) + e->config.patience);
     SL_TRY(finish_way(e, &e->way[0], &last));
     return finish_way(e, &e->way[1], &last);
 }
@@ -104,7 +132,7 @@ static sl_status hand_over_ready(sl_engine *e, pending_send *p, int count) {
         sl_way *way = way_of(e, p[k].message);
         if (way->count >= e->config.queue || (k == 1 && p[0].message >= 0 && way_of(e, p[0].message) == way))
             continue;
-        SL_TRY(hand_over(e, p[k].message, p[k].ready));
+        SL_TRY(sl_sends_hand_over(e, p[k].message, p[k].ready));
         e->free_at = p[k].ready > e->free_at ? p[k].ready : e->free_at;
         p[k].message = -1;
     }
@@ -139,13 +167,17 @@ static sl_status issue_in_order(sl_engine *e, pending_send *p, int count) {
 sl_status sl_sends_issue(sl_engine *e, int32_t i, int steps, sl_time end) {
     pending_send p[2];
     e->free_at = end;
+    if (e->config.regime == SL_FIFO) {
+        sl_messenger_step(e, i + steps, end);
+        return SL_OK;
+    }
     for (int k = 0; k < steps; k++)
         p[k] = (pending_send){.message = e->mine->step[i + k].send, .ready = end};
     if (e->config.regime == SL_INORDER)
         return issue_in_order(e, p, steps);
     for (int k = 0; k < steps; k++)
         if (p[k].message >= 0)
-            SL_TRY(hand_over(e, p[k].message, end));
+            SL_TRY(sl_sends_hand_over(e, p[k].message, end));
     if (e->config.regime != SL_BATCHED)
         return SL_OK;
     SL_TRY(finish_way(e, &e->way[0], &e->free_at));

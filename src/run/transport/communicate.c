@@ -15,8 +15,16 @@ sl_outgoing *sl_peer_head(sl_peer *peer, int slots) {
 void sl_peer_done(sl_transport *t, sl_outgoing *record) {
     /* The word changes after DONE, so a thread that read it before the state is woken. */
     atomic_store_explicit(&record->state, SL_OUTGOING_DONE, memory_order_release);
-    atomic_fetch_add(&t->settled, 1);
-    sl_clock_wake(t->clock, &t->settled);
+    sl_transport_change(t);
+}
+
+static void ring(sl_clock *clock, _Atomic uint32_t *word) {
+    atomic_fetch_add(word, 1);
+    sl_clock_wake(clock, word);
+}
+
+void sl_transport_change(sl_transport *t) {
+    ring(t->clock, t->changed);
 }
 
 static int32_t fill_late(sl_peer *peer, const sl_outgoing *record) {
@@ -43,6 +51,7 @@ static sl_time serve(sl_transport *t, sl_peer *peer) {
         sl_time now = sl_clock_now(t->clock);
         sl_lane_publish(&peer->out, slot, now);
         sl_clock_wake(t->clock, &peer->out.lane->bell);
+        ring(t->clock, &peer->region->changed);
         record->sent.arrive = now;
         peer->published++;
         sl_peer_done(t, record);

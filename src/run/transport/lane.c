@@ -22,8 +22,12 @@ static uint64_t stride_of(uint64_t message_bytes) {
     return sizeof(sl_slot) + to_line(message_bytes);
 }
 
+static uint64_t rings_bytes(uint64_t slots) {
+    return to_line(slots * sizeof(uint32_t)) + to_line(2 * slots * sizeof(sl_clearance));
+}
+
 static uint64_t lane_bytes(uint64_t slots, uint64_t message_bytes) {
-    return sizeof(sl_lane) + to_line(slots * sizeof(uint32_t)) + slots * stride_of(message_bytes);
+    return sizeof(sl_lane) + rings_bytes(slots) + slots * stride_of(message_bytes);
 }
 
 /* Bytes of a region with `lanes` lanes. SL_EINVAL on overflow. */
@@ -163,7 +167,9 @@ sl_status sl_lane_open(sl_region *region, int rank, sl_lane_view *view) {
     char *start = (char *)region + sizeof *region + tables + (uint64_t)position * each;
     view->lane = (sl_lane *)(void *)start;
     view->ring = (uint32_t *)(void *)(start + sizeof(sl_lane));
-    view->slot = start + sizeof(sl_lane) + to_line(region->slots * sizeof(uint32_t));
+    view->clearance =
+        (sl_clearance *)(void *)(start + sizeof(sl_lane) + to_line(region->slots * sizeof(uint32_t)));
+    view->slot = start + sizeof(sl_lane) + rings_bytes(region->slots);
     view->stride = stride_of(region->message_bytes);
     return sl_alloc(&view->waiting, region->slots, sizeof *view->waiting);
 }
@@ -213,6 +219,29 @@ void sl_lane_publish(sl_lane_view *view, int32_t slot, sl_time now) {
     view->published++;
     atomic_store_explicit(&view->lane->published, view->published, memory_order_release);
     atomic_fetch_add(&view->lane->bell, 1);
+}
+
+void sl_lane_clear(sl_lane_view *view, const sl_clearance *clearance) {
+    uint64_t cleared = atomic_load_explicit(&view->lane->cleared, memory_order_relaxed); /* own count */
+    view->clearance[cleared % (2 * view->slots)] = *clearance;
+    atomic_store_explicit(&view->lane->cleared, cleared + 1, memory_order_release);
+}
+
+sl_status sl_lane_next_cleared(sl_lane_view *view, uint32_t iteration, sl_clearance *clearance) {
+    uint64_t cleared = atomic_load_explicit(&view->lane->cleared, memory_order_acquire);
+    if (cleared - view->heard > 2 * view->slots)
+        return sl_error(SL_EPEER, "%llu clearances in a ring of %u",
+                        (unsigned long long)(cleared - view->heard), 2 * view->slots);
+    for (; view->heard != cleared; view->heard++) {
+        *clearance = view->clearance[view->heard % (2 * view->slots)];
+        if (clearance->iteration > iteration)
+            return SL_ENONE;
+        if (clearance->iteration == iteration) {
+            view->heard++;
+            return SL_OK;
+        }
+    }
+    return SL_ENONE;
 }
 
 sl_status sl_lane_drain(sl_lane_view *view) {

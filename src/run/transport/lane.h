@@ -7,6 +7,9 @@
  * message that it wants from its slot, in any order, and gives the slot back. A sender that finds no free
  * slot asks to be rung (`wanted`) and looks again.
  *
+ * A lane also carries clearances, the way of its messages: "I have reached the receive of your message", for
+ * messages of the opposite lane that wait for that. They have a ring of their own, so they pass all messages.
+ *
  * The ring cannot overflow: an entry not yet drained names a slot not yet free, and there are `slots` of
  * both. Its counts have 64 bits, so they never wrap: wrapping would renumber the ring's entries in use if
  * `slots` is not a power of two.
@@ -23,7 +26,7 @@
 #include <stdint.h>
 
 #define SL_REGION_MAGIC 0x656e616c6b6c7331ULL
-#define SL_REGION_VERSION 2u
+#define SL_REGION_VERSION 3u
 #define SL_LINE 64u /* bytes of a cache line, to avoid false sharing */
 
 enum { SL_SLOT_FREE, SL_SLOT_CLAIMED, SL_SLOT_PUBLISHED };
@@ -57,11 +60,21 @@ typedef struct sl_lane {
                                   sender: acquire */
     /* messages so far. Sender: release, after slot and ring entry; receiver: acquire */
     _Atomic uint64_t published;
-    uint8_t pad[40];
+    /* clearances so far. Sender's compute side: release, after the entry; receiver's: acquire */
+    _Atomic uint64_t cleared;
+    uint8_t pad[32];
     /* then uint32_t ring[slots] (padded to a line; entry n % slots holds the slot of message n; written by
-     * the sender before `published`, read by the receiver after), then slots: sl_slot and payload each */
+     * the sender before `published`, read by the receiver after), then sl_clearance ring[2 * slots]
+     * (likewise, by `cleared`: those of one iteration are read before the next but one begins), then slots:
+     * sl_slot and payload each */
 } sl_lane;
 _Static_assert(sizeof(sl_lane) == SL_LINE, "a lane's header is one line, shared between processes");
+
+typedef struct sl_clearance {
+    uint32_t iteration, index; /* of the message */
+    int64_t reached;           /* its receive */
+} sl_clearance;
+_Static_assert(sizeof(sl_clearance) == 16, "shared between processes");
 
 typedef struct sl_region {
     uint64_t magic; /* all but `doorbell`: written by the owner before the region is visible, then constant */
@@ -75,7 +88,11 @@ typedef struct sl_region {
     /* Futex word of the owner's communication thread; carries no data. Incremented (seq_cst) and woken by the
      * owner's compute side after a handover and by a receiver that gave back a wanted slot. */
     _Atomic uint32_t doorbell;
-    uint8_t pad[12];
+    /* Futex word of the owner's compute side when it waits for whatever comes first; carries no data.
+     * Incremented (seq_cst) and woken by the owner after each message published, and by a peer after a
+     * message or clearance for the owner. */
+    _Atomic uint32_t changed;
+    uint8_t pad[8];
     /* then int32_t lane[ranks] (padded to a line): position of the lane towards that rank, -1 for none; then
      * lanes */
 } sl_region;
@@ -88,6 +105,7 @@ typedef struct sl_lane_view {
     sl_region *region;
     sl_lane *lane;
     uint32_t *ring;
+    sl_clearance *clearance;
     char *slot; /* the first */
     size_t stride;
     uint32_t slots;
@@ -95,6 +113,7 @@ typedef struct sl_lane_view {
     _Atomic uint32_t hint; /* sender: where to look for a free slot; only a hint, relaxed */
     uint64_t published;    /* sender: the publishing thread's own count */
     uint64_t drained;      /* receiver: ring entries seen */
+    uint64_t heard;        /* receiver: clearances read */
     uint32_t *waiting;     /* receiver: slots published and not yet taken, in order of publishing; [slots] */
     uint32_t waitings;
 } sl_lane_view;
@@ -127,6 +146,12 @@ int32_t sl_lane_claim(sl_lane_view *view);
 int32_t sl_lane_claim_or_want(sl_lane_view *view);
 /** Sender: publishes a claimed and filled slot at time `now`. The caller wakes `bell` of the lane. */
 void sl_lane_publish(sl_lane_view *view, int32_t slot, sl_time now);
+
+/** Sender: adds a clearance. The caller wakes the owner of the other end. */
+void sl_lane_clear(sl_lane_view *view, const sl_clearance *clearance);
+/** Receiver: the next clearance of `iteration`; those of earlier ones are dropped, later ones stay. SL_ENONE:
+ * none (without a text); SL_EPEER if the ring is invalid (the text lacks the link's name). */
+sl_status sl_lane_next_cleared(sl_lane_view *view, uint32_t iteration, sl_clearance *clearance);
 
 /** Receiver: drains published entries. SL_EPEER if the ring is invalid (the text lacks the link's name). */
 sl_status sl_lane_drain(sl_lane_view *view);

@@ -161,6 +161,75 @@ sl_status sl_transport_wait(sl_transport *t, int rank, uint32_t iteration, uint3
     return status;
 }
 
+/* ---- rendezvous ---- */
+
+sl_status sl_transport_take(sl_transport *t, int rank, uint32_t iteration, uint32_t index, sl_time *arrived) {
+    sl_full_name name = {rank, t->rank, iteration, index};
+    sl_peer *peer = find_peer(t, rank);
+    if (!peer)
+        return SL_EINVAL;
+    sl_posted *posted = find_posted(t, peer, iteration, index);
+    if (!posted)
+        return complain_of(SL_EINVAL, &name, "is awaited but was not posted");
+    sl_status status = look(t, peer, posted, &name, arrived);
+    if (status == SL_OK)
+        posted->open = 0;
+    return status;
+}
+
+sl_status sl_transport_clear(sl_transport *t, int rank, uint32_t iteration, uint32_t index, sl_time reached) {
+    sl_clearance clearance = {.iteration = iteration, .index = index, .reached = reached};
+    sl_peer *peer = find_peer(t, rank);
+    if (!peer)
+        return SL_EINVAL;
+    if (peer->remote)
+        return sl_network_clear(t, peer, &clearance);
+    sl_lane_clear(&peer->out, &clearance);
+    atomic_fetch_add(&peer->region->changed, 1);
+    sl_clock_wake(t->clock, &peer->region->changed);
+    return SL_OK;
+}
+
+sl_status sl_transport_next_cleared(sl_transport *t, uint32_t iteration, sl_message_name *name,
+                                    sl_time *reached) {
+    for (int rank = 0; rank < t->ranks; rank++) {
+        sl_peer *peer = &t->peer[rank];
+        sl_clearance clearance;
+        if (!peer->talks)
+            continue;
+        sl_status status = peer->remote ? sl_network_next_cleared(t, peer, iteration, &clearance)
+                                        : sl_lane_next_cleared(&peer->in, iteration, &clearance);
+        if (status == SL_EPEER)
+            return sl_error(SL_EPEER, "link %d -> %d: %s", rank, t->rank, sl_error_text());
+        if (status != SL_OK)
+            continue;
+        *name = (sl_message_name){.peer = rank, .iteration = iteration, .index = clearance.index};
+        *reached = clearance.reached;
+        return SL_OK;
+    }
+    return SL_ENONE;
+}
+
+uint32_t sl_transport_changes(const sl_transport *t) {
+    return atomic_load(t->changed);
+}
+
+void sl_transport_await_change(sl_transport *t, uint32_t seen, sl_time deadline) {
+    atomic_store(&t->waiting, t->changed);
+    if (!atomic_load(&t->aborted))
+        sl_clock_wait(t->clock, t->changed, seen, deadline);
+    atomic_store(&t->waiting, NULL);
+}
+
+sl_status sl_transport_check(sl_transport *t, int from, int to, uint32_t iteration, uint32_t index,
+                             sl_time deadline) {
+    sl_full_name name = {from, to, iteration, index};
+    sl_peer *peer = find_peer(t, from == t->rank ? to : from);
+    if (!peer)
+        return SL_EINVAL;
+    return sl_message_interrupted(t, atomic_load(&peer->lost) ? peer->reason : NULL, deadline, &name);
+}
+
 static void copy_ahead(sl_peer *peer, sl_outgoing *record) {
     record->slot = peer->remote ? -1 : sl_lane_claim(&peer->out);
     if (record->slot < 0)
@@ -185,7 +254,7 @@ static void hand_over(sl_transport *t, sl_peer *peer, sl_outgoing *record) {
     sl_clock_wake(t->clock, &t->region->doorbell);
 }
 
-static sl_outgoing *find_outgoing(sl_transport *t, sl_peer *peer, uint32_t iteration, uint32_t index,
+static sl_outgoing *find_outgoing(const sl_transport *t, sl_peer *peer, uint32_t iteration, uint32_t index,
                                   sl_outgoing **unused) {
     for (int i = 0; i < t->slots; i++) {
         sl_outgoing *record = &peer->outgoing[i];
@@ -235,6 +304,16 @@ sl_status sl_transport_send(sl_transport *t, int rank, uint32_t iteration, uint3
     return SL_OK;
 }
 
+sl_status sl_transport_times(const sl_transport *t, int rank, uint32_t iteration, uint32_t index,
+                             sl_sent *sent) {
+    const sl_full_name name = {t->rank, rank, iteration, index};
+    const sl_outgoing *record = find_outgoing(t, &t->peer[rank], iteration, index, NULL);
+    if (!record)
+        return complain_of(SL_EINVAL, &name, "was not handed over");
+    *sent = (sl_sent){.start = record->sent.start, .end = record->sent.end, .due = record->sent.due};
+    return SL_OK;
+}
+
 static int is_done(const sl_outgoing *record) {
     return atomic_load_explicit(&record->state, memory_order_acquire) == SL_OUTGOING_DONE;
 }
@@ -249,7 +328,7 @@ static const char *lost_because(sl_transport *t, int rank, const sl_outgoing *re
 
 /* The word that moves after a record is done. */
 static _Atomic uint32_t *settled_word(sl_transport *t) {
-    return t->path == SL_PATH_DELEGATED ? sl_delegates_settled(t->delegates) : &t->settled;
+    return t->path == SL_PATH_DELEGATED ? sl_delegates_settled(t->delegates) : t->changed;
 }
 
 /* Finds a done record among `count`; -1: none with the deadline 0, which asks without waiting. */

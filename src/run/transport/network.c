@@ -21,10 +21,15 @@
 
 enum { OUT, IN };
 
-/* One remote peer. Owned by the network thread, except `taker` (compute side) and the atomics. */
+enum { MESSAGES, CLEARANCES }; /* numbers of conduits */
+
+/* The messages of one remote peer, or its clearances, which must not wait for messages that are due later.
+ * Owned by the network thread, except `taker` (compute side), the atomics, and of clearances the producer's
+ * side of OUT (compute side). */
 struct sl_crossing {
     sl_network *network;
     sl_peer *peer;
+    int number;
     sl_queue *memory[2];
     sl_queue_view view[2]; /* the endpoints'; the producer's of OUT as well, on the same thread */
     sl_queue_view taker;   /* compute side: the consumer of IN */
@@ -122,6 +127,8 @@ static void note(const end *e, sl_endpoint_event what, int rail, const char *tex
     int own = e->crossing->network->t->rank, peer = e->crossing->peer->rank;
     if (what == SL_HAPPENED_RAIL_UP && !atomic_load(&e->crossing->network->opened))
         return;
+    if (e->crossing->number == CLEARANCES && what != SL_HAPPENED_LOST)
+        return; /* as the messages' rails report */
     sl_transport_events_put(&e->crossing->network->events, kinds[what], e->direction == OUT ? own : peer,
                             e->direction == OUT ? peer : own, rail, text);
 }
@@ -146,7 +153,7 @@ static void on_news(void *object, sl_endpoint_event what, int rail, const char *
         atomic_fetch_add(&x->network->changed, 1);
         sl_clock_wake(sl_clock_real(), &x->network->changed);
     }
-    if (what == SL_HAPPENED_GOODBYE)
+    if (what == SL_HAPPENED_GOODBYE && x->number == MESSAGES)
         take_leave(x, e->direction);
 }
 
@@ -180,7 +187,12 @@ static void harvest(sl_crossing *x) {
 }
 
 static void on_moved(void *object) {
-    sl_crossing *x = ((const end *)object)->crossing;
+    const end *e = object;
+    sl_crossing *x = e->crossing;
+    if (e->direction == IN)
+        sl_transport_change(x->network->t);
+    if (x->number == CLEARANCES)
+        return;
     harvest(x);
     move_out(x);
 }
@@ -188,7 +200,7 @@ static void on_moved(void *object) {
 /* Also notifies a lost peer, so that its waits need not last until an outage. */
 static void serve(sl_crossing *x) {
     int lost = atomic_load(&x->peer->lost);
-    if (!lost)
+    if (!lost && x->number == MESSAGES)
         move_out(x);
     for (int direction = 0; direction < 2; direction++)
         if (lost) {
@@ -292,14 +304,63 @@ sl_status sl_network_take(sl_transport *t, sl_peer *peer, const sl_posted *poste
     return SL_OK;
 }
 
+static sl_crossing *clearing_of(const sl_transport *t, const sl_peer *peer) {
+    if (!peer->clearing)
+        sl_error(SL_EPEER, "link %d -> %d: it was opened without clearances", t->rank, peer->rank);
+    return peer->clearing;
+}
+
+sl_status sl_network_clear(sl_transport *t, sl_peer *peer, const sl_clearance *clearance) {
+    sl_crossing *x = clearing_of(t, peer);
+    if (!x)
+        return SL_EPEER;
+    sl_queue_view *view = &x->view[OUT];
+    if (atomic_load(&peer->lost))
+        return sl_error(SL_EPEER, "link %d -> %d: %s", t->rank, peer->rank, peer->reason);
+    if (!sl_queue_has_room(view))
+        return sl_error(SL_EPEER, "link %d -> %d: %u clearances are under way", t->rank, peer->rank,
+                        view->slots);
+    uint64_t put = atomic_load_explicit(&view->queue->put, memory_order_relaxed); /* own */
+    *sl_queue_slot(view, put) = (sl_slot_header){
+        .iteration = clearance->iteration, .index = clearance->index, .bytes = sizeof clearance->reached};
+    memcpy(sl_queue_payload(view, put), &clearance->reached, sizeof clearance->reached);
+    sl_queue_put(view);
+    sl_network_ring(x->network);
+    return SL_OK;
+}
+
+sl_status sl_network_next_cleared(sl_transport *t, sl_peer *peer, uint32_t iteration,
+                                  sl_clearance *clearance) {
+    sl_crossing *x = peer->clearing;
+    sl_status status = SL_ENONE;
+    uint64_t done, first;
+    if (!x)
+        return SL_ENONE;
+    sl_queue *queue = x->taker.queue;
+    first = done = atomic_load_explicit(&queue->done, memory_order_relaxed); /* own */
+    for (; status == SL_ENONE && done != atomic_load_explicit(&queue->put, memory_order_acquire); done++) {
+        const sl_slot_header *slot = sl_queue_slot(&x->taker, done);
+        if (slot->iteration > iteration)
+            break;
+        if (slot->iteration == iteration) /* the peer's clock is another one */
+            status = SL_OK;
+        *clearance = (sl_clearance){slot->iteration, slot->index, sl_clock_now(t->clock)};
+        sl_queue_done(&x->taker);
+    }
+    if (done != first)
+        sl_network_ring(x->network);
+    return status;
+}
+
 /* ---- opening and closing */
 
 static sl_status open_queue(sl_crossing *x, int direction) {
     const sl_transport *t = x->network->t;
-    size_t bytes;
-    SL_TRY(sl_queue_size((uint32_t)t->slots, t->message_bytes, &bytes));
+    uint32_t slots = (uint32_t)t->slots << (x->number == CLEARANCES); /* of two iterations */
+    size_t bytes, payload = x->number == CLEARANCES ? sizeof(int64_t) : t->message_bytes;
+    SL_TRY(sl_queue_size(slots, payload, &bytes));
     SL_TRY(sl_alloc(&x->memory[direction], 1, bytes));
-    sl_queue_format(x->memory[direction], (uint32_t)t->slots, t->message_bytes);
+    sl_queue_format(x->memory[direction], slots, payload);
     SL_TRY(sl_queue_open(x->memory[direction], bytes, &x->view[direction]));
     x->taker = x->view[IN];
     return SL_OK;
@@ -331,6 +392,7 @@ static sl_status open_endpoint(sl_crossing *x, int direction, const sl_transport
     sl_endpoint_config config = {.sends = direction == OUT,
                                  .from = direction == OUT ? c->rank : peer,
                                  .to = direction == OUT ? peer : c->rank,
+                                 .number = x->number,
                                  .queue = &x->view[direction],
                                  .listener = x->network->listener,
                                  .chunk_bytes = c->chunk_bytes,
@@ -350,13 +412,14 @@ static sl_status open_endpoint(sl_crossing *x, int direction, const sl_transport
     return sl_endpoint_open(x->network->loop, &config, &x->endpoint[direction]);
 }
 
-static sl_status open_crossing(sl_network *n, sl_peer *peer, const sl_transport_config *c) {
+static sl_status open_crossing(sl_network *n, sl_peer *peer, int number, const sl_transport_config *c) {
     sl_crossing *x = &n->crossing[n->count];
     end *ends = &n->end[2 * n->count];
     n->count++;
     x->network = n;
     x->peer = peer;
-    peer->crossing = x;
+    x->number = number;
+    *(number == MESSAGES ? &peer->crossing : &peer->clearing) = x;
     SL_TRY(sl_alloc(&x->record, (size_t)n->t->slots, sizeof *x->record));
     for (int direction = 0; direction < 2; direction++) {
         SL_TRY(open_queue(x, direction));
@@ -424,17 +487,18 @@ static sl_status await_peers(sl_network *n, sl_time deadline) {
 
 static sl_status open_network(sl_network *n, const sl_transport_config *c) {
     sl_transport *t = n->t;
-    SL_TRY(sl_alloc(&n->crossing, (size_t)t->ranks, sizeof *n->crossing));
-    SL_TRY(sl_alloc(&n->end, 2 * (size_t)t->ranks, sizeof *n->end));
+    SL_TRY(sl_alloc(&n->crossing, 2 * (size_t)t->ranks, sizeof *n->crossing));
+    SL_TRY(sl_alloc(&n->end, 4 * (size_t)t->ranks, sizeof *n->end));
     SL_TRY(sl_loop_open(&n->loop));
     n->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (n->event < 0)
         return sl_error_errno(SL_ESYS, "rank %d: the network thread gets no descriptors", t->rank);
     SL_TRY(sl_loop_watch(n->loop, n->event, on_ring, n));
     SL_TRY(open_listener(n, c));
-    for (int r = 0; r < t->ranks; r++)
-        if (t->peer[r].remote)
-            SL_TRY(open_crossing(n, &t->peer[r], c));
+    for (int number = MESSAGES; number <= (c->clears ? CLEARANCES : MESSAGES); number++)
+        for (int r = 0; r < t->ranks; r++)
+            if (t->peer[r].remote)
+                SL_TRY(open_crossing(n, &t->peer[r], number, c));
     return start_thread(n);
 }
 
@@ -459,7 +523,7 @@ static void close_crossing(sl_crossing *x) {
         sl_free(x->memory[direction]);
     }
     sl_free(x->record);
-    x->peer->crossing = NULL;
+    x->peer->crossing = x->peer->clearing = NULL;
 }
 
 void sl_network_close(sl_network *n) {

@@ -27,6 +27,11 @@ void sl_network_ring(sl_network *network);
 /** Compute side: takes the posted message if it has arrived; SL_ENONE: not yet. SL_EPEER: its size
  * differs. */
 sl_status sl_network_take(sl_transport *t, sl_peer *peer, const sl_posted *posted, sl_time *arrived);
+/** Compute side: a clearance to or from a peer, as sl_lane_clear and sl_lane_next_cleared. SL_EPEER also if
+ * the peer is gone, or the transport was opened without clearances. */
+sl_status sl_network_clear(sl_transport *t, sl_peer *peer, const sl_clearance *clearance);
+sl_status sl_network_next_cleared(sl_transport *t, sl_peer *peer, uint32_t iteration,
+                                  sl_clearance *clearance);
 /** Changes after a message has arrived. */
 _Atomic uint32_t *sl_network_bell(sl_peer *peer);
 

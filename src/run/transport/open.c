@@ -187,6 +187,7 @@ static sl_status open_all(sl_transport *t, const sl_transport_config *c, int *li
     SL_TRY(note_delegation(t, c));
     SL_TRY(open_wires(t, c));
     SL_TRY(own_region(t, c, local));
+    t->changed = t->region ? &t->region->changed : &t->own_changed;
     if (memchr(remote, 1, (size_t)t->ranks))
         SL_TRY(sl_network_open(t, c, listening, deadline));
     for (int r = 0; r < t->ranks; r++)

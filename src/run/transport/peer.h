@@ -60,6 +60,7 @@ typedef struct sl_peer {
     sl_lane_view in;       /* compute side */
     sl_region *region;     /* mapped from the peer */
     sl_crossing *crossing; /* on another host: queues and endpoints (network.h) */
+    sl_crossing *clearing; /* the same for clearances; NULL: there are none */
     _Atomic int lost;      /* network thread: set (seq_cst) once, after `reason`; read by all threads */
     char reason[192];
     /* delegated; compute side: messages handed over, receives posted */
@@ -81,9 +82,9 @@ struct sl_transport {
     int running; /* the thread was started */
     sem_t started;
     const char *obtained; /* scheduling class; written by the thread before `started` */
-    /* Futex word of wait_sent: changed by a publishing thread after each completed record; carries no data,
-     * like the bell of a lane. */
-    _Atomic uint32_t settled;
+    /* Futex word of wait_sent and await_change (lane.h), in the region, or else `own_changed`; the network
+     * thread plays the peers on other hosts. */
+    _Atomic uint32_t *changed, own_changed;
     _Atomic int closing;
     _Atomic int aborted; /* set (seq_cst) before the word in `waiting` is poked */
     /* The bell that the compute side sleeps on, or NULL. It is stored (seq_cst) before `aborted` and `lost`
@@ -97,6 +98,9 @@ struct sl_transport {
 
 /** Wakes the compute side so that it reads `aborted` and `lost` again. Any thread. */
 void sl_transport_poke(sl_transport *t);
+
+/** Wakes who waits on `changed`. Any thread. */
+void sl_transport_change(sl_transport *t);
 
 /** Publishing thread: the oldest record handed over and not yet published, or NULL. `published` grows by 1
  * after it is. */

@@ -65,7 +65,8 @@ typedef struct sl_transport_config {
     const sl_transport_address *addresses; /* [ranks]; NULL: all on one host */
     uint8_t key[32];                       /* of the run; a peer without it is dropped and logged */
     size_t message_bytes;                  /* largest message */
-    int slots; /* messages under way per directed pair, at least those of one iteration (hub: the hub's) */
+    int slots;  /* messages under way per directed pair, at least those of one iteration (hub: the hub's) */
+    int clears; /* clearances (below) may go to peers on other hosts */
     /* [ranks] bytes, nonzero: a peer of this rank (in both directions); NULL: all */
     const char *peers;
     sl_transport_class scheduling; /* the first class to try */
@@ -179,6 +180,42 @@ typedef struct sl_message_name {
  * sleep: *which is -1 if none is published. */
 sl_status sl_transport_wait_any_sent(sl_transport *transport, const sl_message_name *names, int count,
                                      sl_time deadline, int *which, sl_sent *sent);
+
+/* ---- rendezvous, on the direct path ----
+ *
+ * A message that must not leave before its receive is reached: the receiver clears it, and the sender hands
+ * it over only then. Clearances pass all messages of their link, and emulated links do not delay them. The
+ * thread that waits for several things at once reads sl_transport_changes, looks at all of them, and then
+ * awaits a change. */
+
+/** To the sender of a message: its receive was reached at this time. SL_EPEER: the peer is gone. */
+sl_status sl_transport_clear(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
+                             sl_time reached);
+/** The next of the messages of this rank and iteration that a peer has cleared, and when its receive was
+ * reached (on another host: when this was learned, on this clock). SL_ENONE: none yet; SL_EPEER names the
+ * link. */
+sl_status sl_transport_next_cleared(sl_transport *transport, uint32_t iteration, sl_message_name *name,
+                                    sl_time *reached);
+
+/** Like sl_transport_wait, without waiting: SL_ENONE if it has not arrived. */
+sl_status sl_transport_take(sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
+                            sl_time *arrived);
+
+/** When the emulated link carries a message that was handed over; `arrive` is not known yet. SL_EINVAL: it
+ * was not. */
+sl_status sl_transport_times(const sl_transport *transport, int peer, uint32_t iteration, uint32_t index,
+                             sl_sent *sent);
+
+/** Changes after a message has arrived, was published or cleared, or is lost with its peer. */
+uint32_t sl_transport_changes(const sl_transport *transport);
+/** Changes it. Any thread. */
+void sl_transport_change(sl_transport *transport);
+/** Sleeps while it equals `seen`, at most until `deadline`. May return early. */
+void sl_transport_await_change(sl_transport *transport, uint32_t seen, sl_time deadline);
+/** Why a message of this rank that is not there at `deadline` will not come (SL_EPEER); SL_OK: it may. Any
+ * thread. */
+sl_status sl_transport_check(sl_transport *transport, int from, int to, uint32_t iteration, uint32_t index,
+                             sl_time deadline);
 
 /** Makes every wait of this process end with SL_EPEER from now on (a rank of the run has failed). */
 void sl_transport_abort(sl_transport *transport);

@@ -40,6 +40,7 @@ struct member {
     pthread_t thread;
     sl_record *record;
     size_t records;
+    _Atomic(sl_transport *) transport;
     holder holder[MAX_STAGES];
     int held, hosted, moved; /* activations of this rank on the device and the host, and moves; under mutex */
     pthread_mutex_t mutex;
@@ -52,6 +53,7 @@ struct cluster {
     const sl_problem *problem;
     const sl_program *program[ITERATIONS];
     int32_t *post[ITERATIONS]; /* NULL: all before the first op */
+    int dies, aborts;          /* rank + 1 whose second F fails, and whether that ends all waits of others */
     size_t extra;              /* bytes by which each stage's message is larger than the one before's */
     sl_clock *clock;
     sl_transport_hub *hub;
@@ -149,8 +151,17 @@ static inline sl_status prepare(void *object) {
     return SL_OK;
 }
 
+static inline sl_status die(cluster *c) {
+    for (int r = 0; c->aborts && r < c->problem->ranks; r++)
+        if (c->member[r].transport)
+            sl_transport_abort(c->member[r].transport);
+    return sl_error(SL_ESYS, "this rank dies");
+}
+
 static inline sl_status forward(void *object, const sl_op *op, int parts, const void *input, void *output) {
     const holder *h = object;
+    if (h->member->cluster->dies == h->member->rank + 1 && op->microbatch == 1)
+        return die(h->member->cluster);
     SL_TRY(check_input(object, op, parts, 0, input));
     if (h->prepared != h->member->iteration + 1)
         return sl_error(SL_EINVAL, "stage %d ran before it was prepared", h->stage);
@@ -211,6 +222,16 @@ static inline sl_time begin_of(int iteration) {
     return (1 + iteration) * 1000 * SL_SECOND;
 }
 
+/* The program's own order of issue, or PyTorch's. */
+static inline sl_status issue_messages(const cluster *c, const sl_program *program, sl_engine *engine) {
+    sl_issuer *issuer;
+    SL_TRY(sl_issuer_open(program, &issuer));
+    sl_status status = sl_issuer_run(issuer);
+    SL_THEN(status, sl_engine_issue(engine, c->problem, issuer));
+    sl_issuer_close(issuer);
+    return status;
+}
+
 static inline sl_status run_iterations(member *m, sl_engine *engine) {
     const cluster *c = m->cluster;
     sl_pace pace = {.saved = c->problem->saved, .offload = c->problem->offload};
@@ -222,6 +243,8 @@ static inline sl_status run_iterations(member *m, sl_engine *engine) {
             for (int part = 0; part < MAX_PARTS; part++)
                 m->holder[s].last_weight[part] = -1;
         SL_TRY(sl_engine_swap(engine, c->program[m->iteration], c->post[m->iteration]));
+        if (c->problem->communication == SL_FIFO)
+            SL_TRY(issue_messages(c, c->program[m->iteration], engine));
         SL_TRY(
             sl_engine_run(engine, (uint32_t)m->iteration, begin_of(m->iteration), &m->result[m->iteration]));
     }
@@ -243,6 +266,7 @@ static inline sl_status run_member(member *m, sl_transport **transport, sl_engin
     if (c->problem->ranks > 1) {
         SL_TRY(sl_transport_open(&tc, -1, SL_SECOND, transport));
         emulate_links(c, m->rank, *transport);
+        m->transport = *transport;
     }
     bind_stages(m, stage);
     sl_engine_config ec = {.rank = m->rank,
@@ -270,6 +294,7 @@ static inline void *member_main(void *object) {
     m->status = run_member(m, &transport, &engine, ring);
     snprintf(m->error, sizeof m->error, "%s", m->status == SL_OK ? "" : sl_error_text());
     sl_engine_close(engine);
+    m->transport = NULL;
     sl_transport_close(transport);
     free(ring);
     sl_clock_leave(m->cluster->clock);
@@ -326,6 +351,87 @@ static inline void assert_ran(const cluster *c) {
     for (int r = 0; r < c->problem->ranks; r++)
         if (c->member[r].status != SL_OK)
             fail_msg("rank %d: %s", r, c->member[r].error);
+}
+
+/* ---- comparing ---- */
+
+/* Whether a message may have left before its receive was reached. */
+static inline int is_awaited(const cluster *c, const sl_record *r) {
+    const sl_message message = {.from = r->rank, .to = r->peer};
+    return c->problem->communication == SL_FIFO && sl_message_is_eager(c->problem, &message);
+}
+
+static inline const sl_transfer *find_transfer(const sl_timeline *t, const sl_record *r) {
+    for (int i = 0; i < t->transfers; i++) {
+        const sl_transfer *x = &t->transfer[i];
+        if (x->from == r->rank && x->op.kind == r->op && x->op.stage == r->stage &&
+            x->op.microbatch == r->microbatch && x->op.part == r->part && x->op.paired == r->paired)
+            return x;
+    }
+    return NULL;
+}
+
+static inline void compare_transfer(const cluster *c, const sl_timeline *predicted, const sl_record *r,
+                                    sl_time begin) {
+    const sl_transfer *t = find_transfer(predicted, r);
+    if (!t)
+        fail_msg("rank %d sent what is not in the prediction", r->rank);
+    assert_int_equal(r->peer, t->to);
+    assert_int_equal(r->start - begin, t->start);
+    assert_int_equal(r->end - begin, t->end);
+    assert_int_equal(r->arrive, r->due);
+    if (is_awaited(c, r)) /* its receive may be reached after it came */
+        assert_in_range(r->arrive - begin, t->end, t->arrive);
+    else
+        assert_int_equal(r->arrive - begin, t->arrive);
+}
+
+static inline void compare_op(const sl_span *span, const sl_record *r, sl_time begin) {
+    assert_int_equal(span->rank, r->rank);
+    assert_int_equal(span->op.kind, r->op);
+    assert_int_equal(span->op.stage, r->stage);
+    assert_int_equal(span->op.microbatch, r->microbatch);
+    assert_int_equal(span->op.part, r->part);
+    assert_int_equal(span->op.paired, r->paired);
+    assert_int_equal(r->start - begin, span->start);
+    assert_int_equal(r->end - begin, span->end);
+}
+
+/* Every recorded op and transfer of an iteration equals the predicted one, in the predicted order. */
+static inline void compare(const cluster *c, int iteration) {
+    sl_timeline predicted;
+    sl_time begin = begin_of(iteration);
+    int span = 0, transfers = 0, collective = 0;
+    assert_ok(sl_replay(c->problem, c->program[iteration], c->problem->communication, c->problem->queue,
+                        &predicted));
+    for (int r = 0; r < c->problem->ranks; r++) {
+        const member *m = &c->member[r];
+        sl_time last = 0;
+        for (size_t i = 0; i < m->records; i++) {
+            const sl_record *record = &m->record[i];
+            if (record->iteration != iteration)
+                continue;
+            if (record->kind == SL_RECORD_OP) {
+                assert_true(span < predicted.spans);
+                last = predicted.span[span].end;
+                compare_op(&predicted.span[span++], record, begin);
+            } else if (record->kind == SL_RECORD_OPTIMIZER && c->problem->gather[record->stage] == 0) {
+                assert_int_equal(record->start, record->end);
+            } else if (record->kind == SL_RECORD_MOVE || record->kind == SL_RECORD_OPTIMIZER) {
+                assert_true(collective < predicted.collectives);
+                compare_op(&predicted.collective[collective++], record, begin);
+            } else {
+                compare_transfer(c, &predicted, record, begin);
+                transfers++;
+            }
+        }
+        assert_int_equal(m->result[iteration].end - begin, last);
+        assert_int_equal(m->result[iteration].overruns, 0);
+    }
+    assert_int_equal(span, predicted.spans);
+    assert_int_equal(collective, predicted.collectives);
+    assert_int_equal(transfers, predicted.transfers);
+    sl_timeline_free(&predicted);
 }
 
 #endif
