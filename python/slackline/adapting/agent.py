@@ -36,6 +36,9 @@ USUAL = 9  # steps
 OTHER = 1.15  # factor by which a step of the first rank takes another time than usual
 NOTICED = 4  # steps after it
 DECIDING = 0.1  # share of a step for which the first rank waits for an urgent decision
+# While nothing changes, so many steps are measured that measuring costs at most SHARE of the time, but at least one of SPARSEST
+SHARE, SPARSEST = 0.003, 8
+STEP_COST_NS, ROW_COST_NS = 5e5, 5e4  # of a measured step, and of each op and message in it
 
 
 class Agent:
@@ -53,7 +56,8 @@ class Agent:
         self._pid, self._number = os.getpid(), 0
         _agents.add(self)
         self._step: Optional[Step] = None
-        self._collected = 0  # records of each other rank
+        self._began = 0  # ns: the begin of the current step; 0: none that the ranks have agreed on
+        self._due: Deque[int] = deque()  # on the first rank: measured steps whose records it has not collected
         self._ran: List[Tuple[Optional[Step], int, bool]] = []  # not reported yet, with the version that ran, and whether the step raised
         self._version = self._next = self._prepared = self._raised = 0
         self._plans: Dict[int, str] = {}
@@ -62,7 +66,7 @@ class Agent:
         self.leader: Optional[Leader] = None
         self._relay: Optional[Relay] = None
         if control.leads and (job is None or job.leads):
-            self.leader = Leader(shape, lower, job, self._device_lag, out, on_event)
+            self.leader = Leader(shape, lower, job, self._device_lag, out, on_event, samples=job is None and not self._clock.asynchronous)
         elif job is not None:
             self._relay = Relay(job, warn)
         # a carrying.Carrier, if delegates carry the messages; its events on this rank, and those not sent yet
@@ -93,8 +97,10 @@ class Agent:
                 return
             if header.clocks and self._number > 1:
                 self._compare_clocks()
-            self._step = Step(header.step, self._clock, self._waiters)
-            current(None if self._failed else self._step)
+            self._began = time.monotonic_ns()
+            if header.measured:
+                self._step = Step(header.step, self._clock, self._waiters)
+                current(None if self._failed else self._step)
         except Exception as error:  # the control group has failed: no rank receives new orders any more
             self._give_up(error, whole=True)
 
@@ -108,6 +114,8 @@ class Agent:
         if header.clocks:
             control.compare()
         self._number = header.step + 1
+        if control.leads and header.measured and not header.over:
+            self._due.append(header.step)
         if header.offered:
             self._take(header.offered, plan)
         return header
@@ -131,13 +139,13 @@ class Agent:
             return None
 
     def _collect(self, lag: int) -> List[List[Any]]:
-        """On the first rank of a pipeline: the records of the other ranks, of each step until `lag` steps ago that has not been read."""
+        """On the first rank of a pipeline: the records of the other ranks, of each measured step until `lag` steps ago that has not been read."""
         found = []
         self._control.expect()
-        while self._collected < self._number - lag - self._device_lag:
+        while self._due and self._due[0] < self._number - lag - self._device_lag:
             found.append(self._control.collect())
             self._control.expect()
-            self._collected += 1
+            self._due.popleft()
         return found
 
     def _turn(self, version: int) -> None:
@@ -155,13 +163,16 @@ class Agent:
 
     def end(self) -> None:
         """Called after the step."""
-        step, self._step = self._step, None
+        step, self._step, began, self._began = self._step, None, self._began, 0
         current(None)
-        if step is None or self._over:
+        if not began or self._over:
             return
         try:
-            step.finish()
-            self._report(None if self._failed else step)
+            if step is not None:
+                step.finish()
+                self._report(None if self._failed else step)
+            elif self.leader is not None:
+                self.leader.unmeasured(self._number - 1, self._version, time.monotonic_ns() - began)
             leading = self.leader or self._relay
             if leading is not None:
                 leading.ended()
@@ -172,12 +183,13 @@ class Agent:
 
     def abandon(self) -> None:
         """Called if the step has raised; discards its measurements."""
-        step, self._step = self._step, None
+        step, self._step, began, self._began = self._step, None, self._began, 0
         current(None)
-        if step is not None and not self._over:
+        if began and not self._over:
             try:
                 self._raised += 1
-                self._report(None, raised=True)
+                if step is not None:
+                    self._report(None, raised=True)
             except Exception as error:
                 self._give_up(error, whole=True)
 
@@ -250,9 +262,12 @@ class Leader:
     """The first rank's part: selects the order of each step. A thread that does not call PyTorch makes the decisions."""
 
     def __init__(self, shape: Shape, lower: Callable[[order.Rows, Sequence[int]], str], job: Optional[Control], device_lag: int, out: Optional[str],
-                 on_event: Optional[Callable[[Any], None]]) -> None:
+                 on_event: Optional[Callable[[Any], None]], samples: bool) -> None:
+        """samples: while nothing changes, not every step is measured."""
         self._shape, self._lower, self._on_event = shape, lower, on_event
         self._job, self._course, self._device_lag = job, Course(), device_lag
+        self._samples, self._calm = samples, False  # calm: set by the thread that decides
+        self._measured, self._interval = 0, 1  # the latest measured step; the steps from one to the next
         self._announced = self._ended = self._bundles = 0  # with replicas: steps, and bundles of each replica that have been read
         self._began = 0  # ns: the begin of the latest step
         self._last: Optional[Tuple[Header, List[bytes]]] = None
@@ -292,6 +307,8 @@ class Leader:
     def record(self, record: Record, rows: List[Row], raised: bool) -> None:
         self._put((0, [], (record, rows, raised)))
         if record.step >= 0:
+            cost = STEP_COST_NS + ROW_COST_NS * len(rows)
+            self._interval = min(SPARSEST, 1 + int(cost / (SHARE * max(1, record.end - record.begin))))
             self._notice(record.version, record.begin - self._began if self._job is not None and self._began else record.end - record.begin)
             self._began = record.begin
 
@@ -304,9 +321,22 @@ class Leader:
             self._noticed = NOTICED if not usual / OTHER <= took <= usual * OTHER else max(0, self._noticed - 1)
         self._usual.append(took)
 
+    def unmeasured(self, step: int, version: int, took: int) -> None:
+        """A step of which only the time on this rank is known, in ns."""
+        self._notice(version, took)
+        if self.folder is not None:
+            self.folder.unmeasured(step, took / 1e6)
+
     def ended(self) -> None:
         """A step has ended without an error."""
         self._ended += 1
+
+    def _measures(self, step: int) -> bool:
+        """Whether to measure the next step."""
+        measured = not (self._samples and self._calm and not self.urgent and len(self._usual) >= 3 and step - self._measured < self._interval)
+        if measured:
+            self._measured = step
+        return measured
 
     def header(self, step: int, clocks: bool, collect: Callable[[int], List[List[Any]]]) -> Tuple[Header, bytes]:
         """Called before each step. collect(lag): the new records of the other ranks of this pipeline."""
@@ -316,7 +346,8 @@ class Leader:
             return self._header_with_replicas(self._job, step, clocks)
         self._await()
         version, offered, plans, stop = self._wanted()
-        return Header(step, version, version, offered, len(plans[0]), int(clocks), stop), plans[0]
+        measured = offered > 0 or self._measures(step)
+        return Header(step, version, version, offered, len(plans[0]), int(clocks), stop, measured=int(measured)), plans[0]
 
     def _await(self) -> None:
         """Waits for an urgent decision, but not for long."""
@@ -433,7 +464,7 @@ class Leader:
             texts = [self._lower(rows, swap.split).encode() for rows in swap.rows]
             with self._lock:
                 self._offer = swap.version, texts
-        self._urgent = self.decider.urgent
+        self._urgent, self._calm = self.decider.urgent, self.decider.calm
         happened, self.decider.happened = self.decider.happened, []
         self.events += happened
         for one in happened:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control messages between the ranks of a pipeline, and between the first ranks of its replicas. Before each step the first rank
-sends a header with the order to all ranks. After it all ranks send a record of their measurements to the first rank. These
-messages use a separate Gloo group.
+sends a header with the order to all ranks. After a measured step all ranks send a record of their measurements to the first rank.
+These messages use a separate Gloo group.
 
 The training thread makes all calls, and none waits for another rank longer than the training does: the ranks that wait for a
 header need the first rank's activations next anyway, and a record is read two steps after it was sent. (A thread that waits in
@@ -36,10 +36,11 @@ class Header(NamedTuple):
     clocks: int  # 1: clocks are compared now
     over: int  # 1: the last header; the order stays
     urgent: int = 0  # 1: the first ranks of other replicas send the records of the latest step at once
+    measured: int = 1  # 1: all ranks measure the step
 
 
 class Record(NamedTuple):
-    """Sent by each other rank after each step, even one that raised."""
+    """Sent by each other rank after each measured step, even one that raised."""
     step: int  # -1: not measured
     version: int  # of the order in this step
     prepared: int  # latest version that this rank can run

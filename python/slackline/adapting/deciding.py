@@ -557,6 +557,13 @@ class Decider:
         """Whether the next steps decide: until the healthy job is known, soon after something has become slow or healthy, and until a swap."""
         return not self.shape.frozen and (self._orchestrator is None or self.pending is not None or self._seen < self._urgent_until)
 
+    @property
+    def calm(self) -> bool:
+        """Whether nothing is slow, and the job runs as it would if nothing had ever been slow."""
+        watching = self._orchestrator
+        return watching is not None and self.pending is None and not self.urgent and not watching.troubled and \
+            not any(watching.adapted(replica) for replica in range(self.shape.replicas))
+
     def refuse(self, swap: Swap, now_ms: float) -> None:
         """Called if the ranks cannot run the order."""
         self.pending, self._held = None, []

@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import order
 from .._library import version
@@ -33,6 +34,8 @@ class Folder:
         self._lock, self._pid, self._ended = threading.Lock(), os.getpid(), False
         self._began, self._last, self._swaps = time.monotonic(), (0, 0.0), 0
         self._times: Dict[str, List[float]] = {phase: [] for phase in PHASES}
+        self._unmeasured: Deque[Tuple[int, float]] = deque()  # steps and their ms, until a later step has been written
+        self._state: Dict[str, Any] = {}  # what the lines of these have in common with the latest one
         for name in ("metrics.jsonl", "events.jsonl", "decisions.txt"):
             open(os.path.join(path, name), "w", encoding="utf-8").close()
         self._timeline = _Timeline(os.path.join(path, "timeline.json"), shape.ranks, shape.replicas)
@@ -46,12 +49,17 @@ class Folder:
             if not self._ended:
                 self._step(replicas, predicted_ms, decider, happened)
 
+    def unmeasured(self, step: int, time_ms: float) -> None:
+        """A step of which only the first rank's time is known. Called by the thread that trains, which waits for nothing here."""
+        self._unmeasured.append((step, time_ms))
+
     def end(self) -> None:
         """The job has ended, with its process or before; an exception that ended the process is named."""
         with self._lock:
             if self._ended or os.getpid() != self._pid:
                 return
             self._ended = True
+            self._write_unmeasured(None)
             error = getattr(sys, "last_value", None)
             step, time_ms = self._last
             self._line("events.jsonl", {"time_s": round(time_ms / 1e3, 6), "iteration": step, "kind": "end" if error is None else "failed", "seen": "", "decided": "",
@@ -74,13 +82,14 @@ class Folder:
             for one in one_of.transfers:
                 times.setdefault((one.from_rank, one.to_rank), []).append(one.arrive_ms - one.start_ms)
         phase = "adapted" if adapted and troubled else "between" if adapted else "slow" if troubled else "healthy"
+        self._write_unmeasured(measured.step)
         self._times[phase].append(time_of(replicas))
         self._last, self._swaps = (measured.step, max(one.end_ms for one in replicas)), decider.version
         split = {"split": decider.split} if len(replicas) > 1 else {}
+        self._state = {"predicted_ms": round(predicted_ms, 3) if predicted_ms else None,
+                       "schedule": (decider.plan.schedule_name if decider.plan is not None else "given"), "delegates": self.delegates, "phase": phase}
         self._line("metrics.jsonl", {
-            "iteration": measured.step, "time_ms": round(time_of(replicas), 3), "predicted_ms": round(predicted_ms, 3) if predicted_ms else None,
-            "schedule": (decider.plan.schedule_name if decider.plan is not None else "given"), "delegates": self.delegates,
-            "phase": phase,
+            "iteration": measured.step, "time_ms": round(time_of(replicas), 3), **self._state,
             "links": [{"from": a, "to": b, "latency_ms": round(sorted(found)[len(found) // 2], 3), "transfer_ms": 0} for (a, b), found in sorted(times.items())],
             "work_ms": [round(value, 3) for value in work], **split})
         self._timeline.step(replicas, bool(happened))
@@ -95,6 +104,14 @@ class Folder:
             if decider.problem is not None:
                 problem = decider.problem
                 self._file("profile.yaml", problem.yaml() if isinstance(problem, Problem) else json.dumps(problem, indent=1) + "\n")  # JSON is YAML
+
+    def _write_unmeasured(self, until: Optional[int]) -> None:
+        """Writes the lines of the steps before `until`; None: all."""
+        while self._unmeasured and (until is None or self._unmeasured[0][0] < until):
+            step, time_ms = self._unmeasured.popleft()
+            self._times[self._state["phase"]].append(time_ms)
+            self._line("metrics.jsonl", {"iteration": step, "time_ms": round(time_ms, 3), **self._state, "links": []})
+            self._last = step, self._last[1] + time_ms
 
     def _event(self, one: Happening) -> Dict[str, Any]:
         made: Dict[str, Any] = {"time_s": round(one.time_ms / 1e3, 6), "iteration": one.step, "kind": one.kind}
