@@ -4,8 +4,8 @@ the same modules.
 
 The job runs blocks of steps: bare (PyTorch's runtime with the order and the messages that an adapted schedule begins with), frozen
 (measures and reports only), watching (decides too, but a new order must gain 90%, so that the given order stays), and as given
-(PyTorch's own class). An overhead is the difference between the median step of a block and of the bare blocks before and after, and
-the bench reports the median of these differences, with quartiles; likewise the processor time of a rank and its threads. The
+(PyTorch's own class). An overhead is the difference between the mean step of a block and of the bare blocks before and after (the mean, because
+an adapted schedule does not measure every step), and the bench reports the median of these differences, with quartiles; likewise the processor time of a rank and its threads. The
 first steps of a block are not counted, because they also carry the work of the variant before. Runs for about 8 minutes on a
 machine without other programs: the cases "computed" need all cores.
 
@@ -94,7 +94,7 @@ def rank_main(rank, case, rounds, store, results):
     longest = torch.zeros(1, dtype=torch.float64)
 
     def block_of(name, count):
-        """Median ms of a step on the slowest rank, and median ms of processor time on this rank."""
+        """Mean ms of a step on the slowest rank, and mean ms of processor time on this rank."""
         took, used = [], []
         for _ in range(count):
             dist.barrier()
@@ -106,7 +106,7 @@ def rank_main(rank, case, rounds, store, results):
             used.append((time.process_time() - busy) * 1e3)
             for module in modules.values():
                 module.zero_grad()
-        return name, statistics.median(took[SKIPPED:]), statistics.median(used[SKIPPED:])
+        return name, statistics.mean(took[SKIPPED:]), statistics.mean(used[SKIPPED:])
     for name in running:
         block_of(name, WARM)
     found = []
@@ -166,7 +166,7 @@ def main():
     finish(arguments.write, "Overhead", f"""`bench/pytorch/overhead.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. {RANKS} processes over Gloo.
 Blocks of steps alternate between PyTorch's runtime with the given order and messages ("bare") and another variant, in the same processes:
 "frozen" measures and reports; "watching" also decides, but keeps the order; "as given" is PyTorch's own class. Ops are paced (the time of a device) or computed (on
-the cores that the processes share). The added time is the median over {arguments.rounds} rounds (and its quartiles) of the difference between the median step of
+the cores that the processes share). The added time is the median over {arguments.rounds} rounds (and its quartiles) of the difference between the mean step of
 a block and of the bare blocks around it. An op is an F or a B of a stage; processor time is of a rank with all its threads, on average.
 
 {table(["case", "schedule", "a bare step, ms", "added, ms", "of the step", "us per op", "processor, us per op"], rows)}""")

@@ -62,6 +62,23 @@ def test_a_report_of_it_has_its_end_and_all_replicas(folder):
     expect(summary["iterations"] == STEPS and summary["ranks"] == 4 and summary["phases"] == {"healthy": {"time_ms": 80.0}}, f"summary: {summary}")
 
 
+def test_steps_that_were_not_measured_are_lines_of_metrics_in_their_place(folder):
+    path = os.path.join(folder, "run")
+    made = written(path)
+    for number in (STEPS + 1, STEPS + 2, STEPS + 4):
+        made.unmeasured(number, 81.5)
+    made.step([step_of(STEPS + 3, replica) for replica in range(REPLICAS)], None, Decider(made._shape, dict, lambda: [1e9] * RANKS), [])
+    before = [one["iteration"] for one in lines(path, "metrics.jsonl")]
+    expect(before == [*range(STEPS), STEPS + 1, STEPS + 2, STEPS + 3], f"before the end: {before}")
+    made.end()
+    rows = {one["iteration"]: one for one in lines(path, "metrics.jsonl")}
+    expect(rows[STEPS + 4]["time_ms"] == 81.5 and rows[STEPS + 4]["links"] == [] and "work_ms" not in rows[STEPS + 4], f"{rows[STEPS + 4]}")
+    done = command("report", path)
+    expect(done.returncode == 0, done.stderr)
+    done = command("draw", path, "--what", "iterations")
+    expect(done.returncode == 0 and f"iteration {STEPS + 4}" in done.stdout, done.stderr + done.stdout[:2000])
+
+
 def test_the_end_of_the_process_is_recorded_with_its_exception(folder):
     for what, last, why in (("pass", "end", ""), ("raise ValueError('no data')", "failed", "ValueError: no data"), ("os._exit(0)", None, "")):
         path = os.path.join(folder, what[:4])

@@ -6,7 +6,11 @@ import time
 
 from adapt_torch import Paced, SlowLink, batch, judged, made, slackline, stages_of, stepped
 
+from runner import expect
 from slackline.adapting import order
+from slackline.adapting.agent import Leader
+from slackline.adapting.control import Record
+from slackline.adapting.deciding import Shape
 import torch.distributed as dist
 
 MICROBATCHES = 6
@@ -91,6 +95,47 @@ def resumed_on_a_slow_link(rank, ranks, group, where):
     if rank == 0 and not any(sorted((a, b)) == [0, 1] for _, _, a, b in found if a is not None):
         return f"{[(one.step, one.kind, one.text) for one in resumed.adaptation.events]}"
     return "" if resumed.adaptation.active else "it gave up"
+
+
+def leader_of(samples):
+    rows = order.one_forward_one_backward(2, 4)
+    shape = Shape([0, 1], 2, "linear", 4, rows, True, True)
+    return Leader(shape, lambda rows, split: "", None, 0, None, None, samples=samples)
+
+
+def measured_steps(leader, times):
+    """The measured ones of steps that take these ms, of 16 rows each."""
+    found = []
+    for step, ms in enumerate(times):
+        if leader._measures(step):
+            found.append(step)
+            leader.record(Record(step, 0, 0, 0, int(ms * 1e6), 16, 0, 0, 0, 0), [None] * 16, False)
+        else:
+            leader.unmeasured(step, 0, int(ms * 1e6))
+    return found
+
+
+def test_a_calm_job_measures_few_steps_and_a_changed_one_all():
+    leader = leader_of(True)
+    leader._calm, leader._urgent = True, False
+    leader._put = lambda given: None
+    times = [100] * 40 + [150] * 9 + [100] * 20
+    steps = measured_steps(leader, times)
+    leader.close()
+    # 0.5 ms and 16 times 0.05 ms are 0.3% of 433 ms
+    expect(steps[:8] == [0, 1, 2, 7, 12, 17, 22, 27], f"calm: {steps}")
+    expect(set(range(41, 46)) <= set(steps), f"longer steps from 40 on: {steps}")
+    for ms, every in ((20, 8), (500, 1)):
+        leader = leader_of(True)
+        leader._calm, leader._urgent, leader._put = True, False, lambda given: None
+        steps = measured_steps(leader, [ms] * 40)[2:]
+        leader.close()
+        expect(all(b - a == every for a, b in zip(steps, steps[1:])), f"steps of {ms} ms: {steps}")
+    for samples, calm in ((False, True), (True, False)):
+        leader = leader_of(samples)
+        leader._calm, leader._urgent, leader._put = calm, False, lambda given: None
+        expect(measured_steps(leader, [100] * 20) == list(range(20)), f"samples {samples}, calm {calm}")
+        leader.close()
 
 
 CASES = {"soon after the decision": (soon_after_the_decision, 3), "from a given problem": (from_a_given_problem, 3),
