@@ -26,6 +26,9 @@ refused "no microbatches" 2 "'microbatches'.* 0" "$run" --set batch.microbatches
 refused "no checkpoint to keep" 2 "'keep'.* 0" "$run" --set 'checkpoint={every: 20, keep: 0}'
 refused "weights that do not exist" 2 "'model.weights'.*/nowhere" "$run" --set model.weights=/nowhere
 refused "unknown schedule" 2 "'schedule'.*sideways" "$run" --set schedule=sideways
+printf '%s\n' 0RECV_B0,0F0,0SEND_F0,0B0 1RECV_F0,1F0,1B0,1SEND_B0 >"$work/stops.csv" # rank 0 receives before it sends
+refused "an order of messages that can stop" 2 "stops.csv:1: column 1: deadlock in regime fifo: 0RECV_B0 of rank 0" "$run" \
+    --set schedule="$work/stops.csv" --set parallel.pipeline=2 --set batch.microbatches=1 --set communication=fifo --set faults=[]
 refused "memory that no schedule meets" 1 "memory_mb" "$run" --set device.memory_mb=0.001
 refused "data that does not exist" 2 "/nowhere/text" "$run" --set 'data.files=["/nowhere/text"]'
 refused "a rail without an interface" 2 "'network.rails'.*'nosuch0'" "$run" --set 'network.rails=["nosuch0"]'

@@ -51,6 +51,11 @@ else
         -n 2 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/hosts"
     [ "$(hash_of hosts)" = "$expected" ] || { echo "FAILED: two hosts: $(hash_of hosts), not $expected"; exit 1; }
     echo "two hosts over TCP: the same weights"
+    fifo=(--set communication=fifo)
+    inside fifo --mca btl self,tcp -n 2 "${train[@]}" "$work/fifo" "${fifo[@]}" : \
+        -n 2 unshare -u bash -c 'hostname other-host; exec "$@"' - "${train[@]}" "$work/fifo" "${fifo[@]}"
+    [ "$(hash_of fifo)" = "$expected" ] || { echo "FAILED: two hosts, fifo: $(hash_of fifo), not $expected"; exit 1; }
+    echo "two hosts over TCP, each message when both ends have reached it: the same weights"
     for transport in direct delegated; do
         name=rails-$transport
         rails=(--set 'network={rails: ["127.0.0.1", "127.0.0.2"], queues: 2}' --set transport=$transport)

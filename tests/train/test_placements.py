@@ -111,6 +111,9 @@ def test_placements_and_parts_keep_every_bit():
         "wave-4-auto": ["parallel.pipeline=4", "schedule=auto", *wave],
         "wave-4-inorder": ["parallel.pipeline=4", "schedule=zb-v", "communication=inorder"],
         "wave-4-batched": ["parallel.pipeline=4", "schedule=zb-v", "communication=batched"],
+        "loop-4-of-8-fifo": ["parallel.pipeline=4", *loop, "communication=fifo"],
+        "wave-4-fifo": ["parallel.pipeline=4", "schedule=zb-v",
+                        "communication={regime: fifo, communicators: kind, eager_kb: 1000}"],
         "wave-2-dualpipe-v": ["parallel.pipeline=2", "schedule=dualpipe-v"],
         "wave-2-file": ["parallel.pipeline=2", *wave, "schedule=" + order],
         "wave-4-memory": ["parallel.pipeline=4", "schedule=zb-v", "device.memory_mb=9.0", "adapt=true"],
@@ -138,11 +141,14 @@ def test_a_swap_in_the_middle_keeps_every_bit():
     outs = compare("paced", many, {
         "wave-swap": ["schedule=auto", *wave, *adapts,
                       "faults=[{iterations: [2, 9], link: [0, 1], latency_ms: 40}]"],
+        "wave-swap-fifo": ["schedule=auto", *wave, *adapts, "communication={regime: fifo, communicators: pair}",
+                           "faults=[{iterations: [2, 9], link: [0, 1], latency_ms: 40}]"],
         "loop-3-0": ["schedule=interleaved-1f1b", *adapts,
                      "faults=[{iterations: [2, 9], link: [3, 0], latency_ms: 20, one_way: true}]"],
     })
-    kinds = [line["kind"] for line in lines(os.path.join(outs["wave-swap"], "events.jsonl"))]
-    assert "swap" in kinds and "return" in kinds, f"no swap happened: {kinds}"
+    for name in ("wave-swap", "wave-swap-fifo"):
+        kinds = [line["kind"] for line in lines(os.path.join(outs[name], "events.jsonl"))]
+        assert "swap" in kinds and "return" in kinds, f"{name}: no swap happened: {kinds}"
     schedules = {line["schedule"] for line in lines(os.path.join(outs["wave-swap"], "metrics.jsonl"))}
     linear_only = {"1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud-sub", "interleaved-1f1b"}
     assert not {name.split()[0] for name in schedules} & linear_only, f"{schedules} on a wave"

@@ -1,5 +1,35 @@
 #include "run/arrange/exchange.h"
+#include "base/memory.h"
 #include "run/arrange/rank_state.h"
+
+#include <string.h>
+
+/* The order's own issues, if it has any; a rank has at most two per op. */
+static sl_status exchange_issues(const sl_trainer *t, int capacity, sl_order *order) {
+    sl_group *group = t->groups.world;
+    int32_t own = order->issue != NULL;
+    SL_TRY(sl_group_broadcast(group, t->leader, &own, sizeof own));
+    if (!own)
+        return SL_OK;
+    int *count, ranks = order->ranks;
+    SL_TRY(sl_alloc(&count, (size_t)ranks, sizeof *count));
+    if (sl_trainer_leads(t))
+        memcpy(count, order->issues, (size_t)ranks * sizeof *count);
+    sl_status status = sl_group_broadcast(group, t->leader, count, (size_t)ranks * sizeof *count);
+    for (int rank = 0; rank < ranks && status == SL_OK; rank++)
+        if (count[rank] < 0 || count[rank] > 2 * capacity)
+            status = sl_error(SL_EPEER, "an order of %d sends and receives on rank %d", count[rank], rank);
+    if (status == SL_OK && !sl_trainer_leads(t)) {
+        status = sl_order_make_issues(order, count);
+        if (status == SL_OK)
+            memcpy(order->issues, count, (size_t)ranks * sizeof *count);
+    }
+    for (int rank = 0; rank < ranks && status == SL_OK; rank++)
+        status = sl_group_broadcast(group, t->leader, order->issue[rank],
+                                    (size_t)count[rank] * sizeof **order->issue);
+    sl_free(count);
+    return status;
+}
 
 sl_status sl_exchange_order(const sl_trainer *t, const sl_problem *problem, sl_order *order) {
     sl_group *group = t->groups.world;
@@ -17,7 +47,7 @@ sl_status sl_exchange_order(const sl_trainer *t, const sl_problem *problem, sl_o
         SL_TRY(sl_group_broadcast(group, t->leader, order->ops[rank],
                                   (size_t)order->count[rank] * sizeof(sl_op)));
     }
-    return SL_OK;
+    return exchange_issues(t, capacity, order);
 }
 
 sl_status sl_exchange_clocks(sl_trainer *t, int suspect) {

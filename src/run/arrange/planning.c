@@ -35,9 +35,14 @@ static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding
         forward[stage] = sizes[sl_problem_rank(&shape, stage)].forward_bytes;
         backward[stage] = sizes[sl_problem_rank(&shape, stage)].backward_bytes;
     }
-    for (int rank = 0; rank < shape.ranks; rank++)
+    size_t message = 0; /* all are of one size */
+    for (int rank = 0; rank < shape.ranks; rank++) {
         fixed[rank] = sizes[rank].fixed_bytes;
+        message = sizes[rank].message_bytes > message ? sizes[rank].message_bytes : message;
+    }
     sl_status status = sl_run_replica_problem(t->run, replica, forward, backward, fixed, problem);
+    for (int i = 0; i < shape.ranks * shape.ranks && status == SL_OK; i++)
+        problem->link[i].bytes = (double)message; /* whether it is eager (fifo) */
     for (int stage = 0; stage < shape.stages && status == SL_OK && t->run->parallel.data > 1; stage++) {
         double bytes = sl_reduce_bytes(sl_binding_elements(t->run, stage), t->run->parallel.data);
         problem->reduce[stage] = sl_from_ms(1e3 * bytes / FIRST_RATE);

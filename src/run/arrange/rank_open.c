@@ -1,5 +1,6 @@
 #include "run/arrange/rank_open.h"
 #include "base/memory.h"
+#include "plan/lower/deadlock.h"
 #include "plan/lower/post.h"
 #include "plan/timing/replay.h"
 #include "run/arrange/iterate.h"
@@ -115,6 +116,7 @@ static sl_status sl_connect(sl_trainer *t, size_t message_bytes) {
                                   .rail_beat = sl_from_ms(t->run->network.beat_ms),
                                   .rail_silence = sl_from_ms(t->run->network.silence_ms),
                                   .outage = sl_from_ms(1e3 * t->run->network.outage_s),
+                                  .clears = t->state->problem.communication == SL_FIFO,
                                   .slots = 2 * messages};
     SL_TRY(sl_alloc(&addresses, (size_t)t->ranks, sizeof *addresses));
     sl_status status;
@@ -155,11 +157,26 @@ free_timeline:
     return status;
 }
 
+/* Regime fifo: the order of messages, which cannot stop the ranks. */
+static sl_status issue_messages(sl_trainer *t, const sl_program *program) {
+    const sl_problem *p = &t->state->problem;
+    sl_issuer *issuer;
+    if (p->communication != SL_FIFO)
+        return SL_OK;
+    SL_TRY(sl_issuer_open(program, &issuer));
+    sl_status status = sl_issuer_run(issuer);
+    SL_THEN(status, sl_deadlock_check(&(sl_cells){.problem = p, .program = program, .issuer = issuer}));
+    SL_THEN(status, sl_engine_issue(t->state->engine, p, issuer));
+    sl_issuer_close(issuer);
+    return status;
+}
+
 static sl_status swap_program(sl_trainer *t, const sl_program *program) {
     int32_t *post;
     SL_TRY(sl_alloc(&post, (size_t)program->messages, sizeof *post));
     sl_status status = post_receives(&t->state->problem, program, post);
     SL_THEN(status, sl_engine_swap(t->state->engine, program, post));
+    SL_THEN(status, issue_messages(t, program));
     sl_free(post);
     return status;
 }

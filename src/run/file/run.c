@@ -13,12 +13,12 @@ static const char *const precisions[] = {"f32", "bf16", NULL};
 static const char *const token_kinds[] = {"bytes", "uint16", NULL};
 static const char *const optimizer_kinds[] = {"adamw", NULL};
 static const char *const transports[] = {"direct", "delegated", "auto", NULL};
-static const char *const regimes[] = {"decoupled", "inorder", "batched", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
 static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
 
 static sl_status parse_files(const sl_yaml *node, void *object);
 static sl_status parse_rails(const sl_yaml *node, void *object);
+static sl_status parse_communication(const sl_yaml *node, void *object);
 static sl_status parse_hosts(const sl_yaml *node, void *object);
 static sl_status leave_for_later(const sl_yaml *node, void *object);
 static sl_status parse_threads(const sl_yaml *node, void *object);
@@ -99,6 +99,12 @@ static const sl_key network_keys[] = {
     {.name = "silence_ms", .type = SL_KEY_REAL, .standard = "200", .offset = AT(network.silence_ms), .minimum = 2, .maximum = 600000, .help = "a rail on which nothing was heard for so long is dead"},
     {.name = "outage_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(network.outage_s), .minimum = 0.1, .maximum = 86400, .help = "a link without any live rail for so long ends the run"},
     {0}};
+static const sl_key communication_keys[] = {
+    {.name = "regime", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = sl_regime_names, .help = "sends hold a rank: never, in `queue` slots, or until all that a boundary between two ops issues has arrived; fifo: never, but the messages of a communicator wait for each other"},
+    {.name = "communicators", .type = SL_KEY_CHOICE, .standard = "pipeline", .offset = AT(messages.communicators), .choices = sl_communicators_names, .help = "fifo: one for all messages, per pair of ranks, per direction of a pair, or per direction and kind (F, B)"},
+    {.name = "eager_kb", .type = SL_KEY_REAL, .standard = "0", .offset = AT(messages.eager_kb), .minimum = 0, .maximum = 1e9, .help = "fifo: size up to which a message does not wait for its receive, 1e3 bytes"},
+    {.name = "receive_buffers", .type = SL_KEY_INT, .standard = "0", .offset = AT(messages.receive_buffers), .minimum = 0, .maximum = 1e6, .help = "fifo: most receives of a rank that are issued and whose op has not ended, in plans; 0: any number, else at least 2"},
+    {0}};
 static const sl_key checkpoint_keys[] = {
     {.name = "every", .type = SL_KEY_INT, .standard = "0", .offset = AT(checkpoint.every), .minimum = 0, .maximum = 1e9, .help = "iterations between two checkpoints, and one at the end (docs/checkpoints.md); 0: none are written"},
     {.name = "keep", .type = SL_KEY_INT, .standard = "2", .offset = AT(checkpoint.keep), .minimum = 1, .maximum = 1e6, .help = "newest checkpoints that stay"},
@@ -115,7 +121,7 @@ static const sl_key run_keys[] = {
     {.name = "adaptation", .type = SL_KEY_SECTION, .section = adaptation_keys},
     {.name = "transport", .type = SL_KEY_CHOICE, .standard = "direct", .offset = AT(transport), .choices = transports, .help = "who carries pipeline messages: the ranks, delegate processes, or delegates while a link is slower than the schedule tolerates"},
     {.name = "network", .type = SL_KEY_SECTION, .section = network_keys},
-    {.name = "communication", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = regimes, .help = "what holds a rank while it carries its messages itself (formats.md, Problem); delegates never do"},
+    {.name = "communication", .type = SL_KEY_CUSTOM, .section = communication_keys, .parse = parse_communication, .help = "what holds a rank, or the messages of a communicator, while the ranks carry their messages themselves (formats.md, Problem); delegates never do; the regime alone, or a map; default decoupled"},
     {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
     {.name = "device", .type = SL_KEY_SECTION, .section = device_keys},
     {.name = "validate_every", .type = SL_KEY_INT, .standard = "0", .offset = AT(validate_every), .minimum = 0, .maximum = 1e9, .help = "iterations between validation losses; 0: only at the end"},
@@ -202,6 +208,19 @@ static sl_status parse_rails(const sl_yaml *node, void *object) {
                 return sl_yaml_error(node, "names %s twice", run->network.rail[i]);
     }
     return SL_OK;
+}
+
+static sl_status parse_communication(const sl_yaml *node, void *object) {
+    sl_run *run = object;
+    if (node->kind == SL_YAML_SCALAR)
+        return sl_config_read_value(node, &communication_keys[0], object);
+    SL_TRY(sl_config_read(node, "communication", communication_keys, object));
+    for (const sl_key *key = &communication_keys[1]; key->name && run->communication != SL_FIFO; key++)
+        if (sl_yaml_find(node, key->name))
+            return sl_yaml_error(node, "has %s, which only regime fifo has", key->name);
+    return run->messages.receive_buffers == 1
+               ? sl_yaml_error(node, "has receive_buffers 1, but a pair of ops may need two messages")
+               : SL_OK;
 }
 
 /* The sum and the fit to the replicas are checked at the end (run_shape). */
@@ -307,6 +326,10 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
     SL_TRY(sl_run_read_arrangements(document, run));
     if (run->network.silence_ms < 2 * run->network.beat_ms)
         return sl_run_refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
+    if (run->adaptation.record && run->communication == SL_FIFO)
+        return sl_run_refuse(document, "adaptation", "record",
+                             "does not hold the order of messages, so it needs another regime than fifo "
+                             "(communication)");
     const sl_yaml *shared = sl_yaml_find(document->root, "shared");
     if (shared)
         SL_TRY(sl_read_shared(shared, run->parallel.pipeline, &run->wire));

@@ -75,8 +75,12 @@ typedef struct sl_run {
     int iterations;
     char *schedule;
     int adapt;
-    int transport; /* sl_run_transport */
-    int communication, queue;
+    int transport;            /* sl_run_transport */
+    int communication, queue; /* communication: sl_regime */
+    struct {                  /* fifo; as in sl_problem */
+        int communicators, receive_buffers;
+        double eager_kb;
+    } messages;
     struct {
         char **rail; /* interfaces or addresses; none: one rail on the address that other hosts can reach */
         int rails;
@@ -163,7 +167,8 @@ int sl_run_restarts(const sl_run *run);
 int sl_run_saves(const sl_run *run);
 
 /** The planner's problem for a replica of this run: shape and regime from the file, op times from the pace
- * (10 ms each without one: only their ratio matters until they are measured), links free. Of a microbatch, F
+ * (10 ms each without one: only their ratio matters until they are measured), links free, their
+ * messages of unknown size. Of a microbatch, F
  * keeps `forward_bytes[stages]`, I adds `backward_bytes[stages]`, W frees both; `fixed_bytes[ranks]` are
  * permanent, a part of device.memory_mb; host memory for as many as fit into device.host_memory_mb.
  * SL_ENONE: not even one microbatch fits. Free with sl_problem_free, also on error. */

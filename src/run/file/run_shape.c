@@ -311,6 +311,17 @@ static sl_status fill_host(const sl_run *run, sl_problem *problem) {
     return SL_OK;
 }
 
+static void fill_regime(const sl_run *run, sl_problem *problem) {
+    problem->communication =
+        run->transport == SL_RUN_DELEGATED ? SL_DECOUPLED : (sl_regime)run->communication;
+    problem->queue = run->queue;
+    if (problem->communication != SL_FIFO)
+        return;
+    problem->communicators = (sl_communicators)run->messages.communicators;
+    problem->receive_buffers = run->messages.receive_buffers;
+    problem->eager = run->messages.eager_kb * 1e3;
+}
+
 sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *forward_bytes,
                                  const double *backward_bytes, const double *fixed_bytes,
                                  sl_problem *problem) {
@@ -318,9 +329,7 @@ sl_status sl_run_replica_problem(const sl_run *run, int replica, const double *f
     SL_TRY(sl_problem_make(shape.ranks, shape.stages, shape.microbatches, problem));
     problem->placement = shape.placement;
     problem->parts = shape.parts;
-    problem->communication =
-        run->transport == SL_RUN_DELEGATED ? SL_DECOUPLED : (sl_regime)run->communication;
-    problem->queue = run->queue;
+    fill_regime(run, problem);
     if (run->wire) {
         size_t links = (size_t)shape.ranks * (size_t)shape.ranks;
         SL_TRY(sl_alloc(&problem->wire, links, sizeof *problem->wire));

@@ -129,6 +129,43 @@ static void rails_and_shared_wires_arrive(void **state) {
     sl_run_free(&run);
 }
 
+static void regime_fifo_has_communicators_and_eager_messages(void **state) {
+    (void)state;
+    sl_run run;
+    sl_problem p;
+    static const double kept[4] = {1000, 1000, 1000, 1000}, none[4];
+    assert_ok(read_run(
+        BASE "communication: {regime: fifo, communicators: kind, eager_kb: 1.5, receive_buffers: 3}\n",
+        &run));
+    assert_ok(sl_run_replica_problem(&run, 0, kept, none, none, &p));
+    assert_true(p.communication == SL_FIFO && p.communicators == SL_OF_KIND && p.eager == 1500 &&
+                p.receive_buffers == 3);
+    sl_problem_free(&p);
+    run.transport = SL_RUN_DELEGATED; /* decoupled, whatever the ranks would do */
+    assert_ok(sl_run_replica_problem(&run, 0, kept, none, none, &p));
+    assert_true(p.communication == SL_DECOUPLED && p.receive_buffers == 0);
+    sl_problem_free(&p);
+    sl_run_free(&run);
+    assert_ok(read_run(BASE "communication: fifo\n", &run));
+    assert_true(run.communication == SL_FIFO && run.messages.communicators == SL_OF_PIPELINE &&
+                run.messages.eager_kb == 0);
+    sl_run_free(&run);
+    static const char *const wrong[][2] = {
+        {"communication: {regime: inorder, eager_kb: 4}\n", "has eager_kb, which only regime fifo has"},
+        {"communication: {regime: fifo, communicators: ring}\n", "'communicators'"},
+        {"communication: {regime: fifo, receive_buffers: 1}\n", "has receive_buffers 1"},
+        {"communication: {regime: fifo, receive_buffers: 2, receive_memory: 5}\n",
+         "unknown key 'receive_memory'"},
+        {"communication: fifo\nadaptation: {record: true}\n", "'record' does not hold the order of messages"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[600];
+        snprintf(text, sizeof text, "%s%s", BASE, wrong[i][0]);
+        assert_fails(read_run(text, &run), SL_EINVAL, wrong[i][1]);
+        assert_non_null(strstr(sl_error_text(), "run.yaml:"));
+    }
+}
+
 #define SHAPE(parallel)                                                                                      \
     "model: {layers: 8, width: 128, heads: 4, context: 64}\ndata: {files: [a]}\nparallel: " parallel         \
     "\nbatch: {microbatches: 12}\niterations: 6\n"
@@ -356,6 +393,7 @@ int main(void) {
         cmocka_unit_test(a_link_between_replicas_arrives),
         cmocka_unit_test(a_slow_host_is_told_by_its_name),
         cmocka_unit_test(rails_and_shared_wires_arrive),
+        cmocka_unit_test(regime_fifo_has_communicators_and_eager_messages),
         cmocka_unit_test(a_rail_over_ucx_needs_a_build_with_it),
         cmocka_unit_test(a_placement_comes_from_the_schedule_or_the_file),
         cmocka_unit_test(stages_of_a_rank_have_their_own_pace_memory_and_links),
