@@ -141,7 +141,8 @@ def test_a_swap_in_the_middle_keeps_every_bit():
     outs = compare("paced", many, {
         "wave-swap": ["schedule=auto", *wave, *adapts,
                       "faults=[{iterations: [2, 9], link: [0, 1], latency_ms: 40}]"],
-        "wave-swap-fifo": ["schedule=auto", *wave, *adapts, "communication={regime: fifo, communicators: pair}",
+        "wave-swap-fifo": ["schedule=auto", *wave, *adapts,
+                           "communication={regime: fifo, communicators: direction, eager_kb: 1000}",
                            "faults=[{iterations: [2, 9], link: [0, 1], latency_ms: 40}]"],
         "loop-3-0": ["schedule=interleaved-1f1b", *adapts,
                      "faults=[{iterations: [2, 9], link: [3, 0], latency_ms: 20, one_way: true}]"],
