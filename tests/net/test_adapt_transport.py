@@ -9,14 +9,14 @@ import subprocess
 import threading
 import time
 
+from environments import base as python, has_torch
 from lab import MANAGEMENT, Lab, permitted, skip
 from runner import build, expect, folder, source
 
 why = permitted()
 if why:
     skip(why)
-python = os.path.join(source, ".venv", "bin", "python")
-if not os.path.exists(python) or subprocess.call([python, "-c", "import torch, torch.distributed.pipelining"], stderr=subprocess.DEVNULL):
+if not has_torch():
     skip("no .venv with torch (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt)")
 if not os.path.exists(os.path.join(build, "libslackline_transport.so")):
     skip("libslackline_transport is not built (xxHash is missing)")

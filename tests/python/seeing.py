@@ -11,6 +11,7 @@ import package  # noqa: F401  finds the package of this tree
 import slackline
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen_program.py")
+FORKED = os.path.join(os.path.dirname(venv_torch.__file__), "forked_ranks.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 require("slackline", "libslackline_probe.so", "redis-server")
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -18,6 +19,11 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 def torchrun(ranks, *words):
     return [*TORCHRUN, "--standalone", "--nproc-per-node", str(ranks), PROGRAM, *words]
+
+
+def forked(ranks, *words):
+    """As torchrun starts it, in less time."""
+    return [sys.executable, FORKED, str(ranks), "torch.distributed", PROGRAM, *words]
 
 
 def told(text):

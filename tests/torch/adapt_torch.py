@@ -76,7 +76,7 @@ def rank_main(rank, world, file, store, results, where):
 
 def run(file, world, main=rank_main, patience=PATIENCE_S):
     """Starts the processes and awaits their end: exit codes, and what each case said of each rank."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # each has imported PyTorch
     results = context.SimpleQueue()
     store = os.path.join(folder, "store")
     processes = [context.Process(target=main, args=(rank, world, file, store, results, folder)) for rank in range(world)]

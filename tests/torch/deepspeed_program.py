@@ -112,7 +112,7 @@ CASES = [four_stages_evaluated_and_with_other_batches, two_tensors_between_stage
 
 def main(rank, names):
     faulthandler.dump_traceback_later(380, exit=True)
-    os.environ.update(DS_ACCELERATOR="cpu", RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT="29581")
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT="29581")
     torch.set_num_threads(1)
     Held.op = 0.003
     import deepspeed
@@ -130,4 +130,6 @@ def main(rank, names):
 
 
 if __name__ == "__main__":
-    multiprocessing.spawn(main, (sys.argv[1:],), nprocs=RANKS)
+    os.environ["DS_ACCELERATOR"] = "cpu"
+    import deepspeed  # noqa: F401  once for all ranks
+    multiprocessing.start_processes(main, (sys.argv[1:],), nprocs=RANKS, start_method="fork")

@@ -162,4 +162,5 @@ def main(rank, names):
 
 
 if __name__ == "__main__":
-    multiprocessing.spawn(main, (sys.argv[1:],), nprocs=RANKS)
+    # PyTorch is imported once for all ranks; nanotron, which keeps the isend that it finds, by each when the link is slow
+    multiprocessing.start_processes(main, (sys.argv[1:],), nprocs=RANKS, start_method="fork")

@@ -12,7 +12,7 @@ import torchtitan_cpu
 import slackline
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
-from slow_link import SlowLink
+from slow_link import PacedStage, SlowLink
 
 RANKS, STEPS, SAVED, PORT = 2, 16, 12, 29545
 
@@ -36,7 +36,7 @@ def run(rank, port, folder, until, agree=True):
         warnings.simplefilter("always", RuntimeWarning)
         trainer = slackline.adapt(configuration(folder).build(), memory="free" if agree else 2.0 ** (30 + rank))
     said = [str(one.message) for one in caught if "slackline" in str(one.message)]
-    link = SlowLink(1 - rank, 0.15)
+    link = SlowLink(1 - rank, 0.06)
     losses, validated, processor = [], [], trainer.metrics_processor
     log = processor.log
     processor.log = lambda step, loss, *rest, **more: (losses.append(loss), log(step, loss, *rest, **more))
@@ -51,7 +51,6 @@ def run(rank, port, folder, until, agree=True):
 
 
 def main(rank, folder, results):
-    torchtitan_cpu.stand_in()
     given = run(rank, PORT, os.path.join(folder, "a"), STEPS, agree=False)
     first = run(rank, PORT + 2, os.path.join(folder, "b"), SAVED)
     second = run(rank, PORT + 4, os.path.join(folder, "b"), STEPS)
@@ -61,8 +60,10 @@ def main(rank, folder, results):
 
 
 if __name__ == "__main__":
-    results = multiprocessing.get_context("spawn").SimpleQueue()
+    torchtitan_cpu.stand_in()  # once for all ranks
+    PacedStage.op = 0.01
+    results = multiprocessing.get_context("fork").SimpleQueue()
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.spawn(main, (folder, results), nprocs=RANKS)
+        multiprocessing.start_processes(main, (folder, results), nprocs=RANKS, start_method="fork")
     print(json.dumps(results.get()))
     sys.exit(0)

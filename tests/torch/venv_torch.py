@@ -5,18 +5,17 @@ import re
 import subprocess
 import sys
 
+from environments import base as python, has_torch
 from runner import build, folder, skip, source
 
 command = os.path.join(build, "slackline")
-python = os.path.join(source, ".venv", "bin", "python")
 
 
 def enter():
     """Starts the caller again under .venv's interpreter; without torch 2.13 it is skipped."""
     if os.environ.get("SL_IN_VENV") == "1":
         return
-    probe = "import torch, torch.distributed.pipelining, sys; sys.exit(not torch.__version__.startswith('2.13.'))"
-    if not os.path.exists(python) or subprocess.call([python, "-c", probe], stderr=subprocess.DEVNULL):
+    if not has_torch():
         skip("no .venv with torch 2.13 (python3 -m venv .venv && .venv/bin/pip install -r tests/requirements.txt)")
     if not os.path.exists(command):
         skip("slackline is not built")
