@@ -4,6 +4,7 @@ again; and what is said where the build cannot be done. Called with BUILD_DIR SO
 import glob
 import os
 
+os.environ["SKBUILD_CMAKE_BUILD_TYPE"] = "Debug"  # compiles in half the time; test_install_sources.py optimises
 from installing import files, given, installs, pip, python, removes_all, run, site, tree, own, works  # noqa: F401
 from runner import expect, folder, source
 import slackline

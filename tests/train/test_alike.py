@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 
-from runner import build, folder
+from runner import build
 from training import train
 
+AT_ONCE = 3
 RANKS, MICROBATCHES, OP, HOLD, COST = 2, 8, 8, 5, 0.03
 HEALTHY = (MICROBATCHES + RANKS - 1) * 3 * OP  # ms of 1F1B
 RUN = """model: {kind: gpt2, layers: 4, width: 32, heads: 4, context: 16}
@@ -115,7 +116,7 @@ def pipeline_ms(build, folder, microbatches, *settings):
     return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=50).stdout)["makespan_ms"]
 
 
-def test_a_slow_device_and_a_slow_link_get_the_same_split():
+def test_a_slow_device_and_a_slow_link_get_the_same_split(folder):
     faults = [SLOW_DEVICE, SLOW_LINK]
     simulated = simulate(build, folder, faults, 62)["balance"]
     result = really(build, folder, "balance", "[balance]", faults, 62)
@@ -130,14 +131,14 @@ def test_a_slow_device_and_a_slow_link_get_the_same_split():
         assert abs(stretch["iteration_ms"] - max(takes)) < 2, (shares, takes, stretch)
 
 
-def test_a_slow_link_gets_the_same_schedule_and_path():
+def test_a_slow_link_gets_the_same_schedule_and_path(folder):
     faults = [(12, 24) + SLOW_LINK[2:]]
     simulated = simulate(build, folder, faults, 36)["adapt+delegate"]
     result = really(build, folder, "adapt", "[schedule, delegate]", faults, 36)
     assert_alike(simulated, result, [LINK])
 
 
-def test_everything_together_begins_with_the_same_strategy():
+def test_everything_together_begins_with_the_same_strategy(folder):
     simulated = simulate(build, folder, [SLOW_DEVICE], 36)["ladder"]
     result = really(build, folder, "ladder", "[schedule, delegate, balance, topology]", [SLOW_DEVICE], 36)
     assert_alike(simulated, result, [DEVICE])

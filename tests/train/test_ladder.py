@@ -101,7 +101,7 @@ def test_what_is_not_allowed_is_not_done():
     assert not arrangements(result) and incidents(result, "onset", rank=1, replica=1), result.events
     assert not decided(result, "apply", "balance"), result.events
     assert result.bits == runs("plain")[1].bits
-    _, result = runs("off", SLOW, "adapt=false", "adaptation.strategies=all")
+    _, result = runs("off", SLOW, "iterations=24", "adapt=false", "adaptation.strategies=all")
     assert not arrangements(result) and not applied(result), result.events
 
 

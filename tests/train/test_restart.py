@@ -12,7 +12,7 @@ import time
 from runner import build, has_facts, source
 from training import Result, Training, arguments, kill, shared_files, train, until
 
-ITERATIONS = 80
+ITERATIONS, AT_ONCE = 80, 3
 RUN = """
 model: {kind: gpt2, layers: 4, width: 32, heads: 4, context: 16}
 data: {files: ["%s/docs/*.md"], seed: 3}
@@ -43,7 +43,7 @@ class Runs:
 
     def out(self):
         self.count += 1
-        return os.path.join(self.folder, f"run{self.count}")
+        return os.path.join(self.folder, f"run{os.getpid()}-{self.count}")
 
     def start(self, *settings, out=None, resume=False):
         return Training(self.build, self.file, out or self.out(), *settings, resume=resume)
@@ -287,7 +287,9 @@ def interrupted_between_two_attempts(runs, how, words):
 
 def given():
     with tempfile.TemporaryDirectory(prefix="slackline-restart-test.") as folder:
-        yield Runs(build, source, folder),
+        runs = Runs(build, source, folder)
+        runs.bits()
+        yield runs,
 
 
 def test_a_killed_run_goes_on_from_its_newest_checkpoint(runs):

@@ -9,6 +9,7 @@ from hanging import FAMILIES, MPI, Standing, mpi_words, stands, text_of, usable
 from runner import build, expect, has_facts, require
 
 require("redis-server")
+AT_ONCE = 3
 FAMILY = [family for family in FAMILIES if usable(family)] or require(FAMILIES["openmpi"][1])
 
 

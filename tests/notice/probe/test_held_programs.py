@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 # labels: long
-"""Programs that no one here wrote are held tens of times and say the same: LAMMPS (a melt, every digit of its thermodynamics)
+"""Programs that no one here wrote are held a dozen times and say the same: LAMMPS (a melt, every digit of its thermodynamics)
 and a Python script over mpi4py, whose messages are probed and matched and whose threads may all call MPI. hpcc, whose
 output is times, checks its own results.
 
-Usage: test_held_programs.py BUILD_DIR SOURCE_DIR; SL_SEED repeats the moments."""
+Usage: test_held_programs.py BUILD_DIR SOURCE_DIR; SL_SEED repeats the moments, SL_HOLDS says how many holds (default 12)."""
 import glob
 import os
 import re
 import subprocess
 import sys
 
-from holding import hold_until, seed
+from holding import hold_until, most, seed
 from probing import Probe, found, installed
 from runner import build, skip
 
-HOLDS = 30
+HOLDS = int(os.environ.get("SL_HOLDS", "12"))
 
 MELT = """
 units lj
@@ -36,12 +36,13 @@ run 1500
 """
 
 SCRIPT = """
+import sys
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 rank, size = world.rank, world.size
 row, column = world.Split(rank // 2, rank), world.Split(rank % 2, rank)
 value = rank
-for i in range(1500):
+for i in range(int(sys.argv[1])):
     value = (value * 6364136223846793005 + row.allreduce(value, op=MPI.BXOR)) % (1 << 61)
     request = world.isend({"from": rank, "value": value}, dest=(rank + 1) % size, tag=i % 7)
     got = world.recv(source=(rank - 1) % size, tag=i % 7)
@@ -74,7 +75,7 @@ def test_lammps_says_the_same_when_held(probe, build, number):
         return rows[-1]
     made, closed = hold_until(probe, build, "openmpi", 4, [lmp, "-in", "in.melt", "-log", "none"], same, HOLDS, number, 50000, runs=6)
     assert len(rows[0][1]) == 76, rows[0]  # steps 0, 20, ... 1500
-    assert made >= 10 and closed >= 0.9 * made, (made, closed)
+    assert made >= 10 and most(closed, made), (made, closed)
 
 
 def test_hpcc_says_the_same_when_held(probe, build, number):
@@ -110,11 +111,13 @@ def test_mpi4py_says_the_same_when_held(probe, build, number):
     debian = glob.glob("/usr/lib/*/libmpich.so.12")
     if debian:  # mpi4py knows it as libmpi.so.12
         os.symlink(debian[0], os.path.join(probe.folder, "libmpi.so.12"))
-    for family in installed():
+    for family, iterations in (("openmpi", "1000"), ("mpich", "250")):  # MPICH's ranks spin, which takes its time where they share processors
+        if family not in installed():
+            continue
         python = {"PYTHONPATH": packages, "MPI4PY_MPIABI": family, "LD_LIBRARY_PATH": probe.folder}
         os.environ.update(python)
-        made, closed = hold_until(probe, build, family, 4, [sys.executable, script], lambda *end: end[:2], HOLDS, number, runs=6)
-        assert made >= 10 and closed >= 0.9 * made, (made, closed)
+        made, closed = hold_until(probe, build, family, 4, [sys.executable, script, iterations], lambda *end: end[:2], HOLDS, number, runs=6)
+        assert made >= 10 and most(closed, made), (made, closed)
         for name in python:
             del os.environ[name]
 
