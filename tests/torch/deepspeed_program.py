@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from deepspeed_adapt import WIDTH, Held, Layer, batches
+from forked_ranks import free_port
 from slow_link import SlowLink
 
 RANKS = 4
@@ -112,7 +113,7 @@ CASES = [four_stages_evaluated_and_with_other_batches, two_tensors_between_stage
 
 def main(rank, names):
     faulthandler.dump_traceback_later(380, exit=True)
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT="29581")
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS))
     torch.set_num_threads(1)
     Held.op = 0.003
     import deepspeed
@@ -130,6 +131,6 @@ def main(rank, names):
 
 
 if __name__ == "__main__":
-    os.environ["DS_ACCELERATOR"] = "cpu"
+    os.environ.update(DS_ACCELERATOR="cpu", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     import deepspeed  # noqa: F401  once for all ranks
     multiprocessing.start_processes(main, (sys.argv[1:],), nprocs=RANKS, start_method="fork")

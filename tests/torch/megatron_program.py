@@ -13,6 +13,7 @@ import slackline
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
+from forked_ranks import free_port
 from slow_link import SlowLink
 from torch.overrides import TorchFunctionMode
 
@@ -114,7 +115,6 @@ def trained(options, link, adapt):
 
 def main(rank, options, results):
     faulthandler.dump_traceback_later(380, exit=True)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29597")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     Faked.install()
@@ -139,6 +139,7 @@ if __name__ == "__main__":
     parser.add_argument("--onset", type=int, default=36)
     parser.add_argument("--relief", type=int, default=1000)
     options = parser.parse_args()
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     import megatron.core.pipeline_parallel  # noqa: F401  once for all ranks
     results = multiprocessing.get_context("fork").SimpleQueue()
     multiprocessing.start_processes(main, (options, results), nprocs=RANKS, start_method="fork")

@@ -14,6 +14,7 @@ import slackline
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
+from forked_ranks import free_port
 from slow_link import SlowLink
 
 RANKS, WIDTH = 4, 16
@@ -146,7 +147,6 @@ CASES = [one_forward_one_backward, all_forward_all_backward, other_shapes_and_ot
 
 def main(rank, names):
     faulthandler.dump_traceback_later(380, exit=True)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29591")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     group = dist.new_group(list(range(RANKS)))
@@ -162,5 +162,6 @@ def main(rank, names):
 
 
 if __name__ == "__main__":
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     # PyTorch is imported once for all ranks; nanotron, which keeps the isend that it finds, by each when the link is slow
     multiprocessing.start_processes(main, (sys.argv[1:],), nprocs=RANKS, start_method="fork")

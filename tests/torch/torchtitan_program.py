@@ -12,9 +12,10 @@ import torchtitan_cpu
 import slackline
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
+from forked_ranks import free_port
 from slow_link import PacedStage, SlowLink
 
-RANKS, STEPS, SAVED, PORT = 2, 16, 12, 29545
+RANKS, STEPS, SAVED = 2, 16, 12
 
 
 def configuration(folder):
@@ -50,10 +51,10 @@ def run(rank, port, folder, until, agree=True):
     return losses, validated, swaps, active, said
 
 
-def main(rank, folder, results):
-    given = run(rank, PORT, os.path.join(folder, "a"), STEPS, agree=False)
-    first = run(rank, PORT + 2, os.path.join(folder, "b"), SAVED)
-    second = run(rank, PORT + 4, os.path.join(folder, "b"), STEPS)
+def main(rank, folder, ports, results):
+    given = run(rank, ports[0], os.path.join(folder, "a"), STEPS, agree=False)
+    first = run(rank, ports[1], os.path.join(folder, "b"), SAVED)
+    second = run(rank, ports[2], os.path.join(folder, "b"), STEPS)
     if rank == RANKS - 1:
         results.put({"given": given[0], "adapted": first[0], "resumed": second[0], "validated": given[1], "validated_adapted": first[1] + second[1],
                      "swaps": first[2] + second[2], "active": first[3] and second[3], "given_active": given[3], "said": given[4]})
@@ -64,6 +65,6 @@ if __name__ == "__main__":
     PacedStage.op = 0.01
     results = multiprocessing.get_context("fork").SimpleQueue()
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.start_processes(main, (folder, results), nprocs=RANKS, start_method="fork")
+        multiprocessing.start_processes(main, (folder, [free_port() for _ in range(3)], results), nprocs=RANKS, start_method="fork")
     print(json.dumps(results.get()))
     sys.exit(0)
