@@ -89,6 +89,7 @@ def _run_apart(name, test, given, output):
     """In a process of its own, whose output is kept in a file."""
     for stream in (1, 2):
         os.dup2(output.fileno(), stream)
+    failures.clear()  # those of others, before this process began
     skipped = _run(name, test, given)
     sys.exit(1 if failures else 77 if skipped else 0)
 

@@ -26,8 +26,9 @@ def test_a_file_ends_as_its_tests(folder):
                                   (1, "FAILED: raises", (RAISES, PASSES))):
             found = ended(folder, at_once, *tests)
             expect(found[0] == code and said in found[1], f"{at_once}{tests}: {found}, not {code} and {said}")
-    found = ended(folder, "AT_ONCE = 2\n", DIES, PASSES)
+    found = ended(folder, "AT_ONCE = 2\n", DIES, "def test_waits(): time.sleep(0.3)\n", PASSES)
     expect(found[0] == 1 and "dies (ended by signal 9)" in found[1] and "passed: passes" in found[1], f"a test that is killed: {found}")
+    expect("3 tests, 0 skipped, 1 failures" in found[1], f"tests after one that fails: {found}")
 
 
 def test_no_more_than_asked_for_run_at_once(folder):

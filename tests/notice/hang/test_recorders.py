@@ -13,7 +13,7 @@ import venv_torch  # noqa: E402,F401  continues under .venv's Python
 from hanging import HERE, Standing, gloo_words  # noqa: E402
 
 require("slackline", "redis-server")
-RANKS, WRONG, AT_ONCE = 3, 1, 2
+RANKS, WRONG = 3, 1
 
 
 def reported(how, after):
