@@ -71,8 +71,8 @@ typedef struct slackline_summary {
     int64_t makespan_ns;        /* from the first F to the last op or reduction */
     int64_t span_ns;            /* largest over ranks of last end - first start */
     int64_t ideal_ns;           /* work of the busiest rank */
-    int64_t bound_ns;           /* proven: no schedule of the problem is shorter */
-    double gap;                 /* (makespan - bound) / bound; 0: optimal */
+    int64_t bound_ns;           /* proven: no schedule of the problem has a smaller value */
+    double gap;                 /* (value - bound) / bound; 0: optimal */
     double bubble;              /* 1 - work / (ranks * makespan) */
     int64_t dependency_loss_ns; /* waiting for messages, in the decoupled regime */
     int64_t blocking_loss_ns;   /* additional loss in the problem's own regime */
@@ -94,6 +94,10 @@ typedef struct slackline_transfer {
 
 void slackline_plan_free(slackline_plan *plan);
 void slackline_plan_summary(const slackline_plan *plan, slackline_summary *summary);
+/** What the problem's plans minimize, "makespan", "span" or "period", and its value in ns: bound_ns and gap
+ * are of it. */
+const char *slackline_plan_objective(const slackline_plan *plan);
+int64_t slackline_plan_value(const slackline_plan *plan);
 /** Ops, then collectives; ops by rank in the rank's order. */
 size_t slackline_plan_spans(const slackline_plan *plan);
 slackline_span slackline_plan_span(const slackline_plan *plan, size_t index);

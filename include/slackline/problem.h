@@ -41,6 +41,20 @@ typedef enum slackline_regime {
     SLACKLINE_BATCHED    /* the sends of an op and the receives of the next complete together */
 } slackline_regime;
 
+/* What plans minimize (docs/formats.md). */
+typedef enum slackline_objective {
+    SLACKLINE_MAKESPAN, /* of an iteration */
+    SLACKLINE_SPAN,     /* the longest time of a rank from its first op to its last */
+    SLACKLINE_PERIOD    /* from iteration to iteration when the order repeats */
+} slackline_objective;
+
+/* What the next iteration of a rank waits for, besides the rank. */
+typedef enum slackline_synchronization {
+    SLACKLINE_SYNC_NONE,
+    SLACKLINE_SYNC_UPDATE, /* the reduction of each stage, before the stage's first F */
+    SLACKLINE_SYNC_NORM    /* the end of the whole iteration */
+} slackline_synchronization;
+
 /** Reads a problem file. `set`: `sets` assignments KEY=VALUE by dotted path, applied first; NULL with 0. */
 slackline_status slackline_problem_read(const char *file, const char *const *set, int sets,
                                         slackline_problem **problem);
@@ -103,6 +117,10 @@ slackline_status slackline_problem_set_collectives(slackline_problem *problem, i
                                                    int64_t reduce_ns);
 /** `queue`: slots, 1 to 65536; used by the inorder regime. */
 slackline_status slackline_problem_set_regime(slackline_problem *problem, slackline_regime regime, int queue);
+/** Initially the makespan. `synchronization` counts for a period. A period needs links without shared wires,
+ * or SLACKLINE_SYNC_NORM; plans report its lack. */
+slackline_status slackline_problem_set_objective(slackline_problem *problem, slackline_objective objective,
+                                                 slackline_synchronization synchronization);
 
 /** The problem as YAML that slackline_problem_parse reads back. *text is ended by 0 and *size (may be NULL)
  * counts the rest; free it with slackline_free. */

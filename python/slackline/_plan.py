@@ -120,13 +120,15 @@ class Plan:
     ranks: int
     stages: int
     microbatches: int
+    objective: str  # "makespan", "span" or "period": what the plan minimizes
+    value_ms: float  # of the objective
     makespan_ms: float  # from the first F of stage 0 to the last op of any rank
     span_ms: float  # largest over ranks of last end less first start
     ideal_ms: float  # largest total work of a rank
     bubble: float  # 1 - work / (ranks * makespan)
     span_bubble: float  # (span - ideal) / span
-    lower_bound_ms: float  # proven: no schedule of this problem is shorter
-    gap: float  # (makespan - bound) / bound; 0: optimal
+    lower_bound_ms: float  # proven: no schedule of this problem has a smaller value
+    gap: float  # (value - bound) / bound; 0: optimal
     peak_memory: Tuple[float, ...]  # per rank, in the problem's unit
     memory_ok: bool  # within the limit; simulate also returns plans that are not
     warmup: Tuple[int, ...]  # per rank, forwards before its first backward
@@ -141,7 +143,7 @@ class Plan:
 
     @property
     def optimal(self) -> bool:
-        """Whether the plan is proven optimal: no schedule of the problem is shorter."""
+        """Whether the plan is proven optimal: no schedule of the problem has a smaller value."""
         return self.gap == 0
 
     def rank_ops(self, rank: int) -> Tuple[Op, ...]:
@@ -446,7 +448,7 @@ def _plan_of(source: "_Source") -> Plan:
         transfers=tuple(Transfer(**_between(transfer)) for transfer in parsed["transfers"]),
         cut=tuple(parsed["cut"]) if "cut" in parsed else None,
         peak_host=tuple(parsed["peak_host"]) if "peak_host" in parsed else None,
-        **{name: parsed[name] for name in ("why", "placement", "ranks", "stages", "microbatches", "makespan_ms", "span_ms",
+        **{name: parsed[name] for name in ("why", "placement", "ranks", "stages", "microbatches", "objective", "value_ms", "makespan_ms", "span_ms",
                                            "ideal_ms", "lower_bound_ms", "gap", "memory_ok", "solve_ms")})
     object.__setattr__(made, "_source", source)
     return made

@@ -111,6 +111,7 @@ static sl_status check_values(sl_plan_request *planning, const sl_comparison *c)
 
 static void fill_cell(const sl_problem *problem, const sl_plan *plan, sl_comparison_cell *cell) {
     memcpy(cell->planned, plan->schedule, sizeof cell->planned);
+    cell->value = plan->value;
     cell->makespan = plan->makespan;
     cell->span = plan->span;
     cell->bound = plan->bound;
@@ -131,7 +132,7 @@ static sl_status plan_cell(const sl_plan_request *planning, const sl_problem *pr
     sl_plan_options options = {
         .schedule = name, .time_limit = planning->time_limit, .seed = planning->seed, .exact = 1};
     sl_status status = sl_plan_search(problem, &options, &plan);
-    if (status == SL_OK && prove && plan.makespan > plan.bound)
+    if (status == SL_OK && prove && plan.value > plan.bound)
         status = sl_plan_prove(problem, &plan);
     if (status == SL_OK)
         fill_cell(problem, &plan, cell);
@@ -168,6 +169,7 @@ static sl_status plan_value(sl_plan_request *planning, sl_comparison *c, int val
     sl_problem problem, placed = {0};
     sl_status status;
     SL_TRY_GOTO(out, status, read_value(planning, c, value, &problem));
+    c->objective = problem.objective;
     for (int k = 0; k < c->schedules; k++)
         cells[k].placement = placement_of(&problem, &c->schedule[k]);
     for (int k = 0; k < c->schedules; k++) {

@@ -26,7 +26,8 @@ typedef struct sl_comparison_cell {
     char *error; /* the reason for having no plan; NULL: there is one */
     char planned[32];
     sl_placement placement;
-    sl_time makespan, span, bound;
+    sl_time value, bound; /* of the objective */
+    sl_time makespan, span;
     double bubble, peak_memory; /* of the rank that needs most */
 } sl_comparison_cell;
 
@@ -34,6 +35,7 @@ typedef struct sl_comparison {
     sl_compared *schedule;
     int schedules;
     sl_sweep sweep;
+    sl_objective objective;
     sl_comparison_cell *cell; /* [value * schedules + schedule] */
     const char *file;         /* of the problem, for titles */
     const char *title;        /* of the picture; NULL: names the file */

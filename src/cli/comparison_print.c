@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* (makespan - bound) / bound, as sl_plan_gap. */
+/* (value - bound) / bound, as sl_plan_gap. */
 static double gap_of(const sl_comparison_cell *cell) {
-    return cell->bound > 0 ? (double)(cell->makespan - cell->bound) / (double)cell->bound : 0;
+    return cell->bound > 0 ? (double)(cell->value - cell->bound) / (double)cell->bound : 0;
 }
 
 /* Whether no other schedule is shorter at the same value. */
 static int is_best(const sl_comparison *c, int value, int schedule) {
     const sl_comparison_cell *cells = &c->cell[value * c->schedules], *cell = &cells[schedule];
     for (int k = 0; k < c->schedules; k++)
-        if (!cells[k].error && cells[k].makespan < cell->makespan)
+        if (!cells[k].error && cells[k].value < cell->value)
             return 0;
     return !cell->error;
 }
@@ -49,13 +49,15 @@ static json_t *number(const sl_comparison_cell *cell, double value) {
 
 static json_t *row_json(const sl_comparison *c, int value, int schedule) {
     const sl_comparison_cell *cell = &c->cell[value * c->schedules + schedule];
-    return json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:s?}", "schedule", c->schedule[schedule].text,
-        "value", value_json(&c->sweep, value), "makespan_ms", number(cell, sl_to_ms(cell->makespan)),
-        "bubble", number(cell, cell->bubble), "peak_memory", number(cell, cell->peak_memory), "placement",
-        sl_placement_name(cell->placement), "planned", cell->error ? NULL : cell->planned, "span_ms",
-        number(cell, sl_to_ms(cell->span)), "lower_bound_ms", number(cell, sl_to_ms(cell->bound)), "gap",
-        number(cell, gap_of(cell)), "error", cell->error);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:s, s:o, s:s?}", "schedule",
+                     c->schedule[schedule].text, "value", value_json(&c->sweep, value), "makespan_ms",
+                     number(cell, sl_to_ms(cell->makespan)), "bubble", number(cell, cell->bubble),
+                     "peak_memory", number(cell, cell->peak_memory), "placement",
+                     sl_placement_name(cell->placement), "planned", cell->error ? NULL : cell->planned,
+                     "span_ms", number(cell, sl_to_ms(cell->span)), "lower_bound_ms",
+                     number(cell, sl_to_ms(cell->bound)), "gap", number(cell, gap_of(cell)), "objective",
+                     sl_objective_names[c->objective], "value_ms", number(cell, sl_to_ms(cell->value)),
+                     "error", cell->error);
 }
 
 static sl_status print_json(const sl_comparison *c, FILE *out) {
@@ -87,22 +89,25 @@ static void put_field(FILE *out, const char *text) {
 }
 
 static sl_status print_csv(const sl_comparison *c, FILE *out) {
-    fputs(
-        "schedule,value,makespan_ms,bubble,peak_memory,placement,planned,span_ms,lower_bound_ms,gap,error\n",
-        out);
+    fputs("schedule,value,makespan_ms,bubble,peak_memory,placement,planned,span_ms,lower_bound_ms,gap,"
+          "objective,"
+          "value_ms,error\n",
+          out);
     for (int i = 0; i < c->sweep.values * c->schedules; i++) {
         const sl_comparison_cell *cell = &c->cell[i];
         put_field(out, c->schedule[i % c->schedules].text);
         fputc(',', out);
         put_field(out, c->sweep.key ? c->sweep.value[i / c->schedules] : "");
         if (cell->error) {
-            fprintf(out, ",,,,%s,,,,,", sl_placement_name(cell->placement));
+            fprintf(out, ",,,,%s,,,,,%s,,", sl_placement_name(cell->placement),
+                    sl_objective_names[c->objective]);
             put_field(out, cell->error);
             fputc('\n', out);
         } else {
-            fprintf(out, ",%.15g,%.15g,%.15g,%s,%s,%.15g,%.15g,%.15g,\n", sl_to_ms(cell->makespan),
+            fprintf(out, ",%.15g,%.15g,%.15g,%s,%s,%.15g,%.15g,%.15g,%s,%.15g,\n", sl_to_ms(cell->makespan),
                     cell->bubble, cell->peak_memory, sl_placement_name(cell->placement), cell->planned,
-                    sl_to_ms(cell->span), sl_to_ms(cell->bound), gap_of(cell));
+                    sl_to_ms(cell->span), sl_to_ms(cell->bound), gap_of(cell),
+                    sl_objective_names[c->objective], sl_to_ms(cell->value));
         }
     }
     return ferror(out) ? sl_error_errno(SL_ESYS, "the comparison cannot be written") : SL_OK;
@@ -110,8 +115,8 @@ static sl_status print_csv(const sl_comparison *c, FILE *out) {
 
 /* Cells as a picture: lines over the swept value, or a bar for each schedule. */
 
-static double makespan_ms(const sl_comparison_cell *cell) {
-    return cell->error ? NAN : sl_to_ms(cell->makespan);
+static double value_ms(const sl_comparison_cell *cell) {
+    return cell->error ? NAN : sl_to_ms(cell->value);
 }
 
 /* The bound of a value if it holds for all schedules, because they are planned for one problem. */
@@ -140,7 +145,13 @@ static const char *unit_of(const char *key) {
 }
 
 static void write_title(const sl_comparison *c, char *title, size_t size) {
-    snprintf(title, size, "%s%s", c->title ? c->title : c->file, c->title ? "" : ": makespan by schedule");
+    snprintf(title, size, "%s", c->title ? c->title : c->file);
+    if (!c->title)
+        snprintf(title, size, "%s: %s by schedule", c->file, sl_objective_names[c->objective]);
+}
+
+static void write_unit(const sl_comparison *c, char *unit, size_t size) {
+    snprintf(unit, size, "%s (ms)", sl_objective_names[c->objective]);
 }
 
 /* ---- lines ---- */
@@ -151,7 +162,7 @@ static int fill_series(const sl_comparison *c, double *y, sl_chart_line *series)
     for (int k = 0; k < c->schedules; k++) {
         series[k] = (sl_chart_line){.name = c->schedule[k].text, .y = &y[k * values]};
         for (int value = 0; value < values; value++)
-            y[k * values + value] = makespan_ms(&c->cell[value * c->schedules + k]);
+            y[k * values + value] = value_ms(&c->cell[value * c->schedules + k]);
     }
     for (int value = 0; value < values; value++) {
         double ms = common_bound_ms(c, value);
@@ -164,18 +175,19 @@ static int fill_series(const sl_comparison *c, double *y, sl_chart_line *series)
 }
 
 static sl_status draw_lines(const sl_comparison *c, const sl_draw_style *style, FILE *out) {
-    char title[512], label[512];
+    char title[512], label[512], unit[32];
     double *y;
     sl_chart_line *series;
     size_t rows = (size_t)c->schedules + 1;
     write_title(c, title, sizeof title);
+    write_unit(c, unit, sizeof unit);
     snprintf(label, sizeof label, "%s%s", c->sweep.key, unit_of(c->sweep.key));
     SL_TRY(sl_alloc(&y, rows * (size_t)c->sweep.values, sizeof *y));
     sl_status status = sl_alloc(&series, rows, sizeof *series);
     if (status == SL_OK) {
         sl_chart chart = {.title = title,
                           .x_label = label,
-                          .y_label = "makespan (ms)",
+                          .y_label = unit,
                           .points = c->sweep.values,
                           .x = c->sweep.is_numeric ? c->sweep.number : NULL,
                           .label = (const char *const *)c->sweep.value,
@@ -201,19 +213,20 @@ static int compare_bars(const void *a, const void *b) {
 }
 
 static sl_status draw_bars(const sl_comparison *c, const sl_draw_style *style, FILE *out) {
-    char title[512];
+    char title[512], unit[32];
     sl_bar *bar;
     write_title(c, title, sizeof title);
+    write_unit(c, unit, sizeof unit);
     SL_TRY(sl_alloc(&bar, (size_t)c->schedules, sizeof *bar));
     for (int k = 0; k < c->schedules; k++) {
         const sl_comparison_cell *cell = &c->cell[k];
         bar[k] = (sl_bar){.name = c->schedule[k].text,
                           .note = cell->error ? cell->error : found_by(c, 0, k),
-                          .value = makespan_ms(cell)};
+                          .value = value_ms(cell)};
     }
     qsort(bar, (size_t)c->schedules, sizeof *bar, compare_bars);
     sl_bars bars = {.title = title,
-                    .x_label = "makespan (ms)",
+                    .x_label = unit,
                     .count = c->schedules,
                     .bar = bar,
                     .reference = common_bound_ms(c, 0),
@@ -234,11 +247,11 @@ static double ms(sl_time t) {
     return round((double)t / 1e3) / 1e3;
 }
 
-/* Common number of decimals, at most 3, of the table's makespans, so that their points align. */
+/* Common number of decimals, at most 3, of the table's values, so that their points align. */
 static int decimals_of(const sl_comparison *c) {
     int most = 0;
     for (int i = 0; i < c->sweep.values * c->schedules; i++) {
-        long long us = llround((double)c->cell[i].makespan / 1e3), step = 1000;
+        long long us = llround((double)c->cell[i].value / 1e3), step = 1000;
         for (int decimals = 0; !c->cell[i].error && decimals < 3 && us % step != 0; step /= 10) {
             decimals++;
             most = decimals > most ? decimals : most;
@@ -263,7 +276,7 @@ static void print_cell(const sl_comparison *c, int value, int k, int width, int 
     if (cell->error)
         fprintf(out, "  %*s ", width - 1, "-");
     else
-        fprintf(out, "  %*.*f%c", width - 1, decimals, ms(cell->makespan), is_best(c, value, k) ? '*' : ' ');
+        fprintf(out, "  %*.*f%c", width - 1, decimals, ms(cell->value), is_best(c, value, k) ? '*' : ' ');
 }
 
 /* ---- with a sweep: one line per value, one column per schedule ---- */
@@ -273,7 +286,7 @@ static int column_width(const sl_comparison *c, int k, int decimals) {
     int width = wider(8, strlen(c->schedule[k].text) + 1);
     for (int value = 0; value < c->sweep.values; value++)
         width = wider(width, (size_t)snprintf(text, sizeof text, "%.*f*", decimals,
-                                              ms(c->cell[value * c->schedules + k].makespan)));
+                                              ms(c->cell[value * c->schedules + k].value)));
     return width;
 }
 
@@ -318,7 +331,8 @@ static void print_reasons(const sl_comparison *c, FILE *out) {
 
 static void print_sweep(const sl_comparison *c, int width, FILE *out) {
     int decimals = decimals_of(c);
-    fprintf(out, "makespan in ms over %s; * is the shortest of its line\n\n", c->sweep.key);
+    fprintf(out, "%s in ms over %s; * is the shortest of its line\n\n", sl_objective_names[c->objective],
+            c->sweep.key);
     for (int k = 0; k < c->schedules;) {
         k = print_block(c, k, width, decimals, out);
         fputc('\n', out);
@@ -337,8 +351,8 @@ static int compare_lines(const void *a, const void *b) {
     const table_line *x = a, *y = b;
     if (!x->cell->error != !y->cell->error)
         return x->cell->error ? 1 : -1;
-    if (!x->cell->error && x->cell->makespan != y->cell->makespan)
-        return x->cell->makespan < y->cell->makespan ? -1 : 1;
+    if (!x->cell->error && x->cell->value != y->cell->value)
+        return x->cell->value < y->cell->value ? -1 : 1;
     return x->schedule - y->schedule;
 }
 
@@ -363,7 +377,8 @@ static sl_status print_lines(const sl_comparison *c, FILE *out) {
     for (int k = 0; k < c->schedules; k++)
         lines[k] = (table_line){.cell = &c->cell[k], .schedule = k};
     qsort(lines, (size_t)c->schedules, sizeof *lines, compare_lines);
-    fprintf(out, "%-*s   makespan ms   bubble %%  peak memory    gap %%\n", names, "schedule");
+    fprintf(out, "%-*s   %8s ms   bubble %%  peak memory    gap %%\n", names, "schedule",
+            sl_objective_names[c->objective]);
     for (int k = 0; k < c->schedules; k++)
         print_line(c, &lines[k], names, decimals, out);
     fputs("\n* is the shortest; gap: above the proven lower bound of its problem\n", out);

@@ -203,9 +203,14 @@ static double ms(sl_time t) {
 }
 
 static void print_headline(const sl_plan *plan, FILE *out) {
-    fprintf(out, "%s: makespan %.12g ms, bubble %.1f%%, lower bound %.12g ms", plan->schedule,
-            ms(plan->makespan), 100 * sl_timeline_bubble(&plan->timeline), ms(plan->bound));
-    if (plan->makespan == plan->bound)
+    double bubble = plan->objective == SL_MAKESPAN ? sl_timeline_bubble(&plan->timeline)
+                    : plan->value > 0              ? (double)(plan->value - plan->ideal) / (double)plan->value
+                                                   : 0;
+    fprintf(out, "%s: %s %.12g ms, ", plan->schedule, sl_objective_names[plan->objective], ms(plan->value));
+    if (plan->objective != SL_MAKESPAN)
+        fprintf(out, "makespan %.12g ms, ", ms(plan->makespan));
+    fprintf(out, "bubble %.1f%%, lower bound %.12g ms", 100 * bubble, ms(plan->bound));
+    if (plan->value == plan->bound)
         fprintf(out, ": proven optimal");
     else
         fprintf(out, ", gap %.1f%%", 100 * sl_plan_gap(plan));

@@ -200,6 +200,18 @@ SL_PUBLIC slackline_status slackline_problem_set_link(slackline_problem *problem
     return SLACKLINE_OK;
 }
 
+SL_PUBLIC slackline_status slackline_problem_set_objective(slackline_problem *problem,
+                                                           slackline_objective objective,
+                                                           slackline_synchronization synchronization) {
+    if ((int)objective < SL_MAKESPAN || (int)objective > SL_PERIOD)
+        return sl_library_status(sl_error(SL_EINVAL, "there is no objective %d", (int)objective));
+    if ((int)synchronization < SL_SYNC_NONE || (int)synchronization > SL_SYNC_NORM)
+        return sl_library_status(sl_error(SL_EINVAL, "there is no synchronization %d", (int)synchronization));
+    problem->problem.objective = (sl_objective)objective;
+    problem->problem.synchronization = (sl_synchronization)synchronization;
+    return SLACKLINE_OK;
+}
+
 /* A link's latency is the one that plans assume: the minimum plus the percentile of its jitter. */
 static sl_status jittering(const sl_link *link, double before, double percentile, sl_time mean,
                            sl_link *changed) {

@@ -29,6 +29,14 @@ SL_PUBLIC void slackline_plan_summary(const slackline_plan *plan, slackline_summ
                                    .solve_ns = p->solve};
 }
 
+SL_PUBLIC const char *slackline_plan_objective(const slackline_plan *plan) {
+    return sl_objective_names[plan->plan.objective];
+}
+
+SL_PUBLIC int64_t slackline_plan_value(const slackline_plan *plan) {
+    return plan->plan.value;
+}
+
 static slackline_op public_op(const sl_op *op) {
     return (slackline_op){.stage = op->stage,
                           .microbatch = op->microbatch,

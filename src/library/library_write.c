@@ -29,7 +29,7 @@ static sl_status write_svg(const slackline_plan *plan, FILE *out) {
     const sl_plan *p = &plan->plan;
     char title[96];
     sl_highlight highlight = {0};
-    snprintf(title, sizeof title, "%s: %.6g ms, lower bound %.6g ms", p->schedule, sl_to_ms(p->makespan),
+    snprintf(title, sizeof title, "%s: %.6g ms, lower bound %.6g ms", p->schedule, sl_to_ms(p->value),
              sl_to_ms(p->bound));
     sl_status status = sl_highlight_make(&plan->problem, &p->program, &p->timeline, &highlight);
     sl_svg_chart chart = {.timeline = &p->timeline, .title = title, .highlight = &highlight};

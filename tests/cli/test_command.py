@@ -11,9 +11,30 @@ from calling import command, delay, folder, plan, problem, refused, run, write
 from runner import expect, missing
 
 
+def with_objective(name, *more):
+    return ("--set", f"pipeline.objective={name}", *more)
+
+
+# zb-h2 on four equal ranks: every rank works 360 ms without a gap, rank 3 begins 30 ms after rank 0
+def test_plans_minimize_the_chosen_objective():
+    for name, makespan, value, bound in (("makespan", 390, 390, 390), ("span", 390, 360, 360), ("period", 390, 360, 360)):
+        p = plan("plan", problem, "--schedule", "zb-h2", *with_objective(name))
+        expect((p["objective"], p["makespan_ms"], p["value_ms"], p["lower_bound_ms"], p["gap"]) == (name, makespan, value, bound, 0), f"{name}: {p}")
+        expect(p.get("period_ms") == (360 if name == "period" else None), f"{name}: period")
+        text = run("plan", problem, "--schedule", "zb-h2", *with_objective(name)).stdout
+        expect(text.startswith(f"zb-h2: {name} {value} ms, ") and ": proven optimal" in text, text[:100])
+    norm = plan("plan", problem, "--schedule", "zb-h2", *with_objective("period", "--set", "pipeline.synchronization=norm"))
+    expect(norm["value_ms"] == 390 and norm["synchronization"] == "norm", "a norm holds all ranks together")
+    chosen = plan("plan", problem, *with_objective("period"))
+    expect(chosen["value_ms"] == 360 and chosen["gap"] == 0, "auto minimizes it")
+    rows = json.loads(run("compare", problem, "--schedules", "1f1b,zb-h2", "--format", "json", *with_objective("span")).stdout)["rows"]
+    expect([(row["objective"], row["value_ms"], row["span_ms"]) for row in rows] == [("span", 450, 450), ("span", 360, 360)], f"compare: {rows}")
+    expect("span ms" in run("compare", problem, "--schedules", "1f1b,zb-h2", *with_objective("span")).stdout, "compare names it")
+
+
 def test_a_plan_has_every_field_and_they_agree():
     fields = {"format": str, "schedule": str, "why": str, "placement": str, "ranks": int, "stages": int, "microbatches": int,
-              "makespan_ms": float, "span_ms": float, "ideal_ms": float, "bubble": dict, "lower_bound_ms": float, "gap": float,
+              "objective": str, "value_ms": float, "makespan_ms": float, "span_ms": float, "ideal_ms": float, "bubble": dict, "lower_bound_ms": float, "gap": float,
               "peak_memory": list, "memory_ok": bool, "warmup": list, "links": list, "ops": list, "transfers": list,
               "lost": dict, "solve_ms": float, "memory": list}
     for schedule in ("auto", "gpipe", "1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud-sub"):
@@ -33,7 +54,7 @@ def test_a_plan_has_every_field_and_they_agree():
         expect(p["makespan_ms"] == max(op["end_ms"] for op in p["ops"]), f"{schedule}: makespan is the last end")
         work = sum(op["end_ms"] - op["start_ms"] for op in p["ops"])
         expect(abs(p["bubble"]["makespan"] - (1 - work / (4 * p["makespan_ms"]))) < 1e-9, f"{schedule}: bubble")
-        expect(abs(p["gap"] - (p["makespan_ms"] / p["lower_bound_ms"] - 1)) < 1e-9, f"{schedule}: gap")
+        expect(abs(p["gap"] - (p["value_ms"] / p["lower_bound_ms"] - 1)) < 1e-9 and p["value_ms"] == p["makespan_ms"], f"{schedule}: gap")
         for rank in range(4):
             mine = [op for op in p["ops"] if op["rank"] == rank]
             expect(all(a["end_ms"] <= b["start_ms"] for a, b in zip(mine, mine[1:])), f"{schedule}: one op at a time")

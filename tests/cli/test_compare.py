@@ -13,7 +13,7 @@ from calling import command, folder, problem, refused, run, write
 from runner import expect, has_facts, missing, source
 
 delays = "pipeline.links.list.0.latency_ms"
-fields = ["schedule", "value", "makespan_ms", "bubble", "peak_memory", "placement", "planned", "span_ms", "lower_bound_ms", "gap", "error"]
+fields = ["schedule", "value", "makespan_ms", "bubble", "peak_memory", "placement", "planned", "span_ms", "lower_bound_ms", "gap", "objective", "value_ms", "error"]
 
 
 def compare(*arguments, file=problem, text=None):

@@ -68,6 +68,15 @@ static void anybodys_order_is_timed(void **state) {
     works(slackline_simulate(problem, ops, count, &plan));
     slackline_plan_summary(plan, &summary);
     assert_int_equal(summary.makespan_ns, 9);
+    assert_string_equal(slackline_plan_objective(plan), "makespan");
+    assert_int_equal(slackline_plan_value(plan), 9);
+    slackline_plan_free(plan);
+    works(slackline_problem_set_objective(problem, SLACKLINE_PERIOD, SLACKLINE_SYNC_NONE));
+    assert_int_equal(slackline_problem_set_objective(problem, (slackline_objective)3, SLACKLINE_SYNC_NONE),
+                     SLACKLINE_INVALID);
+    works(slackline_simulate(problem, ops, count, &plan));
+    assert_string_equal(slackline_plan_objective(plan), "period");
+    assert_int_equal(slackline_plan_value(plan), 9);
     assert_true(!summary.memory_ok);
     assert_near(slackline_plan_peak_memory(plan, 0), 2, 0);
     assert_int_equal(slackline_plan_warmup(plan, 0), 2);

@@ -150,6 +150,7 @@ static void count_frees(sl_relaxation *r, int s) {
 
 /* Prefixes (or suffixes) of chains of ops on one rank that must come before (after) an op. */
 #define MAX_CHAINS 64
+#define FAR (-(INT64_MAX / 2)) /* below 0 even if the longest iteration is added */
 typedef struct chain {
     const sl_time *value; /* heads, ascending, or tails, descending: the far end first */
     sl_time time;
@@ -159,7 +160,7 @@ typedef struct chain {
 /* One machine runs them all, in any order: max over thresholds t of t + the work of those with value >= t.
  * `work` is the sum of all, for stopping early. */
 static sl_time completion(chain *chains, int count, sl_time work) {
-    sl_time best = 0, done = 0;
+    sl_time best = FAR, done = 0;
     for (;;) {
         chain *next = NULL;
         for (int c = 0; c < count; c++)
@@ -241,7 +242,7 @@ static sl_time machine_tail(const relaxation_pass *p, int stage, int kind, int k
 }
 
 static sl_time chain_end(const sl_relaxation *r, int stage, int kind, int k) {
-    return k < 0 ? 0 : r->head[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
+    return k < 0 ? r->begin[stage] : r->head[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
 }
 
 /* Arrival of the k-th message that stage `from` sends: the messages before it have left the link. */
@@ -271,7 +272,9 @@ static void forward_heads(relaxation_pass *p, int k) {
         int base = r->first[s] / 3, before = sl_problem_previous(problem, s);
         if (k >= r->count[s])
             continue;
-        sl_time head = sl_later(chain_end(r, s, SL_F, k - 1), k == 0 ? gather_head(problem, s) : 0);
+        sl_time head = chain_end(r, s, SL_F, k - 1);
+        if (k == 0 && r->window < 0)
+            head = sl_later(head, gather_head(problem, s));
         head = sl_later(head, chain_end(r, s, SL_I, r->needs_i[base + k] - 1));
         head = sl_later(head, chain_end(r, s, SL_W, r->needs_w[base + k] - 1));
         if (before >= 0)
@@ -297,7 +300,8 @@ static void backward_heads(relaxation_pass *p, int k) {
 
 /* From the start of an op to the end of everything. */
 static sl_time chain_tail(const sl_relaxation *r, int stage, int kind, int k) {
-    return k >= r->count[stage] ? 0 : r->tail[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
+    return k >= r->count[stage] ? r->end[stage]
+                                : r->tail[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
 }
 
 /* From the end of the producer, over the link; the later messages need the link after this one. */
@@ -321,7 +325,9 @@ static void backward_tails(relaxation_pass *p, int k) {
         int base = r->first[s] / 3, before = sl_problem_previous(problem, s), n = r->count[s];
         if (k >= n)
             continue;
-        sl_time tail = sl_later(chain_tail(r, s, SL_W, k + 1), k == n - 1 ? problem->reduce[s] : 0);
+        sl_time tail = chain_tail(r, s, SL_W, k + 1);
+        if (k == n - 1 && r->window < 0)
+            tail = sl_later(tail, problem->reduce[s]);
         set_tail(p, s, SL_W, k, sl_later(tail, chain_tail(r, s, SL_F, r->frees_w[base + k])));
         tail = sl_later(chain_tail(r, s, SL_I, k + 1), chain_tail(r, s, SL_W, k));
         tail = sl_later(tail, chain_tail(r, s, SL_F, r->frees_i[base + k]));
@@ -346,11 +352,12 @@ static void forward_tails(relaxation_pass *p, int k) {
 
 static void clear_links(relaxation_pass *p) {
     for (int i = 0; i < 2 * p->r->problem->stages; i++)
-        p->link[i] = 0;
+        p->link[i] = FAR;
 }
 
 static void fill(relaxation_pass *p) {
     int most = p->r->problem->microbatches;
+    clear_links(p);
     for (int k = 0; k < most; k++) {
         forward_heads(p, k);
         backward_heads(p, k);
@@ -380,6 +387,8 @@ static sl_status make_arrays(const sl_problem *p, sl_relaxation *r) {
     int **const counts[] = {&r->needs_i, &r->needs_w, &r->frees_i, &r->frees_w};
     for (int i = 0; i < 4; i++)
         SL_TRY(sl_alloc(counts[i], (size_t)r->nodes / 3, sizeof(int)));
+    SL_TRY(sl_alloc(&r->begin, stages, sizeof *r->begin));
+    SL_TRY(sl_alloc(&r->end, stages, sizeof *r->end));
     SL_TRY(sl_alloc(&r->head, (size_t)r->nodes, sizeof *r->head));
     return sl_alloc(&r->tail, (size_t)r->nodes, sizeof *r->tail);
 }
@@ -412,12 +421,19 @@ static void free_pass(relaxation_pass *p) {
     SL_FREE(p->stages_of, p->link);
 }
 
-sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation *r) {
+/* `late`: tails of the ranks' last ops, [ranks]; NULL: 0. */
+static sl_status make(const sl_problem *problem, int window, const sl_time *late, int deep,
+                      sl_relaxation *r) {
     relaxation_pass p = {0};
-    *r = (sl_relaxation){.problem = problem};
+    *r = (sl_relaxation){.problem = problem, .window = window};
     sl_status status = make_arrays(problem, r);
     SL_THEN(status, make_pass(r, deep, &p));
     if (status == SL_OK) {
+        for (int s = 0; s < problem->stages; s++) {
+            int rank = sl_problem_rank(problem, s), apart = window >= 0 && rank != window;
+            r->begin[s] = apart ? FAR : 0;
+            r->end[s] = apart ? FAR : late ? late[rank] : 0;
+        }
         relax_times(r);
         set_links(r);
         for (int s = 0; s < problem->stages && problem->limit; s++)
@@ -432,8 +448,45 @@ sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation 
     return status;
 }
 
+sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation *r) {
+    return make(problem, -1, NULL, deep, r);
+}
+
+sl_status sl_relaxation_make_window(const sl_problem *problem, int rank, int deep, sl_relaxation *r) {
+    return make(problem, rank, NULL, deep, r);
+}
+
+/* How much later than the first op of rank 0 that of each rank can be, taken from the latest. */
+static void find_late(const sl_relaxation *r, sl_time *late) {
+    sl_time latest = 0;
+    for (int rank = 0; rank < r->problem->ranks; rank++) {
+        late[rank] = SL_TIME_NEVER;
+        for (int s = 0; s < r->problem->stages; s++)
+            if (sl_problem_rank(r->problem, s) == rank && r->count[s] > 0)
+                late[rank] = sl_sooner(late[rank], r->head[sl_relaxation_node(r, s, SL_F, 0)]);
+        late[rank] = late[rank] == SL_TIME_NEVER ? 0 : late[rank];
+        latest = sl_later(latest, late[rank]);
+    }
+    for (int rank = 0; rank < r->problem->ranks; rank++)
+        late[rank] = latest - late[rank];
+}
+
+sl_status sl_relaxation_make_skewed(const sl_problem *problem, int deep, sl_relaxation *r) {
+    sl_time *late;
+    *r = (sl_relaxation){0};
+    SL_TRY(sl_alloc(&late, (size_t)problem->ranks, sizeof *late));
+    sl_status status = make(problem, -1, NULL, 0, r);
+    if (status == SL_OK) {
+        find_late(r, late);
+        sl_relaxation_free(r);
+        status = make(problem, -1, late, deep, r);
+    }
+    sl_free(late);
+    return status;
+}
+
 void sl_relaxation_free(sl_relaxation *r) {
-    SL_FREE(r->link, r->held, r->first, r->count);
+    SL_FREE(r->link, r->held, r->first, r->count, r->begin, r->end);
     for (int kind = 0; kind < 3; kind++)
         sl_free(r->time[kind]);
     SL_FREE(r->needs_i, r->needs_w, r->frees_i, r->frees_w, r->head, r->tail);

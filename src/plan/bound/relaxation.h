@@ -22,8 +22,11 @@ typedef struct sl_relaxation {
     sl_time *time[3];       /* [F I W][stage] */
     int *needs_i, *needs_w; /* by first[s] / 3 + k: ops of the stage that must have ended before F_k */
     int *frees_i, *frees_w; /* the smallest k whose F needs the j-th I (W) to have ended; count: none */
-    sl_time *head, *tail;   /* [nodes] earliest start; minimum from its end to the end of all */
-    int impossible;         /* no schedule fits into the limit: the minimum needed, and its rank */
+    sl_time *head, *tail; /* [nodes] earliest start; minimum from its end to the end of all; below 0: none is
+                             known, in a window */
+    int window;           /* the rank whose first op is time 0 and whose last op is the end; -1: all ranks */
+    sl_time *begin, *end; /* [stages] of heads and tails: the least of any op of a stage */
+    int impossible;       /* no schedule fits into the limit: the minimum needed, and its rank */
     int impossible_rank;
     double impossible_memory;
 } sl_relaxation;
@@ -32,6 +35,14 @@ typedef struct sl_relaxation {
  * the same rank before and after each op, O(nodes * microbatches), skipped beyond 10^8. SL_ENOMEM. Free with
  * sl_relaxation_free. */
 sl_status sl_relaxation_make(const sl_problem *problem, int deep, sl_relaxation *relaxation);
+
+/** The same for the window of a rank: heads count from its first op, tails to its last one. Ops that no chain
+ * of dependencies from the first op leads to, or that none leads to the last op from, have heads or tails
+ * below 0. Collectives are left out. */
+sl_status sl_relaxation_make_window(const sl_problem *problem, int rank, int deep, sl_relaxation *relaxation);
+/** The same for ranks that need not end together: `relaxation` gets tails as if a rank that can start later
+ * than others could also end later by the same time. Only a guide for searches. */
+sl_status sl_relaxation_make_skewed(const sl_problem *problem, int deep, sl_relaxation *relaxation);
 void sl_relaxation_free(sl_relaxation *relaxation);
 
 /** The link for messages of a kind from one stage to another, without the part in their op's time; zero

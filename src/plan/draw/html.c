@@ -41,8 +41,10 @@ static void put_share(const page *g, const char *name, double share) {
 static void put_figures(const page *g) {
     const sl_plan *plan = g->plan;
     put_time(g, "makespan", plan->makespan);
+    if (plan->objective != SL_MAKESPAN)
+        put_time(g, sl_objective_names[plan->objective], plan->value);
     put_time(g, "lower bound", plan->bound);
-    if (plan->makespan == plan->bound)
+    if (plan->value == plan->bound)
         put_figure(g, "gap", "none: proven optimal", 0);
     else
         put_share(g, "gap", sl_plan_gap(plan));

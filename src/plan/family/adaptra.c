@@ -3,7 +3,7 @@
 #include "base/numbers.h"
 #include "plan/family/list.h"
 #include "plan/family/slack.h"
-#include "plan/timing/replay.h"
+#include "plan/timing/objective.h"
 
 #include <math.h>
 
@@ -62,30 +62,31 @@ static void choose_warmup(const sl_problem *p, int adapted, int x0, int *x) {
 }
 
 static sl_status keep_shorter(const sl_problem *p, const sl_list_rule *rule, sl_order *order,
-                              sl_time *makespan) {
+                              sl_time *value) {
     sl_order other;
     sl_time time;
     sl_status status = sl_list_schedule(p, rule, &other);
     if (status != SL_OK)
         return status == SL_ENONE ? SL_OK : status; /* stuck: this rule does not suit this memory */
-    status = sl_replay_order(p, &other, &time);
-    if (status == SL_OK && time < *makespan) {
+    status = sl_objective_of_order(p, &other, &time);
+    if (status == SL_OK && time < *value) {
         sl_order longer = *order;
         *order = other;
-        *makespan = time;
+        *value = time;
         other = longer;
     }
     sl_order_free(&other);
     return status;
 }
 
-/* No order of F, I and W takes less: a rank's first F cannot come before those of the ranks above it. */
-static sl_time min_makespan(const sl_problem *p) {
+/* No order of F, I and W takes less: a rank's first F cannot come before those of the ranks above it. Only
+ * the makespan includes the time until then. */
+static sl_time min_value(const sl_problem *p) {
     sl_time head = 0, most = 0;
     for (int rank = 0; rank < p->ranks; rank++) {
         sl_time work = p->time[SL_F][rank] + p->time[SL_I][rank] + p->time[SL_W][rank];
         most = head + work * p->microbatches > most ? head + work * p->microbatches : most;
-        if (rank + 1 < p->ranks)
+        if (rank + 1 < p->ranks && p->objective == SL_MAKESPAN)
             head += p->time[SL_F][rank] + p->link[rank * p->ranks + rank + 1].latency +
                     p->link[rank * p->ranks + rank + 1].transfer;
     }
@@ -96,18 +97,18 @@ static sl_time min_makespan(const sl_problem *p) {
  * after. */
 static sl_status improve(const sl_problem *p, const sl_list_rule *rule, sl_order *order) {
     sl_list_rule other = *rule;
-    sl_time makespan, mean = 0;
+    sl_time value, mean = 0;
     sl_status status;
-    SL_TRY_GOTO(err_free_order, status, sl_replay_order(p, order, &makespan));
-    if (makespan <= min_makespan(p))
+    SL_TRY_GOTO(err_free_order, status, sl_objective_of_order(p, order, &value));
+    if (value <= min_value(p))
         return SL_OK;
     other.forward_first = 1;
-    SL_TRY_GOTO(err_free_order, status, keep_shorter(p, &other, order, &makespan));
+    SL_TRY_GOTO(err_free_order, status, keep_shorter(p, &other, order, &value));
     for (int rank = 0; rank < p->ranks; rank++)
         mean += p->time[SL_W][rank] / p->ranks;
     other.forward_first = 0;
     other.patience = mean * 3 / 5; /* the best of a few values on random profiles */
-    SL_TRY_GOTO(err_free_order, status, keep_shorter(p, &other, order, &makespan));
+    SL_TRY_GOTO(err_free_order, status, keep_shorter(p, &other, order, &value));
     return SL_OK;
 err_free_order:
     sl_order_free(order);

@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "plan/family/greedy_pass.h"
 #include "plan/family/slack.h"
-#include "plan/timing/replay.h"
+#include "plan/timing/objective.h"
 
 typedef enum warmup { NATURAL, STATIC, ADAPTED, WARMUPS } warmup;
 
@@ -42,7 +42,8 @@ static const struct sub_choice {
     {SL_STRICT, ADAPTED, 0, 1},
     /* clang-format on */
 };
-enum { FEW = 5, CHOICES = sizeof choices / sizeof choices[0] };
+enum { FEW = 5, CHOICES = SL_CROSS_UD_SUB_TRIES };
+_Static_assert(sizeof choices / sizeof choices[0] == CHOICES, "tries");
 
 /* Every rule gets a pass if the sum of their ops is small. */
 static int passes(const sl_problem *p) {
@@ -66,21 +67,24 @@ static sl_status try_choices(const sl_problem *p, int *const *quota, sl_order *b
     sl_time least = SL_TIME_NEVER;
     for (int i = 0; i < CHOICES; i++) {
         const struct sub_choice *c = &choices[i];
-        sl_phase_rule rule = {c->steady, quota[c->warmup], c->overrun, c->weights_first};
+        sl_phase_rule rule = {.steady = c->steady,
+                              .warmup = quota[c->warmup],
+                              .overrun = c->overrun,
+                              .weights_first = c->weights_first};
         sl_order order;
-        sl_time makespan = SL_TIME_NEVER;
+        sl_time value = SL_TIME_NEVER;
         if (i >= passes(p) && least < SL_TIME_NEVER)
             break;
         sl_status status = sl_phases_order(p, &rule, &order);
         if (status == SL_ENONE)
             continue;
         SL_TRY(status);
-        status = sl_replay_order(p, &order, &makespan);
-        if (status == SL_OK && makespan < least) {
+        status = sl_objective_of_order(p, &order, &value);
+        if (status == SL_OK && value < least) {
             sl_order worse = *best;
             *best = order;
             order = worse;
-            least = makespan;
+            least = value;
         }
         sl_order_free(&order);
         SL_TRY(status);

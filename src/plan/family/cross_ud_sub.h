@@ -7,4 +7,5 @@
 
 /** The best order within the memory limit, in the problem's parts; all parts of F and I adjacent. SL_ENONE:
  * no schedule fits. O(rules * ops * log ranks). Free with sl_order_free. */
+#define SL_CROSS_UD_SUB_TRIES 26
 sl_status sl_cross_ud_sub(const sl_problem *problem, sl_order *order);

@@ -2,6 +2,7 @@
 #include "plan/family/adaptra.h"
 #include "plan/family/cross_ud_sub.h"
 #include "plan/family/static_families.h"
+#include "plan/family/zb_auto.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,25 +12,27 @@
 #define WAVE (1u << SL_WAVE)
 #define BIDIRECTIONAL (1u << SL_BIDIRECTIONAL)
 const sl_family sl_families[] = {
-    {"gpipe", 0, LINEAR | LOOP | WAVE, sl_family_gpipe,
+    {"gpipe", 0, 0, LINEAR | LOOP | WAVE, sl_family_gpipe,
      "all forwards, then all backwards, stage by stage (GPipe; breadth-first)"},
-    {"1f1b", 0, LINEAR, sl_family_1f1b, "one forward, one backward in turn (PipeDream-Flush, Megatron)"},
-    {"zb-h1", 0, LINEAR, sl_family_zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
-    {"zb-h2", 0, LINEAR, sl_family_zb_h2,
+    {"1f1b", 0, 0, LINEAR, sl_family_1f1b, "one forward, one backward in turn (PipeDream-Flush, Megatron)"},
+    {"zb-h1", 0, 0, LINEAR, sl_family_zb_h1, "backward in two halves, memory of 1f1b (Zero Bubble)"},
+    {"zb-h2", 0, 0, LINEAR, sl_family_zb_h2,
      "backward in two halves, no bubble for equal times, twice the memory (Zero Bubble)"},
-    {"adaptra", 0, LINEAR, sl_family_adaptra,
+    {"adaptra", 0, 0, LINEAR, sl_family_adaptra,
      "warm-up by slack against slow links, then I before F before W (Adaptra)"},
-    {"interleaved-1f1b", 0, LOOP, sl_family_interleaved,
+    {"interleaved-1f1b", 0, 0, LOOP, sl_family_interleaved,
      "1f1b with several stages per rank, in groups of microbatches (Megatron)"},
-    {"zb-v", 0, WAVE | SL_TWO_STAGES, sl_family_zb_v,
+    {"zb-v", 0, 0, WAVE | SL_TWO_STAGES, sl_family_zb_v,
      "no bubble for equal times with the memory of 1f1b, two stages per rank (Zero Bubble)"},
-    {"dualpipe-v", 0, WAVE | SL_TWO_STAGES, sl_family_dualpipe_v,
+    {"dualpipe-v", 0, 0, WAVE | SL_TWO_STAGES, sl_family_dualpipe_v,
      "forwards overlapped with backwards, two stages per rank (DeepSeek)"},
-    {"chimera", 0, BIDIRECTIONAL, sl_family_chimera,
+    {"chimera", 0, 0, BIDIRECTIONAL, sl_family_chimera,
      "two pipelines against each other, for as many microbatches as ranks or few more (Chimera)"},
-    {"cross-ud-sub", 1, LINEAR | SL_LABORIOUS, sl_cross_ud_sub,
+    {"zb-auto", 1, SL_ZB_AUTO_TRIES, LINEAR | SL_LABORIOUS, sl_family_zb_auto,
+     "as many forwards as fit before the first gradient and into memory, then F and I in turn (Zero Bubble)"},
+    {"cross-ud-sub", 1, SL_CROSS_UD_SUB_TRIES, LINEAR | SL_LABORIOUS, sl_cross_ud_sub,
      "greedy with phases, bubbles filled with parts of W (CrossPipe)"},
-    {NULL, 0, 0, NULL, NULL}};
+    {NULL, 0, 0, 0, NULL, NULL}};
 
 int sl_family_fits(const sl_family *family, const sl_problem *p) {
     return (family->placements & 1u << p->placement) &&

@@ -11,6 +11,7 @@
 typedef struct sl_family {
     const char *name;
     int parts;           /* it cuts ops into the problem's parts itself */
+    int tries;           /* laborious: schedules that it makes; else 0 */
     unsigned placements; /* bits 1 << sl_placement of its placements, and the bits above */
     sl_status (*build)(const sl_problem *problem,
                        sl_order *order); /* SL_ENONE: not within the memory limit */

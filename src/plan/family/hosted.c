@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "plan/family/family.h"
 #include "plan/lower/program.h"
+#include "plan/timing/objective.h"
 #include "plan/timing/replay.h"
 
 #define MAX_OPS 20000 /* for more, only the two extremes are tried */
@@ -14,7 +15,7 @@ typedef struct host_choice {
     const sl_family *family;
     const sl_problem *problem;
     sl_order best;
-    sl_time makespan; /* SL_TIME_NEVER: it exceeds the limit */
+    sl_time value; /* SL_TIME_NEVER: it exceeds the limit */
     int moves;
     int found;
 } host_choice;
@@ -26,14 +27,15 @@ static int keeps_limit(const sl_problem *p, const double *peak) {
     return 1;
 }
 
-static sl_status time_order(const sl_problem *p, const sl_program *program, sl_time *makespan) {
+static sl_status time_order(const sl_problem *p, const sl_program *program, sl_time *value) {
     sl_timeline timeline;
     double *peak;
     SL_TRY(sl_replay(p, program, p->communication, p->queue, &timeline));
     sl_status status = sl_alloc(&peak, (size_t)p->ranks, sizeof *peak);
     SL_THEN(status, sl_peak_memory(p, &timeline, peak));
-    if (status == SL_OK)
-        *makespan = keeps_limit(p, peak) ? sl_timeline_makespan(&timeline) : SL_TIME_NEVER;
+    *value = SL_TIME_NEVER;
+    if (status == SL_OK && keeps_limit(p, peak))
+        status = sl_objective_value(p, program, &timeline, value);
     sl_free(peak);
     sl_timeline_free(&timeline);
     return status;
@@ -42,23 +44,23 @@ static sl_status time_order(const sl_problem *p, const sl_program *program, sl_t
 /* Takes ownership of `order`: it becomes the best, or is freed. */
 static sl_status offer(host_choice *c, sl_order *order) {
     sl_program program;
-    sl_time makespan = SL_TIME_NEVER;
+    sl_time value = SL_TIME_NEVER;
     int moves = 0;
     sl_status status = sl_lower(c->problem, order, &program);
     if (status == SL_OK) {
-        status = time_order(c->problem, &program, &makespan);
+        status = time_order(c->problem, &program, &value);
         for (int rank = 0; rank < program.ranks; rank++)
             moves += program.rank[rank].moves;
         sl_program_free(&program);
     }
-    int better = !c->found || makespan < c->makespan || (makespan == c->makespan && moves < c->moves);
+    int better = !c->found || value < c->value || (value == c->value && moves < c->moves);
     if (status != SL_OK || !better) {
         sl_order_free(order);
         return status;
     }
     sl_order_free(&c->best);
     c->best = *order;
-    c->makespan = makespan;
+    c->value = value;
     c->moves = moves;
     c->found = 1;
     return SL_OK;
@@ -108,7 +110,7 @@ static sl_status try_limits(host_choice *c) {
 }
 
 sl_status sl_family_hosted(const sl_family *family, const sl_problem *problem, sl_order *order) {
-    host_choice c = {.family = family, .problem = problem, .makespan = SL_TIME_NEVER};
+    host_choice c = {.family = family, .problem = problem, .value = SL_TIME_NEVER};
     sl_status status = try_limits(&c);
     if (status == SL_OK && !c.found)
         status = sl_error(SL_ENONE, "%s: no schedule fits into the memory limit, host memory included",

@@ -120,6 +120,8 @@ sl_status sl_problem_with_placement(const sl_problem *p, sl_placement placement,
                         sl_placement_name(placement), stages, (long long)ops, SL_MAX_STAGES, SL_MAX_OPS);
     SL_TRY(sl_problem_make(p->ranks, stages, p->microbatches, placed));
     placed->placement = placement;
+    placed->objective = p->objective;
+    placed->synchronization = p->synchronization;
     placed->communication = p->communication;
     placed->queue = p->queue;
     placed->communicators = p->communicators;

@@ -72,6 +72,8 @@ sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy) {
     sl_problem from = *problem;
     SL_TRY(sl_problem_make(ranks, stages, problem->microbatches, copy));
     copy->placement = problem->placement;
+    copy->objective = problem->objective;
+    copy->synchronization = problem->synchronization;
     copy->communication = problem->communication;
     copy->queue = problem->queue;
     copy->communicators = problem->communicators;

@@ -31,6 +31,13 @@ typedef enum sl_regime { SL_DECOUPLED, SL_INORDER, SL_BATCHED, SL_FIFO, SL_REGIM
  * peer; these by kind, activations apart from gradients. */
 typedef enum sl_communicators { SL_OF_PIPELINE, SL_OF_PAIR, SL_OF_DIRECTION, SL_OF_KIND } sl_communicators;
 
+/* What plans minimize (plan/timing/objective.h), and what an iteration waits for before it begins, if
+ * iterations repeat: nothing but its rank; also, stage by stage, the reduction of the stage's gradients,
+ * after which its weights are updated; the end of the whole iteration before, since a norm over all gradients
+ * scales every update. */
+typedef enum sl_objective { SL_MAKESPAN, SL_SPAN, SL_PERIOD } sl_objective;
+typedef enum sl_synchronization { SL_SYNC_NONE, SL_SYNC_UPDATE, SL_SYNC_NORM } sl_synchronization;
+
 typedef struct sl_link {
     sl_time latency;  /* assumed by plans: with jitter, the percentile of the delays */
     sl_time transfer; /* occupies the link for this long */
@@ -49,6 +56,8 @@ struct sl_layers;
 typedef struct sl_problem {
     int ranks, stages, microbatches;
     sl_placement placement;
+    sl_objective objective;
+    sl_synchronization synchronization;
     sl_regime communication;
     int queue;                      /* inorder: slots per rank and peer */
     sl_communicators communicators; /* fifo */
@@ -91,8 +100,9 @@ void sl_problem_cut(sl_problem *problem, const int *first);
 
 /* ---- placement (design.md, Words) ---- */
 
-/* By sl_regime and sl_communicators, as in problem files; ended by NULL. */
-extern const char *const sl_regime_names[], *const sl_communicators_names[];
+/* By sl_regime and so on, as in problem files; ended by NULL. */
+extern const char *const sl_regime_names[],
+    *const sl_communicators_names[], *const sl_objective_names[], *const sl_synchronization_names[];
 
 /** "linear", "loop", "wave", "bidirectional". */
 const char *sl_placement_name(sl_placement placement);

@@ -10,10 +10,12 @@
 
 /* Lists cannot be read before the shape is known, so the tables leave their nodes alone. */
 typedef struct problem_request {
-    int ranks, stages, microbatches, placement, queue, parts;
+    int ranks, stages, microbatches, placement, queue, parts, objective, synchronization;
 } problem_request;
 
 static const char *const placements[] = {"linear", "loop", "wave", "bidirectional", NULL};
+const char *const sl_objective_names[] = {"makespan", "span", "period", NULL};
+const char *const sl_synchronization_names[] = {"none", "update", "norm", NULL};
 
 #define AT(field) offsetof(problem_request, field)
 
@@ -40,6 +42,8 @@ static const sl_key pipeline_keys[] = {
     {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op may be cut into"},
     {.name = "communication", .type = SL_KEY_CUSTOM, .section = sl_communication_keys, .help = "what messages wait for, and whether sends hold a rank; the regime alone, or a map; default decoupled"},
     {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
+    {.name = "objective", .type = SL_KEY_CHOICE, .standard = "makespan", .offset = AT(objective), .choices = sl_objective_names, .help = "what plans minimize: the time of an iteration; the longest time of a rank from its first op to its last; or the time from iteration to iteration when the order repeats"},
+    {.name = "synchronization", .type = SL_KEY_CHOICE, .standard = "update", .offset = AT(synchronization), .choices = sl_synchronization_names, .help = "period: what an iteration waits for besides its rank: nothing; the reduction of each stage, before the stage's first F; a norm over all gradients, so the end of the whole iteration before"},
     {0}};
 static const sl_key problem_keys[] = {
     {.name = "pipeline", .type = SL_KEY_SECTION, .required = 1, .section = pipeline_keys},
@@ -237,6 +241,21 @@ static sl_status read_parts(const sl_yaml *pipeline, sl_problem *p) {
     return sl_check_total(pipeline, p);
 }
 
+/* The order of messages of two iterations on one wire or communicator would depend on their times. */
+static sl_status check_objective(const sl_yaml *pipeline, const sl_problem *p) {
+    const sl_yaml *objective = sl_yaml_find(pipeline, "objective"),
+                  *synchronization = sl_yaml_find(pipeline, "synchronization");
+    if (synchronization && p->objective != SL_PERIOD)
+        return sl_yaml_error(synchronization, "belongs to objective period");
+    if (p->objective != SL_PERIOD || p->synchronization == SL_SYNC_NORM)
+        return SL_OK;
+    if (p->communication == SL_FIFO)
+        return sl_yaml_error(objective, "is period, which regime fifo has only with synchronization norm");
+    if (p->wire)
+        return sl_yaml_error(objective, "is period, which shared links have only with synchronization norm");
+    return SL_OK;
+}
+
 sl_status sl_problem_read(const sl_document *document, sl_problem *problem) {
     problem_request r = {0};
     *problem = (sl_problem){0};
@@ -248,7 +267,10 @@ sl_status sl_problem_read(const sl_document *document, sl_problem *problem) {
     problem->placement = (sl_placement)r.placement;
     problem->queue = r.queue;
     problem->parts = r.parts;
-    return read_parts(pipeline, problem);
+    problem->objective = (sl_objective)r.objective;
+    problem->synchronization = (sl_synchronization)r.synchronization;
+    SL_TRY(read_parts(pipeline, problem));
+    return check_objective(pipeline, problem);
 }
 
 void sl_problem_visit_keys(sl_key_visit visit, void *context) {

@@ -1,7 +1,7 @@
 /* The problem as a file that sl_problem_read reads back. */
 #include "plan/pipeline/layers.h"
-#include "plan/pipeline/problem_read.h"
 #include "plan/pipeline/problem.h"
+#include "plan/pipeline/problem_read.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -191,5 +191,9 @@ sl_status sl_problem_write(const sl_problem *p, FILE *out) {
     fprintf(out, "  parts: %d\n", p->parts);
     sl_write_communication(p, out);
     fprintf(out, "  queue: %d\n", p->queue);
+    if (p->objective != SL_MAKESPAN)
+        fprintf(out, "  objective: %s\n", sl_objective_names[p->objective]);
+    if (p->objective == SL_PERIOD)
+        fprintf(out, "  synchronization: %s\n", sl_synchronization_names[p->synchronization]);
     return fflush(out) != 0 || ferror(out) ? sl_error_errno(SL_ESYS, "the problem cannot be written") : SL_OK;
 }

@@ -13,8 +13,8 @@ typedef struct sl_chains {
     int64_t work; /* budget in replayed ops; counted down */
     uint64_t seed;
     sl_time bound; /* proven: the search ends when it is reached */
-    sl_order best; /* only if `improved`: shorter than the first of the starts. Free it */
-    sl_time makespan;
+    sl_order best; /* only if `improved`: better than the first of the starts. Free it */
+    sl_time value;
     int improved;
 } sl_chains;
 

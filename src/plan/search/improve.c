@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "plan/lower/offload.h"
-#include "plan/timing/replay.h"
+#include "plan/timing/objective.h"
 
 #include <math.h>
 
@@ -11,6 +11,7 @@ typedef struct annealer {
     const sl_problem *problem;
     sl_program program; /* the current order; steps, producers and consumers follow every swap */
     sl_replayer *replayer;
+    sl_evaluator evaluator;
     sl_order *best;
     double *room;    /* [ranks] limit, host memory included; NULL: no limit */
     double **memory; /* [ranks][steps + 1] in use before each step, all earlier ones ended */
@@ -141,13 +142,21 @@ static int last_span(const sl_timeline *t) {
     return last;
 }
 
-/* Walks back from the op that ends last: an op begins when the previous one on the rank has ended (then the
- * two are a candidate) or when its message has arrived. */
-static void collect_pairs(annealer *a, const sl_timeline *t, const int32_t *first_span) {
-    int at = last_span(t), rank = t->span[at].rank, i = at - first_span[rank];
+/* Whether the rank's first op begins when the iteration before has ended on the rank. */
+static int follows_iteration(const sl_evaluation *e, int rank, int i, const sl_span *span) {
+    return i == 0 && e->begin && e->begin[rank] == span->start;
+}
+
+/* Walks back from the op that ends the value: an op begins when the previous one on the rank has ended (then
+ * the two are a candidate) or when its message has arrived; the first one of a rank perhaps when the
+ * iteration before ended there, which was like this one. */
+static void collect_pairs(annealer *a, const sl_evaluation *e, const int32_t *first_span) {
+    const sl_timeline *t = e->timeline;
+    int rank = e->rank < 0 ? t->span[last_span(t)].rank : e->rank,
+        i = e->rank < 0 ? last_span(t) - first_span[rank] : a->program.rank[rank].steps - 1;
     a->pair_count = a->block_count = 0;
     add_to_block(a, rank, i, 1);
-    for (;;) {
+    for (int64_t walked = 0; walked < a->ops; walked++) {
         const sl_span *span = &t->span[first_span[rank] + i];
         const sl_step *step = &a->program.rank[rank].step[i];
         if (i > 0 && span[-1].end == span->start) {
@@ -156,6 +165,11 @@ static void collect_pairs(annealer *a, const sl_timeline *t, const int32_t *firs
             continue;
         }
         a->block_count++;
+        if (follows_iteration(e, rank, i, span)) {
+            i = a->program.rank[rank].steps - 1;
+            add_to_block(a, rank, i, 1);
+            continue;
+        }
         if (step->receive < 0)
             return;
         const sl_message *message = &a->program.message[step->receive];
@@ -174,13 +188,13 @@ static void keep_best(annealer *a) {
 
 /* ---- moves ---- */
 
-static int accepts(annealer *a, sl_time makespan) {
-    if (makespan <= a->current)
+static int accepts(annealer *a, sl_time value) {
+    if (value <= a->current)
         return 1;
-    if (makespan == SL_TIME_NEVER)
+    if (value == SL_TIME_NEVER)
         return 0;
     double chance = (double)(draw(a) >> 11) / 9007199254740992.0;
-    return chance < exp(-(double)(makespan - a->current) / a->temperature);
+    return chance < exp(-(double)(value - a->current) / a->temperature);
 }
 
 static void remember(annealer *a, int rank, int from, int to) {
@@ -265,6 +279,8 @@ static int derive_moves(annealer *a) {
 
 /* In replayed ops: the cost of a try, and the interval between checks of temperature and limit. */
 enum { TRY = 4, TRIES = 40, LOOK = 5000 };
+/* Iterations after which repeated ranks hardly move against each other any more. */
+enum { SETTLE = 10 };
 
 /* Draws until a move has an effect, with a limit of tries. Returns the cost. */
 static int64_t draw_move(annealer *a) {
@@ -281,21 +297,23 @@ static int64_t draw_move(annealer *a) {
 
 /* Returns the cost. */
 static int64_t move(annealer *a, const int32_t *first_span) {
-    const sl_timeline *timeline;
+    sl_evaluation now = {.value = SL_TIME_NEVER};
     int64_t cost = draw_move(a);
     if (a->done_count == 0)
         return cost;
-    sl_time makespan = derive_moves(a) ? sl_replayer_run(a->replayer, &timeline) : SL_TIME_NEVER;
-    if (accepts(a, makespan)) {
-        a->current = makespan;
-        collect_pairs(a, timeline, first_span);
-        if (makespan < a->found)
+    if (derive_moves(a))
+        sl_evaluator_run(&a->evaluator, &now);
+    if (accepts(a, now.value)) {
+        a->current = now.value;
+        sl_evaluator_keep(&a->evaluator);
+        collect_pairs(a, &now, first_span);
+        if (now.value < a->found)
             keep_best(a);
     } else {
         take_back(a);
         derive_moves(a);
     }
-    return cost + a->ops;
+    return cost + (a->evaluator.instant ? 2 : 1) * a->ops;
 }
 
 static void anneal(annealer *a, const sl_improve_options *options, const int32_t *first_span, double hottest,
@@ -342,7 +360,7 @@ static double mean_time(const annealer *a) {
 
 static sl_status run(annealer *a, const sl_improve_options *options, int64_t *work) {
     int32_t *first_span;
-    const sl_timeline *timeline;
+    sl_evaluation now = {0};
     int spans = 0;
     sl_status status;
     SL_TRY(sl_alloc(&first_span, (size_t)a->program.ranks, sizeof *first_span));
@@ -355,10 +373,15 @@ static sl_status run(annealer *a, const sl_improve_options *options, int64_t *wo
     SL_TRY_GOTO(done, status, sl_alloc(&a->blocks, 3 * (size_t)spans + 3, sizeof *a->blocks));
     SL_TRY_GOTO(done, status, sl_alloc(&a->done, 3 * (size_t)a->program.ranks + 3, sizeof *a->done));
     SL_TRY_GOTO(done, status, make_memory(a));
-    a->current = a->found = sl_replayer_run(a->replayer, &timeline);
+    for (int i = 0; i < (a->evaluator.instant ? SETTLE : 1) && now.value != SL_TIME_NEVER; i++) {
+        sl_evaluator_run(&a->evaluator, &now);
+        if (now.value != SL_TIME_NEVER)
+            sl_evaluator_keep(&a->evaluator);
+    }
+    a->current = a->found = now.value;
     double mean = mean_time(a);
     if (a->current != SL_TIME_NEVER && mean > 0) {
-        collect_pairs(a, timeline, first_span);
+        collect_pairs(a, &now, first_span);
         anneal(a, options, first_span, mean * options->heat, mean * 0.01, work);
     }
 done:
@@ -375,8 +398,12 @@ sl_status sl_improve(const sl_problem *problem, const sl_improve_options *option
     sl_status status = sl_replayer_open(problem, &a.program, &a.replayer);
     if (problem->communication == SL_FIFO)
         SL_THEN(status, sl_replayer_order_messages(a.replayer, SL_FIRST_NEEDED, NULL));
+    SL_THEN(status, sl_evaluator_open(problem, a.replayer, &a.evaluator));
     SL_THEN(status, run(&a, options, &result->work));
-    result->makespan = a.found;
+    result->value = a.found;
+    if (a.evaluator.instant) /* found by estimates */
+        SL_THEN(status, sl_objective_of_order(problem, order, &result->value));
+    sl_evaluator_close(&a.evaluator);
     sl_replayer_close(a.replayer);
     for (int rank = 0; a.memory && rank < a.program.ranks; rank++)
         sl_free(a.memory[rank]);

@@ -20,8 +20,8 @@ typedef struct sl_improve_options {
 } sl_improve_options;
 
 typedef struct sl_improve_result {
-    sl_time makespan;
-    int64_t work; /* replayed ops, plus a few per unsuccessful move; 0: no move is possible */
+    sl_time value; /* of the objective */
+    int64_t work;  /* replayed ops, plus a few per unsuccessful move; 0: no move is possible */
 } sl_improve_result;
 
 /** Replaces `order`, a valid one within the memory limit, by the best found, without issues: in regime fifo a

@@ -4,7 +4,7 @@
 #include "plan/bound/bound.h"
 #include "plan/family/family.h"
 #include "plan/pipeline/layers.h"
-#include "plan/search/makespan.h"
+#include "plan/search/order_value.h"
 #include "plan/search/portfolio.h"
 
 #include <string.h>
@@ -19,9 +19,9 @@ static int cut_stages(const sl_problem *p) {
 /* ---- the value of a cut ---- */
 
 static sl_status shorter(const sl_problem *p, const sl_order *order, sl_time *best) {
-    sl_time makespan;
-    SL_TRY(sl_measure(p, order, &makespan, NULL));
-    *best = makespan < *best ? makespan : *best;
+    sl_time value;
+    SL_TRY(sl_measure(p, order, &value, NULL));
+    *best = sl_sooner(value, *best);
     return SL_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "plan/search/layer_cut.h"
 #include "plan/timing/jitter.h"
 #include "plan/timing/message_order.h"
+#include "plan/timing/objective.h"
 #include "plan/timing/replay.h"
 
 #include <stdio.h>
@@ -93,8 +94,11 @@ static sl_status run_through(const sl_problem *p, sl_plan *plan) {
     SL_TRY(measure_memory(p, plan));
     SL_TRY(sl_alloc(&plan->warmup, (size_t)p->ranks, sizeof *plan->warmup));
     sl_order_warmup(&plan->order, plan->warmup);
+    plan->objective = p->objective;
     plan->makespan = sl_timeline_makespan(&plan->timeline);
     plan->span = sl_timeline_span(&plan->timeline);
+    SL_TRY(sl_objective_value(p, &plan->program, &plan->timeline, &plan->value));
+    plan->period = p->objective == SL_PERIOD ? plan->value : -1;
     for (int rank = 0; rank < p->ranks; rank++) {
         sl_time work = rank_work(p, &plan->order, rank);
         plan->ideal = work > plan->ideal ? work : plan->ideal;
@@ -138,7 +142,7 @@ void sl_plan_free(sl_plan *plan) {
 
 sl_status sl_plan_prove(const sl_problem *problem, sl_plan *plan) {
     sl_time bound;
-    if (plan->makespan <= plan->bound)
+    if (plan->value <= plan->bound)
         return SL_OK;
     SL_TRY(bound_of(problem, 1, &bound));
     plan->bound = bound > plan->bound ? bound : plan->bound;
@@ -152,7 +156,7 @@ sl_status sl_plan_add_jitter(const sl_problem *problem, sl_plan *plan, int draws
 }
 
 double sl_plan_gap(const sl_plan *plan) {
-    return plan->bound > 0 ? (double)(plan->makespan - plan->bound) / (double)plan->bound : 0;
+    return plan->bound > 0 ? (double)(plan->value - plan->bound) / (double)plan->bound : 0;
 }
 
 sl_time sl_plan_tolerance(const sl_problem *p, const sl_plan *plan, int link) {
@@ -186,8 +190,8 @@ static double max_memory(const sl_problem *p, const sl_plan *plan) {
 }
 
 static int is_better(const sl_problem *p, const sl_plan *a, const sl_plan *b) {
-    if (!b->schedule[0] || a->makespan != b->makespan)
-        return !b->schedule[0] || a->makespan < b->makespan;
+    if (!b->schedule[0] || a->value != b->value)
+        return !b->schedule[0] || a->value < b->value;
     return max_memory(p, a) < max_memory(p, b);
 }
 
@@ -198,7 +202,7 @@ static sl_status is_proven(const sl_problem *p, const sl_plan *plan, sl_time *bo
         return SL_OK;
     if (*bound < 0)
         SL_TRY(bound_of(p, 0, bound));
-    *proven = plan->makespan <= *bound;
+    *proven = plan->value <= *bound;
     return SL_OK;
 }
 
@@ -271,7 +275,7 @@ sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan 
 sl_status sl_plan_time(const sl_problem *problem, const char *schedule, sl_time *time) {
     sl_plan plan = {0};
     sl_status status = make(problem, schedule, &plan);
-    *time = plan.makespan;
+    *time = plan.value;
     sl_plan_free(&plan);
     return status;
 }

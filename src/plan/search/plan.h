@@ -40,7 +40,10 @@ typedef struct sl_plan {
     sl_order order;
     sl_program program;
     sl_timeline timeline;
-    sl_time makespan, span, ideal, bound;
+    sl_objective objective; /* of the problem */
+    sl_time value, bound;   /* its value, and a proven minimum for it */
+    sl_time makespan, span, ideal;
+    sl_time period;                         /* -1: only known if it is the objective */
     sl_time dependency_loss, blocking_loss; /* JSON "lost" */
     double *peak_memory;                    /* [ranks] including permanent use */
     int *peak_host;                         /* [ranks] activations in host memory */
@@ -52,11 +55,11 @@ typedef struct sl_plan {
 } sl_plan;
 
 /** Plans with a family's name, "optimal" (a second of search on this thread) or "auto" (best of all families
- * within the memory limit: shortest makespan, then least peak memory, then table order). SL_EINVAL: unknown
+ * within the memory limit: smallest value, then least peak memory, then table order). SL_EINVAL: unknown
  * name (with the known ones); SL_ENONE: no schedule within the memory limit. Free with sl_plan_free, also on
  * error. */
 sl_status sl_plan_make(const sl_problem *problem, const char *schedule, sl_plan *plan);
-/** Only the makespan of a family's plan, or auto's: in half of the time. Errors as sl_plan_make. */
+/** Only the value of a family's plan, or auto's: in half of the time. Errors as sl_plan_make. */
 sl_status sl_plan_time(const sl_problem *problem, const char *schedule, sl_time *time);
 
 typedef struct sl_plan_options {
@@ -83,7 +86,7 @@ void sl_plan_free(sl_plan *plan);
 /** Raises the plan's bound as far as the project can prove by itself (deep, plan/bound/bound.h). */
 sl_status sl_plan_prove(const sl_problem *problem, sl_plan *plan);
 
-/** (makespan - bound) / bound: 0 is proven optimal. 0 if the bound is 0. Never fails. */
+/** (value - bound) / bound: 0 is proven optimal. 0 if the bound is 0. Never fails. */
 double sl_plan_gap(const sl_plan *plan);
 
 /** sl_slack_tolerance of the link between ranks `link` and `link` + 1 under this plan, in ns; tB replaces tI

@@ -183,14 +183,15 @@ static json_t *warmup_json(const sl_problem *p, const sl_plan *plan) {
 static json_t *plan_json(const sl_problem *p, const sl_plan *plan) {
     double span_bubble = plan->span > 0 ? (double)(plan->span - plan->ideal) / (double)plan->span : 0;
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:o, s:{s:f, s:f}, s:o, s:f, s:o, s:b, s:o, "
+        "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:{s:f, s:f}, s:o, s:f, s:o, s:b, s:o, "
         "s:o, s:{s:o, s:o}, s:o}",
         "format", "slackline-plan-1", "schedule", plan->schedule, "why", plan->why, "placement",
         sl_placement_name(p->placement), "ranks", p->ranks, "stages", p->stages, "microbatches",
-        p->microbatches, "makespan_ms", ms(plan->makespan), "span_ms", ms(plan->span), "ideal_ms",
-        ms(plan->ideal), "bubble", "makespan", sl_timeline_bubble(&plan->timeline), "span", span_bubble,
-        "lower_bound_ms", ms(plan->bound), "gap", sl_plan_gap(plan), "peak_memory", peak_json(p, plan),
-        "memory_ok", plan->memory_ok, "warmup", warmup_json(p, plan), "links", links_json(p, plan), "lost",
+        p->microbatches, "objective", sl_objective_names[plan->objective], "value_ms", ms(plan->value),
+        "makespan_ms", ms(plan->makespan), "span_ms", ms(plan->span), "ideal_ms", ms(plan->ideal), "bubble",
+        "makespan", sl_timeline_bubble(&plan->timeline), "span", span_bubble, "lower_bound_ms",
+        ms(plan->bound), "gap", sl_plan_gap(plan), "peak_memory", peak_json(p, plan), "memory_ok",
+        plan->memory_ok, "warmup", warmup_json(p, plan), "links", links_json(p, plan), "lost",
         "dependency_ms", ms(plan->dependency_loss), "blocking_ms", ms(plan->blocking_loss), "solve_ms",
         ms(plan->solve));
 }
@@ -218,6 +219,11 @@ static json_t *explain_json(const sl_attribution *a) {
 
 /* Adds the parts that only some plans have; 0 if memory ran out. */
 static int add_optional(const sl_problem *p, const sl_plan *plan, json_t *object) {
+    if (plan->period >= 0 &&
+        (json_object_set_new(object, "period_ms", ms(plan->period)) != 0 ||
+         json_object_set_new(object, "synchronization",
+                             json_string(sl_synchronization_names[p->synchronization])) != 0))
+        return 0;
     if (p->layers && json_object_set_new(object, "cut", cut_json(p)) != 0)
         return 0;
     if (sl_problem_offloads(p) && json_object_set_new(object, "peak_host", host_json(p, plan)) != 0)

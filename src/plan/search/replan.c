@@ -1,12 +1,12 @@
 #include "plan/search/replan.h"
 #include "plan/search/chains.h"
-#include "plan/search/makespan.h"
+#include "plan/search/order_value.h"
 #include "plan/timing/message_order.h"
 
 #include <stdio.h>
 
-/* Cost of trying one laborious family, in replayed ops per op of its order: some 26 schedules. */
-#define LABOR 600
+/* Cost of one of the schedules that a laborious family tries, in replayed ops per op of it. */
+#define LABOR 23
 
 typedef struct replan {
     const sl_replan_options *options;
@@ -28,7 +28,7 @@ static int is_worth_it(const replan *r, const sl_family *family) {
     if (!sl_family_fits(family, r->starts.problem) || sl_starts_proven(&r->starts))
         return 0;
     return !(family->placements & SL_LABORIOUS) || r->starts.count == 0 || r->options->work == 0 ||
-           4 * LABOR * r->ops <= r->options->work;
+           4 * LABOR * family->tries * r->ops <= r->options->work;
 }
 
 /* The preferred one first: it may be proven optimal, and wins among equals. */
@@ -39,7 +39,7 @@ static sl_status add_families(replan *r) {
     for (const sl_family *family = sl_families; family->name; family++)
         if (family != first && is_worth_it(r, family)) {
             SL_TRY(sl_starts_add_family(&r->starts, family));
-            r->work -= (family->placements & SL_LABORIOUS ? LABOR : SL_MEASURE_WORK) * r->ops;
+            r->work -= (family->tries > 0 ? LABOR * family->tries : SL_MEASURE_WORK) * r->ops;
         }
     return SL_OK;
 }

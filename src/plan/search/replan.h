@@ -14,7 +14,7 @@
 #define SL_REPLAN_WORK 500000
 
 typedef struct sl_replan_options {
-    const char *schedule;         /* the family preferred among equal makespans; "auto" or NULL: none */
+    const char *schedule;         /* the family preferred among equal values; "auto" or NULL: none */
     const sl_order *const *known; /* [knowns] additional orders to start from: the running one, the first one.
                                      One that is not a schedule of this problem is skipped */
     int knowns;

@@ -35,10 +35,10 @@ static int is_over(const order_search *s, sl_time deadline) {
 
 /* ---- starting orders ---- */
 
-/* Time of a laborious family: some 26 schedules of about 150 ns per op. */
-static double labour(const order_search *s) {
+/* Time of a laborious family: about 150 ns per op of each schedule. */
+static double labour(const order_search *s, const sl_family *family) {
     const sl_problem *p = s->problem;
-    return 26 * 150.0 * 3 * p->stages * (double)p->microbatches * p->parts;
+    return family->tries * 150.0 * 3 * p->stages * (double)p->microbatches * p->parts;
 }
 
 /* Families; the laborious ones only if nothing fits, or for a tenth of the time if nothing is proven. */
@@ -48,7 +48,7 @@ static sl_status add_families(order_search *s) {
         if (!sl_family_fits(family, s->problem) || (laborious && sl_starts_proven(&s->starts)))
             continue;
         if (laborious && s->starts.count > 0 &&
-            (10 * labour(s) > (double)(s->deadline - sl_now()) || is_over(s, s->deadline)))
+            (10 * labour(s, family) > (double)(s->deadline - sl_now()) || is_over(s, s->deadline)))
             s->put_off = 1;
         else
             SL_TRY(sl_starts_add_family(&s->starts, family));
@@ -61,7 +61,7 @@ static sl_status add_families(order_search *s) {
 static sl_status add_rest(order_search *s) {
     for (const sl_family *family = sl_families; family->name && s->put_off; family++)
         if (family->placements & SL_LABORIOUS && sl_family_fits(family, s->problem) &&
-            !sl_starts_proven(&s->starts) && labour(s) < 20.0 * SL_MS && !is_over(s, SL_TIME_NEVER))
+            !sl_starts_proven(&s->starts) && labour(s, family) < 20.0 * SL_MS && !is_over(s, SL_TIME_NEVER))
             SL_TRY(sl_starts_add_family(&s->starts, family));
     return SL_OK;
 }
@@ -134,13 +134,14 @@ static sl_status anneal(order_search *s) {
 
 /* ---- the exact solver ---- */
 
-/* The smaller the problem, the larger the solver's share of the time; nothing for problems beyond its
- * reach. */
+/* The smaller the problem, the larger the solver's share of the time; nothing for problems beyond its reach,
+ * or with another objective than its own, the makespan. */
 static sl_time share_of_annealing(const order_search *s) {
     int nodes = s->starts.relaxation.nodes;
     double share = nodes <= 600 ? 0.2 : nodes <= 2000 ? 0.4 : nodes <= 20000 ? 0.6 : 1;
-    if (!s->options->exact || share == 1 || s->options->time_limit < 0.1 || s->problem->parts > 1 ||
-        sl_problem_offloads(s->problem) || !sl_exact_available())
+    if (!s->options->exact || s->problem->objective != SL_MAKESPAN || share == 1 ||
+        s->options->time_limit < 0.1 || s->problem->parts > 1 || sl_problem_offloads(s->problem) ||
+        !sl_exact_available())
         return s->deadline;
     return s->begin + (sl_time)(share * (double)(s->deadline - s->begin));
 }
@@ -188,9 +189,9 @@ static sl_status finish(order_search *s, sl_plan *plan) {
     SL_TRY(sl_messages_plan(s->problem, SL_MESSAGES_THOROUGHLY, &best->order));
     SL_TRY(sl_plan_of_order(s->problem, &best->order, family ? best->name : "optimal", plan));
     snprintf(plan->why, sizeof plan->why, "%s%s%s%s",
-             plan->makespan > s->starts.bound ? "the shortest found"
-             : s->problem->layers             ? "nothing is shorter with this cut"
-                                              : "nothing can be shorter",
+             plan->value > s->starts.bound ? "the shortest found"
+             : s->problem->layers          ? "nothing is shorter with this cut"
+                                           : "nothing can be shorter",
              s->starts.tried[0] ? "; tried " : "", s->starts.tried, s->starts.tried[0] ? " ms" : "");
     if (!s->problem->layers) /* with layers, it would be the bound of this cut only */
         plan->bound = s->starts.bound > plan->bound ? s->starts.bound : plan->bound;

@@ -1,7 +1,7 @@
 #include "plan/search/starts.h"
 #include "base/memory.h"
 #include "plan/bound/bound.h"
-#include "plan/search/makespan.h"
+#include "plan/search/order_value.h"
 #include "plan/search/portfolio.h"
 #include "plan/timing/message_order.h"
 
@@ -14,7 +14,7 @@ sl_status sl_starts_open(const sl_problem *problem, sl_starts *s) {
 }
 
 int sl_starts_proven(const sl_starts *s) {
-    return s->count > 0 && s->start[0].makespan <= s->bound;
+    return s->count > 0 && s->start[0].value <= s->bound;
 }
 
 static int is_preferred(const sl_starts *s, const sl_start *start) {
@@ -22,8 +22,8 @@ static int is_preferred(const sl_starts *s, const sl_start *start) {
 }
 
 static int goes_before(const sl_starts *s, const sl_start *a, const sl_start *b) {
-    if (a->makespan != b->makespan)
-        return a->makespan < b->makespan;
+    if (a->value != b->value)
+        return a->value < b->value;
     if (is_preferred(s, a) != is_preferred(s, b))
         return is_preferred(s, a);
     return a->memory < b->memory;
@@ -42,13 +42,15 @@ static void insert(sl_starts *s, sl_start added) {
 sl_status sl_starts_add(sl_starts *s, sl_order *order, const char *name) {
     sl_start added = {.name = name};
     const int all = s->count == 0 || s->problem->receive_buffers > 0; /* PyTorch's lowering may need more */
-    const sl_message_effort effort = {.cutoff = all ? SL_TIME_NEVER : s->start[0].makespan, .quick = 1};
+    const sl_message_effort effort = {
+        .cutoff = all || s->problem->objective != SL_MAKESPAN ? SL_TIME_NEVER : s->start[0].value,
+        .quick = 1};
     sl_status status = sl_messages_plan(s->problem, &effort, order);
     added.order = *order;
-    SL_THEN(status, sl_measure(s->problem, order, &added.makespan, &added.memory));
+    SL_THEN(status, sl_measure(s->problem, order, &added.value, &added.memory));
     SL_THEN(status, sl_order_check_ascending(order));
     *order = (sl_order){0};
-    if (status != SL_OK || added.makespan == SL_TIME_NEVER ||
+    if (status != SL_OK || added.value == SL_TIME_NEVER ||
         (s->count == SL_STARTS && !goes_before(s, &added, &s->start[s->count - 1]))) {
         sl_order_free(&added.order);
         return status == SL_ENOMEM ? status : SL_OK;
@@ -57,7 +59,7 @@ sl_status sl_starts_add(sl_starts *s, sl_order *order, const char *name) {
     size_t used = strlen(s->tried);
     if (name)
         snprintf(s->tried + used, sizeof s->tried - used, "%s%s %.6g", used ? ", " : "", name,
-                 sl_to_ms(added.makespan));
+                 sl_to_ms(added.value));
     return SL_OK;
 }
 
@@ -82,8 +84,13 @@ static sl_status widen(sl_starts *s) {
 sl_status sl_starts_relax(sl_starts *s, int deep) {
     sl_time bound;
     SL_TRY(widen(s));
-    SL_TRY(sl_relaxation_make(&s->wide, deep, &s->relaxation));
-    SL_TRY(sl_relaxation_bound(&s->relaxation, &bound));
+    if (s->problem->objective == SL_MAKESPAN) {
+        SL_TRY(sl_relaxation_make(&s->wide, deep, &s->relaxation));
+        SL_TRY(sl_relaxation_bound(&s->relaxation, &bound));
+    } else {
+        SL_TRY(sl_relaxation_make_skewed(&s->wide, deep, &s->relaxation));
+        SL_TRY(sl_lower_bound(&s->wide, deep, &bound));
+    }
     s->bound = bound > s->bound ? bound : s->bound;
     return SL_OK;
 }

@@ -10,18 +10,18 @@
 
 typedef struct sl_start {
     sl_order order;
-    sl_time makespan;
+    sl_time value;    /* of the objective */
     double memory;    /* of the rank that needs most */
     const char *name; /* of the family, or as given; NULL: found by a search */
 } sl_start;
 
 typedef struct sl_starts {
     const sl_problem *problem;
-    const char *preferred; /* the name preferred among equal makespans; NULL: none */
-    sl_time bound;         /* no schedule is shorter */
+    const char *preferred; /* the name preferred among equal values; NULL: none */
+    sl_time bound;         /* no schedule has a smaller value */
     int count;
-    sl_start start[SL_STARTS]; /* by makespan, then name, then memory, then order of addition */
-    char tried[180];           /* names and makespans */
+    sl_start start[SL_STARTS]; /* by value, then name, then memory, then order of addition */
+    char tried[180];           /* names and values */
     sl_problem wide;           /* the problem with device plus host memory as its limit */
     sl_relaxation relaxation;  /* of `wide` */
 } sl_starts;

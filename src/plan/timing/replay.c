@@ -19,12 +19,39 @@ void sl_replay_push(sl_replayer *r, int32_t rank) {
     }
 }
 
+/* ---- instants: ranks; wires, as lanes; reductions, by stage; copy engines, by rank; slots, by lane ---- */
+
+static int first_slot(const sl_replayer *r, const replay_lane *lane) {
+    return 4 * r->program->ranks + r->problem->stages + (int)(lane - r->lane) * r->queue;
+}
+
+static int copy_engine(const sl_replayer *r, int rank) {
+    return 3 * r->program->ranks + r->problem->stages + rank;
+}
+
+static sl_time reduced(const sl_replayer *r, int stage) {
+    return r->begin ? r->begin[3 * r->program->ranks + stage] : 0;
+}
+
+/* When the collectives of the iteration before have left the rank. */
+static sl_time collectives_end(const sl_replayer *r, int rank) {
+    sl_time end = reduced(r, 0);
+    int any = 0;
+    for (int stage = 0; stage < r->problem->stages; stage++)
+        if (sl_problem_rank(r->problem, stage) == rank) {
+            end = any ? sl_later(end, reduced(r, stage)) : reduced(r, stage);
+            any = 1;
+        }
+    return end;
+}
+
 /* The time at which a message whose data exist at `end` gets a slot (inorder). */
 static sl_time issue_time(const sl_replayer *r, int32_t index, sl_time end) {
     const replay_lane *l = sl_replay_lane(r, &r->program->message[index]);
-    if (r->regime != SL_INORDER || l->sent < r->queue)
+    if (r->regime != SL_INORDER || (l->sent < r->queue && !r->begin))
         return end;
-    sl_time freed = r->arrival[l->first + l->sent - r->queue];
+    sl_time freed =
+        l->sent < r->queue ? r->begin[first_slot(r, l) + l->sent] : r->arrival[l->first + l->sent - r->queue];
     return freed > end ? freed : end;
 }
 
@@ -84,7 +111,7 @@ static sl_time move_until(sl_replayer *r, int rank, int32_t last) {
     const sl_rank_program *mine = &r->program->rank[rank];
     sl_time *end = &r->move_end[r->first_move[rank]];
     for (int32_t m = r->moved[rank]; m <= last; m++) {
-        sl_time start = m > 0 ? end[m - 1] : 0;
+        sl_time start = m > 0 ? end[m - 1] : r->begin ? r->begin[copy_engine(r, rank)] : 0;
         if (mine->move[m].after >= 0) {
             sl_time ended = r->timeline.span[r->first_span[rank] + mine->move[m].after].end;
             start = ended > start ? ended : start;
@@ -92,7 +119,7 @@ static sl_time move_until(sl_replayer *r, int rank, int32_t last) {
         end[m] = start + r->problem->offload[mine->move[m].stage];
         r->moved[rank] = m + 1;
     }
-    return last >= 0 ? end[last] : 0;
+    return last >= 0 ? end[last] : INT64_MIN;
 }
 
 /* Starts the rank's next step, with the one paired with it. Returns the number of steps, 0 if it waits for a
@@ -241,19 +268,24 @@ static void add_collective(sl_replayer *r, int rank, int stage, int kind, sl_tim
         .rank = rank, .op = {.stage = stage, .microbatch = -1, .kind = kind}, .start = start, .end = end};
 }
 
-/* Gathers in the order in which the rank first needs their stages. */
+/* Gathers in the order in which the rank first needs their stages. In repeated iterations they follow the
+ * rank's last op and reduction, since they gather what the update has changed. */
 static void run_gathers(sl_replayer *r) {
     for (int rank = 0; rank < r->program->ranks; rank++) {
         const sl_rank_program *mine = &r->program->rank[rank];
-        sl_time now = 0;
+        sl_time now = r->free[rank];
         for (int i = 0; i < mine->steps; i++) {
             int stage = mine->step[i].op.stage;
-            if (mine->step[i].op.kind != SL_F || r->gathered[stage] >= 0)
+            sl_time time = r->problem->gather[stage];
+            if (mine->step[i].op.kind != SL_F || r->gathered[stage] != NOT_GATHERED)
                 continue;
-            r->gathered[stage] = now + r->problem->gather[stage];
-            if (r->problem->gather[stage] > 0)
-                add_collective(r, rank, stage, SL_GATHER, now, r->gathered[stage]);
-            now = r->gathered[stage];
+            if (time > 0 && r->begin)
+                now = sl_later(now, collectives_end(r, rank));
+            if (time > 0)
+                add_collective(r, rank, stage, SL_GATHER, now, now + time);
+            now += time;
+            r->gathered[stage] =
+                r->problem->synchronization == SL_SYNC_UPDATE ? sl_later(now, reduced(r, stage)) : now;
         }
     }
 }
@@ -265,7 +297,7 @@ static void run_reductions(sl_replayer *r) {
         left[stage] = (sl_time)sl_problem_microbatches(r->problem, stage) * r->problem->parts;
     int gather = 0, gathers = r->timeline.collectives; /* by rank: a rank's reductions wait for its gathers */
     for (int rank = 0; rank < r->program->ranks; rank++) {
-        sl_time now = 0;
+        sl_time now = collectives_end(r, rank);
         for (; gather < gathers && r->timeline.collective[gather].rank == rank; gather++)
             now = r->timeline.collective[gather].end;
         for (int i = r->first_span[rank]; i < r->first_span[rank + 1]; i++) {
@@ -312,8 +344,12 @@ static void reset(sl_replayer *r) {
     for (size_t i = 0; i < 2 * ranks; i++)
         r->lane[i].sent = 0;
     for (int stage = 0; stage < r->problem->stages; stage++)
-        r->gathered[stage] = -1;
+        r->gathered[stage] = NOT_GATHERED;
     r->timeline.collectives = 0;
+    if (r->begin) {
+        memcpy(r->free, r->begin, ranks * sizeof *r->free);
+        memcpy(r->wire_free, r->begin + ranks, 2 * ranks * sizeof *r->wire_free);
+    }
     if (r->moving)
         memset(r->moved, 0, ranks * sizeof *r->moved);
 }
@@ -455,19 +491,6 @@ sl_status sl_replay_issued(const sl_problem *problem, const sl_program *program,
                   timeline);
 }
 
-sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_time *makespan) {
-    sl_program program;
-    sl_timeline timeline;
-    SL_TRY(sl_lower(problem, order, &program));
-    sl_status status = sl_replay(problem, &program, problem->communication, problem->queue, &timeline);
-    if (status == SL_OK) {
-        *makespan = sl_timeline_makespan(&timeline);
-        sl_timeline_free(&timeline);
-    }
-    sl_program_free(&program);
-    return status;
-}
-
 sl_status sl_replayer_open(const sl_problem *problem, const sl_program *program, sl_replayer **replayer) {
     SL_TRY(sl_alloc(replayer, 1, sizeof **replayer));
     **replayer = (sl_replayer){
@@ -485,6 +508,63 @@ sl_time sl_replayer_run(sl_replayer *r, const sl_timeline **timeline) {
     if (timeline)
         *timeline = done ? &r->timeline : NULL;
     return done ? sl_timeline_makespan(&r->timeline) : SL_TIME_NEVER;
+}
+
+int sl_replayer_instants(const sl_replayer *r) {
+    int ranks = r->program->ranks, slots = r->regime == SL_INORDER ? r->queue : 0;
+    return 4 * ranks + r->problem->stages + 2 * ranks * slots;
+}
+
+int sl_replayer_waits_for(const sl_replayer *r, int instant) {
+    int ranks = r->program->ranks, lane = instant - ranks, stage = instant - 3 * ranks;
+    if (instant < ranks)
+        return 1;
+    if (instant >= 3 * ranks && stage < r->problem->stages)
+        return r->problem->reduce[stage] > 0;
+    if (instant >= 3 * ranks)
+        return stage >= r->problem->stages + ranks || r->moving;
+    int from = lane / 2, to = (from + (lane % 2 ? ranks - 1 : 1)) % ranks;
+    return r->lane[lane].most > 0 && r->problem->link[from * ranks + to].transfer > 0;
+}
+
+static void end_collectives(const sl_replayer *r, sl_time *end) {
+    for (int c = 0; c < r->timeline.collectives; c++) {
+        const sl_span *span = &r->timeline.collective[c];
+        if (span->op.kind == SL_REDUCE)
+            end[3 * r->program->ranks + span->op.stage] = span->end;
+    }
+}
+
+/* The slots taken last, those of the iteration before included. */
+static void end_slots(const sl_replayer *r, sl_time *end) {
+    for (int i = 0; i < 2 * r->program->ranks && r->regime == SL_INORDER; i++) {
+        const replay_lane *l = &r->lane[i];
+        sl_time *slot = &end[first_slot(r, l)];
+        for (int k = 0; k < r->queue; k++) {
+            int taken = k + l->sent - r->queue;
+            slot[k] = taken >= 0 ? r->arrival[l->first + taken] : slot[k + l->sent];
+        }
+    }
+}
+
+int sl_replayer_repeat(sl_replayer *r, const sl_time *begin, sl_time *end, const sl_timeline **timeline) {
+    size_t ranks = (size_t)r->program->ranks;
+    r->begin = begin;
+    int done = run(r);
+    r->begin = NULL;
+    if (timeline)
+        *timeline = done ? &r->timeline : NULL;
+    if (!done)
+        return 0;
+    memmove(end, begin, (size_t)sl_replayer_instants(r) * sizeof *end);
+    memcpy(end, r->free, ranks * sizeof *end);
+    memcpy(end + ranks, r->wire_free, 2 * ranks * sizeof *end);
+    end_collectives(r, end);
+    for (int rank = 0; rank < r->program->ranks && r->moving; rank++)
+        if (r->moved[rank] > 0)
+            end[copy_engine(r, rank)] = r->move_end[r->first_move[rank] + r->moved[rank] - 1];
+    end_slots(r, end);
+    return 1;
 }
 
 void sl_replayer_delay(sl_replayer *r, const sl_time *latency) {

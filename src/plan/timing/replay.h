@@ -22,9 +22,6 @@ sl_status sl_replay(const sl_problem *problem, const sl_program *program, sl_reg
 sl_status sl_replay_issued(const sl_problem *problem, const sl_program *program, const sl_issuer *issuer,
                            sl_timeline *timeline);
 
-/** The makespan of an order, lowered and replayed in the problem's own regime. Errors as both. */
-sl_status sl_replay_order(const sl_problem *problem, const sl_order *order, sl_time *makespan);
-
 /* Repeated replays without new allocations, for searches that change the program's order of steps in place
  * (sl_program_swap) or the problem's times. */
 typedef struct sl_replayer sl_replayer;
@@ -42,6 +39,21 @@ void sl_replayer_time(sl_replayer *replayer, const sl_time *time);
  * *timeline (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
 sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);
 void sl_replayer_close(sl_replayer *replayer);
+
+/* Iterations that repeat. An iteration leaves instants at which what it used is free again: its ranks,
+ * wires, collectives, copy engines, and slots (inorder). They are all that the next one has to wait for, so a
+ * run is a function from instants to instants; each of its results is the latest of some of the given
+ * instants, each plus a constant. */
+
+/** Number of instants; not for regime fifo or ranks that share wires. */
+int sl_replayer_instants(const sl_replayer *replayer);
+/** Whether a later iteration can depend on it: not on a wire that messages take no time to enter, whose ops
+ * come in order anyway. */
+int sl_replayer_waits_for(const sl_replayer *replayer, int instant);
+/** Replays an iteration from the instants `begin` to the instants `end`, [sl_replayer_instants] each; may be
+ * the same array. Instants may be negative. `timeline` as in sl_replayer_run. Returns 0 after a deadlock. */
+int sl_replayer_repeat(sl_replayer *replayer, const sl_time *begin, sl_time *end,
+                       const sl_timeline **timeline);
 
 /* Which of several messages goes first, if a replay decides the order of issue: the one needed after the
  * fewest ops of its receiver, the one due first, or the one of the lowest microbatch. Those of one rank,

@@ -3,6 +3,8 @@
 
 #include "plan/timing/replay.h"
 
+#define NOT_GATHERED INT64_MIN
+
 /* The messages from a rank to one of its two neighbors on the ring, in order. Placements connect no
  * others. */
 typedef struct replay_lane {
@@ -25,6 +27,7 @@ struct sl_replayer {
     int queue;
     const sl_time *latency; /* of each message; NULL: the links' */
     const sl_time *time;    /* of each step, by rank; NULL: the stages' */
+    const sl_time *begin;   /* [sl_replayer_instants] the iteration before ended at; NULL: at 0 */
     int32_t *next;          /* [ranks] step to run */
     sl_time *free;          /* [ranks] time at which the rank is idle again */
     int32_t *first_span;    /* [ranks + 1] */
@@ -32,7 +35,7 @@ struct sl_replayer {
     sl_time *wire_free;     /* [2 * ranks] time at which the last message has left it */
     sl_time *arrival;       /* [messages], by lane, in sending order */
     unsigned char *arrived; /* [messages] the arrival in the timeline is known */
-    sl_time *gathered;      /* [stages] time at which its first F may start */
+    sl_time *gathered;      /* [stages] time at which its first F may start; NOT_GATHERED: unknown */
     int collective;         /* there are gathers or reductions */
     int shared;             /* ranks share wires: blocks end in order of time */
     int moving;             /* activations may go to host memory */

@@ -29,6 +29,15 @@ sl_time sl_timeline_makespan(const sl_timeline *timeline) {
     return first == SL_TIME_NEVER ? 0 : last - first;
 }
 
+sl_time sl_timeline_end(const sl_timeline *timeline) {
+    sl_time last = 0;
+    for (int i = 0; i < timeline->spans; i++)
+        last = sl_later(last, timeline->span[i].end);
+    for (int i = 0; i < timeline->collectives; i++)
+        last = sl_later(last, timeline->collective[i].end);
+    return last;
+}
+
 sl_time sl_timeline_span(const sl_timeline *timeline) {
     sl_time longest = 0;
     for (int i = 0; i < timeline->spans;) { /* spans of a rank are contiguous */

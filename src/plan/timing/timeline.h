@@ -44,6 +44,8 @@ void sl_timeline_free(sl_timeline *timeline);
 /** From the first F, which is stage 0's (of two pipelines, that of either first stage), to the last op or
  * reduction (CrossPipe, appendix A); 0 if empty. */
 sl_time sl_timeline_makespan(const sl_timeline *timeline);
+/** The last end of an op or collective; 0 if empty. */
+sl_time sl_timeline_end(const sl_timeline *timeline);
 /** Largest over ranks of last end - first start of its ops (Zero Bubble's cost). */
 sl_time sl_timeline_span(const sl_timeline *timeline);
 /** 1 - work / (ranks * makespan). */
