@@ -13,6 +13,7 @@
  * of one call. A rank that lost no processor time casts none (is_its_own). */
 #define COMPARABLE 0.35 /* of the worst: anything less may be its shadow, and is not named */
 #define EXPLAINS 0.25   /* of the missing time: whatever costs less is not why iterations take longer */
+#define BLURRED 0.05    /* of the window: with more blurred gaps, a rank's losses are not known */
 #define MS 1e6
 
 typedef struct verdict {
@@ -113,7 +114,7 @@ static double lost_by(const sl_call_comparison *c, int rank) {
     const sl_call_measure *m = &c->rank[rank];
     double starved = sl_call_profile_starved(c->now, c->healthy, rank), span = c->now->rank[rank].span;
     double longer = m->excess > 0 && span > 0 ? m->excess / span : 0;
-    if (starved < 0 || !m->known || c->now->rank[rank].polls)
+    if (starved < 0 || !m->known || c->now->rank[rank].blurred > BLURRED * span)
         return -1;
     return starved < longer ? starved : longer;
 }

@@ -22,13 +22,15 @@ static double expected_gap(const sl_call_rank *healthy, const sl_call_gap *gap, 
     while (low < high) {
         size_t middle = (low + high) / 2;
         const sl_call_gap *g = &healthy->gap[middle];
-        int before = g->before < gap->before || (g->before == gap->before && g->after < gap->after);
+        int before = g->before != gap->before ? g->before < gap->before
+                     : g->after != gap->after ? g->after < gap->after
+                                              : g->blurred < gap->blurred;
         low = before ? middle + 1 : low;
         high = before ? high : middle;
     }
     for (size_t i = low; i < healthy->gaps; i++) {
         const sl_call_gap *g = &healthy->gap[i];
-        if (g->before != gap->before || g->after != gap->after)
+        if (g->before != gap->before || g->after != gap->after || g->blurred != gap->blurred)
             break;
         if (g->bytes <= gap->bytes)
             below = g;
@@ -64,15 +66,15 @@ static double growth(const sl_call_rank *now, const sl_call_rank *healthy) {
     return most;
 }
 
-static void compare_rank(sl_call_comparison *c, int r) {
+static sl_call_measure compare_rank(const sl_call_comparison *c, int r, int blurred) {
     const sl_call_rank *now = &c->now->rank[r], *healthy = &c->healthy->rank[r];
-    sl_call_measure *m = &c->rank[r];
+    sl_call_measure measure = {0}, *m = &measure;
     double error2 = 0, same = 1;
     for (size_t i = 0; i < now->gaps; i++) {
         const sl_call_gap *gap = &now->gap[i];
         double expected, n = (double)gap->time.count;
         double healthy_error2 = expected_gap(healthy, gap, &expected);
-        if (healthy_error2 < 0 || gap->time.count < FEW)
+        if (healthy_error2 < 0 || gap->time.count < FEW || (gap->blurred && !blurred))
             continue;
         m->known = 1;
         m->now += n * sl_spread_mean(&gap->time);
@@ -84,6 +86,7 @@ static void compare_rank(sl_call_comparison *c, int r) {
     m->excess = m->now - m->expected;
     m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
     m->slow = stands_out(m, error2, c->span);
+    return measure;
 }
 
 /* Whether two ranks do the same work: the same calls with the same bytes, a collective together, and no
@@ -103,43 +106,57 @@ static int same_work(const sl_call_profile *p, int a, int b) {
 }
 
 /* Of all computing in the window: its standard error squared. Who has more to do now and then varies. */
-static double computing_error2(const sl_call_rank *r) {
+static double computing_error2(const sl_call_rank *r, int blurred) {
     double error2 = 0;
     for (size_t i = 0; i < r->gaps; i++)
-        error2 += (double)(r->gap[i].time.count * r->gap[i].time.count) * sl_spread_error2(&r->gap[i].time);
+        if (blurred || !r->gap[i].blurred)
+            error2 +=
+                (double)(r->gap[i].time.count * r->gap[i].time.count) * sl_spread_error2(&r->gap[i].time);
     return error2;
+}
+
+/* The shares of the window in which other ranks compute: of those that do the same work, or of all. */
+static int shares_of_others(const sl_call_profile *p, int r, int all, int blurred, double *share) {
+    int count = 0;
+    for (int o = 0; o < p->ranks; o++)
+        if (o != r && p->rank[o].span > 0 && (all || same_work(p, r, o)))
+            share[count++] = (p->rank[o].computing + (blurred ? p->rank[o].blurred : 0)) / p->rank[o].span;
+    return count;
 }
 
 /* Without a healthy profile: compares with ranks that do the same work. A rank that always comes last but has
  * no such rank may simply have more to do. */
-static sl_status compare_peers(sl_call_comparison *c) {
-    const sl_call_profile *p = c->now;
+static sl_call_measure compare_peers(sl_call_comparison *c, int r, int blurred, double *share) {
+    const sl_call_rank *mine = &c->now->rank[r];
+    sl_call_measure measure = {0}, *m = &measure;
+    int peers = shares_of_others(c->now, r, 0, blurred, share);
+    if (mine->span <= 0)
+        return measure;
+    m->known = peers > 0;
+    m->now = mine->computing + (blurred ? mine->blurred : 0);
+    if (peers == 0) /* against all: only to report that it cannot be assessed */
+        peers = shares_of_others(c->now, r, 1, blurred, share);
+    m->expected = peers ? sl_median_of_numbers(share, peers) * mine->span : m->now;
+    m->excess = m->now - m->expected;
+    m->ratio = m->expected > 0 ? m->now / m->expected : 1;
+    m->slow = stands_out(m, 2 * computing_error2(mine, blurred), c->span);
+    if (m->slow && (!m->known || peers < 2)) { /* of two that differ, neither is the sl_call_measure */
+        if (!blurred && (c->unmatched < 0 || m->excess > c->rank[c->unmatched].excess))
+            c->unmatched = r;
+        m->slow = 0;
+    }
+    return measure;
+}
+
+/* What is slow only if blurred gaps are counted may have waited in them. */
+static sl_status compare_ranks(sl_call_comparison *c) {
     double *share;
-    SL_TRY(sl_alloc(&share, (size_t)p->ranks, sizeof *share));
-    for (int r = 0; r < p->ranks; r++) {
-        const sl_call_rank *mine = &p->rank[r];
-        sl_call_measure *m = &c->rank[r];
-        int peers = 0;
-        for (int o = 0; o < p->ranks; o++)
-            if (o != r && p->rank[o].span > 0 && same_work(p, r, o))
-                share[peers++] = p->rank[o].computing / p->rank[o].span;
-        if (mine->span <= 0)
-            continue;
-        m->known = peers > 0;
-        m->now = mine->computing;
-        if (peers == 0) { /* against all: only to report that it cannot be assessed */
-            for (int o = 0; o < p->ranks; o++)
-                if (o != r && p->rank[o].span > 0)
-                    share[peers++] = p->rank[o].computing / p->rank[o].span;
-        }
-        m->expected = peers ? sl_median_of_numbers(share, peers) * mine->span : m->now;
-        m->excess = m->now - m->expected;
-        m->ratio = m->expected > 0 ? m->now / m->expected : 1;
-        m->slow = stands_out(m, 2 * computing_error2(mine), c->span);
-        if (m->slow && (!m->known || peers < 2)) { /* of two that differ, neither is the sl_call_measure */
-            c->unmatched = c->unmatched < 0 || m->excess > c->rank[c->unmatched].excess ? r : c->unmatched;
-            m->slow = 0;
-        }
+    SL_TRY(sl_alloc(&share, (size_t)c->now->ranks, sizeof *share));
+    for (int r = 0; r < c->now->ranks; r++) {
+        c->rank[r] = c->healthy ? compare_rank(c, r, 0) : compare_peers(c, r, 0, share);
+        sl_call_measure all = c->healthy ? compare_rank(c, r, 1) : compare_peers(c, r, 1, share);
+        if (all.slow && !c->rank[r].slow)
+            c->blurred = r;
     }
     sl_free(share);
     return SL_OK;
@@ -224,16 +241,7 @@ sl_status sl_call_measure_all(sl_call_comparison *c) {
     SL_TRY(sl_alloc(&c->group, c->now->groups, sizeof *c->group));
     for (int r = 0; r < c->now->ranks; r++)
         c->span = c->now->rank[r].span > c->span ? c->now->rank[r].span : c->span;
-    if (!c->healthy)
-        SL_TRY(compare_peers(c));
-    for (int r = 0; r < c->now->ranks; r++) {
-        if (c->healthy)
-            compare_rank(c, r);
-        if (c->rank[r].slow && c->now->rank[r].polls) {
-            c->blurred = r;
-            c->rank[r].slow = 0;
-        }
-    }
+    SL_TRY(compare_ranks(c));
     for (size_t g = 0; g < c->now->groups; g++)
         SL_TRY(compare_group(c, g));
     return SL_OK;

@@ -17,7 +17,7 @@ typedef struct sl_call_comparison {
     double clock_error, span; /* span: of the longest window */
     sl_call_measure *rank;    /* [ranks] */
     sl_call_measure *group;   /* [groups] */
-    int blurred;              /* a rank that polls and looks slow; -1: none */
+    int blurred;              /* a rank that is slow only with its blurred gaps; -1: none */
     int unmatched;            /* a rank that seems slow, but has no rank to compare with; -1: none */
 } sl_call_comparison;
 

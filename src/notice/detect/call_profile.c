@@ -183,6 +183,7 @@ static int order_gaps(const void *a, const void *b) {
     const sl_call_gap *x = a, *y = b;
     BY(x->before, y->before);
     BY(x->after, y->after);
+    BY(x->blurred, y->blurred);
     BY(x->bytes, y->bytes);
     return 0;
 }
@@ -240,7 +241,6 @@ static sl_status make_rank(const sl_call *c, size_t calls, int computes, sl_call
     SL_TRY(sl_alloc(&r->volume, calls, sizeof *r->volume));
     int64_t end = c[0].end;
     for (size_t i = 0; i < calls; i++) {
-        r->polls |= sl_call_role_of(c[i].call) == SL_ROLE_TEST && c[i].start == c[i].end;
         if (c[i].bytes > 0)
             r->volume[r->volumes++] =
                 (sl_call_volume){.call = name_of(&c[i]), .bytes = (double)c[i].bytes, .count = 1};
@@ -251,10 +251,11 @@ static sl_status make_rank(const sl_call *c, size_t calls, int computes, sl_call
         double time = c[i].start > end ? (double)(c[i].start - end) : 0;
         sl_call_gap gap = {.before = name_of(&c[i - 1]),
                            .after = name_of(&c[i]),
-                           .bytes = bytes_class(c[i].bytes ? c[i].bytes : c[i - 1].bytes)};
+                           .bytes = bytes_class(c[i].bytes ? c[i].bytes : c[i - 1].bytes),
+                           .blurred = sl_call_role_of(c[i].call) == SL_ROLE_TEST && c[i].start == c[i].end};
         spread_add(&gap.time, time);
         r->gap[r->gaps++] = gap;
-        r->computing += time;
+        *(gap.blurred ? &r->blurred : &r->computing) += time;
         end = c[i].end > end ? c[i].end : end;
     }
     r->span = (double)(end - c[0].start);

@@ -39,11 +39,12 @@ typedef struct sl_call_group {
 } sl_call_group;
 
 /* Computing between two calls of a rank; `before` and `after` are call, communicator and peer as one number.
- */
+ * `blurred`: a test ended it before which the rank may have waited, computing and testing in turns. */
 typedef struct sl_call_gap {
     uint64_t before, after;
     uint64_t bytes; /* of the call after it, or of the call before it if that has none, as a class */
     sl_spread time;
+    int blurred;
 } sl_call_gap;
 
 /* Bytes of one kind of call; calls of one kind differ in bytes when the work of iterations differs. */
@@ -58,10 +59,10 @@ typedef struct sl_call_rank {
     sl_call_volume *volume; /* [volumes] by call */
     size_t volumes;
     double span, computing; /* ns: of the window, and outside of calls in it */
+    double blurred;         /* ns: of all blurred gaps, which `computing` leaves out */
     uint64_t kind;          /* ranks of one kind make the same calls with the same bytes */
-    int polls;      /* it tests between its computing: then computing and waiting cannot be distinguished */
-    int messages;   /* it sends or receives any */
-    double starved; /* share of the time in which it wanted a processor and had none; -1: unknown */
+    int messages;           /* it sends or receives any */
+    double starved;         /* share of the time in which it wanted a processor and had none; -1: unknown */
 } sl_call_rank;
 
 typedef struct sl_call_profile {
