@@ -4,6 +4,7 @@
 #include "plan/explain/job_link.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The offset of `to` from `from`, its predecessor in the pipeline; 0 if it is no more than the messages'
  * times vary. */
@@ -23,21 +24,21 @@ static sl_status along(const sl_hybrid_trace *t, int from, int to, sl_time *offs
     return status;
 }
 
-/* The ends of a worker's collectives over replicas, or over all, in order. */
+/* The ends of a worker's collectives over all, and over replicas if these count, too, in order. */
 typedef struct clock_ends {
     int64_t *step;
     sl_time *end;
     int count;
 } clock_ends;
 
-static sl_status read_ends(const sl_hybrid_trace *t, int worker, clock_ends *ends) {
+static sl_status read_ends(const sl_hybrid_trace *t, int worker, int replicas, clock_ends *ends) {
     size_t events = t->worker[worker].end - t->worker[worker].first;
     SL_TRY(sl_alloc(&ends->step, events, sizeof *ends->step));
     SL_TRY(sl_alloc(&ends->end, events, sizeof *ends->end));
     for (size_t i = t->worker[worker].first; i < t->worker[worker].end; i++) {
         const sl_hybrid_event *e = &t->event[i];
         sl_traced_role role = sl_traced_kinds[e->kind].role;
-        if (role != SL_ROLE_REPLICAS && role != SL_ROLE_ALL)
+        if (role != SL_ROLE_ALL && !(replicas && role == SL_ROLE_REPLICAS))
             continue;
         ends->step[ends->count] = e->step;
         ends->end[ends->count++] = e->end;
@@ -57,13 +58,14 @@ static int together(const clock_ends *ends, int at) {
     return end - at;
 }
 
-/* The median difference of the ends of what two workers did together; 0: *known. */
-static sl_status across(const sl_hybrid_trace *t, int one, int other, sl_time *offset, int *known) {
+/* The median difference of the ends of what two workers did together; *known is 0 if there is nothing. */
+static sl_status across(const sl_hybrid_trace *t, int one, int other, int replicas, sl_time *offset,
+                        int *known) {
     clock_ends a = {0}, b = {0};
     sl_time *difference = NULL;
     int count = 0;
-    sl_status status = read_ends(t, one, &a);
-    SL_THEN(status, read_ends(t, other, &b));
+    sl_status status = read_ends(t, one, replicas, &a);
+    SL_THEN(status, read_ends(t, other, replicas, &b));
     SL_THEN(status, sl_alloc(&difference, (size_t)a.count + 1, sizeof *difference));
     for (int i = 0, k = 0; status == SL_OK && i < a.count && k < b.count;) {
         int mine = together(&a, i), its = together(&b, k);
@@ -81,31 +83,76 @@ static sl_status across(const sl_hybrid_trace *t, int one, int other, sl_time *o
     return status;
 }
 
+/* Offsets of one pipeline rank: of its workers from the one of the first replica, by their collectives; and
+ * from the rank before it, by messages: each replica says how far the first replicas' workers are apart. */
+typedef struct clock_rank {
+    sl_time *within;  /* [replicas] */
+    int *known;       /* [replicas] */
+    sl_time *between; /* [replicas + 1] */
+    int count;        /* of `between` */
+} clock_rank;
+
+static sl_status read_rank(const sl_hybrid_trace *t, const sl_hybrid_layout *l, int p, clock_rank *rank) {
+    const int32_t *worker = l->worker + p * l->data;
+    rank->known[0] = 1;
+    rank->within[0] = 0;
+    for (int d = 1; d < l->data; d++)
+        SL_TRY(across(t, worker[0], worker[d], 1, &rank->within[d], &rank->known[d]));
+    return SL_OK;
+}
+
+/* Messages are right unless a link is slower in one direction, which is rare: their median over replicas,
+ * with the collectives of all as one more opinion. */
+static sl_status place_rank(const sl_hybrid_trace *t, const sl_hybrid_layout *l, int p,
+                            const sl_time *along_by, const clock_rank *before, clock_rank *rank,
+                            sl_time *offset) {
+    int all = 0;
+    sl_time by_all = 0;
+    rank->count = 0;
+    for (int d = 0; d < l->data; d++)
+        if (rank->known[d] && before->known[d])
+            rank->between[rank->count++] = along_by[d] - rank->within[d] + before->within[d];
+    if (l->data > 1)
+        SL_TRY(across(t, l->worker[(p - 1) * l->data], l->worker[p * l->data], 0, &by_all, &all));
+    if (all)
+        rank->between[rank->count++] = by_all;
+    sl_time between = sl_median(rank->between, rank->count);
+    const sl_time *from = offset + (p - 1) * l->data;
+    for (int d = 0; d < l->data; d++)
+        offset[p * l->data + d] =
+            rank->known[d] ? from[0] + between + rank->within[d] : from[d] + along_by[d];
+    return SL_OK;
+}
+
+static sl_status find_offsets(const sl_hybrid_trace *t, const sl_hybrid_layout *l, clock_rank rank[2],
+                              sl_time *along_by, sl_time *offset) {
+    SL_TRY(read_rank(t, l, 0, &rank[0]));
+    memcpy(offset, rank[0].within, (size_t)l->data * sizeof *offset);
+    for (int p = 1; p < l->pipeline; p++) {
+        for (int d = 0; d < l->data; d++)
+            SL_TRY(along(t, l->worker[(p - 1) * l->data + d], l->worker[p * l->data + d], &along_by[d]));
+        SL_TRY(read_rank(t, l, p, &rank[p % 2]));
+        SL_TRY(place_rank(t, l, p, along_by, &rank[(p - 1) % 2], &rank[p % 2], offset));
+    }
+    return SL_OK;
+}
+
 sl_status sl_hybrid_clocks(const sl_hybrid_trace *t, const sl_hybrid_layout *l, sl_time *offset) {
-    sl_time *shift; /* of a replica, as each of its pipeline ranks sees it */
-    int known;
-    for (int d = 0; d < l->data; d++) {
-        offset[d] = 0;
-        for (int p = 1; p < l->pipeline; p++) {
-            int here = p * l->data + d, before = here - l->data;
-            SL_TRY(along(t, l->worker[before], l->worker[here], &offset[here]));
-            offset[here] += offset[before];
-        }
+    clock_rank rank[2] = {0};
+    size_t data = (size_t)l->data;
+    sl_time *along_by = NULL;
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_alloc(&along_by, data, sizeof *along_by));
+    for (int i = 0; i < 2; i++) {
+        SL_TRY_GOTO(done, status, sl_alloc(&rank[i].within, data, sizeof *rank[i].within));
+        SL_TRY_GOTO(done, status, sl_alloc(&rank[i].known, data, sizeof *rank[i].known));
+        SL_TRY_GOTO(done, status, sl_alloc(&rank[i].between, data + 1, sizeof *rank[i].between));
     }
-    SL_TRY(sl_alloc(&shift, (size_t)l->pipeline, sizeof *shift));
-    sl_status status = SL_OK;
-    for (int d = 1; status == SL_OK && d < l->data; d++) {
-        int count = 0;
-        for (int p = 0; status == SL_OK && p < l->pipeline; p++) {
-            status = across(t, l->worker[p * l->data], l->worker[p * l->data + d], &shift[count], &known);
-            shift[count] -= offset[p * l->data + d] - offset[p * l->data];
-            count += status == SL_OK && known;
-        }
-        sl_time whole = sl_median(shift, count);
-        for (int p = 0; p < l->pipeline; p++)
-            offset[p * l->data + d] += whole;
-    }
-    sl_free(shift);
+    status = find_offsets(t, l, rank, along_by, offset);
+done:
+    for (int i = 0; i < 2; i++)
+        SL_FREE(rank[i].within, rank[i].known, rank[i].between);
+    sl_free(along_by);
     return status;
 }
 

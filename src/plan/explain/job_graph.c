@@ -150,6 +150,7 @@ static sl_status add_collective(sl_hybrid_builder *b, sl_hybrid_part *part, int 
     const sl_hybrid_event *e = &b->trace->event[part->event];
     sl_hybrid_node node = {.start = e->start,
                            .end = e->end,
+                           .limit = SL_TIME_NEVER,
                            .stream = part->position * SL_HYBRID_STREAMS + stream,
                            .microbatch = -1,
                            .kind = -1};
@@ -165,9 +166,10 @@ static sl_status add_collective(sl_hybrid_builder *b, sl_hybrid_part *part, int 
 static sl_status add_local(sl_hybrid_builder *b, int position, const sl_hybrid_event *e, int slot,
                            int microbatch) {
     return sl_hybrid_add_node(b->graph,
-                              (sl_hybrid_node){.time = e->end - e->start,
+                              (sl_hybrid_node){.time = e->open ? -1 : e->end - e->start,
                                                .start = e->start,
                                                .end = e->end,
+                                               .limit = SL_TIME_NEVER,
                                                .stream = position * SL_HYBRID_STREAMS + SL_HYBRID_MAIN,
                                                .microbatch = microbatch,
                                                .slot = (int16_t)slot,
@@ -290,8 +292,10 @@ static sl_status find_events(sl_hybrid_builder *b, int64_t step, const int *usua
             return sl_error(SL_ENONE, "%s has %d of its usual %d events apart from computation and messages",
                             name_of(b, q), others, usual[q]);
         for (size_t i = b->first[q]; i < b->end[q]; i++) {
-            *begin = sl_sooner(*begin, b->trace->event[i].start);
-            last = sl_later(last, b->trace->event[i].end);
+            const sl_hybrid_event *e = &b->trace->event[i];
+            int guessed = e->open && !sl_traced_kind_is_compute(e->kind); /* waiting varies */
+            *begin = sl_sooner(*begin, e->start);
+            last = sl_later(last, guessed ? e->start : e->end);
         }
     }
     b->graph->traced = last - *begin;

@@ -2,10 +2,10 @@
  * what it waited for. The rules are those of the what-if analysis of stragglers (OSDI 2025, section 3):
  *
  * - Computation of a position (pipeline rank of a replica) runs in its traced order and lasts as it did.
- * - A transfer starts when both sides have issued it, and lasts from then to the receive's end: waiting for
- *   the peer is no part of it. Activations are sent after their forward; a receive is issued after the
- *   previous op of its kind (unless the trace shows receives issued earlier); the transfers that a position
- *   receives in one direction follow each other. An op waits for its input.
+ * - A transfer starts when both sides have issued it and the one before it has come, and lasts from then to
+ * the receive's end: waiting is no part of it. Activations are sent after their forward; a receive is issued
+ * after the previous op of its kind (unless the trace shows receives issued earlier); the transfers that a
+ * position receives in one direction follow each other. An op waits for its input.
  * - A collective starts when all members have entered it. Those next to computation (gradients of one chunk
  *   while another computes) run on a stream of their own, after the last backward of their chunk, or before
  *   its first forward; the others are in sequence with computation.
@@ -18,8 +18,9 @@
 enum { SL_HYBRID_MAIN, SL_HYBRID_FORWARD_IN, SL_HYBRID_BACKWARD_IN, SL_HYBRID_SIDE, SL_HYBRID_STREAMS };
 
 typedef struct sl_hybrid_node {
-    sl_time time;       /* by itself; -1: unknown, the usual one of its kind */
+    sl_time time;       /* by itself; -1: unknown until sl_usual_make */
     sl_time start, end; /* as traced */
+    sl_time limit;      /* of an unknown time; SL_TIME_NEVER: none */
     int32_t stream;     /* position * SL_HYBRID_STREAMS + SL_HYBRID_MAIN, ... */
     int32_t microbatch; /* -1: none */
     int16_t slot;       /* chunk, or the how manieth of its kind */
@@ -40,7 +41,7 @@ typedef struct sl_hybrid_graph {
     size_t edges, edge_room;
     sl_time *gap; /* [positions] */
     int left_out; /* events that overlap computation and are neither messages nor collectives */
-    int unknown;  /* nodes of unknown time */
+    int unknown;  /* transfers and collectives of unknown time */
 } sl_hybrid_graph;
 
 static inline int sl_hybrid_node_position(const sl_hybrid_node *node) {

@@ -16,7 +16,7 @@ static sl_time bound_of(const sl_hybrid_builder *b, int position, int kind, int 
     for (size_t i = b->first_op[position]; i < b->first_op[position + 1]; i++) {
         const sl_hybrid_event *e = &b->trace->event[b->op[i].event];
         if (b->op[i].kind == kind)
-            bound = ends ? sl_sooner(bound, e->end) : sl_later(bound, e->start);
+            bound = ends ? sl_sooner(bound, e->open ? e->start : e->end) : sl_later(bound, e->start);
     }
     return bound;
 }
@@ -77,13 +77,13 @@ static int follows(const sl_hybrid_builder *b, int position, int kind) {
     return 10 * yes >= 9 * count;
 }
 
-/* A transfer by itself: from the time at which both sides had issued it. */
+/* A transfer by itself: from the time at which both sides had issued it, and the one before it had come. */
 static sl_hybrid_node transfer(const sl_hybrid_builder *b, int position, const sl_hybrid_op *from,
-                               const sl_hybrid_op *to) {
+                               const sl_hybrid_op *to, sl_time free) {
     const sl_hybrid_event *event = b->trace->event, *send = from->sent >= 0 ? &event[from->sent] : NULL,
                           *receive = to->received >= 0 ? &event[to->received] : NULL;
     int forward = to->kind == SL_KIND_FORWARD;
-    sl_time start = send ? send->start : event[from->event].end;
+    sl_time start = sl_later(free, send ? send->start : event[from->event].end);
     if (receive)
         start = sl_later(start, receive->start);
     int known = (receive && !receive->open) || (send && !send->open);
@@ -92,6 +92,7 @@ static sl_hybrid_node transfer(const sl_hybrid_builder *b, int position, const s
     return (sl_hybrid_node){.time = known ? end - start : -1,
                             .start = start,
                             .end = end,
+                            .limit = SL_TIME_NEVER,
                             .stream = position * SL_HYBRID_STREAMS +
                                       (forward ? SL_HYBRID_FORWARD_IN : SL_HYBRID_BACKWARD_IN),
                             .microbatch = to->microbatch,
@@ -101,6 +102,7 @@ static sl_hybrid_node transfer(const sl_hybrid_builder *b, int position, const s
 
 static sl_status add_transfers(sl_hybrid_builder *b, int position, int kind) {
     const sl_hybrid_op *before = NULL;
+    sl_time free = -SL_TIME_NEVER;
     int after = follows(b, position, kind);
     for (size_t i = b->first_op[position]; i < b->first_op[position + 1]; i++) {
         const sl_hybrid_op *to = &b->op[i];
@@ -111,7 +113,8 @@ static sl_status add_transfers(sl_hybrid_builder *b, int position, int kind) {
             const sl_hybrid_op *from =
                 &b->op[*sl_hybrid_op_of(b, kind, position % b->layout->data, chunk, to->microbatch)];
             int32_t node = (int32_t)b->graph->nodes;
-            SL_TRY(sl_hybrid_add_node(b->graph, transfer(b, position, from, to)));
+            SL_TRY(sl_hybrid_add_node(b->graph, transfer(b, position, from, to, free)));
+            free = b->graph->node[node].end;
             b->graph->unknown += b->graph->node[node].time < 0;
             SL_TRY(sl_hybrid_add_edge(b->graph, from->node, node));
             if (before && after)
@@ -121,6 +124,15 @@ static sl_status add_transfers(sl_hybrid_builder *b, int position, int kind) {
         before = to;
     }
     return SL_OK;
+}
+
+/* An op has ended when it sends its result. */
+static void limit_unknown(sl_hybrid_builder *b) {
+    for (size_t i = 0; i < b->first_op[b->positions]; i++) {
+        sl_hybrid_node *n = &b->graph->node[b->op[i].node];
+        if (n->time < 0 && b->op[i].sent >= 0)
+            n->limit = sl_later(b->trace->event[b->op[i].sent].start - n->start, 0);
+    }
 }
 
 sl_status sl_hybrid_add_messages(sl_hybrid_builder *b) {
@@ -134,6 +146,7 @@ sl_status sl_hybrid_add_messages(sl_hybrid_builder *b) {
             for (int sends = 0; sends < 2; sends++)
                 match(b, q, kind, sends, list, list_messages(b, q, kind, sends, list));
     sl_free(list);
+    limit_unknown(b);
     for (int q = 0; q < b->positions; q++)
         for (int kind = SL_KIND_FORWARD; kind <= SL_KIND_BACKWARD; kind++)
             SL_TRY(add_transfers(b, q, kind));

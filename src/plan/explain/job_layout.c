@@ -303,14 +303,19 @@ static sl_status chain(layout_search *s, layout_grid *g) {
 
 /* The durations and ends of a worker's ops, of which at most so many are compared. */
 enum { OPS_COMPARED = 128 };
+#define MORE_PRECISE 4 /* ends of replicas vary more than the times of their ops */
 
+/* Forwards of the first one's chunk: those of other chunks may take longer. */
 static int sample_ops(const sl_hybrid_trace *t, int worker, sl_time *end, sl_time *time) {
-    int count = 0;
-    for (size_t i = t->worker[worker].first; i < t->worker[worker].end && count < OPS_COMPARED; i++)
-        if (t->event[i].kind == SL_KIND_FORWARD) {
-            end[count] = t->event[i].end;
-            time[count++] = t->event[i].end - t->event[i].start;
+    int count = 0, chunk = 0;
+    for (size_t i = t->worker[worker].first; i < t->worker[worker].end && count < OPS_COMPARED; i++) {
+        const sl_hybrid_event *e = &t->event[i];
+        chunk = count == 0 ? e->chunk : chunk;
+        if (e->kind == SL_KIND_FORWARD && e->chunk == chunk) {
+            end[count] = e->end;
+            time[count++] = e->end - e->start;
         }
+    }
     return count;
 }
 
@@ -331,7 +336,7 @@ static int in_step(const sl_hybrid_trace *t, int one, int other) {
         return 0;
     for (int i = 0; i < count; i++)
         end[i] -= its_end[i];
-    return deviation(end, count) * 10 < deviation(time, count);
+    return deviation(end, count) * MORE_PRECISE < deviation(time, count);
 }
 
 /* Columns of the grid that are tensor ranks of one replica become one: all groups must be equally large. */
@@ -345,8 +350,13 @@ static void join_tensor_ranks(layout_search *s, layout_grid *g) {
         if (d % tensor != 0 && !in_step(s->t, g->worker[d / tensor * tensor], g->worker[d]))
             return;
     for (int p = 0; p < g->pipeline; p++)
-        for (int d = 0; d < data / tensor; d++)
-            g->worker[p * (data / tensor) + d] = g->worker[p * data + d * tensor];
+        for (int d = 0; d < data / tensor; d++) {
+            const int32_t *of = &g->worker[p * data + d * tensor];
+            int32_t first = of[0];
+            for (int i = 1; i < tensor; i++)
+                first = sl_smaller(first, of[i]);
+            g->worker[p * (data / tensor) + d] = first;
+        }
     g->data = data / tensor;
     s->l->tensor = tensor;
 }

@@ -14,7 +14,7 @@ static int ops_in(const sl_hybrid_trace *t, size_t first, size_t end, int kind, 
         const sl_hybrid_event *e = &t->event[i];
         if (e->kind != kind)
             continue;
-        *first_end = sl_sooner(*first_end, e->end);
+        *first_end = sl_sooner(*first_end, e->open ? e->start : e->end);
         *last_start = sl_later(*last_start, e->start);
         count++;
     }

@@ -3,9 +3,8 @@
  *
  * A stream is a tid of a pid of a file. Its worker is the pid, unless the names of threads and processes give
  * coordinates ("DP rank [1]", "PP rank 3, TP rank 0, compute"), or several threads of one pid compute.
- * Events with B and E are joined. What cannot be used as it is, is counted: an event without a duration ends
- * at the next event of its stream (compute: at most after the worker's median), one of negative duration
- * takes no time. */
+ * Events with B and E are joined. What cannot be used as it is, is counted: an event without a duration keeps
+ * `open` (usual.h estimates its time), one of negative duration takes no time. */
 #pragma once
 
 #include "base/status.h"
@@ -20,7 +19,7 @@ typedef struct sl_hybrid_event {
     int32_t chunk, microbatch; /* of the arguments; -1: not given */
     int32_t sequence;          /* seq_id, or the line in the file */
     uint8_t kind;              /* index into sl_traced_kinds */
-    uint8_t open;              /* it has no end */
+    uint8_t open;              /* it has no end: `end` is a guess */
 } sl_hybrid_event;
 
 typedef struct sl_hybrid_coordinates {

@@ -138,8 +138,8 @@ static sl_status median_of(const sl_hybrid_trace *t, size_t first, size_t end, i
     return SL_OK;
 }
 
-/* Events of one stream, by start. Computation without an end lasts until the next event, at most as long as
- * usual. A message or collective whose end is unknown keeps `open`, and its peers' end counts. */
+/* Events of one stream, by start. What has no end keeps `open`, and gets a guess: it lasts until the next
+ * event, at most as long as usual. */
 static sl_status repair_stream(sl_hybrid_trace *t, size_t first, size_t end) {
     sl_time median[64];
     for (int i = 0; i < 64; i++)
@@ -157,8 +157,6 @@ static sl_status repair_stream(sl_hybrid_trace *t, size_t first, size_t end) {
             SL_TRY(median_of(t, first, end, e->kind, &median[e->kind]));
         if (median[e->kind] >= 0 && (e->end == e->start || e->end - e->start > median[e->kind]))
             e->end = e->start + median[e->kind];
-        if (sl_traced_kind_is_compute(e->kind) && e->end > e->start)
-            e->open = 0;
         t->repaired += e->end > e->start;
         t->dropped += e->end == e->start;
     }

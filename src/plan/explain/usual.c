@@ -74,8 +74,12 @@ static void fill_kinds(sl_hybrid_usual *u) {
             u->kind_count[n->kind]++;
             u->mean[n->kind] += (double)n->time;
         }
-    for (int k = 0; k < sl_traced_kind_count; k++) {
+    for (int k = 0; k < sl_traced_kind_count; k++)
         u->mean[k] /= u->kind_count[k] ? u->kind_count[k] : 1;
+}
+
+static void fill_stages(sl_hybrid_usual *u) {
+    for (int k = 0; k < sl_traced_kind_count; k++)
         for (int p = 0; p < u->layout->pipeline; p++)
             for (int s = 0; s < u->slots; s++) {
                 size_t group =
@@ -83,7 +87,6 @@ static void fill_kinds(sl_hybrid_usual *u) {
                 u->of_stage[k * u->layout->pipeline + p] +=
                     u->of_group[group] > 0 ? (double)u->of_group[group] : 0;
             }
-    }
 }
 
 static sl_status fill(sl_hybrid_usual *u, sl_hybrid_graph *graph) {
@@ -104,15 +107,11 @@ static sl_status fill(sl_hybrid_usual *u, sl_hybrid_graph *graph) {
     SL_TRY(sl_alloc(&sample, nodes, sizeof *sample));
     memset(u->of_worker, 0xff, workers * sizeof *u->of_worker);
     fill_medians(u, 2, sample, u->of_kind);
-    for (int g = 0; g < u->graphs; g++) /* unknown times: the usual ones */
-        for (size_t i = 0; i < graph[g].nodes; i++)
-            if (graph[g].node[i].kind >= 0 && graph[g].node[i].time < 0)
-                graph[g].node[i].time = u->of_kind[graph[g].node[i].kind];
     fill_medians(u, 0, sample, u->of_worker);
     fill_medians(u, 1, sample, u->of_slot);
     sl_free(sample);
     SL_TRY(fill_groups(u, groups));
-    fill_kinds(u);
+    fill_stages(u);
     return SL_OK;
 }
 
@@ -140,18 +139,24 @@ static void free_ratios(usual_ratios *r) {
     SL_FREE(r->ratio, r->count, r->part[0], r->part[1]);
 }
 
+static double median_ratio(const usual_ratios *r, int row) {
+    return r->count[row] ? sl_median_of_numbers(&r->ratio[(size_t)row * (size_t)r->rooms], r->count[row]) : 1;
+}
+
+/* Ops of known time, then the others, which are as the known ones of their microbatch. */
 static void fill_ratios(const sl_hybrid_usual *u, const sl_hybrid_graph *g, usual_ratios *r) {
-    for (size_t i = 0; i < g->nodes; i++) {
-        const sl_hybrid_node *n = &g->node[i];
-        if (n->kind < 0 || n->kind > SL_KIND_BACKWARD)
-            continue;
-        int q = sl_hybrid_node_position(n), row = q % u->layout->data * g->microbatches + n->microbatch;
-        sl_time its = u->of_worker[sl_usual_worker(u, n)];
-        double ratio = its > 0 ? (double)n->time / (double)its : 1;
-        if (r->count[row] < r->rooms)
-            r->ratio[(size_t)row * (size_t)r->rooms + (size_t)r->count[row]++] = ratio;
-        r->part[n->kind][row * u->layout->pipeline + q / u->layout->data] += ratio / u->layout->chunks;
-    }
+    for (int known = 1; known >= 0; known--)
+        for (size_t i = 0; i < g->nodes; i++) {
+            const sl_hybrid_node *n = &g->node[i];
+            if (n->kind < 0 || n->kind > SL_KIND_BACKWARD || (n->time >= 0) != known)
+                continue;
+            int q = sl_hybrid_node_position(n), row = q % u->layout->data * g->microbatches + n->microbatch;
+            sl_time its = u->of_worker[sl_usual_worker(u, n)];
+            double ratio = !known ? median_ratio(r, row) : its > 0 ? (double)n->time / (double)its : 1;
+            if (known && r->count[row] < r->rooms)
+                r->ratio[(size_t)row * (size_t)r->rooms + (size_t)r->count[row]++] = ratio;
+            r->part[n->kind][row * u->layout->pipeline + q / u->layout->data] += ratio / u->layout->chunks;
+        }
 }
 
 typedef struct usual_sums {
@@ -199,9 +204,7 @@ static sl_status measure(sl_hybrid_usual *u, int graph, usual_sums *sums, double
         fill_ratios(u, g, &r);
         correlate(u, &r, g->microbatches, sums);
         for (int row = 0; row < r.rows; row++) {
-            double length = r.count[row]
-                                ? sl_median_of_numbers(&r.ratio[(size_t)row * (size_t)r.rooms], r.count[row])
-                                : 1;
+            double length = median_ratio(&r, row);
             u->length[graph][row] = length;
             *sum += r.count[row] ? length : 0;
             *squares += r.count[row] ? length * length : 0;
@@ -263,11 +266,38 @@ double sl_usual_length(const sl_hybrid_usual *u, int graph, const sl_hybrid_node
     return u->length[graph][row];
 }
 
+/* ---- unknown times ---- */
+
+#define ABOUT 1.25 /* of what is expected: a limit below that is believed */
+
+static sl_time estimate(const sl_hybrid_usual *u, int graph, const sl_hybrid_node *n, sl_time limit) {
+    sl_time its = u->of_worker[sl_usual_worker(u, n)], usual = its >= 0 ? its : u->of_kind[n->kind];
+    if (!sl_traced_kind_is_compute(n->kind))
+        return u->of_kind[n->kind];
+    double expected = (double)sl_later(usual, 0) * sl_usual_length(u, graph, n);
+    return limit != SL_TIME_NEVER && (usual < 0 || (double)limit < ABOUT * expected) ? limit
+                                                                                     : (sl_time)expected;
+}
+
+static void complete(sl_hybrid_usual *u, sl_hybrid_graph *graph) {
+    for (int g = 0; g < u->graphs; g++)
+        for (size_t i = 0; i < graph[g].nodes; i++) {
+            sl_hybrid_node *n = &graph[g].node[i];
+            if (n->kind < 0 || n->time >= 0)
+                continue;
+            const sl_hybrid_node *next = i + 1 < graph[g].nodes && n[1].stream == n->stream ? n + 1 : NULL;
+            n->time = estimate(u, g, n, next ? sl_sooner(n->limit, next->start - n->start) : n->limit);
+        }
+}
+
 sl_status sl_usual_make(const sl_hybrid_layout *layout, sl_hybrid_graph *graph, int graphs,
                         sl_hybrid_usual *u) {
     *u = (sl_hybrid_usual){.layout = layout, .graph = graph, .graphs = graphs, .mean_length = 1};
     SL_TRY(fill(u, graph));
-    return measure_lengths(u);
+    SL_TRY(measure_lengths(u));
+    complete(u, graph);
+    fill_kinds(u);
+    return SL_OK;
 }
 
 void sl_usual_free(sl_hybrid_usual *u) {

@@ -1,4 +1,7 @@
-/* What is usual for the nodes of all iterations: the times that a cause is replaced by. */
+/* What is usual for the nodes of all iterations: the times that a cause is replaced by, and those of nodes
+ * whose own is unknown. Computation without one takes what its worker usually does, times the length of its
+ * microbatch, or until it sends or something follows, if that is about as long or earlier. Transfers and
+ * collectives take the median of their kind. */
 #pragma once
 
 #include "plan/explain/job_graph.h"
@@ -21,7 +24,8 @@ typedef struct sl_hybrid_usual {
     double together, variation;
 } sl_hybrid_usual;
 
-/** Graphs that are complete. SL_ENOMEM. Free with sl_usual_free, also on error. */
+/** Graphs that are complete; fills in unknown times of their nodes. SL_ENOMEM. Free with sl_usual_free, also
+ * on error. */
 sl_status sl_usual_make(const sl_hybrid_layout *layout, sl_hybrid_graph *graph, int graphs,
                         sl_hybrid_usual *usual);
 void sl_usual_free(sl_hybrid_usual *usual);

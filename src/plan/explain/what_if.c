@@ -62,25 +62,34 @@ static sl_time without_replica(const what_if_case *c, const sl_hybrid_node *n) {
     return expected(c, n);
 }
 
-/* The usual time of a kind on the other pipeline ranks. */
-static double elsewhere(const sl_hybrid_usual *u, int kind, int rank) {
+/* The usual time of a kind on a pipeline rank: of a slot; -1: of all together. */
+static double usual_on(const sl_hybrid_usual *u, int kind, int rank, int slot) {
+    size_t row = (size_t)kind * (size_t)u->layout->pipeline + (size_t)rank;
+    return slot < 0 ? u->of_stage[row] : (double)u->of_group[row * (size_t)u->slots + (size_t)slot];
+}
+
+/* The same on the other pipeline ranks. */
+static double elsewhere(const sl_hybrid_usual *u, int kind, int rank, int slot) {
     sl_time others[1024];
     int count = 0;
     for (int p = 0; p < u->layout->pipeline && count < 1024; p++)
-        if (p != rank && u->of_stage[kind * u->layout->pipeline + p] > 0)
-            others[count++] = (sl_time)u->of_stage[kind * u->layout->pipeline + p];
+        if (p != rank && usual_on(u, kind, p, slot) > 0)
+            others[count++] = (sl_time)usual_on(u, kind, p, slot);
     if (count == 0)
         return 0;
     qsort(others, (size_t)count, sizeof *others, sl_ascending_times);
     return (double)others[(count - 1) / 2];
 }
 
+/* A rank that is slower than others takes in each chunk what they take in it. */
 static sl_time without_stage(const what_if_case *c, const sl_hybrid_node *n) {
+    const sl_hybrid_usual *u = c->usual;
     if (rank_of(c, n) != c->what || n->kind > SL_KIND_BACKWARD)
         return n->time;
-    double its = c->usual->of_stage[n->kind * c->usual->layout->pipeline + c->what],
-           target = elsewhere(c->usual, n->kind, c->what);
-    return target > 0 && target < its ? (sl_time)((double)n->time * target / its) : n->time;
+    double all = elsewhere(u, n->kind, c->what, -1), its = usual_on(u, n->kind, c->what, n->slot),
+           target = elsewhere(u, n->kind, c->what, n->slot);
+    int is_slower = all > 0 && all < usual_on(u, n->kind, c->what, -1);
+    return is_slower && target > 0 && its > 0 ? (sl_time)((double)n->time * target / its) : n->time;
 }
 
 static sl_time without_cut(const what_if_case *c, const sl_hybrid_node *n) {
