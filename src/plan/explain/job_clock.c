@@ -103,9 +103,9 @@ static sl_status read_rank(const sl_hybrid_trace *t, const sl_hybrid_layout *l, 
 
 /* Messages are right unless a link is slower in one direction, which is rare: their median over replicas,
  * with the collectives of all as one more opinion. */
-static sl_status place_rank(const sl_hybrid_trace *t, const sl_hybrid_layout *l, int p,
-                            const sl_time *along_by, const clock_rank *before, clock_rank *rank,
-                            sl_time *offset) {
+static sl_status settle_rank(const sl_hybrid_trace *t, const sl_hybrid_layout *l, int p,
+                             const sl_time *along_by, const clock_rank *before, clock_rank *rank,
+                             sl_time *offset) {
     int all = 0;
     sl_time by_all = 0;
     rank->count = 0;
@@ -132,7 +132,7 @@ static sl_status find_offsets(const sl_hybrid_trace *t, const sl_hybrid_layout *
         for (int d = 0; d < l->data; d++)
             SL_TRY(along(t, l->worker[(p - 1) * l->data + d], l->worker[p * l->data + d], &along_by[d]));
         SL_TRY(read_rank(t, l, p, &rank[p % 2]));
-        SL_TRY(place_rank(t, l, p, along_by, &rank[(p - 1) % 2], &rank[p % 2], offset));
+        SL_TRY(settle_rank(t, l, p, along_by, &rank[(p - 1) % 2], &rank[p % 2], offset));
     }
     return SL_OK;
 }
