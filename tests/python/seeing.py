@@ -21,9 +21,9 @@ def torchrun(ranks, *words):
     return [*TORCHRUN, "--standalone", "--nproc-per-node", str(ranks), PROGRAM, *words]
 
 
-def forked(ranks, *words):
+def forked(ranks, *words, program=PROGRAM):
     """As torchrun starts it, in less time."""
-    return [sys.executable, FORKED, str(ranks), "torch.distributed", PROGRAM, *words]
+    return [sys.executable, FORKED, str(ranks), "torch.distributed", program, *words]
 
 
 def told(text):

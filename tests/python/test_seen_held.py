@@ -7,8 +7,8 @@ import sys
 
 sys.dont_write_bytecode = True
 from runner import build, expect, source
-from seeing import PROGRAM, told  # goes on under .venv's Python
-from holding import Ranks, ended, hold_run, seed
+from seeing import PROGRAM, alone, forked, told  # goes on under .venv's Python
+from holding import Ranks, hold_run, seed
 from probing import Probe
 
 import socket
@@ -26,13 +26,13 @@ def held_again_and_again(what, iterations, holds):
 
     def started(environment):
         return Ranks(words, 4, {**environment, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())})
-    alone = ended(started(dict(os.environ)), "alone")
-    expect(alone[0] == 0 and len(told(alone[1])) == 4, f"{what}: {alone}")
+    plain = alone(forked(4, what, str(iterations)))
+    expect(plain[0] == 0 and len(plain[1]) == 4, f"{what}: {plain}")
     with Probe(build) as probe:
         rings, environment = probe.environment()
         environment["PYTHONPATH"] = os.path.join(source, "python", "slackline", "seen")
         said, end = hold_run(build, rings, started(environment), 4, holds, number, 100000, what)
-    expect((end[0], told(end[1])) == (alone[0], told(alone[1])), f"{what}: held {end}, alone {alone}")
+    expect((end[0], told(end[1])) == plain, f"{what}: held {end}, alone {plain}")
     expect(said["moved"] == said["over"] == 0, f"{what}: a call was made in a closed hold: {said}")
     expect(said["holds"] >= holds // 3 and said["closed"] >= 0.8 * said["holds"], f"{what}: {said}")
     print(f"{what}: {said['holds']} holds, {said['closed']} closed", *sorted(set(said["reasons"])), flush=True)
