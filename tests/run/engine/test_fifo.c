@@ -262,12 +262,59 @@ static void ranks_that_stop_end_with_an_error(void **unused) {
     sl_problem_free(&p);
 }
 
+/* A program without an order of messages is refused; where taking one fails, it can be taken again. */
+static void an_order_of_messages_is_complete_or_absent(void **unused) {
+    (void)unused;
+    sl_problem p;
+    sl_plan plan;
+    make_two_ranks(&p, &plan);
+    cluster c = {.problem = &p};
+    sl_transport *transport;
+    sl_engine *engine;
+    sl_stage stage[MAX_STAGES];
+    sl_engine_result result;
+    assert_ok(sl_clock_open_virtual(1, &c.clock));
+    assert_ok(sl_transport_hub_open(2, sizeof(payload), 16, &c.hub));
+    c.member[0] = (member){.cluster = &c};
+    bind_stages(&c.member[0], stage);
+    assert_ok(sl_transport_open(
+        &(sl_transport_config){.ranks = 2, .clock = c.clock, .hub = c.hub, .message_bytes = sizeof(payload)},
+        -1, SL_SECOND, &transport));
+    assert_ok(sl_engine_open(&(sl_engine_config){.clock = c.clock,
+                                                 .transport = transport,
+                                                 .stage = stage,
+                                                 .stages = 2,
+                                                 .regime = SL_FIFO,
+                                                 .patience = SL_SECOND},
+                             &engine));
+    assert_ok(sl_engine_swap(engine, &plan.program, NULL));
+    assert_fails(sl_engine_run(engine, 0, 0, &result), SL_EINVAL, "rank 0 has no order of messages");
+    int failures = 0;
+    for (sl_status status = SL_ENOMEM; status != SL_OK; failures++) {
+        sl_alloc_fail_at(failures);
+        status = issue_messages(&c, &plan.program, engine);
+        sl_alloc_fail_at(-1);
+        assert_true(status == SL_OK || status == SL_ENOMEM);
+        if (status != SL_OK)
+            assert_fails(sl_engine_run(engine, 0, 0, &result), SL_EINVAL, "has no order of messages");
+    }
+    assert_true(failures > 10);
+    sl_engine_close(engine);
+    sl_transport_close(transport);
+    sl_transport_hub_close(c.hub);
+    sl_clock_leave(c.clock);
+    sl_clock_close(c.clock);
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_take_the_times_of_the_timing_model),
         cmocka_unit_test(a_message_waits_until_its_receive_is_reached),
         cmocka_unit_test(a_rank_whose_peer_dies_ends_with_the_name_of_the_link),
         cmocka_unit_test(ranks_that_stop_end_with_an_error),
+        cmocka_unit_test(an_order_of_messages_is_complete_or_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
