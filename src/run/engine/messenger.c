@@ -202,6 +202,13 @@ static sl_status hand_over(sl_messenger *m, sl_messenger_end *end) {
     return SL_OK;
 }
 
+/* The arrival of a message, which has a time of the receiver's clock: on this one it is not before it was
+ * due, and not later than now. */
+static sl_time done_at(const sl_messenger *m, const sl_sent *sent) {
+    sl_time now = sl_clock_now(m->engine->config.clock);
+    return sl_later(sent->due, sent->arrive < now ? sent->arrive : now);
+}
+
 /* Notes what is published; a message that is not eager is done then. */
 static sl_status look_at_sends(sl_messenger *m) {
     sl_engine *e = m->engine;
@@ -214,7 +221,7 @@ static sl_status look_at_sends(sl_messenger *m) {
                 break;
             sl_messenger_end *end = &m->end[m->of[index]];
             if (!end->eager)
-                end->done = sent.arrive;
+                end->done = done_at(m, &sent);
             log_finished(m, end, &sent);
         }
     return SL_OK;

@@ -29,7 +29,7 @@ typedef struct sl_messenger_end {
     int reached_before, handed; /* in this iteration; the rest are times of it, too */
     sl_time issued, reached;
     sl_time cleared; /* of its receive; SL_TIME_NEVER: not yet */
-    sl_time done;    /* eager and handed over: leaves its wire */
+    sl_time done;    /* once known: a send's; an eager one's, when it leaves its wire */
 } sl_messenger_end;
 
 typedef struct sl_messenger_communicator {

@@ -87,6 +87,15 @@ static void stay_for_their_iteration(const pair *p, sl_transport *t, int rank) {
     hear_all(p, t, 0, 2);
 }
 
+/* A rank that closes its transport takes what is under way along: both have heard everything. */
+static void part(sl_transport *t, int peer) {
+    char note[16] = "heard";
+    MUST(sl_transport_receive(t, peer, ITERATIONS, 0, note, sizeof note) == SL_OK);
+    MUST(sl_transport_send(t, peer, ITERATIONS, 0, "heard..........", sizeof note, sl_now()) == SL_OK);
+    MUST(sl_transport_wait(t, peer, ITERATIONS, 0, sl_now() + 20 * SL_SECOND, NULL) == SL_OK);
+    MUST(sl_transport_wait_sent(t, peer, ITERATIONS, 0, sl_now() + 20 * SL_SECOND, NULL) == SL_OK);
+}
+
 static void play(const pair *p, int rank) {
     sl_transport_config config = config_of(p, rank);
     sl_transport *t;
@@ -97,6 +106,7 @@ static void play(const pair *p, int rank) {
         clear_all(t, 1 - rank, k);
         hear_all(p, t, 1 - rank, k);
     }
+    part(t, 1 - rank);
     sl_transport_close(t);
     _exit(0);
 }
