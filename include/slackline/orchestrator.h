@@ -176,6 +176,15 @@ slackline_status slackline_orchestrator_estimate(slackline_orchestrator *orchest
 /** Whether the job can be restarted without this host; initially true for all hosts. */
 slackline_status slackline_orchestrator_may_leave(slackline_orchestrator *orchestrator, const char *host,
                                                   int may);
+/** From now on, if nothing is slow, a better first plan is an action like the others (SLACKLINE_DO_PLAN, of
+ * all replicas if they run the same one): with the first iteration, for the times of the problems, and then
+ * for measured ones. It is then the plan of the healthy job, to which the job returns. `work`: ops that a
+ * search for it may replay, 0: none. Initially 0: first plans are only replaced, by their own kind of
+ * schedule, if the measured times are others than those of the problems. */
+slackline_status slackline_orchestrator_improve(slackline_orchestrator *orchestrator, int64_t work);
+/** 1: gradients are summed over the replicas during an iteration, as soon as a stage has all of them. From
+ * now on, in all plans the backwards of each rank's stages end in the same order as in the first plan. */
+slackline_status slackline_orchestrator_keep_sums(slackline_orchestrator *orchestrator, int keep);
 /** A plan from a longer search (see slackline_orchestrator_question), considered from the next iteration on.
  * Copied. */
 slackline_status slackline_orchestrator_offer(slackline_orchestrator *orchestrator, int replica,
@@ -207,11 +216,11 @@ typedef struct slackline_layout {
 
 typedef enum slackline_do {
     SLACKLINE_DO_NOTHING,
-    SLACKLINE_DO_PLAN,   /* `replica` runs slackline_orchestrator_plan(replica) */
+    SLACKLINE_DO_PLAN,   /* `replica`, or all with -1, runs slackline_orchestrator_plan(replica) */
     SLACKLINE_DO_PATH,   /* `layout.delegates` processes carry the messages of each link and direction; 0: the
                             ranks */
-    SLACKLINE_DO_LAYOUT, /* positions and microbatches as in `layout`; after carried_out,
-                            slackline_orchestrator_plan has each replica's plan */
+    SLACKLINE_DO_LAYOUT, /* positions and microbatches as in `layout`, each replica with
+                            slackline_orchestrator_plan(replica) */
     SLACKLINE_DO_LEAVE,  /* save, and restart without `host` */
     SLACKLINE_DO_NETWORK /* measure the network: slackline_orchestrator_network, then carried_out */
 } slackline_do;
@@ -248,8 +257,8 @@ slackline_status slackline_orchestrator_carried_out(slackline_orchestrator *orch
 
 /* ---- queries ---- */
 
-/** A copy of the plan that a replica should run: that of a SLACKLINE_DO_PLAN under way, else the running one.
- * Its times follow the last measurements. Free with slackline_plan_free. */
+/** A copy of the plan that a replica should run: that of an action under way, else the running one. Its times
+ * follow the last measurements. Free with slackline_plan_free. */
 slackline_status slackline_orchestrator_plan(const slackline_orchestrator *orchestrator, int replica,
                                              slackline_plan **plan);
 /** Whether a replica runs a plan other than its first in this layout; -1: no such replica. */

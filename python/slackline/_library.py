@@ -72,6 +72,8 @@ _FUNCTIONS = {
     "orchestrator_network": (c_int, [c_void_p, c_int64, c_void_p, c_size_t]),
     "orchestrator_estimate": (c_int, [c_void_p, c_int, c_int64]),
     "orchestrator_may_leave": (c_int, [c_void_p, c_char_p, c_int]),
+    "orchestrator_improve": (c_int, [c_void_p, c_int64]),
+    "orchestrator_keep_sums": (c_int, [c_void_p, c_int]),
     "orchestrator_offer": (c_int, [c_void_p, c_int, c_void_p]),
     "orchestrator_event": (c_int, [c_void_p, c_void_p]),
     "orchestrator_action": (c_int, [c_void_p, c_void_p]),

@@ -89,7 +89,7 @@ class Layout:
 class Action:
     """An action to carry out between two iterations."""
     what: str  # "plan": `replica` runs `plan`; "path": `layout.delegates` carry messages; "layout": processes and microbatches
-    #            move as in `layout`, then Orchestrator.plan; "leave": restart without `host`; "network": measure it
+    #            move as in `layout`, with Orchestrator.plan; "leave": restart without `host`; "network": measure it
     id: int
     undo: bool  # reverts an earlier action
     strategy: Optional[str]  # one of STRATEGIES; None: "network"
@@ -313,6 +313,16 @@ class Orchestrator:
         """Sets whether the job can be restarted without this host. Initially it can for every host."""
         self._call("may_leave", _library.encoded(host, "a host"), bool(may))
 
+    def improve(self, work: int) -> None:
+        """From now on, if nothing is slow, a better first plan is an action like the others, for all replicas together if they run the
+        same one. `work`: ops that a search for it may replay; 0: none (initially)."""
+        self._call("improve", _whole(work, 64, "work"))
+
+    def keep_sums(self, keep: bool = True) -> None:
+        """Gradients are summed over the replicas during an iteration: in all further plans, the backwards of each rank's stages end in
+        the same order as in the first plan."""
+        self._call("keep_sums", bool(keep))
+
     def offer(self, plan: Plan, replica: int = 0) -> None:
         """Offers a plan from a longer search (of `question`). The plan is considered from the next iteration on."""
         if not isinstance(plan, Plan):
@@ -338,7 +348,7 @@ class Orchestrator:
         while self._ask("action", ctypes.byref(next_one)):
             what, layout = _ACTIONS[next_one.what], next_one.layout
             yield Action(what, next_one.id, bool(next_one.undo), STRATEGIES[next_one.strategy] if next_one.strategy >= 0 else None,
-                         _known(next_one.replica), self.plan(next_one.replica) if what == "plan" else None,
+                         _known(next_one.replica), self.plan(max(0, next_one.replica)) if what == "plan" else None,
                          self._layout_of(layout) if what in ("path", "layout") else None,
                          _text(next_one.host) if what == "leave" else None, next_one.cost_ns / 1e6, next_one.loss, next_one.expected,
                          tuple(next_one.incident[:next_one.incidents]))

@@ -80,10 +80,16 @@ SL_PUBLIC slackline_status slackline_orchestrator_carried_out(slackline_orchestr
 /* ---- questions ---- */
 
 static slackline_status plan_of(const slackline_orchestrator *o, int replica, slackline_plan **plan) {
-    const int under_way = o->under_way.what == SL_DO_PLAN && o->under_way.replica == replica;
-    const sl_plan *run = under_way ? o->under_way.plan : sl_orchestrator_plan(o->inner, replica);
-    const sl_problem on =
-        sl_library_shape(o, replica, o->last[replica] ? o->last[replica] : o->expected[replica]);
+    const sl_orchestrator_action *a = &o->under_way;
+    const int moves = a->what == SL_DO_LAYOUT,
+              swaps = a->what == SL_DO_PLAN && (a->replica == replica || a->replica < 0);
+    const sl_plan *run = swaps   ? a->plan
+                         : moves ? a->plans[replica]
+                                 : sl_orchestrator_plan(o->inner, replica);
+    sl_problem on =
+        sl_library_shape(o, replica, o->last[replica] && !moves ? o->last[replica] : o->expected[replica]);
+    if (moves)
+        on.microbatches = a->layout.split[replica];
     return sl_library_plan_of(&on, &run->order, run->schedule, plan);
 }
 

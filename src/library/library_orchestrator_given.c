@@ -223,6 +223,18 @@ SL_PUBLIC slackline_status slackline_orchestrator_estimate(slackline_orchestrato
     return sl_library_status(sl_orchestrator_estimate(o->inner, (sl_strategy_kind)strategy, cost_ns));
 }
 
+SL_PUBLIC slackline_status slackline_orchestrator_improve(slackline_orchestrator *o, int64_t work) {
+    SL_PLAIN_NUMBERS;
+    SL_LIBRARY_TRY(sl_library_need(o, "orchestrator"));
+    SL_LIBRARY_TRY(sl_library_between("work", work, 0, SL_LIBRARY_DURATION));
+    return sl_library_status(sl_orchestrator_improve(o->inner, work));
+}
+
+SL_PUBLIC slackline_status slackline_orchestrator_keep_sums(slackline_orchestrator *o, int keep) {
+    SL_LIBRARY_TRY(sl_library_need(o, "orchestrator"));
+    return sl_library_status(sl_orchestrator_keep_sums(o->inner, keep));
+}
+
 SL_PUBLIC slackline_status slackline_orchestrator_may_leave(slackline_orchestrator *orchestrator,
                                                             const char *host, int may) {
     SL_PLAIN_NUMBERS;

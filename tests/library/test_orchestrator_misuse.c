@@ -35,6 +35,9 @@ static void nothing_there_is_refused(void **state) {
     refuses(slackline_orchestrator_network(there, 0, NULL, 1), "pair is NULL");
     refuses(slackline_orchestrator_estimate(NULL, SLACKLINE_BALANCE, 0), "orchestrator is NULL");
     refuses(slackline_orchestrator_may_leave(NULL, "a", 0), "orchestrator is NULL");
+    refuses(slackline_orchestrator_improve(NULL, 1), "orchestrator is NULL");
+    refuses(slackline_orchestrator_improve(there, -1), "work");
+    refuses(slackline_orchestrator_keep_sums(NULL, 1), "orchestrator is NULL");
     refuses(slackline_orchestrator_may_leave(there, NULL, 0), "host is NULL");
     refuses(slackline_orchestrator_offer(NULL, 0, j.first), "orchestrator is NULL");
     refuses(slackline_orchestrator_offer(there, 0, NULL), "plan is NULL");

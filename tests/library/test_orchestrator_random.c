@@ -111,8 +111,9 @@ static void take_plan(simulated_job *j, int replica) {
     works(slackline_orchestrator_plan(j->orchestrator, replica, &j->running[replica]));
 }
 
-/* Answers as a program would, or not at all, or wrongly. */
-static void act_somehow(simulated_job *j) {
+/* Answers as a program would, or not at all, or wrongly. Whether a layout waits for its answer, which does
+ * not come any more: the program stays as it is. */
+static int act_somehow(simulated_job *j) {
     slackline_event event;
     slackline_action action;
     slackline_layout layout;
@@ -126,13 +127,16 @@ static void act_somehow(simulated_job *j) {
             check_layout(j, &action.layout);
         if (action.what == SLACKLINE_DO_LEAVE)
             assert_non_null(action.host);
-        if (action.what == SLACKLINE_DO_PLAN)
-            take_plan(j, action.replica);
+        for (int r = 0; r < j->replicas && action.what == SLACKLINE_DO_PLAN; r++)
+            if (action.replica < 0 || action.replica == r)
+                take_plan(j, r);
         slackline_outcome outcome = any(4) ? SLACKLINE_DONE : (slackline_outcome)any(4);
         j->now += ms;
         if (may(slackline_orchestrator_carried_out(j->orchestrator, any(50) ? action.id : 7, j->now, outcome,
                                                    odd_time(ms))))
             works(slackline_orchestrator_layout(j->orchestrator, &layout));
+        else if (action.what == SLACKLINE_DO_LAYOUT)
+            return 1;
     }
     works(slackline_orchestrator_layout(j->orchestrator, &layout));
     check_layout(j, &layout);
@@ -145,6 +149,7 @@ static void act_somehow(simulated_job *j) {
         for (int rank = 0; rank < 4; rank++)
             set_speed(j, r, rank, 100);
     }
+    return 0;
 }
 
 static void say_anything(simulated_job *j, char **saved) {
@@ -181,7 +186,13 @@ static void say_anything(simulated_job *j, char **saved) {
                                             odd_time(1000 * ms)));
         break;
     case 3:
+        may(any(2) ? slackline_orchestrator_improve(j->orchestrator, odd_time(1)) == SLACKLINE_OK
+                         ? SLACKLINE_OK
+                         : SLACKLINE_INVALID
+                   : slackline_orchestrator_keep_sums(j->orchestrator, (int)any(2)));
         may(slackline_orchestrator_may_leave(j->orchestrator, any(2) ? "node1" : "nowhere", (int)any(2)));
+        may(slackline_orchestrator_improve(j->orchestrator, any(40) ? 100 : -1));
+        may(slackline_orchestrator_keep_sums(j->orchestrator, (int)any(2)));
         break;
     case 4:
         may(slackline_orchestrator_offer(j->orchestrator, (int)any((uint64_t)j->replicas), j->first));
@@ -235,7 +246,7 @@ static void play_job(uint64_t seed) {
     for (int s = 0; s < SLACKLINE_STRATEGIES; s++)
         options.cost_ns[s] = options.undo_cost_ns[s] = (int64_t)any(2000) * ms;
     works(slackline_orchestrator_open(&j.shape, &options, &j.orchestrator));
-    for (int round = 0, iteration = 0; round < 70; round++) {
+    for (int round = 0, iteration = 0, stays = 0; round < 70; round++) {
         int replica = (int)any((uint64_t)j.replicas);
         if (!any(15))
             set_delay(&j, replica, (int64_t)any(3) * 40 * ms);
@@ -243,7 +254,7 @@ static void play_job(uint64_t seed) {
             set_speed(&j, replica, (int)any(4), any(2) ? 100 : 100 + (int)any(200));
         observe_any(&j, &iteration);
         say_anything(&j, &saved);
-        act_somehow(&j);
+        stays = stays || act_somehow(&j);
     }
     slackline_free(saved);
     close_job(&j);

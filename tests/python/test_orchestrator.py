@@ -36,7 +36,8 @@ def run(job, plans, changes, iterations, measure=lambda ran, i, replica: ran, be
         for action in job.actions():
             actions.append(action)
             if action.what == "plan":
-                plans[action.replica or 0] = action.plan
+                for replica in [action.replica] if action.replica is not None else range(len(plans)):
+                    plans[replica] = action.plan
             now += 1
             job.carried_out(action, now, 1)
             hear(job, events)
@@ -86,6 +87,22 @@ def test_a_slow_link_is_adapted_to_and_a_resume_knows_what_is_healthy():
     with Orchestrator(FOUR, replicas=2) as job:
         raises(slackline.InvalidRequest, lambda: job.load(saved))
         raises(slackline.InvalidRequest, lambda: job.load("{"))
+
+
+def test_a_better_plan_for_the_healthy_job_is_an_action():
+    first = slackline.plan(FOUR, "1f1b")
+    for replicas in (1, 2):
+        with Orchestrator(FOUR, first, replicas=replicas) as job:
+            job.improve(1_000_000)
+            job.keep_sums()
+            events, actions, times, now = run(job, [first] * replicas, lambda i, r: delay(0), 20)
+            found = [(one.what, one.strategy, one.replica, one.plan and one.plan.makespan_ms, one.undo, one.incidents, one.expected) for one in actions]
+            expect(found == [("plan", "schedule", None, 390, False, (), 0.0)], f"{actions}")
+            expect(abs(actions[0].loss - 60 / 450) < 1e-9 and times == [390] * replicas and not job.adapted() and job.plan().makespan_ms == 390, f"{actions[0].loss} {times}")
+            expect([event.kind for event in events] == ["swap"] and "nothing is slow" in events[0].seen, f"{events}")
+    raises(slackline.InvalidRequest, lambda: job.improve(1))
+    with Orchestrator(FOUR, first) as job:
+        raises(slackline.InvalidRequest, lambda: job.improve(-1))
 
 
 def test_some_ops_are_enough():

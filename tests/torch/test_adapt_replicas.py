@@ -7,6 +7,17 @@ from adapt_torch import judged, slackline
 from replicas_torch import Job, alike, evaluated, given_of
 
 
+def shortest(decider, problem):
+    """Of the schedules that the job can run."""
+    found = []
+    for name in set(slackline.schedules()) - {"auto", "optimal"}:
+        try:
+            found.append(slackline.plan(problem, name, 0))
+        except slackline.SlacklineError:
+            continue
+    return min((plan for plan in found if decider._runnable(plan)), key=lambda plan: plan.makespan_ms)
+
+
 def told(kind, placement, sums, splits, ranks=2, microbatches=6, replicas=None):
     """The first rank is told to run these splits, one after the other."""
     def case(rank, world, group, where):
@@ -24,8 +35,8 @@ def told(kind, placement, sums, splits, ranks=2, microbatches=6, replicas=None):
                     return None
                 split = due.pop(0)
                 pipeline = {"ranks": ranks, "placement": placement, "times_ms": {kind: 1 for kind in "FIW"}}
-                found = [decider._best({"pipeline": {**pipeline, "microbatches": number}}) for number in split]
-                return decider._swap([rows for _, rows in found], list(split), steps[0], None, [plan for plan, _ in found], "told")
+                plans = [shortest(decider, {"pipeline": {**pipeline, "microbatches": number}}) for number in split]
+                return decider._swap([decider._runnable(plan) for plan in plans], list(split), steps[0], None, plans, "told")
             decider.observe = decides
         ran = []
         for step in range(9 * len(splits) + 12):

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decisions of the first rank, based on the measurements of all ranks: the healthy problem of the job, a better plan for it,
-and then the orchestrator's actions while the job runs.
+"""The decisions of the first rank, based on the measurements of all ranks: the healthy problem of the job, and then the
+orchestrator's actions while the job runs.
 
-    measure   some steps of the current order; their medians make a problem (docs/formats.md)
-    choose    the best plan for the problem, if it gains enough. Its ops are measured again, because the times of I and W are only
-              assumed for a backward that ran in one piece. At most ROUNDS times
-    watch     an Orchestrator observes every step and requests plans, until the job ends; with replicas, also splits of the microbatches
+    measure   some steps of the given order; their medians make a problem (docs/formats.md)
+    watch     an Orchestrator observes them and every later step and requests plans, until the job ends: better ones for the healthy
+              job, ones for slow links and ranks; with replicas, also splits of the microbatches
 
 A problem from the user replaces the first part. All replicas have the same problem, and begin with the same order.
 
@@ -17,22 +16,22 @@ import statistics
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .._errors import InvalidRequest, NoAnswer, SlacklineError
+from .._errors import InvalidRequest, SlacklineError
 from .._orchestrator import Action, Event, Measurements, Orchestrator
-from .._plan import Op, Plan, Transfer, plan as make_plan, schedules, simulate
+from .._plan import Op, Plan, Transfer, simulate
 from .._problem import Problem, ProblemLike, problem_of
 from . import order
 from .order import Rows
 from .timings import KINDS, OP, RECEIVED, SENT, Row
 
 FORMAT = "slackline-adaptation-1"
-MEASURED = 4  # steps per problem
+MEASURED = 4  # steps of the healthy problem
 SETTLED = 1  # steps before the measured ones, which set up connections
-ROUNDS = 3
 URGENT = 8  # steps after an event in which actions are likely, until one is carried out
 GAIN = 0.02  # share of a step that a plan must gain
 HOLD, DWELL = 3, 8  # steps that a change must last, and steps between two plans: a swap costs almost nothing here
 SWAP_MS = 2.0
+SEARCH = 20_000_000  # replayed ops of the search for a better plan for the healthy job: about 0.3 s
 UNLIKE, UNLIKE_MS = 1.15, 0.5  # factor and ms by which a replica's ops or messages must take longer than another's to be slow from the beginning
 HELD_NS = 1_000_000  # a message that arrives this soon after a late receive had been waiting for it: its arrival time is unknown
 
@@ -186,35 +185,21 @@ def _shortened(one: Any, shares: Mapping[Any, float]) -> Any:
     return replace(one, end_ms=until) if isinstance(one, Op) else replace(one, arrive_ms=until)
 
 
-class Known:
-    """The op times known so far, with assumed times for kinds that have not run."""
-
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-        self._times: Dict[str, List[Optional[float]]] = {kind: [None] * shape.stages for kind in "FIWB"}
-
-    def learn(self, steps: Sequence[Measured]) -> None:
-        """A kind that did not run in these steps is assumed to have changed as much as the forward of its stage."""
-        found, before = times_of(steps, self._shape.stages), self._times["F"]
-        changed = [new / old if new and old else 1.0 for new, old in zip(found["F"], before)]
-        self._times = {kind: [new if new is not None else old and old * factor for new, old, factor in zip(times, self._times[kind], changed)]
-                       for kind, times in found.items()}
-
-    def times(self) -> Dict[str, List[float]]:
-        """F, I, W and B of each stage. A backward that always ran in one piece is assumed to have two equal halves. On the first
-        stage it is nearly all W, because there is no gradient for the input. A backward that cannot be split is all I."""
-        made: Dict[str, List[float]] = {kind: [] for kind in "FIWB"}
-        for stage in range(self._shape.stages):
-            f, i, w, b = (self._times[kind][stage] for kind in "FIWB")
-            if b is None:
-                b = (i or 0.0) + (w or 0.0)
-            if not self._shape.can_split:
-                i, w = b, 0.0
-            elif i is None or w is None:
-                i, w = (0.02 * b, 0.98 * b) if stage == 0 else (b / 2, b / 2)
-            for kind, value in zip("FIWB", (f or 0.0, i, w, b)):
-                made[kind].append(round(value, 6))
-        return made
+def op_times(steps: Sequence[Measured], shape: Shape) -> Dict[str, List[float]]:
+    """F, I, W and B of each stage, in ms. A backward that always ran in one piece is assumed to have two equal halves. On the first
+    stage it is nearly all W, because there is no gradient for the input. A backward that cannot be split is all I."""
+    found, made = times_of(steps, shape.stages), {kind: [] for kind in "FIWB"}  # type: Tuple[Dict[str, List[Optional[float]]], Dict[str, List[float]]]
+    for stage in range(shape.stages):
+        f, i, w, b = (found[kind][stage] for kind in "FIWB")
+        if b is None:
+            b = (i or 0.0) + (w or 0.0)
+        if not shape.can_split:
+            i, w = b, 0.0
+        elif i is None or w is None:
+            i, w = (0.02 * b, 0.98 * b) if stage == 0 else (b / 2, b / 2)
+        for kind, value in zip("FIWB", (f or 0.0, i, w, b)):
+            made[kind].append(round(value, 6))
+    return made
 
 
 def problem_of_steps(shape: Shape, times: Mapping[str, Sequence[float]], links: Mapping[Tuple[int, int], float],
@@ -263,9 +248,8 @@ class Decider:
         self.plans: List[Plan] = []  # of each replica, timed on the problem
         self.predicted_ms: Optional[float] = None
         self.decisions = ""
-        self._known = Known(shape)
         self._steps: List[Sequence[Measured]] = []  # measured for the healthy problem
-        self._skip, self._rounds = SETTLED, 0
+        self._skip = SETTLED
         self._orchestrator: Optional[Orchestrator] = None
         self._first = shape.given  # the orchestrator's first order
         self._resumed: Optional[Dict[str, Any]] = None
@@ -322,7 +306,7 @@ class Decider:
         swap, self._seen = self.pending, steps[0].step
         if swap is not None and steps[0].version == swap.version:
             self._carried_out(swap, steps)
-        elif swap is not None and (self._orchestrator is None or swap.action is None):
+        elif swap is not None and self._orchestrator is None:
             return None  # steps before such a swap are not part of any measurement
         if self._orchestrator is not None:
             return self._watch(steps)
@@ -330,95 +314,54 @@ class Decider:
             return self._take_up(steps[0])
         if self.shape.problem is not None:
             self.problem = self.shape.problem
-            return self._start(steps[0], None)
+            self._profiled(steps[0], None)
+            self._open([])
+            return self._watch(steps)
         if self._skip > 0:
             self._skip -= 1
             return None
         self._steps.append(steps)
         return self._choose() if len(self._steps) == MEASURED else None
 
-    # ---- the healthy problem, and the best plan for it
+    # ---- the healthy problem
 
     def _choose(self) -> Optional[Swap]:
         (steps, uneven), self._steps = alike(self._steps), []
         every = [one for replicas in steps for one in replicas]
-        self._known.learn(every)
-        self.problem = problem_of_steps(self.shape, self._known.times(), links_of(every), self._kept(), self._limits())
+        times = op_times(every, self.shape)
+        self.problem = problem_of_steps(self.shape, times, links_of(every), self._kept(), self._limits(times))
         if uneven:  # a step of the healthy job was not measured
             took = simulate(self.problem, order.text_of(self.running)).makespan_ms
             steps = [[one._replace(end_ms=min(one.end_ms, one.begin_ms + took)) for one in step] for step in steps]
-        swap = self._start(steps[-1][0], statistics.median(time_of(one) for one in steps))
-        for one in steps if self._orchestrator is not None else ():  # the healthy level is known at once, even if something gets slow now
-            swap = self._watch(one) or swap
-        return swap
+        self._profiled(steps[-1][0], statistics.median(time_of(one) for one in steps))
+        self._open(steps[:-1])
+        return self._watch(steps[-1])
 
-    def _start(self, now: Measured, measured_ms: Optional[float]) -> Optional[Swap]:
-        """Swaps to the best plan for the problem, or lets the orchestrator watch the running order."""
+    def _profiled(self, now: Measured, measured_ms: Optional[float]) -> None:
         assert self.problem is not None
-        runs = simulate(self.problem, order.text_of(self.running))
-        best = self._best(self.problem) if self._rounds < (ROUNDS if measured_ms is not None else 1) else None
-        self._rounds += 1
-        gains = best is not None and best[0].makespan_ms < runs.makespan_ms * (1 - GAIN)
-        self._say(now, "profile", (f"a step takes {measured_ms:.1f} ms ({runs.makespan_ms:.1f} predicted)" if measured_ms is not None else
-                                   f"a step takes {runs.makespan_ms:.1f} ms, predicted for the given problem") +
-                  (f"; the best plan takes {best[0].makespan_ms:.1f}, predicted ({best[0].schedule_name})" if best else ""),
-                  measured_ms=measured_ms, predicted_ms=runs.makespan_ms)
-        if best is not None and gains and not self.shape.frozen:
-            return self._improve(best[1], best[0], runs, now)
-        self._open(runs)
-        return None
+        predicted_ms = simulate(self.problem, order.text_of(self.running)).makespan_ms
+        self._say(now, "profile", f"a step takes {measured_ms:.1f} ms ({predicted_ms:.1f} predicted)" if measured_ms is not None else
+                  f"a step takes {predicted_ms:.1f} ms, predicted for the given problem", measured_ms=measured_ms, predicted_ms=predicted_ms)
 
-    def _improve(self, rows: Rows, made: Plan, runs: Plan, now: Measured) -> Swap:
-        """A better plan for the healthy job: an action like the orchestrator's, with its cost and its gain."""
-        why = f"the running schedule is predicted to take {runs.makespan_ms:.2f} ms per iteration and the new one {made.makespan_ms:.2f} ms; " \
-              f"a swap costs {SWAP_MS:.2f} ms once"
-        self.decisions += f"{now.end_ms / 1e3:9.3f} s  iteration {now.step:4}  the schedule of all replicas: swap to {made.schedule_name}, for the healthy " \
-                          f"job; {why}\n"
-        return self._swap([rows] * self.shape.replicas, self.split, now, None, [made] * self.shape.replicas,
-                          f"nothing is slow; swap to {made.schedule_name}; {why}")
-
-    def _limits(self) -> Optional[List[float]]:
-        limits = self._memory()
+    def _limits(self, times: Mapping[str, Sequence[float]]) -> Optional[List[float]]:
+        limits = self._memory(times)
         if self.shape.alternating:  # room for one microbatch on the last stage
             limits = limits or [1e15] * self.shape.ranks
             limits[-1] = 1.0 if self.shape.memory == "same" else max(1.0, float(self._kept().get(self.shape.stages - 1, 1)))
         return limits
 
-    def _memory(self) -> Optional[List[float]]:
+    def _memory(self, times: Mapping[str, Sequence[float]]) -> Optional[List[float]]:
         if self.shape.memory == "same":
-            free = problem_of_steps(self.shape, self._known.times(), {}, {}, None)
+            free = problem_of_steps(self.shape, times, {}, {}, None)
             free["pipeline"]["memory"] = {"delta": {"F": 1, "I": -1 if not self.shape.can_split else 0, "W": 0 if not self.shape.can_split else -1, "B": -1}}
             return list(simulate(free, order.text_of(self.shape.given)).peak_memory)
         if self.shape.memory == "free":
             if not self._kept():
                 return None
-            given = problem_of_steps(self.shape, self._known.times(), {}, self._kept(), [1e15] * self.shape.ranks)
+            given = problem_of_steps(self.shape, times, {}, self._kept(), [1e15] * self.shape.ranks)
             peaks = simulate(given, order.text_of(self.shape.given)).peak_memory
             return [max(free, peak) for free, peak in zip(self._free(), peaks)]  # the given schedule's memory is available
         return [float(self.shape.memory)] * self.shape.ranks
-
-    def _best(self, problem: ProblemLike, microbatches: Optional[int] = None) -> Optional[Tuple[Plan, Rows]]:
-        """The best plan that the job can run, and its rows."""
-        changes = {"pipeline.microbatches": microbatches} if microbatches is not None else None
-        found: List[Tuple[float, Plan, Rows]] = []
-
-        def add(made: Plan) -> bool:
-            rows = self._runnable(made)
-            if rows is not None:
-                found.append((made.makespan_ms, made, rows))
-            return rows is not None
-        try:
-            if add(make_plan(problem, "auto", 1.0, changes=changes, seed=self._seed, threads=1, exact=False)):
-                return found[0][1], found[0][2]
-        except NoAnswer:
-            return None
-        for name in schedules():
-            if name not in ("auto", "optimal"):
-                try:
-                    add(make_plan(problem, name, 0, changes=changes))
-                except SlacklineError:
-                    continue  # unsuitable for this placement, or does not fit
-        return min(found, key=lambda one: one[0])[1:] if found else None
 
     def _runnable(self, made: Plan) -> Optional[Rows]:
         try:
@@ -443,27 +386,38 @@ class Decider:
             return self._swap([saved["rows"]] * self.shape.replicas, self.split, step, None, None, "the order from before the resume")
         problem = saved["problem"]
         self._resumed, self.problem = None, Problem(problem) if isinstance(problem, str) else problem
-        self._open(simulate(problem, order.text_of(self.running)))
+        self._open([])
         assert self._orchestrator is not None
         self._orchestrator.load(saved["orchestrator"])
         return None
 
     # ---- while it runs
 
-    def _open(self, runs: Plan) -> None:
+    def _open(self, steps: Sequence[Sequence[Measured]]) -> None:
+        """steps: of the healthy job. Thus its level is known at once, even if something gets slow now."""
         assert self.problem is not None
-        replicas = self.shape.replicas
+        replicas, runs = self.shape.replicas, simulate(self.problem, order.text_of(self.running))
         self.plans, self._first = [runs] * replicas, self.running
         costs = {"schedule": SWAP_MS, "balance": SWAP_MS}
         self._orchestrator = Orchestrator([problem_of(self.problem, None)] * replicas, self.plans, replicas=replicas, split=self.split,
                                           can=("schedule", "balance") if self._balances else ("schedule",), frozen=self.shape.frozen, gain=GAIN,
                                           seed=self._seed, hold=HOLD, dwell=DWELL, cost_ms=costs, undo_cost_ms=costs)
+        self._orchestrator.improve(SEARCH)
+        self._orchestrator.keep_sums(self.shape.sums)
+        for one in steps:
+            self._observe(one)
 
-    def _watch(self, steps: Sequence[Measured]) -> Optional[Swap]:
+    def _observe(self, steps: Sequence[Measured]) -> Measured:
+        """Returns the step of the replica that took longest."""
         assert self._orchestrator is not None
         now = max(steps, key=lambda one: one.end_ms)
         self._orchestrator.observe(now.step, self._later(now.end_ms), time_of(steps), [self._as_planned(one, made) for one, made in zip(steps, self.plans)],
                                    clock_error_ms=2 * now.error_ms)
+        return now
+
+    def _watch(self, steps: Sequence[Measured]) -> Optional[Swap]:
+        assert self._orchestrator is not None
+        now = self._observe(steps)
         try:
             self.predicted_ms = max(self._orchestrator.forecast_ms(replica) for replica in range(self.shape.replicas))
         except SlacklineError:
@@ -471,7 +425,7 @@ class Decider:
         swap: Optional[Swap] = None
         if self.pending is None:
             for action in self._orchestrator.actions():
-                swap = self._moved(action, now) if action.what == "layout" else self._order_of(action, now)
+                swap = self._swap_of(action, now)
                 if swap is not None:
                     break
         for event in self._orchestrator.events():
@@ -487,38 +441,21 @@ class Decider:
         self._now = max(self._now, ms)
         return self._now
 
-    def _order_of(self, action: Action, step: Measured) -> Optional[Swap]:
+    def _swap_of(self, action: Action, step: Measured) -> Optional[Swap]:
+        """Other plans, and numbers of microbatches, of the replicas that an action is about."""
         assert self._orchestrator is not None
-        rows = self._runnable(action.plan) if action.what == "plan" and action.plan is not None else None
-        if rows is None or action.plan is None:
-            self._orchestrator.carried_out(action, self._later(step.end_ms), outcome="failed")
+        of = [action.replica] if action.replica is not None else list(range(self.shape.replicas))
+        made = {replica: self._orchestrator.plan(replica) for replica in of}
+        rows = {replica: self._runnable(plan) for replica, plan in made.items()}
+        moves = action.what == "layout" and action.layout is not None
+        if moves and not self._balances or None in rows.values():
+            self._orchestrator.carried_out(action, self._later(step.end_ms), outcome="refused" if moves else "failed")
             return None
-        orders, plans = list(self.orders), list(self.plans)
-        orders[action.replica or 0], plans[action.replica or 0] = rows, action.plan
-        return self._swap(orders, self.split, step, action, plans, f"{100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected")
-
-    def _moved(self, action: Action, step: Measured) -> Optional[Swap]:
-        """Another number of microbatches for each replica. The orchestrator has the plans only after the action is carried out, so
-        steps until then are not observed."""
-        assert self._orchestrator is not None and action.layout is not None
-        if not self._balances:
-            self._orchestrator.carried_out(action, self._later(step.end_ms), outcome="refused")
-            return None
-        self._orchestrator.carried_out(action, self._later(step.end_ms), took_ms=SWAP_MS)
-        split, orders, plans = list(action.layout.split), [], []
-        for replica, microbatches in enumerate(split):
-            made = self._orchestrator.plan(replica)
-            rows = self._runnable(made)
-            if rows is None:
-                assert self.problem is not None
-                best = self._best(self.problem, microbatches)
-                if best is None:
-                    raise NoAnswer(f"no order of {microbatches} microbatches adds gradients as the given one does")
-                made, rows = best
-            orders.append(rows)
-            plans.append(made)
-        return self._swap(orders, split, step, None, plans, f"microbatches per replica {split}: {100 * action.loss:.0f}% of the time lost, "
-                          f"{100 * action.expected:.0f}% expected")
+        split = list(action.layout.split) if moves and action.layout is not None else self.split
+        return self._swap([rows.get(replica) or own for replica, own in enumerate(self.orders)], split, step, action,
+                          [made.get(replica, own) for replica, own in enumerate(self.plans)],
+                          (f"microbatches per replica {split}: " if moves else "") +
+                          f"{100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected")
 
     def _as_planned(self, step: Measured, made: Plan) -> Measurements:
         """The measurements in the form of the plan: a backward that cannot be split is an I there, with a W that takes no time.
@@ -548,6 +485,8 @@ class Decider:
         if swap.action is not None and self._orchestrator is not None:
             self._orchestrator.carried_out(swap.action, self._later(steps[0].begin_ms), took_ms=0.0)
             self._urgent_until = -1
+            if not self._orchestrator.adapted() and self.split == [self.shape.microbatches] * self.shape.replicas:  # a better first plan, or back to it
+                self._first, self._urgent_until = self.running, steps[0].step + HOLD
         else:
             self._say(steps[0], "swap", swap.why)
             self._skip = SETTLED

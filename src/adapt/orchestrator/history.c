@@ -41,13 +41,14 @@ void sl_history_close(sl_history *s) {
     *s = (sl_history){0};
 }
 
-/* The total work of a replica's ops; 0: not known of each. */
+/* The total work of a replica's ops; 0: not known of each. W is left out, as a backward in one piece or in
+ * two is the same work. */
 static double work_of(const sl_measured *m) {
     double sum = 0;
     for (int at = 0; m && at < SL_OP_KINDS * m->problem.stages; at++) {
         if (m->op[at].worked != m->op[at].count)
             return 0;
-        sum += m->op[at].work * m->op[at].worked;
+        sum += at / m->problem.stages == SL_W ? 0 : m->op[at].work * m->op[at].worked;
     }
     return sum;
 }

@@ -199,8 +199,40 @@ static sl_status follow_healthy(sl_orchestrator *o) {
         o->series.iteration.time *= share;
         o->series.iteration.usual *= share;
     }
+    for (int r = 0; r < o->config.job.replicas && o->improve; r++)
+        o->side[r].fits = 0; /* a better plan may exist for what is healthy now */
     o->series.renewed = 0;
     return sl_losses_renew(o);
+}
+
+/* The time of healthy iterations is predicted until they are measured. */
+sl_status sl_losses_rebase(sl_orchestrator *o) {
+    sl_time healthy;
+    for (int r = 0; r < o->config.job.replicas; r++)
+        if (o->layout.split[r] == o->even[r])
+            sl_plans_replace(&o->side[r].origin, o->side[r].first);
+    sl_history_untimed(&o->series);
+    SL_TRY(sl_plans_healthy(o, &healthy));
+    if (o->losses.healthy_model > 0)
+        o->losses.healthy_time *= (double)healthy / o->losses.healthy_model;
+    o->losses.healthy_model = (double)healthy;
+    o->losses.rebased = 1;
+    return SL_OK;
+}
+
+/* Unless that is much longer than predicted: something may be slow. */
+static sl_status measure_rebased(sl_orchestrator *o) {
+    double now = sl_history_time(&o->series);
+    sl_time running;
+    if (!o->losses.rebased || o->case_count > 0 || now <= 0)
+        return SL_OK;
+    o->losses.rebased = 0;
+    SL_TRY(sl_plans_running(o, &running));
+    if (running > 0 && now < (1 + SL_ITERATION_MIN) * o->losses.healthy_time) {
+        o->losses.healthy_time = now;
+        o->losses.healthy_model = (double)running;
+    }
+    return SL_OK;
 }
 
 /* The first iterations may have been slow: until healthy times are settled, a lower time is learned again. */
@@ -210,6 +242,7 @@ static int may_be_less(const sl_orchestrator *o) {
 
 sl_status sl_losses_learn(sl_orchestrator *o) {
     SL_TRY(o->losses.healthy_time > 0 ? follow_healthy(o) : SL_OK);
+    SL_TRY(measure_rebased(o));
     double time = o->losses.healthy_time, model = o->losses.healthy_model;
     if (time > 0 && !may_be_less(o))
         return SL_OK;

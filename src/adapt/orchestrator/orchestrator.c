@@ -237,6 +237,18 @@ sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int ma
     return SL_OK;
 }
 
+sl_status sl_orchestrator_improve(sl_orchestrator *o, long long work) {
+    if (work < 0)
+        return sl_error(SL_EINVAL, "work must not be negative, got %lld", work);
+    o->improve = work;
+    return sl_recording_call(o->recording, SL_CALL_IMPROVE, (sl_recorded_values){.work = work});
+}
+
+sl_status sl_orchestrator_keep_sums(sl_orchestrator *o, int keep) {
+    o->keeps_sums = keep != 0;
+    return sl_recording_call(o->recording, SL_CALL_KEEP_SUMS, (sl_recorded_values){.may = keep != 0});
+}
+
 sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *plan) {
     sl_shared_plan *shared;
     sl_problem own;

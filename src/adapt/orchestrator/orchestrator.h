@@ -77,6 +77,13 @@ sl_status sl_orchestrator_may_leave(sl_orchestrator *o, const char *host, int ma
 /** The body has changed layout and plans on a user's request; `plan` has each replica's running plan.
  * Copied. */
 sl_status sl_orchestrator_moved(sl_orchestrator *o, const sl_job_layout *layout, const sl_plan *const *plan);
+/** From now on, if nothing is slow, a better first plan is an action like the others: with the first
+ * iteration, for the problems, and then for measured times. `work`: of the search for it; 0: none. SL_EINVAL.
+ */
+sl_status sl_orchestrator_improve(sl_orchestrator *o, long long work);
+/** Gradients are summed over replicas during an iteration: from now on (1), in all plans the backwards of
+ * each rank's stages end in the same order as in its first plan. */
+sl_status sl_orchestrator_keep_sums(sl_orchestrator *o, int keep);
 /** A plan for a replica from a longer search: considered with the next new plans. */
 sl_status sl_orchestrator_offer(sl_orchestrator *o, int replica, const sl_plan *plan);
 

@@ -71,9 +71,9 @@ typedef struct sl_side {
     sl_shared_plan *origin, *first, *running, *wanted, *candidate,
         *offered;     /* wanted: waits for `dwell`; NULL: nothing */
     int changed;      /* `offered` has not been considered yet */
-    int refits;       /* `wanted` is for times other than planned */
+    int refits;       /* `wanted` becomes the first plan */
     int last_swap;    /* iteration; far in the past before the first */
-    int fits, better; /* initial checks whether the plan fits the measurements; those in which it did not */
+    int fits, better; /* checks whether the first plan fits the measurements; those in which it did not */
     sl_time predicted, best; /* time of the running order and of the candidate, when last asked */
     double gain;             /* share of an iteration that the candidate gains */
     sl_time cost;            /* of a swap */
@@ -112,6 +112,7 @@ typedef struct sl_memory {
 typedef struct sl_loss_state {
     sl_model *model;            /* NULL: the healthy level is unknown */
     int renewed;                /* number of times healthy was learned for the model */
+    int rebased;                /* the healthy time is predicted for new first plans, not measured yet */
     const sl_problem **healthy; /* [replicas] in the model */
     sl_slow_part *part;         /* [SL_CASES_MAX + remembered] for the model */
     sl_memory *memory;
@@ -179,7 +180,9 @@ struct sl_orchestrator {
     int *even;            /* [replicas] the initial split */
     sl_side *side;        /* [replicas] */
     struct sl_asked *asked;
-    int numbered; /* number of shared plans so far */
+    int numbered;      /* number of shared plans so far */
+    long long improve; /* work of the search for a better first plan; 0: none */
+    int keeps_sums;    /* plans end their backwards as the first ones */
 
     int iteration, observed;
     sl_time now;
@@ -259,6 +262,8 @@ sl_status sl_losses_divide(sl_orchestrator *o);
 /** Gives the model the healthy level, each time it was learned. */
 sl_status sl_losses_renew(sl_orchestrator *o);
 sl_status sl_losses_open_model(sl_orchestrator *o);
+/** New first plans run: healthy iterations are theirs. */
+sl_status sl_losses_rebase(sl_orchestrator *o);
 /** Iteration time as far as slow components explain it, ns. */
 double sl_losses_believed(sl_orchestrator *o);
 
@@ -333,11 +338,15 @@ int sl_plans_is_slow(const sl_orchestrator *o, int replica);
 sl_status sl_plans_drop_late(sl_orchestrator *o);
 /** Relief: the first plan; if something else is slow, only if it is no worse now. */
 sl_status sl_plans_may_return(sl_orchestrator *o, int replica, int *may);
-/** Nothing is slow and no mitigation is in effect: first plans return. A plan made for times other than those
- * measured at the start is made again and becomes the first. */
+/** Nothing is slow and no mitigation is in effect: first plans return. A better one, for the healthy times
+ * before any is measured, or one for times other than those it was planned for, becomes the first. */
 sl_status sl_plans_rest(sl_orchestrator *o);
 /** The next replica whose wanted plan may run from the next iteration on; -1: none. */
 int sl_plans_due(const sl_orchestrator *o);
+/** Whether it has not been decided yet whether a replica's first plan fits. */
+int sl_plans_may_refit(const sl_orchestrator *o, int replica);
+/** Whether all replicas want the same new first plan. */
+int sl_plans_all_want(const sl_orchestrator *o);
 /** Iterations until a plan may run, -1: none waits. */
 int sl_plans_wait(const sl_orchestrator *o);
 /** Number of delegates that measurements require. */
@@ -364,8 +373,11 @@ sl_event *sl_events_add(sl_orchestrator *o, sl_event_kind kind);
 void sl_events_onset(sl_orchestrator *o, const sl_case *c);
 void sl_events_relief(sl_orchestrator *o, const sl_case *c);
 void sl_events_naming(sl_orchestrator *o, const sl_naming_result *result);
+/** replica -1: all. */
 void sl_events_swap(sl_orchestrator *o, int replica, int undo);
 void sl_events_keep(sl_orchestrator *o, const sl_case *c);
+/** A better first plan that a frozen job does not run. */
+void sl_events_keep_first(sl_orchestrator *o, int replica);
 void sl_events_path(sl_orchestrator *o, int delegates);
 /** The ladder's new log entries: sentences into decisions, important ones as events. */
 void sl_events_ladder(sl_orchestrator *o);

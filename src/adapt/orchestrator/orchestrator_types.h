@@ -86,7 +86,7 @@ typedef struct sl_network_measure {
 
 typedef enum sl_do {
     SL_DO_NOTHING,
-    SL_DO_PLAN,   /* `replica` runs `plan` */
+    SL_DO_PLAN,   /* `replica` runs `plan`; -1: all do */
     SL_DO_PATH,   /* `layout.delegates` carry the messages per link and direction; 0: ranks do */
     SL_DO_LAYOUT, /* positions and microbatches as in `layout`; sl_orchestrator_plan then has each replica's
                      plan */

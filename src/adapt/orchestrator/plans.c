@@ -263,8 +263,11 @@ int sl_plans_is_slow(const sl_orchestrator *o, int replica) {
 
 sl_status sl_plans_take(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++)
-        if (o->side[r].candidate && o->side[r].candidate != o->side[r].running)
+        if (o->side[r].candidate &&
+            !sl_order_equal(&o->side[r].candidate->plan.order, &o->side[r].running->plan.order)) {
             sl_plans_replace(&o->side[r].wanted, o->side[r].candidate);
+            o->side[r].refits = 0;
+        }
     return SL_OK;
 }
 
@@ -293,6 +296,13 @@ int sl_plans_due(const sl_orchestrator *o) {
         if (o->side[r].wanted && !sl_plans_dwell(o, &o->side[r]))
             return r;
     return -1;
+}
+
+int sl_plans_all_want(const sl_orchestrator *o) {
+    int all = o->side[0].wanted && o->side[0].refits && o->improve;
+    for (int r = 1; r < o->config.job.replicas; r++)
+        all &= o->side[r].wanted == o->side[0].wanted && o->side[r].refits;
+    return all;
 }
 
 int sl_plans_wait(const sl_orchestrator *o) {

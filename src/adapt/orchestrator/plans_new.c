@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORTH_A_REFIT 0.05 /* least gain, as a share of an iteration */
+#define WORTH_A_REFIT 0.05 /* least gain of a first plan for other times, as a share of an iteration */
 enum {
-    LOOKS = 3,    /* at the start, at whether the plan fits the measurements */
+    LOOKS = 3,    /* at whether the first plan fits the measurements, since healthy was learned */
     SPREAD_OF = 4 /* iterations whose spread leaves one out */
 };
 #define OTHER_TIMES 0.25 /* the plan was made for other times if they are off by more than this */
@@ -81,7 +81,7 @@ static int pays(const sl_orchestrator *o, const sl_side *side, sl_time running, 
 
 /* A new rank map or split has no order to start from. */
 static sl_status make_plan(const sl_orchestrator *o, const sl_side *side, const sl_problem *problem,
-                           sl_plan *plan) {
+                           int64_t work, sl_plan *plan) {
     if (!(o->config.can & 1u << SL_STRATEGY_SCHEDULE)) /* only the job's own kind of schedule */
         return sl_plan_make(problem, o->schedule, plan);
     const sl_order *known[3];
@@ -93,7 +93,8 @@ static sl_status make_plan(const sl_orchestrator *o, const sl_side *side, const 
     sl_replan_options options = {.schedule = o->schedule,
                                  .known = known,
                                  .knowns = knowns,
-                                 .work = o->config.work,
+                                 .ends = o->keeps_sums ? &o->side[0].origin->plan.order : NULL,
+                                 .work = work,
                                  .seed = o->config.job.seed};
     SL_TRY(sl_replan(problem, &options, plan));
     if (strcmp(plan->schedule, "known") == 0) /* a known order again: under its own name */
@@ -102,17 +103,18 @@ static sl_status make_plan(const sl_orchestrator *o, const sl_side *side, const 
     return SL_OK;
 }
 
-static sl_status new_plan(sl_orchestrator *o, const sl_side *side, const sl_problem *problem,
+static sl_status new_plan(sl_orchestrator *o, const sl_side *side, const sl_problem *problem, int64_t work,
                           sl_shared_plan **made) {
     const sl_shared_plan *const all[] = {side->first, side->running, side->offered};
     sl_question question = sl_question_about(problem);
     sl_plan plan = {0};
     for (int i = 0; i < 3; i++)
         sl_question_add(&question, all[i] ? (uint64_t)all[i]->number : 0);
+    sl_question_add(&question, (uint64_t)work << 1 | (uint64_t)o->keeps_sums);
     *made = sl_plans_keep(sl_asked_plan(o->asked, &question));
     if (*made)
         return SL_OK;
-    sl_status status = make_plan(o, side, problem, &plan);
+    sl_status status = make_plan(o, side, problem, work, &plan);
     SL_THEN(status, sl_plans_share(o, &plan, made));
     if (status == SL_OK)
         sl_asked_keep_plan(o->asked, &question, *made);
@@ -126,13 +128,13 @@ static sl_status make_candidate(sl_orchestrator *o, int replica, const sl_proble
     sl_side *side = &o->side[replica];
     sl_problem careful;
     SL_TRY(cautious(o, replica, typical, &careful));
-    sl_status status = new_plan(o, side, &careful, plan);
+    sl_status status = new_plan(o, side, &careful, o->config.work, plan);
     sl_problem_free(&careful);
     SL_THEN(status, sl_plans_time_in(o, *plan, typical, typical->communication, time));
     if (status != SL_OK || pays(o, side, running, *time))
         return status;
     sl_plans_drop(plan);
-    SL_TRY(new_plan(o, side, typical, plan));
+    SL_TRY(new_plan(o, side, typical, o->config.work, plan));
     *time = (*plan)->plan.makespan;
     return SL_OK;
 }
@@ -239,6 +241,7 @@ sl_status sl_plans_return(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
         sl_plans_drop(&side->wanted);
+        side->refits = 0;
         if (side->running != side->first && sl_history_measured(&o->series, r, 1))
             SL_TRY(return_replica(o, r));
     }
@@ -273,7 +276,7 @@ static sl_status plan_replica(sl_orchestrator *o, const sl_job_layout *layout, i
         return SL_OK;
     }
     int keeps = problem->microbatches == o->layout.split[replica];
-    SL_TRY(new_plan(o, keeps ? side : &none, problem, &shared));
+    SL_TRY(new_plan(o, keeps ? side : &none, problem, o->config.work, &shared));
     sl_plans_drop(&side->wanted);
     side->wanted = shared;
     return SL_OK;
@@ -323,49 +326,93 @@ static int other_times(const sl_problem *planned, const sl_problem *now, double 
     return 2 * op >= ops || 2 * sum >= now->stages || (links > 0 && 2 * link >= links);
 }
 
-/* The first plan's own kind of schedule for the measured times, if they are not those it was planned for. */
+/* The best plan; else, if it was planned for other times, one of its own kind. NULL: none is needed. */
+static sl_status make_first(sl_orchestrator *o, int replica, const sl_problem *usual, sl_shared_plan **made) {
+    double clocks = 2 * (double)sl_history_row(&o->series, o->series.rows - 1)->clock_error;
+    sl_side *side = &o->side[replica];
+    sl_plan plan = {0};
+    *made = NULL;
+    if (o->improve)
+        return new_plan(o, side, usual, o->improve, made);
+    if (!other_times(o->problem[replica], usual, fmax(0.3 * SL_MS, clocks)))
+        return SL_OK;
+    sl_status status = sl_plan_make(usual, side->first->plan.schedule, &plan);
+    SL_THEN(status, sl_plans_share(o, &plan, made));
+    sl_plan_free(&plan);
+    return status;
+}
+
+/* A first plan for the measured times is worth a swap if it gains enough; without a search for the best one,
+ * twice. */
+static int worth_a_refit(const sl_orchestrator *o, sl_side *side, sl_time running, sl_time made,
+                         sl_time spread) {
+    double least = o->improve ? o->config.gain : WORTH_A_REFIT;
+    return running > 0 && pays(o, side, running, made) && running - made > spread &&
+           (double)(running - made) > least * (double)running && (++side->better > 1 || o->improve);
+}
+
 static sl_status refit(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
-    double clocks = 2 * (double)sl_history_row(&o->series, o->series.rows - 1)->clock_error;
     sl_problem usual;
-    sl_plan plan = {0};
+    sl_shared_plan *made = NULL;
     sl_time running = 0, spread = 0;
-    SL_TRY(sl_plans_lately(o, replica, &usual));
-    sl_status status = SL_OK;
-    if (other_times(o->problem[replica], &usual, fmax(0.3 * SL_MS, clocks))) {
-        status = sl_plans_time(o, side->running, &usual, &running);
-        SL_THEN(status, sl_plan_make(&usual, side->first->plan.schedule, &plan));
+    SL_TRY(o->series.rows ? sl_plans_lately(o, replica, &usual)
+                          : sl_problem_copy(sl_healthy_of(o, replica), &usual));
+    usual.microbatches = o->layout.split[replica];
+    sl_status status = make_first(o, replica, &usual, &made);
+    if (made) {
+        SL_THEN(status, sl_plans_time(o, side->running, &usual, &running));
         SL_THEN(status, spread_of(o, replica, &spread));
     }
     sl_problem_free(&usual);
     side->predicted = running;
-    side->best = plan.makespan;
-    if (status == SL_OK && running > 0 && pays(o, side, running, plan.makespan) &&
-        running - plan.makespan > spread &&
-        (double)(running - plan.makespan) > WORTH_A_REFIT * (double)running && ++side->better > 1) {
-        sl_plans_drop(&side->wanted);
-        status = sl_plans_share(o, &plan, &side->wanted);
-        if (status == SL_OK)
-            sl_plans_replace(&side->first, side->wanted);
-        side->refits = status == SL_OK;
+    side->best = made ? made->plan.makespan : 0;
+    if (status == SL_OK && made && worth_a_refit(o, side, running, side->best, spread)) {
+        if (o->config.frozen) {
+            side->fits = LOOKS;
+            sl_events_keep_first(o, replica);
+        } else {
+            sl_plans_replace(&side->wanted, made);
+            side->refits = 1;
+        }
+    } else if (status == SL_OK && o->improve && o->series.rows && side->best >= running) {
+        side->fits = LOOKS; /* the search would find nothing else */
     }
-    sl_plan_free(&plan);
+    sl_plans_drop(&made);
     return status == SL_ENONE || status == SL_EINVAL ? SL_OK : status; /* no plan of its kind */
 }
 
-/* Asked at the start, once nothing is slow; later times are compared with the healthy ones of that time. */
-static sl_status consider_refit(sl_orchestrator *o, const sl_plans_window *w, int replica) {
-    sl_side *side = &o->side[replica];
-    if (side->fits >= LOOKS || sl_history_measured(&o->series, replica, o->config.hold) < o->config.hold ||
-        o->iteration % o->config.hold)
-        return SL_OK;
-    side->fits++;
-    if (!sl_plans_as_before(o, w, replica))
-        return refit(o, replica);
-    if (o->side[replica - 1].wanted) {
-        sl_plans_replace(&side->wanted, o->side[replica - 1].wanted);
-        sl_plans_replace(&side->first, side->wanted);
-        side->refits = 1;
+/* Each time that healthy was learned; later times are compared with the healthy ones of that time. */
+int sl_plans_may_refit(const sl_orchestrator *o, int replica) {
+    const sl_side *side = &o->side[replica];
+    return side->fits < LOOKS && !side->wanted && side->running == side->first;
+}
+
+static int may_refit_now(const sl_orchestrator *o, int replica) {
+    int rows = o->series.rows - o->series.quiet;
+    int enough = rows >= o->config.hold && rows % o->config.hold == 0 &&
+                 sl_history_measured(&o->series, replica, o->config.hold) >= o->config.hold;
+    return sl_plans_may_refit(o, replica) && (enough || !o->series.rows);
+}
+
+/* Replicas that run the same first plan and are planned for the same times get the same one. */
+static sl_status refit_all(sl_orchestrator *o, const sl_plans_window *w) {
+    for (int r = 0; r < o->config.job.replicas && o->improve; r++)
+        if (!may_refit_now(o, r))
+            return SL_OK;
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        sl_side *side = &o->side[r], *before = r > 0 ? &o->side[r - 1] : NULL;
+        if (!may_refit_now(o, r) || (!o->improve && sl_plans_dwell(o, side)))
+            continue;
+        side->fits++;
+        if (!before || (o->improve ? side->first != before->first : !sl_plans_as_before(o, w, r))) {
+            SL_TRY(refit(o, r));
+        } else if (before->wanted && before->refits) {
+            sl_plans_replace(&side->wanted, before->wanted);
+            side->refits = 1;
+            side->predicted = before->predicted;
+            side->best = before->best;
+        }
     }
     return SL_OK;
 }
@@ -374,12 +421,9 @@ sl_status sl_plans_rest(sl_orchestrator *o) {
     const sl_plans_window w = sl_plans_window_of(o);
     for (int r = 0; r < o->config.job.replicas; r++) {
         sl_side *side = &o->side[r];
-        if (side->wanted || sl_plans_dwell(o, side) || !sl_history_measured(&o->series, r, 1))
-            continue;
-        if (side->running == side->first)
-            SL_TRY(consider_refit(o, &w, r));
-        else if (o->iteration % o->config.hold == 0)
+        if (!side->wanted && !sl_plans_dwell(o, side) && sl_history_measured(&o->series, r, 1) &&
+            side->running != side->first && o->iteration % o->config.hold == 0)
             SL_TRY(return_replica(o, r));
     }
-    return SL_OK;
+    return refit_all(o, &w);
 }

@@ -10,7 +10,7 @@
  *   observe      time, work, clock error, and the measurements of each replica: the members of sl_problem and
  *                sl_measured that differ from the replica's problem in `open`, exactly. A measurement of
  *                several replicas and iterations is written once, in a numbered slot, and then by number
- *   network, estimate, may_leave, moved, offer, report, skip, load
+ *   network, estimate, may_leave, improve, keep_sums, moved, offer, report, skip, load
  *   next         an action was requested: id and kind, which a player compares
  *   carried_out
  *

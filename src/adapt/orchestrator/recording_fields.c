@@ -161,6 +161,7 @@ const sl_field sl_fields_network[] = {SCALAR(INT, sl_network_measure, from, -1, 
 
 static const sl_field nothing[] = {{0}}, now[] = {TIME(now), {0}},
                       offer[] = {NUMBER(replica, 0, COUNT_MAX), {0}}, may_leave[] = {NUMBER(may, 0, 1), {0}},
+                      improve[] = {SCALAR(LONG, sl_recorded_values, work, 0, TEXT_MAX), {0}},
                       estimate[] = {NUMBER(strategy, 0, SL_STRATEGY_KINDS - 1), TIME(cost), {0}},
                       skip[] = {NUMBER(iterations, 0, 1e9), TIME(now), {0}},
                       next[] = {NUMBER(id, 1, INT_MAX), NUMBER(what, 0, SL_DO_NETWORK), {0}},
@@ -180,6 +181,8 @@ const sl_recorded_form sl_recorded_forms[SL_RECORDED_CALLS] = {
     [SL_CALL_SKIP] = {"skip", skip, NULL},
     [SL_CALL_ESTIMATE] = {"estimate", estimate, NULL},
     [SL_CALL_MAY_LEAVE] = {"may_leave", may_leave, "host"},
+    [SL_CALL_IMPROVE] = {"improve", improve, NULL},
+    [SL_CALL_KEEP_SUMS] = {"keep_sums", may_leave, NULL},
     [SL_CALL_LOAD] = {"load", nothing, "text"},
     [SL_CALL_NEXT] = {"next", next, NULL},
     [SL_CALL_CARRIED_OUT] = {"carried_out", carried_out, NULL}};

@@ -19,6 +19,8 @@ typedef enum sl_recorded_call {
     SL_CALL_SKIP,
     SL_CALL_ESTIMATE,
     SL_CALL_MAY_LEAVE,
+    SL_CALL_IMPROVE,
+    SL_CALL_KEEP_SUMS,
     SL_CALL_LOAD,
     SL_CALL_NEXT,
     SL_CALL_CARRIED_OUT,
@@ -29,6 +31,7 @@ typedef enum sl_recorded_call {
 typedef struct sl_recorded_values {
     int id, outcome, strategy, iterations, may, replica, what;
     sl_time now, took, cost;
+    int64_t work;
     const char *text;
 } sl_recorded_values;
 

@@ -452,6 +452,10 @@ static sl_status play_plain(sl_player *player, sl_recorded_call call, const sl_r
         return sl_orchestrator_estimate(player->o, (sl_strategy_kind)g->strategy, g->cost);
     case SL_CALL_MAY_LEAVE:
         return sl_orchestrator_may_leave(player->o, g->text, g->may);
+    case SL_CALL_IMPROVE:
+        return sl_orchestrator_improve(player->o, g->work);
+    case SL_CALL_KEEP_SUMS:
+        return sl_orchestrator_keep_sums(player->o, g->may);
     case SL_CALL_LOAD:
         return sl_orchestrator_load(player->o, g->text);
     case SL_CALL_NEXT:

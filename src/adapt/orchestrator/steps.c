@@ -55,9 +55,14 @@ static int changes_nothing(const sl_orchestrator *o) {
                   (size_t)o->config.job.replicas * sizeof *o->layout.split) == 0;
 }
 
+static void drop_plan(sl_side *side) {
+    sl_plans_drop(&side->wanted);
+    side->refits = 0;
+}
+
 static void drop_wanted(sl_orchestrator *o) {
     for (int r = 0; r < o->config.job.replicas; r++)
-        sl_plans_drop(&o->side[r].wanted);
+        drop_plan(&o->side[r]);
 }
 
 /* The ladder's action is not given out. If memory runs out in reporting that, the next call reports it. */
@@ -118,7 +123,7 @@ static sl_status end_of_strategy(sl_orchestrator *o, sl_time took, int done) {
 /* Nothing is slow, and no mitigation by schedule is in effect. */
 static int rests(const sl_orchestrator *o) {
     int rung = o->ladder ? o->strategies.rung[SL_STRATEGY_SCHEDULE] : -1;
-    return rung >= 0 && !sl_cases_any_seen(o) && !o->config.frozen &&
+    return rung >= 0 && !sl_cases_any_seen(o) && (!o->config.frozen || o->improve) &&
            !(o->strategies.refused & 1u << SL_STRATEGY_SCHEDULE) && !sl_ladder_in_effect(o->ladder, rung);
 }
 
@@ -239,6 +244,8 @@ sl_status sl_orchestrator_observe(sl_orchestrator *o, const sl_orchestrator_iter
     if (again)
         return SL_OK;
     o->observed = 1;
+    if (o->improve && !o->series.rows && o->config.can & 1u << SL_STRATEGY_SCHEDULE)
+        SL_TRY(sl_plans_rest(o)); /* a better plan than the given one for the given times */
     SL_TRY(add_row(o, it));
     sl_status status = o->series.learnt ? SL_OK : sl_history_learn(&o->series);
     SL_THEN(status, think(o));
@@ -275,7 +282,7 @@ int sl_orchestrator_idle(const sl_orchestrator *o, sl_time each) {
         !is_settled(o))
         return 0;
     for (int r = 0; r < o->config.job.replicas && rests(o); r++)
-        if (o->side[r].running != o->side[r].first)
+        if (o->side[r].running != o->side[r].first || (o->improve && sl_plans_may_refit(o, r)))
             return 0;
     if (waits >= 0)
         most = waits > 1 ? waits - 1 : 0;
@@ -333,17 +340,17 @@ static void name_incidents(sl_orchestrator *o, int replica) {
 
 static void give_plan(sl_orchestrator *o, int replica) {
     sl_side *side = &o->side[replica];
-    int undo = side->wanted == side->first && !side->refits;
+    int undo = side->wanted == side->first && !side->refits, all = sl_plans_all_want(o);
     o->doing.action.id = ++o->doing.next_id;
     o->doing.action.what = SL_DO_PLAN;
     o->doing.action.strategy = SL_STRATEGY_SCHEDULE;
     o->doing.action.undo = undo;
-    o->doing.action.replica = replica;
+    o->doing.action.replica = all ? -1 : replica;
     o->doing.action.plan = &side->wanted->plan;
     o->doing.action.cost = side->cost;
     if (!o->doing.action.count)
         name_incidents(o, replica);
-    sl_events_swap(o, replica, undo);
+    sl_events_swap(o, o->doing.action.replica, undo);
 }
 
 static int next(sl_orchestrator *o, sl_orchestrator_action *action) {
@@ -395,10 +402,22 @@ static void plan_runs(sl_orchestrator *o, int replica, sl_time took) {
     sl_plans_drop(&side->running);
     side->running = side->wanted;
     side->wanted = NULL;
+    if (side->refits)
+        sl_plans_replace(&side->first, side->running);
+    if (!side->refits || !o->improve) /* a slow component need not wait because of a better first plan */
+        side->last_swap = o->iteration;
     side->refits = 0;
-    side->last_swap = o->iteration;
     side->cost = took;
+}
+
+/* Of one replica or, with -1, of all. */
+static sl_status plans_run(sl_orchestrator *o, int replica, sl_time took) {
+    int from = replica < 0 ? 0 : replica, to = replica < 0 ? o->config.job.replicas : replica + 1,
+        first = o->side[from].refits && o->improve;
+    for (int r = from; r < to; r++)
+        plan_runs(o, r, took);
     measure_again(o);
+    return first ? sl_losses_rebase(o) : SL_OK;
 }
 
 /* Every process runs the plans for the new layout, and returns to them. */
@@ -450,11 +469,11 @@ static sl_status carried_out(sl_orchestrator *o, sl_outcome outcome, sl_time too
     switch (a.what) {
     case SL_DO_PLAN:
         if (done)
-            plan_runs(o, a.replica, took);
-        else if (outcome == SL_OUTCOME_REFUSED)
+            SL_TRY(plans_run(o, a.replica, took));
+        else if (outcome == SL_OUTCOME_REFUSED || a.replica < 0)
             drop_wanted(o);
         else
-            sl_plans_drop(&o->side[a.replica].wanted);
+            drop_plan(&o->side[a.replica]);
         return sl_plans_due(o) >= 0 ? SL_OK : end_of_strategy(o, took, done);
     case SL_DO_PATH:
         if (done) {

@@ -8,6 +8,8 @@
 
 #define DELEGATES_GAIN                                                                                       \
     0.01 /* least gain of delegates, as a share of an iteration; config.gain is for swaps and layouts */
+#define LOSS_GAIN_MIN                                                                                        \
+    0.001 /* share of a loss that a job gains which searches for better plans anyway: config.gain decides */
 #define BY_TOLERANCE 0.9 /* share of a loss assumed to remain if delegates are chosen by equation 1 alone */
 
 const char *const sl_strategy_words[SL_STRATEGY_KINDS] = {"adapt the schedule", "delegate the communication",
@@ -303,7 +305,9 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
                                                    : config.at_once;
     config.at_once = o->strategies.at_once;
     config.changed = o->config.changed > 0 ? o->config.changed : 0.2;
-    config.least_gain = o->config.least_gain > 0 ? o->config.least_gain : config.least_gain;
+    config.least_gain = o->config.least_gain > 0 ? o->config.least_gain
+                        : o->improve             ? LOSS_GAIN_MIN
+                                                 : config.least_gain;
     config.calm = o->config.calm < 0 ? 0
                   : o->config.calm > 0
                       ? o->config.calm

@@ -220,7 +220,7 @@ static void name_costliest(const sl_orchestrator *o, sl_event *e, int replica) {
 }
 
 void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
-    const sl_side *side = &o->side[replica];
+    const sl_side *side = &o->side[replica < 0 ? 0 : replica];
     sl_event *e = sl_events_add(o, undo ? SL_EVENT_RETURN : SL_EVENT_SWAP);
     if (!e)
         return;
@@ -233,11 +233,14 @@ void sl_events_swap(sl_orchestrator *o, int replica, int undo) {
         sl_text_format(e->decided, sizeof e->decided, "swap to %s", side->wanted->plan.schedule);
     if (side->refits)
         sl_text_format(e->seen, sizeof e->seen,
-                       "nothing is slow, but ops or links take longer or shorter than planned");
+                       o->improve ? "nothing is slow, but another schedule is better"
+                                  : "nothing is slow, but ops or links take longer or shorter than planned");
     explain(e, side);
     char whose[32] = "";
-    if (o->config.job.replicas > 1)
+    if (o->config.job.replicas > 1 && replica >= 0)
         snprintf(whose, sizeof whose, " of replica %d", replica);
+    else if (replica < 0)
+        snprintf(whose, sizeof whose, " of all replicas");
     sl_events_decision(o, "the schedule%s: %s%s%s; %s", whose, e->decided, e->seen[0] ? ", for " : "",
                        e->seen, e->why);
 }
@@ -263,6 +266,16 @@ void sl_events_keep(sl_orchestrator *o, const sl_case *c) {
                        o->iteration - side->last_swap, o->config.dwell);
     else
         explain(e, side);
+}
+
+void sl_events_keep_first(sl_orchestrator *o, int replica) {
+    sl_event *e = sl_events_add(o, SL_EVENT_KEEP);
+    if (!e)
+        return;
+    name_replica(o, e, replica);
+    sl_text_format(e->seen, sizeof e->seen, "nothing is slow, but another schedule is better");
+    sl_text_format(e->decided, sizeof e->decided, "keep the schedule: adapt is off");
+    explain(e, &o->side[replica]);
 }
 
 void sl_events_path(sl_orchestrator *o, int delegates) {

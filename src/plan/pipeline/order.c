@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { SL_ENDS_MAX = 64 }; /* stages of a rank whose ends are compared */
+
 sl_status sl_order_make(int ranks, int capacity, sl_order *order) {
     *order = (sl_order){.ranks = ranks};
     SL_TRY(sl_alloc(&order->count, (size_t)ranks, sizeof *order->count));
@@ -209,6 +211,34 @@ sl_status sl_order_check_ascending(const sl_order *order) {
             }
         }
     return SL_OK;
+}
+
+/* The last op before `at` that ends a gradient of another stage than those in `after[count]`; -1: none. */
+static int last_backward(const sl_order *order, int rank, int at, const int *after, int count) {
+    for (int i = at - 1; i >= 0; i--) {
+        const sl_op *op = &order->ops[rank][i];
+        int known = op->kind != SL_W && op->kind != SL_B;
+        for (int k = 0; k < count && !known; k++)
+            known = after[k] == op->stage;
+        if (!known)
+            return i;
+    }
+    return -1;
+}
+
+int sl_order_ends_alike(const sl_order *a, const sl_order *b) {
+    int alike = a->ranks == b->ranks;
+    for (int rank = 0; rank < a->ranks && alike; rank++) {
+        int stage[SL_ENDS_MAX], count = 0, i = a->count[rank], j = b->count[rank];
+        while (i >= 0 && j >= 0 && alike && count < SL_ENDS_MAX) {
+            i = last_backward(a, rank, i, stage, count);
+            j = last_backward(b, rank, j, stage, count);
+            alike = (i < 0) == (j < 0) && (i < 0 || a->ops[rank][i].stage == b->ops[rank][j].stage);
+            if (i >= 0)
+                stage[count++] = a->ops[rank][i].stage;
+        }
+    }
+    return alike;
 }
 
 /* Every op as all its parts, one after the other. */

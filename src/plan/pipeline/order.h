@@ -43,6 +43,10 @@ sl_status sl_order_check_at(const sl_problem *problem, const sl_order *order, in
  * sums require (design.md, rule 3). */
 sl_status sl_order_check_ascending(const sl_order *order);
 
+/** Whether the backwards of each rank's stages end in the same order of stages in both: gradients that are
+ * summed over replicas as soon as a stage has all of them are then summed in one order. Never fails. */
+int sl_order_ends_alike(const sl_order *a, const sl_order *b);
+
 /** Replaces every whole op by its parts, one after the other; pairs are split, and issues dropped. For
  * families without parts.
  * After SL_ENOMEM the order is inconsistent and may only be freed. */

@@ -67,6 +67,7 @@ static sl_status search(replan *r) {
 static sl_status make(replan *r, const sl_problem *problem, sl_plan *plan) {
     SL_TRY(sl_starts_open(problem, &r->starts));
     r->starts.preferred = r->options->schedule;
+    r->starts.ends = r->options->ends;
     SL_TRY(add_families(r));
     SL_TRY(add_known(r));
     SL_TRY(search(r));

@@ -18,7 +18,8 @@ typedef struct sl_replan_options {
     const sl_order *const *known; /* [knowns] additional orders to start from: the running one, the first one.
                                      One that is not a schedule of this problem is skipped */
     int knowns;
-    int64_t work; /* search budget in replayed ops. 0: no search, only families and known orders */
+    const sl_order *ends; /* backwards of a rank's stages end in the order in which its do; NULL: in any */
+    int64_t work;         /* search budget in replayed ops. 0: no search, only families and known orders */
     uint64_t seed;
     const atomic_int *stop; /* nonzero: the search ends with the best so far; or NULL */
 } sl_replan_options;

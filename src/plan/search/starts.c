@@ -51,6 +51,7 @@ sl_status sl_starts_add(sl_starts *s, sl_order *order, const char *name) {
     SL_THEN(status, sl_order_check_ascending(order));
     *order = (sl_order){0};
     if (status != SL_OK || added.value == SL_TIME_NEVER ||
+        (s->ends && !sl_order_ends_alike(&added.order, s->ends)) ||
         (s->count == SL_STARTS && !goes_before(s, &added, &s->start[s->count - 1]))) {
         sl_order_free(&added.order);
         return status == SL_ENOMEM ? status : SL_OK;

@@ -18,6 +18,7 @@ typedef struct sl_start {
 typedef struct sl_starts {
     const sl_problem *problem;
     const char *preferred; /* the name preferred among equal values; NULL: none */
+    const sl_order *ends;  /* backwards of a rank's stages must end in its order; NULL: in any */
     sl_time bound;         /* no schedule has a smaller value */
     int count;
     sl_start start[SL_STARTS]; /* by value, then name, then memory, then order of addition */
@@ -34,7 +35,8 @@ sl_status sl_starts_open(const sl_problem *problem, sl_starts *starts);
 int sl_starts_proven(const sl_starts *starts);
 
 /** Takes ownership of `order`: inserts it, or drops it if it is not a schedule of the problem, exceeds the
- * memory limit, does not add weight gradients in the order of microbatches, or ranks after the last slot.
+ * memory limit, does not add weight gradients in the order of microbatches, does not end its backwards as
+ * `ends`, or ranks after the last slot.
  * `name` must outlive the starts; NULL: found by a search. SL_ENOMEM. */
 sl_status sl_starts_add(sl_starts *starts, sl_order *order, const char *name);
 

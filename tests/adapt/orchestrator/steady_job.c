@@ -69,6 +69,9 @@ static void act(steady_job *j) {
         if (a.what == SL_DO_PLAN) {
             *(a.undo ? &j->back : &j->swap) += 1;
             j->best = a.plan->makespan;
+            j->gain = a.loss - a.expected;
+            j->for_all = a.replica < 0;
+            j->ends_alike = sl_order_ends_alike(&a.plan->order, &j->first.order);
             snprintf(j->family, sizeof j->family, "%s", a.plan->schedule);
             j->first_again = sl_order_equal(&a.plan->order, &j->first.order);
             j->asked = a.plan;

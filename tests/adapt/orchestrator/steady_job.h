@@ -23,6 +23,9 @@ typedef struct steady_job {
     int delegates;   /* asked for; -1: none any more; 0: no change */
     char family[64]; /* that it was made by; "known" and "search" are none */
     sl_time best;    /* that the plan takes on its own problem */
+    double gain;     /* time lost per second that it is expected to save */
+    int for_all;     /* it is for all replicas */
+    int ends_alike;  /* backwards end in it as in the first */
     int first_again; /* its order is the first's */
     sl_time (*look)(
         struct steady_job *); /* what to ask of a plan that is asked for, into `looked`; or NULL */

@@ -228,6 +228,8 @@ static void play_a_day(world *w) {
     assert_ok(sl_orchestrator_skip(w->o, 10, w->now));
     assert_ok(sl_orchestrator_estimate(w->o, SL_STRATEGY_RESTART, 3600 * SL_SECOND));
     assert_ok(sl_orchestrator_may_leave(w->o, w->j.host[0], 0));
+    assert_ok(sl_orchestrator_improve(w->o, 1));
+    assert_ok(sl_orchestrator_keep_sums(w->o, 1));
     assert_ok(sl_orchestrator_offer(w->o, 1, w->j.first[1]));
     observe(w, 30, well, slow, 3 * each);
     assert_ok(sl_orchestrator_report_slow(
@@ -267,8 +269,9 @@ static void every_call_is_played_again(void **state) {
     open_world(&w);
     play_a_day(&w);
     close_world(&w);
-    static const char *const calls[] = {"open", "observe", "skip",    "estimate", "may_leave", "offer",
-                                        "load", "report",  "network", "moved",    "next",      "carried_out"};
+    static const char *const calls[] = {"open",    "observe",   "skip",  "estimate",   "may_leave",
+                                        "improve", "keep_sums", "offer", "load",       "report",
+                                        "network", "moved",     "next",  "carried_out"};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         char start[40];
         snprintf(start, sizeof start, "{\"call\":\"%s\"", calls[i]);
