@@ -186,7 +186,7 @@ def test_bash_completes_what_is_taken():
         expect(offered == {*said, "help"}, f"{name}: offered {sorted(offered ^ {*said, 'help'})} more or less")
     expect(set(complete("plan", "a.yaml", "--format", "")) == {"text", "json", "csv", "csv-comms", "trace", "svg", "html"}, "values of --format")
     expect(complete("plan", "--schedule", "") == there, f"every schedule that there is: {there}")
-    expect(set(complete("plan", "--schedule", "zb")) == {"zb-h1", "zb-h2", "zb-v"}, "values that are begun")
+    expect(set(complete("plan", "--schedule", "zb")) == {"zb-auto", "zb-h1", "zb-h2", "zb-v"}, "values that are begun")
     expect(complete("plan", "--schedule", "=", "1f") == ["1f1b"], "a value behind =")
     expect(set(complete("plan", "--schedule", "=")) >= {"auto", "1f1b"}, "nothing yet behind =")
     expect(set(complete("validate", "--topology", "")) == {"ring", "tree", "all"}, "values of --topology")
@@ -218,7 +218,7 @@ def test_bash_completes_keys_of_files():
     expect(complete("train", "--set", "=", "model.kind", "=", "l") == ["llama"], "and behind --set=")
     expect(complete("train", "--set", "model.kind=l") == ["model.kind=llama"], "where = parts no words")
     expect(complete("train", "--set", "adapt", "=", "t") == ["true"], "truth")
-    expect(set(complete("train", "--set", "schedule", "=", "zb")) == {"zb-h1", "zb-h2", "zb-v"}, "schedules")
+    expect(set(complete("train", "--set", "schedule", "=", "zb")) == {"zb-auto", "zb-h1", "zb-h2", "zb-v"}, "schedules")
     expect(complete("train", "--set", "schedule", "=", "") == [name for name in there if name != "optimal"], "every schedule that a run file may name")
     expect(complete("train", "--set", "iterations", "=", "") == [], "nothing is known of a number")
     expect(complete("train", "--set", "faults.3.lat") == ["faults.3.latency_ms="], "any item of a list")
@@ -252,7 +252,7 @@ def test_zsh_and_fish_complete_what_is_taken():
         for name in names:
             offered = {word.lstrip("-") for word in fish(f"slackline {name} -")}
             expect(offered == {*options_of(helps[name]), "help"}, f"fish: {name}: offered {sorted(offered ^ {*options_of(helps[name]), 'help'})} more or less")
-        expect(fish("slackline plan --schedule zb") == {"zb-h1", "zb-h2", "zb-v"}, "fish: values")
+        expect(fish("slackline plan --schedule zb") == {"zb-auto", "zb-h1", "zb-h2", "zb-v"}, "fish: values")
         expect("order.csv" in fish("slackline plan o"), "fish: files")
         expect(fish("slackline train --set model.k") == {"model.kind=gpt2", "model.kind=llama", "model.kv_heads="}, f"fish: keys: {fish('slackline train --set model.k')}")
         expect(fish("slackline train --set faults.2.la") == {"faults.2.latency_ms="}, f"fish: keys of an item: {fish('slackline train --set faults.2.la')}")

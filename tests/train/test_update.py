@@ -19,7 +19,7 @@ iterations: 8
 schedule: 1f1b
 adapt: false
 """
-AT_ONCE = ["checkpoint={every: 1, keep: 20}", "validate_every=1"]
+SOON = ["checkpoint={every: 1, keep: 20}", "validate_every=1"]
 
 
 def slices(out, iteration):
@@ -94,7 +94,7 @@ def test_late_updates_change_no_bit():
             out, late = run(kind, name, *settings)
             if name in ("loop", "wave"):
                 updates_come_before_the_first_f(out, 4, 2, 8)
-            _, soon = run(kind, name + " at once", *settings, *AT_ONCE)
+            _, soon = run(kind, name + " at once", *settings, *SOON)
             assert late.bits == soon.bits, f"{kind}, {name}: {late.bits} is not {soon.bits}"
             if name in ("two ranks", "loop", "wave"):
                 assert late.bits == plain.bits, f"{kind}, {name}: {late.bits} is not {plain.bits}"
