@@ -328,12 +328,12 @@ static int other_times(const sl_problem *planned, const sl_problem *now, double 
 
 /* The best plan; else, if it was planned for other times, one of its own kind. NULL: none is needed. */
 static sl_status make_first(sl_orchestrator *o, int replica, const sl_problem *usual, sl_shared_plan **made) {
-    double clocks = 2 * (double)sl_history_row(&o->series, o->series.rows - 1)->clock_error;
     sl_side *side = &o->side[replica];
     sl_plan plan = {0};
     *made = NULL;
     if (o->improve)
         return new_plan(o, side, usual, o->improve, made);
+    double clocks = 2 * (double)sl_history_row(&o->series, o->series.rows - 1)->clock_error;
     if (!other_times(o->problem[replica], usual, fmax(0.3 * SL_MS, clocks)))
         return SL_OK;
     sl_status status = sl_plan_make(usual, side->first->plan.schedule, &plan);
