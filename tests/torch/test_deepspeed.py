@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: long calm torch
 """slackline.adapt with DeepSpeed 0.19.8's PipelineEngine, unpatched, on its CPU accelerator over Gloo: the order changes while it trains, and
 losses and weights are bit-identical to those of its own schedule."""
 import json
