@@ -163,6 +163,7 @@ static void regime_fifo_has_communicators_and_eager_messages(void **state) {
         snprintf(text, sizeof text, "%s%s", BASE, wrong[i][0]);
         assert_fails(read_run(text, &run), SL_EINVAL, wrong[i][1]);
         assert_non_null(strstr(sl_error_text(), "run.yaml:"));
+        sl_run_free(&run);
     }
 }
 
