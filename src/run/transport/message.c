@@ -139,15 +139,21 @@ static sl_status wait_and_take(sl_transport *t, sl_peer *peer, const sl_posted *
     }
 }
 
+/* Of a message that is awaited. */
+static sl_status find_awaited(sl_transport *t, const sl_full_name *name, sl_peer **peer, sl_posted **posted) {
+    *peer = find_peer(t, name->from);
+    if (!*peer)
+        return SL_EINVAL;
+    *posted = find_posted(t, *peer, name->iteration, name->index);
+    return *posted ? SL_OK : complain_of(SL_EINVAL, name, "is awaited but was not posted");
+}
+
 sl_status sl_transport_wait(sl_transport *t, int rank, uint32_t iteration, uint32_t index, sl_time deadline,
                             sl_time *arrived) {
     sl_full_name name = {rank, t->rank, iteration, index};
-    sl_peer *peer = find_peer(t, rank);
-    if (!peer)
-        return SL_EINVAL;
-    sl_posted *posted = find_posted(t, peer, iteration, index);
-    if (!posted)
-        return complain_of(SL_EINVAL, &name, "is awaited but was not posted");
+    sl_peer *peer;
+    sl_posted *posted;
+    SL_TRY(find_awaited(t, &name, &peer, &posted));
     sl_status status;
     if (t->path == SL_PATH_DELEGATED)
         status = sl_delegated_wait(t, peer, posted, deadline, &name, arrived);
@@ -165,12 +171,9 @@ sl_status sl_transport_wait(sl_transport *t, int rank, uint32_t iteration, uint3
 
 sl_status sl_transport_take(sl_transport *t, int rank, uint32_t iteration, uint32_t index, sl_time *arrived) {
     sl_full_name name = {rank, t->rank, iteration, index};
-    sl_peer *peer = find_peer(t, rank);
-    if (!peer)
-        return SL_EINVAL;
-    sl_posted *posted = find_posted(t, peer, iteration, index);
-    if (!posted)
-        return complain_of(SL_EINVAL, &name, "is awaited but was not posted");
+    sl_peer *peer;
+    sl_posted *posted;
+    SL_TRY(find_awaited(t, &name, &peer, &posted));
     sl_status status = look(t, peer, posted, &name, arrived);
     if (status == SL_OK)
         posted->open = 0;
