@@ -31,6 +31,13 @@ class Job:
         self._replayed: Dict[Tuple[str, str], slackline.Plan] = {}
         self.ran: List[order.Rows] = []  # of each step
 
+    def _overhead_of(self, op: slackline.Op) -> Tuple[float, float]:
+        """The overhead before an op begins, and after it has ended: neither is measured as a part of the op."""
+        added, of = self.truth["pipeline"].get("overhead_ms", {}), self.shape.rank_of
+        sides = [op.op != "W" and 0 <= beside < len(of) and of[beside] != op.rank for beside in (op.stage - 1, op.stage + 1)]
+        received, sent = sides if op.op == "F" else reversed(sides)
+        return added.get("op", 0.0) + received * added.get("message", 0.0), sent * added.get("message", 0.0)
+
     def _varied(self) -> float:
         return 1 + self._noise * self._draw.random()
 
@@ -56,8 +63,11 @@ class Job:
 
     def _observe(self, done: slackline.Plan) -> None:
         stretch = self._varied()
-        ops = [slackline.Op(o.rank, o.op, o.stage, o.microbatch, at := self.now + o.start_ms * stretch, at + (o.end_ms - o.start_ms) * self._varied())
-               for o in done.ops]
+        ops = []
+        for o in done.ops:
+            before, after = self._overhead_of(o)
+            at = self.now + o.start_ms * stretch + before
+            ops.append(slackline.Op(o.rank, o.op, o.stage, o.microbatch, at, at + (o.end_ms - o.start_ms - before - after) * self._varied()))
         transfers = [slackline.Transfer(t.from_rank, t.to_rank, t.op, t.stage, t.microbatch, at := self.now + t.start_ms * stretch, at,
                                         at + (t.arrive_ms - t.start_ms) * self._varied()) for t in done.transfers]
         end = self.now + done.makespan_ms * stretch

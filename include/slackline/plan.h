@@ -125,6 +125,13 @@ slackline_status slackline_measure(const slackline_problem *problem, const slack
                                    size_t span_count, const slackline_transfer *transfers,
                                    size_t transfer_count, slackline_problem **measured);
 
+/** The overhead (overhead_ms in docs/formats.md) of the program that ran these ops, those of a rank in its
+ * order, and messages of one iteration: from the times between two ops of which the second waited for
+ * nothing. 0: no such times. */
+slackline_status slackline_measure_overhead(const slackline_problem *problem, const slackline_span *spans,
+                                            size_t span_count, const slackline_transfer *transfers,
+                                            size_t transfer_count, int64_t *op_ns, int64_t *message_ns);
+
 /* ---- analyses of a plan; their results also appear in its JSON ---- */
 
 typedef struct slackline_jitter {

@@ -73,6 +73,9 @@ int slackline_problem_stages(const slackline_problem *problem);
 int slackline_problem_microbatches(const slackline_problem *problem);
 /** The rank that holds a stage; -1: no such stage. */
 int slackline_problem_rank(const slackline_problem *problem, int stage);
+/** The part of the time of an op of one stage that the runtime adds, ns: `op`, and `message` for each of its
+ * messages from and to other ranks (overhead_ms in docs/formats.md). 0: no such op. */
+int64_t slackline_problem_overhead(const slackline_problem *problem, int stage, slackline_kind kind);
 
 /* For a stage that recomputes, give times and memory without recomputation, which is added automatically.
  * Problems with stages cut from layers reject changes of stages and limits. */
@@ -101,6 +104,10 @@ slackline_status slackline_problem_set_host(slackline_problem *problem, int rank
 /** Time to move one activation of a stage there or back, 0 to 1e12 ns; initially 0. */
 slackline_status slackline_problem_set_offload(slackline_problem *problem, int stage, int64_t time_ns);
 
+/** Time for which a rank is busy with each op and each message in addition to the op's own time, 0 to 1e12
+ * ns; initially 0. It is added to the times of ops, which are given and measured without it. */
+slackline_status slackline_problem_set_overhead(slackline_problem *problem, int64_t op_ns,
+                                                int64_t message_ns);
 /** The link of one direction: a message occupies it for `transfer_ns` and arrives `latency_ns` later. Its
  * jitter becomes 0. */
 slackline_status slackline_problem_set_link(slackline_problem *problem, int from, int to, int64_t latency_ns,

@@ -47,6 +47,8 @@ _FUNCTIONS = {
     "problem_ranks": (c_int, [c_void_p]),
     "problem_stages": (c_int, [c_void_p]),
     "problem_microbatches": (c_int, [c_void_p]),
+    "problem_overhead": (c_int64, [c_void_p, c_int, c_int]),
+    "measure_overhead": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, POINTER(c_int64), POINTER(c_int64)]),
     "problem_write": (c_int, [c_void_p, _handle, POINTER(c_size_t)]),
     "schedule_name": (c_char_p, [c_int]),
     "planner_make": (c_int, [_handle]),

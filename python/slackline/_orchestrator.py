@@ -523,6 +523,13 @@ def _measured(one: Union[Measurements, Plan, None]) -> _MeasurementsStruct:
     return made
 
 
+def measured_overhead(problem: Problem, measured: Measurements) -> Tuple[float, float]:
+    """What the program that ran an iteration adds to an op and to a message, in ms. The ops of a rank are in its order."""
+    given, op, message = _measured(measured), c_int64(), c_int64()
+    _library.call("measure_overhead", problem._handle, given.span, given.spans, given.transfer, given.transfers, ctypes.byref(op), ctypes.byref(message))
+    return op.value / 1e6, message.value / 1e6
+
+
 def _pairs(ops: Sequence[Op]) -> "dict[int, int]":
     """The index of the B that runs together with an F, by the index of the F. All other ops of a rank run one at a time."""
     forward = {(op.rank, op.start_ms, op.end_ms): i for i, op in enumerate(ops) if op.op == "F" and op.end_ms > op.start_ms}

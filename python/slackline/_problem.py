@@ -76,6 +76,10 @@ class Problem:
         """The number of microbatches per iteration."""
         return int(_library.function("problem_microbatches")(self._handle))
 
+    def overhead_ms(self, op: str, stage: int) -> float:
+        """The part of the time of an op ("F", "I", "W", "B") of a stage that the runtime adds; 0: no such stage."""
+        return float(_library.function("problem_overhead")(self._handle, stage, "FIWB".index(op))) / 1e6
+
     def yaml(self) -> str:
         """The whole problem as YAML, defaults and changes included."""
         return _library.text("problem_write", self._handle)

@@ -73,9 +73,12 @@ static void print_stages(const profile_options *p, FILE *out) {
     for (int stage = 0; stage < problem->stages; stage++) {
         fprintf(out, "%5d  %4d", stage, sl_problem_rank(problem, stage));
         for (int kind = 0; kind < SL_OP_KINDS; kind++)
-            fprintf(out, "  %10.4g", ms(problem->time[kind][stage]));
+            fprintf(out, "  %10.4g", ms(sl_problem_own_time(problem, kind, stage)));
         fputc('\n', out);
     }
+    if (problem->overhead_op || problem->overhead_message)
+        fprintf(out, "overhead: %.4g ms per op, %.4g ms per message\n", ms(problem->overhead_op),
+                ms(problem->overhead_message));
     fputc('\n', out);
 }
 
@@ -172,10 +175,14 @@ static json_t *times_json(const sl_problem *problem) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         json_t *list = json_array();
         for (int stage = 0; stage < problem->stages; stage++)
-            json_array_append_new(list, json_real(ms(problem->time[kind][stage])));
+            json_array_append_new(list, json_real(ms(sl_problem_own_time(problem, kind, stage))));
         json_object_set_new(times, sl_op_name(kind), list);
     }
     return times;
+}
+
+static json_t *overhead_json(const sl_problem *problem) {
+    return json_pack("{s:f, s:f}", "op", ms(problem->overhead_op), "message", ms(problem->overhead_message));
 }
 
 static json_t *links_json(const profile_options *p) {
@@ -219,16 +226,18 @@ static sl_status print_json(const profile_options *p, FILE *out) {
     const sl_problem *problem = &p->recovered.problem;
     sl_time traced = sl_timeline_makespan(&p->recovered.timeline);
     json_t *report = json_pack(
-        "{s:s, s:i, s:i, s:i, s:s, s:o, s:I, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:i, s:i, s:i, s:i, "
+        "{s:s, s:i, s:i, s:i, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:i, s:i, s:i, "
+        "s:i, "
         "s:i}",
         "format", "slackline-profile-1", "ranks", problem->ranks, "stages", problem->stages, "microbatches",
         problem->microbatches, "placement", sl_placement_name(problem->placement), "iterations",
         iterations_json(p), "iteration", (json_int_t)chosen(p)->number, "times_ms", times_json(problem),
-        "links", links_json(p), "clocks", clocks_json(p), "traced_ms", ms(traced), "simulated_ms",
-        ms(p->simulated.makespan), "simulated_over_traced", 1 + longer(p->simulated.makespan, traced), "plan",
-        plan_json(p, &p->within), "plan_without_limit", plan_json(p, &p->free), "halved_stages",
-        p->recovered.halved, "waiting_ops", p->recovered.waiting, "gpu_ops", p->traced.on_gpu, "left_out_ops",
-        p->recovered.left_out, "overlapping_ops", p->recovered.overlapping);
+        "overhead_ms", overhead_json(problem), "links", links_json(p), "clocks", clocks_json(p), "traced_ms",
+        ms(traced), "simulated_ms", ms(p->simulated.makespan), "simulated_over_traced",
+        1 + longer(p->simulated.makespan, traced), "plan", plan_json(p, &p->within), "plan_without_limit",
+        plan_json(p, &p->free), "halved_stages", p->recovered.halved, "waiting_ops", p->recovered.waiting,
+        "gpu_ops", p->traced.on_gpu, "left_out_ops", p->recovered.left_out, "overlapping_ops",
+        p->recovered.overlapping);
     if (!report)
         return sl_error(SL_ENOMEM, "out of memory for the report");
     int failed = json_dumpf(report, out, JSON_COMPACT | JSON_REAL_PRECISION(15));

@@ -28,10 +28,11 @@ static sl_status check_op(const sl_problem *p, int stage, slackline_kind kind) {
     return check_stage(p, stage);
 }
 
-/* Removes the additions by recomputation, so that a stage can be changed; *input is the memory that its F
- * keeps. */
-static void without_recompute(sl_problem *p, int stage, double *input) {
+/* Removes the additions by overhead and recomputation, so that a stage can be changed; *input is the memory
+ * that its F keeps. */
+static void without_additions(sl_problem *p, int stage, double *input) {
     *input = p->delta[SL_F][stage];
+    sl_problem_add_overhead(p, stage, -1);
     if (!p->recompute[stage])
         return;
     p->time[SL_I][stage] -= p->time[SL_F][stage];
@@ -40,13 +41,14 @@ static void without_recompute(sl_problem *p, int stage, double *input) {
     p->early[stage] = p->start[stage];
 }
 
-static void with_recompute(sl_problem *p, int stage, double input) {
-    if (!p->recompute[stage])
-        return;
-    p->time[SL_I][stage] += p->time[SL_F][stage];
-    p->time[SL_B][stage] += p->time[SL_F][stage];
-    p->early[stage] = p->start[stage] + (p->delta[SL_F][stage] - input);
-    p->delta[SL_F][stage] = input;
+static void with_additions(sl_problem *p, int stage, double input) {
+    if (p->recompute[stage]) {
+        p->time[SL_I][stage] += p->time[SL_F][stage];
+        p->time[SL_B][stage] += p->time[SL_F][stage];
+        p->early[stage] = p->start[stage] + (p->delta[SL_F][stage] - input);
+        p->delta[SL_F][stage] = input;
+    }
+    sl_problem_add_overhead(p, stage, 1);
 }
 
 SL_PUBLIC slackline_status slackline_problem_set_time(slackline_problem *problem, int stage,
@@ -56,7 +58,7 @@ SL_PUBLIC slackline_status slackline_problem_set_time(slackline_problem *problem
     SL_LIBRARY_TRY(check_op(p, stage, kind));
     SL_LIBRARY_TRY(
         check_time(sl_op_name((int)kind), time_ns, (int64_t)SL_MAX_OP_MS * (kind == SLACKLINE_B ? 2 : 1)));
-    without_recompute(p, stage, &input);
+    without_additions(p, stage, &input);
     p->time[kind][stage] = time_ns;
     if (kind == SLACKLINE_B)
         problem->full_time[stage] = time_ns != p->time[SL_I][stage] + p->time[SL_W][stage];
@@ -64,7 +66,7 @@ SL_PUBLIC slackline_status slackline_problem_set_time(slackline_problem *problem
         p->time[SL_B][stage] = p->time[SL_I][stage] + p->time[SL_W][stage];
     sl_time both = p->time[SL_F][stage] + p->time[SL_B][stage];
     p->saved[stage] = p->saved[stage] < both ? p->saved[stage] : both;
-    with_recompute(p, stage, input);
+    with_additions(p, stage, input);
     return SLACKLINE_OK;
 }
 
@@ -74,13 +76,13 @@ SL_PUBLIC slackline_status slackline_problem_set_memory(slackline_problem *probl
     double most = kind == SLACKLINE_B ? 2 * SL_MAX_MEMORY : SL_MAX_MEMORY, input;
     SL_LIBRARY_TRY(check_op(p, stage, kind));
     SL_LIBRARY_TRY(sl_library_number("a change of memory", delta, -most, most));
-    without_recompute(p, stage, &input);
+    without_additions(p, stage, &input);
     p->delta[kind][stage] = delta;
     if (kind == SLACKLINE_B)
         problem->full_memory[stage] = delta != p->delta[SL_I][stage] + p->delta[SL_W][stage];
     if (!problem->full_memory[stage])
         p->delta[SL_B][stage] = p->delta[SL_I][stage] + p->delta[SL_W][stage];
-    with_recompute(p, stage, input);
+    with_additions(p, stage, input);
     return SLACKLINE_OK;
 }
 
@@ -90,9 +92,23 @@ SL_PUBLIC slackline_status slackline_problem_set_recompute(slackline_problem *pr
     double before;
     SL_LIBRARY_TRY(check_stage(p, stage));
     SL_LIBRARY_TRY(sl_library_number("the memory of a stage's input", input, 0, SL_MAX_MEMORY));
-    without_recompute(p, stage, &before);
+    without_additions(p, stage, &before);
     p->recompute[stage] = wanted != 0;
-    with_recompute(p, stage, input);
+    with_additions(p, stage, input);
+    return SLACKLINE_OK;
+}
+
+SL_PUBLIC slackline_status slackline_problem_set_overhead(slackline_problem *problem, int64_t op_ns,
+                                                          int64_t message_ns) {
+    sl_problem *p = &problem->problem;
+    SL_LIBRARY_TRY(check_time("the overhead of an op", op_ns, (int64_t)SL_MAX_OP_MS));
+    SL_LIBRARY_TRY(check_time("the overhead of a message", message_ns, (int64_t)SL_MAX_OP_MS));
+    for (int stage = 0; stage < p->stages; stage++)
+        sl_problem_add_overhead(p, stage, -1);
+    p->overhead_op = op_ns;
+    p->overhead_message = message_ns;
+    for (int stage = 0; stage < p->stages; stage++)
+        sl_problem_add_overhead(p, stage, 1);
     return SLACKLINE_OK;
 }
 
@@ -102,9 +118,9 @@ SL_PUBLIC slackline_status slackline_problem_set_overlapped(slackline_problem *p
     double input;
     SL_LIBRARY_TRY(check_stage(p, stage));
     SL_LIBRARY_TRY(check_time("F and B together", time_ns, 3 * (int64_t)SL_MAX_OP_MS));
-    without_recompute(p, stage, &input);
+    without_additions(p, stage, &input);
     p->saved[stage] = p->time[SL_F][stage] + p->time[SL_B][stage] - time_ns;
-    with_recompute(p, stage, input);
+    with_additions(p, stage, input);
     return SLACKLINE_OK;
 }
 

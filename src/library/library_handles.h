@@ -25,6 +25,12 @@ struct slackline_problem {
     unsigned char *full_time, *full_memory; /* [stages] B was set explicitly */
 };
 
+/* Whether a stage's B is another time than I + W. */
+static inline int sl_library_is_full(const sl_problem *p, int stage) {
+    return sl_problem_own_time(p, SL_B, stage) !=
+           sl_problem_own_time(p, SL_I, stage) + sl_problem_own_time(p, SL_W, stage);
+}
+
 struct slackline_planner {
     char schedule[32];
     double time_limit; /* negative: the schedule's default */

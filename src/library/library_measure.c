@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "library/library_handles.h"
 #include "plan/timing/profile.h"
+#include "plan/timing/runtime_overhead.h"
 
 #include <math.h>
 
@@ -91,11 +92,13 @@ static sl_status take_transfer(const sl_problem *p, size_t index, const slacklin
         return sl_error(SL_EINVAL,
                         "transfer %zu: %lld, %lld and %lld ns are not a valid start, end and arrival", index,
                         (long long)from->start_ns, (long long)from->end_ns, (long long)from->arrive_ns);
-    *to = (sl_transfer){.from = from->from,
-                        .to = from->to,
-                        .start = from->start_ns,
-                        .end = from->end_ns,
-                        .arrive = from->arrive_ns};
+    *to = (sl_transfer){
+        .from = from->from,
+        .to = from->to,
+        .op = {.kind = from->op.kind, .stage = from->op.stage, .microbatch = from->op.microbatch},
+        .start = from->start_ns,
+        .end = from->end_ns,
+        .arrive = from->arrive_ns};
     return SL_OK;
 }
 
@@ -142,11 +145,15 @@ static sl_status profile(slackline_problem *measured, const slackline_measuremen
     if (p->layers)
         return sl_error(SL_EINVAL, "the stages of this problem are cut from layers");
     sl_status status = sl_library_timeline(p, from, &timeline, &work);
+    for (int stage = 0; stage < p->stages; stage++)
+        sl_problem_add_overhead(p, stage, -1);
     SL_THEN(status, sl_profile(&timeline, p));
     sl_timeline_free(&timeline);
     sl_free(work);
-    for (int stage = 0; stage < p->stages && status == SL_OK; stage++)
-        measured->full_time[stage] = p->time[SL_B][stage] != p->time[SL_I][stage] + p->time[SL_W][stage];
+    for (int stage = 0; stage < p->stages; stage++) {
+        sl_problem_add_overhead(p, stage, 1);
+        measured->full_time[stage] = (unsigned char)sl_library_is_full(p, stage);
+    }
     return status;
 }
 
@@ -163,5 +170,24 @@ SL_PUBLIC slackline_status slackline_measure(const slackline_problem *problem, c
         slackline_problem_free(*measured);
         *measured = NULL;
     }
+    return sl_library_status(status);
+}
+
+SL_PUBLIC slackline_status slackline_measure_overhead(const slackline_problem *problem,
+                                                      const slackline_span *spans, size_t span_count,
+                                                      const slackline_transfer *transfers,
+                                                      size_t transfer_count, int64_t *op_ns,
+                                                      int64_t *message_ns) {
+    slackline_measurements from = {
+        .span = spans, .spans = span_count, .transfer = transfers, .transfers = transfer_count};
+    sl_timeline timeline;
+    double *work;
+    sl_time op = 0, message = 0;
+    sl_status status = sl_library_timeline(&problem->problem, &from, &timeline, &work);
+    SL_THEN(status, sl_overhead_measure(&timeline, &problem->problem, &op, &message));
+    sl_timeline_free(&timeline);
+    sl_free(work);
+    *op_ns = op;
+    *message_ns = message;
     return sl_library_status(status);
 }

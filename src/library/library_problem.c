@@ -19,7 +19,7 @@ sl_status sl_library_mark(slackline_problem *problem) {
     SL_TRY(sl_alloc(&problem->full_time, stages, 1));
     SL_TRY(sl_alloc(&problem->full_memory, stages, 1));
     for (size_t s = 0; s < stages; s++) {
-        problem->full_time[s] = p->time[SL_B][s] != p->time[SL_I][s] + p->time[SL_W][s];
+        problem->full_time[s] = (unsigned char)sl_library_is_full(p, (int)s);
         problem->full_memory[s] = p->delta[SL_B][s] != p->delta[SL_I][s] + p->delta[SL_W][s];
     }
     return SL_OK;
@@ -137,6 +137,13 @@ SL_PUBLIC int slackline_problem_microbatches(const slackline_problem *problem) {
 
 SL_PUBLIC int slackline_problem_rank(const slackline_problem *problem, int stage) {
     return stage < 0 || stage >= problem->problem.stages ? -1 : sl_problem_rank(&problem->problem, stage);
+}
+
+SL_PUBLIC int64_t slackline_problem_overhead(const slackline_problem *problem, int stage,
+                                             slackline_kind kind) {
+    const sl_problem *p = &problem->problem;
+    int exists = stage >= 0 && stage < p->stages && (int)kind >= SL_F && (int)kind <= SL_B;
+    return exists ? sl_problem_overhead(p, (int)kind, stage) : 0;
 }
 
 SL_PUBLIC slackline_status slackline_problem_write(const slackline_problem *problem, char **text,

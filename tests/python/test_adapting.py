@@ -17,11 +17,11 @@ from virtual import Job as Virtual  # noqa: E402
 
 
 class Job(Virtual):
-    """`times` of its ops in ms, I and W as they really are; `given`, the family that it begins with."""
+    """`times` of its ops in ms, I and W as they really are; `given`, the family that it begins with; `overhead` of an op and a message."""
 
-    def __init__(self, placement, ranks, microbatches, times, given, **shape):
+    def __init__(self, placement, ranks, microbatches, times, given, overhead=(0, 0), **shape):
         truth = {"pipeline": {"ranks": ranks, "microbatches": microbatches, "placement": placement, "times_ms": times,
-                              "links": {"default": {"latency_ms": 0.1}}}}
+                              "links": {"default": {"latency_ms": 0.1}}, "overhead_ms": dict(zip(("op", "message"), overhead))}}
         super().__init__(truth, rank_of(placement, ranks), slackline.plan(truth, given).csv(), **shape)
 
     def best(self, slow=None):
@@ -83,6 +83,17 @@ def test_steps_are_urgent_from_an_onset_until_its_swap_and_no_longer():
     expect((False, True) in urgent, f"(swapped, urgent) of each step: {urgent}")
     swapped = [now for changed, now in urgent if changed]
     expect(len(swapped) > 5 and not any(swapped), f"urgent in the steps of the new order: {swapped}")
+
+
+def test_the_overhead_of_the_runtime_is_measured_and_predicted():
+    """Ops as short as their overhead: without it, steps would be predicted to take half the time."""
+    for placement, ranks, given in (("linear", 4, "1f1b"), ("wave", 2, "zb-v"), ("loop", 3, "interleaved-1f1b")):
+        job = Job(placement, ranks, 12, {"F": 1, "I": 1, "W": 1, "B": 2}, given, overhead=(0.6, 0.3))
+        times = job.run(40)
+        found = job.decider.problem["pipeline"]["overhead_ms"]
+        expect(abs(found["op"] - 0.6) < 0.01 and abs(found["message"] - 0.3) < 0.01, f"{placement}: {found}")
+        within(abs(job.decider.predicted_ms - times[-1]), 0.02 * times[-1], 0, f"{placement}: the error of the prediction")
+        expect(not set(job.kinds()) - {"profile", "swap", "keep"}, f"{placement}: {job.kinds()}")
 
 
 def test_a_slow_device_is_named():

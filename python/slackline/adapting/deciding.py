@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .._errors import InvalidRequest, SlacklineError
-from .._orchestrator import Action, Event, Measurements, Orchestrator
+from .._orchestrator import Action, Event, Measurements, Orchestrator, measured_overhead
 from .._plan import Op, Plan, Transfer, simulate
 from .._problem import Problem, ProblemLike, problem_of
 from . import order
@@ -219,6 +219,13 @@ def problem_of_steps(shape: Shape, times: Mapping[str, Sequence[float]], links: 
     return {"pipeline": pipeline}
 
 
+def overhead_of(steps: Sequence[Measured], problem: Mapping[str, Any]) -> Dict[str, float]:
+    """What the runtime adds to an op and to a message, in ms."""
+    made = problem_of(problem, None)
+    found = [measured_overhead(made, Measurements(sorted(step.ops, key=lambda op: (op.rank, op.start_ms)), step.transfers)) for step in steps]
+    return {what: round(statistics.median(values), 6) for what, values in zip(("op", "message"), zip(*found))}
+
+
 def unfit(problem: ProblemLike, shape: Shape) -> str:
     """The reason why a problem is not one of this job; empty: it is. Raises InvalidRequest for an invalid problem."""
     made = problem_of(problem, None)
@@ -251,6 +258,7 @@ class Decider:
         self._steps: List[Sequence[Measured]] = []  # measured for the healthy problem
         self._skip = SETTLED
         self._orchestrator: Optional[Orchestrator] = None
+        self._added: Dict[Tuple[str, int], float] = {}  # ms of an op of a kind and stage that the runtime adds
         self._first = shape.given  # the orchestrator's first order
         self._resumed: Optional[Dict[str, Any]] = None
         self._versions, self._now = 0, 0.0
@@ -329,7 +337,9 @@ class Decider:
         (steps, uneven), self._steps = alike(self._steps), []
         every = [one for replicas in steps for one in replicas]
         times = op_times(every, self.shape)
-        self.problem = problem_of_steps(self.shape, times, links_of(every), self._kept(), self._limits(times))
+        problem = problem_of_steps(self.shape, times, links_of(every), self._kept(), self._limits(times))
+        problem["pipeline"]["overhead_ms"] = overhead_of(every, problem)
+        self.problem = problem
         if uneven:  # a step of the healthy job was not measured
             took = simulate(self.problem, order.text_of(self.running)).makespan_ms
             steps = [[one._replace(end_ms=min(one.end_ms, one.begin_ms + took)) for one in step] for step in steps]
@@ -396,10 +406,12 @@ class Decider:
     def _open(self, steps: Sequence[Sequence[Measured]]) -> None:
         """steps: of the healthy job. Thus its level is known at once, even if something gets slow now."""
         assert self.problem is not None
-        replicas, runs = self.shape.replicas, simulate(self.problem, order.text_of(self.running))
+        healthy = problem_of(self.problem, None)
+        self._added = {(kind, stage): healthy.overhead_ms(kind, stage) for kind in KINDS for stage in range(self.shape.stages)}
+        replicas, runs = self.shape.replicas, simulate(healthy, order.text_of(self.running))
         self.plans, self._first = [runs] * replicas, self.running
         costs = {"schedule": SWAP_MS, "balance": SWAP_MS}
-        self._orchestrator = Orchestrator([problem_of(self.problem, None)] * replicas, self.plans, replicas=replicas, split=self.split,
+        self._orchestrator = Orchestrator([healthy] * replicas, self.plans, replicas=replicas, split=self.split,
                                           can=("schedule", "balance") if self._balances else ("schedule",), frozen=self.shape.frozen, gain=GAIN,
                                           seed=self._seed, hold=HOLD, dwell=DWELL, cost_ms=costs, undo_cost_ms=costs)
         self._orchestrator.improve(SEARCH)
@@ -458,10 +470,12 @@ class Decider:
                           f"{100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected")
 
     def _as_planned(self, step: Measured, made: Plan) -> Measurements:
-        """The measurements in the form of the plan: a backward that cannot be split is an I there, with a W that takes no time.
+        """The measurements in the form of the plan: an op begins when the runtime begins with it, and a backward that cannot be split is
+        an I there, with a W that takes no time.
 
         Microbatches have one shape, so every op counts as the same work: ops that take longer on all ranks of a replica are slow, not longer."""
         work = [1.0] * len(step.ops)
+        step = step._replace(ops=[replace(op, start_ms=op.start_ms - self._added[op.op, op.stage]) for op in step.ops])
         if self.shape.can_split or not any(op.op == "I" for op in made.ops):
             return Measurements(step.ops, step.transfers, work)
         return Measurements([replace(op, op="I") if op.op == "B" else op for op in step.ops],

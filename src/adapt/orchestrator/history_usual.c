@@ -96,7 +96,7 @@ static void ops_in_usual_work(sl_history *s, const int *rows, int count, int rep
             sl_time_scale(&p->time[SL_I][stage], share[SL_B]);
             sl_time_scale(&p->time[SL_W][stage], share[SL_B]);
         } else if (share[SL_I] > 0 && !(share[SL_B] > 0))
-            p->time[SL_B][stage] = p->time[SL_I][stage] + p->time[SL_W][stage];
+            p->time[SL_B][stage] = p->time[SL_I][stage] + sl_problem_own_time(p, SL_W, stage);
     }
 }
 

@@ -22,6 +22,8 @@
 #define INSIDE(kind, of, member, how_many, low, high)                                                        \
     MEMBER(#member, kind, of, member, low, high, .count = how_many)
 #define SCALAR(kind, of, member, low, high) INSIDE(kind, of, member, 1, low, high)
+#define NEWER(kind, of, member, low, high)                                                                   \
+    MEMBER(#member, kind, of, member, low, high, .count = 1, .newer = 1)
 #define ARRAY(text, kind, of, member, dimension, element, low, high)                                         \
     MEMBER(text, kind, of, member, low, high, .many = SL_MANY_##dimension, .stride = sizeof(element))
 #define OPTIONAL(text, kind, of, member, dimension, element, low, high)                                      \
@@ -74,6 +76,8 @@ const sl_field sl_fields_problem[] = {
     SCALAR(INT, sl_problem, queue, 1, 65536),
     SCALAR(INT, sl_problem, parts, 1, SL_MAX_PARTS),
     SCALAR(REAL, sl_problem, percentile, 0, 100),
+    NEWER(LONG, sl_problem, overhead_op, 0, 1e15),
+    NEWER(LONG, sl_problem, overhead_message, 0, 1e15),
     TIMES("time.F", time[SL_F]),
     TIMES("time.I", time[SL_I]),
     TIMES("time.W", time[SL_W]),
@@ -336,7 +340,7 @@ static sl_status read_array(const sl_field *f, size_t count, json_t *some, void 
 sl_status sl_fields_get(json_t *from, const sl_field *f, const sl_field_shape *shape, int all, void *object) {
     for (; f->name; f++) {
         json_t *value = json_object_get(from, f->name);
-        if (!value && all && is_scalar(f))
+        if (!value && all && is_scalar(f) && !f->newer)
             return sl_error(SL_EINVAL, "'%s' is missing", f->name);
         if (!value)
             continue;

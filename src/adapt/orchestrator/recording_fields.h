@@ -58,6 +58,7 @@ typedef struct sl_field {
     sl_field_type type;
     sl_field_many many;
     int optional;         /* the pointer may be NULL */
+    int newer;            /* recordings of before lack it: it is 0 there */
     size_t count, offset; /* INSIDE: 1 is a scalar; offset: of the value or of the pointer to the array */
     size_t stride, inner; /* of the array's elements, and of the value in one */
     double least, most;   /* accepted on reading */

@@ -16,12 +16,13 @@ static int visits(const sl_problem *p) {
     return p->placement == SL_BIDIRECTIONAL ? 1 : p->stages / p->ranks;
 }
 
-/* A rank's time for a microbatch; for bidirectional, the mean of the two copies. */
-static sl_time rank_time(const sl_problem *p, const sl_time *of_stage, int rank) {
+/* A rank's time for a microbatch, without the overhead of ops of this kind (-1: none); for bidirectional, the
+ * mean of the two copies. */
+static sl_time rank_time(const sl_problem *p, const sl_time *of_stage, int kind, int rank) {
     sl_time sum = 0;
     for (int stage = 0; stage < p->stages; stage++)
         if (sl_problem_rank(p, stage) == rank)
-            sum += of_stage[stage];
+            sum += of_stage[stage] - (kind < 0 ? 0 : sl_problem_overhead(p, kind, stage));
     return p->placement == SL_BIDIRECTIONAL ? sum / 2 : sum;
 }
 
@@ -41,13 +42,21 @@ static int rank_recomputes(const sl_problem *p, int rank) {
 }
 
 /* The new stages of a rank, in ascending order, each get a share of its time. */
-static void divide_times(const sl_problem *p, const sl_time *from, const sl_problem *placed, sl_time *to) {
+static void divide_times(const sl_problem *p, const sl_time *from, int kind, const sl_problem *placed,
+                         sl_time *to) {
     int shares = visits(placed);
     for (int stage = 0; stage < placed->stages; stage++) {
-        sl_time whole = rank_time(p, from, sl_problem_rank(placed, stage));
+        sl_time whole = rank_time(p, from, kind, sl_problem_rank(placed, stage));
         int share = shares == 1 ? 0 : stage / placed->ranks;
         to[stage] = whole / shares + (share < whole % shares ? 1 : 0);
     }
+}
+
+/* The new stages have other messages, and so another overhead. */
+static void divide_ops(const sl_problem *p, int kind, sl_problem *placed) {
+    divide_times(p, p->time[kind], kind, placed, placed->time[kind]);
+    for (int stage = 0; stage < placed->stages; stage++)
+        placed->time[kind][stage] += sl_problem_overhead(placed, kind, stage);
 }
 
 static void divide_memory(const sl_problem *p, const double *from, const sl_problem *placed, double *to) {
@@ -74,10 +83,10 @@ static sl_status cut_layers(const sl_problem *p, sl_problem *placed) {
 
 static void divide_stages(const sl_problem *p, sl_problem *placed) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
-        divide_times(p, p->time[kind], placed, placed->time[kind]);
+        divide_ops(p, kind, placed);
         divide_memory(p, p->delta[kind], placed, placed->delta[kind]);
     }
-    divide_times(p, p->saved, placed, placed->saved);
+    divide_times(p, p->saved, -1, placed, placed->saved);
     divide_memory(p, p->start, placed, placed->start);
     divide_memory(p, p->early, placed, placed->early);
     for (int stage = 0; stage < placed->stages; stage++)
@@ -129,10 +138,12 @@ sl_status sl_problem_with_placement(const sl_problem *p, sl_placement placement,
     placed->receive_buffers = p->receive_buffers;
     placed->parts = p->parts;
     placed->percentile = p->percentile;
+    placed->overhead_op = p->overhead_op;
+    placed->overhead_message = p->overhead_message;
     SL_TRY(copy_ranks(p, placed));
-    divide_times(p, p->gather, placed, placed->gather);
-    divide_times(p, p->reduce, placed, placed->reduce);
-    divide_times(p, p->offload, placed, placed->offload);
+    divide_times(p, p->gather, -1, placed, placed->gather);
+    divide_times(p, p->reduce, -1, placed, placed->reduce);
+    divide_times(p, p->offload, -1, placed, placed->offload);
     if (p->layers)
         SL_TRY(cut_layers(p, placed));
     else

@@ -81,6 +81,8 @@ sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy) {
     copy->receive_buffers = problem->receive_buffers;
     copy->parts = problem->parts;
     copy->percentile = problem->percentile;
+    copy->overhead_op = problem->overhead_op;
+    copy->overhead_message = problem->overhead_message;
     for (int i = 0; times_of(&from, i); i++)
         memcpy(*times_of(copy, i), *times_of(&from, i), (size_t)stages * sizeof(sl_time));
     for (int i = 0; memory_of(&from, i); i++)
@@ -178,6 +180,7 @@ static double fill_stage(sl_problem *p, int stage, int begin, int end) {
         }
         p->time[kind][stage] = (sl_time)llround((double)time / speed);
     }
+    sl_problem_add_overhead(p, stage, 1);
     for (int layer = begin; layer < end; layer++)
         weights += l->weights[layer];
     return weights;

@@ -65,7 +65,8 @@ typedef struct sl_problem {
     int receive_buffers; /* fifo: most receives that a rank has issued and not used up; 0: any number */
     int parts;           /* sub-blocks of every op; an order holds them all, adjacent or apart */
     double percentile;   /* of jitter included in `latency`, 0 to 100 */
-    sl_time *time[SL_OP_KINDS]; /* [kind][stage], recomputation included */
+    sl_time overhead_op, overhead_message; /* of a runtime: see sl_problem_overhead */
+    sl_time *time[SL_OP_KINDS];            /* [kind][stage], recomputation and overhead included */
     sl_time *saved;             /* [stage] F + B minus the two overlapped (times_ms.FB); default 0 */
     sl_time *gather, *reduce;   /* [stage] before its first F, after its last W or B */
     sl_time *offload;           /* [stage] to move a microbatch's activations to host memory, or back */
@@ -87,6 +88,15 @@ sl_status sl_problem_read(const sl_document *document, sl_problem *problem);
 sl_status sl_problem_make(int ranks, int stages, int microbatches, sl_problem *problem);
 sl_status sl_problem_copy(const sl_problem *problem, sl_problem *copy);
 void sl_problem_free(sl_problem *problem);
+/** The part of an op's time that a runtime adds: the file's overhead_ms for the op itself, and for each of
+ * its messages from and to other ranks. */
+sl_time sl_problem_overhead(const sl_problem *problem, int kind, int stage);
+/** Adds the overhead to the times of a stage's ops; times -1: removes it. */
+void sl_problem_add_overhead(sl_problem *problem, int stage, int times);
+/** The rest of an op's time, recomputation included. */
+static inline sl_time sl_problem_own_time(const sl_problem *problem, int kind, int stage) {
+    return sl_later(0, problem->time[kind][stage] - sl_problem_overhead(problem, kind, stage));
+}
 /** All ops, messages and collectives one after the other, ms; SL_MAX_TOTAL_MS bounds it. Never fails. */
 double sl_problem_total_ms(const sl_problem *problem);
 

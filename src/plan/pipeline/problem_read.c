@@ -39,6 +39,7 @@ static const sl_key pipeline_keys[] = {
     {.name = "links", .type = SL_KEY_CUSTOM, .section = sl_links_keys, .help = "latency and occupancy between ranks"},
     {.name = "data_parallel", .type = SL_KEY_CUSTOM, .section = sl_data_parallel_keys, .help = "collectives over the replicas of a stage; those of one rank follow each other"},
     {.name = "recompute", .type = SL_KEY_CUSTOM, .help = "true, false or one per stage: adds F's time to I and B, and F keeps only delta.input; default false"},
+    {.name = "overhead_ms", .type = SL_KEY_CUSTOM, .section = sl_overhead_keys, .help = "what a runtime adds to each op and message"},
     {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op may be cut into"},
     {.name = "communication", .type = SL_KEY_CUSTOM, .section = sl_communication_keys, .help = "what messages wait for, and whether sends hold a rank; the regime alone, or a map; default decoupled"},
     {.name = "queue", .type = SL_KEY_INT, .standard = "1", .offset = AT(queue), .minimum = 1, .maximum = 65536, .help = "inorder: sends under way per rank and peer"},
@@ -225,13 +226,18 @@ static sl_status check_shape(const sl_yaml *pipeline, problem_request *r) {
 static sl_status read_parts(const sl_yaml *pipeline, sl_problem *p) {
     const sl_yaml *layers = sl_yaml_find(pipeline, "layers"), *memory = sl_yaml_find(pipeline, "memory"),
                   *links = sl_yaml_find(pipeline, "links"), *data = sl_yaml_find(pipeline, "data_parallel"),
-                  *communication = sl_yaml_find(pipeline, "communication");
+                  *communication = sl_yaml_find(pipeline, "communication"),
+                  *overhead = sl_yaml_find(pipeline, "overhead_ms");
+    if (overhead)
+        SL_TRY(sl_read_overhead(overhead, p));
     SL_TRY(layers ? sl_read_layers(layers, p) : read_stage_times(sl_yaml_find(pipeline, "times_ms"), p));
     if (memory)
         SL_TRY(read_memory(memory, p));
     if (p->layers)
         sl_problem_cut(p, p->layers->first);
     SL_TRY(read_recompute(pipeline, p));
+    for (int stage = 0; stage < p->stages && !p->layers; stage++)
+        sl_problem_add_overhead(p, stage, 1);
     if (data)
         SL_TRY(sl_read_data_parallel(data, p));
     if (links)

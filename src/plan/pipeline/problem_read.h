@@ -33,6 +33,10 @@ sl_status sl_read_communication(const sl_yaml *node, sl_problem *problem);
 void sl_write_communication(const sl_problem *problem, FILE *out);
 extern const sl_key sl_communication_keys[];
 
+/** `overhead_ms:`, without its addition to the times of stages. */
+sl_status sl_read_overhead(const sl_yaml *node, sl_problem *problem);
+extern const sl_key sl_overhead_keys[];
+
 /** `layers:` into layers, cut evenly. */
 sl_status sl_read_layers(const sl_yaml *map, sl_problem *problem);
 extern const sl_key sl_layers_keys[];

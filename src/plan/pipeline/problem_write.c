@@ -27,10 +27,11 @@ static void write_reals(FILE *out, const char *indent, const char *name, const d
     fprintf(out, "]\n");
 }
 
-/* The file's time, before recomputation was added. */
+/* The file's time, before recomputation and overhead were added. */
 static sl_time given_time(const sl_problem *p, int kind, int stage) {
-    sl_time again = p->recompute[stage] && (kind == SL_I || kind == SL_B) ? p->time[SL_F][stage] : 0;
-    return p->time[kind][stage] > again ? p->time[kind][stage] - again : 0;
+    int again = p->recompute[stage] && (kind == SL_I || kind == SL_B);
+    sl_time own = sl_problem_own_time(p, kind, stage);
+    return again ? sl_later(0, own - sl_problem_own_time(p, SL_F, stage)) : own;
 }
 
 static void write_stages(const sl_problem *p, FILE *out) {
@@ -188,6 +189,13 @@ sl_status sl_problem_write(const sl_problem *p, FILE *out) {
     write_times(out, "    ", "reduce_ms", p->reduce, p->stages);
     write_times(out, "    ", "gather_ms", p->gather, p->stages);
     write_links(p, out);
+    if (p->overhead_op || p->overhead_message) {
+        fprintf(out, "  overhead_ms: {op: ");
+        write_ms(out, p->overhead_op);
+        fprintf(out, ", message: ");
+        write_ms(out, p->overhead_message);
+        fprintf(out, "}\n");
+    }
     fprintf(out, "  parts: %d\n", p->parts);
     sl_write_communication(p, out);
     fprintf(out, "  queue: %d\n", p->queue);

@@ -36,11 +36,17 @@ static double layers_ms(const sl_problem *p) {
     return sum * slowest;
 }
 
+/* Of the ops of one microbatch on a stage. */
+static double overhead_ms(const sl_problem *p, int stage) {
+    return sl_to_ms(sl_problem_overhead(p, SL_F, stage) + sl_problem_overhead(p, SL_I, stage) +
+                    sl_problem_overhead(p, SL_W, stage));
+}
+
 double sl_problem_total_ms(const sl_problem *p) {
     double total = p->layers ? p->microbatches * layers_ms(p) : 0;
     for (int stage = 0; stage < p->stages; stage++) {
         int next = sl_problem_next(p, stage);
-        double once = p->layers ? 0 : ops_ms(p, stage);
+        double once = p->layers ? overhead_ms(p, stage) : ops_ms(p, stage);
         if (next >= 0)
             once += message_ms(p, stage, next) + message_ms(p, next, stage);
         if (sl_problem_offloads(p))

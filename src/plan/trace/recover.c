@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "plan/timing/profile.h"
+#include "plan/timing/runtime_overhead.h"
 #include "plan/trace/recover_inside.h"
 
 #include <stdlib.h>
@@ -272,6 +273,7 @@ static sl_status recover(sl_recovery *r) {
     time_pairs(r);
     divide_backwards(r);
     SL_TRY(profile_reductions(r));
+    SL_TRY(sl_overhead_profile(&r->result->timeline, &r->result->problem));
     SL_TRY(check_times(&r->result->problem));
     return sl_order_check(&r->result->problem, &r->result->order);
 }
