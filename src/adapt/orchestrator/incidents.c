@@ -98,29 +98,39 @@ static void suspect_links(sl_orchestrator *o, const sl_case *c) {
         }
 }
 
+/* The components that are compared with less doubt, at their present positions. */
+static void suspect(sl_orchestrator *o) {
+    size_t positions = (size_t)o->config.job.replicas * (size_t)o->config.job.ranks;
+    o->series.suspected_links = 0;
+    memset(o->series.suspected, 0, positions * sizeof *o->series.suspected);
+    for (int i = 0; i < o->case_count; i++) {
+        const sl_case *c = &o->cases[i];
+        if (!c->seen)
+            continue;
+        if (c->view.part.kind == SL_PART_DEVICE && !c->reported)
+            o->series.suspected[c->replica * o->config.job.ranks + c->rank] = (float)c->level;
+        suspect_links(o, c);
+    }
+}
+
 sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
     int rows = o->series.rows - o->series.since, least = o->config.hold < 3 ? o->config.hold : 3;
     *ready = 0;
     SL_TRY(sl_losses_learn(o));
     if (o->losses.healthy_time <= 0 || rows < least)
         return SL_OK;
+    suspect(o); /* they may have moved */
     SL_TRY(sl_cases_compare(o));
     SL_TRY(sl_losses_open_model(o));
     int begins = 0;
-    o->series.suspected_links = 0;
-    memset(o->series.suspected, 0,
-           (size_t)o->config.job.replicas * (size_t)o->config.job.ranks * sizeof *o->series.suspected);
     for (int i = 0; i < o->case_count; i++) {
         sl_case *c = &o->cases[i];
         c->streak = c->seen ? c->streak + 1 : 0;
         c->level = c->streak <= o->config.hold || c->view.growth < c->level ? c->view.growth : c->level;
         begins |= c->streak == 1;
-        if (c->view.part.kind == SL_PART_DEVICE && !c->reported && c->seen)
-            o->series.suspected[c->replica * o->config.job.ranks + c->rank] = (float)c->level;
-        if (c->seen)
-            suspect_links(o, c);
         describe(o, c);
     }
+    suspect(o);
     if (begins)
         SL_TRY(leave_out_onset(o));
     SL_TRY(sl_losses_divide(o));

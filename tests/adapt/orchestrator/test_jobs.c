@@ -142,10 +142,11 @@ static void the_same_inputs_have_the_same_answers(void **state) {
     (void)state;
     assert_int_equal(sum.broken[PROMISE_SAME], 0);
 }
-/* About 1 job in 100 still breaks one of these two promises; of the first 300, jobs 136 and 294, where
- * measurements are missing right after a change of the topology. */
+/* About 1 job in 100 still breaks one of these two promises; of the first 300, job 294, where a change of the
+ * topology puts the slow one of two tensor ranks, which were measured as one, next to a device that is slow,
+ * too: for one iteration, that device explains both. */
 #define CULPRITS_KNOWN 0
-#define LOST_KNOWN 2
+#define LOST_KNOWN 1
 
 static void nothing_healthy_is_ever_named(void **state) {
     (void)state;
