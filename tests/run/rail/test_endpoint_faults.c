@@ -110,20 +110,35 @@ static sl_status cut_at_the_sender(conveyance *v) {
 
 /* The receiver cannot know yet that the first rail is down: its beats are made so slow that it would learn
  * long after the deadline. Had it to wait for that, or for slowness to make the sender repeat itself, the run
- * would not end in time. */
-static void a_second_copy_is_taken_at_once_while_the_lost_rail_seems_alive(void **state) {
-    (void)state;
+ * would not end in time. On a machine so loaded that the second copy comes later than a slow sender's would,
+ * it must not be taken: then all is tried again. */
+static int loses_a_rail_and_ends_in_time(void) {
     static trouble t;
     begin_trouble(&t, 2, 100, 4, 2000000);
+    t.v.deadline = now() + 40 * SL_SECOND;
     for (int end = 0; end < 2; end++) {
         t.v.config[end].beat = 300 * SL_SECOND;
         t.v.config[end].silence = 1000 * SL_SECOND;
         reopen_endpoint(&t.v, end);
     }
     t.v.step = cut_at_the_sender;
-    end_trouble(&t);
+    carry(&t.v);
+    for (int r = 0; r < t.rails; r++)
+        proxy_end(&t.middle[r]);
+    int all = t.v.taken == t.v.count;
+    if (all)
+        must_have_carried_all(&t.v);
     assert_int_equal(t.v.heard[0].rail_ups[1], 1);
     finish(&t.v);
+    return all;
+}
+
+static void a_second_copy_is_taken_at_once_while_the_lost_rail_seems_alive(void **state) {
+    (void)state;
+    int in_time = loses_a_rail_and_ends_in_time();
+    for (int again = 0; again < 2 && !in_time; again++)
+        in_time = loses_a_rail_and_ends_in_time();
+    assert_true(in_time);
 }
 
 /* ---- silence */
