@@ -6,8 +6,9 @@ The job runs blocks of steps: bare (PyTorch's runtime with the order and the mes
 (measures and reports only), watching (decides too, but a new order must gain 90%, so that the given order stays), and as given
 (PyTorch's own class). An overhead is the difference between the mean step of a block and of the bare blocks before and after (the mean, because
 an adapted schedule does not measure every step), and the bench reports the median of these differences, with quartiles; likewise the processor time of a rank and its threads. The
-first steps of a block are not counted, because they also carry the work of the variant before. Runs for about 8 minutes on a
-machine without other programs: the cases "computed" need all cores.
+first steps of a block are not counted, because they also carry the work of the variant before. Nor are the first steps of an adapted schedule,
+in which it measures the healthy job and searches for a better plan. Runs for about 10 minutes on a machine without other programs: the cases
+"computed" need all cores.
 
 Usage: bench/pytorch/overhead.py [BUILD_DIR] [--rounds N] [--case NAME]... [--write docs/results/evidence/pytorch.md]
 Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one has no torch."""
@@ -37,7 +38,7 @@ from torch.distributed.pipelining import PipelineStage, schedules  # noqa: E402
 
 RANKS = 4
 SKIPPED = 4  # steps of each block that are not counted
-WARM = 10  # steps of each variant before the first round
+WARM, SEARCHING = 10, 150  # steps of each variant before the first round, and of an adapted one
 # name: schedule, placement, microbatches, ms of a forward (0: computed as fast as it goes), width of a layer, steps per block
 CASES = {
     "1F1B, paced": ("1F1B", "linear", 12, 2.22, 64, 24),
@@ -108,7 +109,7 @@ def rank_main(rank, case, rounds, store, results):
                 module.zero_grad()
         return name, statistics.mean(took[SKIPPED:]), statistics.mean(used[SKIPPED:])
     for name in running:
-        block_of(name, WARM)
+        block_of(name, SEARCHING if name in ADAPTED else WARM)
     found = []
     for _ in range(rounds):
         for name in VARIANTS:
