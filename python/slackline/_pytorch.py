@@ -66,9 +66,10 @@ def pytorch_schedule(plan: Optional[Plan], stages: Any, n_microbatches: Optional
 BACKWARD = {"BACKWARD_INPUT", "BACKWARD_WEIGHT", "FULL_BACKWARD", "SEND_B", "RECV_B", "OVERLAP_F_B", "REDUCE_GRAD"}
 
 
-def _forward_only(order: Any) -> Any:
-    """PyTorch's actions of all ranks without those of the backward pass."""
-    return {rank: [action for action in actions if action is None or action.computation_type.name not in BACKWARD]
+def _forward_only(order: Any, reduces: bool = False) -> Any:
+    """PyTorch's actions of all ranks without those of the backward pass. reduces: but with the reduction of gradients."""
+    left_out = BACKWARD - {"REDUCE_GRAD"} if reduces else BACKWARD
+    return {rank: [action for action in actions if action is None or action.computation_type.name not in left_out]
             for rank, actions in order.items()}
 
 
@@ -77,6 +78,7 @@ def _runtime_class(base: Any) -> Any:
     transfer between two neighboring stages of one rank (wave), and fails there."""
     class _PlannedSchedule(base):  # type: ignore[misc]
         pipeline_order_with_comms: Any
+        reduces_in_eval = False
 
         def eval(self, *arguments: Any, **options: Any) -> Any:
             whole = self.pipeline_order_with_comms

@@ -39,6 +39,82 @@ class Resharded(torch.nn.Module):
         return result
 
 
+def frozen(index):
+    """The first layer's outputs need no gradient, so the second has no input that does."""
+    made = layer(index)
+    return made.requires_grad_(index != 0)
+
+
+class Apart(torch.nn.Module):
+    """A layer with a parameter on no path from its input: it has a second output."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer, self.last = layer(index), index == 2
+        self.table = torch.nn.Parameter(torch.full((2, 16), 0.5, dtype=torch.float64)) if index == 1 else None
+
+    def forward(self, x, table=None):
+        x = self.layer(x)
+        if table is not None:
+            x = x * table
+        return x if self.last or self.table is None else (x, self.table.exp())
+
+
+class View(torch.nn.Module):
+    """A layer whose output is a view."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer = layer(index)
+
+    def forward(self, x):
+        return self.layer(x).view(2, 4, 4).transpose(1, 2).transpose(1, 2).flatten(1)
+
+
+class Merged(torch.nn.Module):
+    """A layer whose weight is the sum of two, which have the same gradient."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer = layer(index)
+        self.one, self.two = (torch.nn.Parameter(torch.full((16, 16), value, dtype=torch.float64)) for value in (0.1, 0.2))
+
+    def forward(self, x):
+        return torch.tanh(torch.nn.functional.linear(self.layer(x), self.one + self.two))
+
+
+class Same(torch.nn.Module):
+    """A layer with a parameter of the shape of its output, whose gradient is the one that the rank has received."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer = layer(index)
+        self.place = torch.nn.Parameter(torch.full((2, 16), 0.1, dtype=torch.float64))
+
+    def forward(self, x):
+        return self.layer(x) + self.place
+
+
+def hooked(register):
+    def module(index):
+        made = layer(index)
+        register(made, [])
+        return made
+    return module
+
+
+def counted(made, seen):
+    """Gradients that depend on how often the hook has been called."""
+    def accumulated(parameter):
+        seen.append(1)
+        parameter.grad += len(seen)
+    made[0].weight.register_post_accumulate_grad_hook(accumulated)
+
+
+def scaled(made, seen):
+    made[2].register_full_backward_hook(lambda module, inputs, outputs: seen.append(1) or (inputs[0] * len(seen),))
+
+
 def job(module, loss, splits, hold=False):
     """Trains with the given order and adapted, over a slow link; compares all gradients. splits: whether the adapted order has I and W."""
     def trained(rank, ranks, group, adapt):
@@ -51,7 +127,7 @@ def job(module, loss, splits, hold=False):
         schedule = slackline.adapt(schedule) if adapt else schedule
         orders = set()
         for step in range(STEPS):
-            for tensor in tensors:
+            for tensor in tensors if step % 2 == 0 else ():
                 tensor.grad = None
             x, y = batch(step, MICROBATCHES)
             orders.add(order.text_of(order.rows_of(schedule.pipeline_order)) if adapt else "")
@@ -81,6 +157,10 @@ class Mse(torch.nn.Module):
 
 CASES = {"nothing is lost": (job(layer, Mse, True), 3), "a loss with a parameter": (job(layer, Scaled, False), 3),
          "a parameter that is resharded": (job(Resharded, Mse, False), 3),
+         "frozen stages before": (job(frozen, Mse, False), 3), "a parameter apart from the input": (job(Apart, Mse, False), 3),
+         "an output that is a view": (job(View, Mse, False), 3), "two parameters with one gradient": (job(Merged, Mse, True), 3),
+         "a parameter with the received gradient": (job(Same, Mse, True), 3), "a hook after accumulation": (job(hooked(counted), Mse, False), 3),
+         "a hook of a module": (job(hooked(scaled), Mse, False), 3),
          "after an adaptation that never stepped": (job(layer, Scaled, False, hold=True), 3)}
 
 

@@ -2,6 +2,7 @@
 """What slackline.adapt does when it cannot, or something fails: the job goes on as it would have without, with one warning; and eval, errors
 and a rank's death are PyTorch's own."""
 import os
+import shutil
 import time
 import warnings
 from datetime import timedelta
@@ -118,6 +119,39 @@ def a_folder_for_reports(rank, ranks, group, where):
     return ""
 
 
+def a_job_that_nobody_sees(prepared, during):
+    """Its folder cannot be written, and on_event ends its thread: one warning for each, and the job is still adapted."""
+    def job(rank, ranks, group, where):
+        def on_event(event):
+            raise SystemExit("on purpose")
+        stages = stages_of("linear", rank, ranks, group)
+        out = prepared(where)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            adapted = slackline.adapt(made("1F1B", stages, 4), out=out, on_event=on_event)
+            for step in range(24):
+                if rank == 0 and step == 2:
+                    during(out)
+                stepped(adapted, stages, step, 4)
+            dist.barrier(group)
+            time.sleep(0.3)
+            if rank == 0:
+                adapted._agent.leader.folder and adapted._agent.leader.folder.end()
+        found = sorted(str(one.message) for one in caught if "slackline" in str(one.message))
+        if rank:
+            return "" if not found and adapted.adaptation.active else f"rank {rank}: {found}"
+        if len(found) != 2 or "on purpose" not in found[0] or out not in found[1]:
+            return f"warnings: {found}"
+        return "" if adapted.adaptation.active and adapted.adaptation.events and adapted.adaptation.measured.step > 12 else "it gave up"
+    return job
+
+
+def in_a_file(where):
+    path = os.path.join(where, "a-file")
+    open(path, "w", encoding="utf-8").close()
+    return os.path.join(path, "run")
+
+
 def a_rank_that_dies(rank, ranks, group, where):
     stages = stages_of("linear", rank, ranks, group)
     adapted = slackline.adapt(made("1F1B", stages, 4))
@@ -138,7 +172,8 @@ CASES = {
     "eval between steps": (evaluates_between_steps, 3),
     "other arguments": (goes_on_as_given(other_arguments, "rank 1 called adapt with memory 'same'"), 3),
     "a step that raises": (a_step_that_raises_raises_the_same, 3), "a decision that fails": (a_decision_that_fails_leaves_the_order, 3),
-    "a folder": (a_folder_for_reports, 3), "no library": (goes_on_as_given(no_library, "nowhere"), 2),
+    "a folder": (a_folder_for_reports, 3), "a folder that cannot be": (a_job_that_nobody_sees(in_a_file, lambda out: None), 3),
+    "a folder that is removed": (a_job_that_nobody_sees(lambda where: os.path.join(where, "removed"), shutil.rmtree), 3), "no library": (goes_on_as_given(no_library, "nowhere"), 2),
     "not all ranks": (goes_on_as_given(not_all, "have called adapt"), 3),
 }
 

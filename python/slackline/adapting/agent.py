@@ -24,7 +24,7 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 from . import order
 from .control import Control, Header, Record, flattened, parsed, rows_of_text, texts_of_rows
 from .deciding import Decider, Happening, Measured, Shape, joined
-from .folder import Folder
+from .folder import opened
 from .replicas import LAG, Course, Relay, unbundled
 from .timings import KEPT, Clock, Kept, Row, Step, Waiters, current
 
@@ -227,7 +227,7 @@ class Agent:
         if number > 32:
             return []
         rows: List[Row] = [(KEPT, 0, stage, 0, count, 0) for stage, count in self.kept.bytes.items()]
-        rows += [(KEPT, 2, stage, 0, 0, 0) for stage in self.kept.whole]
+        rows += [(KEPT, 2, stage, 0, 0, 0) for stage in self.kept.whole] + [(KEPT, 3, stage, 0, 0, 0) for stage in self.kept.draws]
         return rows + [(KEPT, 1, 0, 0, int(self._free_bytes()), 0)]
 
     def _give_up(self, error: BaseException, whole: bool = False) -> None:
@@ -274,7 +274,7 @@ class Leader:
         self._bytes: Dict[int, int] = {}
         self._free = [0.0] * shape.ranks
         self.decider = Decider(shape, lambda: self._bytes, lambda: self._free)
-        self.folder = Folder(out, shape) if out is not None else None
+        self.folder = opened(out, shape) if out is not None else None
         self.events: List[Happening] = []
         self.last: Optional[List[Measured]] = None  # per replica
         self._lock = threading.Condition()
@@ -469,18 +469,28 @@ class Leader:
         self.events += happened
         for one in happened:
             log.info("step %d: %s: %s", one.step, one.kind, one.text)
-            if self._on_event is not None:
-                self._on_event(one)
+            self._call(one)
         if self.folder is not None:
             self.folder.step(steps, before, self.decider, happened)
 
+    def _call(self, one: Happening) -> None:
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(one)
+        except BaseException as error:  # the program's own, such as SystemExit
+            self._on_event = None
+            warnings.warn(f"slackline: on_event has failed, and is not called again: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
+
     def _remember_memory(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
-        """The bytes of a stage's microbatch, the bytes that are free on a rank of each replica, and whether a backward cannot be split."""
+        """The bytes of a stage's microbatch, the bytes that are free on a rank of each replica, whether a backward cannot be split, and which stages
+        draw random numbers."""
         for rank in range(self._shape.ranks):
             free = [count for records in replicas for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 1]
             if free:
                 self._free[rank] = float(min(free))
             for records in replicas:
                 self._bytes.update({stage: count for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 0})
+                self._shape.draws.update(row[2] for row in records[rank][1] if row[:2] == (KEPT, 3))
                 if any(row[:2] == (KEPT, 2) for row in records[rank][1]) and not order.is_split(self._shape.given):
                     self._shape.can_split = False

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .._errors import InvalidRequest, SlacklineError
 from .._orchestrator import Action, Event, Measurements, Orchestrator, measured_overhead
@@ -53,6 +53,7 @@ class Shape:
     balances: bool = False  # the replicas may take different numbers of microbatches
     sums: bool = False  # gradients are summed over replicas during the step, so all must sum their stages in the same order
     problem: Optional[ProblemLike] = None  # the healthy job, if it need not be measured
+    draws: Set[int] = field(default_factory=set)  # stages that draw random numbers in their forwards
     alternating: bool = False  # the last stage runs each backward right after its forward, and all of them are in ascending order
 
     @property
@@ -380,6 +381,8 @@ class Decider:
             return None
         if not self.shape.can_split:
             rows = order.whole(rows)
+        if order.forwards(rows, self.shape.draws) != order.forwards(self.shape.given, self.shape.draws):  # other random numbers
+            return None
         if self.shape.ascending and not order.ascends(rows) or not order.runs(rows, self.shape.stages):
             return None
         if self.shape.sums and order.last_backwards(rows) != order.last_backwards(self.shape.given):

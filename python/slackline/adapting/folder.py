@@ -10,9 +10,10 @@ import statistics
 import sys
 import threading
 import time
+import warnings
 import weakref
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import order
 from .._library import version
@@ -23,8 +24,22 @@ from .deciding import Decider, Happening, Measured, Shape, time_of
 PHASES = ("healthy", "slow", "adapted", "between")
 
 
+def opened(path: str, shape: Shape) -> Optional[Folder]:
+    """None: it cannot be written, which does not concern the job."""
+    try:
+        return Folder(path, shape)
+    except OSError as error:
+        _warn(path, error)
+        return None
+
+
+def _warn(path: str, error: OSError) -> None:
+    warnings.warn(f"slackline: the folder {path} is not written any more: {error}", RuntimeWarning, stacklevel=3)
+
+
 class Folder:
-    """Writes only complete lines, and replaces files atomically. Used by one thread, and by the end of the process."""
+    """Writes only complete lines, and replaces files atomically. Used by one thread, and by the end of the process. If a file cannot be written,
+    nothing more is."""
 
     def __init__(self, path: str, shape: Shape) -> None:
         os.makedirs(path, exist_ok=True)
@@ -45,30 +60,39 @@ class Folder:
         atexit.register(lambda: (one() if (one := ended()) else None))
 
     def step(self, replicas: Sequence[Measured], predicted_ms: Optional[float], decider: Decider, happened: Sequence[Happening]) -> None:
-        with self._lock:
-            if not self._ended:
-                self._step(replicas, predicted_ms, decider, happened)
+        self._write(lambda: self._step(replicas, predicted_ms, decider, happened))
 
-    def unmeasured(self, step: int, time_ms: float) -> None:
-        """A step of which only the first rank's time is known. Called by the thread that trains, which waits for nothing here."""
-        self._unmeasured.append((step, time_ms))
-
-    def end(self) -> None:
-        """The job has ended, with its process or before; an exception that ended the process is named."""
+    def _write(self, what: Callable[[], None], last: bool = False) -> None:
         with self._lock:
             if self._ended or os.getpid() != self._pid:
                 return
-            self._ended = True
-            self._write_unmeasured(None)
-            error = getattr(sys, "last_value", None)
-            step, time_ms = self._last
-            self._line("events.jsonl", {"time_s": round(time_ms / 1e3, 6), "iteration": step, "kind": "end" if error is None else "failed", "seen": "", "decided": "",
-                                        "why": "" if error is None else f"{type(error).__name__}: {error}"})
-            phases = {phase: {"time_ms": round(statistics.median(times), 3)} for phase, times in self._times.items() if times}
-            self._file("summary.json", json.dumps({
-                "format": "slackline-summary-1", "version": version(), "iterations": step + 1, "ranks": self._shape.ranks * self._shape.replicas,
-                "layout": {"pipeline": self._shape.ranks, "data": self._shape.replicas, "tensor": 1, "zero": 0}, "phases": phases, "swaps": self._swaps,
-                "seconds": round(time.monotonic() - self._began, 3)}, indent=1) + "\n")
+            self._ended = last
+            try:
+                what()
+            except OSError as error:
+                self._ended = True
+                _warn(self.path, error)
+
+    def unmeasured(self, step: int, time_ms: float) -> None:
+        """A step of which only the first rank's time is known. Called by the thread that trains, which waits for nothing here."""
+        if not self._ended:
+            self._unmeasured.append((step, time_ms))
+
+    def end(self) -> None:
+        """The job has ended, with its process or before; an exception that ended the process is named."""
+        self._write(self._end, last=True)
+
+    def _end(self) -> None:
+        self._write_unmeasured(None)
+        error = getattr(sys, "last_value", None)
+        step, time_ms = self._last
+        self._line("events.jsonl", {"time_s": round(time_ms / 1e3, 6), "iteration": step, "kind": "end" if error is None else "failed", "seen": "", "decided": "",
+                                    "why": "" if error is None else f"{type(error).__name__}: {error}"})
+        phases = {phase: {"time_ms": round(statistics.median(times), 3)} for phase, times in self._times.items() if times}
+        self._file("summary.json", json.dumps({
+            "format": "slackline-summary-1", "version": version(), "iterations": step + 1, "ranks": self._shape.ranks * self._shape.replicas,
+            "layout": {"pipeline": self._shape.ranks, "data": self._shape.replicas, "tensor": 1, "zero": 0}, "phases": phases, "swaps": self._swaps,
+            "seconds": round(time.monotonic() - self._began, 3)}, indent=1) + "\n")
 
     def _step(self, replicas: Sequence[Measured], predicted_ms: Optional[float], decider: Decider, happened: Sequence[Happening]) -> None:
         orchestrator, measured = decider.orchestrator, replicas[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 CELL = re.compile(r"(\d+)([FIWB])(\d+)")
 POSTED = 2  # largest number of receives per channel that are posted after each op
@@ -96,6 +96,11 @@ def ascends(rows: Rows) -> bool:
                     return False
                 latest[cell.stage] = cell.microbatch
     return True
+
+
+def forwards(rows: Rows, stages: Collection[int]) -> Rows:
+    """The forwards of some stages on each rank, in their order."""
+    return [[cell for cell in row if cell.op == "F" and cell.stage in stages] for row in rows]
 
 
 def last_backwards(rows: Rows) -> List[List[int]]:

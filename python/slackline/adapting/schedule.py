@@ -241,9 +241,12 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         self._stages_forward_initialized, self._stages_backward_initialized = given.initialized
         self._comp_type_to_function_map.update(getattr(from_, "_comp_type_to_function_map", {}))
         self.given, self._divisor = from_, int(from_._n_microbatches)
+        if isinstance(from_, PipelineScheduleSingle):
+            self._stage = from_._stage
         self.split, self.replica = (self._divisor,) * given.replicas.count, given.replicas.index
         self._agent: Optional[Agent] = None
         self._forwards: Any = None
+        self.reduces_in_eval = getattr(from_, "reduces_in_eval", True)  # PyTorch's `eval` divides the gradients of earlier steps, too
         self._rows: List[int] = []  # of the tensors of a microbatch, with replicas
         self._varied = False  # whether the number of microbatches has changed
         if given.replicas.count > 1:
@@ -266,7 +269,7 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         self._varied = self._varied or self._n_microbatches != self._divisor
         self.pipeline_order, self.pipeline_order_with_comms = actions, with_comms
         if self._forwards is None:
-            self._forwards = _forward_only(with_comms)  # of the given order
+            self._forwards = _forward_only(with_comms, self.reduces_in_eval)  # of the given order
         for stage in self._stages:
             _make_room(stage, self._n_microbatches)
 
@@ -278,7 +281,17 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         arg_mbs, kwarg_mbs, target_mbs = self._lists or (arg_mbs, kwarg_mbs, target_mbs)
 
         def step() -> None:
-            super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
+            kept = [stage._slackline for stage in self._stages]
+            for one in kept:
+                one.adapted = True
+            try:
+                super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
+            finally:
+                for one in kept:
+                    one.adapted = False
+        if self._is_renumbered and self.pipeline_order_with_comms is not self._forwards:
+            self._step_as_given(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
+            return
         if not self._has_backward:
             step()
             return
@@ -296,6 +309,24 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
             raise
         agent.end()
 
+    @property
+    def _is_renumbered(self) -> bool:
+        """Whether the program has set another number of microbatches for the next step, on all ranks, as the given schedule lets it."""
+        return bool(self._n_microbatches != self.split[self.replica])
+
+    def _step_as_given(self, *arguments: Any, **options: Any) -> None:
+        """A step by the given schedule, which is not measured."""
+        given, kind = self.given, "_stage" if isinstance(self.given, PipelineScheduleSingle) else "_stages"
+        flags, number = (f"{kind}_forward_initialized", f"{kind}_backward_initialized"), given._n_microbatches
+        given._n_microbatches, given._has_backward, given._loss_fn, given.scale_grads = self._n_microbatches, self._has_backward, self._loss_fn, self.scale_grads
+        for flag, value in zip(flags, (self._stages_forward_initialized, self._stages_backward_initialized)):
+            setattr(given, flag, value)
+        try:
+            given._step_microbatches(*arguments, **options)
+        finally:
+            self._stages_forward_initialized, self._stages_backward_initialized = (getattr(given, flag) for flag in flags)
+            given._n_microbatches, given._has_backward = number, True
+
     def _initialize_stages(self, *arguments: Any, **options: Any) -> None:
         before = [stage.args_recv_info.get(0) for stage in self._stages]
         super()._initialize_stages(*arguments, **options)
@@ -308,6 +339,8 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
     def eval(self, *arguments: Any, **options: Any) -> Any:
         """As PyTorch's, with the given number of microbatches."""
         with self._stepping:
+            if self._is_renumbered:
+                return super().eval(*arguments, **options)
             running = self._n_microbatches, self.pipeline_order_with_comms
             self._n_microbatches, self.pipeline_order_with_comms = self._divisor, self._forwards
             try:
@@ -539,6 +572,7 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
         agent.carrier, agent.kept.groups = carried
         if agent.leader is not None and agent.leader.folder is not None:
             agent.leader.folder.delegates = transport.number if transport is not None else 0
+    agent.kept.splits_itself = order.is_split(given.rows)
     for stage in given.stages:
         timings.wrap(stage, agent.kept)
     weakref.finalize(schedule, _close, agent.threads, os.getpid())

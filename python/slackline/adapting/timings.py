@@ -9,7 +9,7 @@ wrapped: the functions once, and only for steps of adapted schedules; the method
     SENT      the message of an op left
     RECEIVED  the message of an op: its receive was posted, and it arrived
     KEPT      op 0: bytes that a microbatch of a stage keeps until its backward (in `begin`); op 1: bytes that the rank may still
-              allocate; op 2: the backward of the stage cannot be split
+              allocate; op 2: the backward of the stage cannot be split; op 3: its forward draws random numbers
     TEXT      a part of a text (control.py)
 """
 from __future__ import annotations
@@ -274,6 +274,7 @@ def wrap(stage: Any, keep: "Kept") -> None:
     if before is not None:  # by an earlier schedule of the same stage
         keep.bytes.update(before.bytes)
         keep.whole.update(before.whole)
+        keep.draws.update(before.draws)
         keep.examined.update(before.examined)
         return
     from torch.nn.parallel import DistributedDataParallel
@@ -289,7 +290,7 @@ def wrap(stage: Any, keep: "Kept") -> None:
             if step is not None:
                 step.enter(name(*arguments, **options), index, chunk)
             if step is not None and method is forward and keep.wanted(index):
-                with keep.counting(index, stage.submod):
+                with keep.counting(index, stage.submod, stage.device):
                     return method(chunk, *arguments, **options)
             result = method(chunk, *arguments, **options)
             if step is not None and options.get("last_backward") and sums_in_backward and stage.chunks > 1:
@@ -299,7 +300,8 @@ def wrap(stage: Any, keep: "Kept") -> None:
 
     def messages_of(method: Callable[..., Any], kind: type, op: int, other: int) -> Callable[..., Any]:
         def keyed(chunk: int) -> Any:
-            made, groups = method(chunk), stage._slackline.groups
+            made, keep = method(chunk), stage._slackline
+            groups = keep.groups if keep.adapted else None
             if groups is not None:  # whether measured or not: the peer does the same
                 for one in made:
                     up = (one.group_peer > stage.group_rank) == (kind is _Sends)
@@ -315,7 +317,18 @@ def wrap(stage: Any, keep: "Kept") -> None:
     stage.forward_one_chunk = op_of(forward, lambda *a, **k: "F")
     stage.backward_one_chunk = op_of(backward,
                                      lambda loss=None, full_backward=True, last_backward=False: "B" if full_backward else "I")
-    stage.backward_weight_one_chunk = op_of(stage.backward_weight_one_chunk, lambda *a, **k: "W")
+    weigh = stage.backward_weight_one_chunk
+
+    def backward_weight_one_chunk(*arguments: Any, **options: Any) -> Any:
+        """PyTorch's takes a gradient without a copy, even one that is also the gradient of another parameter, or the buffer of a message."""
+        if stage._slackline.splits_itself:
+            return weigh(*arguments, **options)
+        fresh = [one for one in stage.submod.parameters() if one.grad is None]
+        result = weigh(*arguments, **options)
+        for one in fresh:
+            one.grad = None if one.grad is None else one.grad.clone()
+        return result
+    stage.backward_weight_one_chunk = op_of(backward_weight_one_chunk, lambda *a, **k: "W")
     reduce = stage.perform_reduce_grad
 
     def perform_reduce_grad(*arguments: Any, **options: Any) -> Any:
@@ -334,21 +347,25 @@ def wrap(stage: Any, keep: "Kept") -> None:
 class Kept:
     """The bytes that a microbatch of each stage keeps for its backward: the storages that autograd saves, without parameters and
     buffers. Measured in one forward of each stage. And the stages whose backward cannot be split: that forward recomputes activations, and
-    PyTorch's checkpointing allows one backward per forward; or their first backward has gradients that a split one would lose. And the
+    PyTorch's checkpointing allows one backward per forward; or their first backward is not like the two halves of a split one. And the
     process group of a stage's messages of kind "F" or "B"; None: its own."""
 
     def __init__(self) -> None:
         self.bytes: Dict[int, int] = {}
         self.groups: Optional[Callable[[str, bool], Any]] = None
+        self.adapted = False  # the adapted schedule steps, not another one of the same stages
         self.whole: Set[int] = set()
+        self.draws: Set[int] = set()  # stages with a forward that draws random numbers
         self.examined: Set[int] = set()  # stages
+        self.splits_itself = False  # the given schedule has split backwards, which run as they did
 
     def wanted(self, stage: int) -> bool:
         return stage not in self.bytes
 
     @contextlib.contextmanager
-    def counting(self, stage: int, module: Any) -> Iterator[None]:
+    def counting(self, stage: int, module: Any, device: Any = None) -> Iterator[None]:
         import torch
+        state = _random_state(device)
         storages: Dict[int, int] = {}
         others = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())
                   if type(tensor) in (torch.Tensor, torch.nn.Parameter)}
@@ -363,33 +380,57 @@ class Kept:
         self.bytes[stage] = 0
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), _checkpoints(lambda: self.whole.add(stage)):
             yield
+        if not all(map(torch.equal, state, _random_state(device))):
+            self.draws.add(stage)
 
     def examine(self, stage: Any, chunk: int, loss: Any) -> None:
         """Before the first backward of a stage."""
         self.examined.add(stage.stage_index)
         try:
-            if not stage.is_first and not stage.dw_builder and _loses_gradients(stage, chunk, loss):  # the first stage's is never split
+            if not stage.is_first and not stage.dw_builder and _cannot_split(stage, chunk, loss):  # the first stage's is never split
                 self.whole.add(stage.stage_index)
         except Exception:  # of PyTorch's internals
             self.whole.add(stage.stage_index)
 
 
-def _loses_gradients(stage: Any, chunk: int, loss: Any) -> bool:
-    """Whether the backward of a microbatch reaches tensors that are neither parameters of the stage nor its inputs, such as parameters of the
-    loss, or parameters as they were before a loss or a forward has resharded them. PyTorch's split backward leaves them out."""
+def _random_state(device: Any) -> List[Any]:
+    """Of the generators that a stage draws from; empty: unknown."""
+    if device is None:
+        return []
+    import torch
+    try:
+        return [torch.get_rng_state(), *([torch.get_device_module(device).get_rng_state(device)] if device.type != "cpu" else [])]
+    except Exception:  # of a device, such as while it captures a graph
+        return []
+
+
+def _cannot_split(stage: Any, chunk: int, loss: Any) -> bool:
+    """Whether PyTorch's split backward of a microbatch would fail, leave out gradients, or run hooks otherwise than the whole one."""
     outputs, inputs = stage.fwd_cache[chunk]
-    known = {id(tensor) for tensor in (*stage.submod.parameters(), *inputs)}
-    nodes = [tensor.grad_fn for tensor in ((loss,) if stage.is_last else outputs)]
-    seen = set()
-    while nodes:
-        node = nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "variable") and id(node.variable) not in known:
-            return True
-        nodes += [following for following, _ in node.next_functions]
-    return False
+    outputs = (loss,) if stage.is_last else outputs
+    return any(one._is_view() for one in outputs) or _has_hooks(stage.submod) or _loses_gradients(outputs, inputs, stage.submod.parameters())
+
+
+def _has_hooks(module: Any) -> bool:
+    """The two halves of a split backward run some nodes twice, and add to gradients themselves."""
+    from torch.nn.modules.module import _global_backward_hooks, _global_backward_pre_hooks
+    return bool(_global_backward_hooks or _global_backward_pre_hooks) or \
+        any(one._backward_hooks or one._backward_pre_hooks for one in module.modules()) or \
+        any(one._backward_hooks or one._post_accumulate_grad_hooks for one in module.parameters())
+
+
+def _loses_gradients(outputs: Any, inputs: Any, parameters: Any) -> bool:
+    """Whether a backward reaches tensors that its second half leaves out: those that are not parameters of the stage, such as parameters of the
+    loss, or parameters as they were before a loss or a forward has resharded them; and parameters on no path to an input that needs a gradient."""
+    from torch.distributed.pipelining._backward import _get_grad_fn_or_grad_acc, construct_reverse_graph, get_param_groups
+
+    def nodes(tensors: Any) -> Any:
+        return [node for one in tensors if hasattr(one, "requires_grad") and (node := _get_grad_fn_or_grad_acc(one)) is not None]
+    roots, sources = nodes(outputs), nodes(inputs)
+    reverse = construct_reverse_graph(roots)
+    reached = {node for node in (*roots, *reverse) if hasattr(node, "variable")}
+    found = {node for group in get_param_groups(sources, nodes(parameters), reverse) for node in group["params"]}
+    return not reached <= found.union(sources)
 
 
 @contextlib.contextmanager
