@@ -4,8 +4,11 @@
  * Every candidate is timed by the one timing model (plan/timing/replay.h); none violates a dependency or the
  * memory limit, which depends only on a rank's sequence.
  *
- * A chain of moves is a function of its seed and its work; the limit decides how far it gets. Weight
- * gradients stay in ascending microbatches on every stage. */
+ * Ranks that keep an order wait for one that leaves it, so some moves exchange the ops of two microbatches on
+ * many ranks. Others cross the memory limit, and move later releases ahead until it is kept.
+ *
+ * A chain of moves is a function of its seed and its work; if the limit ends it, it has cooled by then.
+ * Weight gradients stay in ascending microbatches on every stage. */
 #pragma once
 
 #include "base/clock.h"

@@ -116,7 +116,7 @@ static sl_status collect(order_search *s, worker *workers, int count) {
     return status;
 }
 
-/* Everything but the end of each worker's last chain is a function of the seed. */
+/* A function of the seed, but for each worker's last chain, which cools until the time is over. */
 static sl_status anneal(order_search *s) {
     worker workers[MAX_THREADS] = {0};
     int count = thread_count(s->options);

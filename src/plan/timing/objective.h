@@ -5,7 +5,7 @@
 #pragma once
 
 #include "plan/pipeline/order.h"
-#include "plan/timing/replay.h"
+#include "plan/timing/rerun.h"
 
 /** Of a replayed program, in ns. SL_EINVAL: it has no period; SL_ENOMEM. */
 sl_status sl_objective_value(const sl_problem *problem, const sl_program *program,
@@ -13,11 +13,14 @@ sl_status sl_objective_value(const sl_problem *problem, const sl_program *progra
 /** Of an order, lowered and replayed in the problem's own regime. Errors as both. */
 sl_status sl_objective_of_order(const sl_problem *problem, const sl_order *order, sl_time *value);
 
-/* Values of a program that a search changes in place, one after the other. A period is estimated, never too
- * short: by two iterations from the instants at which the last kept program repeats. */
+/* Values of a program that a search changes in place, one after the other: only what a change can affect is
+ * timed again if that is possible (rerun.h). A period is estimated, never too short: by two iterations from
+ * the instants at which the last kept program repeats. */
 typedef struct sl_evaluator {
     const sl_problem *problem;
     sl_replayer *replayer;
+    sl_rerun *rerun; /* NULL: every run is a replay in full */
+    int64_t cost;
     sl_time *instant, *middle, *now; /* period: [sl_replayer_instants] of the kept program; after the first
                                         and second iteration of the last run */
 } sl_evaluator;
@@ -32,7 +35,17 @@ typedef struct sl_evaluation {
 
 /** The replayer must outlive it. SL_ENOMEM. Free with sl_evaluator_close, also on error. */
 sl_status sl_evaluator_open(const sl_problem *problem, sl_replayer *replayer, sl_evaluator *evaluator);
+/** In full. It must be kept, if it has a value. */
 void sl_evaluator_run(sl_evaluator *evaluator, sl_evaluation *evaluation);
+/** After a kept run: steps `first` to `last` of the rank now come in another order. Once for each rank before
+ * the next rerun. */
+void sl_evaluator_change(sl_evaluator *evaluator, int rank, int first, int last);
+/** Of the changed program. A value above `limit` may be given as SL_TIME_NEVER. */
+void sl_evaluator_rerun(sl_evaluator *evaluator, sl_time limit, sl_evaluation *evaluation);
 /** Keeps the program of the last run. */
 void sl_evaluator_keep(sl_evaluator *evaluator);
+/** The caller takes its changes back, whether there was a rerun or not. */
+void sl_evaluator_undo(sl_evaluator *evaluator);
+/** Replayed ops since the last call. */
+int64_t sl_evaluator_cost(sl_evaluator *evaluator);
 void sl_evaluator_close(sl_evaluator *evaluator);

@@ -510,6 +510,10 @@ sl_time sl_replayer_run(sl_replayer *r, const sl_timeline **timeline) {
     return done ? sl_timeline_makespan(&r->timeline) : SL_TIME_NEVER;
 }
 
+int sl_replayer_steps(const sl_replayer *r) {
+    return r->first_span[r->program->ranks];
+}
+
 int sl_replayer_instants(const sl_replayer *r) {
     int ranks = r->program->ranks, slots = r->regime == SL_INORDER ? r->queue : 0;
     return 4 * ranks + r->problem->stages + 2 * ranks * slots;

@@ -38,6 +38,8 @@ void sl_replayer_time(sl_replayer *replayer, const sl_time *time);
 /** The makespan of the program in its present state, in the problem's regime; SL_TIME_NEVER: deadlock.
  * *timeline (owned by the replayer, overwritten by the next run, NULL after a deadlock) may be NULL. */
 sl_time sl_replayer_run(sl_replayer *replayer, const sl_timeline **timeline);
+/** Of all ranks. */
+int sl_replayer_steps(const sl_replayer *replayer);
 void sl_replayer_close(sl_replayer *replayer);
 
 /* Iterations that repeat. An iteration leaves instants at which what it used is free again: its ranks,
