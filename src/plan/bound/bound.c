@@ -1,116 +1,66 @@
 #include "plan/bound/bound.h"
 #include "base/memory.h"
+#include "plan/bound/machine.h"
+#include "plan/bound/occupancy.h"
 
-/* Jobs of one machine that follow each other: heads ascend and tails descend. */
-typedef struct job_chain {
-    const sl_time *head, *tail;
-    sl_time before, time, after; /* added to the head; on the machine; added to the tail */
-    int next, count;
-    sl_time left; /* of the first one */
-} job_chain;
-
-static sl_time head_of(const job_chain *c) {
-    return c->head[c->next] + c->before;
-}
-
-static sl_time tail_of(const job_chain *c) {
-    return c->tail[c->next] + c->after;
-}
-
-/* Jackson's schedule: a job with a longer tail preempts the running one when it comes. Its longest end + tail
- * is a bound for every schedule of the machine. Only the first job of a chain matters, because the others
- * come later and have shorter tails. */
-static sl_time preemptive_bound(job_chain *chains, int count) {
-    sl_time now = 0, bound = 0;
-    for (int c = 0; c < count; c++)
-        chains[c].left = chains[c].time;
-    for (;;) {
-        job_chain *best = NULL;
-        sl_time arrival = SL_TIME_NEVER;
-        for (int c = 0; c < count; c++) {
-            if (chains[c].next >= chains[c].count)
-                continue;
-            if (head_of(&chains[c]) > now)
-                arrival = head_of(&chains[c]) < arrival ? head_of(&chains[c]) : arrival;
-            else if (!best || tail_of(&chains[c]) > tail_of(best))
-                best = &chains[c];
-        }
-        if (!best && arrival == SL_TIME_NEVER)
-            return bound;
-        if (!best) {
-            now = arrival;
-            continue;
-        }
-        if (now + best->left > arrival) {
-            best->left -= arrival - now;
-            now = arrival;
-            continue;
-        }
-        now += best->left;
-        bound = sl_later(bound, now + tail_of(best));
-        best->next++;
-        best->left = best->time;
-    }
-}
-
-static job_chain ops_of(const sl_relaxation *r, int stage, int kind) {
+static sl_job_chain ops_of(const sl_relaxation *r, int stage, int kind) {
     int node = sl_relaxation_node(r, stage, kind, 0), first = 0, end = r->count[stage];
     while (first < end && r->head[node + first] < 0)
         first++;
     while (end > first && r->tail[node + end - 1] < 0)
         end--;
-    return (job_chain){.head = r->head + node,
-                       .tail = r->tail + node,
-                       .time = r->time[kind][stage],
-                       .next = first,
-                       .count = end};
+    return (sl_job_chain){.head = r->head + node,
+                          .tail = r->tail + node,
+                          .time = r->time[kind][stage],
+                          .next = first,
+                          .count = end};
 }
 
 /* The messages that F or I of a stage sends to another rank; count 0: none. */
-static job_chain messages_of(const sl_relaxation *r, int stage, int kind, int *wire) {
+static sl_job_chain messages_of(const sl_relaxation *r, int stage, int kind, int *wire) {
     const sl_problem *p = r->problem;
     int to = kind == SL_F ? sl_problem_next(p, stage) : sl_problem_previous(p, stage);
     if (to < 0 || sl_problem_rank(p, to) == sl_problem_rank(p, stage))
-        return (job_chain){0};
+        return (sl_job_chain){0};
     size_t at = (size_t)sl_problem_rank(p, stage) * (size_t)p->ranks + (size_t)sl_problem_rank(p, to);
     sl_link link = sl_relaxation_link(r, stage, to, kind);
     *wire = p->wire ? p->wire[at] : (int)at;
-    return (job_chain){.head = r->head + sl_relaxation_node(r, stage, kind, 0),
-                       .tail = r->tail + sl_relaxation_node(r, to, kind, 0),
-                       .before = r->time[kind][stage],
-                       .time = link.transfer,
-                       .after = link.latency + r->time[kind][to],
-                       .count = link.transfer > 0 ? r->count[stage] : 0};
+    return (sl_job_chain){.head = r->head + sl_relaxation_node(r, stage, kind, 0),
+                          .tail = r->tail + sl_relaxation_node(r, to, kind, 0),
+                          .before = r->time[kind][stage],
+                          .time = link.transfer,
+                          .after = link.latency + r->time[kind][to],
+                          .count = link.transfer > 0 ? r->count[stage] : 0};
 }
 
-static sl_time rank_bound(const sl_relaxation *r, int rank, job_chain *chains) {
+static sl_time rank_bound(const sl_relaxation *r, int rank, sl_job_chain *chains) {
     int count = 0;
     for (int s = 0; s < r->problem->stages; s++)
         for (int kind = SL_F; kind <= SL_W && sl_problem_rank(r->problem, s) == rank; kind++)
             chains[count++] = ops_of(r, s, kind);
-    return preemptive_bound(chains, count);
+    return sl_preemptive_bound(chains, count);
 }
 
 /* The wire that chain `i` (stage * 2 + direction) occupies, with all others on it that come later. */
-static sl_time wire_bound(const sl_relaxation *r, int i, job_chain *chains) {
+static sl_time wire_bound(const sl_relaxation *r, int i, sl_job_chain *chains) {
     int wire = -1, other = -1, count = 0;
-    job_chain first = messages_of(r, i / 2, i % 2 ? SL_I : SL_F, &wire);
+    sl_job_chain first = messages_of(r, i / 2, i % 2 ? SL_I : SL_F, &wire);
     if (first.count == 0)
         return 0;
     for (int k = 0; k < 2 * r->problem->stages; k++) {
-        job_chain chain = messages_of(r, k / 2, k % 2 ? SL_I : SL_F, &other);
+        sl_job_chain chain = messages_of(r, k / 2, k % 2 ? SL_I : SL_F, &other);
         if (chain.count == 0 || other != wire)
             continue;
         if (k < i)
             return 0; /* already counted with that one */
         chains[count++] = chain;
     }
-    return preemptive_bound(chains, count);
+    return sl_preemptive_bound(chains, count);
 }
 
 /* Fifo: the communicator of a rank for its messages with `peer`, or for all (-1). One that is not eager holds
  * it until it has arrived. */
-static sl_time communicator_bound(const sl_relaxation *r, int rank, int peer, job_chain *chains) {
+static sl_time communicator_bound(const sl_relaxation *r, int rank, int peer, sl_job_chain *chains) {
     const sl_problem *p = r->problem;
     int count = 0;
     for (int i = 0; i < 2 * p->stages; i++) {
@@ -121,17 +71,17 @@ static sl_time communicator_bound(const sl_relaxation *r, int rank, int peer, jo
             continue;
         sl_link link = sl_relaxation_link(r, stage, next, kind);
         if (link.transfer + link.latency > 0)
-            chains[count++] = (job_chain){.head = r->head + sl_relaxation_node(r, stage, kind, 0),
-                                          .tail = r->tail + sl_relaxation_node(r, next, kind, 0),
-                                          .before = r->time[kind][stage],
-                                          .time = link.transfer + link.latency,
-                                          .after = r->time[kind][next],
-                                          .count = r->count[stage]};
+            chains[count++] = (sl_job_chain){.head = r->head + sl_relaxation_node(r, stage, kind, 0),
+                                             .tail = r->tail + sl_relaxation_node(r, next, kind, 0),
+                                             .before = r->time[kind][stage],
+                                             .time = link.transfer + link.latency,
+                                             .after = r->time[kind][next],
+                                             .count = r->count[stage]};
     }
-    return preemptive_bound(chains, count);
+    return sl_preemptive_bound(chains, count);
 }
 
-static sl_time communicators_bound(const sl_relaxation *r, job_chain *chains) {
+static sl_time communicators_bound(const sl_relaxation *r, sl_job_chain *chains) {
     const sl_problem *p = r->problem;
     sl_time bound = 0;
     if (p->communication != SL_FIFO || p->eager > 0 || p->communicators > SL_OF_PAIR)
@@ -144,7 +94,7 @@ static sl_time communicators_bound(const sl_relaxation *r, job_chain *chains) {
 }
 
 sl_status sl_relaxation_bound(const sl_relaxation *r, sl_time *bound) {
-    job_chain *chains;
+    sl_job_chain *chains;
     SL_TRY(sl_alloc(&chains, 3 * (size_t)r->problem->stages, sizeof *chains));
     *bound = 0;
     for (int rank = 0; rank < r->problem->ranks; rank++)
@@ -154,6 +104,7 @@ sl_status sl_relaxation_bound(const sl_relaxation *r, sl_time *bound) {
     if (r->window < 0)
         *bound = sl_later(*bound, communicators_bound(r, chains));
     sl_free(chains);
+    SL_TRY(sl_occupancy_bound(r, bound));
     *bound = sl_later(*bound - r->excess, 0);
     return SL_OK;
 }

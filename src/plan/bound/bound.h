@@ -1,7 +1,8 @@
 /* Lower bounds on every schedule of a problem under its objective, for any order and regime.
  *
  * Makespan: heads and tails of the relaxation (plan/bound/relaxation.h) and on each rank and wire the
- * preemptive one-machine bound between them (Jackson). Span: the same in the window of each rank, from its
+ * preemptive one-machine bound between them (Jackson), and that of each rank's memory
+ * (plan/bound/occupancy.h). Span: the same in the window of each rank, from its
  * first op to its last. Period: a window again, since a rank's next iteration begins after its last op; and
  * what follows itself in every iteration: the messages of a wire, the collectives of a rank, a stage's work,
  * reduction and gather. */

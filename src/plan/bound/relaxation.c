@@ -3,12 +3,6 @@
 
 #include <math.h>
 
-/* Minimum memory of a stage's microbatches: sums of one microbatch after F, I' and W'. */
-typedef struct stage_memory {
-    double forward, input,
-        backward; /* of F; maximum release by I' (<= 0); release by I' and W' together (<= 0) */
-} stage_memory;
-
 /* A pair saves half of its stages' savings, so F and B are each shortened by a quarter of both. */
 static void relax_times(sl_relaxation *r) {
     const sl_problem *p = r->problem;
@@ -22,12 +16,12 @@ static void relax_times(sl_relaxation *r) {
 }
 
 /* B represents I and W, unless it is never better: then the memory that I itself takes can be counted. */
-static stage_memory relax_memory(const sl_problem *p, int s) {
+sl_stage_memory sl_relaxation_memory(const sl_problem *p, int s) {
     double input = p->delta[SL_I][s] + p->early[s], both = input + p->delta[SL_W][s],
            full = p->delta[SL_B][s] + p->early[s];
-    return (stage_memory){.forward = p->delta[SL_F][s],
-                          .input = fmin(0, input),
-                          .backward = fmin(0, fmin(fmin(input, both), full))};
+    return (sl_stage_memory){.forward = p->delta[SL_F][s],
+                             .input = fmin(0, input),
+                             .backward = fmin(0, fmin(fmin(input, both), full))};
 }
 
 /* The receiver of a stage's messages of a kind; -1: none, or the same rank. */
@@ -108,10 +102,10 @@ static void count_needs(sl_relaxation *r, int s) {
     const sl_problem *p = r->problem;
     int rank = sl_problem_rank(p, s), base = r->first[s] / 3;
     double forward = 0, backward = 0, others = 0, limit = sl_problem_room(p, rank) * (1 + 1e-9) + 1e-12;
-    stage_memory own = relax_memory(p, s);
+    sl_stage_memory own = sl_relaxation_memory(p, s);
     for (int before = s; before >= 0; before--)
         if (sl_problem_rank(p, before) == rank && same_pipeline(p, before, s)) {
-            stage_memory m = relax_memory(p, before);
+            sl_stage_memory m = sl_relaxation_memory(p, before);
             double kept = m.forward + m.backward;
             if (before != s && (m.forward <= 0 || kept < 0))
                 continue; /* more of them would only free memory */
@@ -434,6 +428,7 @@ static sl_status make(const sl_problem *problem, int window, const sl_time *late
             r->begin[s] = apart ? FAR : 0;
             r->end[s] = apart ? FAR : late ? late[rank] : 0;
         }
+        r->deep = p.deep;
         relax_times(r);
         set_links(r);
         for (int s = 0; s < problem->stages && problem->limit; s++)

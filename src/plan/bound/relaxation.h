@@ -24,6 +24,7 @@ typedef struct sl_relaxation {
     int *frees_i, *frees_w; /* the smallest k whose F needs the j-th I (W) to have ended; count: none */
     sl_time *head, *tail; /* [nodes] earliest start; minimum from its end to the end of all; below 0: none is
                              known, in a window */
+    int deep;             /* heads and tails are */
     int window;           /* the rank whose first op is time 0 and whose last op is the end; -1: all ranks */
     sl_time *begin, *end; /* [stages] of heads and tails: the least of any op of a stage */
     int impossible;       /* no schedule fits into the limit: the minimum needed, and its rank */
@@ -44,6 +45,13 @@ sl_status sl_relaxation_make_window(const sl_problem *problem, int rank, int dee
  * than others could also end later by the same time. Only a guide for searches. */
 sl_status sl_relaxation_make_skewed(const sl_problem *problem, int deep, sl_relaxation *relaxation);
 void sl_relaxation_free(sl_relaxation *relaxation);
+
+/* Minimum memory of a microbatch on a stage: sums after F, I' and W'. */
+typedef struct sl_stage_memory {
+    double forward, input,
+        backward; /* of F; maximum release by I' (<= 0); release by I' and W' together (<= 0) */
+} sl_stage_memory;
+sl_stage_memory sl_relaxation_memory(const sl_problem *problem, int stage);
 
 /** The link for messages of a kind from one stage to another, without the part in their op's time; zero
  * between stages of one rank. */
