@@ -7,7 +7,7 @@
 #include "plan/pipeline/order.h"
 
 /** Number of rules. */
-#define SL_PORTFOLIO 23
+#define SL_PORTFOLIO 39
 
 /** Cost of a rule and the measurement of its order, in replayed ops (plan/search/improve.h) per op of the
  * order. */
