@@ -3,6 +3,7 @@ library: other times, placements and faults in each; no PyTorch."""
 import json
 import os
 import random
+import re
 import sys
 
 import package
@@ -70,6 +71,19 @@ def test_the_event_of_a_swap_is_that_of_the_last_step_before_it():
     changed = [step for step in range(1, len(job.ran)) if job.ran[step] != job.ran[step - 1]]
     swaps = [one.step for one in job.decider.happened if one.event and one.kind in ("swap", "return")]
     expect(len(swaps) > 1 and all(step + 1 in changed for step in swaps), f"swaps after steps {swaps}, other orders from steps {changed}")
+
+
+def test_what_is_kept_has_the_times_of_now():
+    """A link gets slow while the first better order is on its way: what is said of it afterwards is predicted for the order that runs then."""
+    for delay in (5, 25):
+        job, slow, kept = Job("linear", 4, 12, EVEN, "1f1b"), between(0, 1, delay), []
+        job.run(3)
+        job.run(30, slow)
+        for one in job.decider.happened:
+            if one.kind == "keep":
+                took = slackline.simulate(job.truth, order.text_of(job.ran[one.step]), changes=slow).makespan_ms
+                kept += [(took, float(ms)) for ms in re.findall(r"the running schedule is predicted to take ([\d.]+) ms|both schedules are predicted to take ([\d.]+) ms", one.text) for ms in ms if ms]
+        expect(kept and all(abs(took - said) < 0.02 * took for took, said in kept), f"{delay} ms: takes, said to take: {kept}")
 
 
 def test_steps_are_urgent_from_an_onset_until_its_swap_and_no_longer():

@@ -222,12 +222,14 @@ sl_status sl_incidents_announce(sl_orchestrator *o) {
 
 sl_status sl_incidents_keep(sl_orchestrator *o) {
     for (int i = 0; i < o->case_count; i++) {
+        sl_case *c = &o->cases[i];
         sl_time running, best;
-        if (o->cases[i].keeps && o->config.frozen) /* no other caller has asked */
+        if (!c->keeps)
+            continue;
+        if (o->side[c->replica < 0 ? 0 : c->replica].asked != o->iteration) /* its times are earlier ones */
             SL_TRY(sl_plans_ask(o, &running, &best));
-        if (o->cases[i].keeps)
-            sl_events_keep(o, &o->cases[i]);
-        o->cases[i].keeps = 0;
+        sl_events_keep(o, c);
+        c->keeps = 0;
     }
     return SL_OK;
 }

@@ -75,6 +75,7 @@ typedef struct sl_side {
     int last_swap;    /* iteration; far in the past before the first */
     int fits, better; /* checks whether the first plan fits the measurements; those in which it did not */
     sl_time predicted, best; /* time of the running order and of the candidate, when last asked */
+    int asked;               /* iteration in which sl_plans_ask was last called; -1: never */
     double gain;             /* share of an iteration that the candidate gains */
     sl_time cost;            /* of a swap */
     struct {

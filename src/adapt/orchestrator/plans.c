@@ -62,6 +62,7 @@ sl_status sl_plans_set(sl_orchestrator *o, const sl_plan *const *plan) {
 sl_status sl_plans_open(sl_orchestrator *o, const sl_orchestrator_config *config) {
     for (int r = 0; r < o->config.job.replicas; r++) {
         o->side[r].last_swap = -config->dwell;
+        o->side[r].asked = -1;
         o->side[r].cost = config->cost[SL_STRATEGY_SCHEDULE];
     }
     SL_TRY(sl_asked_open(&o->asked));

@@ -196,6 +196,7 @@ sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best) {
         sl_time now = 0, then = 0;
         if (!sl_history_measured(&o->series, r, 1))
             continue;
+        side->asked = o->iteration;
         if (sl_plans_as_before(o, &w, r)) {
             sl_plans_replace(&side->candidate, o->side[r - 1].candidate);
             side->predicted = o->side[r - 1].predicted;

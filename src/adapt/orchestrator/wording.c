@@ -400,11 +400,19 @@ static void add_decision(const sl_orchestrator *o, const sl_ladder_entry *e, int
     sl_event_fact(event, "expected_loss", json_real(e->expected));
 }
 
+/* Of an incident as it is now, if it still is one: the ladder keeps what was seen at its begin. */
+static const char *seen_now(const sl_orchestrator *o, const sl_ladder_entry *e) {
+    for (int i = 0; i < o->case_count; i++)
+        if (o->cases[i].view.id == e->id && o->cases[i].seen && o->cases[i].view.seen[0])
+            return o->cases[i].view.seen;
+    return e->seen;
+}
+
 void sl_events_decided(sl_orchestrator *o, const sl_ladder_entry *e, int advised, const char *text) {
     sl_event *event = is_event(e->kind) ? sl_events_add(o, SL_EVENT_DECISION) : NULL;
     if (!event)
         return;
-    sl_text_format(event->seen, sizeof event->seen, "%s", e->seen);
+    sl_text_format(event->seen, sizeof event->seen, "%s", seen_now(o, e));
     sl_text_fit(event->decided, sizeof event->decided, text);
     add_decision(o, e, advised, event);
     sl_text_format(event->why, sizeof event->why, "%s", strlen(text) >= sizeof event->decided ? text : "");
