@@ -333,29 +333,43 @@ static void name_link(const sl_run_data_link *link, label text) {
     snprintf(text, sizeof(label), "%d -> %d%s", link->from % 10000, link->to % 10000, replica);
 }
 
+/* Points are the iterations in which any link was measured: a line joins the values on both sides of others.
+ */
+static size_t number_measured(const sl_run_data *data, int *iteration, int32_t *point) {
+    size_t points = 0;
+    for (size_t i = 0; i < data->samples; i++)
+        point[data->sample[i].row] = 1;
+    for (size_t i = 0; i < data->iterations; i++)
+        if (point[i]) {
+            iteration[points] = data->iteration[i].iteration;
+            point[i] = (int32_t)points++;
+        }
+    return points;
+}
+
 sl_status sl_course_links(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
                           FILE *out, sl_courses *courses) {
-    table t = {
-        .title = "Links: latency and transfer of a message", .y_label = "ms", .points = data->iterations};
+    table t = {.title = "Links: latency and transfer of a message", .y_label = "ms"};
     int *iteration = NULL;
+    int32_t *point = NULL;
     value *v = NULL;
     label *names = NULL;
     sl_status status;
     *courses = (sl_courses){0};
     SL_TRY_GOTO(done, status, sl_alloc(&iteration, data->iterations, sizeof *iteration));
+    SL_TRY_GOTO(done, status, sl_alloc(&point, data->iterations, sizeof *point));
     SL_TRY_GOTO(done, status, sl_alloc(&v, data->samples, sizeof *v));
     SL_TRY_GOTO(done, status, sl_alloc(&names, data->links, sizeof *names));
-    for (size_t i = 0; i < data->iterations; i++)
-        iteration[i] = data->iteration[i].iteration;
+    t.points = number_measured(data, iteration, point);
     for (size_t i = 0; i < data->samples; i++)
-        v[i] = (value){data->sample[i].link, data->sample[i].row,
+        v[i] = (value){data->sample[i].link, point[data->sample[i].row],
                        (double)data->sample[i].latency + (double)data->sample[i].transfer};
     for (size_t i = 0; i < data->links; i++)
         name_link(&data->link[i], names[i]);
     t.iteration = iteration;
     status = draw_courses(&t, v, data->samples, names, data->links, marks, style, out, courses);
 done:
-    SL_FREE(iteration, v, names);
+    SL_FREE(iteration, point, v, names);
     return status;
 }
 

@@ -142,7 +142,9 @@ static sl_status put_loss(const sl_report_page *r, FILE *out) {
     int there;
     SL_TRY(sl_report_put_drawn(r, sl_report_draw_loss, &drawn, "Loss", out, &there));
     if (!there)
-        fputs("<p>No loss can be read (metrics.jsonl).</p>\n", out);
+        fputs(r->data.iterations > 0 ? "<p>No loss was recorded.</p>\n"
+                                     : "<p>No loss can be read (metrics.jsonl).</p>\n",
+              out);
     put_lossless(&r->data, out);
     put_thinned(drawn, r->data.iterations, out);
     return SL_OK;

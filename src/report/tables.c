@@ -37,6 +37,13 @@ static const char *state_words(const sl_run_data *t, char *text, size_t size) {
     return text;
 }
 
+static int has_loss(const sl_run_data *t) {
+    for (size_t i = 0; i < t->iterations; i++)
+        if (t->iteration[i].lossless || !isnan(t->iteration[i].loss))
+            return 1;
+    return 0;
+}
+
 void sl_table_figures(const sl_run_data *t, const sl_gain *gain, size_t gains, FILE *out) {
     char text[1280];
     double all = 0;
@@ -50,7 +57,11 @@ void sl_table_figures(const sl_run_data *t, const sl_gain *gain, size_t gains, F
     if (last) {
         put_last(t, out);
         snprintf(text, sizeof text, fabs(last->loss) < 1e6 ? "%.4f" : "%.4g", last->loss);
-        sl_cell_figure(out, "loss", last->lossless ? "not finite" : isnan(last->loss) ? "not known" : text);
+        if (has_loss(t))
+            sl_cell_figure(out, "loss",
+                           last->lossless      ? "not finite"
+                           : isnan(last->loss) ? "not known"
+                                               : text);
     }
     snprintf(text, sizeof text, "%zu", gains);
     sl_cell_figure(out, "changes", text);

@@ -2,6 +2,7 @@
 after an exception; no PyTorch."""
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -63,20 +64,38 @@ def test_a_report_of_it_has_its_end_and_all_replicas(folder):
 
 
 def test_steps_that_were_not_measured_are_lines_of_metrics_in_their_place(folder):
+    """The last ones have ended before their records are read: their time is known on the first rank."""
     path = os.path.join(folder, "run")
     made = written(path)
-    for number in (STEPS + 1, STEPS + 2, STEPS + 4):
-        made.unmeasured(number, 81.5)
+    for number in range(STEPS + 1, STEPS + 6):
+        made.ran(number, 81.5)
     made.step([step_of(STEPS + 3, replica) for replica in range(REPLICAS)], None, Decider(made._shape, dict, lambda: [1e9] * RANKS), [])
     before = [one["iteration"] for one in lines(path, "metrics.jsonl")]
     expect(before == [*range(STEPS), STEPS + 1, STEPS + 2, STEPS + 3], f"before the end: {before}")
     made.end()
     rows = {one["iteration"]: one for one in lines(path, "metrics.jsonl")}
-    expect(rows[STEPS + 4]["time_ms"] == 81.5 and rows[STEPS + 4]["links"] == [] and "work_ms" not in rows[STEPS + 4], f"{rows[STEPS + 4]}")
+    expect(len(rows) == STEPS + 5 and rows[STEPS + 3]["links"], f"lines: {sorted(rows)}")
+    for number in (STEPS + 4, STEPS + 5):
+        expect(rows[number]["time_ms"] == 81.5 and rows[number]["links"] == [] and "work_ms" not in rows[number], f"{rows[number]}")
+    with open(os.path.join(path, "summary.json"), encoding="utf-8") as file:
+        expect(json.load(file)["iterations"] == STEPS + 6, "the last step is not the last iteration")
     done = command("report", path)
     expect(done.returncode == 0, done.stderr)
     done = command("draw", path, "--what", "iterations")
     expect(done.returncode == 0 and f"iteration {STEPS + 4}" in done.stdout, done.stderr + done.stdout[:2000])
+    curves = [one for one in re.findall(r'<path d="(M[^"]*L[^"]*)"[^>]*stroke-linejoin', command("draw", path, "--what", "links").stdout)]
+    expect(len(curves) >= 2 and all(one.count("M") == 1 for one in curves), f"curves of links with a gap: {curves}")
+
+
+def test_a_job_that_ends_before_anything_is_measured_has_its_steps(folder):
+    path = os.path.join(folder, "run")
+    made = Folder(path, Shape([0, 1], RANKS, "linear", 1, [], False, True))
+    made.ran(0, 20.5)
+    made.raised = RuntimeError("a peer has died")
+    made.end()
+    expect([(one["iteration"], one["time_ms"], one["phase"]) for one in lines(path, "metrics.jsonl")] == [(0, 20.5, "healthy")], f"{lines(path, 'metrics.jsonl')}")
+    last = lines(path, "events.jsonl")[-1]
+    expect((last["kind"], last["why"]) == ("failed", "RuntimeError: a peer has died"), f"{last}")
 
 
 def test_the_end_of_the_process_is_recorded_with_its_exception(folder):

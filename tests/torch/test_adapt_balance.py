@@ -32,8 +32,15 @@ def balanced(sums, kind="1F1B", placement="linear", ranks=2, microbatches=8, slo
                 break
             if is_slow and step >= slow_at + most:
                 break
-        return alike(job, ran) or ("" if even_at else f"slow at {slow_at}, uneven at {uneven_at}, even at {even_at}: {happened(job)}")
+        return alike(job, ran) or events_of(job, rank, ran) or ("" if even_at else f"slow at {slow_at}, uneven at {uneven_at}, even at {even_at}: {happened(job)}")
     return case
+
+
+def events_of(job, rank, ran):
+    """Each other split is an event of its first step; the last one has not been heard of yet."""
+    said = [(one.step, tuple(one.fields["split"])) for one in job.schedule.adaptation.events if one.kind == "arrange"]
+    wanted = [(step + 1, ran[step][0]) for step in range(1, len(ran)) if ran[step][0] != ran[step - 1][0]] if rank == 0 else []
+    return "" if said == wanted[:len(said)] and len(said) >= len(wanted) - 1 else f"events of splits {said}, splits {wanted}"
 
 
 def slow_from_the_beginning(rank, world, group, where):

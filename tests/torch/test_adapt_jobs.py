@@ -100,12 +100,15 @@ def without_losses(rank, ranks, group, where):
 
 
 def without_gradients(rank, ranks, group, where):
-    """A step under no_grad raises PyTorch's error, and leaves the job as it was."""
+    """A step under no_grad raises PyTorch's error, and leaves the job as it was; one that raises later is an event on the first rank."""
     stages, errors = stages_of("linear", rank, ranks, group), []
     given = made("1F1B", stages_of("linear", rank, ranks, group), MICROBATCHES)
     adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES))
     for step in range(STEPS):
         stepped(adapted, stages, step, MICROBATCHES)
+        if step == 6:
+            adapted._agent.begin()
+            adapted._agent.abandon(ValueError("on purpose\nbelow"))
         if step == 4:
             for schedule in (given, adapted):
                 try:
@@ -116,6 +119,9 @@ def without_gradients(rank, ranks, group, where):
                     errors.append(str(error))
     if errors[0] is None or errors[0] != errors[1]:
         return f"errors: {errors}"
+    raised = [(one.step, one.text) for one in adapted.adaptation.events if one.kind == "raised"]
+    if raised != ([(7, "ValueError: on purpose")] if rank == 0 else []):
+        return f"events of a step that raised: {raised}"
     return "" if adapted.adaptation.active else "it gave up"
 
 

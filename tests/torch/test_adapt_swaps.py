@@ -21,15 +21,18 @@ def ran(schedule):
 
 
 def soon_after_the_decision(rank, ranks, group, where):
-    """The step after a decision offers the order, and the next one runs it: three steps after the one that it is based on, or two on an idle machine."""
+    """The step after a decision offers the order, and the next one runs it: three steps after the one that it is based on, or two on an idle machine.
+    The first rank hears how long that took on the slowest one."""
     Paced.op = 0.01
     stages = stages_of("linear", rank, ranks, group)
     adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES), memory="same")
-    decided, orders = 6, []
+    decided, orders, took = 6, [], []
     if rank == 0:
         decider = adapted._agent.leader.decider
 
         def observe(steps):
+            if decider.pending is not None and decider.pending.version == steps[0].version:
+                took.append(decider.pending.took_ms)
             if steps[0].step != decided:
                 return None
             rows = order.parsed(slackline.plan({"pipeline": {"ranks": ranks, "microbatches": MICROBATCHES, "times_ms": {"F": 1, "I": 1, "W": 1, "B": 2}}}, "gpipe").csv())
@@ -41,8 +44,11 @@ def soon_after_the_decision(rank, ranks, group, where):
     Paced.op = 0.002
     changed = [step for step in range(1, len(orders)) if orders[step] != orders[step - 1]]
     everyone = [None] * ranks
-    dist.all_gather_object(everyone, changed, group=group)
-    return "" if len(changed) == 1 and decided < changed[0] <= decided + 4 and everyone == [changed] * ranks else f"the order changes at {everyone}"
+    dist.all_gather_object(everyone, (changed, adapted.adaptation.swap_ms), group=group)
+    slowest = max(ms for _, swaps in everyone for ms in swaps)
+    if rank == 0 and not (took and all(abs(ms - slowest) < 1e-3 for ms in took)):
+        return f"the swap took {took} ms, on the ranks {everyone}"
+    return "" if len(changed) == 1 and decided < changed[0] <= decided + 4 and [one for one, _ in everyone] == [changed] * ranks else f"the order changes at {everyone}"
 
 
 def from_a_given_problem(rank, ranks, group, where):
@@ -109,7 +115,7 @@ def measured_steps(leader, times):
     for step, ms in enumerate(times):
         if leader._measures(step):
             found.append(step)
-            leader.record(Record(step, 0, 0, 0, int(ms * 1e6), 16, 0, 0, 0, 0), [None] * 16, False)
+            leader.record(Record(step, 0, 0, 0, int(ms * 1e6), 16, 0, 0, 0, 0, 0), [None] * 16, False)
         else:
             leader.unmeasured(step, 0, int(ms * 1e6))
     return found

@@ -19,7 +19,7 @@ import time
 import warnings
 import weakref
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import order
 from .control import Control, Header, Record, flattened, parsed, rows_of_text, texts_of_rows
@@ -165,6 +165,7 @@ class Agent:
         """Called after the step."""
         step, self._step, began, self._began = self._step, None, self._began, 0
         current(None)
+        self._remember(None)
         if not began or self._over:
             return
         try:
@@ -181,17 +182,27 @@ class Agent:
         except Exception as error:
             self._give_up(error, whole=True)
 
-    def abandon(self) -> None:
-        """Called if the step has raised; discards its measurements."""
+    def abandon(self, error: Optional[BaseException] = None) -> None:
+        """Called if the step has raised, or has not followed the order; discards its measurements."""
         step, self._step, began, self._began = self._step, None, self._began, 0
         current(None)
+        self._remember(error)
         if began and not self._over:
             try:
                 self._raised += 1
                 if step is not None:
                     self._report(None, raised=True)
-            except Exception as error:
-                self._give_up(error, whole=True)
+            except Exception as failure:
+                self._give_up(failure, whole=True)
+
+    def _remember(self, error: Optional[BaseException]) -> None:
+        """The error of the latest step is an event on the first rank, and the end of the run's folder names it."""
+        if self.leader is None:
+            return
+        if self.leader.folder is not None:
+            self.leader.folder.raised = error
+        if error is not None:
+            self.leader.raised(max(0, self._number - 1), error)
 
     def _report(self, step: Optional[Step], raised: bool = False) -> None:
         self._ran.append((step, self._version, raised))
@@ -208,7 +219,8 @@ class Agent:
                 self._give_up(error)
         rows = self._transport_rows() + rows
         number, begin, finish = (ended.number, ended.begin, ended.end) if ended is not None else (-1, 0, 0)
-        record = Record(number, version, self._prepared, begin, finish, len(rows), int(self._failed), self._raised, self._control.offset, self._control.error)
+        record = Record(number, version, self._prepared, begin, finish, len(rows), int(self._failed), self._raised, self._control.offset, self._control.error,
+                        int(1e6 * self.swap_ms[-1]) if self.swap_ms else 0)
         leading = self.leader or self._relay
         if leading is not None:
             leading.record(record, rows, raised)
@@ -258,6 +270,10 @@ def warn(error: BaseException) -> None:
                   RuntimeWarning, stacklevel=2)
 
 
+# For the thread that decides: (replica, records of its other ranks, or its bundle, as tensors), or this rank's record and whether the step raised
+_Records = Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]
+
+
 class Leader:
     """The first rank's part: selects the order of each step. A thread that does not call PyTorch makes the decisions."""
 
@@ -288,8 +304,7 @@ class Leader:
         self._run_version = 0
         self._stop = self.warned = False  # warned: by the training thread
         self._epoch: Optional[int] = None
-        # (replica, records of its other ranks, or its bundle, as tensors), or this rank's record and whether the step raised; None: the end
-        self._records: "queue.SimpleQueue[Optional[Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]]]" = queue.SimpleQueue()
+        self._records: "queue.SimpleQueue[Union[_Records, Happening, None]]" = queue.SimpleQueue()  # an event is in ms of this rank's clock; None: the end
         threading.Thread(target=self._run, name="slackline leader", daemon=True).start()
 
     def close(self) -> None:
@@ -307,6 +322,8 @@ class Leader:
     def record(self, record: Record, rows: List[Row], raised: bool) -> None:
         self._put((0, [], (record, rows, raised)))
         if record.step >= 0:
+            if self.folder is not None:
+                self.folder.ran(record.step, (record.end - record.begin) / 1e6)
             cost = STEP_COST_NS + ROW_COST_NS * len(rows)
             self._interval = min(SPARSEST, 1 + int(cost / (SHARE * max(1, record.end - record.begin))))
             self._notice(record.version, record.begin - self._began if self._job is not None and self._began else record.end - record.begin)
@@ -325,7 +342,11 @@ class Leader:
         """A step of which only the time on this rank is known, in ns."""
         self._notice(version, took)
         if self.folder is not None:
-            self.folder.unmeasured(step, took / 1e6)
+            self.folder.ran(step, took / 1e6)
+
+    def raised(self, step: int, error: BaseException) -> None:
+        text = str(error).strip().splitlines()
+        self._put(Happening(step, time.monotonic_ns() / 1e6, "raised", f"{type(error).__name__}: {text[0][:200] if text else ''}".rstrip(": ")))
 
     def ended(self) -> None:
         """A step has ended without an error."""
@@ -392,7 +413,7 @@ class Leader:
         self._last = Header(self._announced - 1, 0, version, offered, 0, int(clocks), stop, int(self.urgent)), plans
         job.announce(*self._last)
 
-    def _put(self, given: Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]) -> None:
+    def _put(self, given: Union[_Records, Happening]) -> None:
         self._given += 1
         self._records.put(given)
 
@@ -403,15 +424,10 @@ class Leader:
         waiting: List[Deque[List[Tuple[Record, List[Row]]]]] = [deque() for _ in range(self._shape.replicas)]  # for those of the other replicas
         try:
             while (given := self._records.get()) is not None:
-                replica, tensors, mine = given
-                if mine is not None:
-                    own.append(mine)
-                elif replica > 0:
-                    waiting[replica].append(unbundled(tensors[0], self._shape.ranks))
+                if isinstance(given, Happening):
+                    self._tell_at_once(given)
                 else:
-                    record, rows, raised = own.popleft()
-                    if not raised or self._shape.replicas == 1:  # the other replicas have no record of a step that is repeated
-                        waiting[0].append([(record, rows), *(parsed(one.tolist()) for one in tensors)])
+                    self._sort(given, own, waiting)
                 while all(waiting):
                     self._observed([one.popleft() for one in waiting])
                 with self._lock:
@@ -426,6 +442,23 @@ class Leader:
             if not self.warned:
                 warn(error)
             self.decider.close()
+
+    def _sort(self, given: _Records, own: Deque[Tuple[Record, List[Row], bool]], waiting: List[Deque[List[Tuple[Record, List[Row]]]]]) -> None:
+        replica, tensors, mine = given
+        if mine is not None:
+            own.append(mine)
+        elif replica > 0:
+            waiting[replica].append(unbundled(tensors[0], self._shape.ranks))
+        else:
+            record, rows, raised = own.popleft()
+            if not raised or self._shape.replicas == 1:  # the other replicas have no record of a step that is repeated
+                waiting[0].append([(record, rows), *(parsed(one.tolist()) for one in tensors)])
+
+    def _tell_at_once(self, happening: Happening) -> None:
+        happening.time_ms -= self._epoch / 1e6 if self._epoch is not None else happening.time_ms
+        self._tell([happening])
+        if self.folder is not None:
+            self.folder.event(happening)
 
     def _heard(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
         """Adds the events of the ranks' transports."""
@@ -455,6 +488,8 @@ class Leader:
         self._remember_memory(replicas)
         if self._epoch is None:
             self._epoch = heads[0].begin
+        if pending is not None and pending.version == heads[0].version:
+            pending.took_ms = max(head.turned for head in heads) / 1e6
         steps = [joined(heads[0].step, heads[0].version, [rows for _, rows in records], [head.begin for head, _ in records], [head.end for head, _ in records],
                         [head.offset for head, _ in records], max(head.error for head in heads), self._epoch, self._shape.rank_of) for records in replicas]
         self.last = steps
@@ -466,12 +501,15 @@ class Leader:
                 self._offer = swap.version, texts
         self._urgent, self._calm = self.decider.urgent, self.decider.calm
         happened, self.decider.happened = self.decider.happened, []
+        self._tell(happened)
+        if self.folder is not None:
+            self.folder.step(steps, before, self.decider, happened)
+
+    def _tell(self, happened: Sequence[Happening]) -> None:
         self.events += happened
         for one in happened:
             log.info("step %d: %s: %s", one.step, one.kind, one.text)
             self._call(one)
-        if self.folder is not None:
-            self.folder.step(steps, before, self.decider, happened)
 
     def _call(self, one: Happening) -> None:
         if self._on_event is None:

@@ -51,6 +51,7 @@ class Record(NamedTuple):
     raised: int  # number of steps so far that raised an error
     offset: int  # ns by which its clock is ahead of the first rank's
     error: int  # ns, error bound of the offset
+    turned: int  # ns that this rank's latest change of order took; 0: there was none
 
 
 class Control:

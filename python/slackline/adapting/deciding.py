@@ -87,6 +87,7 @@ class Swap:
     plans: Optional[List[Plan]] = None
     from_step: Optional[int] = None
     asked_ms: float = 0.0
+    took_ms: float = 0.0  # to change the order, on the slowest rank
 
 
 @dataclass
@@ -469,8 +470,8 @@ class Decider:
         split = list(action.layout.split) if moves and action.layout is not None else self.split
         return self._swap([rows.get(replica) or own for replica, own in enumerate(self.orders)], split, step, action,
                           [made.get(replica, own) for replica, own in enumerate(self.plans)],
-                          (f"microbatches per replica {split}: " if moves else "") +
-                          f"{100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected")
+                          (f"{' and '.join(map(str, split))} microbatches per replica" if moves else "") +
+                          (f": {100 * action.loss:.0f}% of the time lost, {100 * action.expected:.0f}% expected" if action.loss > 0 else ""))
 
     def _as_planned(self, step: Measured, made: Plan) -> Measurements:
         """The measurements in the form of the plan: an op begins when the runtime begins with it, and a backward that cannot be split is
@@ -496,11 +497,13 @@ class Decider:
         for one in self._held:
             one.step, one.time_ms = max(0, steps[0].step - 1), steps[0].begin_ms
         self.happened, self._held = self.happened + self._held, []
+        if swap.split != self.split:
+            self.happened.append(Happening(steps[0].step, steps[0].begin_ms, "arrange", swap.why, None, {"split": swap.split, "took_ms": round(swap.took_ms, 3)}))
         self.orders, self.split, self.version = swap.rows, swap.split, swap.version
         if swap.plans is not None:
             self.plans = swap.plans
         if swap.action is not None and self._orchestrator is not None:
-            self._orchestrator.carried_out(swap.action, self._later(steps[0].begin_ms), took_ms=0.0)
+            self._orchestrator.carried_out(swap.action, self._later(steps[0].begin_ms), took_ms=swap.took_ms)
             self._urgent_until = -1
             if not self._orchestrator.adapted() and self.split == [self.shape.microbatches] * self.shape.replicas:  # a better first plan, or back to it
                 self._first, self._urgent_until = self.running, steps[0].step + HOLD

@@ -135,8 +135,8 @@ class _Adapted:
             for one in self._receiving:
                 one.post(self.engine.device, AHEAD)
             self._exec(made)
-        except BaseException:
-            self.agent.abandon()
+        except BaseException as error:
+            self.agent.abandon(error)
             raise
         finally:
             _running = None

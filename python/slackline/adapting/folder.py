@@ -46,11 +46,12 @@ class Folder:
         self.path, self._shape = path, shape
         self._decisions = 0
         self.delegates = 0  # per link and direction
+        self.raised: Optional[BaseException] = None  # by the latest step; set by the thread that trains
         self._lock, self._pid, self._ended = threading.Lock(), os.getpid(), False
         self._began, self._last, self._swaps = time.monotonic(), (0, 0.0), 0
         self._times: Dict[str, List[float]] = {phase: [] for phase in PHASES}
-        self._unmeasured: Deque[Tuple[int, float]] = deque()  # steps and their ms, until a later step has been written
-        self._state: Dict[str, Any] = {}  # what the lines of these have in common with the latest one
+        self._ran: Deque[Tuple[int, float]] = deque()  # steps and their ms, until they or a later step have been written
+        self._state: Dict[str, Any] = {"predicted_ms": None, "schedule": "given", "delegates": 0, "phase": "healthy"}  # of the latest line
         for name in ("metrics.jsonl", "events.jsonl", "decisions.txt"):
             open(os.path.join(path, name), "w", encoding="utf-8").close()
         self._timeline = _Timeline(os.path.join(path, "timeline.json"), shape.ranks, shape.replicas)
@@ -73,18 +74,23 @@ class Folder:
                 self._ended = True
                 _warn(self.path, error)
 
-    def unmeasured(self, step: int, time_ms: float) -> None:
-        """A step of which only the first rank's time is known. Called by the thread that trains, which waits for nothing here."""
+    def event(self, happening: Happening) -> None:
+        """An event between two measured steps."""
+        self._write(lambda: self._line("events.jsonl", self._event(happening)))
+
+    def ran(self, step: int, time_ms: float) -> None:
+        """The first rank's time of a step, which is all that is known if the step is not measured, or its records are not read before the end.
+        Called by the thread that trains, which waits for nothing here."""
         if not self._ended:
-            self._unmeasured.append((step, time_ms))
+            self._ran.append((step, time_ms))
 
     def end(self) -> None:
         """The job has ended, with its process or before; an exception that ended the process is named."""
         self._write(self._end, last=True)
 
     def _end(self) -> None:
-        self._write_unmeasured(None)
-        error = getattr(sys, "last_value", None)
+        self._write_ran(None)
+        error = getattr(sys, "last_value", None) or self.raised
         step, time_ms = self._last
         self._line("events.jsonl", {"time_s": round(time_ms / 1e3, 6), "iteration": step, "kind": "end" if error is None else "failed", "seen": "", "decided": "",
                                     "why": "" if error is None else f"{type(error).__name__}: {error}"})
@@ -106,7 +112,7 @@ class Folder:
             for one in one_of.transfers:
                 times.setdefault((one.from_rank, one.to_rank), []).append(one.arrive_ms - one.start_ms)
         phase = "adapted" if adapted and troubled else "between" if adapted else "slow" if troubled else "healthy"
-        self._write_unmeasured(measured.step)
+        self._write_ran(measured.step)
         self._times[phase].append(time_of(replicas))
         self._last, self._swaps = (measured.step, max(one.end_ms for one in replicas)), decider.version
         split = {"split": decider.split} if len(replicas) > 1 else {}
@@ -129,10 +135,12 @@ class Folder:
                 problem = decider.problem
                 self._file("profile.yaml", problem.yaml() if isinstance(problem, Problem) else json.dumps(problem, indent=1) + "\n")  # JSON is YAML
 
-    def _write_unmeasured(self, until: Optional[int]) -> None:
-        """Writes the lines of the steps before `until`; None: all."""
-        while self._unmeasured and (until is None or self._unmeasured[0][0] < until):
-            step, time_ms = self._unmeasured.popleft()
+    def _write_ran(self, until: Optional[int]) -> None:
+        """Writes the lines of the steps before `until`, which is measured; None: of all."""
+        while self._ran and (until is None or self._ran[0][0] <= until):
+            step, time_ms = self._ran.popleft()
+            if step == until:
+                break
             self._times[self._state["phase"]].append(time_ms)
             self._line("metrics.jsonl", {"iteration": step, "time_ms": round(time_ms, 3), **self._state, "links": []})
             self._last = step, self._last[1] + time_ms
@@ -141,7 +149,7 @@ class Folder:
         made: Dict[str, Any] = {"time_s": round(one.time_ms / 1e3, 6), "iteration": one.step, "kind": one.kind}
         event = one.event
         if event is None:
-            made.update({key: one.fields[key] for key in ("link", "replica") if key in one.fields})
+            made.update({key: one.fields[key] for key in ("link", "replica", "split", "took_ms") if key in one.fields})
             return {**made, "seen": one.text, "decided": "", "why": ""}
         if event.from_rank is not None and event.to_rank is not None:
             made["link"] = [event.from_rank, event.to_rank]

@@ -129,8 +129,8 @@ class _Adapted:
             with _Seen(_p2ps(model)) as seen:
                 outputs = as_given(batch)
             self._learn(seen, digest)
-        except BaseException:
-            agent.abandon()
+        except BaseException as error:
+            agent.abandon(error)
             raise
         agent.abandon()  # not the agent's order
         return outputs

@@ -304,8 +304,8 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         agent.begin()
         try:
             step()
-        except BaseException:
-            agent.abandon()
+        except BaseException as error:
+            agent.abandon(error)
             raise
         agent.end()
 
