@@ -3,7 +3,8 @@
 
 Primus asserts that a message finds its op, and an op its message, by microbatch and chunk. It sends and receives consecutive nodes together,
 sends to higher ranks first on even ranks. Nodes with a `time_step` of their own are posted one by one, so that both ranks of a link post their
-messages in one sequence.
+messages in one sequence. Each forward takes the next batch of its chunk's iterator, so those of a stage must be in the order of microbatches. Primus leaves
+every weight gradient to a W, if its linear layers are split at all: a backward of such a plan that runs in one piece is a B and a W right after it.
 """
 from __future__ import annotations
 
@@ -28,6 +29,10 @@ def primus_table(plan: "Plan") -> List[List[Any]]:
         nodes = importlib.import_module(NODES)
     except ImportError as error:
         raise ImportError(f"a table of Primus needs Primus ({NODES}): {error}") from error
+    for stage in range(plan.stages):
+        forwards = [op.microbatch for op in sorted(plan.ops, key=lambda op: op.start_ms) if op.stage == stage and op.op == "F"]
+        if forwards != sorted(forwards):
+            raise NoAnswer(f"Primus reads batches in order, and the forwards of stage {stage} are in another one")
     return [_Row(plan, rank, nodes).made(line) for rank, line in enumerate(plan.csv_comms().splitlines())]
 
 
@@ -37,6 +42,7 @@ class _Row:
     def __init__(self, plan: "Plan", rank: int, nodes: Any) -> None:
         self._plan, self._rank, self._nodes = plan, rank, nodes
         self._rank_of = {op.stage: op.rank for op in plan.ops}
+        self._splits = any(op.op == "I" for op in plan.ops)
         self._row: List[Any] = []
 
     def made(self, line: str) -> List[Any]:
@@ -49,7 +55,8 @@ class _Row:
             if "_" in action:
                 self._message(stage, action, microbatch)
             else:
-                self._add(stage, action, microbatch, None)
+                for one in "IW" if action == "B" and self._splits else action:
+                    self._add(stage, one, microbatch, None)
             if computes and self._here(after):
                 self._message(stage, "SEND_F" if action == "F" else "SEND_B", microbatch)
         return self._row

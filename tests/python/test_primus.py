@@ -1,6 +1,7 @@
 """Plans as tables of AMD's Primus. Primus has no package, so its two classes are declared here as its sources have them (github.com/AMD-AGI/Primus,
 primus/core/pipeline_parallel/scheduler/scheduler_node.py), and a runner follows the rules of its handlers (primus/backends/megatron/core/
-pipeline_parallel/primuspipe/handlers): what a node looks for in its row, which messages are posted together, and which calls hold the rank."""
+pipeline_parallel/primuspipe/handlers): what a node looks for in its row, which batch it reads, which messages are posted together, and which calls hold
+the rank: its own sends, or in later versions those before. tests/torch/test_primus.py runs the tables by Primus' own handlers."""
 import enum
 import sys
 import types
@@ -11,6 +12,7 @@ from typing import Any
 from package import EXAMPLE, SLOW, python, raises  # noqa: F401
 from runner import expect
 import slackline
+from slackline import NoAnswer
 
 NODES = "primus.core.pipeline_parallel.scheduler.scheduler_node"
 
@@ -80,10 +82,18 @@ def groups(rank, row):
     return found
 
 
-def wrong(rows, plan):
-    """What Primus would assert or wait for forever; "": nothing. Each pair of ranks carries its messages in the order in which both post them,
-    and a send or a receive that is taken holds its rank until the other rank has posted its end."""
+def wrong(rows, plan, later=False):
+    """What Primus would assert, compute wrongly, or wait for forever; "": nothing. Each pair of ranks carries its messages in the order in which both post
+    them, and a send or a receive that is taken holds its rank until the other rank has posted its end. later: a send only holds the next messages."""
     for rank, row in enumerate(rows):
+        for chunk in {node.chunk for node in row}:
+            read = [node.mini_batch for node in row if node.func_type is FuncType.F and node.chunk == chunk]
+            if read != sorted(read):
+                return f"rank {rank}: the forwards of chunk {chunk} take each other's batches"
+            deferred = [node.mini_batch for node in row if node.func_type is FuncType.B and node.chunk == chunk]
+            added = [node.mini_batch for node in row if node.func_type is FuncType.W and node.chunk == chunk]
+            if sorted(deferred) != sorted(added) or deferred and any(node.func_type is FuncType.BW for one in rows for node in one):
+                return f"rank {rank}: weight gradients of chunk {chunk} are left"
         for at, node in enumerate(row):
             kind, stage = node.func_type, None
             if kind in (FuncType.F, FuncType.B, FuncType.BW):
@@ -103,12 +113,16 @@ def wrong(rows, plan):
                 return f"rank {rank}: {node} before its message was sent"
     todo, posted, done, over = [deque(groups(rank, row)) for rank, row in enumerate(rows)], {}, {}, set()
     blocked = [[] for _ in rows]  # messages that hold the rank
+    sends = [[] for _ in rows]  # those of the latest messages of a rank
     while True:
         moved = False
         for rank in range(len(rows)):
             if any(id(one) not in over for one in blocked[rank]) or not todo[rank]:
                 continue
             node, together = todo[rank].popleft()
+            if later and node is None and any(id(one) not in over for one in sends[rank]):
+                todo[rank].appendleft((node, together))
+                continue
             moved = True
             if node is not None and node.func_type is not FuncType.W:
                 need = previous(rows[rank], rows[rank].index(node), [FuncType.RF if node.func_type is FuncType.F else FuncType.RB])
@@ -116,7 +130,8 @@ def wrong(rows, plan):
                     todo[rank].appendleft((node, together))
                     blocked[rank] = [need]
                     continue
-            blocked[rank] = [one for one in together if one.func_type in (FuncType.SF, FuncType.SB)]
+            sends[rank] = [one for one in together if one.func_type in (FuncType.SF, FuncType.SB)] if node is None else sends[rank]
+            blocked[rank] = [] if later else sends[rank] if node is None else []
             for one in together:
                 pair = tuple(sorted((one.args["from_pp_rank"], one.args["to_pp_rank"])))
                 posted.setdefault((pair, rank), deque()).append(one)
@@ -157,9 +172,11 @@ def test_primus_runs_plans_of_every_placement():
         plan = slackline.plan(problem, family, changes=changes)
         rows = table(plan)
         ran = sorted((node.func_type.name, node.mini_batch, node.chunk, rank) for rank, row in enumerate(rows) for node in row if node.func_type not in COMMUNICATION)
-        wanted = sorted(({"I": "B", "B": "BW"}.get(op.op, op.op), op.microbatch, op.stage // plan.ranks, op.rank) for op in plan.ops if op.op in ("F", "I", "W", "B"))
+        names = {"I": ["B"], "B": ["B", "W"] if any(op.op == "I" for op in plan.ops) else ["BW"]}
+        wanted = sorted((name, op.microbatch, op.stage // plan.ranks, op.rank) for op in plan.ops for name in names.get(op.op, [op.op]))
         expect(ran == wanted, f"{family}: other ops")
-        expect(wrong(rows, plan) == "", f"{family} of {plan.ranks} ranks, {plan.placement}: {wrong(rows, plan)}")
+        for later in (False, True):
+            expect(wrong(rows, plan, later) == "", f"{family} of {plan.ranks} ranks, {plan.placement}: {wrong(rows, plan, later)}")
 
 
 def test_the_runner_notices_what_would_stop_primus():
@@ -173,6 +190,8 @@ def test_the_runner_notices_what_would_stop_primus():
 
 
 def test_what_it_cannot_express_is_said():
+    swapped = "\n".join(["0F1,0F0,0B1,0B0", "1F1,1F0,1B1,1B0"])
+    raises(NoAnswer, lambda: table(slackline.simulate(shape(2, 2), swapped)), "forwards of stage 0")
     raises(ImportError, slackline.plan(EXAMPLE, "1f1b").primus_table, NODES)
 
 
