@@ -38,7 +38,7 @@ WIDTH, ROWS = 16, 4  # width of a layer, rows of a microbatch
 
 class SlowLink:
     """Sends to `peer` leave `delay` seconds later, in order, from a thread. The sender continues, as it would with a socket that
-    has buffered the message. All other sends are unchanged."""
+    has buffered the message. All other sends are unchanged. `blocking`: dist.send, too, which waits for the receiver otherwise."""
 
     class Sent:
         def wait(self, timeout=None):
@@ -47,12 +47,14 @@ class SlowLink:
         def is_completed(self):
             return True
 
-    def __init__(self, peer, delay):
+    def __init__(self, peer, delay, blocking=False):
         self.peer, self.delay, self.send = peer, delay, dist.isend
         self.waiting = queue.SimpleQueue()
         threading.Thread(target=self.carry, daemon=True).start()
         # pipelining uses isend under both names
         dist.isend = dist.distributed_c10d.isend = self.isend
+        if blocking:
+            dist.send = lambda *arguments, **options: self.isend(*arguments, **options).wait()
 
     def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None):
         if self.delay == 0 or self.peer not in (dst, group_dst):
@@ -67,6 +69,21 @@ class SlowLink:
             time.sleep(max(0.0, due - time.monotonic()))
             under_way.append((self.send(tensor, dst=dst, group=group, tag=tag, group_dst=group_dst), tensor))
             under_way = [(work, kept) for work, kept in under_way if not work.is_completed()]
+
+
+class Held(torch.autograd.Function):
+    """Takes `op` seconds in the forward, and twice that in the backward."""
+    op = 0.0
+
+    @staticmethod
+    def forward(context, x):
+        time.sleep(Held.op)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        time.sleep(2 * Held.op)
+        return gradient
 
 
 class PacedStage(PipelineStage):

@@ -34,6 +34,15 @@ def test_every_example_says_what_it_shows_and_is_run():
             expect(False, f"examples/{name}: {what}")
 
 
+def test_jobs_of_frameworks_that_adapt_are_short():
+    names = [name for name in of_kind(source, "python") if name.endswith("_adapt.py")]
+    expect(len(names) == 2, f"{names}")
+    for name in names:
+        with open(os.path.join(source, "examples", name)) as file:
+            lines = len(file.readlines())
+        expect(lines <= 80, f"examples/{name} has {lines} lines")
+
+
 def test_commands_print_what_the_heads_say():
     os.symlink(os.path.join(source, "examples"), os.path.join(folder, "examples"))
     names = of_kind(source, "plan")

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from forked_ranks import free_port
-from slow_link import SlowLink
+from slow_link import Held, SlowLink
 from torch.overrides import TorchFunctionMode
 
 RANKS, CHUNKS, MICROBATCHES, WIDTH = 3, 2, 9, 16
@@ -33,21 +33,6 @@ class Faked(TorchFunctionMode):
     def install():
         torch.cuda.current_device, torch.cuda.synchronize = lambda: torch.device("cpu"), lambda *_: None
         Faked().__enter__()
-
-
-class Held(torch.autograd.Function):
-    """Takes `op` seconds in the forward, and twice that in the backward."""
-    op = 0.0
-
-    @staticmethod
-    def forward(context, x):
-        time.sleep(Held.op)
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(context, gradient):
-        time.sleep(2 * Held.op)
-        return gradient
 
 
 class Chunk(torch.nn.Module):

@@ -6,7 +6,6 @@ import faulthandler
 import json
 import os
 import sys
-import time
 import warnings
 from unittest import mock
 
@@ -15,23 +14,11 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from forked_ranks import free_port
-from slow_link import SlowLink
+from slow_link import Held, SlowLink
 
 RANKS, WIDTH = 4, 16
 for name in ("nanotron.config", "nanotron.config.config"):
     sys.modules[name] = mock.MagicMock()
-
-
-class Held(torch.autograd.Function):
-    @staticmethod
-    def forward(context, x):
-        time.sleep(0.003)
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(context, gradient):
-        time.sleep(0.006)
-        return gradient
 
 
 class Layer(torch.nn.Module):
@@ -148,6 +135,7 @@ CASES = [one_forward_one_backward, all_forward_all_backward, other_shapes_and_ot
 def main(rank, names):
     faulthandler.dump_traceback_later(380, exit=True)
     torch.set_num_threads(1)
+    Held.op = 0.003
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     group = dist.new_group(list(range(RANKS)))
     if rank < 2:
