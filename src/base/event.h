@@ -28,6 +28,7 @@
     X(WARNED, "warned", "a scheduler's warning (SIGTERM) arrived; a checkpoint is written and the run ends") \
     X(RESTART, "restart", "an attempt failed and the ranks are restarted") \
     X(FAILED, "failed", "the command ended before training was complete, with the reason") \
+    X(RAISED, "raised", "a step of an adapted PyTorch job raised an error on its first rank; the job ends or goes on") \
     X(HOST, "host", "a host is excluded, because it failed its test after a failure or is slow, or is used again") \
     X(DECISION, "decision", "the ladder of strategies: a strategy was applied, its effect measured, or it was reverted (decisions.txt has all details)") \
     X(LEAVE, "leave", "the run saves itself and restarts without a slow host, or the reason why not") \
@@ -35,7 +36,7 @@
     X(SUSPECT, "suspect", "iterations became slow; what the first slow ones indicate") \
     X(TRACKED, "tracked", "the iteration of a watched program was found, or has changed") \
     X(PROFILED, "profiled", "the calls of some iterations were compared: suspects, or a reference") \
-    X(PROFILE, "profile", "the links of a running job were measured, slow or not") \
+    X(PROFILE, "profile", "the links of a running job were measured, slow or not; the healthy steps of a PyTorch job") \
     X(HELD, "held", "a watched program is held at a consistent cut, or could not be held") \
     X(RELEASED, "released", "a held program continues") \
     X(VALIDATED, "validated", "suspects were tested, with the evidence") \

@@ -44,6 +44,11 @@ def environment(name):
                     skip(f"{name} cannot be installed: " + (re.findall(r"ERROR: .*", done.stdout) or done.stdout.splitlines() or ["no output"])[-1])
             with open(complete, "w") as file:
                 file.write(pinned)
+        torchrun = os.path.join(where, "bin", "torchrun")  # which belongs to PyTorch, so it is not among those packages
+        if not os.path.exists(torchrun):
+            with open(torchrun, "w") as file:
+                file.write(f"#!{python}\nimport sys\nfrom torch.distributed.run import main\nsys.exit(main())\n")
+            os.chmod(torchrun, 0o755)
     return python
 
 
