@@ -91,7 +91,7 @@ def test_a_job_that_ends_before_anything_is_measured_has_its_steps(folder):
     path = os.path.join(folder, "run")
     made = Folder(path, Shape([0, 1], RANKS, "linear", 1, [], False, True))
     made.ran(0, 20.5)
-    made.raised = RuntimeError("a peer has died")
+    made.raised = "RuntimeError: a peer has died"
     made.end()
     expect([(one["iteration"], one["time_ms"], one["phase"]) for one in lines(path, "metrics.jsonl")] == [(0, 20.5, "healthy")], f"{lines(path, 'metrics.jsonl')}")
     last = lines(path, "events.jsonl")[-1]

@@ -16,6 +16,7 @@ import statistics
 import sys
 import threading
 import time
+import traceback
 import warnings
 import weakref
 from collections import deque
@@ -199,10 +200,12 @@ class Agent:
         """The error of the latest step is an event on the first rank, and the end of the run's folder names it."""
         if self.leader is None:
             return
+        # a text, because an error keeps the tensors of its step
+        text = "" if error is None else traceback.format_exception_only(type(error), error)[0].strip().splitlines()[0][:200]
         if self.leader.folder is not None:
-            self.leader.folder.raised = error
-        if error is not None:
-            self.leader.raised(max(0, self._number - 1), error)
+            self.leader.folder.raised = text
+        if text:
+            self.leader.raised(max(0, self._number - 1), text)
 
     def _report(self, step: Optional[Step], raised: bool = False) -> None:
         self._ran.append((step, self._version, raised))
@@ -344,9 +347,8 @@ class Leader:
         if self.folder is not None:
             self.folder.ran(step, took / 1e6)
 
-    def raised(self, step: int, error: BaseException) -> None:
-        text = str(error).strip().splitlines()
-        self._put(Happening(step, time.monotonic_ns() / 1e6, "raised", f"{type(error).__name__}: {text[0][:200] if text else ''}".rstrip(": ")))
+    def raised(self, step: int, text: str) -> None:
+        self._put(Happening(step, time.monotonic_ns() / 1e6, "raised", text))
 
     def ended(self) -> None:
         """A step has ended without an error."""

@@ -46,7 +46,7 @@ class Folder:
         self.path, self._shape = path, shape
         self._decisions = 0
         self.delegates = 0  # per link and direction
-        self.raised: Optional[BaseException] = None  # by the latest step; set by the thread that trains
+        self.raised = ""  # by the latest step; set by the thread that trains
         self._lock, self._pid, self._ended = threading.Lock(), os.getpid(), False
         self._began, self._last, self._swaps = time.monotonic(), (0, 0.0), 0
         self._times: Dict[str, List[float]] = {phase: [] for phase in PHASES}
@@ -90,10 +90,11 @@ class Folder:
 
     def _end(self) -> None:
         self._write_ran(None)
-        error = getattr(sys, "last_value", None) or self.raised
+        error = getattr(sys, "last_value", None)
+        why = self.raised if error is None else f"{type(error).__name__}: {error}"
         step, time_ms = self._last
-        self._line("events.jsonl", {"time_s": round(time_ms / 1e3, 6), "iteration": step, "kind": "end" if error is None else "failed", "seen": "", "decided": "",
-                                    "why": "" if error is None else f"{type(error).__name__}: {error}"})
+        self._line("events.jsonl", {"time_s": round(time_ms / 1e3, 6), "iteration": step, "kind": "failed" if why else "end", "seen": "", "decided": "",
+                                    "why": why})
         phases = {phase: {"time_ms": round(statistics.median(times), 3)} for phase, times in self._times.items() if times}
         self._file("summary.json", json.dumps({
             "format": "slackline-summary-1", "version": version(), "iterations": step + 1, "ranks": self._shape.ranks * self._shape.replicas,
