@@ -171,9 +171,10 @@ static sl_time completion(chain *chains, int count, sl_time work) {
 
 typedef struct relaxation_pass {
     sl_relaxation *r;
-    int **stages_of; /* [ranks] its stages, then -1 */
-    int deep;        /* count machines too; else longest paths only */
-    sl_time *link;   /* [stages * 2] time at which the last message of F (I) of a stage has left */
+    sl_stage_memory *memory; /* [stages] */
+    int **stages_of;         /* [ranks] its stages, then -1 */
+    int deep;                /* count machines too; else longest paths only */
+    sl_time *link;           /* [stages * 2] time at which the last message of F (I) of a stage has left */
 } relaxation_pass;
 
 static void add_chain(chain *chains, int *count, sl_time *work, const sl_relaxation *r, const sl_time *value,
@@ -235,6 +236,92 @@ static sl_time machine_tail(const relaxation_pass *p, int stage, int kind, int k
     return completion(chains, count, work);
 }
 
+/* ---- memory that the stages of a rank share ---- */
+
+/* Ops that each release or take memory, the first or last ones of a stage and kind first. */
+typedef struct memory_chain {
+    const sl_time *value;
+    sl_time time;
+    double amount;
+    int at, step, left;
+} memory_chain;
+
+/* The least time, or tail, at which ops of the chains have moved `needed` altogether. */
+static sl_time time_of_amount(memory_chain *chains, int count, double needed) {
+    sl_time last = FAR;
+    while (needed > 0) {
+        memory_chain *next = NULL;
+        for (int c = 0; c < count; c++)
+            if (chains[c].left > 0 && (!next || chains[c].value[chains[c].at] + chains[c].time <
+                                                    next->value[next->at] + next->time))
+                next = &chains[c];
+        if (!next)
+            return last;
+        last = next->value[next->at] + next->time;
+        needed -= next->amount;
+        next->at += next->step;
+        next->left--;
+    }
+    return last;
+}
+
+/* Stages of the rank that have run F as often as this one, and I no more often. */
+static int comes_before(const relaxation_pass *p, int before, int stage) {
+    const sl_stage_memory *m = &p->memory[before];
+    return before == stage || (before < stage && same_pipeline(p->r->problem, before, stage) &&
+                               m->forward > 0 && m->forward + m->backward >= 0);
+}
+
+static double limit_of(const relaxation_pass *p, int stage) {
+    const sl_problem *problem = p->r->problem;
+    return sl_problem_room(problem, sl_problem_rank(problem, stage)) * (1 + 1e-9) + 1e-12;
+}
+
+/* When F_k starts, these stages have taken memory for k + 1 microbatches, and enough must be free again. */
+static sl_time release_head(const relaxation_pass *p, int stage, int k) {
+    const sl_relaxation *r = p->r;
+    memory_chain chains[MAX_CHAINS];
+    double needed = -limit_of(p, stage);
+    int count = 0;
+    for (const int *s = p->stages_of[sl_problem_rank(r->problem, stage)]; *s >= 0; s++) {
+        const sl_stage_memory *m = &p->memory[*s];
+        if (!comes_before(p, *s, stage))
+            continue;
+        needed += (k + 1) * m->forward;
+        for (int kind = SL_I; kind <= SL_W; kind++) {
+            double amount = kind == SL_I ? -m->input : m->input - m->backward;
+            if (amount > 0)
+                chains[count++] = (memory_chain){.value = r->head + sl_relaxation_node(r, *s, kind, 0),
+                                                 .time = r->time[kind][*s],
+                                                 .amount = amount,
+                                                 .step = 1,
+                                                 .left = k};
+        }
+    }
+    return time_of_amount(chains, count, needed);
+}
+
+/* Until I_k ends, no more than k microbatches have left these stages, so many F have to come. */
+static sl_time refill_tail(const relaxation_pass *p, int stage, int k) {
+    const sl_relaxation *r = p->r;
+    memory_chain chains[MAX_CHAINS];
+    double needed = -limit_of(p, stage);
+    int count = 0, n = r->count[stage];
+    for (const int *s = p->stages_of[sl_problem_rank(r->problem, stage)]; *s >= 0; s++) {
+        double forward = p->memory[*s].forward;
+        if (!comes_before(p, *s, stage) || forward <= 0)
+            continue;
+        needed += n * forward + k * p->memory[*s].backward;
+        chains[count++] = (memory_chain){.value = r->tail + sl_relaxation_node(r, *s, SL_F, 0),
+                                         .time = r->time[SL_F][*s],
+                                         .amount = forward,
+                                         .at = n - 1,
+                                         .step = -1,
+                                         .left = n - 1 - k};
+    }
+    return time_of_amount(chains, count, needed);
+}
+
 static sl_time chain_end(const sl_relaxation *r, int stage, int kind, int k) {
     return k < 0 ? r->begin[stage] : r->head[sl_relaxation_node(r, stage, kind, k)] + r->time[kind][stage];
 }
@@ -273,6 +360,8 @@ static void forward_heads(relaxation_pass *p, int k) {
         head = sl_later(head, chain_end(r, s, SL_W, r->needs_w[base + k] - 1));
         if (before >= 0)
             head = sl_later(head, arrival(p, before, s, SL_F, k));
+        if (p->memory)
+            head = sl_later(head, release_head(p, s, k));
         set_head(p, s, SL_F, k, head);
     }
 }
@@ -327,6 +416,8 @@ static void backward_tails(relaxation_pass *p, int k) {
         tail = sl_later(tail, chain_tail(r, s, SL_F, r->frees_i[base + k]));
         if (before >= 0)
             tail = sl_later(tail, message_tail(p, s, before, SL_I, k));
+        if (p->memory)
+            tail = sl_later(tail, refill_tail(p, s, k));
         set_tail(p, s, SL_I, k, tail);
     }
 }
@@ -406,13 +497,18 @@ static sl_status make_pass(sl_relaxation *r, int deep, relaxation_pass *p) {
     for (int s = 0; s < problem->stages; s++)
         looks += 9 * (int64_t)r->count[s] * r->count[s] * problem->stages / problem->ranks;
     p->deep = deep && looks < 100 * 1000 * 1000 && 3 * problem->stages / problem->ranks <= MAX_CHAINS;
+    if (!p->deep || !problem->limit || problem->stages == problem->ranks)
+        return SL_OK;
+    SL_TRY(sl_alloc(&p->memory, (size_t)problem->stages, sizeof *p->memory));
+    for (int s = 0; s < problem->stages; s++)
+        p->memory[s] = sl_relaxation_memory(problem, s);
     return SL_OK;
 }
 
 static void free_pass(relaxation_pass *p) {
     if (p->stages_of)
         sl_free(p->stages_of[0]);
-    SL_FREE(p->stages_of, p->link);
+    SL_FREE(p->stages_of, p->link, p->memory);
 }
 
 /* `late`: tails of the ranks' last ops, [ranks]; NULL: 0. */

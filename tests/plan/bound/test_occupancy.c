@@ -32,6 +32,27 @@ static void stages_of_a_rank_share_its_memory(void **state) {
     sl_problem_free(&p);
 }
 
+/* The same with links of 100, four microbatches, and room for four: when the last F of stage 2 starts, rank 0
+ * has taken memory for eight, so four must be free again. Stage 2 frees the first at 407 and the second at
+ * 408 or later. The third F of stage 2 waits for those and frees memory at 613, so the next are stage 0's
+ * first two, at 609 and 610. After that, F needs 407 to the end of stage 0's W. */
+static void releases_of_all_stages_are_awaited(void **state) {
+    (void)state;
+    sl_problem p;
+    sl_time bound;
+    assert_ok(sl_problem_make(2, 4, 4, &p));
+    p.placement = SL_LOOP;
+    for (int s = 0; s < 4; s++)
+        for (int kind = SL_F; kind <= SL_B; kind++)
+            p.time[kind][s] = kind == SL_B ? 2 : 1;
+    p.link[1].latency = p.link[2].latency = 100;
+    p.limit = calloc(2, sizeof *p.limit);
+    p.limit[0] = p.limit[1] = 4;
+    assert_ok(sl_lower_bound(&p, 1, &bound));
+    assert_true(bound >= 610 + 407);
+    sl_problem_free(&p);
+}
+
 static void random_problem(sl_problem *p) {
     sl_placement placement = (sl_placement)draw(SL_PLACEMENTS);
     int ranks = 2 + draw(3), each = placement == SL_LINEAR          ? 1
@@ -105,6 +126,7 @@ int main(void) {
     start_drawing(17);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_of_a_rank_share_its_memory),
+        cmocka_unit_test(releases_of_all_stages_are_awaited),
         cmocka_unit_test(no_order_found_is_below_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
