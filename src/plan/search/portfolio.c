@@ -3,8 +3,6 @@
 #include "plan/family/greedy_pass.h"
 #include "plan/family/list.h"
 
-#include <math.h>
-
 /* The source of a list schedule's keys; PHASES: not a list schedule, but CrossPipe's greedy with F and I in
  * turn (plan/family/greedy_pass.h), for linear placement. */
 typedef enum key_source { NO_KEYS, BY_TAIL, BY_HEAD, PHASES } key_source;
@@ -18,68 +16,29 @@ typedef struct rule {
     sl_list_tie tie;
     int patience; /* in quarters of the longest op; PHASES: the delay that a W may cause another op */
     int flight; /* cap of microbatches between F and W of a stage, in halves of the ranks; -1: one, 0: none */
-    int rounds; /* another cap: equal shares of the microbatches, in so many rounds more than the memory limit
-                   allows for one stage, plus 1; 0: none */
 } rule;
 
 /* clang-format off */
 static const rule rules[SL_PORTFOLIO] = {
-    {PHASES, NO_QUOTA, SL_OLDEST, 2, 0, 0}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 0},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 2, 0}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 4, 0},
-    {PHASES, NO_QUOTA, SL_OLDEST, 0, 0, 0}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 0},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 1, 0, 0}, {BY_HEAD, NO_QUOTA, SL_OLDEST, 0, 0, 0},
-    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 0, 0}, {BY_HEAD, NO_QUOTA, SL_OLDEST, 2, 0, 0},
-    {PHASES, NO_QUOTA, SL_OLDEST, 4, 0, 0}, {NO_KEYS, NO_QUOTA, SL_BROADEST, 0, 0, 0},
-    {NO_KEYS, ONE_F_ONE_B, SL_OLDEST, 0, 0, 0}, {NO_KEYS, ONE_F_ONE_B, SL_BROADEST, 0, 0, 0},
-    {NO_KEYS, DEEP, SL_OLDEST, 0, 0, 0}, {NO_KEYS, DEEP, SL_BROADEST, 0, 0, 0},
-    {BY_TAIL, ONE_F_ONE_B, SL_OLDEST, 0, 0, 0}, {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 0, 0, 0},
-    {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 4, 0, 0}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, -1, 0},
-    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, -1, 0}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 1, 0},
-    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 1, 0},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 1}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 1},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 2}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 2},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 3}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 3},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 4}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 4},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 5}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 5},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 6}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 6},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 7}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 7},
-    {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0, 8}, {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0, 8},
+    {PHASES, NO_QUOTA, SL_OLDEST, 2, 0},      {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 0},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 2},     {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 4},
+    {PHASES, NO_QUOTA, SL_OLDEST, 0, 0},      {BY_TAIL, NO_QUOTA, SL_OLDEST, 4, 0},
+    {BY_TAIL, NO_QUOTA, SL_OLDEST, 1, 0},     {BY_HEAD, NO_QUOTA, SL_OLDEST, 0, 0},
+    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 0},     {BY_HEAD, NO_QUOTA, SL_OLDEST, 2, 0},
+    {PHASES, NO_QUOTA, SL_OLDEST, 4, 0},      {NO_KEYS, NO_QUOTA, SL_BROADEST, 0, 0},
+    {NO_KEYS, ONE_F_ONE_B, SL_OLDEST, 0, 0},  {NO_KEYS, ONE_F_ONE_B, SL_BROADEST, 0, 0},
+    {NO_KEYS, DEEP, SL_OLDEST, 0, 0},         {NO_KEYS, DEEP, SL_BROADEST, 0, 0},
+    {BY_TAIL, ONE_F_ONE_B, SL_OLDEST, 0, 0},  {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 0, 0},
+    {BY_HEAD, ONE_F_ONE_B, SL_OLDEST, 4, 0},  {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, -1},
+    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, -1},    {BY_TAIL, NO_QUOTA, SL_OLDEST, 0, 1},
+    {NO_KEYS, NO_QUOTA, SL_OLDEST, 0, 1},
 };
 /* clang-format on */
-
-/* Microbatches that a rank has room for if it keeps an activation of each of its stages, or (`one`) only of
- * the largest. */
-static double room_for(const sl_problem *p, int rank, int one) {
-    double sum = 0;
-    for (int s = 0; s < p->stages; s++)
-        if (sl_problem_rank(p, s) == rank)
-            sum = one ? fmax(sum, p->delta[SL_F][s]) : sum + p->delta[SL_F][s];
-    return sum > 0 ? floor(sl_problem_room(p, rank) / sum * (1 + 1e-9)) : p->microbatches;
-}
-
-static int in_rounds(const sl_problem *p, int rounds) {
-    return (p->microbatches + rounds - 1) / rounds;
-}
-
-/* A rank with several stages does best if the microbatches pass through it in equal rounds: a round that is a
- * little too large for the memory of all stages still fits, because it is not on all of them at once. 0: as
- * with a round less, or so small that memory is left. */
-static int rounds_cap(const sl_problem *p, int more) {
-    double most = p->microbatches, all = p->microbatches;
-    for (int rank = 0; rank < p->ranks; rank++) {
-        most = fmin(most, room_for(p, rank, 1));
-        all = fmin(all, room_for(p, rank, 0));
-    }
-    int rounds = (int)ceil(p->microbatches / fmax(most, 1)) + more - 1, cap = in_rounds(p, rounds);
-    return cap + 1 >= (int)all && (more == 1 || cap < in_rounds(p, rounds - 1)) ? cap : 0;
-}
 
 int sl_portfolio_suits(const sl_problem *p, int index) {
     const rule *r = &rules[index];
     if (r->keys == PHASES)
         return p->placement == SL_LINEAR;
-    if (r->rounds > 0)
-        return p->limit && p->stages > p->ranks && rounds_cap(p, r->rounds) > 0;
     return r->flight == 0 || p->stages > p->ranks; /* caps help if ranks hold several stages */
 }
 
@@ -152,14 +111,13 @@ static sl_status make_keys(const sl_relaxation *r, key_source source, int64_t **
 static sl_status schedule(const sl_relaxation *r, const rule *chosen, int *warmup, sl_order *order) {
     const sl_problem *p = r->problem;
     int64_t *keys = NULL;
-    int *flight = warmup + p->ranks,
-        cap = chosen->rounds > 0 ? rounds_cap(p, chosen->rounds) : chosen->flight * p->ranks / 2;
+    int *flight = warmup + p->ranks, cap = chosen->flight * p->ranks / 2;
     for (int stage = 0; stage < p->stages; stage++)
         flight[stage] = cap > 1 ? cap : 1;
     if (chosen->keys != NO_KEYS)
         SL_TRY(make_keys(r, chosen->keys, &keys));
     sl_list_rule list = {.warmup = warmup,
-                         .flight = chosen->flight != 0 || chosen->rounds > 0 ? flight : NULL,
+                         .flight = chosen->flight != 0 ? flight : NULL,
                          .limited = 1,
                          .tie = chosen->tie,
                          .key = keys,
@@ -183,6 +141,28 @@ sl_status sl_portfolio_order(const sl_relaxation *r, int index, sl_order *order)
         warmup[rank] = quota_of(p, rules[index].quota, rank);
     sl_status status = schedule(r, &rules[index], warmup, order);
     sl_free(warmup);
+    if (status == SL_OK && (status = sl_order_split(p, order)) != SL_OK)
+        sl_order_free(order);
+    return status;
+}
+
+sl_status sl_portfolio_capped(const sl_relaxation *r, const int *cap, int patience, sl_order *order) {
+    const sl_problem *p = r->problem;
+    int *none, *flight;
+    int64_t *keys = NULL;
+    SL_TRY(sl_alloc(&none, (size_t)p->ranks + (size_t)p->stages, sizeof *none));
+    flight = none + p->ranks;
+    for (int stage = 0; stage < p->stages; stage++)
+        flight[stage] = cap[stage / p->ranks];
+    sl_status status = make_keys(r, BY_TAIL, &keys);
+    sl_list_rule list = {.warmup = none,
+                         .flight = flight,
+                         .limited = 1,
+                         .tie = SL_OLDEST,
+                         .key = keys,
+                         .patience = patience * longest_op(p) / 4};
+    SL_THEN(status, sl_list_schedule(p, &list, order));
+    SL_FREE(none, keys);
     if (status == SL_OK && (status = sl_order_split(p, order)) != SL_OK)
         sl_order_free(order);
     return status;

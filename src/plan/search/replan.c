@@ -1,4 +1,5 @@
 #include "plan/search/replan.h"
+#include "plan/search/caps.h"
 #include "plan/search/chains.h"
 #include "plan/search/order_value.h"
 #include "plan/timing/message_order.h"
@@ -51,6 +52,9 @@ static sl_status search(replan *r) {
     int deep = r->ops * r->starts.problem->microbatches <= r->options->work / 4; /* its cost */
     SL_TRY(sl_starts_relax(&r->starts, deep));
     SL_TRY(sl_starts_add_portfolio(&r->starts, &until, &r->work));
+    int64_t tenth = r->work / 10, left = tenth;
+    SL_TRY(sl_caps_search(&r->starts, &until, &left));
+    r->work -= tenth - left;
     sl_chains chains = {.starts = &r->starts,
                         .threads = 1,
                         .until = until,

@@ -2,6 +2,7 @@
  * processor, and finally the exact solver; it ends when the plan is proven optimal. */
 #include "base/clock.h"
 #include "plan/exact/exact.h"
+#include "plan/search/caps.h"
 #include "plan/search/chains.h"
 #include "plan/search/layer_cut.h"
 #include "plan/search/plan.h"
@@ -176,6 +177,8 @@ static sl_status search_orders(order_search *s) {
         return SL_OK;
     SL_TRY(sl_starts_relax(&s->starts, 1));
     SL_TRY(sl_starts_add_portfolio(&s->starts, &limit, &work));
+    const sl_limit tenth = until(s, sl_sooner(s->deadline, sl_now() + (s->deadline - s->begin) / 10));
+    SL_TRY(sl_caps_search(&s->starts, &tenth, &work));
     s->anneal_end = share_of_annealing(s);
     if (!sl_starts_proven(&s->starts) && !is_over(s, s->anneal_end))
         SL_TRY(anneal(s));
