@@ -49,13 +49,18 @@ def other_arguments(rank, ranks, schedule):
     return slackline.adapt(schedule, memory="same" if rank == 1 else "free")
 
 
-def not_all(rank, ranks, schedule):
-    adapting.PATIENCE_S = 1.0
-    if rank == 1:
-        schedule.adaptation = None
-        time.sleep(1.5)
-        return schedule
-    return slackline.adapt(schedule)
+def not_all(missing):
+    def adapt(rank, ranks, schedule):
+        adapting.PATIENCE_S, before = 1.0, adapting.PATIENCE_S
+        try:
+            if rank == missing:
+                schedule.adaptation = None
+                time.sleep(2.5)
+                return schedule
+            return slackline.adapt(schedule)
+        finally:
+            adapting.PATIENCE_S = before
+    return adapt
 
 
 def no_library(rank, ranks, schedule):
@@ -174,7 +179,7 @@ CASES = {
     "a step that raises": (a_step_that_raises_raises_the_same, 3), "a decision that fails": (a_decision_that_fails_leaves_the_order, 3),
     "a folder": (a_folder_for_reports, 3), "a folder that cannot be": (a_job_that_nobody_sees(in_a_file, lambda out: None), 3),
     "a folder that is removed": (a_job_that_nobody_sees(lambda where: os.path.join(where, "removed"), shutil.rmtree), 3), "no library": (goes_on_as_given(no_library, "nowhere"), 2),
-    "not all ranks": (goes_on_as_given(not_all, "have called adapt"), 3),
+    "not the first rank": (goes_on_as_given(not_all(0), "not called adapt"), 3), "not all ranks": (goes_on_as_given(not_all(1), "called adapt"), 3),
 }
 
 

@@ -308,11 +308,14 @@ class Leader:
         self._stop = self.warned = False  # warned: by the training thread
         self._epoch: Optional[int] = None
         self._records: "queue.SimpleQueue[Union[_Records, Happening, None]]" = queue.SimpleQueue()  # an event is in ms of this rank's clock; None: the end
-        threading.Thread(target=self._run, name="slackline leader", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="slackline leader", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Ends the thread."""
         self._records.put(None)
+        if self._thread is not threading.current_thread():  # at the end of the process, before the interpreter ends
+            self._thread.join(1.0)
 
     # ---- called by the training thread
 

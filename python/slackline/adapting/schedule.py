@@ -467,9 +467,7 @@ def _agree(stage: Any, said: Dict[str, Any], copies: Replicas) -> List[Dict[str,
         if copies.count > 1:
             why, all_said = _agree_with_replicas(store, why, all_said, copies)
         store.set(f"{key}/verdict", json.dumps({"why": why, "said": all_said}))
-    else:
-        store.wait([f"{key}/verdict"], timedelta(seconds=5 * PATIENCE_S))
-    agreed = json.loads(store.get(f"{key}/verdict"))
+    agreed = _verdict(store, key, stage.group_rank, 5 if copies.count > 1 else 2, "the first rank of the pipeline has")
     if agreed["why"]:
         raise _Cannot(agreed["why"])
     return list(agreed["said"])
@@ -484,10 +482,17 @@ def _agree_with_replicas(store: Any, why: str, said: List[Dict[str, Any]], copie
         together = [one for part in parts for one in part["said"]]
         why = why or next((part["why"] for part in parts if part["why"]), "") or _compared_replicas([part["said"] for part in parts])
         store.set(f"{key}/verdict", json.dumps({"why": why, "said": together}))
-    else:
-        store.wait([f"{key}/verdict"], timedelta(seconds=4 * PATIENCE_S))
-    agreed = json.loads(store.get(f"{key}/verdict"))
+    agreed = _verdict(store, key, copies.index, 4, "the first replica has")
     return agreed["why"], agreed["said"]
+
+
+def _verdict(store: Any, key: str, part: int, patience: int, who: str) -> Any:
+    try:
+        store.wait([f"{key}/verdict"], timedelta(seconds=patience * PATIENCE_S))
+    except Exception as error:
+        store.delete_key(f"{key}/{part}")  # else, the first one would find it in its next call
+        raise _Cannot(f"{who} not called adapt within {patience * PATIENCE_S:g} s ({type(error).__name__})") from None
+    return json.loads(store.get(f"{key}/verdict"))
 
 
 def _gathered(store: Any, key: str, parts: Sequence[int], patience: int, who: str) -> Tuple[str, List[Any]]:
