@@ -3,6 +3,7 @@
 A fault holds in steps first to last - 1. The best static plans are known only in hindsight: `Hindsight` plans for every combination of
 faults that occurs, and takes the plan with the shortest whole run."""
 import random
+import statistics
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
@@ -104,9 +105,18 @@ class Case:
             split = min(([number, total - number] for number in range(1, total)), key=lambda one: (max(times[0][one[0]], times[1][one[1]]), abs(one[0] - one[1])))
         return [_ops(plan(replica, number, 2)) for replica, number in enumerate(split)]
 
-    def predicted_ms(self, step: int, ran: List[str]) -> float:
-        """The time of a step with these orders of the replicas."""
-        return max(float(slackline.simulate(self.problem(step, None, replica, microbatches_of(one)), one).makespan_ms) for replica, one in enumerate(ran))
+    def overhead_ms(self, measured: Optional[Mapping[str, Any]]) -> float:
+        """The time by which an op took longer in the healthy job than in truth. measured: its problem"""
+        if measured is None:
+            return 0.0
+        times, whole = measured["pipeline"]["times_ms"], [i + w for i, w in zip(self.times["I"], self.times["W"])]
+        return statistics.median([m - t for m, t in zip(times["F"] + times["B"], self.times["F"] + whole)])
+
+    def predicted_ms(self, step: int, ran: List[str], overhead_ms: float) -> float:
+        """The time of a step with these orders of the replicas, and this overhead of the runtime per op."""
+        changes = {"pipeline.overhead_ms.op": max(0.0, overhead_ms)}
+        return max(float(slackline.simulate(self.problem(step, None, replica, microbatches_of(one)), one, changes=changes).makespan_ms)
+                   for replica, one in enumerate(ran))
 
     def _problem(self, late: Mapping[Link, float], longer: List[float], limits: Optional[List[float]]) -> Dict[str, Any]:
         of = self.rank_of

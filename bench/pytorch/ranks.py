@@ -250,9 +250,10 @@ def live_main(process, case, orders_by_phase, live, store, results):
         results.put(("events", [(one.step, one.kind, one.text) for one in running.adaptation.events] if live else []))
         results.put(("swaps", running.adaptation.swap_ms if live else []))
         results.put(("why", running.adaptation.why if live else ""))
+        results.put(("problem", running.adaptation.problem if live else None))
     closed()
 
 
 def run(case, orders_by_phase=None, live=False):
-    """The losses and ms of each step; of a live run also the order of each step, events, and ms of swaps."""
+    """The losses and ms of each step; of a live run also the order of each step, events, ms of swaps, and the measured problem."""
     return spawned(live_main, case.processes, (case, orders_by_phase, live))

@@ -96,7 +96,8 @@ def rows_of_case(case, runs):
         took = [median(times[first:last]) for first, last in spans]
         row = [case.name, how, *(f"{ms:.0f}" for ms in took), "", "", ""]
         if how == "live":
-            predicted = [case.predicted_ms(last - 1, found["ran"][last - 1]) for _, last in spans]
+            overhead = case.overhead_ms(found["problem"])
+            predicted = [case.predicted_ms(last - 1, found["ran"][last - 1], overhead) for _, last in spans]
             after = [settles(times, onset, relief, goals[1]), settles(times, relief, case.steps, goals[2])]
             good = all(ms <= goal for ms, goal in zip(took, goals)) and max(after) <= SETTLED
             row[5:] = [", ".join(f"{ms:.0f}" for ms in predicted), f"{after[0]}, {after[1]}",
@@ -123,7 +124,7 @@ def named_cases(chosen):
     finish(arguments.write, "Live: something gets slow and recovers", f"""`bench/pytorch/run.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. 4 processes over Gloo, 12
 microbatches, ops of 10 ms on each rank. Something is slow from step 20 to 60 of 100. Times are medians in ms per step: of the five steps before
 the onset, from {SETTLED} steps after it, and from {SETTLED} steps after the relief. "By hand" uses plans for the true times, made in advance and swapped at the
-right steps; with replicas, the best split of the microbatches. Predicted: the orders that the live job ran, replayed on the true times. Settled: steps after the onset and the relief until two
+right steps; with replicas, the best split of the microbatches. Predicted: the orders that the live job ran, replayed on the true times and the overhead per op that the healthy job measured. Settled: steps after the onset and the relief until two
 steps in a row meet the goal; at most {SETTLED} are allowed. A goal without a number of its own is {NEAR:g} times the time by hand. Losses differ by at
 most {apart:.0e}; a swap took {median(swaps):.1f} ms (median, at most {max(swaps, default=0):.1f}).
 

@@ -1,5 +1,6 @@
 """Static plans: PyTorch's own schedules next to plans for a slow link, measured and predicted; then a PyTorch profile, the problem from
 it, a better plan, and a run of that plan."""
+import functools
 import json
 import os
 import statistics
@@ -10,6 +11,7 @@ import tempfile
 import ranks
 import slackline
 import torch
+from cases import Case, Fault
 from page import finish, machine, table
 
 RANKS, MICROBATCHES, OP_MS, DELAY_MS = 4, 12, 10.0, 60.0
@@ -17,10 +19,17 @@ SLOW = {"pipeline.links.list.0.latency_ms": DELAY_MS}
 NAMES = {"linear": "1, linear", "loop": "2, loop", "wave": "2, wave (V)"}
 
 
+@functools.lru_cache(maxsize=None)
+def overhead_ms():
+    """Of PyTorch's runtime, per op, as an adapted 1F1B measures it."""
+    steady = Case("1F1B, adapted", "1F1B", RANKS, MICROBATCHES, {kind: [OP_MS] * RANKS for kind in "FIW"}, (Fault(0, 0),), steps=10)
+    return max(0.0, steady.overhead_ms(ranks.run(steady, live=True)["problem"]))
+
+
 def problem(placement):
     each = 1 if placement == "linear" else 2
     return {"pipeline": {"ranks": RANKS, "microbatches": MICROBATCHES, "placement": placement,
-                         "times_ms": {kind: OP_MS / each for kind in "FIW"},
+                         "times_ms": {kind: OP_MS / each for kind in "FIW"}, "overhead_ms": {"op": overhead_ms()},
                          "links": {"list": [{"between": [0, 1], "latency_ms": 0}]}}}
 
 
@@ -65,7 +74,8 @@ def side_by_side(arguments):
     finish(arguments.write, "A slow link, before and after", f"""`bench/pytorch/run.py --static`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}. {RANKS} processes over
 Gloo, {MICROBATCHES} microbatches; F, I, and W of a rank take {OP_MS:g} ms each (half of that for each of two stages): the ops
 compute and then wait until this time has passed. On the slow link, messages between ranks 0 and 1 leave {DELAY_MS:g} ms late, and the sender continues meanwhile. Times are of an iteration on
-the slowest rank: median (min to max) of {arguments.iterations}. Predicted: slackline's replay of the same order. All losses agree to {apart:.0e}. Plans had no memory limit. The last
+the slowest rank: median (min to max) of {arguments.iterations}. Predicted: slackline's replay of the same order, with the overhead of the
+runtime that an adapted 1F1B measures before ({overhead_ms():.2f} ms per op). All losses agree to {apart:.0e}. Plans had no memory limit. The last
 column shows what each schedule holds.
 
 {table(heads, shown)}
