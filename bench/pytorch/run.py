@@ -5,6 +5,7 @@ at the right steps, and live; and random mixtures of jobs and faults against the
 Usage: bench/pytorch/run.py [BUILD_DIR] [--write docs/results/evidence/pytorch.md] [what]...
     --case NAME     a named case (several: repeat it). Without any of these options: all named cases
     --mixtures N    N random mixtures, from --seed on: with real processes
+    --briefly       mixtures: only the best static plan and live
     --virtual N     N random mixtures in simulated time
     --static        PyTorch's schedules and static plans; a plan from a profile
     --all           all named cases, 20 mixtures, 200 virtual ones, and --static
@@ -25,6 +26,7 @@ parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
 parser.add_argument("--case", action="append", default=[], metavar="NAME")
 parser.add_argument("--mixtures", type=int, default=0, metavar="N")
+parser.add_argument("--briefly", action="store_true")
 parser.add_argument("--virtual", type=int, default=0, metavar="N")
 parser.add_argument("--seed", type=int, default=0, help="of the first mixture")
 parser.add_argument("--static", action="store_true")
@@ -145,18 +147,22 @@ def mixtures():
     for seed in range(arguments.seed, arguments.seed + arguments.mixtures):
         case = mixture(seed, steps=arguments.steps)
         best = Hindsight(case, 1.0)
-        runs = {"PyTorch alone": ranks.run(case), "one static plan": ranks.run(case, [[best.one]] * len(best.each)),
-                "a plan per phase": ranks.run(case, [[one] for one in best.each]), "live": ranks.run(case, live=True)}
+        runs = {} if arguments.briefly else {"PyTorch alone": ranks.run(case)}
+        runs["one static plan"] = ranks.run(case, [[best.one]] * len(best.each))
+        if not arguments.briefly:
+            runs["a plan per phase"] = ranks.run(case, [[one] for one in best.each])
+        runs["live"] = ranks.run(case, live=True)
         for how, found in runs.items():
             progress(f"{case.name} ({described(case)}), {how}", found)
-            apart = max(apart, losses_apart(found, runs["PyTorch alone"]))
+            apart = max(apart, losses_apart(found, runs["one static plan"]))
         seconds = {how: sum(found["times"]) / 1e3 for how, found in runs.items()}
-        share, each = (seconds["live"] / seconds[how] for how in ("one static plan", "a plan per phase"))
+        share = seconds["live"] / seconds["one static plan"]
         shares.append(share)
-        rows.append([seed, described(case), *(f"{one:.1f}" for one in seconds.values()), f"{100 * (share - 1):+.1f}%", f"{100 * (each - 1):+.1f}%",
+        rows.append([seed, described(case), *(f"{seconds[how]:.1f}" if how in seconds else "" for how in ("PyTorch alone", "one static plan", "a plan per phase", "live")),
+                     f"{100 * (share - 1):+.1f}%", "" if arguments.briefly else f"{100 * (seconds['live'] / seconds['a plan per phase'] - 1):+.1f}%",
                      verdict(share <= GOAL)])
     heads = ["seed", "job and faults", "PyTorch alone, s", "best static plan", "best plan per phase", "live, s", "to the static plan", "per phase", "goal"]
-    finish(arguments.write, "Live: random mixtures", f"""`bench/pytorch/run.py --mixtures {arguments.mixtures} --seed {arguments.seed}`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}.
+    finish(arguments.write, "Live: random mixtures", f"""`bench/pytorch/run.py --mixtures {arguments.mixtures} --seed {arguments.seed} --steps {arguments.steps}{' --briefly' * arguments.briefly}`, {machine()}, load {os.getloadavg()[0]:.1f} at its end, PyTorch {torch.__version__}.
 Seconds of the whole run, with all steps before and while something is noticed. The best static plan is known only in hindsight: the shortest
 whole run of the plans for each combination of faults, for all at once, of every family, and of the job's own order. "Per phase" swaps to the
 best plan for each combination of faults, at the right steps. Plans and job have the same memory. Live is within {100 * (GOAL - 1):.0f}% of the best static plan in

@@ -16,6 +16,7 @@ emulated: messages over it, in either direction, leave --delay-ms later, and the
 The times are measured and predicted; the losses of all schedules are the same.
 """
 import argparse
+import atexit
 import os
 import queue
 import statistics
@@ -50,7 +51,9 @@ class SlowLink:
     def __init__(self, peer, delay, blocking=False):
         self.peer, self.delay, self.send = peer, delay, dist.isend
         self.waiting = queue.SimpleQueue()
-        threading.Thread(target=self.carry, daemon=True).start()
+        thread = threading.Thread(target=self.carry, daemon=True)
+        thread.start()
+        atexit.register(lambda: (self.waiting.put(None), thread.join(10)))  # a process that ends during a send would abort
         # pipelining uses isend under both names
         dist.isend = dist.distributed_c10d.isend = self.isend
         if blocking:
@@ -64,8 +67,7 @@ class SlowLink:
 
     def carry(self):
         under_way = []  # tensors must live until the end of their sends
-        while True:
-            due, tensor, dst, group, tag, group_dst = self.waiting.get()
+        for due, tensor, dst, group, tag, group_dst in iter(self.waiting.get, None):
             time.sleep(max(0.0, due - time.monotonic()))
             under_way.append((self.send(tensor, dst=dst, group=group, tag=tag, group_dst=group_dst), tensor))
             under_way = [(work, kept) for work, kept in under_way if not work.is_completed()]

@@ -11,6 +11,7 @@ import functools
 import itertools
 import os
 import sys
+import weakref
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Optional
 
@@ -164,6 +165,13 @@ def make(name: str, *arguments: Any) -> c_void_p:
     handle = c_void_p()
     call(name, *arguments, ctypes.byref(handle))
     return handle
+
+
+def freed_with(owner: Any, name: str, handle: Any) -> "weakref.finalize[..., Any]":
+    """Calls a function that frees a handle when its owner is collected; not at the end of the process, because another thread may be in a call."""
+    freeing = weakref.finalize(owner, function(name), handle)
+    freeing.atexit = False
+    return freeing
 
 
 def text(name: str, *arguments: Any) -> str:

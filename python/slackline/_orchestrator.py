@@ -10,7 +10,6 @@ import ctypes
 import math
 import struct
 import threading
-import weakref
 from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from types import TracebackType
@@ -265,7 +264,7 @@ class Orchestrator:
         options.queues, options.effort, options.seed = _whole(queues, 32, "queues"), float(effort), _whole(seed, 64, "seed")
         options.frozen = bool(frozen)
         self._handle: Any = _library.make("orchestrator_open", ctypes.byref(job), ctypes.byref(options))
-        self._closing = weakref.finalize(self, _library.function("orchestrator_close"), self._handle)
+        self._closing = _library.freed_with(self, "orchestrator_close", self._handle)
 
     # ---- input
 

@@ -9,7 +9,6 @@ import json
 import operator
 import os
 import threading
-import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
@@ -204,7 +203,7 @@ class _Source:
         self._handle: Any = handle
         self._kept: Dict[str, Union[str, SlacklineError]] = {}
         self._lock = threading.Lock()
-        weakref.finalize(self, _library.function("plan_free"), handle)
+        _library.freed_with(self, "plan_free", handle)
 
     def call(self, what: str, name: str, *arguments: Any) -> None:
         """Calls a function of the library on the plan; errors name it `what`."""
@@ -284,8 +283,7 @@ class _Planner:
 
     def __init__(self) -> None:
         self.handle = _library.make("planner_make")
-        freeing = weakref.finalize(self, _library.function("planner_free"), self.handle)
-        freeing.atexit = False  # a search may run until the interpreter exits
+        _library.freed_with(self, "planner_free", self.handle)
 
     def plan(self, problem: Problem) -> "_Source":
         return _Source(_library.make("planner_plan", self.handle, problem._handle))

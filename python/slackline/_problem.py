@@ -8,7 +8,6 @@ import json
 import math
 import numbers
 import os
-import weakref
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import _library
@@ -59,7 +58,7 @@ class Problem:
             self._handle = _library.make("problem_parse", encoded, _library.encoded(text, "problem"), array, len(texts))
         if self._text is None:
             self._text, self._changes = self.yaml(), []
-        weakref.finalize(self, _library.function("problem_free"), self._handle)
+        _library.freed_with(self, "problem_free", self._handle)
 
     @property
     def ranks(self) -> int:

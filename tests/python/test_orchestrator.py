@@ -2,7 +2,10 @@
 work; events and actions as data; every mistake an exception."""
 import dataclasses
 import json
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 from package import raises
@@ -103,6 +106,28 @@ def test_a_better_plan_for_the_healthy_job_is_an_action():
     raises(slackline.InvalidRequest, lambda: job.improve(1))
     with Orchestrator(FOUR, first) as job:
         raises(slackline.InvalidRequest, lambda: job.improve(-1))
+
+
+ENDS = """
+import atexit, threading, time
+atexit.register(time.sleep, 0.5)  # the last thing before the interpreter ends
+import slackline
+four = {"pipeline": {"ranks": 4, "microbatches": 12, "times_ms": {"F": 10, "I": 10, "W": 10}}}
+job = slackline.Orchestrator(four, slackline.plan(four, "1f1b"))
+
+def calls():
+    while True:
+        job.save()
+        slackline.plan(four, "1f1b")
+threading.Thread(target=calls, daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+def test_a_process_may_end_while_a_thread_is_in_a_call():
+    for _ in range(2):
+        ended = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=60)
+        expect(ended.returncode == 0 and not ended.stderr, f"exit code {ended.returncode}: {ended.stderr}")
 
 
 def test_some_ops_are_enough():

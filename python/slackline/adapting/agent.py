@@ -36,6 +36,7 @@ EVENTS_AT_ONCE = 5  # in a record
 USUAL = 9  # steps
 OTHER = 1.15  # factor by which a step of the first rank takes another time than usual
 NOTICED = 4  # steps after it
+CLOSING_S = 10.0  # for a search at the end of the process
 DECIDING = 0.1  # share of a step for which the first rank waits for an urgent decision
 # While nothing changes, so many steps are measured that measuring costs at most SHARE of the time, but at least one of SPARSEST
 SHARE, SPARSEST = 0.003, 8
@@ -312,10 +313,10 @@ class Leader:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the thread, which may be in a search: at the end of the process, before the interpreter ends."""
         self._records.put(None)
-        if self._thread is not threading.current_thread():  # at the end of the process, before the interpreter ends
-            self._thread.join(1.0)
+        if self._thread is not threading.current_thread():
+            self._thread.join(CLOSING_S)
 
     # ---- called by the training thread
 
