@@ -306,6 +306,13 @@ def test_the_library_is_looked_for_where_it_is_said_to_be():
     expect(done.returncode == 0 and done.stdout.split()[1:] == [os.path.join(beside, "slackline", "libslackline.so.0.1")], f"beside the package: {done.stdout} {done.stderr}")
 
 
+def test_without_pytorch_it_plans_and_says_what_the_rest_needs():
+    without = "import sys; sys.modules['torch'] = None; import slackline; plan = slackline.plan({!r}, '1f1b'); print(plan.makespan_ms); {}"
+    for call in ("slackline.adapt(object())", "plan.schedule(object())", "slackline.pytorch_schedule(None, object())"):
+        done = python(without.format(EXAMPLE, call))
+        expect(done.returncode == 1 and done.stdout == "450.0\n" and done.stderr.splitlines()[-1].startswith("ImportError: ") and "needs PyTorch" in done.stderr, f"{call}: {done.stdout}{done.stderr[-300:]}")
+
+
 def test_the_examples_of_the_page_run():
     # what docs/python.md shows runs as it stands there
     with open(os.path.join(source, "docs", "python.md")) as page:
