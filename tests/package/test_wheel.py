@@ -69,6 +69,23 @@ assert value[0] == 1
 """
 
 
+ADAPTED = """import sys
+import slackline, torch, torch.distributed as dist
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+dist.init_process_group("gloo")
+rank, transport = dist.get_rank(), sys.argv[1]
+stage = PipelineStage(torch.nn.Linear(8, 8), rank, 2, torch.device("cpu"))
+schedule = slackline.adapt(Schedule1F1B(stage, 4, loss_fn=torch.nn.functional.mse_loss), transport=transport, out="adapted-" + transport)
+for _ in range(12):
+    schedule.step(*([torch.ones(8, 8)] if rank == 0 else []), **({"target": torch.ones(8, 8)} if rank == 1 else {}))
+assert schedule.adaptation.active, schedule.adaptation.why
+assert (schedule._agent.carrier is not None) == (transport == "slackline")
+dist.barrier()
+print("adapted", flush=True)
+dist.destroy_process_group()
+"""
+
+
 def test_it_works_on_a_system_with_python_and_pytorch_alone(wheel, folder):
     if missing():
         skip(f"a fresh system: {missing()}")
@@ -77,7 +94,7 @@ def test_it_works_on_a_system_with_python_and_pytorch_alone(wheel, folder):
     except SystemExit as error:
         skip(f"no fresh system can be had: {error}")
     os.link(wheel, f"{system.folder}/root/{os.path.basename(wheel)}")
-    for name, text in (("script.py", "import sys\nprint('ran', *sys.argv[1:])\n"), ("gloo.py", GLOO), ("problem.yaml", open(EXAMPLE).read()),
+    for name, text in (("script.py", "import sys\nprint('ran', *sys.argv[1:])\n"), ("gloo.py", GLOO), ("adapted.py", ADAPTED), ("problem.yaml", open(EXAMPLE).read()),
                        ("run.yaml", open(os.path.join(source, "examples", "slow-link.yaml")).read())):
         with open(f"{system.folder}/root/{name}", "w") as file:
             file.write(text)
@@ -105,11 +122,14 @@ import slackline
 plan = slackline.plan('problem.yaml', 'adaptra')
 slow = slackline.simulate('problem.yaml', plan.csv(), changes={'pipeline.links.list.0.latency_ms': 60})
 print(plan.makespan_ms, slow.makespan_ms, slackline.watch('script.py', out='three').exit_code, slackline.adapt.__name__)" """, "^390.0 680.0 0 adapt$")
+    there("python3 -c 'import slackline; slackline.adapt(1)'", "ImportError: adapt needs PyTorch", code=1)
     if os.path.isdir(os.path.join(torch, "torch")): # PyTorch is this machine's, seen there under the same path
         system.lent.append(torch)
         there(f"echo {torch} >env/lib/python3.11/site-packages/torch.pth && python3 -c 'import torch; print(torch.__version__)'", r"^2\.13\.")
         there("slackline watch --out four -- python3 -m torch.distributed.run --nproc-per-node 2 gloo.py; cat four/report.txt", r"seen +2 ranks on 1 node, 100 calls, 0 records lost")
-        there("python3 -c \"import slackline; from torch.distributed.pipelining import Schedule1F1B; import slackline.adapting.schedule; print('imported')\"", "^imported$")
+        for transport in ("torch", "slackline"):
+            there(f"python3 -m torch.distributed.run --nproc-per-node 2 adapted.py {transport}", "^adapted$")
+            there(f"slackline report adapted-{transport} && slackline draw adapted-{transport} --what iterations | grep -c '<svg'", "^1$")
         there("rm env/lib/python3.11/site-packages/torch.pth", "")
     else:
         print("not tried: PyTorch there (no .venv of Python 3.11 with torch)")
