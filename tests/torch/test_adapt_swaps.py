@@ -8,7 +8,7 @@ from adapt_torch import Paced, SlowLink, batch, judged, made, slackline, stages_
 
 from runner import expect
 from slackline.adapting import order
-from slackline.adapting.agent import Leader
+from slackline.adapting.leader import Leader
 from slackline.adapting.control import Record
 from slackline.adapting.deciding import Shape
 import torch.distributed as dist

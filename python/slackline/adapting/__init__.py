@@ -6,7 +6,8 @@
     control.py   messages between the ranks in addition to the training's
     replicas.py  the replicas of a pipeline, and the messages between them
     deciding.py  a problem from the measurements; plans; the orchestrator (independent of PyTorch)
-    agent.py     the work of a rank before and after each step; the first rank's thread
+    agent.py     the work of a rank before and after each step
+    leader.py    the first rank's part: the order of each step, and the thread that decides
     schedule.py  the schedule, and the agreement between ranks to adapt
     carrying.py  process groups whose messages are carried by delegates
     folder.py    the run's folder, in the format of `slackline train`
