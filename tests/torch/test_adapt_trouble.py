@@ -63,6 +63,22 @@ def not_all(missing):
     return adapt
 
 
+def cannot_open(what):
+    """Rank 1 fails after all have agreed: before it joins the groups that measure, or after."""
+    def adapt(rank, ranks, schedule):
+        def fails(*arguments, **options):
+            raise RuntimeError(f"no {what}")
+        adapting.PATIENCE_S, before, original = 2.0, adapting.PATIENCE_S, getattr(adapting, what)
+        if rank == 1:
+            setattr(adapting, what, fails)
+        try:
+            return slackline.adapt(schedule)
+        finally:
+            adapting.PATIENCE_S = before
+            setattr(adapting, what, original)
+    return adapt
+
+
 def no_library(rank, ranks, schedule):
     from slackline import _library
     if rank == 0:
@@ -180,6 +196,8 @@ CASES = {
     "a folder": (a_folder_for_reports, 3), "a folder that cannot be": (a_job_that_nobody_sees(in_a_file, lambda out: None), 3),
     "a folder that is removed": (a_job_that_nobody_sees(lambda where: os.path.join(where, "removed"), shutil.rmtree), 3), "no library": (goes_on_as_given(no_library, "nowhere"), 2),
     "not the first rank": (goes_on_as_given(not_all(0), "not called adapt"), 3), "not all ranks": (goes_on_as_given(not_all(1), "called adapt"), 3),
+    "a rank without the groups": (goes_on_as_given(cannot_open("fewest_communicators"), "no fewest_communicators"), 3),
+    "a rank without an agent": (goes_on_as_given(cannot_open("Agent"), "rank 1: RuntimeError: no Agent"), 3),
 }
 
 

@@ -408,15 +408,26 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
                 "problem": _digest(healthy), "microbatches": schedule._n_microbatches, "order": _order_digest(given.rows if given else []),
                 "replicas": copies.count, "replica": copies.index, "members": copies.members, "sums": copies.sums,
                 "why_even": given.why_even if given else "", "can_split": given.can_split if given else False, "host": socket.gethostname()}
-        agreed = _agree(stages[0], said, copies)
+        agreed = _agree(stages[0], said, copies, _compared, _compared_replicas)
         assert given is not None
         shape = Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, all(one["can_split"] for one in agreed),
                       order.ascends(given.rows), memory, objective, frozen, copies.count, copies.count > 1 and not any(one["why_even"] for one in agreed),
                       any(one["sums"] for one in agreed), healthy)
-        made = _open(given, shape, [one["host"] for one in agreed].count(socket.gethostname()), communicators, transport, out, on_event)
+        return _opened(given, shape, [one["host"] for one in agreed].count(socket.gethostname()), communicators, transport, out, on_event)
     except Exception as error:
         schedule.adaptation = not_adapted(error)
         return schedule
+
+
+def _opened(given: _Given, *arguments: Any) -> AdaptedSchedule:
+    """On all ranks, or on none: raises on all of them if one cannot."""
+    why, made = "", None
+    try:
+        made = _open(given, *arguments)
+    except Exception as error:
+        why = f"rank {dist.get_rank()}: {type(error).__name__}: {error}"
+    _agree(given.stages[0], {"why": why}, given.replicas, _failed, lambda said: _failed([one for ranks in said for one in ranks], []), patience=2)
+    assert made is not None
     return made
 
 
@@ -453,36 +464,41 @@ def _digest(problem: Optional[ProblemLike]) -> str:
     return hashlib.sha256(Problem(problem).yaml().encode()).hexdigest()[:16] if problem is not None else "none"
 
 
-def _agree(stage: Any, said: Dict[str, Any], copies: Replicas) -> List[Dict[str, Any]]:
-    """The arguments of all ranks of all replicas, if they are equal. Uses the store, so that a rank without a call of adapt delays
-    the others by at most a few PATIENCE_S."""
+_Said = Dict[str, Any]
+
+
+def _agree(stage: Any, said: _Said, copies: Replicas, compared: Callable[[List[_Said], List[int]], str],
+           compared_replicas: Callable[[List[List[_Said]]], str], patience: int = 1) -> List[_Said]:
+    """What all ranks of all replicas say, if nothing speaks against it. Uses the store, so that a rank without a call of adapt delays
+    the others by at most a few PATIENCE_S, times `patience`."""
     store = dist.distributed_c10d._get_default_store()
     group = stage.group or dist.distributed_c10d._get_default_group()
     members = [dist.get_global_rank(group, rank) for rank in range(stage.group_size)]
     key = _key(members)
     store.set(f"{key}/{stage.group_rank}", json.dumps(said))
     if stage.group_rank == 0:
-        why, all_said = _gathered(store, key, range(stage.group_size), 1, "not all ranks of the pipeline")
-        why = why or _compared(all_said, members)
+        why, all_said = _gathered(store, key, range(stage.group_size), patience, "not all ranks of the pipeline")
+        why = why or compared(all_said, members)
         if copies.count > 1:
-            why, all_said = _agree_with_replicas(store, why, all_said, copies)
+            why, all_said = _agree_with_replicas(store, why, all_said, copies, compared_replicas, patience)
         store.set(f"{key}/verdict", json.dumps({"why": why, "said": all_said}))
-    agreed = _verdict(store, key, stage.group_rank, 5 if copies.count > 1 else 2, "the first rank of the pipeline has")
+    agreed = _verdict(store, key, stage.group_rank, patience * (5 if copies.count > 1 else 2), "the first rank of the pipeline has")
     if agreed["why"]:
         raise _Cannot(agreed["why"])
     return list(agreed["said"])
 
 
-def _agree_with_replicas(store: Any, why: str, said: List[Dict[str, Any]], copies: Replicas) -> Tuple[str, List[Dict[str, Any]]]:
+def _agree_with_replicas(store: Any, why: str, said: List[_Said], copies: Replicas, compared: Callable[[List[List[_Said]]], str],
+                         patience: int) -> Tuple[str, List[_Said]]:
     """On the first rank of each replica: the same with those of the others."""
     key = _key(copies.members, "job")
     store.set(f"{key}/{copies.index}", json.dumps({"why": why, "said": said}))
     if copies.index == 0:
-        why, parts = _gathered(store, key, range(copies.count), 2, "not all replicas")
+        why, parts = _gathered(store, key, range(copies.count), 2 * patience, "not all replicas")
         together = [one for part in parts for one in part["said"]]
-        why = why or next((part["why"] for part in parts if part["why"]), "") or _compared_replicas([part["said"] for part in parts])
+        why = why or next((part["why"] for part in parts if part["why"]), "") or compared([part["said"] for part in parts])
         store.set(f"{key}/verdict", json.dumps({"why": why, "said": together}))
-    agreed = _verdict(store, key, copies.index, 4, "the first replica has")
+    agreed = _verdict(store, key, copies.index, 4 * patience, "the first replica has")
     return agreed["why"], agreed["said"]
 
 
@@ -501,6 +517,10 @@ def _gathered(store: Any, key: str, parts: Sequence[int], patience: int, who: st
         return "", [json.loads(store.get(f"{key}/{part}")) for part in parts]
     except Exception as error:
         return f"{who} have called adapt within {patience * PATIENCE_S:g} s ({type(error).__name__})", []
+
+
+def _failed(said: List[_Said], _members: List[int]) -> str:
+    return next((str(one["why"]) for one in said if one["why"]), "")
 
 
 SAME = ("memory", "objective", "communicators", "transport", "frozen", "problem", "microbatches", "order", "replicas")
@@ -541,15 +561,15 @@ def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int
         count = 1
     most = min(2 * shape.microbatches, (shape.microbatches - 1) * copies.count + 1)  # microbatches of a replica whose measurements fit
     size = room(8 * len(given.stages) * most + 64)
-    own = [_new_group(members, "gloo", "control", _timeout(group))]
+    own = [_group_in_time(members, "gloo", "control", _timeout(group))]
     control = Control(own[0], given.rank, given.ranks, size)
     job: Optional[Control] = None
     if copies.count > 1 and given.rank == 0:
-        own.append(_new_group(copies.members, "gloo", "replicas", _timeout(group)))
+        own.append(_group_in_time(copies.members, "gloo", "replicas", _timeout(group)))
         job = Control(own[1], copies.index, copies.count, CLOCK + size * given.ranks)
     carried = _carried(given, members, _timeout(group), transport) if transport is not None else None
     call = _calls[_name(members)]
-    groups = Groups(count if carried is None else 1, lambda at: _message_group(members, backend, f"messages{at}-of-{call}", _timeout(group)))
+    groups = Groups(count if carried is None else 1, lambda at: _group_in_time(members, backend, f"messages{at}-of-{call}", _timeout(group)))
     weakref.finalize(given.stages[0], _release, groups.made, os.getpid()).atexit = False  # stages use them without the schedule, too
     waits = backend == "gloo" if carried is None else given.stages[0].device.type == "cpu"
     early = {number: carried is not None or posts_early(backend, given.placement, given.ranks, number) and (backend == "gloo" or pairs_are_apart())
@@ -691,7 +711,7 @@ def _new_group(members: List[int], backend: str, what: str, timeout: Optional[ti
     return group
 
 
-def _message_group(members: List[int], backend: str, what: str, timeout: Optional[timedelta]) -> Any:
+def _group_in_time(members: List[int], backend: str, what: str, timeout: Optional[timedelta]) -> Any:
     """Over Gloo, the ranks wait for each other while they make it: not for long, because one may have failed."""
     if backend != "gloo":
         return _new_group(members, backend, what, timeout)
