@@ -3,9 +3,10 @@
 
 A mutant changes one token of a statement, or leaves the statement out. The tests of its part run first; if none of them fails,
 all quick ones run (with --quick), and then all of --full (with --full). What still survives is printed as a difference: it needs a test, or
-is equivalent, which means that no test can notice it; then it belongs into equivalent.txt, with the reason.
+is equivalent, which means that no test can notice it; then it belongs into equivalent.txt, with the reason. --planted takes the faults of
+planted.txt instead.
 
-Usage: bench/mutants/run.py [BUILD_DIR] [--mutants N] [--seed S] [--first N] [--part NAME]... [--quick] [--full] [--write docs/results/evidence/mutants.md]
+Usage: bench/mutants/run.py [BUILD_DIR] [--mutants N] [--seed S] [--first N] [--part NAME]... [--planted] [--quick] [--full] [--write docs/results/evidence/mutants.md]
 Mutant N of a seed is always the same while the source is: --first N --mutants 1 repeats it. The copy and its build are in
 BUILD_DIR/mutants, and stay there for the next run."""
 import argparse
@@ -30,6 +31,8 @@ PARTS = {
     "conduit": (("run/conduit", "run/rail"), "run_conduit|run_rail"),
     "cut": (("notice/control/hold_cut.c", "notice/control/carried.c", "notice/control/phases.c"), "notice_control"),
     "checkpoint": (("run/checkpoint",), "run_checkpoint"),
+    "detection": (("notice/detect",), "notice_detect"),
+    "launch": (("launch",), "launch"),
 }
 QUICK, FULL = "long|slow|gpu|calm|alone", "slow|gpu"
 TEST_S, BUILD_S = 120, 900  # a mutant may loop
@@ -108,6 +111,20 @@ def equivalent():
     """The keys of equivalent.txt: a line each, indented reasons below."""
     with open(os.path.join(here, "equivalent.txt"), encoding="utf-8") as text:
         return {line.rstrip("\n") for line in text if line.strip() and not line.startswith(("#", " "))}
+
+
+def planted():
+    made = []
+    with open(os.path.join(here, "planted.txt"), encoding="utf-8") as text:
+        for line in filter(lambda one: one.strip() and not one.startswith("#"), text):
+            file, (before, after) = line.split(": ", 1)[0], line.rstrip("\n").split(": ", 1)[1].split(" => ")
+            part = next(name for name, (paths, _) in PARTS.items() if any(f"{file}/".startswith((f"src/{path}/", f"src/{path}")) for path in paths))
+            with open(os.path.join(source, file), encoding="utf-8") as code:
+                at = [number for number, one in enumerate(code.read().splitlines()) if one.strip() == before]
+            if not at:
+                sys.exit(f"planted.txt: {file} has no line '{before}'")
+            made.append(Mutant(part, file, at[0], before, after))
+    return made
 
 
 def drawn(seed, first, count, parts):
@@ -209,12 +226,15 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--part", action="append", choices=list(PARTS))
+    parser.add_argument("--planted", action="store_true")
     parser.add_argument("--quick", action="store_true", help="also all quick tests")
     parser.add_argument("--full", action="store_true", help="then all but the slow ones")
     parser.add_argument("--write", metavar="FILE")
     arguments = parser.parse_args()
     parts = arguments.part or list(PARTS)
     chosen, sizes = drawn(arguments.seed, arguments.first, arguments.mutants, parts)
+    if arguments.planted:
+        chosen = [one for one in planted() if one.part in parts]
     copy = Copy(os.path.join(os.path.abspath(arguments.build), "mutants"))
     if copy.noticed(copy.tests_of("|".join(PARTS[part][1] for part in parts))):
         sys.exit("tests fail without any mutant")
@@ -226,10 +246,11 @@ def main():
         survived += [mutant] if by == "none" else []
         print(f"{number}: {by}, {time.monotonic() - began:.0f} s: {mutant.difference()}", file=sys.stderr, flush=True)
     ways = ["part", *(["quick"] if arguments.quick else []), *(["full"] if arguments.full else []), "none"]
+    asked = "--planted" if arguments.planted else f"--mutants {arguments.mutants} --seed {arguments.seed}" + (f" --first {arguments.first}" if arguments.first else "")
     rows = [[part, sizes[part], *(by.count(way) for way in ways), by.count("not built")] for part, by in found.items()]
     counted = [by for each in found.values() for by in each if by != "not built"]
     share = sum(by != "none" for by in counted) / max(1, len(counted))
-    finish(arguments.write, "Small faults", f"""`bench/mutants/run.py --mutants {arguments.mutants} --seed {arguments.seed}{' --first ' + str(arguments.first) if arguments.first else ''}{' --quick' * arguments.quick}{' --full' * arguments.full}`, {machine()}.
+    finish(arguments.write, "Small faults", f"""`bench/mutants/run.py {asked}{' --quick' * arguments.quick}{' --full' * arguments.full}`, {machine()}.
 Each mutant changes one token of a statement, or leaves a statement out. {len(counted)} of {len(chosen)} could be built; the tests noticed {100 * share:.0f}% of these.
 
 {table(["part", "mutants that there are", *(f"noticed by tests of {way}" if way != "none" else "not noticed" for way in ways), "not built"], rows)}
