@@ -66,7 +66,9 @@ def once(rank, ranks, group, where):
         for step in range(4, 16):
             stepped(adapted, stages, step, MICROBATCHES)
         found = [name for name in groups() if name not in before]
+        adapted._agent.kept.adapted = True  # as during its steps
         used = {id(one.group) for stage in stages for one in stage.get_fwd_recv_ops(0) + stage.get_bwd_recv_ops(0)}
+        adapted._agent.kept.adapted = False
         if len(found) != 3 or threads() <= took or id(group) in used and rank in (0, ranks - 1) and len(used) < 2:
             return f"groups after a plan: {found}; {len(used)} used"
         if adapted._agent.swap_ms == [] or not adapted.adaptation.active:
