@@ -195,9 +195,9 @@ CASES = {
     "a step that raises": (a_step_that_raises_raises_the_same, 3), "a decision that fails": (a_decision_that_fails_leaves_the_order, 3),
     "a folder": (a_folder_for_reports, 3), "a folder that cannot be": (a_job_that_nobody_sees(in_a_file, lambda out: None), 3),
     "a folder that is removed": (a_job_that_nobody_sees(lambda where: os.path.join(where, "removed"), shutil.rmtree), 3), "no library": (goes_on_as_given(no_library, "nowhere"), 2),
-    "not the first rank": (goes_on_as_given(not_all(0), "not called adapt"), 3), "not all ranks": (goes_on_as_given(not_all(1), "called adapt"), 3),
     "a rank without the groups": (goes_on_as_given(cannot_open("fewest_communicators"), "no fewest_communicators"), 3),
     "a rank without an agent": (goes_on_as_given(cannot_open("Agent"), "rank 1: RuntimeError: no Agent"), 3),
+    "not the first rank": (goes_on_as_given(not_all(0), "not called adapt"), 3), "not all ranks": (goes_on_as_given(not_all(1), "called adapt"), 3),
 }
 
 

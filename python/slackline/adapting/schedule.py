@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import threading
+import time
 import warnings
 import weakref
 from datetime import timedelta
@@ -421,12 +422,12 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
 
 def _opened(given: _Given, *arguments: Any) -> AdaptedSchedule:
     """On all ranks, or on none: raises on all of them if one cannot."""
-    why, made = "", None
+    began, why, made = time.monotonic(), "", None
     try:
         made = _open(given, *arguments)
     except Exception as error:
         why = f"rank {dist.get_rank()}: {type(error).__name__}: {error}"
-    _agree(given.stages[0], {"why": why}, given.replicas, _failed, lambda said: _failed([one for ranks in said for one in ranks], []), patience=2)
+    _agree(given.stages[0], {"why": why, "after_s": time.monotonic() - began}, given.replicas, _failed, lambda said: _failed([one for ranks in said for one in ranks], []), patience=2)
     assert made is not None
     return made
 
@@ -520,7 +521,8 @@ def _gathered(store: Any, key: str, parts: Sequence[int], patience: int, who: st
 
 
 def _failed(said: List[_Said], _members: List[int]) -> str:
-    return next((str(one["why"]) for one in said if one["why"]), "")
+    """The first failure: the other ranks may have waited for this one."""
+    return min(((one["after_s"], str(one["why"])) for one in said if one["why"]), default=(0.0, ""))[1]
 
 
 SAME = ("memory", "objective", "communicators", "transport", "frozen", "problem", "microbatches", "order", "replicas")
