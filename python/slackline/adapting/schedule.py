@@ -409,7 +409,7 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
                 "problem": _digest(healthy), "microbatches": schedule._n_microbatches, "order": _order_digest(given.rows if given else []),
                 "replicas": copies.count, "replica": copies.index, "members": copies.members, "sums": copies.sums,
                 "why_even": given.why_even if given else "", "can_split": given.can_split if given else False, "host": socket.gethostname()}
-        agreed = _agree(stages[0], said, copies, _compared, _compared_replicas)
+        agreed = _agree(stages[0], said, copies)
         assert given is not None
         shape = Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, all(one["can_split"] for one in agreed),
                       order.ascends(given.rows), memory, objective, frozen, copies.count, copies.count > 1 and not any(one["why_even"] for one in agreed),
@@ -466,10 +466,35 @@ def _digest(problem: Optional[ProblemLike]) -> str:
 
 
 _Said = Dict[str, Any]
+SAME = ("memory", "objective", "communicators", "transport", "frozen", "problem", "microbatches", "order", "replicas")
 
 
-def _agree(stage: Any, said: _Said, copies: Replicas, compared: Callable[[List[_Said], List[int]], str],
-           compared_replicas: Callable[[List[List[_Said]]], str], patience: int = 1) -> List[_Said]:
+def _compared(said: List[_Said], members: List[int]) -> str:
+    """The reason why the ranks of a pipeline do not agree; empty: they do."""
+    for rank, one in enumerate(said):
+        if one["why"]:
+            return str(one["why"])
+        for what in SAME:
+            if one[what] != said[0][what]:
+                return f"rank {rank} called adapt with {what} {one[what]!r}, rank 0 with {said[0][what]!r}"
+        if one["replica"] != said[0]["replica"] or one["members"][one["replica"]] != members[rank]:
+            return f"rank {rank} is in replica {one['replica']}, rank 0 in replica {said[0]['replica']}"
+    return ""
+
+
+def _compared_replicas(said: List[List[_Said]]) -> str:
+    """The same of the replicas, each of which agrees."""
+    for replica, ranks in enumerate(said):
+        for what in SAME:
+            if ranks[0][what] != said[0][0][what]:
+                return f"replica {replica} called adapt with {what} {ranks[0][what]!r}, replica 0 with {said[0][0][what]!r}"
+        if len(ranks) != len(said[0]) or any(one["members"] != first["members"] for one, first in zip(ranks, said[0])):
+            return f"the ranks of replica {replica} are not those that replica 0 expects"
+    return ""
+
+
+def _agree(stage: Any, said: _Said, copies: Replicas, compared: Callable[[List[_Said], List[int]], str] = _compared,
+           compared_replicas: Callable[[List[List[_Said]]], str] = _compared_replicas, patience: int = 1) -> List[_Said]:
     """What all ranks of all replicas say, if nothing speaks against it. Uses the store, so that a rank without a call of adapt delays
     the others by at most a few PATIENCE_S, times `patience`."""
     store = dist.distributed_c10d._get_default_store()
@@ -523,33 +548,6 @@ def _gathered(store: Any, key: str, parts: Sequence[int], patience: int, who: st
 def _failed(said: List[_Said], _members: List[int]) -> str:
     """The first failure: the other ranks may have waited for this one."""
     return min(((one["after_s"], str(one["why"])) for one in said if one["why"]), default=(0.0, ""))[1]
-
-
-SAME = ("memory", "objective", "communicators", "transport", "frozen", "problem", "microbatches", "order", "replicas")
-
-
-def _compared(said: List[Dict[str, Any]], members: List[int]) -> str:
-    """The reason why the ranks of a pipeline do not agree; empty: they do."""
-    for rank, one in enumerate(said):
-        if one["why"]:
-            return str(one["why"])
-        for what in SAME:
-            if one[what] != said[0][what]:
-                return f"rank {rank} called adapt with {what} {one[what]!r}, rank 0 with {said[0][what]!r}"
-        if one["replica"] != said[0]["replica"] or one["members"][one["replica"]] != members[rank]:
-            return f"rank {rank} is in replica {one['replica']}, rank 0 in replica {said[0]['replica']}"
-    return ""
-
-
-def _compared_replicas(said: List[List[Dict[str, Any]]]) -> str:
-    """The same of the replicas, each of which agrees."""
-    for replica, ranks in enumerate(said):
-        for what in SAME:
-            if ranks[0][what] != said[0][0][what]:
-                return f"replica {replica} called adapt with {what} {ranks[0][what]!r}, replica 0 with {said[0][0][what]!r}"
-        if len(ranks) != len(said[0]) or any(one["members"] != first["members"] for one, first in zip(ranks, said[0])):
-            return f"the ranks of replica {replica} are not those that replica 0 expects"
-    return ""
 
 
 def _open(given: _Given, shape: Shape, sharing: int, communicators: Optional[int], transport: Optional[Delegates], out: Optional[str],
