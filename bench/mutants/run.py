@@ -247,6 +247,7 @@ def main():
         print(f"{number}: {by}, {time.monotonic() - began:.0f} s: {mutant.difference()}", file=sys.stderr, flush=True)
     ways = ["part", *(["quick"] if arguments.quick else []), *(["full"] if arguments.full else []), "none"]
     asked = "--planted" if arguments.planted else f"--mutants {arguments.mutants} --seed {arguments.seed}" + (f" --first {arguments.first}" if arguments.first else "")
+    asked += "".join(f" --part {part}" for part in arguments.part or ())
     rows = [[part, sizes[part], *(by.count(way) for way in ways), by.count("not built")] for part, by in found.items()]
     counted = [by for each in found.values() for by in each if by != "not built"]
     share = sum(by != "none" for by in counted) / max(1, len(counted))
