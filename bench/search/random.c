@@ -1,5 +1,6 @@
 /* Random problems: what families, search and bounds reach, and what CP-SAT says. A line a problem, read by
  * run.py: ranks microbatches features family search bound seconds exact_found exact_bound exact_seconds. */
+#include "base/random.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "plan/exact/exact.h"
@@ -12,11 +13,8 @@
 
 static uint64_t random_state;
 
-static int draw(int limit) { /* splitmix64 */
-    uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (int)((z ^ (z >> 31)) % (uint64_t)limit);
+static int draw(int limit) {
+    return (int)(sl_random_mix(random_state += SL_RANDOM_STEP) % (uint64_t)limit);
 }
 
 /* Half of them with uneven times; two thirds with slow links, some of them with occupancy, some on one shared

@@ -2,6 +2,7 @@
  * time, and its bound. A line per problem, read by several.py: number, ranks, stages, microbatches,
  * placement, limit, value and bound in ms, seconds. */
 #include "base/memory.h"
+#include "base/random.h"
 #include "plan/search/plan.h"
 
 #include <stdio.h>
@@ -9,11 +10,8 @@
 
 static uint64_t random_state;
 
-static int draw(int limit) { /* splitmix64 */
-    uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (int)((z ^ (z >> 31)) % (uint64_t)limit);
+static int draw(int limit) {
+    return (int)(sl_random_mix(random_state += SL_RANDOM_STEP) % (uint64_t)limit);
 }
 
 /* 4 to 12 ranks with 1 to 3 stages each (2: loop or wave), 1 to 3 microbatches per rank and a few more; ops

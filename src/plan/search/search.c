@@ -117,7 +117,7 @@ static sl_status collect(order_search *s, worker *workers, int count) {
     return status;
 }
 
-/* A function of the seed, but for each worker's last chain, which cools until the time is over. */
+/* A function of the seed and of the chains that end in time; the later ones cool until the time is over. */
 static sl_status anneal(order_search *s) {
     worker workers[MAX_THREADS] = {0};
     int count = thread_count(s->options);
