@@ -3,6 +3,8 @@
 #include "base/memory.h"
 #include "launch/directory.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -204,6 +207,40 @@ static void ranks_on_another_host_share_one_and_leave_the_supervisors_alone(void
     assert_int_equal(sl_path_remove(durable), SL_OK);
 }
 
+static int replace_next; /* the file of the next lock is removed and made again before that */
+
+int flock(int file, int how) {
+    int (*real)(int, int);
+    *(void **)&real = dlsym(RTLD_NEXT, "flock");
+    if (replace_next) {
+        char path[300], link[64];
+        replace_next = 0;
+        snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+        ssize_t n = readlink(link, path, sizeof path - 1);
+        path[n > 0 ? n : 0] = 0;
+        unlink(path);
+        close(open(path, O_CREAT | O_EXCL | O_WRONLY, 0600));
+    }
+    return real(file, how);
+}
+
+/* Between opening and locking, another process may have removed the file, and a third made it again: a lock on
+ * what has no name any more keeps nobody out. */
+static void a_lock_on_a_file_that_was_replaced_is_none(void **state) {
+    (void)state;
+    sl_launch_directory directory;
+    struct stat locked, named;
+    char owner[300];
+    replace_next = 1;
+    assert_int_equal(sl_launch_directory_make("/nowhere", &directory), SL_OK);
+    assert_int_equal(replace_next, 0); /* it happened */
+    snprintf(owner, sizeof owner, "%s/owner", directory.path);
+    assert_int_equal(fstat(directory.lock, &locked), 0);
+    assert_int_equal(stat(owner, &named), 0);
+    assert_int_equal(locked.st_ino, named.st_ino);
+    sl_launch_directory_remove(&directory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_directory_of_a_living_run_is_left_alone),
@@ -212,6 +249,7 @@ int main(void) {
         cmocka_unit_test(other_users_cannot_keep_ranks_from_joining),
         cmocka_unit_test(ranks_that_start_together_share_one),
         cmocka_unit_test(ranks_on_another_host_share_one_and_leave_the_supervisors_alone),
+        cmocka_unit_test(a_lock_on_a_file_that_was_replaced_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

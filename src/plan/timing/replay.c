@@ -2,6 +2,7 @@
 #include "plan/lower/deadlock.h"
 #include "plan/timing/replay_inside.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- one block ---- */
@@ -264,6 +265,7 @@ static void run_together(sl_replayer *r) {
 /* ---- collectives of a rank follow each other ---- */
 
 static void add_collective(sl_replayer *r, int rank, int stage, int kind, sl_time start, sl_time end) {
+    assert(r->timeline.collectives < 2 * r->problem->stages); /* a gather and a reduction each, then moves */
     r->timeline.collective[r->timeline.collectives++] = (sl_span){
         .rank = rank, .op = {.stage = stage, .microbatch = -1, .kind = kind}, .start = start, .end = end};
 }

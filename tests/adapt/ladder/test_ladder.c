@@ -405,6 +405,28 @@ static void every_allocation_may_fail(void **state) {
     }
 }
 
+/* Failures belong to the incident: the next one pays the plain cost, and has three attempts of its own. */
+static void failures_are_forgotten_when_nothing_is_slow_any_more(void **state) {
+    (void)state;
+    model m;
+    sl_action action;
+    open_ladder(&m, (double[]){1, 1, 1, 0.1, 1});
+    begins(&m, 0, 1, SL_CAUSE_REPLICA_LINK, 0.2);
+    for (int attempt = 0; attempt < 3; attempt++) {
+        sl_time due = sl_ladder_due(m.ladder);
+        assert_ok(sl_ladder_next(m.ladder, due, &action));
+        assert_ok(sl_ladder_ended(m.ladder, due, 0, 0));
+    }
+    begins(&m, 2000, 2, SL_CAUSE_REPLICA_LINK, 0.2); /* while the first lasts: no fourth attempt */
+    assert_true(sl_ladder_due(m.ladder) == SL_TIME_NEVER);
+    assert_ok(sl_ladder_relieved(m.ladder, at(3000), 1));
+    assert_true(sl_ladder_due(m.ladder) == SL_TIME_NEVER);
+    assert_ok(sl_ladder_relieved(m.ladder, at(4000), 2));
+    begins(&m, 5000, 3, SL_CAUSE_REPLICA_LINK, 0.2);
+    expect(&m, 5300, SL_ACTION_APPLY, TOPOLOGY, 1, 60);
+    sl_ladder_close(m.ladder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
@@ -426,6 +448,7 @@ int main(void) {
         cmocka_unit_test(a_person_can_read_why),
         cmocka_unit_test(wrong_requests_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(failures_are_forgotten_when_nothing_is_slow_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

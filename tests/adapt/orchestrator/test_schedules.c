@@ -404,6 +404,35 @@ static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
     assert_in_range(failures, 50, 1000);
 }
 
+/* 60 ms on a link: the running order takes more than 460 ms, the best one 450; a swap lasts DWELL iterations at
+ * least. So one that costs less than DWELL times the gain pays, and one that costs more does not. */
+static int swaps_at_a_cost_of(sl_time cost) {
+    steady_job j;
+    int swapped = 0;
+    make_job(&j, 1);
+    j.config.cost[SL_STRATEGY_SCHEDULE] = cost;
+    plan_and_start(&j, "adaptra");
+    for (int i = 0; i < 60; i++) {
+        set_delay(&j, i >= 10 ? 60 : 0);
+        observe(&j, 1);
+        swapped |= j.swap;
+    }
+    close_job(&j);
+    return swapped;
+}
+
+static void a_swap_must_pay_within_the_iterations_that_it_lasts(void **state) {
+    (void)state;
+    steady_job j;
+    open_job(&j, SCHEDULE);
+    set_delay(&j, 60);
+    sl_time gain = time_on(&j.now[0], &j.first, 0) - 450 * SL_MS;
+    close_job(&j);
+    assert_true(gain > 10 * SL_MS);
+    assert_true(swaps_at_a_cost_of(gain * DWELL / 2)); /* more than the gain of one iteration */
+    assert_false(swaps_at_a_cost_of(gain * (DWELL + 1)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
@@ -420,6 +449,7 @@ int main(void) {
         cmocka_unit_test(a_better_schedule_of_a_frozen_job_is_only_said),
         cmocka_unit_test(plans_keep_the_order_in_which_gradients_are_summed),
         cmocka_unit_test(a_failed_allocation_is_an_error_and_leaks_nothing),
+        cmocka_unit_test(a_swap_must_pay_within_the_iterations_that_it_lasts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,6 +232,28 @@ static void no_memory_is_an_error_and_nothing_leaks(void **state) {
     sl_alloc_fail_at(-1);
 }
 
+/* 65,536 different calls are as many as are kept; after them, the loop before is no longer known, and another
+ * one has to show itself three times before anything is called an iteration. */
+static void what_was_found_is_forgotten_with_the_calls_that_it_is_made_of(void **state) {
+    (void)state;
+    program p;
+    open_program(&p, 0);
+    for (int i = 0; i < 20; i++)
+        calls(&p, 1, 4);
+    assert_int_equal(sl_period_calls(p.period), 4);
+    calls(&p, 1000, 65532);
+    p.iterations = 0;
+    for (int round = 0; round < 2; round++)
+        calls(&p, 100000, 4);
+    assert_int_equal(sl_period_calls(p.period), 0);
+    assert_int_equal(p.iterations, 0);
+    for (int round = 0; round < 20; round++)
+        calls(&p, 200000, 7);
+    assert_int_equal(sl_period_calls(p.period), 7);
+    assert_true(p.iterations >= 15);
+    sl_period_close(p.period);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_period_of_17_calls_is_found_with_its_iteration_time),
@@ -244,6 +266,8 @@ int main(void) {
         cmocka_unit_test(a_program_that_goes_over_to_another_loop_is_followed),
         cmocka_unit_test(what_never_repeats_has_no_period),
         cmocka_unit_test(a_short_log_is_searched_at_its_end),
-        cmocka_unit_test(no_memory_is_an_error_and_nothing_leaks)};
+        cmocka_unit_test(no_memory_is_an_error_and_nothing_leaks),
+        cmocka_unit_test(what_was_found_is_forgotten_with_the_calls_that_it_is_made_of),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,6 +306,45 @@ static void every_failed_allocation_is_an_error(void **state) {
     assert_in_range(failures, 20, 900);
 }
 
+/* Ops in two parts: each stage has one gather and one reduction, which follows the last part of its last W. */
+static void ops_in_parts_are_reduced_once_after_the_last_part(void **state) {
+    (void)state;
+    sl_problem p;
+    sl_order order;
+    sl_program program;
+    sl_timeline t;
+    make(&p, 2, 2);
+    p.parts = 2;
+    for (int s = 0; s < 2; s++) {
+        p.gather[s] = 4;
+        p.reduce[s] = 7 + s;
+    }
+    assert_ok(sl_order_make(2, 6, &order));
+    for (int rank = 0; rank < 2; rank++)
+        for (int m = 0; m < 2; m++)
+            for (int kind = SL_F; kind <= SL_W; kind++)
+                put(&order, rank, rank, kind, m);
+    assert_ok(sl_order_split(&p, &order));
+    assert_ok(sl_lower(&p, &order, &program));
+    assert_ok(sl_replay(&p, &program, SL_DECOUPLED, 1, &t));
+    /* F 4-14, rank 1: F 14-24, I 24-34, W 34-44; rank 0: I 34-44, W 44-54; F, I, W again: 64, 94 and 104 */
+    static const struct {
+        int rank, kind;
+        sl_time start, end;
+    } expected[] = {{0, SL_GATHER, 0, 4}, {1, SL_GATHER, 0, 4}, {0, SL_REDUCE, 104, 111}, {1, SL_REDUCE, 94, 102}};
+    assert_int_equal(t.collectives, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(t.collective[i].rank, expected[i].rank);
+        assert_int_equal(t.collective[i].op.kind, expected[i].kind);
+        assert_int_equal(t.collective[i].start, expected[i].start);
+        assert_int_equal(t.collective[i].end, expected[i].end);
+    }
+    sl_timeline_free(&t);
+    sl_program_free(&program);
+    sl_order_free(&order);
+    sl_problem_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_ranks_by_hand),
@@ -314,6 +353,7 @@ int main(void) {
         cmocka_unit_test(memory_is_released_before_it_is_taken),
         cmocka_unit_test(a_profile_of_a_replay_is_the_problem),
         cmocka_unit_test(every_failed_allocation_is_an_error),
+        cmocka_unit_test(ops_in_parts_are_reduced_once_after_the_last_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

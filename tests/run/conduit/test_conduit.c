@@ -648,6 +648,25 @@ static void without_trouble_each_chunk_is_sent_once(void **state) {
     sl_receiver_close(r);
 }
 
+/* The receiver of rail 0 allows five messages while another one, of rail 1, seems to be the latest. When that
+ * is gone, all five may be sent, although nothing is said again. */
+static void what_a_rail_allows_is_remembered_while_another_receiver_is_the_latest(void **state) {
+    (void)state;
+    sl_sender *s = make_sender(8, 1000, 0);
+    for (uint64_t n = 0; n < 6; n++)
+        offer(s, 10, 0, n);
+    up(s, 0, EPOCH, 0, 1, 0);
+    up(s, 1, EPOCH + 1, 0, 1, 0);
+    says(s, EPOCH, 0, 5);
+    sends(s, 1, 1, 0, 0);
+    sends_nothing(s, 1, 1); /* of this one, one */
+    sl_sender_rail_down(s, 1);
+    for (uint64_t n = 0; n < 5; n++)
+        sends(s, 0, 2, n, 0);
+    sends_nothing(s, 0, 2);
+    sl_sender_close(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_is_cut_into_chunks_and_an_empty_one_has_one),
@@ -678,6 +697,7 @@ int main(void) {
         cmocka_unit_test(an_impossible_conduit_is_refused),
         cmocka_unit_test(want_of_memory_is_an_error_and_changes_nothing),
         cmocka_unit_test(without_trouble_each_chunk_is_sent_once),
+        cmocka_unit_test(what_a_rail_allows_is_remembered_while_another_receiver_is_the_latest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
