@@ -224,8 +224,8 @@ int flock(int file, int how) {
     return real(file, how);
 }
 
-/* Between opening and locking, another process may have removed the file, and a third made it again: a lock on
- * what has no name any more keeps nobody out. */
+/* Between opening and locking, another process may have removed the file, and a third made it again: a lock
+ * on what has no name any more keeps nobody out. */
 static void a_lock_on_a_file_that_was_replaced_is_none(void **state) {
     (void)state;
     sl_launch_directory directory;

@@ -404,8 +404,8 @@ static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state) {
     assert_in_range(failures, 50, 1000);
 }
 
-/* 60 ms on a link: the running order takes more than 460 ms, the best one 450; a swap lasts DWELL iterations at
- * least. So one that costs less than DWELL times the gain pays, and one that costs more does not. */
+/* 60 ms on a link: the running order takes more than 460 ms, the best one 450; a swap lasts DWELL iterations
+ * at least. So one that costs less than DWELL times the gain pays, and one that costs more does not. */
 static int swaps_at_a_cost_of(sl_time cost) {
     steady_job j;
     int swapped = 0;

@@ -17,10 +17,8 @@ static void open_views(void) {
 /* Adds a channel to a rank's view; its index. */
 static uint32_t add(int r, uint32_t kind, int source, int destination, int tag, uint64_t entered) {
     uint32_t at = view[r]->channels++;
-    view[r]->channel[at] = (sl_gate_view_channel){.key = {WORLD, source, destination, tag, kind},
-                                                  .ready = 1,
-                                                  .announced = entered,
-                                                  .entered = entered};
+    view[r]->channel[at] = (sl_gate_view_channel){
+        .key = {WORLD, source, destination, tag, kind}, .ready = 1, .announced = entered, .entered = entered};
     return at;
 }
 
@@ -48,7 +46,8 @@ static sl_cut_verdict looks_at_standing_views(void) {
 
 /* Rank 0 has posted `posted` receives from any source and blocks in the last; rank 1 has sent `sent` messages
  * to it and is parked at its next call. */
-static sl_cut_verdict receive_from_any_source(uint64_t posted, uint64_t sent, int tag_of_sender, int wild_tag) {
+static sl_cut_verdict receive_from_any_source(uint64_t posted, uint64_t sent, int tag_of_sender,
+                                              int wild_tag) {
     open_views();
     for (int r = 0; r < 2; r++)
         add(r, SL_CHANNEL_COLLECTIVE, -1, -1, -1, 0);
@@ -56,7 +55,8 @@ static sl_cut_verdict receive_from_any_source(uint64_t posted, uint64_t sent, in
     view[0]->wild = (uint32_t)posted;
     view[0]->channel[wild].target = posted; /* as raised by the first look */
     put(0, SL_GATE_INSIDE, wild, posted, 0);
-    uint32_t point = add(1, SL_CHANNEL_POINT, 1, 0, tag_of_sender, sent), at = add(1, SL_CHANNEL_LOCAL, -1, 1, -1, 0);
+    uint32_t point = add(1, SL_CHANNEL_POINT, 1, 0, tag_of_sender, sent),
+             at = add(1, SL_CHANNEL_LOCAL, -1, 1, -1, 0);
     view[1]->channel[point].target = sent;
     view[1]->channel[at].announced = 0;
     add(0, SL_CHANNEL_POINT, 1, 0, tag_of_sender, 0);

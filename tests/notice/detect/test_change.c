@@ -315,15 +315,18 @@ static void the_window_sees_steps_later(void **state) {
     assert_int_equal(all.change[1].kind, SL_CHANGE_RELIEF);
 }
 
-/* A start that settles in two steps has not changed yet: 6 slow iterations, 10 less slow ones, then as always;
- * and only a change after that is one. */
+/* A start that settles in two steps has not changed yet: 6 slow iterations, 10 less slow ones, then as
+ * always; and only a change after that is one. */
 static void a_start_that_settles_in_two_steps_is_no_change(void **state) {
     (void)state;
     uint64_t of = seed();
     double x[160];
     for (int series = 0; series < 40; series++) {
         for (int i = 0; i < 160; i++)
-            x[i] = (i < 6 ? 900 : i < 16 ? 500 : i < 100 ? 200 : 300) *
+            x[i] = (i < 6     ? 900
+                    : i < 16  ? 500
+                    : i < 100 ? 200
+                              : 300) *
                    (1 + 0.01 * normal(of + 1000 * (uint64_t)series + (uint64_t)i));
         told all = detect(SL_CHANGE_BOCD_V, x, 160);
         assert_int_equal(all.changes, 1);
@@ -333,20 +336,21 @@ static void a_start_that_settles_in_two_steps_is_no_change(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_nile_changes_once_at_28),
-                                       cmocka_unit_test(bocd_finds_known_changes_and_the_best_segmentation),
-                                       cmocka_unit_test(a_constant_series_never_changes),
-                                       cmocka_unit_test(bocd_of_a_long_series_finds_its_changes_too),
-                                       cmocka_unit_test(onsets_and_reliefs_are_told_where_they_are),
-                                       cmocka_unit_test(less_than_10_percent_is_jitter),
-                                       cmocka_unit_test(spikes_are_no_changes),
-                                       cmocka_unit_test(a_start_settles_down_without_alarm),
-                                       cmocka_unit_test(an_onset_soon_after_the_start_is_told),
-                                       cmocka_unit_test(slow_drift_is_no_change),
-                                       cmocka_unit_test(scale_does_not_matter),
-                                       cmocka_unit_test(zeros_and_giants_are_survived),
-                                       cmocka_unit_test(a_week_of_samples_takes_no_memory),
-                                       cmocka_unit_test(the_window_sees_steps_later),
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_nile_changes_once_at_28),
+        cmocka_unit_test(bocd_finds_known_changes_and_the_best_segmentation),
+        cmocka_unit_test(a_constant_series_never_changes),
+        cmocka_unit_test(bocd_of_a_long_series_finds_its_changes_too),
+        cmocka_unit_test(onsets_and_reliefs_are_told_where_they_are),
+        cmocka_unit_test(less_than_10_percent_is_jitter),
+        cmocka_unit_test(spikes_are_no_changes),
+        cmocka_unit_test(a_start_settles_down_without_alarm),
+        cmocka_unit_test(an_onset_soon_after_the_start_is_told),
+        cmocka_unit_test(slow_drift_is_no_change),
+        cmocka_unit_test(scale_does_not_matter),
+        cmocka_unit_test(zeros_and_giants_are_survived),
+        cmocka_unit_test(a_week_of_samples_takes_no_memory),
+        cmocka_unit_test(the_window_sees_steps_later),
         cmocka_unit_test(a_start_that_settles_in_two_steps_is_no_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

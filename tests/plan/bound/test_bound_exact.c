@@ -56,8 +56,8 @@ static void a_shared_wire_is_followed_by_the_ops_of_its_last_message(void **stat
     sl_problem_free(&p);
 }
 
-/* Each direction has its own wire: the last activation has left after 1 + 3 * 10, and takes F, I, its way back
- * and I, W of rank 0. */
+/* Each direction has its own wire: the last activation has left after 1 + 3 * 10, and takes F, I, its way
+ * back and I, W of rank 0. */
 static void a_wire_of_one_direction_is_followed_by_the_way_back(void **state) {
     (void)state;
     sl_problem p = uniform(2, 3, 1);

@@ -14,7 +14,9 @@ static double peak_of(const sl_problem *p, const sl_order *order, int rank) {
     double held = 0, peak = 0;
     for (int i = 0; i < order->count[rank]; i++) {
         const sl_op *op = &order->ops[rank][i];
-        double start = op->kind == SL_F ? p->delta[SL_F][op->stage] : op->kind == SL_W ? 0 : p->early[op->stage];
+        double start = op->kind == SL_F   ? p->delta[SL_F][op->stage]
+                       : op->kind == SL_W ? 0
+                                          : p->early[op->stage];
         held += start;
         peak = held > peak ? held : peak;
         held += op->kind == SL_F ? 0 : p->delta[op->kind][op->stage];

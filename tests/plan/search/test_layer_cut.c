@@ -1,5 +1,5 @@
-/* The bound over all cuts of layers, and the cut that is chosen, against all cuts, which are enumerated here as
- * sets of boundaries. SL_SEED gives other problems. */
+/* The bound over all cuts of layers, and the cut that is chosen, against all cuts, which are enumerated here
+ * as sets of boundaries. SL_SEED gives other problems. */
 #include "check.h"
 #include "plan/drawn.h"
 

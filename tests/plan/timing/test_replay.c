@@ -306,7 +306,8 @@ static void every_failed_allocation_is_an_error(void **state) {
     assert_in_range(failures, 20, 900);
 }
 
-/* Ops in two parts: each stage has one gather and one reduction, which follows the last part of its last W. */
+/* Ops in two parts: each stage has one gather and one reduction, which follows the last part of its last W.
+ */
 static void ops_in_parts_are_reduced_once_after_the_last_part(void **state) {
     (void)state;
     sl_problem p;
@@ -331,7 +332,8 @@ static void ops_in_parts_are_reduced_once_after_the_last_part(void **state) {
     static const struct {
         int rank, kind;
         sl_time start, end;
-    } expected[] = {{0, SL_GATHER, 0, 4}, {1, SL_GATHER, 0, 4}, {0, SL_REDUCE, 104, 111}, {1, SL_REDUCE, 94, 102}};
+    } expected[] = {
+        {0, SL_GATHER, 0, 4}, {1, SL_GATHER, 0, 4}, {0, SL_REDUCE, 104, 111}, {1, SL_REDUCE, 94, 102}};
     assert_int_equal(t.collectives, 4);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(t.collective[i].rank, expected[i].rank);

@@ -1,5 +1,5 @@
-/* A checkpoint survives a loss of power: nothing has its name before all of it is on disk. Here, the program's
- * write, fsync and rename are those of a disk that notes what it could still forget. */
+/* A checkpoint survives a loss of power: nothing has its name before all of it is on disk. Here, the
+ * program's write, fsync and rename are those of a disk that notes what it could still forget. */
 #include "run/checkpoint/bytes.h"
 
 #include "run/checkpoint/checkpoint_folder.h"
@@ -71,8 +71,8 @@ int rename(const char *from, const char *to) {
     *(void **)&real = dlsym(RTLD_NEXT, "rename");
     for (int i = 0; i < unsynced_count; i++) {
         size_t length = strlen(from);
-        renames_of_unsynced +=
-            strncmp(unsynced[i], from, length) == 0 && (unsynced[i][length] == 0 || unsynced[i][length] == '/');
+        renames_of_unsynced += strncmp(unsynced[i], from, length) == 0 &&
+                               (unsynced[i][length] == 0 || unsynced[i][length] == '/');
     }
     mark_parent(to);
     return real(from, to);

@@ -1,5 +1,5 @@
-/* The proof of the run's key: whoever has another one, or changes a bit on the way, is not let in, and does not
- * let in either. */
+/* The proof of the run's key: whoever has another one, or changes a bit on the way, is not let in, and does
+ * not let in either. */
 #include "check.h"
 
 #include "run/rail/listener.h"
@@ -109,8 +109,8 @@ static void a_key_with_one_other_bit_proves_nothing(void **state) {
     }
 }
 
-/* The side that hears other bytes than were sent never finishes, whichever bit of hello or proof it is; so the
- * initiator, too, checks the other's proof. */
+/* The side that hears other bytes than were sent never finishes, whichever bit of hello or proof it is; so
+ * the initiator, too, checks the other's proof. */
 static void no_bit_may_change_on_the_way(void **state) {
     (void)state;
     for (int from = 0; from < 2; from++)
