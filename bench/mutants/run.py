@@ -33,6 +33,8 @@ PARTS = {
     "checkpoint": (("run/checkpoint",), "run_checkpoint"),
     "detection": (("notice/detect",), "notice_detect"),
     "launch": (("launch",), "launch"),
+    "engine": (("run/engine",), "run_engine"),
+    "arrange": (("run/arrange",), "run_arrange|run_train"),
 }
 QUICK, FULL = "long|slow|gpu|calm|alone", "slow|gpu"
 TEST_S, BUILD_S = 120, 900  # a mutant may loop

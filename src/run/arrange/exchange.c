@@ -66,3 +66,13 @@ sl_status sl_exchange_clocks(sl_trainer *t, int suspect) {
     }
     return SL_OK;
 }
+
+sl_status sl_exchange_clocks_follow(sl_trainer *t, const int *was) {
+    sl_offset *clocks;
+    SL_TRY(sl_alloc(&clocks, (size_t)t->world, sizeof *clocks));
+    for (int w = 0; w < t->world; w++)
+        clocks[w] = t->clocks[was[w]];
+    sl_free(t->clocks);
+    t->clocks = clocks;
+    return SL_OK;
+}

@@ -11,3 +11,7 @@ sl_status sl_exchange_order(const sl_trainer *t, const sl_problem *shape, sl_ord
 /** One round trip from the leader to each rank on another host, which refines the leader's t->clocks, unless
  * `suspect` is set (links are under suspicion). Does nothing on one host. */
 sl_status sl_exchange_clocks(sl_trainer *t, int suspect);
+
+/** Before the ranks change their positions: t->clocks follow the processes, of which the one at position w was
+ * at was[w]. SL_ENOMEM, and nothing has changed. */
+sl_status sl_exchange_clocks_follow(sl_trainer *t, const int *was);

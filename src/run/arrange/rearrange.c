@@ -1,6 +1,7 @@
 #include "run/arrange/rearrange.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "run/arrange/exchange.h"
 #include "run/arrange/path.h"
 #include "run/arrange/planning.h"
 #include "run/arrange/rank_open.h"
@@ -96,23 +97,12 @@ static sl_status settle(sl_trainer *t, position_change *c) {
     return end_phase(t, c, &c->took.settle);
 }
 
-/* Against the clock of the same process as before. */
-static sl_status take_clocks_along(sl_trainer *t, const position_change *c) {
-    sl_offset *clocks;
-    SL_TRY(sl_alloc(&clocks, (size_t)t->world, sizeof *clocks));
-    for (int w = 0; w < t->world; w++)
-        clocks[w] = t->clocks[c->was[w]];
-    sl_free(t->clocks);
-    t->clocks = clocks;
-    return SL_OK;
-}
-
 static sl_status regroup(sl_trainer *t, position_change *c) {
     sl_group *world;
     int leader = 0;
     while (c->home[leader] != 0)
         leader++;
-    SL_TRY(take_clocks_along(t, c));
+    SL_TRY(sl_exchange_clocks_follow(t, c->was));
     SL_TRY(sl_group_split(t->state->origin, 0, c->rank, SL_WAIT_LONG, &world));
     c->before = t->groups;
     memcpy(t->home, c->home, (size_t)t->world * sizeof *t->home);

@@ -105,11 +105,55 @@ static void an_iteration_given_up_leaves_no_thread(void **state) {
     }
 }
 
+/* What a counter says is there, is there: whoever is woken by one finds all that it counts. */
+static sl_copier *looked_at;
+static const sl_clock_kind *beneath;
+static int looks;
+
+static void look_and_wake(sl_clock *clock, _Atomic uint32_t *word) {
+    uint32_t moves_now = atomic_load(&looked_at->moves), steps_now = atomic_load(&looked_at->steps);
+    for (uint32_t m = 0; word == &looked_at->moves && m < moves_now; m++, looks++)
+        assert_true(looked_at->begun[m] > 0 && looked_at->done[m] > looked_at->begun[m]);
+    for (uint32_t i = 0; word == &looked_at->steps && steps_now != SL_COPIER_QUIT && i < steps_now;
+         i++, looks++)
+        assert_int_equal(looked_at->ended[i], 110 + 10 * (sl_time)i);
+    beneath->wake(clock, word);
+}
+
+static void a_counter_is_published_after_what_it_counts(void **state) {
+    (void)state;
+    sl_copier c = {0};
+    place p = {0};
+    sl_stage stage;
+    const sl_time pace[1] = {15};
+    sl_rank_program mine = {.steps = STEPS, .moves = MOVES, .move = moves};
+    sl_clock_kind looking;
+    assert_ok(sl_clock_open_virtual(1, &p.clock));
+    looked_at = &c;
+    looks = 0;
+    beneath = p.clock->kind;
+    looking = *beneath;
+    looking.wake = look_and_wake;
+    p.clock->kind = &looking;
+    stage = (sl_stage){.object = &p, .offload = act, .fetch = act};
+    assert_ok(sl_copier_begin(&c, &mine, &stage, pace, p.clock, 100));
+    sl_time start = 0;
+    for (int i = 1; i <= 3; i++)
+        sl_copier_step(&c, i, 100 + 10 * i);
+    assert_ok(sl_copier_wait(&c, MOVES - 1, &start));
+    assert_ok(sl_copier_end(&c));
+    assert_int_equal(looks, 1 + 2 + 3 + 1 + 2 + 3); /* steps, moves */
+    sl_copier_free(&c);
+    sl_clock_leave(p.clock);
+    sl_clock_close(p.clock);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_follow_steps_and_each_other),
         cmocka_unit_test(a_move_that_fails_ends_the_wait_with_its_error),
         cmocka_unit_test(an_iteration_given_up_leaves_no_thread),
+        cmocka_unit_test(a_counter_is_published_after_what_it_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
