@@ -305,6 +305,39 @@ static void out_of_memory_is_passed_on(void **state) {
     sl_problem_free(&p);
 }
 
+/* Activations are a quarter until their I recomputes the rest: five would fit, but then no I ever could. Each
+ * F leaves the three quarters free that one I takes, so two are held. */
+static void forwards_leave_room_for_the_backward_that_frees_them(void **state) {
+    (void)state;
+    sl_problem p;
+    sl_order order;
+    make(&p, 2, 6, 1);
+    limit_memory(&p, 1.25, 0);
+    for (int rank = 0; rank < 2; rank++) {
+        p.delta[SL_F][rank] = 0.25;
+        p.early[rank] = 0.75;
+        p.delta[SL_I][rank] = 0;
+        p.delta[SL_W][rank] = -1;
+    }
+    for (int steady = SL_ALTERNATE; steady <= SL_STRICT; steady++) {
+        sl_phase_rule rule = {.steady = (sl_steady)steady};
+        assert_ok(sl_phases_order(&p, &rule, &order));
+        assert_ok(sl_order_check(&p, &order));
+        for (int rank = 0; rank < 2; rank++) {
+            double held = 0;
+            for (int i = 0; i < order.count[rank]; i++) {
+                int kind = order.ops[rank][i].kind;
+                held += kind == SL_F ? 0.25 : kind == SL_I ? 0.75 : 0;
+                assert_true(held <= 1.25);
+                held -= kind == SL_W ? 1 : 0;
+            }
+            assert_near(held, 0, 0);
+        }
+        sl_order_free(&order);
+    }
+    sl_problem_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_delays_it_is_as_fast_as_zb_h1_in_the_same_memory),
@@ -317,6 +350,7 @@ int main(void) {
         cmocka_unit_test(a_message_takes_the_earliest_window_that_is_long_enough),
         cmocka_unit_test(every_schedule_is_valid_within_memory_and_no_slower_than_1f1b),
         cmocka_unit_test(out_of_memory_is_passed_on),
+        cmocka_unit_test(forwards_leave_room_for_the_backward_that_frees_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
