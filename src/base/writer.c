@@ -64,10 +64,12 @@ static void shut(file *f) {
     f->tail_size = 0;
 }
 
-/* A file that was removed is created again, if possible. */
+/* A file that was removed is created again, if possible; one that another process has continued is opened
+ * again, at its new end. */
 static int is_open(const file *f) {
     struct stat found;
-    return f->descriptor >= 0 && (!f->regular || (fstat(f->descriptor, &found) == 0 && found.st_nlink > 0));
+    return f->descriptor >= 0 && (!f->regular || (fstat(f->descriptor, &found) == 0 && found.st_nlink > 0 &&
+                                                  found.st_size == f->end + (off_t)f->tail_size));
 }
 
 static sl_status open_file(file *f, int truncates) {

@@ -17,7 +17,7 @@
 #define SL_WRITER_PATIENCE (10 * SL_SECOND)
 
 typedef enum sl_writer_how {
-    SL_WRITER_APPEND, /* appends after its last whole line */
+    SL_WRITER_APPEND, /* appends after its last whole line, also if another process wrote that */
     SL_WRITER_OVER,   /* the same, after emptying the file */
     SL_WRITER_WHOLE,  /* replaces the file, and waits for the disk (sl_file_write) */
     SL_WRITER_RENEW,  /* the same without waiting for the disk (sl_file_renew) */

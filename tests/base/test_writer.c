@@ -88,6 +88,24 @@ static void lines_are_appended_behind_the_last_whole_one(void **state) {
     no_trouble();
 }
 
+/* As when the process that leads a watch is replaced, and leads again later. */
+static void a_file_that_another_process_continued_is_continued_at_its_end(void **state) {
+    (void)state;
+    sl_writer *other;
+    assert_ok(sl_writer_open(100000, &other));
+    put(SL_WRITER_OVER, "first, and long\n", 0);
+    holds("first, and long\n");
+    sl_writer_put(other, path, SL_WRITER_APPEND, "other\n", 6, 0);
+    assert_true(sl_writer_flush(other, SL_WRITER_PATIENCE));
+    put(SL_WRITER_APPEND, "again\n", 0);
+    holds("first, and long\nother\nagain\n");
+    sl_writer_put(other, path, SL_WRITER_OVER, "", 0, 0);
+    assert_true(sl_writer_flush(other, SL_WRITER_PATIENCE));
+    put(SL_WRITER_APPEND, "new\n", 0);
+    holds("new\n");
+    sl_writer_close(other);
+}
+
 static void an_end_of_its_own_stays_the_end(void **state) {
     (void)state;
     put(SL_WRITER_OVER, "[0 end]", 5);
@@ -205,6 +223,7 @@ static void more_than_may_wait_is_lost_and_told_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        WITH(a_file_that_another_process_continued_is_continued_at_its_end),
         WITH(lines_are_appended_behind_the_last_whole_one),
         WITH(an_end_of_its_own_stays_the_end),
         WITH(a_full_disk_leaves_whole_lines_and_is_told_once),
