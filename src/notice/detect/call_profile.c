@@ -103,7 +103,7 @@ static sl_status make_group(const sl_meetings *all, const sl_meeting *m, sl_call
     if (time >= 0)
         spread_add(whole ? &group->transfer : &group->exposed, (double)time);
     spread_add(&group->within, (double)(end - part[latest].start));
-    const sl_call_wait wait = {.received = part[1].wait, .sent = part[0].wait};
+    const sl_call_wait wait = {.received = part[1].wait, .sent = part[0].wait, .time = time > 0 ? time : 0};
     return m->message ? add_waits(group, &wait, 1) : SL_OK;
 }
 

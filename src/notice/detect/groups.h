@@ -20,9 +20,11 @@ double sl_spread_mean(const sl_spread *spread);
 /** The squared standard error of that mean. */
 double sl_spread_error2(const sl_spread *spread);
 
-/* The calls that received a message and that waited until it was sent (sl_meeting_part.wait). */
+/* The calls that received a message and that waited until it was sent (sl_meeting_part.wait), and how long
+ * only its transfer explains that. */
 typedef struct sl_call_wait {
     int32_t received, sent;
+    int64_t time; /* ns; 0: none, or unknown */
 } sl_call_wait;
 
 typedef struct sl_call_group {

@@ -1,6 +1,8 @@
 #include "notice/detect/pairs.h"
 #include "base/memory.h"
 
+#include <math.h>
+
 #define SHADOW 0.2 /* of a pair's waiting that may stay unexplained in a shadow */
 #define ALIKE 0.8  /* of what the best pair explains: another that explains this much is its rival */
 
@@ -108,14 +110,14 @@ static int rival_of(cover *v, const sl_call_pair *best, double explains) {
     return -1;
 }
 
-/* The slow time of each wait: of the slow messages that it received, the most. */
+/* The slow time of each wait: of the slow messages that it received, the longest's. */
 static void weigh(cover *v) {
     for (size_t g = 0; g < v->c->now->groups; g++) {
         const sl_call_group *group = &v->c->now->group[g];
         const sl_call_measure *m = &v->c->group[g];
         for (size_t i = 0; i < group->waits && m->slow; i++) {
-            double *slow = &v->slow[group->wait[i].received], each = m->excess / (double)group->waits;
-            *slow = each > *slow ? each : *slow;
+            double *slow = &v->slow[group->wait[i].received];
+            *slow = fmax(*slow, (double)group->wait[i].time - m->expected);
         }
     }
 }

@@ -416,6 +416,30 @@ static inline void program_pipelines(program *p, int stages, int replicas, int w
     p->group_time[stages] = 50 * US;
 }
 
+/* Four microbatches down a pipeline: what a rank sent is waited for together with what it receives next. The
+ * last rank reports to the first. */
+static inline void program_stream(program *p, int ranks, uint64_t seed) {
+    program_begin(p, ranks, seed);
+    p->rendezvous = 1;
+    for (int r = 0; r < ranks; r++) {
+        for (int i = 0; i < 4; i++) {
+            if (r > 0) {
+                program_add(p, r, (step){.kind = IRECEIVE, .with = r - 1, .bytes = 65536});
+                program_add(p, r, (step){.kind = WAITALL});
+            }
+            program_compute(p, r, 3000 * US);
+            if (r + 1 < ranks)
+                program_add(p, r, (step){.kind = ISEND, .with = r + 1, .bytes = 65536});
+        }
+        if (r + 1 < ranks)
+            program_add(p, r, (step){.kind = WAITALL});
+        else
+            program_add(p, r, (step){.kind = SEND, .with = 0, .bytes = 8});
+        if (r == 0)
+            program_add(p, r, (step){.kind = RECEIVE, .with = ranks - 1});
+    }
+}
+
 /* A ring whose ranks post to and from both neighbors, compute, and wait for all; every second iteration all
  * meet. What is posted after `late` computing is not hidden behind it. */
 static inline void program_ring(program *p, int ranks, int rendezvous, int late, uint64_t seed) {

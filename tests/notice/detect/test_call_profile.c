@@ -476,6 +476,21 @@ static void of_a_link_that_is_slow_one_way_no_other_is_blamed_alone(void **state
     }
 }
 
+/* Three of four times, the rank before the slow link waits for both of its links at once. */
+static void
+in_a_pipeline_that_waits_for_sends_late_the_link_and_not_the_host_before_it_is_named(void **state) {
+    (void)state;
+    for (int i = 0; i < 30; i++) {
+        program before, now;
+        const int ranks = 3 + i % 4, from = 1 + i / 4 % (ranks - 2);
+        program_stream(&before, ranks, seed() + (uint64_t)i);
+        program_stream(&now, ranks, seed() + 1000 + (uint64_t)i);
+        now.link[from][from + 1] = 20000 * US;
+        answer a = ask(&before, &now);
+        assert_link(a, from, from + 1);
+    }
+}
+
 static void a_host_whose_links_are_all_slow_is_named_although_others_wait_beside_it(void **state) {
     (void)state;
     for (int i = 0; i < 4 * SHAPES; i++) {
@@ -754,6 +769,8 @@ int main(void) {
         cmocka_unit_test(nothing_is_slow_among_neighbors),
         cmocka_unit_test(of_the_messages_that_a_call_waits_for_the_slow_one_is_named),
         cmocka_unit_test(of_a_link_that_is_slow_one_way_no_other_is_blamed_alone),
+        cmocka_unit_test(
+            in_a_pipeline_that_waits_for_sends_late_the_link_and_not_the_host_before_it_is_named),
         cmocka_unit_test(a_host_whose_links_are_all_slow_is_named_although_others_wait_beside_it),
         cmocka_unit_test(a_link_that_was_always_slow_is_no_suspect),
         cmocka_unit_test(a_rank_all_of_whose_links_are_slow_is_named_as_a_host),
