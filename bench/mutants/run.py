@@ -14,6 +14,7 @@ import filecmp
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,8 @@ PARTS = {
     "arrange": (("run/arrange",), "run_arrange|run_train"),
 }
 QUICK, FULL = "long|slow|gpu|calm|alone", "slow|gpu"
-TEST_S, BUILD_S = 120, 900  # a mutant may loop
+CPU_S, TEST_S, BUILD_S = 120, 600, 900  # a mutant may loop, or wait forever; the time on a processor does not depend on others' load
+SHORT_S = 2  # tests that take less run first
 OTHERS = {"<": ["<="], "<=": ["<"], ">": [">="], ">=": [">"], "==": ["!="], "!=": ["=="], "&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"],
           "+=": ["-="], "-=": ["+="], "++": ["--"], "--": ["++"], "!": [""]}
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|->|<<=?|>>=?|<=|>=|==|!=|&&|\|\||\+\+|--|[-+*/%&|^]=|\b\d+\b|\b[A-Za-z_]\w*\b|[-+<>!]|\S')
@@ -187,15 +189,27 @@ class Copy:
         """The quick C tests of a part: their names are those of their programs without test_."""
         return re.findall(rf"Test +#\d+: ((?:{pattern})\w*)$", self.tests, re.M)
 
+    def short_first(self, names):
+        """Those that took less than SHORT_S when they last passed, and the others."""
+        took = {}
+        path = os.path.join(self.build, "Testing", "Temporary", "CTestCostData.txt")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as text:
+                took = {row[0]: float(row[2]) for row in map(str.split, text) if len(row) == 3}
+        short = [name for name in names if took.get(name, SHORT_S) < SHORT_S]
+        return [wave for wave in (short, [name for name in names if name not in short]) if wave]
+
     def noticed(self, names=None, without=QUICK):
         """Whether a test fails, of these or of all without a label."""
-        chosen = ["-R", f"^({'|'.join(names)})$"] if names else []
-        return ran(["ctest", "--test-dir", self.build, "-j", str(os.cpu_count() or 2), "--stop-on-failure", "--timeout", str(TEST_S), "-LE", without, *chosen], 3600) != 0
+        waves = [["-R", f"^({'|'.join(wave)})$"] for wave in self.short_first(names)] if names else [[]]
+        common = ["ctest", "--test-dir", self.build, "-j", str(os.cpu_count() or 2), "--stop-on-failure", "--timeout", str(TEST_S), "-LE", without]
+        return any(ran([*common, *wave], 3600, CPU_S) != 0 for wave in waves)
 
 
-def ran(command, seconds):
-    """The exit code; another than 0 also after that time."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+def ran(command, seconds, cpu=resource.RLIM_INFINITY):
+    """The exit code; another than 0 also after that time, or if one of its processes needs more than `cpu` s of a processor."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu)))
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
