@@ -145,7 +145,7 @@ class Copy:
     """A copy of the source with a build of its own, in which warnings are no errors."""
 
     def __init__(self, folder):
-        self.folder, self.build = folder, os.path.join(folder, "build")
+        self.folder, self.build, self.unchanged = folder, os.path.join(folder, "build"), {}
         listed = subprocess.run(["git", "-C", source, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True)
         for name in filter(None, listed.stdout.split("\0")):
             self.update(name)
@@ -175,8 +175,10 @@ class Copy:
 
     def put(self, mutant, back=False):
         path = os.path.join(self.folder, mutant.file)
-        with open(os.path.join(source, mutant.file), encoding="utf-8") as text:
-            lines = text.read().split("\n")
+        if mutant.file not in self.unchanged:  # the source may be edited meanwhile
+            with open(path, encoding="utf-8") as text:
+                self.unchanged[mutant.file] = text.read()
+        lines = self.unchanged[mutant.file].split("\n")
         if not back:
             lines[mutant.line] = mutant.after
         with open(path, "w", encoding="utf-8") as text:
