@@ -141,10 +141,13 @@ void sl_faults_emulate(sl_trainer *t, int iteration) {
         if (sl_run_has_link(t->run, mine.pipeline, rank))
             sl_transport_emulate(t->state->transport, rank,
                                  way_to(t, iteration, (sl_run_position){rank, mine.replica, mine.tensor}));
-    for (int replica = 0; replica < t->run->parallel.data; replica++)
-        if (replica != mine.replica)
-            sl_group_emulate(t->groups.data, replica,
-                             way_to(t, iteration, (sl_run_position){mine.pipeline, replica, mine.tensor}));
+    const int first = sl_run_first_rank(t->run, mine.pipeline);
+    for (int w = 0; w < t->world; w++) {
+        const sl_run_position other = sl_run_position_of(t->run, w);
+        if (w != t->world_rank && other.tensor == mine.tensor &&
+            sl_run_first_rank(t->run, other.pipeline) == first)
+            sl_group_emulate(t->groups.data, sl_run_holder(t->run, other), way_to(t, iteration, other));
+    }
 }
 
 /* ---- devices ---- */

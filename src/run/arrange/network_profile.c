@@ -93,8 +93,8 @@ static sl_status say(void *object, int peer, int round, const void *data, size_t
     sl_run_position position = sl_run_position_of(w->run, peer);
     if (position.replica == w->groups->position.replica)
         return sl_ping_say(&w->transport, position.pipeline, round, data, bytes);
-    return sl_group_pass(w->groups->data, w->groups->position.replica, position.replica,
-                         (void *)(uintptr_t)data, bytes);
+    return sl_group_pass(w->groups->data, sl_run_holder(w->run, w->groups->position),
+                         sl_run_holder(w->run, position), (void *)(uintptr_t)data, bytes);
 }
 
 static sl_status hear(void *object, int peer, int round, void *data, size_t bytes, sl_time *heard) {
@@ -102,7 +102,8 @@ static sl_status hear(void *object, int peer, int round, void *data, size_t byte
     sl_run_position position = sl_run_position_of(w->run, peer);
     if (position.replica == w->groups->position.replica)
         return sl_ping_hear(&w->transport, position.pipeline, round, data, bytes, heard);
-    SL_TRY(sl_group_pass(w->groups->data, position.replica, w->groups->position.replica, data, bytes));
+    SL_TRY(sl_group_pass(w->groups->data, sl_run_holder(w->run, position),
+                         sl_run_holder(w->run, w->groups->position), data, bytes));
     *heard = sl_clock_now(w->transport.clock);
     return SL_OK;
 }
@@ -196,7 +197,7 @@ static size_t share_bytes(const sl_trainer *t) {
         size_t elements = sl_binding_elements(t->run, stage);
         most = elements > most ? elements : most;
     }
-    most = sizeof(float) * most / (size_t)t->run->parallel.data;
+    most = sizeof(float) * most / (size_t)sl_run_holders(t->run);
     return most < SL_NETWORK_BYTES ? most : SL_NETWORK_BYTES;
 }
 

@@ -43,8 +43,9 @@ static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding
     sl_status status = sl_run_replica_problem(t->run, replica, forward, backward, fixed, problem);
     for (int i = 0; i < shape.ranks * shape.ranks && status == SL_OK; i++)
         problem->link[i].bytes = (double)message; /* whether it is eager (fifo) */
-    for (int stage = 0; stage < shape.stages && status == SL_OK && t->run->parallel.data > 1; stage++) {
-        double bytes = sl_reduce_bytes(sl_binding_elements(t->run, stage), t->run->parallel.data);
+    const int holders = sl_run_holders(t->run);
+    for (int stage = 0; stage < shape.stages && status == SL_OK && holders > 1; stage++) {
+        double bytes = sl_reduce_bytes(sl_binding_elements(t->run, stage), holders);
         problem->reduce[stage] = sl_from_ms(1e3 * bytes / FIRST_RATE);
     }
     sl_free(forward);
@@ -162,7 +163,7 @@ static sl_status count_buffers(const sl_trainer *t, int *buffers) {
 sl_status sl_planning_in_flight(const sl_trainer *t, int *in_flight) {
     SL_TRY(count_buffers(t, in_flight));
     if (t->run->adapt)
-        *in_flight = t->state->problem.microbatches * (t->state->problem.stages / t->ranks);
+        *in_flight = sl_problem_rank_ops(&t->state->problem, t->rank, 1) / t->state->problem.parts;
     return SL_OK;
 }
 

@@ -7,8 +7,15 @@
 
 #include <stdio.h>
 
+int sl_binding_number_of(const sl_binding *b, int stage, int rank) {
+    for (int number = stage; number < b->shape.stages; number += b->stages)
+        if (sl_problem_rank(&b->shape, number) == rank)
+            return number;
+    return -1;
+}
+
 int sl_binding_rank_of(const sl_binding *b, int stage) {
-    return sl_problem_rank(&b->shape, stage);
+    return sl_run_first_rank(b->run, sl_problem_rank(&b->shape, stage));
 }
 
 sl_held *sl_binding_held_of(const sl_binding *b, int stage) {
@@ -67,14 +74,14 @@ static void shape_of(const sl_run *run, int tensor, sl_binding *binding, sl_mode
     *config = sl_model_complete(&given);
 }
 
-/* ZeRO: the moments of the largest share, so that all replicas have the same size. */
+/* ZeRO: the moments of the largest share, so that all holders have the same size. */
 static sl_status add_moments(const sl_run *run, const sl_model_config *config, int stage,
                              sl_model_bytes *all) {
     sl_shares cut;
-    SL_TRY(sl_binding_cut_stage(config, stage, run->parallel.stages, run->parallel.data, &cut));
+    SL_TRY(sl_binding_cut_stage(config, stage, sl_run_model_stages(run), sl_run_holders(run), &cut));
     size_t most = 0;
-    for (int replica = 0; replica < run->parallel.data; replica++) {
-        size_t elements = sl_shares_elements(&cut, replica);
+    for (int holder = 0; holder < sl_run_holders(run); holder++) {
+        size_t elements = sl_shares_elements(&cut, holder);
         most = elements > most ? elements : most;
     }
     all->fixed += 2 * sl_arena_round(most * sizeof(float));
@@ -85,13 +92,15 @@ static sl_status add_moments(const sl_run *run, const sl_model_config *config, i
 /* The memory of all stages of a rank together, and the block sizes that all of them use. */
 static sl_status measure(const sl_run *run, const sl_model_config *config, sl_device *device, int rank,
                          sl_model_bytes *all) {
-    sl_problem shape = sl_run_shape(run);
+    const sl_problem shape = sl_run_shape(run);
+    const int stages = sl_run_model_stages(run);
     *all = (sl_model_bytes){0};
-    for (int stage = 0; stage < shape.stages; stage++) {
+    for (int number = 0; number < shape.stages; number++) {
+        const int stage = number % stages;
         sl_model_bytes one;
-        if (sl_problem_rank(&shape, stage) != rank)
+        if (sl_problem_rank(&shape, number) != rank)
             continue;
-        SL_TRY(sl_model_measure(config, device, stage, shape.stages, &one));
+        SL_TRY(sl_model_measure(config, device, stage, stages, &one));
         all->fixed += one.fixed;
         if (run->parallel.zero > 0)
             SL_TRY(add_moments(run, config, stage, all));
@@ -107,7 +116,7 @@ sl_status sl_binding_measure(const sl_run *run, sl_run_position position, sl_bin
     sl_model_bytes bytes;
     sl_device *device;
     shape_of(run, position.tensor, NULL, &config);
-    SL_TRY(sl_model_check(&config, run->parallel.stages));
+    SL_TRY(sl_model_check(&config, sl_run_model_stages(run)));
     SL_TRY(sl_binding_open_device(run, &device));
     sl_status status = measure(run, &config, device, position.pipeline, &bytes);
     device->close(device);
@@ -119,15 +128,16 @@ sl_status sl_binding_measure(const sl_run *run, sl_run_position position, sl_bin
     return SL_OK;
 }
 
-size_t sl_binding_elements(const sl_run *run, int stage) {
+size_t sl_binding_elements(const sl_run *run, int number) {
+    const int stages = sl_run_model_stages(run), stage = number % stages;
     sl_model_config config;
     sl_parameter *list;
     size_t elements = 0;
     shape_of(run, 0, NULL, &config);
-    int count = sl_model_list(&config, stage, run->parallel.stages, NULL);
+    int count = sl_model_list(&config, stage, stages, NULL);
     if (sl_alloc(&list, (size_t)count, sizeof *list) != SL_OK)
         return 0; /* an estimate of 0 */
-    sl_model_list(&config, stage, run->parallel.stages, list);
+    sl_model_list(&config, stage, stages, list);
     for (int i = 0; i < count; i++)
         elements += list[i].count;
     sl_free(list);
@@ -137,10 +147,11 @@ size_t sl_binding_elements(const sl_run *run, int stage) {
 sl_status sl_binding_open_stages(sl_binding *b) {
     SL_TRY(sl_alloc(&b->held, (size_t)b->stages, sizeof *b->held));
     for (int stage = 0; stage < b->stages; stage++) {
-        if (sl_binding_rank_of(b, stage) != b->rank)
+        const int number = sl_binding_number_of(b, stage, b->rank);
+        if (number < 0)
             continue;
         sl_held *h = &b->held[b->helds];
-        *h = (sl_held){.binding = b, .stage = stage, .index = b->helds};
+        *h = (sl_held){.binding = b, .stage = stage, .number = number, .index = b->helds};
         SL_TRY(sl_model_stage_open(&b->config, b->device, b->arena, stage, b->stages,
                                    (uint64_t)b->run->data.seed, &h->model));
         sl_model_stage_pad(h->model, b->need.forward, b->need.backward);
@@ -219,7 +230,9 @@ sl_status sl_binding_make(const sl_run *run, const sl_groups *groups, sl_binding
     b->shape = sl_run_replica_shape(run, groups->position.replica);
     b->rank = groups->position.pipeline;
     b->first = sl_run_first_microbatch(run, groups->position.replica);
-    b->stages = b->shape.stages;
+    b->stages = sl_run_model_stages(run);
+    b->holders = sl_run_holders(run);
+    b->holder = sl_run_holder(run, groups->position);
     shape_of(run, groups->position.tensor, b, &b->config);
     SL_TRY(sl_model_check(&b->config, b->stages));
     b->optimizer = sl_optimizer_standard(run->optimizer.lr, run->iterations);
@@ -273,12 +286,30 @@ static sl_op_part part_of(const sl_op *op, int parts) {
     return (sl_op_part){.index = op->part, .count = parts};
 }
 
+/* Of the replica's microbatches, a copy of a stage runs every one, or every second one. */
+static int microbatches_of(const sl_held *h) {
+    return sl_problem_microbatches(&h->binding->shape, h->number);
+}
+
+static int microbatch_of(const sl_held *h, int microbatch) {
+    return microbatch * h->binding->stages / h->binding->shape.stages;
+}
+
+/* Of two holders in opposite directions, each may come first to another of their stages: so that they gather
+ * weights in one order, they update all of them at the first. */
+static sl_status update(sl_held *h) {
+    sl_binding *b = h->binding;
+    const int together = b->run->parallel.zero && sl_run_copies(b->run) > 1;
+    for (int i = 0; i < b->helds && together; i++)
+        SL_TRY(sl_binding_update_stage(&b->held[i]));
+    return sl_binding_update_stage(h);
+}
+
 /* The gradients that the update needs are valid until now. */
 static sl_status prepare(void *object) {
     sl_held *h = object;
-    const sl_binding *b = h->binding;
-    SL_TRY(sl_binding_update_stage(h));
-    return sl_model_begin_part(h->model, b->shape.microbatches, b->run->batch.microbatches);
+    SL_TRY(update(h));
+    return sl_model_begin_part(h->model, microbatches_of(h), h->binding->run->batch.microbatches);
 }
 
 /* The last part reads the targets, the first one the tokens. */
@@ -290,17 +321,19 @@ static sl_status forward(void *object, const sl_op *op, int parts, const void *i
              *targets = h->stage == b->stages - 1 ? b->targets[b->text] : NULL;
     if (tokens || targets)
         sl_data_batch(b->data, b->iteration, b->first + op->microbatch, tokens, targets);
-    return sl_model_forward_part(h->model, op->microbatch, part_of(op, parts), tokens, targets, input,
-                                 output);
+    return sl_model_forward_part(h->model, microbatch_of(h, op->microbatch), part_of(op, parts), tokens,
+                                 targets, input, output);
 }
 
 static sl_status input_grad(void *object, const sl_op *op, int parts, const void *output_grad, void *grad) {
-    return sl_model_input_grad_part(((const sl_held *)object)->model, op->microbatch, part_of(op, parts),
+    const sl_held *h = object;
+    return sl_model_input_grad_part(h->model, microbatch_of(h, op->microbatch), part_of(op, parts),
                                     output_grad, grad);
 }
 
 static sl_status weight_grad(void *object, const sl_op *op, int parts) {
-    return sl_model_weight_grad_part(((const sl_held *)object)->model, op->microbatch, part_of(op, parts));
+    const sl_held *h = object;
+    return sl_model_weight_grad_part(h->model, microbatch_of(h, op->microbatch), part_of(op, parts));
 }
 
 /* After the last of them the stage's gradients are those of the replica. */
@@ -329,11 +362,13 @@ static sl_status wait_for(void *object, int number) {
 }
 
 static sl_status offload(void *object, int microbatch) {
-    return sl_model_offload(((const sl_held *)object)->model, microbatch);
+    const sl_held *h = object;
+    return sl_model_offload(h->model, microbatch_of(h, microbatch));
 }
 
 static sl_status fetch(void *object, int microbatch) {
-    return sl_model_fetch(((const sl_held *)object)->model, microbatch);
+    const sl_held *h = object;
+    return sl_model_fetch(h->model, microbatch_of(h, microbatch));
 }
 
 /* Ops that sum over tensor ranks wait for them; they in turn may need results that a block queued ahead holds
@@ -347,19 +382,19 @@ void sl_binding_stages(sl_binding *b, sl_stage *table) {
         (size_t)b->config.batch * (size_t)b->config.context * (size_t)b->config.width * sizeof(float);
     for (int i = 0; i < b->helds; i++) {
         int stage = b->held[i].stage;
-        table[stage] = (sl_stage){.object = &b->held[i],
-                                  .prepare = prepare,
-                                  .forward = forward,
-                                  .input_grad = input_grad,
-                                  .weight_grad = weight_grad,
-                                  .finish = finish,
-                                  .mark = may_queue_ahead(b) ? mark : NULL,
-                                  .wait = wait_for,
-                                  .weights_added = weights_added,
-                                  .offload = b->host ? offload : NULL,
-                                  .fetch = b->host ? fetch : NULL,
-                                  .input_bytes = stage > 0 ? bytes : 0,
-                                  .output_bytes = stage + 1 < b->stages ? bytes : 0};
+        table[b->held[i].number] = (sl_stage){.object = &b->held[i],
+                                              .prepare = prepare,
+                                              .forward = forward,
+                                              .input_grad = input_grad,
+                                              .weight_grad = weight_grad,
+                                              .finish = finish,
+                                              .mark = may_queue_ahead(b) ? mark : NULL,
+                                              .wait = wait_for,
+                                              .weights_added = weights_added,
+                                              .offload = b->host ? offload : NULL,
+                                              .fetch = b->host ? fetch : NULL,
+                                              .input_bytes = stage > 0 ? bytes : 0,
+                                              .output_bytes = stage + 1 < b->stages ? bytes : 0};
     }
 }
 
@@ -368,22 +403,22 @@ void sl_binding_begin(sl_binding *b, int iteration) {
     if (b->reducer)
         sl_reducer_begin(b->reducer);
     for (int i = 0; i < b->helds; i++) {
-        b->held[i].left = b->shape.microbatches * b->shape.parts;
+        b->held[i].left = microbatches_of(&b->held[i]) * b->shape.parts;
         b->held[i].squared = 0;
     }
 }
 
 int sl_binding_stage_at(const sl_binding *b, int index) {
-    return index < b->helds ? b->held[index].stage : -1;
+    return index < b->helds ? b->held[index].number : -1;
 }
 
 int sl_binding_losses(const sl_binding *b, double *losses) {
-    const sl_model_stage *last = sl_binding_model_of(b, b->stages - 1);
+    const sl_held *last = sl_binding_held_of(b, b->stages - 1);
     if (!last || b->groups->position.tensor > 0)
         return 0;
-    for (int m = 0; m < b->shape.microbatches; m++)
-        losses[m] = sl_model_loss(last, m);
-    return b->shape.microbatches;
+    for (int m = 0; m < microbatches_of(last); m++)
+        losses[m] = sl_model_loss(last->model, m);
+    return microbatches_of(last);
 }
 
 const sl_model_config *sl_binding_config(const sl_binding *b) {

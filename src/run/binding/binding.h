@@ -23,8 +23,8 @@ typedef struct sl_binding_sizes {
 /** The memory of the stages of the rank in that position, without creating them. */
 sl_status sl_binding_measure(const sl_run *run, sl_run_position position, sl_binding_sizes *sizes);
 
-/** Number of scalar parameters of a stage that one rank holds. */
-size_t sl_binding_elements(const sl_run *run, int stage);
+/** Number of scalar parameters of a stage of the problem that one rank holds. */
+size_t sl_binding_elements(const sl_run *run, int number);
 
 /** Creates the stages with their initial weights and reads the data. `in_flight`: max. microbatches between F
  * and W at the same time, counted once for each stage that holds one, which sizes the arena together with
@@ -64,10 +64,11 @@ void sl_binding_stages(sl_binding *binding, sl_stage *table);
 void sl_binding_begin(sl_binding *binding, int iteration);
 
 /** Mean losses of this replica's microbatches, nats per token, into losses[microbatches of the replica] on
- * the rank that holds the last stage (of tensor ranks, the first); returns their number: 0 on others. */
+ * the ranks that hold the last stage (of tensor ranks, the first), each of the microbatches that it ran;
+ * returns their number: 0 on others. */
 int sl_binding_losses(const sl_binding *binding, double *losses);
 
-/** Stage number `index` of this rank's stages, ascending; -1: no more. */
+/** Number in the problem of this rank's stage `index`; -1: no more. */
 int sl_binding_stage_at(const sl_binding *binding, int index);
 
 /** After the last op: sleeps until the gradients of all stages held here are summed over the replicas, which

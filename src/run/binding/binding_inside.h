@@ -20,7 +20,8 @@
 /* A stage that this rank holds: the object of the engine's table. */
 typedef struct sl_held {
     struct sl_binding *binding;
-    int stage, index; /* index: among those that this rank holds */
+    int stage, index; /* of the model; index: among those that this rank holds */
+    int number;       /* of the problem: the copy that this rank holds (sl_run_copies) */
     sl_model_stage *model;
     /* From the model, requested once: it repacks weights after each request. `tied`: the head's accumulator
      * and copy on the last stage, else NULL. */
@@ -35,7 +36,7 @@ typedef struct sl_held {
 
 /* Positions of the blocks of a stage, seen from one tensor rank. */
 typedef struct sl_plot {
-    sl_shares cut; /* of its slices, over the replicas */
+    sl_shares cut; /* of its slices, over the holders */
     /* [parameters] position of each one's first block in the canonical order of all blocks: by stage,
      * parameter, tensor rank; SL_NO_POSITION: parameters that every tensor rank holds whole count at the
      * first one */
@@ -46,18 +47,19 @@ typedef struct sl_plot {
 
 struct sl_binding {
     const sl_run *run;
-    sl_groups own;           /* a copy: the run's change before this binding is replaced */
-    const sl_groups *groups; /* that copy */
-    sl_problem shape;        /* of its replica: the rank of each stage */
-    int rank, stages, iteration;
-    int first; /* global number of the replica's first microbatch */
+    sl_groups own;               /* a copy: the run's change before this binding is replaced */
+    const sl_groups *groups;     /* that copy */
+    sl_problem shape;            /* of its replica: the rank of each stage */
+    int rank, stages, iteration; /* stages: of the model */
+    int holders, holder;         /* of each stage here; the number of this rank among them */
+    int first;                   /* global number of the replica's first microbatch */
     sl_model_config config;
     sl_device *device;
     sl_arena *arena, *host; /* host: NULL without host memory */
     sl_model_bytes need;    /* of all stages here */
     size_t limit, room;     /* of the arena */
     size_t hosted;          /* of host memory */
-    sl_held *held;          /* [helds] ascending stages */
+    sl_held *held;          /* [helds] ascending stages of the model */
     int helds;
     sl_data *data;
     sl_optimizer optimizer;
@@ -65,7 +67,7 @@ struct sl_binding {
     uint16_t *tokens[2], *targets[2];
     int text; /* which */
     sl_reduce reduce;
-    sl_reducer *reducer; /* NULL: one replica, and one stage here */
+    sl_reducer *reducer; /* NULL: one holder, and one stage here */
     int passes;          /* the tied embedding and its head are on two ranks */
     sl_passing passing;  /* of the head's gradient to the first stage, or of its copy to the last */
     /* Sums of squares of blocks: those of this rank's shares, stage by stage; those of all ranks as gathered;
@@ -86,17 +88,20 @@ struct sl_binding {
     float *activation[2]; /* validation: in and out of a stage */
 };
 
+/** The pipeline rank of a stage's first holder. */
 int sl_binding_rank_of(const sl_binding *b, int stage);
+/** The number in the problem of the copy of a stage that `rank` holds; -1: none. */
+int sl_binding_number_of(const sl_binding *b, int stage, int rank);
 /** NULL: another rank holds it. */
 sl_held *sl_binding_held_of(const sl_binding *b, int stage);
 sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage);
 
-/** The cut of a stage's slices of this tensor rank over the replicas. */
+/** The cut of a stage's slices of this tensor rank over its holders. */
 const sl_shares *sl_binding_cut(const sl_binding *b, int stage);
-/** Blocks [*begin, *end) of a stage whose moments this rank holds: all, or with ZeRO its replica's share. */
+/** Blocks [*begin, *end) of a stage whose moments this rank holds: all, or with ZeRO its share. */
 void sl_binding_updated(const sl_binding *b, int stage, size_t *begin, size_t *end);
 /** The cut of a stage as seen by config's tensor rank. Free with sl_shares_free. */
-sl_status sl_binding_cut_stage(const sl_model_config *config, int stage, int stages, int replicas,
+sl_status sl_binding_cut_stage(const sl_model_config *config, int stage, int stages, int holders,
                                sl_shares *cut);
 /** Cuts of all stages: before the stages are opened. */
 sl_status sl_binding_plot(sl_binding *b);

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Blocks of parameter i in share `replica`: [*from, returned). */
-static size_t share_of(const sl_shares *cut, int i, int replica, size_t *from) {
-    size_t begin = sl_shares_begin(cut, replica), end = sl_shares_begin(cut, replica + 1);
+/* Blocks of parameter i in share `holder`: [*from, returned). */
+static size_t share_of(const sl_shares *cut, int i, int holder, size_t *from) {
+    size_t begin = sl_shares_begin(cut, holder), end = sl_shares_begin(cut, holder + 1);
     *from = cut->first[i] > begin ? cut->first[i] : begin;
     end = cut->first[i + 1] < end ? cut->first[i + 1] : end;
     return end > *from ? end : *from;
@@ -24,7 +24,7 @@ static size_t count_squares(const sl_binding *b, const sl_held *h) {
     size_t all = 0, from;
     for (int i = 0; i < h->parameters; i++)
         if (plot->position[i] != SL_NO_POSITION)
-            all += share_of(&plot->cut, i, b->groups->position.replica, &from) - from;
+            all += share_of(&plot->cut, i, b->holder, &from) - from;
     return all;
 }
 
@@ -60,8 +60,7 @@ static sl_status take(sl_binding *b, const sl_held *h, int first, int end, int t
     const sl_plot *plot = plot_of(b, h);
     double *out = b->squares + h->squares;
     for (int i = 0; i < end; i++) {
-        size_t from, blocks = share_of(&plot->cut, i, b->groups->position.replica, &from) - from, at,
-                     position;
+        size_t from, blocks = share_of(&plot->cut, i, b->holder, &from) - from, at, position;
         size_t piece = sl_shares_piece(&plot->cut, i, from, from + blocks, &at, &position);
         if (plot->position[i] == SL_NO_POSITION)
             continue;
@@ -88,10 +87,10 @@ sl_status sl_binding_take_squares(sl_binding *b, sl_held *h, int threads) {
 static const double *sort_rank(sl_binding *b, sl_run_position position, const double *from) {
     for (int stage = 0; stage < b->stages; stage++) {
         const sl_plot *plot = &b->plot[stage * b->run->parallel.tensor + position.tensor];
-        if (sl_binding_rank_of(b, stage) != position.pipeline)
+        if (sl_binding_number_of(b, stage, position.pipeline) < 0)
             continue;
         for (int i = 0; i < plot->cut.parameters; i++) {
-            size_t first, end = share_of(&plot->cut, i, position.replica, &first);
+            size_t first, end = share_of(&plot->cut, i, sl_run_holder(b->run, position), &first);
             if (plot->position[i] == SL_NO_POSITION)
                 continue;
             memcpy(b->all_squares + plot->position[i] + first - plot->cut.first[i], from,

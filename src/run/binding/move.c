@@ -54,7 +54,7 @@ static int list_held(const sl_binding *b, int stages, int shares, sl_block *bloc
     int count = 0;
     for (int i = 0; i < b->helds; i++) {
         const sl_held *h = &b->held[i];
-        size_t floats, share = sl_shares_elements(sl_binding_cut(b, h->stage), b->groups->position.replica);
+        size_t floats, share = sl_shares_elements(sl_binding_cut(b, h->stage), b->holder);
         float *state = sl_model_state(h->model, &floats);
         if (stages)
             blocks[count++] = (sl_block){state, floats * sizeof *state};
@@ -70,10 +70,10 @@ static sl_status list_waiting(const sl_binding *b, char *memory, int stages, int
     size_t at = 0, floats;
     *count = 0;
     for (int stage = 0; stage < b->stages; stage++) {
-        if (sl_binding_rank_of(b, stage) != b->rank)
+        if (sl_binding_number_of(b, stage, b->rank) < 0)
             continue;
         SL_TRY(sl_model_state_floats(&b->config, stage, b->stages, &floats));
-        size_t share = sl_shares_elements(sl_binding_cut(b, stage), b->groups->position.replica);
+        size_t share = sl_shares_elements(sl_binding_cut(b, stage), b->holder);
         const size_t sizes[] = {floats * sizeof(float), share * sizeof(float), share * sizeof(float)};
         for (int k = 0; k < 3; k++) {
             if (k == 0 ? stages : shares)
@@ -113,6 +113,7 @@ static sl_status hand_over(move *m) {
         sl_held *from = &old->held[i];
         b->held[b->helds++] = (sl_held){.binding = b,
                                         .stage = from->stage,
+                                        .number = from->number,
                                         .index = i,
                                         .model = from->model,
                                         .list = from->list,

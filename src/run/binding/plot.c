@@ -1,4 +1,4 @@
-/* Positions of the blocks of all stages: shares over the replicas, slices over the tensor ranks, and the
+/* Positions of the blocks of all stages: shares over the holders, slices over the tensor ranks, and the
  * canonical order in which the norm adds their squares. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
@@ -13,12 +13,12 @@ static sl_status list_stage(const sl_model_config *config, int stage, int stages
     return SL_OK;
 }
 
-sl_status sl_binding_cut_stage(const sl_model_config *config, int stage, int stages, int replicas,
+sl_status sl_binding_cut_stage(const sl_model_config *config, int stage, int stages, int holders,
                                sl_shares *cut) {
     sl_parameter *list;
     int count;
     SL_TRY(list_stage(config, stage, stages, &list, &count));
-    sl_status status = sl_shares_make(list, count, replicas, cut);
+    sl_status status = sl_shares_make(list, count, holders, cut);
     sl_free(list);
     return status;
 }
@@ -42,7 +42,7 @@ static sl_status plot_stage(sl_binding *b, int stage) {
     for (int tensor = 0; tensor < tensors; tensor++) {
         sl_model_config config = b->config;
         config.tensor.rank = tensor;
-        SL_TRY(sl_binding_cut_stage(&config, stage, b->stages, b->run->parallel.data, &plots[tensor].cut));
+        SL_TRY(sl_binding_cut_stage(&config, stage, b->stages, b->holders, &plots[tensor].cut));
         SL_TRY(sl_alloc(&plots[tensor].position, (size_t)plots[tensor].cut.parameters,
                         sizeof *plots[tensor].position));
     }
@@ -74,16 +74,14 @@ const sl_shares *sl_binding_cut(const sl_binding *b, int stage) {
 
 void sl_binding_updated(const sl_binding *b, int stage, size_t *begin, size_t *end) {
     const sl_shares *cut = sl_binding_cut(b, stage);
-    int replica = b->groups->position.replica;
-    *begin = b->run->parallel.zero ? sl_shares_begin(cut, replica) : 0;
-    *end = b->run->parallel.zero ? sl_shares_begin(cut, replica + 1) : cut->first[cut->parameters];
+    *begin = b->run->parallel.zero ? sl_shares_begin(cut, b->holder) : 0;
+    *end = b->run->parallel.zero ? sl_shares_begin(cut, b->holder + 1) : cut->first[cut->parameters];
 }
 
 sl_status sl_binding_open_moments(sl_binding *b, sl_held *held) {
     if (!b->run->parallel.zero)
         return SL_OK;
-    size_t bytes =
-        sl_shares_elements(sl_binding_cut(b, held->stage), b->groups->position.replica) * sizeof(float);
+    size_t bytes = sl_shares_elements(sl_binding_cut(b, held->stage), b->holder) * sizeof(float);
     for (int m = 0; m < 2; m++) {
         SL_TRY(sl_arena_take(b->arena, bytes, SL_ARENA_LOW, "optimizer state", &held->moment[m]));
         b->device->zero(b->device, held->moment[m], bytes);

@@ -7,8 +7,8 @@ sl_status sl_groups_open(const sl_run *run, sl_group *world, int leader, sl_grou
     *groups = (sl_groups){.position = position, .leader = leader, .world = world};
     SL_TRY(sl_group_split(world, position.replica * tensors + position.tensor, rank, SL_WAIT_LONG,
                           &groups->pipeline));
-    SL_TRY(sl_group_split(world, position.pipeline * tensors + position.tensor, rank, SL_WAIT_SHORT,
-                          &groups->data));
+    SL_TRY(sl_group_split(world, sl_run_first_rank(run, position.pipeline) * tensors + position.tensor, rank,
+                          SL_WAIT_SHORT, &groups->data));
     return sl_group_split(world, position.pipeline * replicas + position.replica, rank, SL_WAIT_SHORT,
                           &groups->tensor);
 }

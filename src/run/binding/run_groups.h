@@ -2,7 +2,8 @@
  *
  *   world     all ranks, in world order; the leader plans, measures, decides and writes
  *   pipeline  the ranks of this (replica, tensor) pair, by pipeline rank
- *   data      the ranks that hold the same stages and shards, by replica
+ *   data      the ranks that hold the same stages and shards, by their number as holders (sl_run_holder):
+ *             replicas, and with bidirectional placement also the two directions
  *   tensor    the ranks that share this one's layers, by tensor rank
  *
  * Data is used by a separate thread during the ops (reducer.h), tensor inside the ops. */

@@ -29,7 +29,7 @@ static sl_status make_stage(const sl_parameter *list, int count, float **at, sl_
 sl_status sl_snapshot_make(sl_binding *binding, sl_snapshot *snapshot) {
     size_t floats = 0;
     *snapshot = (sl_snapshot){0};
-    if (binding->groups->position.replica > 0 || binding->groups->position.tensor > 0)
+    if (binding->holder > 0 || binding->groups->position.tensor > 0)
         return SL_OK;
     for (int h = 0; h < binding->helds; h++)
         for (int i = 0; i < binding->held[h].parameters; i++)

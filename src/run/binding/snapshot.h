@@ -1,7 +1,7 @@
 /* A copy of the weights and moments of a rank's stages, full tensors, as of the time between two iterations.
  * Its memory is allocated and touched once when the run opens, laid out like the files of a checkpoint, which
- * are written from it while training continues. Only replica 0's first tensor rank has one; the others send
- * their data. */
+ * are written from it while training continues. Only the first tensor rank of a stage's first holder has one;
+ * the others send their data. */
 #pragma once
 
 #include "run/binding/binding.h"

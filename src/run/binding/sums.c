@@ -1,4 +1,4 @@
-/* After a stage's last W: sums its gradients over the replicas, and joins the tied embedding's two
+/* After a stage's last W: sums its gradients over its holders, and joins the tied embedding's two
  * accumulators. Both run during the ops if MPI allows several threads. */
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
@@ -46,7 +46,7 @@ sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
     sl_binding *b = h->binding;
     if (h->left == 0 && b->reducer)
         sl_reducer_ready(b->reducer, h->index, end);
-    if (h->left == 0 && h->stage == b->stages - 1 && b->run->parallel.data == 1 && passes_along(b))
+    if (h->left == 0 && h->stage == b->stages - 1 && b->holders == 1 && passes_along(b))
         return start_head(b);
     int early = b->shape.microbatches > 1 ? b->shape.parts : 0; /* parts that are left then */
     if (h->left == early && h->stage == 0 && passes_along(b))
@@ -55,8 +55,8 @@ sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
 }
 
 /* The head's accumulator is summed separately: it is added to the embedding's on the first stage, after both
- * are summed over all replicas (docs/design.md, rule 4). */
-static sl_status sum_replicas(sl_binding *b, const sl_held *h) {
+ * are summed over all holders (docs/design.md, rule 4). */
+static sl_status sum_holders(sl_binding *b, const sl_held *h) {
     if (h->tied) {
         SL_TRY(sl_reduce_gradients(&b->reduce, &h->head, h->tied, 1));
         if (passes_along(b))
@@ -69,8 +69,8 @@ static sl_status sum_replicas(sl_binding *b, const sl_held *h) {
 static sl_status sum_stage(void *binding, int index) {
     sl_binding *b = binding;
     sl_held *h = &b->held[index];
-    if (b->run->parallel.data > 1)
-        SL_TRY(sum_replicas(b, h));
+    if (b->holders > 1)
+        SL_TRY(sum_holders(b, h));
     if (index > 0) /* the rank takes those of the last one: it waits for it and has more threads */
         SL_TRY(sl_binding_take_squares(b, h, 1));
     return SL_OK;
@@ -78,18 +78,17 @@ static sl_status sum_stage(void *binding, int index) {
 
 sl_status sl_binding_open_sums(sl_binding *b) {
     sl_group *data = b->groups->data;
-    int replicas = b->run->parallel.data;
     const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
     b->passes = b->config.tied && sl_binding_rank_of(b, 0) != sl_binding_rank_of(b, b->stages - 1);
     if (b->passes && (first || (last && !b->device->host_memory)))
         SL_TRY(sl_alloc(&b->head, head_bytes(b) / sizeof(float), sizeof(float)));
-    for (int h = 0; h < b->helds && replicas > 1; h++)
+    for (int h = 0; h < b->helds && b->holders > 1; h++)
         if (b->held[h].tied)
-            SL_TRY(sl_shares_make(b->held[h].tied, 1, replicas, &b->held[h].head));
+            SL_TRY(sl_shares_make(b->held[h].tied, 1, b->holders, &b->held[h].head));
     SL_TRY(sl_reduce_open(b->device, data, &b->reduce));
-    if (replicas == 1 && b->helds == 1)
+    if (b->holders == 1 && b->helds == 1)
         return SL_OK; /* there is nothing to do during the ops */
-    int threaded = replicas == 1 || sl_group_threads(data);
+    int threaded = b->holders == 1 || sl_group_threads(data);
     return sl_reducer_open(b->helds, threaded, sum_stage, b, &b->reducer);
 }
 
@@ -104,7 +103,7 @@ sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
     memset(times, 0, (size_t)b->helds * sizeof *times);
     if (b->reducer)
         SL_TRY(sl_reducer_finish(b->reducer, times));
-    if (b->run->parallel.data == 1)
+    if (b->holders == 1)
         memset(times, 0, (size_t)b->helds * sizeof *times); /* nothing was summed */
     for (int h = 0; h < b->helds; h++)
         SL_TRY(sl_binding_take_squares(b, &b->held[h], 0));
@@ -114,7 +113,7 @@ sl_status sl_binding_reduce(sl_binding *b, sl_reduction *times) {
 /* Always as one addition on the first stage (docs/design.md, rule 4). */
 static sl_status join_head(sl_binding *b) {
     const sl_held *first = sl_binding_held_of(b, 0), *last = sl_binding_held_of(b, b->stages - 1);
-    if (b->stages == 1 && b->run->parallel.data == 1)
+    if (b->stages == 1 && b->holders == 1)
         return sl_model_add_own_head(first->model);
     if (passes_along(b))
         SL_TRY(sl_passing_finish(&b->passing));

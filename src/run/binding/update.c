@@ -1,7 +1,7 @@
 /* The update of the weights by the clip factor: each rank makes a stage's update right before the stage's
  * first F of the next iteration, which others may already have begun. Stages go in ascending order on every
  * rank, since the first F of one feeds that of a later one. So all ranks enter the collectives in here,
- * ZeRO's gather over the replicas and the tied head's copy of the embedding, in the same order, and one of a
+ * ZeRO's gather over the holders and the tied head's copy of the embedding, in the same order, and one of a
  * stage waits only for those of earlier stages. */
 #include "run/binding/binding_inside.h"
 
@@ -23,9 +23,9 @@ static sl_status step_stage(sl_binding *b, const sl_held *h) {
     return SL_OK;
 }
 
-/* ZeRO: each replica has updated its share; gathers the weights of the others. */
+/* ZeRO: each holder has updated its share; gathers the weights of the others. */
 static sl_status gather_weights(sl_binding *b, const sl_held *h) {
-    return b->run->parallel.zero && b->run->parallel.data > 1
+    return b->run->parallel.zero && b->holders > 1
                ? sl_reduce_weights(&b->reduce, sl_binding_cut(b, h->stage), h->list)
                : SL_OK;
 }

@@ -17,10 +17,10 @@ static sl_status evaluate(sl_binding *b, int index, double *loss) {
     for (int stage = 0; stage < b->stages; stage++) {
         int first = stage == 0, last = stage == b->stages - 1, rank = sl_binding_rank_of(b, stage);
         float *in = b->activation[stage % 2], *out = b->activation[(stage + 1) % 2];
-        sl_model_stage *model = sl_binding_model_of(b, stage);
-        if (model)
-            SL_TRY(sl_model_evaluate(model, first ? b->tokens[0] : NULL, last ? b->targets[0] : NULL,
-                                     first ? NULL : in, last ? NULL : out, loss));
+        if (rank == b->rank)
+            SL_TRY(sl_model_evaluate(sl_binding_model_of(b, stage), first ? b->tokens[0] : NULL,
+                                     last ? b->targets[0] : NULL, first ? NULL : in, last ? NULL : out,
+                                     loss));
         if (!last && sl_binding_rank_of(b, stage + 1) != rank)
             SL_TRY(sl_group_pass(b->groups->pipeline, rank, sl_binding_rank_of(b, stage + 1), out, bytes));
     }
@@ -59,8 +59,8 @@ sl_status sl_binding_validate(sl_binding *b, double *loss) {
 
 /* ---- full tensors ---- */
 
-/* This rank's part of a parameter's slice: all of it, or with ZeRO the share that the replica updates (every
- * replica has all of the weights). */
+/* This rank's part of a parameter's slice: all of it, or with ZeRO the share that it updates (every holder
+ * has all of the weights). */
 static float *value_of(const sl_binding *b, const sl_held *h, int index, sl_binding_value value, size_t *at,
                        size_t *piece) {
     const sl_parameter *p = &h->list[index];
@@ -79,7 +79,7 @@ static float *value_of(const sl_binding *b, const sl_held *h, int index, sl_bind
     return value == SL_VALUE_MOMENT1 ? p->moment1 : p->moment2;
 }
 
-/* The slice at replica 0, into slice[count]. */
+/* The slice at holder 0, into slice[count]. */
 static sl_status collect_slice(sl_binding *b, const sl_held *h, int index, sl_binding_value value,
                                float *slice) {
     size_t at, piece, position;
@@ -88,7 +88,7 @@ static sl_status collect_slice(sl_binding *b, const sl_held *h, int index, sl_bi
     int shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
     b->device->read(b->device, slice + at, mine, piece * sizeof *slice);
     SL_TRY(b->device->finish(b->device));
-    for (int r = 1; r < b->run->parallel.data && shared; r++) {
+    for (int r = 1; r < b->holders && shared; r++) {
         piece =
             sl_shares_piece(cut, index, sl_shares_begin(cut, r), sl_shares_begin(cut, r + 1), &at, &position);
         SL_TRY(sl_group_pass(b->groups->data, r, 0, slice + at, piece * sizeof *slice));
@@ -96,7 +96,7 @@ static sl_status collect_slice(sl_binding *b, const sl_held *h, int index, sl_bi
     return SL_OK;
 }
 
-/* slice: of this rank, at replica 0; `other` has room for any tensor rank's. */
+/* slice: of this rank, at holder 0; `other` has room for any tensor rank's. */
 static sl_status join_slices(sl_binding *b, const sl_parameter *mine, float *slice, float *other,
                              float *full) {
     int me = b->groups->position.tensor, ranks = b->run->parallel.tensor;
@@ -117,7 +117,7 @@ static sl_status join_slices(sl_binding *b, const sl_parameter *mine, float *sli
 
 sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_value value, float *full) {
     const sl_held *h = sl_binding_held_of(b, stage);
-    if (!h || (b->groups->position.replica > 0 && (!b->run->parallel.zero || value == SL_VALUE_WEIGHT)))
+    if (!h || (b->holder > 0 && (!b->run->parallel.zero || value == SL_VALUE_WEIGHT)))
         return SL_OK;
     const sl_parameter *p = &h->list[index];
     int shared = b->run->parallel.zero && value != SL_VALUE_WEIGHT;
@@ -131,7 +131,7 @@ sl_status sl_binding_collect(sl_binding *b, int stage, int index, sl_binding_val
     float *slice;
     SL_TRY(sl_alloc(&slice, 2 * room, sizeof *slice));
     sl_status status = collect_slice(b, h, index, value, slice);
-    if (status == SL_OK && b->groups->position.replica == 0)
+    if (status == SL_OK && b->holder == 0)
         status = join_slices(b, p, slice, slice + room, full);
     sl_free(slice);
     return status;

@@ -140,6 +140,20 @@ int sl_run_ranks(const sl_run *run);
 sl_run_position sl_run_position_of(const sl_run *run, int world_rank);
 int sl_run_world_rank(const sl_run *run, sl_run_position position);
 
+/* Bidirectional placement trains two copies of the model, one per direction: stage n of the problem has the
+ * weights of stage n % sl_run_model_stages of the model. Ranks r and ranks - 1 - r hold the same stages, as
+ * replicas of a rank do: together, these are the holders of a stage. */
+
+int sl_run_copies(const sl_run *run);
+/** Stages into which the model is cut: parallel.stages / copies. */
+int sl_run_model_stages(const sl_run *run);
+/** Ranks that hold the same stages and slices: replicas * copies. */
+int sl_run_holders(const sl_run *run);
+/** The lowest pipeline rank that holds the stages of `rank`. */
+int sl_run_first_rank(const sl_run *run, int rank);
+/** The number of a position among the holders of its stages: by pipeline rank, then by replica. */
+int sl_run_holder(const sl_run *run, sl_run_position position);
+
 /** The first global microbatch of a replica: its microbatches follow those of the replicas before it. */
 int sl_run_first_microbatch(const sl_run *run, int replica);
 

@@ -39,6 +39,28 @@ int sl_run_world_rank(const sl_run *run, sl_run_position position) {
            position.tensor;
 }
 
+int sl_run_copies(const sl_run *run) {
+    return run->parallel.placement == SL_BIDIRECTIONAL ? 2 : 1;
+}
+
+int sl_run_model_stages(const sl_run *run) {
+    return run->parallel.stages / sl_run_copies(run);
+}
+
+int sl_run_holders(const sl_run *run) {
+    return run->parallel.data * sl_run_copies(run);
+}
+
+int sl_run_first_rank(const sl_run *run, int rank) {
+    const int opposite = run->parallel.pipeline - 1 - rank;
+    return sl_run_copies(run) > 1 && opposite < rank ? opposite : rank;
+}
+
+int sl_run_holder(const sl_run *run, sl_run_position position) {
+    const int is_first = sl_run_first_rank(run, position.pipeline) == position.pipeline;
+    return (is_first ? 0 : run->parallel.data) + position.replica;
+}
+
 int sl_run_first_microbatch(const sl_run *run, int replica) {
     int first = 0;
     for (int r = 0; r < replica; r++)
@@ -90,19 +112,20 @@ static void choose_placement(const sl_document *document, sl_run *run) {
             run->parallel.placement = placement;
 }
 
-static sl_status check_placement(const sl_document *document, sl_run *run) {
-    choose_placement(document, run);
-    if (run->parallel.placement != SL_BIDIRECTIONAL)
-        return SL_OK;
-    if (find(document, "parallel", "placement"))
-        return sl_run_refuse(
-            document, "parallel", "placement",
-            "of bidirectional keeps two copies of the weights, which training does not have; use "
-            "linear, loop or wave");
-    return sl_run_refuse(document, "schedule", NULL,
-                         "%s needs placement bidirectional, which keeps two copies of the weights; training "
-                         "does not have them",
-                         run->schedule);
+/* The ranks hold their stages in pairs. */
+static sl_status check_both_ways(const sl_document *document, const sl_run *run) {
+    const int ranks = run->parallel.pipeline, layers = run->model.layers;
+    if (ranks % 2 != 0)
+        return sl_run_refuse(document, "parallel", "pipeline",
+                             "must be even with placement bidirectional, got %d", ranks);
+    if (run->parallel.stages != 2 * ranks)
+        return sl_run_refuse(document, "parallel", "stages",
+                             "must be two for each rank (%d) with placement bidirectional, got %d", 2 * ranks,
+                             run->parallel.stages);
+    if (ranks > layers)
+        return sl_run_refuse(document, "parallel", "pipeline",
+                             "of %d ranks is more stages than the model's %d layers", ranks, layers);
+    return SL_OK;
 }
 
 static sl_status check_stages(const sl_document *document, sl_run *run) {
@@ -114,6 +137,8 @@ static sl_status check_stages(const sl_document *document, sl_run *run) {
     if (!stated)
         run->parallel.stages = linear ? ranks : 2 * ranks;
     const int stages = run->parallel.stages;
+    if (run->parallel.placement == SL_BIDIRECTIONAL)
+        return check_both_ways(document, run);
     if (stages < 1 || (linear ? stages != ranks : stages % ranks != 0))
         return sl_run_refuse(document, "parallel", "stages", "must be %s (%d) with placement %s, got %d",
                              linear ? "as many as ranks" : "a multiple of the ranks", ranks, placement,
@@ -169,7 +194,7 @@ static sl_status check_schedule(const sl_document *document, const sl_run *run, 
 }
 
 sl_status sl_run_check_shape(const sl_document *document, sl_run *run) {
-    SL_TRY(check_placement(document, run));
+    choose_placement(document, run);
     SL_TRY(check_stages(document, run));
     SL_TRY(choose_split(document, run));
     for (int replica = 0; replica < run->parallel.data; replica++)
@@ -187,12 +212,13 @@ static sl_status check_length(const sl_yaml *node, int stages) {
 
 sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
     const sl_yaml *node = find(document, "parallel", "cut");
+    const int stages = sl_run_model_stages(run);
     int64_t blocks, sum = 0;
     if (!node)
         return SL_OK;
-    SL_TRY(check_length(node, run->parallel.stages));
-    SL_TRY(sl_alloc(&run->parallel.cut, (size_t)run->parallel.stages, sizeof *run->parallel.cut));
-    for (int stage = 0; stage < run->parallel.stages; stage++) {
+    SL_TRY(check_length(node, stages));
+    SL_TRY(sl_alloc(&run->parallel.cut, (size_t)stages, sizeof *run->parallel.cut));
+    for (int stage = 0; stage < stages; stage++) {
         if (sl_yaml_int(node->child[stage], 1, run->model.layers, &blocks) != SL_OK)
             return sl_yaml_error(node, "must hold whole numbers of at least 1 (stage %d)", stage);
         run->parallel.cut[stage] = (int)blocks;
@@ -206,13 +232,13 @@ sl_status sl_run_read_cut(const sl_document *document, sl_run *run) {
 
 sl_status sl_run_read_recompute(const sl_document *document, sl_run *run) {
     const sl_yaml *node = find(document, "device", "recompute");
-    int list = node && node->kind == SL_YAML_LIST;
+    const int list = node && node->kind == SL_YAML_LIST, stages = sl_run_model_stages(run);
     if (!node)
         return SL_OK;
     if (list)
-        SL_TRY(check_length(node, run->parallel.stages));
-    SL_TRY(sl_alloc(&run->device.recompute, (size_t)run->parallel.stages, sizeof *run->device.recompute));
-    for (int stage = 0; stage < run->parallel.stages; stage++)
+        SL_TRY(check_length(node, stages));
+    SL_TRY(sl_alloc(&run->device.recompute, (size_t)stages, sizeof *run->device.recompute));
+    for (int stage = 0; stage < stages; stage++)
         SL_TRY(sl_yaml_bool(list ? node->child[stage] : node, &run->device.recompute[stage]));
     return SL_OK;
 }
@@ -256,10 +282,10 @@ static void fill_stage(const sl_run *run, int stage, double forward, double back
     problem->start[stage] = problem->early[stage] = backward;
     problem->delta[SL_I][stage] = 0;
     problem->delta[SL_W][stage] = problem->delta[SL_B][stage] = -(forward + backward);
+    const int recomputes = run->device.recompute && run->device.recompute[stage % sl_run_model_stages(run)];
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         double ms = run->device.pace_ms[kind] ? run->device.pace_ms[kind][stage] : kind == SL_B ? 20 : 10;
-        if (!run->device.pace_ms[kind] && run->device.recompute && run->device.recompute[stage] &&
-            (kind == SL_I || kind == SL_B))
+        if (!run->device.pace_ms[kind] && recomputes && (kind == SL_I || kind == SL_B))
             ms += 10;
         problem->time[kind][stage] = sl_from_ms(ms);
     }

@@ -66,8 +66,9 @@ sl_status sl_resume_open(const sl_run *run, const char *folder, int asked, sl_bi
     SL_TRY(sl_group_broadcast(group, 0, &found, sizeof found));
     resume->first = found.first;
     if (found.found)
-        return sl_load_checkpoint(found.path, found.seal, run->parallel.stages, binding);
-    return run->model.weights ? sl_load_weights(run->model.weights, run->parallel.stages, binding) : SL_OK;
+        return sl_load_checkpoint(found.path, found.seal, sl_run_model_stages(run), binding);
+    return run->model.weights ? sl_load_weights(run->model.weights, sl_run_model_stages(run), binding)
+                              : SL_OK;
 }
 
 /* ---- saying it ---- */

@@ -44,7 +44,7 @@ sl_status sl_saving_open(const sl_run *run, const char *folder, int first, sl_bi
     SL_TRY(sl_alloc(&s, 1, sizeof *s));
     *saving = s;
     s->run = run;
-    s->stages = run->parallel.stages;
+    s->stages = sl_run_model_stages(run);
     s->tried = s->whole = first;
     s->model = sl_identity_model(binding);
     snprintf(s->run_folder, sizeof s->run_folder, "%s", folder);

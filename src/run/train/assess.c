@@ -140,7 +140,7 @@ static sl_status measure(sl_leader *l, sl_rank_reports *all, int iteration, sl_t
 /* What the ranks reported, all replicas together. */
 typedef struct totals {
     sl_time end; /* this clock */
-    double loss; /* mean over all microbatches, added in their global order */
+    double loss; /* mean over all microbatches, added in their global order; bidirectional: rank by rank */
 } totals;
 
 static totals read_reports(sl_leader *l, const sl_rank_reports *g) {
