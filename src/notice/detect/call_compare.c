@@ -13,6 +13,7 @@
  * of one call. A rank that lost no processor time casts none (is_its_own). */
 #define COMPARABLE 0.35 /* of the worst: anything less may be its shadow, and is not named */
 #define EXPLAINS 0.25   /* of the missing time: whatever costs less is not why iterations take longer */
+#define ENOUGH 0.75     /* of the missing time: nothing else is needed to explain it */
 #define BLURRED 0.05    /* of the window: with more blurred gaps, a rank's losses are not known */
 #define MS 1e6
 
@@ -263,15 +264,50 @@ static int common_rank(const sl_call_comparison *c, const sl_call_pairs *all, co
     return found;
 }
 
+/* What iterations take longer than when healthy, over the window, ns; 0: not known. */
+static double missing_of(const sl_call_comparison *c) {
+    return c->healthy ? c->now->missing * c->span : 0;
+}
+
+/* Links that would each explain all of the missing time: a single one leaves nothing for others to explain;
+ * of several, all but one may have waited for another, in ways that calls do not show, and tests decide.
+ * *said: there is one. */
+static sl_status say_enough(const sl_call_comparison *c, const sl_call_pairs *all, verdict *v, int *said) {
+    const double enough = ENOUGH * missing_of(c);
+    const sl_call_pair *worst = NULL;
+    sl_suspect s = unknown("one of the links");
+    size_t used = strlen(s.why), count = 0;
+    for (size_t i = 0; i < all->count && enough > 0; i++) {
+        const sl_call_pair *p = &all->at[i];
+        if (!sl_call_pair_is_slow(p) || sl_call_pair_excess(p) < enough)
+            continue;
+        worst = !worst || sl_call_pair_excess(p) > sl_call_pair_excess(worst) ? p : worst;
+        if (used < sizeof s.why - 64)
+            used +=
+                (size_t)snprintf(s.why + used, sizeof s.why - used, "%s %d-%d", count ? "," : "", p->a, p->b);
+        count++;
+    }
+    *said = count > 0;
+    if (count < 2)
+        return !worst ? SL_OK : worst->rival < 0 ? say_link(worst, v) : say_rivals(all, worst, v);
+    s.from = worst->a;
+    s.to = worst->b;
+    snprintf(s.why + used, sizeof s.why - used, ": each would explain all of the missing time");
+    return say(v, s, sl_call_pair_excess(worst));
+}
+
 static sl_status find_links(const sl_call_comparison *c, sl_call_pairs *all, const int *explained,
                             verdict *v) {
-    int links, slow = 0, rank;
+    int links, slow = 0, rank, said;
     for (size_t i = 0; i < all->count; i++)
         slow += sl_call_pair_is_slow(&all->at[i]);
     if (slow == 0)
         return SL_OK;
     if ((rank = common_rank(c, all, explained, &links)) >= 0)
         return say_host(rank, all, links, v);
+    SL_TRY(say_enough(c, all, v, &said));
+    if (said)
+        return SL_OK;
     const double least = named_from(v, worst_link(all));
     for (size_t i = 0; i < all->count; i++)
         if (sl_call_pair_is_slow(&all->at[i]) && sl_call_pair_excess(&all->at[i]) >= least)
@@ -434,6 +470,16 @@ static double keep_what_explains(verdict *v, double missing) {
     return missing > 0 ? most / missing : 0;
 }
 
+/* A rank's computing is measured; what is slow between ranks is inferred. So ranks that compute longer by all
+ * of the missing time leave nothing to infer: transfers that seem slow waited for them, in ways that calls do
+ * not show. */
+static int devices_are_enough(const sl_call_comparison *c, const verdict *v) {
+    double sum = 0;
+    for (size_t i = 0; i < v->count; i++)
+        sum += v->excess[i];
+    return missing_of(c) > 0 && sum >= ENOUGH * missing_of(c);
+}
+
 static sl_status find_suspects(sl_call_comparison *c, verdict *v, char *reason, size_t size) {
     int *explained = NULL;
     sl_call_pairs all = {0};
@@ -443,6 +489,8 @@ static sl_status find_suspects(sl_call_comparison *c, verdict *v, char *reason, 
     sl_status status;
     SL_TRY_GOTO(done, status, sl_call_pairs_find(c, &all));
     SL_TRY_GOTO(done, status, find_devices(c, &all, explained, v));
+    if (devices_are_enough(c, v))
+        goto done;
     SL_TRY_GOTO(done, status, sl_call_pairs_cover(c, &all));
     SL_TRY_GOTO(done, status, find_links(c, &all, explained, v));
     SL_TRY_GOTO(done, status, find_groups(c, explained, v));
@@ -451,7 +499,7 @@ done:
     sl_free(explained);
     SL_TRY(status);
     size_t found = v->count;
-    double most = keep_what_explains(v, c->healthy ? c->now->missing * c->span : 0);
+    double most = keep_what_explains(v, missing_of(c));
     if (found > 0 && v->count == 0)
         snprintf(reason, size, "nothing that became slow explains more than %.0f%% of the missing time",
                  100 * most);

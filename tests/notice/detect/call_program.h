@@ -476,6 +476,22 @@ static inline void program_shifts(program *p, int ranks, int rendezvous, uint64_
     }
 }
 
+/* A ring that hands on to the next rank, then to the one after it, and so on, computing before each; nothing
+ * comes back, so that a wave of lateness may go around. */
+static inline void program_hops(program *p, int ranks, int hops, int ms, uint64_t seed) {
+    program_begin(p, ranks, seed);
+    p->rendezvous = 1;
+    for (int r = 0; r < ranks; r++)
+        for (int h = 1; h <= hops; h++) {
+            program_compute(p, r, ms * 1000 * US / hops);
+            program_add(p, r,
+                        (step){.kind = EXCHANGE,
+                               .with = (r + h) % ranks,
+                               .from = (r + ranks - h) % ranks,
+                               .bytes = 65536});
+        }
+}
+
 /* A grid of 4 x `rows`, periodic: halos of two lengths to four neighbors, and a dot product of all. */
 static inline void program_grid(program *p, int rows, int rendezvous, uint64_t seed) {
     program_begin(p, 4 * rows, seed);

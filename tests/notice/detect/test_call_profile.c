@@ -476,6 +476,64 @@ static void of_a_link_that_is_slow_one_way_no_other_is_blamed_alone(void **state
     }
 }
 
+/* From the first call to the last. */
+static double lasts(const program_run *run) {
+    int64_t first = INT64_MAX, last = 0;
+    for (size_t i = 0; i < run->calls; i++) {
+        first = run->call[i].start < first ? run->call[i].start : first;
+        last = run->call[i].end > last ? run->call[i].end : last;
+    }
+    return (double)(last - first);
+}
+
+/* As a watch asks, which knows by how much iterations take longer. */
+static answer ask_knowing(program *before, program *now) {
+    program_run a = program_go(before, 12, 1000 * US), b = program_go(now, 12, 9000000 * US);
+    sl_call_profile *healthy, *slow;
+    assert_ok(sl_call_profile_make(a.call, a.calls, now->ranks, 0, &healthy));
+    assert_ok(sl_call_profile_make(b.call, b.calls, now->ranks, 0, &slow));
+    slow->missing = 1 - lasts(&a) / lasts(&b);
+    answer found = compare(slow, healthy);
+    sl_call_profile_close(healthy);
+    sl_call_profile_close(slow);
+    free(a.call);
+    free(b.call);
+    return found;
+}
+
+/* Messages of a wave can be laid over their receives in two ways, of which one makes links seem slow. */
+static void what_a_slow_rank_explains_by_itself_makes_no_link_suspect(void **state) {
+    (void)state;
+    for (int i = 0; i < 120; i++) {
+        program before, now;
+        const int ranks = 5 + i % 4, hops = 1 + i / 4 % 3;
+        program_hops(&before, ranks, hops, 12, seed() + (uint64_t)i);
+        program_hops(&now, ranks, hops, 12, seed() + 1000 + (uint64_t)i);
+        now.slowdown[i / 12 % ranks] = 1.5 + 0.1 * (i % 10);
+        answer a = ask_knowing(&before, &now);
+        assert_device(a, i / 12 % ranks);
+    }
+}
+
+static void of_links_that_seem_slow_one_is_named_only_if_it_alone_explains_all(void **state) {
+    (void)state;
+    int named = 0;
+    for (int i = 0; i < 240; i++) {
+        program before, now;
+        const int ranks = 5 + i % 4, from = i / 12 % ranks, to = (from + 1) % ranks;
+        program_hops(&before, ranks, 1 + i / 4 % 3, 4 + i % 7, seed() + (uint64_t)i);
+        program_hops(&now, ranks, 1 + i / 4 % 3, 4 + i % 7, seed() + 1000 + (uint64_t)i);
+        before.jitter = now.jitter = 0.01 + 0.01 * (i % 5);
+        now.link[from][to] = (10 + 5 * (i % 3)) * 1000 * US;
+        answer a = ask_knowing(&before, &now);
+        if (a.count == 1 && a.suspect[0].component == SL_COMPONENT_UNKNOWN)
+            continue;
+        assert_link(a, from, to);
+        named++;
+    }
+    assert_true(named >= 160);
+}
+
 /* Three of four times, the rank before the slow link waits for both of its links at once. */
 static void
 in_a_pipeline_that_waits_for_sends_late_the_link_and_not_the_host_before_it_is_named(void **state) {
@@ -769,6 +827,8 @@ int main(void) {
         cmocka_unit_test(nothing_is_slow_among_neighbors),
         cmocka_unit_test(of_the_messages_that_a_call_waits_for_the_slow_one_is_named),
         cmocka_unit_test(of_a_link_that_is_slow_one_way_no_other_is_blamed_alone),
+        cmocka_unit_test(what_a_slow_rank_explains_by_itself_makes_no_link_suspect),
+        cmocka_unit_test(of_links_that_seem_slow_one_is_named_only_if_it_alone_explains_all),
         cmocka_unit_test(
             in_a_pipeline_that_waits_for_sends_late_the_link_and_not_the_host_before_it_is_named),
         cmocka_unit_test(a_host_whose_links_are_all_slow_is_named_although_others_wait_beside_it),
