@@ -11,7 +11,7 @@ from adapt_torch import Paced, batch, judged, made, slackline, stages_of, steppe
 
 import torch
 import torch.distributed as dist
-from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
 
 MICROBATCHES, STEPS = 6, 9
 
@@ -201,6 +201,28 @@ def two_models(rank, ranks, group, where):
     return "" if a.adaptation.active and b.adaptation.active else "one gave up"
 
 
+def tied(rank, ranks, group, where):
+    """Two stages of a rank share a weight. PyTorch divides its gradient after the last backward of each of them, so that it depends on the order."""
+    def stages():
+        mine = stages_from(lambda index: part(index, [16] * 5, torch.float64), rank, ranks, group, 2 * ranks)
+        mine[1].submod[0].weight = mine[0].submod[0].weight
+        return mine
+
+    def schedule(mine, scales):
+        return ScheduleInterleaved1F1B(mine, MICROBATCHES, loss_fn=torch.nn.functional.mse_loss, scale_grads=scales)
+    for scales in (True, False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            one, two = stages(), stages()
+            adapted = slackline.adapt(schedule(two, scales))
+        if adapted.adaptation.active == scales or ("share parameters" in adapted.adaptation.why) != scales:
+            return f"scale_grads {scales}: active {adapted.adaptation.active}, {adapted.adaptation.why}"
+        wanted, found = (steps_of(made, mine, STEPS, vectors(16, 16)) for made, mine in ((schedule(one, scales), one), (adapted, two)))
+        if not all(torch.allclose(a, b, rtol=1e-10, atol=0) for (_, given), (_, own) in zip(wanted, found) for a, b in zip(given, own)):
+            return f"scale_grads {scales}: other gradients"
+    return ""
+
+
 def adapted_twice(rank, ranks, group, where):
     """Once more from the given schedule, and from the adapted one."""
     stages, alone = stages_of("linear", rank, ranks, group), stages_of("linear", rank, ranks, group)
@@ -337,7 +359,7 @@ CASES = {
     "accumulated gradients": (same(lambda index: part(index, [16] * 4, torch.float64), vectors(16, 16), clear_every=3), 3),
     "torch.compile, eager": (same(compiled("eager"), vectors(16, 16)), 3), "torch.compile, aot_eager": (same(compiled("aot_eager"), vectors(16, 16)), 3),
     "FSDP2": (sharded, 3), "no losses": (without_losses, 3), "no gradients": (without_gradients, 3), "another thread": (from_another_thread, 3),
-    "forked loaders": (loaded_by_forked_processes, 3), "two models": (two_models, 3), "twice": (adapted_twice, 3), "collected": (collected, 3),
+    "forked loaders": (loaded_by_forked_processes, 3), "two models": (two_models, 3), "tied stages of a rank": (tied, 2), "twice": (adapted_twice, 3), "collected": (collected, 3),
     "resumed": (resumed_with_a_fault, 3), "events": (events_reach_all, 3), "labels": (labels_remain, 3),
 }
 

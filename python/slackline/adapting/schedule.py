@@ -140,6 +140,9 @@ class _Given:
             raise _Cannot(f"orders of replicas would get in each other's way: {replicas.why_alike}")
         if replicas.sums and len(self.stages) > FSDP_STAGES:
             raise _Cannot(f"parameters of more than {FSDP_STAGES} stages per rank are gathered in the order of their ops")
+        if schedule.scale_grads and schedule._n_microbatches > 1 and _share_parameters(self.stages):
+            raise _Cannot("stages of a rank share parameters, and with scale_grads, PyTorch divides their gradients after each of these stages: "
+                          "the result depends on the order")
         self.placement, self.backend = placement, backend_of(self.group or dist.distributed_c10d._get_default_group(), first.device)
         self._check_neighbors()
         self._check_device(first.device)
@@ -187,6 +190,11 @@ def _stages(schedule: Any) -> List[Any]:
     if isinstance(schedule, PipelineScheduleMulti):
         return list(schedule._stages)
     raise TypeError(f"a schedule of torch.distributed.pipelining is needed, not {type(schedule).__name__}")
+
+
+def _share_parameters(stages: Sequence[Any]) -> bool:
+    each = [set(stage.submod.parameters()) for stage in stages]
+    return len(set().union(*each)) < sum(map(len, each))
 
 
 class _NoGraph:
