@@ -223,6 +223,26 @@ def tied(rank, ranks, group, where):
     return ""
 
 
+def on_another_default_device(transport):
+    """The program's default device is another one than the stages'."""
+    def job(rank, ranks, group, where):
+        found = []
+        for adapts in (False, True):
+            stages = stages_of("linear", rank, ranks, group)
+            with torch.device("meta"):
+                schedule = made("1F1B", stages, MICROBATCHES)
+                schedule = slackline.adapt(schedule, transport=transport) if adapts else schedule
+            for step in range(STEPS):
+                x, y = batch(step, MICROBATCHES)
+                with torch.device("meta"):
+                    schedule.step(*((x,) if rank == 0 else ()), target=y if rank == ranks - 1 else None)
+            found.append([one.grad for one in stages[0].submod.parameters()])
+        if not all(map(torch.equal, *found)):
+            return "other gradients"
+        return "" if schedule.adaptation.active else "it gave up"
+    return job
+
+
 def adapted_twice(rank, ranks, group, where):
     """Once more from the given schedule, and from the adapted one."""
     stages, alone = stages_of("linear", rank, ranks, group), stages_of("linear", rank, ranks, group)
@@ -308,11 +328,17 @@ class Kept(logging.Handler):
         self.lines.append((record.levelname, record.getMessage()))
 
 
+class Full(logging.Handler):
+    def emit(self, record):
+        raise OSError("no space left on device")
+
+
 def events_reach_all(rank, ranks, group, where):
-    """on_event, the logger and `adaptation.events` have the same events."""
-    kept, seen = Kept(), []
+    """on_event, the logger and `adaptation.events` have the same events, even if another handler of the logger raises."""
+    kept, full, seen = Kept(), Full(), []
     logger = logging.getLogger("slackline")
     logger.addHandler(kept)
+    logger.addHandler(full)
     logger.setLevel(logging.INFO)
     stages = stages_of("linear", rank, ranks, group)
     adapted = slackline.adapt(made("1F1B", stages, MICROBATCHES), on_event=seen.append)
@@ -321,6 +347,7 @@ def events_reach_all(rank, ranks, group, where):
     dist.barrier(group)
     time.sleep(0.5)
     logger.removeHandler(kept)
+    logger.removeHandler(full)
     logger.setLevel(logging.NOTSET)
     events = adapted.adaptation.events
     if rank:
@@ -360,6 +387,7 @@ CASES = {
     "torch.compile, eager": (same(compiled("eager"), vectors(16, 16)), 3), "torch.compile, aot_eager": (same(compiled("aot_eager"), vectors(16, 16)), 3),
     "FSDP2": (sharded, 3), "no losses": (without_losses, 3), "no gradients": (without_gradients, 3), "another thread": (from_another_thread, 3),
     "forked loaders": (loaded_by_forked_processes, 3), "two models": (two_models, 3), "tied stages of a rank": (tied, 2), "twice": (adapted_twice, 3), "collected": (collected, 3),
+    "default device": (on_another_default_device("torch"), 3), "default device, delegates": (on_another_default_device("slackline"), 3),
     "resumed": (resumed_with_a_fault, 3), "events": (events_reach_all, 3), "labels": (labels_remain, 3),
 }
 

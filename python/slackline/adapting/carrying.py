@@ -130,7 +130,7 @@ class Carrier:
     def receive(self, peer: int, channel: int, tensor: Any) -> _Work:
         tensor = tensor.detach()
         direct = tensor.device.type == "cpu" and tensor.is_contiguous()
-        buffer = tensor if direct else torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.device.type != "cpu")
+        buffer = tensor if direct else torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=tensor.device.type != "cpu")
         work = _Work(f"link {peer} -> {self._rank}", self._timeout_s, tensor, buffer, True)
         return self._post(work, lambda address, size: self.transport.receive(peer, channel, address, size))
 
@@ -139,7 +139,7 @@ class Carrier:
         tensor = tensor.resolve_conj().resolve_neg()
         if tensor.device.type == "cpu":
             return tensor.contiguous()
-        buffer = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        buffer = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
         buffer.copy_(tensor, non_blocking=True)
         return buffer
 

@@ -130,7 +130,7 @@ class Control:
         import torch.distributed as dist
         for rank in range(1, self.ranks):
             if rank not in self._awaited:
-                tensor = torch.empty(self.size, dtype=torch.int64)
+                tensor = torch.empty(self.size, dtype=torch.int64, device="cpu")
                 self._awaited[rank] = dist.irecv(tensor, group=self._group, group_src=rank, tag=RECORD), tensor
 
     def collect(self) -> List[Any]:
@@ -147,7 +147,7 @@ class Control:
     def _send(self, values: Sequence[int], rank: int, tag: int) -> None:
         import torch
         import torch.distributed as dist
-        tensor = torch.tensor(tuple(values), dtype=torch.int64)
+        tensor = torch.tensor(tuple(values), dtype=torch.int64, device="cpu")
         self._sent[-1].append((dist.isend(tensor, group=self._group, group_dst=rank, tag=tag), tensor))
 
     def _send_bytes(self, values: bytes, rank: int, tag: int) -> None:
@@ -159,19 +159,19 @@ class Control:
     def _ping(self, value: int, rank: int) -> None:
         import torch
         import torch.distributed as dist
-        dist.isend(torch.tensor([value]), group=self._group, group_dst=rank, tag=PING).wait()
+        dist.isend(torch.tensor([value], device="cpu"), group=self._group, group_dst=rank, tag=PING).wait()
 
     def _receive(self, count: int, rank: int, tag: int) -> List[int]:
         import torch
         import torch.distributed as dist
-        tensor = torch.empty(count, dtype=torch.int64)
+        tensor = torch.empty(count, dtype=torch.int64, device="cpu")
         dist.irecv(tensor, group=self._group, group_src=rank, tag=tag).wait()
         return [int(value) for value in tensor.tolist()]
 
     def _receive_bytes(self, count: int, rank: int, tag: int) -> bytes:
         import torch
         import torch.distributed as dist
-        tensor = torch.empty(count, dtype=torch.uint8)
+        tensor = torch.empty(count, dtype=torch.uint8, device="cpu")
         dist.irecv(tensor, group=self._group, group_src=rank, tag=tag).wait()
         return bytes(tensor.tolist())
 

@@ -2,6 +2,7 @@
 """The first rank's part of an adapted job: it selects the order of each step, by a thread that decides from the records of all ranks."""
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import queue
@@ -276,7 +277,8 @@ class Leader:
     def _tell(self, happened: Sequence[Happening]) -> None:
         self.events += happened
         for one in happened:
-            log.info("step %d: %s: %s", one.step, one.kind, one.text)
+            with contextlib.suppress(Exception):  # of a handler that the program has added
+                log.info("step %d: %s: %s", one.step, one.kind, one.text)
             self._call(one)
 
     def _call(self, one: Happening) -> None:

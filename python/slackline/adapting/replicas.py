@@ -157,7 +157,7 @@ class Relay:
         if raised or self._course.over:  # a step that raised is repeated, and counts only then
             return
         own = flattened(record, rows, (self._job.size - CLOCK) // (len(records) + 1))
-        self._job.report(torch.cat([torch.tensor([self._job.offset, self._job.error]), own, *records]))
+        self._job.report(torch.cat([torch.tensor([self._job.offset, self._job.error], device="cpu"), own, *records]))
 
 
 CLOCK = 2  # numbers in a bundle before its records: offset and error of the clock
