@@ -4,9 +4,9 @@
 A mutant changes one token of a statement, or leaves the statement out. The tests of its part run first; if none of them fails,
 all quick ones run (with --quick), and then all of --full (with --full). What still survives is printed as a difference: it needs a test, or
 is equivalent, which means that no test can notice it; then it belongs into equivalent.txt, with the reason. --planted takes the faults of
-planted.txt instead.
+planted.txt instead. --short leaves out the part's longer tests: what is noticed is then a lower bound.
 
-Usage: bench/mutants/run.py [BUILD_DIR] [--mutants N] [--seed S] [--first N] [--part NAME]... [--planted] [--quick] [--full] [--write docs/results/evidence/mutants.md]
+Usage: bench/mutants/run.py [BUILD_DIR] [--mutants N] [--seed S] [--first N] [--part NAME]... [--planted] [--short] [--quick] [--full] [--write docs/results/evidence/mutants.md]
 Mutant N of a seed is always the same while the source is: --first N --mutants 1 repeats it. The copy and its build are in
 BUILD_DIR/mutants, and stay there for the next run."""
 import argparse
@@ -156,6 +156,7 @@ class Copy:
         if done.returncode:
             sys.exit("the copy cannot be built")
         self.tests = subprocess.run(["ctest", "--test-dir", self.build, "-N", "-LE", QUICK], capture_output=True, text=True).stdout
+        self.short = self.short_tests()
 
     def update(self, name):
         """Copies a file that has changed; the build makes what depends on it again."""
@@ -187,25 +188,27 @@ class Copy:
     def builds(self, targets=()):
         return ran(["ninja", "-C", self.build, *targets], BUILD_S) == 0
 
-    def tests_of(self, pattern):
+    def tests_of(self, pattern, short=False):
         """The quick C tests of a part: their names are those of their programs without test_."""
-        return re.findall(rf"Test +#\d+: ((?:{pattern})\w*)$", self.tests, re.M)
+        names = re.findall(rf"Test +#\d+: ((?:{pattern})\w*)$", self.tests, re.M)
+        return [name for name in names if name in self.short] if short else names
+
+    def short_tests(self):
+        """Those that took less than SHORT_S on average so far."""
+        path = os.path.join(self.build, "Testing", "Temporary", "CTestCostData.txt")
+        if not os.path.exists(path):
+            return set()
+        with open(path, encoding="utf-8") as text:
+            return {row[0] for row in map(str.split, text) if len(row) == 3 and float(row[2]) < SHORT_S}
 
     def short_first(self, names):
-        """Those that took less than SHORT_S when they last passed, and the others."""
-        took = {}
-        path = os.path.join(self.build, "Testing", "Temporary", "CTestCostData.txt")
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as text:
-                took = {row[0]: float(row[2]) for row in map(str.split, text) if len(row) == 3}
-        short = [name for name in names if took.get(name, SHORT_S) < SHORT_S]
-        return [wave for wave in (short, [name for name in names if name not in short]) if wave]
+        return [name for name in names if name in self.short], [name for name in names if name not in self.short]
 
     def noticed(self, names=None, without=QUICK):
-        """Whether a test fails, of these or of all without a label."""
-        waves = [["-R", f"^({'|'.join(wave)})$"] for wave in self.short_first(names)] if names else [[]]
+        """Whether a test fails twice, of these or of all without a label: others' load makes some fail once."""
+        waves = [["-R", f"^({'|'.join(wave)})$"] for wave in self.short_first(names) if wave] if names else [[]]
         common = ["ctest", "--test-dir", self.build, "-j", str(os.cpu_count() or 2), "--stop-on-failure", "--timeout", str(TEST_S), "-LE", without]
-        return any(ran([*common, *wave], 3600, CPU_S) != 0 for wave in waves)
+        return any(ran([*common, *wave], 3600, CPU_S) != 0 and ran([*common, "--rerun-failed"], 3600, CPU_S) != 0 for wave in waves)
 
 
 def ran(command, seconds, cpu=resource.RLIM_INFINITY):
@@ -224,7 +227,7 @@ def judged(copy, mutant, arguments):
     """By which tests it is noticed: "part", "quick" or "full"; "none"; "not built" does not count."""
     copy.put(mutant)
     try:
-        names = copy.tests_of(PARTS[mutant.part][1])
+        names = copy.tests_of(PARTS[mutant.part][1], arguments.short)
         if not copy.builds([f"test_{name}" for name in names if os.path.exists(os.path.join(copy.build, "tests", f"test_{name}"))]):
             return "not built"
         if copy.noticed(names):
@@ -245,6 +248,7 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--part", action="append", choices=list(PARTS))
     parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--short", action="store_true", help="of the part's tests, only those that take less than 2 s")
     parser.add_argument("--quick", action="store_true", help="also all quick tests")
     parser.add_argument("--full", action="store_true", help="then all but the slow ones")
     parser.add_argument("--write", metavar="FILE")
@@ -254,7 +258,7 @@ def main():
     if arguments.planted:
         chosen = [one for one in planted() if one.part in parts]
     copy = Copy(os.path.join(os.path.abspath(arguments.build), "mutants"))
-    if copy.noticed(copy.tests_of("|".join(PARTS[part][1] for part in parts))):
+    if copy.noticed(copy.tests_of("|".join(PARTS[part][1] for part in parts), arguments.short)):
         sys.exit("tests fail without any mutant")
     found, survived = {part: [] for part in parts}, []
     for number, mutant in enumerate(chosen, arguments.first):
@@ -265,7 +269,7 @@ def main():
         print(f"{number}: {by}, {time.monotonic() - began:.0f} s: {mutant.difference()}", file=sys.stderr, flush=True)
     ways = ["part", *(["quick"] if arguments.quick else []), *(["full"] if arguments.full else []), "none"]
     asked = "--planted" if arguments.planted else f"--mutants {arguments.mutants} --seed {arguments.seed}" + (f" --first {arguments.first}" if arguments.first else "")
-    asked += "".join(f" --part {part}" for part in arguments.part or ())
+    asked += "".join(f" --part {part}" for part in arguments.part or ()) + " --short" * arguments.short
     rows = [[part, sizes[part], *(by.count(way) for way in ways), by.count("not built")] for part, by in found.items()]
     counted = [by for each in found.values() for by in each if by != "not built"]
     share = sum(by != "none" for by in counted) / max(1, len(counted))
