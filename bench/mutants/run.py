@@ -39,7 +39,7 @@ PARTS = {
 }
 QUICK, FULL = "long|slow|gpu|calm|alone", "slow|gpu"
 CPU_S, TEST_S, BUILD_S = 120, 600, 900  # a mutant may loop, or wait forever; the time on a processor does not depend on others' load
-SHORT_S = 2  # tests that take less run first
+SHORT_S, SHORT_TEST_S = 2, 90  # tests that take less run first, and not as long
 OTHERS = {"<": ["<="], "<=": ["<"], ">": [">="], ">=": [">"], "==": ["!="], "!=": ["=="], "&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"],
           "+=": ["-="], "-=": ["+="], "++": ["--"], "--": ["++"], "!": [""]}
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|->|<<=?|>>=?|<=|>=|==|!=|&&|\|\||\+\+|--|[-+*/%&|^]=|\b\d+\b|\b[A-Za-z_]\w*\b|[-+<>!]|\S')
@@ -156,7 +156,7 @@ class Copy:
         if done.returncode:
             sys.exit("the copy cannot be built")
         self.tests = subprocess.run(["ctest", "--test-dir", self.build, "-N", "-LE", QUICK], capture_output=True, text=True).stdout
-        self.short = self.short_tests()
+        self.long = self.long_tests()
 
     def update(self, name):
         """Copies a file that has changed; the build makes what depends on it again."""
@@ -191,24 +191,27 @@ class Copy:
     def tests_of(self, pattern, short=False):
         """The quick C tests of a part: their names are those of their programs without test_."""
         names = re.findall(rf"Test +#\d+: ((?:{pattern})\w*)$", self.tests, re.M)
-        return [name for name in names if name in self.short] if short else names
+        return [name for name in names if name not in self.long] if short else names
 
-    def short_tests(self):
-        """Those that took less than SHORT_S on average so far."""
+    def long_tests(self):
+        """Those that took SHORT_S or more on average so far."""
         path = os.path.join(self.build, "Testing", "Temporary", "CTestCostData.txt")
         if not os.path.exists(path):
             return set()
         with open(path, encoding="utf-8") as text:
-            return {row[0] for row in map(str.split, text) if len(row) == 3 and float(row[2]) < SHORT_S}
-
-    def short_first(self, names):
-        return [name for name in names if name in self.short], [name for name in names if name not in self.short]
+            return {row[0] for row in map(str.split, text) if len(row) == 3 and float(row[2]) >= SHORT_S}
 
     def noticed(self, names=None, without=QUICK):
         """Whether a test fails twice, of these or of all without a label: others' load makes some fail once."""
-        waves = [["-R", f"^({'|'.join(wave)})$"] for wave in self.short_first(names) if wave] if names else [[]]
-        common = ["ctest", "--test-dir", self.build, "-j", str(os.cpu_count() or 2), "--stop-on-failure", "--timeout", str(TEST_S), "-LE", without]
-        return any(ran([*common, *wave], 3600, CPU_S) != 0 and ran([*common, "--rerun-failed"], 3600, CPU_S) != 0 for wave in waves)
+        if not names:
+            return self.fails([], TEST_S, without)
+        short = [name for name in names if name not in self.long]
+        waves = ((short, SHORT_TEST_S), ([name for name in names if name not in short], TEST_S))
+        return any(self.fails(["-R", f"^({'|'.join(wave)})$"], limit, without) for wave, limit in waves if wave)
+
+    def fails(self, chosen, limit, without):
+        command = ["ctest", "--test-dir", self.build, "-j", str(os.cpu_count() or 2), "--stop-on-failure", "--timeout", str(limit), "-LE", without]
+        return all(ran([*command, *which], 3600, CPU_S) != 0 for which in (chosen, ["--rerun-failed"]))
 
 
 def ran(command, seconds, cpu=resource.RLIM_INFINITY):
