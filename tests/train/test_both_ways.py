@@ -23,7 +23,8 @@ def reference():
 
 def test_no_layout_of_two_copies_changes_a_bit():
     for name, pipeline, settings in (
-            ("auto", 4, ["schedule=auto"]), ("two ranks", 2, ["schedule=chimera"]), ("zero", 4, ["schedule=auto", "parallel.zero=1"]),
+            ("auto", 4, ["schedule=auto"]), ("three ranks", 3, ["schedule=auto"]), ("three ranks with zero", 3, ["schedule=auto", "parallel.zero=1"]),
+            ("three ranks, little memory", 3, ["schedule=auto", "device.memory_mb=5"]), ("two ranks", 2, ["schedule=chimera"]), ("zero", 4, ["schedule=auto", "parallel.zero=1"]),
             ("a cut and recomputing", 4, ["schedule=chimera", "parallel.cut=[1, 1, 1, 1]", "device.recompute=[true, false, true, false]"]),
             ("delegated", 4, ["schedule=chimera", "transport=delegated"]), ("batched", 4, ["schedule=auto", "communication=batched"]),
             ("fifo", 4, ["schedule=auto", "communication={regime: fifo, communicators: pair}"]),
@@ -39,7 +40,7 @@ def test_two_copies_add_up_to_one():
     print("of chimera:", close("chimera", reference(), one))
     assert reference().gradients != one.gradients, "the copies' sums are added in another order: equal bits would be a wonder"
     for name, sizes, settings in (
-            ("replicas", (2, 2, 1), []), ("replicas with zero", (2, 2, 1), ["parallel.zero=1"]), ("tensor ranks", (2, 1, 2), []),
+            ("replicas", (2, 2, 1), []), ("replicas of three ranks", (3, 2, 1), ["parallel.zero=1"]), ("replicas with zero", (2, 2, 1), ["parallel.zero=1"]), ("tensor ranks", (2, 1, 2), []),
             ("uneven replicas", (2, 2, 1), ["batch.split=[6, 2]"]), ("an odd number of microbatches", (4, 1, 1), ["batch.microbatches=7"])):
         single = [setting for setting in settings if "batch.m" in setting]
         other = layouts.train(*sizes, *BOTH, "schedule=auto", *settings)
@@ -65,7 +66,7 @@ def test_checkpoints_serve_both_and_killed_runs_go_on():
     file = write_run(folder, source)
     both = ("parallel={pipeline: 4, placement: bidirectional}", "schedule=chimera")
     whole = run(build, file, os.path.join(folder, "whole"), *both, resume=False)
-    for name, after in (("the same", both), ("two ranks with zero", ("parallel={pipeline: 2, placement: bidirectional, zero: 1}", "schedule=auto"))):
+    for name, after in (("the same", both), ("three ranks with zero", ("parallel={pipeline: 3, placement: bidirectional, zero: 1}", "schedule=auto"))):
         out = os.path.join(folder, name.replace(" ", "-"))
         break_off(build, file, out, *both, at=9)
         result = run(build, file, out, *after)

@@ -163,7 +163,7 @@ def test_a_swap_in_the_middle_keeps_every_bit():
 
 def test_what_a_placement_cannot_have_is_refused():
     for words, settings in {
-        "must be even with placement bidirectional": ["parallel.pipeline=3", "parallel.placement=bidirectional", "schedule=chimera"],
+        "must be at least 2 with placement bidirectional": ["parallel.placement=bidirectional", "schedule=chimera"],
         "1f1b needs placement linear": ["parallel.pipeline=4", "parallel.placement=bidirectional"],
         "zb-v needs placement wave; the problem's is linear": ["schedule=zb-v", "parallel.placement=linear"],
         "'stages' must be a multiple of the ranks (2)": ["parallel.pipeline=2", "schedule=interleaved-1f1b",

@@ -197,7 +197,7 @@ static size_t share_bytes(const sl_trainer *t) {
         size_t elements = sl_binding_elements(t->run, stage);
         most = elements > most ? elements : most;
     }
-    most = sizeof(float) * most / (size_t)sl_run_holders(t->run);
+    most = sizeof(float) * most / (size_t)sl_run_holders(t->run, 0);
     return most < SL_NETWORK_BYTES ? most : SL_NETWORK_BYTES;
 }
 

@@ -43,8 +43,8 @@ static sl_status make_problem(const sl_trainer *t, int replica, const sl_binding
     sl_status status = sl_run_replica_problem(t->run, replica, forward, backward, fixed, problem);
     for (int i = 0; i < shape.ranks * shape.ranks && status == SL_OK; i++)
         problem->link[i].bytes = (double)message; /* whether it is eager (fifo) */
-    const int holders = sl_run_holders(t->run);
-    for (int stage = 0; stage < shape.stages && status == SL_OK && holders > 1; stage++) {
+    for (int stage = 0; stage < shape.stages && status == SL_OK; stage++) {
+        const int holders = sl_run_holders(t->run, sl_problem_rank(&shape, stage));
         double bytes = sl_reduce_bytes(sl_binding_elements(t->run, stage), holders);
         problem->reduce[stage] = sl_from_ms(1e3 * bytes / FIRST_RATE);
     }

@@ -7,11 +7,15 @@
 
 #include <stdio.h>
 
-int sl_binding_number_of(const sl_binding *b, int stage, int rank) {
+int sl_binding_holds(const sl_binding *b, int rank, int stage) {
     for (int number = stage; number < b->shape.stages; number += b->stages)
         if (sl_problem_rank(&b->shape, number) == rank)
-            return number;
-    return -1;
+            return 1;
+    return 0;
+}
+
+int sl_binding_is_second(const sl_held *h) {
+    return h->twin && h->twin < h;
 }
 
 int sl_binding_rank_of(const sl_binding *b, int stage) {
@@ -75,12 +79,12 @@ static void shape_of(const sl_run *run, int tensor, sl_binding *binding, sl_mode
 }
 
 /* ZeRO: the moments of the largest share, so that all holders have the same size. */
-static sl_status add_moments(const sl_run *run, const sl_model_config *config, int stage,
+static sl_status add_moments(const sl_run *run, const sl_model_config *config, int stage, int holders,
                              sl_model_bytes *all) {
     sl_shares cut;
-    SL_TRY(sl_binding_cut_stage(config, stage, sl_run_model_stages(run), sl_run_holders(run), &cut));
+    SL_TRY(sl_binding_cut_stage(config, stage, sl_run_model_stages(run), holders, &cut));
     size_t most = 0;
-    for (int holder = 0; holder < sl_run_holders(run); holder++) {
+    for (int holder = 0; holder < holders; holder++) {
         size_t elements = sl_shares_elements(&cut, holder);
         most = elements > most ? elements : most;
     }
@@ -103,7 +107,7 @@ static sl_status measure(const sl_run *run, const sl_model_config *config, sl_de
         SL_TRY(sl_model_measure(config, device, stage, stages, &one));
         all->fixed += one.fixed;
         if (run->parallel.zero > 0)
-            SL_TRY(add_moments(run, config, stage, all));
+            SL_TRY(add_moments(run, config, stage, sl_run_holders(run, rank), all));
         all->forward = one.forward > all->forward ? one.forward : all->forward;
         all->backward = one.backward > all->backward ? one.backward : all->backward;
         all->message = one.message;
@@ -144,23 +148,29 @@ size_t sl_binding_elements(const sl_run *run, int number) {
     return elements;
 }
 
+static sl_status open_stage(sl_binding *b, int stage, int number, sl_held *h) {
+    sl_held *const twin = sl_binding_held_of(b, stage);
+    *h = (sl_held){.binding = b, .stage = stage, .number = number, .index = b->helds, .twin = twin};
+    SL_TRY(sl_model_stage_open(&b->config, b->device, b->arena, stage, b->stages, (uint64_t)b->run->data.seed,
+                               &h->model));
+    sl_model_stage_pad(h->model, b->need.forward, b->need.backward);
+    sl_model_set_host(h->model, b->host);
+    h->list = sl_model_parameters(h->model, &h->parameters);
+    h->tied = b->config.tied ? sl_model_head(h->model) : NULL;
+    b->helds++;
+    if (!twin)
+        return sl_binding_open_moments(b, h);
+    twin->twin = h;
+    h->due = 1; /* the first may get other weights than its initial ones */
+    return SL_OK;
+}
+
 sl_status sl_binding_open_stages(sl_binding *b) {
-    SL_TRY(sl_alloc(&b->held, (size_t)b->stages, sizeof *b->held));
-    for (int stage = 0; stage < b->stages; stage++) {
-        const int number = sl_binding_number_of(b, stage, b->rank);
-        if (number < 0)
-            continue;
-        sl_held *h = &b->held[b->helds];
-        *h = (sl_held){.binding = b, .stage = stage, .number = number, .index = b->helds};
-        SL_TRY(sl_model_stage_open(&b->config, b->device, b->arena, stage, b->stages,
-                                   (uint64_t)b->run->data.seed, &h->model));
-        sl_model_stage_pad(h->model, b->need.forward, b->need.backward);
-        sl_model_set_host(h->model, b->host);
-        h->list = sl_model_parameters(h->model, &h->parameters);
-        h->tied = b->config.tied ? sl_model_head(h->model) : NULL;
-        SL_TRY(sl_binding_open_moments(b, h));
-        b->helds++;
-    }
+    SL_TRY(sl_alloc(&b->held, (size_t)b->shape.stages, sizeof *b->held));
+    for (int stage = 0; stage < b->stages; stage++)
+        for (int number = stage; number < b->shape.stages; number += b->stages)
+            if (sl_problem_rank(&b->shape, number) == b->rank)
+                SL_TRY(open_stage(b, stage, number, &b->held[b->helds]));
     return SL_OK;
 }
 
@@ -231,7 +241,7 @@ sl_status sl_binding_make(const sl_run *run, const sl_groups *groups, sl_binding
     b->rank = groups->position.pipeline;
     b->first = sl_run_first_microbatch(run, groups->position.replica);
     b->stages = sl_run_model_stages(run);
-    b->holders = sl_run_holders(run);
+    b->holders = sl_run_holders(run, b->rank);
     b->holder = sl_run_holder(run, groups->position);
     shape_of(run, groups->position.tensor, b, &b->config);
     SL_TRY(sl_model_check(&b->config, b->stages));

@@ -21,7 +21,10 @@
 typedef struct sl_held {
     struct sl_binding *binding;
     int stage, index; /* of the model; index: among those that this rank holds */
-    int number;       /* of the problem: the copy that this rank holds (sl_run_copies) */
+    int number;       /* of the problem: which copy it is (sl_run_copies) */
+    /* If both copies are on this rank (the middle one of an odd number): the other. The first one sums both
+     * gradients and is updated, the second one takes over its weights. */
+    struct sl_held *twin;
     sl_model_stage *model;
     /* From the model, requested once: it repacks weights after each request. `tied`: the head's accumulator
      * and copy on the last stage, else NULL. */
@@ -90,8 +93,10 @@ struct sl_binding {
 
 /** The pipeline rank of a stage's first holder. */
 int sl_binding_rank_of(const sl_binding *b, int stage);
-/** The number in the problem of the copy of a stage that `rank` holds; -1: none. */
-int sl_binding_number_of(const sl_binding *b, int stage, int rank);
+/** Whether a rank holds a stage. */
+int sl_binding_holds(const sl_binding *b, int rank, int stage);
+/** Whether it is the second of two copies on this rank. */
+int sl_binding_is_second(const sl_held *held);
 /** NULL: another rank holds it. */
 sl_held *sl_binding_held_of(const sl_binding *b, int stage);
 sl_model_stage *sl_binding_model_of(const sl_binding *b, int stage);

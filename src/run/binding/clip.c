@@ -31,7 +31,8 @@ static size_t count_squares(const sl_binding *b, const sl_held *h) {
 sl_status sl_binding_open_clip(sl_binding *b) {
     for (int h = 0; h < b->helds; h++) {
         b->held[h].squares = b->own_squares;
-        b->own_squares += count_squares(b, &b->held[h]);
+        if (!sl_binding_is_second(&b->held[h]))
+            b->own_squares += count_squares(b, &b->held[h]);
     }
     SL_TRY(sl_alloc(&b->squares, b->all_blocks, sizeof *b->squares));
     SL_TRY(sl_alloc(&b->gathered, b->all_blocks, sizeof *b->gathered));
@@ -77,7 +78,7 @@ static int joined_later(const sl_binding *b, const sl_held *h) {
 }
 
 sl_status sl_binding_take_squares(sl_binding *b, sl_held *h, int threads) {
-    if (!h->squared)
+    if (!h->squared && !sl_binding_is_second(h))
         SL_TRY(take(b, h, joined_later(b, h), h->parameters, threads));
     h->squared = 1;
     return SL_OK;
@@ -87,7 +88,7 @@ sl_status sl_binding_take_squares(sl_binding *b, sl_held *h, int threads) {
 static const double *sort_rank(sl_binding *b, sl_run_position position, const double *from) {
     for (int stage = 0; stage < b->stages; stage++) {
         const sl_plot *plot = &b->plot[stage * b->run->parallel.tensor + position.tensor];
-        if (sl_binding_number_of(b, stage, position.pipeline) < 0)
+        if (!sl_binding_holds(b, position.pipeline, stage))
             continue;
         for (int i = 0; i < plot->cut.parameters; i++) {
             size_t first, end = share_of(&plot->cut, i, sl_run_holder(b->run, position), &first);

@@ -55,6 +55,8 @@ static int list_held(const sl_binding *b, int stages, int shares, sl_block *bloc
     for (int i = 0; i < b->helds; i++) {
         const sl_held *h = &b->held[i];
         size_t floats, share = sl_shares_elements(sl_binding_cut(b, h->stage), b->holder);
+        if (sl_binding_is_second(h))
+            continue;
         float *state = sl_model_state(h->model, &floats);
         if (stages)
             blocks[count++] = (sl_block){state, floats * sizeof *state};
@@ -70,7 +72,7 @@ static sl_status list_waiting(const sl_binding *b, char *memory, int stages, int
     size_t at = 0, floats;
     *count = 0;
     for (int stage = 0; stage < b->stages; stage++) {
-        if (sl_binding_number_of(b, stage, b->rank) < 0)
+        if (!sl_binding_holds(b, b->rank, stage))
             continue;
         SL_TRY(sl_model_state_floats(&b->config, stage, b->stages, &floats));
         size_t share = sl_shares_elements(sl_binding_cut(b, stage), b->holder);
@@ -107,13 +109,14 @@ static void take_memory(move *m) {
 
 static sl_status hand_over(move *m) {
     sl_binding *old = m->old, *b = m->next;
-    SL_TRY(sl_alloc(&b->held, (size_t)b->stages, sizeof *b->held));
+    SL_TRY(sl_alloc(&b->held, (size_t)b->shape.stages, sizeof *b->held));
     take_memory(m);
     for (int i = 0; i < old->helds; i++) {
         sl_held *from = &old->held[i];
         b->held[b->helds++] = (sl_held){.binding = b,
                                         .stage = from->stage,
                                         .number = from->number,
+                                        .twin = from->twin ? &b->held[from->twin->index] : NULL,
                                         .index = i,
                                         .model = from->model,
                                         .list = from->list,

@@ -37,12 +37,13 @@ static void position_blocks(sl_binding *b, sl_plot *plots, int i, int is_cut) {
 
 static sl_status plot_stage(sl_binding *b, int stage) {
     int tensors = b->run->parallel.tensor, count;
+    const int holders = sl_run_holders(b->run, sl_binding_rank_of(b, stage));
     sl_plot *plots = &b->plot[stage * tensors];
     sl_parameter *list;
     for (int tensor = 0; tensor < tensors; tensor++) {
         sl_model_config config = b->config;
         config.tensor.rank = tensor;
-        SL_TRY(sl_binding_cut_stage(&config, stage, b->stages, b->holders, &plots[tensor].cut));
+        SL_TRY(sl_binding_cut_stage(&config, stage, b->stages, holders, &plots[tensor].cut));
         SL_TRY(sl_alloc(&plots[tensor].position, (size_t)plots[tensor].cut.parameters,
                         sizeof *plots[tensor].position));
     }

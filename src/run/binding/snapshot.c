@@ -32,7 +32,7 @@ sl_status sl_snapshot_make(sl_binding *binding, sl_snapshot *snapshot) {
     if (binding->holder > 0 || binding->groups->position.tensor > 0)
         return SL_OK;
     for (int h = 0; h < binding->helds; h++)
-        for (int i = 0; i < binding->held[h].parameters; i++)
+        for (int i = 0; i < binding->held[h].parameters && !sl_binding_is_second(&binding->held[h]); i++)
             floats += 3 * sl_parameter_full_count(&binding->held[h].list[i]);
     SL_TRY(sl_alloc(&snapshot->stage, (size_t)binding->helds, sizeof *snapshot->stage));
     SL_TRY(sl_alloc(&snapshot->memory, floats, sizeof *snapshot->memory));
@@ -42,6 +42,8 @@ sl_status sl_snapshot_make(sl_binding *binding, sl_snapshot *snapshot) {
     float *at = snapshot->memory;
     for (int h = 0; h < binding->helds; h++) {
         const sl_held *held = &binding->held[h];
+        if (sl_binding_is_second(held))
+            continue;
         sl_snapshot_stage *s = &snapshot->stage[snapshot->stages++];
         s->stage = held->stage;
         SL_TRY(make_stage(held->list, held->parameters, &at, s));
@@ -64,7 +66,7 @@ sl_status sl_snapshot_take(sl_snapshot *snapshot, sl_binding *binding) {
     SL_TRY(sl_binding_settle(binding));
     for (int h = 0; h < binding->helds; h++) {
         const sl_held *held = &binding->held[h];
-        for (int i = 0; i < held->parameters; i++)
+        for (int i = 0; i < held->parameters && !sl_binding_is_second(held); i++)
             for (int v = 0; v < 3; v++) {
                 SL_TRY(sl_binding_collect(binding, held->stage, i, values[v], at));
                 at += at ? sl_parameter_full_count(&held->list[i]) : 0;

@@ -40,10 +40,26 @@ static sl_status start_head(sl_binding *b) {
                             sl_binding_rank_of(b, 0), host, head_bytes(b));
 }
 
+/* Of two copies on this rank: the later one adds the second's gradients to the first's. */
+static sl_status twin_added(const sl_held *h, sl_time end) {
+    const sl_binding *b = h->binding;
+    const sl_held *second = sl_binding_is_second(h) ? h : h->twin, *first = second->twin;
+    if (h == second)
+        sl_reducer_ready(b->reducer, second->index, end);
+    if (h->twin->left > 0)
+        return SL_OK;
+    for (int i = 0; i < first->parameters; i++)
+        b->device->add(b->device, first->list[i].count, second->list[i].gradient, first->list[i].gradient);
+    sl_reducer_ready(b->reducer, first->index, end);
+    return b->device->finish(b->device);
+}
+
 /* The sender starts when the accumulator is complete. The receiver, whose thread polls for the message,
  * starts when it has one microbatch left: by then the last stage has long finished. */
 sl_status sl_binding_weights_added(sl_held *h, sl_time end) {
     sl_binding *b = h->binding;
+    if (h->left == 0 && h->twin)
+        return twin_added(h, end);
     if (h->left == 0 && b->reducer)
         sl_reducer_ready(b->reducer, h->index, end);
     if (h->left == 0 && h->stage == b->stages - 1 && b->holders == 1 && passes_along(b))
@@ -69,7 +85,7 @@ static sl_status sum_holders(sl_binding *b, const sl_held *h) {
 static sl_status sum_stage(void *binding, int index) {
     sl_binding *b = binding;
     sl_held *h = &b->held[index];
-    if (b->holders > 1)
+    if (b->holders > 1 && !sl_binding_is_second(h))
         SL_TRY(sum_holders(b, h));
     if (index > 0) /* the rank takes those of the last one: it waits for it and has more threads */
         SL_TRY(sl_binding_take_squares(b, h, 1));

@@ -60,11 +60,23 @@ static void copy_here(const sl_binding *b, const sl_held *h) {
         b->device->copy(b->device, h->tied->weight, first->list[0].weight, h->tied->count * sizeof(float));
 }
 
+/* The second of two copies on this rank. */
+static sl_status take_over(const sl_held *h) {
+    const sl_device *device = h->binding->device;
+    SL_TRY(sl_binding_update_stage(h->twin));
+    for (int i = 0; i < h->parameters; i++)
+        device->copy(h->binding->device, h->list[i].weight, h->twin->list[i].weight,
+                     h->list[i].count * sizeof(float));
+    return sl_model_weights_changed(h->model);
+}
+
 sl_status sl_binding_update_stage(sl_held *h) {
     sl_binding *b = h->binding;
     if (!h->due)
         return SL_OK;
     h->due = 0;
+    if (sl_binding_is_second(h))
+        return take_over(h);
     SL_TRY(step_stage(b, h));
     SL_TRY(gather_weights(b, h));
     if (b->copy_due)

@@ -147,8 +147,9 @@ int sl_run_world_rank(const sl_run *run, sl_run_position position);
 int sl_run_copies(const sl_run *run);
 /** Stages into which the model is cut: parallel.stages / copies. */
 int sl_run_model_stages(const sl_run *run);
-/** Ranks that hold the same stages and slices: replicas * copies. */
-int sl_run_holders(const sl_run *run);
+/** Ranks that hold the same stages and slices as pipeline rank `rank`: replicas * copies; of an odd number of
+ * ranks, the middle one holds both copies itself. */
+int sl_run_holders(const sl_run *run, int rank);
 /** The lowest pipeline rank that holds the stages of `rank`. */
 int sl_run_first_rank(const sl_run *run, int rank);
 /** The number of a position among the holders of its stages: by pipeline rank, then by replica. */

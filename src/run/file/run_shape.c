@@ -47,8 +47,9 @@ int sl_run_model_stages(const sl_run *run) {
     return run->parallel.stages / sl_run_copies(run);
 }
 
-int sl_run_holders(const sl_run *run) {
-    return run->parallel.data * sl_run_copies(run);
+int sl_run_holders(const sl_run *run, int rank) {
+    const int is_middle = rank == run->parallel.pipeline - 1 - rank;
+    return run->parallel.data * (is_middle ? 1 : sl_run_copies(run));
 }
 
 int sl_run_first_rank(const sl_run *run, int rank) {
@@ -112,12 +113,11 @@ static void choose_placement(const sl_document *document, sl_run *run) {
             run->parallel.placement = placement;
 }
 
-/* The ranks hold their stages in pairs. */
 static sl_status check_both_ways(const sl_document *document, const sl_run *run) {
     const int ranks = run->parallel.pipeline, layers = run->model.layers;
-    if (ranks % 2 != 0)
+    if (ranks < 2)
         return sl_run_refuse(document, "parallel", "pipeline",
-                             "must be even with placement bidirectional, got %d", ranks);
+                             "must be at least 2 with placement bidirectional, got %d", ranks);
     if (run->parallel.stages != 2 * ranks)
         return sl_run_refuse(document, "parallel", "stages",
                              "must be two for each rank (%d) with placement bidirectional, got %d", 2 * ranks,
