@@ -7,9 +7,11 @@ import adapt_torch  # noqa: F401
 import device_torch
 from runner import expect
 
-import slackline.adapting.schedule as adapting
 import torch
-from slackline.adapting import timings
+from slackline.adapting import groups, timings
+from slackline.adapting.agreement import Cannot
+from slackline.adapting.given import Given
+from slackline.adapting.memory import free_bytes
 from slackline.adapting.timings import OP, RECEIVED, SENT, Clock, Step, Waiters
 
 
@@ -157,7 +159,7 @@ def test_free_memory_comes_from_the_accelerator():
     before = accelerator.get_memory_info, accelerator.memory_reserved, accelerator.memory_allocated
     accelerator.get_memory_info, accelerator.memory_reserved, accelerator.memory_allocated = lambda d: (1000, 8000), lambda d: 500, lambda d: 300
     try:
-        expect(adapting.free_bytes(torch.device("xpu", 1), 4) == 0.9 * 1200, "free, and reserved but not allocated")
+        expect(free_bytes(torch.device("xpu", 1), 4) == 0.9 * 1200, "free, and reserved but not allocated")
     finally:
         accelerator.get_memory_info, accelerator.memory_reserved, accelerator.memory_allocated = before
 
@@ -167,9 +169,9 @@ def test_a_device_without_an_accelerator_is_refused():
         return
     for device in ("cuda:0", "meta"):
         try:
-            adapting._Given._check_device(torch.device(device))
+            Given._check_device(torch.device(device))
             expect(False, f"{device} was accepted")
-        except adapting._Cannot as error:
+        except Cannot as error:
             expect(device in str(error), f"{error}")
 
 
@@ -178,7 +180,7 @@ def test_receives_are_posted_early_only_where_they_hold_up_nothing():
             ("gloo", "linear", 4, 1, True), ("gloo", "wave", 4, 1, False), ("gloo", "wave", 4, 2, True), ("gloo", "loop", 2, 2, True),
             ("nccl", "linear", 4, 1, False), ("nccl", "linear", 4, 2, True), ("nccl", "loop", 4, 2, True), ("nccl", "loop", 2, 2, False),
             ("nccl", "wave", 4, 2, False), ("nccl", "wave", 4, 4, True), ("xccl", "linear", 2, 2, True)):
-        found = adapting.posts_early(backend, placement, ranks, communicators)
+        found = groups.posts_early(backend, placement, ranks, communicators)
         expect(found == wanted, f"{backend} {placement} {ranks} {communicators}: {found}")
 
 
@@ -187,7 +189,7 @@ def test_before_2_13_receives_over_nccl_are_not_posted_early():
     try:
         for version, wanted in (("2.9.1", False), ("2.11.0+cu130", False), ("2.13.0+cpu", True), ("2.14.0a0+git1234", True), ("3.0.0", True)):
             torch.__version__ = version
-            expect(adapting.pairs_are_apart() == wanted, version)
+            expect(groups.pairs_are_apart() == wanted, version)
     finally:
         torch.__version__ = before
 
@@ -195,7 +197,7 @@ def test_before_2_13_receives_over_nccl_are_not_posted_early():
 def test_messages_of_other_directions_and_kinds_have_groups_of_their_own():
     every = [("F", True), ("F", False), ("B", True), ("B", False)]
     for count, wanted in ((1, [0, 0, 0, 0]), (2, [0, 0, 1, 1]), (3, [0, 1, 2, 2]), (4, [0, 1, 2, 3])):
-        found = [adapting.communicator(kind, up, count) for kind, up in every]
+        found = [groups.communicator(kind, up, count) for kind, up in every]
         expect(found == wanted, f"{count} groups: {found}")
     for placement, ranks in (("linear", 4), ("loop", 2), ("loop", 3), ("wave", 2), ("wave", 4)):
         of = [*range(ranks), *reversed(range(ranks))] if placement == "wave" else [stage % ranks for stage in range(ranks * (1 if placement == "linear" else 2))]
@@ -204,7 +206,7 @@ def test_messages_of_other_directions_and_kinds_have_groups_of_their_own():
             for kind, sender, receiver in (("F", a, b), ("B", b, a)):
                 if a != b:
                     pairs.setdefault(frozenset((a, b)), set()).add((kind, receiver > sender))
-        count = adapting.fewest_communicators("gloo", placement, ranks)
+        count = groups.fewest_communicators("gloo", placement, ranks)
         for uses in pairs.values():
-            expect(len({adapting.communicator(kind, up, count) for kind, up in uses}) == len(uses), f"{placement} {ranks}: {uses} in {count} groups")
+            expect(len({groups.communicator(kind, up, count) for kind, up in uses}) == len(uses), f"{placement} {ranks}: {uses} in {count} groups")
         expect(count == max(map(len, pairs.values())), f"{placement} {ranks}: {count} groups for {pairs}")

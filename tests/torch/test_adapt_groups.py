@@ -9,7 +9,7 @@ from adapt_torch import judged, made, slackline, stages_of, stepped
 
 import slackline.adapting.schedule as adapting
 import torch.distributed as dist
-from slackline.adapting import order
+from slackline.adapting import agreement, order
 
 MICROBATCHES, DECIDED = 6, 5
 
@@ -79,14 +79,14 @@ def once(rank, ranks, group, where):
 
 def failing(rank, ranks, group, where):
     """A rank that cannot make a group: all keep the order, and rank 1 warns; then the first rank does, and asks for no more."""
-    adapting.PATIENCE_S, make = 2.0, adapting._new_group
+    agreement.PATIENCE_S, make = 2.0, adapting.new_group
     stages, alone = stages_of("linear", rank, ranks, group), stages_of("linear", rank, ranks, group)
     given, adapted = made("1F1B", alone, MICROBATCHES), slackline.adapt(made("1F1B", stages, MICROBATCHES))
 
-    def broken(members, backend, what, timeout):
+    def broken(round, members, backend, what, timeout):
         raise OSError("on purpose")
     if rank == 1:
-        adapting._new_group = broken
+        adapting.new_group = broken
     if rank == 0:
         decides(adapted, ranks)
     before = str(adapted.pipeline_order)
@@ -98,7 +98,7 @@ def failing(rank, ranks, group, where):
                     return f"step {step}: other losses"
             time.sleep(0.2)
     finally:
-        adapting.PATIENCE_S, adapting._new_group = 30.0, make
+        agreement.PATIENCE_S, adapting.new_group = 30.0, make
     said = [str(one.message) for one in caught if "slackline" in str(one.message)]
     if str(adapted.pipeline_order) != before or adapted._agent.kept.groups is not None or adapted.adaptation.active:
         return "the order changed, or a group is used, or it goes on"

@@ -8,6 +8,7 @@ from adapt_torch import judged, slackline
 from replicas_torch import ROWS, WIDTH, Job
 from runner import expect
 import slackline.adapting.schedule as adapting
+from slackline.adapting import agreement
 import torch
 import torch.distributed as dist
 from slow_link import layer
@@ -47,17 +48,17 @@ def other_replicas(job, rank):
 
 
 def one_replica_does_not_call(job, rank):
-    adapting.PATIENCE_S = 1.0
+    agreement.PATIENCE_S = 1.0
     if rank > 1:
         time.sleep(3)
-        adapting.PATIENCE_S = 30.0
+        agreement.PATIENCE_S = 30.0
         job.schedule.split, job.schedule.microbatches, job.schedule.replica = (4, 4), 4, job.replica
         job.schedule.adaptation = adapting.Adaptation(None, "not called")
         return job.schedule
     try:
         return slackline.adapt(job.schedule, replicas=job.copies)
     finally:
-        adapting.PATIENCE_S = 30.0
+        agreement.PATIENCE_S = 30.0
 
 
 def only_called(case):

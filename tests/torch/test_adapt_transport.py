@@ -17,6 +17,9 @@ import torch
 import torch.distributed as dist
 from slackline import _transport
 from slackline.adapting import carrying
+from slackline.adapting.agreement import Round
+from slackline.adapting.engines import Member
+from slackline.adapting.replicas import Replicas
 
 os.environ.pop("SLACKLINE_RAILS", None)
 
@@ -127,7 +130,7 @@ def tensors():
 
 
 def any_tensor_arrives(rank, ranks, group, where):
-    carrier, channels = carrying.opened(dist.distributed_c10d._get_default_store(), "tensors", rank, ranks, [0, 1, 0, 1], timedelta(seconds=30), 30)
+    carrier, channels = carrying.opened(Round(Member(group, rank, ranks), Replicas([rank], 0), [0, 1], "tensors", []), [0, 1, 0, 1], timedelta(seconds=30))
     if channels != 2:
         return f"{channels} channels"
     both = [carrying.CarriedGroup(rank, ranks, carrier, channel, f"c{channel}") for channel in range(channels)]

@@ -10,6 +10,7 @@ from datetime import timedelta
 from adapt_torch import batch, build, judged, made, run, slackline, stages_of, stepped
 from runner import expect
 import slackline.adapting.schedule as adapting
+from slackline.adapting import agreement
 import torch
 import torch.distributed as dist
 
@@ -51,7 +52,7 @@ def other_arguments(rank, ranks, schedule):
 
 def not_all(missing):
     def adapt(rank, ranks, schedule):
-        adapting.PATIENCE_S, before = 1.0, adapting.PATIENCE_S
+        agreement.PATIENCE_S, before = 1.0, agreement.PATIENCE_S
         try:
             if rank == missing:
                 schedule.adaptation = None
@@ -59,7 +60,7 @@ def not_all(missing):
                 return schedule
             return slackline.adapt(schedule)
         finally:
-            adapting.PATIENCE_S = before
+            agreement.PATIENCE_S = before
     return adapt
 
 
@@ -68,13 +69,13 @@ def cannot_open(what):
     def adapt(rank, ranks, schedule):
         def fails(*arguments, **options):
             raise RuntimeError(f"no {what}")
-        adapting.PATIENCE_S, before, original = 2.0, adapting.PATIENCE_S, getattr(adapting, what)
+        agreement.PATIENCE_S, before, original = 2.0, agreement.PATIENCE_S, getattr(adapting, what)
         if rank == 1:
             setattr(adapting, what, fails)
         try:
             return slackline.adapt(schedule)
         finally:
-            adapting.PATIENCE_S = before
+            agreement.PATIENCE_S = before
             setattr(adapting, what, original)
     return adapt
 

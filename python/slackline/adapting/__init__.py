@@ -8,7 +8,12 @@
     deciding.py  a problem from the measurements; plans; the orchestrator (independent of PyTorch)
     agent.py     the work of a rank before and after each step
     leader.py    the first rank's part: the order of each step, and the thread that decides
-    schedule.py  the schedule, and the agreement between ranks to adapt
+    agreement.py  the agreement between ranks to adapt, through the job's store
+    groups.py    process groups: which message uses which, and how they are made
+    given.py     the given schedule, and the reasons why one cannot be adapted
+    schedule.py  the schedule that changes its order, and how it is opened
+    adaptation.py  what a program sees of it
+    memory.py    the memory that a rank may still use
     carrying.py  process groups whose messages are carried by delegates
     folder.py    the run's folder, in the format of `slackline train`
 

@@ -243,6 +243,14 @@ class Agent:
         warn(error)
 
 
+def close(threads: List[Any], pid: int) -> None:
+    """Called when a schedule is collected, and at the end of its process: a thread that returns from PyTorch's code while the interpreter ends
+    aborts the process."""
+    if os.getpid() == pid:
+        for one in threads:
+            one.close()
+
+
 def _keep() -> None:
     """A forked child does not have the threads that process groups and their messages need at their end. In a job that is adapted, they never
     end there."""

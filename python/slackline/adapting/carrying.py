@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import base64
-import json
 import os
 import queue
 import secrets
@@ -27,6 +26,7 @@ import torch.distributed as dist
 from .. import _transport
 from .._errors import SlacklineError
 from .._transport import Delegates, Message, Transport, TransportEvent
+from .agreement import Round
 
 START_S = 20.0
 LINGER_S = 2.0
@@ -277,55 +277,28 @@ def rails_here() -> List[str]:
     return [] if own.startswith("127.") or own == "::1" or own.startswith("fe80") else [own]
 
 
-class Opening:
-    """The ranks' agreement, through the store. In each step every rank gives a value or an error; the first rank gathers them, so that all
-    ranks come to the same end."""
+def exchanged(round: Round, step: str, make: Callable[[], Any]) -> List[Any]:
+    """What all ranks make. Raises RuntimeError with the reason of the first rank that cannot: on all ranks alike."""
+    try:
+        own: Dict[str, Any] = {"value": make()}
+    except Exception as error:
+        own = {"error": f"{type(error).__name__}: {error}"}
 
-    def __init__(self, store: Any, key: str, rank: int, ranks: int, patience_s: float) -> None:
-        self._store, self._key, self.rank, self.ranks, self._patience_s = store, key, rank, ranks, patience_s
-
-    def exchange(self, step: str, make: Callable[[], Any]) -> List[Any]:
-        """The values of all ranks. Raises RuntimeError with the reason of the first rank that has none: on all ranks alike."""
-        try:
-            own: Dict[str, Any] = {"value": make()}
-        except Exception as error:
-            own = {"error": f"{type(error).__name__}: {error}"}
-        self._store.set(f"{self._key}/{step}/{self.rank}", json.dumps(own))
-        if self.rank == 0:
-            self._store.set(f"{self._key}/{step}", json.dumps(self._gathered(step)))
-        self._store.wait([f"{self._key}/{step}"], timedelta(seconds=2 * self._patience_s))
-        all_of_them = json.loads(self._store.get(f"{self._key}/{step}"))
-        if "error" in all_of_them:
-            raise RuntimeError(all_of_them["error"])
-        return list(all_of_them["value"])
-
-    def _gathered(self, step: str) -> Dict[str, Any]:
-        names = [f"{self._key}/{step}/{rank}" for rank in range(self.ranks)]
-        try:
-            self._store.wait(names, timedelta(seconds=self._patience_s))
-        except Exception as error:
-            return {"error": f"not all ranks have opened their transport within {self._patience_s:g} s ({type(error).__name__})"}
-        said = [json.loads(self._store.get(name)) for name in names]
-        wrong = [f"rank {rank}: {one['error']}" for rank, one in enumerate(said) if "error" in one]
-        return {"error": wrong[0]} if wrong else {"value": [one["value"] for one in said]}
-
-    def forget(self, step: str) -> None:
-        """Removes the values of a step, which all ranks have read."""
-        for key in (f"{self._key}/{step}", f"{self._key}/{step}/0") if self.rank == 0 else ():
-            try:
-                self._store.delete_key(key)
-            except Exception:  # a store that cannot
-                return
+    def judge(said: List[Dict[str, Any]], why: str) -> Dict[str, Any]:
+        why = why or next((f"rank {rank}: {one['error']}" for rank, one in enumerate(said) if "error" in one), "")
+        return {"error": why} if why else {"value": [one["value"] for one in said]}
+    found = round.meet(f"transport/{step}", own, judge)
+    if "error" in found:
+        raise RuntimeError(found["error"])
+    return list(found["value"])
 
 
-def opened(store: Any, key: str, rank: int, ranks: int, rank_of: Sequence[int], timeout: timedelta, patience_s: float,
-           delegates: Delegates = Delegates()) -> Tuple[Carrier, int]:
+def opened(round: Round, rank_of: Sequence[int], timeout: timedelta, delegates: Delegates = Delegates()) -> Tuple[Carrier, int]:
     """The carrier of this rank and its number of channels: one, or one for activations and one for gradients where both use a link.
     All ranks call it. Raises RuntimeError on all of them with the same reason, and nothing is left, if one cannot."""
-    forward = links_of(rank_of)
+    rank, ranks, forward = round.member.group_rank, round.member.group_size, links_of(rank_of)
     channels = 2 if any((b, a) in forward for a, b in forward) else 1
     peers = sorted({b for a, b in forward if a == rank} | {a for a, b in forward if b == rank})
-    agreement = Opening(store, key, rank, ranks, patience_s)
     transport: Optional[Transport] = None
 
     def prepare() -> str:
@@ -339,11 +312,10 @@ def opened(store: Any, key: str, rank: int, ranks: int, rank_of: Sequence[int], 
         transport.start([base64.b64decode(one) for one in blocks], START_S)
         return True
     try:
-        hosts = agreement.exchange("host", _transport.host)
-        secret = agreement.exchange("key", lambda: base64.b64encode(secrets.token_bytes(32)).decode() if rank == 0 else "")[0]
-        blocks = agreement.exchange("block", prepare)
-        agreement.forget("key")
-        agreement.exchange("start", start)
+        hosts = exchanged(round, "host", _transport.host)
+        secret = exchanged(round, "key", lambda: base64.b64encode(secrets.token_bytes(32)).decode() if rank == 0 else "")[0]
+        blocks = exchanged(round, "block", prepare)
+        exchanged(round, "start", start)
     except BaseException:
         if transport is not None:
             transport.close(0.0)

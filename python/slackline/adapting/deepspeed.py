@@ -17,9 +17,10 @@ from deepspeed.runtime.pipe import p2p, schedule as instructions
 from .. import _library
 from .._errors import SlacklineError
 from . import engines, order, timings
+from .adaptation import Adaptation, not_adapted
 from .agent import Agent
+from .agreement import Cannot
 from .engines import AHEAD, Receiving
-from .schedule import Adaptation, _Cannot, not_adapted
 
 
 class _Order(instructions.PipeSchedule):  # type: ignore[misc]
@@ -261,11 +262,11 @@ def adapted(engine: Any, **options: Any) -> Any:
         rows = _given(engine)
         if member.group_rank == 0:
             _library.library()
-    except (_Cannot, SlacklineError) as error:
+    except (Cannot, SlacklineError) as error:
         why = str(error)
     try:
         made = _Adapted(engine, rows, member.group)
-        made.install(*engines.agreed(member, rows, int(engine.micro_batches), why, engine.device, made.load, options))
+        made.install(*engines.opened(member, rows, int(engine.micro_batches), why, engine.device, made.load, options))
         engine.adaptation = Adaptation(made.agent)
     except Exception as error:
         engine.adaptation = not_adapted(error)
@@ -273,13 +274,13 @@ def adapted(engine: Any, **options: Any) -> Any:
 
 
 def _given(engine: Any) -> order.Rows:
-    """The order of all ranks, as the engine runs it. Raises _Cannot."""
+    """The order of all ranks, as the engine runs it. Raises Cannot."""
     made = engine._train_schedule()
     if type(made) is not instructions.TrainSchedule:
-        raise _Cannot(f"the engine has a schedule of its own, {type(made).__name__}: only TrainSchedule is replaced")
+        raise Cannot(f"the engine has a schedule of its own, {type(made).__name__}: only TrainSchedule is replaced")
     if engine.num_stages < 2:
-        raise _Cannot("the pipeline has one stage")
+        raise Cannot("the pipeline has one stage")
     rows = [_row_of(instructions.TrainSchedule(engine.micro_batches, engine.num_stages, stage), stage) for stage in range(engine.num_stages)]
     if not order.is_complete(rows, engine.num_stages, engine.micro_batches) or not order.alternates(rows):
-        raise _Cannot("TrainSchedule is not as it was in DeepSpeed 0.19.8")
+        raise Cannot("TrainSchedule is not as it was in DeepSpeed 0.19.8")
     return rows

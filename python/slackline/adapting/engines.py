@@ -6,6 +6,7 @@ deadlock. Here, sends do not hold the rank, and receives are posted ahead, once 
 """
 from __future__ import annotations
 
+import os
 import socket
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
@@ -15,11 +16,13 @@ import torch.distributed as dist
 
 from .._errors import InvalidRequest
 from . import order, timings
-from .agent import Agent
+from .agent import Agent, close
+from .agreement import Cannot, Round, Said, agreed, together
 from .control import Control, room
 from .deciding import Shape
+from .groups import backend_of, may_make_group, new_group, posts_early, release, timeout_of
+from .memory import free_bytes
 from .replicas import Replicas
-from .schedule import _agree, _Cannot, _new_group, _order_digest, _timeout, backend_of, free_bytes, may_make_group, posts_early
 
 AHEAD = 16  # receives of a direction that may be posted before they are needed
 
@@ -122,24 +125,39 @@ def refuse(framework: str, options: Dict[str, Any]) -> None:
         raise InvalidRequest(f"transport: the messages of {framework} stay with its own backend")
 
 
-def agreed(member: Member, rows: order.Rows, microbatches: int, why: str, device: Any, load: Callable[[str], None], options: Dict[str, Any]) -> Tuple[Agent, Any]:
-    """The agent of this rank, and the group that carries gradients. why: the reason why this rank cannot adapt. Raises _Cannot on all ranks
-    if one cannot."""
-    alone = Replicas([dist.get_rank()], 0)
+def said_by(why: str, rows: order.Rows, microbatches: int, options: Dict[str, Any]) -> Said:
+    """What a rank says of an engine, which has one replica for `adapt`. why: the reason why this rank cannot adapt."""
     same = {name: options[name] for name in ("memory", "objective", "communicators", "frozen")}
-    said = _agree(member, {"why": why, **same, "transport": "torch", "problem": "none", "microbatches": microbatches, "order": _order_digest(rows), "replicas": 1, "replica": 0,
-                           "members": alone.members, "host": socket.gethostname()}, alone)
+    return {"why": why, **same, "transport": "torch", "problem": "none", "microbatches": microbatches, "order": order.digest(rows), "replicas": 1, "replica": 0,
+            "members": [dist.get_rank()], "host": socket.gethostname()}
+
+
+def opened(member: Member, rows: order.Rows, microbatches: int, why: str, device: Any, load: Callable[[str], None], options: Dict[str, Any]) -> Tuple[Agent, Any]:
+    """The agent of this rank, and the group that carries gradients. Raises Cannot on all ranks if one cannot."""
+    round = agreed(member, said_by(why, rows, microbatches, options), alone())
+    return together(round, lambda: _open(round, rows, microbatches, device, load, options))
+
+
+def alone() -> Replicas:
+    return Replicas([dist.get_rank()], 0)
+
+
+def _open(round: Round, rows: order.Rows, microbatches: int, device: Any, load: Callable[[str], None], options: Dict[str, Any]) -> Tuple[Agent, Any]:
+    member = round.member
     shape = Shape(list(range(member.group_size)), member.group_size, "linear", microbatches, rows, False, True, options["memory"], options["objective"],
                   options["frozen"], alternating=True)
-    members, backend = [dist.get_global_rank(member.group, rank) for rank in range(member.group_size)], backend_of(member.group, device)
+    backend, timeout, own = backend_of(member.group, device), timeout_of(member.group), []  # type: Tuple[str, Any, List[Any]]
+    round.undo.append(lambda: release(own, os.getpid()))
     count = options["communicators"] or (1 if backend == "gloo" else 2)
-    if count > 1 and not may_make_group(backend, len(members)):
+    if count > 1 and not may_make_group(backend, len(round.members)):
         count = 1
     if not posts_early(backend, "linear", member.group_size, count):
-        raise _Cannot(f"over {backend}, activations and gradients need a process group each")
-    timeout, sharing = _timeout(member.group), [one["host"] for one in said].count(socket.gethostname())
-    control = Control(_new_group(members, "gloo", "control", timeout), member.group_rank, member.group_size, room(8 * microbatches + 64))
-    gradients = _new_group(members, backend, "gradients", timeout) if count > 1 else member.group
+        raise Cannot(f"over {backend}, activations and gradients need a process group each")
+    own.append(new_group(round, round.members, "gloo", "control", timeout))
+    control = Control(own[0], member.group_rank, member.group_size, room(8 * microbatches + 64))
+    if count > 1:
+        own.append(new_group(round, round.members, backend, "gradients", timeout))
     agent = Agent(shape, control, None, load, lambda rows, split: order.text_of(rows), device, backend == "gloo", lambda: None,
-                  lambda: free_bytes(device, sharing), options["out"], options["on_event"])
-    return agent, gradients
+                  lambda: free_bytes(device, round.sharing), options["out"], options["on_event"])
+    round.undo.append(lambda: close(agent.threads, os.getpid()))
+    return agent, own[1] if count > 1 else member.group

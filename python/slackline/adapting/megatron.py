@@ -11,7 +11,7 @@ Tensor, data and pipeline ranks all run the same number, which global rank 0 ann
 from __future__ import annotations
 
 import logging
-import socket
+import os
 import time
 from typing import Any, Callable, Dict, List, Optional
 
@@ -20,9 +20,11 @@ import torch.distributed as dist
 from megatron.core.pipeline_parallel import schedules
 
 from . import engines
+from .adaptation import Adaptation, not_adapted
+from .agreement import Round, agreed, together
 from .deciding import Happening
-from .replicas import Replicas
-from .schedule import Adaptation, _agree, _Cannot, _new_group, _timeout, free_bytes, not_adapted
+from .groups import new_group, release, timeout_of
+from .memory import free_bytes
 from .timings import Clock, Kept
 from .tuning import Tuner, sizes
 
@@ -168,16 +170,18 @@ def adapted(config: Any, **options: Any) -> Any:
     elif options["out"] is not None:
         why = "out: the ops of megatron-core are not measured, so there is no folder of a run"
     try:
-        member = engines.Member(None, dist.get_rank(), dist.get_world_size())
-        same = {name: options[name] for name in ("memory", "objective", "communicators", "frozen")}
-        said = _agree(member, {"why": why, **same, "transport": "torch", "problem": "none", "microbatches": 0, "order": str(config.microbatch_group_size_per_vp_stage), "replicas": 1,
-                               "replica": 0, "members": [member.group_rank], "host": socket.gethostname()}, Replicas([member.group_rank], 0))
-        group = _new_group(list(range(member.group_size)), "gloo", "control", _timeout(dist.distributed_c10d._get_default_group()))
-        configured = _Configured(config, group, options["frozen"], options["memory"], [one["host"] for one in said].count(socket.gethostname()),
-                                 options["on_event"])
+        member, said = engines.Member(None, dist.get_rank(), dist.get_world_size()), engines.said_by(why, [], 0, options)
+        round = agreed(member, {**said, "order": str(config.microbatch_group_size_per_vp_stage)}, engines.alone())
+        configured = together(round, lambda: _open(round, config, options))
         _install()
         _adapted[id(config)] = configured
         config.adaptation = Setting(configured)
     except Exception as error:
         config.adaptation = not_adapted(error)
     return config
+
+
+def _open(round: Round, config: Any, options: Dict[str, Any]) -> _Configured:
+    group = new_group(round, round.members, "gloo", "control", timeout_of(dist.distributed_c10d._get_default_group()))
+    round.undo.append(lambda: release([group], os.getpid()))
+    return _Configured(config, group, options["frozen"], options["memory"], round.sharing, options["on_event"])

@@ -24,9 +24,10 @@ from torch.nn.parallel import DistributedDataParallel
 from .. import _library
 from .._errors import SlacklineError
 from . import engines, order, timings
+from .adaptation import Adaptation, not_adapted
 from .agent import Agent
+from .agreement import Cannot
 from .engines import AHEAD, Receiving
-from .schedule import Adaptation, _Cannot, not_adapted
 
 
 class _State(PipelineTrainBatchState):  # type: ignore[misc]
@@ -76,11 +77,11 @@ class _Seen:
         return watched
 
     def message(self, peer: int, microbatches: int) -> List[Tuple[Any, Any, bool]]:
-        """The tensors of each message of a peer. Raises _Cannot if messages differ."""
+        """The tensors of each message of a peer. Raises Cannot if messages differ."""
         found = self.tensors.get(peer, [])
         each = found[:len(found) // microbatches]
         if each * microbatches != found:
-            raise _Cannot("microbatches differ in the shapes of their messages")
+            raise Cannot("microbatches differ in the shapes of their messages")
         return each
 
 
@@ -146,12 +147,12 @@ class _Adapted:
                 seen.message(peer, microbatches)
             if self.rank == 0:
                 _library.library()
-        except (_Cannot, SlacklineError) as error:
+        except (Cannot, SlacklineError) as error:
             why = str(error)
         try:
             member = engines.Member(pg, self.rank, self.ranks)
             self._device = torch.device(_p2ps(model)[0].device)
-            agent, gradients = engines.agreed(member, self._rows, microbatches, why, self._device, self.load, self._options)
+            agent, gradients = engines.opened(member, self._rows, microbatches, why, self._device, self.load, self._options)
             self._groups = [pg, gradients]
             self._receiving = [Receiving(0, self.rank - 1, self.rank - 1, pg), Receiving(1, self.rank + 1, self.rank + 1, gradients)]
             self._learn(seen, agent.shared(digest))
@@ -253,23 +254,23 @@ def adapted(engine: Any, **options: Any) -> Any:
 
 
 def _given(engine: Any, ranks: int, microbatches: int) -> order.Rows:
-    """The order of all ranks, as the engine runs it. Raises _Cannot."""
+    """The order of all ranks, as the engine runs it. Raises Cannot."""
     if ranks < 2:
-        raise _Cannot("the pipeline has one stage")
+        raise Cannot("the pipeline has one stage")
     if type(engine) is engines_of_nanotron.OneForwardOneBackwardPipelineEngine:
         return order.one_forward_one_backward(ranks, microbatches)
     if type(engine) is engines_of_nanotron.AllForwardAllBackwardPipelineEngine:
         return [[order.Cell(rank, op, microbatch) for op in "FB" for microbatch in range(microbatches)] for rank in range(ranks)]
-    raise _Cannot(f"the engine has an order of its own, {type(engine).__name__}: only nanotron's two engines are replaced")
+    raise Cannot(f"the engine has an order of its own, {type(engine).__name__}: only nanotron's two engines are replaced")
 
 
 def _check(model: Any, rank: int, ranks: int, seen: _Seen) -> None:
     placed = [block.rank for block in _blocks(model)]
     if placed != sorted(placed) or set(placed) != set(range(ranks)):
-        raise _Cannot(f"the model's blocks are placed on ranks {placed}: each rank must have one stage")
+        raise Cannot(f"the model's blocks are placed on ranks {placed}: each rank must have one stage")
     if not set(seen.tensors) <= {rank - 1, rank + 1}:
-        raise _Cannot(f"rank {rank} receives from rank {min(set(seen.tensors) - {rank - 1, rank + 1})}: only neighbors may exchange messages")
+        raise Cannot(f"rank {rank} receives from rank {min(set(seen.tensors) - {rank - 1, rank + 1})}: only neighbors may exchange messages")
     for module in model.modules():
         group = getattr(module, "pg", None)
         if isinstance(group, dist.ProcessGroup) and group.size() > 1:
-            raise _Cannot("tensor ranks run their ops together, so their pipelines cannot change their orders alone")
+            raise Cannot("tensor ranks run their ops together, so their pipelines cannot change their orders alone")

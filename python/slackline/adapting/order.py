@@ -7,6 +7,7 @@ its op, so a late message does not hold up others (the timing model's `decoupled
 """
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -71,6 +72,11 @@ def is_complete(rows: Rows, stages: int, microbatches: int) -> bool:
 def text_of(rows: Rows) -> str:
     """The rows as CSV in PyTorch's compute_only form."""
     return "".join(",".join(map(str, row)) + "\n" for row in rows)
+
+
+def digest(rows: Rows) -> str:
+    """By which ranks compare their orders."""
+    return hashlib.sha256(text_of(rows).encode()).hexdigest()[:16]
 
 
 def parsed(text: str) -> Rows:
