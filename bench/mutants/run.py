@@ -4,7 +4,7 @@
 A mutant changes one token of a statement, or leaves the statement out. The tests of its part run first; if none of them fails,
 all quick ones run (with --quick), and then all of --full (with --full). What still survives is printed as a difference: it needs a test, or
 is equivalent, which means that no test can notice it; then it belongs into equivalent.txt, with the reason. --planted takes the faults of
-planted.txt instead. --short leaves out the part's longer tests: what is noticed is then a lower bound.
+planted.txt instead, each with the one test that is to notice it. --short leaves out the part's longer tests: what is noticed is then a lower bound.
 
 Usage: bench/mutants/run.py [BUILD_DIR] [--mutants N] [--seed S] [--first N] [--part NAME]... [--planted] [--short] [--quick] [--full] [--write docs/results/evidence/mutants.md]
 Mutant N of a seed is always the same while the source is: --first N --mutants 1 repeats it. The copy and its build are in
@@ -54,6 +54,7 @@ class Mutant:
     line: int  # from 0
     before: str
     after: str
+    test: str = ""  # planted: the one that must notice it; else any of the part's
 
     @property
     def key(self):
@@ -121,6 +122,9 @@ def planted():
     made = []
     with open(os.path.join(here, "planted.txt"), encoding="utf-8") as text:
         for line in filter(lambda one: one.strip() and not one.startswith("#"), text):
+            if line.startswith(" "):
+                made[-1].test = line.strip()
+                continue
             file, (before, after) = line.split(": ", 1)[0], line.rstrip("\n").split(": ", 1)[1].split(" => ")
             part = next(name for name, (paths, _) in PARTS.items() if any(f"{file}/".startswith((f"src/{path}/", f"src/{path}")) for path in paths))
             with open(os.path.join(source, file), encoding="utf-8") as code:
@@ -152,9 +156,8 @@ class Copy:
         self.replace("CMakeLists.txt", "c_options(-Werror)", "c_options(-Wno-error)")
         if os.path.isdir(os.path.join(source, ".venv")) and not os.path.exists(os.path.join(folder, ".venv")):
             os.symlink(os.path.join(source, ".venv"), os.path.join(folder, ".venv"))
-        done = subprocess.run([os.path.join(folder, "tools", "build"), self.build])
-        if done.returncode:
-            sys.exit("the copy cannot be built")
+        if ran(["cmake", "-S", folder, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"], BUILD_S) != 0:
+            sys.exit("the copy cannot be configured")
         self.tests = subprocess.run(["ctest", "--test-dir", self.build, "-N", "-LE", QUICK], capture_output=True, text=True).stdout
         self.long = self.long_tests()
 
@@ -230,7 +233,7 @@ def judged(copy, mutant, arguments):
     """By which tests it is noticed: "part", "quick" or "full"; "none"; "not built" does not count."""
     copy.put(mutant)
     try:
-        names = copy.tests_of(PARTS[mutant.part][1], arguments.short)
+        names = [mutant.test] if mutant.test else copy.tests_of(PARTS[mutant.part][1], arguments.short)
         if not copy.builds([f"test_{name}" for name in names if os.path.exists(os.path.join(copy.build, "tests", f"test_{name}"))]):
             return "not built"
         if copy.noticed(names):
@@ -261,7 +264,10 @@ def main():
     if arguments.planted:
         chosen = [one for one in planted() if one.part in parts]
     copy = Copy(os.path.join(os.path.abspath(arguments.build), "mutants"))
-    if copy.noticed(copy.tests_of("|".join(PARTS[part][1] for part in parts), arguments.short)):
+    own = sorted({one.test for one in chosen if one.test})
+    if not (copy.builds([f"test_{name}" for name in own]) if own else copy.builds()):
+        sys.exit("the copy cannot be built")
+    if copy.noticed(own or copy.tests_of("|".join(PARTS[part][1] for part in parts), arguments.short)):
         sys.exit("tests fail without any mutant")
     found, survived = {part: [] for part in parts}, []
     for number, mutant in enumerate(chosen, arguments.first):
@@ -276,8 +282,10 @@ def main():
     rows = [[part, sizes[part], *(by.count(way) for way in ways), by.count("not built")] for part, by in found.items()]
     counted = [by for each in found.values() for by in each if by != "not built"]
     share = sum(by != "none" for by in counted) / max(1, len(counted))
+    about = ("Each fault of bench/mutants/planted.txt was planted alone, and the one test that is named there for it was run." if arguments.planted
+             else "Each mutant changes one token of a statement, or leaves a statement out.")
     finish(arguments.write, "Small faults", f"""`bench/mutants/run.py {asked}{' --quick' * arguments.quick}{' --full' * arguments.full}`, {machine()}.
-Each mutant changes one token of a statement, or leaves a statement out. {len(counted)} of {len(chosen)} could be built; the tests noticed {100 * share:.0f}% of these.
+{about} {len(counted)} of {len(chosen)} could be built; the tests noticed {100 * share:.0f}% of these.
 
 {table(["part", "mutants that there are", *(f"noticed by tests of {way}" if way != "none" else "not noticed" for way in ways), "not built"], rows)}
 """ + ("Not noticed:\n\n```\n" + "\n".join(one.difference() for one in survived) + "\n```\n" if survived else ""))
