@@ -134,7 +134,8 @@ static const char *passed(int rank, const sl_narrow_facts *facts) {
 }
 
 /* A suspected device as a verdict: with the contention that tests found there, if it took enough of its time;
- * else with the tests' result for its hardware. */
+ * else with the tests' result for its hardware. A rank that had no processor for most of what it computes
+ * longer has no more work, whatever has taken it. */
 static sl_suspect settle_device(const sl_suspect *device, double taken, const sl_suspect *tested, int count,
                                 const sl_narrow_facts *facts) {
     sl_suspect s = *device;
@@ -155,6 +156,12 @@ static sl_suspect settle_device(const sl_suspect *device, double taken, const sl
             "%s; one of its links was slower in the tests, but not in the program's calls: look at its "
             "share of the work",
             device->why);
+    } else if (taken >= TAKEN) {
+        sl_text_format(
+            s.why, sizeof s.why,
+            "%s; for %.0f%% of that it waited for a processor, which nothing occupied any more in the "
+            "tests%s%s: look at what else runs there",
+            device->why, 100 * (taken < 1 ? taken : 1), healthy[0] ? "; " : "", healthy);
     } else {
         sl_text_format(s.why, sizeof s.why, "%s; %s: look at its share of the work", device->why,
                        healthy[0] ? healthy : "its hardware was not tested");

@@ -58,8 +58,10 @@ static const char *advice(const sl_suspect *s) {
         return "move the other load, or bind the ranks elsewhere";
     switch (s->component) {
     case SL_COMPONENT_DEVICE:
-        return s->cause[0] || !strstr(s->why, "share of the work") ? "use another host for this rank"
-                                                                   : "look at its share of the work";
+        return s->cause[0]                              ? "use another host for this rank"
+               : strstr(s->why, "share of the work")    ? "look at its share of the work"
+               : strstr(s->why, "what else runs there") ? "look at what else runs there"
+                                                        : "use another host for this rank";
     case SL_COMPONENT_HOST:
         return "use another host";
     case SL_COMPONENT_LINK:

@@ -82,6 +82,22 @@ static void pressure_elsewhere_is_not_what_slows_the_program(void **state) {
     assert_string_equal(verdict[0].cause, "");
 }
 
+/* Load that comes and goes, or the job's own ranks: whatever it was, the rank has no more work than others.
+ */
+static void a_rank_that_had_no_processor_is_not_said_to_have_more_work(void **state) {
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        const sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, "")};
+        sl_suspect verdict[4];
+        assert_int_equal(narrow(verdict, 0, 4, suspect, how ? nothing : all_of_it, 1, NULL, nodes), 1);
+        assert_int_equal(verdict[0].component, SL_COMPONENT_DEVICE);
+        assert_int_equal(verdict[0].rank, 1);
+        assert_string_equal(verdict[0].cause, "");
+        assert_int_equal(strstr(verdict[0].why, "share of the work") != NULL, how);
+        assert_int_equal(strstr(verdict[0].why, "for 100% of that it waited for a processor") != NULL, !how);
+    }
+}
+
 static void load_that_took_little_of_a_rank_is_not_the_cause(void **state) {
     (void)state;
     for (int how = 0; how < 2; how++) {
@@ -353,6 +369,7 @@ int main(void) {
         cmocka_unit_test(host_whose_every_rank_is_suspect_stays_one),
         cmocka_unit_test(pressure_elsewhere_is_not_what_slows_the_program),
         cmocka_unit_test(a_rank_that_starves_in_its_calls_lost_time_unless_something_else_is_slow),
+        cmocka_unit_test(a_rank_that_had_no_processor_is_not_said_to_have_more_work),
         cmocka_unit_test(load_that_took_little_of_a_rank_is_not_the_cause),
         cmocka_unit_test(pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_others),
         cmocka_unit_test(pressure_on_a_device_is_blamed_only_for_time_that_its_rank_lost_to_others),
