@@ -1,10 +1,13 @@
 /* The answer with which report.txt opens: one line per incident with what was slow, from when to when, how
- * certain that is, what it cost, and what to do. Slow phases that follow each other with the same verdict are
- * one incident. The cost counts the iterations of the slow phases, without the time of holds. */
+ * certain that is, what it cost, and what to do. An incident is a component, as in the advice, whose numbers
+ * these are; it may be slow several times. Slow phases without a component share one line, which is the last.
+ * A phase that names nothing belongs to what its neighbors name, if no healthy phase is in between. The cost
+ * counts the iterations of the slow phases, without the time of holds. */
 #pragma once
 
 #include "notice/watch/findings.h"
 
 #include <stdio.h>
 
-void sl_answer_print(FILE *out, const sl_watch_report *report);
+/** SL_ENOMEM. */
+sl_status sl_answer_print(FILE *out, const sl_watch_report *report);

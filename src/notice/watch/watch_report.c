@@ -224,9 +224,9 @@ static void print_advice(FILE *out, const sl_event *e) {
         fprintf(out, "    %s\n", e->why);
 }
 
-static void print(FILE *out, const sl_watch_report *r, int exit_code, sl_time lasted, const notes *n) {
+static sl_status print(FILE *out, const sl_watch_report *r, int exit_code, sl_time lasted, const notes *n) {
     const sl_status_view *v = &r->view;
-    sl_answer_print(out, r);
+    SL_TRY(sl_answer_print(out, r));
     fprintf(out, "\nprogram    ");
     for (char *const *word = r->command; *word; word++)
         fprintf(out, " %s", *word);
@@ -252,6 +252,7 @@ static void print(FILE *out, const sl_watch_report *r, int exit_code, sl_time la
         fprintf(out, "\nnotes\n");
     for (int i = 0; i < n->count; i++)
         fprintf(out, "  %s\n", n->text[i]);
+    return SL_OK;
 }
 
 int sl_watch_report_is_of(const char *directory, const char *job) {
@@ -275,9 +276,11 @@ sl_status sl_watch_report_texts(sl_watch_report *r, int exit_code, sl_time laste
     FILE *out = open_memstream(text, &size);
     if (!out)
         return sl_error(SL_ENOMEM, "out of memory for the report");
-    print(out, r, exit_code, lasted, &n);
+    sl_status status = print(out, r, exit_code, lasted, &n);
     json_t *object = report_json(r, exit_code, lasted, &n);
     *json = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(object);
-    return fclose(out) == 0 && *json ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the report");
+    if (fclose(out) == 0 && *json)
+        return status;
+    return sl_error(SL_ENOMEM, "out of memory for the report");
 }
