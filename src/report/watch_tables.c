@@ -62,6 +62,18 @@ static void put_state(const sl_run_data *t, FILE *out) {
     sl_cell_figure(out, "state", text);
 }
 
+/* What was slow, as report.txt opens with it; of a watch that has ended. */
+static void put_answer(const sl_run_data *t, FILE *out) {
+    const json_t *answer = json_object_get(t->outcome, "answer");
+    size_t i;
+    json_t *one;
+    json_array_foreach(answer, i, one) if (json_is_string(one)) {
+        fputs("<p><strong>", out);
+        sl_put_escaped(out, json_string_value(one));
+        fputs("</strong></p>\n", out);
+    }
+}
+
 void sl_watched_figures(const sl_run_data *t, FILE *out) {
     const json_t *status = status_of(t);
     double ranks = number_of(t->outcome, "ranks"), nodes = number_of(t->outcome, "nodes");
@@ -75,6 +87,7 @@ void sl_watched_figures(const sl_run_data *t, FILE *out) {
     put_number(out, "slow phases", "%.0f", number_of(status, "onsets"));
     put_number(out, "held, in all", "%.0f ms", number_of(status, "held_ms"));
     fputs("</dl>\n", out);
+    put_answer(t, out);
 }
 
 /* ---- phases ---- */

@@ -16,7 +16,7 @@ standing = {"job": "job-1", "program": "mpirun", "status": status, "hosts": ["no
             "links": [[0, 1, 80, 2000000, 1.5, 0.5]], "iterations": [[i, 5.0 if i < 20 else 8.5] for i in range(40)]}
 phase = {"from_s": 0.0, "seen": "", "suspects": [], "verdicts": []}
 outcome = {"program": ["mpirun", "-np", "2", "./a <b>"], "job": "job-1", "ranks": 2, "nodes": 1, "exit_code": 3, "began": 1763790000.5, "lasted_s": 4.25,
-           "status": status, "events": 2, "advice": [], "notes": ["12 records were <lost>"],
+           "status": status, "answer": ["1. iteration 20 to 39: rank 2 <is slow>"], "events": 2, "advice": [], "notes": ["12 records were <lost>"],
            "phases": [dict(phase, state="healthy", from_iteration=0, to_iteration=19, to_s=2.0, level_ms=5.0),
                       dict(phase, state="slow", from_iteration=20, to_iteration=None, from_s=2.0, to_s=4.25, level_ms=8.5, seen="+70 %",
                            suspects=[slow_device], verdicts=[slow_device])]}
@@ -50,6 +50,7 @@ def test_an_ended_watch_shows_all_it_found():
     page = page_of(ended)
     expect(has_facts(page, "<dd>ended, exit code 3 after 4.2 s</dd>") or has_facts(page, "<dd>ended, exit code 3 after 4.3 s</dd>"), "how it ended")
     expect("<title>Watch " in page and re.search(r"<dt>level</dt><dd>8.5 ms", page), "the headline")
+    expect(0 < page.find("1. iteration 20 to 39: rank 2 &lt;is slow&gt;") < page.find('id="time"'), "the answer comes first, escaped")
     expect("<svg" in section(page, "time") and "iteration 20: 2. onset" in section(page, "time"), "iterations as a chart with the onset on it")
     expect(section(page, "phases").count("device of rank 2") == 2 and "computes &lt;3&gt; times" in section(page, "phases"), "suspect and verdict of the slow phase, escaped")
     expect("4002" in section(page, "ranks") and "node-a" in section(page, "ranks") and "gone" not in section(page, "ranks"), "ranks with their hosts; nobody is gone from what has ended")

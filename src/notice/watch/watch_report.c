@@ -177,7 +177,18 @@ static json_t *texts(char *const *text) {
     return list;
 }
 
-static json_t *report_json(const sl_watch_report *r, int exit_code, sl_time lasted, const notes *n) {
+/* The lines after the head. */
+static json_t *lines_json(const char *answer) {
+    json_t *list = json_array();
+    for (const char *line = strchr(answer, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
+        const char *text = line + 1 + strspn(line + 1, " ");
+        json_array_append_new(list, json_stringn(text, strcspn(text, "\n")));
+    }
+    return list;
+}
+
+static json_t *report_json(const sl_watch_report *r, int exit_code, sl_time lasted, const char *answer,
+                           const notes *n) {
     json_t *phases = json_array(), *noted = json_array(), *advice = json_array();
     for (size_t i = 0; i < r->advices; i++)
         json_array_append_new(advice, sl_event_json(&r->advice[i]));
@@ -185,11 +196,11 @@ static json_t *report_json(const sl_watch_report *r, int exit_code, sl_time last
         json_array_append_new(phases, phase_json(&r->phase[i]));
     for (int i = 0; i < n->count; i++)
         json_array_append_new(noted, json_string(n->text[i]));
-    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:i, s:o}", "program",
+    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:i, s:o}", "program",
                      texts(r->command), "job", r->job, "ranks", r->ranks, "nodes", r->nodes, "exit_code",
                      exit_code, "began", r->began, "lasted_s", (double)lasted / 1e9, "status",
-                     sl_words_status_json(&r->view), "phases", phases, "advice", advice, "events", r->events,
-                     "notes", noted);
+                     sl_words_status_json(&r->view), "answer", lines_json(answer), "phases", phases, "advice",
+                     advice, "events", r->events, "notes", noted);
 }
 
 /* ---- text ---- */
@@ -224,9 +235,10 @@ static void print_advice(FILE *out, const sl_event *e) {
         fprintf(out, "    %s\n", e->why);
 }
 
-static sl_status print(FILE *out, const sl_watch_report *r, int exit_code, sl_time lasted, const notes *n) {
+static void print(FILE *out, const sl_watch_report *r, int exit_code, sl_time lasted, const char *answer,
+                  const notes *n) {
     const sl_status_view *v = &r->view;
-    SL_TRY(sl_answer_print(out, r));
+    fputs(answer, out);
     fprintf(out, "\nprogram    ");
     for (char *const *word = r->command; *word; word++)
         fprintf(out, " %s", *word);
@@ -252,7 +264,6 @@ static sl_status print(FILE *out, const sl_watch_report *r, int exit_code, sl_ti
         fprintf(out, "\nnotes\n");
     for (int i = 0; i < n->count; i++)
         fprintf(out, "  %s\n", n->text[i]);
-    return SL_OK;
 }
 
 int sl_watch_report_is_of(const char *directory, const char *job) {
@@ -265,22 +276,41 @@ int sl_watch_report_is_of(const char *directory, const char *job) {
     return is;
 }
 
+static sl_status no_memory(void) {
+    return sl_error(SL_ENOMEM, "out of memory for the report");
+}
+
+static sl_status answer_text(const sl_watch_report *r, char **text) {
+    size_t size = 0;
+    FILE *out = open_memstream(text, &size);
+    if (!out)
+        return no_memory();
+    sl_status status = sl_answer_print(out, r);
+    return fclose(out) == 0 ? status : no_memory();
+}
+
 sl_status sl_watch_report_texts(sl_watch_report *r, int exit_code, sl_time lasted, const char *obstacle,
                                 char **text, char **json) {
     notes n;
     size_t size = 0;
+    char *answer = NULL;
+    json_t *object = NULL;
+    FILE *out = NULL;
     *text = *json = NULL;
     if (r->phase[r->phases - 1].end < 0)
         r->phase[r->phases - 1].end = lasted;
     find_notes(r, obstacle, &n);
-    FILE *out = open_memstream(text, &size);
-    if (!out)
-        return sl_error(SL_ENOMEM, "out of memory for the report");
-    sl_status status = print(out, r, exit_code, lasted, &n);
-    json_t *object = report_json(r, exit_code, lasted, &n);
+    sl_status status;
+    SL_TRY_GOTO(done, status, answer_text(r, &answer));
+    object = report_json(r, exit_code, lasted, answer, &n);
     *json = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+    out = open_memstream(text, &size);
+    if (out)
+        print(out, r, exit_code, lasted, answer, &n);
+    if (!out || fclose(out) != 0 || !*json)
+        status = no_memory();
+done:
     json_decref(object);
-    if (fclose(out) == 0 && *json)
-        return status;
-    return sl_error(SL_ENOMEM, "out of memory for the report");
+    free(answer);
+    return status;
 }

@@ -44,12 +44,16 @@ static int answer(sl_watch_report *r, char *line, size_t size, int at) {
     char *text, *json, *next;
     int count = 0;
     assert_ok(sl_watch_report_texts(r, 0, 100 * SL_SECOND, "", &text, &json));
+    json_t *report = json_loads(json, 0, NULL), *lines = json_object_get(report, "answer");
     line[0] = 0;
     for (char *from = strchr(text, '\n') + 1; *from != '\n'; from = next + 1, count++) {
         next = strchr(from, '\n');
+        assert_says(from, json_string_value(json_array_get(lines, (size_t)count))); /* the page shows these */
         if (count == at)
             snprintf(line, size, "%.*s", (int)(next - from), from);
     }
+    assert_int_equal(json_array_size(lines), count);
+    json_decref(report);
     free(text);
     free(json);
     return count;
