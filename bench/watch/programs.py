@@ -23,7 +23,7 @@ INSIDE, PROCESSOR, LINKS = ("inside", "two at once"), ("quota", "load"), ("link"
 @dataclass(frozen=True)
 class Program:
     name: str
-    kind: str  # shape: neighbors.c; foreign: foreign.c; loop: loop.py over MPI; torch: loop.py over Gloo; real: another's program
+    kind: str  # shape: neighbors.c; foreign: foreign.c; unusual: unusual.c; loop: loop.py over MPI; torch: loop.py over Gloo; real: another's program
     faults: tuple  # that it can have
 
 
@@ -39,6 +39,8 @@ PROGRAMS = [  # a slow link is felt by long messages alone
     Program("halo", "foreign", INSIDE + PROCESSOR + ("host",)),
     *[Program(name, "foreign", INSIDE + PROCESSOR + LINKS) for name in ("uneven", "stream")],
     *[Program(name, "foreign", INSIDE + PROCESSOR) for name in ("waitany", "locked")],
+    *[Program(name, "unusual", INSIDE + PROCESSOR)
+      for name in ("farm", "borders", "panels", "graph", "keys", "wave", "threaded", "refined")],
     Program("LAMMPS", "real", PROCESSOR), Program("hpcc", "real", PROCESSOR), Program("mpi4py", "loop", INSIDE),
     Program("DDP", "torch", INSIDE), Program("FSDP", "torch", INSIDE), Program("PyTorch pipeline", "torch", INSIDE),
     Program("parameter server", "torch", INSIDE), Program("experts", "torch", INSIDE),
@@ -51,7 +53,7 @@ class Tools:
     def __init__(self, folder):
         self.folder, self.python = folder, None
         self.compiled = {}
-        for kind, file in (("shape", "tests/notice/watch/neighbors.c"), ("foreign", "bench/watch/foreign.c")):
+        for kind, file in (("shape", "tests/notice/watch/neighbors.c"), ("foreign", "bench/watch/foreign.c"), ("unusual", "bench/watch/unusual.c")):
             self.compiled[kind] = os.path.join(folder, kind)
             subprocess.run(["mpicc", "-O1", "-o", self.compiled[kind], os.path.join(source, file)], check=True)
 

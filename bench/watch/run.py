@@ -27,7 +27,7 @@ from programs import MEGABIT, PROGRAMS, Load, Quota, Star, Tools, Watched, below
 
 FAULTS = ["inside", "quota", "load", "link", "host", "two at once", "none"]
 PATIENCE = {"reference": 60, "verdict": 25, "quiet": 12}  # s
-SERVED = ("master", "waitany", "parameter server")  # rank 0 serves: its work hides behind that of others
+SERVED = ("master", "waitany", "farm", "parameter server")  # rank 0 serves: its work hides behind that of others
 SLOW_MEGABIT = 20  # 128 KiB take 52 ms: longer than any work that they could hide behind
 
 
