@@ -63,6 +63,21 @@ def test_a_link_that_is_slow_again_keeps_the_order_made_for_it():
     expect(order_then in job.ran[26:32], "the order of the first time was not kept")
 
 
+def test_a_link_that_comes_and_goes_keeps_its_plan():
+    """5 steps slow and 5 healthy, faster than swaps follow: after some rounds each step takes what the best plan for it takes, within 2 %, and nothing is swapped."""
+    job, slow = Job("linear", 4, 12, EVEN, "1f1b"), between(0, 1, 60)
+    job.run(20)
+    for _ in range(8):
+        job.run(5, slow)
+        job.run(5)
+    swaps = job.version
+    times = [(job.run(5, slow), job.run(5)) for _ in range(6)]
+    for late, healthy in times:
+        within(max(late), job.best(slow), 0.02, "slow")
+        within(max(healthy), job.best(), 0.02, "healthy")
+    expect(job.version == swaps, f"{job.version - swaps} swaps")
+
+
 def test_the_event_of_a_swap_is_that_of_the_last_step_before_it():
     job = Job("linear", 4, 12, EVEN, "1f1b")
     job.run(30)

@@ -85,7 +85,7 @@ static int is_past(const sl_ladder *l, const sl_ladder_case *c) {
     for (int s = 0; s < l->rungs; s++)
         if (c->pair[s].in_effect || c->pair[s].lost > 0)
             return 0;
-    return 1;
+    return !sl_ladder_may_recur(l, c);
 }
 
 /* The slot for a new incident: a past one's, or one more. */
@@ -145,6 +145,9 @@ sl_status sl_ladder_begins(sl_ladder *l, sl_time now, const sl_incident *inciden
         SL_TRY(make_case(l, &c));
     if (!returned)
         *c = (sl_ladder_case){0};
+    c->recurs = returned && sl_ladder_may_recur(l, c);
+    if (c->recurs && now - c->relieved_at > c->lasted)
+        c->lasted = now - c->relieved_at;
     c->incident = *incident;
     c->active = 1;
     c->returned = returned;
@@ -196,6 +199,7 @@ sl_status sl_ladder_relieved(sl_ladder *l, sl_time now, int id) {
     SL_TRY(sl_ladder_note(l, SL_LADDER_RELIEVED, c, -1, &entry));
     c->active = 0;
     c->relieved_at = now;
+    c->lasted = now - c->since + c->incident.age > c->lasted ? now - c->since + c->incident.age : c->lasted;
     c->brought = -1;
     ask_all_keeping(l);
     for (int s = 0; s < l->rungs; s++) {
@@ -315,6 +319,10 @@ static sl_status take_effect(sl_ladder *l, sl_ladder_case *c, int strategy) {
     pair->saves = fmax(0, c->incident.loss - pair->expected);
     pair->reason = SL_REASON_IN_EFFECT;
     pair->trigger = INFINITY;
+    if (l->rung[strategy].strategy.returns) {
+        sl_time until = c->active ? l->now : c->relieved_at;
+        pair->late = fmax(pair->late, pair->saves * (double)(until - c->since + c->incident.age));
+    }
     if (!c->active) /* relieved while it was being applied */
         return SL_OK;
     c->incident.loss = c->believed = pair->expected;

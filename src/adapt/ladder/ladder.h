@@ -10,6 +10,11 @@
  * of 1 suffices. New information (an unexpected loss) causes a new choice. The saving that a strategy has
  * missed so far is kept, but an applied strategy counts from zero again.
  *
+ * A strategy that returns (strategy.h) is undone once `calm` has passed after relief. But it comes late: each
+ * onset loses what it saves until it is in effect. An incident that comes back before keeping the strategy
+ * would have lost as much recurs, and the strategy then stays as others do, with that loss as a part of its
+ * cost.
+ *
  * After relief a strategy stays until keeping it has lost as much as a new application would cost, and for at
  * least `calm`; if keeping it loses nothing, it stays. The lost time of a relieved incident is kept if it
  * recurs, minus the loss that the strategy would have caused meanwhile. So even incidents that turn on and

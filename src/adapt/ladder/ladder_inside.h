@@ -17,13 +17,16 @@ typedef struct sl_ladder_pair {
     double keeping;  /* per second, asked on relief */
     int in_effect;
     double saves; /* per second, while in effect and the incident lasts */
+    double late;  /* ns lost because it was applied only some time after the onset; of those that return */
 } sl_ladder_pair;
 
 typedef struct sl_ladder_case {
     sl_incident incident;
     int active;
-    int returned;        /* it was relieved before and is still remembered */
-    sl_time since;       /* began or recurred */
+    int returned;   /* it was relieved before and is still remembered */
+    int recurs;     /* it came back before keeping a strategy would have lost as much as applying it again */
+    sl_time lasted; /* the longest time from an onset to its relief, or from that to the next onset */
+    sl_time since;  /* began or recurred */
     sl_time relieved_at; /* not active */
     double lost;         /* ns, total */
     double believed;     /* the loss that the plan assumes */
@@ -59,6 +62,8 @@ struct sl_ladder {
 void sl_ladder_pass(sl_ladder *l, double duration);
 /** 1 or more: the incidents together have reached the trigger of the strategy; 0: none waits for it. */
 double sl_ladder_reached(const sl_ladder *l, int strategy);
+/** Whether a relieved incident, if it came back now, would be one that recurs. */
+int sl_ladder_may_recur(const sl_ladder *l, const sl_ladder_case *c);
 /** Whether the strategy is in effect, all its incidents have ended, and it has been kept long enough. */
 int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy);
 

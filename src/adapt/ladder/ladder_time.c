@@ -4,6 +4,7 @@
 
 /* Counters are sums of many small times: a value within rounding of the goal counts as reached. */
 static const double rounding = 1e-12;
+enum { RECURS_WITHIN = 4 }; /* times the longest that an incident has lasted or stayed away */
 
 /* A pair remembers at most what the strategy needs: a long wait for a strategy that was then not wanted gives
  * no further claim. */
@@ -69,10 +70,45 @@ double sl_ladder_reached(const sl_ladder *l, int strategy) {
     return progress(l, strategy, &rate);
 }
 
-/* The most that keeping may lose: the cost of applying the strategy again, or of its undo if higher. */
+/* The most that keeping may lose: the cost of applying the strategy again, or of its undo if higher; for
+ * incidents that recur, also what its late application loses. */
 static double allowance(const sl_ladder *l, int strategy) {
     const sl_strategy *s = &l->rung[strategy].strategy;
-    return (double)(s->undo_cost > s->cost ? s->undo_cost : s->cost);
+    double most = (double)(s->undo_cost > s->cost ? s->undo_cost : s->cost);
+    for (size_t i = 0; i < l->case_count; i++)
+        if (l->cases[i].pair[strategy].in_effect)
+            most += l->cases[i].pair[strategy].late;
+    return most;
+}
+
+/* An incident that has not come back for so long does not recur, even if keeping its strategy loses nothing.
+ */
+static sl_time patience(const sl_ladder *l, const sl_ladder_case *c) {
+    return RECURS_WITHIN * (c->lasted > l->config.calm ? c->lasted : l->config.calm);
+}
+
+int sl_ladder_may_recur(const sl_ladder *l, const sl_ladder_case *c) {
+    double gone = (double)(l->now - c->relieved_at);
+    if (c->active || l->now - c->relieved_at > patience(l, c))
+        return 0;
+    for (int s = 0; s < l->rungs; s++) {
+        const sl_strategy *of = &l->rung[s].strategy;
+        const sl_ladder_pair *pair = &c->pair[s];
+        if (pair->late > 0 && gone * pair->keeping < pair->late + (double)of->cost)
+            return 1;
+    }
+    return 0;
+}
+
+/* How long after the last relief a strategy that returns is kept at most; 0: no incident of it recurs. */
+static sl_time recurring(const sl_ladder *l, int strategy) {
+    sl_time most = 0;
+    for (size_t i = 0; i < l->case_count; i++) {
+        const sl_ladder_case *c = &l->cases[i];
+        if (c->pair[strategy].in_effect && c->recurs && patience(l, c) > most)
+            most = patience(l, c);
+    }
+    return most;
 }
 
 /* None of its incidents lasts; *since: the last relief. */
@@ -93,10 +129,11 @@ static int is_over(const sl_ladder *l, int strategy, sl_time *since) {
 
 int sl_ladder_is_to_be_undone(const sl_ladder *l, int strategy) {
     sl_time since;
-    return is_over(l, strategy, &since) && l->now - since >= l->config.calm &&
-           (l->rung[strategy].strategy.returns ||
-            (keeping_rate(l, strategy) > 0 &&
-             l->rung[strategy].kept >= allowance(l, strategy) * (1 - rounding)));
+    if (!is_over(l, strategy, &since) || l->now - since < l->config.calm)
+        return 0;
+    if (l->rung[strategy].strategy.returns && l->now - since >= recurring(l, strategy))
+        return 1;
+    return keeping_rate(l, strategy) > 0 && l->rung[strategy].kept >= allowance(l, strategy) * (1 - rounding);
 }
 
 static sl_time after(sl_time now, double wait) {
@@ -110,12 +147,12 @@ static sl_time undo_due(const sl_ladder *l, int strategy) {
     double rate = keeping_rate(l, strategy);
     if (!is_over(l, strategy, &since))
         return SL_TIME_NEVER;
-    if (l->rung[strategy].strategy.returns)
-        return since + l->config.calm;
-    if (!(rate > 0))
-        return SL_TIME_NEVER;
-    sl_time kept = after(l->now, (allowance(l, strategy) * (1 - rounding) - l->rung[strategy].kept) / rate);
-    return kept > since + l->config.calm ? kept : since + l->config.calm;
+    sl_time due =
+        rate > 0 ? after(l->now, (allowance(l, strategy) * (1 - rounding) - l->rung[strategy].kept) / rate)
+                 : SL_TIME_NEVER;
+    if (l->rung[strategy].strategy.returns && since + recurring(l, strategy) < due)
+        due = since + recurring(l, strategy);
+    return due > since + l->config.calm ? due : since + l->config.calm;
 }
 
 sl_time sl_ladder_due(const sl_ladder *l) {

@@ -27,6 +27,7 @@ typedef struct sl_incident {
     int id; /* chosen by the caller, not negative; the same if it recurs for the same component */
     sl_cause cause;
     double loss;   /* present time lost per second: 0.2 if an iteration of 1 s takes 1.25 s */
+    sl_time age;   /* for which it had been slow when it began or recurred here */
     char seen[96]; /* for the log: "link 0-1: a message takes 60.00 ms, 0.02 ms when healthy" */
 } sl_incident;
 
@@ -35,8 +36,8 @@ typedef struct sl_strategy {
     unsigned causes;  /* SL_CAUSE_... */
     sl_time cost;     /* one-time, in job time; an estimate until an application is measured */
     sl_time undo_cost;
-    int returns;  /* undone once calm has passed after relief, even if keeping it would lose nothing
-                   */
+    int returns;  /* undone once calm has passed after relief, even if keeping it would lose nothing;
+                   * not while its incidents recur (ladder.h) */
     int replaces; /* when applied, it ends other strategies in effect for the same incidents (a restart) */
 
     /* Time lost per second by `incident` if this strategy were applied (again) now, in addition to all in

@@ -143,7 +143,10 @@ sl_status sl_incidents_see(sl_orchestrator *o, int *ready) {
 /* It must cost time: measured against the first iterations; or, if the current setup is better than theirs,
  * by the model. */
 static sl_status announce_onset(sl_orchestrator *o, sl_case *c) {
-    sl_incident incident = {.id = c->view.id, .cause = c->cause, .loss = c->view.loss};
+    sl_incident incident = {.id = c->view.id,
+                            .cause = c->cause,
+                            .loss = c->view.loss,
+                            .age = (sl_time)(c->streak * sl_losses_believed(o))};
     double alone = c->excess / sl_losses_believed(o);
     if (!(c->reported || alone >= SL_LOSS_MIN) || !(c->view.loss >= SL_LOSS_MIN || alone >= SL_ITERATION_MIN))
         return SL_OK;

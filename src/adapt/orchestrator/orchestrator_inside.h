@@ -322,6 +322,8 @@ sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, co
 sl_status sl_plans_running(sl_orchestrator *o, sl_time *time);
 /** The time of the first plans of all replicas on healthy problems. */
 sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time);
+/** The share of an iteration lost by the running orders on healthy problems, compared with the first ones. */
+sl_status sl_plans_keeping(sl_orchestrator *o, double *loss);
 /** The slowest replica's time on recent measurements, with the running orders and with new plans. Keeps
  * candidates that pay. */
 sl_status sl_plans_ask(sl_orchestrator *o, sl_time *running, sl_time *best);

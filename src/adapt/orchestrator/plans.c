@@ -251,6 +251,24 @@ sl_status sl_plans_healthy(sl_orchestrator *o, sl_time *time) {
     return SL_OK;
 }
 
+sl_status sl_plans_keeping(sl_orchestrator *o, double *loss) {
+    sl_time running = 0, first = 0;
+    *loss = 0;
+    for (int r = 0; r < o->config.job.replicas; r++) {
+        const sl_side *side = &o->side[r];
+        sl_problem own = *sl_healthy_of(o, r);
+        sl_time time;
+        own.microbatches = o->layout.split[r];
+        SL_TRY(sl_plans_time_in(o, side->running, &own, regime(o), &time));
+        running = time > running ? time : running;
+        SL_TRY(sl_plans_time_in(o, side->first, &own, regime(o), &time));
+        first = time > first ? time : first;
+    }
+    if (running > first)
+        *loss = 1 - (double)first / (double)running;
+    return SL_OK;
+}
+
 /* ---- plans that wait ---- */
 
 int sl_plans_is_slow(const sl_orchestrator *o, int replica) {

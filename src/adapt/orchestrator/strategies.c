@@ -241,6 +241,13 @@ static double keeping_split(void *user, const sl_incident *incident) {
     return best < o->strategies.present ? 1 - best / o->strategies.present : 0;
 }
 
+/* The loss from keeping the running orders instead of the first ones, once nothing is slow any more. */
+static double keeping_schedule(void *user, const sl_incident *incident) {
+    double loss;
+    (void)incident;
+    return sl_plans_keeping(user, &loss) == SL_OK ? loss : 0;
+}
+
 void sl_strategies_forget(sl_orchestrator *o) {
     memset(o->strategies.known, 0, sizeof o->strategies.known);
     o->strategies.present = 0;
@@ -294,7 +301,9 @@ sl_status sl_strategies_open(sl_orchestrator *o) {
                           .replaces = s == SL_STRATEGY_RESTART,
                           .remaining = with[s],
                           /* positions cost nothing, but microbatches may be divided with them */
-                          .keeping = splits ? keeping_split : NULL,
+                          .keeping = splits                      ? keeping_split
+                                     : s == SL_STRATEGY_SCHEDULE ? keeping_schedule
+                                                                 : NULL,
                           .user = o};
     }
     sl_ladder_config config = sl_ladder_defaults();

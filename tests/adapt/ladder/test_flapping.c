@@ -202,6 +202,95 @@ static void what_comes_at_once_changes_at_most_once_in_a_calm_period(void **stat
     sl_ladder_close(w.ladder);
 }
 
+/* ---- strategies that return after relief, unless their incidents recur ---- */
+
+typedef struct recurring {
+    double keeping; /* s lost per second by keeping it */
+    sl_ladder *ladder;
+} recurring;
+
+static double a_tenth(void *user, const sl_incident *incident) {
+    (void)user;
+    return fmin(incident->loss, 0.1);
+}
+
+static double keeping_of(void *user, const sl_incident *incident) {
+    (void)incident;
+    return ((const recurring *)user)->keeping;
+}
+
+/* At once, for 5 ms: it saves 0.4 of the 0.5 s lost per second. */
+static void open_recurring(recurring *r, double keeping) {
+    sl_ladder_config config = sl_ladder_defaults();
+    config.calm = SL_SECOND;
+    config.profile_every = 0;
+    *r = (recurring){.keeping = keeping};
+    sl_strategy strategy = {.name = "s",
+                            .causes = SL_CAUSES_ANY,
+                            .cost = 5 * SL_MS,
+                            .undo_cost = 5 * SL_MS,
+                            .returns = 1,
+                            .remaining = a_tenth,
+                            .keeping = keeping_of,
+                            .user = r};
+    assert_ok(sl_ladder_open(&config, &strategy, 1, &r->ladder));
+}
+
+/* Follows it until `until`; returns the number of undos. */
+static int follow(recurring *r, sl_time until) {
+    int undone = 0;
+    for (sl_time due = sl_ladder_due(r->ladder); due <= until; due = sl_ladder_due(r->ladder)) {
+        sl_action action;
+        assert_ok(sl_ladder_next(r->ladder, due, &action));
+        undone += action.kind == SL_ACTION_UNDO;
+        if (action.kind != SL_ACTION_NONE)
+            assert_ok(sl_ladder_ended(r->ladder, due, 5 * SL_MS, 1));
+    }
+    return undone;
+}
+
+/* `cycles` of 5 s that are slow, noticed 2 s late, and `away` that are healthy; returns the undos in them,
+ * and in *after the time from the last relief to the undo. */
+static int on_and_off(recurring *r, int cycles, sl_time away, sl_time *after) {
+    sl_time now = 0;
+    int undone = 0;
+    for (int i = 0; i < cycles; i++) {
+        sl_incident incident = {.id = 3,
+                                .cause = SL_CAUSE_LINK,
+                                .loss = sl_ladder_in_effect(r->ladder, 0) ? 0.1 : 0.5,
+                                .age = 2 * SL_SECOND};
+        assert_ok(sl_ladder_begins(r->ladder, now, &incident));
+        undone += follow(r, now += 5 * SL_SECOND);
+        assert_ok(sl_ladder_relieved(r->ladder, now, 3));
+        if (i < cycles - 1)
+            undone += follow(r, now += away);
+    }
+    *after = sl_ladder_due(r->ladder) - now;
+    return undone;
+}
+
+/* It is applied 2 s late, which loses 2 x 0.4 = 0.8 s each time, and 5 ms. Keeping it for the 5 healthy
+ * seconds of a cycle loses 5 x `keeping`: if that is less, it is kept from the second relief on. When the
+ * incident has ended, it is undone once keeping it has lost 0.805 s; or, if that loses nothing, after 4 times
+ * the 7 s that the incident has lasted. */
+static void a_strategy_is_kept_while_its_incident_recurs_if_keeping_it_loses_less(void **state) {
+    (void)state;
+    static const struct {
+        double keeping, away;
+        int undone;   /* in 20 cycles */
+        double after; /* the last relief */
+    } table[] = {{0.05, 5, 1, 16.1}, {0.1, 5, 1, 8.05}, {0, 5, 1, 28},   {0.15, 5, 1, 0.805 / 0.15},
+                 {0.17, 5, 19, 1},   {0.5, 5, 19, 1},   {0, 27, 1, 108}, {0, 29, 19, 1}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        recurring r;
+        sl_time after;
+        open_recurring(&r, table[i].keeping);
+        assert_int_equal(on_and_off(&r, 20, (sl_time)(table[i].away * 1e9), &after), table[i].undone);
+        assert_true(fabs((double)after / 1e9 - table[i].after) < 1e-6);
+        sl_ladder_close(r.ladder);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_the_duration_one_strategy_pays_at_most_2_and_a_ladder_4_times_hindsight),
@@ -209,6 +298,7 @@ int main(void) {
         cmocka_unit_test(
             however_trouble_flaps_each_application_has_been_lost_before_and_hindsight_is_not_far),
         cmocka_unit_test(what_comes_at_once_changes_at_most_once_in_a_calm_period),
+        cmocka_unit_test(a_strategy_is_kept_while_its_incident_recurs_if_keeping_it_loses_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,32 @@ static void a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back(void
     close_job(&j);
 }
 
+/* 5 iterations of 60 ms, 5 healthy ones, again and again: faster than plans can follow that wait
+ * for 3 iterations and stay for 8. The adapted plan takes
+ * 450 in the slow ones, as above, and no more than the first one in the others. It stays as long as the link
+ * comes and goes, and then the first plan comes back. */
+static void a_link_that_comes_and_goes_keeps_its_plan(void **state) {
+    (void)state;
+    steady_job j;
+    int returned = 0;
+    make_job(&j, 1);
+    j.config.hold = 3;
+    j.config.dwell = 8;
+    plan_and_start(&j, "adaptra");
+    for (int i = 0; i < 400; i++) {
+        int slow = i >= 25 && i < 305 && (i - 25) % 10 < 5;
+        set_delay(&j, slow ? 60 : 0);
+        observe(&j, 1);
+        if (i >= 105 && i < 305) {
+            assert_false(changes(&j));
+            assert_int_equal(j.takes, (slow ? 450 : 390) * SL_MS);
+        }
+        returned += i >= 305 && j.back;
+    }
+    assert_int_equal(returned, 1);
+    close_job(&j);
+}
+
 static sl_time on_a_spike(steady_job *j) {
     sl_problem spike;
     assert_ok(sl_problem_copy(&j->now[0], &spike));
@@ -436,6 +462,7 @@ static void a_swap_must_pay_within_the_iterations_that_it_lasts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_link_is_adapted_to_and_relief_brings_the_first_plan_back),
+        cmocka_unit_test(a_link_that_comes_and_goes_keeps_its_plan),
         cmocka_unit_test(plans_count_on_a_percentile_of_the_delays_so_that_spikes_find_slack),
         cmocka_unit_test(a_delay_that_slack_absorbs_changes_nothing_and_says_why),
         cmocka_unit_test(a_frozen_schedule_is_kept_and_the_forgone_gain_said),
