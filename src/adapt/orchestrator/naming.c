@@ -505,6 +505,19 @@ static sl_status report_at_last(sl_naming *n, sl_history *s, sl_naming_result *o
     return SL_OK;
 }
 
+/* Of the rows that decided that it is over, the first may still be slow: it does not count as healthy. */
+static sl_status count_as_healthy(sl_naming *n, sl_history *s) {
+    sl_naming_result alone = {.count = 1};
+    double lost;
+    int first = s->rows - LATEST - 1;
+    while (alone.count > 0 && ++first < s->rows) {
+        SL_TRY(look(n, s, first, s->rows - 1 - first, &alone, &lost));
+        alone.count += n->changed < n->since && lost >= SL_ITERATION_MIN * s->iteration.time;
+    }
+    mark_slow(s, first, 0);
+    return SL_OK;
+}
+
 static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_result *out) {
     int over;
     mark_slow(s, s->rows - 1, 1);
@@ -515,7 +528,7 @@ static sl_status follow(sl_naming *n, sl_history *s, int trouble, sl_naming_resu
         SL_TRY(report_verdict(n, s, over && s->rows - LATEST > n->since + 1 ? LATEST : 0, out));
     int load = n->state == REPORTED && out->kind == SL_NAMING_VERDICT && is_load(out) && !trouble;
     if (over && !load && !trouble)
-        mark_slow(s, s->rows - LATEST, 0);
+        SL_TRY(count_as_healthy(n, s));
     if (n->state == REPORTED && is_unknown(&n->announced) && trouble && !over &&
         out->kind == SL_NAMING_NOTHING)
         SL_TRY(report_at_last(n, s, out));
