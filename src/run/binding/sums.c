@@ -50,8 +50,9 @@ static sl_status twin_added(const sl_held *h, sl_time end) {
         return SL_OK;
     for (int i = 0; i < first->parameters; i++)
         b->device->add(b->device, first->list[i].count, second->list[i].gradient, first->list[i].gradient);
+    SL_TRY(b->device->finish(b->device)); /* another thread sums them next */
     sl_reducer_ready(b->reducer, first->index, end);
-    return b->device->finish(b->device);
+    return SL_OK;
 }
 
 /* The sender starts when the accumulator is complete. The receiver, whose thread polls for the message,
