@@ -2,9 +2,11 @@
 """slackline.adapt with stages and steps of many shapes, while a link gets slow and recovers: losses, outputs and gradients of each step are those of
 the given schedule, bit for bit."""
 import os
+import random
 
 from adapt_torch import Paced, SlowLink, judged, slackline
 
+import numpy
 import torch
 from slackline.adapting import order
 from slow_link import layer
@@ -69,6 +71,22 @@ class Mixed(torch.nn.Module):
         return x.double() if self.last else x
 
 
+class Halved(torch.nn.Module):
+    """A layer whose output is halved at random, by Python's generator or by NumPy's."""
+    draw = random.random
+
+    def __init__(self, index, last):
+        super().__init__()
+        self.layer = layer(index)
+
+    def forward(self, x):
+        return self.layer(x) * (1 if type(self).draw() < 0.7 else 0.5)
+
+
+class HalvedByNumpy(Halved):
+    draw = numpy.random.rand
+
+
 class Odd(torch.nn.Module):
     """A batch norm, which counts; parameters that are not used, or not always."""
 
@@ -131,7 +149,8 @@ def ran(schedule, stages, named):
 
     def step(number, batch, link):
         link(number)
-        torch.manual_seed(number)
+        for seed in (torch.manual_seed, random.seed, numpy.random.seed):
+            seed(number)
         x, y = batch(number)
         losses = []
         options = {"target": y, "losses": losses} if last else {}
@@ -232,6 +251,8 @@ CASES = {
     "a mask, numbers and a named argument": (same(manual(Masked), called("ScheduleGPipe"), named=True), 3),
     "an embedding and dropout": (same(manual(Words), batch=words, loss=cross_entropy), 3),
     "dropout in two stages of a rank": (same(manual(Words, 2), called("ScheduleInterleaved1F1B"), words, cross_entropy, swaps=False), 2),
+    "outputs halved at random in two stages of a rank": (same(manual(Halved, 2), called("ScheduleInterleaved1F1B"), swaps=False), 2),
+    "outputs halved by NumPy": (same(manual(HalvedByNumpy, 2), called("ScheduleInterleaved1F1B"), swaps=False), 2),
     "autocast": (same(manual(Mixed)), 3), "a batch norm and unused parameters": (same(manual(Odd)), 3), "stages that are not trained": (same(manual(Still)), 3),
     "traced": (same(traced), 3), "from CSV": (same(manual(lambda index, last: layer(index)), from_csv, swaps=False), 2),
 }

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import random
+import sys
 import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
@@ -380,7 +382,7 @@ class Kept:
         self.bytes[stage] = 0
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), _checkpoints(lambda: self.whole.add(stage)):
             yield
-        if not all(map(torch.equal, state, _random_state(device))):
+        if state != _random_state(device):
             self.draws.add(stage)
 
     def examine(self, stage: Any, chunk: int, loss: Any) -> None:
@@ -394,14 +396,16 @@ class Kept:
 
 
 def _random_state(device: Any) -> List[Any]:
-    """Of the generators that a stage draws from; empty: unknown."""
+    """Of the generators that a stage draws from: PyTorch's, Python's, and NumPy's; empty: unknown."""
     if device is None:
         return []
     import torch
     try:
-        return [torch.get_rng_state(), *([torch.get_device_module(device).get_rng_state(device)] if device.type != "cpu" else [])]
+        states = [torch.get_rng_state(), *([torch.get_device_module(device).get_rng_state(device)] if device.type != "cpu" else [])]
     except Exception:  # of a device, such as while it captures a graph
         return []
+    numpy = sys.modules.get("numpy")
+    return [*(one.tolist() for one in states), random.getstate(), *([numpy.random.get_state()[1].tolist(), numpy.random.get_state()[2]] if numpy else [])]
 
 
 def _cannot_split(stage: Any, chunk: int, loss: Any) -> bool:
