@@ -1,6 +1,8 @@
 """Python programs for run.py, some ranks of which work longer while a file exists that says so: loop.py WHAT MILLISECONDS FILE, WHAT one
 of mpi4py, ddp, fsdp, pipeline, server, exchange. They know nothing of being watched. Each works by sleeping and a little arithmetic. They end when they are ended."""
+import ctypes
 import os
+import signal
 import sys
 import time
 
@@ -101,6 +103,7 @@ def exchange(torch, dist, rank, size):
 
 
 def exchanging(rank, size):
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: nobody else ends it with the first process
     over_plain_gloo(rank, size, exchange)
 
 
