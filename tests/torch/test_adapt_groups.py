@@ -77,6 +77,38 @@ def once(rank, ranks, group, where):
     return ""
 
 
+def numbered(rank, ranks, group, where):
+    """1 to 4 communicators: with a plan there are so many, kinds and directions use them as the help says, and losses are those of the given schedule."""
+    for count in (1, 2, 3, 4):
+        before = groups()
+        stages, alone = stages_of("wave", rank, ranks, group), stages_of("wave", rank, ranks, group)
+        given, adapted = made("ZBVZeroBubble", alone, MICROBATCHES), slackline.adapt(made("ZBVZeroBubble", stages, MICROBATCHES), communicators=count)
+        if rank == 0:
+            decider = adapted._agent.leader.decider
+            decider.observe = lambda steps: decider._swap([decider.running], decider.split, steps[0], None, None, "on purpose") if decider._versions == 0 else None
+        for step in range(12):
+            if stepped(adapted, stages, step, MICROBATCHES) != stepped(given, alone, step, MICROBATCHES):
+                return f"{count} communicators, step {step}: other losses"
+        found = [name for name in groups() if name not in before]
+        if len(found) != count - 1 or adapted._agent.swap_ms == []:
+            return f"{count} communicators: groups {found} after {len(adapted._agent.swap_ms)} swaps"
+        adapted._agent.kept.adapted = True  # as during its steps
+        used = {}
+        for stage in stages:
+            for kind, ops in (("F", stage.get_fwd_recv_ops(0)), ("B", stage.get_bwd_recv_ops(0))):
+                for one in ops:
+                    used.setdefault((kind, one.peer < rank), set()).add(id(one.group))
+        adapted._agent.kept.adapted = False
+        of = {key: value.pop() for key, value in used.items() if len(value) == 1}
+        if of != {key: of.get(key) for key in used}:
+            return f"{count} communicators: several groups for a kind in a direction: {used}"
+        apart = {1: lambda key: 0, 2: lambda key: key[0], 3: lambda key: key if key[0] == "F" else "B", 4: lambda key: key}[count]
+        wrong = [(a, b) for a in of for b in of if (of[a] == of[b]) != (apart(a) == apart(b))]
+        if wrong or rank == 1 and len(of) != 4 or count == 1 and set(of.values()) != {id(group)}:
+            return f"{count} communicators: {wrong} of {sorted(of)}"
+    return ""
+
+
 def failing(rank, ranks, group, where):
     """A rank that cannot make a group: all keep the order, and rank 1 warns; then the first rank does, and asks for no more."""
     agreement.PATIENCE_S, make = 2.0, adapting.new_group
@@ -105,7 +137,7 @@ def failing(rank, ranks, group, where):
     return "" if len(said) == 1 and (rank != 1 or "on purpose" in said[0]) else f"warnings: {said}"
 
 
-CASES = {"never": (never, 3), "once": (once, 3), "a rank that cannot": (failing, 3)}
+CASES = {"never": (never, 3), "once": (once, 3), "1 to 4": (numbered, 3), "a rank that cannot": (failing, 3)}
 
 
 def test_groups_are_made_when_a_plan_needs_them():

@@ -95,6 +95,23 @@ class Same(torch.nn.Module):
         return self.layer(x) + self.place
 
 
+class Compiled(torch.nn.Module):
+    """A layer that calls a compiled function, and is compiled itself in place."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer, self.last = layer(index), torch.compile(lambda x: torch.tanh(x) * 1.5, backend="aot_eager")
+
+    def forward(self, x):
+        return self.last(self.layer(x))
+
+
+def compiled_in_place(index):
+    made = layer(index)
+    made.compile(backend="aot_eager")
+    return made
+
+
 def hooked(register):
     def module(index):
         made = layer(index)
@@ -161,6 +178,7 @@ CASES = {"nothing is lost": (job(layer, Mse, True), 3), "a loss with a parameter
          "an output that is a view": (job(View, Mse, False), 3), "two parameters with one gradient": (job(Merged, Mse, True), 3),
          "a parameter with the received gradient": (job(Same, Mse, True), 3), "a hook after accumulation": (job(hooked(counted), Mse, False), 3),
          "a hook of a module": (job(hooked(scaled), Mse, False), 3),
+         "a compiled function": (job(Compiled, Mse, False), 3), "a module compiled in place": (job(compiled_in_place, Mse, False), 3),
          "after an adaptation that never stepped": (job(layer, Scaled, False, hold=True), 3)}
 
 

@@ -55,8 +55,8 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     problem        the healthy job, if it need not be measured: a dict, YAML, a file or a Problem. Its memory limit replaces `memory`
     memory         limit per rank for the activations of microbatches until their backward: "free" (the free memory of its
                    device, or its share of its host's), "same" (no more microbatches than in the given schedule), or bytes
-    objective      what a plan minimizes: "makespan" (or None), the time of a step, is all that the planner has. A new order must gain
-                   2% of a step
+    objective      what a plan minimizes: "makespan" (or None), the time of a step. A new order must gain 2% of a step. The planner's
+                   "span" and "period" are not offered: what is measured and compared are whole steps
     communicators  process groups that carry the pipeline's messages: 1, the stages' own; 2, one for activations and one for
                    gradients; 3, activations also by direction; 4, both by direction; None: the fewest with which a late or large
                    message does not hold up others

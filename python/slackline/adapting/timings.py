@@ -412,7 +412,7 @@ def _cannot_split(stage: Any, chunk: int, loss: Any) -> bool:
     """Whether PyTorch's split backward of a microbatch would fail, leave out gradients, or run hooks otherwise than the whole one."""
     outputs, inputs = stage.fwd_cache[chunk]
     outputs = (loss,) if stage.is_last else outputs
-    return any(one._is_view() for one in outputs) or _has_hooks(stage.submod) or _loses_gradients(outputs, inputs, stage.submod.parameters())
+    return any(one._is_view() for one in outputs) or _has_hooks(stage.submod) or _needs_whole(outputs, inputs, stage.submod.parameters())
 
 
 def _has_hooks(module: Any) -> bool:
@@ -423,15 +423,18 @@ def _has_hooks(module: Any) -> bool:
         any(one._backward_hooks or one._post_accumulate_grad_hooks for one in module.parameters())
 
 
-def _loses_gradients(outputs: Any, inputs: Any, parameters: Any) -> bool:
-    """Whether a backward reaches tensors that its second half leaves out: those that are not parameters of the stage, such as parameters of the
-    loss, or parameters as they were before a loss or a forward has resharded them; and parameters on no path to an input that needs a gradient."""
+def _needs_whole(outputs: Any, inputs: Any, parameters: Any) -> bool:
+    """Whether a backward reaches a function that torch.compile has made, which may free what it keeps after one run; or tensors that its
+    second half leaves out: those that are not parameters of the stage, such as parameters of the loss, or parameters as they were before a loss
+    or a forward has resharded them; and parameters on no path to an input that needs a gradient."""
     from torch.distributed.pipelining._backward import _get_grad_fn_or_grad_acc, construct_reverse_graph, get_param_groups
 
     def nodes(tensors: Any) -> Any:
         return [node for one in tensors if hasattr(one, "requires_grad") and (node := _get_grad_fn_or_grad_acc(one)) is not None]
     roots, sources = nodes(outputs), nodes(inputs)
     reverse = construct_reverse_graph(roots)
+    if any("CompiledFunction" in node.name() for node in (*roots, *reverse)):
+        return True
     reached = {node for node in (*roots, *reverse) if hasattr(node, "variable")}
     found = {node for group in get_param_groups(sources, nodes(parameters), reverse) for node in group["params"]}
     return not reached <= found.union(sources)
