@@ -8,6 +8,7 @@ import time
 import warnings
 
 from adapt_torch import Paced, batch, judged, made, slackline, stages_of, stepped
+from waiting import until
 
 import torch
 import torch.distributed as dist
@@ -119,6 +120,7 @@ def without_gradients(rank, ranks, group, where):
                     errors.append(str(error))
     if errors[0] is None or errors[0] != errors[1]:
         return f"errors: {errors}"
+    until(lambda: rank > 0 or any(one.kind == "raised" for one in adapted.adaptation.events), 20)  # another thread hears of it
     raised = [(one.step, one.text) for one in adapted.adaptation.events if one.kind == "raised"]
     if raised != ([(7, "ValueError: on purpose")] if rank == 0 else []):
         return f"events of a step that raised: {raised}"
@@ -258,10 +260,7 @@ def collected(rank, ranks, group, where):
     """A schedule that is dropped leaves no threads and no groups."""
     def ours():
         return [thread.name for thread in threading.enumerate() if thread.name.startswith("slackline")]
-    until = time.monotonic() + 10
-    while gc.collect() >= 0 and ours() and time.monotonic() < until:  # of the cases before
-        time.sleep(0.2)
-    gc.collect()
+    until(lambda: gc.collect() >= 0 and not ours(), 10, 0.2)  # of the cases before
     threads, groups, none = len(ours()), len(dist.distributed_c10d._world.pg_map), ""
     for _ in range(2):
         stages = stages_of("wave", rank, ranks, group)
@@ -274,13 +273,14 @@ def collected(rank, ranks, group, where):
         del adapted, stages
         gc.collect()
         dist.barrier(group)
-    until = time.monotonic() + 5
-    while gc.collect() >= 0 and (len(ours()) > threads or len(dist.distributed_c10d._world.pg_map) > groups) and time.monotonic() < until:
-        time.sleep(0.05)  # the first rank may still be planning
+    def left():
+        gc.collect()
+        return len(ours()) - threads, len(dist.distributed_c10d._world.pg_map) - groups
+    until(lambda: max(left()) <= 0, 5, 0.05)  # the first rank may still be planning
     if none:
         return none
-    left = len(ours()) - threads, len(dist.distributed_c10d._world.pg_map) - groups
-    return "" if max(left) <= 0 else f"{left[0]} threads and {left[1]} groups are left: {ours()}"
+    more = left()
+    return "" if max(more) <= 0 else f"{more[0]} threads and {more[1]} groups are left: {ours()}"
 
 
 def settled(adapted, stages, rank, group):

@@ -77,5 +77,5 @@ def test_checkpoints_serve_both_and_killed_runs_go_on():
     result = run(build, file, out, "parallel.pipeline=2")
     apart = max(abs(float(a) - float(b)) for a, b in zip(result.bits[0], whole.bits[0]))
     assert len(result.metrics) == 20 and apart < 1e-4, f"losses {apart} apart"
-    killed = run(build, file, os.path.join(folder, "killed"), *both, "faults=[{iterations: [10, 11], kill: 3}]", resume=False)
+    killed = run(build, file, os.path.join(folder, "killed"), *both, "faults=[{iteration: 10, kill: 3}]", resume=False)
     assert killed.bits == whole.bits and kinds(killed, "restart"), "a rank that holds copies was killed"

@@ -164,8 +164,10 @@ def settled(run, known=()):
 
 def test_changing_the_path_leaks_nothing():
     file = write(folder, "again", 75)
-    faults = ", ".join("{iterations: [%d, %d], link: [0, 1], latency_ms: 30}" % (at, at + 4) for at in range(6, 70, 12))
-    settings = ["parallel.pipeline=2", "batch.microbatches=6", "network.queues=2"]
+    # another direction of a link each time: delegates stay while a slow link comes back again and again
+    ways = ("0, 1", "1, 0", "1, 2", "2, 1", "2, 3", "3, 2")
+    faults = ", ".join("{iterations: [%d, %d], link: [%s], latency_ms: 30, one_way: true}" % (at, at + 4, way) for at, way in zip(range(6, 70, 12), ways))
+    settings = ["parallel.pipeline=4", "batch.microbatches=6", "network.queues=2"]
     reference = train(build, file, file + ".direct", *settings)
     often = ["adapt=true", "schedule=adaptra", "adaptation.strategies=[delegate]", "communication=inorder", f"faults=[{faults}]"]
     with Training(build, file, os.path.join(folder, "changing"), *settings, *PACED, *often) as run:

@@ -13,7 +13,8 @@
  * A strategy that returns (strategy.h) is undone once `calm` has passed after relief. But it comes late: each
  * onset loses what it saves until it is in effect. An incident that comes back before keeping the strategy
  * would have lost as much recurs, and the strategy then stays as others do, with that loss as a part of its
- * cost.
+ * cost. It also stays while another incident that it may mitigate lasts, even one that began when it was in
+ * effect already.
  *
  * After relief a strategy stays until keeping it has lost as much as a new application would cost, and for at
  * least `calm`; if keeping it loses nothing, it stays. The lost time of a relieved incident is kept if it

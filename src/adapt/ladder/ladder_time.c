@@ -111,12 +111,16 @@ static sl_time recurring(const sl_ladder *l, int strategy) {
     return most;
 }
 
-/* None of its incidents lasts; *since: the last relief. */
+/* None of its incidents lasts, nor one that began while it was in effect already, and that it may mitigate,
+ * too: a return would make that one worse. *since: the last relief. */
 static int is_over(const sl_ladder *l, int strategy, sl_time *since) {
+    const sl_strategy *s = &l->rung[strategy].strategy;
     int any = 0;
     *since = 0;
     for (size_t i = 0; i < l->case_count; i++) {
         const sl_ladder_case *c = &l->cases[i];
+        if (c->active && s->returns && (s->causes & c->incident.cause))
+            return 0;
         if (!c->pair[strategy].in_effect)
             continue;
         if (c->active)

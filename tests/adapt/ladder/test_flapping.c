@@ -291,6 +291,28 @@ static void a_strategy_is_kept_while_its_incident_recurs_if_keeping_it_loses_les
     }
 }
 
+/* 3 is relieved after 5 s, while 4 lasts from the 3rd to the 20th. The strategy was in effect when 4 began,
+ * which it mitigates, too: it is undone only when that one is relieved and `calm` has passed, as if it were
+ * 3's relief. */
+static void a_strategy_stays_for_another_incident_that_began_while_it_was_in_effect(void **state) {
+    (void)state;
+    const sl_incident first = {.id = 3, .cause = SL_CAUSE_LINK, .loss = 0.5},
+                      second = {.id = 4, .cause = SL_CAUSE_LINK, .loss = 0.1};
+    recurring r;
+    open_recurring(&r, 0);
+    assert_ok(sl_ladder_begins(r.ladder, 0, &first));
+    assert_int_equal(follow(&r, 3 * SL_SECOND), 0);
+    assert_true(sl_ladder_in_effect(r.ladder, 0));
+    assert_ok(sl_ladder_begins(r.ladder, 3 * SL_SECOND, &second));
+    assert_int_equal(follow(&r, 5 * SL_SECOND), 0);
+    assert_ok(sl_ladder_relieved(r.ladder, 5 * SL_SECOND, 3));
+    assert_int_equal(follow(&r, 20 * SL_SECOND), 0);
+    assert_true(sl_ladder_in_effect(r.ladder, 0));
+    assert_ok(sl_ladder_relieved(r.ladder, 20 * SL_SECOND, 4));
+    assert_int_equal(follow(&r, 22 * SL_SECOND), 1);
+    sl_ladder_close(r.ladder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_the_duration_one_strategy_pays_at_most_2_and_a_ladder_4_times_hindsight),
@@ -299,6 +321,7 @@ int main(void) {
             however_trouble_flaps_each_application_has_been_lost_before_and_hindsight_is_not_far),
         cmocka_unit_test(what_comes_at_once_changes_at_most_once_in_a_calm_period),
         cmocka_unit_test(a_strategy_is_kept_while_its_incident_recurs_if_keeping_it_loses_less),
+        cmocka_unit_test(a_strategy_stays_for_another_incident_that_began_while_it_was_in_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
