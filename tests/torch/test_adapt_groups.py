@@ -96,7 +96,7 @@ def numbered(rank, ranks, group, where):
         used = {}
         for stage in stages:
             for kind, ops in (("F", stage.get_fwd_recv_ops(0)), ("B", stage.get_bwd_recv_ops(0))):
-                for one in ops:
+                for one in (op for op in ops if op.peer != rank):
                     used.setdefault((kind, one.peer < rank), set()).add(id(one.group))
         adapted._agent.kept.adapted = False
         of = {key: value.pop() for key, value in used.items() if len(value) == 1}

@@ -96,7 +96,7 @@ class Same(torch.nn.Module):
 
 
 class Compiled(torch.nn.Module):
-    """A layer that calls a compiled function, and is compiled itself in place."""
+    """A layer whose output goes through a compiled function."""
 
     def __init__(self, index):
         super().__init__()
@@ -106,8 +106,19 @@ class Compiled(torch.nn.Module):
         return self.last(self.layer(x))
 
 
+class Plain(torch.nn.Module):
+    """A layer in a module of its own: torch.compile leaves PyTorch's Sequential as it is."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer = layer(index)
+
+    def forward(self, x):
+        return torch.tanh(self.layer(x))
+
+
 def compiled_in_place(index):
-    made = layer(index)
+    made = Plain(index)
     made.compile(backend="aot_eager")
     return made
 
