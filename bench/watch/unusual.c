@@ -1,37 +1,10 @@
-/* Programs of kinds that neighbors.c (tests/notice/watch) and foreign.c lack; the same command line as
- * foreign.c. */
-#include <mpi.h>
+/* Programs of kinds that neighbors.c (tests/notice/watch) and foreign.c lack. */
+#include "shapes.h"
+
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum { BLOCK = 1 << 14 };
-static double field[8][BLOCK], total;
-static int rank, size, burns;
-static double rounds_per_ms;
-
-static double spin(double rounds) {
-    double x = 1;
-    for (long i = 0; i < (long)rounds; i++)
-        x = x * 1.0000001 + 1e-9;
-    return x;
-}
-
-static double thread_ms(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
-}
-
-static void compute(double ms) {
-    struct timespec time = {.tv_sec = (time_t)(ms / 1e3), .tv_nsec = (long)(ms * 1e6) % 1000000000};
-    if (burns)
-        total += 1e-30 * spin(ms * rounds_per_ms);
-    else
-        nanosleep(&time, NULL);
-}
+static double field[8][BLOCK];
 
 /* Rank 0 hands out tasks of 1 to 3 lengths to whoever answers, with MPI_ANY_SOURCE and MPI_ANY_TAG, and works
  * on each answer. */
@@ -203,39 +176,12 @@ static void refined(int step, double ms) {
     }
 }
 
-static const struct {
-    const char *name;
-    void (*run)(int step, double ms);
-} shapes[] = {{"farm", farm}, {"borders", borders}, {"panels", panels},     {"graph", graph},
-              {"keys", keys}, {"wave", wave},       {"threaded", threaded}, {"refined", refined}};
-
-static double factor_in(const char *name) {
-    double factor = 1, value;
-    int who;
-    FILE *file = fopen(name, "r");
-    while (file && fscanf(file, "%d %lf", &who, &value) == 2)
-        factor = who == rank ? value : factor;
-    if (file)
-        fclose(file);
-    return factor;
-}
+static const shape shapes[] = {{"farm", farm},         {"borders", borders}, {"panels", panels},
+                               {"graph", graph},       {"keys", keys},       {"wave", wave},
+                               {"threaded", threaded}, {"refined", refined}};
 
 int main(int argc, char **argv) {
-    size_t which = 0;
     int given;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &given);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (argc < 4 || size < 2 || size > 8)
-        return 2;
-    while (which < sizeof shapes / sizeof *shapes && strcmp(shapes[which].name, argv[1]) != 0)
-        which++;
-    if (which == sizeof shapes / sizeof *shapes)
-        return 2;
-    burns = argc == 5;
-    double ms = atof(argv[2]), begun = thread_ms();
-    total += 1e-30 * spin(2e7);
-    rounds_per_ms = 2e7 / (thread_ms() - begun);
-    for (int step = 0;; step++)
-        shapes[which].run(step, ms * factor_in(argv[3]));
+    return repeat(argc, argv, shapes, sizeof shapes / sizeof *shapes);
 }

@@ -106,7 +106,8 @@ static sl_status measure(const sl_run *run, const sl_model_config *config, sl_de
             continue;
         SL_TRY(sl_model_measure(config, device, stage, stages, &one));
         all->fixed += one.fixed;
-        if (run->parallel.zero > 0)
+        const int is_second = number >= stages && sl_problem_rank(&shape, stage) == rank;
+        if (run->parallel.zero > 0 && !is_second) /* the first of two copies here has the moments */
             SL_TRY(add_moments(run, config, stage, sl_run_holders(run, rank), all));
         all->forward = one.forward > all->forward ? one.forward : all->forward;
         all->backward = one.backward > all->backward ? one.backward : all->backward;
