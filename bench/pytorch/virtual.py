@@ -5,7 +5,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import slackline
 from slackline.adapting import order
-from slackline.adapting.deciding import Decider, Measured, Shape
+from slackline.adapting.deciding import Decider
+from slackline.adapting.measured import Measured, Shape
 
 
 class Job:

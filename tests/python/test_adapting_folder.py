@@ -10,7 +10,8 @@ import package
 from runner import build, expect, require
 from slackline._plan import Op, Transfer
 from slackline.adapting import order
-from slackline.adapting.deciding import Decider, Measured, Shape
+from slackline.adapting.deciding import Decider
+from slackline.adapting.measured import Measured, Shape
 from slackline.adapting.folder import Folder
 
 require("slackline")

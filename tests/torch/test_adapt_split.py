@@ -117,6 +117,65 @@ class Plain(torch.nn.Module):
         return torch.tanh(self.layer(x))
 
 
+class Tied(torch.nn.Module):
+    """A layer that uses a weight at its begin and at its end: PyTorch's split backward fails."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer = layer(index)
+
+    def forward(self, x):
+        return torch.tanh(self.layer(x) @ self.layer[0].weight)
+
+
+class Once(torch.autograd.Function):
+    """A product that frees what it keeps in its backward."""
+
+    @staticmethod
+    def forward(context, x, weight):
+        context.kept = x.detach(), weight.detach()
+        return x @ weight
+
+    @staticmethod
+    def backward(context, gradient):
+        (x, weight), context.kept = context.kept, None
+        return gradient @ weight.T, x.T @ gradient
+
+
+class Multiplied(torch.nn.Module):
+    """A layer that multiplies by a function of its own."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer, self.weight = layer(index), torch.nn.Parameter(torch.eye(16, dtype=torch.float64))
+
+    def forward(self, x):
+        return torch.tanh(Once.apply(self.layer(x), self.weight))
+
+
+class Halved(torch.nn.Module):
+    """A layer that halves the gradients of its output and of a tensor inside it."""
+
+    def __init__(self, index):
+        super().__init__()
+        self.layer = layer(index)
+
+    def forward(self, x):
+        for part in self.layer:
+            x = part(x)
+            if x.requires_grad:
+                x.register_hook(lambda gradient: 0.5 * gradient)
+        return x
+
+
+class HalvedMse(torch.nn.Module):
+    """A loss that halves the gradient of its input."""
+
+    def forward(self, output, target):
+        output.register_hook(lambda gradient: 0.5 * gradient)
+        return torch.nn.functional.mse_loss(output, target)
+
+
 def compiled_in_place(index):
     made = Plain(index)
     made.compile(backend="aot_eager")
@@ -189,6 +248,8 @@ CASES = {"nothing is lost": (job(layer, Mse, True), 3), "a loss with a parameter
          "an output that is a view": (job(View, Mse, False), 3), "two parameters with one gradient": (job(Merged, Mse, True), 3),
          "a parameter with the received gradient": (job(Same, Mse, True), 3), "a hook after accumulation": (job(hooked(counted), Mse, False), 3),
          "a hook of a module": (job(hooked(scaled), Mse, False), 3),
+         "hooks of tensors": (job(Halved, Mse, False), 3), "a hook of a loss": (job(layer, HalvedMse, False), 3),
+         "a weight in two places": (job(Tied, Mse, False), 3), "a function that runs once": (job(Multiplied, Mse, False), 3),
          "a compiled function": (job(Compiled, Mse, False), 3), "a module compiled in place": (job(compiled_in_place, Mse, False), 3),
          "after an adaptation that never stepped": (job(layer, Scaled, False, hold=True), 3)}
 

@@ -10,7 +10,7 @@ from runner import expect
 from slackline.adapting import order
 from slackline.adapting.leader import Leader
 from slackline.adapting.control import Record
-from slackline.adapting.deciding import Shape
+from slackline.adapting.measured import Shape
 import torch.distributed as dist
 
 MICROBATCHES = 6

@@ -3,9 +3,11 @@
 
     order.py     rows of ops, and their lowering to PyTorch's actions
     timings.py   what a rank measures of a step
+    kept.py      what a rank knows of its stages: memory, whether a backward may be split, random numbers
     control.py   messages between the ranks in addition to the training's
     replicas.py  the replicas of a pipeline, and the messages between them
-    deciding.py  a problem from the measurements; plans; the orchestrator (independent of PyTorch)
+    measured.py  steps as measured by all ranks, and a problem from them (independent of PyTorch)
+    deciding.py  plans; the orchestrator (independent of PyTorch)
     agent.py     the work of a rank before and after each step
     leader.py    the first rank's part: the order of each step, and the thread that decides
     agreement.py  the agreement between ranks to adapt, through the job's store

@@ -8,7 +8,8 @@ from typing import Any, Dict, List, Optional
 from .._problem import ProblemLike
 from .agent import Agent
 from .agreement import Cannot
-from .deciding import Happening, Measured
+from .deciding import Happening
+from .measured import Measured
 
 
 class Adaptation:

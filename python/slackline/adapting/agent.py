@@ -19,10 +19,12 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from . import order
 from .control import Control, Header, Record, flattened, rows_of_text
-from .deciding import Happening, Shape
+from .deciding import Happening
+from .kept import Kept
 from .leader import CLOCKS_EVERY, Leader, warn
+from .measured import Shape
 from .replicas import LAG, Relay
-from .timings import KEPT, Clock, Kept, Row, Step, Waiters, current
+from .timings import KEPT, Clock, Row, Step, Waiters, current
 
 _agents: "weakref.WeakSet[Agent]" = weakref.WeakSet()  # of this process
 EVENTS_AT_ONCE = 5  # in a record
@@ -225,11 +227,10 @@ class Agent:
         return [row for text in now for row in rows_of_text(text)]
 
     def _memory_rows(self, number: int) -> List[Row]:
+        rows: List[Row] = [(KEPT, 2, stage, 0, 0, 0) for stage in self.kept.whole] + [(KEPT, 3, stage, 0, 0, 0) for stage in self.kept.draws]
         if number > 32:
-            return []
-        rows: List[Row] = [(KEPT, 0, stage, 0, count, 0) for stage, count in self.kept.bytes.items()]
-        rows += [(KEPT, 2, stage, 0, 0, 0) for stage in self.kept.whole] + [(KEPT, 3, stage, 0, 0, 0) for stage in self.kept.draws]
-        return rows + [(KEPT, 1, 0, 0, int(self._free_bytes()), 0)]
+            return rows
+        return rows + [(KEPT, 0, stage, 0, count, 0) for stage, count in self.kept.bytes.items()] + [(KEPT, 1, 0, 0, int(self._free_bytes()), 0)]
 
     def _give_up(self, error: BaseException, whole: bool = False) -> None:
         """Stops measuring; `whole`: also stops taking part."""

@@ -19,8 +19,8 @@ from . import order, timings
 from .agent import Agent, close
 from .agreement import Cannot, Round, Said, agreed, together
 from .control import Control, room
-from .deciding import Shape
 from .groups import backend_of, may_make_group, new_group, posts_early, release, timeout_of
+from .measured import Shape
 from .memory import free_bytes
 from .replicas import Replicas
 

@@ -18,7 +18,8 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tu
 from . import order
 from .._library import version
 from .._problem import Problem
-from .deciding import Decider, Happening, Measured, Shape, time_of
+from .deciding import Decider, Happening
+from .measured import Measured, Shape, time_of
 
 
 PHASES = ("healthy", "slow", "adapted", "between")

@@ -15,8 +15,9 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple, 
 
 from . import order
 from .control import Control, Header, Record, parsed, texts_of_rows
-from .deciding import Decider, Happening, Measured, Shape, joined
+from .deciding import Decider, Happening
 from .folder import opened
+from .measured import Measured, Shape, joined
 from .replicas import LAG, Course, unbundled
 from .timings import KEPT, Row
 

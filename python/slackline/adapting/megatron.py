@@ -24,8 +24,9 @@ from .adaptation import Adaptation, not_adapted
 from .agreement import Round, agreed, together
 from .deciding import Happening
 from .groups import new_group, release, timeout_of
+from .kept import Kept
 from .memory import free_bytes
-from .timings import Clock, Kept
+from .timings import Clock
 from .tuning import Tuner, sizes
 
 log = logging.getLogger("slackline")

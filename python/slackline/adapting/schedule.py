@@ -28,9 +28,9 @@ from .adaptation import Adaptation, not_adapted
 from .agent import Agent, close
 from .agreement import Cannot, Round, agreed, stepped, together
 from .control import Control, room
-from .deciding import Shape, unfit
 from .given import Given, stages_of
 from .groups import Groups, fewest_communicators, may_make_group, new_group, pairs_are_apart, posts_early, release, timeout_of
+from .measured import Shape, unfit
 from .memory import free_bytes
 from .replicas import CLOCK, found
 
@@ -112,7 +112,7 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         def step() -> None:
             kept = [stage._slackline for stage in self._stages]
             for one in kept:
-                one.adapted = True
+                one.begin()
             try:
                 super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
             finally:
@@ -137,6 +137,10 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
             agent.abandon(error)
             raise
         agent.end()
+
+    def _maybe_compute_loss(self, stage: Any, *arguments: Any, **options: Any) -> Any:
+        with stage._slackline.noticing_hooks(stage):
+            return super()._maybe_compute_loss(stage, *arguments, **options)
 
     @property
     def _is_renumbered(self) -> bool:
@@ -327,7 +331,7 @@ def _open(round: Round, given: Given, shape: Shape, communicators: Optional[int]
         agent.carrier, agent.kept.groups = carried
         if agent.leader is not None and agent.leader.folder is not None:
             agent.leader.folder.delegates = transport.number if transport is not None else 0
-    agent.kept.splits_itself = order.is_split(given.rows)
+    agent.kept.splits_itself, agent.kept.mixes = order.is_split(given.rows), len(given.stages) > 1
     for stage in given.stages:
         timings.wrap(stage, agent.kept)
     round.undo.append(weakref.finalize(schedule, close, agent.threads, os.getpid()))

@@ -14,13 +14,12 @@ wrapped: the functions once, and only for steps of adapted schedules; the method
 """
 from __future__ import annotations
 
-import contextlib
 import queue
-import random
-import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .kept import Kept
 
 OP, SENT, RECEIVED, KEPT, TEXT = range(5)
 KINDS = "FIWB"
@@ -291,9 +290,11 @@ def wrap(stage: Any, keep: "Kept") -> None:
                 keep.examine(stage, chunk, options.get("loss"))
             if step is not None:
                 step.enter(name(*arguments, **options), index, chunk)
-            if step is not None and method is forward and keep.wanted(index):
-                with keep.counting(index, stage.submod, stage.device):
+            if method is forward and keep.adapted:
+                with keep.watching(stage, step is not None):
                     return method(chunk, *arguments, **options)
+            if method is backward and keep.adapted and not options.get("full_backward", True) and keep.runs_whole(stage, chunk, options.get("loss")):
+                options["full_backward"] = True
             result = method(chunk, *arguments, **options)
             if step is not None and options.get("last_backward") and sums_in_backward and stage.chunks > 1:
                 step.leave_out()
@@ -321,12 +322,15 @@ def wrap(stage: Any, keep: "Kept") -> None:
                                      lambda loss=None, full_backward=True, last_backward=False: "B" if full_backward else "I")
     weigh = stage.backward_weight_one_chunk
 
-    def backward_weight_one_chunk(*arguments: Any, **options: Any) -> Any:
+    def backward_weight_one_chunk(chunk: int, *arguments: Any, **options: Any) -> Any:
         """PyTorch's takes a gradient without a copy, even one that is also the gradient of another parameter, or the buffer of a message."""
-        if stage._slackline.splits_itself:
-            return weigh(*arguments, **options)
+        keep = stage._slackline
+        if keep.adapted and keep.has_run_whole(index, chunk):
+            return None
+        if keep.splits_itself:
+            return weigh(chunk, *arguments, **options)
         fresh = [one for one in stage.submod.parameters() if one.grad is None]
-        result = weigh(*arguments, **options)
+        result = weigh(chunk, *arguments, **options)
         for one in fresh:
             one.grad = None if one.grad is None else one.grad.clone()
         return result
@@ -344,119 +348,3 @@ def wrap(stage: Any, keep: "Kept") -> None:
     stage.get_bwd_send_ops = messages_of(stage.get_bwd_send_ops, _Sends, 1, 0)
     stage.get_fwd_recv_ops = messages_of(stage.get_fwd_recv_ops, _Receives, 0, -1)
     stage.get_bwd_recv_ops = messages_of(stage.get_bwd_recv_ops, _Receives, 1, 1)
-
-
-class Kept:
-    """The bytes that a microbatch of each stage keeps for its backward: the storages that autograd saves, without parameters and
-    buffers. Measured in one forward of each stage. And the stages whose backward cannot be split: that forward recomputes activations, and
-    PyTorch's checkpointing allows one backward per forward; or their first backward is not like the two halves of a split one. And the
-    process group of a stage's messages of kind "F" or "B"; None: its own."""
-
-    def __init__(self) -> None:
-        self.bytes: Dict[int, int] = {}
-        self.groups: Optional[Callable[[str, bool], Any]] = None
-        self.adapted = False  # the adapted schedule steps, not another one of the same stages
-        self.whole: Set[int] = set()
-        self.draws: Set[int] = set()  # stages with a forward that draws random numbers
-        self.examined: Set[int] = set()  # stages
-        self.splits_itself = False  # the given schedule has split backwards, which run as they did
-
-    def wanted(self, stage: int) -> bool:
-        return stage not in self.bytes
-
-    @contextlib.contextmanager
-    def counting(self, stage: int, module: Any, device: Any = None) -> Iterator[None]:
-        import torch
-        state = _random_state(device)
-        storages: Dict[int, int] = {}
-        others = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())
-                  if type(tensor) in (torch.Tensor, torch.nn.Parameter)}
-
-        def pack(tensor: Any) -> Any:
-            if type(tensor) is torch.Tensor and tensor.device.type != "meta":
-                storage = tensor.untyped_storage()
-                if storage.data_ptr() not in others:
-                    storages[storage.data_ptr()] = storage.nbytes()
-            self.bytes[stage] = sum(storages.values())
-            return tensor
-        self.bytes[stage] = 0
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), _checkpoints(lambda: self.whole.add(stage)):
-            yield
-        if state != _random_state(device):
-            self.draws.add(stage)
-
-    def examine(self, stage: Any, chunk: int, loss: Any) -> None:
-        """Before the first backward of a stage."""
-        self.examined.add(stage.stage_index)
-        try:
-            if not stage.is_first and not stage.dw_builder and _cannot_split(stage, chunk, loss):  # the first stage's is never split
-                self.whole.add(stage.stage_index)
-        except Exception:  # of PyTorch's internals
-            self.whole.add(stage.stage_index)
-
-
-def _random_state(device: Any) -> List[Any]:
-    """Of the generators that a stage draws from: PyTorch's, Python's, and NumPy's; empty: unknown."""
-    if device is None:
-        return []
-    import torch
-    try:
-        states = [torch.get_rng_state(), *([torch.get_device_module(device).get_rng_state(device)] if device.type != "cpu" else [])]
-    except Exception:  # of a device, such as while it captures a graph
-        return []
-    numpy = sys.modules.get("numpy")
-    return [*(one.tolist() for one in states), random.getstate(), *([numpy.random.get_state()[1].tolist(), numpy.random.get_state()[2]] if numpy else [])]
-
-
-def _cannot_split(stage: Any, chunk: int, loss: Any) -> bool:
-    """Whether PyTorch's split backward of a microbatch would fail, leave out gradients, or run hooks otherwise than the whole one."""
-    outputs, inputs = stage.fwd_cache[chunk]
-    outputs = (loss,) if stage.is_last else outputs
-    return any(one._is_view() for one in outputs) or _has_hooks(stage.submod) or _needs_whole(outputs, inputs, stage.submod.parameters())
-
-
-def _has_hooks(module: Any) -> bool:
-    """The two halves of a split backward run some nodes twice, and add to gradients themselves."""
-    from torch.nn.modules.module import _global_backward_hooks, _global_backward_pre_hooks
-    return bool(_global_backward_hooks or _global_backward_pre_hooks) or \
-        any(one._backward_hooks or one._backward_pre_hooks for one in module.modules()) or \
-        any(one._backward_hooks or one._post_accumulate_grad_hooks for one in module.parameters())
-
-
-def _needs_whole(outputs: Any, inputs: Any, parameters: Any) -> bool:
-    """Whether a backward reaches a function that torch.compile has made, which may free what it keeps after one run; or tensors that its
-    second half leaves out: those that are not parameters of the stage, such as parameters of the loss, or parameters as they were before a loss
-    or a forward has resharded them; and parameters on no path to an input that needs a gradient."""
-    from torch.distributed.pipelining._backward import _get_grad_fn_or_grad_acc, construct_reverse_graph, get_param_groups
-
-    def nodes(tensors: Any) -> Any:
-        return [node for one in tensors if hasattr(one, "requires_grad") and (node := _get_grad_fn_or_grad_acc(one)) is not None]
-    roots, sources = nodes(outputs), nodes(inputs)
-    reverse = construct_reverse_graph(roots)
-    if any("CompiledFunction" in node.name() for node in (*roots, *reverse)):
-        return True
-    reached = {node for node in (*roots, *reverse) if hasattr(node, "variable")}
-    found = {node for group in get_param_groups(sources, nodes(parameters), reverse) for node in group["params"]}
-    return not reached <= found.union(sources)
-
-
-@contextlib.contextmanager
-def _checkpoints(seen: Callable[[], None]) -> Iterator[None]:
-    """Calls `seen` for each torch.utils.checkpoint.checkpoint: of its two implementations, either is taken from its module."""
-    from torch.utils import checkpoint
-    reentrant, other = checkpoint.CheckpointFunction, checkpoint._checkpoint_without_reentrant_generator
-
-    class _Seen:
-        @staticmethod
-        def apply(*arguments: Any) -> Any:
-            seen()
-            return reentrant.apply(*arguments)
-
-    def _generator(*arguments: Any, **options: Any) -> Any:
-        seen()
-        return other(*arguments, **options)
-    checkpoint.CheckpointFunction, checkpoint._checkpoint_without_reentrant_generator = _Seen, _generator
-    try:
-        yield
-    finally:
-        checkpoint.CheckpointFunction, checkpoint._checkpoint_without_reentrant_generator = reentrant, other
