@@ -109,6 +109,43 @@ def numbered(rank, ranks, group, where):
     return ""
 
 
+def exactly(rank, ranks, group, where):
+    """After a swap to the fewest communicators, a step has the plan's messages and no others: one per microbatch, link and kind, each kind in its group."""
+    adapted, counts = slackline.adapt(made("1F1B", stages_of("linear", rank, ranks, group), MICROBATCHES)), {}
+    if rank == 0:
+        decides(adapted, ranks)
+
+    def counting(name):
+        original = getattr(dist, name)
+
+        def count(*arguments, **options):
+            counts[name, options["group"]] = counts.get((name, options["group"]), 0) + 1
+            return original(*arguments, **options)
+        return original, count
+    stages = adapted._stages
+    for step in range(14):
+        stepped(adapted, stages, step, MICROBATCHES)
+    replaced = {name: counting(name) for name in ("isend", "irecv")}
+    for name, (_, count) in replaced.items():
+        setattr(dist, name, count)
+        setattr(dist.distributed_c10d, name, count)  # pipelining uses both names
+    try:
+        stepped(adapted, stages, 14, MICROBATCHES)
+    finally:
+        for name, (original, _) in replaced.items():
+            setattr(dist, name, original)
+            setattr(dist.distributed_c10d, name, original)
+    groups_of = adapted._agent.kept.groups
+    if groups_of is None or adapted.adaptation.swap_ms == []:
+        return "no swap"
+    of = {kind: groups_of(kind, True) or group for kind in "FB"}
+    before, after = MICROBATCHES * (rank > 0), MICROBATCHES * (rank < ranks - 1)  # messages to or from each neighbor, of each kind
+    wanted = {("isend", "F"): after, ("irecv", "F"): before, ("isend", "B"): before, ("irecv", "B"): after}
+    found = {(name, kind): counts.get((name, of[kind]), 0) for name, kind in wanted}
+    others = {dist.distributed_c10d._world.pg_names.get(one, str(one)) for _, one in counts if one not in of.values()}
+    return "" if found == wanted and of["F"] is not of["B"] and all("slackline-control" in one for one in others) else f"{found}, wanted {wanted}; others {others}"
+
+
 def failing(rank, ranks, group, where):
     """A rank that cannot make a group: all keep the order, and rank 1 warns; then the first rank does, and asks for no more."""
     agreement.PATIENCE_S, make = 2.0, adapting.new_group
@@ -137,7 +174,7 @@ def failing(rank, ranks, group, where):
     return "" if len(said) == 1 and (rank != 1 or "on purpose" in said[0]) else f"warnings: {said}"
 
 
-CASES = {"never": (never, 3), "once": (once, 3), "1 to 4": (numbered, 3), "a rank that cannot": (failing, 3)}
+CASES = {"never": (never, 3), "once": (once, 3), "1 to 4": (numbered, 3), "exactly the plan's messages": (exactly, 3), "a rank that cannot": (failing, 3)}
 
 
 def test_groups_are_made_when_a_plan_needs_them():
