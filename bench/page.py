@@ -44,6 +44,7 @@ PAGES = {
     "pytorch.md": ("Plans in PyTorch's pipelining: all tables", "Each section names the command that wrote it.",
                    ["Live: something gets slow and recovers", "Live: random mixtures", "Simulated: random mixtures", "Overhead", "A slow link, before and after",
                     "From PyTorch's profiler to a better plan"]),
+    "fuzzing.md": ("Readers under a fuzzer", "Each section names the command that wrote it.", ["Fuzzing"]),
     "mutants.md": ("Small faults that tests notice", "Each section names the command that wrote it.", ["Small faults"]),
     "training.md": ("Training speed on the CPU: all tables", "Each section names the command that wrote it.",
                     ["Speed on the CPU", "Where the time of a step goes"]),

@@ -102,10 +102,37 @@ static void the_offset_of_a_clock_lies_within_its_bound(void **state) {
     assert_int_equal(o.offset, 6000000);
 }
 
+/* With one record, a head at the end of its range kept the reader busy forever. */
+static void a_ring_of_one_record_is_none(void **state) {
+    (void)state;
+    uint8_t memory[sizeof(sl_record_ring) + sizeof(sl_record)] __attribute__((aligned(64))) = {0};
+    sl_record_ring *ring = (sl_record_ring *)(void *)memory;
+    assert_int_equal(sl_record_ring_init(ring, 1), -1);
+    *ring = (sl_record_ring){.magic = SL_RECORD_MAGIC,
+                             .version = SL_RECORD_VERSION,
+                             .record_size = sizeof(sl_record),
+                             .capacity = 1};
+    assert_int_equal(sl_record_ring_capacity(ring, sizeof memory), 0);
+}
+
+static void a_head_at_the_end_of_its_range_ends_the_reading(void **state) {
+    (void)state;
+    uint8_t memory[sizeof(sl_record_ring) + 2 * sizeof(sl_record)] __attribute__((aligned(64))) = {0};
+    sl_record_ring *ring = (sl_record_ring *)(void *)memory;
+    sl_record records[8];
+    uint64_t position = 0, lost = 0;
+    assert_int_equal(sl_record_ring_init(ring, 2), 0);
+    atomic_store(&ring->head, UINT64_MAX);
+    assert_int_equal(sl_record_read(ring, 2, &position, records, 8, &lost), 0);
+    assert_true(lost > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_gets_what_was_written_and_learns_what_it_lost),
         cmocka_unit_test(a_capacity_that_changes_after_it_was_checked_harms_neither_side),
+        cmocka_unit_test(a_ring_of_one_record_is_none),
+        cmocka_unit_test(a_head_at_the_end_of_its_range_ends_the_reading),
         cmocka_unit_test(a_concurrent_reader_never_sees_a_torn_record),
         cmocka_unit_test(the_offset_of_a_clock_lies_within_its_bound),
     };

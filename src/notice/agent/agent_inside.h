@@ -66,5 +66,8 @@ sl_status sl_agent_keep(sl_agent *agent, sl_watched_process *process, const sl_c
 /** Sends the complete parts of the profile. SL_ENOMEM. */
 sl_status sl_agent_send_profiles(sl_agent *agent, sl_time now);
 
+/** Carries out one order, which may be any JSON. SL_ENOMEM, or what the store says. */
+sl_status sl_agent_carry_out(sl_agent *agent, const json_t *order, sl_time now);
+
 /** Reads the orders and carries them out. SL_ENOMEM. */
 sl_status sl_agent_obey(sl_agent *agent, sl_time now);

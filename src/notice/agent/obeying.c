@@ -259,7 +259,7 @@ static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
     return SL_OK;
 }
 
-static sl_status obey(sl_agent *a, const json_t *order, sl_time now) {
+sl_status sl_agent_carry_out(sl_agent *a, const json_t *order, sl_time now) {
     const char *kind = sl_json_text(order, "kind", "");
     int64_t round = sl_json_int(order, "round", 0);
     if (!sl_json_within(order, "round", 1, SL_MAX_NUMBER))
@@ -298,7 +298,7 @@ sl_status sl_agent_obey(sl_agent *a, sl_time now) {
         size_t i;
         const json_t *order;
         json_array_foreach(orders, i, order) {
-            SL_THEN(status, sl_agent_passing(obey(a, order, now)));
+            SL_THEN(status, sl_agent_passing(sl_agent_carry_out(a, order, now)));
         }
         json_decref(orders);
         SL_TRY(status);

@@ -6,6 +6,10 @@ static void look_at_thread(const sl_gate_thread *thread, uint32_t channels, sl_g
     view->serial = word >> 8;
     view->forbidden = (int)atomic_load(&thread->forbidden);
     view->entries = 0;
+    if (view->state > SL_GATE_PARKED) { /* from outside: nothing is known of it */
+        view->state = SL_GATE_MOVING;
+        return;
+    }
     int loops =
         view->state == SL_GATE_OUTSIDE && view->forbidden; /* perhaps on Test, which may not park there */
     if (view->state != SL_GATE_INSIDE && view->state != SL_GATE_PARKED && !loops)

@@ -10,8 +10,13 @@ size_t sl_record_ring_bytes(uint32_t capacity) {
     return sizeof(sl_record_ring) + (size_t)capacity * sizeof(sl_record);
 }
 
+/* With one record the writer may always be in it: there is nothing to read. */
+static int is_capacity(uint32_t capacity) {
+    return capacity > 1 && (capacity & (capacity - 1)) == 0;
+}
+
 int sl_record_ring_init(sl_record_ring *ring, uint32_t capacity) {
-    if (capacity == 0 || (capacity & (capacity - 1)) != 0)
+    if (!is_capacity(capacity))
         return -1;
     ring->version = SL_RECORD_VERSION;
     ring->record_size = sizeof(sl_record);
@@ -26,7 +31,7 @@ uint32_t sl_record_ring_capacity(const sl_record_ring *ring, size_t bytes) {
         ring->record_size != sizeof(sl_record))
         return 0;
     uint32_t capacity = __atomic_load_n(&ring->capacity, __ATOMIC_RELAXED); /* once: see the header */
-    if (capacity == 0 || (capacity & (capacity - 1)) != 0)
+    if (!is_capacity(capacity))
         return 0;
     return (bytes - sizeof *ring) / sizeof(sl_record) >= capacity ? capacity : 0;
 }

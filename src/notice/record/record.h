@@ -37,7 +37,7 @@ _Static_assert(sizeof(sl_record) == 64, "records cross processes and are one cac
 /* Head of a ring in memory; `capacity` records follow. */
 typedef struct sl_record_ring {
     uint32_t magic, version;
-    uint32_t record_size, capacity; /* capacity: a power of two */
+    uint32_t record_size, capacity; /* capacity: a power of two, at least 2 */
     uint8_t pad[48];
     /* Records completely written. Writer: release store after the record's bytes; reader: acquire load before
      * reading them and a second load afterwards to see whether the writer lapped it. */
@@ -49,7 +49,7 @@ _Static_assert(sizeof(sl_record_ring) == 128, "the layout is part of the version
 /** Size of a ring of `capacity` records. */
 size_t sl_record_ring_bytes(uint32_t capacity);
 
-/** Makes a ring in zeroed memory. Returns -1 if capacity is not a power of two. */
+/** Makes a ring in zeroed memory. Returns -1 if capacity is not a power of two, or 1. */
 int sl_record_ring_init(sl_record_ring *ring, uint32_t capacity);
 
 /** Capacity in records of a ring from outside in `bytes` bytes of memory; 0: not a ring of this version, or

@@ -67,7 +67,8 @@ static sl_status read_host(const char *text, size_t length, sl_store_address *a)
         return sl_error(SL_EINVAL, "redis URL: the host is missing or too long");
     memcpy(a->host, name, size);
     a->port = 6379;
-    if (after < end && (*after != ':' || !read_number(after + 1, (size_t)(end - after) - 1, 65535, &a->port)))
+    if (after < end && (*after != ':' ||
+                        !read_number(after + 1, (size_t)(end - after) - 1, 65535, &a->port) || a->port == 0))
         return sl_error(SL_EINVAL, "redis URL: invalid port '%.*s'", (int)(end - after), after);
     return SL_OK;
 }

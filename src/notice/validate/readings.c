@@ -62,19 +62,21 @@ sl_time sl_read_pressure(const char *text) {
 }
 
 int64_t sl_read_busy(const char *text, const sl_core_set *cores) {
-    int64_t busy = -1;
+    uint64_t busy = 0;
+    int found = 0;
     for (const char *line = text; *line; line = next_line(line)) {
         int core;
-        int64_t user, nice, system, idle, disk, irq = 0, soft = 0, stolen = 0;
+        uint64_t user, nice, system, idle, disk, irq = 0, soft = 0, stolen = 0;
         if (sscanf(line,
-                   "cpu%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
-                   " %" SCNd64,
+                   "cpu%d %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+                   " %" SCNu64,
                    &core, &user, &nice, &system, &idle, &disk, &irq, &soft, &stolen) < 6 ||
             strncmp(line, "cpu ", 4) == 0 || !sl_core_set_has(cores, core))
             continue;
-        busy = (busy < 0 ? 0 : busy) + user + nice + system + irq + soft + stolen;
+        busy += user + nice + system + irq + soft + stolen;
+        found = 1;
     }
-    return busy;
+    return found ? (int64_t)(busy & INT64_MAX) : -1;
 }
 
 int sl_read_process(const char *text, sl_process_reading *process) {

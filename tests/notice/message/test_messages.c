@@ -44,6 +44,27 @@ static void views_are_the_same_on_the_other_side(void **state) {
     free(again);
 }
 
+/* A gate is shared memory: whatever a thread's state is, the view of it is one that can be read. */
+static void a_thread_of_an_unknown_state_is_seen_as_moving(void **state) {
+    (void)state;
+    sl_gate *gate = aligned_alloc(64, (sizeof *gate + 63) / 64 * 64);
+    sl_gate_view *view = calloc(1, sizeof *view), *again = calloc(1, sizeof *again);
+    char *bytes = NULL;
+    size_t capacity = 0, size;
+    memset(gate, 0, sizeof *gate);
+    sl_gate_init(gate, 7, NULL);
+    atomic_store(&gate->threads, 1);
+    atomic_store(&gate->thread[0].word, 5 << 8 | 77);
+    sl_gate_look(gate, view);
+    assert_int_equal(view->thread[0].state, SL_GATE_MOVING);
+    assert_ok(sl_view_pack(view, &bytes, &capacity, &size));
+    assert_int_equal(sl_view_unpack(bytes, size, again), 0);
+    sl_free(bytes);
+    free(gate);
+    free(view);
+    free(again);
+}
+
 static void bytes_from_elsewhere_are_no_message(void **state) {
     (void)state;
     char bytes[sizeof(sl_message_head) + 2 * sizeof(sl_message_block)] = {0};
@@ -134,6 +155,7 @@ static void numbers_beyond_their_limits_are_no_message(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_are_the_same_on_the_other_side),
+        cmocka_unit_test(a_thread_of_an_unknown_state_is_seen_as_moving),
         cmocka_unit_test(bytes_from_elsewhere_are_no_message),
         cmocka_unit_test(numbers_beyond_their_limits_are_no_message),
     };

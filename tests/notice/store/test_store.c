@@ -376,6 +376,7 @@ static void wrong_urls_are_refused(void **state) {
                                         "redis://:6379",
                                         "redis://host:port",
                                         "redis://host:70000",
+                                        "redis://host:0",
                                         "redis://user@host",
                                         "redis://:pass%zz@host",
                                         "redis://:pass%4@host",

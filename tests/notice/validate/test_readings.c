@@ -62,6 +62,8 @@ static void only_the_processors_of_a_set_count_as_busy(void **state) {
     assert_int_equal(sl_read_busy(text, &zero), 100 + 1 + 50 + 2 + 3 + 4);
     assert_int_equal(sl_read_busy(text, &both), 160 + 220);
     assert_int_equal(sl_read_busy(text, &none), -1);
+    /* beyond what is counted: some number, but no undefined behavior */
+    assert_true(sl_read_busy("cpu0 9223372036854775807 9223372036854775807 9 4 5 6 7 8\n", &zero) >= 0);
 }
 
 static void a_process_may_have_brackets_and_blanks_in_its_name(void **state) {

@@ -1,0 +1,501 @@
+/* Files of the planner and of campaigns: problem, run file, --set, orders (CSV), clusters, plans (JSON),
+ * traces, campaigns and their CSV, series, recordings and saves of the orchestrator, the solver's answer.
+ * What is accepted must hold: a problem is planned, an order lowered and replayed. */
+#include "fuzz.h"
+
+#include "adapt/campaign/campaign.h"
+#include "adapt/orchestrator/measured.h"
+#include "adapt/orchestrator/orchestrator.h"
+#include "adapt/orchestrator/recording.h"
+#include "adapt/topology/topology.h"
+#include "base/memory.h"
+#include "base/yaml.h"
+#include "cli/series.h"
+#include "cli/trace_file.h"
+#include "plan/draw/trace.h"
+#include "plan/exact/protobuf.h"
+#include "plan/lower/comms_csv.h"
+#include "plan/lower/written.h"
+#include "plan/pipeline/csv.h"
+#include "plan/pipeline/csv_shape.h"
+#include "plan/search/plan.h"
+#include "plan/search/plan_read.h"
+#include "plan/trace/recover.h"
+#include "run/file/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- YAML: problem, run file, cluster, --set */
+
+enum { LARGEST = 2000 }; /* ops that are planned here */
+
+static sl_status parse(const uint8_t *data, size_t size, sl_document *document) {
+    char *text = fuzz_text(data, size);
+    sl_status status = sl_document_parse("fuzz", text, document);
+    free(text);
+    return status;
+}
+
+static int read_problem(const uint8_t *data, size_t size) {
+    sl_document document;
+    sl_problem problem = {0};
+    sl_status status = parse(data, size, &document);
+    SL_THEN(status, sl_problem_read(&document, &problem));
+    if (status == SL_OK && (long)problem.stages * problem.microbatches < LARGEST) {
+        sl_plan plan;
+        sl_status planned = sl_plan_make(&problem, "auto", &plan);
+        fuzz_must(planned == SL_OK || planned == SL_ENONE);
+        fuzz_must(planned != SL_OK || (plan.makespan >= plan.bound && plan.memory_ok));
+        sl_plan_free(&plan);
+    }
+    sl_problem_free(&problem);
+    sl_document_close(&document);
+    return status == SL_OK;
+}
+
+static int read_run(const uint8_t *data, size_t size) {
+    sl_document document;
+    sl_run run = {0};
+    sl_status status = parse(data, size, &document);
+    SL_THEN(status, sl_run_read(&document, &run));
+    sl_run_free(&run);
+    sl_document_close(&document);
+    return status == SL_OK;
+}
+
+static int read_cluster(const uint8_t *data, size_t size) {
+    sl_document document;
+    sl_cluster cluster = {0};
+    sl_time time;
+    sl_status status = parse(data, size, &document);
+    SL_THEN(status, sl_cluster_read(&document, NULL, &cluster));
+    if (status == SL_OK && (long)cluster.hosts * cluster.microbatches < LARGEST &&
+        sl_topology_time(&cluster, cluster.present, &time) == SL_OK)
+        fuzz_must(time >= 0);
+    sl_cluster_free(&cluster);
+    sl_document_close(&document);
+    return status == SL_OK;
+}
+
+static int read_set(const uint8_t *data, size_t size) {
+    sl_document document;
+    char *text = fuzz_text(data, size);
+    sl_status status =
+        sl_document_parse("fuzz", "pipeline: {ranks: 2, links: {list: [{between: [0, 1]}]}}\n", &document);
+    SL_THEN(status, sl_document_set(&document, text));
+    sl_document_close(&document);
+    free(text);
+    return status == SL_OK;
+}
+
+static int write_set(int number, FILE *out) {
+    return number < 2 && fuzz_say(out, number ? "pipeline.links.list.0.latency_ms=5" : "new.key=[1, {a: b}]");
+}
+
+/* ---- orders */
+
+/* What is read can be lowered and timed; its compute_comms form, where it has one, reads back as the same. */
+static void try_accepted(const sl_problem *problem, const sl_order *order) {
+    sl_plan plan;
+    sl_order again;
+    char *text = NULL;
+    size_t size = 0;
+    fuzz_must(sl_plan_of_order(problem, order, "file", &plan) == SL_OK);
+    FILE *out = open_memstream(&text, &size);
+    sl_status status = sl_program_write_csv(problem, order, &plan.program, out);
+    fclose(out);
+    if (status == SL_OK) {
+        fuzz_must(sl_order_parse_csv("fuzz", text, size, problem, &again) == SL_OK);
+        if (!order->issue)
+            sl_order_drop_issues(&again);
+        fuzz_must(sl_order_equal(order, &again));
+        sl_order_free(&again);
+    }
+    free(text);
+    sl_plan_free(&plan);
+}
+
+/* The shape that the file implies. */
+static void try_shape(const uint8_t *data, size_t size) {
+    sl_problem problem;
+    char path[64];
+    int file = fuzz_file(data, size, path);
+    if (sl_csv_shape(path, &problem) == SL_OK)
+        fuzz_must(problem.ranks > 0 && problem.stages >= problem.ranks && problem.microbatches > 0);
+    sl_problem_free(&problem);
+    close(file);
+}
+
+/* The first byte chooses the placement. */
+static int read_order(const uint8_t *data, size_t size) {
+    sl_problem problem;
+    sl_order order;
+    sl_placement placement = (sl_placement)(fuzz_take(&data, &size, 1) % SL_PLACEMENTS);
+    fuzz_must(sl_problem_make(2, placement == SL_LINEAR ? 2 : 4, 2, &problem) == SL_OK);
+    problem.placement = placement;
+    try_shape(data, size);
+    char *text = fuzz_text(data, size);
+    sl_status status = sl_order_parse_csv("fuzz", text, size, &problem, &order);
+    free(text);
+    if (status == SL_OK) {
+        try_accepted(&problem, &order);
+        sl_order_free(&order);
+    }
+    sl_problem_free(&problem);
+    return status == SL_OK;
+}
+
+/* As 1f1b orders two microbatches, in both forms. */
+static int write_order(int number, FILE *out) {
+    sl_problem problem;
+    sl_plan plan;
+    if (number >= 2 * SL_PLACEMENTS)
+        return 0;
+    sl_placement placement = (sl_placement)(number / 2);
+    fputc((int)placement, out);
+    fuzz_must(sl_problem_make(2, placement == SL_LINEAR ? 2 : 4, 2, &problem) == SL_OK);
+    problem.placement = placement;
+    if (sl_plan_make(&problem, "auto", &plan) == SL_OK) {
+        if (number % 2)
+            (void)sl_program_write_csv(&problem, &plan.order, &plan.program, out);
+        else
+            (void)sl_order_write_csv(&problem, &plan.order, out);
+    }
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+    return 1;
+}
+
+/* ---- plans and traces */
+
+static int make_plan(sl_problem *problem, sl_plan *plan) {
+    fuzz_must(sl_problem_make(2, 2, 3, problem) == SL_OK);
+    for (int stage = 0; stage < 2; stage++)
+        for (int kind = SL_F; kind <= SL_B; kind++)
+            problem->time[kind][stage] = kind == SL_B ? 2 * SL_MS : SL_MS;
+    return sl_plan_make(problem, "1f1b", plan) == SL_OK;
+}
+
+static int read_plan(const uint8_t *data, size_t size) {
+    sl_timeline timeline = {0};
+    sl_plan_memory memory = {0};
+    char schedule[SL_PLAN_NAME];
+    char *text = fuzz_text(data, size);
+    sl_status status = sl_plan_read_json("fuzz", text, size, &timeline, &memory, schedule);
+    if (status == SL_OK)
+        fuzz_must(sl_timeline_makespan(&timeline) >= 0);
+    sl_timeline_free(&timeline);
+    sl_plan_memory_free(&memory);
+    free(text);
+    return status == SL_OK;
+}
+
+static int write_plan(int number, FILE *out) {
+    sl_problem problem;
+    sl_plan plan;
+    if (number > 0)
+        return 0;
+    fuzz_must(make_plan(&problem, &plan) && sl_plan_write_json(&problem, &plan, out) == SL_OK);
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+    return 1;
+}
+
+/* What is recovered of a trace is a problem, and its order a schedule of it unless it deadlocks. The file may
+ * be packed by gzip. */
+static int read_trace(const uint8_t *data, size_t size) {
+    sl_traced traced = {0};
+    sl_recovered recovered = {0};
+    sl_recover_options options = {.iteration = -1};
+    sl_plan plan = {0};
+    char path[64];
+    int file = fuzz_file(data, size, path);
+    sl_status status = sl_trace_file_read(path, &traced);
+    int accepted = status == SL_OK;
+    SL_THEN(status, sl_recover(&traced, &options, &recovered));
+    SL_THEN(status, sl_plan_of_order(&recovered.problem, &recovered.order, "traced", &plan));
+    fuzz_must(status != SL_OK || plan.makespan >= 0);
+    sl_plan_free(&plan);
+    sl_recovered_free(&recovered);
+    sl_traced_free(&traced);
+    close(file);
+    return accepted;
+}
+
+static int write_trace(int number, FILE *out) {
+    sl_problem problem;
+    sl_plan plan;
+    sl_timeline timeline;
+    if (number > 0)
+        return 0;
+    fuzz_must(make_plan(&problem, &plan));
+    fuzz_must(sl_replay(&problem, &plan.program, problem.communication, problem.queue, &timeline) == SL_OK);
+    fuzz_must(sl_trace_plan(&problem, &plan.program, &timeline, out) == SL_OK);
+    sl_timeline_free(&timeline);
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+    return 1;
+}
+
+/* ---- campaigns */
+
+/* A campaign that is accepted and short can be simulated, and nothing beats hindsight. */
+static void simulate(sl_campaign *c) {
+    sl_campaign_result result;
+    if (c->replicas <= 4 && c->faults <= 6 && c->tensor <= 8 && c->duration < 100 * SL_SECOND &&
+        c->iterations < 1000) {
+        sl_status status = sl_campaign_run(c, 1, &result);
+        fuzz_must(status != SL_OK || result.row[result.rows - 1].total <= result.row[0].total);
+        sl_campaign_result_free(&result);
+    }
+}
+
+static int try_campaign(const uint8_t *data, size_t size, int is_csv) {
+    sl_document document = {0};
+    sl_problem problem;
+    sl_campaign campaign = {0};
+    fuzz_must(sl_problem_make(2, 2, 4, &problem) == SL_OK);
+    for (int stage = 0; stage < 2; stage++) {
+        for (int kind = SL_F; kind <= SL_W; kind++)
+            problem.time[kind][stage] = SL_MS;
+        problem.time[SL_B][stage] = 2 * SL_MS;
+        problem.reduce[stage] = SL_MS;
+    }
+    char *text = fuzz_text(data, size);
+    sl_status status =
+        is_csv ? sl_campaign_make(&problem, &campaign) : sl_document_parse("fuzz", text, &document);
+    SL_THEN(status, is_csv ? sl_campaign_read_csv("fuzz", text, &campaign)
+                           : sl_campaign_read(&document, &problem, NULL, &campaign));
+    if (status == SL_OK) {
+        campaign.iterations = is_csv ? 100 : campaign.iterations;
+        simulate(&campaign);
+    }
+    sl_campaign_free(&campaign);
+    sl_problem_free(&problem);
+    sl_document_close(&document);
+    free(text);
+    return status == SL_OK;
+}
+
+static int read_campaign(const uint8_t *data, size_t size) {
+    return try_campaign(data, size, 0);
+}
+
+static int write_campaign(int number, FILE *out) {
+    return number == 0 && fuzz_say(out, "job: {replicas: 2, iterations: 50, static: [1f1b], gradient_mb: 2, "
+                                        "ring_gbps: 100}\ncosts: {restart_s: 300}\n"
+                                        "events:\n  - {at: 5, until: 20, link: [0, 1], latency_ms: 30}\n"
+                                        "  - {at: 10, until: 40, device: [1, 1], slowdown: 1.5}\n");
+}
+
+static int read_faults(const uint8_t *data, size_t size) {
+    return try_campaign(data, size, 1);
+}
+
+static int write_faults(int number, FILE *out) {
+    return number == 0 && fuzz_say(out, "first_iteration,last_iteration,links,device,latency_ms,slowdown,"
+                                        "every,for\n5,20,0-1,,30,,,\n10,40,,1,,1.5,10,5\n");
+}
+
+/* ---- series and call logs of `detect` */
+
+static int read_series(const uint8_t *data, size_t size) {
+    sl_series_reader series;
+    sl_series_call call;
+    double sample;
+    char path[64];
+    int file = fuzz_file(data, size, path), end = 0, samples = 0;
+    sl_status status = sl_series_reader_open(path, NULL, &series);
+    while (status == SL_OK && !end) {
+        status = series.is_calls ? sl_series_reader_next_call(&series, &call, &end)
+                                 : sl_series_reader_next(&series, &sample, &end);
+        samples += status == SL_OK && !end;
+    }
+    sl_series_reader_close(&series);
+    close(file);
+    return samples > 0;
+}
+
+static int write_series(int number, FILE *out) {
+    const char *const all[] = {
+        "iteration,time_ms,note\n0,1.5,a\n1,2.5,\"b, c\"\n", "1.5\n2.5\n",
+        "{\"iteration\": 0, \"time_ms\": 1.5}\n",
+        "call,communicator,peer,bytes,start_ns,rank\nMPI_Send,1,1,8,100,0\nMPI_Recv,1,0,8,120,1\n"};
+    return number < 4 && fuzz_say(out, all[number]);
+}
+
+/* ---- the orchestrator's recordings and saves */
+
+static void put_line(void *out, const char *text) {
+    fputs(text, out);
+}
+
+/* A job of two iterations. `lines` gets its recording, *saved its state. */
+static void run_job(FILE *lines, char **saved) {
+    sl_problem problem;
+    sl_plan plan;
+    sl_measured *measured;
+    sl_orchestrator *o;
+    sl_orchestrator_action action;
+    sl_orchestrator_config config = sl_orchestrator_defaults();
+    fuzz_must(make_plan(&problem, &plan));
+    const sl_problem *problems[] = {&problem};
+    const sl_plan *plans[] = {&plan};
+    config.problem = problems;
+    config.first = plans;
+    config.job.replicas = 1;
+    config.job.ranks = 2;
+    config.job.schedule = "1f1b";
+    if (lines) {
+        config.record.line = put_line;
+        config.record.context = lines;
+    }
+    fuzz_must(sl_orchestrator_open(&config, &o) == SL_OK);
+    fuzz_must(sl_measured_of_problem(&problem, &measured) == SL_OK);
+    for (int i = 0; i < 2; i++) {
+        sl_measured *const replica[] = {measured};
+        const sl_orchestrator_iteration iteration = {
+            .iteration = i, .now = (i + 1) * SL_SECOND, .time = plan.makespan, .replica = replica};
+        fuzz_must(sl_orchestrator_observe(o, &iteration) == SL_OK);
+        fuzz_must(!sl_orchestrator_next(o, &action));
+    }
+    if (saved)
+        fuzz_must(sl_orchestrator_save(o, saved) == SL_OK);
+    sl_measured_drop(measured);
+    sl_orchestrator_close(o);
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+}
+
+static int read_recording(const uint8_t *data, size_t size) {
+    sl_player *player;
+    sl_orchestrator_action action;
+    int played = 0;
+    char *text = fuzz_text(data, size);
+    fuzz_must(sl_player_open(&player) == SL_OK);
+    for (char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        played += sl_player_line(player, line, length, &action) == SL_OK;
+        line += length + (line[length] != 0);
+    }
+    sl_player_close(player);
+    free(text);
+    return played;
+}
+
+static int write_recording(int number, FILE *out) {
+    if (number == 0)
+        run_job(out, NULL);
+    return number == 0;
+}
+
+static int read_save(const uint8_t *data, size_t size) {
+    sl_problem problem;
+    sl_plan plan;
+    sl_orchestrator *o;
+    sl_orchestrator_config config = sl_orchestrator_defaults();
+    fuzz_must(make_plan(&problem, &plan));
+    const sl_problem *problems[] = {&problem};
+    const sl_plan *plans[] = {&plan};
+    config.problem = problems;
+    config.first = plans;
+    config.job.replicas = 1;
+    config.job.ranks = 2;
+    config.job.schedule = "1f1b";
+    fuzz_must(sl_orchestrator_open(&config, &o) == SL_OK);
+    char *text = fuzz_text(data, size), *again;
+    sl_status status = sl_orchestrator_load(o, text);
+    if (status == SL_OK) {
+        const sl_orchestrator_iteration iteration = {
+            .iteration = 2000000000, .now = 3 * SL_SECOND, .time = plan.makespan};
+        (void)sl_orchestrator_observe(o, &iteration);
+        fuzz_must(sl_orchestrator_save(o, &again) == SL_OK);
+        free(again);
+    }
+    free(text);
+    sl_orchestrator_close(o);
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+    return status == SL_OK;
+}
+
+static int write_save(int number, FILE *out) {
+    char *text = NULL;
+    if (number > 0)
+        return 0;
+    run_job(NULL, &text);
+    fputs(text, out);
+    free(text);
+    return 1;
+}
+
+/* ---- the solver's answer */
+
+static int read_answer(const uint8_t *data, size_t size) {
+    sl_protobuf_field field;
+    int more, fields = 0;
+    while ((more = sl_protobuf_next(&data, &size, &field)) > 0) {
+        const unsigned char *bytes = field.bytes;
+        size_t left = bytes ? field.size : 0;
+        uint64_t value;
+        while (left > 0 && sl_protobuf_varint(&bytes, &left, &value))
+            ;
+        fields++;
+    }
+    return more == 0 && fields > 0;
+}
+
+static int write_answer(int number, FILE *out) {
+    sl_protobuf message = {0};
+    if (number > 0)
+        return 0;
+    sl_protobuf_int(&message, 1, 4);
+    sl_protobuf_ints(&message, 2, (int64_t[]){1, -2, 300}, 3);
+    sl_protobuf_double(&message, 4, 1.5);
+    fwrite(message.bytes, 1, message.size, out);
+    sl_protobuf_free(&message);
+    return 1;
+}
+
+#define WORDS                                                                                                \
+    "pipeline ranks stages microbatches placement linear wave bidirectional times_ms links list between "    \
+    "latency_ms bandwidth_gb_s memory"
+
+const fuzz_reader fuzz_plans[] = {
+    {"problem",
+     "sl_document_parse sl_problem_read sl_config_read sl_config_read_value sl_read_communication "
+     "sl_read_data_parallel sl_read_deltas sl_read_layers sl_read_links sl_read_numbers sl_read_op_times "
+     "sl_read_overhead sl_read_shared sl_read_times",
+     "examples/four-ranks.yaml examples/slow-link.yaml examples/wave.yaml examples/layers.yaml", NULL, WORDS,
+     read_problem},
+    {"run_file",
+     "sl_run_read sl_run_read_arrangements sl_run_read_cut sl_run_read_faults sl_run_read_pace "
+     "sl_run_read_recompute",
+     "examples/train-*.yaml examples/llama.yaml", NULL, WORDS " model data optimizer train network delegates",
+     read_run},
+    {"cluster", "sl_cluster_read sl_volume_read", "examples/cluster.yaml", NULL,
+     WORDS " hosts speed parallel tensor data volume", read_cluster},
+    {"set", "sl_document_set", NULL, write_set, "pipeline. links. .list.0. ={} =[]", read_set},
+    {"order", "sl_order_parse_csv sl_csv_parse sl_csv_read_lines sl_csv_shape", NULL, write_order,
+     "SEND_F RECV_F SEND_B RECV_B UNSHARD RESHARD REDUCE_GRAD 0F0 1B1 0I0 0W0", read_order},
+    {"plan", "sl_plan_read_json", NULL, write_plan,
+     "format slackline-plan-1 ops messages collectives memory schedule start_ms end_ms", read_plan},
+    {"trace", "sl_trace_file_read sl_traced_feed sl_recover sl_scan_feed sl_label_read", NULL, write_trace,
+     "traceEvents ph name cat pid tid ts dur args distributedInfo rank", read_trace},
+    {"campaign", "sl_campaign_read", "examples/campaign.yaml", write_campaign,
+     "job replicas iterations duration_s schedule static costs events at until at_s until_s link device host "
+     "replica_link slowdown nic_lost every for",
+     read_campaign},
+    {"campaign_csv", "sl_campaign_read_csv", NULL, write_faults,
+     "first_iteration last_iteration links device nic host latency_ms replica slowdown every for",
+     read_faults},
+    {"series", "sl_series_reader_open sl_series_reader_next sl_series_reader_next_call",
+     "tests/data/nile.csv", write_series, "time_ms call communicator peer bytes start_ns rank MPI_Send",
+     read_series},
+    {"recording", "sl_player_line", NULL, write_recording,
+     "call open observe next report network moved offer skip load carried_out", read_recording},
+    {"save", "sl_orchestrator_load", NULL, write_save, NULL, read_save},
+    {"solver", "sl_protobuf_next sl_protobuf_varint", NULL, write_answer, NULL, read_answer},
+    {0}};
