@@ -1,6 +1,6 @@
 /* The folder of a run or a watch, as report and dashboard read it; and what a run resumes from: checkpoints,
  * weights, their index and state, the hosts of the next attempt. */
-#include "fuzz.h"
+#include "small_plan.h"
 
 #include "base/file.h"
 #include "base/lines.h"
@@ -11,7 +11,6 @@
 #include "folder/row.h"
 #include "launch/run_folder.h"
 #include "plan/draw/trace.h"
-#include "plan/search/plan.h"
 #include "plan/timing/replay.h"
 #include "report/recorded.h"
 #include "report/report.h"
@@ -72,10 +71,7 @@ static int write_timeline(int number, FILE *out) {
     sl_timeline timeline;
     if (number > 0)
         return 0;
-    fuzz_must(sl_problem_make(2, 2, 3, &problem) == SL_OK);
-    for (int stage = 0; stage < 2; stage++)
-        problem.time[SL_F][stage] = problem.time[SL_B][stage] = SL_MS;
-    fuzz_must(sl_plan_make(&problem, "1f1b", &plan) == SL_OK);
+    fuzz_small_plan(&problem, &plan);
     fuzz_must(sl_replay(&problem, &plan.program, problem.communication, problem.queue, &timeline) == SL_OK);
     fuzz_must(sl_trace_begin(out, 2, 1) == SL_OK);
     for (int i = 0; i < 2; i++)

@@ -24,7 +24,8 @@ typedef struct fuzz_reader {
 
 /* The tables, each ended by a reader without a name. */
 extern const fuzz_reader fuzz_wire[], fuzz_store[], fuzz_http[], fuzz_control[], fuzz_validate[], fuzz_talk[],
-    fuzz_node[], fuzz_shared[], fuzz_plans[], fuzz_job_trace[], fuzz_folders[], fuzz_launch[], fuzz_hang[];
+    fuzz_node[], fuzz_shared[], fuzz_plans[], fuzz_orchestrator[], fuzz_job_trace[], fuzz_folders[],
+    fuzz_launch[], fuzz_hang[];
 
 /** A table by its number; NULL: there are no more. */
 const fuzz_reader *fuzz_table(int number);

@@ -1,12 +1,9 @@
 /* Files of the planner and of campaigns: problem, run file, --set, orders (CSV), clusters, plans (JSON),
- * traces, campaigns and their CSV, series, recordings and saves of the orchestrator, the solver's answer.
+ * traces, campaigns and their CSV, series, the solver's answer.
  * What is accepted must hold: a problem is planned, an order lowered and replayed. */
-#include "fuzz.h"
+#include "small_plan.h"
 
 #include "adapt/campaign/campaign.h"
-#include "adapt/orchestrator/measured.h"
-#include "adapt/orchestrator/orchestrator.h"
-#include "adapt/orchestrator/recording.h"
 #include "adapt/topology/topology.h"
 #include "base/memory.h"
 #include "base/yaml.h"
@@ -170,14 +167,6 @@ static int write_order(int number, FILE *out) {
 
 /* ---- plans and traces */
 
-static int make_plan(sl_problem *problem, sl_plan *plan) {
-    fuzz_must(sl_problem_make(2, 2, 3, problem) == SL_OK);
-    for (int stage = 0; stage < 2; stage++)
-        for (int kind = SL_F; kind <= SL_B; kind++)
-            problem->time[kind][stage] = kind == SL_B ? 2 * SL_MS : SL_MS;
-    return sl_plan_make(problem, "1f1b", plan) == SL_OK;
-}
-
 static int read_plan(const uint8_t *data, size_t size) {
     sl_timeline timeline = {0};
     sl_plan_memory memory = {0};
@@ -197,7 +186,8 @@ static int write_plan(int number, FILE *out) {
     sl_plan plan;
     if (number > 0)
         return 0;
-    fuzz_must(make_plan(&problem, &plan) && sl_plan_write_json(&problem, &plan, out) == SL_OK);
+    fuzz_small_plan(&problem, &plan);
+    fuzz_must(sl_plan_write_json(&problem, &plan, out) == SL_OK);
     sl_plan_free(&plan);
     sl_problem_free(&problem);
     return 1;
@@ -230,7 +220,7 @@ static int write_trace(int number, FILE *out) {
     sl_timeline timeline;
     if (number > 0)
         return 0;
-    fuzz_must(make_plan(&problem, &plan));
+    fuzz_small_plan(&problem, &plan);
     fuzz_must(sl_replay(&problem, &plan.program, problem.communication, problem.queue, &timeline) == SL_OK);
     fuzz_must(sl_trace_plan(&problem, &plan.program, &timeline, out) == SL_OK);
     sl_timeline_free(&timeline);
@@ -326,111 +316,6 @@ static int write_series(int number, FILE *out) {
     return number < 4 && fuzz_say(out, all[number]);
 }
 
-/* ---- the orchestrator's recordings and saves */
-
-static void put_line(void *out, const char *text) {
-    fputs(text, out);
-}
-
-/* A job of two iterations. `lines` gets its recording, *saved its state. */
-static void run_job(FILE *lines, char **saved) {
-    sl_problem problem;
-    sl_plan plan;
-    sl_measured *measured;
-    sl_orchestrator *o;
-    sl_orchestrator_action action;
-    sl_orchestrator_config config = sl_orchestrator_defaults();
-    fuzz_must(make_plan(&problem, &plan));
-    const sl_problem *problems[] = {&problem};
-    const sl_plan *plans[] = {&plan};
-    config.problem = problems;
-    config.first = plans;
-    config.job.replicas = 1;
-    config.job.ranks = 2;
-    config.job.schedule = "1f1b";
-    if (lines) {
-        config.record.line = put_line;
-        config.record.context = lines;
-    }
-    fuzz_must(sl_orchestrator_open(&config, &o) == SL_OK);
-    fuzz_must(sl_measured_of_problem(&problem, &measured) == SL_OK);
-    for (int i = 0; i < 2; i++) {
-        sl_measured *const replica[] = {measured};
-        const sl_orchestrator_iteration iteration = {
-            .iteration = i, .now = (i + 1) * SL_SECOND, .time = plan.makespan, .replica = replica};
-        fuzz_must(sl_orchestrator_observe(o, &iteration) == SL_OK);
-        fuzz_must(!sl_orchestrator_next(o, &action));
-    }
-    if (saved)
-        fuzz_must(sl_orchestrator_save(o, saved) == SL_OK);
-    sl_measured_drop(measured);
-    sl_orchestrator_close(o);
-    sl_plan_free(&plan);
-    sl_problem_free(&problem);
-}
-
-static int read_recording(const uint8_t *data, size_t size) {
-    sl_player *player;
-    sl_orchestrator_action action;
-    int played = 0;
-    char *text = fuzz_text(data, size);
-    fuzz_must(sl_player_open(&player) == SL_OK);
-    for (char *line = text; *line;) {
-        size_t length = strcspn(line, "\n");
-        played += sl_player_line(player, line, length, &action) == SL_OK;
-        line += length + (line[length] != 0);
-    }
-    sl_player_close(player);
-    free(text);
-    return played;
-}
-
-static int write_recording(int number, FILE *out) {
-    if (number == 0)
-        run_job(out, NULL);
-    return number == 0;
-}
-
-static int read_save(const uint8_t *data, size_t size) {
-    sl_problem problem;
-    sl_plan plan;
-    sl_orchestrator *o;
-    sl_orchestrator_config config = sl_orchestrator_defaults();
-    fuzz_must(make_plan(&problem, &plan));
-    const sl_problem *problems[] = {&problem};
-    const sl_plan *plans[] = {&plan};
-    config.problem = problems;
-    config.first = plans;
-    config.job.replicas = 1;
-    config.job.ranks = 2;
-    config.job.schedule = "1f1b";
-    fuzz_must(sl_orchestrator_open(&config, &o) == SL_OK);
-    char *text = fuzz_text(data, size), *again;
-    sl_status status = sl_orchestrator_load(o, text);
-    if (status == SL_OK) {
-        const sl_orchestrator_iteration iteration = {
-            .iteration = 2000000000, .now = 3 * SL_SECOND, .time = plan.makespan};
-        (void)sl_orchestrator_observe(o, &iteration);
-        fuzz_must(sl_orchestrator_save(o, &again) == SL_OK);
-        free(again);
-    }
-    free(text);
-    sl_orchestrator_close(o);
-    sl_plan_free(&plan);
-    sl_problem_free(&problem);
-    return status == SL_OK;
-}
-
-static int write_save(int number, FILE *out) {
-    char *text = NULL;
-    if (number > 0)
-        return 0;
-    run_job(NULL, &text);
-    fputs(text, out);
-    free(text);
-    return 1;
-}
-
 /* ---- the solver's answer */
 
 static int read_answer(const uint8_t *data, size_t size) {
@@ -494,8 +379,5 @@ const fuzz_reader fuzz_plans[] = {
     {"series", "sl_series_reader_open sl_series_reader_next sl_series_reader_next_call",
      "tests/data/nile.csv", write_series, "time_ms call communicator peer bytes start_ns rank MPI_Send",
      read_series},
-    {"recording", "sl_player_line", NULL, write_recording,
-     "call open observe next report network moved offer skip load carried_out", read_recording},
-    {"save", "sl_orchestrator_load", NULL, write_save, NULL, read_save},
     {"solver", "sl_protobuf_next sl_protobuf_varint", NULL, write_answer, NULL, read_answer},
     {0}};

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 const fuzz_reader *fuzz_table(int number) {
-    const fuzz_reader *const all[] = {fuzz_wire,    fuzz_store,  fuzz_http,   fuzz_control, fuzz_validate,
-                                      fuzz_talk,    fuzz_node,   fuzz_shared, fuzz_plans,   fuzz_job_trace,
-                                      fuzz_folders, fuzz_launch, fuzz_hang};
+    const fuzz_reader *const all[] = {
+        fuzz_wire,   fuzz_store, fuzz_http,         fuzz_control,   fuzz_validate, fuzz_talk,   fuzz_node,
+        fuzz_shared, fuzz_plans, fuzz_orchestrator, fuzz_job_trace, fuzz_folders,  fuzz_launch, fuzz_hang};
     return number < (int)(sizeof all / sizeof *all) ? all[number] : NULL;
 }
 

@@ -1,6 +1,7 @@
 #include "notice/message/clocks.h"
 
 #include "base/clock.h"
+#include "notice/message/messages.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,8 +64,8 @@ static sl_status await(sl_store *store, const char *answered, sl_store_position 
             if (entry[i].size != sizeof got)
                 continue;
             memcpy(&got, entry[i].bytes, sizeof got);
-            if (got.round == sent->round && got.trip == sent->trip)
-                *replied = got.time;
+            if (got.round == sent->round && got.trip == sent->trip && got.time <= SL_MAX_TIME)
+                *replied = got.time > 0 ? got.time : 0;
         }
     }
     return SL_OK;

@@ -69,9 +69,24 @@ static void offset_of_a_clock_is_zero_to_itself_within_its_error(void **state) {
     sl_store_close(theirs);
 }
 
+/* Times that no clock shows are no answers; their difference would overflow. */
+static void absurd_times_are_no_answers(void **state) {
+    server *s = *state;
+    sl_store *ours;
+    sl_offset offset = {0};
+    const int64_t absurd[][3] = {{7, 0, INT64_MIN}, {7, 0, -1}, {7, 0, INT64_MAX}};
+    assert_ok(sl_store_open(s->url, "job", 0, &ours));
+    for (int i = 0; i < 3; i++)
+        assert_ok(sl_store_append(ours, "clock-answered:odd", absurd[i], sizeof absurd[i], 64));
+    assert_ok(sl_clock_ask(ours, "odd", 7, &offset));
+    assert_int_equal(offset.trips, 0);
+    sl_store_close(ours);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(offset_of_a_clock_is_zero_to_itself_within_its_error, start, stop),
+        cmocka_unit_test_setup_teardown(absurd_times_are_no_answers, start, stop),
     };
     cmocka_set_test_filter(getenv("SL_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
