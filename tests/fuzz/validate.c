@@ -152,8 +152,7 @@ static int write_system(int number, FILE *out) {
         "50000 100000\n",
         "some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\n",
         "cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu3 1 2 3 4 5 6 7 8 0 0\n",
-        "7 (a b) c) S 1 7 7 0 -1 4194304 1 0 0 0 5 6 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 "
-        "0 0\n",
+        "7 (a b) c) S 1 7 7 0 -1 4194304 1 0 0 0 5 6 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0",
         "processor\t: 0\ncpu MHz\t\t: 2100.5\n\nprocessor\t: 3\ncpu MHz\t\t: 2100.5\n",
         "50000%100000",
         "0::/a/b\n%30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n",
