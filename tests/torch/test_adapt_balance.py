@@ -3,7 +3,9 @@
 import os
 
 from adapt_torch import Paced, judged, slackline
-from replicas_torch import OP_S, Job, alike, given_of, happened, is_known
+from replicas_torch import OP_S, ROWS, WIDTH, Job, alike, given_of, happened, is_known
+
+import torch
 
 
 def balanced(sums, kind="1F1B", placement="linear", ranks=2, microbatches=8, slow=(1, 0), replicas=None, most=150, **arguments):
@@ -57,6 +59,19 @@ def slow_from_the_beginning(rank, world, group, where):
     return f"the split stays even: {happened(job)}"
 
 
+def not_asked(rank, world, group, where):
+    """A program that gives every replica equally many rows, and never asks for its number of microbatches, goes on beside a slow rank."""
+    job = Job("1F1B", "linear", 2, 8, "ddp")
+    adapted = job.schedule = slackline.adapt(job.schedule)
+    for step in range(80):
+        Paced.op = OP_S * (4 if step >= 15 and rank == 3 else 1)
+        x, y = (torch.full((8 * ROWS, WIDTH), float(step + at), dtype=torch.float64) for at in range(2))
+        job.stages[0].submod.zero_grad()
+        adapted.step(*((x,) if job.rank == 0 else ()), target=y if job.rank == 1 else None, losses=[])
+    onsets = [one.step for one in adapted.adaptation.events if one.kind == "onset"]
+    return "" if adapted.split == (8, 8) and adapted.adaptation.active and (rank or onsets) else f"split {adapted.split}, onsets {onsets}"
+
+
 def frozen(rank, world, group, where):
     """Measured, but not changed."""
     job = Job("1F1B", "linear", 2, 6, "hand")
@@ -72,7 +87,7 @@ def frozen(rank, world, group, where):
 CASES = {
     "sum by hand": (balanced("hand", replicas="group"), 4), "DistributedDataParallel": (balanced("ddp", slow=(0, 1)), 4),
     "fully_shard": (balanced("fsdp", slow=(0, 0)), 4), "four replicas of one rank": (balanced("hand", "GPipe", ranks=1, replicas="group"), 4),
-    "slow from the beginning": (slow_from_the_beginning, 4), "frozen": (frozen, 4),
+    "slow from the beginning": (slow_from_the_beginning, 4), "frozen": (frozen, 4), "not asked": (not_asked, 4),
 }
 
 

@@ -378,6 +378,18 @@ def labels_remain(rank, ranks, group, where):
     return "" if wanted == found else f"labels {found}, given {wanted}"
 
 
+def profiled(rank, ranks, group, where):
+    """PyTorch's profiler records some steps again and again. What it records of a message must end before it does."""
+    from torch.profiler import ProfilerActivity, profile, schedule
+    stages = stages_of("linear", rank, ranks, group)
+    adapted, steps = slackline.adapt(made("1F1B", stages, MICROBATCHES)), []
+    with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=2, repeat=8), on_trace_ready=lambda one: steps.append(one.step_num)) as profiler:
+        for step in range(34):
+            stepped(adapted, stages, step, MICROBATCHES)
+            profiler.step()
+    return "" if len(steps) == 8 and adapted.adaptation.active else f"recorded until steps {steps}; {adapted.adaptation.why}"
+
+
 CASES = {
     "stages of other shapes": (same(lambda index: part(index, WIDTHS, torch.float64), vectors(16, 16), each=2), 3),
     "several inputs and outputs": (same(Several, several), 3),
@@ -388,7 +400,7 @@ CASES = {
     "FSDP2": (sharded, 3), "no losses": (without_losses, 3), "no gradients": (without_gradients, 3), "another thread": (from_another_thread, 3),
     "forked loaders": (loaded_by_forked_processes, 3), "two models": (two_models, 3), "tied stages of a rank": (tied, 2), "twice": (adapted_twice, 3), "collected": (collected, 3),
     "default device": (on_another_default_device("torch"), 3), "default device, delegates": (on_another_default_device("slackline"), 3),
-    "resumed": (resumed_with_a_fault, 3), "events": (events_reach_all, 3), "labels": (labels_remain, 3),
+    "resumed": (resumed_with_a_fault, 3), "events": (events_reach_all, 3), "labels": (labels_remain, 3), "profiled": (profiled, 3),
 }
 
 

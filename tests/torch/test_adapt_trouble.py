@@ -1,6 +1,7 @@
 # labels: long torch
 """What slackline.adapt does when it cannot, or something fails: the job goes on as it would have without, with one warning; and eval, errors
 and a rank's death are PyTorch's own."""
+import logging
 import os
 import shutil
 import time
@@ -174,6 +175,27 @@ def in_a_file(where):
     return os.path.join(path, "run")
 
 
+def where_warnings_are_errors(rank, ranks, group, where):
+    """The reasons go to the logger instead: a job that cannot be adapted goes on, and so does one whose folder cannot be written."""
+    said, logger = [], logging.getLogger("slackline")
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())
+    logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            for arguments in ({"memory": "same" if rank == 1 else "free"}, {"out": in_a_file(where)}):
+                stages = stages_of("linear", rank, ranks, group)
+                schedule = slackline.adapt(made("1F1B", stages, 4), **arguments)
+                for step in range(6):
+                    stepped(schedule, stages, step, 4)
+                said.append(schedule.adaptation.active)
+    finally:
+        logger.removeHandler(handler)
+    wanted = ["memory", False, *(["a-file"] if rank == 0 else []), True]
+    return "" if len(said) == len(wanted) and all(a is b if isinstance(a, bool) else a in b for a, b in zip(wanted, said)) else f"said: {said}"
+
+
 def a_rank_that_dies(rank, ranks, group, where):
     stages = stages_of("linear", rank, ranks, group)
     adapted = slackline.adapt(made("1F1B", stages, 4))
@@ -193,7 +215,7 @@ def dying_main(rank, world, file, store, results, where):
 CASES = {
     "eval between steps": (evaluates_between_steps, 3),
     "other arguments": (goes_on_as_given(other_arguments, "rank 1 called adapt with memory 'same'"), 3),
-    "a step that raises": (a_step_that_raises_raises_the_same, 3), "a decision that fails": (a_decision_that_fails_leaves_the_order, 3),
+    "warnings are errors": (where_warnings_are_errors, 3), "a step that raises": (a_step_that_raises_raises_the_same, 3), "a decision that fails": (a_decision_that_fails_leaves_the_order, 3),
     "a folder": (a_folder_for_reports, 3), "a folder that cannot be": (a_job_that_nobody_sees(in_a_file, lambda out: None), 3),
     "a folder that is removed": (a_job_that_nobody_sees(lambda where: os.path.join(where, "removed"), shutil.rmtree), 3), "no library": (goes_on_as_given(no_library, "nowhere"), 2),
     "a rank without the groups": (goes_on_as_given(cannot_open("fewest_communicators"), "no fewest_communicators"), 3),

@@ -18,6 +18,7 @@
     memory.py    the memory that a rank may still use
     carrying.py  process groups whose messages are carried by delegates
     folder.py    the run's folder, in the format of `slackline train`
+    warning.py   warnings, which end no job
 
 Frameworks with a training loop of their own have a file each, which is imported only for an object of that framework:
 

@@ -2,7 +2,6 @@
 """What a program sees of a job's adaptation."""
 from __future__ import annotations
 
-import warnings
 from typing import Any, Dict, List, Optional
 
 from .._problem import ProblemLike
@@ -10,6 +9,7 @@ from .agent import Agent
 from .agreement import Cannot
 from .deciding import Happening
 from .measured import Measured
+from .warning import warn
 
 
 class Adaptation:
@@ -71,5 +71,5 @@ class Adaptation:
 def not_adapted(error: Exception) -> Adaptation:
     """Warns that the job runs unchanged."""
     text = str(error) if isinstance(error, Cannot) else f"{type(error).__name__}: {error}"
-    warnings.warn(f"slackline: this job is not adapted, and runs unchanged: {text}", RuntimeWarning, stacklevel=4)
+    warn(f"this job is not adapted, and runs unchanged: {text}", stacklevel=4)
     return Adaptation(None, text)

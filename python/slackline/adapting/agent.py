@@ -21,7 +21,7 @@ from . import order
 from .control import Control, Header, Record, flattened, rows_of_text
 from .deciding import Happening
 from .kept import Kept
-from .leader import CLOCKS_EVERY, Leader, warn
+from .leader import CLOCKS_EVERY, Leader, give_notice
 from .measured import Shape
 from .replicas import LAG, Relay
 from .timings import KEPT, Clock, Row, Step, Waiters, current
@@ -49,6 +49,7 @@ class Agent:
         self._due: Deque[int] = deque()  # on the first rank: measured steps whose records it has not collected
         self._ran: List[Tuple[Optional[Step], int, bool]] = []  # not reported yet, with the version that ran, and whether the step raised
         self._version = self._next = self._prepared = self._raised = 0
+        self.obeys = True  # so far, the program has looked at its number of microbatches before each step
         self._plans: Dict[int, str] = {}
         self._over = self._failed = False
         self.swap_ms: List[float] = []
@@ -57,7 +58,7 @@ class Agent:
         if control.leads and (job is None or job.leads):
             self.leader = Leader(shape, lower, job, self._device_lag, out, on_event, samples=job is None and not self._clock.asynchronous)
         elif job is not None:
-            self._relay = Relay(job, warn)
+            self._relay = Relay(job, give_notice)
         # a carrying.Carrier, if delegates carry the messages; its events on this rank, and those not sent yet
         self.carrier: Any = None
         self.happened: List[Happening] = []
@@ -228,6 +229,7 @@ class Agent:
 
     def _memory_rows(self, number: int) -> List[Row]:
         rows: List[Row] = [(KEPT, 2, stage, 0, 0, 0) for stage in self.kept.whole] + [(KEPT, 3, stage, 0, 0, 0) for stage in self.kept.draws]
+        rows += [] if self.obeys else [(KEPT, 4, 0, 0, 0, 0)]
         if number > 32:
             return rows
         return rows + [(KEPT, 0, stage, 0, count, 0) for stage, count in self.kept.bytes.items()] + [(KEPT, 1, 0, 0, int(self._free_bytes()), 0)]
@@ -241,7 +243,7 @@ class Agent:
         current(None)
         if self.leader is not None:
             self.leader.warned = True
-        warn(error)
+        give_notice(error)
 
 
 def close(threads: List[Any], pid: int) -> None:

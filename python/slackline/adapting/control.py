@@ -14,8 +14,9 @@ the step before already announces it, because it may change the number of microb
 from __future__ import annotations
 
 import array
+import contextlib
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .timings import TEXT, Row
 
@@ -119,19 +120,17 @@ class Control:
 
     def report(self, record: Any) -> None:
         """On the other ranks: sends the record of a step, a tensor of `size` numbers."""
-        import torch.distributed as dist
-        self._reports.append((dist.isend(record, group=self._group, group_dst=0, tag=RECORD), record))
+        self._reports.append((self._isend(record, 0, RECORD), record))
         while len(self._reports) > REPORTED:
             self._reports.pop(0)[0].wait()  # the first rank has read it before this step
 
     def expect(self) -> None:
         """On the first rank: posts the receive of the next record of each other rank."""
         import torch
-        import torch.distributed as dist
         for rank in range(1, self.ranks):
             if rank not in self._awaited:
                 tensor = torch.empty(self.size, dtype=torch.int64, device="cpu")
-                self._awaited[rank] = dist.irecv(tensor, group=self._group, group_src=rank, tag=RECORD), tensor
+                self._awaited[rank] = self._irecv(tensor, rank, RECORD), tensor
 
     def collect(self) -> List[Any]:
         """On the first rank: the next record of each other rank, for `parsed`."""
@@ -146,34 +145,51 @@ class Control:
 
     def _send(self, values: Sequence[int], rank: int, tag: int) -> None:
         import torch
-        import torch.distributed as dist
         tensor = torch.tensor(tuple(values), dtype=torch.int64, device="cpu")
-        self._sent[-1].append((dist.isend(tensor, group=self._group, group_dst=rank, tag=tag), tensor))
+        self._sent[-1].append((self._isend(tensor, rank, tag), tensor))
 
     def _send_bytes(self, values: bytes, rank: int, tag: int) -> None:
         import torch
-        import torch.distributed as dist
         tensor = torch.frombuffer(bytearray(values), dtype=torch.uint8)
-        self._sent[-1].append((dist.isend(tensor, group=self._group, group_dst=rank, tag=tag), tensor))
+        self._sent[-1].append((self._isend(tensor, rank, tag), tensor))
 
     def _ping(self, value: int, rank: int) -> None:
         import torch
-        import torch.distributed as dist
-        dist.isend(torch.tensor([value], device="cpu"), group=self._group, group_dst=rank, tag=PING).wait()
+        self._isend(torch.tensor([value], device="cpu"), rank, PING).wait()
 
     def _receive(self, count: int, rank: int, tag: int) -> List[int]:
         import torch
-        import torch.distributed as dist
         tensor = torch.empty(count, dtype=torch.int64, device="cpu")
-        dist.irecv(tensor, group=self._group, group_src=rank, tag=tag).wait()
+        self._irecv(tensor, rank, tag).wait()
         return [int(value) for value in tensor.tolist()]
 
     def _receive_bytes(self, count: int, rank: int, tag: int) -> bytes:
         import torch
-        import torch.distributed as dist
         tensor = torch.empty(count, dtype=torch.uint8, device="cpu")
-        dist.irecv(tensor, group=self._group, group_src=rank, tag=tag).wait()
+        self._irecv(tensor, rank, tag).wait()
         return bytes(tensor.tolist())
+
+    def _isend(self, tensor: Any, rank: int, tag: int) -> Any:
+        import torch.distributed as dist
+        with _unrecorded():
+            return dist.isend(tensor, group=self._group, group_dst=rank, tag=tag)
+
+    def _irecv(self, tensor: Any, rank: int, tag: int) -> Any:
+        import torch.distributed as dist
+        with _unrecorded():
+            return dist.irecv(tensor, group=self._group, group_src=rank, tag=tag)
+
+
+@contextlib.contextmanager
+def _unrecorded() -> Iterator[None]:
+    """PyTorch's profiler records a message from its begin to its end. These messages may end some steps later, when the profiler has stopped and has
+    freed what it would write the end into."""
+    import torch
+    torch.autograd._enable_record_function(False)
+    try:
+        yield
+    finally:
+        torch.autograd._enable_record_function(True)
 
 
 def room(rows: int) -> int:

@@ -102,7 +102,7 @@ class Decider:
         return self.plans[0] if self.plans else None
 
     def keep_split(self) -> None:
-        """The replicas no longer count the same steps, so their numbers of microbatches cannot change together."""
+        """The numbers of microbatches cannot change: the replicas no longer count the same steps, or the program does not ask for the numbers."""
         self._balances = False
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ import statistics
 import sys
 import threading
 import time
-import warnings
 import weakref
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple
@@ -20,6 +19,7 @@ from .._library import version
 from .._problem import Problem
 from .deciding import Decider, Happening
 from .measured import Measured, Shape, time_of
+from .warning import warn
 
 
 PHASES = ("healthy", "slow", "adapted", "between")
@@ -35,7 +35,7 @@ def opened(path: str, shape: Shape) -> Optional[Folder]:
 
 
 def _warn(path: str, error: OSError) -> None:
-    warnings.warn(f"slackline: the folder {path} is not written any more: {error}", RuntimeWarning, stacklevel=3)
+    warn(f"the folder {path} is not written any more: {error}", stacklevel=3)
 
 
 class Folder:

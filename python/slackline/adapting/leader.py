@@ -9,7 +9,6 @@ import queue
 import statistics
 import threading
 import time
-import warnings
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -20,6 +19,7 @@ from .folder import opened
 from .measured import Measured, Shape, joined
 from .replicas import LAG, Course, unbundled
 from .timings import KEPT, Row
+from .warning import warn
 
 log = logging.getLogger("slackline")
 CLOCKS_EVERY = 500  # steps
@@ -33,9 +33,8 @@ SHARE, SPARSEST = 0.003, 8
 STEP_COST_NS, ROW_COST_NS = 5e5, 5e4  # of a measured step, and of each op and message in it
 
 
-def warn(error: BaseException) -> None:
-    warnings.warn(f"slackline: this job is no longer adapted; it continues with the current order: {type(error).__name__}: {error}",
-                  RuntimeWarning, stacklevel=2)
+def give_notice(error: BaseException) -> None:
+    warn(f"this job is no longer adapted; it continues with the current order: {type(error).__name__}: {error}", stacklevel=2)
 
 
 # For the thread that decides: (replica, records of its other ranks, or its bundle, as tensors), or this rank's record and whether the step raised
@@ -210,7 +209,7 @@ class Leader:
                 self._stop, self._urgent = True, False
                 self._lock.notify()
             if not self.warned:
-                warn(error)
+                give_notice(error)
             self.decider.close()
 
     def _sort(self, given: _Records, own: Deque[Tuple[Record, List[Row], bool]], waiting: List[Deque[List[Tuple[Record, List[Row]]]]]) -> None:
@@ -289,17 +288,19 @@ class Leader:
             self._on_event(one)
         except BaseException as error:  # the program's own, such as SystemExit
             self._on_event = None
-            warnings.warn(f"slackline: on_event has failed, and is not called again: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
+            warn(f"on_event has failed, and is not called again: {type(error).__name__}: {error}", stacklevel=2)
 
     def _remember_memory(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
-        """The bytes of a stage's microbatch, the bytes that are free on a rank of each replica, whether a backward cannot be split, and which stages
-        draw random numbers."""
+        """The bytes of a stage's microbatch, the bytes that are free on a rank of each replica, whether a backward cannot be split, which stages
+        draw random numbers, and whether the program asks for its numbers of microbatches."""
         for rank in range(self._shape.ranks):
             free = [count for records in replicas for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 1]
             if free:
                 self._free[rank] = float(min(free))
             for records in replicas:
                 self._bytes.update({stage: count for what, op, stage, _, count, _ in records[rank][1] if what == KEPT and op == 0})
+                if any(row[:2] == (KEPT, 4) for row in records[rank][1]):
+                    self.decider.keep_split()
                 self._shape.draws.update(row[2] for row in records[rank][1] if row[:2] == (KEPT, 3))
                 if any(row[:2] == (KEPT, 2) for row in records[rank][1]) and not order.is_split(self._shape.given):
                     self._shape.can_split = False

@@ -6,7 +6,6 @@ import hashlib
 import os
 import socket
 import threading
-import warnings
 import weakref
 from datetime import timedelta
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
@@ -33,6 +32,7 @@ from .groups import Groups, fewest_communicators, may_make_group, new_group, pai
 from .measured import Shape, unfit
 from .memory import free_bytes
 from .replicas import CLOCK, found
+from .warning import warn
 
 # ---- the schedule ------------------------------------------------------------------------------------------------------------
 
@@ -72,7 +72,8 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         self.given, self._divisor = from_, int(from_._n_microbatches)
         if isinstance(from_, PipelineScheduleSingle):
             self._stage = from_._stage
-        self.split, self.replica = (self._divisor,) * given.replicas.count, given.replicas.index
+        self._split, self.replica = (self._divisor,) * given.replicas.count, given.replicas.index
+        self._asked = False  # whether the program has looked at its number of microbatches since the latest step
         self._agent: Optional[Agent] = None
         self._forwards: Any = None
         self.reduces_in_eval = getattr(from_, "reduces_in_eval", True)  # PyTorch's `eval` divides the gradients of earlier steps, too
@@ -85,7 +86,14 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
     @property
     def microbatches(self) -> int:
         """The number of microbatches of the next step: `split` of this replica."""
+        self._asked = True
         return int(self._n_microbatches)
+
+    @property
+    def split(self) -> Tuple[int, ...]:
+        """The number of microbatches of each replica in the next step. It stays even unless the program asks before each step."""
+        self._asked = True
+        return self._split
 
     def load(self, text: str) -> None:
         """Sets the order from the next step on: microbatches of each replica, rows of ops, and rows with their messages, each ended
@@ -93,8 +101,8 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         split, ops, comms = text.split("\n\n")
         actions = {rank: [schedules._Action.from_str(cell) for cell in line.split(",") if cell] for rank, line in enumerate(ops.splitlines())}
         with_comms = {rank: [schedules._Action.from_str(cell) for cell in line.split(",") if cell] for rank, line in enumerate(comms.splitlines())}
-        self.split = tuple(int(number) for number in split.split(","))
-        self._n_microbatches = self.split[self.replica]
+        self._split = tuple(int(number) for number in split.split(","))
+        self._n_microbatches = self._split[self.replica]
         self._varied = self._varied or self._n_microbatches != self._divisor
         self.pipeline_order, self.pipeline_order_with_comms = actions, with_comms
         if self._forwards is None:
@@ -124,12 +132,15 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         if not self._has_backward:
             step()
             return
-        if len(self.split) > 1:
+        if len(self._split) > 1:
             self._check_rows(arg_mbs, kwarg_mbs, target_mbs)
         agent = self._agent
         if agent is None or not agent.active:
             step()
             return
+        if not self._asked and any(stage.is_first or stage.is_last for stage in self._stages):  # who gives no rows need not know their number
+            agent.obeys = False
+        self._asked = False
         agent.begin()
         try:
             step()
@@ -145,7 +156,7 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
     @property
     def _is_renumbered(self) -> bool:
         """Whether the program has set another number of microbatches for the next step, on all ranks, as the given schedule lets it."""
-        return bool(self._n_microbatches != self.split[self.replica])
+        return bool(self._n_microbatches != self._split[self.replica])
 
     def _step_as_given(self, *arguments: Any, **options: Any) -> None:
         """A step by the given schedule, which is not measured."""
@@ -322,7 +333,7 @@ def _open(round: Round, given: Given, shape: Shape, communicators: Optional[int]
     def load(text: str) -> None:
         agent.kept.groups = carried[1] if carried is not None else groups
         schedule.load(text)
-    schedule.load(lower(given.rows, schedule.split, 1))
+    schedule.load(lower(given.rows, [shape.microbatches] * copies.count, 1))
     schedule._validate_and_set_stage_mapping(schedule.pipeline_order)
     timings.install()
     schedule._agent = agent = Agent(shape, control, job, load, lower, given.stages[0].device, waits, groups.make,
@@ -347,7 +358,7 @@ def _carried(round: Round, given: Given, timeout: Optional[timedelta], delegates
         carrier, channels = carrying.opened(round, given.rank_of, limit, delegates)
         round.undo.append(carrier.close)
     except Exception as error:
-        warnings.warn(f"slackline: the backend carries the messages, since transport=\"slackline\" cannot: {error}", RuntimeWarning, stacklevel=5)
+        warn(f"the backend carries the messages, since transport=\"slackline\" cannot: {error}", stacklevel=5)
         return None
 
     def make(what: str, group_of: Callable[[str], Any]) -> Any:

@@ -9,7 +9,8 @@ wrapped: the functions once, and only for steps of adapted schedules; the method
     SENT      the message of an op left
     RECEIVED  the message of an op: its receive was posted, and it arrived
     KEPT      op 0: bytes that a microbatch of a stage keeps until its backward (in `begin`); op 1: bytes that the rank may still
-              allocate; op 2: the backward of the stage cannot be split; op 3: its forward draws random numbers
+              allocate; op 2: the backward of the stage cannot be split; op 3: its forward draws random numbers; op 4: the program does not look at
+              its number of microbatches before each step
     TEXT      a part of a text (control.py)
 """
 from __future__ import annotations
