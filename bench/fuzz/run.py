@@ -9,6 +9,7 @@ what its examples do not show. Exit code 1: there was a find, or a function was 
 Usage: bench/fuzz/run.py [BUILD_DIR] [--seconds N] [--jobs N] [--only NAME]... [--write docs/results/evidence/fuzzing.md]
 BUILD_DIR (build-fuzz) is built if tests/fuzz is not there or --build is given: clang with libFuzzer is needed (tools/install check)."""
 import argparse
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ sys.path.insert(0, os.path.dirname(here))
 from page import finish, machine, source, table  # noqa: E402
 
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
-LIMITS = ("-timeout=20", "-rss_limit_mb=2048", "-max_len=20000")
+LIMITS = ("-timeout=60", "-report_slow_units=1000000", "-rss_limit_mb=2048", "-max_len=20000")
 
 
 def readers(program):
@@ -48,15 +49,27 @@ def fuzz(program, folder, name, functions, seconds):
     with open(log, errors="replace") as text:
         said = text.read()
     # what the corpus reaches, in a run of its own: with it, the fuzzer prints every function
-    seen = subprocess.run([program, name, *LIMITS, "-runs=0", "-print_coverage=1", corpus, examples], env=ENVIRONMENT, capture_output=True, text=True,
+    seen = subprocess.run([program, name, *LIMITS, "-runs=0", "-print_coverage=1", f"-artifact_prefix={finds}/", corpus, examples], env=ENVIRONMENT, capture_output=True, text=True,
                           errors="replace").stderr
     covered = {found.group(2): int(found.group(1)) for found in re.finditer(r"^COVERED_FUNC: hits: \d+ edges: (\d+)/\d+ (\S+) .*/src/", seen, re.M)}
-    last = re.findall(r"cov: (\d+) ft: (\d+)", said)
+    features = re.findall(r"cov: \d+ ft: (\d+)", said)
     executions = re.search(r"stat::number_of_executed_units: *(\d+)", said)
-    return {"name": name, "executions": int(executions.group(1)) if executions else 0, "edges": int(last[-1][0]) if last else 0,
-            "features": int(last[-1][1]) if last else 0, "functions": len(covered), "code": code, "log": log,
-            "reached": sum(covered.values()),
+    with open(os.path.join(folder, "history.jsonl"), "a") as history:
+        history.write(json.dumps({"reader": name, "seconds": seconds, "executions": int(executions.group(1)) if executions else 0}) + "\n")
+    return {"name": name, "features": int(features[-1]) if features else 0, "functions": len(covered), "code": code, "log": log, "reached": sum(covered.values()),
             "finds": sorted(set(os.listdir(finds)) - before), "missed": [f for f in functions if f not in covered]}
+
+
+def totals(folder):
+    """{reader: [seconds, executions]} of all runs with this corpus."""
+    found = {}
+    with open(os.path.join(folder, "history.jsonl")) as history:
+        for line in history:
+            run = json.loads(line)
+            total = found.setdefault(run["reader"], [0, 0])
+            total[0] += run["seconds"]
+            total[1] += run["executions"]
+    return found
 
 
 def main():
@@ -79,13 +92,16 @@ def main():
     bad = [row for row in rows if row["code"] or row["finds"] or row["missed"]]
     for row in bad:
         print(f"{row['name']}: exit code {row['code']}, finds {row['finds']}, not reached {row['missed']}: {row['log']}", file=sys.stderr)
-    body = [f"`bench/fuzz/run.py --seconds {a.seconds} --jobs {a.jobs}` on {machine()}: each reader is fuzzed for {a.seconds} s, under the address and "
-            "undefined-behavior sanitizers. Functions are those of `src/` that its inputs reach, with the edges covered in them; features are libFuzzer's. "
-            "Finds are those of this run, with everything mended that earlier runs had found.", "",
-            table(["reader", "executions", "functions", "edges", "features", "finds"],
-                   [[row["name"], f"{row['executions']:,}", row["functions"], f"{row['reached']:,}", f"{row['features']:,}",
-                     len(row["finds"])] for row in rows]),
-            f"Together: {len(rows)} readers, {sum(row['executions'] for row in rows):,} executions, {sum(len(row['finds']) for row in rows)} finds."]
+    total = totals(os.path.abspath(a.build))
+    body = [f"`bench/fuzz/run.py --seconds {a.seconds} --jobs {a.jobs}` on {machine()}: each reader is fuzzed for {a.seconds} s more, under the address "
+            "and undefined-behavior sanitizers. Seconds and executions are those of all runs with this corpus; other programs used the processors "
+            "meanwhile. Functions are those of `src/` that the corpus reaches, with the edges covered in them; features are libFuzzer's. Finds are "
+            "those of this run: what earlier runs had found is mended, and has a test where its part is tested.", "",
+            table(["reader", "seconds", "executions", "functions", "edges", "features", "finds"],
+                  [[row["name"], f"{total[row['name']][0]:,}", f"{total[row['name']][1]:,}", row["functions"], f"{row['reached']:,}", f"{row['features']:,}",
+                    len(row["finds"])] for row in rows]),
+            f"Together: {len(rows)} readers, {sum(total[row['name']][1] for row in rows):,} executions, "
+            f"{sum(len(row['finds']) for row in rows)} finds in this run."]
     finish(a.write, "Fuzzing", "\n".join(body))
     return 1 if bad else 0
 

@@ -60,7 +60,8 @@ static sl_status hear(void *context, int file) {
     return SL_OK;
 }
 
-static void ask(int which, const char *request, size_t size) {
+/* Waits for `patience` after the request. */
+static void ask(int which, const char *request, size_t size, sl_time patience) {
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)sl_server_port(site.server[which])),
                              .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -72,7 +73,7 @@ static void ask(int which, const char *request, size_t size) {
         (void)!send(site.client, request, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(site.client, SHUT_WR);
     fuzz_must(sl_loop_watch(site.loop, site.client, hear, NULL) == SL_OK);
-    fuzz_must(sl_loop_at(site.loop, sl_now() + QUIET, stop, NULL, &site.timer) == SL_OK);
+    fuzz_must(sl_loop_at(site.loop, sl_now() + patience, stop, NULL, &site.timer) == SL_OK);
     fuzz_must(sl_loop_run(site.loop) == SL_OK);
     sl_loop_forget(site.loop, site.timer);
     sl_loop_unwatch(site.loop, site.client);
@@ -104,7 +105,7 @@ static void open_site(void) {
         fuzz_must(sl_server_open(&config, &site.server[i]) == SL_OK);
     }
     static const char first[] = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    ask(0, first, sizeof first - 1);
+    ask(0, first, sizeof first - 1, 10 * SL_SECOND);
     const char *id = strstr(site.answer, "id: ");
     fuzz_must(id && strchr(id, '-') == id + 4 + 8);
     memcpy(site.epoch, id + 4, 8);
@@ -118,7 +119,7 @@ static int read_request(const uint8_t *data, size_t size) {
     char *text = fuzz_text(data, size);
     for (char *at = text; (at = memmem(at, size - (size_t)(at - text), EPOCH, 8)) != NULL; at += 8)
         memcpy(at, site.epoch, 8);
-    ask(which, text, size);
+    ask(which, text, size, QUIET);
     fuzz_must(site.got == 0 || strncmp(site.answer, "HTTP/1.", 7) == 0);
     int shown =
         memmem(site.answer, site.got, SECRET, sizeof SECRET - 1) != NULL || strstr(site.answer, "event: ");

@@ -28,7 +28,7 @@ static inline const char *fuzz_redis(void) {
 /** A store of the job without a key, whose earlier content is gone. */
 static inline sl_store *fuzz_store_open(int empty) {
     sl_store *store;
-    fuzz_must(sl_store_open(fuzz_redis(), FUZZ_JOB, SL_SECOND, &store) == SL_OK);
+    fuzz_must(sl_store_open(fuzz_redis(), FUZZ_JOB, 20 * SL_SECOND, &store) == SL_OK);
     if (empty)
         fuzz_must(sl_store_forget(store, NULL) == SL_OK);
     return store;

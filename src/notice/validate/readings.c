@@ -26,15 +26,20 @@ static int find_number(const char *text, const char *name, uint64_t *value) {
     return 0;
 }
 
+/* Beyond 292 years the number is wrong, but it is not negative. */
+static sl_time from_us(uint64_t us) {
+    return (sl_time)(us * 1000 & INT64_MAX);
+}
+
 int sl_read_cpu_stat(const char *text, sl_throttling *throttling) {
     uint64_t stopped;
     *throttling = (sl_throttling){0};
     if (!find_number(text, "nr_throttled", &throttling->times))
         return 0;
     if (find_number(text, "throttled_time", &stopped))
-        throttling->stopped = (sl_time)stopped;
+        throttling->stopped = (sl_time)(stopped & INT64_MAX);
     else if (find_number(text, "throttled_usec", &stopped))
-        throttling->stopped = (sl_time)stopped * 1000;
+        throttling->stopped = from_us(stopped);
     else
         return 0;
     return 1;
@@ -53,10 +58,10 @@ double sl_read_cfs_quota(const char *quota, const char *period) {
 sl_time sl_read_pressure(const char *text) {
     for (const char *line = text; *line; line = next_line(line)) {
         const char *total = strstr(line, "total=");
-        int64_t us;
+        uint64_t us;
         if (strncmp(line, "some ", 5) == 0 && total && total < next_line(line) &&
-            sscanf(total, "total=%" SCNd64, &us) == 1)
-            return us * 1000;
+            sscanf(total, "total=%" SCNu64, &us) == 1)
+            return from_us(us);
     }
     return -1;
 }

@@ -45,6 +45,11 @@ static void pressure_is_the_total_of_the_some_line(void **state) {
                      10783278573000);
     assert_int_equal(sl_read_pressure("full avg10=0.00 avg60=0.00 avg300=0.00 total=12\n"), -1);
     assert_int_equal(sl_read_pressure(""), -1);
+    /* beyond what is counted: some number, but no undefined behavior */
+    assert_true(sl_read_pressure("some total=9223372036854775807\n") >= 0);
+    sl_throttling absurd;
+    assert_true(sl_read_cpu_stat("nr_throttled 1\nthrottled_usec 9223372036854775807\n", &absurd));
+    assert_true(absurd.stopped >= 0);
 }
 
 static void schedstat_says_how_long_a_task_waited(void **state) {
